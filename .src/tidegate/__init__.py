@@ -1,0 +1,1 @@
+"""Tidegate: event-driven scheduling of Spark pipelines."""

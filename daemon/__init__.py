@@ -1,0 +1,1 @@
+"""The imperative shell: processes, clocks, sockets, transactions, Spark."""

@@ -1,0 +1,113 @@
+"""Postgres: the pool, and transactions that cancellation cannot tear.
+
+anyio's cancellation is level-triggered: inside a cancelled scope even ROLLBACK is cancelled. So a transaction runs shielded, with
+a deadline, and cancellation takes effect between transactions.
+"""
+
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any, TypeVar
+
+import anyio
+import asyncpg
+import msgspec
+
+from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.queries.db import Db, Memory
+
+T = TypeVar("T")
+
+TRANSACTION_S = 15.0
+"""The deadline of a transaction, waiting for a connection included."""
+
+TRIES = 5
+AWAY = (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, asyncpg.CannotConnectNowError, ConnectionError, OSError)
+AGAIN = (
+    asyncpg.SerializationError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.InvalidCachedStatementError,
+)
+INTERRUPTED = (
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.InternalClientError,
+    asyncpg.QueryCanceledError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.OperatorInterventionError,
+)
+
+SERVER_SETTINGS = {
+    "application_name": "tidegate",
+    "timezone": "UTC",
+    "statement_timeout": "10s",
+    "lock_timeout": "5s",
+    "idle_in_transaction_session_timeout": "5s",
+    "client_connection_check_interval": "1s",
+    "jit": "off",
+}
+
+
+class Database:
+    """A pool of connections and what this process remembers of immutable rows."""
+
+    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]") -> None:
+        self.pool = pool
+        self.memory = Memory()
+
+    async def run(self, work: Callable[[Db], Awaitable[T]]) -> T:
+        """Run `work` in one transaction; again from the start when it lost a conflict.
+
+        Raises UnavailableError when Postgres is away or the outcome is unknown: the caller repeats it later, which is safe
+        because every transaction checks what it expects to find.
+        """
+        for attempt in range(1, TRIES + 1):
+            await anyio.lowlevel.checkpoint()
+            try:
+                with anyio.fail_after(TRANSACTION_S, shield=True):
+                    return await self._once(work)
+            except AGAIN:
+                if attempt == TRIES:
+                    raise
+                await anyio.sleep(random.uniform(0, 0.05 * 2**attempt))  # noqa: S311, not a secret
+            except (*AWAY, *INTERRUPTED, TimeoutError) as error:
+                raise UnavailableError(f"Postgres is not available: {describe(error)}") from error
+        raise AssertionError
+
+    async def _once(self, work: Callable[[Db], Awaitable[T]]) -> T:
+        async with self.pool.acquire(timeout=TRANSACTION_S / 2) as connection, connection.transaction():
+            now: datetime = await connection.fetchval("SELECT clock_timestamp()")
+            return await work(Db(connection, self.memory, now))
+
+
+@asynccontextmanager
+async def connect(dsn: str, *, connections: int = 4) -> AsyncIterator[Database]:
+    """Open the pool without needing the server yet: connections are made when they are used."""
+    pool = asyncpg.create_pool(
+        dsn,
+        min_size=0,
+        max_size=connections,
+        command_timeout=TRANSACTION_S,
+        timeout=5,
+        max_inactive_connection_lifetime=0,
+        server_settings=SERVER_SETTINGS,
+        init=register_codecs,
+    )
+    async with pool:
+        yield Database(pool)
+
+
+async def register_codecs(connection: Any) -> None:
+    """JSON columns are Python values; encoded by msgspec."""
+    await connection.set_type_codec(
+        "jsonb", encoder=lambda value: msgspec.json.encode(value).decode(), decoder=msgspec.json.decode, schema="pg_catalog"
+    )
+
+
+def describe(error: BaseException) -> str:
+    """An error as one line for people, where its text may be empty."""
+    text = " ".join(str(error).split())
+    return text or type(error).__name__

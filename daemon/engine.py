@@ -1,0 +1,182 @@
+"""Apply a batch of messages in one transaction: fence, remember, load, decide, perform.
+
+A handler is a module with `load` and `decide`. The effects of a batch are performed type by type in the global lock order, each type
+with one statement, whatever the size of the batch.
+"""
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from enum import Flag, auto
+from typing import Any, Protocol
+
+import msgspec
+
+from tidegate.daemon.database import Database
+from tidegate.handlers import (
+    dag_file_changed,
+    dataset_updated,
+    lease_lapsed,
+    pause_requested,
+    run_requested,
+    submission_accepted,
+    task_finished,
+    tasks_ready,
+)
+from tidegate.schemas import effect as fx
+from tidegate.schemas.dag import ParsedFile
+from tidegate.schemas.event import DatasetUpdated, TaskFinished
+from tidegate.schemas.message import (
+    LeaseLapsed,
+    Message,
+    PauseRequested,
+    RunRequested,
+    SubmissionAccepted,
+    TasksReady,
+)
+from tidegate.schemas.queries import dags, datasets, files, inbox, outbox, runs, submissions, tasks
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.inbox import DeadLetter, OffsetMove
+
+
+class Handler(Protocol):
+    """What a handler module offers."""
+
+    @property
+    def load(self) -> Callable[[Db, Any], Awaitable[Any]]: ...
+    @property
+    def decide(self) -> Callable[[Any, Any], Iterable[fx.Effect]]: ...
+
+
+HANDLERS: Mapping[type, Handler] = {
+    ParsedFile: dag_file_changed,
+    DatasetUpdated: dataset_updated,
+    TaskFinished: task_finished,
+    LeaseLapsed: lease_lapsed,
+    RunRequested: run_requested,
+    PauseRequested: pause_requested,
+    TasksReady: tasks_ready,
+    SubmissionAccepted: submission_accepted,
+}
+
+Perform = Callable[[Db, Any], Awaitable[None]]
+
+PERFORM: Sequence[tuple[tuple[type, ...], Perform]] = (
+    ((fx.RecordFile,), files.record),
+    ((fx.RecordImportError,), files.record_errors),
+    ((fx.ClearImportError,), files.clear_errors),
+    ((fx.SetPaused,), dags.set_paused),
+    ((fx.StoreVersion,), files.store),
+    ((fx.AdoptDag,), files.adopt),
+    ((fx.MarkStale,), files.mark_stale),
+    ((fx.ConsumeEvents,), datasets.consume),
+    ((fx.DiscardEvents,), datasets.discard),
+    ((fx.InsertRun,), runs.insert),
+    ((fx.UpdateRun,), runs.update),
+    ((fx.RunMoved,), runs.log),
+    ((fx.InsertTask,), tasks.insert),
+    ((fx.UpdateTask,), tasks.update),
+    ((fx.InsertSubmission,), submissions.insert),
+    ((fx.AcceptSubmission,), submissions.accept),
+    ((fx.EndSubmission,), submissions.end),
+    ((fx.IgnoreFinish,), inbox.insert_ignored),
+    ((fx.RunMoved, fx.TaskMoved, fx.OutletUpdated), outbox.insert),
+)
+"""How each type of effect is performed, in the global lock order. Types of one line are performed together, in their order."""
+
+
+class Work(Flag):
+    """What a transaction may have made for the duties to do."""
+
+    NONE = 0
+    ADMIT = auto()
+    DISPATCH = auto()
+    RELAY = auto()
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages of one type and where they came from.
+
+    `moves` are the offsets to advance with them; `letters` those records of the same stretch that could not be read; `origins`
+    make a dead letter of a message that is rejected in the end.
+    """
+
+    messages: Sequence[Message[Any]]
+    moves: Sequence[OffsetMove] = ()
+    letters: Sequence[DeadLetter] = ()
+    origins: Sequence[Callable[[str, str], DeadLetter]] = ()
+
+
+class Applied(msgspec.Struct, frozen=True):
+    """What a batch led to. `rejected` are the messages that could not be handled and had no origin to make a dead letter from."""
+
+    work: Work
+    effects: int
+    rejected: tuple[fx.RejectMessage, ...]
+    statements: int
+
+
+async def apply(database: Database, batch: Batch) -> Applied:
+    """Take the batch exactly once.
+
+    Raises FencedError when the offsets are not where the batch expects them, UnavailableError when Postgres is away: nothing
+    happened, or everything did, and the fence of the next try tells.
+    """
+    return await database.run(lambda db: _apply(db, batch))
+
+
+async def _apply(db: Db, batch: Batch) -> Applied:
+    if batch.moves:
+        await inbox.fence(db, batch.moves)
+    kept = await _unseen(db, batch.messages)
+    messages = [batch.messages[index] for index in kept]
+    effects = await _decide(db, messages)
+    rejected = [e for e in effects if isinstance(e, fx.RejectMessage)]
+    await _perform(db, effects)
+    letters = list(batch.letters)
+    if batch.origins:
+        letters += [batch.origins[kept[e.index]](e.reason, e.message) for e in rejected]
+    if letters:
+        await inbox.insert_dead_letters(db, letters)
+    unanswered = () if batch.origins else tuple(rejected)
+    return Applied(_work(effects), len(effects), unanswered, db.statements)
+
+
+async def _unseen(db: Db, messages: Sequence[Message[Any]]) -> list[int]:
+    """The places of those messages that never came before, each once."""
+    first = {message.id: index for index, message in reversed(list(enumerate(messages))) if message.id is not None}
+    fresh = await inbox.remember(db, sorted(first)) if first else set()
+    return [index for index, m in enumerate(messages) if m.id is None or (m.id in fresh and first[m.id] == index)]
+
+
+async def _decide(db: Db, messages: Sequence[Message[Any]]) -> list[fx.Effect]:
+    if not messages:
+        return []
+    handler = HANDLERS[type(messages[0].body)]
+    return list(handler.decide(messages, await handler.load(db, messages)))
+
+
+async def _perform(db: Db, effects: Sequence[fx.Effect]) -> None:
+    by_type: dict[type, list[fx.Effect]] = defaultdict(list)
+    for effect in effects:
+        by_type[type(effect)].append(effect)
+    for types, perform in PERFORM:
+        group = by_type[types[0]] if len(types) == 1 else [effect for effect in effects if type(effect) in types]
+        if group:
+            await perform(db, group)
+
+
+def _work(effects: Sequence[fx.Effect]) -> Work:
+    work = Work.NONE
+    for type_ in {type(effect) for effect in effects}:
+        work |= WORK.get(type_, Work.NONE)
+    return work
+
+
+WORK: Mapping[type, Work] = {
+    fx.InsertTask: Work.ADMIT,
+    fx.UpdateTask: Work.ADMIT,
+    fx.InsertSubmission: Work.DISPATCH,
+    fx.RunMoved: Work.RELAY,
+    fx.TaskMoved: Work.RELAY,
+    fx.OutletUpdated: Work.RELAY,
+}

@@ -1,0 +1,90 @@
+"""Settings: `TIDEGATE_*` from the environment into one frozen value."""
+
+import socket
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from tidegate.schemas.error import TidegateError
+from tidegate.schemas.event import Kind
+
+Positive = Annotated[float, Meta(gt=0)]
+Count = Annotated[int, Meta(ge=1)]
+
+PREFIX = "TIDEGATE_"
+
+
+class SettingsError(TidegateError):
+    """A setting is missing, unknown or has a value that cannot be; the message names it."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Every setting there is. Durations end in `_s` and are in seconds; sizes end in `_mb` and are in MiB."""
+
+    postgres_dsn: str
+    kafka_servers: str
+    dags_folder: str = "dags"
+    spool_dir: str = ".tidegate/spool"
+    host: str = msgspec.field(default_factory=socket.gethostname)
+
+    topic_prefix: str = "tidegate."
+    topic_partitions: Count = 12
+    topic_replication: Count = 1
+
+    lease_ttl_s: Positive = 10.0
+    lease_renew_s: Positive = 2.0
+    sweep_s: Positive = 1.0
+    batch_records: Count = 1000
+    pool_connections: Count = 8
+
+    parse_wall_s: Positive = 30.0
+    parse_cpu_s: Count = 20
+    parse_memory_mb: Count = 512
+    parse_output_mb: Count = 4
+    dags_scan_s: Positive = 30.0
+
+    spark_remote: str = "sc://127.0.0.1:15002"
+    spark_master: str = "local[2]"
+    dispatch_concurrency: Count = 8
+    runner_heartbeat_s: Positive = 5.0
+    runner_silent_s: Positive = 60.0
+
+    log_format: str = "auto"
+
+    def topic(self, kind: Kind) -> str:
+        """The topic that carries a kind of event."""
+        return f"{self.topic_prefix}{kind}"
+
+
+def read(environ: Mapping[str, str]) -> Settings:
+    """Raises SettingsError naming the setting, and what to do about it."""
+    values = {name.removeprefix(PREFIX).lower(): value for name, value in environ.items() if name.startswith(PREFIX)}
+    for name in values:
+        if name not in Settings.__struct_fields__:
+            raise SettingsError(f"{PREFIX}{name.upper()} is not a setting{_hint(name)}")
+    try:
+        return msgspec.convert(values, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        raise SettingsError(_sentence(str(error))) from error
+
+
+def dags_root(settings: Settings) -> Path:
+    """The DAG folder as an absolute path."""
+    return Path(settings.dags_folder).absolute()
+
+
+def _hint(name: str) -> str:
+    close = get_close_matches(name, Settings.__struct_fields__, n=1)
+    return f"; did you mean {PREFIX}{close[0].upper()}?" if close else ""
+
+
+def _sentence(problem: str) -> str:
+    """`Expected `int`, got `str` - at `$.pool_connections`` → the setting's own name in front."""
+    if problem.startswith("Object missing required field"):
+        return f"{PREFIX}{problem.split('`')[1].upper()} is not set"
+    what, _, path = problem.rpartition(" - at `$.")
+    return f"{PREFIX}{path.rstrip('`').upper()}: {what[0].lower()}{what[1:]}"

@@ -1,0 +1,117 @@
+"""DAG files changed: new versions by an atomic swap, broken files keep their last good ones, absent ones go stale.
+
+Parsing happens before, outside any transaction; the message carries what it gave.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+from tidegate.handlers.settle import settle
+from tidegate.schemas.dag import DagSpec, FunctionTask, ParsedFile
+from tidegate.schemas.effect import (
+    AdoptDag,
+    ClearImportError,
+    Effect,
+    MarkStale,
+    RecordFile,
+    RecordImportError,
+    StoreVersion,
+)
+from tidegate.schemas.graph import graph_of
+from tidegate.schemas.message import Message
+from tidegate.schemas.queries import dags, files
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.files import FileView, StoredDag
+from tidegate.schemas.view import DagView
+
+ABSENT_SCANS = 2
+"""How often in a row a file must be missing until its DAGs go stale: editors replace files by rename."""
+
+
+class State(msgspec.Struct, frozen=True):
+    """What the database has of these files and DAGs. `new_version_ids` are reserved, one for each DAG that was parsed."""
+
+    now: datetime
+    files: Mapping[str, FileView]
+    stored: Mapping[str, StoredDag]
+    dags: Mapping[str, DagView]
+    new_version_ids: tuple[int, ...]
+
+
+async def load(db: Db, messages: Sequence[Message[ParsedFile]]) -> State:
+    parsed = newest([message.body for message in messages])
+    await files.serialise(db)
+    known = await files.files(db, parsed)
+    dag_ids = [spec.dag_id for file in parsed.values() for spec in file.dags]
+    stored = await files.concerned(db, parsed, dag_ids)
+    locked = await dags.lock(db, [dag.dag_id for dag in stored], whatever_waits=True)
+    version_ids = await files.reserve_versions(db, len(dag_ids))
+    by_id = {dag.dag_id: dag for dag in stored}
+    return State(db.now, known, by_id, {dag.graph.dag_id: dag for dag in locked}, tuple(version_ids))
+
+
+def newest(parsed: Sequence[ParsedFile]) -> dict[str, ParsedFile]:
+    """The last parse of each path."""
+    return {file.path: file for file in parsed}
+
+
+def decide(messages: Sequence[Message[ParsedFile]], state: State) -> Iterator[Effect]:
+    version_ids = iter(state.new_version_ids)
+    homes = {dag_id: dag.path for dag_id, dag in state.stored.items() if not dag.is_stale}
+    for path, file in newest([message.body for message in messages]).items():
+        if file.digest is None:
+            yield from _absent(path, state)
+        elif file.problem is not None:
+            yield RecordFile(path, file.digest, 0, file.duration_s)
+            yield RecordImportError(path, file.problem.line, file.problem.reason)
+        else:
+            yield from _present(file, state, homes, version_ids)
+
+
+def _absent(path: str, state: State) -> Iterator[Effect]:
+    scans = (state.files[path].absent_scans if path in state.files else 0) + 1
+    yield RecordFile(path, None, scans, 0.0)
+    if scans >= ABSENT_SCANS:
+        yield ClearImportError(path)
+        yield from (MarkStale(dag.dag_id) for dag in state.stored.values() if dag.path == path)
+
+
+def _present(file: ParsedFile, state: State, homes: dict[str, str], version_ids: Iterator[int]) -> Iterator[Effect]:
+    yield RecordFile(file.path, file.digest, 0, file.duration_s)
+    elsewhere = [spec.dag_id for spec in file.dags if homes.setdefault(spec.dag_id, file.path) != file.path]
+    if elsewhere:
+        yield RecordImportError(file.path, None, _taken(elsewhere[0], homes))
+    else:
+        yield ClearImportError(file.path)
+    for spec in file.dags:
+        if spec.dag_id not in elsewhere:
+            yield from _keep(file, spec, state, next(version_ids))
+    mine = {spec.dag_id for spec in file.dags}
+    yield from (MarkStale(d.dag_id) for d in state.stored.values() if d.path == file.path and d.dag_id not in mine)
+
+
+def _taken(dag_id: str, homes: Mapping[str, str]) -> str:
+    return f"DAG {dag_id!r} is already defined in {homes[dag_id]}; rename one of them"
+
+
+def _keep(file: ParsedFile, spec: DagSpec, state: State, version_id: int) -> Iterator[Effect]:
+    stored = state.stored.get(spec.dag_id)
+    if stored is not None and same(stored, spec, file.digest or ""):
+        yield AdoptDag(spec.dag_id, file.path)
+        return
+    number = stored.number + 1 if stored else 1
+    yield StoreVersion(version_id, number, spec, file.path, file.digest or "", file.source)
+    if (dag := state.dags.get(spec.dag_id)) is not None:
+        yield from settle(msgspec.structs.replace(dag, graph=graph_of(version_id, spec)), state.now)
+
+
+def same(stored: StoredDag, spec: DagSpec, digest: str) -> bool:
+    """Whether a parse gave what is stored already.
+
+    A task that is a Python function may change with any line of its file; everything else is in the serialised DAG.
+    """
+    if stored.spec != spec:
+        return False
+    return stored.digest == digest or not any(isinstance(task, FunctionTask) for task in spec.tasks)

@@ -1,0 +1,31 @@
+"""A dataset got new data: start every DAG whose condition now holds."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+import msgspec
+
+from tidegate.handlers.settle import settle
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.event import DatasetUpdated
+from tidegate.schemas.message import Message
+from tidegate.schemas.queries import dags, datasets
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.view import DagView
+
+
+class State(msgspec.Struct, frozen=True):
+    """The consumers of the datasets, locked, each with all that is pending for it."""
+
+    now: datetime
+    dags: tuple[DagView, ...]
+
+
+async def load(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> State:
+    consumers = await datasets.record(db, messages)
+    return State(db.now, await dags.lock(db, consumers))
+
+
+def decide(_messages: Sequence[Message[DatasetUpdated]], state: State) -> Iterator[Effect]:
+    for dag in state.dags:
+        yield from settle(dag, state.now)

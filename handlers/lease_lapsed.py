@@ -1,0 +1,37 @@
+"""Attempts gave no sign of life for too long: whoever ran them is taken for dead, and the tasks retried or failed."""
+
+from collections.abc import Iterator, Sequence
+from uuid import UUID
+
+import msgspec
+
+from tidegate.handlers import finish
+from tidegate.handlers.finish import ended_already, take
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.event import TaskFinished
+from tidegate.schemas.message import LeaseLapsed, Message
+from tidegate.schemas.queries import submissions
+from tidegate.schemas.queries.db import Db
+
+
+class State(msgspec.Struct, frozen=True):
+    """The attempts under their runs' locks, and which of them are silent still."""
+
+    found: finish.State
+    silent: frozenset[UUID]
+
+
+async def load(db: Db, messages: Sequence[Message[LeaseLapsed]]) -> State:
+    found = await finish.load(db, [_lost(message.body) for message in messages])
+    limit = max(message.body.silent_s for message in messages)
+    return State(found, await submissions.still_silent(db, found.submissions.keys(), limit))
+
+
+def decide(messages: Sequence[Message[LeaseLapsed]], state: State) -> Iterator[Effect]:
+    lost = (_lost(message.body) for message in messages if message.body.submission_id in state.silent)
+    yield from take([end for end in lost if not ended_already(end, state.found)], state.found)
+
+
+def _lost(lapsed: LeaseLapsed) -> TaskFinished:
+    reason = f"no sign of life for {lapsed.silent_s:g} s"
+    return TaskFinished(submission_id=lapsed.submission_id, outcome="lost", reason=reason)

@@ -1,0 +1,36 @@
+"""A user pauses or unpauses a DAG; unpausing starts what waited."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+import msgspec
+
+from tidegate.handlers.run_requested import NO_SUCH_DAG
+from tidegate.handlers.settle import settle
+from tidegate.schemas.effect import Effect, RejectMessage, SetPaused
+from tidegate.schemas.message import Message, PauseRequested
+from tidegate.schemas.queries import dags
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.view import DagView
+
+
+class State(msgspec.Struct, frozen=True):
+    """The DAG, locked; None when there is no such DAG."""
+
+    now: datetime
+    dag: DagView | None
+
+
+async def load(db: Db, messages: Sequence[Message[PauseRequested]]) -> State:
+    (request,) = (message.body for message in messages)
+    found = await dags.lock(db, [request.dag_id])
+    return State(db.now, found[0] if found else None)
+
+
+def decide(messages: Sequence[Message[PauseRequested]], state: State) -> Iterator[Effect]:
+    (request,) = (message.body for message in messages)
+    if state.dag is None:
+        yield RejectMessage(0, NO_SUCH_DAG, f"there is no DAG {request.dag_id!r}; `tidegate dags list` shows those there are")
+        return
+    yield SetPaused(request.dag_id, request.is_paused)
+    yield from settle(msgspec.structs.replace(state.dag, is_paused=request.is_paused), state.now)

@@ -1,0 +1,35 @@
+"""Attempts of tasks ended: each end is taken once; late, repeated and foreign ones change nothing and are recorded."""
+
+from collections.abc import Iterator, Sequence
+from uuid import UUID
+
+from tidegate.handlers import finish
+from tidegate.handlers.finish import State, ended_already, take
+from tidegate.schemas.effect import Effect, IgnoreFinish, RejectMessage
+from tidegate.schemas.event import EventId, Rejection, TaskFinished
+from tidegate.schemas.message import Message
+from tidegate.schemas.queries.db import Db
+
+REPEATED = "the attempt had already ended"
+
+
+async def load(db: Db, messages: Sequence[Message[TaskFinished]]) -> State:
+    return await finish.load(db, [message.body for message in messages])
+
+
+def decide(messages: Sequence[Message[TaskFinished]], state: State) -> Iterator[Effect]:
+    taken: dict[UUID, TaskFinished] = {}
+    for index, message in enumerate(messages):
+        ended = message.body
+        if ended.submission_id not in state.submissions:
+            yield RejectMessage(index, Rejection.UNKNOWN_ATTEMPT, f"no attempt was submitted as {ended.submission_id}")
+        elif why := REPEATED if ended.submission_id in taken else ended_already(ended, state):
+            yield _ignore(message, why)
+        else:
+            taken[ended.submission_id] = ended
+    yield from take(tuple(taken.values()), state)
+
+
+def _ignore(message: Message[TaskFinished], why: str) -> IgnoreFinish:
+    id_ = message.id or EventId("", "")
+    return IgnoreFinish(message.body.submission_id, id_.source, id_.id, message.body.outcome, why)

@@ -1,0 +1,70 @@
+-- name: lock
+-- The row lock is the lock for decisions about the DAG. What follows from it is read by the next statement: this one's
+-- snapshot may be older than the lock.
+SELECT dag_id, version_id, is_paused, nextval('dag_run_id_seq')
+FROM dag
+WHERE dag_id = ANY ($1::text[])
+ORDER BY dag_id
+FOR NO KEY UPDATE
+
+-- name: activity
+SELECT
+    target.dag_id,
+    (SELECT count(*) FROM dag_run WHERE dag_run.dag_id = target.dag_id AND state = 'running'),
+    (SELECT count(*) FROM dag_run WHERE dag_run.dag_id = target.dag_id AND state = 'queued'),
+    EXISTS (SELECT FROM dataset_dag_run_queue AS queue WHERE queue.target_dag_id = target.dag_id)
+FROM unnest($1::text[]) AS target (dag_id)
+
+-- name: waiting_runs
+-- The first queued runs of each DAG, as many as it may start.
+SELECT
+    run.id, run.dag_id, run.run_id, run.run_type, run.state, run.version_id, run.run_after,
+    run.state_seq, run.task_seq, run.unfinished, run.failed_leaves, run.start_date
+FROM unnest($1::text[], $2::integer[]) AS target (dag_id, slots)
+CROSS JOIN LATERAL (
+    SELECT *
+    FROM dag_run
+    WHERE dag_run.dag_id = target.dag_id AND state = 'queued'
+    ORDER BY run_after, id
+    LIMIT target.slots
+) AS run
+
+-- name: graphs
+SELECT id, spec
+FROM dag_version
+WHERE id = ANY ($1::bigint[])
+
+-- name: set_paused
+UPDATE dag
+SET is_paused = change.is_paused
+FROM unnest($1::text[], $2::boolean[]) AS change (dag_id, is_paused)
+WHERE dag.dag_id = change.dag_id
+
+-- name: list_dags
+SELECT
+    dag.dag_id,
+    dag.path,
+    dag.is_paused,
+    dag.is_stale,
+    version.number,
+    version.spec -> 'schedule',
+    (SELECT count(*) FROM dag_run WHERE dag_run.dag_id = dag.dag_id AND state = 'running'),
+    (SELECT count(*) FROM dag_run WHERE dag_run.dag_id = dag.dag_id AND state = 'queued'),
+    (SELECT count(*) FROM dataset_dag_run_queue AS queue WHERE queue.target_dag_id = dag.dag_id),
+    error.reason
+FROM dag
+JOIN dag_version AS version ON version.id = dag.version_id
+LEFT JOIN import_error AS error ON error.path = dag.path
+WHERE $1::text IS NULL OR dag.dag_id = $1
+ORDER BY dag.dag_id
+
+-- name: list_import_errors
+SELECT path, line, reason, at
+FROM import_error
+ORDER BY path
+
+-- name: current_version
+SELECT version.id, version.number, version.spec, version.created_at
+FROM dag
+JOIN dag_version AS version ON version.id = dag.version_id
+WHERE dag.dag_id = $1

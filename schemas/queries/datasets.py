@@ -1,0 +1,100 @@
+"""Datasets, the event ledger, and the queue of what is pending."""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+from tidegate.schemas.effect import ConsumeEvents, DiscardEvents
+from tidegate.schemas.event import DatasetUpdated
+from tidegate.schemas.message import Message
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.sql import load
+from tidegate.schemas.view import PendingEvent
+
+_SQL = load("datasets")
+_KNOWN = _SQL["known_datasets"]
+_INSERT = _SQL["insert_datasets"]
+_RECORD = _SQL["record_events"]
+_SATISFIED = _SQL["satisfied_leaves"]
+_LOCK_PENDING = _SQL["lock_pending"]
+_CONSUME = _SQL["consume"]
+_DISCARD = _SQL["discard"]
+_LIST = _SQL["list_datasets"]
+
+
+class DatasetRow(msgspec.Struct, frozen=True):
+    """A line of the list of datasets."""
+
+    uri: str
+    consumers: int
+    producers: int
+    events: int
+    last_event_at: datetime | None
+
+
+async def ids(db: Db, uris: Collection[str]) -> Mapping[str, int]:
+    """The ids of these datasets; those nobody knew before are made."""
+    memory = db.memory.dataset_ids
+    unknown = [uri for uri in uris if uri not in memory]
+    if not unknown:
+        return memory
+    for uri, id_ in await db.fetch(_KNOWN, unknown):
+        db.memory.remember_dataset(uri, id_)
+    if not (new := [uri for uri in unknown if uri not in memory]):
+        return memory
+    # Not remembered before the next look: this transaction may yet be rolled back.
+    await db.execute(_INSERT, new)
+    return memory | {row["uri"]: row["id"] for row in await db.fetch(_KNOWN, new)}
+
+
+async def record(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> list[str]:
+    """Write the events to the ledger and queue them for their consumers. Returns the DAGs that got something new."""
+    known = await ids(db, {message.body.uri for message in messages})
+    rows = await db.fetch(
+        _RECORD,
+        [known[message.body.uri] for message in messages],
+        [message.id.source if message.id else "" for message in messages],
+        [message.id.id if message.id else "" for message in messages],
+        [message.body.extra for message in messages],
+        [message.at for message in messages],
+    )
+    return [dag_id for (dag_id,) in rows]
+
+
+async def satisfied(db: Db, dag_ids: Sequence[str]) -> Mapping[str, set[str]]:
+    """The URIs with pending events, by DAG."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for dag_id, uri in await db.fetch(_SATISFIED, dag_ids):
+        found[dag_id].add(uri)
+    return found
+
+
+async def lock_pending(db: Db, dag_ids: Sequence[str]) -> Mapping[str, tuple[PendingEvent, ...]]:
+    """All pending events of these DAGs, whose rows are locked already."""
+    found: dict[str, list[PendingEvent]] = defaultdict(list)
+    for dag_id, *event in await db.fetch(_LOCK_PENDING, dag_ids):
+        found[dag_id].append(PendingEvent(*event))
+    return {dag_id: tuple(events) for dag_id, events in found.items()}
+
+
+async def consume(db: Db, effects: Sequence[ConsumeEvents]) -> None:
+    rows = [
+        (effect.dag_id, event.dataset_id, event.dataset_event_id, effect.dag_run_id)
+        for effect in effects
+        for event in effect.events
+    ]
+    await db.execute(_CONSUME, *zip(*rows, strict=True))
+
+
+async def discard(db: Db, effects: Sequence[DiscardEvents]) -> None:
+    rows = [
+        (effect.dag_id, event.dataset_id, event.dataset_event_id, effect.reason) for effect in effects for event in effect.events
+    ]
+    await db.execute(_DISCARD, *zip(*rows, strict=True))
+
+
+async def list_datasets(db: Db, prefix: str | None, limit: int) -> list[DatasetRow]:
+    """By URI."""
+    return [DatasetRow(*row) for row in await db.fetch(_LIST, prefix, limit)]

@@ -1,0 +1,96 @@
+-- name: known_datasets
+SELECT uri, id
+FROM dataset
+WHERE uri = ANY ($1::text[])
+
+-- name: insert_datasets
+INSERT INTO dataset (uri)
+SELECT uri FROM unnest($1::text[]) AS uri ORDER BY uri
+ON CONFLICT (uri) DO NOTHING
+
+-- name: record_events
+-- The ledger, and for every consumer one row: pending, or discarded with the reason. Returns whom to look at.
+WITH event AS (
+    INSERT INTO dataset_event (dataset_id, source, event_id, extra, occurred_at)
+    SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::jsonb[], $5::timestamptz[])
+    RETURNING id, dataset_id
+),
+consumer AS (
+    SELECT reference.dag_id, event.dataset_id, event.id AS dataset_event_id, dag.is_paused
+    FROM event
+    JOIN dag_schedule_dataset_reference AS reference USING (dataset_id)
+    JOIN dag USING (dag_id)
+),
+discarded AS (
+    INSERT INTO discarded_dataset_event (dag_id, dataset_event_id, reason)
+    SELECT dag_id, dataset_event_id, 'the DAG was paused' FROM consumer WHERE is_paused
+),
+queued AS (
+    INSERT INTO dataset_dag_run_queue (target_dag_id, dataset_id, dataset_event_id)
+    SELECT dag_id, dataset_id, dataset_event_id FROM consumer WHERE NOT is_paused
+    RETURNING target_dag_id
+)
+SELECT DISTINCT target_dag_id FROM queued
+
+-- name: satisfied_leaves
+-- Which datasets of these DAGs' schedules have something pending, without reading all of it.
+SELECT reference.dag_id, dataset.uri
+FROM dag_schedule_dataset_reference AS reference
+JOIN dataset ON dataset.id = reference.dataset_id
+WHERE reference.dag_id = ANY ($1::text[])
+  AND EXISTS (
+      SELECT FROM dataset_dag_run_queue AS queue
+      WHERE queue.target_dag_id = reference.dag_id AND queue.dataset_id = reference.dataset_id
+  )
+
+-- name: lock_pending
+SELECT queue.target_dag_id, queue.dataset_id, queue.dataset_event_id, dataset.uri, event.occurred_at
+FROM dataset_dag_run_queue AS queue
+JOIN dataset ON dataset.id = queue.dataset_id
+JOIN dataset_event AS event ON event.id = queue.dataset_event_id
+WHERE queue.target_dag_id = ANY ($1::text[])
+ORDER BY queue.target_dag_id, queue.dataset_id, queue.dataset_event_id
+FOR UPDATE OF queue
+
+-- name: consume
+WITH consumed AS (
+    SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[])
+        AS row (dag_id, dataset_id, dataset_event_id, dag_run_id)
+),
+recorded AS (
+    INSERT INTO dagrun_dataset_event (dag_id, dag_run_id, dataset_event_id)
+    SELECT dag_id, dag_run_id, dataset_event_id FROM consumed
+)
+DELETE FROM dataset_dag_run_queue AS queue
+USING consumed
+WHERE (queue.target_dag_id, queue.dataset_id, queue.dataset_event_id)
+    = (consumed.dag_id, consumed.dataset_id, consumed.dataset_event_id)
+
+-- name: discard
+WITH discarded AS (
+    SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[])
+        AS row (dag_id, dataset_id, dataset_event_id, reason)
+),
+recorded AS (
+    INSERT INTO discarded_dataset_event (dag_id, dataset_event_id, reason)
+    SELECT dag_id, dataset_event_id, reason FROM discarded
+)
+DELETE FROM dataset_dag_run_queue AS queue
+USING discarded
+WHERE (queue.target_dag_id, queue.dataset_id, queue.dataset_event_id)
+    = (discarded.dag_id, discarded.dataset_id, discarded.dataset_event_id)
+
+-- name: list_datasets
+SELECT
+    dataset.uri,
+    count(DISTINCT consumer.dag_id) AS consumers,
+    count(DISTINCT (producer.dag_id, producer.task_id)) FILTER (WHERE producer.dag_id IS NOT NULL) AS producers,
+    (SELECT count(*) FROM dataset_event AS event WHERE event.dataset_id = dataset.id) AS events,
+    (SELECT max(event.occurred_at) FROM dataset_event AS event WHERE event.dataset_id = dataset.id) AS last_event_at
+FROM dataset
+LEFT JOIN dag_schedule_dataset_reference AS consumer ON consumer.dataset_id = dataset.id
+LEFT JOIN task_outlet_dataset_reference AS producer ON producer.dataset_id = dataset.id
+WHERE $1::text IS NULL OR starts_with(dataset.uri, $1)
+GROUP BY dataset.id
+ORDER BY dataset.uri
+LIMIT $2

@@ -1,0 +1,63 @@
+"""One transaction as queries see it, and the transposition of rows into columns for `unnest`."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tidegate.schemas.graph import Graph
+
+if TYPE_CHECKING:
+    from asyncpg import Connection, Record
+    from asyncpg.pool import PoolConnectionProxy
+
+    Connected = Connection[Record] | PoolConnectionProxy[Record]
+
+REMEMBERED = 20_000
+
+
+class Memory:
+    """Committed rows that never change, kept by one process: version id → graph, dataset URI → id. Oldest out first."""
+
+    def __init__(self) -> None:
+        self.graphs: dict[int, Graph] = {}
+        self.dataset_ids: dict[str, int] = {}
+
+    def remember_graph(self, graph: Graph) -> None:
+        _bound(self.graphs)
+        self.graphs[graph.version_id] = graph
+
+    def remember_dataset(self, uri: str, id_: int) -> None:
+        _bound(self.dataset_ids)
+        self.dataset_ids[uri] = id_
+
+
+class Db:
+    """A connection inside a transaction. `now` is the database clock when it began: the time of everything it decides."""
+
+    __slots__ = ("connection", "memory", "now", "statements")
+
+    def __init__(self, connection: "Connected", memory: Memory, now: datetime) -> None:
+        self.connection = connection
+        self.memory = memory
+        self.now = now
+        self.statements = 0
+
+    async def fetch(self, sql: str, *args: Any) -> "list[Record]":
+        self.statements += 1
+        return await self.connection.fetch(sql, *args)
+
+    async def execute(self, sql: str, *args: Any) -> str:
+        self.statements += 1
+        return await self.connection.execute(sql, *args)
+
+
+def columns(rows: Iterable[msgspec.Struct]) -> Sequence[Sequence[Any]]:
+    """Structs as one sequence per field, in the order of the fields. At least one row."""
+    return tuple(zip(*map(msgspec.structs.astuple, rows), strict=True))
+
+
+def _bound(memory: dict[Any, Any]) -> None:
+    while len(memory) >= REMEMBERED:
+        del memory[next(iter(memory))]

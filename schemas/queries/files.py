@@ -1,0 +1,120 @@
+"""DAG files, the versions they made, and what is wrong with them."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
+
+from tidegate.schemas.dag import DagSpec, leaves
+from tidegate.schemas.effect import AdoptDag, ClearImportError, MarkStale, RecordFile, RecordImportError, StoreVersion
+from tidegate.schemas.queries import datasets
+from tidegate.schemas.queries.db import Db, columns
+from tidegate.schemas.queries.sql import load
+
+_SQL = load("files")
+_SERIALISE = _SQL["serialise"]
+_FILES = _SQL["files"]
+_CONCERNED = _SQL["dags_concerned"]
+_RESERVE_VERSIONS = _SQL["reserve_versions"]
+_RECORD = _SQL["record_files"]
+_RECORD_ERRORS = _SQL["record_errors"]
+_CLEAR_ERRORS = _SQL["clear_errors"]
+_INSERT_VERSIONS = _SQL["insert_versions"]
+_SWAP = _SQL["swap_versions"]
+_DROP_SCHEDULE = _SQL["drop_schedule_references"]
+_DROP_OUTLETS = _SQL["drop_outlet_references"]
+_INSERT_SCHEDULE = _SQL["insert_schedule_references"]
+_INSERT_OUTLETS = _SQL["insert_outlet_references"]
+_ADOPT = _SQL["adopt"]
+_MARK_STALE = _SQL["mark_stale"]
+_DIGESTS = _SQL["digests"]
+
+
+class FileView(msgspec.Struct, frozen=True):
+    """What is known of a DAG file."""
+
+    path: str
+    digest: str | None
+    absent_scans: int
+
+
+class StoredDag(msgspec.Struct, frozen=True):
+    """A DAG at its current version."""
+
+    dag_id: str
+    path: str
+    is_stale: bool
+    version_id: int
+    number: int
+    spec: DagSpec
+    digest: str
+
+
+async def serialise(db: Db) -> None:
+    """Wait until no other transaction is writing DAG files."""
+    await db.execute(_SERIALISE)
+
+
+async def files(db: Db, paths: Collection[str]) -> Mapping[str, FileView]:
+    return {row["path"]: FileView(*row) for row in await db.fetch(_FILES, list(paths))}
+
+
+async def concerned(db: Db, paths: Collection[str], dag_ids: Collection[str]) -> Sequence[StoredDag]:
+    """The DAGs of these files, and those of these ids wherever they are."""
+    rows = await db.fetch(_CONCERNED, list(paths), list(dag_ids))
+    return [
+        StoredDag(dag_id, path, stale, version_id, number, msgspec.convert(spec, DagSpec), digest)
+        for dag_id, path, stale, version_id, number, spec, digest in rows
+    ]
+
+
+async def reserve_versions(db: Db, count: int) -> list[int]:
+    """Ids for versions that a decision may store."""
+    return [row[0] for row in await db.fetch(_RESERVE_VERSIONS, count)] if count else []
+
+
+async def record(db: Db, effects: Sequence[RecordFile]) -> None:
+    await db.execute(_RECORD, *columns(effects))
+
+
+async def record_errors(db: Db, effects: Sequence[RecordImportError]) -> None:
+    """One row per file: replaced, not repeated."""
+    await db.execute(_RECORD_ERRORS, *columns(effects))
+
+
+async def clear_errors(db: Db, effects: Sequence[ClearImportError]) -> None:
+    await db.execute(_CLEAR_ERRORS, [effect.path for effect in effects])
+
+
+async def store(db: Db, effects: Sequence[StoreVersion]) -> None:
+    """Store the versions and swap them in, with their references."""
+    rows = [(e.version_id, e.spec.dag_id, e.number, msgspec.to_builtins(e.spec), e.path, e.digest, e.source) for e in effects]
+    await db.execute(_INSERT_VERSIONS, *zip(*rows, strict=True))
+    dag_ids = [effect.spec.dag_id for effect in effects]
+    await db.execute(_SWAP, dag_ids, [e.path for e in effects], [e.version_id for e in effects])
+    await db.execute(_DROP_SCHEDULE, dag_ids)
+    await db.execute(_DROP_OUTLETS, dag_ids)
+    await _reference(db, [effect.spec for effect in effects])
+
+
+async def adopt(db: Db, effects: Sequence[AdoptDag]) -> None:
+    await db.execute(_ADOPT, *columns(effects))
+
+
+async def mark_stale(db: Db, effects: Sequence[MarkStale]) -> None:
+    await db.execute(_MARK_STALE, [effect.dag_id for effect in effects])
+
+
+async def digests(db: Db, scans: int) -> Mapping[str, str | None]:
+    """What the files last looked like; a file is left out once it was found absent `scans` times."""
+    return {row["path"]: row["digest"] for row in await db.fetch(_DIGESTS, scans)}
+
+
+async def _reference(db: Db, specs: Sequence[DagSpec]) -> None:
+    consumed = [(spec.dag_id, uri) for spec in specs if spec.schedule for uri in sorted(leaves(spec.schedule))]
+    produced = [(spec.dag_id, task.task_id, uri) for spec in specs for task in spec.tasks for uri in sorted(set(task.outlets))]
+    known = await datasets.ids(db, {row[-1] for row in (*consumed, *produced)})
+    if consumed:
+        await db.execute(_INSERT_SCHEDULE, [dag for dag, _ in consumed], [known[uri] for _, uri in consumed])
+    if produced:
+        dags, tasks, uris = zip(*produced, strict=True)
+        await db.execute(_INSERT_OUTLETS, dags, tasks, [known[uri] for uri in uris])

@@ -1,0 +1,72 @@
+-- name: serialise
+-- Files are few and slow to parse: one transaction at a time writes what they say, so that two files cannot both become
+-- the home of a new DAG.
+SELECT pg_advisory_xact_lock(hashtext('tidegate.dag_file'))
+
+-- name: files
+SELECT path, digest, absent_scans
+FROM dag_file
+WHERE path = ANY ($1::text[])
+
+-- name: dags_concerned
+SELECT dag.dag_id, dag.path, dag.is_stale, version.id, version.number, version.spec, version.digest
+FROM dag
+JOIN dag_version AS version ON version.id = dag.version_id
+WHERE dag.path = ANY ($1::text[]) OR dag.dag_id = ANY ($2::text[])
+
+-- name: reserve_versions
+SELECT nextval('dag_version_id_seq') FROM generate_series(1, $1)
+
+-- name: record_files
+INSERT INTO dag_file (path, digest, absent_scans, parse_duration_s)
+SELECT * FROM unnest($1::text[], $2::text[], $3::integer[], $4::double precision[])
+ON CONFLICT (path) DO UPDATE
+SET digest = excluded.digest,
+    absent_scans = excluded.absent_scans,
+    parse_duration_s = excluded.parse_duration_s,
+    parsed_at = now()
+
+-- name: record_errors
+INSERT INTO import_error (path, line, reason)
+SELECT * FROM unnest($1::text[], $2::integer[], $3::text[])
+ON CONFLICT (path) DO UPDATE
+SET line = excluded.line, reason = excluded.reason, at = now()
+
+-- name: clear_errors
+DELETE FROM import_error WHERE path = ANY ($1::text[])
+
+-- name: insert_versions
+INSERT INTO dag_version (id, dag_id, number, spec, path, digest, source)
+SELECT * FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::jsonb[], $5::text[], $6::text[], $7::text[])
+
+-- name: swap_versions
+INSERT INTO dag (dag_id, path, version_id)
+SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])
+ON CONFLICT (dag_id) DO UPDATE
+SET path = excluded.path, version_id = excluded.version_id, is_stale = false
+
+-- name: drop_schedule_references
+DELETE FROM dag_schedule_dataset_reference WHERE dag_id = ANY ($1::text[])
+
+-- name: drop_outlet_references
+DELETE FROM task_outlet_dataset_reference WHERE dag_id = ANY ($1::text[])
+
+-- name: insert_schedule_references
+INSERT INTO dag_schedule_dataset_reference (dag_id, dataset_id)
+SELECT * FROM unnest($1::text[], $2::bigint[])
+
+-- name: insert_outlet_references
+INSERT INTO task_outlet_dataset_reference (dag_id, task_id, dataset_id)
+SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])
+
+-- name: adopt
+UPDATE dag
+SET path = change.path, is_stale = false
+FROM unnest($1::text[], $2::text[]) AS change (dag_id, path)
+WHERE dag.dag_id = change.dag_id
+
+-- name: mark_stale
+UPDATE dag SET is_stale = true WHERE dag_id = ANY ($1::text[])
+
+-- name: digests
+SELECT path, digest FROM dag_file WHERE digest IS NOT NULL OR absent_scans < $1

@@ -1,0 +1,88 @@
+"""What came in: offsets, duplicates, dead letters."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tidegate.schemas.effect import IgnoreFinish
+from tidegate.schemas.error import FencedError
+from tidegate.schemas.event import EventId
+from tidegate.schemas.queries.db import Db, columns
+from tidegate.schemas.queries.sql import load
+
+_SQL = load("inbox")
+_FENCE = _SQL["fence"]
+_REMEMBER = _SQL["remember"]
+_INSERT_DEAD_LETTERS = _SQL["insert_dead_letters"]
+_INSERT_IGNORED = _SQL["insert_ignored_finishes"]
+_LIST = _SQL["list_dead_letters"]
+_ONE = _SQL["dead_letter"]
+
+
+class OffsetMove(msgspec.Struct, frozen=True):
+    """A batch takes the partition `key` from `expected` to `new`, under the lease of `epoch`."""
+
+    key: str
+    epoch: int
+    expected: int
+    new: int
+
+
+class DeadLetter(msgspec.Struct, frozen=True):
+    """A record that can never be handled. `value` is cut to what a row should carry; `value_bytes` is its real size."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    headers: list[tuple[str, str]]
+    value: bytes | None
+    value_bytes: int
+    reason: str
+    message: str
+
+
+class DeadLetterRow(msgspec.Struct, frozen=True):
+    """A line of the list of dead letters."""
+
+    id: int
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    message: str
+    value_bytes: int
+    received_at: datetime
+
+
+async def fence(db: Db, moves: Sequence[OffsetMove]) -> None:
+    """Move the offsets by compare-and-swap. Raises FencedError when one of them is not where the batch expects it."""
+    moved = await db.fetch(_FENCE, *columns(moves))
+    if len(moved) != len(moves):
+        raise FencedError("another daemon took over a partition of this batch")
+
+
+async def remember(db: Db, ids: Sequence[EventId]) -> set[EventId]:
+    """The ids that were not recorded before; they are now."""
+    return {EventId(*row) for row in await db.fetch(_REMEMBER, *columns(ids))}
+
+
+async def insert_dead_letters(db: Db, letters: Sequence[DeadLetter]) -> None:
+    await db.execute(_INSERT_DEAD_LETTERS, *columns(letters))
+
+
+async def insert_ignored(db: Db, finishes: Sequence[IgnoreFinish]) -> None:
+    await db.execute(_INSERT_IGNORED, *columns(finishes))
+
+
+async def list_dead_letters(db: Db, reason: str | None, limit: int) -> list[DeadLetterRow]:
+    """Newest first."""
+    return [DeadLetterRow(*row) for row in await db.fetch(_LIST, reason, limit)]
+
+
+async def dead_letter(db: Db, id_: int) -> dict[str, Any] | None:
+    """One dead letter with everything known of it."""
+    rows = await db.fetch(_ONE, id_)
+    return dict(rows[0]) if rows else None

@@ -1,0 +1,40 @@
+-- name: fence
+-- The batch counts only if every one of its partitions stands where we think it does and is still ours.
+UPDATE lease
+SET next_offset = batch.new
+FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) AS batch (key, epoch, expected, new)
+WHERE lease.kind = 'partition'
+  AND lease.key = batch.key
+  AND lease.epoch = batch.epoch
+  AND lease.next_offset = batch.expected
+RETURNING lease.key
+
+-- name: remember
+-- Returns only what was never seen before.
+INSERT INTO event_dedupe (source, event_id)
+SELECT * FROM unnest($1::text[], $2::text[])
+ON CONFLICT DO NOTHING
+RETURNING source, event_id
+
+-- name: insert_dead_letters
+INSERT INTO dead_letter (topic, partition, "offset", key, headers, value, value_bytes, reason, message)
+SELECT * FROM unnest(
+    $1::text[], $2::integer[], $3::bigint[], $4::bytea[], $5::jsonb[], $6::bytea[], $7::integer[], $8::text[], $9::text[]
+)
+ON CONFLICT (topic, partition, "offset") DO NOTHING
+
+-- name: insert_ignored_finishes
+INSERT INTO ignored_finish (submission_id, source, event_id, outcome, reason)
+SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[])
+
+-- name: list_dead_letters
+SELECT id, topic, partition, "offset", reason, message, value_bytes, received_at
+FROM dead_letter
+WHERE $1::text IS NULL OR reason = $1
+ORDER BY id DESC
+LIMIT $2
+
+-- name: dead_letter
+SELECT id, topic, partition, "offset", key, headers, value, value_bytes, reason, message, received_at
+FROM dead_letter
+WHERE id = $1

@@ -1,0 +1,129 @@
+"""Leases: which daemon works on what. They decide about work, never about truth."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+
+from tidegate.schemas.queries.db import Db, columns
+from tidegate.schemas.queries.sql import load
+
+_SQL = load("leases")
+_HEARTBEAT = _SQL["heartbeat"]
+_LIVE = _SQL["live_jobs"]
+_OFFER = _SQL["offer"]
+_RENEW = _SQL["renew"]
+_COUNTS = _SQL["counts"]
+_CLAIM = _SQL["claim"]
+_RELEASE = _SQL["release"]
+_RELEASE_ALL = _SQL["release_all"]
+_LEAVE = _SQL["leave"]
+_FORGET_DEAD = _SQL["forget_dead"]
+_HALT = _SQL["halt"]
+_RECORD_INCIDENT = _SQL["record_incident"]
+_INCIDENTS = _SQL["incidents"]
+_RESUME = _SQL["resume"]
+
+PARTITION = "partition"
+OUTBOX = "outbox"
+
+
+class Job(msgspec.Struct, frozen=True):
+    """A daemon process."""
+
+    id: UUID
+    host: str
+    pid: int
+    version: str
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """A duty that a daemon owns. `next_offset` is set for partitions only; `epoch` fences earlier owners."""
+
+    kind: str
+    key: str
+    epoch: int
+    next_offset: int | None
+    halted: bool
+
+
+class Duty(msgspec.Struct, frozen=True):
+    """Something one daemon at a time should do. `next_offset`: where a new partition starts."""
+
+    kind: str
+    key: str
+    next_offset: int | None = None
+
+
+class Incident(msgspec.Struct, frozen=True):
+    """A partition whose recorded offset does not fit its log: it stands still until somebody decides."""
+
+    partition: str
+    next_offset: int
+    log_start: int
+    log_end: int
+    at: datetime
+
+
+async def heartbeat(db: Db, job: Job) -> None:
+    """Say that this daemon lives; by the database clock."""
+    await db.execute(_HEARTBEAT, *msgspec.structs.astuple(job))
+
+
+async def live_jobs(db: Db, ttl_s: float) -> int:
+    """How many daemons showed life within `ttl_s`."""
+    return int((await db.fetch(_LIVE, ttl_s))[0][0])
+
+
+async def offer(db: Db, duties: Sequence[Duty]) -> None:
+    """Make duties known. Those that exist keep their owner and offset."""
+    if duties:
+        await db.execute(_OFFER, *columns(duties))
+
+
+async def renew(db: Db, owner: UUID, ttl_s: float) -> list[Lease]:
+    """Keep what we own for another `ttl_s`; returns all of it."""
+    return [Lease(*row) for row in await db.fetch(_RENEW, owner, ttl_s)]
+
+
+async def counts(db: Db) -> Mapping[str, int]:
+    """How many duties of each kind there are."""
+    return {row[0]: row[1] for row in await db.fetch(_COUNTS)}
+
+
+async def claim(db: Db, owner: UUID, ttl_s: float, kind: str, limit: int) -> list[Lease]:
+    """Take up to `limit` free or expired duties of a kind."""
+    return [Lease(*row) for row in await db.fetch(_CLAIM, owner, ttl_s, kind, limit)]
+
+
+async def release(db: Db, owner: UUID, leases: Sequence[Lease]) -> None:
+    """Give these up at once, so that nobody has to wait for them to expire."""
+    await db.execute(_RELEASE, owner, [lease.kind for lease in leases], [lease.key for lease in leases])
+
+
+async def leave(db: Db, owner: UUID) -> None:
+    """Give up everything; this daemon is going."""
+    await db.execute(_RELEASE_ALL, owner)
+    await db.execute(_LEAVE, owner)
+
+
+async def forget_dead(db: Db, silent_s: float) -> None:
+    """Drop the records of daemons long gone."""
+    await db.execute(_FORGET_DEAD, silent_s)
+
+
+async def halt(db: Db, owner: UUID, incident: Incident) -> None:
+    """Stop a partition that we own and say why, once."""
+    await db.execute(_HALT, incident.partition, owner)
+    await db.execute(_RECORD_INCIDENT, incident.partition, incident.next_offset, incident.log_start, incident.log_end)
+
+
+async def incidents(db: Db) -> list[Incident]:
+    """Partitions that stand still."""
+    return [Incident(*row) for row in await db.fetch(_INCIDENTS)]
+
+
+async def resume(db: Db, partition: str, next_offset: int) -> bool:
+    """Let a halted partition go on from `next_offset`; False if it is not halted."""
+    return bool(await db.fetch(_RESUME, partition, next_offset))

@@ -1,0 +1,75 @@
+-- name: heartbeat
+INSERT INTO job (id, host, pid, version)
+VALUES ($1, $2, $3, $4)
+ON CONFLICT (id) DO UPDATE SET heartbeat_at = clock_timestamp()
+
+-- name: live_jobs
+SELECT count(*) FROM job WHERE heartbeat_at > clock_timestamp() - make_interval(secs => $1)
+
+-- name: offer
+-- Duties that exist; those already known stay as they are.
+INSERT INTO lease (kind, key, next_offset)
+SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])
+ON CONFLICT (kind, key) DO NOTHING
+
+-- name: renew
+UPDATE lease
+SET expires_at = clock_timestamp() + make_interval(secs => $2)
+WHERE owner = $1
+RETURNING kind, key, epoch, next_offset, halted
+
+-- name: counts
+SELECT kind, count(*) FROM lease WHERE NOT halted GROUP BY kind
+
+-- name: claim
+-- Free or expired ones. An owner frozen inside a transaction still holds its row: it is passed over, not waited for.
+UPDATE lease
+SET owner = $1, epoch = epoch + 1, expires_at = clock_timestamp() + make_interval(secs => $2)
+WHERE (kind, key) IN (
+    SELECT kind, key
+    FROM lease
+    WHERE kind = $3 AND NOT halted AND (owner IS NULL OR expires_at < clock_timestamp())
+    ORDER BY key
+    LIMIT $4
+    FOR UPDATE SKIP LOCKED
+)
+RETURNING kind, key, epoch, next_offset, halted
+
+-- name: release
+UPDATE lease
+SET owner = NULL, epoch = epoch + 1, expires_at = '-infinity'
+WHERE owner = $1 AND (kind, key) IN (SELECT * FROM unnest($2::text[], $3::text[]))
+
+-- name: release_all
+UPDATE lease
+SET owner = NULL, epoch = epoch + 1, expires_at = '-infinity'
+WHERE owner = $1
+
+-- name: leave
+DELETE FROM job WHERE id = $1
+
+-- name: forget_dead
+DELETE FROM job WHERE heartbeat_at < clock_timestamp() - make_interval(secs => $1)
+
+-- name: halt
+UPDATE lease SET halted = true WHERE kind = 'partition' AND key = $1 AND owner = $2
+
+-- name: record_incident
+INSERT INTO ingest_incident (partition, next_offset, log_start, log_end)
+VALUES ($1, $2, $3, $4)
+ON CONFLICT (partition) WHERE resolved_at IS NULL DO NOTHING
+
+-- name: incidents
+SELECT partition, next_offset, log_start, log_end, at
+FROM ingest_incident
+WHERE resolved_at IS NULL
+ORDER BY partition
+
+-- name: resume
+WITH resolved AS (
+    UPDATE ingest_incident SET resolved_at = clock_timestamp() WHERE partition = $1 AND resolved_at IS NULL
+)
+UPDATE lease
+SET halted = false, next_offset = $2, owner = NULL, epoch = epoch + 1
+WHERE kind = 'partition' AND key = $1 AND halted
+RETURNING key

@@ -1,0 +1,70 @@
+"""The outbox: what this database has promised to publish."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from zlib import crc32
+
+import msgspec
+
+from tidegate.schemas.effect import OutletUpdated, RunMoved, TaskMoved
+from tidegate.schemas.event import DatasetUpdated, Kind, encode
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.sql import load
+
+_SQL = load("outbox")
+_INSERT = _SQL["insert_outbox"]
+_NEXT = _SQL["next_outbox"]
+_DELETE = _SQL["delete_outbox"]
+
+SHARDS = 8
+"""How many daemons can relay at once. All of a run's events are in one shard, so that they keep their order."""
+
+Row = tuple[int, Kind, str, str, datetime, bytes]
+
+
+class OutboxRow(msgspec.Struct, frozen=True):
+    """An event to be published; `key` is the Kafka key."""
+
+    id: int
+    kind: Kind
+    key: str
+    event_id: str
+    time: datetime
+    payload: bytes
+
+
+async def insert(db: Db, effects: Sequence[RunMoved | TaskMoved | OutletUpdated]) -> None:
+    """In the order of the effects; a run's rows get rising ids because its lock is held."""
+    await db.execute(_INSERT, *zip(*map(_row, effects), strict=True))
+
+
+async def next_rows(db: Db, shards: Sequence[int], limit: int) -> list[OutboxRow]:
+    """The oldest rows of these shards. Found by existence: one that is committed late is found late, not skipped."""
+    return [OutboxRow(row[0], Kind(row[1]), *row[2:]) for row in await db.fetch(_NEXT, shards, limit)]
+
+
+async def delete(db: Db, ids: Sequence[int]) -> None:
+    """Forget what the broker has acknowledged."""
+    await db.execute(_DELETE, ids)
+
+
+def _row(effect: RunMoved | TaskMoved | OutletUpdated) -> Row:
+    match effect:
+        case RunMoved(_, event):
+            key = f"{event.dag_id}/{event.run_id}"
+            return shard(key), Kind.DAG_RUN_STATE, key, f"{key}/{event.seq}", event.at, encode(event)
+        case TaskMoved(_, event):
+            key = f"{event.dag_id}/{event.run_id}"
+            return shard(key), Kind.TASK_STATE, key, f"{key}/tasks/{event.seq}", event.at, encode(event)
+        case OutletUpdated(uri, event_id, extra, at):
+            return shard(uri), Kind.DATASET_UPDATED, uri, event_id, at, encode(DatasetUpdated(uri=uri, extra=extra))
+
+
+def shard(key: str) -> int:
+    """Where a key's events wait."""
+    return crc32(key.encode()) % SHARDS
+
+
+def shards() -> Iterator[int]:
+    """All of them."""
+    yield from range(SHARDS)

@@ -1,0 +1,160 @@
+"""Submissions: the record of attempts that run somewhere."""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from tidegate.schemas.effect import AcceptSubmission, EndSubmission, InsertSubmission
+from tidegate.schemas.queries.db import Db, columns
+from tidegate.schemas.queries.sql import load
+from tidegate.schemas.run import ConsumedEvent, RunContext
+from tidegate.schemas.state import SubmissionState
+from tidegate.schemas.view import SubmissionView
+
+_SQL = load("submissions")
+_FIND = _SQL["find"]
+_READ = _SQL["read"]
+_INSERT = _SQL["insert_submissions"]
+_END = _SQL["end_submissions"]
+_ACCEPT = _SQL["accept"]
+_CLAIM = _SQL["claim_intents"]
+_CLAIM_ABANDONED = _SQL["claim_abandoned"]
+_CONTEXTS = _SQL["contexts"]
+_EVENTS = _SQL["consumed_events"]
+_RUNNING = _SQL["running"]
+_BEAT = _SQL["beat"]
+_SILENT = _SQL["silent"]
+_STILL_SILENT = _SQL["still_silent"]
+_ATTEMPTS = _SQL["attempts"]
+
+
+class Whereabouts(msgspec.Struct, frozen=True):
+    """Which run an attempt belongs to; never changes."""
+
+    dag_run_id: int
+    dag_id: str
+
+
+class Claimed(msgspec.Struct, frozen=True):
+    """An attempt that this daemon is to submit."""
+
+    submission_id: UUID
+    dag_run_id: int
+    task_index: int
+    try_number: int
+    backend: str
+    submitted_at: datetime
+
+
+class RunSource(msgspec.Struct, frozen=True):
+    """A run as its tasks may see it, and the DAG file it is pinned to."""
+
+    context: RunContext
+    version_id: int
+    dag_path: str
+    source: str
+
+
+class Running(msgspec.Struct, frozen=True):
+    """An attempt whose handle is recorded."""
+
+    submission_id: UUID
+    backend: str
+    handle: dict[str, Any]
+    desired_state: str
+    heartbeat_at: datetime
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """A line of a task's history."""
+
+    submission_id: UUID
+    try_number: int
+    backend: str
+    state: str
+    host: str | None
+    handle: dict[str, Any] | None
+
+
+async def find(db: Db, ids: Collection[UUID]) -> Mapping[UUID, Whereabouts]:
+    """Where these attempts belong; those nobody submitted are left out. Takes no lock."""
+    return {row[0]: Whereabouts(row[1], row[2]) for row in await db.fetch(_FIND, list(ids))}
+
+
+async def read(db: Db, ids: Collection[UUID]) -> Mapping[UUID, SubmissionView]:
+    """These attempts; their runs are locked, so that none of them can end meanwhile."""
+    return {row[0]: _view(*row) for row in await db.fetch(_READ, list(ids))}
+
+
+async def insert(db: Db, effects: Sequence[InsertSubmission]) -> None:
+    await db.execute(_INSERT, *columns(effects))
+
+
+async def end(db: Db, effects: Sequence[EndSubmission]) -> None:
+    await db.execute(_END, *columns(effects))
+
+
+async def accept(db: Db, effects: Sequence[AcceptSubmission]) -> None:
+    await db.execute(_ACCEPT, *columns(effects))
+
+
+async def claim_intents(db: Db, owner: UUID, host: str, backends: Sequence[str], limit: int) -> list[Claimed]:
+    """Take up to `limit` untouched intents; no two daemons ever get the same one."""
+    return [Claimed(*row) for row in await db.fetch(_CLAIM, owner, host, backends, limit)]
+
+
+async def claim_abandoned(
+    db: Db, owner: UUID, host: str, backends: Sequence[str], everywhere: Sequence[str], ttl_s: float
+) -> list[Claimed]:
+    """Take over submits whose daemon showed no life for `ttl_s`. `everywhere` are the backends that every host can see."""
+    return [Claimed(*row) for row in await db.fetch(_CLAIM_ABANDONED, owner, host, backends, everywhere, ttl_s)]
+
+
+async def sources(db: Db, dag_run_ids: Collection[int]) -> Mapping[int, RunSource]:
+    """What the attempts of these runs need."""
+    events: dict[int, list[ConsumedEvent]] = defaultdict(list)
+    for dag_run_id, uri, source, id_, occurred_at, extra in await db.fetch(_EVENTS, list(dag_run_ids)):
+        event = ConsumedEvent(uri=uri, source=source, id=id_, occurred_at=occurred_at, extra=extra)
+        events[dag_run_id].append(event)
+    return {row[0]: _source(row, tuple(events[row[0]])) for row in await db.fetch(_CONTEXTS, list(dag_run_ids))}
+
+
+async def running(db: Db, backends: Sequence[str], host: str, everywhere: Sequence[str]) -> list[Running]:
+    """The attempts whose backends this host can ask."""
+    return [Running(*row) for row in await db.fetch(_RUNNING, backends, host, everywhere)]
+
+
+async def beat(db: Db, heartbeats: Sequence[tuple[UUID, datetime]]) -> None:
+    """Record the last signs of life."""
+    await db.execute(_BEAT, *zip(*heartbeats, strict=True))
+
+
+async def silent(db: Db, silent_s: float, limit: int) -> list[UUID]:
+    """Attempts without a sign of life for `silent_s`."""
+    return [row[0] for row in await db.fetch(_SILENT, silent_s, limit)]
+
+
+async def still_silent(db: Db, ids: Collection[UUID], silent_s: float) -> frozenset[UUID]:
+    """Which of these are silent still; their runs are locked."""
+    return frozenset(row[0] for row in await db.fetch(_STILL_SILENT, list(ids), silent_s))
+
+
+async def attempts(db: Db, dag_id: str, run_id: str, task_id: str) -> list[Attempt]:
+    """A task's attempts, oldest first."""
+    return [Attempt(*row) for row in await db.fetch(_ATTEMPTS, dag_id, run_id, task_id)]
+
+
+def _view(id_: UUID, run: int, index: int, try_number: int, state: str) -> SubmissionView:
+    return SubmissionView(
+        submission_id=id_, dag_run_id=run, task_index=index, try_number=try_number, state=SubmissionState(state)
+    )
+
+
+def _source(row: Any, events: tuple[ConsumedEvent, ...]) -> RunSource:
+    _, dag_id, run_id, run_type, run_after, conf, version_id, path, source = row
+    context = RunContext(dag_id=dag_id, run_id=run_id, run_type=run_type, run_after=run_after, params=conf, events=events)
+    return RunSource(context, version_id, path, source)

@@ -1,0 +1,116 @@
+-- name: find
+SELECT submission.submission_id, submission.dag_run_id, run.dag_id
+FROM submission
+JOIN dag_run AS run ON run.id = submission.dag_run_id
+WHERE submission.submission_id = ANY ($1::uuid[])
+
+-- name: read
+SELECT submission_id, dag_run_id, task_index, try_number, state
+FROM submission
+WHERE submission_id = ANY ($1::uuid[])
+
+-- name: insert_submissions
+INSERT INTO submission (submission_id, dag_run_id, task_index, try_number, backend, state)
+SELECT *, 'intent' FROM unnest($1::uuid[], $2::bigint[], $3::integer[], $4::integer[], $5::text[])
+
+-- name: end_submissions
+UPDATE submission
+SET state = change.state,
+    reason = change.reason,
+    exit_code = change.exit_code,
+    started_at = coalesce(change.started_at, submission.started_at),
+    ended_at = change.ended_at
+FROM unnest(
+    $1::uuid[], $2::submission_state[], $3::text[], $4::integer[], $5::timestamptz[], $6::timestamptz[]
+) AS change (submission_id, state, reason, exit_code, started_at, ended_at)
+WHERE submission.submission_id = change.submission_id
+
+-- name: accept
+UPDATE submission
+SET state = 'accepted',
+    handle = change.handle,
+    started_at = change.at,
+    heartbeat_at = change.at
+FROM unnest($1::uuid[], $2::jsonb[], $3::timestamptz[]) AS change (submission_id, handle, at)
+WHERE submission.submission_id = change.submission_id AND submission.state = 'submitting'
+
+-- name: claim_intents
+-- The mark `submitting` is committed before anything is tried, so that an intent is known to be untouched.
+UPDATE submission
+SET state = 'submitting', owner = $1, host = $2, submitted_at = clock_timestamp()
+WHERE submission_id IN (
+    SELECT submission_id
+    FROM submission
+    WHERE state = 'intent' AND backend = ANY ($3::text[])
+    ORDER BY created_at, dag_run_id, task_index
+    LIMIT $4
+    FOR UPDATE SKIP LOCKED
+)
+RETURNING submission_id, dag_run_id, task_index, try_number, backend, submitted_at
+
+-- name: claim_abandoned
+-- Submits that may have happened: their daemon is gone, or lost its heartbeat. Only what this host can see.
+UPDATE submission
+SET owner = $1, host = $2
+WHERE submission_id IN (
+    SELECT submission.submission_id
+    FROM submission
+    LEFT JOIN job ON job.id = submission.owner AND job.heartbeat_at > clock_timestamp() - make_interval(secs => $5)
+    WHERE submission.state = 'submitting'
+      AND submission.backend = ANY ($3::text[])
+      AND (submission.host = $2 OR submission.backend = ANY ($4::text[]))
+      AND submission.owner <> $1
+      AND job.id IS NULL
+    FOR UPDATE OF submission SKIP LOCKED
+)
+RETURNING submission_id, dag_run_id, task_index, try_number, backend, submitted_at
+
+-- name: contexts
+-- What the attempts of these runs need to know of them.
+SELECT
+    run.id, run.dag_id, run.run_id, run.run_type, run.run_after, run.conf, run.version_id, version.path, version.source
+FROM dag_run AS run
+JOIN dag_version AS version ON version.id = run.version_id
+WHERE run.id = ANY ($1::bigint[])
+
+-- name: consumed_events
+SELECT consumed.dag_run_id, dataset.uri, event.source, event.event_id, event.occurred_at, event.extra
+FROM dagrun_dataset_event AS consumed
+JOIN dataset_event AS event ON event.id = consumed.dataset_event_id
+JOIN dataset ON dataset.id = event.dataset_id
+WHERE consumed.dag_run_id = ANY ($1::bigint[])
+ORDER BY event.occurred_at, event.id
+
+-- name: running
+SELECT submission_id, backend, handle, desired_state, heartbeat_at
+FROM submission
+WHERE state = 'accepted' AND backend = ANY ($1::text[]) AND (host = $2 OR backend = ANY ($3::text[]))
+
+-- name: beat
+UPDATE submission
+SET heartbeat_at = change.at
+FROM unnest($1::uuid[], $2::timestamptz[]) AS change (submission_id, at)
+WHERE submission.submission_id = change.submission_id AND submission.heartbeat_at < change.at
+
+-- name: silent
+-- Attempts that nobody saw for too long, wherever they run.
+SELECT submission_id
+FROM submission
+WHERE state IN ('submitting', 'accepted')
+  AND coalesce(heartbeat_at, submitted_at) < clock_timestamp() - make_interval(secs => $1)
+LIMIT $2
+
+-- name: still_silent
+SELECT submission_id
+FROM submission
+WHERE submission_id = ANY ($1::uuid[])
+  AND state IN ('submitting', 'accepted')
+  AND coalesce(heartbeat_at, submitted_at) < clock_timestamp() - make_interval(secs => $2)
+
+-- name: attempts
+SELECT submission.submission_id, submission.try_number, submission.backend, submission.state, submission.host, submission.handle
+FROM dag_run AS run
+JOIN task_instance AS task ON task.dag_run_id = run.id
+JOIN submission ON (submission.dag_run_id, submission.task_index) = (task.dag_run_id, task.task_index)
+WHERE run.dag_id = $1 AND run.run_id = $2 AND task.task_id = $3
+ORDER BY submission.try_number
