@@ -1,0 +1,1 @@
+"""Everything `tidegate standalone` starts, on loopback and below one directory."""

@@ -1,0 +1,137 @@
+"""A real Apache Kafka: one KRaft node that is broker and controller."""
+
+import os
+import shutil
+import signal
+from base64 import urlsafe_b64encode
+from pathlib import Path
+from typing import ClassVar
+from uuid import uuid4
+
+from aiokafka.client import AIOKafkaClient
+from aiokafka.errors import KafkaError
+from anyio import to_thread
+
+from tidegate.daemon.standalone import jars, java
+from tidegate.daemon.standalone.port import LOOPBACK, listens
+from tidegate.daemon.standalone.process import Child, ServerError, spawn
+from tidegate.daemon.standalone.server import Server, ending
+
+NODE = 1
+MIB = 1024 * 1024
+JVM = ("-Xmx512m", "-XX:+UseSerialGC", java.NO_TRACES)
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1",)
+
+PROPERTIES = {
+    "process.roles": "broker,controller",
+    "node.id": str(NODE),
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "auto.create.topics.enable": "false",
+    "message.max.bytes": str(8 * MIB),
+    "num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "4",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.cleaner.dedupe.buffer.size": str(32 * MIB),
+}
+LOGGING = """\
+rootLogger.level = WARN
+rootLogger.appenderRef.out.ref = out
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d{ISO8601} %p %c: %m%n
+"""
+
+
+class Kafka(Server):
+    """Records up to 8 MiB pass the broker, so that a daemon meets those it must refuse.
+
+    After a crash it answers once the session of its former self has lapsed, 3 s later.
+    """
+
+    name: ClassVar[str] = "Kafka"
+    ports_needed: ClassVar[int] = 2
+
+    def __init__(self, home: Path, cache: Path) -> None:
+        super().__init__(home)
+        self._cache = cache
+        self._data = self.home / "data"
+        self._temporary = self.home / "tmp"
+        self._config = self.home / "server.properties"
+        self._java = Path()
+        self._classpath = ""
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{LOOPBACK}:{self.port}"
+
+    async def _prepare(self) -> None:
+        self._java = await java.find(os.environ)
+        paths = await to_thread.run_sync(jars.resolve, self._cache, jars.locked())
+        self._classpath = os.pathsep.join(map(str, paths))
+        shutil.rmtree(self._temporary, ignore_errors=True)
+        self._temporary.mkdir()
+        (self.home / "log4j2.properties").write_text(LOGGING)
+        if not self._data.exists():
+            await self._format()
+
+    async def _format(self) -> None:
+        """Half-formatted storage is never taken for whole: it gets its name at the end."""
+        unfinished = self.home / "data.unfinished"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        self._configure(unfinished, (9092, 9093))
+        cluster = urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
+        arguments = ("format", f"--cluster-id={cluster}", f"--config={self._config}")
+        child = await self._run(*SHORT_LIVED, "kafka.tools.StorageTool", *arguments)
+        code = await child.process.wait()
+        if code != 0:
+            raise ServerError(f"Kafka's storage could not be formatted: StorageTool {ending(code)}{self._log_end(child)}")
+        unfinished.rename(self._data)
+
+    def _configure(self, data: Path, ports: tuple[int, ...]) -> None:
+        broker, controller = (f"{LOOPBACK}:{port}" for port in ports)
+        properties = {
+            **PROPERTIES,
+            "log.dirs": str(data),
+            "listeners": f"PLAINTEXT://{broker},CONTROLLER://{controller}",
+            "advertised.listeners": f"PLAINTEXT://{broker}",
+            "controller.quorum.voters": f"{NODE}@{controller}",
+        }
+        self._config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+
+    async def _spawn(self, chosen: tuple[int, ...]) -> Child:
+        self._configure(self._data, chosen)
+        return await self._run("kafka.Kafka", str(self._config))
+
+    async def _run(self, *arguments: str) -> Child:
+        logging = f"-Dlog4j2.configurationFile={self.home / 'log4j2.properties'}"
+        temporary = f"-Djava.io.tmpdir={self._temporary}"
+        return await spawn(
+            (str(self._java), *JVM, logging, temporary, "-cp", self._classpath, *arguments),
+            log=self.log,
+            cwd=self.home,
+            env=os.environ,
+            on_orphaned=signal.SIGKILL,
+        )
+
+    async def _answers(self, child: Child, port: int) -> bool:
+        """It listens before it is a member of its own cluster; only then does it take topics and records."""
+        if not listens(child.pid, port):
+            return False
+        client = AIOKafkaClient(bootstrap_servers=f"{LOOPBACK}:{port}", request_timeout_ms=5000)
+        try:
+            await client.bootstrap()
+            return client.cluster.broker_metadata(NODE) is not None
+        except KafkaError:
+            return False
+        finally:
+            await client.close()

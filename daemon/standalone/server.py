@@ -1,0 +1,134 @@
+"""The life of a server: started until it answers, stopped until it is gone, started again on its port with its data."""
+
+import signal
+from abc import ABC, abstractmethod
+from pathlib import Path
+from types import TracebackType
+from typing import ClassVar, NoReturn, Self
+
+import anyio
+
+from tidegate.daemon.standalone import port as ports
+from tidegate.daemon.standalone.process import Child, ServerError
+
+ATTEMPTS = 5
+PROBE_S = 0.05
+
+
+class Server(ABC):
+    """One server on loopback with everything it writes below `home`.
+
+    The port is chosen at the first start and kept for later ones of the same object.
+    """
+
+    name: ClassVar[str]
+    ports_needed: ClassVar[int] = 1
+    start_s: ClassVar[float] = 60.0
+    stop_s: ClassVar[float] = 20.0
+    stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
+
+    def __init__(self, home: Path) -> None:
+        self.home = home.absolute()
+        self.log = self.home / "server.log"
+        self.port = 0
+        self._child: Child | None = None
+
+    @property
+    def process(self) -> Child:
+        """Raises ServerError before the first start."""
+        if self._child is None:
+            raise ServerError(f"{self.name} has not been started")
+        return self._child
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    async def start(self) -> None:
+        """Return when the server answers. Raises ServerError, with the end of the log where there is one."""
+        if self._child is not None and self._child.alive:
+            raise ServerError(f"{self.name} runs already (process {self.pid})")
+        self.home.mkdir(parents=True, exist_ok=True)
+        await self._prepare()
+        for _ in range(ATTEMPTS):
+            chosen = self._choose_ports()
+            if await self._launched(chosen):
+                self.port = chosen[0]
+                return
+        raise ServerError(f"{self.name} found no free port on {ports.LOOPBACK} in {ATTEMPTS} attempts")
+
+    async def stop(self) -> None:
+        """Ask it to end and wait; kill it when that takes longer than `stop_s`."""
+        if self._child is not None:
+            await self._child.end(self.stop_signal, self.stop_s)
+
+    async def kill(self) -> None:
+        """End it as a crash would."""
+        if self._child is not None:
+            await self._child.end(signal.SIGKILL, self.stop_s)
+
+    async def restart(self) -> None:
+        """Stop, and start again on the same port."""
+        await self.stop()
+        await self.start()
+
+    async def watch(self) -> NoReturn:
+        """Wait for its death. Raises ServerError when it comes."""
+        code = await self.process.process.wait()
+        raise ServerError(f"{self.name} {ending(code)}{self._log_end(self.process)}")
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.stop()
+
+    @abstractmethod
+    async def _prepare(self) -> None:
+        """Make ready what must exist before the server starts."""
+
+    @abstractmethod
+    async def _spawn(self, chosen: tuple[int, ...]) -> Child: ...
+
+    @abstractmethod
+    async def _answers(self, child: Child, port: int) -> bool:
+        """True if this very server does real work on this port."""
+
+    def _choose_ports(self) -> tuple[int, ...]:
+        if not self.port:
+            return ports.choose(self.ports_needed)
+        if not ports.is_free(self.port):
+            raise ServerError(f"{self.name} cannot have port {self.port} on {ports.LOOPBACK}: another program listens there")
+        return (self.port, *ports.choose(self.ports_needed - 1))
+
+    async def _launched(self, chosen: tuple[int, ...]) -> bool:
+        """False if somebody else was faster at a port."""
+        child = self._child = await self._spawn(chosen)
+        try:
+            await self._until_it_answers(child, chosen[0])
+        except BaseException as error:
+            await child.end(signal.SIGKILL, self.stop_s)
+            if isinstance(error, ServerError) and not all(map(ports.is_free, chosen)):
+                return False
+            raise
+        return True
+
+    async def _until_it_answers(self, child: Child, port: int) -> None:
+        with anyio.move_on_after(self.start_s):
+            while child.alive:
+                if await self._answers(child, port):
+                    return
+                await anyio.sleep(PROBE_S)
+            code = await child.process.wait()
+            raise ServerError(f"{self.name} {ending(code)} while starting{self._log_end(child)}")
+        raise ServerError(f"{self.name} did not answer within {self.start_s:g} s{self._log_end(child)}")
+
+    def _log_end(self, child: Child) -> str:
+        tail = child.tail()
+        return f"; the end of {self.log}:\n{tail}" if tail else f"; {self.log} is empty"
+
+
+def ending(code: int) -> str:
+    """`ended with exit code 1`, `was ended by SIGKILL`."""
+    return f"ended with exit code {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"

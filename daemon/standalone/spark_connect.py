@@ -1,0 +1,123 @@
+"""A real Spark Connect server from the installed pyspark."""
+
+import os
+import shutil
+import signal
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import ClassVar
+
+import anyio
+
+from tidegate.daemon.standalone import java
+from tidegate.daemon.standalone.port import LOOPBACK, listens
+from tidegate.daemon.standalone.process import Child, ServerError, spawn
+from tidegate.daemon.standalone.server import Server
+
+SERVER_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
+KEEP = "12h"
+
+CONF = {
+    "spark.connect.grpc.binding.address": LOOPBACK,
+    "spark.connect.execute.manager.detachedTimeout": KEEP,
+    "spark.connect.session.manager.defaultSessionTimeout": KEEP,
+    "spark.driver.host": LOOPBACK,
+    "spark.driver.bindAddress": LOOPBACK,
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "4",
+}
+LOGGING = """\
+rootLogger.level = WARN
+rootLogger.appenderRef.out.ref = out
+appender.out.type = Console
+appender.out.name = out
+appender.out.target = SYSTEM_ERR
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d{ISO8601} %p %c: %m%n
+"""
+HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000 04 00 00000000")
+SETTINGS_FRAME = 4
+
+
+class SparkConnect(Server):
+    """A detached query and an idle session are kept for 12 hours, longer than any daemon restart."""
+
+    name: ClassVar[str] = "Spark Connect"
+    start_s: ClassVar[float] = 180.0
+
+    def __init__(self, home: Path, *, master: str = "local[2]") -> None:
+        super().__init__(home)
+        self._master = master
+        self._conf = self.home / "conf"
+        self._temporary = self.home / "tmp"
+
+    @property
+    def url(self) -> str:
+        return f"sc://{LOOPBACK}:{self.port}"
+
+    async def _prepare(self) -> None:
+        """What a killed server left in its temporary folder is of no use to the next."""
+        await java.find(os.environ)
+        shutil.rmtree(self._temporary, ignore_errors=True)
+        for folder in (self._temporary, self._conf):
+            folder.mkdir(parents=True, exist_ok=True)
+        (self._conf / "log4j2.properties").write_text(LOGGING)
+
+    async def _spawn(self, chosen: tuple[int, ...]) -> Child:
+        spark = _spark_home()
+        command = (
+            str(spark / "bin" / "spark-submit"),
+            f"--master={self._master}",
+            "--driver-memory=1g",
+            *self._options(chosen[0]),
+        )
+        return await spawn(
+            (*command, f"--class={SERVER_CLASS}", "spark-internal"),
+            log=self.log,
+            cwd=self.home,
+            env=self._environment(spark),
+            on_orphaned=signal.SIGKILL,
+        )
+
+    def _options(self, port: int) -> list[str]:
+        conf = {
+            **CONF,
+            "spark.connect.grpc.binding.port": str(port),
+            "spark.local.dir": str(self._temporary),
+            "spark.sql.warehouse.dir": str(self.home / "warehouse"),
+        }
+        jvm = f"{java.NO_TRACES} -Djava.io.tmpdir={self._temporary} -Dderby.system.home={self.home}"
+        return [f"--driver-java-options={jvm}", *(f"--conf={key}={value}" for key, value in conf.items())]
+
+    def _environment(self, spark: Path) -> dict[str, str]:
+        """A Spark elsewhere on the machine, or its settings, shall not leak in."""
+        env = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
+        return {
+            **env,
+            "SPARK_HOME": str(spark),
+            "SPARK_CONF_DIR": str(self._conf),
+            "SPARK_LAUNCHER_OPTS": java.NO_TRACES,
+            "SPARK_LOCAL_IP": LOOPBACK,
+            "PYSPARK_PYTHON": sys.executable,
+        }
+
+    async def _answers(self, child: Child, port: int) -> bool:
+        """It listens only when its Spark session is ready; gRPC then answers the greeting of HTTP/2 with its settings."""
+        if not listens(child.pid, port):
+            return False
+        try:
+            with anyio.fail_after(5):
+                async with await anyio.connect_tcp(LOOPBACK, port) as stream:
+                    await stream.send(HTTP2_HELLO)
+                    return (await stream.receive(9))[3] == SETTINGS_FRAME
+        except (OSError, TimeoutError, IndexError, anyio.EndOfStream, anyio.BrokenResourceError):
+            return False
+
+
+def _spark_home() -> Path:
+    """Found without an import: pyspark has no place in this process."""
+    package = find_spec("pyspark")
+    if package is None or package.origin is None:
+        raise ServerError("Spark is not installed: pip install 'tidegate[standalone]'")
+    return Path(package.origin).parent

@@ -1,0 +1,157 @@
+"""Real servers, started when the first test asks for one and shared by the whole run; and servers of a test's own, to break.
+
+The shared ones live in the loop of their own thread (`portal`), for each test has another loop.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from tests import servers
+from tests.servers import MARK, MakeSettings, StartKafka, StartPostgres
+from tidegate.daemon.migrate import migrate
+from tidegate.daemon.settings import Settings
+from tidegate.daemon.standalone.jars import cache_of
+from tidegate.daemon.standalone.kafka import Kafka
+from tidegate.daemon.standalone.postgres import Postgres
+from tidegate.daemon.standalone.server import Server
+from tidegate.daemon.standalone.spark_connect import SparkConnect
+
+
+def pytest_sessionstart() -> None:
+    os.environ[MARK] = uuid4().hex
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A process that outlives the tests fails the run, and is ended all the same."""
+    for line in servers.end_left_behind():
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        sys.stderr.write(f"\nleft behind: {line}\n")
+
+
+@pytest.fixture(scope="session")
+def portal() -> Iterator[BlockingPortal]:
+    with start_blocking_portal() as portal:
+        yield portal
+
+
+@pytest.fixture(scope="session")
+def cache() -> Path:
+    """Where downloaded jars are kept from run to run."""
+    return cache_of(os.environ)
+
+
+@pytest.fixture(scope="session")
+def postgres(portal: BlockingPortal, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The superuser's dsn of the run's Postgres."""
+    server = Postgres(tmp_path_factory.mktemp("postgres"))
+    with portal.wrap_async_context_manager(server):
+        yield server.dsn_of("postgres")
+    shutil.rmtree(server.home)
+
+
+@pytest.fixture(scope="session")
+def broker(portal: BlockingPortal, tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[str]:
+    """The bootstrap server of the run's Kafka."""
+    server = Kafka(tmp_path_factory.mktemp("kafka"), cache)
+    with portal.wrap_async_context_manager(server):
+        yield server.bootstrap
+    shutil.rmtree(server.home)
+
+
+@pytest.fixture(scope="session")
+def spark_connect(portal: BlockingPortal, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The sc:// url of the run's Spark Connect server."""
+    server = SparkConnect(tmp_path_factory.mktemp("spark"))
+    with portal.wrap_async_context_manager(server):
+        yield server.url
+    shutil.rmtree(server.home)
+
+
+@pytest.fixture(scope="session")
+def template(portal: BlockingPortal, postgres: str) -> str:
+    """The name of a database with every migration applied."""
+    name = portal.call(servers.create_database, postgres)
+    portal.call(migrate, servers.dsn_of(postgres, name))
+    return name
+
+
+@pytest.fixture
+async def dsn(postgres: str, template: str) -> AsyncIterator[str]:
+    """A migrated database of the test's own."""
+    name = await servers.create_database(postgres, template)
+    yield servers.dsn_of(postgres, name)
+    await servers.drop_database(postgres, name)
+
+
+@pytest.fixture
+async def empty_dsn(postgres: str) -> AsyncIterator[str]:
+    """A database of the test's own without any migration."""
+    name = await servers.create_database(postgres)
+    yield servers.dsn_of(postgres, name)
+    await servers.drop_database(postgres, name)
+
+
+@pytest.fixture
+def topic_prefix() -> str:
+    return f"test-{uuid4().hex[:12]}."
+
+
+@pytest.fixture
+async def kafka(broker: str, topic_prefix: str) -> AsyncIterator[str]:
+    """The bootstrap server; topics with the test's prefix are deleted after it."""
+    yield broker
+    await servers.delete_topics(broker, topic_prefix)
+
+
+@pytest.fixture
+def settings(dsn: str, kafka: str, topic_prefix: str, tmp_path: Path) -> MakeSettings:
+    """Make the settings of a daemon of this test; any of them may be given."""
+    (tmp_path / "dags").mkdir()
+
+    def make(**given: object) -> Settings:
+        mine: dict[str, object] = {
+            "postgres_dsn": dsn,
+            "kafka_servers": kafka,
+            "topic_prefix": topic_prefix,
+            "topic_partitions": 4,
+            "dags_folder": str(tmp_path / "dags"),
+            "spool_dir": str(tmp_path / "spool"),
+        }
+        return Settings(**{**mine, **given})  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.fixture
+async def own_postgres(tmp_path: Path) -> AsyncIterator[StartPostgres]:
+    """Start a Postgres that the test may kill and start again; it is stopped in the end."""
+    async with AsyncExitStack() as stack:
+
+        async def start() -> Postgres:
+            return await stack.enter_async_context(Postgres(_home(tmp_path, Postgres)))
+
+        yield start
+
+
+@pytest.fixture
+async def own_kafka(tmp_path: Path, cache: Path) -> AsyncIterator[StartKafka]:
+    """Start a Kafka that the test may kill and start again; it is stopped in the end."""
+    async with AsyncExitStack() as stack:
+
+        async def start() -> Kafka:
+            return await stack.enter_async_context(Kafka(_home(tmp_path, Kafka), cache))
+
+        yield start
+
+
+def _home(tmp_path: Path, kind: type[Server]) -> Path:
+    return tmp_path / f"{kind.__name__}-{uuid4().hex[:8]}"

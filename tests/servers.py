@@ -1,0 +1,82 @@
+"""Databases, topics and left-over processes: what the fixtures in conftest are made of."""
+
+import os
+from collections.abc import Awaitable, Callable
+from uuid import uuid4
+
+import asyncpg
+import psutil
+from aiokafka.admin import AIOKafkaAdminClient
+
+from tidegate.daemon.settings import Settings
+from tidegate.daemon.standalone.kafka import Kafka
+from tidegate.daemon.standalone.postgres import Postgres
+from tidegate.daemon.standalone.process import runs
+
+MakeSettings = Callable[..., Settings]
+StartPostgres = Callable[[], Awaitable[Postgres]]
+StartKafka = Callable[[], Awaitable[Kafka]]
+
+MARK = "TEST_SESSION"
+GRACE_S = 5.0
+
+
+async def create_database(server: str, template: str | None = None) -> str:
+    """The name of a new database, a copy of the template where one is given."""
+    name = f"test_{uuid4().hex}"
+    db = await asyncpg.connect(server)
+    try:
+        await db.execute(f"CREATE DATABASE {name}" + (f" TEMPLATE {template}" if template else ""))
+    finally:
+        await db.close()
+    return name
+
+
+async def drop_database(server: str, name: str) -> None:
+    db = await asyncpg.connect(server)
+    try:
+        await db.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    finally:
+        await db.close()
+
+
+def dsn_of(server: str, database: str) -> str:
+    return f"{server.rpartition('/')[0]}/{database}"
+
+
+async def delete_topics(bootstrap: str, prefix: str) -> None:
+    """Thousands of partitions of tests that are over would slow the broker down."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    try:
+        if topics := [topic for topic in await admin.list_topics() if topic.startswith(prefix)]:
+            await admin.delete_topics(topics)
+    finally:
+        await admin.close()
+
+
+def end_left_behind() -> list[str]:
+    """Kill what this session started, or what those started, that still runs after a moment of grace; say what it was."""
+    started = [process for process in psutil.process_iter() if _is_ours(process)]
+    psutil.wait_procs([process for process in started if runs(process)], timeout=GRACE_S)
+    return [_ended(process) for process in started if runs(process)]
+
+
+def _ended(process: psutil.Process) -> str:
+    try:
+        command = " ".join(process.cmdline())
+        process.kill()
+    except psutil.Error as error:
+        return str(error)
+    return f"process {process.pid}: {command[:300]}"
+
+
+def _is_ours(process: psutil.Process) -> bool:
+    """A descendant by its parents, or, when those are gone, by the mark in its environment."""
+    me = os.getpid()
+    try:
+        return process.pid != me and (
+            any(parent.pid == me for parent in process.parents()) or process.environ().get(MARK) == os.environ[MARK]
+        )
+    except (psutil.Error, OSError):
+        return False
