@@ -1,0 +1,20 @@
+"""Kafka in and out: what programs need to publish events and to follow runs."""
+
+import logging
+
+from tidegate.events.publisher import Publisher, SyncPublisher
+from tidegate.schemas.event import DagFileChanged, DagRunStateChanged, DatasetUpdated, EventId, TaskFinished, TaskStateChanged
+
+__all__ = [
+    "DagFileChanged",
+    "DagRunStateChanged",
+    "DatasetUpdated",
+    "EventId",
+    "Publisher",
+    "SyncPublisher",
+    "TaskFinished",
+    "TaskStateChanged",
+]
+
+# The Kafka client logs every failed attempt. A program that configures logging sees it; one that does not is told by our errors.
+logging.getLogger("aiokafka").addHandler(logging.NullHandler())

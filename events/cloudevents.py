@@ -1,0 +1,21 @@
+"""The CloudEvents envelope of outgoing events, in binary mode: attributes as headers, data as value."""
+
+from datetime import datetime
+
+from tidegate.schemas.event import Kind, type_of
+
+_CONTENT_TYPE = ("content-type", b"application/json")
+_SPEC_VERSION = ("ce_specversion", b"1.0")
+_TYPES = {kind: ("ce_type", type_of(kind).encode()) for kind in Kind}
+
+
+def headers(kind: Kind, *, event_id: str, source: str, time: datetime) -> list[tuple[str, bytes]]:
+    """`time` is aware; (source, event_id) is what makes two records the same event."""
+    return [
+        _SPEC_VERSION,
+        ("ce_id", event_id.encode()),
+        ("ce_source", source.encode()),
+        _TYPES[kind],
+        ("ce_time", time.isoformat().encode()),
+        _CONTENT_TYPE,
+    ]

@@ -1,0 +1,70 @@
+"""How every Kafka client here starts, stops and fails: within a bounded time and with one sentence."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import anyio
+from aiokafka.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    NodeNotReadyError,
+    RequestTimedOutError,
+    UnknownTopicOrPartitionError,
+)
+
+from tidegate.schemas.error import RequestError, UnavailableError
+
+REQUEST_TIMEOUT_MS = 10_000
+STOP_TIMEOUT_S = 5.0
+
+_AWAY = (KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError, RequestTimedOutError)
+
+
+@contextmanager
+def kafka_at(servers: str) -> Iterator[None]:
+    """Whatever the client raises inside becomes UnavailableError."""
+    try:
+        yield
+    except (KafkaError, OSError) as error:
+        raise UnavailableError(sentence(servers, error)) from error
+
+
+def sentence(servers: str, error: BaseException) -> str:
+    """What went wrong between us and Kafka, and what to do about it."""
+    match error:
+        case UnknownTopicOrPartitionError():
+            return f"Kafka at {servers} does not have the topic; `tidegate topics create` makes it"
+        case _ if isinstance(error, _AWAY):
+            return f"Kafka does not answer at {servers}; check that it runs and that the address is right"
+        case OSError():
+            return f"Kafka at {servers} did not answer in time"
+        case _:
+            return f"Kafka at {servers} refused: {error}"
+
+
+async def start(client: Any, servers: str, timeout_s: float) -> None:
+    """Start a consumer, producer or admin client, or leave nothing of it behind.
+
+    Raises UnavailableError after `timeout_s` at the latest; RequestError where the address cannot be one.
+    """
+    try:
+        with kafka_at(servers), anyio.fail_after(timeout_s):
+            await client.start()
+    except ValueError as error:
+        await stop(client)
+        raise RequestError(f"{servers!r} is no Kafka address; write host:port, several with commas") from error
+    except BaseException:
+        await stop(client)
+        raise
+
+
+async def stop(client: Any) -> None:
+    """Close a client, cancelled or not, in bounded time. Never raises for what Kafka does meanwhile."""
+    finish = client.close if hasattr(client, "close") else client.stop
+    with anyio.move_on_after(STOP_TIMEOUT_S, shield=True):
+        try:
+            await finish()
+        except (KafkaError, OSError):
+            return

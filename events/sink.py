@@ -1,0 +1,213 @@
+"""Records to Kafka, each acknowledged by all in-sync replicas, in the order given."""
+
+from collections.abc import Awaitable, Mapping, Sequence
+from functools import lru_cache
+from itertools import count, islice
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+import msgspec
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError, ProducerClosed
+from aiokafka.partitioner import murmur2
+
+from tidegate.events import connection
+from tidegate.schemas.error import RejectedError, UnavailableError
+from tidegate.schemas.event import MAX_RECORD_BYTES, Rejection
+
+# Less than what a topic takes unless told otherwise, with room for the frame that Kafka puts around a record.
+MAX_MESSAGE_BYTES = MAX_RECORD_BYTES - 1024
+BATCH_BYTES = 256 * 1024
+
+
+class OutMessage(msgspec.Struct, frozen=True):
+    """One record to be. Messages with equal keys keep their order; without a key any partition will do."""
+
+    topic: str
+    key: bytes | None
+    value: bytes
+    headers: Sequence[tuple[str, bytes]] = ()
+
+
+class UndeliveredError(UnavailableError):
+    """Not all messages were acknowledged. `acknowledged` has one answer per message, in their order.
+
+    False means unknown: such a message may have arrived. Send it again, receivers drop duplicates by event id and `seq`.
+    """
+
+    def __init__(self, message: str, acknowledged: Sequence[bool]) -> None:
+        super().__init__(message)
+        self.acknowledged = acknowledged
+
+
+class _Parcel:
+    """The messages of one call, and what became of them."""
+
+    def __init__(self, messages: Sequence[OutMessage]) -> None:
+        self.messages = messages
+        self.acknowledged = [False] * len(messages)
+        self.problem: UnavailableError | None = None
+        self.done = False
+
+
+class Sink:
+    """An idempotent producer that connects when first used, and anew after any failure. An async context manager.
+
+    Calls that come while another one waits for Kafka travel together, so that many small ones are as fast as one large.
+    """
+
+    def __init__(self, servers: str, *, delivery_timeout_s: float = 10.0) -> None:
+        self._servers = servers
+        self._delivery_timeout_s = delivery_timeout_s
+        self._producer: AIOKafkaProducer | None = None
+        self._closed = False
+        self._turn = anyio.Lock()
+        self._waiting: list[_Parcel] = []
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self._abandon()
+
+    async def connect(self) -> None:
+        """Raises UnavailableError when Kafka does not answer. Not needed before sending."""
+        async with self._turn:
+            await self._connected()
+
+    async def send_all(self, messages: Sequence[OutMessage]) -> Sequence[bool]:
+        """Return when all are acknowledged; messages of one key arrive in the order given.
+
+        Raises UndeliveredError (an UnavailableError), RejectedError for a message larger than Kafka takes: then none was sent.
+        """
+        for message in messages:
+            _check(message)
+        parcel = _Parcel(messages)
+        self._waiting.append(parcel)
+        try:
+            async with self._turn:
+                if not parcel.done:
+                    await self._flush()
+        finally:
+            if parcel in self._waiting:  # given up
+                self._waiting.remove(parcel)
+        if parcel.problem is not None:
+            raise UndeliveredError(str(parcel.problem), parcel.acknowledged) from parcel.problem
+        return parcel.acknowledged
+
+    async def _flush(self) -> None:
+        """Deliver whatever waits, for everybody."""
+        parcels, self._waiting = self._waiting, []
+        messages = [message for parcel in parcels for message in parcel.messages]
+        acknowledged = [False] * len(messages)
+        problem = None
+        try:
+            with connection.kafka_at(self._servers), anyio.fail_after(self._delivery_timeout_s):
+                await self._deliver(messages, acknowledged)
+        except UnavailableError as error:
+            problem = error
+            await self._abandon()
+        except BaseException:
+            self._waiting = parcels + self._waiting
+            await self._abandon()
+            raise
+        answers = iter(acknowledged)
+        for parcel in parcels:
+            parcel.acknowledged = list(islice(answers, len(parcel.messages)))
+            parcel.problem = None if all(parcel.acknowledged) else problem
+            parcel.done = True
+
+    async def _deliver(self, messages: Sequence[OutMessage], acknowledged: list[bool]) -> None:
+        """Mark what is acknowledged. Raises what the client raises; nothing follows a failure in its partition."""
+        producer = await self._connected()
+        partitions = {topic: len(await producer.partitions_for(topic)) for topic in {m.topic for m in messages}}
+        left: Sequence[int] = range(len(messages))
+        while left:
+            batches, left = _pack(producer, messages, left, partitions)
+            futures = []
+            for (topic, partition), (builder, indexes) in batches.items():
+                futures.append((await producer.send_batch(builder, topic, partition=partition), indexes))
+            await _acknowledge(futures, acknowledged)
+
+    async def _connected(self) -> AIOKafkaProducer:
+        if self._closed:
+            raise UnavailableError("the sink is closed")
+        if self._producer is None:
+            producer = AIOKafkaProducer(
+                bootstrap_servers=self._servers,
+                enable_idempotence=True,
+                acks="all",
+                linger_ms=0,
+                max_batch_size=BATCH_BYTES,
+                request_timeout_ms=connection.REQUEST_TIMEOUT_MS,
+            )
+            await connection.start(producer, self._servers, self._delivery_timeout_s)
+            self._producer = producer
+        return self._producer
+
+    async def _abandon(self) -> None:
+        """Close without a last attempt: a message of a failed call must not arrive after its repetition."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            # There is no public way to drop what is queued; stop() alone would wait for it as long as Kafka is away.
+            accumulator = producer._message_accumulator
+            accumulator.fail_all(ProducerClosed())
+            accumulator._batches.clear()
+            await connection.stop(producer)
+
+
+Slot = tuple[str, int]
+
+
+def _pack(
+    producer: AIOKafkaProducer, messages: Sequence[OutMessage], left: Sequence[int], partitions: Mapping[str, int]
+) -> tuple[Mapping[Slot, tuple[Any, list[int]]], Sequence[int]]:
+    """One batch for each partition, filled in order, and what did not fit."""
+    batches: dict[Slot, tuple[Any, list[int]]] = {}
+    rest: list[int] = []
+    for index in left:
+        message = messages[index]
+        slot = (message.topic, _partition(message.key, partitions[message.topic]))
+        if slot not in batches:
+            batches[slot] = (producer.create_batch(), [])
+        builder, indexes = batches[slot]
+        # A full batch takes nothing more, not even what would fit, so nothing overtakes.
+        taken = builder.append(timestamp=None, key=message.key, value=message.value, headers=list(message.headers))
+        (rest if taken is None else indexes).append(index)
+    return batches, rest
+
+
+async def _acknowledge(futures: Sequence[tuple[Awaitable[Any], Sequence[int]]], acknowledged: list[bool]) -> None:
+    failure = None
+    for future, indexes in futures:
+        try:
+            await future
+        except KafkaError as error:
+            failure = error
+        else:
+            for index in indexes:
+                acknowledged[index] = True
+    if failure is not None:
+        raise failure
+
+
+_keyless = count()
+
+
+def _partition(key: bytes | None, partitions: int) -> int:
+    """The same choice as Kafka's own clients make."""
+    return (next(_keyless) if key is None else _hash(key)) % partitions
+
+
+@lru_cache(maxsize=65536)
+def _hash(key: bytes) -> int:
+    return int(murmur2(key)) & 0x7FFFFFFF
+
+
+def _check(message: OutMessage) -> None:
+    size = len(message.value) + len(message.key or b"") + sum(len(name) + len(text) for name, text in message.headers)
+    if size > MAX_MESSAGE_BYTES:
+        raise RejectedError(
+            Rejection.TOO_LARGE, f"a message of {size} bytes for {message.topic}; Kafka takes {MAX_MESSAGE_BYTES} at most"
+        )

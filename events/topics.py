@@ -1,0 +1,87 @@
+"""The topics: their names, what their records are keyed by, and how they are made."""
+
+from collections.abc import Mapping, Sequence
+
+import anyio
+import msgspec
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import NoError, RequestTimedOutError, TopicAlreadyExistsError, for_code
+
+from tidegate.events import connection
+from tidegate.schemas.error import RequestError, UnavailableError
+from tidegate.schemas.event import Kind
+
+RETENTION_MS = 7 * 24 * 3600 * 1000
+
+
+def name(prefix: str, kind: Kind) -> str:
+    """The topic that carries a kind of event, `tidegate.dataset-updated`."""
+    return f"{prefix}{kind}"
+
+
+def run_key(dag_id: str, run_id: str) -> str:
+    """The key of everything that is about one run: one partition, hence in order."""
+    return f"{dag_id}/{run_id}"
+
+
+class Created(msgspec.Struct, frozen=True):
+    """One topic after `create`. `existed`: it was there before and was left as it is."""
+
+    topic: str
+    existed: bool
+    partitions: int
+    wanted: int
+
+    @property
+    def differs(self) -> bool:
+        """True where an older topic has another number of partitions; changing it would move keys."""
+        return self.partitions != self.wanted
+
+
+async def create(servers: str, prefix: str, partitions: int, replication: int, *, timeout_s: float = 30.0) -> Sequence[Created]:
+    """Make the topics that are missing, leave the others alone, and wait until all can be used.
+
+    Raises UnavailableError when Kafka is away, RequestError when it refuses (say, more replicas than brokers).
+    """
+    wanted = [name(prefix, kind) for kind in Kind]
+    admin = AIOKafkaAdminClient(bootstrap_servers=servers, request_timeout_ms=connection.REQUEST_TIMEOUT_MS)
+    await connection.start(admin, servers, timeout_s)
+    try:
+        with connection.kafka_at(servers), anyio.fail_after(timeout_s):
+            existed = await _create(admin, [_topic(topic, partitions, replication) for topic in wanted])
+            found = await _usable(admin, wanted)
+    finally:
+        await connection.stop(admin)
+    return [Created(topic, topic in existed, found[topic], partitions) for topic in wanted]
+
+
+def _topic(topic: str, partitions: int, replication: int) -> NewTopic:
+    # Not compacted: whoever replays a state topic wants every move of a run, not its last one.
+    config = {"cleanup.policy": "delete", "retention.ms": str(RETENTION_MS)}
+    if replication >= 3:
+        config["min.insync.replicas"] = "2"
+    return NewTopic(topic, partitions, replication, topic_configs=config)
+
+
+async def _create(admin: AIOKafkaAdminClient, topics: Sequence[NewTopic]) -> set[str]:
+    """Which of them were there before."""
+    existed = set()
+    response = await admin.create_topics(list(topics))
+    for topic, code, message in response.topic_errors:
+        error = for_code(code)
+        if error is TopicAlreadyExistsError:
+            existed.add(topic)
+        elif error is RequestTimedOutError:
+            raise UnavailableError(f"Kafka did not create {topic} in time")
+        elif error is not NoError:
+            raise RequestError(f"Kafka refused to create {topic}: {message or error.__name__}")
+    return existed
+
+
+async def _usable(admin: AIOKafkaAdminClient, topics: Sequence[str]) -> Mapping[str, int]:
+    """Partition counts, once every partition has a leader."""
+    while True:
+        found = {found["topic"]: found["partitions"] for found in await admin.describe_topics(list(topics))}
+        if all(found.get(topic) and all(p["leader"] >= 0 for p in found[topic]) for topic in topics):
+            return {topic: len(found[topic]) for topic in topics}
+        await anyio.sleep(0.05)
