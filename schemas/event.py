@@ -6,7 +6,7 @@ understand new writers. A new major version is a new `type`.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -15,10 +15,14 @@ import msgspec
 from msgspec import Meta
 
 from tidegate.schemas.dag import Uri
+from tidegate.schemas.depth import depth
 from tidegate.schemas.error import RejectedError
 
 MAX_RECORD_BYTES = 1 << 20
 MAX_DEPTH = 64
+MAX_ID_LENGTH = 512
+
+Moment = Annotated[datetime, Meta(tz=True)]
 
 
 class Rejection(StrEnum):
@@ -52,9 +56,9 @@ class TaskFinished(msgspec.Struct, frozen=True, kw_only=True):
     submission_id: UUID
     outcome: Literal["succeeded", "failed", "killed", "lost"]
     reason: str = ""
-    exit_code: int | None = None
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
+    exit_code: Annotated[int, Meta(ge=-(2**31), lt=2**31)] | None = None
+    started_at: Moment | None = None
+    finished_at: Moment | None = None
 
 
 class DagRunStateChanged(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +88,8 @@ class TaskStateChanged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Incoming = DagFileChanged | DatasetUpdated | TaskFinished
-Outgoing = DagRunStateChanged | TaskStateChanged | DatasetUpdated
+StateChanged = DagRunStateChanged | TaskStateChanged
+Outgoing = StateChanged | DatasetUpdated
 
 
 class Kind(StrEnum):
@@ -106,7 +111,7 @@ class EventId(msgspec.Struct, frozen=True, order=True):
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """What a CloudEvents record says about its data. `id` is None where the producer gave none; `time` likewise."""
+    """What a CloudEvents record says about its data, each None where the producer did not say. `time` is in UTC."""
 
     source: str | None
     id: str | None
@@ -126,6 +131,8 @@ _DECODERS: dict[Kind, msgspec.json.Decoder[Any]] = {
     Kind.DAG_FILE_CHANGED: msgspec.json.Decoder(DagFileChanged),
     Kind.DATASET_UPDATED: msgspec.json.Decoder(DatasetUpdated),
     Kind.TASK_FINISHED: msgspec.json.Decoder(TaskFinished),
+    Kind.DAG_RUN_STATE: msgspec.json.Decoder(DagRunStateChanged),
+    Kind.TASK_STATE: msgspec.json.Decoder(TaskStateChanged),
 }
 
 encode = msgspec.json.Encoder().encode
@@ -138,29 +145,40 @@ class _Structured(msgspec.Struct, frozen=True, kw_only=True):
     id: str | None = None
     source: str | None = None
     type: str | None = None
-    time: datetime | None = None
+    time: Moment | None = None
     data: msgspec.Raw = msgspec.Raw(b"")
 
 
 _STRUCTURED = msgspec.json.Decoder(_Structured)
-_TIME = msgspec.json.Decoder(datetime)
+_TIME = msgspec.json.Decoder(Moment)
+_TYPES = {kind: type_of(kind) for kind in Kind}
+_BARE = Envelope(source=None, id=None, time=None)
 
 
 def decode(kind: Kind, headers: Sequence[tuple[str, bytes]], value: bytes | None) -> tuple[Envelope, Incoming]:
-    """Read one record of a topic that carries `kind`.
+    """Read one record of a topic that carries `kind`, one of the incoming ones.
 
     Binary mode (envelope in `ce_*` headers), structured mode (one JSON object with `specversion`) and bare data are understood.
     Raises RejectedError: the record can never be read.
     """
+    return _decode(kind, headers, value)
+
+
+def decode_state(kind: Kind, headers: Sequence[tuple[str, bytes]], value: bytes | None) -> StateChanged:
+    """Read one record of a state topic. Raises RejectedError."""
+    event: StateChanged = _decode(kind, headers, value)[1]
+    return event
+
+
+def _decode(kind: Kind, headers: Sequence[tuple[str, bytes]], value: bytes | None) -> tuple[Envelope, Any]:
     body = _bounded(value)
-    attributes = {name: content for name, content in headers if name.startswith("ce_")} if headers else {}
     try:
-        if attributes:
+        if attributes := {name: content.decode() for name, content in headers if name.startswith("ce_")}:
             envelope, data = _binary(kind, attributes), body
         elif b'"specversion"' in body:
             envelope, data = _structured(kind, body)
         else:
-            envelope, data = Envelope(source=None, id=None, time=None), body
+            envelope, data = _BARE, body
         return envelope, _DECODERS[kind].decode(data)
     except msgspec.ValidationError as error:
         raise RejectedError(Rejection.INVALID, f"not a valid {kind} event: {error}") from error
@@ -175,54 +193,54 @@ def _bounded(value: bytes | None) -> bytes:
         raise RejectedError(Rejection.TOO_LARGE, f"{len(value)} bytes; at most {MAX_RECORD_BYTES} are accepted")
     if value.count(b"[") + value.count(b"{") > MAX_DEPTH and depth(value) > MAX_DEPTH:
         raise RejectedError(Rejection.MALFORMED, f"nested deeper than {MAX_DEPTH} levels")
+    if b"u0000" in value and b"\\u0000" in value.replace(rb"\\", b""):
+        raise RejectedError(Rejection.INVALID, "a NUL character (\\u0000), which cannot be stored")
     return value
 
 
-def depth(value: bytes) -> int:
-    """How deep arrays and objects are nested in a JSON text, brackets inside strings not counted."""
-    deepest = level = 0
-    quoted = escaped = False
-    for byte in value:
-        if quoted:
-            quoted, escaped = escaped or byte != 0x22, not escaped and byte == 0x5C
-        elif byte == 0x22:
-            quoted = True
-        elif byte in b"[{":
-            level += 1
-            deepest = max(deepest, level)
-        elif byte in b"]}":
-            level -= 1
-    return deepest
-
-
-def _binary(kind: Kind, attributes: Mapping[str, bytes]) -> Envelope:
-    if (type_ := attributes.get("ce_type")) is not None:
-        _check_type(kind, type_.decode())
-    time = attributes.get("ce_time")
-    return Envelope(
-        source=_text(attributes.get("ce_source")),
-        id=_text(attributes.get("ce_id")),
-        time=None if time is None else _TIME.decode(b'"' + time + b'"'),
-    )
+def _binary(kind: Kind, attributes: Mapping[str, str]) -> Envelope:
+    said = attributes.get
+    time = said("ce_time")
+    moment = None if time is None else _TIME.decode(f'"{time}"')
+    return _envelope(kind, said("ce_specversion"), said("ce_type"), said("ce_source"), said("ce_id"), moment)
 
 
 def _structured(kind: Kind, body: bytes) -> tuple[Envelope, bytes]:
     event = _STRUCTURED.decode(body)
     if event.specversion is None:
-        return Envelope(source=None, id=None, time=None), body
-    if event.type is not None:
-        _check_type(kind, event.type)
-    return Envelope(source=event.source, id=event.id, time=event.time), bytes(event.data)
+        return _BARE, body
+    envelope = _envelope(kind, event.specversion, event.type, event.source, event.id, event.time)
+    if not event.data:
+        raise RejectedError(Rejection.INVALID, "a CloudEvents event without data")
+    return envelope, bytes(event.data)
 
 
-def _text(value: bytes | None) -> str | None:
-    return None if value is None else value.decode()
+def _envelope(
+    kind: Kind, spec: str | None, type_: str | None, source: str | None, id_: str | None, time: datetime | None
+) -> Envelope:
+    if spec is not None and not spec.startswith("1."):
+        raise RejectedError(Rejection.UNSUPPORTED_VERSION, f"CloudEvents {spec[:20]} is not understood here; 1.0 is")
+    if type_ is not None and type_ != _TYPES[kind]:
+        raise _unknown(kind, type_)
+    return Envelope(source=_identity("source", source), id=_identity("id", id_), time=_in_utc(time))
 
 
-def _check_type(kind: Kind, type_: str) -> None:
-    if type_ == type_of(kind):
-        return
-    stem, _, version = type_.rpartition(".")
-    if stem == f"{TYPE_PREFIX}{kind}":
-        raise RejectedError(Rejection.UNSUPPORTED_VERSION, f"{type_} is not understood here; {type_of(kind)} is")
-    raise RejectedError(Rejection.UNKNOWN_TYPE, f"{type_} does not belong here; this topic carries {type_of(kind)}")
+def _identity(name: str, text: str | None) -> str | None:
+    """An empty one would make all events of a producer one event."""
+    if text is not None and not (0 < len(text) <= MAX_ID_LENGTH and "\0" not in text):
+        raise RejectedError(Rejection.INVALID, f"the CloudEvents {name} needs 1 to {MAX_ID_LENGTH} characters, none of them NUL")
+    return text
+
+
+def _in_utc(time: datetime | None) -> datetime | None:
+    try:
+        return time and time.astimezone(UTC)
+    except OverflowError as error:
+        raise RejectedError(Rejection.INVALID, "the CloudEvents time is out of range") from error
+
+
+def _unknown(kind: Kind, type_: str) -> RejectedError:
+    known = _TYPES[kind]
+    if type_.rpartition(".")[0] == known.rpartition(".")[0]:
+        return RejectedError(Rejection.UNSUPPORTED_VERSION, f"{type_[:200]} is not understood here; {known} is")
+    return RejectedError(Rejection.UNKNOWN_TYPE, f"{type_[:200]} does not belong here; this topic carries {known}")
