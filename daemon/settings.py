@@ -29,6 +29,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     kafka_servers: str
     dags_folder: str = "dags"
     spool_dir: str = ".tidegate/spool"
+    cache: str = "~/.cache/tidegate"
     host: str = msgspec.field(default_factory=socket.gethostname)
 
     topic_prefix: str = "tidegate."
@@ -40,6 +41,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     sweep_s: Positive = 1.0
     batch_records: Count = 1000
     pool_connections: Count = 8
+    dedupe_days: Count = 14
 
     parse_wall_s: Positive = 30.0
     parse_cpu_s: Count = 20
@@ -51,7 +53,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     spark_master: str = "local[2]"
     dispatch_concurrency: Count = 8
     runner_heartbeat_s: Positive = 5.0
-    runner_silent_s: Positive = 60.0
+    runner_silent_s: Positive = 300.0
 
     log_format: str = "auto"
 

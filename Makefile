@@ -1,0 +1,74 @@
+# Each target does all the set-up it needs; once that is done, a start takes seconds.
+
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+    $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+export TIDEGATE_CACHE ?= $(CURDIR)/.cache
+
+BIN := .venv/bin
+PACKAGES := .venv/.installed
+JARS := .venv/.jars
+DECISIONS := handlers/*,schemas/state.py
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run test check bench clean lock java FORCE
+
+help: ## Show what can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+run: java $(PACKAGES) $(JARS) ## Start everything with the example pipelines (ONCE=1: end after the first week)
+	@$(BIN)/tidegate standalone $(if $(filter-out 0,$(ONCE)),--once) $(ARGS)
+
+test: java $(PACKAGES) $(JARS) ## Run the tests (ARGS="-k word": only some, for pytest)
+	@$(BIN)/python -m pytest --cov --cov-report= $(ARGS)
+ifndef ARGS
+	@$(BIN)/python -m coverage report --skip-covered
+	@$(BIN)/python -m coverage report --include='$(DECISIONS)' --fail-under=100
+endif
+
+check: $(PACKAGES) ## Check format, style, types and imports
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy -p tidegate
+	$(BIN)/mypy tests
+	$(BIN)/lint-imports
+
+bench: java $(PACKAGES) $(JARS) ## Measure, on fresh servers (ARGS=A: only scenario A)
+	@$(BIN)/python -m tests.benchmarks $(ARGS)
+
+clean: ## Remove everything that was made here, the data of `make run` too
+	rm -rf .venv .cache .tidegate .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage* dist build
+	find daemon events handlers schemas tests -name __pycache__ -prune -exec rm -rf {} +
+
+lock: ## Pin the packages again (needs uv; ARGS=--upgrade: to the newest)
+	uv pip compile $(UV) --all-extras pyproject.toml --output-file requirements.lock
+	printf '%s\n' hatchling==1.33.0 editables setuptools | uv pip compile $(UV) - --output-file build.lock
+UV = --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate $(ARGS)
+
+java:
+	@version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.* version "\(1\.\)\{0,1\}\([0-9]*\).*/\2/p'); \
+	[ "$${version:-0}" -ge 17 ] || { \
+	    echo "error: Java 17 or newer is needed$${version:+, this is Java $$version}:" \
+	        "apt-get install openjdk-17-jre-headless, or set JAVA_HOME" >&2; exit 1; }
+
+# A checkout that was moved or copied needs a new environment: the old one has the old path in it.
+ifneq ($(shell [ -x $(BIN)/python ] && cat $(PACKAGES) 2>/dev/null),$(CURDIR))
+$(PACKAGES): FORCE
+endif
+
+$(PACKAGES): requirements.lock build.lock pyproject.toml
+	@[ -n "$(PYTHON)" ] || { \
+	    echo "error: Python 3.11 or newer is needed: apt-get install python3 python3-venv, or set PYTHON" >&2; exit 1; }
+	@echo "Installing the Python packages (the first time takes about a minute)"
+	@[ -f $@ ] && [ "$$(cat $@)" = "$(CURDIR)" ] || rm -rf .venv
+	@[ -x $(BIN)/pip ] || $(PYTHON) -m venv .venv || { rm -rf .venv; \
+	    echo "error: $(PYTHON) cannot make a virtual environment: apt-get install python3-venv" >&2; exit 1; }
+	@$(BIN)/pip install --disable-pip-version-check --require-hashes -r build.lock
+	@$(BIN)/pip install --disable-pip-version-check --require-hashes --no-build-isolation -r requirements.lock
+	@$(BIN)/pip install --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@echo "$(CURDIR)" > $@
+
+$(JARS): daemon/standalone/kafka.lock $(PACKAGES)
+	@echo "Fetching the Kafka jars"
+	@$(BIN)/python -m tidegate.daemon.standalone.jars
+	@touch $@
