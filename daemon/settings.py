@@ -1,7 +1,7 @@
 """Settings: `TIDEGATE_*` from the environment into one frozen value."""
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +16,9 @@ Positive = Annotated[float, Meta(gt=0)]
 Count = Annotated[int, Meta(ge=1)]
 
 PREFIX = "TIDEGATE_"
+
+SERVERS = {"postgres_dsn": "postgresql://user@localhost:5432/tidegate", "kafka_servers": "localhost:9092"}
+"""The settings without a default, each with an example of one."""
 
 
 class SettingsError(TidegateError):
@@ -56,22 +59,30 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     runner_silent_s: Positive = 300.0
 
     log_format: str = "auto"
+    debug: bool = False
 
     def topic(self, kind: Kind) -> str:
         """The topic that carries a kind of event."""
         return f"{self.topic_prefix}{kind}"
 
 
-def read(environ: Mapping[str, str]) -> Settings:
-    """Raises SettingsError naming the setting, and what to do about it."""
+def read(environ: Mapping[str, str], *, needs: Collection[str] = tuple(SERVERS)) -> Settings:
+    """`needs` are the servers that will be used; the others may be left unset, and are empty then.
+
+    Raises SettingsError naming the setting, and what to do about it.
+    """
     values = {name.removeprefix(PREFIX).lower(): value for name, value in environ.items() if name.startswith(PREFIX)}
     for name in values:
         if name not in Settings.__struct_fields__:
             raise SettingsError(f"{PREFIX}{name.upper()} is not a setting{_hint(name)}")
+    for name in needs:
+        if not values.get(name):
+            raise SettingsError(f"{PREFIX}{name.upper()} is not set; set it to something like {SERVERS[name]}")
+    values = {**dict.fromkeys(SERVERS, ""), **values}
     try:
         return msgspec.convert(values, Settings, strict=False)
     except msgspec.ValidationError as error:
-        raise SettingsError(_sentence(str(error))) from error
+        raise SettingsError(_sentence(str(error), values)) from error
 
 
 def dags_root(settings: Settings) -> Path:
@@ -84,9 +95,13 @@ def _hint(name: str) -> str:
     return f"; did you mean {PREFIX}{close[0].upper()}?" if close else ""
 
 
-def _sentence(problem: str) -> str:
-    """`Expected `int`, got `str` - at `$.pool_connections`` → the setting's own name in front."""
-    if problem.startswith("Object missing required field"):
-        return f"{PREFIX}{problem.split('`')[1].upper()} is not set"
-    what, _, path = problem.rpartition(" - at `$.")
-    return f"{PREFIX}{path.rstrip('`').upper()}: {what[0].lower()}{what[1:]}"
+def _sentence(problem: str, values: Mapping[str, str]) -> str:
+    """`Expected `float` > 0.0 - at `$.sweep_s`` in the words of whoever set it."""
+    expected, _, path = problem.removeprefix("Expected ").rpartition(" - at `$.")
+    name = path.rstrip("`")
+    for type_, words in _WORDS.items():
+        expected = expected.removesuffix(", got `str`").replace(f"`{type_}`", words)
+    return f"{PREFIX}{name.upper()} is {values[name]!r}, but must be {expected}"
+
+
+_WORDS = {"int": "a whole number", "float": "a number", "bool": "true or false"}
