@@ -21,10 +21,10 @@ class Expression:
         self.condition = condition
 
     def __and__(self, other: "Expression") -> "Expression":
-        return Expression(_join(AllOf, "&", self, other))
+        return Expression(AllOf(_operands(AllOf, "&", self, other)))
 
     def __or__(self, other: "Expression") -> "Expression":
-        return Expression(_join(AnyOf, "|", self, other))
+        return Expression(AnyOf(_operands(AnyOf, "|", self, other)))
 
     def __bool__(self) -> NoReturn:
         raise DagError("datasets are combined with & and |, not with `and`, `or`, `not` or `if`")
@@ -47,7 +47,7 @@ class Dataset(Expression):
 
     def __init__(self, uri: str) -> None:
         if not isinstance(uri, str) or not _URI.fullmatch(uri):
-            shown = repr(uri) if len(repr(uri)) <= 100 else f"{repr(uri)[:100]}…"
+            shown = f"{uri!r:.100}"
             raise DagError(f"Dataset({shown}): a URI is 1 to 2048 printable ASCII characters without spaces, like lake://flights")
         super().__init__(DatasetRef(uri))
         self.uri = uri
@@ -68,60 +68,53 @@ def text(condition: Condition) -> str:
 
 
 def nesting(condition: Condition) -> int:
-    """How deep a condition is nested; a single dataset is 1."""
-    match condition:
-        case DatasetRef():
-            return 1
-        case AllOf(of) | AnyOf(of):
-            return 1 + max(map(nesting, of))
+    """How deep a condition is nested, counted without recursion; a single dataset is 1."""
+    level, layer = 0, [condition]
+    while layer:
+        level += 1
+        layer = [operand for parent in layer if not isinstance(parent, DatasetRef) for operand in parent.of]
+    return level
 
 
-def _join(kind: type[AllOf] | type[AnyOf], symbol: str, left: Expression, right: Expression) -> Condition:
-    if not isinstance(right, Expression):
-        raise DagError(f"{left!r} {symbol} {right!r}: only datasets can be combined with {symbol}")
-    joined = kind((*_operands(kind, left.condition), *_operands(kind, right.condition)))
-    if nesting(joined) > MAX_NESTING:
-        raise DagError(f"a condition over datasets may be nested {MAX_NESTING} levels deep, not deeper")
-    return joined
+def condition_of(where: str, schedule: object) -> Condition | None:
+    """What `Dag(schedule=…)` was given, as a condition. Raises DagError."""
+    operands = (schedule,) if isinstance(schedule, Expression) else schedule
+    if operands is None:
+        return None
+    if not isinstance(operands, list | tuple) or not operands or not all(isinstance(o, Expression) for o in operands):
+        raise DagError(
+            f"{where}: schedule is a dataset, datasets combined with & and |, a list of datasets, or None; not {schedule!r:.100}"
+        )
+    conditions = tuple(operand.condition for operand in operands)
+    condition = conditions[0] if len(conditions) == 1 else AllOf(conditions)
+    if nesting(condition) > MAX_NESTING:
+        raise DagError(f"{where}: its schedule is nested deeper than {MAX_NESTING} levels")
+    return condition
 
 
-def _operands(kind: type[AllOf] | type[AnyOf], condition: Condition) -> tuple[Condition, ...]:
+def _operands(kind: type[AllOf] | type[AnyOf], symbol: str, left: Expression, right: Expression) -> tuple[Condition, ...]:
     """`a & b & c` is one AND of three, not an AND inside another."""
-    return condition.of if isinstance(condition, kind) else (condition,)
+    if not isinstance(right, Expression):
+        raise DagError(f"only datasets can be combined with {symbol}, not {right!r:.100}")
+    return tuple(
+        operand for side in (left.condition, right.condition) for operand in (side.of if isinstance(side, kind) else (side,))
+    )
 
 
-def _refusal(symbol: str) -> Callable[..., NoReturn]:
-    def refuse(_: Expression, *__: Any) -> NoReturn:
-        raise DagError(f"{symbol} is not an operator on datasets; combine them with & (and) and | (or)")
+def _refusal(reason: str) -> Callable[..., NoReturn]:
+    def refuse(*_: Any) -> NoReturn:
+        raise DagError(reason)
 
     return refuse
 
 
 # Set here and not as methods, so that type checkers refuse these operators too.
-_REFUSED = {
-    "add": "+",
-    "sub": "-",
-    "mul": "*",
-    "truediv": "/",
-    "floordiv": "//",
-    "mod": "%",
-    "pow": "**",
-    "matmul": "@",
-    "xor": "^",
-    "lshift": "<<",
-    "rshift": ">>",
-    "lt": "<",
-    "le": "<=",
-    "gt": ">",
-    "ge": ">=",
-    "invert": "~",
-    "neg": "unary -",
-    "pos": "unary +",
-    "rand": "&",
-    "ror": "|",
-    "radd": "+",
-    "rsub": "-",
-    "rxor": "^",
-}
-for _name, _symbol in _REFUSED.items():
-    setattr(Expression, f"__{_name}__", _refusal(_symbol))
+_UNKNOWN = (
+    *("add +", "sub -", "mul *", "truediv /", "floordiv //", "mod %", "pow **", "matmul @", "radd +", "rsub -", "rmul *"),
+    *("xor ^", "rxor ^", "lshift <<", "rshift >>", "lt <", "le <=", "gt >", "ge >=", "invert ~", "neg -", "pos +"),
+)
+for _name, _symbol in (operator.split() for operator in _UNKNOWN):
+    _reason = f"{_symbol} is not an operator on datasets; combine them with & (and) and | (or)"
+    setattr(Expression, f"__{_name}__", _refusal(_reason))
+for _name, _symbol in (("rand", "&"), ("ror", "|")):
+    setattr(Expression, f"__{_name}__", _refusal(f"only datasets can be combined with {_symbol}"))

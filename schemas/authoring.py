@@ -1,0 +1,234 @@
+"""The authoring API: what a DAG file is written with.
+
+    from tidegate import Dag, Dataset
+
+    flights, weather, delays = Dataset("lake://flights"), Dataset("lake://weather"), Dataset("lake://delays")
+
+    with Dag("daily_delays", schedule=flights & weather, max_active_runs=4) as dag:
+
+        @dag.task(retries=2)
+        def join(spark, run): ...
+
+        publish = dag.submit("publish", "publish.py", args=["--run", "{{ run_id }}"], outlets=[delays])
+        join >> publish >> dag.empty("done")
+
+Every mistake raises DagError at the author's line.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Any, NamedTuple, Self, TypeVar, Unpack, overload
+
+import msgspec
+
+from tidegate.schemas.dag import (
+    CommandTask,
+    DagSpec,
+    EmptyTask,
+    FunctionTask,
+    SqlTask,
+    SubmitTask,
+    TaskSpec,
+)
+from tidegate.schemas.dataset import Expression, condition_of
+from tidegate.schemas.error import DagError
+from tidegate.schemas.order import cycle, topological
+from tidegate.schemas.task import Options, PythonTask, Task, check_function, checked, fields, name, table, texts
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+AnyTask = TypeVar("AnyTask", bound=Task)
+
+Schedule = Expression | Sequence[Expression] | None
+"""When a DAG runs: when its condition over datasets holds (a list means all of them), or only when asked to."""
+
+
+class Dag:
+    """A pipeline: tasks, their order, and what starts it.
+
+    `max_active_runs` of its runs work at the same time; more of them wait. Names (`dag_id`, `task_id`) are made of letters,
+    digits, `_`, `-` and `.`. Texts marked so take Jinja templates over `run`, `run_id` and `params`.
+    """
+
+    def __init__(
+        self,
+        dag_id: str,
+        *,
+        schedule: Schedule = None,
+        description: str = "",
+        max_active_runs: int = 16,
+        tags: Iterable[str] = (),
+    ) -> None:
+        self.dag_id = name("dag_id", dag_id)
+        self._where = f"DAG {dag_id!r}"
+        self._head = checked(
+            self._where,
+            DagSpec(
+                dag_id=dag_id,
+                description=description,
+                schedule=condition_of(self._where, schedule),
+                max_active_runs=max_active_runs,
+                tags=texts(self._where, "tags", tags),
+            ),
+        )
+        self.tasks: dict[str, Task] = {}
+        _register(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Check the DAG as a whole, unless something else went wrong already."""
+        if error is None:
+            self.spec()
+
+    def __repr__(self) -> str:
+        return f"<Dag {self.dag_id}: {len(self.tasks)} tasks>"
+
+    @overload
+    def task(self, function: Function, /) -> PythonTask[Function]: ...
+
+    @overload
+    def task(
+        self, function: None = None, /, *, task_id: str | None = None, **options: Unpack[Options]
+    ) -> Callable[[Function], PythonTask[Function]]: ...
+
+    def task(
+        self, function: Function | None = None, /, *, task_id: str | None = None, **options: Unpack[Options]
+    ) -> PythonTask[Function] | Callable[[Function], PythonTask[Function]]:
+        """Make a Python function a task, named like the function unless `task_id` is given.
+
+        The function is called with a Spark session and the run (a `tidegate.Run`), on Spark, when its turn comes.
+        """
+
+        def decorate(function: Function) -> PythonTask[Function]:
+            if not callable(function):
+                raise DagError(f"{self._where}: @dag.task decorates a function, not {function!r:.100}")
+            chosen = task_id if task_id is not None else getattr(function, "__name__", None)
+            where = self._task(chosen)
+            check_function(where, function)
+            spec = checked(where, FunctionTask(task_id=str(chosen), **fields(where, options)))
+            return self._add(PythonTask(self.dag_id, spec, function))
+
+        return decorate if function is None else decorate(function)
+
+    def sql(self, task_id: str, sql: str, **options: Unpack[Options]) -> Task:
+        """One SQL statement on Spark. `sql` is a template."""
+        where = self._task(task_id)
+        return self._plain(where, SqlTask(task_id=task_id, sql=sql, **fields(where, options)))
+
+    def submit(
+        self,
+        task_id: str,
+        application: str,
+        *,
+        args: Sequence[str] = (),
+        conf: Mapping[str, str] | None = None,
+        **options: Unpack[Options],
+    ) -> Task:
+        """A spark-submit application, at a path below the DAG folder. `args` and the values of `conf` are templates."""
+        where = self._task(task_id)
+        given = texts(where, "args", args)
+        settings = table(where, "conf", conf)
+        spec = SubmitTask(task_id=task_id, application=application, args=given, conf=settings, **fields(where, options))
+        return self._plain(where, spec)
+
+    def command(
+        self, task_id: str, argv: Sequence[str], *, env: Mapping[str, str] | None = None, **options: Unpack[Options]
+    ) -> Task:
+        """A local program, started without a shell. Its arguments are templates."""
+        where = self._task(task_id)
+        given = texts(where, "argv", argv)
+        spec = CommandTask(task_id=task_id, argv=given, env=table(where, "env", env), **fields(where, options))
+        return self._plain(where, spec)
+
+    def empty(self, task_id: str, **options: Unpack[Options]) -> Task:
+        """A task that does nothing: a joint in the order of others, or a mere outlet."""
+        where = self._task(task_id)
+        return self._plain(where, EmptyTask(task_id=task_id, **fields(where, options)))
+
+    @property
+    def functions(self) -> dict[str, Callable[..., Any]]:
+        """The Python functions of its function tasks, by task id."""
+        return {task_id: task.function for task_id, task in self.tasks.items() if isinstance(task, PythonTask)}
+
+    def spec(self) -> DagSpec:
+        """The serialised form, tasks in topological order. Raises DagError for a cycle."""
+        upstream = {task_id: task.upstream for task_id, task in self.tasks.items()}
+        if path := cycle(upstream):
+            links = zip(path, (*path[1:], path[0]), strict=True)
+            place = max((upstream[below][above] for above, below in links), key=lambda place: place[1])
+            raise DagError(f"{self._where}: its tasks form a cycle: {' >> '.join((*path, path[0]))}", place)
+        tasks = tuple(_linked(self.tasks[task_id]) for task_id in topological(upstream))
+        return msgspec.structs.replace(self._head, tasks=tasks)
+
+    def _task(self, task_id: object) -> str:
+        """How messages call a task that is about to be added. Raises DagError where its name cannot be."""
+        checked_id = name(f"{self._where}: task_id", task_id)
+        if checked_id in self.tasks:
+            raise DagError(f"{self._where}: task_id {checked_id!r} is used twice; each task needs a name of its own")
+        return f"{self._where}, task {checked_id!r}"
+
+    def _plain(self, where: str, spec: TaskSpec) -> Task:
+        return self._add(Task(self.dag_id, checked(where, spec)))
+
+    def _add(self, task: AnyTask) -> AnyTask:
+        self.tasks[task.task_id] = task
+        return task
+
+
+class _Collection(NamedTuple):
+    filename: str | None
+    dags: dict[str, Dag]
+
+
+_collection: ContextVar[_Collection | None] = ContextVar("dag_collection", default=None)
+
+
+@contextmanager
+def collect(filename: str | None = None) -> Iterator[Mapping[str, Dag]]:
+    """The DAGs that are built meanwhile, by id; only those that the top-level code of `filename` builds, if it is given."""
+    collection = _Collection(filename, {})
+    token = _collection.set(collection)
+    try:
+        yield collection.dags
+    finally:
+        _collection.reset(token)
+
+
+def build(source: str, filename: str) -> tuple[Dag, ...]:
+    """Run a DAG file and return its DAGs, checked, in the order they were built.
+
+    A DAG belongs to the file whose top-level code builds it: importing another DAG file does not take its DAGs along.
+    Raises DagError, or whatever else the file raises.
+    """
+    code = compile(source, filename, "exec", dont_inherit=True)
+    stem = filename.rpartition("/")[2].removesuffix(".py")
+    with collect(filename) as dags:
+        exec(code, {"__name__": f"dagfile.{stem}", "__file__": filename})  # noqa: S102 - what a DAG file is for
+    for dag in dags.values():
+        dag.spec()
+    return tuple(dags.values())
+
+
+def _register(dag: Dag) -> None:
+    collection = _collection.get()
+    if collection is None or collection.filename not in (None, _building_file()):
+        return
+    if dag.dag_id in collection.dags:
+        raise DagError(f"dag_id {dag.dag_id!r} is used twice in this file; each DAG needs a name of its own")
+    collection.dags[dag.dag_id] = dag
+
+
+def _building_file() -> str | None:
+    """The file whose top-level code is running."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_name != "<module>" and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code.co_filename
+
+
+def _linked(task: Task) -> TaskSpec:
+    return msgspec.structs.replace(task.spec, upstream=tuple(task.upstream))

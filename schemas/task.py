@@ -1,0 +1,184 @@
+"""Tasks as DAG authors hold them: handles that `>>` and `<<` put in order."""
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from difflib import get_close_matches
+from functools import update_wrapper
+from typing import Any, Generic, TypedDict, TypeVar
+
+import msgspec
+
+from tidegate.schemas.dag import FunctionTask, TaskSpec
+from tidegate.schemas.dataset import Dataset, Expression
+from tidegate.schemas.error import DagError
+
+Function_co = TypeVar("Function_co", bound=Callable[..., Any], covariant=True)
+Struct = TypeVar("Struct", bound=msgspec.Struct)
+Place = tuple[str, int]
+
+_NAME = re.compile(r"[\w.-]{1,250}")
+
+
+class Options(TypedDict, total=False):
+    """What every kind of task takes.
+
+    `retries`: tries after the first one. `retry_delay`: from the end of one try to the next, one minute by default.
+    `outlets`: datasets that have new data once the task succeeded.
+    """
+
+    retries: int
+    retry_delay: timedelta
+    outlets: Sequence[Dataset]
+
+
+class Task:
+    """A task of a DAG. `a >> b` lets `b` run after `a`; either side may be a list of tasks."""
+
+    def __init__(self, dag_id: str, spec: TaskSpec) -> None:
+        self.dag_id = dag_id
+        self.spec = spec
+        self.upstream: dict[str, Place] = {}
+
+    @property
+    def task_id(self) -> str:
+        return self.spec.task_id
+
+    def __rshift__(self, other: "Follower") -> "Follower":
+        place = _place()
+        for task in self._tasks(other):
+            task.follow(self, place)
+        return other
+
+    def __lshift__(self, other: "Follower") -> "Follower":
+        place = _place()
+        for task in self._tasks(other):
+            self.follow(task, place)
+        return other
+
+    def __rrshift__(self, other: "Sequence[Task]") -> "Task":
+        place = _place()
+        for task in self._tasks(other):
+            self.follow(task, place)
+        return self
+
+    def __rlshift__(self, other: "Sequence[Task]") -> "Task":
+        place = _place()
+        for task in self._tasks(other):
+            task.follow(self, place)
+        return self
+
+    def __repr__(self) -> str:
+        return f"task {self.task_id!r}"
+
+    def follow(self, upstream: "Task", place: Place) -> None:
+        """Run after `upstream`; `place` is the file and line that says so. Raises DagError."""
+        if upstream.dag_id != self.dag_id:
+            raise DagError(
+                f"{upstream!r} of DAG {upstream.dag_id!r} and {self!r} of DAG {self.dag_id!r}: only tasks of one DAG can be"
+                " linked; let one DAG wait for an outlet of the other"
+            )
+        if upstream is self:
+            raise DagError(f"DAG {self.dag_id!r}: {self!r} cannot come after itself")
+        self.upstream.setdefault(upstream.task_id, place)
+
+    def _tasks(self, value: "Task | Sequence[Task]") -> "Sequence[Task]":
+        tasks = (value,) if isinstance(value, Task) else value
+        if isinstance(tasks, list | tuple) and all(isinstance(task, Task) for task in tasks):
+            return tasks
+        hint = "; a dataset that a task updates belongs in its outlets" if isinstance(value, Expression) else ""
+        raise DagError(f"DAG {self.dag_id!r}, {self!r}: >> and << take a task or a list of tasks, not {value!r:.100}{hint}")
+
+
+Follower = TypeVar("Follower", bound=Task | Sequence[Task])
+
+
+class PythonTask(Task, Generic[Function_co]):
+    """A task that is a Python function; calling it calls the function, for tests."""
+
+    def __init__(self, dag_id: str, spec: FunctionTask, function: Function_co) -> None:
+        super().__init__(dag_id, spec)
+        self.function = function
+        update_wrapper(self, function)
+
+    @property
+    def __call__(self) -> Function_co:
+        return self.function
+
+
+def fields(where: str, options: Options) -> dict[str, Any]:
+    """The options as fields of a task's serialised form. Raises DagError."""
+    for option in options:
+        if option not in Options.__annotations__:
+            close = get_close_matches(option, Options.__annotations__, n=1)
+            raise DagError(f"{where}: unknown option {option}{f'; did you mean {close[0]}?' if close else ''}")
+    delay = options.get("retry_delay", timedelta(minutes=1))
+    if not isinstance(delay, timedelta):
+        raise DagError(f"{where}: retry_delay must be a timedelta like timedelta(minutes=5), not {delay!r:.100}")
+    if delay < timedelta():
+        raise DagError(f"{where}: retry_delay must not be negative")
+    outlets = _outlets(where, options.get("outlets", ()))
+    return {"retries": options.get("retries", 0), "retry_delay_s": delay.total_seconds(), "outlets": outlets}
+
+
+def check_function(where: str, function: Callable[..., Any]) -> None:
+    """Raises DagError if `function` cannot be called with `(spark, run)`."""
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        raise DagError(f"{where}: the function must be a plain one, neither async nor a generator")
+    signature = inspect.signature(function)
+    try:
+        signature.bind("spark", "run")
+    except TypeError:
+        raise DagError(f"{where}: the function is called with (spark, run), but its parameters are {signature}") from None
+
+
+def name(what: str, value: object) -> str:
+    """A name that can be one. Raises DagError."""
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise DagError(f"{what} {value!r:.100}: a name is 1 to 250 letters, digits, _, - or .")
+    return value
+
+
+def table(where: str, what: str, value: Mapping[str, str] | None) -> dict[str, str]:
+    """A dict of strings, or nothing. Raises DagError."""
+    if value is not None and not isinstance(value, Mapping):
+        raise DagError(f"{where}: {what} must be a dict of strings, not {value!r:.100}")
+    for key, item in (value or {}).items():
+        if not isinstance(key, str) or not isinstance(item, str):
+            raise DagError(f"{where}: {what} must be a dict of strings, not {{{key!r:.100}: {item!r:.100}}}")
+    return dict(value or {})
+
+
+def texts(where: str, what: str, value: Iterable[str]) -> tuple[str, ...]:
+    """A list of strings; a bare string, which is one too, is a mistake. Raises DagError."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise DagError(f"{where}: {what} must be a list of strings, not {value!r:.100}")
+    return tuple(value)
+
+
+def checked(where: str, spec: Struct) -> Struct:
+    """The same value once it is known to fit its own types. Raises DagError."""
+    try:
+        return msgspec.convert(msgspec.to_builtins(spec), type(spec))
+    except msgspec.ValidationError as error:
+        what, _, path = str(error).rpartition(" - at `$.")
+        raise DagError(f"{where}: {path.rstrip('`')}: {what[:1].lower()}{what[1:]}") from None
+    except (TypeError, ValueError) as error:
+        raise DagError(f"{where}: {error}") from None
+
+
+def _outlets(where: str, value: Sequence[Dataset]) -> tuple[str, ...]:
+    if isinstance(value, Expression | str) or not isinstance(value, Iterable):
+        raise DagError(f"{where}: outlets is a list of datasets, like outlets=[Dataset('lake://delays')]")
+    for outlet in value:
+        if not isinstance(outlet, Dataset):
+            raise DagError(f"{where}: outlets are datasets, not {outlet!r:.100}")
+    return tuple(outlet.uri for outlet in value)
+
+
+def _place() -> Place:
+    """Where the operator was used."""
+    frame = sys._getframe(2)
+    return frame.f_code.co_filename, frame.f_lineno

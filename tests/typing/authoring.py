@@ -1,0 +1,55 @@
+"""Typed uses of the authoring API: `mypy --strict` must accept all of this, and refuse the lines that carry an ignore."""
+
+from datetime import datetime, timedelta
+from typing import Any, assert_type
+
+from tidegate import ConsumedEvent, Dag, Dataset, Run, Task
+
+flights, weather = Dataset("lake://flights"), Dataset("lake://weather")
+delays = Dataset("lake://delays")
+
+with Dag("daily_delays", schedule=flights & weather | delays, max_active_runs=4, tags=["daily"]) as dag:
+    assert_type(dag, Dag)
+
+    @dag.task
+    def bare(spark: Any, run: Run) -> int:
+        return len(run.events)
+
+    @dag.task(retries=2, retry_delay=timedelta(minutes=5), outlets=[delays])
+    def join(spark: Any, run: Run) -> str:
+        return run.run_id
+
+    report = dag.sql("report", "SELECT 1", retries=1)
+    publish = dag.submit("publish", "publish.py", args=["--run", "{{ run_id }}"], conf={"spark.executor.memory": "1g"})
+    notify = dag.command("notify", ["echo", "done"], env={"WHO": "all"})
+    done = dag.empty("done")
+
+    assert_type(bare >> report, Task)
+    assert_type(join >> [report, publish], list[Task])
+    assert_type([bare, join] >> report, Task)
+    assert_type([report, publish] << bare, Task)
+    assert_type(done << publish << notify, Task)
+    bare >> join >> done
+
+Dag("on_all", schedule=[flights, weather])
+Dag("by_hand", schedule=None)
+
+
+def inspect(run: Run, event: ConsumedEvent) -> None:
+    assert_type(bare(None, run), int)
+    assert_type(join(spark=None, run=run), str)
+    assert_type(run.run_after, datetime)
+    assert_type(run.events, tuple[ConsumedEvent, ...])
+    assert_type(event.extra, dict[str, Any])
+
+
+def refused(run: Run) -> None:
+    bare(run)  # type: ignore[call-arg]
+    dag.empty("x", retires=1)  # type: ignore[call-arg]
+    dag.empty("x", retry_delay=5)  # type: ignore[arg-type]
+    dag.empty("x", outlets=["lake://x"])  # type: ignore[list-item]
+    dag.task(retries="2")  # type: ignore[call-overload]
+    Dag("d", schedule="@daily")  # type: ignore[arg-type]
+    report >> "publish"  # type: ignore[type-var]
+    flights ^ weather  # type: ignore[operator]
+    assert ~flights  # type: ignore[operator]

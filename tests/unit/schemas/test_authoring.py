@@ -1,0 +1,308 @@
+"""DAGs and tasks, as DAG authors write them."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tidegate import Dag, DagError, Dataset, Run, Task
+from tidegate.schemas.dag import (
+    AllOf,
+    CommandTask,
+    DagSpec,
+    DatasetRef,
+    EmptyTask,
+    FunctionTask,
+    SqlTask,
+    SubmitTask,
+)
+
+DELAYS = Dataset("lake://delays")
+RUN = Run(dag_id="d", run_id="r", run_type="manual", run_after=datetime(2013, 1, 1, tzinfo=UTC), params={"day": 1})
+
+
+def upstream(dag: Dag) -> dict[str, tuple[str, ...]]:
+    return {task.task_id: task.upstream for task in dag.spec().tasks}
+
+
+def test_a_dag_is_serialised_whole() -> None:
+    flights, weather = Dataset("lake://flights"), Dataset("lake://weather")
+
+    with Dag("daily_delays", schedule=flights & weather, max_active_runs=4, description="Delays", tags=["daily"]) as dag:
+
+        @dag.task(retries=2, retry_delay=timedelta(minutes=5))
+        def join(spark: Any, run: Run) -> None: ...
+
+        report = dag.sql("report", "SELECT 1")
+        publish = dag.submit("publish", "publish.py", args=["--run"], conf={"spark.executor.memory": "1g"}, outlets=[DELAYS])
+        notify = dag.command("notify", ["echo", "done"], env={"WHO": "all"})
+        join >> report >> publish >> [notify, dag.empty("done")]
+
+    assert dag.spec() == DagSpec(
+        dag_id="daily_delays",
+        description="Delays",
+        schedule=AllOf((DatasetRef("lake://flights"), DatasetRef("lake://weather"))),
+        max_active_runs=4,
+        tags=("daily",),
+        tasks=(
+            FunctionTask(task_id="join", retries=2, retry_delay_s=300.0),
+            SqlTask(task_id="report", upstream=("join",), sql="SELECT 1"),
+            SubmitTask(
+                task_id="publish",
+                upstream=("report",),
+                application="publish.py",
+                args=("--run",),
+                conf={"spark.executor.memory": "1g"},
+                outlets=("lake://delays",),
+            ),
+            CommandTask(task_id="notify", upstream=("publish",), argv=("echo", "done"), env={"WHO": "all"}),
+            EmptyTask(task_id="done", upstream=("publish",)),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("link", "expected"),
+    [
+        (lambda t: t("a") >> t("b") >> t("c"), {"a": (), "b": ("a",), "c": ("b",)}),
+        (lambda t: t("c") << t("b") << t("a"), {"a": (), "b": ("a",), "c": ("b",)}),
+        (lambda t: t("a") >> [t("b"), t("c")], {"a": (), "b": ("a",), "c": ("a",)}),
+        (lambda t: [t("a"), t("b")] >> t("c"), {"a": (), "b": (), "c": ("a", "b")}),
+        (lambda t: t("c") << [t("a"), t("b")], {"a": (), "b": (), "c": ("a", "b")}),
+        (lambda t: [t("b"), t("c")] << t("a"), {"a": (), "b": ("a",), "c": ("a",)}),
+        (lambda t: t("a") >> (t("b"), t("c")), {"a": (), "b": ("a",), "c": ("a",)}),
+        (lambda t: (t("a") >> t("b"), t("a") >> t("b")), {"a": (), "b": ("a",), "c": ()}),
+        (lambda t: t("a") >> [], {"a": (), "b": (), "c": ()}),
+    ],
+)
+def test_shifts_put_tasks_in_order(link: Callable[[Callable[[str], Task]], object], expected: dict[str, tuple[str, ...]]) -> None:
+    dag = Dag("d")
+    tasks = {name: dag.empty(name) for name in "abc"}
+
+    link(tasks.__getitem__)
+
+    assert upstream(dag) == expected
+
+
+def test_a_chain_of_lists_joins_every_link() -> None:
+    dag = Dag("d")
+    a, b, c, d = (dag.empty(name) for name in "abcd")
+
+    a >> [b, c] >> d
+
+    assert upstream(dag) == {"a": (), "b": ("a",), "c": ("a",), "d": ("b", "c")}
+
+
+def test_a_function_task_is_still_a_function() -> None:
+    dag = Dag("d")
+
+    @dag.task
+    def add(spark: int, run: int) -> int:
+        """Adds."""
+        return spark + run
+
+    assert (add(1, run=2), add.__doc__, dag.functions["add"](3, 4)) == (3, "Adds.", 7)
+
+
+def test_a_function_task_can_have_another_name() -> None:
+    dag = Dag("d")
+
+    dag.task(task_id="other")(lambda _, run: run.params["day"])
+
+    assert dag.functions["other"](None, RUN) == 1
+
+
+def test_a_method_of_an_object_can_be_a_task() -> None:
+    class Step:
+        def work(self, _: object, run: Run) -> str:
+            return run.run_id
+
+    dag = Dag("d")
+
+    task = dag.task(Step().work)
+
+    assert task(None, RUN) == "r"
+
+
+NAMES: list[Any] = ["", "two words", "line\n", "a/b", "x" * 251, None, 5]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_dag_name_that_cannot_be_is_refused(name: Any) -> None:
+    with pytest.raises(DagError, match=r"^dag_id .*: a name is 1 to 250 letters, digits, _, - or \.$"):
+        Dag(name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_task_name_that_cannot_be_is_refused(name: Any) -> None:
+    with pytest.raises(DagError, match=r"^DAG 'd': task_id .*: a name is 1 to 250 letters, digits, _, - or \.$"):
+        Dag("d").empty(name)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_active_runs": 0}, "DAG 'd': max_active_runs: expected `int` >= 1"),
+        ({"max_active_runs": "4"}, "DAG 'd': max_active_runs: expected `int`, got `str`"),
+        ({"description": 5}, "DAG 'd': description: expected `str`, got `int`"),
+        ({"tags": "nightly"}, "DAG 'd': tags must be a list of strings, not 'nightly'"),
+        ({"tags": [1]}, "DAG 'd': tags[0]: expected `str`, got `int`"),
+    ],
+)
+def test_a_dag_option_that_cannot_be_is_refused(options: Any, message: str) -> None:
+    with pytest.raises(DagError) as caught:
+        Dag("d", **options)
+
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"retries": -1}, "retries: expected `int` >= 0"),
+        ({"retries": True}, "retries: expected `int`, got `bool`"),
+        ({"retires": 1}, "unknown option retires; did you mean retries?"),
+        ({"colour": 1}, "unknown option colour"),
+        ({"retry_delay": 5}, "retry_delay must be a timedelta like timedelta(minutes=5), not 5"),
+        ({"retry_delay": timedelta(seconds=-1)}, "retry_delay must not be negative"),
+        ({"outlets": DELAYS}, "outlets is a list of datasets, like outlets=[Dataset('lake://delays')]"),
+        ({"outlets": ["lake://x"]}, "outlets are datasets, not 'lake://x'"),
+        ({"outlets": [DELAYS & DELAYS]}, "outlets are datasets, not (lake://delays & lake://delays)"),
+    ],
+)
+def test_a_task_option_that_cannot_be_is_refused(options: Any, message: str) -> None:
+    with pytest.raises(DagError) as caught:
+        Dag("d").empty("t", **options)
+
+    assert str(caught.value) == f"DAG 'd', task 't': {message}"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda dag: dag.sql("t", ""), "sql: expected `str` of length >= 1"),
+        (lambda dag: dag.sql("t", object()), "Encoding objects of type object is unsupported"),
+        (lambda dag: dag.submit("t", ""), "application: expected `str` of length >= 1"),
+        (lambda dag: dag.submit("t", "a.py", args="--run"), "args must be a list of strings, not '--run'"),
+        (lambda dag: dag.submit("t", "a.py", conf={"a": 1}), "conf must be a dict of strings, not {'a': 1}"),
+        (lambda dag: dag.submit("t", "a.py", conf=["a"]), "conf must be a dict of strings, not ['a']"),
+        (lambda dag: dag.command("t", "ls -l"), "argv must be a list of strings, not 'ls -l'"),
+        (lambda dag: dag.command("t", []), "argv: expected `array` of length >= 1"),
+        (lambda dag: dag.command("t", ["ls", 1]), "argv[1]: expected `str`, got `int`"),
+    ],
+)
+def test_what_a_task_does_is_checked(wrong: Callable[[Dag], object], message: str) -> None:
+    with pytest.raises(DagError) as caught:
+        wrong(Dag("d"))
+
+    assert str(caught.value) == f"DAG 'd', task 't': {message}"
+
+
+async def coroutine(spark: object, run: object) -> None: ...
+
+
+def generator(spark: object, run: object) -> Any:
+    yield
+
+
+def one(spark: object) -> None: ...
+
+
+def three(spark: object, run: object, more: object) -> None: ...
+
+
+def keyword(spark: object, *, run: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (one, "the function is called with (spark, run), but its parameters are (spark: object) -> None"),
+        (
+            three,
+            "the function is called with (spark, run), but its parameters are (spark: object, run: object, more: object) -> None",
+        ),
+        (keyword, "the function is called with (spark, run), but its parameters are (spark: object, *, run: object) -> None"),
+        (coroutine, "the function must be a plain one, neither async nor a generator"),
+        (generator, "the function must be a plain one, neither async nor a generator"),
+    ],
+)
+def test_a_function_that_cannot_be_a_task_is_refused(function: Any, message: str) -> None:
+    with pytest.raises(DagError) as caught:
+        Dag("d").task(task_id="t")(function)
+
+    assert str(caught.value) == f"DAG 'd', task 't': {message}"
+
+
+def test_what_is_no_function_cannot_be_decorated() -> None:
+    wrong: Any = "join"
+
+    with pytest.raises(DagError, match=r"^DAG 'd': @dag\.task decorates a function, not 'join'"):
+        Dag("d").task(wrong)
+
+
+def test_a_task_id_cannot_be_used_twice() -> None:
+    dag = Dag("d")
+    dag.empty("t")
+
+    with pytest.raises(DagError, match="DAG 'd': task_id 't' is used twice; each task needs a name of its own"):
+        dag.sql("t", "SELECT 1")
+
+
+def test_a_cycle_is_named_and_blamed_on_the_line_that_closes_it() -> None:
+    dag = Dag("d")
+    a, b, c = (dag.empty(name) for name in "abc")
+    a >> b >> c
+    c >> a
+    closing_line = test_a_cycle_is_named_and_blamed_on_the_line_that_closes_it.__code__.co_firstlineno + 4
+
+    with pytest.raises(DagError) as caught:
+        dag.spec()
+
+    assert str(caught.value) == "DAG 'd': its tasks form a cycle: a >> b >> c >> a"
+    assert caught.value.place == (__file__, closing_line)
+
+
+def tangle(then: Exception | None = None) -> None:
+    with Dag("d") as dag:
+        a, b = dag.empty("a"), dag.empty("b")
+        a >> b >> a
+        if then:
+            raise then
+
+
+def test_leaving_the_with_block_checks_the_dag() -> None:
+    with pytest.raises(DagError, match="cycle: a >> b >> a"):
+        tangle()
+
+
+def test_an_error_inside_the_with_block_is_not_hidden_by_the_check() -> None:
+    with pytest.raises(ZeroDivisionError):
+        tangle(then=ZeroDivisionError())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda t: t >> t, "DAG 'd': task 't' cannot come after itself"),
+        (lambda t: t >> "x", "DAG 'd', task 't': >> and << take a task or a list of tasks, not 'x'"),
+        (lambda t: t << ["x"], "DAG 'd', task 't': >> and << take a task or a list of tasks, not ['x']"),
+        (lambda t: ["x"] >> t, "DAG 'd', task 't': >> and << take a task or a list of tasks, not ['x']"),
+        (
+            lambda t: t >> DELAYS,
+            "DAG 'd', task 't': >> and << take a task or a list of tasks, not Dataset('lake://delays');"
+            " a dataset that a task updates belongs in its outlets",
+        ),
+        (
+            lambda t: t >> Dag("other").empty("x"),
+            "task 't' of DAG 'd' and task 'x' of DAG 'other': only tasks of one DAG can be linked;"
+            " let one DAG wait for an outlet of the other",
+        ),
+    ],
+)
+def test_only_tasks_of_one_dag_can_be_linked(wrong: Callable[[Task], object], message: str) -> None:
+    with pytest.raises(DagError) as caught:
+        wrong(Dag("d").empty("t"))
+
+    assert str(caught.value) == message
