@@ -3,17 +3,29 @@
 import logging
 
 from tidegate.events.publisher import Publisher, SyncPublisher
-from tidegate.schemas.event import DagFileChanged, DagRunStateChanged, DatasetUpdated, EventId, TaskFinished, TaskStateChanged
+from tidegate.events.subscriber import GapError, subscribe
+from tidegate.schemas.event import (
+    DagFileChanged,
+    DagRunStateChanged,
+    DatasetUpdated,
+    EventId,
+    Kind,
+    TaskFinished,
+    TaskStateChanged,
+)
 
 __all__ = [
     "DagFileChanged",
     "DagRunStateChanged",
     "DatasetUpdated",
     "EventId",
+    "GapError",
+    "Kind",
     "Publisher",
     "SyncPublisher",
     "TaskFinished",
     "TaskStateChanged",
+    "subscribe",
 ]
 
 # The Kafka client logs every failed attempt. A program that configures logging sees it; one that does not is told by our errors.

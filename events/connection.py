@@ -51,10 +51,8 @@ async def start(client: Any, servers: str, timeout_s: float) -> None:
     """
     try:
         with kafka_at(servers), anyio.fail_after(timeout_s):
+            _check(servers)
             await client.start()
-    except ValueError as error:
-        await stop(client)
-        raise RequestError(f"{servers!r} is no Kafka address; write host:port, several with commas") from error
     except BaseException:
         await stop(client)
         raise
@@ -68,3 +66,10 @@ async def stop(client: Any) -> None:
             await finish()
         except (KafkaError, OSError):
             return
+
+
+def _check(servers: str) -> None:
+    for server in servers.split(","):
+        host, _, port = server.strip().rpartition(":")
+        if not host or not port.isdecimal():
+            raise RequestError(f"{servers!r} is no Kafka address; write host:port, several with commas between")

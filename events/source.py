@@ -4,7 +4,7 @@ There is no consumer group: the caller says which partitions to read and from wh
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -15,7 +15,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaError
 from aiokafka.errors import OffsetOutOfRangeError as KafkaOffsetOutOfRangeError
 
-from tidegate.events import connection
+from tidegate.events import connection, offsets
 from tidegate.schemas.error import TidegateError
 
 # One record may be larger than we accept, and must be seen nevertheless to be put aside.
@@ -26,6 +26,7 @@ FETCH_BYTES = 12 << 20
 FETCH_WAIT_MS = 500
 IDLE_WAKE_MS = 1000
 COMMIT_EVERY_S = 10.0
+COMMIT_TIMEOUT_S = 1.0
 ISOLATION = "read_committed"
 
 _LAST_MS = 253_402_300_799_999
@@ -74,7 +75,7 @@ class Source:
     """Reads assigned partitions. An async context manager; after UnavailableError go on or build a new one, as you like."""
 
     def __init__(self, servers: str, *, group: str | None = None, timeout_s: float = 15.0) -> None:
-        """`group` is only the name under which lag tools see the offsets given to `commit`."""
+        """`group` is only a name: lag tools find the offsets given to `commit` under it."""
         self._servers = servers
         self._timeout_s = timeout_s
         self._group = group
@@ -87,7 +88,6 @@ class Source:
         """Raises UnavailableError when Kafka does not answer."""
         self._consumer = AIOKafkaConsumer(
             bootstrap_servers=self._servers,
-            group_id=self._group,
             enable_auto_commit=False,
             auto_offset_reset="none",
             isolation_level=ISOLATION,
@@ -156,8 +156,8 @@ class Source:
             self._positions[partition] = records[-1].offset + 1
         return records
 
-    async def _out_of_range(self, offsets: Mapping[TopicPartition, int]) -> None:
-        for tp, offset in offsets.items():
+    async def _out_of_range(self, refused: Mapping[TopicPartition, int]) -> None:
+        for tp, offset in refused.items():
             partition = Partition(*tp)
             if self._positions.get(partition) != offset or partition in self._halted:
                 continue  # said of an assignment that is over
@@ -192,18 +192,24 @@ class Source:
             metadata = await self._asker._client.fetch_all_metadata()
         return frozenset(metadata.partitions_for_topic(topic) or ())
 
-    async def commit(self, offsets: Mapping[Partition, int]) -> None:
-        """Tell lag tools how far we came, every 10 s at most. Nothing depends on it, so a failure is ignored."""
+    async def commit(self, positions: Mapping[Partition, int], *, every_s: float = COMMIT_EVERY_S) -> None:
+        """Tell lag tools how far we came, not more often than `every_s`. Nothing depends on it, so a failure is ignored."""
         now = anyio.current_time()
-        mine = {TopicPartition(*p): offset for p, offset in offsets.items() if p in self._positions}
-        if self._group is None or not mine or now < self._committed_at + COMMIT_EVERY_S:
+        if self._group is None or not positions or now < self._committed_at + every_s:
             return
         self._committed_at = now
-        with anyio.move_on_after(1.0):
-            try:
-                await self._consumer.commit(mine)
-            except KafkaError:
-                return
+        with anyio.move_on_after(COMMIT_TIMEOUT_S), suppress(KafkaError):
+            offsets_of = {TopicPartition(*partition): offset for partition, offset in positions.items()}
+            await offsets.commit(self._asker._client, self._group, offsets_of)
+
+    async def committed(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        """What `commit` was last told under this group's name, where it was. Raises UnavailableError."""
+        if self._group is None:
+            return {}
+        asked = [TopicPartition(*partition) for partition in partitions]
+        with connection.kafka_at(self._servers), anyio.fail_after(self._timeout_s):
+            known = await offsets.committed(self._asker._client, self._group, asked)
+        return {Partition(*tp): offset for tp, offset in known.items()}
 
 
 def _record(record: "ConsumerRecord[bytes, bytes]") -> Record:
