@@ -22,6 +22,7 @@ _LOCK_PENDING = _SQL["lock_pending"]
 _CONSUME = _SQL["consume"]
 _DISCARD = _SQL["discard"]
 _LIST = _SQL["list_datasets"]
+_PENDING = _SQL["pending_counts"]
 
 
 class DatasetRow(msgspec.Struct, frozen=True):
@@ -32,6 +33,14 @@ class DatasetRow(msgspec.Struct, frozen=True):
     producers: int
     events: int
     last_event_at: datetime | None
+
+
+class PendingRow(msgspec.Struct, frozen=True):
+    """How many events of a dataset wait for a DAG, and since when."""
+
+    uri: str
+    events: int
+    oldest_at: datetime
 
 
 async def ids(db: Db, uris: Collection[str]) -> Mapping[str, int]:
@@ -98,3 +107,8 @@ async def discard(db: Db, effects: Sequence[DiscardEvents]) -> None:
 async def list_datasets(db: Db, prefix: str | None, limit: int) -> list[DatasetRow]:
     """By URI."""
     return [DatasetRow(*row) for row in await db.fetch(_LIST, prefix, limit)]
+
+
+async def pending_of(db: Db, dag_id: str) -> list[PendingRow]:
+    """What waits for a DAG, by URI; nothing is locked."""
+    return [PendingRow(*row) for row in await db.fetch(_PENDING, dag_id)]

@@ -94,3 +94,12 @@ WHERE $1::text IS NULL OR starts_with(dataset.uri, $1)
 GROUP BY dataset.id
 ORDER BY dataset.uri
 LIMIT $2
+
+-- name: pending_counts
+SELECT dataset.uri, count(*), min(event.occurred_at)
+FROM dataset_dag_run_queue AS queue
+JOIN dataset ON dataset.id = queue.dataset_id
+JOIN dataset_event AS event ON event.id = queue.dataset_event_id
+WHERE queue.target_dag_id = $1
+GROUP BY dataset.uri
+ORDER BY dataset.uri

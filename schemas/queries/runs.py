@@ -22,6 +22,9 @@ _EXISTS = _SQL["exists"]
 _LIST = _SQL["list_runs"]
 _EVENTS = _SQL["run_events"]
 _TASKS = _SQL["run_tasks"]
+_CONF = _SQL["run_conf"]
+_JOURNAL = _SQL["run_journal"]
+_ATTEMPTS = _SQL["run_attempts"]
 
 
 class RunRow(msgspec.Struct, frozen=True):
@@ -63,6 +66,32 @@ class RunTaskRow(msgspec.Struct, frozen=True):
     backend: str | None
     submission_state: str | None
     reason: str | None
+
+
+class RunMoveRow(msgspec.Struct, frozen=True):
+    """A line of a run's journal."""
+
+    seq: int
+    state: str
+    reason: str
+    at: datetime
+
+
+class RunAttemptRow(msgspec.Struct, frozen=True):
+    """An attempt of one of a run's tasks. `state` is the submission's; `reason` says why it ended as it did."""
+
+    task_id: str
+    try_number: int
+    submission_id: UUID
+    backend: str
+    state: str
+    host: str | None
+    reason: str
+    exit_code: int | None
+    created_at: datetime
+    submitted_at: datetime | None
+    started_at: datetime | None
+    ended_at: datetime | None
 
 
 def run_view(row: Any) -> RunView:
@@ -122,3 +151,19 @@ async def events_of(db: Db, dag_id: str, run_id: str) -> list[RunEventRow]:
 async def tasks_of(db: Db, dag_id: str, run_id: str) -> list[RunTaskRow]:
     """The task instances of a run in topological order; none before it started."""
     return [RunTaskRow(*row) for row in await db.fetch(_TASKS, dag_id, run_id)]
+
+
+async def conf_of(db: Db, dag_id: str, run_id: str) -> dict[str, Any]:
+    """What a run was given; empty for one that does not exist."""
+    rows = await db.fetch(_CONF, dag_id, run_id)
+    return dict(rows[0]["conf"]) if rows else {}
+
+
+async def journal_of(db: Db, dag_id: str, run_id: str) -> list[RunMoveRow]:
+    """Every move a run made, oldest first."""
+    return [RunMoveRow(*row) for row in await db.fetch(_JOURNAL, dag_id, run_id)]
+
+
+async def attempts_of(db: Db, dag_id: str, run_id: str) -> list[RunAttemptRow]:
+    """The attempts of a run's tasks, in the order of the tasks, each task's oldest first."""
+    return [RunAttemptRow(*row) for row in await db.fetch(_ATTEMPTS, dag_id, run_id)]

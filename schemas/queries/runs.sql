@@ -70,3 +70,24 @@ LEFT JOIN submission ON (submission.dag_run_id, submission.task_index, submissio
     = (task.dag_run_id, task.task_index, task.try_number)
 WHERE run.dag_id = $1 AND run.run_id = $2
 ORDER BY task.task_index
+
+-- name: run_conf
+SELECT conf FROM dag_run WHERE dag_id = $1 AND run_id = $2
+
+-- name: run_journal
+SELECT log.seq, log.state, log.reason, log.at
+FROM dag_run AS run
+JOIN run_state_log AS log ON log.dag_run_id = run.id
+WHERE run.dag_id = $1 AND run.run_id = $2
+ORDER BY log.seq
+
+-- name: run_attempts
+SELECT
+    task.task_id, submission.try_number, submission.submission_id, submission.backend, submission.state, submission.host,
+    submission.reason, submission.exit_code, submission.created_at, submission.submitted_at, submission.started_at,
+    submission.ended_at
+FROM dag_run AS run
+JOIN task_instance AS task ON task.dag_run_id = run.id
+JOIN submission ON (submission.dag_run_id, submission.task_index) = (task.dag_run_id, task.task_index)
+WHERE run.dag_id = $1 AND run.run_id = $2
+ORDER BY submission.task_index, submission.try_number
