@@ -1,5 +1,6 @@
 """Settings: `TIDEGATE_*` from the environment into one frozen value."""
 
+import re
 import socket
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
@@ -19,6 +20,8 @@ PREFIX = "TIDEGATE_"
 
 SERVERS = {"postgres_dsn": "postgresql://user@localhost:5432/tidegate", "kafka_servers": "localhost:9092"}
 """The settings without a default, each with an example of one."""
+
+_HOST = re.compile(r"(\[[\da-fA-F:.%]+\]|[^:\[\]]*)(:\d{1,5})?")
 
 
 class SettingsError(TidegateError):
@@ -78,6 +81,8 @@ def read(environ: Mapping[str, str], *, needs: Collection[str] = tuple(SERVERS))
     for name in needs:
         if not values.get(name):
             raise SettingsError(f"{PREFIX}{name.upper()} is not set; set it to something like {SERVERS[name]}")
+    if values.get("postgres_dsn"):
+        _check_dsn(values["postgres_dsn"])
     values = {**dict.fromkeys(SERVERS, ""), **values}
     try:
         return msgspec.convert(values, Settings, strict=False)
@@ -88,6 +93,17 @@ def read(environ: Mapping[str, str], *, needs: Collection[str] = tuple(SERVERS))
 def dags_root(settings: Settings) -> Path:
     """The DAG folder as an absolute path."""
     return Path(settings.dags_folder).absolute()
+
+
+def _check_dsn(dsn: str) -> None:
+    """Only the shape. What is wrong is not quoted: it may be a part of the password."""
+    scheme, _, rest = dsn.partition("://")
+    hosts = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[2].split(",")
+    if scheme not in ("postgresql", "postgres") or not all(map(_HOST.fullmatch, hosts)):
+        raise SettingsError(
+            f"{PREFIX}POSTGRES_DSN is no Postgres address; write postgresql://user:password@host:5432/database, "
+            "special characters of the password as %XX"
+        )
 
 
 def _hint(name: str) -> str:
