@@ -1,0 +1,44 @@
+"""`spark-submit day_summary.py LAKE '["2013-01-01"]'`: the figures of each of the days, from the delays into LAKE/summary."""
+
+import json
+import sys
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+
+def summarise(delays: DataFrame) -> DataFrame:
+    """One row per day: delays in minutes, wind in miles per hour. A flight that never left was cancelled."""
+    carriers = delays.groupBy("day", "carrier").agg(F.avg("dep_delay").alias("delay")).where("delay IS NOT NULL")
+    worst = carriers.groupBy("day").agg(
+        F.max("delay").alias("worst_delay"), F.max_by("carrier", F.struct("delay", "carrier")).alias("worst_carrier")
+    )
+    figures = delays.groupBy("day").agg(
+        F.expr("count(*) AS flights"),
+        F.expr("count_if(dep_delay IS NULL) AS cancelled"),
+        F.expr("avg(dep_delay) AS mean_delay"),
+        F.expr("percentile(dep_delay, 0.9) AS p90_delay"),
+        F.expr("avg(CAST(dep_delay > 15 AS INT)) AS late_share"),
+        F.expr("avg(wind_speed) AS mean_wind"),
+        F.expr("count(DISTINCT origin, time_hour) FILTER (WHERE precip > 0) AS wet_hours"),
+    )
+    return figures.join(worst, "day", "left").orderBy("day")
+
+
+def main(lake: Path, days: list[str]) -> None:
+    spark = SparkSession.builder.getOrCreate()
+    delays = spark.read.parquet(f"{lake}/delays").where(F.col("day").isin(days))
+    folder = lake / "summary"
+    folder.mkdir(exist_ok=True)
+    for row in summarise(delays).collect():
+        figures = json.dumps(row.asDict(), default=str)
+        sys.stdout.write(f"{figures}\n")
+        unfinished = folder / f".{row.day}.json"
+        unfinished.write_text(figures)
+        unfinished.replace(folder / f"{row.day}.json")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), json.loads(sys.argv[2]))

