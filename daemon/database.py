@@ -74,7 +74,7 @@ class Database:
                     raise
                 await anyio.sleep(random.uniform(0, 0.05 * 2**attempt))  # noqa: S311, not a secret
             except (*AWAY, *INTERRUPTED, TimeoutError) as error:
-                raise UnavailableError(f"Postgres is not available: {describe(error)}") from error
+                raise UnavailableError(f"Postgres is not available: {describe(error)}", server="Postgres") from error
         raise AssertionError
 
     async def _once(self, work: Callable[[Db], Awaitable[T]]) -> T:

@@ -1,7 +1,7 @@
 """Apply a batch of messages in one transaction: fence, remember, load, decide, perform.
 
-A handler is a module with `load` and `decide`. The effects of a batch are performed type by type in the global lock order, each type
-with one statement, whatever the size of the batch.
+A handler is a module with `load` and `decide`. The effects of a batch are performed type by type in the global lock order, each
+type with one statement, whatever the size of the batch.
 """
 
 from collections import defaultdict

@@ -1,11 +1,15 @@
 """Bring the schema up to date: numbered, forward only, one transaction each, one process at a time."""
 
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 import asyncpg
 
 from tidegate.daemon.database import describe
 from tidegate.schemas.error import TidegateError, UnavailableError
+
+if TYPE_CHECKING:
+    from tidegate.schemas.queries.db import Connected
 
 LOCK = 0x7469_6465_6761_7465
 """The advisory lock of migrations: "tidegate" in ASCII."""
@@ -44,7 +48,7 @@ async def migrate(dsn: str) -> list[str]:
         await connection.close()
 
 
-async def pending(connection: "asyncpg.Connection[asyncpg.Record]") -> list[str]:
+async def pending(connection: "Connected") -> list[str]:
     """The names not applied yet. Raises SchemaError when the database is newer than this version."""
     if not await connection.fetchval("SELECT to_regclass('schema_migration')"):
         return known()
@@ -57,7 +61,7 @@ async def _connect(dsn: str) -> "asyncpg.Connection[asyncpg.Record]":
     try:
         return await asyncpg.connect(dsn, timeout=10)
     except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        raise UnavailableError(f"cannot connect to Postgres: {describe(error)}") from error
+        raise UnavailableError(f"cannot connect to Postgres: {describe(error)}", server="Postgres") from error
 
 
 async def _apply(connection: "asyncpg.Connection[asyncpg.Record]", name: str) -> None:

@@ -52,6 +52,7 @@ class Finish(msgspec.Struct, frozen=True):
     """An attempt of a task ended."""
 
     index: int
+    try_number: int
     succeeded: bool
     reason: str = ""
 
@@ -80,28 +81,31 @@ def advance(graph: Graph, instances: Mapping[int, Instance], finishes: Iterable[
 
 def reach(graph: Graph, finishes: Iterable[Finish]) -> frozenset[int]:
     """The indices of all instances that taking these finishes may touch."""
-    seen: set[int] = set()
-    todo = deque((finish.index, not finish.succeeded) for finish in finishes)
-    cascading: set[int] = set()
+    ends = [finish for finish in finishes if not retried(graph, finish)]
+    touched = {finish.index for finish in finishes}
+    followed: set[tuple[int, bool]] = set()
+    todo = deque((finish.index, finish.succeeded) for finish in ends)
     while todo:
-        index, failing = todo.popleft()
-        if index in cascading or (index in seen and not failing):
+        index, succeeded = end = todo.popleft()
+        if end in followed:
             continue
-        seen.add(index)
-        if failing:
-            cascading.add(index)
-        for below in graph.nodes[index].downstream:
-            if failing or graph.nodes[below].instant:
-                todo.append((below, failing))
-            else:
-                seen.add(below)
-    return frozenset(seen)
+        followed.add(end)
+        below = graph.nodes[index].downstream
+        touched.update(below)
+        todo.extend((position, succeeded) for position in below if not succeeded or graph.nodes[position].instant)
+    return frozenset(touched)
+
+
+def retried(graph: Graph, finish: Finish) -> bool:
+    """Whether another try follows, so that nothing downstream hears of it."""
+    return not finish.succeeded and finish.try_number <= graph.nodes[finish.index].task.retries
 
 
 class _Step:
     """One advance under way: copies of what is touched, and the ends not yet passed on."""
 
     def __init__(self, graph: Graph, before: Mapping[int, Instance]) -> None:
+        self.graph = graph
         self.nodes = graph.nodes
         self.before = before
         self.touched: dict[int, Instance] = {}
@@ -121,14 +125,12 @@ class _Step:
         self.moves.append(Move(instance.index, state, instance.try_number, reason))
 
     def finish(self, finish: Finish, now: datetime) -> None:
-        instance, task = self.at(finish.index), self.nodes[finish.index].task
-        if finish.succeeded:
-            self.end(instance, TaskState.SUCCESS, finish.reason)
-        elif instance.try_number <= task.retries:
-            instance.next_try_at = now + timedelta(seconds=task.retry_delay_s)
+        instance = self.at(finish.index)
+        if retried(self.graph, finish):
+            instance.next_try_at = now + timedelta(seconds=self.nodes[finish.index].task.retry_delay_s)
             self.move(instance, TaskState.UP_FOR_RETRY, finish.reason)
         else:
-            self.end(instance, TaskState.FAILED, finish.reason)
+            self.end(instance, TaskState.SUCCESS if finish.succeeded else TaskState.FAILED, finish.reason)
 
     def end(self, instance: Instance, state: TaskState, reason: str = "") -> None:
         self.move(instance, state, reason)

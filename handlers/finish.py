@@ -15,7 +15,7 @@ from tidegate.schemas.event import TaskFinished
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries import dags, runs, submissions, tasks
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.state import RUN_ENDED, SUBMISSION_OPEN, TASK_ENDED, SubmissionState, TaskState
+from tidegate.schemas.state import RUN_ENDED, SUBMISSION_OPEN, TASK_ENDED, SubmissionState
 from tidegate.schemas.view import DagView, RunView, SubmissionView, TaskView
 
 
@@ -91,7 +91,7 @@ def _reach(
 
 
 def _finish(finish: TaskFinished, attempt: SubmissionView) -> Finish:
-    return Finish(attempt.task_index, finish.outcome == "succeeded", finish.reason)
+    return Finish(attempt.task_index, attempt.try_number, finish.outcome == "succeeded", finish.reason)
 
 
 def _step(run: RunView, finishes: Sequence[TaskFinished], state: State) -> Advance:
@@ -118,7 +118,6 @@ def _end_of(finish: TaskFinished, now: datetime) -> EndSubmission:
 
 def _task_effects(run: RunView, step: Advance, state: State) -> Iterator[Effect]:
     for instance in step.touched:
-        ended = instance.state in TASK_ENDED or instance.state is TaskState.UP_FOR_RETRY
         yield UpdateTask(
             run.id,
             instance.index,
@@ -128,7 +127,7 @@ def _task_effects(run: RunView, step: Advance, state: State) -> Iterator[Effect]
             instance.upstream_failed,
             instance.next_try_at,
             None,
-            state.now if ended else None,
+            state.now if instance.state in TASK_ENDED else None,
         )
     yield from tasks_moved(run, state.graphs[run.version_id], step, state.now)
 

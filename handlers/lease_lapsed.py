@@ -24,7 +24,7 @@ class State(msgspec.Struct, frozen=True):
 async def load(db: Db, messages: Sequence[Message[LeaseLapsed]]) -> State:
     found = await finish.load(db, [_lost(message.body) for message in messages])
     limit = max(message.body.silent_s for message in messages)
-    return State(found, await submissions.still_silent(db, found.submissions.keys(), limit))
+    return State(found, frozenset(await submissions.silent(db, limit, among=found.submissions.keys())))
 
 
 def decide(messages: Sequence[Message[LeaseLapsed]], state: State) -> Iterator[Effect]:

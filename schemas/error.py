@@ -17,7 +17,11 @@ class RejectedError(TidegateError):
 
 
 class UnavailableError(TidegateError):
-    """A server is away: keep everything as it is, back off, try again."""
+    """A server is away: keep everything as it is, back off, try again. `server` is its name."""
+
+    def __init__(self, message: str, *, server: str = "Kafka") -> None:
+        super().__init__(message)
+        self.server = server
 
 
 class FencedError(TidegateError):

@@ -51,6 +51,8 @@ CREATE TABLE event_dedupe (
     received_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (source, event_id)
 );
+-- Ids arrive in order of time: a few bytes per block find the old ones.
+CREATE INDEX event_dedupe_received ON event_dedupe USING brin (received_at);
 
 CREATE TABLE dead_letter (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -15,6 +15,7 @@ from tidegate.schemas.queries.sql import load
 _SQL = load("inbox")
 _FENCE = _SQL["fence"]
 _REMEMBER = _SQL["remember"]
+_FORGET = _SQL["forget"]
 _INSERT_DEAD_LETTERS = _SQL["insert_dead_letters"]
 _INSERT_IGNORED = _SQL["insert_ignored_finishes"]
 _LIST = _SQL["list_dead_letters"]
@@ -67,6 +68,11 @@ async def fence(db: Db, moves: Sequence[OffsetMove]) -> None:
 async def remember(db: Db, ids: Sequence[EventId]) -> set[EventId]:
     """The ids that were not recorded before; they are now."""
     return {EventId(*row) for row in await db.fetch(_REMEMBER, *columns(ids))}
+
+
+async def forget(db: Db, days: int, limit: int) -> int:
+    """Drop up to `limit` ids older than `days`; how many there were."""
+    return int((await db.execute(_FORGET, days, limit)).rpartition(" ")[2])
 
 
 async def insert_dead_letters(db: Db, letters: Sequence[DeadLetter]) -> None:

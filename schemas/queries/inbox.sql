@@ -16,6 +16,13 @@ SELECT * FROM unnest($1::text[], $2::text[])
 ON CONFLICT DO NOTHING
 RETURNING source, event_id
 
+-- name: forget
+WITH old AS (
+    SELECT source, event_id FROM event_dedupe WHERE received_at < now() - make_interval(days => $1) LIMIT $2
+)
+DELETE FROM event_dedupe USING old
+WHERE (event_dedupe.source, event_dedupe.event_id) = (old.source, old.event_id)
+
 -- name: insert_dead_letters
 INSERT INTO dead_letter (topic, partition, "offset", key, headers, value, value_bytes, reason, message)
 SELECT * FROM unnest(

@@ -63,7 +63,7 @@ class Incident(msgspec.Struct, frozen=True):
     next_offset: int
     log_start: int
     log_end: int
-    at: datetime
+    at: datetime | None = None
 
 
 async def heartbeat(db: Db, job: Job) -> None:

@@ -28,7 +28,6 @@ _EVENTS = _SQL["consumed_events"]
 _RUNNING = _SQL["running"]
 _BEAT = _SQL["beat"]
 _SILENT = _SQL["silent"]
-_STILL_SILENT = _SQL["still_silent"]
 _ATTEMPTS = _SQL["attempts"]
 
 
@@ -46,8 +45,6 @@ class Claimed(msgspec.Struct, frozen=True):
     dag_run_id: int
     task_index: int
     try_number: int
-    backend: str
-    submitted_at: datetime
 
 
 class RunSource(msgspec.Struct, frozen=True):
@@ -102,16 +99,20 @@ async def accept(db: Db, effects: Sequence[AcceptSubmission]) -> None:
     await db.execute(_ACCEPT, *columns(effects))
 
 
-async def claim_intents(db: Db, owner: UUID, host: str, backends: Sequence[str], limit: int) -> list[Claimed]:
+async def claim_intents(db: Db, owner: UUID, host: str, backend: str, limit: int) -> list[Claimed]:
     """Take up to `limit` untouched intents; no two daemons ever get the same one."""
-    return [Claimed(*row) for row in await db.fetch(_CLAIM, owner, host, backends, limit)]
+    return [Claimed(*row) for row in await db.fetch(_CLAIM, owner, host, backend, limit)]
 
 
 async def claim_abandoned(
-    db: Db, owner: UUID, host: str, backends: Sequence[str], everywhere: Sequence[str], ttl_s: float
+    db: Db, owner: UUID, host: str, backend: str, seen_by: str | None, ttl_s: float, in_hand: Collection[UUID]
 ) -> list[Claimed]:
-    """Take over submits whose daemon showed no life for `ttl_s`. `everywhere` are the backends that every host can see."""
-    return [Claimed(*row) for row in await db.fetch(_CLAIM_ABANDONED, owner, host, backends, everywhere, ttl_s)]
+    """Take over submits whose daemon showed no life for `ttl_s`, and our own that are not in hand.
+
+    `seen_by`: the host that alone can see this backend's submissions, None when every host can.
+    """
+    rows = await db.fetch(_CLAIM_ABANDONED, owner, host, backend, seen_by, ttl_s, list(in_hand))
+    return [Claimed(*row) for row in rows]
 
 
 async def sources(db: Db, dag_run_ids: Collection[int]) -> Mapping[int, RunSource]:
@@ -133,14 +134,10 @@ async def beat(db: Db, heartbeats: Sequence[tuple[UUID, datetime]]) -> None:
     await db.execute(_BEAT, *zip(*heartbeats, strict=True))
 
 
-async def silent(db: Db, silent_s: float, limit: int) -> list[UUID]:
-    """Attempts without a sign of life for `silent_s`."""
-    return [row[0] for row in await db.fetch(_SILENT, silent_s, limit)]
-
-
-async def still_silent(db: Db, ids: Collection[UUID], silent_s: float) -> frozenset[UUID]:
-    """Which of these are silent still; their runs are locked."""
-    return frozenset(row[0] for row in await db.fetch(_STILL_SILENT, list(ids), silent_s))
+async def silent(db: Db, silent_s: float, *, among: Collection[UUID] | None = None, limit: int = 1000) -> list[UUID]:
+    """Attempts without a sign of life for `silent_s`; all of them, or those of `among`."""
+    ids = None if among is None else list(among)
+    return [row[0] for row in await db.fetch(_SILENT, silent_s, ids, limit)]
 
 
 async def attempts(db: Db, dag_id: str, run_id: str, task_id: str) -> list[Attempt]:

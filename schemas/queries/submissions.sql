@@ -41,15 +41,16 @@ SET state = 'submitting', owner = $1, host = $2, submitted_at = clock_timestamp(
 WHERE submission_id IN (
     SELECT submission_id
     FROM submission
-    WHERE state = 'intent' AND backend = ANY ($3::text[])
+    WHERE state = 'intent' AND backend = $3
     ORDER BY created_at, dag_run_id, task_index
     LIMIT $4
     FOR UPDATE SKIP LOCKED
 )
-RETURNING submission_id, dag_run_id, task_index, try_number, backend, submitted_at
+RETURNING submission_id, dag_run_id, task_index, try_number
 
 -- name: claim_abandoned
--- Submits that may have happened: their daemon is gone, or lost its heartbeat. Only what this host can see.
+-- Submits that may have happened: their daemon shows no life, or is this one and is not working on them.
+-- $4 is the host that alone can see this backend's submissions, NULL where every host can.
 UPDATE submission
 SET owner = $1, host = $2
 WHERE submission_id IN (
@@ -57,13 +58,14 @@ WHERE submission_id IN (
     FROM submission
     LEFT JOIN job ON job.id = submission.owner AND job.heartbeat_at > clock_timestamp() - make_interval(secs => $5)
     WHERE submission.state = 'submitting'
-      AND submission.backend = ANY ($3::text[])
-      AND (submission.host = $2 OR submission.backend = ANY ($4::text[]))
-      AND submission.owner <> $1
-      AND job.id IS NULL
+      AND submission.backend = $3
+      AND ($4::text IS NULL OR submission.host = $4)
+      AND (job.id IS NULL OR submission.owner = $1)
+      AND submission.submission_id <> ALL ($6::uuid[])
+    LIMIT 200
     FOR UPDATE OF submission SKIP LOCKED
 )
-RETURNING submission_id, dag_run_id, task_index, try_number, backend, submitted_at
+RETURNING submission_id, dag_run_id, task_index, try_number
 
 -- name: contexts
 -- What the attempts of these runs need to know of them.
@@ -93,19 +95,15 @@ FROM unnest($1::uuid[], $2::timestamptz[]) AS change (submission_id, at)
 WHERE submission.submission_id = change.submission_id AND submission.heartbeat_at < change.at
 
 -- name: silent
--- Attempts that nobody saw for too long, wherever they run.
-SELECT submission_id
+-- Attempts that nobody saw for too long, wherever they run. One whose daemon lives and is still trying to submit it is not.
+SELECT submission.submission_id
 FROM submission
-WHERE state IN ('submitting', 'accepted')
-  AND coalesce(heartbeat_at, submitted_at) < clock_timestamp() - make_interval(secs => $1)
-LIMIT $2
-
--- name: still_silent
-SELECT submission_id
-FROM submission
-WHERE submission_id = ANY ($1::uuid[])
-  AND state IN ('submitting', 'accepted')
-  AND coalesce(heartbeat_at, submitted_at) < clock_timestamp() - make_interval(secs => $2)
+LEFT JOIN job ON job.id = submission.owner AND job.heartbeat_at > clock_timestamp() - make_interval(secs => $1)
+WHERE submission.state IN ('submitting', 'accepted')
+  AND coalesce(submission.heartbeat_at, submission.submitted_at) < clock_timestamp() - make_interval(secs => $1)
+  AND (submission.state = 'accepted' OR job.id IS NULL)
+  AND ($2::uuid[] IS NULL OR submission.submission_id = ANY ($2))
+LIMIT $3
 
 -- name: attempts
 SELECT submission.submission_id, submission.try_number, submission.backend, submission.state, submission.host, submission.handle

@@ -1,0 +1,48 @@
+"""What the duties of one daemon share."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from tidegate.daemon.database import Database
+from tidegate.daemon.engine import Applied, Batch, apply
+from tidegate.daemon.leases import Holdings
+from tidegate.daemon.outage import Outages
+from tidegate.daemon.settings import Settings
+from tidegate.daemon.spark.contract import Backend
+from tidegate.daemon.wake import Bells
+from tidegate.schemas.event import EventId
+from tidegate.schemas.message import Message
+
+
+class Context(msgspec.Struct, frozen=True):
+    """Built once by the supervisor."""
+
+    settings: Settings
+    database: Database
+    holdings: Holdings
+    bells: Bells
+    outages: Outages
+    backends: Mapping[str, Backend]
+
+    async def apply(self, batch: Batch) -> Applied:
+        """Apply a batch and wake whoever has work from it. Raises as `engine.apply` does."""
+        applied = await apply(self.database, batch)
+        self.outages.end("Postgres")
+        self.bells.ring(applied.work)
+        return applied
+
+    async def tell(self, bodies: Sequence[Any], ids: Sequence[EventId | None] = ()) -> Applied:
+        """Apply messages of our own; all of one type, at least one."""
+        at = datetime.now(UTC)
+        known = ids or [None] * len(bodies)
+        return await self.apply(
+            Batch(messages=[Message(body=body, at=at, id=id_) for body, id_ in zip(bodies, known, strict=True)])
+        )
+
+    @property
+    def everywhere(self) -> list[str]:
+        """The backends whose submissions every host can see."""
+        return [name for name, backend in self.backends.items() if backend.host is None]

@@ -1,0 +1,73 @@
+"""The DAG folder: events that name files are parsed here, and a watcher publishes such events."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import anyio
+from anyio.abc import TaskStatus
+
+from tidegate.daemon.context import Context
+from tidegate.daemon.dagfiles.parse import Parser
+from tidegate.daemon.dagfiles.watch import watch
+from tidegate.daemon.outage import Backoff
+from tidegate.events.cloudevents import headers
+from tidegate.events.sink import OutMessage, Sink
+from tidegate.handlers.dag_file_changed import ABSENT_SCANS
+from tidegate.schemas.dag import ParsedFile
+from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.event import DagFileChanged, Kind, encode
+from tidegate.schemas.message import Message
+from tidegate.schemas.queries import files
+
+SOURCE = "tidegate/watcher"
+
+
+async def parse_files(parser: Parser, messages: Sequence[Message[DagFileChanged]]) -> Sequence[Message[ParsedFile]]:
+    """Parse the files that the events name, each once however often it is named, before any transaction begins."""
+    parsed: dict[str, ParsedFile] = {}
+
+    async def parse(path: str) -> None:
+        parsed[path] = await parser.parse(path)
+
+    async with anyio.create_task_group() as tg:
+        for path in {message.body.path for message in messages}:
+            tg.start_soon(parse, path)
+    return [Message(body=parsed[message.body.path], at=message.at, id=message.id) for message in messages]
+
+
+async def publish_changes(context: Context, *, task_status: TaskStatus[None]) -> None:
+    """For ever: say on Kafka which files of our folder changed, however often it takes until Kafka hears it."""
+    async with Sink(context.settings.kafka_servers) as sink:
+
+        async def publish(paths: Sequence[str]) -> None:
+            await _send(context, sink, paths)
+
+        async def known() -> Mapping[str, str | None]:
+            return await context.database.run(lambda db: files.digests(db, ABSENT_SCANS))
+
+        await watch(context.settings, publish, known, task_status=task_status)
+
+
+async def _send(context: Context, sink: Sink, paths: Sequence[str]) -> None:
+    backoff = Backoff()
+    topic = context.settings.topic(Kind.DAG_FILE_CHANGED)
+    while True:
+        try:
+            await sink.send_all([change(topic, path) for path in paths])
+        except UnavailableError as error:
+            context.outages.begin(error)
+            await backoff.pause()
+        else:
+            return
+
+
+def change(topic: str, path: str) -> OutMessage:
+    """The event that a file may have changed: every one of them is new."""
+    now = datetime.now(UTC)
+    return OutMessage(
+        topic=topic,
+        key=path.encode(),
+        value=encode(DagFileChanged(path=path)),
+        headers=headers(Kind.DAG_FILE_CHANGED, event_id=str(uuid4()), source=SOURCE, time=now),
+    )

@@ -1,0 +1,188 @@
+"""Intents to backends: claimed, submitted, recorded. One dispatcher per backend, so that a slow one delays nobody else.
+
+An intent is marked `submitting` before anything is tried. So an untouched intent needs no search, and a mark without a handle
+means that a submit may have happened: the backend is asked for the stamp, until it must know, before anything is submitted again.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from uuid import UUID
+
+import anyio
+import structlog
+from anyio.abc import TaskStatus
+
+from tidegate.daemon.context import Context
+from tidegate.daemon.engine import Work
+from tidegate.daemon.outage import Backoff
+from tidegate.daemon.spark.contract import Backend, Handle, SubmissionSpec
+from tidegate.daemon.wake import Bell
+from tidegate.schemas.error import RejectedError, UnavailableError
+from tidegate.schemas.event import EventId, TaskFinished
+from tidegate.schemas.message import SubmissionAccepted
+from tidegate.schemas.queries import dags, submissions
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.submissions import Claimed
+
+log = structlog.get_logger()
+
+AT_ONCE = 200
+FIND_EVERY_S = 0.5
+FINISH_SOURCE = "tidegate/submission"
+"""Source of the event that ends an attempt, whoever tells it: all of them are the same event."""
+
+Submit = Callable[[SubmissionSpec], Awaitable[Handle | None]]
+
+
+def finish_id(submission_id: UUID) -> EventId:
+    """The identity of the end of an attempt."""
+    return EventId(FINISH_SOURCE, str(submission_id))
+
+
+async def dispatch(context: Context, *, task_status: TaskStatus[None]) -> None:
+    """For ever, for all backends."""
+    dispatchers = [Dispatcher(context, backend) for backend in context.backends.values()]
+    async with anyio.create_task_group() as tg:
+        for dispatcher in dispatchers:
+            tg.start_soon(dispatcher.submit_intents)
+            tg.start_soon(dispatcher.take_over)
+        task_status.started()
+        while True:
+            await context.bells.of[Work.DISPATCH].wait(context.settings.sweep_s)
+            for dispatcher in dispatchers:
+                dispatcher.bell.ring()
+
+
+class Dispatcher:
+    """Submits for one backend. `in_hand` are the claims it is working on; whatever else it owns was dropped by a failure."""
+
+    def __init__(self, context: Context, backend: Backend) -> None:
+        self.context = context
+        self.backend = backend
+        self.bell = Bell()
+        self.in_hand: set[UUID] = set()
+        self._claiming = anyio.Lock()
+        self._limiter = anyio.CapacityLimiter(context.settings.dispatch_concurrency)
+
+    async def submit_intents(self) -> None:
+        """Submit whatever is intended, for ever."""
+        while True:
+            await self.bell.wait(self.context.settings.sweep_s)
+            await self._patiently(self._claim_intents, self.submit)
+
+    async def take_over(self) -> None:
+        """Settle submits that somebody else began, or we before a failure, for ever."""
+        while True:
+            await self._patiently(self._claim_abandoned, self.settle)
+            await anyio.sleep(self.context.settings.lease_renew_s)
+
+    async def submit(self, spec: SubmissionSpec) -> Handle | None:
+        """None when it can never be started: then the attempt has failed, and the reason is told. Raises UnavailableError."""
+        async with self._limiter:
+            self._stop_if_stale()
+            try:
+                return await self.backend.submit(spec)
+            except RejectedError as error:
+                finish = TaskFinished(submission_id=spec.submission_id, outcome="failed", reason=str(error))
+                await self.context.tell([finish], [finish_id(spec.submission_id)])
+                return None
+
+    def _stop_if_stale(self) -> None:
+        """A daemon that was frozen may wake up here, with its work long taken over by somebody else."""
+        if not self.context.holdings.fresh:
+            raise UnavailableError("this daemon has not renewed its leases in time", server="Postgres")
+
+    async def settle(self, spec: SubmissionSpec) -> Handle | None:
+        """Find the submission by its stamp, or submit it once it is sure that there is none. Raises UnavailableError."""
+        return await self.find(spec.submission_id) or await self.submit(spec)
+
+    async def find(self, submission_id: UUID) -> Handle | None:
+        """Look for the stamp for as long as a submit by a process that died may still become visible."""
+        deadline = anyio.current_time() + self.backend.visibility_grace_s
+        while True:
+            if (handle := await self.backend.find(submission_id)) is not None:
+                log.info("submission_adopted", submission_id=str(submission_id), backend=self.backend.name)
+                return handle
+            if anyio.current_time() >= deadline:
+                return None
+            await anyio.sleep(FIND_EVERY_S)
+
+    async def _patiently(self, claim: Callable[[], Awaitable[list[Claimed]]], submit: Submit) -> None:
+        """Work on claims until there are none; what a server away made us drop is claimed again later."""
+        backoff = Backoff()
+        while True:
+            try:
+                if not (claims := await self._take(claim)):
+                    return
+                await self._work(claims, submit)
+            except UnavailableError as error:
+                self.context.outages.begin(error)
+                await backoff.pause()
+
+    async def _take(self, claim: Callable[[], Awaitable[list[Claimed]]]) -> list[Claimed]:
+        """Claim, and have the claims in hand before anybody asks for what we own and do not work on."""
+        async with self._claiming:
+            claims = await claim()
+            self.in_hand |= {claimed.submission_id for claimed in claims}
+        return claims
+
+    async def _work(self, claims: Sequence[Claimed], submit: Submit) -> None:
+        try:
+            await self._record([pair for pair in await self._submit_all(claims, submit) if pair[1] is not None])
+        finally:
+            self.in_hand -= {claimed.submission_id for claimed in claims}
+
+    async def _submit_all(self, claims: Sequence[Claimed], submit: Submit) -> list[tuple[UUID, Handle | None]]:
+        specs = await self._specs(claims)
+        handles: list[tuple[UUID, Handle | None]] = []
+
+        async def one(spec: SubmissionSpec) -> None:
+            try:
+                handles.append((spec.submission_id, await submit(spec)))
+            except UnavailableError as error:
+                self.context.outages.begin(error)
+
+        async with anyio.create_task_group() as tg:
+            for spec in specs:
+                tg.start_soon(one, spec)
+        return handles
+
+    async def _record(self, handles: Sequence[tuple[UUID, Handle | None]]) -> None:
+        """Store the handles; the tasks run."""
+        if handles:
+            await self.context.tell([SubmissionAccepted(submission_id=id_, handle=handle or {}) for id_, handle in handles])
+
+    async def _claim_intents(self) -> list[Claimed]:
+        job = self.context.holdings.job
+
+        async def work(db: Db) -> list[Claimed]:
+            return await submissions.claim_intents(db, job.id, job.host, self.backend.name, AT_ONCE)
+
+        return await self.context.database.run(work)
+
+    async def _claim_abandoned(self) -> list[Claimed]:
+        job, ttl_s = self.context.holdings.job, self.context.settings.lease_ttl_s
+        host = None if self.backend.host is None else job.host
+
+        async def work(db: Db) -> list[Claimed]:
+            return await submissions.claim_abandoned(db, job.id, job.host, self.backend.name, host, ttl_s, self.in_hand)
+
+        return await self.context.database.run(work)
+
+    async def _specs(self, claims: Sequence[Claimed]) -> list[SubmissionSpec]:
+        async def work(db: Db) -> list[SubmissionSpec]:
+            sources = await submissions.sources(db, {claim.dag_run_id for claim in claims})
+            graphs = await dags.graphs(db, {source.version_id for source in sources.values()})
+            return [
+                SubmissionSpec(
+                    submission_id=claim.submission_id,
+                    try_number=claim.try_number,
+                    task=graphs[source.version_id].nodes[claim.task_index].task,
+                    run=source.context,
+                    dag_path=source.dag_path,
+                    source=source.source,
+                )
+                for claim in claims
+                if (source := sources[claim.dag_run_id])
+            ]
+
+        return await self.context.database.run(work)

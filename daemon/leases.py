@@ -1,0 +1,137 @@
+"""Which duties this daemon owns: renewed, balanced by count, released at once when it stops."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from math import ceil
+from uuid import UUID
+
+import anyio
+import msgspec
+import structlog
+from anyio.abc import TaskStatus
+
+from tidegate.daemon.database import Database
+from tidegate.daemon.outage import Outages
+from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.queries import leases
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.leases import Duty, Job, Lease
+
+log = structlog.get_logger()
+
+GONE_S = 3600.0
+"""How long the record of a daemon that died is kept."""
+
+
+class Holdings:
+    """What we own. Leases only say who works: a daemon that wrongly believes to own something is fenced when it writes."""
+
+    def __init__(self, job: Job, ttl_s: float) -> None:
+        self.job = job
+        self.ttl_s = ttl_s
+        self.alone = True
+        self._owned: dict[tuple[str, str], Lease] = {}
+        self._renewed_at = float("-inf")
+        self.version = 0
+
+    @property
+    def fresh(self) -> bool:
+        """Whether nobody can have taken us for dead: not half the time to live has passed since the last renewal began."""
+        return anyio.current_time() <= self._renewed_at + self.ttl_s / 2
+
+    def of(self, kind: str) -> Mapping[str, Lease]:
+        """The leases of a kind by key; none once they are not fresh."""
+        if not self.fresh:
+            return {}
+        return {lease.key: lease for lease in self._owned.values() if lease.kind == kind and not lease.halted}
+
+    def replace(self, owned: Sequence[Lease], began_at: float) -> None:
+        """`version` changes when it is not the same set under the same epochs."""
+        self._renewed_at = began_at
+        before = {key: (lease.epoch, lease.halted) for key, lease in self._owned.items()}
+        self._owned = {(lease.kind, lease.key): lease for lease in owned}
+        if before != {key: (lease.epoch, lease.halted) for key, lease in self._owned.items()}:
+            self.version += 1
+
+
+class Share(msgspec.Struct, frozen=True):
+    """What to give up and how many more to ask for, so that every daemon has its share."""
+
+    surplus: tuple[Lease, ...]
+    wanted: Mapping[str, int]
+
+
+def share(owned: Sequence[Lease], counts: Mapping[str, int], daemons: int) -> Share:
+    """By count, kind by kind: nobody owns more than the rounded-up share."""
+    surplus: list[Lease] = []
+    wanted: dict[str, int] = {}
+    for kind, count in counts.items():
+        mine = sorted((lease for lease in owned if lease.kind == kind and not lease.halted), key=lambda lease: lease.key)
+        target = ceil(count / max(daemons, 1))
+        surplus += mine[target:]
+        wanted[kind] = target - len(mine)
+    return Share(tuple(surplus), wanted)
+
+
+async def keep(
+    database: Database, holdings: Holdings, renew_s: float, outages: Outages, *, task_status: TaskStatus[None]
+) -> None:
+    """Renew and rebalance every `renew_s`, for ever. Leaves everything behind when cancelled."""
+    task_status.started()
+    try:
+        while True:
+            try:
+                await refresh(database, holdings)
+                outages.end("Postgres")
+            except UnavailableError as error:
+                outages.begin(error)
+            await anyio.sleep(renew_s)
+    finally:
+        with anyio.move_on_after(5, shield=True):
+            await leave(database, holdings.job.id)
+
+
+async def refresh(database: Database, holdings: Holdings) -> None:
+    """One renewal. Raises UnavailableError."""
+    began_at = anyio.current_time()
+    owned, daemons = await database.run(_renewal(holdings.job, holdings.ttl_s))
+    holdings.alone = daemons <= 1
+    holdings.replace(owned, began_at)
+
+
+async def offer(database: Database, duties: Sequence[Duty]) -> None:
+    """Make duties known to all daemons. Raises UnavailableError."""
+
+    async def work(db: Db) -> None:
+        await leases.offer(db, duties)
+
+    await database.run(work)
+
+
+async def leave(database: Database, owner: UUID) -> None:
+    """Release everything at once; when Postgres is away the leases will expire by themselves."""
+
+    async def work(db: Db) -> None:
+        await leases.leave(db, owner)
+
+    try:
+        await database.run(work)
+    except UnavailableError as error:
+        log.warning("leases_not_released", error=str(error))
+
+
+def _renewal(job: Job, ttl_s: float) -> Callable[[Db], Awaitable[tuple[list[Lease], int]]]:
+    async def work(db: Db) -> tuple[list[Lease], int]:
+        await leases.heartbeat(db, job)
+        owned = await leases.renew(db, job.id, ttl_s)
+        daemons = await leases.live_jobs(db, ttl_s)
+        mine = share(owned, await leases.counts(db), daemons)
+        if mine.surplus:
+            await leases.release(db, job.id, mine.surplus)
+        kept = [lease for lease in owned if lease not in mine.surplus]
+        for kind, wanted in mine.wanted.items():
+            if wanted > 0:
+                kept += await leases.claim(db, job.id, ttl_s, kind, wanted)
+        await leases.forget_dead(db, GONE_S)
+        return kept, daemons
+
+    return work

@@ -1,0 +1,39 @@
+"""Logging, set up once: for people on a terminal, JSON lines otherwise."""
+
+import logging
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from tidegate.daemon.settings import SettingsError
+
+Processor = Callable[[Any, str, structlog.typing.EventDict], Any]
+
+
+def configure(form: str) -> None:
+    """`form` is `auto` (by whether stderr is a terminal), `console` or `json`. Raises SettingsError for anything else."""
+    if form not in {"auto", "console", "json"}:
+        raise SettingsError(f"TIDEGATE_LOG_FORMAT: {form!r} is none of auto, console, json")
+    pretty = form == "console" or (form == "auto" and sys.stderr.isatty())
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+    ]
+    last: list[Processor] = (
+        [structlog.dev.ConsoleRenderer()]
+        if pretty
+        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    )
+    structlog.configure(
+        processors=[*shared, *last],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    # Libraries speak of their reconnects at every try; we say it once per outage.
+    for name in ("aiokafka", "asyncio", "asyncpg"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)

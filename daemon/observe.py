@@ -1,0 +1,100 @@
+"""What became of attempts, asked of their backends: the truth behind the events that their runners publish.
+
+The end of an attempt is the same event whoever tells it first, so nothing is taken twice.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Literal
+from uuid import UUID
+
+import anyio
+import structlog
+from anyio.abc import TaskStatus
+
+from tidegate.daemon.context import Context
+from tidegate.daemon.dispatch import finish_id
+from tidegate.daemon.outage import Backoff
+from tidegate.daemon.spark.contract import Backend, Phase, Status
+from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.event import TaskFinished
+from tidegate.schemas.queries import submissions
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.submissions import Running
+
+log = structlog.get_logger()
+
+KILL = "kill"
+
+
+async def observe(context: Context, *, task_status: TaskStatus[None]) -> None:
+    """For ever; ready after the first round, so that nobody takes for dead what this host has not looked at yet."""
+    backoff = Backoff()
+    started = False
+    while True:
+        try:
+            await observed(context)
+            backoff.reset()
+        except UnavailableError as error:
+            context.outages.begin(error)
+            await backoff.pause()
+        if not started:
+            task_status.started()
+            started = True
+        await anyio.sleep(context.settings.sweep_s)
+
+
+async def observed(context: Context) -> None:
+    """One round over everything this host can see."""
+    names, host = list(context.backends), context.holdings.job.host
+    running = await context.database.run(lambda db: submissions.running(db, names, host, context.everywhere))
+    by_backend: dict[str, list[Running]] = defaultdict(list)
+    for submission in running:
+        by_backend[submission.backend].append(submission)
+    for name, of_backend in by_backend.items():
+        await _look(context, context.backends[name], of_backend)
+
+
+async def _look(context: Context, backend: Backend, running: Sequence[Running]) -> None:
+    statuses = await backend.status({submission.submission_id: submission.handle for submission in running})
+    for submission in running:
+        if submission.desired_state == KILL and statuses[submission.submission_id].phase not in OUTCOMES:
+            await backend.kill(submission.handle)
+    finishes = [finish(id_, status) for id_, status in statuses.items() if status.phase in OUTCOMES]
+    if finishes:
+        await context.tell(finishes, [finish_id(end.submission_id) for end in finishes])
+    await _beat(context, running, statuses)
+
+
+OUTCOMES: Mapping[Phase, Literal["succeeded", "failed", "killed"]] = {
+    Phase.SUCCEEDED: "succeeded",
+    Phase.FAILED: "failed",
+    Phase.KILLED: "killed",
+}
+
+
+def finish(submission_id: UUID, status: Status) -> TaskFinished:
+    """The event that the status of an ended attempt amounts to."""
+    return TaskFinished(
+        submission_id=submission_id,
+        outcome=OUTCOMES[status.phase],
+        reason=status.reason,
+        exit_code=status.exit_code,
+        started_at=status.started_at,
+        finished_at=status.finished_at,
+    )
+
+
+async def _beat(context: Context, running: Sequence[Running], statuses: Mapping[UUID, Status]) -> None:
+    heartbeats = [
+        (submission.submission_id, beat)
+        for submission in running
+        if (beat := statuses[submission.submission_id].heartbeat_at) is not None
+        and (beat - submission.heartbeat_at).total_seconds() >= context.settings.runner_heartbeat_s
+    ]
+
+    async def work(db: Db) -> None:
+        await submissions.beat(db, heartbeats)
+
+    if heartbeats:
+        await context.database.run(work)

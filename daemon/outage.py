@@ -1,0 +1,51 @@
+"""Servers that are away: said once per outage, waited for with back-off."""
+
+import random
+from collections.abc import Callable
+
+import anyio
+import structlog
+
+from tidegate.schemas.error import UnavailableError
+
+log = structlog.get_logger()
+
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 5.0
+
+
+class Outages:
+    """Which servers are away, for all duties of a process. `on_change` hears of every change, with all that are away."""
+
+    def __init__(self, on_change: Callable[[frozenset[str]], None] = lambda _: None) -> None:
+        self._since: dict[str, float] = {}
+        self._on_change = on_change
+
+    def begin(self, error: UnavailableError) -> None:
+        """A server did not answer."""
+        if error.server not in self._since:
+            self._since[error.server] = anyio.current_time()
+            log.warning("server_lost", server=error.server, error=str(error))
+            self._on_change(frozenset(self._since))
+
+    def end(self, server: str) -> None:
+        """A server answered."""
+        since = self._since.pop(server, None)
+        if since is not None:
+            log.info("server_back", server=server, away_s=round(anyio.current_time() - since, 1))
+            self._on_change(frozenset(self._since))
+
+
+class Backoff:
+    """Pauses between the tries of one duty: doubling, with full jitter, from the first one again after a success."""
+
+    def __init__(self) -> None:
+        self._tries = 0
+
+    async def pause(self) -> None:
+        self._tries += 1
+        longest = min(FIRST_PAUSE_S * 2**self._tries, LONGEST_PAUSE_S)
+        await anyio.sleep(random.uniform(FIRST_PAUSE_S, longest))  # noqa: S311, not a secret
+
+    def reset(self) -> None:
+        self._tries = 0

@@ -1,0 +1,83 @@
+"""The outbox to Kafka: sent in order, deleted after the broker's acknowledgement and not before."""
+
+from collections.abc import Sequence
+
+import structlog
+from anyio.abc import TaskStatus
+
+from tidegate.daemon.context import Context
+from tidegate.daemon.engine import Work
+from tidegate.daemon.outage import Backoff
+from tidegate.daemon.settings import Settings
+from tidegate.events.cloudevents import headers
+from tidegate.events.sink import OutMessage, Sink, UndeliveredError
+from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.queries import outbox
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.leases import OUTBOX, Duty
+from tidegate.schemas.queries.outbox import OutboxRow
+
+log = structlog.get_logger()
+
+SOURCE = "tidegate"
+AT_ONCE = 2000
+
+
+def duties() -> list[Duty]:
+    """One per shard of the outbox."""
+    return [Duty(OUTBOX, str(shard)) for shard in outbox.shards()]
+
+
+async def relay(context: Context, *, task_status: TaskStatus[None]) -> None:
+    """For ever. Killed between acknowledgement and deletion it sends again: subscribers drop what they have by `seq`."""
+    bell, backoff = context.bells.of[Work.RELAY], Backoff()
+    async with Sink(context.settings.kafka_servers) as sink:
+        task_status.started()
+        while True:
+            await bell.wait(context.settings.sweep_s)
+            try:
+                while await relayed(context, sink):
+                    pass
+                backoff.reset()
+            except UnavailableError as error:
+                context.outages.begin(error)
+                await backoff.pause()
+
+
+async def relayed(context: Context, sink: Sink) -> bool:
+    """Send what waits in our shards, once; whether there may be more."""
+    shards = [int(key) for key in context.holdings.of(OUTBOX)]
+    if not shards:
+        return False
+    rows = await context.database.run(lambda db: outbox.next_rows(db, shards, AT_ONCE))
+    if rows:
+        await _send(context, sink, rows)
+        context.outages.end("Kafka")
+    return len(rows) == AT_ONCE
+
+
+async def _send(context: Context, sink: Sink, rows: Sequence[OutboxRow]) -> None:
+    try:
+        await sink.send_all([message(context.settings, row) for row in rows])
+    except UndeliveredError as error:
+        await _delete(context, [row for row, arrived in zip(rows, error.acknowledged, strict=True) if arrived])
+        raise
+    await _delete(context, rows)
+
+
+def message(settings: Settings, row: OutboxRow) -> OutMessage:
+    """A row as a CloudEvent in binary mode."""
+    return OutMessage(
+        topic=settings.topic(row.kind),
+        key=row.key.encode(),
+        value=row.payload,
+        headers=headers(row.kind, event_id=row.event_id, source=SOURCE, time=row.time),
+    )
+
+
+async def _delete(context: Context, rows: Sequence[OutboxRow]) -> None:
+    async def work(db: Db) -> None:
+        await outbox.delete(db, [row.id for row in rows])
+
+    if rows:
+        await context.database.run(work)

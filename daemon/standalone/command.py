@@ -1,0 +1,178 @@
+"""`tidegate standalone`: real servers, the daemon and the example pipelines on one machine, with one command."""
+
+import os
+import signal
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+import anyio
+import msgspec
+import uvloop
+from rich.console import Console
+from rich.live import Live
+
+from tidegate.daemon.database import Database, connect
+from tidegate.daemon.settings import Settings
+from tidegate.daemon.standalone import view
+from tidegate.daemon.standalone.example import producer, report
+from tidegate.daemon.standalone.example.nycflights import FIRST
+from tidegate.daemon.standalone.example.pipelines import install
+from tidegate.daemon.standalone.process import Child, ServerError, spawn
+from tidegate.daemon.standalone.stack import Stack, exclusive, stack
+from tidegate.schemas.queries import dags, runs
+from tidegate.schemas.state import RunState
+
+LOOK_EVERY_S = 0.3
+LISTED = 200
+EXAMPLE_DAGS = frozenset({"daily_delays", "rolling_report"})
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line says. `days` of flights arrive, `pace_s` seconds apart; the week must end `within_s`."""
+
+    data: Path
+    once: bool = False
+    example: bool = True
+    days: int = 7
+    pace_s: float = 1.0
+    within_s: float = 1200.0
+
+
+def main(options: Options, given: Settings) -> int:
+    """The exit code: 0 when stopped by a signal or, with `once`, when the week went well.
+
+    `given` may name a Postgres and a Kafka to use. Raises TidegateError for what a user must mend.
+    """
+    return anyio.run(partial(run, options, given), backend_options={"loop_factory": uvloop.new_event_loop})
+
+
+async def run(options: Options, given: Settings) -> int:
+    """Everything is stopped when this returns, however it does."""
+    console = Console()
+    code = 0
+    with exclusive(options.data.absolute()):
+        async with anyio.create_task_group() as tg:
+            tg.start_soon(_stop_on_signal, tg.cancel_scope, console)
+            async with stack(options.data.absolute(), given, partial(console.print, style="dim")) as running:
+                code = await _watched(options, running, console)
+            tg.cancel_scope.cancel()
+    return code
+
+
+async def _stop_on_signal(scope: anyio.CancelScope, console: Console) -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for received in signals:
+            console.print(f"{received.name}: stopping everything", style="dim")
+            scope.cancel()
+            return
+
+
+async def _watched(options: Options, running: Stack, console: Console) -> int:
+    """Serve for as long as every server lives. Raises ServerError, in a group, when one dies."""
+    async with anyio.create_task_group() as tg:
+        for server in running.servers:
+            tg.start_soon(server.watch)
+        async with connect(running.settings["postgres_dsn"]) as database:
+            code = await _serve(options, running, database, console)
+        tg.cancel_scope.cancel()
+    return code
+
+
+async def _serve(options: Options, running: Stack, database: Database, console: Console) -> int:
+    code = await _week(options, running, database, console) if options.example else 0
+    if options.once:
+        return code
+    console.print(f"serving; Ctrl-C stops everything. DAG files: {running.settings['dags_folder']}")
+    for name, value in running.environment().items():
+        console.print(f"  export {name}={value}", highlight=False)
+    await anyio.sleep_forever()
+    return code
+
+
+async def _week(options: Options, running: Stack, database: Database, console: Console) -> int:
+    """The example: days arrive, pipelines run, a table at the end."""
+    install(Path(running.settings["dags_folder"]))
+    with anyio.move_on_after(options.within_s) as limit:
+        await _until_loaded(database, console)
+        child = await _produce(options, running)
+        async with anyio.create_task_group() as tg:
+            tg.start_soon(_show, database, console)
+            await _until_done(running, child, database, options.days)
+            tg.cancel_scope.cancel()
+    failed = [run for run in await _runs(database) if run.state == RunState.FAILED]
+    for run in failed:
+        console.print(f"[red]{view.line(run)}[/]; `tidegate runs show {run.dag_id} {run.run_id}` says why")
+    if limit.cancelled_caught:
+        console.print(f"[red]the week did not end within {options.within_s:g} s[/]")
+    else:
+        console.print(report.table(running.lake))
+    return 1 if failed or limit.cancelled_caught else 0
+
+
+async def _until_loaded(database: Database, console: Console) -> None:
+    """A consumer gets the events from the moment it exists: so first the DAGs, then the data."""
+
+    async def loaded() -> bool:
+        return {dag.dag_id for dag in await database.run(dags.list_dags)} >= EXAMPLE_DAGS
+
+    await _until(loaded)
+    console.print("the example's DAGs are loaded", style="dim")
+
+
+async def _produce(options: Options, running: Stack) -> Child:
+    command = producer.command(
+        running.lake,
+        running.settings["kafka_servers"],
+        days=options.days,
+        pace_s=options.pace_s,
+        topic_prefix=running.settings["topic_prefix"],
+    )
+    log = running.home / "producer.log"
+    return await spawn(command, log=log, cwd=running.home, env=os.environ, on_orphaned=signal.SIGTERM)
+
+
+async def _until_done(running: Stack, child: Child, database: Database, days: int) -> None:
+    """Return when the report has all days and nothing is left to do. Raises ServerError when the producer failed."""
+    if await child.process.wait() != 0:
+        raise ServerError(f"the producer of the example failed:\n{child.tail()}")
+    week = producer.span(FIRST, days)
+
+    async def done() -> bool:
+        listed = await _runs(database)
+        if any(run.state in {RunState.QUEUED, RunState.RUNNING} for run in listed):
+            return False
+        return any(run.state == RunState.FAILED for run in listed) or report.week_is_done(running.lake, week)
+
+    await _until(done)
+
+
+async def _until(holds: Callable[[], Awaitable[bool]]) -> None:
+    """Look every now and then, as a user at a screen would."""
+    while True:
+        if await holds():
+            return
+        await anyio.sleep(LOOK_EVERY_S)
+
+
+async def _runs(database: Database) -> list[runs.RunRow]:
+    return await database.run(lambda db: runs.list_runs(db, limit=LISTED))
+
+
+async def _show(database: Database, console: Console) -> None:
+    if not console.is_terminal:
+        await _print_changes(database, console)
+    with Live(console=console, auto_refresh=False) as live:
+        while True:
+            live.update(view.table(await _runs(database), view.now()), refresh=True)
+            await anyio.sleep(LOOK_EVERY_S)
+
+
+async def _print_changes(database: Database, console: Console) -> None:
+    before: Mapping[tuple[str, str], view.Progress] = view.progress_of(await _runs(database))
+    while True:
+        listed = await _runs(database)
+        for line in view.changes(before, listed):
+            console.print(line, highlight=False, soft_wrap=True)
+        before = view.progress_of(listed)
+        await anyio.sleep(LOOK_EVERY_S)

@@ -1,0 +1,53 @@
+"""The daemon itself, as one of the processes that standalone starts."""
+
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+import asyncpg
+
+from tidegate.daemon.settings import PREFIX
+from tidegate.daemon.standalone.process import Child, spawn
+from tidegate.daemon.standalone.server import Server
+
+STARTED = "SELECT EXISTS (SELECT FROM job WHERE pid = $1 AND heartbeat_at > clock_timestamp() - interval '10 s')"
+
+
+class Daemon(Server):
+    """One `tidegate daemon` with these settings, named as in `Settings`. It answers once it has recorded itself."""
+
+    name: ClassVar[str] = "The daemon"
+    ports_needed: ClassVar[int] = 0
+
+    def __init__(self, home: Path, settings: Mapping[str, str]) -> None:
+        super().__init__(home)
+        self._settings = settings
+
+    async def _prepare(self) -> None:
+        return
+
+    def _choose_ports(self) -> tuple[int, ...]:
+        return (0,)
+
+    async def _spawn(self, chosen: tuple[int, ...]) -> Child:  # noqa: ARG002 - it listens on none
+        env = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+        return await spawn(
+            (sys.executable, "-m", "tidegate.daemon"),
+            log=self.log,
+            cwd=self.home,
+            env={**env, **{f"{PREFIX}{name.upper()}": value for name, value in self._settings.items()}},
+            on_orphaned=signal.SIGTERM,
+        )
+
+    async def _answers(self, child: Child, port: int) -> bool:  # noqa: ARG002 - it listens on none
+        try:
+            connection = await asyncpg.connect(self._settings["postgres_dsn"], timeout=5)
+        except (OSError, asyncpg.PostgresError):
+            return False
+        try:
+            return bool(await connection.fetchval(STARTED, child.pid))
+        finally:
+            await connection.close()

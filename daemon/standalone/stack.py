@@ -1,0 +1,113 @@
+"""Everything that standalone starts, in order, and stops in reverse: servers, topics, schema, DAG files, the daemon."""
+
+import fcntl
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from uuid import UUID
+
+import anyio
+import msgspec
+
+from tidegate.daemon.migrate import migrate
+from tidegate.daemon.settings import PREFIX, Settings
+from tidegate.daemon.spark.process import end_all
+from tidegate.daemon.standalone import jars
+from tidegate.daemon.standalone.daemon import Daemon
+from tidegate.daemon.standalone.kafka import Kafka
+from tidegate.daemon.standalone.postgres import Postgres
+from tidegate.daemon.standalone.process import ServerError
+from tidegate.daemon.standalone.server import Server
+from tidegate.daemon.standalone.spark_connect import SparkConnect
+from tidegate.events import topics
+
+Say = Callable[[str], None]
+
+RUNNER_GRACE_S = 2.0
+
+
+class Stack(msgspec.Struct, frozen=True):
+    """What runs, and where it is reached. `servers` are those that must not die."""
+
+    settings: Mapping[str, str]
+    servers: tuple[Server, ...]
+    home: Path
+
+    @property
+    def lake(self) -> Path:
+        """Where the example's data arrives."""
+        return self.home / "lake"
+
+    def environment(self) -> dict[str, str]:
+        """The settings as other `tidegate` commands want them."""
+        return {f"{PREFIX}{name.upper()}": value for name, value in self.settings.items()}
+
+
+@contextmanager
+def exclusive(home: Path) -> Iterator[None]:
+    """Raises ServerError when another standalone uses the directory."""
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            lock.seek(0)
+            owner = lock.read().strip() or "unknown"
+            raise ServerError(
+                f"{home} is in use by another standalone (process {owner}); stop that one, or choose another --data"
+            ) from error
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield
+
+
+@asynccontextmanager
+async def stack(home: Path, given: Settings, say: Say) -> AsyncIterator[Stack]:
+    """Start what is not given by the settings. Raises ServerError naming the server that did not start, and why."""
+    async with AsyncExitStack() as started:
+        postgres = Postgres(home / "postgres")
+        kafka = Kafka(home / "kafka", jars.cache_of(os.environ))
+        connect = SparkConnect(home / "spark")
+        mine: list[Server] = [connect]
+        mine += [] if given.postgres_dsn else [postgres]
+        mine += [] if given.kafka_servers else [kafka]
+        await _start(mine, started, say)
+        settings = {
+            "postgres_dsn": given.postgres_dsn or postgres.dsn,
+            "kafka_servers": given.kafka_servers or kafka.bootstrap,
+            "spark_remote": connect.url,
+            "dags_folder": str(home / "dags"),
+            "spool_dir": str(home / "spool"),
+            "topic_prefix": given.topic_prefix,
+        }
+        await topics.create(settings["kafka_servers"], given.topic_prefix, given.topic_partitions, given.topic_replication)
+        applied = await migrate(settings["postgres_dsn"])
+        say(f"topics and schema are ready ({len(applied)} migrations applied)")
+        started.callback(end_runners, home / "spool")
+        daemon = Daemon(home / "daemon", settings)
+        await _start([daemon], started, say)
+        yield Stack(settings, (*mine, daemon), home)
+
+
+def end_runners(spool_dir: Path) -> None:
+    """Runners outlive a daemon on purpose; standalone leaves nothing behind. Their attempts count as killed."""
+    for entry in spool_dir.iterdir() if spool_dir.exists() else ():
+        with suppress(ValueError):
+            end_all(UUID(entry.name), RUNNER_GRACE_S)
+
+
+async def _start(servers: list[Server], started: AsyncExitStack, say: Say) -> None:
+    """Start them side by side; whatever was started is stopped, also when another one fails."""
+
+    async def one(server: Server) -> None:
+        began_at = anyio.current_time()
+        await server.start()
+        say(f"{server.name} is ready after {anyio.current_time() - began_at:.1f} s")
+
+    for server in servers:
+        started.push_async_callback(server.stop)
+    async with anyio.create_task_group() as tg:
+        for server in servers:
+            tg.start_soon(one, server)

@@ -1,0 +1,119 @@
+"""Start the duties in order; stop them all on a signal, or when one fails.
+
+Cancellation is the only way a duty is told to stop; whatever it must not leave half done is shielded, with a deadline.
+"""
+
+import os
+import signal
+from contextlib import AsyncExitStack
+from functools import partial
+from importlib.metadata import version
+from uuid import uuid4
+
+import anyio
+import structlog
+import uvloop
+from anyio.abc import TaskGroup
+
+from tidegate.daemon.admit import admit
+from tidegate.daemon.context import Context
+from tidegate.daemon.dagfiles.parse import open_parser
+from tidegate.daemon.dagfolder import parse_files, publish_changes
+from tidegate.daemon.database import connect
+from tidegate.daemon.dispatch import dispatch
+from tidegate.daemon.ingest import Enrich, ingest
+from tidegate.daemon.leases import Holdings, keep, offer
+from tidegate.daemon.migrate import SchemaError, pending
+from tidegate.daemon.observe import observe
+from tidegate.daemon.outage import Backoff, Outages
+from tidegate.daemon.relay import duties, relay
+from tidegate.daemon.settings import Settings
+from tidegate.daemon.spark.backends import open_backends
+from tidegate.daemon.sweep import sweep
+from tidegate.daemon.systemd import Systemd
+from tidegate.daemon.wake import Bells, listen, tell_others
+from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.event import Kind
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.leases import Job
+
+log = structlog.get_logger()
+
+
+def main(settings: Settings) -> None:
+    """Run until a signal. Raises TidegateError for what a user must mend, ExceptionGroup when a duty broke."""
+    anyio.run(partial(run, settings), backend_options={"loop_factory": uvloop.new_event_loop})
+
+
+async def run(settings: Settings) -> None:
+    """One daemon, until the first SIGINT or SIGTERM. The second one has its default action: kill."""
+    systemd = Systemd()
+    async with AsyncExitStack() as stack:
+        parser = await stack.enter_async_context(open_parser(settings))
+        database = await stack.enter_async_context(connect(settings.postgres_dsn, connections=settings.pool_connections))
+        job = Job(uuid4(), settings.host, os.getpid(), version("tidegate"))
+        context = Context(
+            settings=settings,
+            database=database,
+            holdings=Holdings(job, settings.lease_ttl_s),
+            bells=Bells(),
+            outages=Outages(lambda away: systemd.say(STATUS=status(away))),
+            backends=open_backends(settings),
+        )
+        async with anyio.create_task_group() as tg:
+            tg.start_soon(systemd.watchdog)
+            tg.start_soon(_start, tg, context, partial(parse_files, parser), systemd)
+            await stop_signal()
+            systemd.say(STOPPING=1)
+            tg.cancel_scope.cancel()
+    log.info("stopped", job=str(job.id))
+
+
+def status(away: frozenset[str]) -> str:
+    """The line that `systemctl status` shows."""
+    return f"degraded: waiting for {', '.join(sorted(away))}" if away else "running"
+
+
+async def _start(tg: TaskGroup, context: Context, enrich: Enrich, systemd: Systemd) -> None:
+    """Servers that are away do not keep a daemon from being ready: it waits for them."""
+    systemd.say(READY=1, STATUS="starting")
+    await schema_ready(context)
+    settings = context.settings
+    await tg.start(keep, context.database, context.holdings, settings.lease_renew_s, context.outages)
+    tg.start_soon(listen, settings.postgres_dsn, context.bells)
+    tg.start_soon(tell_others, context.database, context.bells, context.holdings)
+    for duty in (admit, dispatch, relay, observe, sweep, publish_changes):
+        await tg.start(duty, context)
+    await tg.start(partial(ingest, Kind.DAG_FILE_CHANGED, context, enrich=enrich))
+    for kind in (Kind.DATASET_UPDATED, Kind.TASK_FINISHED):
+        await tg.start(ingest, kind, context)
+    systemd.say(STATUS="running")
+    log.info("started", job=str(context.holdings.job.id), host=settings.host, pid=os.getpid())
+
+
+async def schema_ready(context: Context) -> None:
+    """Wait for Postgres. Raises SchemaError when its schema is not the one we need."""
+    backoff = Backoff()
+
+    async def work(db: Db) -> list[str]:
+        return await pending(db.connection)
+
+    while True:
+        try:
+            missing = await context.database.run(work)
+            break
+        except UnavailableError as error:
+            context.outages.begin(error)
+            await backoff.pause()
+    context.outages.end("Postgres")
+    if missing:
+        raise SchemaError(f"the database lacks migration {missing[0]}; run `tidegate migrate`")
+    await offer(context.database, duties())
+
+
+async def stop_signal() -> None:
+    """Return on the first signal; the next one gets its default action."""
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for received in signals:
+            log.info("stopping", signal=received.name)
+            return
