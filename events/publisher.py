@@ -23,6 +23,7 @@ from tidegate.schemas.error import RejectedError, RequestError, UnavailableError
 from tidegate.schemas.event import DagFileChanged, DatasetUpdated, EventId, Incoming, Kind, TaskFinished, decode, encode
 
 RETRY_AFTER_S = 0.2
+MAX_REASON = 10_000
 
 Outcome = Literal["succeeded", "failed", "killed", "lost"]
 
@@ -84,11 +85,14 @@ class Publisher:
         event_id: str | None = None,
         time: datetime | None = None,
     ) -> EventId:
-        """An attempt ended. `dag_id` and `run_id` only decide on the partition, so that a run's events stay in order."""
+        """An attempt ended. `dag_id` and `run_id` only decide on the partition, so that a run's events stay in order.
+
+        A `reason` that is too long or cannot be stored is shortened and mended rather than refused.
+        """
         event = TaskFinished(
             submission_id=submission_id,
             outcome=outcome,
-            reason=reason,
+            reason=_storable(reason),
             exit_code=exit_code,
             started_at=started_at,
             finished_at=finished_at,
@@ -174,3 +178,7 @@ def _message(topic: str, kind: Kind, key: str, event: Incoming, identity: EventI
     except (RejectedError, TypeError, ValueError) as error:
         raise RequestError(f"this event cannot be published: {error}") from error
     return OutMessage(topic, key.encode(), value, headers)
+
+
+def _storable(reason: str) -> str:
+    return reason[:MAX_REASON].replace("\0", " ").encode(errors="replace").decode()

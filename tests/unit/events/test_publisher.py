@@ -1,0 +1,76 @@
+"""What a publisher refuses before anything is sent."""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from tidegate.events import Publisher, SyncPublisher
+from tidegate.schemas.error import RequestError, UnavailableError
+
+NOWHERE = "127.0.0.1:1"
+
+Call = Callable[[Publisher], Awaitable[Any]]
+
+REFUSED: list[tuple[Call, str]] = [
+    (lambda p: p.dataset_updated(""), "length >= 1 - at `$.uri`"),
+    (lambda p: p.dataset_updated("two words"), "at `$.uri`"),
+    (lambda p: p.dataset_updated("lake://a", {"x": object()}), "object is unsupported"),
+    (lambda p: p.dataset_updated("lake://a", {"x": "\0"}), "NUL"),
+    (lambda p: p.dataset_updated("lake://a", {"x": "y" * (1 << 20)}), "at most 1048576 are accepted"),
+    (lambda p: p.dataset_updated("lake://a", event_id="i" * 600), "CloudEvents id needs"),
+    (lambda p: p.dataset_updated("lake://a", time=datetime(2026, 3, 29)), "needs a time zone"),  # noqa: DTZ001
+    (lambda p: p.dag_file_changed(""), "at `$.path`"),
+]
+
+
+@pytest.mark.parametrize(("call", "says"), REFUSED)
+async def test_what_no_daemon_would_understand_is_refused(call: Call, says: str) -> None:
+    publisher = Publisher(NOWHERE, source="test")
+
+    with pytest.raises(RequestError, match="event") as caught:
+        await call(publisher)
+
+    assert says in str(caught.value)
+
+
+async def test_a_publisher_that_was_not_opened_says_so() -> None:
+    publisher = Publisher(NOWHERE, source="test")
+
+    with pytest.raises(RequestError, match="not open; use it inside its `with` block"):
+        await publisher.dataset_updated("lake://a")
+
+
+def test_a_sync_publisher_that_was_not_opened_says_so() -> None:
+    publisher = SyncPublisher(NOWHERE, source="test")
+
+    with pytest.raises(RequestError, match="not open; use it inside its `with` block"):
+        publisher.dataset_updated("lake://a")
+
+
+@pytest.mark.parametrize("source", ["", "a\nb"])
+def test_a_publisher_needs_the_name_of_its_program(source: str) -> None:
+    with pytest.raises(RequestError, match="needs a source"):
+        Publisher(NOWHERE, source=source)
+
+
+@pytest.mark.parametrize("servers", ["", "localhost", "localhost:", "localhost:kafka", "a:1,b"])
+async def test_an_address_that_cannot_be_one_is_refused_at_once(servers: str) -> None:
+    with pytest.raises(RequestError, match="is no Kafka address; write host:port"):
+        async with Publisher(servers, source="test"):
+            pass
+
+
+async def test_an_absent_kafka_is_told_within_the_time_given() -> None:
+    with pytest.raises(UnavailableError, match=r"Kafka does not answer at 127.0.0.1:1; .* \(tried for 0.3 s\)"):
+        async with Publisher(NOWHERE, source="test", timeout_s=0.3):
+            pass
+
+
+def test_an_absent_kafka_is_told_without_asyncio_too() -> None:
+    with (
+        pytest.raises(UnavailableError, match=r"Kafka does not answer at 127.0.0.1:1"),
+        SyncPublisher(NOWHERE, source="test", timeout_s=0.3),
+    ):
+        pass

@@ -1,0 +1,88 @@
+"""What a subscriber drops, and what it misses."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tidegate.events.subscriber import GapError, LastSeen
+from tidegate.schemas.event import DagRunStateChanged, StateChanged, TaskStateChanged
+
+NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
+
+
+def run(seq: int, run_id: str = "r") -> StateChanged:
+    return DagRunStateChanged(dag_id="d", run_id=run_id, seq=seq, state="running", run_type="manual", run_after=NOON, at=NOON)
+
+
+def task(seq: int) -> StateChanged:
+    return TaskStateChanged(dag_id="d", run_id="r", task_id="t", try_number=1, seq=seq, state="queued", at=NOON)
+
+
+def test_events_in_sequence_are_new() -> None:
+    seen = LastSeen()
+
+    new = [seen.is_new(run(seq)) for seq in (1, 2, 3)]
+
+    assert new == [True, True, True]
+
+
+def test_a_repetition_is_not() -> None:
+    seen = LastSeen()
+
+    new = [seen.is_new(run(seq)) for seq in (1, 2, 1, 2, 3, 3)]
+
+    assert new == [True, True, False, False, True, False]
+
+
+def test_each_run_counts_for_itself() -> None:
+    seen = LastSeen()
+
+    new = [seen.is_new(run(1, run_id)) for run_id in ("a", "b", "a")]
+
+    assert new == [True, True, False]
+
+
+def test_tasks_count_apart_from_their_run() -> None:
+    seen = LastSeen()
+
+    new = [seen.is_new(event) for event in (run(1), task(1), task(2), run(2))]
+
+    assert new == [True] * 4
+
+
+def test_a_run_may_be_met_in_the_middle() -> None:
+    seen = LastSeen()
+
+    assert seen.is_new(run(7))
+
+
+def test_a_missing_event_is_an_error_that_names_it() -> None:
+    seen = LastSeen()
+    seen.is_new(run(1))
+
+    with pytest.raises(GapError, match="run r of d: expected DagRunStateChanged 2, got 4") as caught:
+        seen.is_new(run(4))
+
+    assert (caught.value.event, caught.value.expected) == (run(4), 2)
+
+
+def test_a_gap_is_told_once() -> None:
+    seen = LastSeen()
+    seen.is_new(run(1))
+    with pytest.raises(GapError):
+        seen.is_new(run(4))
+
+    new = [seen.is_new(run(seq)) for seq in (4, 5)]
+
+    assert new == [False, True]
+
+
+def test_memory_is_bounded_by_forgetting_the_run_that_was_silent_longest() -> None:
+    seen = LastSeen(limit=2)
+    for run_id in ("a", "b"):
+        seen.is_new(run(1, run_id))
+    seen.is_new(run(2, "a"))
+
+    seen.is_new(run(1, "c"))
+
+    assert [seen.is_new(run(1, run_id)) for run_id in ("a", "c", "b")] == [False, False, True]
