@@ -21,13 +21,16 @@ from tidegate.schemas.effect import (
 )
 from tidegate.schemas.graph import graph_of
 from tidegate.schemas.message import Message
-from tidegate.schemas.queries import dags, files
+from tidegate.schemas.queries import dags, datasets, files
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.files import FileView, StoredDag
 from tidegate.schemas.view import DagView
 
 ABSENT_SCANS = 2
 """How often in a row a file must be missing until its DAGs go stale: editors replace files by rename."""
+
+LOOK_AGAIN = ""
+"""The digest of a file with a DAG of another file's: no content has it, so that every scan parses it until the other is gone."""
 
 
 class State(msgspec.Struct, frozen=True):
@@ -42,9 +45,12 @@ class State(msgspec.Struct, frozen=True):
 
 async def load(db: Db, messages: Sequence[Message[ParsedFile]]) -> State:
     parsed = newest([message.body for message in messages])
+    specs = [spec for file in parsed.values() for spec in file.dags]
+    dag_ids = [spec.dag_id for spec in specs]
     await files.serialise(db)
+    if uris := {uri for spec in specs for uri in files.mentioned(spec)}:
+        await datasets.make(db, uris)
     known = await files.files(db, parsed)
-    dag_ids = [spec.dag_id for file in parsed.values() for spec in file.dags]
     stored = await files.concerned(db, parsed, dag_ids)
     locked = await dags.lock(db, [dag.dag_id for dag in stored], whatever_waits=True)
     version_ids = await files.reserve_versions(db, len(dag_ids))
@@ -59,8 +65,9 @@ def newest(parsed: Sequence[ParsedFile]) -> dict[str, ParsedFile]:
 
 def decide(messages: Sequence[Message[ParsedFile]], state: State) -> Iterator[Effect]:
     version_ids = iter(state.new_version_ids)
-    homes = {dag_id: dag.path for dag_id, dag in state.stored.items() if not dag.is_stale}
-    for path, file in newest([message.body for message in messages]).items():
+    parsed = newest([message.body for message in messages])
+    homes = homes_after(parsed, state)
+    for path, file in parsed.items():
         if file.digest is None:
             yield from _absent(path, state)
         elif file.problem is not None:
@@ -68,28 +75,51 @@ def decide(messages: Sequence[Message[ParsedFile]], state: State) -> Iterator[Ef
             yield RecordImportError(path, file.problem.line, file.problem.reason)
         else:
             yield from _present(file, state, homes, version_ids)
+    yield from (MarkStale(dag_id) for dag_id, dag in state.stored.items() if dag_id not in homes and not dag.is_stale)
+
+
+def homes_after(parsed: Mapping[str, ParsedFile], state: State) -> Mapping[str, str]:
+    """Which file each of these DAGs belongs to from now on: the one that has it already, else the first one that defines it."""
+    homes = {dag_id: dag.path for dag_id, dag in state.stored.items() if not dag.is_stale and _stays(dag, parsed, state)}
+    for path, file in parsed.items():
+        for spec in file.dags:
+            homes.setdefault(spec.dag_id, path)
+    return homes
+
+
+def _stays(dag: StoredDag, parsed: Mapping[str, ParsedFile], state: State) -> bool:
+    """Whether a DAG's file still has it, or may have it: when it is broken, or was not seen absent often enough."""
+    file = parsed.get(dag.path)
+    if file is None or file.problem is not None:
+        return True
+    if file.digest is None:
+        return _absent_scans(dag.path, state) < ABSENT_SCANS
+    return any(spec.dag_id == dag.dag_id for spec in file.dags)
 
 
 def _absent(path: str, state: State) -> Iterator[Effect]:
-    scans = (state.files[path].absent_scans if path in state.files else 0) + 1
+    scans = _absent_scans(path, state)
     yield RecordFile(path, None, scans, 0.0)
     if scans >= ABSENT_SCANS:
         yield ClearImportError(path)
-        yield from (MarkStale(dag.dag_id) for dag in state.stored.values() if dag.path == path)
 
 
-def _present(file: ParsedFile, state: State, homes: dict[str, str], version_ids: Iterator[int]) -> Iterator[Effect]:
-    yield RecordFile(file.path, file.digest, 0, file.duration_s)
-    elsewhere = [spec.dag_id for spec in file.dags if homes.setdefault(spec.dag_id, file.path) != file.path]
+def _absent_scans(path: str, state: State) -> int:
+    """How often in a row the file was missing, this time included."""
+    return (state.files[path].absent_scans if path in state.files else 0) + 1
+
+
+def _present(file: ParsedFile, state: State, homes: Mapping[str, str], version_ids: Iterator[int]) -> Iterator[Effect]:
+    elsewhere = [spec.dag_id for spec in file.dags if homes[spec.dag_id] != file.path]
     if elsewhere:
+        yield RecordFile(file.path, LOOK_AGAIN, 0, file.duration_s)
         yield RecordImportError(file.path, None, _taken(elsewhere[0], homes))
     else:
+        yield RecordFile(file.path, file.digest, 0, file.duration_s)
         yield ClearImportError(file.path)
     for spec in file.dags:
         if spec.dag_id not in elsewhere:
             yield from _keep(file, spec, state, next(version_ids))
-    mine = {spec.dag_id for spec in file.dags}
-    yield from (MarkStale(d.dag_id) for d in state.stored.values() if d.path == file.path and d.dag_id not in mine)
 
 
 def _taken(dag_id: str, homes: Mapping[str, str]) -> str:
@@ -98,13 +128,15 @@ def _taken(dag_id: str, homes: Mapping[str, str]) -> str:
 
 def _keep(file: ParsedFile, spec: DagSpec, state: State, version_id: int) -> Iterator[Effect]:
     stored = state.stored.get(spec.dag_id)
+    dag = state.dags.get(spec.dag_id)
     if stored is not None and same(stored, spec, file.digest or ""):
         yield AdoptDag(spec.dag_id, file.path)
-        return
-    number = stored.number + 1 if stored else 1
-    yield StoreVersion(version_id, number, spec, file.path, file.digest or "", file.source)
-    if (dag := state.dags.get(spec.dag_id)) is not None:
-        yield from settle(msgspec.structs.replace(dag, graph=graph_of(version_id, spec)), state.now)
+    else:
+        number = stored.number + 1 if stored else 1
+        yield StoreVersion(version_id, number, spec, file.path, file.digest or "", file.source)
+        dag = dag and msgspec.structs.replace(dag, graph=graph_of(version_id, spec))
+    if dag is not None:
+        yield from settle(msgspec.structs.replace(dag, is_stale=False), state.now)
 
 
 def same(stored: StoredDag, spec: DagSpec, digest: str) -> bool:

@@ -1,7 +1,7 @@
 """What the end of attempts means: for their tasks, their runs, and what waits for room in their DAGs."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -20,7 +20,10 @@ from tidegate.schemas.view import DagView, RunView, SubmissionView, TaskView
 
 
 class State(msgspec.Struct, frozen=True):
-    """Everything the ends of these attempts may touch, under the locks of their DAGs and runs."""
+    """Everything the ends of these attempts may touch, under the locks of their DAGs and runs.
+
+    `dags` are those of runs that may end now: what waits for the others cannot start anyway.
+    """
 
     now: datetime
     dags: tuple[DagView, ...]
@@ -33,15 +36,15 @@ class State(msgspec.Struct, frozen=True):
 async def load(db: Db, finishes: Sequence[TaskFinished]) -> State:
     """Lock what the finishes concern. Attempts that nobody submitted are not in the state."""
     whereabouts = await submissions.find(db, {finish.submission_id for finish in finishes})
-    run_ids = {place.dag_run_id for place in whereabouts.values()}
-    dag_of = {place.dag_run_id: place.dag_id for place in whereabouts.values()}
-    locked_dags = await dags.lock(db, set(dag_of.values()), freeing=Counter(dag_of.values()))
-    locked = await runs.lock(db, run_ids)
+    held = await dags.hold(db, {place.dag_id for place in whereabouts.values()})
+    locked = await runs.lock(db, {place.dag_run_id for place in whereabouts.values()})
     attempts = await submissions.read(db, whereabouts.keys()) if whereabouts else {}
     graphs = await dags.graphs(db, {run.version_id for run in locked.values()})
     touched = _reach([finish for finish in finishes if finish.submission_id in attempts], attempts, locked, graphs)
     instances = await tasks.instances(db, touched)
-    return State(db.now, locked_dags, locked, graphs, attempts, instances)
+    freeing = _freeing(locked.values(), touched)
+    freed = await dags.look(db, {dag_id: held[dag_id] for dag_id in freeing}, freeing=freeing)
+    return State(db.now, freed, locked, graphs, attempts, instances)
 
 
 def ended_already(finish: TaskFinished, state: State) -> str | None:
@@ -88,6 +91,12 @@ def _reach(
     return {
         (dag_run_id, index) for dag_run_id, ends in by_run.items() for index in reach(graphs[locked[dag_run_id].version_id], ends)
     }
+
+
+def _freeing(locked: Iterable[RunView], touched: Iterable[tuple[int, int]]) -> Counter[str]:
+    """By DAG, how many runs may end: those with no more unfinished tasks than are touched."""
+    of_run = Counter(dag_run_id for dag_run_id, _ in touched)
+    return Counter(run.dag_id for run in locked if 0 < run.unfinished <= of_run[run.id])
 
 
 def _finish(finish: TaskFinished, attempt: SubmissionView) -> Finish:

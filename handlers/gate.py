@@ -18,6 +18,10 @@ class Paused(msgspec.Struct, frozen=True):
     """The DAG is paused."""
 
 
+class Stale(msgspec.Struct, frozen=True):
+    """The DAG is in no file at the moment."""
+
+
 class AtRunLimit(msgspec.Struct, frozen=True):
     """`max_active_runs` runs are queued or running."""
 
@@ -31,7 +35,7 @@ class Waiting(msgspec.Struct, frozen=True):
     missing: tuple[str, ...]
 
 
-Gate = Open | NotScheduled | Paused | AtRunLimit | Waiting
+Gate = Open | NotScheduled | Paused | Stale | AtRunLimit | Waiting
 
 
 def gate(dag: DagView) -> Gate:
@@ -41,6 +45,8 @@ def gate(dag: DagView) -> Gate:
         return NotScheduled()
     if dag.is_paused:
         return Paused()
+    if dag.is_stale:
+        return Stale()
     active = dag.running + dag.queued
     if active >= dag.graph.max_active_runs:
         return AtRunLimit(active, dag.graph.max_active_runs)

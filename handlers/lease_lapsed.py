@@ -28,7 +28,8 @@ async def load(db: Db, messages: Sequence[Message[LeaseLapsed]]) -> State:
 
 
 def decide(messages: Sequence[Message[LeaseLapsed]], state: State) -> Iterator[Effect]:
-    lost = (_lost(message.body) for message in messages if message.body.submission_id in state.silent)
+    lapsed = {message.body.submission_id: message.body for message in messages}
+    lost = [_lost(lapsed[submission_id]) for submission_id in lapsed if submission_id in state.silent]
     yield from take([end for end in lost if not ended_already(end, state.found)], state.found)
 
 

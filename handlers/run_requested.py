@@ -26,25 +26,28 @@ class State(msgspec.Struct, frozen=True):
 
 
 async def load(db: Db, messages: Sequence[Message[RunRequested]]) -> State:
-    (request,) = (message.body for message in messages)
-    found = await dags.lock(db, [request.dag_id])
-    run_exists = request.run_id is not None and await runs.exists(db, request.dag_id, request.run_id)
-    return State(db.now, found[0] if found else None, run_exists)
+    (message,) = messages
+    found = await dags.lock(db, [message.body.dag_id])
+    return State(db.now, found[0] if found else None, await runs.exists(db, message.body.dag_id, run_id_of(message)))
 
 
 def decide(messages: Sequence[Message[RunRequested]], state: State) -> Iterator[Effect]:
     (message,) = messages
-    request = message.body
+    request, run_id = message.body, run_id_of(message)
     if state.dag is None:
         yield RejectMessage(0, NO_SUCH_DAG, f"there is no DAG {request.dag_id!r}; `tidegate dags list` shows those there are")
     elif state.run_exists:
-        yield RejectMessage(0, RUN_EXISTS, f"DAG {request.dag_id!r} already has a run {request.run_id!r}")
+        yield RejectMessage(0, RUN_EXISTS, f"DAG {request.dag_id!r} already has a run {run_id!r}")
     else:
-        run_id = request.run_id or f"manual__{message.at.astimezone(UTC).isoformat()}"
         run = queued_run(state.dag.next_run_id, state.dag.graph, run_id, RunType.MANUAL, message.at)
         yield from create(run, request.conf, state.dag.graph, state.now, started=has_room(state.dag))
 
 
+def run_id_of(message: Message[RunRequested]) -> str:
+    """The id that was asked for, or one made from the time."""
+    return message.body.run_id or f"manual__{message.at.astimezone(UTC).isoformat()}"
+
+
 def has_room(dag: DagView) -> bool:
     """Whether a new run may start at once, without overtaking one that waits."""
-    return not dag.is_paused and not dag.queued and dag.running < dag.graph.max_active_runs
+    return not dag.is_held and not dag.queued and dag.running < dag.graph.max_active_runs

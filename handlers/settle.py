@@ -21,15 +21,14 @@ NOT_SCHEDULED = "the DAG is no longer scheduled on this dataset"
 
 def settle(dag: DagView, now: datetime) -> Iterator[Effect]:
     """Start what may start. Queued runs come first, in order; then the pending events, all of them in one run."""
-    if dag.is_paused:
-        return
-    slots = max(dag.graph.max_active_runs - dag.running, 0)
-    for queued in dag.waiting[:slots]:
-        yield from promote(queued.run, queued.graph, now)
-    promoted = len(dag.waiting[:slots])
-    dag = msgspec.structs.replace(dag, running=dag.running + promoted, queued=dag.queued - promoted)
     yield from _discard(dag)
     dag = msgspec.structs.replace(dag, pending=wanted(dag))
+    if dag.is_held:
+        return
+    for queued in dag.waiting:
+        if dag.running < dag.graph.max_active_runs:
+            yield from promote(queued.run, queued.graph, now)
+            dag = msgspec.structs.replace(dag, running=dag.running + (not queued.graph.instant), queued=dag.queued - 1)
     if isinstance(gate(dag), Open):
         yield from consume(dag, now)
 
@@ -44,14 +43,17 @@ def consume(dag: DagView, now: datetime) -> Iterator[Effect]:
     """One run of everything pending."""
     run_after = max(event.occurred_at for event in dag.pending)
     run = queued_run(dag.next_run_id, dag.graph, dataset_run_id(run_after, dag.pending), RunType.DATASET, run_after)
-    yield from create(run, {}, dag.graph, now, started=not dag.queued)
+    yield from create(run, {}, dag.graph, now, started=True)
     yield ConsumeEvents(dag.graph.dag_id, run.id, dag.pending)
 
 
 def dataset_run_id(run_after: datetime, events: Sequence[PendingEvent]) -> str:
-    """`dataset__<time>_<hash of the consumed events>`: two runs never consume the same event, so it is unique."""
+    """`dataset__<time>_<hash of the consumed events>`: two runs never consume the same event, so it is unique.
+
+    Producers that stamp all their events with one time leave it to the hash alone: it must not be short.
+    """
     consumed = ",".join(str(event.dataset_event_id) for event in events)
-    return f"dataset__{run_after.astimezone(UTC).isoformat()}_{uuid5(NAMESPACE_OID, consumed).hex[:8]}"
+    return f"dataset__{run_after.astimezone(UTC).isoformat()}_{uuid5(NAMESPACE_OID, consumed).hex[:16]}"
 
 
 def _discard(dag: DagView) -> Iterator[Effect]:

@@ -39,11 +39,11 @@ async def load(db: Db, messages: Sequence[Message[SubmissionAccepted]]) -> State
 
 def decide(messages: Sequence[Message[SubmissionAccepted]], state: State) -> Iterator[Effect]:
     started: dict[int, list[TaskView]] = defaultdict(list)
-    for message in messages:
-        attempt = state.submissions[message.body.submission_id]
+    for accepted in {message.body.submission_id: message.body for message in messages}.values():
+        attempt = state.submissions[accepted.submission_id]
         if attempt.state is not SubmissionState.SUBMITTING:
             continue
-        yield AcceptSubmission(message.body.submission_id, message.body.handle, state.now)
+        yield AcceptSubmission(accepted.submission_id, accepted.handle, state.now)
         started[attempt.dag_run_id].append(state.tasks[attempt.dag_run_id, attempt.task_index])
     for dag_run_id, of_run in started.items():
         yield from _start(state.runs[dag_run_id], of_run, state)

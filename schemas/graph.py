@@ -32,6 +32,11 @@ class Graph(msgspec.Struct, frozen=True, eq=False):
     max_active_runs: int
     nodes: tuple[Node, ...]
 
+    @property
+    def instant(self) -> bool:
+        """Whether its runs end as soon as they start, and take no room."""
+        return all(node.instant for node in self.nodes)
+
 
 def graph_of(version_id: int, spec: DagSpec) -> Graph:
     """Index the tasks of a serialised DAG; `spec.tasks` is in topological order."""

@@ -52,11 +52,17 @@ class DagView(msgspec.Struct, frozen=True, kw_only=True):
 
     graph: Graph
     is_paused: bool
+    is_stale: bool
     running: int
     queued: int
     next_run_id: int
     waiting: tuple[QueuedRun, ...] = ()
     pending: tuple[PendingEvent, ...] = ()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether no run may start, however much room there is."""
+        return self.is_paused or self.is_stale
 
 
 class TaskView(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +77,7 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SubmissionView(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt, read after its run was locked. `current_try` is the try its task instance is at."""
+    """An attempt, read after its run was locked."""
 
     submission_id: UUID
     dag_run_id: int

@@ -52,58 +52,81 @@ class ImportErrorRow(msgspec.Struct, frozen=True):
     at: datetime
 
 
-class _Locked(msgspec.Struct):
+class Held(msgspec.Struct, frozen=True):
+    """A locked DAG. `next_run_id` is reserved for a run that this transaction may create."""
+
     graph: Graph
     is_paused: bool
+    is_stale: bool
     next_run_id: int
-    running: int = 0
-    queued: int = 0
-    has_pending: bool = False
-
-    def slots(self, freeing: int) -> int:
-        """How many runs may start, if `freeing` of the running ones end in this transaction."""
-        return max(self.graph.max_active_runs - self.running + freeing, 0)
 
 
-async def lock(
-    db: Db, dag_ids: Collection[str], *, freeing: Mapping[str, int] | None = None, whatever_waits: bool = False
-) -> tuple[DagView, ...]:
+class _Activity(msgspec.Struct, frozen=True):
+    running: int
+    queued: int
+    has_pending: bool
+
+
+async def lock(db: Db, dag_ids: Collection[str], *, whatever_waits: bool = False) -> tuple[DagView, ...]:
     """Lock these DAGs, in the global order, and read what waits for them. Ids that do not exist are left out.
 
-    `freeing`: by DAG, how many running runs this transaction may end at most; it makes room for what waits.
-    `whatever_waits`: read the pending events even where today's condition could not use them, because it may change.
+    `whatever_waits`: as in `look`.
     """
-    if not dag_ids:
+    return await look(db, await hold(db, dag_ids), whatever_waits=whatever_waits)
+
+
+async def hold(db: Db, dag_ids: Collection[str]) -> Mapping[str, Held]:
+    """Lock these DAGs, in the global order. Ids that do not exist are left out."""
+    rows = await db.fetch(_LOCK, sorted(dag_ids)) if dag_ids else []
+    known = await graphs(db, {row["version_id"] for row in rows})
+    return {dag_id: Held(known[version_id], *rest) for dag_id, version_id, *rest in rows}
+
+
+async def look(
+    db: Db, held: Mapping[str, Held], *, freeing: Mapping[str, int] | None = None, whatever_waits: bool = False
+) -> tuple[DagView, ...]:
+    """Read what waits for DAGs that are locked already.
+
+    `freeing`: by DAG, how many running runs this transaction may end at most; it makes room for what waits.
+    `whatever_waits`: read all of it, even where today's version could not use it, because the version may change.
+    """
+    if not held:
         return ()
-    locked = await _lock(db, sorted(dag_ids))
+    active = {row[0]: _Activity(*row[1:]) for row in await db.fetch(_ACTIVITY, list(held))}
     may_end = freeing or {}
-    slots = {dag_id: dag.slots(may_end.get(dag_id, 0)) for dag_id, dag in locked.items()}
-    waiting = await _waiting(db, {dag_id: slots[dag_id] for dag_id, dag in locked.items() if dag.queued and slots[dag_id]})
-    useful = {dag_id: dag for dag_id, dag in locked.items() if dag.has_pending and (slots[dag_id] or whatever_waits)}
+    slots = {
+        dag_id: max(dag.graph.max_active_runs - active[dag_id].running + may_end.get(dag_id, 0), 0)
+        for dag_id, dag in held.items()
+    }
+    starting = {dag_id: active[dag_id].queued if whatever_waits else slots[dag_id] for dag_id in held if active[dag_id].queued}
+    waiting = await _waiting(db, {dag_id: count for dag_id, count in starting.items() if count})
+    useful = {dag_id: dag for dag_id, dag in held.items() if active[dag_id].has_pending and (slots[dag_id] or whatever_waits)}
     pending = await _pending(db, useful, whatever_waits=whatever_waits)
     return tuple(
         DagView(
             graph=dag.graph,
             is_paused=dag.is_paused,
-            running=dag.running,
-            queued=dag.queued,
+            is_stale=dag.is_stale,
+            running=active[dag_id].running,
+            queued=active[dag_id].queued,
             next_run_id=dag.next_run_id,
             waiting=waiting.get(dag_id, ()),
             pending=pending.get(dag_id, ()),
         )
-        for dag_id, dag in locked.items()
+        for dag_id, dag in held.items()
     )
 
 
 async def graphs(db: Db, version_ids: Collection[int]) -> Mapping[int, Graph]:
     """The graphs of these versions; read once per process."""
-    memory = db.memory.graphs
-    if unknown := [id_ for id_ in version_ids if id_ not in memory]:
+    found = {id_: db.memory.graphs[id_] for id_ in version_ids if id_ in db.memory.graphs}
+    if unknown := [id_ for id_ in version_ids if id_ not in found]:
         for id_, spec in await db.fetch(_GRAPHS, unknown):
-            db.memory.remember_graph(graph_of(id_, msgspec.convert(spec, DagSpec)))
-    if missing := [id_ for id_ in version_ids if id_ not in memory]:
+            found[id_] = graph_of(id_, msgspec.convert(spec, DagSpec))
+            db.memory.remember_graph(found[id_])
+    if missing := [id_ for id_ in version_ids if id_ not in found]:
         raise InvariantError(f"dag_version {missing[0]} is referenced but does not exist")
-    return memory
+    return found
 
 
 async def set_paused(db: Db, effects: Sequence[SetPaused]) -> None:
@@ -126,28 +149,30 @@ async def current_spec(db: Db, dag_id: str) -> DagSpec | None:
     return msgspec.convert(rows[0]["spec"], DagSpec) if rows else None
 
 
-async def _lock(db: Db, dag_ids: Sequence[str]) -> dict[str, _Locked]:
-    rows = await db.fetch(_LOCK, dag_ids)
-    known = await graphs(db, {row["version_id"] for row in rows})
-    locked = {dag_id: _Locked(known[version_id], paused, next_id) for dag_id, version_id, paused, next_id in rows}
-    for dag_id, running, queued, has_pending in await db.fetch(_ACTIVITY, list(locked)):
-        dag = locked[dag_id]
-        dag.running, dag.queued, dag.has_pending = running, queued, has_pending
-    return locked
-
-
 async def _waiting(db: Db, slots: Mapping[str, int]) -> Mapping[str, tuple[QueuedRun, ...]]:
-    if not slots:
-        return {}
-    runs = [run_view(row) for row in await db.fetch(_WAITING, list(slots), list(slots.values()))]
+    """The first queued runs of each DAG, enough for its slots: those that end as soon as they start take none."""
+    found: dict[str, tuple[QueuedRun, ...]] = {}
+    limits = slots
+    while limits:
+        found |= await _first_waiting(db, limits)
+        limits = {
+            dag_id: 2 * limit
+            for dag_id, limit in limits.items()
+            if len(found[dag_id]) == limit and sum(not queued.graph.instant for queued in found[dag_id]) < slots[dag_id]
+        }
+    return found
+
+
+async def _first_waiting(db: Db, limits: Mapping[str, int]) -> Mapping[str, tuple[QueuedRun, ...]]:
+    runs = [run_view(row) for row in await db.fetch(_WAITING, list(limits), list(limits.values()))]
     known = await graphs(db, {run.version_id for run in runs})
     found: dict[str, list[QueuedRun]] = defaultdict(list)
     for run in runs:
         found[run.dag_id].append(QueuedRun(run, known[run.version_id]))
-    return {dag_id: tuple(queued) for dag_id, queued in found.items()}
+    return {dag_id: tuple(found[dag_id]) for dag_id in limits}
 
 
-async def _pending(db: Db, dags: Mapping[str, _Locked], *, whatever_waits: bool) -> Mapping[str, Any]:
+async def _pending(db: Db, dags: Mapping[str, Held], *, whatever_waits: bool) -> Mapping[str, Any]:
     """Pending events of those DAGs whose condition they meet, or which are not scheduled on datasets any more.
 
     Which leaves have something waiting is asked first: a condition that waits for one input must not read a growing queue of

@@ -1,7 +1,7 @@
 -- name: lock
 -- The row lock is the lock for decisions about the DAG. What follows from it is read by the next statement: this one's
 -- snapshot may be older than the lock.
-SELECT dag_id, version_id, is_paused, nextval('dag_run_id_seq')
+SELECT dag_id, version_id, is_paused, is_stale, nextval('dag_run_id_seq')
 FROM dag
 WHERE dag_id = ANY ($1::text[])
 ORDER BY dag_id

@@ -44,18 +44,27 @@ class PendingRow(msgspec.Struct, frozen=True):
 
 
 async def ids(db: Db, uris: Collection[str]) -> Mapping[str, int]:
-    """The ids of these datasets; those nobody knew before are made."""
-    memory = db.memory.dataset_ids
-    unknown = [uri for uri in uris if uri not in memory]
-    if not unknown:
-        return memory
-    for uri, id_ in await db.fetch(_KNOWN, unknown):
-        db.memory.remember_dataset(uri, id_)
-    if not (new := [uri for uri in unknown if uri not in memory]):
-        return memory
-    # Not remembered before the next look: this transaction may yet be rolled back.
-    await db.execute(_INSERT, new)
-    return memory | {row["uri"]: row["id"] for row in await db.fetch(_KNOWN, new)}
+    """The ids of these datasets; those nobody knew before are made. Once in a transaction, and before any DAG is locked."""
+    found = {uri: db.memory.dataset_ids[uri] for uri in uris if uri in db.memory.dataset_ids}
+    if unknown := [uri for uri in uris if uri not in found]:
+        for uri, id_ in await db.fetch(_KNOWN, unknown):
+            found[uri] = id_
+            db.memory.remember_dataset(uri, id_)
+    if new := [uri for uri in uris if uri not in found]:
+        # Not remembered before the next look: this transaction may yet be rolled back.
+        found |= await make(db, new)
+    return found
+
+
+async def make(db: Db, uris: Collection[str]) -> Mapping[str, int]:
+    """Make those of these datasets that do not exist, and read the ids of all."""
+    await db.execute(_INSERT, list(uris))
+    return await read(db, uris)
+
+
+async def read(db: Db, uris: Collection[str]) -> Mapping[str, int]:
+    """The ids of these datasets, as far as they exist."""
+    return {row["uri"]: row["id"] for row in await db.fetch(_KNOWN, list(uris))}
 
 
 async def record(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> list[str]:

@@ -85,8 +85,14 @@ async def clear_errors(db: Db, effects: Sequence[ClearImportError]) -> None:
     await db.execute(_CLEAR_ERRORS, [effect.path for effect in effects])
 
 
+def mentioned(spec: DagSpec) -> set[str]:
+    """The URIs of all datasets that a DAG consumes or produces."""
+    consumed = leaves(spec.schedule) if spec.schedule else frozenset()
+    return {*consumed, *(uri for task in spec.tasks for uri in task.outlets)}
+
+
 async def store(db: Db, effects: Sequence[StoreVersion]) -> None:
-    """Store the versions and swap them in, with their references."""
+    """Store the versions and swap them in, with their references. Their datasets exist already."""
     rows = [(e.version_id, e.spec.dag_id, e.number, msgspec.to_builtins(e.spec), e.path, e.digest, e.source) for e in effects]
     await db.execute(_INSERT_VERSIONS, *zip(*rows, strict=True))
     dag_ids = [effect.spec.dag_id for effect in effects]
@@ -112,7 +118,7 @@ async def digests(db: Db, scans: int) -> Mapping[str, str | None]:
 async def _reference(db: Db, specs: Sequence[DagSpec]) -> None:
     consumed = [(spec.dag_id, uri) for spec in specs if spec.schedule for uri in sorted(leaves(spec.schedule))]
     produced = [(spec.dag_id, task.task_id, uri) for spec in specs for task in spec.tasks for uri in sorted(set(task.outlets))]
-    known = await datasets.ids(db, {row[-1] for row in (*consumed, *produced)})
+    known = await datasets.read(db, {row[-1] for row in (*consumed, *produced)})
     if consumed:
         await db.execute(_INSERT_SCHEDULE, [dag for dag, _ in consumed], [known[uri] for _, uri in consumed])
     if produced:

@@ -40,8 +40,11 @@ async def update(db: Db, effects: Sequence[UpdateTask]) -> None:
 
 
 async def ready(db: Db, pool: str, limit: int) -> list[Key]:
-    """Up to about `limit` task instances that wait for a slot, in order: a guess, to be looked at again under lock."""
-    return [(row[0], row[1]) for row in await db.fetch(_READY, pool, limit)]
+    """Task instances that wait for a slot, oldest run first: a guess, to be looked at again under lock.
+
+    Up to `limit` of those waiting for the first time, and as many of those whose time for another try has come.
+    """
+    return sorted((row[0], row[1]) for row in await db.fetch(_READY, pool, limit))
 
 
 async def free_slots(db: Db, pool: str, wanted: int) -> int:
