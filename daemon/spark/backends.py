@@ -1,0 +1,12 @@
+"""The backends there are, by the name stored with each submission."""
+
+from collections.abc import Mapping
+
+from tidegate.daemon.settings import Settings
+from tidegate.daemon.spark.contract import KINDS, Backend
+from tidegate.daemon.spark.runner_backend import RunnerBackend
+
+
+def open_backends(settings: Settings) -> Mapping[str, Backend]:
+    """Opens no connection: runners do that."""
+    return {name: RunnerBackend(name, settings) for name in sorted(set(KINDS.values()))}

@@ -1,0 +1,105 @@
+"""Processes by identity, never by number alone: a pid is reused, a (pid, start time, boot) is not.
+
+Everything a task starts inherits its stamp in the environment, so that nothing of it is missed, not even what left its
+process group or session. Linux only: reads /proc, signals through pidfds.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from uuid import UUID
+
+import anyio
+import msgspec
+
+STAMP = "TASK_SUBMISSION_ID"
+POLL_S = 0.02
+
+_PROC = Path("/proc")
+_BOOT_ID = _PROC / "sys/kernel/random/boot_id"
+_STATE, _START_TIME = 0, 19
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """One process, for ever. `start_time` is in clock ticks since the boot."""
+
+    pid: int
+    start_time: int
+    boot_id: str
+
+
+def identify(pid: int) -> Identity | None:
+    """None when no process has this number, or only a zombie does: it holds nothing and will do nothing."""
+    try:
+        fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    if fields[_STATE] in (b"Z", b"X"):
+        return None
+    return Identity(pid, int(fields[_START_TIME]), _BOOT_ID.read_text().strip())
+
+
+def alive(identity: Identity) -> bool:
+    return identify(identity.pid) == identity
+
+
+def send(identity: Identity, number: signal.Signals) -> bool:
+    """Signal exactly this process; False when it is gone. The descriptor pins the process between the check and the signal."""
+    try:
+        descriptor = os.pidfd_open(identity.pid)
+    except ProcessLookupError:
+        return False
+    try:
+        if not alive(identity):
+            return False
+        signal.pidfd_send_signal(descriptor, number)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+async def until_gone(identity: Identity) -> None:
+    """Return when this process has ended; at once when it had."""
+    try:
+        descriptor = os.pidfd_open(identity.pid)
+    except ProcessLookupError:
+        return
+    try:
+        if alive(identity):
+            await anyio.wait_readable(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def stamped(submission_id: UUID) -> Iterator[Identity]:
+    """The processes of a submission, the caller left out; those of other users cannot be seen."""
+    stamp = f"{STAMP}={submission_id}".encode()
+    for entry in os.scandir(_PROC):
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with suppress(OSError):
+                if stamp in (_PROC / entry.name / "environ").read_bytes().split(b"\0"):
+                    yield from filter(None, (identify(int(entry.name)),))
+
+
+def end_all(submission_id: UUID, grace_s: float) -> int:
+    """Ask every other process of a submission to end, kill what has not after `grace_s`. Returns how many there were."""
+    seen: set[Identity] = set()
+    deadline = time.monotonic() + grace_s
+    while left := list(stamped(submission_id)):
+        if time.monotonic() > deadline:
+            _send_all(left, signal.SIGKILL)
+        else:
+            _send_all([process for process in left if process not in seen], signal.SIGTERM)
+        seen.update(left)
+        time.sleep(POLL_S)
+    return len(seen)
+
+
+def _send_all(processes: list[Identity], number: signal.Signals) -> None:
+    for process in processes:
+        send(process, number)

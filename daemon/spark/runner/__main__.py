@@ -1,0 +1,81 @@
+"""`python -m tidegate.daemon.spark.runner execute|bury SPOOL/SUBMISSION_ID [--detach]`.
+
+`execute` runs the task; `bury` clears up after a runner that was killed. `--detach` returns as soon as the work is claimed.
+"""
+
+import argparse
+import logging
+import os
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from uuid import UUID
+
+from tidegate.daemon.spark.launch import ALREADY_CLAIMED
+from tidegate.daemon.spark.process import identify
+from tidegate.daemon.spark.spool import Spool
+
+
+def main() -> None:
+    arguments = _arguments()
+    announce = _detach() if arguments.detach else None
+    spool = Spool(arguments.spool.absolute().parent, UUID(arguments.spool.name))
+    _set_up_log()
+    if arguments.action == "bury":
+        from tidegate.daemon.spark.runner.burial import bury  # noqa: PLC0415
+
+        _tell(announce, 0)
+        bury(spool)
+        return
+    me = identify(os.getpid())
+    claimed = me is not None and spool.claim(me)
+    _tell(announce, 0 if claimed else ALREADY_CLAIMED)
+    if not claimed:
+        sys.exit(ALREADY_CLAIMED)
+    # Only now: whoever started us waits for the claim, and not for these.
+    from tidegate.daemon.spark.runner.attempt import execute  # noqa: PLC0415
+
+    execute(spool)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="runner")
+    parser.add_argument("action", choices=("execute", "bury"))
+    parser.add_argument("spool", type=Path)
+    parser.add_argument("--detach", action="store_true")
+    return parser.parse_args()
+
+
+def _detach() -> int:
+    """Go on in a grandchild of whoever started us, in a session of its own, with no open files but the log.
+
+    The child that was started stays until the grandchild says what became of the claim, and ends with that as its exit code.
+    """
+    listen, announce = os.pipe()
+    if os.fork():
+        os.close(announce)
+        said = os.read(listen, 1)
+        os._exit(said[0] if said else 1)
+    os.close(listen)
+    os.setsid()
+    os.umask(0o077)
+    return announce
+
+
+def _tell(announce: int | None, code: int) -> None:
+    if announce is not None:
+        with suppress(BrokenPipeError):
+            os.write(announce, bytes((code,)))
+        os.close(announce)
+
+
+def _set_up_log() -> None:
+    logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%Y-%m-%dT%H:%M:%SZ", level=logging.INFO)
+    logging.Formatter.converter = time.gmtime
+    for name in ("aiokafka", "py4j", "SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+if __name__ == "__main__":
+    main()

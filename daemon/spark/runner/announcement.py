@@ -1,0 +1,42 @@
+"""The news of an outcome, to Kafka. When Kafka is away nothing is lost: daemons look into the spool, too."""
+
+import logging
+
+import anyio
+
+from tidegate.daemon.spark.job import Job, Outcome
+from tidegate.events.publisher import Publisher
+from tidegate.schemas.error import TidegateError
+
+SOURCE = "tidegate/submission"
+WITHIN_S = 10.0
+
+log = logging.getLogger("tidegate")
+
+
+def task_finished(job: Job, outcome: Outcome) -> bool:
+    """Whether Kafka has it. The event's id is the submission's: told twice, it has no effect twice."""
+    return anyio.run(_publish, job, outcome)
+
+
+async def _publish(job: Job, outcome: Outcome) -> bool:
+    run = job.spec.run
+    publisher = Publisher(job.kafka_servers, source=SOURCE, topic_prefix=job.topic_prefix, timeout_s=WITHIN_S)
+    try:
+        with anyio.fail_after(WITHIN_S):
+            async with publisher:
+                await publisher.task_finished(
+                    job.spec.submission_id,
+                    outcome.outcome,
+                    dag_id=run.dag_id,
+                    run_id=run.run_id,
+                    reason=outcome.reason,
+                    exit_code=outcome.exit_code,
+                    started_at=outcome.started_at,
+                    finished_at=outcome.finished_at,
+                    event_id=str(job.spec.submission_id),
+                )
+    except (TidegateError, TimeoutError) as error:
+        log.debug("not announced: %s", error)
+        return False
+    return True

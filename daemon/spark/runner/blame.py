@@ -1,0 +1,85 @@
+"""Why a task failed, in one sentence for its author: from an exception, or from what a program left in the log."""
+
+import re
+from pathlib import Path
+from traceback import walk_tb
+from types import TracebackType
+
+from tidegate.schemas.error import TidegateError
+
+LONGEST = 1000
+
+_TRACEBACK = "Traceback (most recent call last):\n"
+_RAISED = re.compile(r"^(?:[\w.]+\.)?([A-Za-z_]\w*)(: .*)?$")
+_JVM_RAISED = re.compile(r'^Exception in thread "[^"]*" (?:[\w.$]+\.)?(\w+)(: .*)?$', re.MULTILINE)
+_SPARK_LOG = re.compile(r"^\d\d/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]+ ")
+_POSITION = re.compile(r"[;(]? ?\(?line (\d+),? pos(ition)? (\d+)\)?")
+_SQLSTATE = re.compile(r" ?SQLSTATE: \w{5}")
+
+
+class TaskError(TidegateError):
+    """The task cannot be started or has failed; the message is its outcome's reason."""
+
+    def __init__(self, reason: str, exit_code: int | None = None) -> None:
+        super().__init__(reason)
+        self.exit_code = exit_code
+
+
+def from_exception(error: BaseException, folder: Path) -> str:
+    """`ValueError: no rows (join.py, line 12)`: the innermost line of the DAG folder that was on the way, if any."""
+    name, text = type(error).__name__, str(error)
+    if type(error).__module__.startswith("pyspark."):
+        text = from_spark(text)
+    where = _where(error.__traceback__, folder)
+    return _one_line(f"{name}: {text}" if text else name) + (f" ({where})" if where else "")
+
+
+def from_spark(text: str) -> str:
+    """Spark's error class, its first sentence and the position in the statement."""
+    text = text.partition("JVM stacktrace:")[0]
+    if raised := last_raised(text):
+        return raised
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    position = _POSITION.search(text)
+    said = _SQLSTATE.sub("", _POSITION.sub("", first)).rstrip(" .;")
+    return said if position is None else f"{said} (line {position[1]}, position {_from_one(position)})"
+
+
+def from_log(tail: str) -> str:
+    """The exception a program died of, or else its last words."""
+    if raised := last_raised(tail):
+        return _one_line(raised)
+    if jvm := list(_JVM_RAISED.finditer(tail)):
+        return _one_line(jvm[-1][1] + (jvm[-1][2] or ""))
+    said = [line for line in tail.splitlines() if line.strip() and not _SPARK_LOG.match(line)]
+    return _one_line(said[-1]) if said else ""
+
+
+def last_raised(text: str) -> str:
+    """What the last Python traceback in a text says at its end; empty where there is none."""
+    _, found, after = text.rpartition(_TRACEBACK)
+    for line in after.splitlines() if found else ():
+        if line and not line[0].isspace():
+            raised = _RAISED.match(line)
+            return raised[1] + (raised[2] or "") if raised else line
+    return ""
+
+
+def _where(trace: TracebackType | None, folder: Path) -> str:
+    """A relative file name is one of the DAG folder's: so are DAG files compiled."""
+    where = ""
+    for frame, line in walk_tb(trace):
+        path = folder / frame.f_code.co_filename
+        if path.is_relative_to(folder):
+            where = f"{path.relative_to(folder)}, line {line}"
+    return where
+
+
+def _from_one(position: re.Match[str]) -> int:
+    """Spark counts `pos` from 0 and `position` from 1."""
+    return int(position[3]) + (0 if position[2] else 1)
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"

@@ -1,0 +1,47 @@
+"""After a runner that was killed: end what it left running, then say so. Only then may the task be tried again."""
+
+import fcntl
+import logging
+from datetime import UTC, datetime
+
+from tidegate.daemon.spark.job import Claim, Outcome
+from tidegate.daemon.spark.process import alive, end_all
+from tidegate.daemon.spark.runner import kinds
+from tidegate.daemon.spark.spool import Spool
+
+GRACE_S = 5.0
+
+log = logging.getLogger("tidegate")
+
+
+def bury(spool: Spool) -> None:
+    """Does nothing where the runner lives, has told its outcome, or is being buried already."""
+    with (spool.path / "claim").open("rb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        claim = spool.claimed()
+        if claim is not None and not alive(claim.claimant) and spool.outcome() is None:
+            _end_what_runs(spool)
+            outcome = _outcome(spool, claim)
+            log.info("task %s: %s", outcome.outcome, outcome.reason)
+            spool.end(outcome)
+
+
+def _end_what_runs(spool: Spool) -> None:
+    end_all(spool.submission_id, GRACE_S)
+    if (job := spool.job()) is not None:
+        kinds.end(job)
+
+
+def _outcome(spool: Spool, claim: Claim) -> Outcome:
+    beat = spool.heartbeat_at()
+    seen = f"last sign of life at {beat:%Y-%m-%d %H:%M:%S} UTC" if beat else "no sign of life"
+    killed = spool.asked_to_stop()
+    return Outcome(
+        outcome="killed" if killed else "failed",
+        reason="killed on request" if killed else f"the runner was killed or crashed (pid {claim.claimant.pid}, {seen})",
+        started_at=claim.claimed_at,
+        finished_at=datetime.now(UTC),
+    )

@@ -1,0 +1,34 @@
+"""Programs that tasks are: started without a shell, writing to the log, judged by their exit code."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tidegate.daemon.spark.runner.blame import TaskError, from_log
+
+TAIL_BYTES = 64 * 1024
+
+
+def run(argv: Sequence[str], env: Mapping[str, str], log: Path, name: str) -> None:
+    """Return when it ended well. Raises TaskError otherwise: its exit code and last words, or why it did not start."""
+    start = log.stat().st_size
+    try:
+        code = subprocess.call(argv, stdin=subprocess.DEVNULL, env=env)  # noqa: S603 - an argument list, and no shell
+    except OSError as error:
+        raise TaskError(f"{name} could not be started: {error.strerror}") from error
+    except ValueError as error:
+        raise TaskError(f"{name} could not be started: {error}") from error
+    if code < 0:
+        raise TaskError(f"{name} was killed by {signal.Signals(-code).name}", code)
+    if code > 0:
+        said = from_log(_tail(log, start))
+        raise TaskError(f"{name} ended with exit code {code}" + (f": {said}" if said else ""), code)
+
+
+def _tail(log: Path, start: int) -> str:
+    with log.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(start, end - TAIL_BYTES))
+        return file.read().decode(errors="replace")

@@ -1,0 +1,75 @@
+"""A Spark Connect session per submission, named by its id: whoever knows the submission can find the session and end it."""
+
+import logging
+import socket
+import threading
+import time
+from urllib.parse import urlsplit
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.connect.client import SparkConnectClient
+from pyspark.sql.connect.client.retries import DefaultPolicy
+
+from tidegate.daemon.spark.job import Job
+from tidegate.daemon.spark.runner.blame import TaskError
+
+log = logging.getLogger("tidegate")
+
+DEFAULT_PORT = 15002
+PATIENCE_S = 30.0
+END_S = 5.0
+RETRIES = 7
+"""About a minute. Longer than a network that stumbles; a server that was restarted has forgotten the session anyway."""
+
+
+def begin(job: Job) -> SparkSession:
+    """Raises TaskError when the server does not answer."""
+    _await_server(job.spark_remote)
+    spark: SparkSession = SparkSession.builder.remote(address(job)).getOrCreate()
+    spark.client.set_retry_policies([DefaultPolicy(max_retries=RETRIES)])
+    spark.addTag(f"tidegate-{job.spec.submission_id}")
+    return spark
+
+
+def end(job: Job) -> None:
+    """Interrupt what runs in the session and close it for good, from any process. A server that does not answer is left alone."""
+    ending = threading.Thread(target=_end, args=(job,), name="session", daemon=True)
+    ending.start()
+    ending.join(END_S)
+
+
+def address(job: Job) -> str:
+    """The server's address with the session in it; what the operator put there stays."""
+    server, _, parameters = job.spark_remote.partition("/;")
+    given = [parameter for parameter in parameters.split(";") if parameter]
+    if not any(parameter.startswith("user_id=") for parameter in given):
+        given.append("user_id=tidegate")
+    return f"{server.rstrip('/')}/;{';'.join([*given, f'session_id={job.spec.submission_id}'])}"
+
+
+def _end(job: Job) -> None:
+    client = SparkConnectClient(connection=address(job))
+    client.set_retry_policies([])
+    try:
+        client.interrupt_all()
+        client.release_session()
+    except PySparkException as error:
+        log.debug("the session could not be ended: %s", error)
+    finally:
+        client.close()
+
+
+def _await_server(remote: str) -> None:
+    """The client itself would try for ten minutes and say nothing."""
+    url = urlsplit(remote)
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            socket.create_connection((url.hostname or "localhost", url.port or DEFAULT_PORT), timeout=PATIENCE_S).close()
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise TaskError(f"Spark Connect does not answer at {remote}: {error.strerror or error}") from error
+            time.sleep(0.5)
+        else:
+            return

@@ -1,0 +1,157 @@
+"""The five calls over runners on this host: a spool directory per submission, a process per attempt.
+
+Daemons and runners share nothing but the spool, so any daemon of this host, at any time, sees the same.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+from uuid import UUID
+
+import anyio
+from anyio import CapacityLimiter, to_thread
+
+from tidegate.daemon.settings import Settings, dags_root
+from tidegate.daemon.spark import launch
+from tidegate.daemon.spark.contract import KINDS, Handle, LogChunk, Phase, Status, SubmissionSpec
+from tidegate.daemon.spark.job import Claim, Job, Outcome
+from tidegate.daemon.spark.process import alive, identify, send, until_gone
+from tidegate.daemon.spark.spool import Spool
+from tidegate.schemas.error import RejectedError, UnavailableError
+from tidegate.schemas.event import Rejection
+
+T = TypeVar("T")
+
+SPOOL_THREADS = 4
+KILL_GRACE_S = 15.0
+BURIAL_S = 20.0
+
+
+class RunnerBackend:
+    """Runs the kinds of task that `contract.KINDS` gives to `name`."""
+
+    visibility_grace_s = 5.0
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        self.name = name
+        self.host: str | None = settings.host
+        self._settings = settings
+        self._root = Path(settings.spool_dir).absolute()
+        self._spool_threads = CapacityLimiter(SPOOL_THREADS)
+        self._buried_at: dict[UUID, float] = {}
+
+    async def find(self, submission_id: UUID) -> Handle | None:
+        spool = self._spool(submission_id)
+        claim = await self._io(spool.claimed)
+        return None if claim is None else _handle(spool, claim)
+
+    async def submit(self, spec: SubmissionSpec) -> Handle:
+        """Returns when a runner has claimed it, this one or an earlier one."""
+        kind = spec.task.__struct_config__.tag
+        if KINDS.get(str(kind)) != self.name:
+            raise RejectedError(Rejection.INVALID, f"{self.name} does not run tasks of kind {kind}")
+        spool = self._spool(spec.submission_id)
+        if await self._io(spool.claimed) is None:
+            await self._io(lambda: spool.prepare(self._job(spec)))
+            await launch.start("execute", spool)
+        return _handle(spool, await self._io(spool.claimed))
+
+    async def status(self, handles: Mapping[UUID, Handle]) -> Mapping[UUID, Status]:
+        """Also clears up after runners that were killed; until that is done they count as running, for parts of them may."""
+        found = await self._io(lambda: {id_: self._look(self._spool(id_)) for id_ in handles})
+        for id_, (_, gone) in found.items():
+            if gone:
+                await self._bury(id_)
+        return {id_: status for id_, (status, _) in found.items()}
+
+    async def kill(self, handle: Handle) -> None:
+        """Takes until the runner is gone; one that does not go in time is killed."""
+        spool = self._spool(UUID(handle["spool"]))
+        claim = await self._io(lambda: _ask_to_stop(spool))
+        if claim is None or not send(claim.claimant, signal.SIGTERM):
+            return
+        with anyio.move_on_after(KILL_GRACE_S) as grace:
+            await until_gone(claim.claimant)
+        if grace.cancelled_caught:
+            send(claim.claimant, signal.SIGKILL)
+
+    async def logs(self, handle: Handle, offset: int) -> LogChunk:
+        spool = self._spool(UUID(handle["spool"]))
+        return await self._io(lambda: spool.read_log(offset))
+
+    def _spool(self, submission_id: UUID) -> Spool:
+        return Spool(self._root, submission_id)
+
+    def _job(self, spec: SubmissionSpec) -> Job:
+        settings = self._settings
+        return Job(
+            spec=spec,
+            dags_folder=str(dags_root(settings)),
+            spark_remote=settings.spark_remote,
+            spark_master=settings.spark_master,
+            kafka_servers=settings.kafka_servers,
+            topic_prefix=settings.topic_prefix,
+            heartbeat_s=settings.runner_heartbeat_s,
+        )
+
+    def _look(self, spool: Spool) -> tuple[Status, bool]:
+        """What is known, and whether the runner died without a word. The outcome is read last: a runner may end meanwhile."""
+        claim = spool.claimed()
+        lives = claim is not None and alive(claim.claimant)
+        if (outcome := spool.outcome()) is not None:
+            return _ended(outcome), False
+        if claim is None:
+            return Status(phase=Phase.PENDING if self._awaited(spool) else Phase.UNKNOWN), False
+        reason = "" if lives else "the runner is gone; clearing up after it"
+        beat = spool.heartbeat_at()
+        return Status(phase=Phase.RUNNING, reason=reason, started_at=claim.claimed_at, heartbeat_at=beat), not lives
+
+    def _awaited(self, spool: Spool) -> bool:
+        prepared_at = spool.prepared_at()
+        return prepared_at is not None and (datetime.now(UTC) - prepared_at).total_seconds() < self.visibility_grace_s
+
+    async def _bury(self, submission_id: UUID) -> None:
+        """One burial at a time; a second one is tried when the first must have failed."""
+        now = time.monotonic()
+        self._buried_at = {id_: at for id_, at in self._buried_at.items() if now - at < BURIAL_S}
+        if submission_id not in self._buried_at:
+            self._buried_at[submission_id] = now
+            await launch.start("bury", self._spool(submission_id))
+
+    async def _io(self, work: Callable[[], T]) -> T:
+        """Raises UnavailableError when the spool cannot be read or written."""
+        try:
+            return await to_thread.run_sync(work, limiter=self._spool_threads)
+        except OSError as error:
+            raise UnavailableError(f"the spool {self._root} cannot be used: {error}") from error
+
+
+def _handle(spool: Spool, claim: Claim | None) -> Handle:
+    return {"spool": str(spool.submission_id), "pid": None if claim is None else claim.claimant.pid}
+
+
+def _ended(outcome: Outcome) -> Status:
+    return Status(
+        phase=Phase(outcome.outcome),
+        reason=outcome.reason,
+        exit_code=outcome.exit_code,
+        started_at=outcome.started_at,
+        finished_at=outcome.finished_at,
+    )
+
+
+def _ask_to_stop(spool: Spool) -> Claim | None:
+    """The claim of the runner to be stopped, if one is at work. Where none has started yet, none will any more."""
+    if not spool.path.exists() or spool.outcome() is not None:
+        return None
+    spool.ask_to_stop()
+    me = identify(os.getpid())
+    if me is not None and spool.claim(me):
+        reason = "killed before it started"
+        spool.end(Outcome(outcome="killed", reason=reason, started_at=None, finished_at=datetime.now(UTC)))
+        return None
+    return spool.claimed()

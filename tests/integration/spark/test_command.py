@@ -1,0 +1,86 @@
+"""Local programs: what they find, what becomes of what they start."""
+
+import sys
+
+import msgspec
+import pytest
+
+from tests.integration.spark.submissions import Bench, processes
+from tidegate.daemon.spark.contract import Phase
+from tidegate.schemas.dag import CommandTask
+
+STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
+
+
+async def test_arguments_are_not_for_a_shell(bench: Bench) -> None:
+    status, log = await bench.outcome(
+        CommandTask(task_id="say", argv=("echo", "$HOME; {{ params.day }}", "|", "cat")), day="2013-01-01"
+    )
+
+    assert status.phase is Phase.SUCCEEDED
+    assert "$HOME; 2013-01-01 | cat\n" in log
+
+
+async def test_it_runs_in_the_dag_folder_with_its_own_environment_and_none_of_the_daemons(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEGATE_POSTGRES_DSN", "postgresql://secret")
+    monkeypatch.setenv("SOME_TOKEN", "secret")
+
+    status, log = await bench.outcome(CommandTask(task_id="look", argv=("sh", "-c", "pwd; env"), env={"DAY": "2013-01-01"}))
+
+    assert status.phase is Phase.SUCCEEDED
+    assert f"\n{bench.settings.dags_folder}\n" in log
+    assert "\nDAY=2013-01-01\n" in log
+    assert "secret" not in log
+    assert "TIDEGATE_" not in log
+
+
+async def test_a_program_that_does_not_exist_is_named(bench: Bench) -> None:
+    status, _ = await bench.outcome(CommandTask(task_id="say", argv=("no-such-program",)))
+
+    assert (status.phase, status.reason) == (Phase.FAILED, "no-such-program could not be started: No such file or directory")
+
+
+async def test_a_failing_program_gives_its_exit_code_and_last_words(bench: Bench) -> None:
+    status, _ = await bench.outcome(CommandTask(task_id="check", argv=("sh", "-c", "echo first; echo too few rows >&2; exit 7")))
+
+    assert (status.phase, status.reason, status.exit_code) == (Phase.FAILED, "sh ended with exit code 7: too few rows", 7)
+
+
+async def test_a_program_killed_by_a_signal_says_so(bench: Bench) -> None:
+    status, _ = await bench.outcome(CommandTask(task_id="check", argv=("sh", "-c", "kill -9 $$")))
+
+    assert (status.phase, status.reason) == (Phase.FAILED, "sh was killed by SIGKILL")
+
+
+async def test_what_it_leaves_in_the_background_ends_with_it(bench: Bench) -> None:
+    spec = bench.spec(CommandTask(task_id="leave", argv=("sh", "-c", "setsid sleep 600 & sleep 601 & echo left")))
+
+    handle = await bench.submit(spec)
+    status = await bench.until_ended(spec, handle)
+
+    assert status.phase is Phase.SUCCEEDED
+    assert [process for process in processes(spec.submission_id) if process.pid != handle["pid"]] == []
+    assert b"ended 2 processes of the task" in await bench.log(spec, handle)
+
+
+async def test_a_kill_does_not_take_no_for_an_answer(bench: Bench) -> None:
+    spec = bench.spec(CommandTask(task_id="stay", argv=(sys.executable, "-c", STUBBORN)))
+    handle = await bench.submit(spec)
+    while b"deaf" not in (await bench.backend(spec.task).logs(handle, 0)).content:
+        assert (await bench.status(spec, handle)).phase is Phase.RUNNING
+
+    await bench.backend(spec.task).kill(handle)
+
+    assert (await bench.status(spec, handle)).phase is Phase.KILLED
+    assert processes(spec.submission_id) == []
+
+
+async def test_a_dag_folder_that_is_not_there_is_named(bench: Bench) -> None:
+    elsewhere = Bench(msgspec.structs.replace(bench.settings, dags_folder="/no/such/folder"))
+
+    status, _ = await elsewhere.outcome(CommandTask(task_id="say", argv=("echo", "hello")))
+
+    assert status.phase is Phase.FAILED
+    assert status.reason == "the DAG folder /no/such/folder cannot be used: No such file or directory"

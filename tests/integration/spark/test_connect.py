@@ -1,0 +1,147 @@
+"""SQL and functions on a real Spark Connect server."""
+
+import os
+import signal
+
+import anyio
+
+from tests.integration.spark.submissions import Bench, runner_of
+from tidegate.daemon.spark.contract import Phase
+from tidegate.schemas.dag import FunctionTask, SqlTask
+
+TICKING = """\
+import time
+
+from pyspark.sql import functions as F
+
+from tidegate import Dag
+
+with Dag("contract") as dag:
+
+    @dag.task
+    def tick(spark, run):
+        @F.udf("int")
+        def tick(number):
+            for _ in range(1000):
+                with open(run.params["out"], "a") as file:
+                    file.write("tick\\\\n")
+                time.sleep(0.1)
+            return number
+
+        spark.range(1).select(tick("id")).collect()
+"""
+SPARKLING = """\
+from pyspark.sql import functions as F
+
+from tidegate import Dag
+
+with Dag("contract") as dag:
+
+    @dag.task
+    def double(spark, run):
+        @F.udf("int")
+        def twice(number):
+            return 2 * int(number)
+
+        rows = spark.range(3).select(twice("id").alias("twice")).collect()
+        print("rows:", sorted(row.twice for row in rows), "events:", [event.uri for event in run.events], run.run_type)
+
+    @dag.task
+    def missing(spark, run):
+        spark.table("no_such_table").show()
+
+    @dag.task
+    def leave(spark, run):
+        raise SystemExit(3)
+"""
+
+
+async def test_rows_of_a_query_are_in_the_log(bench: Bench) -> None:
+    status, log = await bench.outcome(
+        SqlTask(task_id="report", sql="SELECT '{{ run.params.day }}' AS day, 2 + 3 AS sum"), day="2013-01-01"
+    )
+
+    assert status.phase is Phase.SUCCEEDED
+    assert "|day       |sum|\n" in log
+    assert "|2013-01-01|5  |\n" in log
+
+
+async def test_wrong_sql_fails_with_the_error_class_and_the_place(bench: Bench) -> None:
+    status, _ = await bench.outcome(SqlTask(task_id="report", sql="SELECT\n  flights FROM 1"))
+
+    assert status.phase is Phase.FAILED
+    assert status.reason == "ParseException: [PARSE_SYNTAX_ERROR] Syntax error at or near '1' (line 1, position 12)"
+
+
+async def test_a_missing_table_is_named_with_the_place(bench: Bench) -> None:
+    status, _ = await bench.outcome(SqlTask(task_id="report", sql="SELECT * FROM no_such_table"))
+
+    assert status.phase is Phase.FAILED
+    assert status.reason.startswith(
+        "AnalysisException: [TABLE_OR_VIEW_NOT_FOUND] The table or view `no_such_table` cannot be found."
+    )
+    assert status.reason.endswith("(line 1, position 15)")
+
+
+async def test_a_template_that_asks_for_what_the_run_has_not_fails_before_spark(bench: Bench) -> None:
+    status, _ = await bench.outcome(SqlTask(task_id="report", sql="SELECT '{{ params.week }}'"), day="2013-01-01")
+
+    assert (status.phase, status.reason) == (Phase.FAILED, "the SQL cannot be rendered: there is no 'week' among 'out', 'day'")
+
+
+async def test_a_function_gets_spark_and_the_run(bench: Bench) -> None:
+    status, log = await bench.outcome(FunctionTask(task_id="double"), SPARKLING)
+
+    assert (status.phase, status.reason) == (Phase.SUCCEEDED, "")
+    assert "rows: [0, 2, 4] events: [] manual" in log
+
+
+async def test_an_error_of_spark_in_a_function_names_the_line_of_the_dag_file(bench: Bench) -> None:
+    status, _ = await bench.outcome(FunctionTask(task_id="missing"), SPARKLING)
+
+    assert status.phase is Phase.FAILED
+    assert status.reason.startswith("AnalysisException: [TABLE_OR_VIEW_NOT_FOUND]")
+    assert status.reason.endswith("(dagfile.py, line 18)")
+
+
+async def test_a_function_that_exits_fails_with_its_code(bench: Bench) -> None:
+    status, _ = await bench.outcome(FunctionTask(task_id="leave"), SPARKLING)
+
+    assert (status.phase, status.reason, status.exit_code) == (Phase.FAILED, "SystemExit: 3", 3)
+
+
+async def test_a_function_that_the_file_does_not_build_is_named(bench: Bench) -> None:
+    status, _ = await bench.outcome(FunctionTask(task_id="gone"))
+
+    assert status.phase is Phase.FAILED
+    assert status.reason == "dagfile.py builds no DAG 'contract' with a function 'gone' on this host"
+
+
+async def test_a_kill_interrupts_the_query_on_the_server(bench: Bench) -> None:
+    spec = bench.spec(FunctionTask(task_id="tick"), TICKING)
+    handle = await bench.submit(spec)
+    await bench.until_working()
+
+    await bench.backend(spec.task).kill(handle)
+
+    assert (await bench.status(spec, handle)).phase is Phase.KILLED
+    assert await _is_quiet(bench)
+
+
+async def test_a_query_does_not_outlive_its_runner(bench: Bench) -> None:
+    spec = bench.spec(FunctionTask(task_id="tick"), TICKING)
+    handle = await bench.submit(spec)
+    await bench.until_working()
+
+    os.kill(runner_of(handle), signal.SIGKILL)
+
+    assert (await bench.until_ended(spec, handle)).phase is Phase.FAILED
+    assert await _is_quiet(bench)
+
+
+async def _is_quiet(bench: Bench) -> bool:
+    """Spark ends a Python worker up to four seconds after its task; no tick comes later."""
+    await anyio.sleep(6)
+    before = bench.executions()
+    await anyio.sleep(1)
+    return bench.executions() == before

@@ -1,0 +1,78 @@
+"""Spark applications through spark-submit on a local master."""
+
+from pathlib import Path
+from tempfile import gettempdir
+
+from tests.integration.spark.submissions import Bench
+from tidegate.daemon.spark.contract import Phase
+from tidegate.schemas.dag import SubmitTask
+
+APPLICATION = """\
+import sys
+
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.getOrCreate()
+conf = spark.sparkContext.getConf()
+print("stamp:", conf.get("spark.tidegate.submission_id"), conf.get("spark.app.name"))
+print("chosen:", conf.get("spark.sql.shuffle.partitions"), "arguments:", sys.argv[1:])
+spark.range(10).repartition(2).write.saveAsTable("ten")
+print("rows:", spark.table("ten").count())
+spark.table("no_such_table")
+"""
+
+
+def spilled(bench: Bench) -> set[Path]:
+    """What Spark likes to leave, where it would leave it."""
+    temporary = Path(gettempdir())
+    return {*temporary.glob("spark-*"), *temporary.glob("blockmgr-*"), *Path(bench.settings.dags_folder).glob("*")}
+
+
+async def test_an_application_gets_its_stamp_arguments_and_conf_and_leaves_its_error_only(bench: Bench) -> None:
+    (Path(bench.settings.dags_folder) / "job.py").write_text(APPLICATION)
+    before = spilled(bench)
+    task = SubmitTask(
+        task_id="publish",
+        application="job.py",
+        args=("--day", "{{ params.day }}", "a b"),
+        conf={"spark.sql.shuffle.partitions": "{{ 3 + 4 }}"},
+    )
+    spec = bench.spec(task, day="2013-01-01")
+
+    handle = await bench.submit(spec)
+    status = await bench.until_ended(spec, handle)
+    log = (await bench.log(spec, handle)).decode()
+
+    assert f"stamp: {spec.submission_id} contract.publish {spec.submission_id}" in log
+    assert "chosen: 7 arguments: ['--day', '2013-01-01', 'a b']" in log
+    assert "rows: 10" in log
+    assert (status.phase, status.exit_code) == (Phase.FAILED, 1)
+    assert status.reason.startswith("spark-submit ended with exit code 1: AnalysisException: [TABLE_OR_VIEW_NOT_FOUND]")
+    assert spilled(bench) <= before
+
+
+async def test_an_application_that_does_not_exist_fails_without_starting_spark(bench: Bench) -> None:
+    status, log = await bench.outcome(SubmitTask(task_id="publish", application="gone.py"))
+
+    assert status.phase is Phase.FAILED
+    assert status.reason == f"application 'gone.py' does not exist in the DAG folder {bench.settings.dags_folder}"
+    assert "spark" not in log.replace(status.reason, "")
+
+
+async def test_an_application_outside_the_dag_folder_is_refused(bench: Bench) -> None:
+    outside = Path(bench.settings.dags_folder).parent / "outside.py"
+    outside.write_text("print('never')")
+
+    status, _ = await bench.outcome(SubmitTask(task_id="publish", application="../outside.py"))
+
+    assert status.phase is Phase.FAILED
+    assert status.reason == f"application '../outside.py' is not below the DAG folder {bench.settings.dags_folder}"
+
+
+async def test_conf_that_is_not_the_authors_is_refused(bench: Bench) -> None:
+    task = SubmitTask(task_id="publish", application="application.py", conf={"spark.driver.extraJavaOptions": "-agentlib:x"})
+
+    status, _ = await bench.outcome(task)
+
+    assert status.phase is Phase.FAILED
+    assert status.reason.startswith("conf 'spark.driver.extraJavaOptions' is not allowed in a task")

@@ -1,0 +1,24 @@
+"""What the tasks of the contract tests do, in whatever process: the application's own record of having run is a file."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+CHATTER_LINES = 60_000
+
+
+def work(mode: str, out: str) -> None:
+    with Path(out).open("a") as file:
+        file.write(f"{os.getpid()}\n")
+    sys.stdout.write(f"working: {mode}\n")
+    match mode:
+        case "fail":
+            raise ValueError("no flights on this day")
+        case "wait":
+            time.sleep(3600)
+        case "chatter":
+            for number in range(CHATTER_LINES):
+                sys.stdout.write(f"line {number} of a task that has much to say\n")
+        case _:
+            return
