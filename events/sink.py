@@ -121,7 +121,7 @@ class Sink:
     async def _deliver(self, messages: Sequence[OutMessage], acknowledged: list[bool]) -> None:
         """Mark what is acknowledged. Raises what the client raises; nothing follows a failure in its partition."""
         producer = await self._connected()
-        partitions = {topic: len(await producer.partitions_for(topic)) for topic in {m.topic for m in messages}}
+        partitions = {topic: await self._partitions(producer, topic) for topic in {m.topic for m in messages}}
         left: Sequence[int] = range(len(messages))
         while left:
             batches, left = _pack(producer, messages, left, partitions)
@@ -129,6 +129,11 @@ class Sink:
             for (topic, partition), (builder, indexes) in batches.items():
                 futures.append((await producer.send_batch(builder, topic, partition=partition), indexes))
             await _acknowledge(futures, acknowledged)
+
+    async def _partitions(self, producer: AIOKafkaProducer, topic: str) -> int:
+        with anyio.move_on_after(self._delivery_timeout_s / 2):
+            return len(await producer.partitions_for(topic))
+        raise UnavailableError(f"Kafka at {self._servers} shows no topic {topic}; `tidegate topics create` makes it")
 
     async def _connected(self) -> AIOKafkaProducer:
         if self._closed:

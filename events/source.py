@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import anyio
 import msgspec
@@ -27,9 +27,10 @@ FETCH_WAIT_MS = 500
 IDLE_WAKE_MS = 1000
 COMMIT_EVERY_S = 10.0
 COMMIT_TIMEOUT_S = 1.0
-ISOLATION = "read_committed"
 
 _LAST_MS = 253_402_300_799_999
+
+Batches = Mapping[TopicPartition, Sequence["ConsumerRecord[bytes, bytes]"]]
 
 
 class Partition(NamedTuple):
@@ -86,32 +87,33 @@ class Source:
 
     async def __aenter__(self) -> Self:
         """Raises UnavailableError when Kafka does not answer."""
-        self._consumer = AIOKafkaConsumer(
-            bootstrap_servers=self._servers,
-            enable_auto_commit=False,
-            auto_offset_reset="none",
-            isolation_level=ISOLATION,
-            request_timeout_ms=connection.REQUEST_TIMEOUT_MS,
-            fetch_min_bytes=1,
-            fetch_max_wait_ms=FETCH_WAIT_MS,
-            fetch_max_bytes=FETCH_BYTES,
-            max_partition_fetch_bytes=PARTITION_FETCH_BYTES,
-            consumer_timeout_ms=IDLE_WAKE_MS,
-            check_crcs=True,
-        )
-        # Kafka answers a connection in turn: a question asked beside a waiting fetch would wait as well.
-        self._asker = AIOKafkaConsumer(
-            bootstrap_servers=self._servers,
-            enable_auto_commit=False,
-            isolation_level=ISOLATION,
-            request_timeout_ms=connection.REQUEST_TIMEOUT_MS,
-        )
         async with AsyncExitStack() as stack:
-            for client in (self._consumer, self._asker):
-                await connection.start(client, self._servers, self._timeout_s)
-                stack.push_async_callback(connection.stop, client)
+            self._consumer = await self._started(
+                stack,
+                auto_offset_reset="none",
+                fetch_min_bytes=1,
+                fetch_max_wait_ms=FETCH_WAIT_MS,
+                fetch_max_bytes=FETCH_BYTES,
+                max_partition_fetch_bytes=PARTITION_FETCH_BYTES,
+                consumer_timeout_ms=IDLE_WAKE_MS,
+                check_crcs=True,
+            )
+            # Kafka answers a connection in turn: a question asked beside a waiting fetch would wait as well.
+            self._asker = await self._started(stack)
             self._clients = stack.pop_all()
         return self
+
+    async def _started(self, stack: AsyncExitStack, **options: Any) -> AIOKafkaConsumer:
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self._servers,
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            request_timeout_ms=connection.REQUEST_TIMEOUT_MS,
+            **options,
+        )
+        await connection.start(consumer, self._servers, self._timeout_s)
+        stack.push_async_callback(connection.stop, consumer)
+        return consumer
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self._clients.aclose()
@@ -137,15 +139,23 @@ class Source:
             self._seek()
         self._astray = True  # until we return: the client may have moved on with records nobody got
         with connection.kafka_at(self._servers):
-            try:
-                batches = await self._consumer.getmany(timeout_ms=int(timeout_s * 1000), max_records=max_records)
-            except KafkaOffsetOutOfRangeError as error:
-                await self._out_of_range(error.args[0])
-                return {}
+            batches = await self._getmany(anyio.current_time() + timeout_s, max_records)
         self._astray = False
         return {
             partition: records for tp, batch in batches.items() if (records := self._take(partition := Partition(*tp), batch))
         }
+
+    async def _getmany(
+        self, deadline: float, max_records: int
+    ) -> Mapping[TopicPartition, Sequence[ConsumerRecord[bytes, bytes]]]:
+        while True:
+            left_ms = int(max(0.0, deadline - anyio.current_time()) * 1000)
+            try:
+                batches: Batches = await self._consumer.getmany(timeout_ms=left_ms, max_records=max_records)
+            except KafkaOffsetOutOfRangeError as error:
+                await self._out_of_range(error.args[0])
+            else:
+                return batches
 
     def _take(self, partition: Partition, batch: Iterable[ConsumerRecord[bytes, bytes]]) -> Sequence[Record]:
         position = self._positions.get(partition)
@@ -160,7 +170,7 @@ class Source:
         for tp, offset in refused.items():
             partition = Partition(*tp)
             if self._positions.get(partition) != offset or partition in self._halted:
-                continue  # said of an assignment that is over
+                continue  # said before, or of an assignment that is over
             bounds = (await self.bounds([partition]))[partition]
             self._consumer.pause(tp)
             self._halted.add(partition)

@@ -1,0 +1,387 @@
+"""Records come from the positions the caller keeps, each once, whatever lies in the log."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import anyio
+import pytest
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.records_to_delete import RecordsToDelete
+
+from tests.integration.events.conftest import PARTITIONS, beginning, read
+from tidegate.events import cloudevents
+from tidegate.events.source import Bounds, OffsetOutOfRangeError, Partition, Record, Source
+from tidegate.schemas.error import RejectedError, UnavailableError
+from tidegate.schemas.event import DatasetUpdated, Envelope, Kind, Rejection, decode
+
+NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
+NOON_MS = int(NOON.timestamp() * 1000)
+ENVELOPE = Envelope(source="test", id="7", time=NOON)
+EVENT = DatasetUpdated(uri="lake://a", extra={"x": 1})
+DATA = b'{"uri":"lake://a","extra":{"x":1}}'
+
+
+async def fill(producer: AIOKafkaProducer, topic: str, count: int, partition: int = 0) -> None:
+    """Values 0, 1, 2 …, one batch each."""
+    for number in range(count):
+        await producer.send_and_wait(topic, b"%d" % number, partition=partition)
+
+
+def values(records: list[Record]) -> list[int]:
+    return [int(record.value or b"") for record in records]
+
+
+async def delete_before(kafka: str, partition: Partition, offset: int) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka)
+    await admin.start()
+    await admin.delete_records({TopicPartition(*partition): RecordsToDelete(offset)})
+    await admin.close()
+
+
+async def test_a_record_arrives_whole(kafka: str, topic: str, producer: AIOKafkaProducer) -> None:
+    await producer.send_and_wait(topic, b"v", key=b"k", partition=1, timestamp_ms=NOON_MS, headers=[("h", b"\xff")])
+
+    async with Source(kafka) as source:
+        source.assign(beginning(topic))
+        (record,) = await read(source, 1)
+
+    assert record == Record(topic, 1, 0, NOON, b"k", (("h", b"\xff"),), b"v")
+
+
+async def test_a_record_may_have_neither_key_nor_value(kafka: str, topic: str, producer: AIOKafkaProducer) -> None:
+    await producer.send_and_wait(topic, None, key=b"k", partition=0)
+    await producer.send_and_wait(topic, b"v", partition=0)
+
+    async with Source(kafka) as source:
+        source.assign(beginning(topic))
+        records = await read(source, 2)
+
+    assert [(record.key, record.value) for record in records] == [(b"k", None), (None, b"v")]
+
+
+MODES = [
+    pytest.param(
+        cloudevents.headers(Kind.DATASET_UPDATED, event_id="7", source="test", time=NOON), DATA, ENVELOPE, id="binary"
+    ),
+    pytest.param(
+        [("content-type", b"application/cloudevents+json")],
+        json.dumps({
+            "specversion": "1.0", "type": "tidegate.dataset-updated.v1", "id": "7", "source": "test",
+            "time": "2026-03-29T12:00:00Z", "data": json.loads(DATA),
+        }).encode(),
+        ENVELOPE,
+        id="structured",
+    ),
+    pytest.param([], DATA, Envelope(source=None, id=None, time=None), id="bare"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("headers", "value", "envelope"), MODES)
+async def test_events_are_read_in_every_mode(
+    kafka: str,
+    topic: str,
+    producer: AIOKafkaProducer,
+    headers: list[tuple[str, bytes]],
+    value: bytes,
+    envelope: Envelope,
+) -> None:
+    await producer.send_and_wait(topic, value, headers=headers)
+
+    async with Source(kafka) as source:
+        source.assign(beginning(topic))
+        (record,) = await read(source, 1)
+
+    assert decode(Kind.DATASET_UPDATED, record.headers, record.value) == (envelope, EVENT)
+
+
+async def test_reading_starts_at_the_position(kafka: str, topic: str, producer: AIOKafkaProducer) -> None:
+    await fill(producer, topic, 5)
+
+    async with Source(kafka) as source:
+        source.assign({Partition(topic, 0): 3})
+        records = await read(source, 2)
+
+    assert values(records) == [3, 4]
+
+
+async def test_records_of_a_batch_that_lie_below_the_position_are_dropped(
+    kafka: str, topic: str, producer: AIOKafkaProducer
+) -> None:
+    batch = producer.create_batch()
+    for number in range(5):
+        batch.append(key=None, value=b"%d" % number, timestamp=None)
+    await (await producer.send_batch(batch, topic, partition=0))
+
+    async with Source(kafka) as source:
+        source.assign({Partition(topic, 0): 3})
+        records = await read(source, 2)
+
+    assert values(records) == [3, 4]
+
+
+async def test_no_more_records_come_than_asked_for(kafka: str, topic: str, producer: AIOKafkaProducer) -> None:
+    await fill(producer, topic, 5)
+
+    async with Source(kafka) as source:
+        source.assign(beginning(topic))
+        sizes = [len(await read(source, size)) for size in (2, 3)]
+
+    assert sizes == [2, 3]
+
+
+async def test_nothing_new_is_told_after_the_timeout(kafka: str, topic: str) -> None:
+    async with Source(kafka) as source:
+        source.assign(beginning(topic))
+        fetched = await source.fetch(0.05, 10)
+
+    assert fetched == {}
+
+
+async def test_without_partitions_nothing_comes(kafka: str, topic: str) -> None:
+    async with Source(kafka) as source:
+        source.assign({})
+        fetched = await source.fetch(0.05, 10)
+
+    assert (fetched, source.positions()) == ({}, {})
+
+
+async def test_records_written_while_waiting_arrive(kafka: str, topic: str, producer: AIOKafkaProducer) -> None:
+    async with Source(kafka) as source, anyio.create_task_group() as group:
+        source.assign(beginning(topic))
+        await source.fetch(0.1, 10)
+        group.start_soon(fill, producer, topic, 1)
+        records = await read(source, 1)
+
+    assert values(records) == [0]
+
+
+async def test_a_new_assignment_replaces_the_old_one(kafka: str, topic: str, producer: AIOKafkaProducer) -> None:
+    for partition in range(PARTITIONS):
+        await fill(producer, topic, 2, partition)
+
+    async with Source(kafka) as source:
+        source.assign(beginning(topic))
+        await read(source, 1)
+        source.assign({Partition(topic, 2): 1})
+        records = await read(source, 1)
+        rest = await source.fetch(0.2, 10)
+
+    assert ([(record.partition, record.offset) for record in records], rest) == ([(2, 1)], {})
+
+
+async def test_a_cancelled_fetch_loses_nothing(kafka: str, topic: str, producer: AIOKafkaProducer) -> None:
+    async with Source(kafka) as source:
+        source.assign({Partition(topic, 0): 0})
+        received: list[int] = []
+        async with anyio.create_task_group() as group:
+            group.start_soon(fill, producer, topic, 200)
+            while len(received) < 200:
+                with anyio.move_on_after(0.003):
+                    received += values(await read(source, 1))
+
+    assert received == list(range(200))
+
+
+async def test_what_was_taken_back_comes_again(kafka: str, topic: str, producer: AIOKafkaProducer) -> None:
+    await fill(producer, topic, 3)
+
+    async with Source(kafka) as source:
+        source.assign(beginning(topic))
+        first = await read(source, 3)
+        source.assign(beginning(topic))
+        second = await read(source, 3)
+
+    assert first == second
+
+
+async def test_a_position_beyond_the_log_is_told_with_its_bounds(kafka: str, topic: str, producer: AIOKafkaProducer) -> None:
+    await fill(producer, topic, 2)
+
+    async with Source(kafka) as source:
+        source.assign({Partition(topic, 0): 9})
+        with pytest.raises(OffsetOutOfRangeError, match="to be read from offset 9, but the log holds 0 to 2") as caught:
+            await source.fetch(5.0, 10)
+
+    error = caught.value
+    assert (error.partition, error.position, error.bounds) == (Partition(topic, 0), 9, Bounds(0, 2))
+
+
+async def test_a_position_whose_records_expired_is_told_with_its_bounds(
+    kafka: str, topic: str, producer: AIOKafkaProducer
+) -> None:
+    partition = Partition(topic, 0)
+    await fill(producer, topic, 5)
+    await delete_before(kafka, partition, 3)
+
+    async with Source(kafka) as source:
+        source.assign({partition: 1})
+        with pytest.raises(OffsetOutOfRangeError) as caught:
+            await source.fetch(5.0, 10)
+
+    assert (caught.value.position, caught.value.bounds) == (1, Bounds(3, 5))
+
+
+async def test_a_partition_out_of_range_does_not_stop_the_others(kafka: str, topic: str, producer: AIOKafkaProducer) -> None:
+    async with Source(kafka) as source:
+        source.assign({Partition(topic, 0): 9, Partition(topic, 1): 0})
+        with pytest.raises(OffsetOutOfRangeError):
+            await source.fetch(5.0, 10)
+        await fill(producer, topic, 3, partition=1)
+        records = await read(source, 3)
+        left = source.positions()
+
+    assert (values(records), left) == ([0, 1, 2], {Partition(topic, 1): 3})
+
+
+async def test_each_partition_out_of_range_is_told_once(kafka: str, topic: str) -> None:
+    told = []
+
+    async with Source(kafka) as source:
+        source.assign(dict.fromkeys(beginning(topic), 9))
+        for _ in range(PARTITIONS):
+            with pytest.raises(OffsetOutOfRangeError) as caught:
+                await source.fetch(5.0, 10)
+            told.append(caught.value.partition.partition)
+        after = await source.fetch(0.3, 10)
+
+    assert (sorted(told), after) == ([0, 1, 2], {})
+
+
+async def test_a_partition_put_right_is_read_again(kafka: str, topic: str, producer: AIOKafkaProducer) -> None:
+    await fill(producer, topic, 2)
+
+    async with Source(kafka) as source:
+        source.assign({Partition(topic, 0): 9})
+        with pytest.raises(OffsetOutOfRangeError):
+            await source.fetch(5.0, 10)
+        source.assign({Partition(topic, 0): 1})
+        records = await read(source, 1)
+
+    assert values(records) == [1]
+
+
+async def transactions(kafka: str, topic: str) -> None:
+    """0 committed, 1 aborted, 2 committed; a marker of Kafka's own follows each of them."""
+    async with AIOKafkaProducer(bootstrap_servers=kafka, transactional_id=topic) as producer:
+        for number, commits in enumerate((True, False, True)):
+            await producer.begin_transaction()
+            await producer.send_and_wait(topic, b"%d" % number, partition=0)
+            await (producer.commit_transaction() if commits else producer.abort_transaction())
+
+
+async def test_only_committed_transactions_are_read(kafka: str, topic: str) -> None:
+    await transactions(kafka, topic)
+
+    async with Source(kafka) as source:
+        source.assign({Partition(topic, 0): 0})
+        records = await read(source, 2)
+
+    assert [(record.offset, record.value) for record in records] == [(0, b"0"), (4, b"2")]
+
+
+async def test_markers_at_the_end_of_the_log_are_no_lag(kafka: str, topic: str) -> None:
+    await transactions(kafka, topic)
+
+    async with Source(kafka) as source:
+        source.assign({Partition(topic, 0): 0})
+        await read(source, 2)
+        await source.fetch(0.3, 10)
+        lag, bounds = await source.lag(), await source.bounds([Partition(topic, 0)])
+
+    assert (lag, bounds) == ({Partition(topic, 0): 0}, {Partition(topic, 0): Bounds(0, 6)})
+
+
+async def test_reading_goes_on_from_a_position_at_a_marker(kafka: str, topic: str) -> None:
+    await transactions(kafka, topic)
+
+    async with Source(kafka) as source:
+        source.assign({Partition(topic, 0): 1})
+        records = await read(source, 1)
+
+    assert [record.offset for record in records] == [4]
+
+
+async def test_lag_counts_what_was_not_read(kafka: str, topic: str, producer: AIOKafkaProducer) -> None:
+    await fill(producer, topic, 5)
+
+    async with Source(kafka) as source:
+        source.assign({Partition(topic, 0): 1, Partition(topic, 1): 0})
+        await read(source, 1)
+        lag = await source.lag()
+
+    assert lag == {Partition(topic, 0): 3, Partition(topic, 1): 0}
+
+
+async def test_partitions_of_a_topic_are_known(kafka: str, topic: str) -> None:
+    async with Source(kafka) as source:
+        known = await source.partitions_of(topic)
+
+    assert known == {0, 1, 2}
+
+
+async def test_a_topic_that_is_not_there_has_no_partitions(kafka: str, topic: str) -> None:
+    async with Source(kafka) as source:
+        known = await source.partitions_of(f"{topic}-not")
+
+    assert known == frozenset()
+
+
+async def test_a_record_of_two_megabytes_is_seen_and_then_refused(kafka: str, topic: str, producer: AIOKafkaProducer) -> None:
+    large = b'{"uri":"lake://a","extra":{"x":"%s"}}' % (b"x" * 2_000_000)
+    await producer.send_and_wait(topic, large, partition=0)
+    await producer.send_and_wait(topic, DATA, partition=0)
+
+    async with Source(kafka) as source:
+        source.assign({Partition(topic, 0): 0})
+        first, second = await read(source, 2)
+
+    with pytest.raises(RejectedError, match="2000035 bytes; at most 1048576 are accepted") as caught:
+        decode(Kind.DATASET_UPDATED, first.headers, first.value)
+    assert (caught.value.reason, second.value) == (Rejection.TOO_LARGE, DATA)
+
+
+@pytest.mark.parametrize(
+    ("given", "read_as"), [(0, datetime(1970, 1, 1, tzinfo=UTC)), (-(2**40), datetime(1970, 1, 1, tzinfo=UTC))]
+)
+async def test_any_time_a_producer_writes_can_be_read(
+    kafka: str, topic: str, producer: AIOKafkaProducer, given: int, read_as: datetime
+) -> None:
+    await producer.send_and_wait(topic, b"v", partition=0, timestamp_ms=given)
+
+    async with Source(kafka) as source:
+        source.assign({Partition(topic, 0): 0})
+        (record,) = await read(source, 1)
+
+    assert record.timestamp == read_as
+
+
+async def committed(kafka: str, group: str | None, partitions: list[Partition]) -> Mapping[Partition, int]:
+    async with Source(kafka, group=group) as source:
+        return await source.committed(partitions)
+
+
+async def test_offsets_told_under_a_name_are_found_under_it(kafka: str, topic: str, topic_prefix: str) -> None:
+    async with Source(kafka, group=f"{topic_prefix}a") as source:
+        await source.committed([Partition(topic, 0)])  # waits until Kafka has a place for them
+        await source.commit({Partition(topic, 0): 5})
+
+    found = await committed(kafka, f"{topic_prefix}a", [Partition(topic, 0), Partition(topic, 1)])
+    elsewhere = await committed(kafka, f"{topic_prefix}b", [Partition(topic, 0)])
+    assert (found, elsewhere) == ({Partition(topic, 0): 5}, {})
+
+
+async def test_offsets_are_told_now_and_then_only(kafka: str, topic: str, topic_prefix: str) -> None:
+    async with Source(kafka, group=topic_prefix) as source:
+        await source.committed([Partition(topic, 0)])
+        for offset in (1, 2, 3):
+            await source.commit({Partition(topic, 0): offset})
+
+    assert await committed(kafka, topic_prefix, [Partition(topic, 0)]) == {Partition(topic, 0): 1}
+
+
+async def test_an_absent_kafka_is_told_in_one_sentence() -> None:
+    with pytest.raises(UnavailableError, match=r"^Kafka does not answer at 127\.0\.0\.1:1; check that it runs"):
+        async with Source("127.0.0.1:1"):
+            pass

@@ -1,0 +1,46 @@
+"""Topics are made once and left alone afterwards."""
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+from tidegate.events import topics
+from tidegate.schemas.error import RequestError, UnavailableError
+from tidegate.schemas.event import Kind
+
+
+async def test_all_topics_are_made(kafka: str, topic_prefix: str) -> None:
+    created = await topics.create(kafka, topic_prefix, 3, 1)
+
+    assert created == [topics.Created(f"{topic_prefix}{kind}", existed=False, partitions=3, wanted=3) for kind in Kind]
+
+
+async def test_made_again_they_are_as_they_were(kafka: str, topic_prefix: str) -> None:
+    await topics.create(kafka, topic_prefix, 3, 1)
+
+    again = await topics.create(kafka, topic_prefix, 5, 1)
+
+    assert {(topic.existed, topic.partitions, topic.differs) for topic in again} == {(True, 3, True)}
+
+
+async def test_state_topics_keep_every_move(kafka: str, topic_prefix: str) -> None:
+    await topics.create(kafka, topic_prefix, 1, 1)
+
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka)
+    await admin.start()
+    asked = ConfigResource(ConfigResourceType.TOPIC, topics.name(topic_prefix, Kind.TASK_STATE))
+    answers = await admin.describe_configs([asked])
+    await admin.close()
+
+    config = {entry[0]: entry[1] for entry in answers[0].resources[0][4]}
+    assert (config["cleanup.policy"], config["retention.ms"]) == ("delete", "604800000")
+
+
+async def test_more_replicas_than_brokers_are_refused_with_kafkas_reason(kafka: str, topic_prefix: str) -> None:
+    with pytest.raises(RequestError, match=r"Kafka refused to create test-\w+\.dag-file-changed: .*replicat"):
+        await topics.create(kafka, topic_prefix, 1, 3)
+
+
+async def test_an_absent_kafka_is_told_in_one_sentence() -> None:
+    with pytest.raises(UnavailableError, match=r"^Kafka does not answer at 127\.0\.0\.1:1; check that it runs"):
+        await topics.create("127.0.0.1:1", "tidegate.", 1, 1)
