@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import ClassVar
 from uuid import uuid4
 
+import anyio
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError
-from anyio import to_thread
 
 from tidegate.daemon.standalone import jars, java
 from tidegate.daemon.standalone.port import LOOPBACK, listens
@@ -48,7 +48,7 @@ rootLogger.appenderRef.out.ref = out
 appender.out.type = Console
 appender.out.name = out
 appender.out.layout.type = PatternLayout
-appender.out.layout.pattern = %d{ISO8601} %p %c: %m%n
+appender.out.layout.pattern = %d{ISO8601} %p %c{1}: %m%n%ex{4}
 """
 
 
@@ -76,7 +76,7 @@ class Kafka(Server):
 
     async def _prepare(self) -> None:
         self._java = await java.find(os.environ)
-        paths = await to_thread.run_sync(jars.resolve, self._cache, jars.locked())
+        paths = await anyio.to_thread.run_sync(jars.resolve, self._cache, jars.locked())
         self._classpath = os.pathsep.join(map(str, paths))
         shutil.rmtree(self._temporary, ignore_errors=True)
         self._temporary.mkdir()
@@ -92,9 +92,8 @@ class Kafka(Server):
         cluster = urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
         arguments = ("format", f"--cluster-id={cluster}", f"--config={self._config}")
         child = await self._run(*SHORT_LIVED, "kafka.tools.StorageTool", *arguments)
-        code = await child.process.wait()
-        if code != 0:
-            raise ServerError(f"Kafka's storage could not be formatted: StorageTool {ending(code)}{self._log_end(child)}")
+        if await child.outcome() != 0:
+            raise ServerError(f"Kafka's storage could not be formatted: StorageTool {ending(child)}{self._log_end(child)}")
         unfinished.rename(self._data)
 
     def _configure(self, data: Path, ports: tuple[int, ...]) -> None:
@@ -134,4 +133,5 @@ class Kafka(Server):
         except KafkaError:
             return False
         finally:
-            await client.close()
+            with anyio.CancelScope(shield=True):
+                await client.close()

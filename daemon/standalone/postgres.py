@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
 
+import anyio
 import asyncpg
 import psutil
 
@@ -15,6 +16,7 @@ from tidegate.daemon.standalone.process import Child, ServerError, spawn
 from tidegate.daemon.standalone.server import Server, ending
 
 DATABASE = "tidegate"
+FORMER_S = 10.0
 SUPERUSER = "postgres"
 UNPRIVILEGED = "nobody"
 
@@ -62,18 +64,14 @@ class Postgres(Server):
     def dsn_of(self, database: str) -> str:
         return f"postgresql://{SUPERUSER}@{LOOPBACK}:{self.port}/{database}"
 
-    async def start(self) -> None:
-        await super().start()
-        await self._ensure_database()
-
     async def crash(self) -> None:
         """End it at once and without a checkpoint, as `pg_ctl stop -m immediate` does."""
-        await self.process.end(signal.SIGQUIT, self.stop_s)
+        await self._end(signal.SIGQUIT)
 
     async def _prepare(self) -> None:
         if not self._data.exists():
             await self._initdb()
-        _remove_stale_lock(self._data)
+        await _outlast_former(self._data)
 
     async def _initdb(self) -> None:
         """A half-made cluster is never taken for a whole one: it gets its name at the end."""
@@ -83,9 +81,8 @@ class Postgres(Server):
         if _user() != "-":
             shutil.chown(unfinished, _user())
         child = await self._run("initdb", f"--pgdata={unfinished}", *INITDB)
-        code = await child.process.wait()
-        if code != 0:
-            raise ServerError(f"initdb {ending(code)}{self._log_end(child)}")
+        if await child.outcome() != 0:
+            raise ServerError(f"initdb {ending(child)}{self._log_end(child)}")
         unfinished.rename(self._data)
 
     async def _spawn(self, chosen: tuple[int, ...]) -> Child:
@@ -106,17 +103,14 @@ class Postgres(Server):
         except (OSError, TimeoutError, asyncpg.PostgresError):
             return False
         try:
-            return bool(await db.fetchval(POSTMASTER) == str(child.pid))
-        finally:
-            await db.close()
-
-    async def _ensure_database(self) -> None:
-        db = await asyncpg.connect(self.dsn_of("postgres"))
-        try:
+            if await db.fetchval(POSTMASTER) != str(child.pid):
+                return False
             if not await db.fetchval("SELECT count(*) FROM pg_database WHERE datname = $1", DATABASE):
                 await db.execute(f"CREATE DATABASE {DATABASE}")
+            return True
         finally:
-            await db.close()
+            with anyio.CancelScope(shield=True):
+                await db.close()
 
 
 def _binaries() -> Path:
@@ -132,17 +126,27 @@ def _user() -> str:
     return UNPRIVILEGED if os.geteuid() == 0 else "-"
 
 
-def _remove_stale_lock(data: Path) -> None:
-    """After a crash the pid in the lock may be somebody else's by now, and Postgres would refuse to start.
+async def _outlast_former(data: Path) -> None:
+    """Wait for the end of a Postgres whose parent was killed, and remove what it left.
 
-    Raises ServerError if it is a Postgres on this very directory.
+    After a crash the process id in its lock may be somebody else's by now, and Postgres would refuse to start.
+    Raises ServerError if it does not end.
     """
     lock = data / "postmaster.pid"
+    former = _postmaster(data, lock)
+    with anyio.move_on_after(FORMER_S):
+        while former:
+            await anyio.sleep(FORMER_S / 100)
+            former = _postmaster(data, lock)
+    if former:
+        raise ServerError(f"another Postgres runs on {data} (process {former}): stop it, or take another directory")
+    lock.unlink(missing_ok=True)
+
+
+def _postmaster(data: Path, lock: Path) -> int | None:
+    """The process that runs on this directory."""
     try:
         pid = int(lock.read_text().split()[0])
-        command = psutil.Process(pid).cmdline()
+        return pid if str(data) in psutil.Process(pid).cmdline() else None
     except (FileNotFoundError, IndexError, ValueError, psutil.Error):
-        command = []
-    if str(data) in command:
-        raise ServerError(f"Postgres runs already on {data} (process {pid}): stop it, or use another directory")
-    lock.unlink(missing_ok=True)
+        return None

@@ -47,6 +47,13 @@ class Child:
             lines = file.read().decode(errors="replace").splitlines()
         return "\n".join(lines[-TAIL_LINES:])
 
+    async def outcome(self) -> int:
+        """Wait for it and return its exit code; cancellation ends it."""
+        try:
+            return await self.process.wait()
+        finally:
+            await self.end(signal.SIGKILL, 0)
+
     async def end(self, ask: signal.Signals, within_s: float) -> None:
         """Ask, then kill; return when the process and all its descendants are gone. Cancellation waits for that."""
         with anyio.CancelScope(shield=True):
@@ -77,7 +84,7 @@ async def spawn(
             stdout=output.wrapped,
             stderr=output.wrapped,
             cwd=cwd,
-            env=env,
+            env=dict(env),  # uvloop takes nothing else
             start_new_session=True,
         )
     return Child(process, log, start)

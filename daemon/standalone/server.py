@@ -9,6 +9,7 @@ from typing import ClassVar, NoReturn, Self
 import anyio
 
 from tidegate.daemon.standalone import port as ports
+from tidegate.daemon.standalone.lock import DirectoryLock
 from tidegate.daemon.standalone.process import Child, ServerError
 
 ATTEMPTS = 5
@@ -31,6 +32,7 @@ class Server(ABC):
         self.home = home.absolute()
         self.log = self.home / "server.log"
         self.port = 0
+        self._lock = DirectoryLock(self.home)
         self._child: Child | None = None
 
     @property
@@ -46,26 +48,23 @@ class Server(ABC):
 
     async def start(self) -> None:
         """Return when the server answers. Raises ServerError, with the end of the log where there is one."""
-        if self._child is not None and self._child.alive:
-            raise ServerError(f"{self.name} runs already (process {self.pid})")
-        self.home.mkdir(parents=True, exist_ok=True)
-        await self._prepare()
-        for _ in range(ATTEMPTS):
-            chosen = self._choose_ports()
-            if await self._launched(chosen):
-                self.port = chosen[0]
-                return
-        raise ServerError(f"{self.name} found no free port on {ports.LOOPBACK} in {ATTEMPTS} attempts")
+        if self._child is not None and not self._child.alive:
+            self._lock.release()
+        self._lock.take()
+        try:
+            await self._prepare()
+            self.port = await self._launch()
+        except BaseException:
+            self._lock.release()
+            raise
 
     async def stop(self) -> None:
         """Ask it to end and wait; kill it when that takes longer than `stop_s`."""
-        if self._child is not None:
-            await self._child.end(self.stop_signal, self.stop_s)
+        await self._end(self.stop_signal)
 
     async def kill(self) -> None:
         """End it as a crash would."""
-        if self._child is not None:
-            await self._child.end(signal.SIGKILL, self.stop_s)
+        await self._end(signal.SIGKILL)
 
     async def restart(self) -> None:
         """Stop, and start again on the same port."""
@@ -74,8 +73,8 @@ class Server(ABC):
 
     async def watch(self) -> NoReturn:
         """Wait for its death. Raises ServerError when it comes."""
-        code = await self.process.process.wait()
-        raise ServerError(f"{self.name} {ending(code)}{self._log_end(self.process)}")
+        await self.process.process.wait()
+        raise ServerError(f"{self.name} {ending(self.process)}{self._log_end(self.process)}")
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -102,33 +101,54 @@ class Server(ABC):
             raise ServerError(f"{self.name} cannot have port {self.port} on {ports.LOOPBACK}: another program listens there")
         return (self.port, *ports.choose(self.ports_needed - 1))
 
-    async def _launched(self, chosen: tuple[int, ...]) -> bool:
-        """False if somebody else was faster at a port."""
-        child = self._child = await self._spawn(chosen)
-        try:
-            await self._until_it_answers(child, chosen[0])
-        except BaseException as error:
-            await child.end(signal.SIGKILL, self.stop_s)
-            if isinstance(error, ServerError) and not all(map(ports.is_free, chosen)):
-                return False
-            raise
-        return True
+    async def _launch(self) -> int:
+        """The port. Somebody else may be faster at one: then others are chosen."""
+        for _ in range(ATTEMPTS):
+            chosen = self._choose_ports()
+            child = self._child = await self._spawn(chosen)
+            try:
+                await self._until_it_answers(child, chosen[0])
+            except BaseException as error:
+                await child.end(signal.SIGKILL, self.stop_s)
+                if isinstance(error, ServerError) and not all(map(ports.is_free, chosen)):
+                    continue
+                raise
+            return chosen[0]
+        raise ServerError(f"{self.name} found no free port on {ports.LOOPBACK} in {ATTEMPTS} attempts")
 
     async def _until_it_answers(self, child: Child, port: int) -> None:
-        with anyio.move_on_after(self.start_s):
-            while child.alive:
+        """The probe and the child's death race; a probe of a dead child could hang."""
+        answered = anyio.Event()
+
+        async def probe() -> None:
+            while not answered.is_set():
                 if await self._answers(child, port):
-                    return
-                await anyio.sleep(PROBE_S)
-            code = await child.process.wait()
-            raise ServerError(f"{self.name} {ending(code)} while starting{self._log_end(child)}")
-        raise ServerError(f"{self.name} did not answer within {self.start_s:g} s{self._log_end(child)}")
+                    answered.set()
+                else:
+                    await anyio.sleep(PROBE_S)
+            group.cancel_scope.cancel()
+
+        with anyio.move_on_after(self.start_s):
+            async with anyio.create_task_group() as group:
+                group.start_soon(probe)
+                await child.process.wait()
+                group.cancel_scope.cancel()
+        if not child.alive:
+            raise ServerError(f"{self.name} {ending(child)} while starting{self._log_end(child)}")
+        if not answered.is_set():
+            raise ServerError(f"{self.name} did not answer within {self.start_s:g} s{self._log_end(child)}")
+
+    async def _end(self, how: signal.Signals) -> None:
+        if self._child is not None:
+            await self._child.end(how, self.stop_s)
+        self._lock.release()
 
     def _log_end(self, child: Child) -> str:
         tail = child.tail()
         return f"; the end of {self.log}:\n{tail}" if tail else f"; {self.log} is empty"
 
 
-def ending(code: int) -> str:
-    """`ended with exit code 1`, `was ended by SIGKILL`."""
+def ending(child: Child) -> str:
+    """`ended with exit code 1`, `was ended by SIGKILL`. Only for one that ended."""
+    code = child.process.returncode or 0
     return f"ended with exit code {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"

@@ -34,7 +34,7 @@ appender.out.type = Console
 appender.out.name = out
 appender.out.target = SYSTEM_ERR
 appender.out.layout.type = PatternLayout
-appender.out.layout.pattern = %d{ISO8601} %p %c: %m%n
+appender.out.layout.pattern = %d{ISO8601} %p %c{1}: %m%n%ex{4}
 """
 HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000 04 00 00000000")
 SETTINGS_FRAME = 4

@@ -1,0 +1,104 @@
+"""The Postgres that standalone starts."""
+
+import os
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from tests.servers import StartPostgres
+from tidegate.daemon.standalone.postgres import Postgres
+from tidegate.daemon.standalone.process import ServerError
+
+
+async def ask(server: Postgres, question: str) -> object:
+    db = await asyncpg.connect(server.dsn)
+    try:
+        return await db.fetchval(question)
+    finally:
+        await db.close()
+
+
+async def test_committed_rows_survive_a_kill(own_postgres: StartPostgres) -> None:
+    server = await own_postgres()
+    await ask(server, "CREATE TABLE kept AS SELECT 42 AS answer")
+
+    await server.kill()
+    await server.start()
+
+    assert await ask(server, "SELECT answer FROM kept") == 42
+
+
+async def test_committed_rows_survive_a_crash(own_postgres: StartPostgres) -> None:
+    server = await own_postgres()
+    await ask(server, "CREATE TABLE kept AS SELECT 42 AS answer")
+
+    await server.crash()
+    await server.start()
+
+    assert await ask(server, "SELECT answer FROM kept") == 42
+
+
+async def test_it_keeps_its_port_over_a_restart(own_postgres: StartPostgres) -> None:
+    server = await own_postgres()
+    before = server.port
+
+    await server.restart()
+
+    assert server.port == before
+
+
+async def test_it_writes_to_disk_before_it_answers(own_postgres: StartPostgres) -> None:
+    server = await own_postgres()
+
+    assert [await ask(server, f"SHOW {name}") for name in ("fsync", "synchronous_commit", "full_page_writes")] == ["on"] * 3
+
+
+async def test_a_postgres_that_somebody_else_runs_on_the_directory_is_not_disturbed(
+    own_postgres: StartPostgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = await own_postgres()
+    monkeypatch.setattr("tidegate.daemon.standalone.postgres.FORMER_S", 0.2)
+    (server.home / ".lock").unlink()
+
+    with pytest.raises(
+        ServerError, match=rf"^another Postgres runs on .*/data \(process {server.pid}\): stop it, or take another"
+    ):
+        await Postgres(server.home).start()
+
+
+async def test_a_lock_whose_number_is_another_program_by_now_does_not_matter(own_postgres: StartPostgres) -> None:
+    server = await own_postgres()
+    lock = server.home / "data" / "postmaster.pid"
+    await server.kill()
+    lock.write_text(lock.read_text().replace(str(server.pid), str(os.getpid()), 1))
+
+    await server.start()
+
+    assert await ask(server, "SELECT 1") == 1
+
+
+async def test_a_cluster_that_was_half_made_is_made_again(tmp_path: Path) -> None:
+    half = tmp_path / "data.unfinished"
+    half.mkdir()
+    (half / "PG_VERSION").write_text("18\n")
+
+    async with Postgres(tmp_path) as server:
+        assert await ask(server, "SELECT 1") == 1
+
+
+async def test_it_starts_in_a_directory_that_only_its_owner_may_enter(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+
+    async with Postgres(closed / "home") as server:
+        assert await ask(server, "SELECT 1") == 1
+
+
+async def test_a_start_that_fails_shows_the_end_of_the_log(own_postgres: StartPostgres) -> None:
+    server = await own_postgres()
+    await server.stop()
+    (server.home / "data" / "global" / "pg_control").unlink()
+
+    with pytest.raises(ServerError, match=r"(?s)^Postgres ended with exit code 2 while starting; the end of .*pg_control"):
+        await server.start()
