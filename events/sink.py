@@ -69,7 +69,11 @@ class Sink:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await self._abandon()
+        self._closed = True
+        await self._abandon()  # whoever waits for an acknowledgement is told now
+        with anyio.CancelScope(shield=True):
+            async with self._turn:
+                await self._abandon()
 
     async def connect(self) -> None:
         """Raises UnavailableError when Kafka does not answer. Not needed before sending."""
