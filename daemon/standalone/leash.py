@@ -9,16 +9,20 @@ import os
 import pwd
 import sys
 
-PR_SET_PDEATHSIG, PR_SET_KEEPCAPS, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 1, 8, 47, 2
+PR_SET_PDEATHSIG, PR_SET_SECUREBITS, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 1, 28, 47, 2
+NO_SETUID_FIXUP = 1 << 2
 CAP_DAC_OVERRIDE = 1
 CAPABILITY_VERSION_3 = 0x20080522
 
 
 def become(user: str) -> None:
-    """Give up root, but still reach files below directories that only root may enter, such as a checkout in its home."""
+    """Give up root, but still reach files below directories that only root may enter, such as a checkout in its home.
+
+    Without NO_SETUID_FIXUP the capability would count for open(), but not for access(), which Postgres asks about its binaries.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     entry = pwd.getpwnam(user)
-    libc.prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0)
+    libc.prctl(PR_SET_SECUREBITS, NO_SETUID_FIXUP, 0, 0, 0)
     os.setgroups([])
     os.setresgid(entry.pw_gid, entry.pw_gid, entry.pw_gid)
     os.setresuid(entry.pw_uid, entry.pw_uid, entry.pw_uid)

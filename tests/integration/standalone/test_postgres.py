@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from tests.servers import StartPostgres
-from tidegate.daemon.standalone.postgres import Postgres
+from tidegate.daemon.standalone.postgres import Postgres, binaries
 from tidegate.daemon.standalone.process import ServerError
 
 
@@ -87,9 +87,11 @@ async def test_a_cluster_that_was_half_made_is_made_again(tmp_path: Path) -> Non
         assert await ask(server, "SELECT 1") == 1
 
 
-async def test_it_starts_in_a_directory_that_only_its_owner_may_enter(tmp_path: Path) -> None:
+async def test_it_starts_where_only_the_owner_may_enter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
+    (closed / "bin").symlink_to(binaries())
+    monkeypatch.setattr("tidegate.daemon.standalone.postgres.binaries", lambda: closed / "bin")
 
     async with Postgres(closed / "home") as server:
         assert await ask(server, "SELECT 1") == 1
