@@ -58,10 +58,13 @@ def from_log(tail: str) -> str:
 def last_raised(text: str) -> str:
     """What the last Python traceback in a text says at its end; empty where there is none."""
     _, found, after = text.rpartition(_TRACEBACK)
-    for line in after.splitlines() if found else ():
-        if line and not line[0].isspace():
+    lines = [line for line in after.splitlines() if line.strip()] if found else []
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        if not line[0].isspace():
             raised = _RAISED.match(line)
-            return raised[1] + (raised[2] or "") if raised else line
+            said = raised[1] + (raised[2] or "") if raised else line
+            # Spark begins some messages with an empty line.
+            return f"{said.rstrip()} {following}" if said.rstrip().endswith(":") else said
     return ""
 
 

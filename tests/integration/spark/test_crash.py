@@ -1,0 +1,141 @@
+"""Crashes around a submission: whatever dies when, it is executed once and its end is told."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import msgspec
+import pytest
+
+from tests.integration.spark.submissions import Bench, processes, runner_of, task, until_nothing_runs
+from tidegate.daemon.spark.contract import Phase, SubmissionSpec
+from tidegate.daemon.spark.launch import ALREADY_CLAIMED, RUNNER, environment
+from tidegate.daemon.spark.process import Identity, identify
+from tidegate.daemon.spark.spool import Spool
+
+SUBMITTER = Path(__file__).with_name("submitter.py")
+
+
+@pytest.mark.parametrize("after_s", [0, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.08])
+async def test_a_daemon_killed_at_any_moment_of_a_submit_and_its_successor_execute_it_once(bench: Bench, after_s: float) -> None:
+    spec = bench.spec(task("command", "succeed"))
+
+    await submit_and_kill(bench, spec, after_s)
+    handle = await bench.backends["command"].find(spec.submission_id) or await bench.submit(spec)
+    status = await bench.until_ended(spec, handle)
+    await until_nothing_runs(spec.submission_id)
+
+    assert status.phase is Phase.SUCCEEDED
+    assert len(bench.executions()) == 1
+
+
+async def test_a_second_runner_leaves_without_doing_anything(bench: Bench) -> None:
+    spec = bench.spec(task("command", "succeed"))
+    await bench.until_ended(spec, await bench.submit(spec))
+    spool = Spool(Path(bench.settings.spool_dir), spec.submission_id)
+
+    second = await anyio.run_process([*RUNNER, "execute", str(spool.path)], check=False, env=environment(os.environ, spool))
+
+    assert second.returncode == ALREADY_CLAIMED
+    assert len(bench.executions()) == 1
+
+
+async def test_killed_before_a_runner_started_it_is_never_executed(bench: Bench) -> None:
+    spec = bench.spec(task("command", "succeed"))
+    spool = Spool(Path(bench.settings.spool_dir), spec.submission_id)
+    spool.work.mkdir(parents=True)
+
+    await bench.backends["command"].kill({"spool": str(spec.submission_id), "pid": None})
+    handle = await bench.submit(spec)
+    status = await bench.status(spec, handle)
+
+    assert (status.phase, status.reason) == (Phase.KILLED, "killed before it started")
+    assert not bench.out.exists()
+
+
+async def test_a_kill_that_arrives_while_the_runner_starts_counts(bench: Bench) -> None:
+    spec = bench.spec(task("command", "wait"))
+
+    handle = await bench.submit(spec)
+    await bench.backends["command"].kill(handle)
+    status = await bench.until_ended(spec, handle)
+
+    assert (status.phase, status.reason) == (Phase.KILLED, "killed on request")
+
+
+async def test_a_runner_that_does_not_answer_a_kill_is_killed_for_good(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegate.daemon.spark.runner_backend.KILL_GRACE_S", 0.5)
+    spec = bench.spec(task("command", "wait"))
+    handle = await bench.submit(spec)
+    await bench.until_working()
+
+    os.kill(runner_of(handle), signal.SIGSTOP)
+    await bench.backends["command"].kill(handle)
+    status = await bench.until_ended(spec, handle)
+
+    assert (status.phase, status.reason) == (Phase.KILLED, "killed on request")
+    assert processes(spec.submission_id) == []
+
+
+async def test_several_daemons_that_see_a_dead_runner_agree(bench: Bench) -> None:
+    spec = bench.spec(task("command", "wait"))
+    handle = await bench.submit(spec)
+    await bench.until_working()
+    os.kill(runner_of(handle), signal.SIGKILL)
+    ends = []
+
+    async def observe(daemon: Bench) -> None:
+        ends.append(await daemon.until_ended(spec, handle))
+
+    async with anyio.create_task_group() as daemons:
+        for daemon in (bench, Bench(bench.settings), Bench(bench.settings)):
+            daemons.start_soon(observe, daemon)
+
+    assert ends == [ends[0]] * 3
+    assert ends[0].phase is Phase.FAILED
+
+
+async def test_a_reused_pid_is_not_taken_for_the_runner(bench: Bench) -> None:
+    spec = bench.spec(task("command", "succeed"))
+    spool = Spool(Path(bench.settings.spool_dir), spec.submission_id)
+    spool.work.mkdir(parents=True)
+    me = identify(os.getpid())
+    assert me is not None
+    spool.claim(Identity(me.pid, me.start_time - 1, me.boot_id))
+    handle = {"spool": str(spec.submission_id), "pid": me.pid}
+
+    await bench.backends["command"].kill(handle)
+    status = await bench.until_ended(spec, handle)
+
+    assert status.phase is Phase.KILLED
+
+
+async def test_a_running_submission_shows_signs_of_life(bench: Bench) -> None:
+    spec = bench.spec(task("command", "wait"))
+    handle = await bench.submit(spec)
+    await bench.until_working()
+
+    first = (await bench.status(spec, handle)).heartbeat_at
+    await anyio.sleep(3 * bench.settings.runner_heartbeat_s)
+    second = (await bench.status(spec, handle)).heartbeat_at
+    await bench.backends["command"].kill(handle)
+
+    assert first is not None
+    assert second is not None
+    assert first < second
+
+
+async def submit_and_kill(bench: Bench, spec: SubmissionSpec, after_s: float) -> None:
+    """Let another process submit, and kill it so long after it began."""
+    order = msgspec.json.encode((bench.settings, spec))
+    async with await anyio.open_process([sys.executable, str(SUBMITTER), "ready"], stderr=subprocess.DEVNULL) as daemon:
+        assert daemon.stdin is not None
+        assert daemon.stdout is not None
+        await daemon.stdin.send(order)
+        await daemon.stdin.aclose()
+        await daemon.stdout.receive()
+        await anyio.sleep(after_s)
+        daemon.kill()

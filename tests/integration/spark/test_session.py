@@ -1,0 +1,53 @@
+"""A Spark Connect server that is away."""
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+
+from tidegate.daemon.spark.contract import SubmissionSpec
+from tidegate.daemon.spark.job import Job
+from tidegate.daemon.spark.runner import session
+from tidegate.daemon.spark.runner.blame import TaskError
+from tidegate.schemas.dag import SqlTask
+from tidegate.schemas.run import RunContext
+
+ID = UUID("5d9f3a52-6d0e-5e0b-9d0a-0d8f4f0b7c11")
+
+
+def job(remote: str) -> Job:
+    run = RunContext(dag_id="d", run_id="r", run_type="manual", run_after=datetime.now(UTC), params={})
+    return Job(
+        spec=SubmissionSpec(
+            submission_id=ID, try_number=1, task=SqlTask(task_id="q", sql="SELECT 1"), run=run, dag_path="d.py", source=""
+        ),
+        dags_folder="/dags",
+        spark_remote=remote,
+        spark_master="local",
+        kafka_servers="127.0.0.1:9",
+        topic_prefix="tidegate.",
+        heartbeat_s=5,
+    )
+
+
+def test_a_server_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "PATIENCE_S", 0.1)
+
+    with pytest.raises(TaskError, match=r"^Spark Connect does not answer at sc://127\.0\.0\.1:9: Connection refused$"):
+        session.begin(job("sc://127.0.0.1:9"))
+
+
+def test_ending_a_session_on_a_server_that_is_away_returns() -> None:
+    session.end(job("sc://127.0.0.1:9"))
+
+
+@pytest.mark.parametrize(
+    ("remote", "address"),
+    [
+        ("sc://host:15002", f"sc://host:15002/;user_id=tidegate;session_id={ID}"),
+        ("sc://host:15002/", f"sc://host:15002/;user_id=tidegate;session_id={ID}"),
+        ("sc://host/;token=x;user_id=ops", f"sc://host/;token=x;user_id=ops;session_id={ID}"),
+    ],
+)
+def test_the_address_keeps_what_the_operator_chose_and_names_the_session(remote: str, address: str) -> None:
+    assert session.address(job(remote)) == address

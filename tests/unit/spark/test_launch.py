@@ -1,0 +1,49 @@
+"""What a runner is started with."""
+
+import sys
+from pathlib import Path
+from uuid import UUID
+
+from tidegate.daemon.spark.launch import environment, unit
+from tidegate.daemon.spark.spool import Spool
+
+ID = UUID("5d9f3a52-6d0e-5e0b-9d0a-0d8f4f0b7c11")
+
+
+def test_the_environment_is_reduced_to_what_programs_need_and_the_stamp() -> None:
+    daemon = {
+        "PATH": "/bin",
+        "LC_ALL": "C.UTF-8",
+        "TIDEGATE_POSTGRES_DSN": "secret",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "NOTIFY_SOCKET": "/n",
+    }
+
+    assert environment(daemon, Spool(Path("/spool"), ID)) == {
+        "PATH": "/bin",
+        "LC_ALL": "C.UTF-8",
+        "TASK_SUBMISSION_ID": str(ID),
+        "TMPDIR": f"/spool/{ID}/work",
+        "PYTHONUNBUFFERED": "1",
+        "PYSPARK_PYTHON": sys.executable,
+    }
+
+
+def test_a_transient_unit_has_a_name_of_its_own_and_writes_to_the_log() -> None:
+    command = unit(["python", "-m", "runner"], "tidegate-x", Path("/spool/log"), {"PATH": "/bin"}, user=True)
+
+    assert command == [
+        "systemd-run",
+        "--user",
+        "--quiet",
+        "--collect",
+        "--service-type=exec",
+        "--unit=tidegate-x",
+        "--property=StandardOutput=append:/spool/log",
+        "--property=StandardError=append:/spool/log",
+        "--setenv=PATH=/bin",
+        "--",
+        "python",
+        "-m",
+        "runner",
+    ]

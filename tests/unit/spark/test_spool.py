@@ -1,0 +1,139 @@
+"""The files of a submission, on a real file system."""
+
+import os
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from tidegate.daemon.spark import spool as spool_module
+from tidegate.daemon.spark.contract import LogChunk, SubmissionSpec
+from tidegate.daemon.spark.job import Job, Outcome
+from tidegate.daemon.spark.process import Identity, identify
+from tidegate.daemon.spark.spool import Spool, prune
+from tidegate.schemas.dag import CommandTask
+from tidegate.schemas.run import RunContext
+
+NOW = datetime(2013, 1, 1, tzinfo=UTC)
+DEAD = Identity(2**22 + 1, 1, "another boot")
+DONE = Outcome(outcome="succeeded", started_at=NOW, finished_at=NOW)
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Spool:
+    return prepared(tmp_path)
+
+
+def prepared(root: Path) -> Spool:
+    spool = Spool(root, uuid4())
+    run = RunContext(dag_id="d", run_id="r", run_type="manual", run_after=NOW, params={"day": 1})
+    task = CommandTask(task_id="c", argv=("true",))
+    spool.prepare(
+        Job(
+            spec=SubmissionSpec(submission_id=spool.submission_id, try_number=1, task=task, run=run, dag_path="d.py", source=""),
+            dags_folder="/dags",
+            spark_remote="sc://x",
+            spark_master="local",
+            kafka_servers="k:1",
+            topic_prefix="t.",
+            heartbeat_s=5,
+        )
+    )
+    return spool
+
+
+def test_what_is_prepared_can_be_read_by_its_owner_only(spool: Spool) -> None:
+    job = spool.job()
+
+    assert job is not None
+    assert job.spec.run.params == {"day": 1}
+    assert spool.path.stat().st_mode & 0o777 == 0o700
+    assert (spool.path / "spec.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_of_many_that_claim_at_once_one_gets_it(spool: Spool) -> None:
+    got: list[bool] = []
+    start = threading.Barrier(16)
+
+    def claim(pid: int) -> None:
+        start.wait()
+        got.append(spool.claim(Identity(pid, 1, "boot")))
+
+    threads = [threading.Thread(target=claim, args=(pid,)) for pid in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(got) == [False] * 15 + [True]
+
+
+def test_the_first_outcome_stays(spool: Spool) -> None:
+    first = spool.end(DONE)
+    second = spool.end(Outcome(outcome="failed", started_at=NOW, finished_at=NOW))
+
+    assert (first, second) == (True, False)
+    assert spool.outcome() == DONE
+
+
+def test_no_draft_is_left(spool: Spool) -> None:
+    spool.claim(DEAD)
+    spool.claim(DEAD)
+    spool.end(DONE)
+
+    assert sorted(path.name for path in spool.path.iterdir()) == ["claim", "outcome.json", "spec.json", "work"]
+
+
+def test_a_directory_that_is_not_there_reads_as_empty(tmp_path: Path) -> None:
+    spool = Spool(tmp_path, uuid4())
+
+    assert (spool.job(), spool.claimed(), spool.outcome(), spool.heartbeat_at(), spool.prepared_at()) == (None,) * 5
+    assert spool.read_log(7) == LogChunk(content=b"", next_offset=7, complete=True)
+
+
+def test_a_log_is_read_in_chunks_and_complete_at_the_end_of_an_ended_one(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spool_module, "LOG_CHUNK_BYTES", 4)
+    spool.log.write_bytes(b"abcdef")
+
+    running = spool.read_log(4)
+    spool.end(DONE)
+    first, second = spool.read_log(0), spool.read_log(4)
+
+    assert running == LogChunk(content=b"ef", next_offset=6, complete=False)
+    assert first == LogChunk(content=b"abcd", next_offset=4, complete=False)
+    assert second == LogChunk(content=b"ef", next_offset=6, complete=True)
+
+
+def test_only_what_ended_long_ago_or_never_began_is_pruned(tmp_path: Path) -> None:
+    me = identify(os.getpid())
+    assert me is not None
+    fresh, old, unclaimed, running, announcing, other = (prepared(tmp_path) for _ in range(6))
+    for spool, claimant in ((fresh, DEAD), (old, DEAD), (running, me), (announcing, me)):
+        spool.claim(claimant)
+    for spool in (fresh, old, announcing):
+        spool.end(DONE)
+    for file in (
+        old.path / "outcome.json",
+        announcing.path / "outcome.json",
+        unclaimed.path / "spec.json",
+        running.path / "spec.json",
+    ):
+        os.utime(file, (0, 0))
+    (tmp_path / "notes").mkdir()
+
+    removed = prune(tmp_path, older_than_s=3600)
+
+    assert removed == 2
+    assert {path.name for path in tmp_path.iterdir()} == {
+        fresh.path.name,
+        running.path.name,
+        announcing.path.name,
+        other.path.name,
+        "notes",
+    }
+
+
+def test_there_may_be_nothing_to_prune(tmp_path: Path) -> None:
+    assert prune(tmp_path / "spool", older_than_s=1) == 0
