@@ -1,6 +1,7 @@
 """Why a task failed, in one sentence for its author: from an exception, or from what a program left in the log."""
 
 import re
+from itertools import zip_longest
 from pathlib import Path
 from traceback import walk_tb
 from types import TracebackType
@@ -59,7 +60,7 @@ def last_raised(text: str) -> str:
     """What the last Python traceback in a text says at its end; empty where there is none."""
     _, found, after = text.rpartition(_TRACEBACK)
     lines = [line for line in after.splitlines() if line.strip()] if found else []
-    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+    for line, following in zip_longest(lines, lines[1:], fillvalue=""):
         if not line[0].isspace():
             raised = _RAISED.match(line)
             said = raised[1] + (raised[2] or "") if raised else line
@@ -69,10 +70,9 @@ def last_raised(text: str) -> str:
 
 
 def _where(trace: TracebackType | None, folder: Path) -> str:
-    """A relative file name is one of the DAG folder's: so are DAG files compiled."""
     where = ""
     for frame, line in walk_tb(trace):
-        path = folder / frame.f_code.co_filename
+        path = Path(frame.f_code.co_filename)
         if path.is_relative_to(folder):
             where = f"{path.relative_to(folder)}, line {line}"
     return where

@@ -25,7 +25,8 @@ def raised_in(filename: str, statement: str) -> Exception:
     [
         ("/dags/join.py", "raise ValueError('no rows')", "ValueError: no rows (join.py, line 3)"),
         ("/dags/sub/join.py", "int('x')", "ValueError: invalid literal for int() with base 10: 'x' (sub/join.py, line 3)"),
-        ("join.py", "raise KeyError", "KeyError (join.py, line 3)"),
+        ("/dags/join.py", "raise KeyError", "KeyError (join.py, line 3)"),
+        ("<string>", "raise KeyError", "KeyError"),
         ("/usr/lib/other.py", "raise ValueError('no rows')", "ValueError: no rows"),
         ("/dags/join.py", r"raise ValueError('two\n  lines')", "ValueError: two lines (join.py, line 3)"),
     ],
