@@ -1,0 +1,81 @@
+"""`tidegate`: the command's tree, and the end of every error."""
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, NoReturn
+
+import typer
+
+from tidegate.daemon.cli import check, dags, datasets, deadletters, runs, servers, tasks, topics
+from tidegate.daemon.cli.command import examples, show_help
+from tidegate.daemon.cli.failure import report
+from tidegate.daemon.settings import PREFIX
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+app.command(epilog=examples("tidegate standalone", "tidegate standalone --once --data /tmp/try"))(servers.standalone)
+app.command(epilog=examples("tidegate daemon"))(servers.daemon)
+app.command(epilog=examples("tidegate migrate"))(servers.migrate)
+app.command(epilog=examples("tidegate check", "tidegate check dags/daily.py --json"))(check.check)
+app.add_typer(dags.app, name="dags")
+app.add_typer(runs.app, name="runs")
+app.add_typer(tasks.app, name="tasks")
+app.add_typer(datasets.app, name="datasets")
+app.add_typer(topics.app, name="topics")
+app.add_typer(deadletters.app, name="deadletters")
+app.command(epilog=examples("tidegate version"))(servers.version)
+
+
+@app.callback(
+    invoke_without_command=True,
+    epilog=examples(
+        "export TIDEGATE_POSTGRES_DSN=postgresql://tidegate@localhost:5432/tidegate",
+        "tidegate dags list",
+        "tidegate runs trigger daily_delays --wait",
+    ),
+)
+def root(
+    context: typer.Context,
+    *,
+    postgres_dsn: Annotated[str | None, typer.Option(metavar="DSN", help="Else TIDEGATE_POSTGRES_DSN.")] = None,
+    kafka_servers: Annotated[str | None, typer.Option(metavar="HOSTS", help="Else TIDEGATE_KAFKA_SERVERS.")] = None,
+    topic_prefix: Annotated[str | None, typer.Option(metavar="PREFIX", help="Else TIDEGATE_TOPIC_PREFIX.")] = None,
+    dags_folder: Annotated[str | None, typer.Option(metavar="DIR", help="Else TIDEGATE_DAGS_FOLDER.")] = None,
+) -> None:
+    """Tidegate: event-driven scheduling of Spark pipelines.
+
+    Settings come from TIDEGATE_* in the environment, or from options before the command. Exit codes: 0 done, 1 it failed or
+    does not exist, 2 wrong usage or settings, 3 a server is away.
+    """
+    given = {
+        "POSTGRES_DSN": postgres_dsn,
+        "KAFKA_SERVERS": kafka_servers,
+        "TOPIC_PREFIX": topic_prefix,
+        "DAGS_FOLDER": dags_folder,
+    }
+    context.obj = {**os.environ, **{f"{PREFIX}{name}": value for name, value in given.items() if value is not None}}
+    show_help(context)
+
+
+def run(args: Sequence[str]) -> int:
+    """Run one command; returns the exit code. Nothing is raised: what went wrong is one sentence on stderr."""
+    command = typer.main.get_command(app)
+    try:
+        with command.make_context("tidegate", list(args)) as context:
+            command.invoke(context)
+        sys.stdout.flush()
+    except typer.Exit as ended:
+        return ended.exit_code
+    except BaseException as error:  # noqa: BLE001 - no traceback reaches a user
+        return report(error)
+    return 0
+
+
+def main(args: Sequence[str] | None = None) -> NoReturn:
+    """The `tidegate` command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that cannot show a character shows another one; that is no error.
+            stream.reconfigure(errors="replace")
+    sys.exit(run(sys.argv[1:] if args is None else args))

@@ -1,0 +1,38 @@
+"""What the commands share: how a noun is made, the options that many have, and their examples."""
+
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from tidegate.daemon.cli import output
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help="How many at most.")]
+DagId = Annotated[str, typer.Argument(metavar="DAG", help="The id of the DAG.")]
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="The id of the run, or `latest`.")]
+
+
+def noun(help_: str) -> typer.Typer:
+    """A group of commands."""
+    return typer.Typer(help=help_, callback=show_help, invoke_without_command=True, add_completion=False, rich_markup_mode=None)
+
+
+def show_help(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        output.write(context.get_help())
+
+
+def examples(*lines: str) -> str:
+    """The last lines of a command's help, kept as they are."""
+    return "\n".join(("\b", "Examples:", *(f"  {line}" for line in lines)))
+
+
+def json_object(option: str, given: str) -> dict[str, Any]:
+    """The value of an option that takes a JSON object. Raises BadParameter for anything else."""
+    try:
+        return msgspec.json.decode(given, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise typer.BadParameter(
+            f'a JSON object is needed, like \'{{"day": "2013-01-01"}}\' ({error})', param_hint=option
+        ) from error

@@ -1,0 +1,86 @@
+"""The one place where errors become a sentence on stderr and an exit code."""
+
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import typer
+
+from tidegate.daemon.settings import PREFIX, SettingsError
+from tidegate.schemas.error import TidegateError, UnavailableError
+
+FAILED, USAGE, AWAY, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 130, 141
+
+DEBUG = f"{PREFIX}DEBUG"
+
+
+class Failure(NamedTuple):
+    """How a command ends that did not do what it was asked for. An empty sentence is not said."""
+
+    exit_code: int
+    sentence: str = ""
+
+
+def failure_of(error: BaseException) -> Failure:
+    """What to tell the user about an error."""
+    match _first(error):
+        case KeyboardInterrupt():
+            return Failure(INTERRUPTED, "interrupted")
+        case BrokenPipeError():
+            return Failure(BROKEN_PIPE)
+        case SettingsError() as known:
+            return Failure(USAGE, str(known))
+        case UnavailableError() as known:
+            return Failure(AWAY, str(known))
+        case TidegateError() as known:
+            return Failure(FAILED, str(known))
+        case typer.TyperException() as known:
+            return Failure(known.exit_code, _usage(known))
+        case unexpected:
+            return Failure(FAILED, _unexpected(unexpected))
+
+
+def report(error: BaseException) -> int:
+    """Say it; returns the exit code."""
+    failure = failure_of(error)
+    if failure.exit_code == BROKEN_PIPE:
+        # What is still buffered has nowhere to go: the interpreter must not try again when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if failure.sentence:
+        sys.stderr.write(f"tidegate: {failure.sentence}\n")
+    return failure.exit_code
+
+
+def debugging() -> bool:
+    return os.environ.get(DEBUG, "").lower() in ("1", "true")
+
+
+def _first(error: BaseException) -> BaseException:
+    """Of several errors at once, the one to speak of: an interrupt, else one we know, else the first."""
+    found = list(_leaves(error))
+    ours = (one for type_ in (KeyboardInterrupt, TidegateError) for one in found if isinstance(one, type_))
+    return next(ours, found[0])
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for member in error.exceptions:
+            yield from _leaves(member)
+    else:
+        yield error
+
+
+def _usage(error: typer.TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "tidegate"
+    what = error.format_message().rstrip(".").replace("Value error, ", "")
+    return f"{what[:1].lower()}{what[1:]}; see {command} --help"
+
+
+def _unexpected(error: BaseException) -> str:
+    if debugging():
+        return "unexpected error\n" + "".join(traceback.format_exception(error))
+    text = " ".join(str(error).split())
+    return f"unexpected {type(error).__name__}: {text}; run it again with {DEBUG}=1 to see where"

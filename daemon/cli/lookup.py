@@ -1,0 +1,28 @@
+"""DAGs and runs by what a user typed."""
+
+from tidegate.schemas.error import RequestError
+from tidegate.schemas.queries import dags, runs
+from tidegate.schemas.queries.dags import DagRow
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.runs import RunRow
+
+LATEST = "latest"
+
+
+async def find_dag(db: Db, dag_id: str) -> DagRow:
+    """Raises RequestError when there is none of this id."""
+    found = await dags.list_dags(db, dag_id)
+    if not found:
+        raise RequestError(f"there is no DAG {dag_id!r}; `tidegate dags list` shows those there are")
+    return found[0]
+
+
+async def find_run(db: Db, dag_id: str, run_id: str) -> RunRow:
+    """The run of this id, or the newest one for `latest`. Raises RequestError when there is none."""
+    found = await runs.list_runs(db, dag_id=dag_id, run_id=None if run_id == LATEST else run_id, limit=1)
+    if found:
+        return found[0]
+    await find_dag(db, dag_id)
+    if run_id == LATEST:
+        raise RequestError(f"DAG {dag_id!r} has no runs yet")
+    raise RequestError(f"DAG {dag_id!r} has no run {run_id!r}; `tidegate runs list {dag_id}` shows those there are")

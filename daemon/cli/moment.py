@@ -1,0 +1,33 @@
+"""Times and spans for people: UTC to the second, ages in two units."""
+
+from datetime import UTC, datetime
+
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
+
+
+def utc(moment: datetime) -> str:
+    """`2026-11-21 12:00:00Z`."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def span(seconds: float) -> str:
+    """`0.4s`, `12s`, `5m12s`, `2h05m`, `3d04h`; never negative, for clocks differ."""
+    seconds = max(seconds, 0.0)
+    if seconds < 9.95:
+        return f"{seconds:.1f}s"
+    whole = round(seconds)
+    (size, unit), (smaller, lesser) = next(
+        pair for pair in zip(_UNITS, (*_UNITS[1:], (0, "")), strict=True) if whole >= pair[0][0]
+    )
+    return f"{whole // size}{unit}" + (f"{whole % size // smaller:02}{lesser}" if smaller else "")
+
+
+def age(since: datetime, now: datetime) -> str:
+    """How long ago, in whole seconds at least."""
+    seconds = max((now - since).total_seconds(), 0.0)
+    return span(seconds) if seconds >= 10 else f"{int(seconds)}s"
+
+
+def took(start: datetime | None, end: datetime | None, now: datetime) -> str | None:
+    """How long it took, or takes already; None for what has not begun."""
+    return None if start is None else span(((end or now) - start).total_seconds())

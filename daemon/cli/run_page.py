@@ -1,0 +1,100 @@
+"""All that is known of a run: what it consumed, every move it made, its tasks and their attempts."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tidegate.daemon.cli import output
+from tidegate.daemon.cli.moment import age, took, utc
+from tidegate.schemas.queries import runs
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.runs import RunAttemptRow, RunEventRow, RunMoveRow, RunRow, RunTaskRow
+
+EVENT_TITLES = ("DATASET", "OCCURRED", "SOURCE", "ID", "EXTRA")
+JOURNAL_TITLES = ("SEQ", "STATE", "AT", "REASON")
+TASK_TITLES = ("TASK", "STATE", "TRY", "STARTED", "TOOK", "REASON")
+ATTEMPT_TITLES = ("TASK", "TRY", "STATE", "BACKEND", "HOST", "STARTED", "TOOK", "EXIT", "REASON")
+
+
+class TaskPage(msgspec.Struct, frozen=True):
+    """A task of the run with its attempts, oldest first."""
+
+    task: RunTaskRow
+    attempts: Sequence[RunAttemptRow]
+
+
+class RunPage(msgspec.Struct, frozen=True):
+    """All of `runs show`. `tasks` is empty for a run that has not started."""
+
+    run: RunRow
+    conf: dict[str, Any]
+    events: Sequence[RunEventRow]
+    journal: Sequence[RunMoveRow]
+    tasks: Sequence[TaskPage]
+
+
+async def read_page(db: Db, run: RunRow) -> RunPage:
+    key = (run.dag_id, run.run_id)
+    attempts: dict[str, list[RunAttemptRow]] = defaultdict(list)
+    for attempt in await runs.attempts_of(db, *key):
+        attempts[attempt.task_id].append(attempt)
+    return RunPage(
+        run=run,
+        conf=await runs.conf_of(db, *key),
+        events=await runs.events_of(db, *key),
+        journal=await runs.journal_of(db, *key),
+        tasks=[TaskPage(task, attempts[task.task_id]) for task in await runs.tasks_of(db, *key)],
+    )
+
+
+def print_page(page: RunPage, now: datetime) -> None:
+    run = page.run
+    output.heading(f"{run.dag_id} {run.run_id}")
+    output.facts(
+        (
+            ("state", run.state),
+            ("type", run.run_type),
+            ("version", run.version),
+            ("conf", output.compact(page.conf)),
+            ("run after", run.run_after),
+            ("created", f"{utc(run.created_at)}, {age(run.created_at, now)} ago"),
+            ("started", run.start_date),
+            ("ended", run.end_date),
+            ("took", took(run.start_date, run.end_date, now)),
+        )
+    )
+    output.section("consumed events", EVENT_TITLES, map(_event_cells, page.events), empty="none")
+    output.section("journal", JOURNAL_TITLES, ((m.seq, m.state, m.at, m.reason) for m in page.journal), empty="none")
+    output.section("tasks", TASK_TITLES, (task_cells(each.task, now) for each in page.tasks), empty="not started yet")
+    attempts = [_attempt_cells(attempt, now) for each in page.tasks for attempt in each.attempts]
+    output.section("attempts", ATTEMPT_TITLES, attempts, empty="none")
+
+
+def task_cells(task: RunTaskRow, now: datetime) -> tuple[output.Cell, ...]:
+    """A line of a run's tasks, for `TASK_TITLES`."""
+    reason = task.reason
+    if task.next_try_at is not None and task.state == "up_for_retry":
+        reason = f"next try at {utc(task.next_try_at)}" + (f"; {reason}" if reason else "")
+    tries = task.try_number or None
+    return task.task_id, task.state, tries, task.start_date, took(task.start_date, task.end_date, now), reason
+
+
+def _attempt_cells(attempt: RunAttemptRow, now: datetime) -> tuple[output.Cell, ...]:
+    return (
+        attempt.task_id,
+        attempt.try_number,
+        attempt.state,
+        attempt.backend,
+        attempt.host,
+        attempt.started_at,
+        took(attempt.started_at, attempt.ended_at, now),
+        attempt.exit_code,
+        attempt.reason,
+    )
+
+
+def _event_cells(event: RunEventRow) -> tuple[output.Cell, ...]:
+    return event.uri, event.occurred_at, event.source, event.event_id, output.compact(event.extra)

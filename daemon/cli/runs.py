@@ -1,0 +1,119 @@
+"""`tidegate runs`: what ran, why and how; start one by hand."""
+
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidegate.daemon.cli import output
+from tidegate.daemon.cli.command import DagId, Json, Limit, RunId, examples, json_object, noun
+from tidegate.daemon.cli.lookup import LATEST, find_dag, find_run
+from tidegate.daemon.cli.moment import age, took
+from tidegate.daemon.cli.run_page import RunPage, print_page, read_page
+from tidegate.daemon.cli.session import query, with_database
+from tidegate.schemas.message import RunRequested
+from tidegate.schemas.queries import runs
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.runs import RunRow
+from tidegate.schemas.state import RunState
+
+if TYPE_CHECKING:
+    from tidegate.daemon.database import Database
+
+app = noun("List, show and trigger runs.")
+
+RUN_TITLES = ("RUN", "TYPE", "STATE", "TASKS", "CREATED", "AGE", "TOOK")
+
+_RUN_ID = re.compile(r"[\w.~:+-]{1,250}", re.ASCII)
+
+
+@app.command("list", epilog=examples("tidegate runs list daily_delays --state failed", "tidegate runs list --json -n 1"))
+def list_(
+    context: typer.Context,
+    dag_id: Annotated[str | None, typer.Argument(metavar="DAG", help="Only runs of this DAG.")] = None,
+    *,
+    state: Annotated[RunState | None, typer.Option(help="Only runs in this state.")] = None,
+    limit: Limit = 50,
+    json: Json = False,
+) -> None:
+    """List runs, newest first."""
+
+    async def read(db: Db) -> tuple[list[RunRow], datetime]:
+        found = await runs.list_runs(db, dag_id=dag_id, state=state, limit=limit)
+        if not found and dag_id is not None:
+            await find_dag(db, dag_id)
+        return found, db.now
+
+    found, now = query(context, read)
+    if json:
+        output.write_json(found)
+    else:
+        output.table(("DAG", *RUN_TITLES), ((run.dag_id, *run_cells(run, now)) for run in found), empty="there are no such runs")
+
+
+@app.command(epilog=examples("tidegate runs show daily_delays latest"))
+def show(context: typer.Context, dag_id: DagId, run_id: RunId, *, json: Json = False) -> None:
+    """Show a run: the events it consumed, every move it made, its tasks and their attempts."""
+
+    async def read(db: Db) -> tuple[RunPage, datetime]:
+        return await read_page(db, await find_run(db, dag_id, run_id)), db.now
+
+    page, now = query(context, read)
+    if json:
+        output.write_json(page)
+    else:
+        print_page(page, now)
+
+
+@app.command(
+    epilog=examples(
+        "tidegate runs trigger daily_delays --wait",
+        """tidegate runs trigger daily_delays --run-id fix-1 --conf '{"day": "2013-01-01"}'""",
+    )
+)
+def trigger(
+    context: typer.Context,
+    dag_id: DagId,
+    *,
+    conf: Annotated[str, typer.Option(metavar="JSON", help="An object that the tasks find in `run.params`.")] = "{}",
+    run_id: Annotated[str | None, typer.Option(metavar="ID", help="The id of the run; else made from the time.")] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Follow the run until it ends; exit with 1 unless it succeeded.")] = False,
+    json: Json = False,
+) -> None:
+    """Start a run. Where the DAG is paused or at its limit, the run waits for its turn."""
+    from tidegate.daemon.cli.follow import follow
+    from tidegate.daemon.cli.request import ask
+
+    new_id = _new_id(run_id)
+    request = RunRequested(dag_id=dag_id, run_id=new_id, conf=json_object("--conf", conf))
+
+    async def start(database: "Database") -> RunRow:
+        await ask(database, request)
+        if not json:
+            output.write(f"triggered {dag_id} {new_id}")
+        run = await database.run(lambda db: find_run(db, dag_id, new_id))
+        if run.state == RunState.QUEUED:
+            output.say("it is queued: the DAG is paused, in no file, or has as many active runs as it may")
+        return await follow(database, run) if wait else run
+
+    run = with_database(context, start)
+    if json:
+        output.write_json(run)
+    if wait and run.state != RunState.SUCCESS:
+        raise typer.Exit(1)
+
+
+def run_cells(run: RunRow, now: datetime) -> tuple[output.Cell, ...]:
+    """A line of a list of runs, for `RUN_TITLES`."""
+    ended = f"{run.tasks - run.unfinished}/{run.tasks}"
+    duration = took(run.start_date, run.end_date, now)
+    return run.run_id, run.run_type, run.state, ended, run.created_at, age(run.created_at, now), duration
+
+
+def _new_id(given: str | None) -> str:
+    if given is None:
+        return f"manual__{datetime.now(UTC).isoformat()}"
+    if not _RUN_ID.fullmatch(given) or given == LATEST:
+        raise typer.BadParameter("1 to 250 of A-Z a-z 0-9 _ . ~ : + - are needed, and not `latest`", param_hint="--run-id")
+    return given

@@ -1,0 +1,37 @@
+"""Settings and Postgres for one command, and no more of them than it needs."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
+
+import anyio
+import typer
+
+from tidegate.daemon.settings import Settings, read
+from tidegate.schemas.queries.db import Db
+
+if TYPE_CHECKING:
+    from tidegate.daemon.database import Database
+
+T = TypeVar("T")
+
+
+def settings_of(context: typer.Context, *needs: str) -> Settings:
+    """From the environment and the options before the command. Raises SettingsError."""
+    return read(context.obj, needs=needs)
+
+
+def query(context: typer.Context, work: Callable[[Db], Awaitable[T]]) -> T:
+    """The answer of one transaction."""
+    return with_database(context, lambda database: database.run(work))
+
+
+def with_database(context: typer.Context, work: Callable[["Database"], Awaitable[T]]) -> T:
+    """Raises UnavailableError when Postgres is away, and what `work` raises."""
+    settings = settings_of(context, "postgres_dsn")
+    from tidegate.daemon.cli.postgres import open_database
+
+    async def run() -> T:
+        async with open_database(settings.postgres_dsn) as database:
+            return await work(database)
+
+    return anyio.run(run)
