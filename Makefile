@@ -59,13 +59,14 @@ endif
 $(PACKAGES): requirements.lock build.lock pyproject.toml
 	@[ -n "$(PYTHON)" ] || { \
 	    echo "error: Python 3.11 or newer is needed: apt-get install python3 python3-venv, or set PYTHON" >&2; exit 1; }
-	@echo "Installing the Python packages (the first time takes about a minute)"
-	@[ -f $@ ] && [ "$$(cat $@)" = "$(CURDIR)" ] || rm -rf .venv
-	@[ -x $(BIN)/pip ] || $(PYTHON) -m venv .venv || { rm -rf .venv; \
-	    echo "error: $(PYTHON) cannot make a virtual environment: apt-get install python3-venv" >&2; exit 1; }
-	@$(BIN)/pip install --disable-pip-version-check --require-hashes -r build.lock
-	@$(BIN)/pip install --disable-pip-version-check --require-hashes --no-build-isolation -r requirements.lock
-	@$(BIN)/pip install --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@[ "$$(cat $@ 2>/dev/null)" = "$(CURDIR)" ] || rm -rf .venv
+	@[ -x $(BIN)/pip ] || { echo "Installing the Python packages, about a minute" && $(PYTHON) -m venv .venv; } || { \
+	    rm -rf .venv; echo "error: $(PYTHON) cannot make a virtual environment: apt-get install python3-venv" >&2; exit 1; }
+	@pip="$(BIN)/pip --disable-pip-version-check"; quiet=$$([ ! -f $@ ] || echo --quiet); \
+	$$pip install $$quiet --require-hashes -r build.lock && \
+	$$pip install $$quiet --require-hashes --no-build-isolation -r requirements.lock && \
+	$$pip install --quiet --no-deps --no-build-isolation --editable . && \
+	$$pip check
 	@echo "$(CURDIR)" > $@
 
 $(JARS): daemon/standalone/kafka.lock $(PACKAGES)
