@@ -1,0 +1,146 @@
+"""Inside a sandbox: run one DAG file and write down what it gave."""
+
+import errno
+import faulthandler
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from types import FrameType
+from typing import NoReturn
+
+from tidegate.daemon.dagfiles.confine import MIB, confine, use_reserve
+from tidegate.daemon.dagfiles.message import Limits, Outcome, Request, encode
+from tidegate.schemas.authoring import build
+from tidegate.schemas.dag import ImportProblem
+from tidegate.schemas.error import DagError
+
+MAX_REASON = 2000
+
+
+class OutOfTimeError(BaseException):
+    """Not an Exception, so that a file that catches those does not catch this."""
+
+
+def execute(request: Request, source: int, result: int, printed: int, *, alone: bool) -> NoReturn:
+    """Run the file in this process, which is a sandbox's first, and end it.
+
+    `source`, `result` and `printed` are descriptors of files in memory.
+    """
+    try:
+        os.setsid()
+        _redirect(printed)
+        text = os.pread(source, os.fstat(source).st_size, 0).decode()
+        os.close(source)
+        _enter(request.root)
+        confine(request.limits, alone=alone)
+        outcome = run(text, request.filename, request.limits)
+        write(result, outcome, request.limits)
+    finally:
+        os._exit(0)
+
+
+def run(source: str, filename: str, limits: Limits) -> Outcome:
+    """What the file gives; whatever it raises becomes a problem."""
+    _arm(limits)
+    try:
+        specs = tuple(dag.spec() for dag in build(source, filename))
+        sys.stdout.flush()
+        return Outcome(dags=specs)
+    except BaseException as error:  # noqa: BLE001 - a DAG file may raise anything
+        _disarm()
+        if isinstance(error, MemoryError):
+            use_reserve()
+        return Outcome(problem=ImportProblem(reason=reason(error, filename, limits), line=line(error, filename)))
+    finally:
+        _disarm()
+
+
+def write(result: int, outcome: Outcome, limits: Limits) -> None:
+    """Write the outcome, or a problem where it is too large or cannot be written as JSON."""
+    try:
+        body = encode(outcome)
+    except UnicodeEncodeError as error:
+        body = encode(Outcome(problem=ImportProblem(reason=f"a text of its DAGs is not valid Unicode: {error}")))
+    if len(body) > limits.output_mb * MIB:
+        size = f"its DAGs take {len(body) / MIB:.1f} MiB when serialised; at most {limits.output_mb} MiB are accepted"
+        body = encode(Outcome(problem=ImportProblem(reason=f"{size} (TIDEGATE_PARSE_OUTPUT_MB)")))
+    os.pwrite(result, body, 0)
+
+
+def reason(error: BaseException, filename: str, limits: Limits) -> str:
+    """What went wrong, for the author of the file."""
+    match error:
+        case SyntaxError():
+            where = "" if error.filename in (filename, None) else f" in {error.filename}, line {error.lineno}"
+            text = f"{type(error).__name__}: {error.msg}{where}"
+        case DagError() | OutOfTimeError():
+            text = str(error)
+        case SystemExit():
+            text = f"it called sys.exit({error.code!r}); a DAG file only builds DAGs"
+        case MemoryError():
+            text = f"it needs more than {limits.memory_mb} MiB of memory (TIDEGATE_PARSE_MEMORY_MB); move the work into a task"
+        case ModuleNotFoundError():
+            text = f"{error}; install it where the daemon runs, or put it into the DAG folder"
+        case OSError(errno=errno.EFBIG):
+            text = f"it prints or writes more than {limits.output_mb} MiB (TIDEGATE_PARSE_OUTPUT_MB)"
+        case _:
+            text = ": ".join(filter(None, (type(error).__name__, _message(error))))
+    return text[:MAX_REASON]
+
+
+def line(error: BaseException, filename: str) -> int | None:
+    """The line of the file to blame, if one is."""
+    if isinstance(error, SyntaxError) and error.filename == filename:
+        return error.lineno
+    if isinstance(error, DagError) and error.place is not None and error.place[0] == filename:
+        return error.place[1]
+    lines = [number for frame, number in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == filename]
+    return lines[-1] if lines else None
+
+
+def _redirect(printed: int) -> None:
+    """Nothing to read, what is printed goes into memory, and a crash in C leaves the line it happened at."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    for descriptor in (1, 2):
+        os.dup2(printed, descriptor)
+    os.close(printed)
+    faulthandler.enable(2)
+
+
+def _enter(root: str) -> None:
+    os.chdir(root)
+    sys.path.insert(0, root)
+    sys.argv = [""]
+
+
+def _arm(limits: Limits) -> None:
+    """Interrupt the file at its limits, to learn the line it has reached; if it does not yield, it is killed soon after."""
+    wall = f"it was still running after {limits.wall_s:g} s (TIDEGATE_PARSE_WALL_S)"
+    cpu = f"it used up {limits.cpu_s} s of processor time (TIDEGATE_PARSE_CPU_S)"
+    signal.signal(signal.SIGALRM, _interrupt(f"{wall}; move the work into a task"))
+    signal.signal(signal.SIGXCPU, _interrupt(f"{cpu}; move the work into a task"))
+    signal.setitimer(signal.ITIMER_REAL, limits.wall_s)
+
+
+def _disarm() -> None:
+    for number in (signal.SIGALRM, signal.SIGXCPU):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _interrupt(text: str) -> Callable[[int, FrameType | None], None]:
+    def interrupt(_: int, __: FrameType | None) -> None:
+        _disarm()
+        raise OutOfTimeError(text)
+
+    return interrupt
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - the error's class is the file's own
+        return ""

@@ -1,0 +1,53 @@
+"""What the daemon, the zygote and a sandbox tell each other, as JSON."""
+
+import msgspec
+
+from tidegate.schemas.dag import DagSpec, ImportProblem
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What running one file may take. `wall_s` and `cpu_s` are in seconds, the others in MiB."""
+
+    wall_s: float
+    cpu_s: int
+    memory_mb: int
+    output_mb: int
+
+
+class Hello(msgspec.Struct, frozen=True):
+    """The zygote is ready. `reachable` says why DAG files can reach the network; None when they cannot."""
+
+    reachable: str | None
+
+
+class Request(msgspec.Struct, frozen=True):
+    """Run a file.
+
+    With it go four descriptors: its source, files for the result and for what it prints, and the socket for the reply.
+    """
+
+    root: str
+    filename: str
+    limits: Limits
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """A sandbox ended. `status` is as `os.waitstatus_to_exitcode` gives it: an exit code, or minus a signal."""
+
+    status: int
+    timed_out: bool
+    cpu_s: float
+
+
+class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a file gave: its DAGs, or why there are none."""
+
+    dags: tuple[DagSpec, ...] = ()
+    problem: ImportProblem | None = None
+
+
+encode = msgspec.json.Encoder().encode
+decode_hello = msgspec.json.Decoder(Hello).decode
+decode_request = msgspec.json.Decoder(Request).decode
+decode_reply = msgspec.json.Decoder(Reply).decode
+decode_outcome = msgspec.json.Decoder(Outcome).decode

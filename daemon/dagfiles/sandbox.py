@@ -1,0 +1,170 @@
+"""The daemon's end of the zygote: start it, hand it files, replace it when it dies."""
+
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from subprocess import DEVNULL
+
+import anyio
+import structlog
+from anyio.abc import Process
+
+from tidegate.daemon.dagfiles.message import Reply, Request, decode_hello, decode_reply, encode
+from tidegate.schemas.error import UnavailableError
+
+log = structlog.get_logger()
+
+INHERITED = ("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH", "TZ")
+"""The only names of the daemon's environment that a DAG file may see."""
+
+SERVER = "the parser of DAG files"
+START_S = 30.0
+STOP_S = 2.0
+MAX_REPLY = 4096
+
+
+class GoneError(Exception):
+    """The zygote, or the minder of this request, died without a reply."""
+
+
+class Zygote:
+    """A running zygote process and the socket to it."""
+
+    def __init__(self, process: Process, control: socket.socket) -> None:
+        self._process = process
+        self._control = control
+
+    async def run(self, request: Request, source: int, result: int, printed: int) -> Reply:
+        """Run one file and wait until nothing of it is left; cancelling kills it. Raises GoneError."""
+        ours, theirs = _socketpair()
+        with ours, theirs:
+            try:
+                socket.send_fds(self._control, [encode(request)], [source, result, printed, theirs.fileno()])
+            except OSError as error:
+                raise GoneError from error
+            theirs.close()
+            return decode_reply(await _receive(ours))
+
+    async def hello(self) -> str | None:
+        """Wait until it is ready; why DAG files can reach the network, None if they cannot. Raises GoneError."""
+        return decode_hello(await _receive(self._control)).reachable
+
+    async def is_dead(self) -> bool:
+        """Whether it ended, as the end of a socket suggested."""
+        with anyio.move_on_after(0.2):
+            await self._process.wait()
+        return self._process.returncode is not None
+
+    async def stop(self) -> None:
+        """End it, and with it whatever it runs."""
+        self._control.close()
+        with anyio.move_on_after(STOP_S):
+            await self._process.wait()
+        if self._process.returncode is None:
+            self._process.kill()
+        await self._process.aclose()
+
+
+class Zygotes:
+    """The zygote of now: started when it is needed, replaced when it died."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._zygote: Zygote | None = None
+        self._lock = anyio.Lock()
+        self._warned = False
+
+    async def current(self) -> Zygote:
+        """Raises UnavailableError: no zygote can be started."""
+        async with self._lock:
+            if self._zygote is None:
+                self._zygote = await self._start()
+            return self._zygote
+
+    async def run(self, request: Request, source: int, result: int, printed: int) -> Reply:
+        """Run one file, once more where its process vanished. Raises GoneError, UnavailableError."""
+        zygote = await self.current()
+        try:
+            return await zygote.run(request, source, result, printed)
+        except GoneError:
+            await self._replace(zygote)
+        for descriptor in (result, printed):
+            os.ftruncate(descriptor, 0)
+        zygote = await self.current()
+        try:
+            return await zygote.run(request, source, result, printed)
+        except GoneError:
+            await self._replace(zygote)
+            raise
+
+    async def stop(self) -> None:
+        async with self._lock:
+            if self._zygote is not None:
+                await self._zygote.stop()
+            self._zygote = None
+
+    async def _start(self) -> Zygote:
+        try:
+            zygote = await start(self._environ)
+        except OSError as error:
+            raise UnavailableError(f"the parser of DAG files does not start: {error}", server=SERVER) from error
+        try:
+            with anyio.fail_after(START_S):
+                reachable = await zygote.hello()
+        except (GoneError, TimeoutError) as error:
+            await zygote.stop()
+            raise UnavailableError("the parser of DAG files does not start", server=SERVER) from error
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await zygote.stop()
+            raise
+        if reachable is not None and not self._warned:
+            self._warned = True
+            log.warning("dag_files_reach_network", reason=reachable, hint="permit user namespaces, or run where they are")
+        return zygote
+
+    async def _replace(self, zygote: Zygote) -> None:
+        if not await zygote.is_dead():
+            return
+        async with self._lock:
+            if self._zygote is zygote:
+                log.warning("dag_parser_died")
+                await zygote.stop()
+                self._zygote = None
+
+
+async def start(environ: Mapping[str, str]) -> Zygote:
+    """Start a zygote that sees nothing of `environ` but what is harmless."""
+    ours, theirs = _socketpair()
+    shown = {name: environ[name] for name in INHERITED if name in environ}
+    with theirs:
+        process = await anyio.open_process(
+            [sys.executable, "-P", "-m", "tidegate.daemon.dagfiles.zygote", str(theirs.fileno())],
+            stdin=DEVNULL,
+            stdout=DEVNULL,
+            stderr=None,
+            cwd="/",
+            # A set of names must have the same order in every parse, or a DAG built from it would change for ever.
+            env={**shown, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"},
+            start_new_session=True,
+            pass_fds=[theirs.fileno()],
+        )
+    return Zygote(process, ours)
+
+
+def _socketpair() -> tuple[socket.socket, socket.socket]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.settimeout(0)
+    return ours, theirs
+
+
+async def _receive(ours: socket.socket) -> bytes:
+    await anyio.wait_readable(ours)
+    try:
+        message = ours.recv(MAX_REPLY)
+    except OSError as error:
+        raise GoneError from error
+    if not message:
+        raise GoneError
+    return message

@@ -1,0 +1,124 @@
+"""Reading a DAG file: below the DAG folder only, whatever its path says.
+
+An event names a file; nothing is believed of the name. Each part of the path is opened below the one before it, and symbolic
+links are refused, so that no race and no link leads out of the folder.
+"""
+
+import hashlib
+import os
+import stat
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+
+from tidegate.daemon.dagfiles.ignore import ignored, patterns
+from tidegate.schemas.error import TidegateError
+
+MAX_BYTES = 1 << 20
+
+NOT_READ = ""
+"""The digest of a file that is there, but was not read."""
+
+_BELOW = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Source(msgspec.Struct, frozen=True):
+    """The content of a DAG file; `digest` is its SHA-256 in hex."""
+
+    text: str
+    digest: str
+
+
+class RefusedError(TidegateError):
+    """There is such a file, but it is not read as a DAG file; the message says why."""
+
+    def __init__(self, message: str, digest: str = NOT_READ) -> None:
+        super().__init__(message)
+        self.digest = digest
+
+
+def read(root: Path, path: str) -> Source | None:
+    """The file at `path` below `root`; None where there is none, or an ignored one. Raises RefusedError."""
+    parts = _parts(path)
+    if ignored(path, patterns(root)):
+        return None
+    content = _read(root, parts)
+    return None if content is None else decode(content)
+
+
+def decode(content: bytes) -> Source:
+    """Content as text. Raises RefusedError."""
+    digest = hashlib.sha256(content).hexdigest()
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RefusedError(f"it is not UTF-8: {error.reason} at byte {error.start}", digest) from None
+    if "\0" in text:
+        raise RefusedError("it contains a NUL character", digest)
+    return Source(text, digest)
+
+
+def can_hold_dags(source: Source) -> bool:
+    """Whether it is worth running: a file that never says `dag` nor `tidegate` builds no DAGs."""
+    text = source.text.lower()
+    return "dag" in text or "tidegate" in text
+
+
+def _parts(path: str) -> list[str]:
+    parts = path.split("/")
+    if "\0" in path or not parts[-1].endswith(".py"):
+        raise RefusedError("the path does not name a Python file (*.py)")
+    if any(part in ("", ".", "..") for part in parts):
+        raise RefusedError("the path must be relative to the DAG folder and stay below it")
+    return parts
+
+
+def _read(root: Path, parts: list[str]) -> bytes | None:
+    with ExitStack() as opened:
+        try:
+            folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise RefusedError(f"the DAG folder cannot be opened: {error.strerror}") from None
+        opened.callback(os.close, folder)
+        for part in parts[:-1]:
+            below = _open(folder, part, os.O_DIRECTORY)
+            if below is None:
+                return None
+            opened.callback(os.close, below)
+            folder = below
+        # Not to wait for a writer, should it be a pipe.
+        file = _open(folder, parts[-1], os.O_NONBLOCK)
+        if file is None:
+            return None
+        opened.callback(os.close, file)
+        return _content(file)
+
+
+def _open(folder: int, name: str, flags: int) -> int | None:
+    try:
+        return os.open(name, _BELOW | flags, dir_fd=folder)
+    except (OSError, ValueError) as error:
+        if _is_link(folder, name):
+            raise RefusedError(f"{name} is a symbolic link; put the file itself into the DAG folder") from None
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            return None
+        raise RefusedError(f"{name} cannot be opened: {error}") from None
+
+
+def _is_link(folder: int, name: str) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _content(file: int) -> bytes:
+    found = os.fstat(file)
+    if not stat.S_ISREG(found.st_mode):
+        raise RefusedError("it is not a regular file")
+    with os.fdopen(os.dup(file), "rb") as stream:
+        content = stream.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise RefusedError(f"it has {max(found.st_size, len(content))} bytes; at most {MAX_BYTES} are read")
+    return content

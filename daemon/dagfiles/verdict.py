@@ -1,0 +1,73 @@
+"""What came out of a sandbox: DAGs, or a problem in words for the author of the file."""
+
+import re
+import signal
+
+import msgspec
+
+from tidegate.daemon.dagfiles.message import Limits, Outcome, Reply, decode_outcome
+from tidegate.schemas.dag import ImportProblem, encode_spec
+from tidegate.schemas.error import DagError
+from tidegate.schemas.order import verify
+
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+_UNPRINTABLE = re.compile("[\0\ud800-\udfff]")
+
+
+def judge(reply: Reply, result: bytes, printed: bytes, filename: str, limits: Limits) -> Outcome:
+    """Nothing that comes out of a sandbox is believed: it is an outcome, complete and valid, or a problem."""
+    if (reason := _ended_badly(reply, limits)) is not None:
+        return Outcome(problem=ImportProblem(reason=reason, line=crash_line(printed, filename)))
+    if not result:
+        words = f"it ended its process with exit code {reply.status}, as os._exit does; a DAG file only builds DAGs"
+        return Outcome(problem=ImportProblem(reason=words))
+    try:
+        outcome = decode_outcome(result)
+        _check(outcome)
+    except (msgspec.MsgspecError, DagError, RecursionError, UnicodeDecodeError) as error:
+        return Outcome(problem=ImportProblem(reason=printable(f"its DAGs are not valid: {error}")))
+    if outcome.problem is None:
+        return outcome
+    return Outcome(problem=ImportProblem(reason=printable(outcome.problem.reason), line=outcome.problem.line))
+
+
+def crash_line(printed: bytes, filename: str) -> int | None:
+    """The line that a crash in C was called from, which the interpreter prints at the end."""
+    found = re.findall(rf'File "{re.escape(filename)}", line (\d+)'.encode(), printed)
+    return int(found[0]) if found else None
+
+
+def printable(text: str) -> str:
+    """A text that Postgres and JSON can hold."""
+    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _ended_badly(reply: Reply, limits: Limits) -> str | None:
+    if reply.timed_out:
+        return (
+            f"it was still running after {limits.wall_s:g} s (TIDEGATE_PARSE_WALL_S) and did not stop; move the work into a task"
+        )
+    if reply.status >= 0:
+        return None
+    if reply.cpu_s >= limits.cpu_s and -reply.status in (signal.SIGKILL, signal.SIGXCPU):
+        return f"it used up {limits.cpu_s} s of processor time (TIDEGATE_PARSE_CPU_S) and did not stop; move the work into a task"
+    return f"its process was killed by {_name(-reply.status)}"
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _check(outcome: Outcome) -> None:
+    """Raises DagError for what the shapes alone do not forbid."""
+    seen = set()
+    for spec in outcome.dags:
+        verify(spec)
+        if _NUL.search(encode_spec(spec)):
+            raise DagError(f"DAG {spec.dag_id!r}: a text contains a NUL character")
+        if spec.dag_id in seen:
+            raise DagError(f"dag_id {spec.dag_id!r} is used twice")
+        seen.add(spec.dag_id)

@@ -1,0 +1,114 @@
+"""The zygote: a small process, warm and single-threaded, that forks a sandbox for each DAG file.
+
+`python -m tidegate.daemon.dagfiles.zygote FD` where FD is a Unix seqpacket socket to the daemon. It knows nothing that a DAG
+file must not know: its environment is a short list, it opens no file, it has no network. It ends when the socket does.
+
+For each request it forks a minder, which forks the sandbox, keeps the time, and replies when nothing of it is left.
+"""
+
+import gc
+import importlib
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+from contextlib import suppress
+from pathlib import Path
+
+from tidegate.daemon.dagfiles.confine import adopt_orphans, die_with_parent, enter_process_namespace, leave_network
+from tidegate.daemon.dagfiles.execute import execute
+from tidegate.daemon.dagfiles.message import Hello, Reply, Request, decode_request, encode
+
+DESCRIPTORS = 4
+MAX_REQUEST = 65_536
+GRACE_S = 0.5
+"""How long a file that was told that its time is over may take to end."""
+
+WARM = ("dataclasses", "datetime", "functools", "itertools", "json", "logging", "math", "pathlib", "re", "textwrap", "typing")
+"""Modules that DAG files like to import."""
+
+
+def main() -> None:
+    die_with_parent()
+    control = socket.socket(fileno=int(sys.argv[1]))
+    for name in WARM:
+        importlib.import_module(name)
+    reachable = leave_network()
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    gc.collect()
+    gc.freeze()
+    control.send(encode(Hello(reachable)))
+    serve(control, alone=reachable is None)
+
+
+def serve(control: socket.socket, *, alone: bool) -> None:
+    """Fork a minder per request, until the daemon is gone."""
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST, DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
+        if not message:
+            return
+        with suppress(OSError):
+            if os.fork() == 0:
+                control.close()
+                _mind_and_exit(decode_request(message), descriptors, alone=alone)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _mind_and_exit(request: Request, descriptors: list[int], *, alone: bool) -> None:
+    try:
+        mind(request, descriptors, alone=alone)
+    except BaseException:  # noqa: BLE001 - whatever it is, this process must end here
+        traceback.print_exc()
+    finally:
+        os._exit(0)
+
+
+def mind(request: Request, descriptors: list[int], *, alone: bool) -> None:
+    """Run the file in a child, kill it when its time is over or the daemon lost interest, reply when it is gone."""
+    source, result, printed, reply = descriptors
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    die_with_parent()
+    contained = enter_process_namespace()
+    if not contained:
+        adopt_orphans()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reply)
+        execute(request, source, result, printed, alone=alone)
+    timed_out = not _ends(pid, reply, request.limits.wall_s + GRACE_S)
+    with suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+    os.kill(pid, signal.SIGKILL)
+    _, status, used = os.wait4(pid, 0)
+    if not contained:
+        _kill_orphans()
+    ended = Reply(status=os.waitstatus_to_exitcode(status), timed_out=timed_out, cpu_s=used.ru_utime + used.ru_stime)
+    with suppress(BrokenPipeError):
+        os.write(reply, encode(ended))
+
+
+def _ends(pid: int, reply: int, seconds: float) -> bool:
+    """Wait until the child ends or nobody waits for the reply; whether one of them happened in time."""
+    waiting = select.poll()
+    waiting.register(os.pidfd_open(pid), select.POLLIN)
+    waiting.register(reply, select.POLLIN)
+    return bool(waiting.poll(seconds * 1000))
+
+
+def _kill_orphans() -> None:
+    """Kill whatever the file left running, sessions of their own included: it all became a child of this process."""
+    children = Path("/proc/thread-self/children")
+    while pids := children.read_text().split():
+        for pid in map(int, pids):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+if __name__ == "__main__":
+    main()

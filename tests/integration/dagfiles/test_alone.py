@@ -1,0 +1,127 @@
+"""The parser in a process of its own: killed without warning, and where the kernel permits no namespaces."""
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from subprocess import PIPE
+
+import anyio
+import msgspec
+import psutil
+from anyio.abc import Process
+
+from tests.integration.dagfiles.conftest import Write, until
+from tidegate.daemon.settings import Settings
+from tidegate.schemas.dag import ParsedFile
+
+SCRIPT = """
+import ctypes, sys
+import anyio, msgspec, structlog
+from tidegate.daemon.dagfiles.parse import open_parser
+from tidegate.daemon.settings import Settings
+
+structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+
+async def main():
+    async with open_parser(msgspec.json.decode(sys.argv[1], type=Settings)) as parser:
+        for path in sys.argv[2:]:
+            print(msgspec.json.encode(await parser.parse(path)).decode(), flush=True)
+
+anyio.run(main)
+"""
+
+FORBID_NAMESPACES = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.unshare(0x10000000) == 0
+for kind in ("user", "net", "pid"):
+    with open(f"/proc/sys/user/max_{kind}_namespaces", "w") as limit:
+        limit.write("0")
+os.execv(sys.executable, [sys.executable, "-c", *sys.argv[1:]])
+"""
+"""Runs a script in a user namespace that must not make any more; the exec takes away what rights it had there."""
+
+
+async def parse_without_namespaces(settings: Settings, *paths: str) -> tuple[list[ParsedFile], str]:
+    """What each file gave, and the log."""
+    command = [sys.executable, "-c", FORBID_NAMESPACES, SCRIPT, msgspec.json.encode(settings).decode(), *paths]
+    ended = await anyio.run_process(command, check=False)
+    assert ended.returncode == 0, ended.stderr.decode()
+    return [msgspec.json.decode(line, type=ParsedFile) for line in ended.stdout.splitlines()], ended.stderr.decode()
+
+
+@asynccontextmanager
+async def daemon(settings: Settings, path: str) -> AsyncIterator[Process]:
+    process = await anyio.open_process([sys.executable, "-c", SCRIPT, msgspec.json.encode(settings).decode(), path], stdout=PIPE)
+    async with process:
+        try:
+            yield process
+        finally:
+            if process.returncode is None:
+                process.kill()
+
+
+async def test_no_process_survives_a_daemon_that_is_killed(settings: Settings, write: Write) -> None:
+    text = "import subprocess, time, tidegate\nsubprocess.Popen(['sleep', '60'], start_new_session=True)\ntime.sleep(60)\n"
+
+    async with daemon(settings, write("slow.py", text)) as process:
+        alive = psutil.Process(process.pid)
+        await until(lambda: len(alive.children(recursive=True)) == 4)
+        family = alive.children(recursive=True)
+        process.kill()
+
+        await until(lambda: not any(child.is_running() for child in family))
+
+
+async def test_without_namespaces_files_are_parsed_and_the_log_says_once_what_is_missing(
+    settings: Settings, write: Write
+) -> None:
+    path = write("good.py", "import tidegate\ntidegate.Dag('d')\n")
+
+    parsed, log = await parse_without_namespaces(settings, path, path)
+
+    assert [file.dags[0].dag_id for file in parsed] == ["d", "d"]
+    assert log.count("dag_files_reach_network") == 1
+
+
+async def test_without_namespaces_a_file_still_ends_at_its_limits(settings: Settings, write: Write) -> None:
+    settings = msgspec.structs.replace(settings, parse_wall_s=0.3)
+    sleep = write("sleep.py", "import signal, tidegate, time\nsignal.setitimer(signal.ITIMER_REAL, 0)\ntime.sleep(60)\n")
+    large = write("large.py", "import tidegate\nx = bytearray(10 * 2**30)\n")
+
+    parsed, _ = await parse_without_namespaces(settings, sleep, large)
+
+    reasons = [file.problem.reason for file in parsed if file.problem is not None]
+    assert [reason.partition(" (")[0] for reason in reasons] == [
+        "it was still running after 0.3 s",
+        "it needs more than 200 MiB of memory",
+    ]
+
+
+async def test_without_namespaces_what_a_file_left_running_ends_with_it(settings: Settings, write: Write) -> None:
+    left = f"tidegate-left-{os.getpid()}"
+    text = f"""
+        import subprocess
+        from tidegate import Dag
+        Dag("d")
+        subprocess.Popen(["sh", "-c", "sleep 60; : {left}"], start_new_session=True)
+    """
+
+    parsed, _ = await parse_without_namespaces(settings, write("daemonizes.py", text))
+
+    assert parsed[0].problem is None
+    assert not [process for process in psutil.process_iter(["cmdline"]) if left in str(process.info)]
+
+
+async def test_without_namespaces_a_file_that_kills_its_minder_is_a_problem_and_the_next_one_parses(
+    settings: Settings, write: Write
+) -> None:
+    killer = write("killer.py", "import os, tidegate\nos.kill(os.getppid(), 9)\n")
+    good = write("good.py", "import tidegate\ntidegate.Dag('d')\n")
+
+    (killed, parsed), _ = await parse_without_namespaces(settings, killer, good)
+
+    assert killed.problem is not None
+    assert killed.problem.reason == "the process that watched over it was killed while it ran"
+    assert parsed.dags[0].dag_id == "d"
