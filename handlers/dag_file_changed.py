@@ -68,11 +68,11 @@ def decide(messages: Sequence[Message[ParsedFile]], state: State) -> Iterator[Ef
     parsed = newest([message.body for message in messages])
     homes = homes_after(parsed, state)
     for path, file in parsed.items():
-        if file.digest is None:
-            yield from _absent(path, state)
-        elif file.problem is not None:
+        if file.problem is not None:
             yield RecordFile(path, file.digest, 0, file.duration_s)
             yield RecordImportError(path, file.problem.line, file.problem.reason)
+        elif file.digest is None:
+            yield from _absent(path, state)
         else:
             yield from _present(file, state, homes, version_ids)
     yield from (MarkStale(dag_id) for dag_id, dag in state.stored.items() if dag_id not in homes and not dag.is_stale)

@@ -1,13 +1,13 @@
 """DAGs: locked for a decision with all that waits for them; versions as graphs; lists."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from tidegate.schemas.dag import DagSpec, holds
+from tidegate.schemas.dag import AllOf, AnyOf, DagSpec, holds
 from tidegate.schemas.effect import SetPaused
 from tidegate.schemas.error import InvariantError
 from tidegate.schemas.graph import Graph, graph_of
@@ -178,12 +178,12 @@ async def _pending(db: Db, dags: Mapping[str, Held], *, whatever_waits: bool) ->
     Which leaves have something waiting is asked first: a condition that waits for one input must not read a growing queue of
     the others at every event.
     """
-    if not dags or whatever_waits:
-        return await datasets.lock_pending(db, list(dags)) if dags else {}
-    waiting = await datasets.satisfied(db, list(dags))
-    ready = [
-        dag_id
-        for dag_id, dag in dags.items()
-        if dag.graph.schedule is None or holds(dag.graph.schedule, waiting.get(dag_id, set()))
-    ]
+    joint = [] if whatever_waits else [dag_id for dag_id, dag in dags.items() if isinstance(dag.graph.schedule, AllOf | AnyOf)]
+    waiting = await datasets.satisfied(db, joint) if joint else {}
+    unmet = {dag_id for dag_id in joint if not _met(dags[dag_id].graph, waiting.get(dag_id, set()))}
+    ready = [dag_id for dag_id in dags if dag_id not in unmet]
     return await datasets.lock_pending(db, ready) if ready else {}
+
+
+def _met(graph: Graph, pending: Set[str]) -> bool:
+    return graph.schedule is not None and holds(graph.schedule, pending)
