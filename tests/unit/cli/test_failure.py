@@ -1,0 +1,69 @@
+"""Every error is a sentence and an exit code."""
+
+import pytest
+import typer
+
+from tidegate.daemon.cli.failure import Failure, failure_of
+from tidegate.daemon.migrate import SchemaError
+from tidegate.daemon.settings import SettingsError
+from tidegate.schemas.error import InvariantError, RequestError, TidegateError, UnavailableError
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (RequestError("no"), 1),
+        (SchemaError("no"), 1),
+        (InvariantError("no"), 1),
+        (SettingsError("no"), 2),
+        (UnavailableError("no"), 3),
+    ],
+)
+def test_an_error_of_ours_is_its_own_sentence(error: TidegateError, code: int) -> None:
+    assert failure_of(error) == Failure(code, "no")
+
+
+def test_an_interrupt_has_the_exit_code_that_shells_expect() -> None:
+    assert failure_of(KeyboardInterrupt()) == Failure(130, "interrupted")
+
+
+def test_a_reader_that_went_away_is_not_spoken_of() -> None:
+    assert failure_of(BrokenPipeError(32, "Broken pipe")) == Failure(141, "")
+
+
+def test_wrong_usage_points_to_the_help() -> None:
+    failure = failure_of(typer.BadParameter("Not a number.", param_hint="--limit"))
+
+    assert failure == Failure(2, "invalid value for --limit: Not a number; see tidegate --help")
+
+
+def test_of_several_errors_one_of_ours_is_spoken_of() -> None:
+    group = ExceptionGroup("several", [ValueError("x"), ExceptionGroup("more", [UnavailableError("Kafka is away")])])
+
+    assert failure_of(group) == Failure(3, "Kafka is away")
+
+
+def test_an_interrupt_counts_more_than_what_it_led_to() -> None:
+    group = BaseExceptionGroup("several", [UnavailableError("cut off"), KeyboardInterrupt()])
+
+    assert failure_of(group).exit_code == 130
+
+
+def test_what_nobody_expected_is_one_line_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TIDEGATE_DEBUG", raising=False)
+
+    failure = failure_of(KeyError("two\nlines"))
+
+    assert failure == Failure(1, "unexpected KeyError: 'two\\nlines'; run it again with TIDEGATE_DEBUG=1 to see where")
+
+
+def test_debugging_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_DEBUG", "1")
+
+    empty: dict[str, str] = {}
+    with pytest.raises(KeyError) as raised:
+        empty["x"]
+    failure = failure_of(raised.value)
+
+    assert "Traceback" in failure.sentence
+    assert "test_failure.py" in failure.sentence
