@@ -1,0 +1,195 @@
+"""What a changed DAG file means for the DAGs it defines, or did define."""
+
+from collections.abc import Iterable, Sequence
+
+import pytest
+
+from tests.shapes import NOW, A, B, dag_view, message, pending, queued, spec
+from tidegate.handlers.dag_file_changed import LOOK_AGAIN, State, decide
+from tidegate.schemas.dag import AnyOf, DagSpec, FunctionTask, ImportProblem, ParsedFile
+from tidegate.schemas.effect import (
+    AdoptDag,
+    ClearImportError,
+    ConsumeEvents,
+    DiscardEvents,
+    Effect,
+    InsertRun,
+    MarkStale,
+    RecordFile,
+    RecordImportError,
+    StoreVersion,
+    UpdateRun,
+)
+from tidegate.schemas.graph import graph_of
+from tidegate.schemas.queries.files import FileView, StoredDag
+from tidegate.schemas.view import DagView
+
+D, E, F = spec("t"), spec("t", dag_id="e"), spec(FunctionTask(task_id="t"))
+GONE = ParsedFile(path="a.py", digest=None)
+BROKEN = ParsedFile(path="a.py", digest="2", problem=ImportProblem(reason="invalid syntax", line=3))
+
+
+def parsed(path: str, *dags: DagSpec, digest: str = "1") -> ParsedFile:
+    return ParsedFile(path=path, digest=digest, source="…", dags=dags, duration_s=0.1)
+
+
+def stored(spec: DagSpec, path: str = "a.py", *, is_stale: bool = False) -> StoredDag:
+    return StoredDag(spec.dag_id, path, is_stale, 1, 4, spec, "1")
+
+
+def decided(*files: ParsedFile, dags: Sequence[StoredDag] = (), views: Sequence[DagView] = (), absent: int = 0) -> list[Effect]:
+    """What is decided when `a.py` was seen absent so often before."""
+    state = State(
+        NOW,
+        {"a.py": FileView("a.py", "1", absent)},
+        {dag.dag_id: dag for dag in dags},
+        {view.graph.dag_id: view for view in views},
+        tuple(range(50, 60)),
+    )
+    return list(decide([message(file) for file in files], state))
+
+
+def stale(effects: Iterable[Effect]) -> list[str]:
+    return [effect.dag_id for effect in effects if isinstance(effect, MarkStale)]
+
+
+def test_a_new_dag_gets_its_first_version() -> None:
+    effects = decided(parsed("a.py", D))
+
+    assert effects == [
+        RecordFile("a.py", "1", 0, 0.1),
+        ClearImportError("a.py"),
+        StoreVersion(50, 1, D, "a.py", "1", "…"),
+    ]
+
+
+def test_an_unchanged_dag_gets_no_version() -> None:
+    effects = decided(parsed("a.py", D, digest="2"), dags=[stored(D)])
+
+    assert effects == [RecordFile("a.py", "2", 0, 0.1), ClearImportError("a.py"), AdoptDag("d", "a.py")]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "digest", "changed"),
+    [
+        pytest.param(D, spec("t", "u"), "1", True, id="another task"),
+        pytest.param(D, D, "2", False, id="a comment"),
+        pytest.param(F, F, "2", True, id="any line where a task is a function"),
+        pytest.param(F, F, "1", False, id="nothing at all"),
+    ],
+)
+def test_only_what_matters_makes_a_version(before: DagSpec, after: DagSpec, digest: str, changed: bool) -> None:
+    effects = decided(parsed("a.py", after, digest=digest), dags=[stored(before)])
+
+    assert [effect.number for effect in effects if isinstance(effect, StoreVersion)] == ([5] if changed else [])
+
+
+def test_a_broken_file_keeps_its_dags() -> None:
+    effects = decided(BROKEN, dags=[stored(D)])
+
+    assert effects == [RecordFile("a.py", "2", 0, 0.0), RecordImportError("a.py", 3, "invalid syntax")]
+
+
+def test_a_dag_that_its_file_no_longer_defines_is_stale() -> None:
+    assert stale(decided(parsed("a.py", E), dags=[stored(D), stored(E)])) == ["d"]
+
+
+@pytest.mark.parametrize(("absent", "dags"), [(0, []), (1, ["d"]), (2, ["d"])])
+def test_a_file_must_be_absent_twice_until_its_dags_are_stale(absent: int, dags: Sequence[str]) -> None:
+    effects = decided(GONE, dags=[stored(D)], absent=absent)
+
+    assert effects[0] == RecordFile("a.py", None, absent + 1, 0.0)
+    assert stale(effects) == dags
+    assert (ClearImportError("a.py") in effects) == bool(dags)
+
+
+def test_a_file_that_nobody_knew_may_be_absent_too() -> None:
+    effects = decided(ParsedFile(path="new.py", digest=None))
+
+    assert effects == [RecordFile("new.py", None, 1, 0.0)]
+
+
+def test_a_stale_dag_stays_stale_without_being_told_again() -> None:
+    assert decided(GONE, dags=[stored(D, is_stale=True)], absent=1) == [
+        RecordFile("a.py", None, 2, 0.0),
+        ClearImportError("a.py"),
+    ]
+
+
+def test_a_stale_dag_that_is_back_starts_what_waited() -> None:
+    dag = spec("t", schedule=A)
+    view = dag_view(graph_of(1, dag), is_stale=True, pending=(pending(1),))
+
+    effects = decided(parsed("a.py", dag), dags=[stored(dag, is_stale=True)], views=[view])
+
+    assert AdoptDag("d", "a.py") in effects
+    assert [effect.version_id for effect in effects if isinstance(effect, InsertRun)] == [1]
+
+
+def test_a_stale_dag_may_come_back_in_another_file() -> None:
+    effects = decided(parsed("b.py", D), dags=[stored(D, is_stale=True)])
+
+    assert AdoptDag("d", "b.py") in effects
+
+
+def test_the_first_file_keeps_a_dag_that_another_one_defines_too() -> None:
+    effects = decided(parsed("b.py", D, E), dags=[stored(D)])
+
+    assert RecordImportError("b.py", None, "DAG 'd' is already defined in a.py; rename one of them") in effects
+    assert [effect.spec for effect in effects if isinstance(effect, StoreVersion)] == [E]
+
+
+def test_of_two_new_files_with_one_dag_the_first_keeps_it() -> None:
+    effects = decided(parsed("b.py", D), parsed("c.py", D))
+
+    assert [effect.path for effect in effects if isinstance(effect, StoreVersion)] == ["b.py"]
+    assert [effect.path for effect in effects if isinstance(effect, RecordImportError)] == ["c.py"]
+
+
+def test_a_file_with_a_dag_of_another_is_looked_at_again() -> None:
+    effects = decided(parsed("b.py", D), dags=[stored(D)])
+
+    assert RecordFile("b.py", LOOK_AGAIN, 0, 0.1) in effects
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_dag_may_move_from_file_to_file(order: int) -> None:
+    effects = decided(*(parsed("a.py", E), parsed("b.py", D))[::order], dags=[stored(D), stored(E)])
+
+    assert AdoptDag("d", "b.py") in effects
+    assert not any(isinstance(effect, MarkStale | RecordImportError) for effect in effects)
+
+
+def test_the_last_parse_of_a_file_counts() -> None:
+    effects = decided(parsed("a.py", D), BROKEN)
+
+    assert [type(effect) for effect in effects] == [RecordFile, RecordImportError]
+
+
+def test_a_changed_condition_is_asked_at_once() -> None:
+    before, after = spec("t", schedule=B), spec("t", schedule=AnyOf((A, B)))
+    view = dag_view(graph_of(1, before), pending=(pending(1, A),))
+
+    effects = decided(parsed("a.py", after), dags=[stored(before)], views=[view])
+
+    assert [effect.version_id for effect in effects if isinstance(effect, InsertRun)] == [50]
+    assert [effect.events for effect in effects if isinstance(effect, ConsumeEvents)] == [(pending(1, A),)]
+
+
+def test_a_dag_that_leaves_its_schedule_loses_what_was_pending() -> None:
+    before = spec("t", schedule=A)
+    view = dag_view(graph_of(1, before), pending=(pending(1),))
+
+    effects = decided(parsed("a.py", D), dags=[stored(before)], views=[view])
+
+    assert [effect.events for effect in effects if isinstance(effect, DiscardEvents)] == [(pending(1),)]
+
+
+def test_a_raised_limit_makes_room_at_once() -> None:
+    before, after = spec("t", limit=1), spec("t", limit=3)
+    old = graph_of(1, before)
+    view = dag_view(old, running=1, queued=3, waiting=queued(old, 7, 8, 9))
+
+    effects = decided(parsed("a.py", after), dags=[stored(before)], views=[view])
+
+    assert [effect.id for effect in effects if isinstance(effect, UpdateRun)] == [7, 8]

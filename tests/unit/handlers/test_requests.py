@@ -1,0 +1,104 @@
+"""What users ask for: runs, pauses. And what producers tell: updates."""
+
+from typing import Any
+
+import pytest
+
+from tests.shapes import NOW, A, B, dag_view, graph, message, pending, queued
+from tidegate.handlers import dataset_updated, pause_requested, run_requested
+from tidegate.schemas.effect import ConsumeEvents, InsertRun, InsertTask, RejectMessage, SetPaused, UpdateRun
+from tidegate.schemas.event import DatasetUpdated
+from tidegate.schemas.message import PauseRequested, RunRequested
+from tidegate.schemas.state import RunState, RunType
+
+DAG = graph("t", limit=2)
+
+
+def run_wanted(run_id: str | None = "mine", **conf: Any) -> list[Any]:
+    return [message(RunRequested(dag_id="d", run_id=run_id, conf=conf))]
+
+
+def pause_wanted(*, is_paused: bool) -> list[Any]:
+    return [message(PauseRequested(dag_id="d", is_paused=is_paused))]
+
+
+@pytest.mark.parametrize(
+    ("facts", "state"),
+    [
+        pytest.param({}, RunState.RUNNING, id="room"),
+        pytest.param({"running": 1}, RunState.RUNNING, id="room for one more"),
+        pytest.param({"running": 2}, RunState.QUEUED, id="at the limit"),
+        pytest.param({"running": 1, "queued": 1}, RunState.QUEUED, id="others wait already"),
+        pytest.param({"is_paused": True}, RunState.QUEUED, id="paused"),
+        pytest.param({"is_stale": True}, RunState.QUEUED, id="in no file"),
+    ],
+)
+def test_a_run_that_is_asked_for_starts_when_there_is_room(facts: dict[str, Any], state: RunState) -> None:
+    found = run_requested.State(NOW, dag_view(DAG, **facts), run_exists=False)
+
+    effects = list(run_requested.decide(run_wanted(day=1), found))
+
+    (run,) = (effect for effect in effects if isinstance(effect, InsertRun))
+    assert (run.id, run.run_id, run.run_type, run.state, run.conf) == (100, "mine", RunType.MANUAL, state, {"day": 1})
+    assert any(isinstance(effect, InsertTask) for effect in effects) == (state is RunState.RUNNING)
+
+
+def test_a_run_without_an_id_is_named_after_the_time() -> None:
+    found = run_requested.State(NOW, dag_view(DAG), run_exists=False)
+
+    effects = run_requested.decide(run_wanted(None), found)
+
+    assert [effect.run_id for effect in effects if isinstance(effect, InsertRun)] == ["manual__2024-05-01T12:00:00+00:00"]
+
+
+@pytest.mark.parametrize("run_id", ["mine", None])
+def test_a_run_that_exists_is_not_made_again(run_id: str | None) -> None:
+    name = run_id or "manual__2024-05-01T12:00:00+00:00"
+
+    effects = list(run_requested.decide(run_wanted(run_id), run_requested.State(NOW, dag_view(DAG), run_exists=True)))
+
+    assert effects == [RejectMessage(0, "run_exists", f"DAG 'd' already has a run {name!r}")]
+
+
+def test_a_run_of_a_dag_that_does_not_exist_is_refused() -> None:
+    effects = list(run_requested.decide(run_wanted(), run_requested.State(NOW, None, run_exists=False)))
+
+    assert effects == [RejectMessage(0, "no_such_dag", "there is no DAG 'd'; `tidegate dags list` shows those there are")]
+
+
+def test_a_dag_that_does_not_exist_cannot_be_paused() -> None:
+    effects = list(pause_requested.decide(pause_wanted(is_paused=True), pause_requested.State(NOW, None)))
+
+    assert effects == [RejectMessage(0, "no_such_dag", "there is no DAG 'd'; `tidegate dags list` shows those there are")]
+
+
+def test_pausing_starts_nothing() -> None:
+    dag = dag_view(graph("t", schedule=A), queued=1, waiting=queued(DAG, 7), pending=(pending(1),))
+
+    effects = list(pause_requested.decide(pause_wanted(is_paused=True), pause_requested.State(NOW, dag)))
+
+    assert effects == [SetPaused("d", is_paused=True)]
+
+
+def test_unpausing_starts_what_waited() -> None:
+    dag = dag_view(graph("t", schedule=A), is_paused=True, queued=1, waiting=queued(DAG, 7), pending=(pending(1),))
+
+    effects = list(pause_requested.decide(pause_wanted(is_paused=False), pause_requested.State(NOW, dag)))
+
+    assert effects[0] == SetPaused("d", is_paused=False)
+    assert [effect.id for effect in effects if isinstance(effect, InsertRun | UpdateRun)] == [7, 100]
+
+
+def test_an_update_starts_every_consumer_whose_condition_holds() -> None:
+    dags = (
+        dag_view(graph("t", schedule=A), next_run_id=1, pending=(pending(5),)),
+        dag_view(graph("t", schedule=B), next_run_id=2, pending=()),
+        dag_view(graph("t", schedule=A), next_run_id=3, pending=(pending(5), pending(6))),
+    )
+
+    effects = list(dataset_updated.decide([message(DatasetUpdated(uri=A.uri), "1")], dataset_updated.State(NOW, dags)))
+
+    assert [(effect.dag_run_id, len(effect.events)) for effect in effects if isinstance(effect, ConsumeEvents)] == [
+        (1, 1),
+        (3, 2),
+    ]

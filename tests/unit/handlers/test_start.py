@@ -1,0 +1,88 @@
+"""How a run comes into being: rows, journal and events of its first moments."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from tests.shapes import NOW, graph, run_view, task
+from tidegate.handlers.start import create, promote
+from tidegate.schemas.effect import Effect, InsertRun, InsertTask, OutletUpdated, RunMoved, TaskMoved, UpdateRun
+from tidegate.schemas.graph import Graph
+from tidegate.schemas.state import RunState, TaskState
+
+CHAIN = graph("a!", "b < a", "c < b")
+EMPTY = graph("a!", "b! < a")
+
+
+def journal(effects: Iterable[Effect]) -> list[tuple[int, str]]:
+    return [(effect.event.seq, effect.event.state) for effect in effects if isinstance(effect, RunMoved)]
+
+
+def published(effects: Iterable[Effect]) -> list[tuple[int, str, str]]:
+    return [(e.event.seq, e.event.task_id, e.event.state) for e in effects if isinstance(e, TaskMoved)]
+
+
+def test_a_queued_run_has_no_tasks_yet() -> None:
+    effects = list(create(run_view(tasks=3), {"day": 1}, CHAIN, NOW, started=False))
+
+    (run,) = (effect for effect in effects if isinstance(effect, InsertRun))
+    assert (run.state, run.conf, run.unfinished, run.start_date, run.end_date) == (RunState.QUEUED, {"day": 1}, 3, None, None)
+    assert (run.state_seq, run.task_seq, journal(effects)) == (1, 0, [(1, "queued")])
+    assert len(effects) == 2
+
+
+def test_a_run_that_starts_at_once_was_queued_before() -> None:
+    effects = list(create(run_view(tasks=3), {}, CHAIN, NOW, started=True))
+
+    (run,) = (effect for effect in effects if isinstance(effect, InsertRun))
+    assert (run.state, run.unfinished, run.start_date, run.end_date) == (RunState.RUNNING, 2, NOW, None)
+    assert (run.state_seq, journal(effects)) == (2, [(1, "queued"), (2, "running")])
+    assert (run.task_seq, published(effects)) == (2, [(1, "a", "success"), (2, "b", "scheduled")])
+
+
+def test_a_run_that_was_waiting_starts_under_its_next_number() -> None:
+    effects = list(promote(run_view(tasks=3), CHAIN, NOW))
+
+    (run,) = (effect for effect in effects if isinstance(effect, UpdateRun))
+    assert (run.state, run.unfinished, run.start_date, run.end_date) == (RunState.RUNNING, 2, NOW, None)
+    assert (run.state_seq, journal(effects)) == (2, [(2, "running")])
+
+
+def test_every_task_gets_its_row() -> None:
+    effects = list(promote(run_view(tasks=3), CHAIN, NOW))
+
+    assert [effect for effect in effects if isinstance(effect, InsertTask)] == [
+        InsertTask(1, 0, "a", TaskState.SUCCESS, 0, 0, NOW),
+        InsertTask(1, 1, "b", TaskState.SCHEDULED, 1, 0, None),
+        InsertTask(1, 2, "c", TaskState.NONE, 0, 0, None),
+    ]
+
+
+@pytest.mark.parametrize("dag", [EMPTY, graph()], ids=["empty tasks", "no tasks"])
+def test_a_run_of_nothing_but_empty_tasks_is_over_at_once(dag: Graph) -> None:
+    effects = list(create(run_view(tasks=len(dag.nodes)), {}, dag, NOW, started=True))
+
+    (run,) = (effect for effect in effects if isinstance(effect, InsertRun))
+    assert (run.state, run.unfinished, run.start_date, run.end_date) == (RunState.SUCCESS, 0, NOW, NOW)
+    assert (run.state_seq, journal(effects)) == (3, [(1, "queued"), (2, "running"), (3, "success")])
+
+
+def test_the_outlets_of_a_task_that_succeeded_are_updated_under_an_id_that_never_changes() -> None:
+    dag = graph(task("a!", outlets=("s://x", "s://y")), task("b", outlets=("s://z",)))
+
+    effects = list(promote(run_view(tasks=2), dag, NOW))
+
+    origin = {"tidegate": {"dag_id": "d", "run_id": "r1", "task_id": "a"}}
+    assert [effect for effect in effects if isinstance(effect, OutletUpdated)] == [
+        OutletUpdated("s://x", "d/r1/a/s://x", origin, NOW),
+        OutletUpdated("s://y", "d/r1/a/s://y", origin, NOW),
+    ]
+
+
+def test_all_runs_of_a_version_begin_from_what_was_worked_out_once() -> None:
+    """What is kept must not change with the runs that use it."""
+    first = list(promote(run_view(tasks=3), CHAIN, NOW))
+
+    second = list(promote(run_view(tasks=3), CHAIN, NOW))
+
+    assert first == second

@@ -1,0 +1,70 @@
+"""A backend took an attempt: its task runs, unless it ended before."""
+
+from uuid import UUID
+
+import msgspec
+
+from tests.shapes import NOW, graph, message
+from tests.unit.handlers.world import World
+from tidegate.handlers.submission_accepted import State, decide
+from tidegate.schemas.effect import AcceptSubmission, TaskMoved, UpdateRun, UpdateTask
+from tidegate.schemas.message import Message, SubmissionAccepted
+from tidegate.schemas.state import SubmissionState, TaskState
+
+
+def accepted(id_: UUID) -> Message[SubmissionAccepted]:
+    return message(SubmissionAccepted(submission_id=id_, handle={"pid": 7}))
+
+
+def submitting(*task_ids: str) -> tuple[World, list[UUID]]:
+    """A run whose tasks' attempts are being submitted."""
+    world = World(graph(*task_ids))
+    world.admit(*task_ids)
+    attempts = [world.attempt(task_id) for task_id in task_ids]
+    for id_ in attempts:
+        world.submissions[id_] = msgspec.structs.replace(world.submissions[id_], state=SubmissionState.SUBMITTING)
+    return world, attempts
+
+
+def found(world: World) -> State:
+    state = world.found(world.tasks)
+    return State(state.now, state.runs, state.graphs, state.submissions, state.tasks)
+
+
+def test_the_handle_is_kept_and_the_task_runs_from_now_on() -> None:
+    world, (attempt,) = submitting("a")
+
+    effects = list(decide([accepted(attempt)], found(world)))
+
+    assert [e for e in effects if isinstance(e, AcceptSubmission)] == [AcceptSubmission(attempt, {"pid": 7}, NOW)]
+    assert [(e.state, e.start_date) for e in effects if isinstance(e, UpdateTask)] == [(TaskState.RUNNING, NOW)]
+
+
+def test_the_moves_of_one_run_are_numbered_on() -> None:
+    world, attempts = submitting("a", "b")
+    before = world.run.task_seq
+
+    effects = list(decide([accepted(id_) for id_ in attempts], found(world)))
+
+    assert [(e.event.seq, e.event.state) for e in effects if isinstance(e, TaskMoved)] == [
+        (before + 1, "running"),
+        (before + 2, "running"),
+    ]
+    assert [effect.task_seq for effect in effects if isinstance(effect, UpdateRun)] == [before + 2]
+
+
+def test_an_attempt_that_ended_before_the_news_of_its_start_stays_ended() -> None:
+    world, (attempt, _) = submitting("a", "b")
+    world.finish(a=True)
+
+    effects = list(decide([accepted(attempt)], found(world)))
+
+    assert effects == []
+
+
+def test_an_attempt_that_is_named_twice_starts_once() -> None:
+    world, (attempt,) = submitting("a")
+
+    effects = list(decide([accepted(attempt), accepted(attempt)], found(world)))
+
+    assert [effect.event.state for effect in effects if isinstance(effect, TaskMoved)] == ["running"]

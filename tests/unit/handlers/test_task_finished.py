@@ -1,0 +1,181 @@
+"""An end is taken once: late, repeated and foreign ones change nothing and are recorded."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import msgspec
+import pytest
+
+from tests.shapes import NOW, A, dag_view, graph, message, pending, queued
+from tests.unit.handlers.world import World
+from tidegate.handlers.finish import State
+from tidegate.handlers.task_finished import decide
+from tidegate.schemas.effect import (
+    ConsumeEvents,
+    Effect,
+    EndSubmission,
+    IgnoreFinish,
+    InsertRun,
+    RejectMessage,
+    RunMoved,
+    UpdateRun,
+    UpdateTask,
+)
+from tidegate.schemas.event import TaskFinished
+from tidegate.schemas.message import Message
+from tidegate.schemas.state import RunState, SubmissionState, TaskState
+from tidegate.schemas.view import DagView
+
+
+def ended(id_: UUID, outcome: Any = "succeeded", event_id: str = "e", **facts: Any) -> Message[TaskFinished]:
+    return message(TaskFinished(submission_id=id_, outcome=outcome, **facts), event_id)
+
+
+def running(*lines: str) -> tuple[World, UUID]:
+    """A run whose first task was admitted, and that attempt."""
+    world = World(graph(*lines))
+    world.admit(lines[0].partition("*")[0])
+    return world, world.attempt(lines[0].partition("*")[0])
+
+
+def found(world: World, *dags: DagView) -> State:
+    return msgspec.structs.replace(world.found(world.tasks), dags=dags)
+
+
+def reasons(effects: Sequence[Effect]) -> list[str]:
+    return [effect.reason for effect in effects if isinstance(effect, IgnoreFinish)]
+
+
+def test_an_attempt_that_nobody_submitted_is_rejected_by_its_place_in_the_batch() -> None:
+    world, attempt = running("a")
+    stranger = uuid4()
+
+    effects = list(decide([ended(attempt), ended(stranger)], found(world)))
+
+    assert [e for e in effects if isinstance(e, RejectMessage)] == [
+        RejectMessage(1, "unknown_attempt", f"no attempt was submitted as {stranger}")
+    ]
+
+
+def test_a_finish_says_all_it_knows_of_the_attempt() -> None:
+    world, attempt = running("a")
+    began, over = NOW - timedelta(seconds=9), NOW - timedelta(seconds=1)
+    event = ended(attempt, "killed", reason="by hand", exit_code=137, started_at=began, finished_at=over)
+
+    effects = list(decide([event], found(world)))
+
+    assert effects[0] == EndSubmission(attempt, SubmissionState.KILLED, "by hand", 137, began, over)
+
+
+def test_a_finish_without_a_time_was_now() -> None:
+    world, attempt = running("a")
+
+    (end, *_) = decide([ended(attempt)], found(world))
+
+    assert isinstance(end, EndSubmission)
+    assert end.ended_at == NOW
+
+
+def test_a_repeated_finish_changes_nothing_and_is_recorded() -> None:
+    world, attempt = running("a", "b")
+    world.finish(a=True)
+
+    effects = list(decide([ended(attempt, "failed", "again")], found(world)))
+
+    assert effects == [IgnoreFinish(attempt, "p", "again", "failed", "the attempt had already succeeded")]
+
+
+def test_of_two_finishes_in_one_batch_the_first_counts() -> None:
+    world, attempt = running("a")
+
+    effects = list(decide([ended(attempt, "succeeded", "1"), ended(attempt, "failed", "2")], found(world)))
+
+    assert [e for e in effects if isinstance(e, IgnoreFinish)] == [
+        IgnoreFinish(attempt, "p", "2", "failed", "the attempt had already ended")
+    ]
+    assert [e.state for e in effects if isinstance(e, UpdateTask)] == [TaskState.SUCCESS]
+
+
+def test_a_finish_without_an_id_is_recorded_without_one() -> None:
+    world, attempt = running("a", "b")
+    world.finish(a=True)
+    nameless = message(TaskFinished(submission_id=attempt, outcome="failed"))
+
+    (ignored,) = decide([nameless], found(world))
+
+    assert ignored == IgnoreFinish(attempt, "", "", "failed", "the attempt had already succeeded")
+
+
+def test_a_finish_of_an_earlier_try_is_superseded() -> None:
+    world, first = running("a*1")
+    world.finish(a=False)
+    world.admit("a")
+
+    effects = list(decide([ended(first)], found(world)))
+
+    assert reasons(effects) == ["try 1 was superseded by try 2"]
+
+
+def test_a_finish_after_the_run_ended_changes_nothing() -> None:
+    world, attempt = running("a")
+    world.run = msgspec.structs.replace(world.run, state=RunState.FAILED)
+
+    effects = list(decide([ended(attempt)], found(world)))
+
+    assert reasons(effects) == ["the run had already ended"]
+
+
+@pytest.mark.parametrize(("succeeded", "state"), [(True, RunState.SUCCESS), (False, RunState.FAILED)])
+def test_the_last_end_ends_the_run(succeeded: bool, state: RunState) -> None:
+    world, _ = running("a")
+
+    world.finish(a=succeeded)
+
+    assert (world.run.state, [event.state for event in world.journal]) == (state, ["queued", "running", state])
+
+
+def test_a_run_with_more_to_do_goes_on() -> None:
+    world, attempt = running("a", "b < a")
+
+    effects = list(decide([ended(attempt)], found(world)))
+
+    assert [(e.state, e.unfinished, e.end_date) for e in effects if isinstance(e, UpdateRun)] == [(RunState.RUNNING, 1, None)]
+    assert not any(isinstance(effect, RunMoved) for effect in effects)
+
+
+def test_only_a_task_that_is_over_has_an_end() -> None:
+    world, attempt = running("a*1")
+
+    effects = list(decide([ended(attempt, "failed")], found(world)))
+
+    assert [(e.state, e.end_date) for e in effects if isinstance(e, UpdateTask)] == [(TaskState.UP_FOR_RETRY, None)]
+
+
+def test_the_end_of_a_run_makes_room_for_what_waits() -> None:
+    world, attempt = running("a")
+    dag = graph("a", limit=1)
+
+    effects = list(decide([ended(attempt)], found(world, dag_view(dag, running=1, queued=1, waiting=queued(dag, 8)))))
+
+    assert [(e.id, e.state) for e in effects if isinstance(e, UpdateRun)] == [(1, RunState.SUCCESS), (8, RunState.RUNNING)]
+
+
+def test_the_end_of_a_run_lets_pending_events_make_the_next() -> None:
+    world, attempt = running("a")
+    dag = dag_view(graph("a", schedule=A, limit=1), running=1, pending=(pending(5), pending(6)))
+
+    effects = list(decide([ended(attempt)], found(world, dag)))
+
+    assert [e.id for e in effects if isinstance(e, InsertRun)] == [100]
+    assert [e.events for e in effects if isinstance(e, ConsumeEvents)] == [(pending(5), pending(6))]
+
+
+def test_a_run_that_goes_on_keeps_its_place() -> None:
+    world, attempt = running("a", "b < a")
+    dag = graph("a", limit=1)
+
+    effects = list(decide([ended(attempt)], found(world, dag_view(dag, running=1, queued=1, waiting=queued(dag, 8)))))
+
+    assert [effect.id for effect in effects if isinstance(effect, UpdateRun)] == [1]
