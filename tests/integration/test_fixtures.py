@@ -1,0 +1,58 @@
+"""The fixtures keep tests apart, and notice what a test leaves behind."""
+
+import sys
+from pathlib import Path
+
+import anyio
+import asyncpg
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from tests import servers
+
+LEAVES_A_PROCESS = """
+import subprocess, sys
+
+def test_that_leaves_a_process_whose_parent_is_gone():
+    script = "import subprocess; subprocess.Popen(['sleep', '600'], start_new_session=True)"
+    subprocess.run([sys.executable, "-c", script], check=True)
+"""
+
+
+async def test_a_copy_of_a_database_is_apart_from_it(postgres: str, empty_dsn: str) -> None:
+    name = await servers.create_database(postgres, empty_dsn.rpartition("/")[2])
+    copy = await asyncpg.connect(servers.dsn_of(postgres, name))
+    await copy.execute("CREATE TABLE only_here ()")
+    await copy.close()
+
+    original = await asyncpg.connect(empty_dsn)
+    found = await original.fetchval("SELECT to_regclass('only_here')")
+    await original.close()
+    await servers.drop_database(postgres, name)
+
+    assert found is None
+
+
+async def test_topics_of_other_tests_are_left_alone(broker: str, topic_prefix: str) -> None:
+    mine, other = f"{topic_prefix}mine", f"other-{topic_prefix}other"
+    admin = AIOKafkaAdminClient(bootstrap_servers=broker)
+    await admin.start()
+    await admin.create_topics([NewTopic(mine, 1, 1), NewTopic(other, 1, 1)])
+
+    await servers.delete_topics(broker, topic_prefix)
+
+    with anyio.fail_after(10):
+        while mine in (left := await admin.list_topics()):
+            await anyio.sleep(0.02)
+    await admin.delete_topics([other])
+    await admin.close()
+    assert other in left
+
+
+async def test_a_run_that_leaves_a_process_behind_fails(tmp_path: Path) -> None:
+    (tmp_path / "test_leaving.py").write_text(LEAVES_A_PROCESS)
+    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", str(tmp_path)]
+
+    answer = await anyio.run_process(command, check=False)
+
+    assert (answer.returncode, "1 passed" in answer.stdout.decode()) == (1, True)
+    assert "left behind: process" in answer.stderr.decode()
