@@ -10,9 +10,9 @@ FOR NO KEY UPDATE
 -- name: activity
 SELECT
     target.dag_id,
-    (SELECT count(*) FROM dag_run WHERE dag_run.dag_id = target.dag_id AND state = 'running'),
-    (SELECT count(*) FROM dag_run WHERE dag_run.dag_id = target.dag_id AND state = 'queued'),
-    EXISTS (SELECT FROM dataset_dag_run_queue AS queue WHERE queue.target_dag_id = target.dag_id)
+    (SELECT count(*) FROM dag_run WHERE dag_run.dag_id = target.dag_id AND state = 'running') AS running,
+    (SELECT count(*) FROM dag_run WHERE dag_run.dag_id = target.dag_id AND state = 'queued') AS queued,
+    EXISTS (SELECT FROM dataset_dag_run_queue AS queue WHERE queue.target_dag_id = target.dag_id) AS has_pending
 FROM unnest($1::text[]) AS target (dag_id)
 
 -- name: waiting_runs
@@ -46,12 +46,12 @@ SELECT
     dag.path,
     dag.is_paused,
     dag.is_stale,
-    version.number,
-    version.spec -> 'schedule',
-    (SELECT count(*) FROM dag_run WHERE dag_run.dag_id = dag.dag_id AND state = 'running'),
-    (SELECT count(*) FROM dag_run WHERE dag_run.dag_id = dag.dag_id AND state = 'queued'),
-    (SELECT count(*) FROM dataset_dag_run_queue AS queue WHERE queue.target_dag_id = dag.dag_id),
-    error.reason
+    version.number AS version,
+    version.spec -> 'schedule' AS schedule,
+    (SELECT count(*) FROM dag_run WHERE dag_run.dag_id = dag.dag_id AND state = 'running') AS running,
+    (SELECT count(*) FROM dag_run WHERE dag_run.dag_id = dag.dag_id AND state = 'queued') AS queued,
+    (SELECT count(*) FROM dataset_dag_run_queue AS queue WHERE queue.target_dag_id = dag.dag_id) AS pending,
+    error.reason AS import_error
 FROM dag
 JOIN dag_version AS version ON version.id = dag.version_id
 LEFT JOIN import_error AS error ON error.path = dag.path

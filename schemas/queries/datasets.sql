@@ -96,7 +96,7 @@ ORDER BY dataset.uri
 LIMIT $2
 
 -- name: pending_counts
-SELECT dataset.uri, count(*), min(event.occurred_at)
+SELECT dataset.uri, count(*) AS events, min(event.occurred_at) AS oldest_at
 FROM dataset_dag_run_queue AS queue
 JOIN dataset ON dataset.id = queue.dataset_id
 JOIN dataset_event AS event ON event.id = queue.dataset_event_id

@@ -14,7 +14,7 @@ RETURNING lease.key
 INSERT INTO event_dedupe (source, event_id)
 SELECT * FROM unnest($1::text[], $2::text[])
 ON CONFLICT DO NOTHING
-RETURNING source, event_id
+RETURNING source, event_id AS id
 
 -- name: forget
 WITH old AS (

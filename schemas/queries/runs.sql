@@ -42,7 +42,7 @@ SELECT FROM dag_run WHERE dag_id = $1 AND run_id = $2
 -- name: list_runs
 SELECT
     run.dag_id, run.run_id, run.run_type, run.state, run.run_after, run.created_at, run.start_date, run.end_date,
-    version.number, run.unfinished, jsonb_array_length(version.spec -> 'tasks')
+    version.number AS version, run.unfinished, jsonb_array_length(version.spec -> 'tasks') AS tasks
 FROM dag_run AS run
 JOIN dag_version AS version ON version.id = run.version_id
 WHERE ($1::text IS NULL OR run.dag_id = $1)
@@ -63,7 +63,7 @@ ORDER BY event.occurred_at, event.id
 -- name: run_tasks
 SELECT
     task.task_id, task.state, task.try_number, task.start_date, task.end_date, task.next_try_at,
-    submission.submission_id, submission.backend, submission.state, submission.reason
+    submission.submission_id, submission.backend, submission.state AS submission_state, submission.reason
 FROM dag_run AS run
 JOIN task_instance AS task ON task.dag_run_id = run.id
 LEFT JOIN submission ON (submission.dag_run_id, submission.task_index, submission.try_number)

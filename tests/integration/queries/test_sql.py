@@ -1,0 +1,83 @@
+"""Every statement fits the migrated schema and the code that uses it."""
+
+import re
+from collections.abc import Mapping
+
+import asyncpg
+import msgspec
+import pytest
+
+from tests.integration.queries.blocks import BLOCKS, TOPICS, Connection, Made, made, module_of
+from tidegate.schemas import effect as fx
+from tidegate.schemas.view import RunView, SubmissionView, TaskView
+
+MADE = {
+    **dict(made()),
+    "runs.lock": Made(RunView, BLOCKS["runs.lock"]),
+    "dags._first_waiting": Made(RunView, BLOCKS["dags.waiting_runs"]),
+    "tasks.instances": Made(TaskView, BLOCKS["tasks.instances"]),
+    "submissions.read": Made(SubmissionView, BLOCKS["submissions.read"]),
+}
+
+WRITTEN: Mapping[str, type[msgspec.Struct]] = {
+    "runs.insert_runs": fx.InsertRun,
+    "runs.update_runs": fx.UpdateRun,
+    "tasks.insert_tasks": fx.InsertTask,
+    "tasks.update_tasks": fx.UpdateTask,
+    "submissions.insert_submissions": fx.InsertSubmission,
+    "submissions.accept": fx.AcceptSubmission,
+    "submissions.end_submissions": fx.EndSubmission,
+    "inbox.insert_ignored_finishes": fx.IgnoreFinish,
+    "files.record_files": fx.RecordFile,
+    "files.record_errors": fx.RecordImportError,
+    "files.adopt": fx.AdoptDag,
+    "dags.set_paused": fx.SetPaused,
+}
+"""The statements that take an effect's fields by position."""
+
+
+async def test_every_statement_prepares(connection: Connection) -> None:
+    refused = {name: refusal for name, text in BLOCKS.items() if (refusal := await refusal_of(connection, text))}
+
+    assert refused == {}
+
+
+def test_no_placeholder_is_quoted() -> None:
+    """A quoted placeholder is a literal, not a parameter."""
+    assert [name for name, text in BLOCKS.items() if "'$" in text] == []
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_a_module_uses_every_statement_of_its_file_and_no_other(topic: str) -> None:
+    module = module_of(topic)
+
+    constants = {value for name, value in vars(module).items() if re.fullmatch("_[A-Z_]+", name) and isinstance(value, str)}
+
+    assert constants == set(module._SQL.values())
+
+
+async def test_row_types_name_the_columns_they_are_made_of(connection: Connection) -> None:
+    columns = {name: await columns_of(connection, pair.statement) for name, pair in MADE.items()}
+
+    assert columns == {name: list(pair.row.__struct_fields__) for name, pair in MADE.items()}
+
+
+@pytest.mark.parametrize(("block", "effect"), WRITTEN.items(), ids=WRITTEN)
+def test_a_statement_takes_an_effect_in_the_order_of_its_fields(block: str, effect: type[msgspec.Struct]) -> None:
+    (names,) = re.findall(r"(?:INSERT INTO \w+|AS change) \(([^)]*)\)", BLOCKS[block])
+
+    taken = [name.strip() for name in names.split(",")]
+
+    assert taken[: len(effect.__struct_fields__)] == list(effect.__struct_fields__)
+
+
+async def refusal_of(connection: Connection, statement: str) -> str | None:
+    try:
+        await connection.prepare(statement)
+    except asyncpg.PostgresError as error:
+        return str(error)
+    return None
+
+
+async def columns_of(connection: Connection, statement: str) -> list[str]:
+    return [column.name for column in (await connection.prepare(statement)).get_attributes()]
