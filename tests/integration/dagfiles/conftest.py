@@ -1,6 +1,7 @@
 """A DAG folder of a test's own, and a parser for it with small limits."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from textwrap import dedent
 
@@ -8,9 +9,23 @@ import anyio
 import psutil
 import pytest
 
+from tidegate.daemon.dagfiles.parse import open_parser
 from tidegate.daemon.settings import Settings
+from tidegate.schemas.dag import DagSpec, DatasetRef, EmptyTask, ImportProblem, ParsedFile, SqlTask
 
 Write = Callable[[str, str], str]
+
+GOOD = """
+    from tidegate import Dag, Dataset
+
+    with Dag("good", schedule=Dataset("lake://flights")) as dag:
+        dag.empty("start") >> dag.sql("report", "SELECT 1")
+"""
+SPEC = DagSpec(
+    dag_id="good",
+    schedule=DatasetRef("lake://flights"),
+    tasks=(EmptyTask(task_id="start"), SqlTask(task_id="report", upstream=("start",), sql="SELECT 1")),
+)
 
 
 @pytest.fixture
@@ -22,6 +37,16 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def settings(root: Path) -> Settings:
+    return small_limits(root)
+
+
+@pytest.fixture
+def write(root: Path) -> Write:
+    """Write a file of the DAG folder; returns its path relative to it."""
+    return partial(write_below, root)
+
+
+def small_limits(root: Path) -> Settings:
     return Settings(
         postgres_dsn="postgresql://unused",
         kafka_servers="unused",
@@ -30,20 +55,13 @@ def settings(root: Path) -> Settings:
         parse_cpu_s=1,
         parse_memory_mb=200,
         parse_output_mb=1,
-        dags_scan_s=0.3,
     )
 
 
-@pytest.fixture
-def write(root: Path) -> Write:
-    """Write a file of the DAG folder; returns its path relative to it."""
-
-    def write(path: str, text: str) -> str:
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(dedent(text))
-        return path
-
-    return write
+def write_below(root: Path, path: str, text: str) -> str:
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(dedent(text))
+    return path
 
 
 def zygotes(daemon: psutil.Process) -> list[psutil.Process]:
@@ -54,3 +72,14 @@ async def until(holds: Callable[[], bool]) -> None:
     with anyio.fail_after(5):
         while not holds():
             await anyio.sleep(0.02)
+
+
+async def parse(settings: Settings, *paths: str) -> list[ParsedFile]:
+    async with open_parser(settings) as parser:
+        return [await parser.parse(path) for path in paths]
+
+
+def problem(parsed: ParsedFile) -> ImportProblem:
+    assert parsed.problem is not None, parsed
+    assert parsed.dags == ()
+    return parsed.problem

@@ -1,0 +1,176 @@
+"""What a DAG file cannot do to others, and that nothing of it is left behind."""
+
+import os
+import socket
+from collections.abc import Iterator
+
+import anyio
+import msgspec
+import psutil
+import pytest
+
+from tests.integration.dagfiles.conftest import GOOD, SPEC, Write, parse, problem, until, zygotes
+from tidegate.daemon.dagfiles.parse import open_parser
+from tidegate.daemon.dagfiles.sandbox import INHERITED
+from tidegate.daemon.settings import Settings
+from tidegate.schemas.dag import ImportProblem, ParsedFile
+
+
+def zygote() -> psutil.Process:
+    (found,) = zygotes(psutil.Process())
+    return found
+
+
+@pytest.fixture
+def listener() -> Iterator[str]:
+    """The address of a server on loopback that accepts connections."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        host, port = server.getsockname()
+        yield f"({host!r}, {port})"
+
+
+async def test_a_file_reaches_no_network(settings: Settings, write: Write, listener: str) -> None:
+    text = f"import socket, tidegate\nsocket.create_connection({listener}, timeout=1)\n"
+
+    (parsed,) = await parse(settings, write("phone_home.py", text))
+
+    assert problem(parsed) == ImportProblem(reason="OSError: [Errno 101] Network is unreachable", line=2)
+
+
+async def test_a_file_sees_an_environment_without_secrets(
+    settings: Settings, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("TZ", "UTC")
+    text = "import os\nfrom tidegate import Dag\nDag('d', tags=sorted(os.environ))\n"
+
+    (parsed,) = await parse(settings, write("env.py", text))
+
+    shown = {*INHERITED, "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED"}
+    assert "TZ" in parsed.dags[0].tags
+    assert set(parsed.dags[0].tags) <= shown
+
+
+async def test_a_file_cannot_read_the_environment_of_the_daemon(settings: Settings, write: Write) -> None:
+    text = f"import tidegate\nopen('/proc/{os.getpid()}/environ', 'rb').read()\n"
+
+    (parsed,) = await parse(settings, write("spy.py", text))
+
+    assert problem(parsed).reason.startswith("PermissionError: [Errno 13] Permission denied")
+
+
+async def test_a_file_cannot_kill_the_daemon_nor_its_parser(settings: Settings, write: Write) -> None:
+    text = f"""
+        import os, signal, tidegate
+        for pid in ({os.getpid()}, os.getppid()):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            else:
+                raise RuntimeError(f"killed {{pid}}")
+    """
+
+    async with open_parser(settings) as parser:
+        before = zygote()
+        parsed = await parser.parse(write("killer.py", text))
+        after = zygote()
+
+    assert after == before
+    # Process 0 is the caller's own group: a sandbox has no parent that it could see.
+    assert problem(parsed).reason in ("its process was killed by SIGKILL", "RuntimeError: killed 0")
+
+
+async def test_a_fork_bomb_stays_small_and_leaves_nothing_behind(settings: Settings, write: Write) -> None:
+    settings = msgspec.structs.replace(settings, parse_wall_s=1)
+    text = """
+        import os, tidegate
+        while True:
+            try:
+                if os.fork() == 0:
+                    os.setsid()
+            except OSError:
+                pass
+    """
+
+    async with open_parser(settings) as parser:
+        most = 0
+
+        async def count() -> None:
+            nonlocal most
+            while True:
+                most = max(most, len(zygote().children(recursive=True)))
+                await anyio.sleep(0.05)
+
+        async with anyio.create_task_group() as tg:
+            tg.start_soon(count)
+            parsed = await parser.parse(write("bomb.py", text))
+            tg.cancel_scope.cancel()
+        await until(lambda: not zygote().children(recursive=True))
+
+    assert problem(parsed).reason.startswith("it ")
+    assert 2 < most <= 80
+
+
+async def test_what_a_file_left_running_ends_with_it(settings: Settings, write: Write) -> None:
+    text = """
+        import subprocess
+        from tidegate import Dag
+        Dag("d", tags=[str(subprocess.Popen(["sleep", "60"], start_new_session=True).pid)])
+    """
+
+    async with open_parser(settings) as parser:
+        parsed = await parser.parse(write("daemonizes.py", text))
+        await until(lambda: not zygote().children(recursive=True))
+
+    assert parsed.problem is None
+
+
+async def test_a_cancelled_parse_kills_the_file(settings: Settings, write: Write) -> None:
+    path = write("slow.py", "import time, tidegate\ntime.sleep(60)\n")
+
+    async with open_parser(settings) as parser:
+        with anyio.move_on_after(0.5):
+            await parser.parse(path)
+        await until(lambda: not zygote().children(recursive=True))
+
+
+async def test_a_zygote_that_dies_is_replaced_and_the_file_parses(settings: Settings, write: Write) -> None:
+    async with open_parser(settings) as parser:
+        killed = zygote()
+        killed.kill()
+        parsed = await parser.parse(write("good.py", GOOD))
+        replaced = zygote()
+
+    assert parsed.dags == (SPEC,)
+    assert replaced != killed
+
+
+async def test_a_zygote_that_dies_during_a_parse_is_replaced_and_the_file_is_parsed_again(
+    settings: Settings, write: Write
+) -> None:
+    path = write("slow.py", "import time, tidegate\ntime.sleep(0.5)\ntidegate.Dag('d')\n")
+    parsed: list[ParsedFile] = []
+
+    async with open_parser(settings) as parser, anyio.create_task_group() as tg:
+
+        async def parse_slowly() -> None:
+            parsed.append(await parser.parse(path))
+
+        tg.start_soon(parse_slowly)
+        await until(lambda: len(zygote().children(recursive=True)) == 2)
+        zygote().kill()
+
+    assert [spec.dag_id for spec in parsed[0].dags] == ["d"]
+
+
+async def test_nothing_runs_any_more_when_the_parser_is_closed(settings: Settings, write: Write) -> None:
+    path = write("slow.py", "import time, tidegate\ntime.sleep(60)\n")
+
+    async with open_parser(settings) as parser, anyio.create_task_group() as tg:
+        tg.start_soon(parser.parse, path)
+        await until(lambda: len(zygote().children(recursive=True)) == 2)
+        family = [zygote(), *zygote().children(recursive=True)]
+        tg.cancel_scope.cancel()
+
+    await until(lambda: not any(process.is_running() for process in family))
