@@ -1,7 +1,8 @@
 """How every Kafka client here starts, stops and fails: within a bounded time and with one sentence."""
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from traceback import walk_tb
 from typing import Any
 
 import anyio
@@ -52,9 +53,20 @@ async def start(client: Any, servers: str, timeout_s: float) -> None:
     try:
         with kafka_at(servers), anyio.fail_after(timeout_s):
             _check(servers)
-            await client.start()
+            await _begin(client)
     except BaseException:
         await stop(client)
+        raise
+
+
+async def _begin(client: Any) -> None:
+    try:
+        await client.start()
+    except BaseException as error:
+        # A cancelled start leaves a connection open that nothing but its own frame knows.
+        for frame, _ in walk_tb(error.__traceback__):
+            if (left := frame.f_locals.get("bootstrap_conn")) is not None:
+                left.close()
         raise
 
 
@@ -63,9 +75,24 @@ async def stop(client: Any) -> None:
     sockets = client.client if hasattr(client, "client") else client._client
     # A polite end first; when Kafka does not take part in it, the connections go anyway.
     for finish in (client.close if hasattr(client, "close") else client.stop, sockets.close):
-        with anyio.move_on_after(STOP_TIMEOUT_S, shield=True), suppress(KafkaError, OSError):
-            await finish()
+        if await _ended(finish):
             return
+
+
+async def _ended(finish: Callable[[], Awaitable[None]]) -> bool:
+    """Whether it came to its end. The client may raise a cancellation that nobody asked for: a task of its own keeps it in."""
+    ended = False
+
+    async def run() -> None:
+        nonlocal ended
+        with suppress(KafkaError, OSError):
+            await finish()
+            ended = True
+
+    with anyio.move_on_after(STOP_TIMEOUT_S, shield=True):
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+    return ended
 
 
 def _check(servers: str) -> None:

@@ -1,6 +1,7 @@
 """Records to Kafka, each acknowledged by all in-sync replicas, in the order given."""
 
 from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import count, islice
 from types import TracebackType
@@ -19,6 +20,7 @@ from tidegate.schemas.event import MAX_RECORD_BYTES, Rejection
 # Less than what a topic takes unless told otherwise, with room for the frame that Kafka puts around a record.
 MAX_MESSAGE_BYTES = MAX_RECORD_BYTES - 1024
 BATCH_BYTES = 256 * 1024
+ABANDON_S = 1.0
 
 
 class OutMessage(msgspec.Struct, frozen=True):
@@ -159,10 +161,10 @@ class Sink:
         """Close without a last attempt: a message of a failed call must not arrive after its repetition."""
         producer, self._producer = self._producer, None
         if producer is not None:
-            # There is no public way to drop what is queued; stop() alone would wait for it as long as Kafka is away.
-            accumulator = producer._message_accumulator
-            accumulator.fail_all(ProducerClosed())
-            accumulator._batches.clear()
+            # stop() alone would first wait for what is queued, as long as Kafka is away; there is no public way to drop it.
+            with anyio.move_on_after(ABANDON_S, shield=True), suppress(KafkaError):
+                await producer._sender.close()
+            producer._message_accumulator.fail_all(ProducerClosed())
             await connection.stop(producer)
 
 

@@ -183,7 +183,7 @@ class Source:
     async def bounds(self, partitions: Collection[Partition]) -> Mapping[Partition, Bounds]:
         """Where the logs begin and end now. Raises UnavailableError, also for a partition that does not exist."""
         asked = [TopicPartition(*partition) for partition in partitions]
-        with connection.kafka_at(self._servers):
+        with connection.kafka_at(self._servers), anyio.fail_after(self._timeout_s):
             starts = await self._asker.beginning_offsets(asked)
             ends = await self._asker.end_offsets(asked)
         return {Partition(*tp): Bounds(starts[tp], ends[tp]) for tp in asked}
@@ -191,7 +191,7 @@ class Source:
     async def lag(self) -> Mapping[Partition, int]:
         """How many offsets lie between each position and the end of its log; 0 where only markers are left."""
         positions = self.positions()
-        with connection.kafka_at(self._servers):
+        with connection.kafka_at(self._servers), anyio.fail_after(self._timeout_s):
             ends = await self._asker.end_offsets([TopicPartition(*partition) for partition in positions])
             reached = {tp: await self._consumer.position(tp) for tp in ends}
         return {Partition(*tp): max(0, end - max(reached[tp], positions[Partition(*tp)])) for tp, end in ends.items()}

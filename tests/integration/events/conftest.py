@@ -1,10 +1,17 @@
 """Topics of the test's own, and ways to fill them that are not ours."""
 
-from collections.abc import AsyncIterator, Mapping
+import os
+import shutil
+import signal
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaProducer
+from anyio import to_thread
+from anyio.from_thread import BlockingPortal
 
+from tidegate.daemon.standalone.kafka import Kafka
 from tidegate.events import topics
 from tidegate.events.source import Partition, Record, Source
 from tidegate.schemas.event import Kind
@@ -17,6 +24,45 @@ async def topic(kafka: str, topic_prefix: str) -> str:
     """The dataset topic, with three partitions."""
     await topics.create(kafka, topic_prefix, PARTITIONS, 1)
     return topics.name(topic_prefix, Kind.DATASET_UPDATED)
+
+
+class Fragile:
+    """A Kafka to break. It lives in another loop, so that many tests can share it."""
+
+    def __init__(self, portal: BlockingPortal, server: Kafka) -> None:
+        self.portal = portal
+        self.server = server
+        self.bootstrap = server.bootstrap
+
+    async def kill(self) -> None:
+        await to_thread.run_sync(self.portal.call, self.server.kill)
+
+    async def start(self) -> None:
+        await to_thread.run_sync(self.portal.call, self.server.start)
+
+    def freeze(self) -> None:
+        os.kill(self.server.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        os.kill(self.server.pid, signal.SIGCONT)
+
+
+@pytest.fixture(scope="session")
+def fragile_server(portal: BlockingPortal, tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Kafka]:
+    server = Kafka(tmp_path_factory.mktemp("fragile"), cache)
+    with portal.wrap_async_context_manager(server):
+        yield server
+    shutil.rmtree(server.home)
+
+
+@pytest.fixture
+async def fragile(portal: BlockingPortal, fragile_server: Kafka, topic_prefix: str) -> Fragile:
+    """A Kafka to break, that runs and has the test's topics."""
+    kafka = Fragile(portal, fragile_server)
+    if not fragile_server.process.alive:
+        await kafka.start()
+    await topics.create(kafka.bootstrap, topic_prefix, PARTITIONS, 1)
+    return kafka
 
 
 @pytest.fixture

@@ -1,0 +1,167 @@
+"""Kafka dies, freezes and comes back: what was acknowledged is there, and whoever waits goes on."""
+
+from contextlib import suppress
+
+import anyio
+import pytest
+
+from tests.integration.events.conftest import Fragile, beginning, read
+from tidegate.events import Publisher, topics
+from tidegate.events.sink import OutMessage, Sink, UndeliveredError
+from tidegate.events.source import Source
+from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.event import Kind
+
+
+@pytest.fixture
+def topic(topic_prefix: str) -> str:
+    """The dataset topic of the Kafka to break."""
+    return topics.name(topic_prefix, Kind.DATASET_UPDATED)
+
+
+class Stream:
+    """Sends numbers until told to stop, as the relay does; knows which were acknowledged."""
+
+    def __init__(self, sink: Sink, topic: str) -> None:
+        self.sink = sink
+        self.topic = topic
+        self.acknowledged: list[int] = []
+        self.failures = 0
+        self.going = True
+
+    async def run(self) -> None:
+        number = 0
+        while self.going:
+            batch = list(range(number, number + 50))
+            while batch:
+                batch = await self._send(batch)
+            number += 50
+
+    async def _send(self, batch: list[int]) -> list[int]:
+        """What is left to be sent again."""
+        try:
+            answers = await self.sink.send_all([OutMessage(self.topic, b"%d" % (n % 7), b"%d" % n) for n in batch])
+        except UndeliveredError as error:
+            answers = error.acknowledged
+            self.failures += 1
+            await anyio.sleep(0.2)
+        self.acknowledged += [n for n, arrived in zip(batch, answers, strict=True) if arrived]
+        return [n for n, arrived in zip(batch, answers, strict=True) if not arrived]
+
+
+async def until(stream: Stream, more: int) -> None:
+    """Wait until so many more messages were acknowledged."""
+    target = len(stream.acknowledged) + more
+    with anyio.fail_after(90):
+        while len(stream.acknowledged) < target:
+            await anyio.sleep(0.05)
+
+
+async def stored(fragile: Fragile, topic: str) -> list[tuple[bytes | None, int]]:
+    async with Source(fragile.bootstrap) as source:
+        source.assign(beginning(topic))
+        bounds = await source.bounds(list(source.positions()))
+        records = await read(source, sum(end for _, end in bounds.values()))
+    return [(record.key, int(record.value or b"")) for record in records]
+
+
+async def test_nothing_acknowledged_is_lost_when_kafka_is_killed(fragile: Fragile, topic: str) -> None:
+    async with Sink(fragile.bootstrap, delivery_timeout_s=2.0) as sink, anyio.create_task_group() as group:
+        stream = Stream(sink, topic)
+        group.start_soon(stream.run)
+        for _ in range(2):
+            await until(stream, 1000)
+            await fragile.kill()
+            await fragile.start()
+        await until(stream, 1000)
+        stream.going = False
+
+    found = await stored(fragile, topic)
+    firsts = {key: list(dict.fromkeys(n for k, n in found if k == key)) for key, _ in found}
+    assert stream.failures > 0
+    assert {number for _, number in found} == set(stream.acknowledged)
+    assert all(numbers == sorted(numbers) for numbers in firsts.values())
+
+
+async def test_a_frozen_kafka_is_told_in_time_and_used_again_when_it_thaws(fragile: Fragile, topic: str) -> None:
+    messages = [OutMessage(topic, b"k", b"1")]
+
+    async with Sink(fragile.bootstrap, delivery_timeout_s=2.0) as sink:
+        await until_delivered(sink, messages)
+        fragile.freeze()
+        try:
+            with anyio.fail_after(20), pytest.raises(UndeliveredError, match="did not answer in time") as caught:
+                await sink.send_all(messages)
+        finally:
+            fragile.thaw()
+        after = await until_delivered(sink, messages)
+
+    assert (list(caught.value.acknowledged), after) == ([False], [True])
+
+
+async def until_delivered(sink: Sink, messages: list[OutMessage]) -> list[bool]:
+    with anyio.fail_after(60):
+        while True:
+            with suppress(UndeliveredError):
+                return list(await sink.send_all(messages))
+
+
+async def test_a_source_goes_on_where_it_was_after_an_outage(fragile: Fragile, topic: str) -> None:
+    async with Sink(fragile.bootstrap) as sink, Source(fragile.bootstrap) as source:
+        source.assign(beginning(topic))
+        await sink.send_all([OutMessage(topic, b"k", b"%d" % n) for n in range(10)])
+        before = await read(source, 10)
+        await fragile.kill()
+        during = await source.fetch(0.5, 10)
+        await fragile.start()
+        await until_delivered(sink, [OutMessage(topic, b"k", b"10")])
+        after = await read(source, 1)
+
+    values = [record.value for record in before + after]
+    assert (values, during) == ([b"%d" % n for n in range(11)], {})
+
+
+async def test_questions_during_an_outage_are_answered_with_an_error(fragile: Fragile, topic: str) -> None:
+    async with Source(fragile.bootstrap, timeout_s=2.0) as source:
+        source.assign(beginning(topic))
+        await source.fetch(0.1, 10)
+        await fragile.kill()
+        with anyio.fail_after(30):
+            with pytest.raises(UnavailableError):
+                await source.bounds(list(source.positions()))
+            with pytest.raises(UnavailableError):
+                await source.lag()
+            with pytest.raises(UnavailableError):
+                await source.partitions_of(topic)
+
+
+async def test_advisory_commits_during_an_outage_are_silent(fragile: Fragile, topic: str) -> None:
+    async with Source(fragile.bootstrap, group="g") as source:
+        source.assign(beginning(topic))
+        await source.fetch(0.1, 10)
+        await fragile.kill()
+        with anyio.fail_after(10):
+            await source.commit(source.positions())
+
+
+async def test_a_publisher_waits_for_kafka_to_come_back(fragile: Fragile, topic: str, topic_prefix: str) -> None:
+    async with Publisher(fragile.bootstrap, source="test", topic_prefix=topic_prefix, timeout_s=60.0) as publisher:
+        await publisher.dataset_updated("lake://a")
+        await fragile.kill()
+        async with anyio.create_task_group() as group:
+            group.start_soon(publisher.dataset_updated, "lake://b")
+            await anyio.sleep(0.5)
+            await fragile.start()
+
+    async with Source(fragile.bootstrap) as source:
+        source.assign(beginning(topic))
+        keys = {record.key for record in await read(source, 2)}
+    assert keys == {b"lake://a", b"lake://b"}
+
+
+async def test_a_publisher_gives_up_after_the_time_given(fragile: Fragile, topic: str, topic_prefix: str) -> None:
+    async with Publisher(fragile.bootstrap, source="test", topic_prefix=topic_prefix, timeout_s=5.0) as publisher:
+        await publisher.dataset_updated("lake://a")
+        await fragile.kill()
+        with anyio.fail_after(20), pytest.raises(UnavailableError, match=r"\(tried for 5 s\)"):
+            await publisher.dataset_updated("lake://b")
