@@ -76,7 +76,9 @@ async def forget(db: Db, days: int, limit: int) -> int:
 
 
 async def insert_dead_letters(db: Db, letters: Sequence[DeadLetter]) -> None:
-    await db.execute(_INSERT_DEAD_LETTERS, *columns(letters))
+    topics, partitions, offsets, keys, headers, *rest = columns(letters)
+    texts = [msgspec.json.encode(each).decode() for each in headers]
+    await db.execute(_INSERT_DEAD_LETTERS, topics, partitions, offsets, keys, texts, *rest)
 
 
 async def insert_ignored(db: Db, finishes: Sequence[IgnoreFinish]) -> None:

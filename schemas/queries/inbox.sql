@@ -24,10 +24,14 @@ DELETE FROM event_dedupe USING old
 WHERE (event_dedupe.source, event_dedupe.event_id) = (old.source, old.event_id)
 
 -- name: insert_dead_letters
+-- Headers come as JSON texts: lists in a list would be taken for an array of more dimensions.
 INSERT INTO dead_letter (topic, partition, "offset", key, headers, value, value_bytes, reason, message)
-SELECT * FROM unnest(
-    $1::text[], $2::integer[], $3::bigint[], $4::bytea[], $5::jsonb[], $6::bytea[], $7::integer[], $8::text[], $9::text[]
-)
+SELECT
+    letter.topic, letter.partition, letter.position, letter.key, letter.headers::jsonb, letter.value, letter.value_bytes,
+    letter.reason, letter.message
+FROM unnest(
+    $1::text[], $2::integer[], $3::bigint[], $4::bytea[], $5::text[], $6::bytea[], $7::integer[], $8::text[], $9::text[]
+) AS letter (topic, partition, position, key, headers, value, value_bytes, reason, message)
 ON CONFLICT (topic, partition, "offset") DO NOTHING
 
 -- name: insert_ignored_finishes
