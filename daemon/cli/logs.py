@@ -1,6 +1,7 @@
 """The log of one try of a task, read from the backend that runs it. Slow to import: it brings the backends."""
 
 import sys
+from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
 
@@ -57,7 +58,7 @@ class Reader:
     """Finds the try, and reads its log from where it was written."""
 
     def __init__(self, settings: Settings, database: Database, wanted: Wanted) -> None:
-        self._settings = settings
+        self._spool = Path(settings.spool_dir).absolute()
         self._database = database
         self._wanted = wanted
         self._backends = open_backends(settings)
@@ -137,7 +138,7 @@ class Reader:
             return None
         ended = f"; it {attempt.state}" if attempt.state not in SUBMISSION_OPEN else ""
         raise RequestError(
-            f"the log of try {attempt.try_number} of {self._wanted} is not on this host below {self._settings.spool_dir}: "
+            f"the log of try {attempt.try_number} of {self._wanted} is not on this host below {self._spool}: "
             f"it ran on {attempt.host}, see TIDEGATE_SPOOL_DIR there{ended}"
         )
 

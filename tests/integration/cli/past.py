@@ -1,0 +1,73 @@
+"""What happened before a command is called: through the engine, as a daemon would have done it."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+from tidegate.daemon.database import Database
+from tidegate.daemon.engine import Applied, Batch, apply
+from tidegate.events.publisher import Outcome
+from tidegate.schemas.authoring import build
+from tidegate.schemas.dag import ImportProblem, ParsedFile
+from tidegate.schemas.event import DatasetUpdated, EventId, TaskFinished
+from tidegate.schemas.message import Message, SubmissionAccepted, TasksReady
+from tidegate.schemas.queries import submissions
+from tidegate.schemas.queries.submissions import Claimed
+
+BACKENDS = ("command", "spark-connect", "spark-submit")
+HOST = "worker-1"
+
+DAILY = """
+from datetime import timedelta
+from tidegate import Dag, Dataset
+
+flights, weather, delays = Dataset("lake://flights"), Dataset("lake://weather"), Dataset("lake://delays")
+with Dag("daily_delays", schedule=flights & weather, description="Delays of a day", tags=["example"]) as dag:
+    join = dag.command("join", ["true"], retries=1, retry_delay=timedelta(seconds=0))
+    join >> dag.sql("report", "SELECT 1", outlets=[delays]) >> dag.empty("done")
+"""
+
+
+class Past:
+    """One database, and what happens to it."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def file(self, source: str = DAILY, path: str = "daily.py") -> None:
+        """A DAG file was changed."""
+        specs = tuple(dag.spec() for dag in build(source, path))
+        await self._apply(ParsedFile(path=path, digest=uuid4().hex, source=source, dags=specs))
+
+    async def broken_file(self, path: str, reason: str, line: int | None = None) -> None:
+        problem = ImportProblem(reason=reason, line=line)
+        await self._apply(ParsedFile(path=path, digest=uuid4().hex, problem=problem))
+
+    async def updated(self, uri: str, event_id: str = "1", extra: dict[str, Any] | None = None) -> None:
+        """A dataset got new data."""
+        await self._apply(DatasetUpdated(uri=uri, extra=extra or {}), id_=EventId("importer", event_id))
+
+    async def run(self) -> None:
+        """A run of `daily_delays`, by the events it waits for."""
+        await self.updated("lake://flights", "f-1", {"day": "2013-01-01"})
+        await self.updated("lake://weather", "w-1")
+
+    async def attempts_begin(self, host: str = HOST) -> Sequence[Claimed]:
+        """Whatever waits for a slot is submitted, and runs on a host."""
+        await self._apply(TasksReady(pool="default_pool", limit=100))
+        claimed = [each for backend in BACKENDS for each in await self._claim(backend, host)]
+        for each in claimed:
+            await self._apply(SubmissionAccepted(submission_id=each.submission_id, handle={"spool": str(each.submission_id)}))
+        return claimed
+
+    async def _claim(self, backend: str, host: str) -> Sequence[Claimed]:
+        return await self.database.run(lambda db: submissions.claim_intents(db, uuid4(), host, backend, 100))
+
+    async def attempt_ends(self, submission_id: UUID, outcome: Outcome = "succeeded", reason: str = "") -> None:
+        exit_code = 0 if outcome == "succeeded" else 1
+        finish = TaskFinished(submission_id=submission_id, outcome=outcome, reason=reason, exit_code=exit_code)
+        await self._apply(finish, id_=EventId("runner", str(uuid4())))
+
+    async def _apply(self, body: Any, *, id_: EventId | None = None) -> Applied:
+        return await apply(self.database, Batch(messages=[Message(body=body, at=datetime.now(UTC), id=id_)]))

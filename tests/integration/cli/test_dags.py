@@ -1,0 +1,93 @@
+"""`tidegate dags` on a real database."""
+
+import pytest
+
+from tests.integration.cli.conftest import Cli
+from tests.integration.cli.past import Past
+
+
+async def test_dags_are_listed_with_what_they_wait_for(cli: Cli, past: Past) -> None:
+    await past.file()
+    await past.updated("lake://flights")
+
+    answer = await cli("dags", "list")
+
+    assert answer.rows == [
+        ["DAG", "STATE", "VERSION", "RUNNING", "QUEUED", "PENDING", "SCHEDULE", "FILE"],
+        ["daily_delays", "active", "1", "0", "0", "1", "lake://flights", "&", "lake://weather", "daily.py"],
+    ]
+
+
+async def test_an_empty_list_is_an_empty_array(cli: Cli) -> None:
+    answer = await cli("dags", "list", "--json")
+
+    assert (answer.code, answer.json, answer.err) == (0, [], "")
+
+
+async def test_broken_files_are_spoken_of_beside_the_list(cli: Cli, past: Past) -> None:
+    await past.broken_file("bad.py", "SyntaxError: invalid syntax", 3)
+
+    answer = await cli("dags", "list", "--json")
+
+    assert (answer.json, answer.err) == ([], "1 DAG file is broken; `tidegate dags errors` says why\n")
+
+
+async def test_broken_files_are_listed_with_line_and_reason(cli: Cli, past: Past) -> None:
+    await past.broken_file("bad.py", "SyntaxError: invalid syntax", 3)
+    await past.broken_file("worse.py", "it calls os._exit")
+
+    answer = await cli("dags", "errors")
+
+    assert answer.out == "bad.py:3: SyntaxError: invalid syntax\nworse.py: it calls os._exit\n"
+
+
+async def test_a_dag_is_shown_with_what_is_pending_and_what_is_missing(cli: Cli, past: Past) -> None:
+    await past.file()
+    await past.updated("lake://flights")
+
+    answer = await cli("dags", "show", "daily_delays")
+
+    assert "○ all of\n├── ✓ lake://flights  (1 event pending for 0s)\n└── ○ lake://weather  (nothing pending)\n" in answer.out
+    assert ["report", "sql", "join", "0", "lake://delays"] in answer.rows
+
+
+async def test_a_shown_dag_is_one_json_object(cli: Cli, past: Past) -> None:
+    await past.file()
+    await past.run()
+    await past.updated("lake://flights", "f-2")
+
+    page = (await cli("dags", "show", "daily_delays", "--json")).json
+
+    assert page["dag"]["dag_id"] == page["spec"]["dag_id"] == page["runs"][0]["dag_id"] == "daily_delays"
+    assert [(row["uri"], row["events"]) for row in page["pending"]] == [("lake://flights", 1)]
+
+
+async def test_a_paused_dag_is_listed_as_paused_until_it_is_unpaused(cli: Cli, past: Past) -> None:
+    await past.file()
+
+    paused = await cli("dags", "pause", "daily_delays")
+    while_paused = await cli("dags", "list")
+    await cli("dags", "unpause", "daily_delays")
+    afterwards = await cli("dags", "list")
+
+    assert paused.out == "paused daily_delays\n"
+    assert (while_paused.rows[1][1], afterwards.rows[1][1]) == ("paused", "active")
+
+
+async def test_unpausing_starts_the_runs_that_wait(cli: Cli, past: Past) -> None:
+    await past.file()
+    await cli("dags", "pause", "daily_delays")
+    await cli("runs", "trigger", "daily_delays", "--run-id", "held")
+
+    answer = await cli("dags", "unpause", "daily_delays", "--json")
+
+    assert answer.json == {"dag_id": "daily_delays", "is_paused": False}
+    assert [run["state"] for run in (await cli("runs", "list", "--json")).json] == ["running"]
+
+
+@pytest.mark.parametrize("verb", ["show", "pause", "unpause"])
+async def test_a_dag_that_does_not_exist_is_one_sentence(cli: Cli, verb: str) -> None:
+    answer = await cli("dags", verb, "nope", "--json")
+
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err == "tidegate: there is no DAG 'nope'; `tidegate dags list` shows those there are\n"

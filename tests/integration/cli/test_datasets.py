@@ -1,0 +1,68 @@
+"""`tidegate datasets`: lists from a real database, updates to a real Kafka."""
+
+import json
+from collections.abc import Sequence
+
+from aiokafka import AIOKafkaConsumer, ConsumerRecord
+
+from tests.integration.cli.conftest import Cli
+from tests.integration.cli.past import Past
+
+
+async def test_datasets_are_listed_with_who_makes_and_who_waits_for_them(cli: Cli, past: Past) -> None:
+    await past.file()
+    await past.updated("lake://flights")
+
+    answer = await cli("datasets", "list")
+
+    assert [row[:4] for row in answer.rows] == [
+        ["DATASET", "CONSUMERS", "PRODUCERS", "EVENTS"],
+        ["lake://delays", "0", "1", "0"],
+        ["lake://flights", "1", "0", "1"],
+        ["lake://weather", "1", "0", "0"],
+    ]
+
+
+async def test_datasets_are_listed_by_the_beginning_of_their_uri(cli: Cli, past: Past) -> None:
+    await past.updated("lake://flights")
+    await past.updated("s3://flights", "2")
+
+    answer = await cli("datasets", "list", "s3:", "--json")
+
+    assert [row["uri"] for row in answer.json] == ["s3://flights"]
+
+
+async def test_an_update_is_published_with_its_identity(cli: Cli, kafka: str, topic_prefix: str) -> None:
+    at = ("--kafka-servers", kafka, "--topic-prefix", topic_prefix)
+    await cli(*at, "topics", "create", "--partitions", "1")
+
+    answer = await cli(*at, "datasets", "publish", "lake://flights", "--event-id", "e-1", "--extra", '{"day": 1}', "--json")
+
+    assert answer == (0, answer.out, "")
+    assert answer.json == {"uri": "lake://flights", "source": "tidegate-cli", "id": "e-1"}
+    (record,) = await _records(kafka, f"{topic_prefix}dataset-updated", 1)
+    assert json.loads(record.value or b"") == {"uri": "lake://flights", "extra": {"day": 1}}
+    assert {name: value.decode() for name, value in record.headers}["ce_id"] == "e-1"
+
+
+async def test_each_update_is_a_new_event_unless_it_is_named(cli: Cli, kafka: str, topic_prefix: str) -> None:
+    at = ("--kafka-servers", kafka, "--topic-prefix", topic_prefix)
+    await cli(*at, "topics", "create", "--partitions", "1")
+
+    answers = [await cli(*at, "datasets", "publish", "lake://flights", "--json") for _ in range(2)]
+
+    assert len({answer.json["id"] for answer in answers}) == 2
+
+
+async def test_a_uri_that_cannot_be_one_is_refused(cli: Cli, kafka: str, topic_prefix: str) -> None:
+    at = ("--kafka-servers", kafka, "--topic-prefix", topic_prefix)
+
+    answer = await cli(*at, "datasets", "publish", "has spaces")
+
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err.startswith("tidegate: this event cannot be published: not a valid dataset-updated event")
+
+
+async def _records(kafka: str, topic: str, count: int) -> Sequence[ConsumerRecord]:
+    async with AIOKafkaConsumer(topic, bootstrap_servers=kafka, auto_offset_reset="earliest") as consumer:
+        return [await consumer.getone() for _ in range(count)]

@@ -1,0 +1,48 @@
+"""Following a run while Postgres comes and goes."""
+
+import anyio
+import pytest
+
+from tests.integration.cli.past import Past
+from tests.servers import StartPostgres
+from tidegate.daemon.cli.follow import follow
+from tidegate.daemon.cli.lookup import find_run
+from tidegate.daemon.cli.request import ask
+from tidegate.daemon.database import connect
+from tidegate.daemon.migrate import migrate
+from tidegate.schemas.message import RunRequested
+from tidegate.schemas.queries.runs import RunRow
+
+SOURCE = """
+from tidegate import Dag
+with Dag("single") as dag:
+    dag.command("only", ["true"])
+"""
+
+
+async def test_following_goes_on_when_postgres_is_back(own_postgres: StartPostgres, capsys: pytest.CaptureFixture[str]) -> None:
+    server = await own_postgres()
+    await migrate(server.dsn)
+    async with connect(server.dsn) as database:
+        past = Past(database)
+        await past.file(SOURCE)
+        await ask(database, RunRequested(dag_id="single", run_id="a", conf={}))
+        run = await database.run(lambda db: find_run(db, "single", "a"))
+        await server.kill()
+        ended: list[RunRow] = []
+
+        async def watch() -> None:
+            ended.append(await follow(database, run))
+
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as tg:
+                tg.start_soon(watch)
+                await anyio.sleep(1)
+                await server.start()
+                (attempt,) = await past.attempts_begin()
+                await past.attempt_ends(attempt.submission_id, "failed", "boom")
+
+    said = capsys.readouterr().err
+    assert [row.state for row in ended] == ["failed"]
+    assert said.count("waiting for Postgres") == 1
+    assert said.endswith("task only failed: boom\n")

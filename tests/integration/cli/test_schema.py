@@ -1,0 +1,60 @@
+"""Databases that are not, or not yet, ours: `tidegate migrate`, and what other commands say."""
+
+import asyncpg
+import pytest
+
+from tests.integration.cli.conftest import Cli
+from tidegate.daemon.migrate import known
+
+
+@pytest.fixture
+def empty(empty_dsn: str, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The commands of this test are about a database without a schema."""
+    monkeypatch.setenv("TIDEGATE_POSTGRES_DSN", empty_dsn)
+    return empty_dsn
+
+
+async def test_a_database_is_brought_up_to_date_once(cli: Cli, empty: str) -> None:
+    first, again = await cli("migrate", "--json"), await cli("migrate")
+
+    assert first.json == {"applied": known()}
+    assert again == (0, "the schema is up to date\n", "")
+
+
+async def test_a_database_without_our_schema_is_to_be_migrated(cli: Cli, empty: str) -> None:
+    answer = await cli("dags", "list")
+
+    assert answer.code == 1
+    assert (
+        answer.err
+        == f"tidegate: the database lacks {known()[0]} of this version's schema; `tidegate migrate` brings it up to date\n"
+    )
+
+
+async def test_a_database_of_a_newer_version_is_left_alone(cli: Cli, dsn: str) -> None:
+    db = await asyncpg.connect(dsn)
+    await db.execute("INSERT INTO schema_migration (name) VALUES ('9999_later.sql')")
+    await db.close()
+
+    answers = [await cli("migrate"), await cli("dags", "list")]
+
+    sentence = "tidegate: the database has migration 9999_later.sql, which this version does not know; upgrade tidegate\n"
+    assert answers == [(1, "", sentence)] * 2
+
+
+async def test_a_database_that_does_not_exist_is_a_wrong_setting(cli: Cli, dsn: str) -> None:
+    answer = await cli("--postgres-dsn", f"{dsn}_no", "dags", "list")
+
+    assert answer.code == 2
+    assert answer.err.startswith("tidegate: Postgres does not let us in with TIDEGATE_POSTGRES_DSN: database ")
+    assert answer.err.endswith("does not exist\n")
+
+
+async def test_a_user_who_may_not_log_in_is_a_wrong_setting_and_the_password_stays_ours(cli: Cli, dsn: str) -> None:
+    stranger = dsn.replace("://postgres@", "://stranger:hunter2@")
+
+    answer = await cli("--postgres-dsn", stranger, "dags", "list")
+
+    assert answer.code == 2
+    assert 'role "stranger" does not exist' in answer.err
+    assert "hunter2" not in answer.out + answer.err
