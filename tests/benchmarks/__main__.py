@@ -1,0 +1,44 @@
+"""`python -m tests.benchmarks [A B D] [--repeat N] [--json]`: run scenarios and print their figures beside the peer's."""
+
+from typing import Annotated
+
+import anyio
+import msgspec
+import typer
+import uvloop
+from rich.console import Console
+
+from tests.benchmarks.figures import Figure, table
+from tests.benchmarks.scenarios import SCENARIOS
+
+
+def main(
+    scenarios: Annotated[list[str] | None, typer.Argument(help="Some of A, B, D; all of them if none is named.")] = None,
+    *,
+    repeat: Annotated[int, typer.Option(min=2, help="Measurements of each, after one to warm up.")] = 5,
+    json: Annotated[bool, typer.Option("--json", help="One JSON array instead of a table.")] = False,
+) -> None:
+    """Start fresh servers for each scenario and measure it."""
+    chosen = scenarios or list(SCENARIOS)
+    if unknown := [name for name in chosen if name not in SCENARIOS]:
+        raise typer.BadParameter(f"there is no scenario {unknown[0]}; there are {', '.join(SCENARIOS)}")
+    figures = anyio.run(measure, chosen, repeat, backend_options={"loop_factory": uvloop.new_event_loop})
+    if json:
+        typer.echo(msgspec.json.encode(figures).decode())
+    else:
+        Console(width=None if Console().is_terminal else 160).print(table(figures))
+
+
+async def measure(chosen: list[str], repeat: int) -> list[Figure]:
+    progress = Console(stderr=True)
+    figures: list[Figure] = []
+    for name in chosen:
+        doc = (SCENARIOS[name].__doc__ or "").strip()
+        with progress.status(f"{name}: {doc}"):
+            figures += await SCENARIOS[name](repeat)
+        progress.print(f"{name} done", style="dim")
+    return figures
+
+
+if __name__ == "__main__":
+    typer.run(main)

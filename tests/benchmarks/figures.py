@@ -1,0 +1,57 @@
+"""Samples as people read them: percentiles, spread, and the ratio to the peer."""
+
+from collections.abc import Sequence
+from statistics import quantiles
+
+import msgspec
+from rich.table import Table
+
+from tests.benchmarks.peer import Peer
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the results. `better` says which way is good; `low` and `high` are the spread over the repetitions."""
+
+    scenario: str
+    what: str
+    unit: str
+    value: float
+    low: float
+    high: float
+    peer: Peer
+    target: float
+    lower_is_better: bool
+
+    @property
+    def met(self) -> bool:
+        return self.value <= self.target if self.lower_is_better else self.value >= self.target
+
+    def ratio(self, peer: float | None) -> float | None:
+        """How many times better than the peer."""
+        if peer is None or not self.value:
+            return None
+        return peer / self.value if self.lower_is_better else self.value / peer
+
+
+def percentile(samples: Sequence[float], percent: int) -> float:
+    """By linear interpolation over at least two samples."""
+    return quantiles(samples, n=100, method="inclusive")[percent - 1]
+
+
+def table(figures: Sequence[Figure]) -> Table:
+    """All figures with the peer's beside them."""
+    shown = Table("", "what", "Tidegate", "spread", "target", "Airflow default / tuned", "times better")
+    for figure in figures:
+        peers = " / ".join("–" if peer is None else f"{peer:g}" for peer in figure.peer)
+        ratios = " / ".join("–" if (ratio := figure.ratio(peer)) is None else f"{ratio:,.0f}" for peer in figure.peer)
+        mark = "[green]met[/]" if figure.met else "[red]missed[/]"
+        shown.add_row(
+            figure.scenario,
+            figure.what,
+            f"{figure.value:,.4g} {figure.unit}",
+            f"{figure.low:,.4g} – {figure.high:,.4g}",
+            f"{'≤' if figure.lower_is_better else '≥'} {figure.target:,g} {mark}",
+            peers,
+            ratios,
+        )
+    return shown
