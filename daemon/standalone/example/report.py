@@ -6,6 +6,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 import msgspec
+from rich import box
 from rich.table import Table
 
 from tidegate.daemon.standalone.example import nycflights
@@ -14,19 +15,11 @@ from tidegate.schemas.error import RequestError
 
 FIRST_WEEK = tuple(nycflights.FIRST + timedelta(days=number) for number in range(7))
 
-HEADERS = (
-    "Day",
-    "Flights",
-    "Cancelled",
-    "Mean delay",
-    "90 % below",
-    "Late (> 15)",
-    "7-day mean",
-    "Latest carrier",
-    "Wind, mph",
-    "Wet hours",
+HEADERS = ("Day", "Flights", "Cancelled", "Delay", "90 %", "Late", "7 days", "Worst", "Wind", "In wind")
+CAPTION = (
+    "Delay at departure in minutes: the mean, what 90 % stay below, the share of more than 15, the mean of the last seven days,"
+    " and the carrier with the largest mean. Wind in miles per hour, and the mean delay in 15 and more."
 )
-LEFT = ("Day", "Latest carrier")
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,14 +36,15 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Day(Figures, frozen=True, kw_only=True):
-    """A day: also its weather at departure, in miles per hour and hours with rain at an airport, and its latest carrier.
+    """A day, with the wind at departure in miles per hour.
 
-    `mean_delay_7d` is over the seven days up to this one.
+    `windy_delay` is the mean delay of those that left in a wind of 15 or more, `worst_delay` that of the carrier which had
+    the largest, among those with ten departures, and `mean_delay_7d` that of the seven days up to this one.
     """
 
     day: date
     mean_wind: float | None = None
-    wet_hours: int
+    windy_delay: float | None = None
     worst_carrier: str | None = None
     worst_delay: float | None = None
     mean_delay_7d: float | None = None
@@ -94,15 +88,21 @@ def week_is_done(lake: Path, days: Iterable[date] = FIRST_WEEK) -> bool:
 
 def table(lake: Path) -> Table:
     """A row for each day in the report, the totals below them. Raises RequestError as `read` does."""
-    shown = Table(title="Flights leaving New York, delays in minutes", show_footer=True)
+    shown = Table(title="Flights leaving New York", caption=CAPTION, caption_justify="left", box=box.SIMPLE, show_footer=True)
+    shown.pad_edge, shown.collapse_padding = False, True
     report = read(lake)
-    footers = ("", *_figures(report.totals)) if report else ()
+    footers = ("Total", *_figures(report.totals)) if report else ()
     for header, footer in zip_longest(HEADERS, footers, fillvalue=""):
-        shown.add_column(header, footer, justify="left" if header in LEFT else "right")
+        shown.add_column(header, footer, justify="left" if header == "Day" else "right", no_wrap=True)
     for day in report.days if report else ():
         worst = f"{day.worst_carrier} {_number(day.worst_delay)}" if day.worst_carrier else "-"
         shown.add_row(
-            f"{day.day:%a %d %b}", *_figures(day), _number(day.mean_delay_7d), worst, _number(day.mean_wind), str(day.wet_hours)
+            f"{day.day:%d %b}",
+            *_figures(day),
+            _number(day.mean_delay_7d),
+            worst,
+            _number(day.mean_wind),
+            _number(day.windy_delay),
         )
     return shown
 

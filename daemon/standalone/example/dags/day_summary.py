@@ -10,9 +10,12 @@ from pyspark.sql import functions as F
 
 def summarise(delays: DataFrame) -> DataFrame:
     """One row per day: delays in minutes, wind in miles per hour. A flight that never left was cancelled."""
-    carriers = delays.groupBy("day", "carrier").agg(F.avg("dep_delay").alias("delay")).where("delay IS NOT NULL")
-    worst = carriers.groupBy("day").agg(
-        F.max("delay").alias("worst_delay"), F.max_by("carrier", F.struct("delay", "carrier")).alias("worst_carrier")
+    carriers = delays.groupBy("day", "carrier").agg(F.avg("dep_delay").alias("delay"), F.count("dep_delay").alias("departed"))
+    # The mean of a few flights says nothing about a carrier.
+    worst = (
+        carriers.where("departed >= 10")
+        .groupBy("day")
+        .agg(F.expr("max_by(carrier, delay) AS worst_carrier"), F.expr("max(delay) AS worst_delay"))
     )
     figures = delays.groupBy("day").agg(
         F.expr("count(*) AS flights"),
@@ -21,7 +24,7 @@ def summarise(delays: DataFrame) -> DataFrame:
         F.expr("percentile(dep_delay, 0.9) AS p90_delay"),
         F.expr("avg(CAST(dep_delay > 15 AS INT)) AS late_share"),
         F.expr("avg(wind_speed) AS mean_wind"),
-        F.expr("count(DISTINCT origin, time_hour) FILTER (WHERE precip > 0) AS wet_hours"),
+        F.expr("avg(dep_delay) FILTER (WHERE wind_speed >= 15) AS windy_delay"),
     )
     return figures.join(worst, "day", "left").orderBy("day")
 

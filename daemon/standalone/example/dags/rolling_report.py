@@ -4,7 +4,7 @@ import json
 from datetime import timedelta
 from pathlib import Path
 
-from pyspark.sql import SparkSession, Window
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tidegate import Dag, Dataset, Run
@@ -19,10 +19,9 @@ with Dag("rolling_report", schedule=Dataset("lake://delays"), max_active_runs=1,
         days = spark.read.json(f"{LAKE}/summary").withColumn("day", F.to_date("day"))
         delays = spark.read.parquet(f"{LAKE}/delays").join(days.select("day"), "day", "left_semi")
 
-        daily = delays.groupBy("day").agg(F.sum("dep_delay").alias("minutes"), F.count("dep_delay").alias("departed"))
-        week = Window.orderBy(F.unix_date("day")).rangeBetween(-6, 0)
-        mean = F.try_divide(F.sum("minutes").over(week), F.sum("departed").over(week))
-        rolling = days.join(daily.select("day", mean.alias("mean_delay_7d")), "day").orderBy("day")
+        flown = delays.select(F.col("day").alias("flown"), "dep_delay")
+        week = days.join(flown, F.expr("flown BETWEEN date_sub(day, 6) AND day"))
+        rolling = days.join(week.groupBy("day").agg(F.expr("avg(dep_delay) AS mean_delay_7d")), "day").orderBy("day")
 
         newest = days.agg(F.max("day").alias("newest"))
         last_week = delays.crossJoin(newest).where("day > date_sub(newest, 7)")
