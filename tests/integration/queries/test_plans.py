@@ -1,0 +1,130 @@
+"""History must not cost: the statements that run all the time never read what is over."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+from anyio.from_thread import BlockingPortal
+
+from tests import servers
+from tests.integration.queries.blocks import BLOCKS
+from tidegate.daemon.database import SERVER_SETTINGS
+
+HISTORY = {"dag_run", "task_instance", "submission", "dataset_event", "dagrun_dataset_event", "outbox"}
+
+SAMPLES = {
+    "dags": "ARRAY['dag_7', 'dag_8']",
+    "me": "'00000000-0000-0000-0000-000000000002'",
+    "none": "'{}'",
+    "runs": "ARRAY[1, 2]::bigint[]",
+    "attempts": "ARRAY['00000000-0000-0000-0000-000000000003', '00000000-0000-0000-0000-000000000004']::uuid[]",
+}
+
+READ = {
+    "dags.activity": ("{dags}", "dag_run_active dataset_dag_run_queue_pkey"),
+    "dags.waiting_runs": ("{dags}, ARRAY[3, 3]", "dag_run_active"),
+    "datasets.satisfied_leaves": ("{dags}", "dag_schedule_dataset_reference_dag dataset_dag_run_queue_pkey"),
+    "datasets.lock_pending": ("{dags}", "dataset_dag_run_queue_pkey dataset_event_pkey"),
+    "tasks.ready": ("'default_pool', 100", "task_instance_ready task_instance_retry dag_run_pkey"),
+    "tasks.occupied": ("'default_pool'", "task_instance_occupying"),
+    "tasks.instances": ("{runs}, ARRAY[0, 1]", "task_instance_pkey"),
+    "runs.lock": ("{runs}", "dag_run_pkey"),
+    "runs.exists": ("'dag_7', 'mine'", "dag_run_dag_id_run_id_key"),
+    "submissions.find": ("{attempts}", "submission_pkey dag_run_pkey"),
+    "submissions.read": ("{attempts}", "submission_pkey"),
+    "submissions.contexts": ("{runs}", "dag_run_pkey"),
+    "submissions.consumed_events": ("{runs}", "dagrun_dataset_event_run dataset_event_pkey"),
+    "submissions.running": ("ARRAY['command'], 'here', ARRAY['command']", "submission_open"),
+    "submissions.silent": ("60, NULL, 100", "submission_open"),
+}
+
+WRITE = {
+    "datasets.record_events": ("{none}, {none}, {none}, {none}, {none}", "dag_schedule_dataset_reference_pkey dag_pkey"),
+    "datasets.consume": ("{none}, {none}, {none}, {none}", "dataset_dag_run_queue_pkey"),
+    "datasets.discard": ("{none}, {none}, {none}, {none}", "dataset_dag_run_queue_pkey"),
+    "runs.update_runs": ("{none}, {none}, {none}, {none}, {none}, {none}, {none}, {none}", "dag_run_pkey"),
+    "tasks.update_tasks": ("{none}, {none}, {none}, {none}, {none}, {none}, {none}, {none}, {none}", "task_instance_pkey"),
+    "submissions.accept": ("{attempts}, {none}, {none}", ""),
+    "submissions.end_submissions": ("{none}, {none}, {none}, {none}, {none}, {none}", "submission_pkey"),
+    "submissions.beat": ("{attempts}, ARRAY[now(), now()]", "submission_pkey"),
+    "submissions.claim_intents": ("{me}, 'here', 'command', 8", "submission_open submission_pkey"),
+    "submissions.claim_abandoned": ("{me}, 'here', 'command', NULL, 10, {none}", "submission_open submission_pkey"),
+    "outbox.delete_outbox": ("ARRAY[1, 2]", "outbox_pkey"),
+}
+
+HOT = READ | WRITE
+"""Each with its arguments and the indexes that carry it."""
+
+
+@pytest.fixture(scope="module")
+def history(portal: BlockingPortal, postgres: str, template: str) -> Iterator[str]:
+    """The dsn of a database with 110,000 runs, almost all of them over."""
+    name = portal.call(servers.create_database, postgres, template)
+    portal.call(fill, servers.dsn_of(postgres, name))
+    yield servers.dsn_of(postgres, name)
+    portal.call(servers.drop_database, postgres, name)
+
+
+async def fill(dsn: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    await connection.execute(Path(__file__).with_name("history.sql").read_text())
+    await connection.close()
+
+
+@pytest.mark.parametrize("block", HOT)
+async def test_a_hot_statement_reads_no_history(history: str, block: str) -> None:
+    nodes = await settled_plan(history, block)
+
+    assert indexes_of(nodes) >= set(HOT[block][1].split())
+    assert [node for node in nodes if reads_everything(node)] == []
+
+
+@pytest.mark.parametrize("block", HOT)
+async def test_a_hot_statement_that_was_planned_on_empty_tables_reads_no_history(schema: str, block: str) -> None:
+    """A connection keeps the plans it made when it was young."""
+    nodes = await settled_plan(schema, block)
+
+    assert indexes_of(nodes) >= set(HOT[block][1].split())
+    assert [node for node in nodes if reads_everything(node)] == []
+
+
+async def test_the_outbox_is_read_in_its_order_and_no_further_than_asked(history: str) -> None:
+    nodes = await settled_plan(history, "outbox.next_outbox", "ARRAY[1, 2]::smallint[], 500")
+
+    assert [(node["Node Type"], node.get("Index Name")) for node in nodes] == [("Limit", None), ("Index Scan", "outbox_pkey")]
+
+
+def indexes_of(nodes: Sequence[dict[str, Any]]) -> set[str]:
+    return {node["Index Name"] for node in nodes if "Index Name" in node}
+
+
+def reads_everything(node: dict[str, Any]) -> bool:
+    """Whether it goes through a whole table that grows, or through a whole index of it."""
+    if node.get("Relation Name") not in HISTORY:
+        return False
+    return node["Node Type"] == "Seq Scan" or (node["Node Type"].startswith("Index") and "Index Cond" not in node)
+
+
+async def settled_plan(dsn: str, block: str, arguments: str | None = None) -> list[dict[str, Any]]:
+    """The nodes of the plan that Postgres has settled on once it knows the statement. Nothing is changed."""
+    connection = await asyncpg.connect(dsn, server_settings=SERVER_SETTINGS)
+    try:
+        call = f"EXECUTE hot ({arguments or HOT[block][0].format(**SAMPLES)})"
+        await connection.execute(f"PREPARE hot AS {BLOCKS[block]}")
+        await connection.execute("BEGIN")
+        for _ in range(6):
+            await connection.execute(call)
+        plan: str = await connection.fetchval(f"EXPLAIN (FORMAT JSON) {call}")
+        await connection.execute("ROLLBACK")
+    finally:
+        await connection.close()
+    return list(nodes_of(json.loads(plan)[0]["Plan"]))
+
+
+def nodes_of(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for inner in plan.get("Plans", ()):
+        yield from nodes_of(inner)
