@@ -87,7 +87,7 @@ def reason(error: BaseException, filename: str, limits: Limits) -> str:
             text = f"it prints or writes more than {limits.output_mb} MiB (TIDEGATE_PARSE_OUTPUT_MB)"
         case _:
             text = ": ".join(filter(None, (type(error).__name__, _message(error))))
-    return text[:MAX_REASON]
+    return text[:MAX_REASON].encode(errors="replace").decode()
 
 
 def line(error: BaseException, filename: str) -> int | None:

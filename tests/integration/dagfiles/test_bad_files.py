@@ -30,6 +30,7 @@ BAD: dict[str, tuple[str, int | None, str]] = {
         4,
         "E",
     ),
+    "exception with words that are no text": ("import tidegate\nraise ValueError('\\ud800')\n", 2, "ValueError: ?"),
     "exception in a library": ("import tidegate, json\n\njson.loads('{')\n", 3, "JSONDecodeError: Expecting property name"),
     "endless recursion": ("import tidegate\ndef f(): f()\nf()\n", 2, "RecursionError: maximum recursion depth exceeded"),
     "endless loop in C": ("import tidegate\nsum(iter(int, 1))\n", None, f"{CPU.removesuffix(f'; {MOVE}')} and did not stop"),
