@@ -42,7 +42,7 @@ class Phase(StrEnum):
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """A backend's answer about one submission. `reason` is for people; `heartbeat_at` is the last sign of life, if it gives any."""
+    """A backend's answer about one submission. `reason` is for people; `heartbeat_at` is its last sign of life, if any."""
 
     phase: Phase
     reason: str = ""
@@ -61,7 +61,10 @@ class LogChunk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Backend(Protocol):
-    """One way to run tasks. No call raises for a submission that does not exist; all raise UnavailableError when the backend is away."""
+    """One way to run tasks.
+
+    No call raises for a submission that does not exist; all raise UnavailableError when the backend is away.
+    """
 
     @property
     def name(self) -> str:

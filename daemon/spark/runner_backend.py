@@ -20,7 +20,7 @@ from tidegate.daemon.spark import launch
 from tidegate.daemon.spark.contract import KINDS, Handle, LogChunk, Phase, Status, SubmissionSpec
 from tidegate.daemon.spark.job import Claim, Job, Outcome
 from tidegate.daemon.spark.process import alive, identify, send, until_gone
-from tidegate.daemon.spark.spool import Spool
+from tidegate.daemon.spark.spool import Spool, spools
 from tidegate.schemas.error import RejectedError, UnavailableError
 from tidegate.schemas.event import Rejection
 
@@ -29,6 +29,8 @@ T = TypeVar("T")
 SPOOL_THREADS = 4
 KILL_GRACE_S = 15.0
 BURIAL_S = 20.0
+CLAIM_POLLS = 300
+POLL_S = 0.05
 
 
 class RunnerBackend:
@@ -58,7 +60,7 @@ class RunnerBackend:
         if await self._io(spool.claimed) is None:
             await self._io(lambda: spool.prepare(self._job(spec)))
             await launch.start("execute", spool)
-        return _handle(spool, await self._io(spool.claimed))
+        return _handle(spool, await self._until_claimed(spool))
 
     async def status(self, handles: Mapping[UUID, Handle]) -> Mapping[UUID, Status]:
         """Also clears up after runners that were killed; until that is done they count as running, for parts of them may."""
@@ -78,6 +80,14 @@ class RunnerBackend:
             await until_gone(claim.claimant)
         if grace.cancelled_caught:
             send(claim.claimant, signal.SIGKILL)
+
+    async def kill_all(self) -> int:
+        """Kill whatever runs on this spool, also for other backends. Returns how many submissions that were."""
+        running = await self._io(lambda: [spool for spool in spools(self._root) if self._look(spool)[0].phase is Phase.RUNNING])
+        async with anyio.create_task_group() as kills:
+            for spool in running:
+                kills.start_soon(self.kill, {"spool": str(spool.submission_id)})
+        return len(running)
 
     async def logs(self, handle: Handle, offset: int) -> LogChunk:
         spool = self._spool(UUID(handle["spool"]))
@@ -114,6 +124,14 @@ class RunnerBackend:
         prepared_at = spool.prepared_at()
         return prepared_at is not None and (datetime.now(UTC) - prepared_at).total_seconds() < self.visibility_grace_s
 
+    async def _until_claimed(self, spool: Spool) -> Claim:
+        """At once, unless a unit is still starting. Raises UnavailableError when it does not seem to."""
+        for _ in range(CLAIM_POLLS):
+            if (claim := await self._io(spool.claimed)) is not None:
+                return claim
+            await anyio.sleep(POLL_S)
+        raise UnavailableError(f"no runner has claimed {spool.submission_id} yet; see {spool.log}")
+
     async def _bury(self, submission_id: UUID) -> None:
         """One burial at a time; a second one is tried when the first must have failed."""
         now = time.monotonic()
@@ -130,8 +148,8 @@ class RunnerBackend:
             raise UnavailableError(f"the spool {self._root} cannot be used: {error}") from error
 
 
-def _handle(spool: Spool, claim: Claim | None) -> Handle:
-    return {"spool": str(spool.submission_id), "pid": None if claim is None else claim.claimant.pid}
+def _handle(spool: Spool, claim: Claim) -> Handle:
+    return {"spool": str(spool.submission_id), "pid": claim.claimant.pid}
 
 
 def _ended(outcome: Outcome) -> Status:

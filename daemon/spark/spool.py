@@ -14,6 +14,7 @@ Each appears whole or not at all, and those that must not be forgotten are on th
 import os
 import shutil
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -116,21 +117,20 @@ class Spool:
         return draft
 
 
+def spools(root: Path) -> Iterator[Spool]:
+    """Every submission there is a directory for."""
+    with suppress(FileNotFoundError):
+        for path in root.iterdir():
+            with suppress(ValueError):
+                yield Spool(root, UUID(path.name))
+
+
 def prune(root: Path, older_than_s: float) -> int:
     """Remove what ended longer ago than that, or was never started. Returns how many submissions are gone."""
-    if not root.exists():
-        return 0
-    old = [spool for spool in map(_spool_at, root.iterdir()) if spool is not None and _removable(spool, older_than_s)]
+    old = [spool for spool in spools(root) if _removable(spool, older_than_s)]
     for spool in old:
         shutil.rmtree(spool.path, ignore_errors=True)
     return len(old)
-
-
-def _spool_at(path: Path) -> Spool | None:
-    try:
-        return Spool(path.parent, UUID(path.name))
-    except ValueError:
-        return None
 
 
 def _removable(spool: Spool, older_than_s: float) -> bool:

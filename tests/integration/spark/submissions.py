@@ -39,7 +39,7 @@ with Dag("contract") as dag:
 """
 
 ENDED = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.KILLED})
-LONG_S = 90.0
+LONG_S = 240.0
 POLL_S = 0.02
 
 

@@ -70,7 +70,9 @@ async def test_wrong_sql_fails_with_the_error_class_and_the_place(bench: Bench) 
     status, _ = await bench.outcome(SqlTask(task_id="report", sql="SELECT\n  flights FROM 1"))
 
     assert status.phase is Phase.FAILED
-    assert status.reason == "ParseException: [PARSE_SYNTAX_ERROR] Syntax error at or near '1' (line 1, position 12)"
+    assert (
+        status.reason == "ParseException: [PARSE_SYNTAX_ERROR] Syntax error at or near '1': extra input '1' (line 2, position 16)"
+    )
 
 
 async def test_a_missing_table_is_named_with_the_place(bench: Bench) -> None:
