@@ -80,7 +80,7 @@ async def read(source: Source, count: int) -> list[Record]:
     """The next records, as many as asked for; fewer when no more come."""
     records: list[Record] = []
     while len(records) < count:
-        fetched = await source.fetch(5.0, count - len(records))
+        fetched = await source.fetch(20.0, count - len(records))
         if not fetched:
             break
         records += [record for batch in fetched.values() for record in batch]

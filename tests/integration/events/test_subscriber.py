@@ -54,7 +54,7 @@ async def relay(kafka: str, topic: str, topic_prefix: str) -> AsyncIterator[Rela
 async def take(count: int, servers: str, prefix: str, **options: Any) -> list[StateChanged]:
     """The first events of a subscription."""
     received: list[StateChanged] = []
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with aclosing(subscribe(servers, topic_prefix=prefix, **options)) as events:
             async for event in events:
                 received.append(event)
@@ -170,11 +170,13 @@ async def expire(kafka: str, topic: str) -> None:
 
 
 async def test_cancellation_ends_a_subscription_promptly(kafka: str, topic_prefix: str, relay: Relay) -> None:
-    with anyio.fail_after(5):
-        async with anyio.create_task_group() as group:
-            group.start_soon(take, 1, kafka, topic_prefix)
-            await anyio.sleep(0.5)
-            group.cancel_scope.cancel()
+    async with anyio.create_task_group() as group:
+        group.start_soon(take, 1, kafka, topic_prefix)
+        await anyio.sleep(0.5)
+        group.cancel_scope.cancel()
+        started = anyio.current_time()
+
+    assert anyio.current_time() - started < 10
 
 
 async def test_topics_that_are_not_there_are_told(kafka: str, topic_prefix: str) -> None:
