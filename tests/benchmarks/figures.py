@@ -42,14 +42,14 @@ def table(figures: Sequence[Figure]) -> Table:
     """All figures with the peer's beside them."""
     shown = Table("", "what", "Tidegate", "spread", "target", "Airflow default / tuned", "times better")
     for figure in figures:
-        peers = " / ".join("–" if peer is None else f"{peer:g}" for peer in figure.peer)
-        ratios = " / ".join("–" if (ratio := figure.ratio(peer)) is None else f"{ratio:,.0f}" for peer in figure.peer)
+        peers = " / ".join("-" if peer is None else f"{peer:g}" for peer in figure.peer)
+        ratios = " / ".join("-" if (ratio := figure.ratio(peer)) is None else f"{ratio:,.0f}" for peer in figure.peer)
         mark = "[green]met[/]" if figure.met else "[red]missed[/]"
         shown.add_row(
             figure.scenario,
             figure.what,
             f"{figure.value:,.4g} {figure.unit}",
-            f"{figure.low:,.4g} – {figure.high:,.4g}",
+            f"{figure.low:,.4g} to {figure.high:,.4g}",
             f"{'≤' if figure.lower_is_better else '≥'} {figure.target:,g} {mark}",
             peers,
             ratios,

@@ -64,9 +64,7 @@ TAKEN = "SELECT coalesce(sum(next_offset), 0) FROM lease WHERE kind = 'partition
 async def a(repeat: int) -> list[Figure]:
     """Latency of an idle system: event acknowledged by Kafka → run committed and visible, its no-op task finished."""
     async with bench(ONE, 1) as ready, Publisher(ready.kafka.bootstrap, source="bench") as publisher:
-        rounds = []
-        for _ in range(repeat + 1):
-            rounds.append([await _latency_ms(ready, publisher) for _ in range(SAMPLES)])
+        rounds = [[await _latency_ms(ready, publisher) for _ in range(SAMPLES)] for _ in range(repeat + 1)]
     kept = rounds[1:]
     everything = [sample for samples in kept for sample in samples]
     figures = []

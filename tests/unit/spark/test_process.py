@@ -76,7 +76,7 @@ def test_ending_asks_first(sleeper: subprocess.Popen[bytes], submission_id: UUID
 def test_ending_kills_what_does_not_listen(submission_id: UUID) -> None:
     deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); signal.pause()"
     env = os.environ | {STAMP: str(submission_id)}
-    with subprocess.Popen([sys.executable, "-c", deaf], env=env, stdout=subprocess.PIPE) as process:  # noqa: S603
+    with subprocess.Popen([sys.executable, "-c", deaf], env=env, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
 
