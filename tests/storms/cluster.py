@@ -1,0 +1,182 @@
+"""A scripted cluster: `python -m tests.storms.cluster SCRIPT`, where SCRIPT is the JSON of a `Script`.
+
+It takes what it is given, twice where it is given twice, and writes everything that happened into its journal. It is slow at
+times, loses requests and answers, and does not always tell Kafka that an application ended.
+"""
+
+import asyncio
+import sys
+from contextlib import suppress
+from datetime import UTC, datetime
+from io import TextIOWrapper
+from pathlib import Path
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from tidegate.daemon.dispatch import FINISH_SOURCE
+from tidegate.events import Publisher
+from tidegate.schemas.error import UnavailableError
+
+
+class Script(msgspec.Struct, frozen=True, kw_only=True):
+    """What the cluster does. Shares are of 1, times in seconds."""
+
+    seed: int
+    journal: str
+    ready: str
+    kafka_servers: str
+    topic_prefix: str
+    accept_s: tuple[float, float] = (0.002, 0.03)
+    slow_share: float = 0.03
+    slow_s: float = 0.4
+    request_lost_share: float = 0.02
+    answer_lost_share: float = 0.02
+    untold_share: float = 0.15
+    unknown_share: float = 0.01
+    run_s: tuple[float, float] = (0.05, 0.3)
+    fail_share: float = 0.1
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of the journal. `told`: Kafka acknowledged the news of the end."""
+
+    what: str
+    at: datetime
+    stamp: str
+    application: str = ""
+    outcome: str = ""
+    told: bool = False
+
+
+class Application:
+    """One execution of what was submitted."""
+
+    def __init__(self, name: str, stamp: str, dag_id: str, run_id: str) -> None:
+        self.name = name
+        self.stamp = stamp
+        self.dag_id = dag_id
+        self.run_id = run_id
+        self.phase = "running"
+        self.started_at = datetime.now(UTC)
+        self.finished_at: datetime | None = None
+
+    def facts(self) -> dict[str, Any]:
+        now = datetime.now(UTC)
+        return {"phase": self.phase, "started_at": self.started_at, "finished_at": self.finished_at, "heartbeat_at": now}
+
+
+class LostError(Exception):
+    """The connection ends here, without an answer."""
+
+
+class Cluster:
+    """All applications by name, and by stamp."""
+
+    def __init__(self, script: Script, publisher: Publisher, journal: TextIOWrapper) -> None:
+        self.script = script
+        self.publisher = publisher
+        self.journal = journal
+        self.random = Random(script.seed)
+        self.applications: dict[str, Application] = {}
+        self.by_stamp: dict[str, Application] = {}
+        self.running: set[asyncio.Task[None]] = set()
+
+    def write(self, what: str, stamp: str, **facts: Any) -> None:
+        entry = Entry(what=what, at=datetime.now(UTC), stamp=stamp, **facts)
+        self.journal.write(msgspec.json.encode(entry).decode() + "\n")
+        self.journal.flush()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection; its requests one after the other."""
+        with suppress(ConnectionError, LostError):
+            while request := await reader.readline():
+                answer = await self.answer(msgspec.json.decode(request))
+                writer.write(msgspec.json.encode(answer) + b"\n")
+                await writer.drain()
+        writer.close()
+
+    async def answer(self, request: dict[str, Any]) -> Any:
+        match request:
+            case {"call": "submit", "stamp": stamp, "dag_id": dag_id, "run_id": run_id}:
+                return await self.submit(stamp, dag_id, run_id)
+            case {"call": "find", "stamp": stamp}:
+                found = self.by_stamp.get(stamp)
+                return None if found is None else {"application": found.name}
+            case {"call": "status", "applications": asked}:
+                return {stamp: self.status(name) for stamp, name in asked.items()}
+            case {"call": "kill", "application": name}:
+                self.applications[name].phase = "killed"
+                return True
+            case _:
+                raise LostError
+
+    def chance(self, share: float) -> bool:
+        return self.random.random() < share
+
+    async def submit(self, stamp: str, dag_id: str, run_id: str) -> dict[str, str]:
+        script = self.script
+        if self.chance(script.request_lost_share):
+            self.write("request_lost", stamp)
+            raise LostError
+        is_slow, is_lost = self.chance(script.slow_share), self.chance(script.answer_lost_share)
+        await asyncio.sleep(script.slow_s if is_slow else self.random.uniform(*script.accept_s))
+        application = Application(f"application_{len(self.applications) + 1:06}", stamp, dag_id, run_id)
+        self.applications[application.name] = self.by_stamp[stamp] = application
+        self.write("accepted", stamp, application=application.name)
+        task = asyncio.create_task(self.run(application))
+        self.running.add(task)
+        task.add_done_callback(self.running.discard)
+        if is_lost:
+            self.write("answer_lost", stamp, application=application.name)
+            raise LostError
+        return {"application": application.name}
+
+    def status(self, name: str) -> dict[str, Any]:
+        if name not in self.applications or self.chance(self.script.unknown_share):
+            return {"phase": "unknown"}
+        return self.applications[name].facts()
+
+    async def run(self, application: Application) -> None:
+        """How it ends is a matter of its stamp alone, so that it does not depend on the order of things."""
+        await asyncio.sleep(self.random.uniform(*self.script.run_s))
+        failed = int(UUID(application.stamp)) % 1000 < self.script.fail_share * 1000
+        application.phase = "failed" if failed else "succeeded"
+        application.finished_at = datetime.now(UTC)
+        told = not self.chance(self.script.untold_share) and await self.tell(application)
+        self.write("ended", application.stamp, application=application.name, outcome=application.phase, told=told)
+
+    async def tell(self, application: Application) -> bool:
+        """As a driver would: it tries for a moment and leaves the rest to whoever looks."""
+        try:
+            await self.publisher.task_finished(
+                UUID(application.stamp),
+                "failed" if application.phase == "failed" else "succeeded",
+                dag_id=application.dag_id,
+                run_id=application.run_id,
+                finished_at=application.finished_at,
+                event_id=application.stamp,
+            )
+        except UnavailableError:
+            return False
+        return True
+
+
+async def main(script: Script) -> None:
+    publisher = Publisher(script.kafka_servers, source=FINISH_SOURCE, topic_prefix=script.topic_prefix, timeout_s=3)
+    with Path(script.journal).open("a") as journal:
+        async with publisher:
+            cluster = Cluster(script, publisher, journal)
+            server = await asyncio.start_server(cluster.serve, "127.0.0.1", 0)
+            host, port = server.sockets[0].getsockname()
+            draft = Path(f"{script.ready}.draft")
+            draft.write_text(f"{host}:{port}")
+            draft.rename(script.ready)
+            async with server:
+                await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(msgspec.json.decode(sys.argv[1], type=Script)))

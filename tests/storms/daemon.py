@@ -1,0 +1,39 @@
+"""Start the real daemon, prepared from outside: `python -m tests.storms.daemon`, with its settings in `TIDEGATE_*` as ever.
+
+--cluster HOST:PORT   tasks run on the scripted cluster that listens there, and not on this host
+--fault NAME          one function or SQL statement is replaced by a broken one
+--die-at POINT[:N]    `kill -9` of itself the N-th time that it reaches the point
+"""
+
+import os
+from argparse import ArgumentParser
+from collections.abc import Sequence
+
+from tests.storms.backend import ClusterBackend
+from tests.storms.faults import FAULTS
+from tests.storms.killpoints import arm
+from tests.storms.replace import replace
+from tidegate.daemon import log, supervisor
+from tidegate.daemon.settings import read
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("--cluster")
+    parser.add_argument("--fault", choices=sorted(FAULTS))
+    parser.add_argument("--die-at", default="")
+    chosen = parser.parse_args(arguments)
+    settings = read(os.environ)
+    log.configure(settings.log_format)
+    if chosen.cluster:
+        backend = ClusterBackend(chosen.cluster)
+        replace(supervisor, "open_backends", lambda _: {backend.name: backend})
+    if chosen.fault:
+        FAULTS[chosen.fault]()
+    if chosen.die_at:
+        arm(chosen.die_at)
+    supervisor.main(settings)
+
+
+if __name__ == "__main__":
+    main()

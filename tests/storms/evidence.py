@@ -1,0 +1,142 @@
+"""What is known after a storm: the topics, the cluster's journal, the logs of the daemons; the rest is in Postgres."""
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import anyio
+import asyncpg
+import msgspec
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from tests.storms.cluster import Entry
+from tests.storms.processes import End
+from tests.storms.records import BAD, Planned
+from tidegate.daemon.database import register_codecs
+from tidegate.events import topics
+from tidegate.schemas.dag import DagSpec
+from tidegate.schemas.event import DagRunStateChanged, Kind, TaskStateChanged, decode_state
+
+READ_S = 30.0
+
+READ = (Kind.DATASET_UPDATED, Kind.TASK_FINISHED, Kind.DAG_FILE_CHANGED)
+WRITTEN = (Kind.DAG_RUN_STATE, Kind.TASK_STATE)
+"""The topics that daemons read, and those they only write."""
+
+Place = tuple[str, int, int]
+"""Topic, partition, offset."""
+
+Fingerprint = tuple[str, int]
+"""The id that a record's headers give it, and a checksum of its content."""
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """A record that producers, daemons or the cluster sent."""
+
+    place: Place
+    headers: Mapping[str, bytes]
+    value: bytes | None
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """Without an envelope, every record is an event of its own."""
+        if "ce_id" in self.headers:
+            return self.headers["ce_source"].decode(), self.headers["ce_id"].decode()
+        topic, partition, offset = self.place
+        return f"kafka:{topic}/{partition}", str(offset)
+
+    @property
+    def bad(self) -> bool:
+        return BAD in self.headers
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """The same for a record that was planned and the one in the topic."""
+        return fingerprint(self.headers.items(), self.value)
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """`ends_of_logs` are those of the partitions that daemons read, by lease key."""
+
+    db: "asyncpg.Connection[asyncpg.Record]"
+    acknowledged: Sequence[Planned]
+    updates: Sequence[Taken]
+    ends_of_logs: Mapping[str, int]
+    run_states: Sequence[DagRunStateChanged]
+    task_states: Sequence[TaskStateChanged]
+    journal: Sequence[Entry]
+    specs: Mapping[str, DagSpec]
+    ends: Sequence[End]
+    logs: Sequence[Mapping[str, Any]]
+
+    def logged(self, event: str) -> int:
+        """How often daemons said so."""
+        return sum(line.get("event") == event for line in self.logs)
+
+
+async def gather(
+    db: "asyncpg.Connection[asyncpg.Record]",
+    servers: str,
+    prefix: str,
+    home: Path,
+    acknowledged: Sequence[Planned],
+    ends: Sequence[End],
+) -> Evidence:
+    await register_codecs(db)
+    records: dict[Kind, list[Any]] = {}
+    ends_of_logs: dict[str, int] = {}
+    for kind in READ + WRITTEN:
+        records[kind] = [record async for record in read_all(servers, topics.name(prefix, kind), ends_of_logs)]
+    return Evidence(
+        db=db,
+        acknowledged=acknowledged,
+        updates=[Taken((r.topic, r.partition, r.offset), dict(r.headers), r.value) for r in records[Kind.DATASET_UPDATED]],
+        ends_of_logs={key: end for key, end in ends_of_logs.items() if Kind(key.rpartition("/")[0].removeprefix(prefix)) in READ},
+        run_states=_states(Kind.DAG_RUN_STATE, records),
+        task_states=_states(Kind.TASK_STATE, records),
+        journal=[msgspec.json.decode(line, type=Entry) for line in (home / "journal").read_bytes().splitlines()],
+        specs={
+            row["dag_id"]: msgspec.convert(row["spec"], DagSpec)
+            for row in await db.fetch("SELECT dag.dag_id, spec FROM dag JOIN dag_version ON dag_version.id = version_id")
+        },
+        ends=ends,
+        logs=list(_lines(sorted(home.glob("daemon-*.log")))),
+    )
+
+
+async def read_all(servers: str, topic: str, ends_of_logs: dict[str, int]) -> AsyncIterator[Any]:
+    """Every record that the topic has now, each partition in order."""
+    consumer = AIOKafkaConsumer(bootstrap_servers=servers, enable_auto_commit=False, max_partition_fetch_bytes=4 << 20)
+    await consumer.start()
+    try:
+        numbers = (await consumer._client.fetch_all_metadata()).partitions_for_topic(topic) or set()
+        partitions = [TopicPartition(topic, number) for number in sorted(numbers)]
+        ends = await consumer.end_offsets(partitions)
+        ends_of_logs |= {f"{topic}/{tp.partition}": end for tp, end in ends.items()}
+        consumer.assign(partitions)
+        await consumer.seek_to_beginning()
+        with anyio.fail_after(READ_S):
+            while any([await consumer.position(tp) < end for tp, end in ends.items()]):
+                for batch in (await consumer.getmany(timeout_ms=500)).values():
+                    for record in batch:
+                        yield record
+    finally:
+        await consumer.stop()
+
+
+def _states(kind: Kind, records: Mapping[Kind, Sequence[Any]]) -> list[Any]:
+    return [decode_state(kind, record.headers, record.value) for record in records[kind]]
+
+
+def _lines(logs: Iterable[Path]) -> Iterable[Mapping[str, Any]]:
+    for log in logs:
+        for line in log.read_text(errors="replace").splitlines():
+            try:
+                yield msgspec.json.decode(line, type=dict[str, Any])
+            except msgspec.DecodeError:
+                yield {"event": "not a log line", "text": line}
+
+
+def fingerprint(headers: Iterable[tuple[str, bytes]], value: bytes | None) -> Fingerprint:
+    return dict(headers).get("ce_id", b"").decode(), crc32(value or b"")

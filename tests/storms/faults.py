@@ -1,0 +1,46 @@
+"""Seeded faults: each takes away one of the things that keep an effect from being lost or doubled.
+
+A storm that does not see them sees nothing.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tests.storms.replace import replace, without
+from tidegate.daemon import relay
+from tidegate.daemon.context import Context
+from tidegate.daemon.dispatch import Dispatcher
+from tidegate.events.sink import Sink
+from tidegate.schemas.queries import dags, datasets, inbox
+from tidegate.schemas.queries.outbox import OutboxRow
+
+
+def offset_not_compared() -> None:
+    """A batch moves the offsets to its end, wherever they stand."""
+    without(inbox, "_FENCE", "AND lease.next_offset = batch.expected")
+
+
+def queue_rows_not_locked() -> None:
+    """Two daemons decide about one DAG at the same time."""
+    without(dags, "_LOCK", "FOR NO KEY UPDATE")
+    without(datasets, "_LOCK_PENDING", "FOR UPDATE OF queue")
+
+
+def outbox_deleted_before_ack() -> None:
+    """What is to be published is forgotten before Kafka has it."""
+
+    async def send(context: Context, sink: Sink, rows: Sequence[OutboxRow]) -> None:
+        await relay._delete(context, rows)
+        await sink.send_all([relay.message(context.settings, row) for row in rows])
+
+    replace(relay, "_send", send)
+
+
+def submit_without_find() -> None:
+    """A submit that may have happened is simply repeated."""
+    replace(Dispatcher, "settle", Dispatcher.submit)
+
+
+FAULTS: Mapping[str, Callable[[], None]] = {
+    fault.__name__: fault
+    for fault in (offset_not_compared, queue_rows_not_locked, outbox_deleted_before_ack, submit_without_find)
+}

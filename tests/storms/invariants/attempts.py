@@ -1,0 +1,59 @@
+"""What must be true of attempts and applications after a storm. Each function returns what contradicts its name, as sentences."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from tests.storms.evidence import Evidence
+
+
+async def each_attempt_has_one_application(e: Evidence) -> Iterable[str]:
+    """The cluster accepted each submission exactly once, and nothing that is no submission."""
+    accepted = Counter(entry.stamp for entry in e.journal if entry.what == "accepted")
+    submitted = {str(row[0]) for row in await e.db.fetch("SELECT submission_id FROM submission")}
+    return [
+        *(f"submission {stamp} has {accepted[stamp]} applications" for stamp in submitted if accepted[stamp] != 1),
+        *(f"the application of {stamp} has no submission" for stamp in accepted.keys() - submitted),
+    ]
+
+
+async def each_attempt_ended_as_its_application(e: Evidence) -> Iterable[str]:
+    outcomes = {entry.stamp: entry.outcome for entry in e.journal if entry.what == "ended"}
+    rows = await e.db.fetch("SELECT submission_id, state FROM submission")
+    return [
+        f"submission {id_} is {state}, but its application {outcomes.get(str(id_), 'did not end')}"
+        for id_, state in rows
+        if outcomes.get(str(id_)) != state
+    ]
+
+
+async def tries_are_counted_without_a_gap(e: Evidence) -> Iterable[str]:
+    """Each try of a task has its submission; another try only follows a failure; no more tries than are allowed."""
+    rows = await e.db.fetch(
+        """
+        SELECT run.dag_id, run.run_id, task.task_id, task.state, task.try_number,
+               array_agg(submission.try_number ORDER BY submission.try_number),
+               array_agg(submission.state::text ORDER BY submission.try_number)
+        FROM task_instance AS task
+        JOIN dag_run AS run ON run.id = task.dag_run_id
+        JOIN submission USING (dag_run_id, task_index)
+        GROUP BY run.id, task.dag_run_id, task.task_index
+        """
+    )
+    retries = {(spec.dag_id, task.task_id): task.retries for spec in e.specs.values() for task in spec.tasks}
+    return [
+        f"{task_id} of {run_id} is {state} after the tries {tries}, which {states}"
+        for dag_id, run_id, task_id, state, last, tries, states in rows
+        if tries != list(range(1, last + 1))
+        or last > retries[dag_id, task_id] + 1
+        or states[:-1] != ["failed"] * (last - 1)
+        or (state == "success") != (states[-1] == "succeeded")
+    ]
+
+
+async def daemons_end_only_when_told(e: Evidence) -> Iterable[str]:
+    """Whatever happens to the servers; and in good order, when they are asked to."""
+    return [
+        f"daemon {end.daemon} ended by itself with exit code {end.code}; see {end.log}"
+        for end in e.ends
+        if not end.told or end.code not in (0, -9)
+    ]

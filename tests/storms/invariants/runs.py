@@ -1,0 +1,110 @@
+"""What must be true of runs after a storm. Each function returns what contradicts its name, as sentences."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+from tests.storms.evidence import Evidence
+from tidegate.schemas.dag import holds, leaves
+from tidegate.schemas.state import RUN_MOVES, RunState
+
+
+async def nothing_waits_beside_an_open_gate(e: Evidence) -> Iterable[str]:
+    """At rest no DAG has room for a run and all that it waits for."""
+    pending: dict[str, set[str]] = defaultdict(set)
+    for dag_id, uri in await e.db.fetch(
+        "SELECT DISTINCT target_dag_id, uri FROM dataset_dag_run_queue JOIN dataset ON dataset.id = dataset_id"
+    ):
+        pending[dag_id].add(uri)
+    rows = await e.db.fetch("SELECT dag_id, count(*) FROM dag_run WHERE state IN ('queued', 'running') GROUP BY 1")
+    active = {row[0]: row[1] for row in rows}
+    return [
+        f"{dag_id} has {sorted(uris)} and room, but no run"
+        for dag_id, uris in pending.items()
+        if (schedule := e.specs[dag_id].schedule) is not None
+        and holds(schedule, uris)
+        and active.get(dag_id, 0) < e.specs[dag_id].max_active_runs
+    ]
+
+
+async def each_run_has_what_its_condition_needs(e: Evidence) -> Iterable[str]:
+    """The events that a run consumed meet the condition of its DAG, and none is of another dataset."""
+    consumed: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for dag_id, run_id, uri in await e.db.fetch(
+        """
+        SELECT DISTINCT run.dag_id, run.run_id, dataset.uri
+        FROM dag_run AS run
+        LEFT JOIN dagrun_dataset_event AS consumed ON consumed.dag_run_id = run.id
+        LEFT JOIN dataset_event AS event ON event.id = consumed.dataset_event_id
+        LEFT JOIN dataset ON dataset.id = event.dataset_id
+        """
+    ):
+        consumed[dag_id, run_id] |= {uri} - {None}
+    return [
+        f"{run_id} of {dag_id} consumed only {sorted(uris)}"
+        for (dag_id, run_id), uris in consumed.items()
+        if (schedule := e.specs[dag_id].schedule) is None or not holds(schedule, uris) or not uris <= leaves(schedule)
+    ]
+
+
+async def no_event_makes_two_runs(e: Evidence) -> Iterable[str]:
+    rows = await e.db.fetch("SELECT dag_id, dataset_event_id, dag_run_id FROM dagrun_dataset_event")
+    runs = {row[0] for row in await e.db.fetch("SELECT id FROM dag_run")}
+    uses = Counter((row[0], row[1]) for row in rows)
+    return [
+        *(f"event {event} made {count} runs of {dag_id}" for (dag_id, event), count in uses.items() if count > 1),
+        *(f"events were consumed by run {run}, which is not there" for run in {row[2] for row in rows} - runs),
+    ]
+
+
+async def active_runs_stay_in_their_limit(e: Evidence) -> Iterable[str]:
+    rows = await e.db.fetch("SELECT DISTINCT dag_id, running, allowed FROM storm_overrun")
+    return [f"{dag_id} had {running} runs at once, of {allowed}" for dag_id, running, allowed in rows]
+
+
+async def pools_are_never_over_and_end_empty(e: Evidence) -> Iterable[str]:
+    over = await e.db.fetch("SELECT occupied, slots FROM storm_pool WHERE occupied > slots")
+    left = await e.db.fetchval("SELECT count(*) FROM task_instance WHERE state IN ('queued', 'running')")
+    return [
+        *(f"{occupied} of {slots} slots were occupied" for occupied, slots in over),
+        *([f"{left} slots are still occupied"] if left else []),
+    ]
+
+
+async def everything_has_ended(e: Evidence) -> Iterable[str]:
+    left = {
+        "runs": "SELECT count(*) FROM dag_run WHERE state NOT IN ('success', 'failed')",
+        "runs with unfinished tasks": "SELECT count(*) FROM dag_run WHERE unfinished <> 0",
+        "tasks": "SELECT count(*) FROM task_instance WHERE state NOT IN ('success', 'failed', 'upstream_failed')",
+        "submissions": "SELECT count(*) FROM submission WHERE state IN ('intent', 'submitting', 'accepted')",
+        "rows of the outbox": "SELECT count(*) FROM outbox",
+    }
+    counts = {what: await e.db.fetchval(sql) for what, sql in left.items()}
+    return [f"{count} {what} are left" for what, count in counts.items() if count]
+
+
+async def the_journal_of_each_run_is_whole(e: Evidence) -> Iterable[str]:
+    """`seq` counts 1 … n without a gap, every move is legal, and the last one is where the run stands."""
+    journal: dict[int, list[tuple[int, RunState]]] = defaultdict(list)
+    for run, seq, state in await e.db.fetch("SELECT dag_run_id, seq, state FROM run_state_log ORDER BY 1, 2"):
+        journal[run].append((seq, RunState(state)))
+    rows = await e.db.fetch("SELECT id, state_seq, state FROM dag_run")
+    stands = {row[0]: (row[1], RunState(row[2])) for row in rows}
+    return [
+        *(f"run {run} has no journal" for run in stands.keys() - journal.keys()),
+        *(
+            f"run {run} stands at {stands.get(run)}, not {moves[-1]}"
+            for run, moves in journal.items()
+            if moves[-1] != stands.get(run)
+        ),
+        *(f"run {run} {problem}" for run, moves in journal.items() for problem in _problems(moves)),
+    ]
+
+
+def _problems(moves: Sequence[tuple[int, RunState]]) -> Iterator[str]:
+    numbers = [seq for seq, _ in moves]
+    if numbers != list(range(1, len(moves) + 1)):
+        yield f"counts {numbers}"
+    for before, after in pairwise([None, *(state for _, state in moves)]):
+        if after is not None and (before, after) not in RUN_MOVES:
+            yield f"moved from {before} to {after}"

@@ -1,0 +1,122 @@
+"""The daemons and the cluster of a storm as processes: started, killed, frozen, started again."""
+
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from random import Random
+
+import anyio
+import msgspec
+
+from tests.storms.cluster import Script
+from tidegate.daemon.standalone.process import Child, spawn
+
+ROOT = Path(__file__).parents[2]
+STOP_S = 20.0
+
+
+class End(msgspec.Struct, frozen=True):
+    """How a daemon ended. `told`: by the storm; else it did so by itself."""
+
+    daemon: str
+    code: int
+    told: bool
+    log: Path
+
+
+class Daemon:
+    """A daemon that is started again after up to two seconds whenever it ends, until `rest`."""
+
+    def __init__(self, name: str, home: Path, env: Mapping[str, str], arguments: Sequence[str], random: Random) -> None:
+        self.name = name
+        self.ends: list[End] = []
+        self.frozen = False
+        self.die_at: str | None = None
+        """The point at which its next process ends itself."""
+        self._home = home
+        self._env = env
+        self._arguments = arguments
+        self._random = random
+        self._child: Child | None = None
+        self._told: set[int] = set()
+        self._starts = 0
+
+    @property
+    def up(self) -> bool:
+        return self._child is not None and self._child.alive
+
+    async def run(self) -> None:
+        """Until cancelled; then it is stopped in good order."""
+        try:
+            while True:
+                child = self._child = await self._start()
+                code = await child.process.wait()
+                self.ends.append(End(self.name, code, child.pid in self._told, child.log))
+                await anyio.sleep(self._random.uniform(0, 2))
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._stop()
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL, ends=True)
+
+    def terminate(self) -> None:
+        self._signal(signal.SIGTERM, ends=True)
+
+    async def freeze(self, seconds: float) -> None:
+        self.frozen = True
+        self._signal(signal.SIGSTOP)
+        try:
+            await anyio.sleep(seconds)
+        finally:
+            self._signal(signal.SIGCONT)
+            self.frozen = False
+
+    def _signal(self, number: signal.Signals, *, ends: bool = False) -> None:
+        if self._child is not None and self._child.alive:
+            if ends:
+                self._told.add(self._child.pid)
+            self._child.process.send_signal(number)
+
+    async def _start(self) -> Child:
+        self._starts += 1
+        die_at, self.die_at = self.die_at, None
+        last_words = ["--die-at", die_at] if die_at else []
+        child = await spawn(
+            (sys.executable, "-m", "tests.storms.daemon", *self._arguments, *last_words),
+            log=self._home / f"daemon-{self.name}-{self._starts:03}.log",
+            cwd=ROOT,
+            env={**os.environ, **self._env},
+            on_orphaned=signal.SIGKILL,
+        )
+        if die_at:
+            self._told.add(child.pid)
+        return child
+
+    async def _stop(self) -> None:
+        if self._child is not None and self._child.alive:
+            self._told.add(self._child.pid)
+            await self._child.end(signal.SIGTERM, STOP_S)
+            self.ends.append(End(self.name, self._child.process.returncode or 0, told=True, log=self._child.log))
+
+
+async def start_cluster(home: Path, script: Script) -> tuple[Child, str]:
+    """The scripted cluster and its address."""
+    child = await spawn(
+        (sys.executable, "-m", "tests.storms.cluster", msgspec.json.encode(script).decode()),
+        log=home / "cluster.log",
+        cwd=ROOT,
+        env=os.environ,
+        on_orphaned=signal.SIGKILL,
+    )
+    ready = Path(script.ready)
+    try:
+        with anyio.fail_after(30):
+            while not ready.exists():
+                await anyio.sleep(0.05)
+    except BaseException:
+        await child.end(signal.SIGKILL, 0)
+        raise
+    return child, ready.read_text()

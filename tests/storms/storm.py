@@ -1,0 +1,180 @@
+"""A storm: two daemons at work while everything around them breaks; then calm, until they are done; then the verdict."""
+
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from functools import partial
+from pathlib import Path
+from random import Random, SystemRandom
+from typing import Any
+
+import anyio
+import asyncpg
+import msgspec
+
+from tests.storms import records, rest
+from tests.storms.checker import Verdict, judge
+from tests.storms.cluster import Script
+from tests.storms.evidence import gather
+from tests.storms.nemesis import Misery, Nemesis
+from tests.storms.pipelines import DAGS, FILES, write
+from tests.storms.processes import Daemon, start_cluster
+from tests.storms.producers import Tally, produce
+from tests.storms.proxy import Proxy
+from tests.storms.records import Planned
+from tidegate.daemon.migrate import migrate
+from tidegate.daemon.standalone.kafka import Kafka
+from tidegate.daemon.standalone.postgres import Postgres
+from tidegate.events import topics
+from tidegate.schemas.event import Kind
+
+SEED = "STORM_SEED"
+PREFIX = "storm."
+PROBES = Path(__file__).with_name("probes.sql")
+PRODUCERS = 4
+READY_S = 60.0
+
+SETTINGS: Mapping[str, object] = {
+    "topic_prefix": PREFIX,
+    "lease_ttl_s": 3,
+    "lease_renew_s": 0.6,
+    "sweep_s": 0.5,
+    "batch_records": 200,
+    "runner_silent_s": 120,
+    "dags_scan_s": 5,
+    "log_format": "json",
+}
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What is sent within how many seconds, and what goes wrong meanwhile. `fault` is a seeded one, in every daemon.
+
+    `script` and `settings` change those of the cluster and of the daemons. `rest_s` is how long the daemons may take to come to
+    rest when all is well again.
+    """
+
+    misery: Misery
+    events: int
+    again_share: float = 0.0
+    bad: int = 0
+    send_s: float
+    rest_s: float = 90.0
+    fault: str = ""
+    partitions: int = 6
+    slots: int = 10
+    files: Mapping[str, str] = msgspec.field(default_factory=lambda: FILES)
+    dags: int = DAGS
+    script: Mapping[str, Any] = {}
+    settings: Mapping[str, object] = {}
+
+    def records(self, random: Random) -> list[Planned]:
+        return records.plan(random, self.events, self.again_share, self.bad)
+
+
+def seed() -> int:
+    """The one in the environment, or a new one."""
+    return int(os.environ.get(SEED) or SystemRandom().randrange(1_000_000))
+
+
+class Storm:
+    """Everything of one storm is below `home`."""
+
+    def __init__(self, plan: Plan, home: Path, cache: Path, seed: int) -> None:
+        self.plan = plan
+        self.home = home
+        self.seed = seed
+        self.random = Random(seed)
+        self.tally = Tally()
+        self.kafka = Kafka(home / "kafka", cache)
+        self.postgres = Postgres(home / "postgres")
+        self.proxy = Proxy("", self.random)
+        self.daemons: list[Daemon] = []
+        self.diary: list[tuple[float, str]] = []
+
+    async def run(self) -> Verdict:
+        """Raises TimeoutError when the DAGs do not appear. Daemons that do not come to rest are for the checker to see."""
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self.kafka)
+            await stack.enter_async_context(self.postgres)
+            await self._prepare()
+            self.proxy = Proxy(self.postgres.dsn, self.random)
+            await stack.enter_async_context(self.proxy.open())
+            cluster = await self._cluster(stack)
+            self.daemons = [self._daemon(name, cluster) for name in ("a", "b")]
+            async with anyio.create_task_group() as tg:
+                for daemon in self.daemons:
+                    tg.start_soon(daemon.run)
+                await rest.until(lambda: rest.knows_dags(self.postgres.dsn, self.plan.dags), READY_S)
+                await self._rage()
+                with suppress(TimeoutError):
+                    await rest.until(lambda: rest.at_rest(self.postgres.dsn, self.kafka.bootstrap), self.plan.rest_s)
+                tg.cancel_scope.cancel()
+            return await self._judge()
+
+    async def _prepare(self) -> None:
+        await migrate(self.postgres.dsn)
+        await topics.create(self.kafka.bootstrap, PREFIX, self.plan.partitions, 1)
+        write(self.home / "dags", self.plan.files)
+        db = await asyncpg.connect(self.postgres.dsn)
+        try:
+            await db.execute(PROBES.read_text())
+            await db.execute("UPDATE pool SET slots = $1", self.plan.slots)
+        finally:
+            await db.close()
+
+    async def _cluster(self, stack: AsyncExitStack) -> str:
+        script = Script(
+            seed=self.seed,
+            journal=str(self.home / "journal"),
+            ready=str(self.home / "cluster.address"),
+            kafka_servers=self.kafka.bootstrap,
+            topic_prefix=PREFIX,
+            **self.plan.script,
+        )
+        child, address = await start_cluster(self.home, script)
+        stack.push_async_callback(child.end, signal.SIGTERM, 10)
+        return address
+
+    def _daemon(self, name: str, cluster: str) -> Daemon:
+        settings = {
+            **SETTINGS,
+            "postgres_dsn": self.proxy.dsn,
+            "kafka_servers": self.kafka.bootstrap,
+            "dags_folder": self.home / "dags",
+            "spool_dir": self.home / "spool",
+            "host": f"host-{name}",
+            **self.plan.settings,
+        }
+        env = {f"TIDEGATE_{key.upper()}": str(value) for key, value in settings.items()}
+        arguments = ["--cluster", cluster, *(["--fault", self.plan.fault] if self.plan.fault else [])]
+        return Daemon(name, self.home, env, arguments, self.random)
+
+    async def _rage(self) -> None:
+        """Return when everything is acknowledged and nothing more will break."""
+        planned = self.plan.records(self.random)
+        nemesis = Nemesis(self.random, self.daemons, self.kafka, self.postgres, self.proxy)
+        self.diary = nemesis.diary
+        async with anyio.create_task_group() as tg:
+            tg.start_soon(nemesis.rage, self.plan.misery)
+            for number in range(PRODUCERS):
+                tg.start_soon(partial(self._produce, planned[number::PRODUCERS]))
+
+    async def _produce(self, share: Sequence[Planned]) -> None:
+        topic = topics.name(PREFIX, Kind.DATASET_UPDATED)
+        await produce(self.kafka.bootstrap, topic, share, self.tally, within_s=self.plan.send_s)
+
+    async def _judge(self) -> Verdict:
+        db = await asyncpg.connect(self.postgres.dsn)
+        try:
+            ends = [end for daemon in self.daemons for end in daemon.ends]
+            return await judge(await gather(db, self.kafka.bootstrap, PREFIX, self.home, self.tally.acknowledged, ends))
+        finally:
+            await db.close()
+
+    def report(self, verdict: Verdict) -> str:
+        """What happened, and what is true nevertheless."""
+        told = [f"{at:7.1f} {what}" for at, what in self.diary]
+        sums = f"{self.proxy.cuts:7} commits cut\n{self.tally.unknown:7} acknowledgements missing"
+        head = f"storm with {SEED}={self.seed}; the logs are in {self.home}"
+        return "\n".join([head, *told, verdict.table(), sums])

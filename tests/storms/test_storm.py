@@ -1,0 +1,44 @@
+"""The storm; and that it would notice if one of the things were missing that it is there to prove."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from tests.storms.checker import Verdict
+from tests.storms.faults import FAULTS
+from tests.storms.invariants import attempts, events, runs, topics
+from tests.storms.plans import AIMED, STORM
+from tests.storms.storm import Plan, Storm, seed
+
+GIVEN_AWAY_BY: Mapping[str, set[str]] = {
+    "offset_not_compared": {events.each_record_is_taken_once.__name__},
+    "queue_rows_not_locked": {runs.active_runs_stay_in_their_limit.__name__},
+    "outbox_deleted_before_ack": {
+        topics.the_topic_tells_each_run.__name__,
+        topics.the_topic_tells_each_task.__name__,
+    },
+    "submit_without_find": {attempts.each_attempt_has_one_application.__name__},
+}
+
+
+async def ride_out(plan: Plan, home: Path, cache: Path) -> tuple[Verdict, str]:
+    """The verdict, and the whole story for whoever has to look into it."""
+    storm = Storm(plan, home, cache, seed())
+    verdict = await storm.run()
+    return verdict, storm.report(verdict)
+
+
+async def test_nothing_is_lost_or_doubled(tmp_path: Path, cache: Path) -> None:
+    verdict, report = await ride_out(STORM, tmp_path, cache)
+
+    assert verdict.broken == set(), report
+    assert [state for state, times in verdict.reached.items() if not times] == [], report
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_seeded_fault_is_noticed(fault: str, tmp_path: Path, cache: Path) -> None:
+    verdict, report = await ride_out(replace(AIMED[fault], fault=fault), tmp_path, cache)
+
+    assert verdict.broken >= GIVEN_AWAY_BY[fault], report
