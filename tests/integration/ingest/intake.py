@@ -1,0 +1,99 @@
+"""Records into Kafka, and what a daemon's ingest makes of them."""
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import anyio
+from aiokafka import AIOKafkaProducer
+
+from tidegate.daemon.context import Context
+from tidegate.daemon.database import Database
+from tidegate.daemon.ingest import ingest
+from tidegate.daemon.leases import Holdings, keep
+from tidegate.daemon.outage import Outages
+from tidegate.daemon.settings import Settings
+from tidegate.daemon.wake import Bells
+from tidegate.events.source import Partition
+from tidegate.schemas.event import Kind
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.leases import Job
+
+WITHIN_S = 30.0
+LOOK_EVERY_S = 0.02
+MAX_REQUEST_BYTES = 8 << 20
+
+STANDS = "SELECT next_offset FROM lease WHERE kind = 'partition' AND key = $1"
+
+
+class Sent(NamedTuple):
+    """A record as a producer writes it."""
+
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes]] = ()
+    key: bytes | None = None
+
+
+class Intake:
+    """One daemon that only reads."""
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        self.settings = settings
+        self.database = database
+        self.context = Context(
+            settings=settings,
+            database=database,
+            holdings=Holdings(Job(uuid4(), settings.host, os.getpid(), "test"), settings.lease_ttl_s),
+            bells=Bells(),
+            outages=Outages(),
+            backends={},
+        )
+
+    async def take(self, kind: Kind, *records: Sent) -> None:
+        """Send the records and read until the recorded offset is behind the last of them."""
+        end = await self.send(kind, *records)
+        with anyio.fail_after(WITHIN_S):
+            async with anyio.create_task_group() as tg:
+                await tg.start(keep, self.database, self.context.holdings, self.settings.lease_renew_s, self.context.outages)
+                await tg.start(partial(ingest, kind, self.context))
+                while await self.stands(kind) != end:
+                    await anyio.sleep(LOOK_EVERY_S)
+                tg.cancel_scope.cancel()
+
+    async def send(self, kind: Kind, *records: Sent) -> int:
+        """The offset behind the last one."""
+        async with AIOKafkaProducer(
+            bootstrap_servers=self.settings.kafka_servers, max_request_size=MAX_REQUEST_BYTES
+        ) as producer:
+            for record in records:
+                sent = await producer.send_and_wait(
+                    self.settings.topic(kind), record.value, record.key, partition=0, headers=list(record.headers)
+                )
+        return int(sent.offset) + 1
+
+    def partition(self, kind: Kind) -> Partition:
+        return Partition(self.settings.topic(kind), 0)
+
+    async def stands(self, kind: Kind) -> int | None:
+        """The recorded offset."""
+        rows = await self.rows(STANDS, f"{self.settings.topic(kind)}/0")
+        return rows[0]["next_offset"] if rows else None
+
+    async def letters(self) -> list[dict[str, Any]]:
+        """All dead letters, oldest first."""
+        return await self.rows('SELECT * FROM dead_letter ORDER BY topic, partition, "offset"')
+
+    async def uris(self) -> list[str]:
+        """The datasets of all events in the ledger, oldest first."""
+        rows = await self.rows(
+            "SELECT uri FROM dataset_event AS event JOIN dataset ON dataset.id = event.dataset_id ORDER BY event.id"
+        )
+        return [row["uri"] for row in rows]
+
+    async def rows(self, sql: str, *args: Any) -> list[dict[str, Any]]:
+        async def read(db: Db) -> list[dict[str, Any]]:
+            return [dict(row) for row in await db.fetch(sql, *args)]
+
+        return await self.database.run(read)

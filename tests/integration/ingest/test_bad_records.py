@@ -1,0 +1,96 @@
+"""Records that nobody can handle: put aside whole, with the reason; what came before and after them is taken."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.integration.ingest.intake import Intake, Sent
+from tidegate.schemas.event import MAX_RECORD_BYTES, Kind, Rejection
+
+BEFORE, AFTER = Sent(b'{"uri": "lake://before"}'), Sent(b'{"uri": "lake://after"}')
+FLIGHTS = b'{"uri": "lake://flights"}'
+RARE = "".join(map(chr, range(0x20000, 0x20200))).encode()
+"""As long as an identity may be, and with another one like it too much for an index, which Postgres alone knows."""
+
+Case = tuple[Sent, Rejection, str]
+
+BAD: dict[str, Case] = {
+    "not JSON": (Sent(b"lake://flights"), Rejection.MALFORMED, "not JSON: JSON is malformed: invalid character (byte 0)"),
+    "no text": (Sent(b'{"uri": "\xff\xfe"}'), Rejection.MALFORMED, "not JSON: "),
+    "no value": (Sent(None, key=b"k"), Rejection.MALFORMED, "the record has no value"),
+    "unknown type": (
+        Sent(FLIGHTS, [("ce_type", b"com.example.order")]),
+        Rejection.UNKNOWN_TYPE,
+        "com.example.order does not belong here; this topic carries tidegate.dataset-updated.v1",
+    ),
+    "unknown major version": (
+        Sent(FLIGHTS, [("ce_specversion", b"1.0"), ("ce_type", b"tidegate.dataset-updated.v2")]),
+        Rejection.UNSUPPORTED_VERSION,
+        "tidegate.dataset-updated.v2 is not understood here; tidegate.dataset-updated.v1 is",
+    ),
+    "unknown CloudEvents": (
+        Sent(FLIGHTS, [("ce_specversion", b"2.0")]),
+        Rejection.UNSUPPORTED_VERSION,
+        "CloudEvents 2.0 is not understood here; 1.0 is",
+    ),
+    "two megabytes": (
+        Sent(b'{"uri": "lake://flights", "extra": {"x": "%s"}}' % (b"x" * 2_000_000)),
+        Rejection.TOO_LARGE,
+        f"2000045 bytes; at most {MAX_RECORD_BYTES} are accepted",
+    ),
+    "deeply nested": (
+        Sent(b'{"uri": "lake://flights", "extra": {"x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}}"),
+        Rejection.MALFORMED,
+        "nested deeper than 64 levels",
+    ),
+    "another shape": (
+        Sent(b'{"uri": 7}'),
+        Rejection.INVALID,
+        "not a valid dataset-updated event: Expected `str`, got `int` - at `$.uri`",
+    ),
+    "a NUL": (Sent(b'{"uri": "lake://flights", "extra": {"x": "\\u0000"}}'), Rejection.INVALID, "a NUL character (\\u0000)"),
+    "what only Postgres refuses": (
+        Sent(FLIGHTS, [("ce_id", RARE), ("ce_source", RARE)]),
+        Rejection.UNPROCESSABLE,
+        "index row size",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+async def test_a_bad_record_is_put_aside_whole_and_its_neighbours_are_taken(intake: Intake, case: str) -> None:
+    record, reason, says = BAD[case]
+
+    await intake.take(Kind.DATASET_UPDATED, BEFORE, record, AFTER)
+
+    (letter,) = await intake.letters()
+    assert (letter["topic"], letter["partition"], letter["offset"]) == (*intake.partition(Kind.DATASET_UPDATED), 1)
+    assert (letter["key"], letter["value"], letter["reason"]) == (record.key, record.value, reason)
+    assert letter["headers"] == readable(record.headers)
+    assert letter["message"].startswith(says)
+    assert await intake.uris() == ["lake://before", "lake://after"]
+
+
+async def test_bad_records_among_themselves_are_each_put_aside(intake: Intake) -> None:
+    records = [record for record, _, _ in BAD.values()]
+
+    await intake.take(Kind.DATASET_UPDATED, *records)
+
+    assert [letter["value"] for letter in await intake.letters()] == [record.value for record in records]
+    assert await intake.uris() == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "known"),
+    [(Kind.DAG_FILE_CHANGED, "tidegate.dag-file-changed.v1"), (Kind.TASK_FINISHED, "tidegate.task-finished.v1")],
+)
+async def test_an_event_in_the_wrong_topic_is_put_aside(intake: Intake, kind: Kind, known: str) -> None:
+    await intake.take(kind, Sent(FLIGHTS, [("ce_type", b"tidegate.dataset-updated.v1")]))
+
+    (letter,) = await intake.letters()
+    assert (letter["value"], letter["reason"]) == (FLIGHTS, Rejection.UNKNOWN_TYPE)
+    assert letter["message"] == f"tidegate.dataset-updated.v1 does not belong here; this topic carries {known}"
+
+
+def readable(headers: Sequence[tuple[str, bytes]]) -> list[list[str]]:
+    return [[name, value.decode()] for name, value in headers]

@@ -1,0 +1,100 @@
+"""Ends of attempts that change nothing: none is lost without a word, and the ends around them count."""
+
+from uuid import UUID, uuid4
+
+import msgspec
+import pytest
+
+from tests.integration.cli.past import Past
+from tests.integration.ingest.intake import Intake, Sent
+from tidegate.schemas.event import Kind, Rejection, TaskFinished, encode
+
+FILE = """
+from datetime import timedelta
+from tidegate import Dag, Dataset
+with Dag("pair", schedule=Dataset("lake://pair")) as dag:
+    dag.command("first", ["true"], retries=1, retry_delay=timedelta(0))
+    dag.command("second", ["true"])
+"""
+
+
+def finished(submission_id: UUID, outcome: str = "succeeded", **facts: object) -> Sent:
+    """As a runner writes it."""
+    event = msgspec.convert({"submission_id": submission_id, "outcome": outcome, **facts}, TaskFinished)
+    return Sent(encode(event), [("ce_id", uuid4().hex.encode()), ("ce_source", b"runner")])
+
+
+@pytest.fixture
+async def attempts(past: Past) -> list[UUID]:
+    """The attempts of both tasks of a run; they run."""
+    await past.file(FILE, "pair.py")
+    await past.updated("lake://pair")
+    begun = await past.attempts_begin()
+    return [each.submission_id for each in sorted(begun, key=lambda each: each.task_index)]
+
+
+async def states(intake: Intake) -> dict[str, str]:
+    return {row["task_id"]: row["state"] for row in await intake.rows("SELECT task_id, state FROM task_instance")}
+
+
+async def ignored(intake: Intake) -> list[tuple[UUID, str, str]]:
+    rows = await intake.rows("SELECT submission_id, outcome, reason FROM ignored_finish ORDER BY id")
+    return [(row["submission_id"], row["outcome"], row["reason"]) for row in rows]
+
+
+async def test_a_finish_of_an_attempt_that_nobody_submitted_is_put_aside(intake: Intake, attempts: list[UUID]) -> None:
+    stranger = uuid4()
+
+    await intake.take(Kind.TASK_FINISHED, finished(attempts[0]), record := finished(stranger), finished(attempts[1]))
+
+    (letter,) = await intake.letters()
+    assert (letter["offset"], letter["value"], letter["reason"]) == (1, record.value, Rejection.UNKNOWN_ATTEMPT)
+    assert letter["message"] == f"no attempt was submitted as {stranger}"
+    assert await states(intake) == {"first": "success", "second": "success"}
+
+
+async def test_a_finish_of_an_attempt_that_had_ended_is_recorded_and_changes_nothing(
+    intake: Intake, attempts: list[UUID]
+) -> None:
+    await intake.take(Kind.TASK_FINISHED, finished(attempts[0]))
+
+    await intake.take(Kind.TASK_FINISHED, finished(attempts[0], "failed"), finished(attempts[1]))
+
+    assert await ignored(intake) == [(attempts[0], "failed", "the attempt had already succeeded")]
+    assert await states(intake) == {"first": "success", "second": "success"}
+    assert await intake.letters() == []
+
+
+async def test_a_finish_of_a_superseded_attempt_is_recorded_and_the_later_one_goes_on(
+    intake: Intake, past: Past, attempts: list[UUID]
+) -> None:
+    await intake.take(Kind.TASK_FINISHED, finished(attempts[0], "failed"))
+    (again,) = await past.attempts_begin()
+
+    await intake.take(Kind.TASK_FINISHED, finished(attempts[0]), finished(attempts[1]))
+
+    assert await ignored(intake) == [(attempts[0], "succeeded", "try 1 was superseded by try 2")]
+    assert await states(intake) == {"first": "running", "second": "success"}
+    await intake.take(Kind.TASK_FINISHED, finished(again.submission_id))
+    assert await states(intake) == {"first": "success", "second": "success"}
+
+
+async def test_a_finish_in_a_run_that_had_ended_is_recorded(intake: Intake, attempts: list[UUID]) -> None:
+    await intake.take(Kind.TASK_FINISHED, *map(finished, attempts))
+
+    await intake.take(Kind.TASK_FINISHED, finished(attempts[1], "killed"))
+
+    assert await ignored(intake) == [(attempts[1], "killed", "the attempt had already succeeded")]
+    (run,) = await intake.rows("SELECT state, unfinished FROM dag_run")
+    assert (run["state"], run["unfinished"]) == ("success", 0)
+
+
+@pytest.mark.parametrize("time", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+async def test_a_finish_at_a_time_that_there_is_not_in_utc_is_put_aside(intake: Intake, attempts: list[UUID], time: str) -> None:
+    body = b'{"submission_id": "%s", "outcome": "succeeded", "started_at": "%s"}' % (str(attempts[0]).encode(), time.encode())
+
+    await intake.take(Kind.TASK_FINISHED, Sent(body), finished(attempts[1]))
+
+    (letter,) = await intake.letters()
+    assert (letter["value"], letter["reason"]) == (body, Rejection.UNPROCESSABLE)
+    assert await states(intake) == {"first": "running", "second": "success"}
