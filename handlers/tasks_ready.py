@@ -9,6 +9,7 @@ import msgspec
 
 from tidegate.handlers.advance import Move
 from tidegate.handlers.submission_accepted import renumbered
+from tidegate.schemas.dag import BACKENDS, kind_of
 from tidegate.schemas.effect import Effect, InsertSubmission, UpdateTask
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import Message, TasksReady
@@ -16,14 +17,6 @@ from tidegate.schemas.queries import dags, runs, tasks
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.view import RunView, TaskView
-
-BACKENDS: Mapping[str, str] = {
-    "FunctionTask": "spark-connect",
-    "SqlTask": "spark-connect",
-    "SubmitTask": "spark-submit",
-    "CommandTask": "command",
-}
-"""Which backend runs which kind of task."""
 
 READY = frozenset({TaskState.SCHEDULED, TaskState.UP_FOR_RETRY})
 
@@ -68,7 +61,7 @@ def _admit(run: RunView, admitted: Sequence[TaskView], state: State) -> Iterator
         spec = graph.nodes[task.task_index].task
         stamp = submission_id(run, spec.task_id, task.try_number + 1)
         yield _queued(task)
-        yield InsertSubmission(stamp, run.id, task.task_index, task.try_number + 1, BACKENDS[type(spec).__name__])
+        yield InsertSubmission(stamp, run.id, task.task_index, task.try_number + 1, BACKENDS[kind_of(spec)])
     moves = tuple(Move(task.task_index, TaskState.QUEUED, task.try_number + 1) for task in admitted)
     yield from renumbered(run, moves, graph, state.now)
 

@@ -5,7 +5,7 @@ The authoring API (`tidegate.schemas.authoring`) produces these shapes, a DAG fi
 reads it have one version. Durations are in seconds.
 """
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from typing import Annotated
 
 import msgspec
@@ -81,6 +81,19 @@ class CommandTask(BaseTask, frozen=True, kw_only=True, tag="command"):
 
 
 TaskSpec = EmptyTask | FunctionTask | SqlTask | SubmitTask | CommandTask
+
+BACKENDS: Mapping[str, str] = {
+    "function": "spark-connect",
+    "sql": "spark-connect",
+    "submit": "spark-submit",
+    "command": "command",
+}
+"""The backend that runs each kind of task; an empty one needs none."""
+
+
+def kind_of(task: BaseTask) -> str:
+    """As the serialised form names it."""
+    return str(task.__struct_config__.tag)
 
 
 class DagSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -14,7 +14,7 @@ from tidegate.daemon.cli import output, tree
 from tidegate.daemon.cli.command import Json
 from tidegate.daemon.cli.session import settings_of
 from tidegate.daemon.settings import Settings, dags_root
-from tidegate.schemas.dag import BaseTask, DagSpec, ImportProblem, ParsedFile
+from tidegate.schemas.dag import BaseTask, DagSpec, ImportProblem, ParsedFile, kind_of
 from tidegate.schemas.error import RequestError
 
 Checked = Mapping[Path, ParsedFile]
@@ -131,7 +131,7 @@ def _dag_branch(spec: DagSpec) -> tree.Branch:
 def _task_label(task: BaseTask) -> str:
     after = f"after {', '.join(task.upstream)}" if task.upstream else ""
     updates = f"updates {', '.join(task.outlets)}" if task.outlets else ""
-    return f"{task.task_id}  {', '.join(filter(None, (tree.kind(task), after, updates)))}"
+    return f"{task.task_id}  {', '.join(filter(None, (kind_of(task), after, updates)))}"
 
 
 def _document(path: Path, file: ParsedFile) -> dict[str, Any]:

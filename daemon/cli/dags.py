@@ -11,7 +11,7 @@ from tidegate.daemon.cli.command import DagId, Json, examples, noun
 from tidegate.daemon.cli.lookup import find_dag
 from tidegate.daemon.cli.runs import RUN_TITLES, run_cells
 from tidegate.daemon.cli.session import query, with_database
-from tidegate.schemas.dag import BaseTask, Condition, DagSpec
+from tidegate.schemas.dag import BaseTask, Condition, DagSpec, kind_of
 from tidegate.schemas.error import InvariantError
 from tidegate.schemas.message import PauseRequested
 from tidegate.schemas.queries import dags, datasets, runs
@@ -97,7 +97,7 @@ def errors(context: typer.Context, *, json: Json = False) -> None:
 
 def task_cells(task: BaseTask) -> tuple[output.Cell, ...]:
     """A line of a DAG's tasks, for `TASK_TITLES`."""
-    return task.task_id, tree.kind(task), ", ".join(task.upstream), task.retries, ", ".join(task.outlets)
+    return task.task_id, kind_of(task), ", ".join(task.upstream), task.retries, ", ".join(task.outlets)
 
 
 def _set_paused(context: typer.Context, dag_id: str, *, paused: bool, json: bool) -> None:

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from tidegate.daemon.cli.moment import age
 from tidegate.daemon.cli.output import printable
-from tidegate.schemas.dag import AllOf, AnyOf, BaseTask, Condition, DatasetRef, holds
+from tidegate.schemas.dag import AllOf, AnyOf, Condition, DatasetRef, holds
 from tidegate.schemas.dataset import text
 from tidegate.schemas.queries.datasets import PendingRow
 
@@ -49,11 +49,6 @@ def condition_text(condition: Condition) -> str:
     """A condition as its author wrote it."""
     written = text(condition)
     return written if isinstance(condition, DatasetRef) else written[1:-1]
-
-
-def kind(task: BaseTask) -> str:
-    """`function`, `sql`, …"""
-    return str(task.__struct_config__.tag)
 
 
 def problem(path: str, line: int | None, reason: str) -> str:

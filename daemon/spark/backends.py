@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.spark.contract import KINDS, Backend
+from tidegate.daemon.spark.contract import Backend
 from tidegate.daemon.spark.runner_backend import RunnerBackend
+from tidegate.schemas.dag import BACKENDS
 
 
 def open_backends(settings: Settings) -> Mapping[str, Backend]:
     """Opens no connection: runners do that."""
-    return {name: RunnerBackend(name, settings) for name in sorted(set(KINDS.values()))}
+    return {name: RunnerBackend(name, settings) for name in sorted(set(BACKENDS.values()))}

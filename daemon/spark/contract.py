@@ -95,12 +95,3 @@ class Backend(Protocol):
 
     async def logs(self, handle: Handle, offset: int) -> LogChunk:
         """Its log from a byte offset on."""
-
-
-KINDS: Mapping[str, str] = {
-    "function": "spark-connect",
-    "sql": "spark-connect",
-    "submit": "spark-submit",
-    "command": "command",
-}
-"""Which backend runs which kind of task."""

@@ -17,10 +17,11 @@ from anyio import CapacityLimiter, to_thread
 
 from tidegate.daemon.settings import Settings, dags_root
 from tidegate.daemon.spark import launch
-from tidegate.daemon.spark.contract import KINDS, Handle, LogChunk, Phase, Status, SubmissionSpec
+from tidegate.daemon.spark.contract import Handle, LogChunk, Phase, Status, SubmissionSpec
 from tidegate.daemon.spark.job import Claim, Job, Outcome
 from tidegate.daemon.spark.process import alive, identify, send, until_gone
 from tidegate.daemon.spark.spool import Spool, spools
+from tidegate.schemas.dag import BACKENDS, kind_of
 from tidegate.schemas.error import RejectedError, UnavailableError
 from tidegate.schemas.event import Rejection
 
@@ -34,7 +35,7 @@ POLL_S = 0.05
 
 
 class RunnerBackend:
-    """Runs the kinds of task that `contract.KINDS` gives to `name`."""
+    """Runs the kinds of task that `schemas.dag.BACKENDS` gives to `name`."""
 
     visibility_grace_s = 5.0
 
@@ -53,8 +54,8 @@ class RunnerBackend:
 
     async def submit(self, spec: SubmissionSpec) -> Handle:
         """Returns when a runner has claimed it, this one or an earlier one."""
-        kind = spec.task.__struct_config__.tag
-        if KINDS.get(str(kind)) != self.name:
+        kind = kind_of(spec.task)
+        if BACKENDS.get(kind) != self.name:
             raise RejectedError(Rejection.INVALID, f"{self.name} does not run tasks of kind {kind}")
         spool = self._spool(spec.submission_id)
         if await self._io(spool.claimed) is None:

@@ -10,6 +10,7 @@ from typing import Any, Protocol, cast
 from tidegate.daemon.spark.job import Job
 from tidegate.daemon.spark.runner.blame import TaskError
 from tidegate.daemon.spark.spool import Spool
+from tidegate.schemas.dag import kind_of
 
 
 class Kind(Protocol):
@@ -24,7 +25,7 @@ class Kind(Protocol):
 
 def load(job: Job) -> Kind:
     """Raises TaskError where something to run it is not installed."""
-    kind = job.spec.task.__struct_config__.tag
+    kind = kind_of(job.spec.task)
     try:
         return cast(Kind, import_module(f"{__package__}.{kind}"))
     except ImportError as error:

@@ -9,13 +9,12 @@ from tidegate.daemon.database import Database
 from tidegate.daemon.engine import Applied, Batch, apply
 from tidegate.events.publisher import Outcome
 from tidegate.schemas.authoring import build
-from tidegate.schemas.dag import ImportProblem, ParsedFile
+from tidegate.schemas.dag import BACKENDS, ImportProblem, ParsedFile
 from tidegate.schemas.event import DatasetUpdated, EventId, TaskFinished
 from tidegate.schemas.message import Message, SubmissionAccepted, TasksReady
 from tidegate.schemas.queries import submissions
 from tidegate.schemas.queries.submissions import Claimed
 
-BACKENDS = ("command", "spark-connect", "spark-submit")
 HOST = "worker-1"
 
 DAILY = """
@@ -56,7 +55,7 @@ class Past:
     async def attempts_begin(self, host: str = HOST) -> Sequence[Claimed]:
         """Whatever waits for a slot is submitted, and runs on a host."""
         await self._apply(TasksReady(pool="default_pool", limit=100))
-        claimed = [each for backend in BACKENDS for each in await self._claim(backend, host)]
+        claimed = [each for backend in sorted(set(BACKENDS.values())) for each in await self._claim(backend, host)]
         for each in claimed:
             await self._apply(SubmissionAccepted(submission_id=each.submission_id, handle={"spool": str(each.submission_id)}))
         return claimed

@@ -14,10 +14,11 @@ from tidegate import ConsumedEvent, Run
 from tidegate.daemon.dagfiles.parse import open_parser
 from tidegate.daemon.settings import Settings, dags_root
 from tidegate.daemon.spark.backends import open_backends
-from tidegate.daemon.spark.contract import KINDS, Phase, Status, SubmissionSpec
+from tidegate.daemon.spark.contract import Phase, Status, SubmissionSpec
 from tidegate.daemon.standalone.example import nycflights, pipelines
 from tidegate.daemon.standalone.example.lake import deposit, partition
 from tidegate.events import topics
+from tidegate.schemas.dag import BACKENDS, kind_of
 from tidegate.schemas.event import DatasetUpdated, Kind, decode
 
 ENDED = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.KILLED})
@@ -43,7 +44,7 @@ class Host:
     async def execute(self, dag_id: str, task_id: str, events: Sequence[ConsumedEvent] = ()) -> tuple[Status, str]:
         """How a task of the installed files ends in a run that consumed the events, and its log."""
         spec = await self._spec(dag_id, task_id, events)
-        backend = open_backends(self.settings)[KINDS[str(spec.task.__struct_config__.tag)]]
+        backend = open_backends(self.settings)[BACKENDS[kind_of(spec.task)]]
         handle = await backend.submit(spec)
         with anyio.fail_after(LONG_S):
             while (status := (await backend.status({spec.submission_id: handle}))[spec.submission_id]).phase not in ENDED:

@@ -10,9 +10,9 @@ import anyio
 
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.backends import open_backends
-from tidegate.daemon.spark.contract import KINDS, Backend, Handle, LogChunk, Phase, Status, SubmissionSpec
+from tidegate.daemon.spark.contract import Backend, Handle, LogChunk, Phase, Status, SubmissionSpec
 from tidegate.daemon.spark.process import Identity, stamped
-from tidegate.schemas.dag import CommandTask, FunctionTask, SubmitTask, TaskSpec
+from tidegate.schemas.dag import BACKENDS, CommandTask, FunctionTask, SubmitTask, TaskSpec, kind_of
 from tidegate.schemas.run import RunContext
 
 WORK = Path(__file__).with_name("work.py")
@@ -64,7 +64,7 @@ class Bench:
         self.submitted: list[UUID] = []
 
     def backend(self, of: TaskSpec) -> Backend:
-        return self.backends[KINDS[str(of.__struct_config__.tag)]]
+        return self.backends[BACKENDS[kind_of(of)]]
 
     def spec(self, task: TaskSpec, source: str = DAG_FILE, **params: object) -> SubmissionSpec:
         run = RunContext(

@@ -12,12 +12,13 @@ import msgspec
 
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.backends import open_backends
-from tidegate.daemon.spark.contract import KINDS, SubmissionSpec
+from tidegate.daemon.spark.contract import SubmissionSpec
+from tidegate.schemas.dag import BACKENDS, kind_of
 
 
 async def main(mode: str) -> None:
     settings, spec = msgspec.json.decode(sys.stdin.buffer.read(), type=tuple[Settings, SubmissionSpec])
-    backend = open_backends(settings)[KINDS[str(spec.task.__struct_config__.tag)]]
+    backend = open_backends(settings)[BACKENDS[kind_of(spec.task)]]
     if mode == "ready":
         sys.stdout.write("ready\n")
         sys.stdout.flush()

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from tidegate.schemas.dag import (
+    BACKENDS,
     AllOf,
     AnyOf,
     CommandTask,
@@ -17,6 +18,7 @@ from tidegate.schemas.dag import (
     decode_spec,
     encode_spec,
     holds,
+    kind_of,
     leaves,
 )
 
@@ -82,6 +84,13 @@ def test_the_leaves_of_a_condition_are_the_uris_it_mentions() -> None:
 
 def test_a_dag_with_every_kind_of_task_survives_serialisation() -> None:
     assert decode_spec(encode_spec(EVERY_KIND)) == EVERY_KIND
+
+
+def test_every_kind_of_task_has_a_backend_but_the_one_that_is_nothing_to_run() -> None:
+    kinds = {kind_of(task) for task in EVERY_KIND.tasks}
+
+    assert kinds - BACKENDS.keys() == {"empty"}
+    assert BACKENDS.keys() <= kinds
 
 
 def test_the_same_dag_is_always_the_same_bytes() -> None:
