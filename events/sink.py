@@ -1,7 +1,7 @@
 """Records to Kafka, each acknowledged by all in-sync replicas, in the order given."""
 
+import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from itertools import count, islice
 from types import TracebackType
@@ -162,8 +162,12 @@ class Sink:
         producer, self._producer = self._producer, None
         if producer is not None:
             # stop() alone would first wait for what is queued, as long as Kafka is away; there is no public way to drop it.
-            with anyio.move_on_after(ABANDON_S, shield=True), suppress(KafkaError):
-                await producer._sender.close()
+            sender = producer._sender.sender_task
+            if sender is not None:
+                sender.cancel()
+                # wait() and not await: a task that was cancelled before its first step ends as cancelled, and would cancel us.
+                with anyio.move_on_after(ABANDON_S, shield=True):
+                    await asyncio.wait([sender])
             producer._message_accumulator.fail_all(ProducerClosed())
             await connection.stop(producer)
 

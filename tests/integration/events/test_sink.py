@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import anyio
+import anyio.lowlevel
 import pytest
 from aiokafka import AIOKafkaProducer
 
@@ -44,6 +45,14 @@ async def test_nothing_to_send_is_nothing_sent(kafka: str, topic: str) -> None:
         acknowledged = await sink.send_all([])
 
     assert (list(acknowledged), await everything(kafka, topic)) == ([], [])
+
+
+async def test_closed_at_any_moment_after_connecting_it_closes(kafka: str) -> None:
+    for yields in range(30):
+        async with Sink(kafka) as sink:
+            await sink.connect()
+            for _ in range(yields // 3):
+                await anyio.lowlevel.checkpoint()
 
 
 async def test_messages_of_a_key_keep_their_order_over_many_batches(kafka: str, topic: str) -> None:
