@@ -57,7 +57,7 @@ WHERE event.id > $1
 SUCCEEDED = "SELECT count(*) FROM dag_run WHERE id > $1 AND state = 'success'"
 NEWEST_RUN = "SELECT coalesce(max(id), 0) FROM dag_run"
 NEWEST_EVENT = "SELECT coalesce(max(id), 0) FROM dataset_event"
-QUEUE = "SELECT count(*) FROM dataset_dag_run_queue"
+QUEUED_ROWS = "SELECT count(*) FROM dataset_dag_run_queue"
 TAKEN = "SELECT coalesce(sum(next_offset), 0) FROM lease WHERE kind = 'partition' AND key LIKE '%dataset-updated%'"
 
 
@@ -120,12 +120,14 @@ async def d(repeat: int) -> list[Figure]:
 async def _ingest_per_s(ready: Bench) -> float:
     """The backlog is made while no daemon runs; the clock runs from the first event taken to the last."""
     await ready.daemon.stop()
-    queued, taken = await ready.value(QUEUE), await ready.value(TAKEN)
+    queued, taken = await ready.value(QUEUED_ROWS), await ready.value(TAKEN)
     await _backlog(ready)
     await ready.daemon.start()
     began_at = await ready.until(TAKEN, taken + 1, every_s=0.005)
     already = await ready.value(TAKEN) - taken
-    ended_at = await ready.until(QUEUE, queued + EVENTS, every_s=0.05)
+    ended_at = await ready.until(TAKEN, taken + EVENTS, every_s=0.02)
+    if await ready.value(QUEUED_ROWS) != queued + EVENTS:
+        raise AssertionError("not every event is in the queue")
     return (EVENTS - already) / (ended_at - began_at)
 
 
