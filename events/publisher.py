@@ -20,10 +20,9 @@ from anyio.from_thread import start_blocking_portal
 from tidegate.events import cloudevents, topics
 from tidegate.events.sink import OutMessage, Sink
 from tidegate.schemas.error import RejectedError, RequestError, UnavailableError
-from tidegate.schemas.event import DagFileChanged, DatasetUpdated, EventId, Incoming, Kind, TaskFinished, decode, encode
+from tidegate.schemas.event import DagFileChanged, DatasetUpdated, EventId, Incoming, Kind, TaskFinished, decode, encode, storable
 
 RETRY_AFTER_S = 0.2
-MAX_REASON = 10_000
 
 Outcome = Literal["succeeded", "failed", "killed", "lost"]
 
@@ -92,7 +91,7 @@ class Publisher:
         event = TaskFinished(
             submission_id=submission_id,
             outcome=outcome,
-            reason=_storable(reason),
+            reason=storable(reason),
             exit_code=exit_code,
             started_at=started_at,
             finished_at=finished_at,
@@ -178,7 +177,3 @@ def _message(topic: str, kind: Kind, key: str, event: Incoming, identity: EventI
     except (RejectedError, TypeError, ValueError) as error:
         raise RequestError(f"this event cannot be published: {error}") from error
     return OutMessage(topic, key.encode(), value, headers)
-
-
-def _storable(reason: str) -> str:
-    return reason[:MAX_REASON].replace("\0", " ").encode(errors="replace").decode()

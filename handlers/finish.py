@@ -11,7 +11,7 @@ from tidegate.handlers.advance import Advance, Finish, Instance, advance, reach,
 from tidegate.handlers.settle import settle
 from tidegate.handlers.start import moved, tasks_moved
 from tidegate.schemas.effect import Effect, EndSubmission, UpdateRun, UpdateTask
-from tidegate.schemas.event import TaskFinished
+from tidegate.schemas.event import TaskFinished, storable
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries import dags, runs, submissions, tasks
 from tidegate.schemas.queries.db import Db
@@ -100,7 +100,7 @@ def _freeing(locked: Iterable[RunView], touched: Iterable[tuple[int, int]]) -> C
 
 
 def _finish(finish: TaskFinished, attempt: SubmissionView) -> Finish:
-    return Finish(attempt.task_index, attempt.try_number, finish.outcome == "succeeded", finish.reason)
+    return Finish(attempt.task_index, attempt.try_number, finish.outcome == "succeeded", storable(finish.reason))
 
 
 def _step(run: RunView, finishes: Sequence[TaskFinished], state: State) -> Advance:
@@ -118,7 +118,7 @@ def _end_of(finish: TaskFinished, now: datetime) -> EndSubmission:
     return EndSubmission(
         finish.submission_id,
         SubmissionState(finish.outcome),
-        finish.reason,
+        storable(finish.reason),
         finish.exit_code,
         finish.started_at,
         finish.finished_at or now,

@@ -21,6 +21,8 @@ from tidegate.schemas.error import RejectedError
 MAX_RECORD_BYTES = 1 << 20
 MAX_DEPTH = 64
 MAX_ID_LENGTH = 512
+MAX_REASON_LENGTH = 10_000
+"""How many characters of a reason are kept, so that whatever repeats it fits into a record and a row."""
 
 Moment = Annotated[datetime, Meta(tz=True)]
 
@@ -51,7 +53,7 @@ class DatasetUpdated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskFinished(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt ended. `submission_id` names the attempt; `reason` is for people."""
+    """An attempt ended. `submission_id` names the attempt; `reason` is for people, and kept as `storable` makes it."""
 
     submission_id: UUID
     outcome: Literal["succeeded", "failed", "killed", "lost"]
@@ -59,6 +61,11 @@ class TaskFinished(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: Annotated[int, Meta(ge=-(2**31), lt=2**31)] | None = None
     started_at: Moment | None = None
     finished_at: Moment | None = None
+
+
+def storable(reason: str) -> str:
+    """A reason as Kafka and Postgres take it: cut to `MAX_REASON_LENGTH`, a space for NUL, ? for what is no character."""
+    return reason[:MAX_REASON_LENGTH].replace("\0", " ").encode(errors="replace").decode()
 
 
 class DagRunStateChanged(msgspec.Struct, frozen=True, kw_only=True):

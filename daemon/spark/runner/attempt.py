@@ -13,6 +13,7 @@ from tidegate.daemon.spark.job import Job, Outcome
 from tidegate.daemon.spark.process import end_all
 from tidegate.daemon.spark.runner import announcement, blame, kinds
 from tidegate.daemon.spark.spool import Spool
+from tidegate.schemas.event import storable
 
 log = logging.getLogger("tidegate")
 
@@ -87,7 +88,7 @@ class Attempt:
             self._conclude(
                 Outcome(
                     outcome=outcome,
-                    reason=reason,
+                    reason=storable(reason),
                     exit_code=exit_code,
                     started_at=self._started_at,
                     finished_at=datetime.now(UTC),

@@ -7,15 +7,17 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 import anyio
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 
 from tidegate.daemon.context import Context
 from tidegate.daemon.database import Database
 from tidegate.daemon.ingest import ingest
-from tidegate.daemon.leases import Holdings, keep
+from tidegate.daemon.leases import Holdings, keep, offer, refresh
 from tidegate.daemon.outage import Outages
+from tidegate.daemon.relay import duties, relayed
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.wake import Bells
+from tidegate.events.sink import Sink
 from tidegate.events.source import Partition
 from tidegate.schemas.event import Kind
 from tidegate.schemas.queries.db import Db
@@ -61,6 +63,23 @@ class Intake:
                 while await self.stands(kind) != end:
                     await anyio.sleep(LOOK_EVERY_S)
                 tg.cancel_scope.cancel()
+
+    async def relay(self, kind: Kind) -> "list[ConsumerRecord[bytes, bytes]]":
+        """Publish what waits in the outbox; the records that a topic has then."""
+        await offer(self.database, duties())
+        await refresh(self.database, self.context.holdings)
+        async with Sink(self.settings.kafka_servers) as sink:
+            while await relayed(self.context, sink):
+                pass
+        return await self.published(kind)
+
+    async def published(self, kind: Kind) -> "list[ConsumerRecord[bytes, bytes]]":
+        partition = TopicPartition(*self.partition(kind))
+        async with AIOKafkaConsumer(bootstrap_servers=self.settings.kafka_servers) as consumer:
+            consumer.assign([partition])
+            await consumer.seek_to_beginning(partition)
+            end = (await consumer.end_offsets([partition]))[partition]
+            return [await consumer.getone() for _ in range(end)]
 
     async def send(self, kind: Kind, *records: Sent) -> int:
         """The offset behind the last one."""

@@ -7,7 +7,7 @@ import pytest
 
 from tests.integration.cli.past import Past
 from tests.integration.ingest.intake import Intake, Sent
-from tidegate.schemas.event import Kind, Rejection, TaskFinished, encode
+from tidegate.schemas.event import MAX_REASON_LENGTH, MAX_RECORD_BYTES, Kind, Rejection, TaskFinished, decode_state, encode
 
 FILE = """
 from datetime import timedelta
@@ -98,3 +98,20 @@ async def test_a_finish_at_a_time_that_there_is_not_in_utc_is_put_aside(intake: 
     (letter,) = await intake.letters()
     assert (letter["value"], letter["reason"]) == (body, Rejection.UNPROCESSABLE)
     assert await states(intake) == {"first": "running", "second": "success"}
+
+
+@pytest.mark.parametrize("size", [900_000, MAX_RECORD_BYTES - 200])
+async def test_a_reason_of_any_length_is_kept_in_part_and_published(intake: Intake, attempts: list[UUID], size: int) -> None:
+    await intake.take(Kind.TASK_FINISHED, finished(attempts[1], "failed", reason="x" * size))
+
+    kept = "x" * MAX_REASON_LENGTH
+    assert kept in [row["reason"] for row in await intake.rows("SELECT reason FROM submission")]
+    states = [decode_state(Kind.TASK_STATE, record.headers, record.value) for record in await intake.relay(Kind.TASK_STATE)]
+    assert states[-1].reason == kept
+
+
+async def test_a_reason_that_postgres_would_refuse_is_mended(intake: Intake, attempts: list[UUID]) -> None:
+    """From a backend: nothing like it comes through Kafka."""
+    await intake.context.tell([TaskFinished(submission_id=attempts[1], outcome="failed", reason="few\0rows\ud800")])
+
+    assert "few rows?" in [row["reason"] for row in await intake.rows("SELECT reason FROM submission")]

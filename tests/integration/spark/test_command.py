@@ -48,6 +48,12 @@ async def test_a_failing_program_gives_its_exit_code_and_last_words(bench: Bench
     assert (status.phase, status.reason, status.exit_code) == (Phase.FAILED, "sh ended with exit code 7: too few rows", 7)
 
 
+async def test_last_words_that_could_not_be_stored_are_mended(bench: Bench) -> None:
+    status, _ = await bench.outcome(CommandTask(task_id="check", argv=("sh", "-c", "printf 'few\\0rows'; exit 1")))
+
+    assert (status.phase, status.reason) == (Phase.FAILED, "sh ended with exit code 1: few rows")
+
+
 async def test_a_program_killed_by_a_signal_says_so(bench: Bench) -> None:
     status, _ = await bench.outcome(CommandTask(task_id="check", argv=("sh", "-c", "kill -9 $$")))
 

@@ -20,10 +20,11 @@ from tidegate.schemas.effect import (
     InsertRun,
     RejectMessage,
     RunMoved,
+    TaskMoved,
     UpdateRun,
     UpdateTask,
 )
-from tidegate.schemas.event import TaskFinished
+from tidegate.schemas.event import MAX_REASON_LENGTH, TaskFinished
 from tidegate.schemas.message import Message
 from tidegate.schemas.state import RunState, SubmissionState, TaskState
 from tidegate.schemas.view import DagView
@@ -67,6 +68,16 @@ def test_a_finish_says_all_it_knows_of_the_attempt() -> None:
     effects = list(decide([event], found(world)))
 
     assert effects[0] == EndSubmission(attempt, SubmissionState.KILLED, "by hand", 137, began, over)
+
+
+def test_a_reason_is_kept_and_published_as_it_can_be_stored() -> None:
+    world, attempt = running("a")
+
+    effects = list(decide([ended(attempt, "failed", reason="a\0b\ud800c" + "x" * 900_000)], found(world)))
+
+    kept = "a b?c" + "x" * (MAX_REASON_LENGTH - 5)
+    assert [e.reason for e in effects if isinstance(e, EndSubmission)] == [kept]
+    assert [e.event.reason for e in effects if isinstance(e, TaskMoved)] == [kept]
 
 
 def test_a_finish_without_a_time_was_now() -> None:
