@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 from tidegate.handlers.advance import Advance, begin, run_state
 from tidegate.schemas.effect import Effect, InsertRun, InsertTask, OutletUpdated, RunMoved, TaskMoved, UpdateRun
-from tidegate.schemas.event import DagRunStateChanged, TaskStateChanged
+from tidegate.schemas.event import MAX_ID_LENGTH, DagRunStateChanged, TaskStateChanged
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import RUN_ENDED, TASK_ENDED, RunState, RunType, TaskState
 from tidegate.schemas.view import RunView
@@ -101,7 +102,12 @@ def tasks_moved(run: RunView, graph: Graph, step: Advance, now: datetime) -> Ite
 def outlet(run: RunView, task_id: str, uri: str, now: datetime) -> OutletUpdated:
     """The dataset event of an outlet; its id names what made it, so that it is the same however often it is made."""
     origin = {"dag_id": run.dag_id, "run_id": run.run_id, "task_id": task_id}
-    return OutletUpdated(uri, f"{run.dag_id}/{run.run_id}/{task_id}/{uri}", {"tidegate": origin}, now)
+    return OutletUpdated(uri, _identity(f"{run.dag_id}/{run.run_id}/{task_id}/{uri}"), {"tidegate": origin}, now)
+
+
+def _identity(name: str) -> str:
+    """The name itself, or what stands for it where it is longer than an id may be."""
+    return name if len(name) <= MAX_ID_LENGTH else str(uuid5(NAMESPACE_OID, name))
 
 
 def _counters(run: RunView) -> UpdateRun:

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 import pytest
 
 from tests.shapes import NOW, graph, run_view, task
-from tidegate.handlers.start import create, promote
+from tidegate.handlers.start import create, outlet, promote
 from tidegate.schemas.effect import Effect, InsertRun, InsertTask, OutletUpdated, RunMoved, TaskMoved, UpdateRun
+from tidegate.schemas.event import MAX_ID_LENGTH
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import RunState, TaskState
 
@@ -86,3 +87,11 @@ def test_all_runs_of_a_version_begin_from_what_was_worked_out_once() -> None:
     second = list(promote(run_view(tasks=3), CHAIN, NOW))
 
     assert first == second
+
+
+def test_the_id_of_an_outlets_event_with_long_names_is_its_own_and_short_enough() -> None:
+    uris = [f"lake://{'o' * 1000}{number}" for number in range(2)]
+
+    first, second, again = (outlet(run_view(), "load", uri, NOW).event_id for uri in (*uris, uris[0]))
+
+    assert (first == again, first == second, len(first) <= MAX_ID_LENGTH) == (True, False, True)
