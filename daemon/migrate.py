@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from tidegate.daemon.database import describe
+from tidegate.daemon.database import AWAY, INTERRUPTED, describe
 from tidegate.schemas.error import TidegateError, UnavailableError
 
 if TYPE_CHECKING:
@@ -33,7 +33,10 @@ def known() -> list[str]:
 
 
 async def migrate(dsn: str) -> list[str]:
-    """Apply what is missing; returns the names applied. Raises UnavailableError when Postgres is away."""
+    """Apply what is missing; returns the names applied.
+
+    Raises UnavailableError when Postgres is away, PostgresError when it does not let us in.
+    """
     connection = await _connect(dsn)
     try:
         await connection.execute("SELECT pg_advisory_lock($1)", LOCK)
@@ -60,7 +63,7 @@ async def pending(connection: "Connected") -> list[str]:
 async def _connect(dsn: str) -> "asyncpg.Connection[asyncpg.Record]":
     try:
         return await asyncpg.connect(dsn, timeout=10)
-    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+    except (*AWAY, *INTERRUPTED, TimeoutError) as error:
         raise UnavailableError(f"cannot connect to Postgres: {describe(error)}", server="Postgres") from error
 
 

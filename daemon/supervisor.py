@@ -8,6 +8,7 @@ import signal
 from contextlib import AsyncExitStack
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from uuid import uuid4
 
 import anyio
@@ -29,6 +30,7 @@ from tidegate.daemon.outage import Backoff, Outages
 from tidegate.daemon.relay import duties, relay
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.backends import open_backends
+from tidegate.daemon.spark.spool import open_root
 from tidegate.daemon.sweep import sweep
 from tidegate.daemon.systemd import Systemd
 from tidegate.daemon.wake import Bells, listen, tell_others
@@ -41,7 +43,8 @@ log = structlog.get_logger()
 
 
 def main(settings: Settings) -> None:
-    """Run until a signal. Raises TidegateError for what a user must mend, ExceptionGroup when a duty broke."""
+    """Run until a signal. Raises TidegateError for what a user must mend, alone or in a group; a group when a duty broke."""
+    open_root(Path(settings.spool_dir).absolute())
     anyio.run(partial(run, settings), backend_options={"loop_factory": uvloop.new_event_loop})
 
 

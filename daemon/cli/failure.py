@@ -38,8 +38,8 @@ def failure_of(error: BaseException) -> Failure:
             return Failure(FAILED, str(known))
         case typer.TyperException() as known:
             return Failure(known.exit_code, _usage(known))
-        case unexpected:
-            return Failure(FAILED, _unexpected(unexpected))
+        case foreign:
+            return _foreign(foreign)
 
 
 def report(error: BaseException) -> int:
@@ -72,6 +72,28 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
+def _foreign(error: BaseException) -> Failure:
+    """What the system and the libraries raise."""
+    match error:
+        case OSError(filename=str(path), strerror=str(why)) if not debugging():
+            return Failure(FAILED, f"{path}: {why}")
+        case _ if type(error).__module__.startswith("asyncpg."):
+            return _of_postgres(error)
+        case _:
+            return Failure(FAILED, _unexpected(error))
+
+
+def _of_postgres(error: BaseException) -> Failure:
+    # Slow to import, but what raised this was imported.
+    import asyncpg
+
+    if isinstance(error, asyncpg.InvalidAuthorizationSpecificationError | asyncpg.InvalidCatalogNameError):
+        return Failure(USAGE, f"Postgres does not let us in with {PREFIX}POSTGRES_DSN: {_one_line(error)}")
+    if isinstance(error, asyncpg.PostgresError) and not debugging():
+        return Failure(FAILED, f"Postgres refused: {_one_line(error)}")
+    return Failure(FAILED, _unexpected(error))
+
+
 def _usage(error: typer.TyperException) -> str:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "tidegate"
@@ -82,5 +104,8 @@ def _usage(error: typer.TyperException) -> str:
 def _unexpected(error: BaseException) -> str:
     if debugging():
         return "unexpected error\n" + "".join(traceback.format_exception(error))
-    text = " ".join(str(error).split())
-    return f"unexpected {type(error).__name__}: {text}; run it again with {DEBUG}=1 to see where"
+    return f"unexpected {type(error).__name__}: {_one_line(error)}; run it again with {DEBUG}=1 to see where"
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())

@@ -56,10 +56,8 @@ def migrate(context: typer.Context, *, json: Json = False) -> None:
     """Bring the database's schema up to date. Safe to run at any time, by several at once."""
     settings = settings_of(context, "postgres_dsn")
     from tidegate.daemon import migrate
-    from tidegate.daemon.cli.postgres import translated
 
-    with translated():
-        applied = anyio.run(migrate.migrate, settings.postgres_dsn)
+    applied = anyio.run(migrate.migrate, settings.postgres_dsn)
     if json:
         output.write_json({"applied": applied})
     elif applied:

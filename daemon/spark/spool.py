@@ -22,6 +22,7 @@ from uuid import UUID, uuid4
 
 import msgspec
 
+from tidegate.daemon.settings import PREFIX, SettingsError
 from tidegate.daemon.spark.contract import LogChunk
 from tidegate.daemon.spark.job import Claim, Job, Outcome
 from tidegate.daemon.spark.process import Identity, alive
@@ -115,6 +116,18 @@ class Spool:
             file.flush()
             os.fsync(file.fileno())
         return draft
+
+
+def open_root(root: Path) -> None:
+    """Make the directory of all spools if there is none. Raises SettingsError where nothing can be written into it."""
+    probe = root / f".probe.{uuid4().hex}"
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        probe.write_bytes(b"written")
+        probe.unlink()
+    except OSError as error:
+        problem = f"{PREFIX}SPOOL_DIR: tasks cannot leave anything in {root}: {error.strerror}"
+        raise SettingsError(f"{problem}; make room there, or choose another directory") from error
 
 
 def spools(root: Path) -> Iterator[Spool]:

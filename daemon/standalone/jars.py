@@ -50,7 +50,10 @@ def resolve(cache: Path, jars: Sequence[Jar], on_downloaded: Callable[[], None] 
 
     Raises ServerError if a jar cannot be had or is not the one the lock names.
     """
-    _folder(cache).mkdir(parents=True, exist_ok=True)
+    try:
+        _folder(cache).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ServerError(f"{cache} cannot hold jars: {error.strerror}; set TIDEGATE_CACHE to another directory") from error
     absent = missing(cache, jars)
     with ThreadPoolExecutor(DOWNLOADS_AT_ONCE) as pool:
         for _ in pool.map(lambda jar: _install(_folder(cache), jar), absent):

@@ -46,8 +46,11 @@ class Stack(msgspec.Struct, frozen=True):
 
 @contextmanager
 def exclusive(home: Path) -> Iterator[None]:
-    """Raises ServerError when another standalone uses the directory."""
-    home.mkdir(parents=True, exist_ok=True)
+    """Raises ServerError when another standalone uses the directory, or it cannot be one."""
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ServerError(f"{home} cannot be used: {error.strerror}; choose another --data") from error
     with (home / "lock").open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,58 +1,24 @@
 """`tidegate` as users call it: a process of its own, its exit code, and what it says on which stream."""
 
 import json
-import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import anyio
 import pytest
 
+from tests.acceptance.conftest import TIDEGATE, Tidegate, environment, run
 from tests.integration.cli.past import Past
 from tidegate.daemon.database import connect
 from tidegate.daemon.standalone import port
 
-TIDEGATE = str(Path(sys.executable).with_name("tidegate"))
 GOOD = """
 from tidegate import Dag, Dataset
 with Dag("daily", schedule=Dataset("lake://flights")) as dag:
     dag.command("load", ["true"]) >> dag.empty("done")
 """
 BROKEN = "from tidegate import Dag\n\nwith Dag('x') as dag\n    pass\n"
-
-
-class Ended(NamedTuple):
-    """A process that ended."""
-
-    code: int
-    out: str
-    err: str
-
-
-Tidegate = Callable[..., Awaitable[Ended]]
-
-
-@pytest.fixture
-def tidegate(tmp_path: Path) -> Tidegate:
-    """Call the command in an empty folder, with no settings but those given."""
-
-    async def call(*args: str, **settings: str) -> Ended:
-        given = {f"TIDEGATE_{name.upper()}": value for name, value in settings.items()}
-        return await _run(TIDEGATE, *args, env=_environment() | given, cwd=tmp_path)
-
-    return call
-
-
-async def _run(*command: str, env: Mapping[str, str], cwd: Path) -> Ended:
-    process = await anyio.run_process(command, env=env, cwd=cwd, check=False)
-    return Ended(process.returncode, process.stdout.decode(), process.stderr.decode())
-
-
-def _environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
 
 
 async def test_help_brings_no_drivers_and_no_tables(tmp_path: Path) -> None:
@@ -62,7 +28,7 @@ from tidegate.daemon.cli.app import run
 assert run(["--help"]) == 0
 sys.stderr.write(" ".join({"asyncpg", "aiokafka", "rich", "asyncio", "structlog", "pydantic"} & set(sys.modules)))
 """
-    process = await _run(sys.executable, "-c", program, env=_environment(), cwd=tmp_path)
+    process = await run(sys.executable, "-c", program, env=environment(), cwd=tmp_path)
 
     assert (process.code, process.err, "deadletters" in process.out) == (0, "", True)
 
@@ -197,7 +163,7 @@ async def test_a_reader_that_goes_away_is_no_error(dsn: str, tmp_path: Path) -> 
         await Past(database).file("from tidegate import Dag\nfor n in range(3000): Dag(f'dag_{n}')\n")
     command = f"{TIDEGATE} dags list | head -n 1; exit ${{PIPESTATUS[0]}}"
 
-    process = await _run("bash", "-c", command, env={**_environment(), "TIDEGATE_POSTGRES_DSN": dsn}, cwd=tmp_path)
+    process = await run("bash", "-c", command, env={**environment(), "TIDEGATE_POSTGRES_DSN": dsn}, cwd=tmp_path)
 
     assert (process.code, process.out.count("\n"), process.err) == (141, 1, "")
 
@@ -205,9 +171,9 @@ async def test_a_reader_that_goes_away_is_no_error(dsn: str, tmp_path: Path) -> 
 async def test_an_interrupt_ends_what_waits(dsn: str, tmp_path: Path) -> None:
     async with connect(dsn) as database:
         await Past(database).file("from tidegate import Dag\nwith Dag('d') as dag: dag.command('c', ['true'])\n")
-    environment = {**_environment(), "TIDEGATE_POSTGRES_DSN": dsn}
+    settings = {**environment(), "TIDEGATE_POSTGRES_DSN": dsn}
 
-    async with await anyio.open_process([TIDEGATE, "runs", "trigger", "d", "--wait"], env=environment) as process:
+    async with await anyio.open_process([TIDEGATE, "runs", "trigger", "d", "--wait"], env=settings) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         said = b""

@@ -67,3 +67,11 @@ def test_debugging_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert "Traceback" in failure.sentence
     assert "test_failure.py" in failure.sentence
+
+
+def test_a_file_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TIDEGATE_DEBUG", raising=False)
+
+    failure = failure_of(ExceptionGroup("several", [OSError(28, "No space left on device", "/data/log")]))
+
+    assert failure == Failure(1, "/data/log: No space left on device")

@@ -1,0 +1,47 @@
+"""The command as it is installed, as a process of its own."""
+
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import anyio
+import pytest
+
+TIDEGATE = str(Path(sys.executable).with_name("tidegate"))
+WITHIN_S = 120.0
+
+
+class Ended(NamedTuple):
+    """A process that ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+Tidegate = Callable[..., Awaitable[Ended]]
+
+
+@pytest.fixture
+def tidegate(tmp_path: Path) -> Tidegate:
+    """Call the command in an empty folder, with no settings but those given."""
+
+    async def call(*args: str, **settings: str) -> Ended:
+        given = {f"TIDEGATE_{name.upper()}": value for name, value in settings.items()}
+        return await run(TIDEGATE, *args, env=environment() | given, cwd=tmp_path)
+
+    return call
+
+
+async def run(*command: str, env: Mapping[str, str], cwd: Path) -> Ended:
+    """Raises TimeoutError for one that does not end."""
+    with anyio.fail_after(WITHIN_S):
+        process = await anyio.run_process(command, env=env, cwd=cwd, check=False)
+    return Ended(process.returncode, process.stdout.decode(), process.stderr.decode())
+
+
+def environment() -> dict[str, str]:
+    """Ours without any setting."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
