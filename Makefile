@@ -19,7 +19,9 @@ help: ## Show what can be made
 run: java $(PACKAGES) $(JARS) ## Start everything with the example pipelines (ONCE=1: end after the first week)
 	@$(BIN)/tidegate standalone $(if $(filter-out 0,$(ONCE)),--once) $(ARGS)
 
+test: export TMPDIR = $(CURDIR)/.cache/tmp
 test: java $(PACKAGES) $(JARS) ## Run the tests (ARGS="-k word": only some, for pytest)
+	@mkdir -p $(TMPDIR)
 	@$(BIN)/python -m pytest --cov --cov-report= $(ARGS)
 ifndef ARGS
 	@$(BIN)/python -m coverage report --skip-covered
