@@ -7,6 +7,7 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from statistics import median
+from time import perf_counter
 from uuid import uuid4
 
 import anyio
@@ -91,7 +92,7 @@ async def _latency_ms(ready: Bench, publisher: Publisher) -> float:
     await anyio.sleep(random.uniform(0.02, 0.06))
     before = await ready.value(NEWEST_EVENT)
     await publisher.dataset_updated("bench://one")
-    acknowledged_at = anyio.current_time()
+    acknowledged_at = perf_counter()
     return (await ready.until(FINISHED, 1, before, every_s=0.0003) - acknowledged_at) * 1000
 
 
@@ -106,7 +107,7 @@ async def _fan_out_per_s(ready: Bench, publisher: Publisher) -> float:
     await anyio.sleep(1.0)
     before = await ready.value(NEWEST_RUN)
     await publisher.dataset_updated("bench://fan")
-    acknowledged_at = anyio.current_time()
+    acknowledged_at = perf_counter()
     return CONSUMERS / (await ready.until(SUCCEEDED, CONSUMERS, before) - acknowledged_at)
 
 
