@@ -60,6 +60,7 @@ class Dispatcher:
         self.backend = backend
         self.bell = Bell()
         self.in_hand: set[UUID] = set()
+        self._lost: set[str] = set()
         self._claiming = anyio.Lock()
         self._limiter = anyio.CapacityLimiter(context.settings.dispatch_concurrency)
 
@@ -139,7 +140,10 @@ class Dispatcher:
             try:
                 handles.append((spec.submission_id, await submit(spec)))
             except UnavailableError as error:
+                self._lost.add(error.server)
                 self.context.outages.begin(error)
+            else:
+                self.context.outages.end_all(self._lost)
 
         async with anyio.create_task_group() as tg:
             for spec in specs:

@@ -30,12 +30,15 @@ KILL = "kill"
 async def observe(context: Context, *, task_status: TaskStatus[None]) -> None:
     """For ever; ready after the first round, so that nobody takes for dead what this host has not looked at yet."""
     backoff = Backoff()
+    lost: set[str] = set()
     started = False
     while True:
         try:
             await observed(context)
             backoff.reset()
+            context.outages.end_all(lost)
         except UnavailableError as error:
+            lost.add(error.server)
             context.outages.begin(error)
             await backoff.pause()
         if not started:

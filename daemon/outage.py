@@ -35,6 +35,11 @@ class Outages:
             log.info("server_back", server=server, away_s=round(anyio.current_time() - since, 1))
             self._on_change(frozenset(self._since))
 
+    def end_all(self, servers: set[str]) -> None:
+        """All of these answered; the set is empty then."""
+        while servers:
+            self.end(servers.pop())
+
 
 class Backoff:
     """Pauses between the tries of one duty: doubling, with full jitter, from the first one again after a success."""

@@ -15,6 +15,9 @@ from tidegate.schemas.error import UnavailableError
 ALREADY_CLAIMED = 73
 """Exit code of a runner that found the submission claimed by another one."""
 
+RUNNERS = "the runners"
+"""What is said to be away when processes cannot be started on this host."""
+
 RUNNER = (sys.executable, "-P", "-m", "tidegate.daemon.spark.runner")
 SYSTEMD_RUNS = Path("/run/systemd/system").exists()
 
@@ -59,14 +62,22 @@ async def start(action: str, spool: Spool) -> None:
         # Where we may not start units, a plain session has to do. If the unit runs after all, the claim keeps the second one out.
         if await _run(unit(command, name, spool.log, env, user=os.getuid() != 0), subprocess.DEVNULL, os.environ) == 0:
             return
-    log = os.open(spool.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    log = _open(spool.log)
     try:
         code = await _run([*command, "--detach"], log, env)
     finally:
         os.close(log)
     # The one that got the claim may have ended already, and taken a second one that was about to look with it.
     if code not in (0, ALREADY_CLAIMED) and spool.claimed() is None:
-        raise UnavailableError(f"the runner of {spool.submission_id} did not start (exit code {code}); see {spool.log}")
+        problem = f"the runner of {spool.submission_id} did not start (exit code {code}); see {spool.log}"
+        raise UnavailableError(problem, server=RUNNERS)
+
+
+def _open(log: Path) -> int:
+    try:
+        return os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise UnavailableError(f"{log} cannot be written: {error.strerror}", server=RUNNERS) from error
 
 
 async def _run(command: Sequence[str], output: int, env: Mapping[str, str]) -> int:
@@ -75,5 +86,5 @@ async def _run(command: Sequence[str], output: int, env: Mapping[str, str]) -> i
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=env, check=False, start_new_session=True
         )
     except OSError as error:
-        raise UnavailableError(f"{command[0]} could not be started: {error.strerror}") from error
+        raise UnavailableError(f"{command[0]} could not be started: {error.strerror}", server=RUNNERS) from error
     return ended.returncode

@@ -33,6 +33,9 @@ BURIAL_S = 20.0
 CLAIM_POLLS = 300
 POLL_S = 0.05
 
+SPOOL = "the spool"
+"""What is said to be away when the directory of this host's submissions cannot be used."""
+
 
 class RunnerBackend:
     """Runs the kinds of task that `schemas.dag.BACKENDS` gives to `name`."""
@@ -131,7 +134,7 @@ class RunnerBackend:
             if (claim := await self._io(spool.claimed)) is not None:
                 return claim
             await anyio.sleep(POLL_S)
-        raise UnavailableError(f"no runner has claimed {spool.submission_id} yet; see {spool.log}")
+        raise UnavailableError(f"no runner has claimed {spool.submission_id} yet; see {spool.log}", server=launch.RUNNERS)
 
     async def _bury(self, submission_id: UUID) -> None:
         """One burial at a time; a second one is tried when the first must have failed."""
@@ -146,7 +149,7 @@ class RunnerBackend:
         try:
             return await to_thread.run_sync(work, limiter=self._spool_threads)
         except OSError as error:
-            raise UnavailableError(f"the spool {self._root} cannot be used: {error}") from error
+            raise UnavailableError(f"the spool {self._root} cannot be used: {error}", server=SPOOL) from error
 
 
 def _handle(spool: Spool, claim: Claim) -> Handle:

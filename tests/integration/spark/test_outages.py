@@ -1,0 +1,107 @@
+"""A spool that cannot be used for a while: said once, under its own name, and nothing is lost."""
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import anyio
+import pytest
+from structlog.testing import capture_logs
+
+from tests.integration.cli.past import HOST, Past
+from tests.integration.spark.submissions import until_nothing_runs
+from tests.servers import MARK, MakeSettings
+from tidegate.daemon.context import Context
+from tidegate.daemon.database import connect
+from tidegate.daemon.dispatch import dispatch
+from tidegate.daemon.leases import Holdings, refresh
+from tidegate.daemon.observe import observe
+from tidegate.daemon.outage import Outages
+from tidegate.daemon.spark import launch
+from tidegate.daemon.spark.backends import open_backends
+from tidegate.daemon.wake import Bells
+from tidegate.events import topics
+from tidegate.schemas.message import TasksReady
+from tidegate.schemas.queries.leases import Job
+
+FILE = 'from tidegate import Dag, Dataset\nwith Dag("d", schedule=Dataset("s://a")) as dag: dag.command("c", ["true"])\n'
+WITHIN_S = 30.0
+
+
+@pytest.fixture
+async def daemon(settings: MakeSettings, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Context]:
+    """What dispatches and observes on this host; a task waits to be submitted."""
+    monkeypatch.setattr(launch, "PASSED_ON", launch.PASSED_ON | {MARK})
+    mine = settings(host=HOST, topic_partitions=1, sweep_s=0.1)
+    await topics.create(mine.kafka_servers, mine.topic_prefix, 1, 1)
+    async with connect(mine.postgres_dsn) as database:
+        job = Job(uuid4(), mine.host, os.getpid(), "test")
+        context = Context(
+            settings=mine,
+            database=database,
+            holdings=Holdings(job, 3600),
+            bells=Bells(),
+            outages=Outages(),
+            backends=open_backends(mine),
+        )
+        await refresh(database, context.holdings)
+        await Past(database).file(FILE)
+        await Past(database).updated("s://a")
+        await context.tell([TasksReady(pool="default_pool", limit=10)])
+        yield context
+        for submission_id in (row["submission_id"] for row in await submissions(context)):
+            await until_nothing_runs(submission_id)
+
+
+async def submissions(context: Context) -> list[Any]:
+    return await context.database.run(lambda db: db.fetch("SELECT submission_id, state FROM submission"))
+
+
+def named(logs: Sequence[Any], *events: str) -> list[tuple[str, str]]:
+    return [(line["event"], line["server"]) for line in logs if line["event"] in events]
+
+
+async def succeeded(context: Context) -> None:
+    """Wait for it."""
+    with anyio.fail_after(WITHIN_S):
+        while [row["state"] for row in await submissions(context)] != ["succeeded"]:
+            await anyio.sleep(0.05)
+
+
+@asynccontextmanager
+async def at_work(context: Context) -> AsyncIterator[None]:
+    async with anyio.create_task_group() as tg:
+        await tg.start(observe, context)
+        await tg.start(dispatch, context)
+        yield
+        tg.cancel_scope.cancel()
+
+
+async def test_a_spool_that_cannot_be_used_is_said_once_under_its_name_and_waited_for(daemon: Context) -> None:
+    spool = Path(daemon.settings.spool_dir)
+    spool.write_text("a file where a directory should be")
+
+    with capture_logs() as logs:
+        async with at_work(daemon):
+            await anyio.sleep(1)
+            spool.unlink()
+            await succeeded(daemon)
+
+    assert named(logs, "server_lost", "server_back") == [("server_lost", "the spool"), ("server_back", "the spool")]
+
+
+async def test_a_log_that_cannot_be_written_is_waited_for(daemon: Context) -> None:
+    ((submission_id, _),) = await submissions(daemon)
+    log = Path(daemon.settings.spool_dir) / str(submission_id) / "log"
+    log.mkdir(parents=True)
+
+    with capture_logs() as logs:
+        async with at_work(daemon):
+            await anyio.sleep(1)
+            log.rmdir()
+            await succeeded(daemon)
+
+    assert named(logs, "server_lost", "server_back") == [("server_lost", "the runners"), ("server_back", "the runners")]
