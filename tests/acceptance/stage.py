@@ -1,0 +1,247 @@
+"""One DAG of one task on real servers, and the daemons that die over it, one after the other."""
+
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import anyio
+import asyncpg
+import msgspec
+import psutil
+
+from tests.acceptance import pipeline
+from tests.servers import create_database, delete_topics, drop_database, dsn_of
+from tests.storms import rest
+from tests.storms.checker import judge
+from tests.storms.cluster import Entry
+from tests.storms.evidence import gather
+from tests.storms.processes import End
+from tests.storms.storm import PROBES, SETTINGS
+from tidegate.daemon.spark.process import end_all, stamped
+from tidegate.daemon.standalone.process import Child, descendants, runs, spawn
+from tidegate.events import Publisher, topics
+
+ROOT = Path(__file__).parents[2]
+READY_S = 60.0
+LONG_S = 120.0
+STOP_S = 20.0
+POLL_S = 0.1
+
+READY = "SELECT EXISTS (SELECT FROM job WHERE pid = $1) AND EXISTS (SELECT FROM dag)"
+ACCEPTED = "SELECT submission_id FROM submission WHERE state = 'accepted' AND try_number = $1"
+
+
+class Servers(msgspec.Struct, frozen=True):
+    """Those of the test run. `postgres` is the superuser's dsn, `template` a migrated database."""
+
+    postgres: str
+    template: str
+    kafka: str
+    spark_connect: str
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """`executions` is how often the application itself says that it was started, `rows` how many of its rows there are."""
+
+    try_number: int
+    state: str
+    executions: int
+    rows: int
+
+
+class Story(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the event. `deaths` are the daemons' exit codes, `broken` the invariants of storms that do not hold."""
+
+    deaths: Sequence[int]
+    runs: Sequence[str]
+    attempts: Sequence[Attempt]
+    broken: Mapping[str, Sequence[str]] = {}
+
+
+@asynccontextmanager
+async def open_stage(servers: Servers, home: Path, backend: str) -> AsyncIterator["Stage"]:
+    """A database, topics and folders of its own; afterwards nothing of it runs or stays on the servers."""
+    database = await create_database(servers.postgres, servers.template)
+    stage = Stage(servers, database, home / backend)
+    try:
+        await stage.prepare(backend)
+        yield stage
+    finally:
+        with anyio.CancelScope(shield=True):
+            await stage.clear()
+            await delete_topics(servers.kafka, stage.prefix)
+            await drop_database(servers.postgres, database)
+
+
+class Stage:
+    """One daemon at a time; `journal` is what the application told of itself."""
+
+    def __init__(self, servers: Servers, database: str, home: Path) -> None:
+        self.prefix = f"test-{uuid4().hex[:12]}."
+        self._servers = servers
+        self._dsn = dsn_of(servers.postgres, database)
+        self._home = home
+        self._daemon: Child | None = None
+        self._ends: list[End] = []
+        self._family: list[psutil.Process] = []
+
+    async def prepare(self, backend: str) -> None:
+        pipeline.write(self._home, backend)
+        await topics.create(self._servers.kafka, self.prefix, 2, 1)
+        async with self.db() as db:
+            await db.execute(PROBES.read_text())
+
+    @asynccontextmanager
+    async def db(self) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
+        db = await asyncpg.connect(self._dsn)
+        try:
+            yield db
+        finally:
+            await db.close()
+
+    async def start(self, die_at: str = "", **settings: object) -> None:
+        """Return when it works, and the DAG is known."""
+        number = len(self._ends) + 1
+        daemon = self._daemon = await spawn(
+            (sys.executable, "-m", "tests.storms.daemon", *(["--die-at", die_at] if die_at else [])),
+            log=self._home / f"daemon-{number}.log",
+            cwd=ROOT,
+            env={**os.environ, "SPARK_CONF_DIR": str(self._home / "conf"), **self._settings(settings)},
+            on_orphaned=signal.SIGKILL,
+        )
+        await until(lambda: self._ready(daemon.pid), READY_S)
+        self._family += descendants(daemon.pid)
+
+    async def _ready(self, pid: int) -> bool:
+        async with self.db() as db:
+            return bool(await db.fetchval(READY, pid))
+
+    def _settings(self, given: Mapping[str, object]) -> dict[str, str]:
+        mine = {
+            **SETTINGS,
+            "postgres_dsn": self._dsn,
+            "kafka_servers": self._servers.kafka,
+            "spark_remote": self._servers.spark_connect,
+            "topic_prefix": self.prefix,
+            "dags_folder": self._home / "dags",
+            "spool_dir": self._home / "spool",
+            "runner_heartbeat_s": 0.2,
+            **given,
+        }
+        return {f"TIDEGATE_{name.upper()}": str(value) for name, value in mine.items()}
+
+    async def give(self, mode: str) -> None:
+        """Publish the event that the DAG waits for."""
+        async with Publisher(self._servers.kafka, source="test", topic_prefix=self.prefix) as publisher:
+            await publisher.dataset_updated("lake://given", {"folder": str(self._home), "mode": mode})
+
+    def kill(self) -> None:
+        assert self._daemon is not None
+        self._daemon.process.send_signal(signal.SIGKILL)
+
+    async def death(self) -> None:
+        """Return when the daemon has ended, by whatever means."""
+        assert self._daemon is not None
+        with anyio.fail_after(LONG_S):
+            code = await self._daemon.process.wait()
+        self._ends.append(End(f"{len(self._ends) + 1}", code, told=True, log=self._daemon.log))
+        self._daemon = None
+
+    def journal(self) -> Sequence[Entry]:
+        return [msgspec.json.decode(line, type=Entry) for line in self._lines("journal")]
+
+    def _lines(self, name: str) -> Sequence[str]:
+        file = self._home / name
+        return file.read_text().splitlines() if file.exists() else []
+
+    async def until_working(self, try_number: int = 1, executions: int = 1) -> None:
+        """Until the application of this attempt runs, and it is recorded that it does."""
+
+        async def works() -> bool:
+            async with self.db() as db:
+                stamp = await db.fetchval(ACCEPTED, try_number)
+            return [entry.stamp for entry in self.journal()].count(str(stamp)) == executions
+
+        await until(works, LONG_S)
+
+    async def until_seen(self) -> None:
+        """Until a daemon has looked at the application, after now."""
+        before = await self._seen_at()
+
+        async def again() -> bool:
+            return await self._seen_at() != before
+
+        await until(again, LONG_S)
+
+    async def _seen_at(self) -> object:
+        async with self.db() as db:
+            return await db.fetchval("SELECT heartbeat_at FROM submission")
+
+    async def go(self) -> None:
+        """Let the applications that there are come to their end."""
+        for id_ in await self._submissions():
+            (self._home / f"go-{id_}").touch()
+
+    async def until_nothing_runs(self) -> None:
+        """Nothing of the task."""
+
+        async def nothing() -> bool:
+            return not [process for id_ in await self._submissions() for process in stamped(id_)]
+
+        await until(nothing, LONG_S)
+
+    async def _submissions(self) -> list[UUID]:
+        async with self.db() as db:
+            return [row[0] for row in await db.fetch("SELECT submission_id FROM submission")]
+
+    async def story(self) -> Story:
+        """Wait until all is done, stop the daemon in good order, and look. Raises TimeoutError when something is left behind."""
+        await self.until_nothing_runs()
+        await until(lambda: rest.at_rest(self._dsn, self._servers.kafka), LONG_S)
+        await self._stop()
+        await until(self._is_alone, STOP_S)
+        async with self.db() as db:
+            verdict = await judge(await gather(db, self._servers.kafka, self.prefix, self._home, [], self._ends))
+            runs = [row[0] for row in await db.fetch("SELECT state FROM dag_run")]
+        return Story(
+            deaths=[end.code for end in self._ends],
+            runs=runs,
+            attempts=await self.attempts(),
+            broken={name: found for name, found in verdict.violations.items() if found},
+        )
+
+    async def attempts(self) -> Sequence[Attempt]:
+        """In the order of their numbers."""
+        executions = Counter(entry.stamp for entry in self.journal() if entry.what == "accepted")
+        rows = Counter(self._lines("rows"))
+        async with self.db() as db:
+            found = await db.fetch("SELECT try_number, state, submission_id FROM submission ORDER BY try_number")
+        return [Attempt(number, state, executions[str(id_)], rows[str(id_)]) for number, state, id_ in found]
+
+    async def _stop(self) -> None:
+        assert self._daemon is not None
+        self._daemon.process.send_signal(signal.SIGTERM)
+        await self.death()
+
+    async def _is_alone(self) -> bool:
+        """Nothing runs of what the daemons started for themselves."""
+        return not any(map(runs, self._family))
+
+    async def clear(self) -> None:
+        """End whatever runs."""
+        if self._daemon is not None:
+            await self._daemon.end(signal.SIGKILL, 0)
+        for id_ in await self._submissions():
+            end_all(id_, 0)
+
+
+async def until(holds: Callable[[], Awaitable[bool]], within_s: float) -> None:
+    """Raises TimeoutError."""
+    with anyio.fail_after(within_s):
+        while not await holds():
+            await anyio.sleep(POLL_S)
