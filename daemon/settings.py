@@ -35,6 +35,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     kafka_servers: str
     dags_folder: str = "dags"
     spool_dir: str = ".tidegate/spool"
+    spool_days: Count = 14
     cache: str = "~/.cache/tidegate"
     host: str = msgspec.field(default_factory=socket.gethostname)
 
@@ -93,6 +94,11 @@ def read(environ: Mapping[str, str], *, needs: Collection[str] = tuple(SERVERS))
 def dags_root(settings: Settings) -> Path:
     """The DAG folder as an absolute path."""
     return Path(settings.dags_folder).absolute()
+
+
+def spool_root(settings: Settings) -> Path:
+    """The directory of this host's submissions as an absolute path."""
+    return Path(settings.spool_dir).absolute()
 
 
 def _check_dsn(dsn: str) -> None:

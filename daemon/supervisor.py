@@ -8,7 +8,6 @@ import signal
 from contextlib import AsyncExitStack
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
 from uuid import uuid4
 
 import anyio
@@ -28,7 +27,7 @@ from tidegate.daemon.migrate import SchemaError, pending
 from tidegate.daemon.observe import observe
 from tidegate.daemon.outage import Backoff, Outages
 from tidegate.daemon.relay import duties, relay
-from tidegate.daemon.settings import Settings
+from tidegate.daemon.settings import Settings, spool_root
 from tidegate.daemon.spark.backends import open_backends
 from tidegate.daemon.spark.spool import open_root
 from tidegate.daemon.sweep import sweep
@@ -44,7 +43,7 @@ log = structlog.get_logger()
 
 def main(settings: Settings) -> None:
     """Run until a signal. Raises TidegateError for what a user must mend, alone or in a group; a group when a duty broke."""
-    open_root(Path(settings.spool_dir).absolute())
+    open_root(spool_root(settings))
     anyio.run(partial(run, settings), backend_options={"loop_factory": uvloop.new_event_loop})
 
 

@@ -1,11 +1,16 @@
 """The slow truth behind the wake-ups: attempts nobody hears of, and what is old enough to be forgotten."""
 
+from functools import partial
+
 import anyio
 import structlog
+from anyio import to_thread
 from anyio.abc import TaskStatus
 
 from tidegate.daemon.context import Context
 from tidegate.daemon.outage import Backoff
+from tidegate.daemon.settings import spool_root
+from tidegate.daemon.spark import spool
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.message import LeaseLapsed
 from tidegate.schemas.queries import inbox, submissions
@@ -14,6 +19,8 @@ from tidegate.schemas.queries.db import Db
 log = structlog.get_logger()
 
 FORGET_AT_ONCE = 10_000
+PRUNE_EVERY_S = 3600.0
+DAY_S = 86_400.0
 
 
 async def sweep(context: Context, *, task_status: TaskStatus[None]) -> None:
@@ -21,10 +28,14 @@ async def sweep(context: Context, *, task_status: TaskStatus[None]) -> None:
     backoff = Backoff()
     task_status.started()
     await anyio.sleep(context.settings.runner_heartbeat_s * 2)
+    prune_at = anyio.current_time()
     while True:
         try:
             await lapse(context)
             await forget(context)
+            if anyio.current_time() >= prune_at:
+                await prune(context)
+                prune_at = anyio.current_time() + PRUNE_EVERY_S
             backoff.reset()
         except UnavailableError as error:
             context.outages.begin(error)
@@ -49,3 +60,17 @@ async def forget(context: Context) -> None:
 
     while await context.database.run(work) == FORGET_AT_ONCE:
         pass
+
+
+async def prune(context: Context) -> None:
+    """Remove the old directories of this host's spool, in a thread. One whose end the database has yet to hear of is kept."""
+    settings = context.settings
+    began = await context.database.run(lambda db: submissions.open_at(db, context.holdings.job.host))
+    remove = partial(spool.prune, spool_root(settings), settings.spool_days * DAY_S, began)
+    try:
+        removed = await to_thread.run_sync(remove, abandon_on_cancel=True)
+    except OSError as error:
+        log.warning("spool_not_pruned", error=str(error))
+        return
+    if removed:
+        log.info("spool_pruned", submissions=removed)

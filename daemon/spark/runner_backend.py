@@ -8,14 +8,13 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TypeVar
 from uuid import UUID
 
 import anyio
 from anyio import CapacityLimiter, to_thread
 
-from tidegate.daemon.settings import Settings, dags_root
+from tidegate.daemon.settings import Settings, dags_root, spool_root
 from tidegate.daemon.spark import launch
 from tidegate.daemon.spark.contract import Handle, LogChunk, Phase, Status, SubmissionSpec
 from tidegate.daemon.spark.job import Claim, Job, Outcome
@@ -46,7 +45,7 @@ class RunnerBackend:
         self.name = name
         self.host: str | None = settings.host
         self._settings = settings
-        self._root = Path(settings.spool_dir).absolute()
+        self._root = spool_root(settings)
         self._spool_threads = CapacityLimiter(SPOOL_THREADS)
         self._buried_at: dict[UUID, float] = {}
 

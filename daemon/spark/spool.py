@@ -14,7 +14,7 @@ Each appears whole or not at all, and those that must not be forgotten are on th
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +28,7 @@ from tidegate.daemon.spark.job import Claim, Job, Outcome
 from tidegate.daemon.spark.process import Identity, alive
 
 LOG_CHUNK_BYTES = 256 * 1024
+GOING = ".going."
 
 _encode = msgspec.json.Encoder().encode
 
@@ -138,11 +139,15 @@ def spools(root: Path) -> Iterator[Spool]:
                 yield Spool(root, UUID(path.name))
 
 
-def prune(root: Path, older_than_s: float) -> int:
-    """Remove what ended longer ago than that, or was never started. Returns how many submissions are gone."""
-    old = [spool for spool in spools(root) if _removable(spool, older_than_s)]
+def prune(root: Path, older_than_s: float, spared: Container[UUID] = frozenset()) -> int:
+    """Remove what ended longer ago than that, or was never started, but for those spared. Returns how many are gone."""
+    for remains in root.glob(f"{GOING}*"):
+        shutil.rmtree(remains, ignore_errors=True)
+    old = [spool for spool in spools(root) if spool.submission_id not in spared and _removable(spool, older_than_s)]
     for spool in old:
-        shutil.rmtree(spool.path, ignore_errors=True)
+        # Renamed first: one that is half removed would not be known for one that ended.
+        with suppress(FileNotFoundError):  # another daemon of this host was faster
+            shutil.rmtree(spool.path.rename(root / f"{GOING}{spool.submission_id}"), ignore_errors=True)
     return len(old)
 
 

@@ -26,6 +26,7 @@ _CLAIM_ABANDONED = _SQL["claim_abandoned"]
 _CONTEXTS = _SQL["contexts"]
 _EVENTS = _SQL["consumed_events"]
 _RUNNING = _SQL["running"]
+_OPEN_AT = _SQL["open_at"]
 _BEAT = _SQL["beat"]
 _SILENT = _SQL["silent"]
 _ATTEMPTS = _SQL["attempts"]
@@ -127,6 +128,11 @@ async def sources(db: Db, dag_run_ids: Collection[int]) -> Mapping[int, RunSourc
 async def running(db: Db, backends: Sequence[str], host: str, everywhere: Sequence[str]) -> list[Running]:
     """The attempts whose backends this host can ask."""
     return [Running(*row) for row in await db.fetch(_RUNNING, backends, host, everywhere)]
+
+
+async def open_at(db: Db, host: str) -> frozenset[UUID]:
+    """The attempts that a host has begun and nobody knows the end of."""
+    return frozenset(row[0] for row in await db.fetch(_OPEN_AT, host))
 
 
 async def beat(db: Db, heartbeats: Sequence[tuple[UUID, datetime]]) -> None:

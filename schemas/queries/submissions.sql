@@ -88,6 +88,12 @@ SELECT submission_id, backend, handle, desired_state, heartbeat_at
 FROM submission
 WHERE state = 'accepted' AND backend = ANY ($1::text[]) AND (host = $2 OR backend = ANY ($3::text[]))
 
+-- name: open_at
+-- What a host has begun and nobody knows the end of.
+SELECT submission_id
+FROM submission
+WHERE state IN ('submitting', 'accepted') AND host = $1
+
 -- name: beat
 UPDATE submission
 SET heartbeat_at = change.at

@@ -38,6 +38,7 @@ READ = {
     "submissions.contexts": ("{runs}", "dag_run_pkey"),
     "submissions.consumed_events": ("{runs}", "dagrun_dataset_event_run dataset_event_pkey"),
     "submissions.running": ("ARRAY['command'], 'here', ARRAY['command']", "submission_open"),
+    "submissions.open_at": ("'here'", "submission_open"),
     "submissions.silent": ("60, NULL, 100", "submission_open"),
 }
 

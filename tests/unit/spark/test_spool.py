@@ -137,3 +137,22 @@ def test_only_what_ended_long_ago_or_never_began_is_pruned(tmp_path: Path) -> No
 
 def test_there_may_be_nothing_to_prune(tmp_path: Path) -> None:
     assert prune(tmp_path / "spool", older_than_s=1) == 0
+
+
+def test_what_is_spared_is_not_pruned(tmp_path: Path) -> None:
+    spared, old = prepared(tmp_path), prepared(tmp_path)
+    for spool in (spared, old):
+        os.utime(spool.path / "spec.json", (0, 0))
+
+    removed = prune(tmp_path, older_than_s=3600, spared={spared.submission_id})
+
+    assert (removed, [path.name for path in tmp_path.iterdir()]) == (1, [spared.path.name])
+
+
+def test_what_was_half_removed_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    half = prepared(tmp_path)
+    half.path.rename(tmp_path / f".going.{half.submission_id}")
+
+    prune(tmp_path, older_than_s=3600)
+
+    assert list(tmp_path.iterdir()) == []

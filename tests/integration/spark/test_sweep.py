@@ -1,0 +1,71 @@
+"""Old directories of the spool go by themselves, but for those whose end nobody knows yet."""
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import anyio
+import pytest
+from structlog.testing import capture_logs
+
+from tests.integration.cli.past import HOST, Past
+from tests.servers import MakeSettings
+from tidegate.daemon.context import Context
+from tidegate.daemon.database import connect
+from tidegate.daemon.leases import Holdings
+from tidegate.daemon.outage import Outages
+from tidegate.daemon.sweep import prune, sweep
+from tidegate.daemon.wake import Bells
+from tidegate.schemas.queries.leases import Job
+
+FILE = 'from tidegate import Dag, Dataset\nwith Dag("d", schedule=Dataset("s://a")) as dag: dag.command("c", ["true"])\n'
+
+
+@pytest.fixture
+async def daemon(settings: MakeSettings) -> AsyncIterator[Context]:
+    mine = settings(host=HOST, spool_days=1, runner_heartbeat_s=0.1)
+    async with connect(mine.postgres_dsn) as database:
+        yield Context(
+            settings=mine,
+            database=database,
+            holdings=Holdings(Job(uuid4(), mine.host, os.getpid(), "test"), 10),
+            bells=Bells(),
+            outages=Outages(),
+            backends={},
+        )
+
+
+def left_behind(context: Context, submission_id: UUID) -> Path:
+    """As old as a file can be."""
+    folder = Path(context.settings.spool_dir) / str(submission_id)
+    folder.mkdir(parents=True)
+    (folder / "spec.json").touch()
+    os.utime(folder / "spec.json", (0, 0))
+    return folder
+
+
+async def test_a_sweep_removes_what_is_old_and_keeps_what_is_under_way(daemon: Context) -> None:
+    past = Past(daemon.database)
+    await past.file(FILE)
+    await past.updated("s://a")
+    (claimed,) = await past.attempts_begin()
+    old, under_way = left_behind(daemon, uuid4()), left_behind(daemon, claimed.submission_id)
+
+    async with anyio.create_task_group() as tg:
+        await tg.start(sweep, daemon)
+        with anyio.fail_after(10):
+            while old.exists():
+                await anyio.sleep(0.05)
+        tg.cancel_scope.cancel()
+
+    assert under_way.exists()
+
+
+async def test_a_spool_that_cannot_be_read_is_said_and_no_end(daemon: Context) -> None:
+    Path(daemon.settings.spool_dir).write_text("a file where a directory should be")
+
+    with capture_logs() as logs:
+        await prune(daemon)
+
+    assert [line["event"] for line in logs] == ["spool_not_pruned"]
