@@ -34,7 +34,7 @@ class Bench(msgspec.Struct, frozen=True):
         return int(await self.connection.fetchval(sql, *args))
 
     async def until(self, sql: str, least: int, *args: object, every_s: float = 0.002, within_s: float = 300.0) -> float:
-        """Look until a count is reached; returns when, in seconds of perf_counter: an event loop's own clock counts milliseconds."""
+        """Look until a count is reached; returns when, by `perf_counter`: the clock of a loop counts milliseconds."""
         with anyio.fail_after(within_s):
             while await self.value(sql, *args) < least:
                 await anyio.sleep(every_s)
