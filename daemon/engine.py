@@ -136,9 +136,10 @@ async def _apply(db: Db, batch: Batch) -> Applied:
     if batch.origins:
         letters += [batch.origins[kept[e.index]](e.reason, e.message) for e in rejected]
     if letters:
-        await inbox.insert_dead_letters(db, letters)
+        await outbox.announce(db, await inbox.insert_dead_letters(db, letters))
     unanswered = () if batch.origins else tuple(rejected)
-    return Applied(_work(effects), len(effects), unanswered, db.statements)
+    work = _work(effects) | (Work.RELAY if letters else Work.NONE)
+    return Applied(work, len(effects), unanswered, db.statements)
 
 
 async def _unseen(db: Db, messages: Sequence[Message[Any]]) -> list[int]:

@@ -9,10 +9,12 @@ from tidegate.daemon.context import Context
 from tidegate.daemon.engine import Work
 from tidegate.daemon.outage import Backoff
 from tidegate.daemon.settings import Settings
+from tidegate.events import deadletter
 from tidegate.events.cloudevents import headers
 from tidegate.events.sink import OutMessage, Sink, UndeliveredError
 from tidegate.schemas.error import UnavailableError
-from tidegate.schemas.queries import outbox
+from tidegate.schemas.event import Kind
+from tidegate.schemas.queries import inbox, outbox
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import OUTBOX, Duty
 from tidegate.schemas.queries.outbox import OutboxRow
@@ -21,6 +23,7 @@ log = structlog.get_logger()
 
 SOURCE = "tidegate"
 AT_ONCE = 2000
+LETTERS_AT_ONCE = 8
 
 
 def duties() -> list[Duty]:
@@ -50,15 +53,32 @@ async def relayed(context: Context, sink: Sink) -> bool:
     if not shards:
         return False
     rows = await context.database.run(lambda db: outbox.next_rows(db, shards, AT_ONCE))
+    if events := [row for row in rows if row.kind is not Kind.DEAD_LETTER]:
+        await _send(context, sink, events, [message(context.settings, row) for row in events])
+    letters = [row for row in rows if row.kind is Kind.DEAD_LETTER]
+    for start in range(0, len(letters), LETTERS_AT_ONCE):
+        await _send_letters(context, sink, letters[start : start + LETTERS_AT_ONCE])
     if rows:
-        await _send(context, sink, rows)
         context.outages.end("Kafka")
     return len(rows) == AT_ONCE
 
 
-async def _send(context: Context, sink: Sink, rows: Sequence[OutboxRow]) -> None:
+async def _send_letters(context: Context, sink: Sink, rows: Sequence[OutboxRow]) -> None:
+    """Read whole only now, a few at a time: each may be as large as a record. One that somebody removed is not sent."""
+    found = await context.database.run(lambda db: inbox.whole_dead_letters(db, [int(row.key) for row in rows]))
+    there = [row for row in rows if int(row.key) in found]
+    topic = context.settings.topic(Kind.DEAD_LETTER)
+    messages = [
+        deadletter.message(topic, int(row.key), found[int(row.key)], event_id=row.event_id, source=SOURCE, time=row.time)
+        for row in there
+    ]
+    await _send(context, sink, there, messages)
+    await _delete(context, [row for row in rows if int(row.key) not in found])
+
+
+async def _send(context: Context, sink: Sink, rows: Sequence[OutboxRow], messages: Sequence[OutMessage]) -> None:
     try:
-        await sink.send_all([message(context.settings, row) for row in rows])
+        await sink.send_all(messages)
     except UndeliveredError as error:
         await _delete(context, [row for row, arrived in zip(rows, error.acknowledged, strict=True) if arrived])
         raise

@@ -4,12 +4,12 @@ from datetime import datetime
 
 from tidegate.schemas.event import Kind, type_of
 
-_CONTENT_TYPE = ("content-type", b"application/json")
+JSON = b"application/json"
 _SPEC_VERSION = ("ce_specversion", b"1.0")
 _TYPES = {kind: ("ce_type", type_of(kind).encode()) for kind in Kind}
 
 
-def headers(kind: Kind, *, event_id: str, source: str, time: datetime) -> list[tuple[str, bytes]]:
+def headers(kind: Kind, *, event_id: str, source: str, time: datetime, content_type: bytes = JSON) -> list[tuple[str, bytes]]:
     """`time` is aware; (source, event_id) is what makes two records the same event."""
     return [
         _SPEC_VERSION,
@@ -17,5 +17,5 @@ def headers(kind: Kind, *, event_id: str, source: str, time: datetime) -> list[t
         ("ce_source", source.encode()),
         _TYPES[kind],
         ("ce_time", time.isoformat().encode()),
-        _CONTENT_TYPE,
+        ("content-type", content_type),
     ]

@@ -220,9 +220,13 @@ def _hash(key: bytes) -> int:
     return int(murmur2(key)) & 0x7FFFFFFF
 
 
+def size(message: OutMessage) -> int:
+    """What is compared with `MAX_MESSAGE_BYTES`."""
+    return len(message.value) + len(message.key or b"") + sum(len(name) + len(text) for name, text in message.headers)
+
+
 def _check(message: OutMessage) -> None:
-    size = len(message.value) + len(message.key or b"") + sum(len(name) + len(text) for name, text in message.headers)
-    if size > MAX_MESSAGE_BYTES:
+    if (found := size(message)) > MAX_MESSAGE_BYTES:
         raise RejectedError(
-            Rejection.TOO_LARGE, f"a message of {size} bytes for {message.topic}; Kafka takes {MAX_MESSAGE_BYTES} at most"
+            Rejection.TOO_LARGE, f"a message of {found} bytes for {message.topic}; Kafka takes {MAX_MESSAGE_BYTES} at most"
         )

@@ -1,6 +1,6 @@
 """What came in: offsets, duplicates, dead letters."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -20,6 +20,7 @@ _INSERT_DEAD_LETTERS = _SQL["insert_dead_letters"]
 _INSERT_IGNORED = _SQL["insert_ignored_finishes"]
 _LIST = _SQL["list_dead_letters"]
 _ONE = _SQL["dead_letter"]
+_WHOLE = _SQL["whole_dead_letters"]
 
 
 class OffsetMove(msgspec.Struct, frozen=True):
@@ -43,6 +44,16 @@ class DeadLetter(msgspec.Struct, frozen=True):
     value_bytes: int
     reason: str
     message: str
+
+
+class StoredLetter(msgspec.Struct, frozen=True):
+    """A dead letter that is new in the database."""
+
+    id: int
+    topic: str
+    partition: int
+    offset: int
+    received_at: datetime
 
 
 class DeadLetterRow(msgspec.Struct, frozen=True):
@@ -75,10 +86,12 @@ async def forget(db: Db, days: int, limit: int) -> int:
     return int((await db.execute(_FORGET, days, limit)).rpartition(" ")[2])
 
 
-async def insert_dead_letters(db: Db, letters: Sequence[DeadLetter]) -> None:
+async def insert_dead_letters(db: Db, letters: Sequence[DeadLetter]) -> list[StoredLetter]:
+    """Those that were not there before."""
     topics, partitions, offsets, keys, headers, *rest = columns(letters)
     texts = [msgspec.json.encode(each).decode() for each in headers]
-    await db.execute(_INSERT_DEAD_LETTERS, topics, partitions, offsets, keys, texts, *rest)
+    rows = await db.fetch(_INSERT_DEAD_LETTERS, topics, partitions, offsets, keys, texts, *rest)
+    return [StoredLetter(*row) for row in rows]
 
 
 async def insert_ignored(db: Db, finishes: Sequence[IgnoreFinish]) -> None:
@@ -94,3 +107,8 @@ async def dead_letter(db: Db, id_: int) -> dict[str, Any] | None:
     """One dead letter with everything known of it."""
     rows = await db.fetch(_ONE, id_)
     return dict(rows[0]) if rows else None
+
+
+async def whole_dead_letters(db: Db, ids: Sequence[int]) -> Mapping[int, DeadLetter]:
+    """By id; those that are gone are left out."""
+    return {row[0]: DeadLetter(*row[1:]) for row in await db.fetch(_WHOLE, ids)}

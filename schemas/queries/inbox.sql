@@ -33,6 +33,7 @@ FROM unnest(
     $1::text[], $2::integer[], $3::bigint[], $4::bytea[], $5::text[], $6::bytea[], $7::integer[], $8::text[], $9::text[]
 ) AS letter (topic, partition, position, key, headers, value, value_bytes, reason, message)
 ON CONFLICT (topic, partition, "offset") DO NOTHING
+RETURNING id, topic, partition, "offset", received_at
 
 -- name: insert_ignored_finishes
 INSERT INTO ignored_finish (submission_id, source, event_id, outcome, reason)
@@ -49,3 +50,8 @@ LIMIT $2
 SELECT id, topic, partition, "offset", key, headers, value, value_bytes, reason, message, received_at
 FROM dead_letter
 WHERE id = $1
+
+-- name: whole_dead_letters
+SELECT id, topic, partition, "offset", key, headers, value, value_bytes, reason, message
+FROM dead_letter
+WHERE id = ANY ($1::bigint[])

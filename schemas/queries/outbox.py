@@ -9,6 +9,7 @@ import msgspec
 from tidegate.schemas.effect import OutletUpdated, RunMoved, TaskMoved
 from tidegate.schemas.event import DatasetUpdated, Kind, encode
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.inbox import StoredLetter
 from tidegate.schemas.queries.sql import load
 
 _SQL = load("outbox")
@@ -23,7 +24,7 @@ Row = tuple[int, Kind, str, str, datetime, bytes]
 
 
 class OutboxRow(msgspec.Struct, frozen=True):
-    """An event to be published; `key` is the Kafka key."""
+    """An event to be published; `key` is the Kafka key, or the id of a dead letter."""
 
     id: int
     kind: Kind
@@ -36,6 +37,12 @@ class OutboxRow(msgspec.Struct, frozen=True):
 async def insert(db: Db, effects: Sequence[RunMoved | TaskMoved | OutletUpdated]) -> None:
     """In the order of the effects; a run's rows get rising ids because its lock is held."""
     await db.execute(_INSERT, *zip(*map(_row, effects), strict=True))
+
+
+async def announce(db: Db, letters: Sequence[StoredLetter]) -> None:
+    """Dead letters are to be published: `key` is the id of each, and the rest is read when it is sent."""
+    if letters:
+        await db.execute(_INSERT, *zip(*map(_announcement, letters), strict=True))
 
 
 async def next_rows(db: Db, shards: Sequence[int], limit: int) -> list[OutboxRow]:
@@ -58,6 +65,11 @@ def _row(effect: RunMoved | TaskMoved | OutletUpdated) -> Row:
             return shard(key), Kind.TASK_STATE, key, f"{key}/tasks/{event.seq}", event.at, encode(event)
         case OutletUpdated(uri, event_id, extra, at):
             return shard(uri), Kind.DATASET_UPDATED, uri, event_id, at, encode(DatasetUpdated(uri=uri, extra=extra))
+
+
+def _announcement(letter: StoredLetter) -> Row:
+    partition = f"{letter.topic}/{letter.partition}"
+    return shard(partition), Kind.DEAD_LETTER, str(letter.id), f"{partition}/{letter.offset}", letter.received_at, b""
 
 
 def shard(key: str) -> int:
