@@ -108,10 +108,15 @@ def partition_of(key: str) -> Partition:
     return Partition(topic, int(number))
 
 
+def place_source(partition: Partition) -> str:
+    """The source of events that have no identity but their place in this partition."""
+    return f"kafka:{key_of(partition)}"
+
+
 def _id(envelope: Envelope, record: Record) -> EventId:
     """The producer's identity of the event; where there is none, its place in Kafka, which makes at least redelivery harmless."""
     if envelope.id is None:
-        return EventId(f"kafka:{record.topic}/{record.partition}", str(record.offset))
+        return EventId(place_source(Partition(record.topic, record.partition)), str(record.offset))
     return EventId(envelope.source or f"kafka:{record.topic}", envelope.id)
 
 

@@ -16,6 +16,7 @@ _SQL = load("inbox")
 _FENCE = _SQL["fence"]
 _REMEMBER = _SQL["remember"]
 _FORGET = _SQL["forget"]
+_FORGET_SOURCE = _SQL["forget_source"]
 _INSERT_DEAD_LETTERS = _SQL["insert_dead_letters"]
 _INSERT_IGNORED = _SQL["insert_ignored_finishes"]
 _LIST = _SQL["list_dead_letters"]
@@ -84,6 +85,11 @@ async def remember(db: Db, ids: Sequence[EventId]) -> set[EventId]:
 async def forget(db: Db, days: int, limit: int) -> int:
     """Drop up to `limit` ids older than `days`; how many there were."""
     return int((await db.execute(_FORGET, days, limit)).rpartition(" ")[2])
+
+
+async def forget_source(db: Db, source: str) -> None:
+    """Whatever comes from it is new again."""
+    await db.execute(_FORGET_SOURCE, source)
 
 
 async def insert_dead_letters(db: Db, letters: Sequence[DeadLetter]) -> list[StoredLetter]:

@@ -23,6 +23,9 @@ WITH old AS (
 DELETE FROM event_dedupe USING old
 WHERE (event_dedupe.source, event_dedupe.event_id) = (old.source, old.event_id)
 
+-- name: forget_source
+DELETE FROM event_dedupe WHERE source = $1
+
 -- name: insert_dead_letters
 -- Headers come as JSON texts: lists in a list would be taken for an array of more dimensions.
 INSERT INTO dead_letter (topic, partition, "offset", key, headers, value, value_bytes, reason, message)

@@ -24,6 +24,7 @@ _HALT = _SQL["halt"]
 _RECORD_INCIDENT = _SQL["record_incident"]
 _INCIDENTS = _SQL["incidents"]
 _RESUME = _SQL["resume"]
+_RECORD_RESUMPTION = _SQL["record_resumption"]
 
 PARTITION = "partition"
 OUTBOX = "outbox"
@@ -124,6 +125,10 @@ async def incidents(db: Db) -> list[Incident]:
     return [Incident(*row) for row in await db.fetch(_INCIDENTS)]
 
 
-async def resume(db: Db, partition: str, next_offset: int) -> bool:
-    """Let a halted partition go on from `next_offset`; False if it is not halted."""
-    return bool(await db.fetch(_RESUME, partition, next_offset))
+async def resume(db: Db, incident: Incident, next_offset: int, who: str) -> bool:
+    """Let a halted partition go on from `next_offset`, on record; False if it is not halted."""
+    if not await db.fetch(_RESUME, incident.partition, next_offset):
+        return False
+    facts = {"stood_at": incident.next_offset, "log_start": incident.log_start, "log_end": incident.log_end}
+    await db.execute(_RECORD_RESUMPTION, who, incident.partition, {**facts, "next_offset": next_offset})
+    return True

@@ -73,3 +73,6 @@ UPDATE lease
 SET halted = false, next_offset = $2, owner = NULL, epoch = epoch + 1
 WHERE kind = 'partition' AND key = $1 AND halted
 RETURNING key
+
+-- name: record_resumption
+INSERT INTO audit_log (who, what, object, details) VALUES ($1, 'resumed a partition', $2, $3)

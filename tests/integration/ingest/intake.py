@@ -1,7 +1,8 @@
 """Records into Kafka, and what a daemon's ingest makes of them."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -56,12 +57,18 @@ class Intake:
     async def take(self, kind: Kind, *records: Sent) -> None:
         """Send the records and read until the recorded offset is behind the last of them."""
         end = await self.send(kind, *records)
+        async with self.reading(kind):
+            while await self.stands(kind) != end:
+                await anyio.sleep(LOOK_EVERY_S)
+
+    @asynccontextmanager
+    async def reading(self, kind: Kind) -> AsyncIterator[None]:
+        """Raises TimeoutError when it takes too long."""
         with anyio.fail_after(WITHIN_S):
             async with anyio.create_task_group() as tg:
                 await tg.start(keep, self.database, self.context.holdings, self.settings.lease_renew_s, self.context.outages)
                 await tg.start(partial(ingest, kind, self.context))
-                while await self.stands(kind) != end:
-                    await anyio.sleep(LOOK_EVERY_S)
+                yield
                 tg.cancel_scope.cancel()
 
     async def relay(self, kind: Kind) -> "list[ConsumerRecord[bytes, bytes]]":
