@@ -1,0 +1,166 @@
+"""A daemon as it is started, given DAG files and tasks that cannot work: each says why, and all else goes on."""
+
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import asyncpg
+import msgspec
+import pytest
+
+from tests.acceptance.conftest import Ended, Tidegate, environment
+from tests.integration.spark.submissions import until_nothing_runs
+from tests.servers import MakeSettings
+from tidegate.daemon.settings import Settings
+from tidegate.daemon.standalone.process import spawn
+from tidegate.events import Publisher, topics
+
+LONG_S = 120.0
+START = "from tidegate import Dag, Dataset\na, b = Dataset('s://a'), Dataset('s://b')\n"
+
+BAD_FILES = {
+    "syntax.py": (START + "def f(:\n", "syntax.py:3: SyntaxError: invalid syntax"),
+    "loop.py": (START + "while True: pass\n", "loop.py:3: it used up 1 s of processor time (TIDEGATE_PARSE_CPU_S)"),
+    "exit.py": (START + "import os\nos._exit(0)\n", "exit.py: it ended its process with exit code 0, as os._exit does"),
+    "memory.py": (START + "x = bytearray(10 * 2**30)\n", "memory.py:3: it needs more than 200 MiB of memory"),
+    "cycle.py": (
+        START + "with Dag('cycle') as dag: x, y = dag.empty('x'), dag.empty('y')\nx >> y >> x\n",
+        "cycle.py:4: DAG 'cycle': its tasks form a cycle",
+    ),
+    "twice.py": (
+        START + "with Dag('twice') as dag: dag.empty('x'), dag.empty('x')\n",
+        "twice.py:3: DAG 'twice': task_id 'x' is used twice",
+    ),
+    "operator.py": (START + "Dag('operator', schedule=a ^ b)\n", "operator.py:3: ^ is not an operator on datasets"),
+}
+
+BAD_TASKS = f"""{START}
+with Dag("no_application", schedule=a) as dag:
+    dag.submit("publish", "gone.py") >> dag.empty("after")
+with Dag("no_sql", schedule=a) as dag:
+    dag.sql("report", "SELECT flights FROM 1") >> dag.empty("after")
+with Dag("no_luck", schedule=a) as dag:
+
+    @dag.task
+    def count(spark, run):
+        raise ValueError("no rows")
+
+    count >> dag.empty("after")
+with Dag("good", schedule=a) as dag:
+    dag.command("succeed", ["true"]) >> dag.empty("after")
+"""
+
+SAID = [*(says for _, says in BAD_FILES.values()), "kept.py:3: SyntaxError: '(' was never closed"]
+
+REASONS = {
+    "no_application": ("publish", "application 'gone.py' does not exist in the DAG folder "),
+    "no_sql": ("report", "ParseException: [PARSE_SYNTAX_ERROR] Syntax error at or near '1'"),
+    "no_luck": ("count", "ValueError: no rows (tasks.py, line 12)"),
+}
+
+
+class Started:
+    """A daemon that runs, and the command line beside it."""
+
+    def __init__(self, settings: Settings, call: Callable[..., Awaitable[Ended]]) -> None:
+        self.settings = settings
+        self.dags = Path(settings.dags_folder)
+        self._call = call
+
+    async def said(self, *args: str) -> str:
+        return (await self._call(*args)).out
+
+    async def answer(self, *args: str) -> Any:
+        return msgspec.json.decode(await self.said(*args, "--json"))
+
+    async def knows(self, *dag_ids: str) -> bool:
+        return {dag["dag_id"] for dag in await self.answer("dags", "list")} >= set(dag_ids)
+
+    async def has_ended(self, *dag_ids: str) -> bool:
+        runs = await self.answer("runs", "list")
+        return {run["dag_id"] for run in runs if run["state"] in ("success", "failed")} >= set(dag_ids)
+
+    async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
+        with anyio.fail_after(LONG_S):
+            while not await holds():
+                await anyio.sleep(0.2)
+
+    async def updated(self, uri: str) -> None:
+        async with Publisher(self.settings.kafka_servers, source="t", topic_prefix=self.settings.topic_prefix) as publisher:
+            await publisher.dataset_updated(uri)
+
+
+Start = Callable[..., AbstractAsyncContextManager[Started]]
+
+
+@pytest.fixture
+def start(settings: MakeSettings, tidegate: Tidegate, tmp_path: Path) -> Start:
+    """Start `python -m tidegate.daemon`; nothing of it and of its tasks is left in the end."""
+
+    @asynccontextmanager
+    async def started(**given: Any) -> AsyncIterator[Started]:
+        mine = settings(topic_partitions=1, parse_cpu_s=1, parse_memory_mb=200, **given)
+        await topics.create(mine.kafka_servers, mine.topic_prefix, 1, 1)
+        changed = {name: str(value) for name, value in msgspec.structs.asdict(mine).items() if name not in ("debug", "cache")}
+        env = {**environment(), **{f"TIDEGATE_{name.upper()}": value for name, value in changed.items()}}
+        command = (sys.executable, "-m", "tidegate.daemon")
+        child = await spawn(command, log=tmp_path / "daemon.log", cwd=tmp_path, env=env, on_orphaned=signal.SIGKILL)
+        try:
+            yield Started(mine, partial(tidegate, **changed))
+            assert child.alive, child.tail()
+        finally:
+            await child.end(signal.SIGTERM, 20)
+            await _tasks_ended(mine.postgres_dsn)
+
+    return started
+
+
+async def _tasks_ended(dsn: str) -> None:
+    db = await asyncpg.connect(dsn)
+    for row in await db.fetch("SELECT submission_id FROM submission"):
+        await until_nothing_runs(row["submission_id"])
+    await db.close()
+
+
+async def test_bad_dag_files_are_told_and_good_ones_and_good_versions_are_in_force(start: Start) -> None:
+    async with start() as daemon:
+        (daemon.dags / "kept.py").write_text(f"{START}with Dag('kept', schedule=a) as dag: dag.empty('x')\n")
+        await daemon.until(lambda: daemon.knows("kept"))
+        (daemon.dags / "kept.py").write_text(f"{START}with Dag('kept', schedule=b) as dag: dag.empty('x'\n")
+        for name, (text, _) in BAD_FILES.items():
+            (daemon.dags / name).write_text(text)
+
+        async def all_told() -> bool:
+            return len(await daemon.answer("dags", "errors")) == len(BAD_FILES) + 1
+
+        await daemon.until(all_told)
+        (daemon.dags / "later.py").write_text(f"{START}with Dag('later', schedule=a) as dag: dag.empty('x')\n")
+        await daemon.until(lambda: daemon.knows("kept", "later"))
+        await daemon.updated("s://a")
+        await daemon.until(lambda: daemon.has_ended("kept", "later"))
+
+        lines = (await daemon.said("dags", "errors")).splitlines()
+    assert [line for line, says in zip(lines, sorted(SAID), strict=True) if not line.startswith(says)] == []
+
+
+async def test_tasks_that_cannot_work_say_why_and_fail_their_own_runs_only(start: Start, spark_connect: str) -> None:
+    async with start(spark_remote=spark_connect) as daemon:
+        (daemon.dags / "tasks.py").write_text(BAD_TASKS)
+        await daemon.until(lambda: daemon.knows("good", *REASONS))
+
+        await daemon.updated("s://a")
+        await daemon.until(lambda: daemon.has_ended("good", *REASONS))
+
+        pages = {dag_id: await daemon.answer("runs", "show", dag_id, "latest") for dag_id in ("good", *REASONS)}
+    assert pages.pop("good")["run"]["state"] == "success"
+    for dag_id, page in pages.items():
+        task_id, reason = REASONS[dag_id]
+        first, after = (entry["task"] for entry in page["tasks"])
+        assert (first["task_id"], first["state"]) == (task_id, "failed")
+        assert (after["state"], page["run"]["state"]) == ("upstream_failed", "failed")
+        assert first["reason"].startswith(reason)
