@@ -7,8 +7,9 @@ a deadline, and cancellation takes effect between transactions.
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from datetime import datetime
-from typing import Any, TypeVar
+from datetime import UTC, datetime, timedelta
+from time import monotonic
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 import asyncpg
@@ -17,11 +18,15 @@ import msgspec
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries.db import Db, Memory
 
+if TYPE_CHECKING:
+    from tidegate.schemas.queries.db import Connected
+
 T = TypeVar("T")
 
 TRANSACTION_S = 15.0
 """The deadline of a transaction, waiting for a connection included."""
 
+ASK_CLOCK_EVERY_S = 5.0
 TRIES = 5
 AWAY = (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, asyncpg.CannotConnectNowError, ConnectionError, OSError)
 AGAIN = (
@@ -40,9 +45,14 @@ INTERRUPTED = (
     asyncpg.OperatorInterventionError,
 )
 
-# Everything we ask for all the time is found by an index. Left to itself Postgres reads whole tables while they are small, and a
-# statement that it has planned once keeps that plan while they grow.
-BY_INDEX = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
+# Everything we ask for all the time is found by an index, whatever is asked for. Left to itself Postgres reads whole tables while
+# they are small, keeps such a plan while they grow, or plans a statement anew each time, which can take longer than executing it.
+BY_INDEX = {
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "plan_cache_mode": "force_generic_plan",
+}
 
 SERVER_SETTINGS = {
     "application_name": "tidegate",
@@ -56,12 +66,31 @@ SERVER_SETTINGS = {
 }
 
 
+class ServerClock:
+    """The clock of the server, which all daemons go by, without a round trip for each look at it.
+
+    It is asked now and then, and carried on by the monotonic clock of this host between.
+    """
+
+    def __init__(self) -> None:
+        self._said = datetime.min.replace(tzinfo=UTC)
+        self._said_at = float("-inf")
+
+    async def now(self, connection: "Connected") -> datetime:
+        if monotonic() - self._said_at > ASK_CLOCK_EVERY_S:
+            asked_at = monotonic()
+            self._said = await connection.fetchval("SELECT clock_timestamp()")
+            self._said_at = (asked_at + monotonic()) / 2
+        return self._said + timedelta(seconds=monotonic() - self._said_at)
+
+
 class Database:
-    """A pool of connections and what this process remembers of immutable rows."""
+    """A pool of connections, and what this process remembers of immutable rows and of the server's clock."""
 
     def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]") -> None:
         self.pool = pool
         self.memory = Memory()
+        self.clock = ServerClock()
 
     async def run(self, work: Callable[[Db], Awaitable[T]]) -> T:
         """Run `work` in one transaction; again from the start when it lost a conflict.
@@ -84,8 +113,7 @@ class Database:
 
     async def _once(self, work: Callable[[Db], Awaitable[T]]) -> T:
         async with self.pool.acquire(timeout=TRANSACTION_S / 2) as connection, connection.transaction():
-            now: datetime = await connection.fetchval("SELECT clock_timestamp()")
-            return await work(Db(connection, self.memory, now))
+            return await work(Db(connection, self.memory, await self.clock.now(connection)))
 
 
 @asynccontextmanager

@@ -34,7 +34,7 @@ class Memory:
 
 
 class Db:
-    """A connection inside a transaction. `now` is the database clock when it began: the time of everything it decides."""
+    """A connection inside a transaction. `now` is the clock of the server when it began: the time of everything it decides."""
 
     __slots__ = ("connection", "memory", "now", "statements")
 

@@ -1,0 +1,136 @@
+"""What the engine promises of a batch: one transaction, each message once, the same number of statements whatever its size."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import count
+from typing import Any
+
+import pytest
+
+from tidegate.daemon import engine
+from tidegate.daemon.database import Database
+from tidegate.daemon.engine import Applied, Batch, Work, apply
+from tidegate.schemas.dag import AllOf, CommandTask, DagSpec, DatasetRef, EmptyTask, ParsedFile, TaskSpec
+from tidegate.schemas.error import FencedError
+from tidegate.schemas.event import DatasetUpdated, EventId, TaskFinished
+from tidegate.schemas.message import Message, PauseRequested, TasksReady
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.inbox import OffsetMove
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+NUMBERS = count()
+
+
+def message(body: Any, id_: str | None = None) -> Message[Any]:
+    return Message(body=body, at=AT, id=None if id_ is None else EventId("test", id_))
+
+
+def updates(uris: Sequence[str]) -> list[Message[Any]]:
+    return [message(DatasetUpdated(uri=uri), f"update-{next(NUMBERS)}") for uri in uris]
+
+
+async def load(database: Database, *specs: DagSpec) -> None:
+    await apply(database, Batch(messages=[message(ParsedFile(path="dags.py", digest="1", dags=specs))]))
+
+
+async def rows(database: Database, sql: str) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in await database.pool.fetch(sql)]
+
+
+def consumers(number: int, *tasks: TaskSpec) -> Iterator[DagSpec]:
+    """DAGs on one dataset each."""
+    for index in range(number):
+        yield DagSpec(dag_id=f"dag_{index}", schedule=DatasetRef(f"s://{index}"), tasks=tasks, max_active_runs=100)
+
+
+TASKS = (EmptyTask(task_id="first"), EmptyTask(task_id="last"))
+
+
+async def test_a_batch_costs_the_same_number_of_statements_whatever_its_size(database: Database) -> None:
+    await load(database, *consumers(200, *TASKS))
+    await apply(database, Batch(messages=updates([f"s://{index}" for index in range(200)])))
+
+    one = await apply(database, Batch(messages=updates(["s://0"])))
+    many = await apply(database, Batch(messages=updates([f"s://{index % 200}" for index in range(1000)])))
+
+    assert one.statements == many.statements <= 11
+    assert await rows(database, "SELECT count(*) FROM dataset_event") == [(1201,)]
+
+
+async def test_events_that_start_nothing_cost_few_statements(database: Database) -> None:
+    both = AllOf((DatasetRef("s://a"), DatasetRef("s://never")))
+    await load(database, DagSpec(dag_id="both", schedule=both, tasks=TASKS))
+    await apply(database, Batch(messages=updates(["s://a"])))
+
+    applied = await apply(database, Batch(messages=updates(["s://a"] * 1000)))
+
+    assert applied.statements <= 5
+    assert await rows(database, "SELECT count(*) FROM dataset_dag_run_queue") == [(1001,)]
+
+
+async def test_a_message_that_comes_twice_is_taken_once(database: Database) -> None:
+    await load(database, *consumers(1, *TASKS))
+    (update,) = updates(["s://0"])
+
+    first = await apply(database, Batch(messages=[update, update]))
+    again = await apply(database, Batch(messages=[update]))
+
+    assert (first.work, again.work, again.effects) == (Work.ADMIT | Work.RELAY, Work.NONE, 0)
+    assert await rows(database, "SELECT run_type::text, state::text FROM dag_run") == [("dataset", "success")]
+
+
+async def test_a_batch_whose_offset_does_not_fit_leaves_nothing(database: Database) -> None:
+    await load(database, *consumers(1, *TASKS))
+    move = OffsetMove(key="topic/0", epoch=1, expected=5, new=6)
+
+    with pytest.raises(FencedError):
+        await apply(database, Batch(messages=updates(["s://0"]), moves=[move]))
+
+    assert await rows(database, "SELECT count(*) FROM dataset_event") == [(0,)]
+
+
+async def test_a_batch_that_fails_in_the_end_leaves_nothing(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    await load(database, *consumers(1, *TASKS))
+
+    async def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(engine, "PERFORM", (*engine.PERFORM[:-1], (engine.PERFORM[-1][0], fail)))
+    with pytest.raises(ZeroDivisionError):
+        await apply(database, Batch(messages=updates(["s://0"])))
+
+    assert await rows(database, "SELECT count(*) FROM dataset_event UNION SELECT count(*) FROM dag_run") == [(0,)]
+    assert await rows(database, "SELECT count(*) FROM event_dedupe WHERE source = 'test'") == [(0,)]
+
+
+async def test_what_is_refused_is_told_to_whoever_asked(database: Database) -> None:
+    applied: Applied = await apply(database, Batch(messages=[message(PauseRequested(dag_id="missing", is_paused=True))]))
+
+    (refused,) = applied.rejected
+    assert (refused.index, "missing" in refused.message) == (0, True)
+
+
+async def test_a_finish_touches_its_direct_downstream_and_nothing_else(database: Database) -> None:
+    alone = [CommandTask(task_id=f"t{index}", argv=("true",)) for index in range(300)]
+    chain = CommandTask(task_id="after", argv=("true",), upstream=("t0",))
+    await load(database, DagSpec(dag_id="wide", schedule=DatasetRef("s://wide"), tasks=(*alone, chain)))
+    await apply(database, Batch(messages=updates(["s://wide"])))
+    await apply(database, Batch(messages=[message(TasksReady(pool="default_pool", limit=400))]))
+    ((attempt,),) = await rows(database, "SELECT submission_id FROM submission WHERE task_index = 0")
+
+    finish = TaskFinished(submission_id=attempt, outcome="succeeded")
+    await apply(database, Batch(messages=[message(finish, "finish")]))
+
+    newest = "SELECT task_id FROM task_instance WHERE xmin::text::bigint = (SELECT max(xmin::text::bigint) FROM task_instance)"
+    assert sorted(await rows(database, newest)) == [("after",), ("t0",)]
+
+
+async def test_the_time_of_a_transaction_is_the_servers(database: Database) -> None:
+    async def both(db: Db) -> tuple[datetime, datetime]:
+        (row,) = await db.fetch("SELECT clock_timestamp() AS at")
+        return db.now, row["at"]
+
+    times = [await database.run(both) for _ in range(20)]
+
+    assert all(abs((theirs - ours).total_seconds()) < 1 for ours, theirs in times)
+    assert [ours for ours, _ in times] == sorted(ours for ours, _ in times)
