@@ -24,7 +24,7 @@ from tidegate.handlers import (
 )
 from tidegate.schemas import effect as fx
 from tidegate.schemas.dag import ParsedFile
-from tidegate.schemas.event import DatasetUpdated, TaskFinished
+from tidegate.schemas.event import DatasetUpdated, EventId, TaskFinished
 from tidegate.schemas.message import (
     LeaseLapsed,
     Message,
@@ -144,9 +144,12 @@ async def _apply(db: Db, batch: Batch) -> Applied:
 
 async def _unseen(db: Db, messages: Sequence[Message[Any]]) -> list[int]:
     """The places of those messages that never came before, each once."""
-    first = {message.id: index for index, message in reversed(list(enumerate(messages))) if message.id is not None}
-    fresh = await inbox.remember(db, sorted(first)) if first else set()
-    return [index for index, m in enumerate(messages) if m.id is None or (m.id in fresh and first[m.id] == index)]
+    first: dict[EventId, int] = {}
+    for index, message in enumerate(messages):
+        if message.id is not None:
+            first.setdefault(message.id, index)
+    known = await inbox.remember(db, sorted(first)) if first else set()
+    return [index for index, m in enumerate(messages) if m.id is None or (first[m.id] == index and m.id not in known)]
 
 
 async def _decide(db: Db, messages: Sequence[Message[Any]]) -> list[fx.Effect]:

@@ -3,6 +3,7 @@
 Cancellation is the only way a duty is told to stop; whatever it must not leave half done is shielded, with a deadline.
 """
 
+import gc
 import os
 import signal
 from contextlib import AsyncExitStack
@@ -40,10 +41,16 @@ from tidegate.schemas.queries.leases import Job
 
 log = structlog.get_logger()
 
+GARBAGE = 100_000
+"""How many more objects there must be than before until one looks for cycles among the youngest."""
+
 
 def main(settings: Settings) -> None:
     """Run until a signal. Raises TidegateError for what a user must mend, alone or in a group; a group when a duty broke."""
     open_root(spool_root(settings))
+    # A batch is thousands of objects that all go when it is done, and none of them in a cycle: looking for cycles seldom will do.
+    gc.freeze()
+    gc.set_threshold(GARBAGE, 20, 100)
     anyio.run(partial(run, settings), backend_options={"loop_factory": uvloop.new_event_loop})
 
 

@@ -159,6 +159,7 @@ class _Structured(msgspec.Struct, frozen=True, kw_only=True):
 _STRUCTURED = msgspec.json.Decoder(_Structured)
 _TIME = msgspec.json.Decoder(Moment)
 _TYPES = {kind: type_of(kind) for kind in Kind}
+_ATTRIBUTES = frozenset({"ce_specversion", "ce_type", "ce_source", "ce_id", "ce_time"})
 _BARE = Envelope(source=None, id=None, time=None)
 
 
@@ -180,7 +181,7 @@ def decode_state(kind: Kind, headers: Sequence[tuple[str, bytes]], value: bytes 
 def _decode(kind: Kind, headers: Sequence[tuple[str, bytes]], value: bytes | None) -> tuple[Envelope, Any]:
     body = _bounded(value)
     try:
-        if attributes := {name: content.decode() for name, content in headers if name.startswith("ce_")}:
+        if attributes := {name: content.decode() for name, content in headers if name in _ATTRIBUTES}:
             envelope, data = _binary(kind, attributes), body
         elif b'"specversion"' in body:
             envelope, data = _structured(kind, body)

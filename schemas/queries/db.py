@@ -1,7 +1,8 @@
 """One transaction as queries see it, and the transposition of rows into columns for `unnest`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -53,9 +54,9 @@ class Db:
         return await self.connection.execute(sql, *args)
 
 
-def columns(rows: Iterable[msgspec.Struct]) -> Sequence[Sequence[Any]]:
-    """Structs as one sequence per field, in the order of the fields. At least one row."""
-    return tuple(zip(*map(msgspec.structs.astuple, rows), strict=True))
+def columns(rows: Sequence[msgspec.Struct]) -> Sequence[Sequence[Any]]:
+    """Structs of one type as one sequence per field, in the order of the fields. At least one row."""
+    return [list(map(attrgetter(field), rows)) for field in rows[0].__struct_fields__]
 
 
 def _bound(memory: dict[Any, Any]) -> None:

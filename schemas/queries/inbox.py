@@ -78,7 +78,7 @@ async def fence(db: Db, moves: Sequence[OffsetMove]) -> None:
 
 
 async def remember(db: Db, ids: Sequence[EventId]) -> set[EventId]:
-    """The ids that were not recorded before; they are now."""
+    """Record the ids; those that were recorded before."""
     return {EventId(*row) for row in await db.fetch(_REMEMBER, *columns(ids))}
 
 

@@ -10,11 +10,16 @@ WHERE lease.kind = 'partition'
 RETURNING lease.key
 
 -- name: remember
--- Returns only what was never seen before.
-INSERT INTO event_dedupe (source, event_id)
+-- Returns only what was seen before: as a rule, nothing.
+WITH fresh AS (
+    INSERT INTO event_dedupe (source, event_id)
+    SELECT * FROM unnest($1::text[], $2::text[])
+    ON CONFLICT DO NOTHING
+    RETURNING source, event_id
+)
 SELECT * FROM unnest($1::text[], $2::text[])
-ON CONFLICT DO NOTHING
-RETURNING source, event_id AS id
+EXCEPT
+SELECT * FROM fresh
 
 -- name: forget
 WITH old AS (
