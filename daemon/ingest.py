@@ -1,13 +1,15 @@
 """Events from Kafka: batches of records into the engine, with the offsets in the same transaction.
 
-One loop per topic. Positions come from the leases in Postgres and are read again after every failure, so that an unknown outcome
-needs no special case: if the batch had been taken, the offsets have moved.
+One loop per topic, which reads the next batch while Postgres works on the last one. Positions come from the leases in Postgres
+and are read again after every failure, so that an unknown outcome needs no special case: if the batch had been taken, the offsets
+have moved.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import asyncpg
 import msgspec
 import structlog
@@ -17,10 +19,10 @@ from tidegate.daemon.context import Context
 from tidegate.daemon.database import describe
 from tidegate.daemon.leases import offer, refresh
 from tidegate.daemon.outage import Backoff
-from tidegate.daemon.stretch import Stretch, batch_of, count, halves, key_of, partition_of, reads, refuses
+from tidegate.daemon.stretch import Arrived, Stretch, batch_of, count, halves, key_of, partition_of, read, refused
 from tidegate.events.progress import Progress
 from tidegate.events.source import OffsetOutOfRangeError, Partition, Record, Source
-from tidegate.schemas.error import FencedError, UnavailableError
+from tidegate.schemas.error import FencedError, RejectedError, UnavailableError
 from tidegate.schemas.event import Kind, Rejection
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries import leases
@@ -34,6 +36,10 @@ DISCOVER_EVERY_S = 60.0
 REFUSED = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.ProgramLimitExceededError)
 """What Postgres says of a record that it will never take."""
 
+TURN = 100
+"""Records that are read in one go: a millisecond or two."""
+
+Arrivals = Mapping[Partition, Sequence[Arrived]]
 Enrich = Callable[[Sequence[Message[Any]]], Awaitable[Sequence[Message[Any]]]]
 
 
@@ -67,6 +73,14 @@ async def _reload(context: Context) -> None:
         context.outages.begin(error)
 
 
+class Ahead:
+    """What reading on brought: records, or why there are none."""
+
+    def __init__(self) -> None:
+        self.arrivals: Arrivals = {}
+        self.problem: OffsetOutOfRangeError | UnavailableError | None = None
+
+
 class Reader:
     """One connection to Kafka and what is read through it, until something fails."""
 
@@ -84,26 +98,55 @@ class Reader:
 
     async def run(self, backoff: Backoff) -> None:
         """Raises UnavailableError or FencedError: the positions are not known any more."""
+        ahead: Arrivals = {}
         while True:
             await self._discover()
-            self._assign()
-            if not self.positions:
+            if self._assign():
+                ahead = {}  # the source starts again from where the leases say
+            if self.positions:
+                ahead = await self._take_and_read_on(ahead)
+                backoff.reset()
+            else:
                 await anyio.sleep(min(FETCH_S, self.context.settings.lease_renew_s))
-                continue
-            await self._read()
-            backoff.reset()
 
-    async def _read(self) -> None:
+    async def _take_and_read_on(self, arrivals: Arrivals) -> Arrivals:
+        """Take what has arrived, and while Postgres works on it, read what comes next; return that."""
+        failure: UnavailableError | FencedError | None = None
+        ahead = Ahead()
+        async with anyio.create_task_group() as tg:
+            tg.start_soon(self._read_on, ahead)
+            try:
+                await self._take(self._stretches(arrivals))
+            except (UnavailableError, FencedError) as error:
+                failure = error
+                tg.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+        if isinstance(ahead.problem, OffsetOutOfRangeError):
+            await self._halt(ahead.problem)
+        elif ahead.problem is not None:
+            raise ahead.problem
+        await self.source.commit(self.positions)
+        await self.progress.check(self.source)
+        return ahead.arrivals
+
+    async def _read_on(self, ahead: "Ahead") -> None:
         try:
             fetched = await self.source.fetch(FETCH_S, self.context.settings.batch_records)
-        except OffsetOutOfRangeError as error:
-            await self._halt(error)
+        except (OffsetOutOfRangeError, UnavailableError) as error:
+            ahead.problem = error
             return
         if fetched:
             self.context.outages.end("Kafka")
-            await self._take(self._stretches(fetched))
-            await self.source.commit(self.positions)
-        await self.progress.check(self.source)
+            ahead.arrivals = {partition: await self._readings(records) for partition, records in fetched.items()}
+
+    async def _readings(self, records: Sequence[Record]) -> list[Arrived]:
+        """Reading many records takes a while: let what waits for Postgres have its turn between."""
+        arrived = []
+        for start in range(0, len(records), TURN):
+            arrived += [read(self.kind, record) for record in records[start : start + TURN]]
+            await anyio.lowlevel.checkpoint()
+        return arrived
 
     async def _discover(self) -> None:
         """Partitions that nobody knows yet start at the oldest record there is."""
@@ -116,21 +159,25 @@ class Reader:
         await offer(self.context.database, [Duty(PARTITION, key_of(p), bounds[p].start) for p in partitions])
         self.discovered_at = anyio.current_time()
 
-    def _assign(self) -> None:
-        """Read what we own now, from where the leases say; a partition that stays ours goes on where we are."""
+    def _assign(self) -> bool:
+        """Read what we own now, from where the leases say; a partition that stays ours goes on where we are.
+
+        Whether that is something else than before.
+        """
         held = self.context.holdings.of(PARTITION)
         owned = {p: lease for key, lease in held.items() if (p := partition_of(key)).topic == self.topic}
         if {p: lease.epoch for p, lease in owned.items()} == {p: lease.epoch for p, lease in self.owned.items()}:
-            return
+            return False
         before = {p: (lease.epoch, self.positions[p]) for p, lease in self.owned.items() if p in self.positions}
         self.positions = {p: _position(lease, before.get(p)) for p, lease in owned.items()}
         self.owned = owned
         self.source.assign(self.positions)
+        return True
 
-    def _stretches(self, fetched: Mapping[Partition, Sequence[Record]]) -> list[Stretch]:
+    def _stretches(self, arrivals: Arrivals) -> list[Stretch]:
         return [
-            Stretch(partition, self.owned[partition].epoch, self.positions[partition], records)
-            for partition, records in fetched.items()
+            Stretch(partition, self.owned[partition].epoch, self.positions[partition], arrived)
+            for partition, arrived in arrivals.items()
             if partition in self.positions
         ]
 
@@ -149,12 +196,12 @@ class Reader:
                 await self._take([self._moved_up(stretch) for stretch in half])
 
     async def _apply(self, stretches: Sequence[Stretch]) -> None:
-        batch = batch_of(stretches, reads(self.kind))
+        batch = batch_of(stretches)
         await self.context.apply(msgspec.structs.replace(batch, messages=await self.enrich(batch.messages)))
         self._advance(stretches)
 
     async def _put_aside(self, stretch: Stretch, error: Exception) -> None:
-        await self.context.apply(batch_of([stretch], refuses(Rejection.UNPROCESSABLE, describe(error))))
+        await self.context.apply(batch_of([refused(stretch, RejectedError(Rejection.UNPROCESSABLE, describe(error)))]))
         self._advance([stretch])
 
     def _advance(self, stretches: Sequence[Stretch]) -> None:
@@ -164,7 +211,7 @@ class Reader:
 
     def _moved_up(self, stretch: Stretch) -> Stretch:
         """A half begins where the database stands, which the other half may have moved."""
-        return Stretch(stretch.partition, stretch.epoch, self.positions[stretch.partition], stretch.records)
+        return Stretch(stretch.partition, stretch.epoch, self.positions[stretch.partition], stretch.arrived)
 
     async def _halt(self, error: OffsetOutOfRangeError) -> None:
         """The recorded offset does not fit the log: stand still, say why, and wait for somebody's decision."""

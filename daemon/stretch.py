@@ -1,8 +1,8 @@
 """Stretches of partitions, and the batches they make: records read into messages, and those that cannot be into dead letters."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -14,27 +14,30 @@ from tidegate.schemas.message import Message
 from tidegate.schemas.queries.inbox import DeadLetter, OffsetMove
 
 
+class Arrived(NamedTuple):
+    """A record, and what it says: a message, or why it cannot be one."""
+
+    record: Record
+    reading: Message[Any] | RejectedError
+
+
 class Stretch(msgspec.Struct, frozen=True):
     """Consecutive records of a partition, read under the lease of `epoch`; `start` is the offset that the database has."""
 
     partition: Partition
     epoch: int
     start: int
-    records: Sequence[Record]
+    arrived: Sequence[Arrived]
 
     @property
     def end(self) -> int:
         """Where the partition stands once these are taken. Offsets may have gaps: compaction, transaction markers."""
-        return self.records[-1].offset + 1
-
-
-Read = Callable[[Record], Message[Any]]
-"""Makes a message of a record, or raises RejectedError."""
+        return self.arrived[-1].record.offset + 1
 
 
 def count(stretches: Sequence[Stretch]) -> int:
     """How many records there are."""
-    return sum(len(stretch.records) for stretch in stretches)
+    return sum(len(stretch.arrived) for stretch in stretches)
 
 
 def halves(stretches: Sequence[Stretch]) -> tuple[list[Stretch], list[Stretch]]:
@@ -43,43 +46,38 @@ def halves(stretches: Sequence[Stretch]) -> tuple[list[Stretch], list[Stretch]]:
         middle = len(stretches) // 2
         return list(stretches[:middle]), list(stretches[middle:])
     (stretch,) = stretches
-    middle = len(stretch.records) // 2
-    first = msgspec.structs.replace(stretch, records=stretch.records[:middle])
-    second = msgspec.structs.replace(stretch, start=first.end, records=stretch.records[middle:])
+    middle = len(stretch.arrived) // 2
+    first = msgspec.structs.replace(stretch, arrived=stretch.arrived[:middle])
+    second = msgspec.structs.replace(stretch, start=first.end, arrived=stretch.arrived[middle:])
     return [first], [second]
 
 
-def batch_of(stretches: Sequence[Stretch], read: Read) -> Batch:
+def batch_of(stretches: Sequence[Stretch]) -> Batch:
     """The batch that takes these records."""
     messages, letters, origins = [], [], []
     for stretch in stretches:
-        for record in stretch.records:
-            try:
-                messages.append(read(record))
+        for record, reading in stretch.arrived:
+            if isinstance(reading, RejectedError):
+                letters.append(letter_of(record, reading.reason, str(reading)))
+            else:
+                messages.append(reading)
                 origins.append(partial(letter_of, record))
-            except RejectedError as error:
-                letters.append(letter_of(record, error.reason, str(error)))
     moves = [OffsetMove(key_of(s.partition), s.epoch, s.start, s.end) for s in stretches]
     return Batch(messages=messages, moves=moves, letters=letters, origins=origins)
 
 
-def reads(kind: Kind) -> Read:
-    """How records of a topic that carries `kind` are read."""
-
-    def read(record: Record) -> Message[Any]:
+def read(kind: Kind, record: Record) -> Arrived:
+    """Read a record of a topic that carries `kind`."""
+    try:
         envelope, body = decode(kind, record.headers, record.value)
-        return Message(body=body, at=envelope.time or record.timestamp, id=_id(envelope, record))
+    except RejectedError as error:
+        return Arrived(record, error)
+    return Arrived(record, Message(body=body, at=envelope.time or record.timestamp, id=_id(envelope, record)))
 
-    return read
 
-
-def refuses(reason: str, message: str) -> Read:
-    """Every record is put aside, although it could be read."""
-
-    def read(_record: Record) -> Message[Any]:
-        raise RejectedError(reason, message)
-
-    return read
+def refused(stretch: Stretch, error: RejectedError) -> Stretch:
+    """The same records, to be put aside although they could be read."""
+    return msgspec.structs.replace(stretch, arrived=[Arrived(record, error) for record, _ in stretch.arrived])
 
 
 def letter_of(record: Record, reason: str, message: str) -> DeadLetter:

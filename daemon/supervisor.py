@@ -6,9 +6,11 @@ Cancellation is the only way a duty is told to stop; whatever it must not leave 
 import gc
 import os
 import signal
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from importlib.metadata import version
+from typing import TypeVar
 from uuid import uuid4
 
 import anyio
@@ -40,6 +42,8 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import Job
 
 log = structlog.get_logger()
+
+T = TypeVar("T")
 
 GARBAGE = 100_000
 """How many more objects there must be than before until one looks for cycles among the youngest."""
@@ -102,22 +106,27 @@ async def _start(tg: TaskGroup, context: Context, enrich: Enrich, systemd: Syste
 
 async def schema_ready(context: Context) -> None:
     """Wait for Postgres. Raises SchemaError when its schema is not the one we need."""
-    backoff = Backoff()
 
-    async def work(db: Db) -> list[str]:
+    async def look(db: Db) -> list[str]:
         return await pending(db.connection)
 
+    if missing := await _when_up(context, lambda: context.database.run(look)):
+        raise SchemaError(f"the database lacks migration {missing[0]}; run `tidegate migrate`")
+    await _when_up(context, lambda: offer(context.database, duties()))
+
+
+async def _when_up(context: Context, step: Callable[[], Awaitable[T]]) -> T:
+    """Try until Postgres takes it."""
+    backoff = Backoff()
     while True:
         try:
-            missing = await context.database.run(work)
-            break
+            result = await step()
         except UnavailableError as error:
             context.outages.begin(error)
             await backoff.pause()
-    context.outages.end("Postgres")
-    if missing:
-        raise SchemaError(f"the database lacks migration {missing[0]}; run `tidegate migrate`")
-    await offer(context.database, duties())
+        else:
+            context.outages.end("Postgres")
+            return result
 
 
 async def stop_signal() -> None:

@@ -1,0 +1,39 @@
+"""The start of a daemon, while Postgres comes and goes."""
+
+import os
+from collections.abc import Sequence
+from uuid import uuid4
+
+import pytest
+
+from tests.servers import MakeSettings
+from tidegate.daemon import supervisor
+from tidegate.daemon.context import Context
+from tidegate.daemon.database import Database
+from tidegate.daemon.leases import Holdings, offer
+from tidegate.daemon.outage import Outages
+from tidegate.daemon.wake import Bells
+from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.queries.leases import Duty, Job
+
+
+async def test_postgres_may_go_away_again_during_the_start(
+    settings: MakeSettings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[Sequence[Duty]] = []
+
+    async def cut_the_first_time(database: Database, duties: Sequence[Duty]) -> None:
+        tries.append(duties)
+        if len(tries) == 1:
+            raise UnavailableError("connection was closed in the middle of operation", server="Postgres")
+        await offer(database, duties)
+
+    monkeypatch.setattr(supervisor, "offer", cut_the_first_time)
+    mine = settings()
+    job = Job(uuid4(), mine.host, os.getpid(), "test")
+    context = Context(settings=mine, database=database, holdings=Holdings(job, 10), bells=Bells(), outages=Outages(), backends={})
+
+    await supervisor.schema_ready(context)
+
+    assert len(tries) == 2
+    assert await database.pool.fetchval("SELECT count(*) FROM lease") == len(tries[1])
