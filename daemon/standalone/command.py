@@ -83,7 +83,7 @@ async def _serve(options: Options, running: Stack, database: Database, console: 
     code = await _week(options, running, database, console) if options.example else 0
     if options.once:
         return code
-    console.print(f"serving; Ctrl-C stops everything. DAG files: {running.settings['dags_folder']}")
+    console.print(f"serving; Ctrl-C stops everything. DAG files: {running.settings['dags_folder']}", soft_wrap=True)
     for name, value in running.environment().items():
         console.print(f"  export {name}={value}", highlight=False)
     await anyio.sleep_forever()
