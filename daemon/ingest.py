@@ -36,6 +36,9 @@ DISCOVER_EVERY_S = 60.0
 REFUSED = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.ProgramLimitExceededError)
 """What Postgres says of a record that it will never take."""
 
+BACKLOG = 100
+"""From so many records on it pays to read while Postgres works; with fewer, reading would only be in the way."""
+
 TURN = 100
 """Records that are read in one go: a millisecond or two."""
 
@@ -110,9 +113,24 @@ class Reader:
                 await anyio.sleep(min(FETCH_S, self.context.settings.lease_renew_s))
 
     async def _take_and_read_on(self, arrivals: Arrivals) -> Arrivals:
-        """Take what has arrived, and while Postgres works on it, read what comes next; return that."""
-        failure: UnavailableError | FencedError | None = None
+        """Take what has arrived and return what comes next; both at once where there is a backlog."""
         ahead = Ahead()
+        if sum(map(len, arrivals.values())) < BACKLOG:
+            await self._take(self._stretches(arrivals))
+            await self._read_on(ahead)
+        else:
+            await self._take_beside_reading(arrivals, ahead)
+        if isinstance(ahead.problem, OffsetOutOfRangeError):
+            await self._halt(ahead.problem)
+        elif ahead.problem is not None:
+            raise ahead.problem
+        await self.source.commit(self.positions)
+        await self.progress.check(self.source)
+        return ahead.arrivals
+
+    async def _take_beside_reading(self, arrivals: Arrivals, ahead: "Ahead") -> None:
+        """Python reads while Postgres works."""
+        failure: UnavailableError | FencedError | None = None
         async with anyio.create_task_group() as tg:
             tg.start_soon(self._read_on, ahead)
             try:
@@ -122,13 +140,6 @@ class Reader:
                 tg.cancel_scope.cancel()
         if failure is not None:
             raise failure
-        if isinstance(ahead.problem, OffsetOutOfRangeError):
-            await self._halt(ahead.problem)
-        elif ahead.problem is not None:
-            raise ahead.problem
-        await self.source.commit(self.positions)
-        await self.progress.check(self.source)
-        return ahead.arrivals
 
     async def _read_on(self, ahead: "Ahead") -> None:
         try:
