@@ -17,7 +17,7 @@ WITH fresh AS (
     ON CONFLICT DO NOTHING
     RETURNING source, event_id
 )
-SELECT * FROM unnest($1::text[], $2::text[])
+SELECT source, id FROM unnest($1::text[], $2::text[]) AS event (source, id)
 EXCEPT
 SELECT * FROM fresh
 
