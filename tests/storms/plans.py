@@ -11,17 +11,17 @@ STORM = Plan(
     events=20_000,
     again_share=0.2,
     bad=100,
-    send_s=75,
+    send_s=60,
     misery=Misery(
         kills=20,
         terms=3,
         stops=5,
         die_at=tuple(f"{point}:3" for point in POINTS),
-        every_s=(1.0, 4.0),
+        every_s=(0.8, 3.2),
         broker_kills=2,
         postgres_crashes=2,
         cut_bursts=5,
-        within_s=75,
+        within_s=60,
     ),
 )
 """`die_at` are kills beyond the twenty: one at each point where it matters most."""
@@ -30,17 +30,17 @@ STORM = Plan(
 AIMED: Mapping[str, Plan] = {
     # A commit of which nobody knows whether it was done is the moment at which the offset is all that tells.
     "offset_not_compared": Plan(
-        events=3_000, again_share=0.2, send_s=15, misery=Misery(cut_bursts=6, cut_share=0.5, within_s=15), rest_s=20
+        events=2_000, again_share=0.2, send_s=10, misery=Misery(cut_bursts=5, cut_share=0.5, within_s=10), rest_s=20
     ),
     # Few DAGs, and both inputs of each come by partitions that belong to different daemons as often as not.
     "queue_rows_not_locked": Plan(
-        events=3_000, send_s=15, misery=Misery(), rest_s=20, files=CROWDED, dags=CROWDED_DAGS, settings={"batch_records": 5}
+        events=2_000, send_s=10, misery=Misery(), rest_s=20, files=CROWDED, dags=CROWDED_DAGS, settings={"batch_records": 5}
     ),
     "outbox_deleted_before_ack": Plan(
-        events=3_000, send_s=20, misery=Misery(kills=3, broker_kills=2, every_s=(3.0, 6.0), within_s=20), rest_s=20
+        events=1_500, send_s=8, misery=Misery(kills=2, broker_kills=1, every_s=(2.0, 4.0), within_s=6), rest_s=20
     ),
     "submit_without_find": Plan(
-        events=1_500, send_s=12, misery=Misery(kills=2), rest_s=20, script={"answer_lost_share": 0.2, "fail_share": 0.0}
+        events=1_000, send_s=8, misery=Misery(kills=2), rest_s=20, script={"answer_lost_share": 0.2, "fail_share": 0.0}
     ),
 }
 """By fault, what brings it to light soon."""

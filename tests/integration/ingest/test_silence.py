@@ -1,0 +1,42 @@
+"""Attempts whose process gives no sign of life: taken for dead once, and only those."""
+
+from uuid import UUID
+
+import pytest
+from msgspec.structs import replace
+
+from tests.integration.cli.past import Past
+from tests.integration.ingest.intake import Intake
+from tidegate.daemon.sweep import lapse
+
+FILE = """
+from datetime import timedelta
+from tidegate import Dag, Dataset
+with Dag("pair", schedule=Dataset("lake://pair")) as dag:
+    dag.command("first", ["true"], retries=1, retry_delay=timedelta(hours=1))
+    dag.command("second", ["true"])
+"""
+
+SILENCED = "UPDATE submission SET heartbeat_at = now() - interval '10 minutes' WHERE submission_id = $1 RETURNING 1"
+
+
+@pytest.fixture
+async def attempts(past: Past) -> list[UUID]:
+    """The attempts of both tasks of a run; they run."""
+    await past.file(FILE, "pair.py")
+    await past.updated("lake://pair")
+    begun = await past.attempts_begin()
+    return [each.submission_id for each in sorted(begun, key=lambda each: each.task_index)]
+
+
+async def test_a_silent_attempt_is_lost_and_tried_again_and_the_others_run_on(intake: Intake, attempts: list[UUID]) -> None:
+    context = replace(intake.context, settings=replace(intake.settings, runner_silent_s=60))
+    await intake.rows(SILENCED, attempts[0])
+
+    await lapse(context)
+    await lapse(context)
+
+    ends = await intake.rows("SELECT state, reason FROM submission ORDER BY task_index")
+    tasks = await intake.rows("SELECT state FROM task_instance ORDER BY task_index")
+    assert [(end["state"], end["reason"]) for end in ends] == [("lost", "no sign of life for 60 s"), ("accepted", "")]
+    assert [task["state"] for task in tasks] == ["up_for_retry", "running"]
