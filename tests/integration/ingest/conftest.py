@@ -1,6 +1,7 @@
 """A daemon's ingest on a real Kafka and a real Postgres."""
 
 from collections.abc import AsyncIterator
+from uuid import UUID
 
 import pytest
 
@@ -9,6 +10,14 @@ from tests.integration.ingest.intake import Intake
 from tests.servers import MakeSettings
 from tidegate.daemon.database import Database, connect
 from tidegate.events import topics
+
+FILE = """
+from datetime import timedelta
+from tidegate import Dag, Dataset
+with Dag("pair", schedule=Dataset("lake://pair")) as dag:
+    dag.command("first", ["true"], retries=1, retry_delay=timedelta(0))
+    dag.command("second", ["true"])
+"""
 
 
 @pytest.fixture
@@ -28,3 +37,12 @@ async def intake(settings: MakeSettings, database: Database) -> Intake:
 @pytest.fixture
 def past(database: Database) -> Past:
     return Past(database)
+
+
+@pytest.fixture
+async def attempts(past: Past) -> list[UUID]:
+    """The attempts of both tasks of a run; they run."""
+    await past.file(FILE, "pair.py")
+    await past.updated("lake://pair")
+    begun = await past.attempts_begin()
+    return [each.submission_id for each in sorted(begun, key=lambda each: each.task_index)]

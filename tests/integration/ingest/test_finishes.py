@@ -9,28 +9,11 @@ from tests.integration.cli.past import Past
 from tests.integration.ingest.intake import Intake, Sent
 from tidegate.schemas.event import MAX_REASON_LENGTH, MAX_RECORD_BYTES, Kind, Rejection, TaskFinished, decode_state, encode
 
-FILE = """
-from datetime import timedelta
-from tidegate import Dag, Dataset
-with Dag("pair", schedule=Dataset("lake://pair")) as dag:
-    dag.command("first", ["true"], retries=1, retry_delay=timedelta(0))
-    dag.command("second", ["true"])
-"""
-
 
 def finished(submission_id: UUID, outcome: str = "succeeded", **facts: object) -> Sent:
     """As a runner writes it."""
     event = msgspec.convert({"submission_id": submission_id, "outcome": outcome, **facts}, TaskFinished)
     return Sent(encode(event), [("ce_id", uuid4().hex.encode()), ("ce_source", b"runner")])
-
-
-@pytest.fixture
-async def attempts(past: Past) -> list[UUID]:
-    """The attempts of both tasks of a run; they run."""
-    await past.file(FILE, "pair.py")
-    await past.updated("lake://pair")
-    begun = await past.attempts_begin()
-    return [each.submission_id for each in sorted(begun, key=lambda each: each.task_index)]
 
 
 async def states(intake: Intake) -> dict[str, str]:

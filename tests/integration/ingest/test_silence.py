@@ -2,31 +2,12 @@
 
 from uuid import UUID
 
-import pytest
 from msgspec.structs import replace
 
-from tests.integration.cli.past import Past
 from tests.integration.ingest.intake import Intake
 from tidegate.daemon.sweep import lapse
 
-FILE = """
-from datetime import timedelta
-from tidegate import Dag, Dataset
-with Dag("pair", schedule=Dataset("lake://pair")) as dag:
-    dag.command("first", ["true"], retries=1, retry_delay=timedelta(hours=1))
-    dag.command("second", ["true"])
-"""
-
 SILENCED = "UPDATE submission SET heartbeat_at = now() - interval '10 minutes' WHERE submission_id = $1 RETURNING 1"
-
-
-@pytest.fixture
-async def attempts(past: Past) -> list[UUID]:
-    """The attempts of both tasks of a run; they run."""
-    await past.file(FILE, "pair.py")
-    await past.updated("lake://pair")
-    begun = await past.attempts_begin()
-    return [each.submission_id for each in sorted(begun, key=lambda each: each.task_index)]
 
 
 async def test_a_silent_attempt_is_lost_and_tried_again_and_the_others_run_on(intake: Intake, attempts: list[UUID]) -> None:
