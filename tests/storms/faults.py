@@ -9,7 +9,7 @@ from tests.storms.replace import replace, without
 from tidegate.daemon import relay
 from tidegate.daemon.context import Context
 from tidegate.daemon.dispatch import Dispatcher
-from tidegate.events.sink import Sink
+from tidegate.events.sink import OutMessage, Sink
 from tidegate.schemas.queries import dags, datasets, inbox
 from tidegate.schemas.queries.outbox import OutboxRow
 
@@ -28,9 +28,9 @@ def queue_rows_not_locked() -> None:
 def outbox_deleted_before_ack() -> None:
     """What is to be published is forgotten before Kafka has it."""
 
-    async def send(context: Context, sink: Sink, rows: Sequence[OutboxRow]) -> None:
+    async def send(context: Context, sink: Sink, rows: Sequence[OutboxRow], messages: Sequence[OutMessage]) -> None:
         await relay._delete(context, rows)
-        await sink.send_all([relay.message(context.settings, row) for row in rows])
+        await sink.send_all(messages)
 
     replace(relay, "_send", send)
 

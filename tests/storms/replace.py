@@ -1,11 +1,18 @@
 """Putting something else in the place of a function or constant of the product, from outside."""
 
+from inspect import signature
 from typing import Any
 
 
 def replace(owner: Any, name: str, new: Any) -> Any:
-    """Returns what was there. Raises AttributeError where there was nothing: what is replaced must be in use."""
+    """Returns what was there.
+
+    Raises AttributeError where there was nothing, TypeError where a function takes another number of arguments: a fault that
+    only breaks the call shows nothing.
+    """
     before = getattr(owner, name)
+    if callable(before) and len(signature(before).parameters) != len(signature(new).parameters):
+        raise TypeError(f"{name} takes {signature(before)}, not {signature(new)}")
     setattr(owner, name, new)
     return before
 

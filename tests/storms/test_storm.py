@@ -42,3 +42,4 @@ async def test_a_seeded_fault_is_noticed(fault: str, tmp_path: Path, cache: Path
     verdict, report = await ride_out(replace(AIMED[fault], fault=fault), tmp_path, cache)
 
     assert verdict.broken >= GIVEN_AWAY_BY[fault], report
+    assert attempts.daemons_end_only_when_told.__name__ not in verdict.broken, report
