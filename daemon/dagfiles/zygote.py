@@ -41,8 +41,9 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     gc.collect()
     gc.freeze()
-    control.send(encode(Hello(reachable)))
-    serve(control, alone=reachable is None)
+    with suppress(BrokenPipeError, ConnectionResetError):  # the daemon was told to stop before it had started
+        control.send(encode(Hello(reachable)))
+        serve(control, alone=reachable is None)
 
 
 def serve(control: socket.socket, *, alone: bool) -> None:

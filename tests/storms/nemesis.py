@@ -26,6 +26,7 @@ class Misery(msgspec.Struct, frozen=True, kw_only=True):
     postgres_crashes: int = 0
     cut_bursts: int = 0
     cut_share: float = 0.4
+    cut_s: tuple[float, float] = (0.5, 1.5)
     within_s: float = 60.0
     """The stops, the crashes of servers and the cuts are spread over this time."""
 
@@ -49,7 +50,7 @@ class Nemesis:
             self._spread(misery, misery.stops, partial(self._freeze, misery)),
             self._spread(misery, misery.broker_kills, self._kill_broker),
             self._spread(misery, misery.postgres_crashes, self._crash_postgres),
-            self._spread(misery, misery.cut_bursts, partial(self._cut, misery.cut_share)),
+            self._spread(misery, misery.cut_bursts, partial(self._cut, misery)),
         ]
         async with anyio.create_task_group() as tg:
             for lane in lanes:
@@ -95,10 +96,10 @@ class Nemesis:
         await self._postgres.start()
         self._note("Postgres is back")
 
-    async def _cut(self, share: float) -> None:
+    async def _cut(self, misery: Misery) -> None:
         self._note("cut commits")
-        self._proxy.cut_share = share
-        await anyio.sleep(self._random.uniform(0.5, 1.5))
+        self._proxy.cut_share = misery.cut_share
+        await anyio.sleep(self._random.uniform(*misery.cut_s))
         self._proxy.cut_share = 0.0
 
     async def _victim(self) -> Daemon:

@@ -2,6 +2,8 @@
 
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import anyio
@@ -174,3 +176,19 @@ async def test_nothing_runs_any_more_when_the_parser_is_closed(settings: Setting
         tg.cancel_scope.cancel()
 
     await until(lambda: not any(process.is_running() for process in family))
+
+
+def test_a_zygote_whose_daemon_is_gone_ends_without_a_word() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.close()
+    with theirs:
+        ended = subprocess.run(
+            [sys.executable, "-m", "tidegate.daemon.dagfiles.zygote", str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+
+    assert (ended.returncode, ended.stderr) == (0, "")
