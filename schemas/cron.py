@@ -1,0 +1,217 @@
+"""Cron expressions on a naive wall clock: which days and times of day match, and the next and the last one that do.
+
+croniter reads an expression; walking it is done here, on sorted tuples, because a clock that asks for thousands of
+schedules at once cannot wait for a general search. Two fields for the day that are both restricted mean either of them.
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from calendar import monthrange
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import NamedTuple
+
+from croniter import CroniterError, croniter
+
+FIELDS = ("minute", "hour", "day of month", "month", "day of week", "second")
+RANGES = ("0 to 59", "0 to 23", "1 to 31 or L", "1 to 12 or jan to dec", "0 to 7 or sun to sat", "0 to 59")
+FULL = (range(60), range(24), range(1, 32), range(1, 13), range(7), range(60))
+HORIZON_YEARS = 41
+"""A fifth Monday in February comes after 40 years at most; what does not fire for longer never does."""
+
+_RANDOM = re.compile(r"[hr](\(.*|/.*)?")
+_EXAMPLE = "write five fields (minute, hour, day of month, month, day of week) such as '0 3 * * *', or six with the seconds last"
+
+Column = tuple[int, ...]
+Ordinals = frozenset[tuple[int, int | None]]
+
+
+class Expression(NamedTuple):
+    """A cron expression, read. Days are by number and by weekday; None stands for a field that does not restrict them."""
+
+    times: tuple[Column, Column, Column]
+    months: frozenset[int]
+    numbers: frozenset[int] | None
+    last_day: bool
+    nearest: frozenset[int]
+    weekdays: frozenset[int] | None
+    ordinals: Ordinals
+
+    @property
+    def every_hour(self) -> bool:
+        """Whether it fires in each hour of the days that it names."""
+        return len(self.times[0]) == 24
+
+    def after(self, wall: datetime) -> datetime | None:
+        """The first match later than `wall`, None where there is none within `HORIZON_YEARS`."""
+        start = wall.replace(microsecond=0) + timedelta(seconds=1)
+        days = month_days(self, start.year, start.month)
+        if start.day in days and (time := _ceiling(self.times, (start.hour, start.minute, start.second))):
+            return _at(start.year, start.month, start.day, time)
+        first = tuple(column[0] for column in self.times)
+        index = bisect_right(days, start.day)
+        if index < len(days):
+            return _at(start.year, start.month, days[index], first)
+        found = _month(self, *_step(start.year, start.month, 1), 1)
+        return found and _at(*found, month_days(self, *found)[0], first)
+
+    def until(self, wall: datetime) -> datetime | None:
+        """The last match not later than `wall`, None where there is none within `HORIZON_YEARS`."""
+        days = month_days(self, wall.year, wall.month)
+        if wall.day in days and (time := _floor(self.times, (wall.hour, wall.minute, wall.second))):
+            return _at(wall.year, wall.month, wall.day, time)
+        last = tuple(column[-1] for column in self.times)
+        index = bisect_left(days, wall.day)
+        if index:
+            return _at(wall.year, wall.month, days[index - 1], last)
+        found = _month(self, *_step(wall.year, wall.month, -1), -1)
+        return found and _at(*found, month_days(self, *found)[-1], last)
+
+
+@lru_cache(maxsize=8192)
+def compiled(expression: str) -> Expression:
+    """Read an expression. Raises ValueError, one sentence with the field to blame."""
+    fields = expression.lower().split()
+    if expression.strip().startswith("@"):
+        raise ValueError(
+            f"cron {expression!r} is not known; {_EXAMPLE}, or one of @hourly, @daily, @weekly, @monthly, @quarterly, @yearly"
+        )
+    if len(fields) not in (5, 6):
+        raise ValueError(f"cron {expression!r} has {len(fields)} fields; {_EXAMPLE}")
+    for position, field in enumerate(fields):
+        if not _readable(position, field):
+            allowed = f"*, {RANGES[position]}, a range a-b, a list a,b or a step */n"
+            raise ValueError(f"cron {expression!r}: the {FIELDS[position]} cannot be {field!r}; write {allowed}")
+    try:
+        parsed = croniter(" ".join(fields))
+    except CroniterError as error:
+        raise ValueError(f"cron {expression!r} cannot be read: {error}") from error
+    return _expression(parsed)
+
+
+def _at(year: int, month: int, day: int, time: Column) -> datetime:
+    return datetime(year, month, day, time[0], time[1], time[2])  # noqa: DTZ001 - a wall clock has no zone
+
+
+def _readable(position: int, field: str) -> bool:
+    if _RANDOM.fullmatch(field):
+        return False
+    alone = ["*"] * max(5, position + 1)
+    alone[position] = field
+    try:
+        croniter.expand(" ".join(alone))
+    except (CroniterError, ValueError):
+        return False
+    return True
+
+
+def _expression(parsed: "croniter[float]") -> Expression:
+    columns: Sequence[Sequence[object]] = parsed.expanded
+    minutes, hours, numbers, months, weekdays = (_numbers(columns, position) for position in range(5))
+    seconds = _numbers(columns, 5) if len(columns) > 5 else (0,)
+    free = _free(columns[2])
+    ordinals = _ordinals(parsed.nth_weekday_of_month.items())
+    return Expression(
+        times=(hours, minutes, seconds),
+        months=frozenset(months),
+        numbers=None if free else frozenset(numbers) - parsed.nearest_weekday,
+        last_day="l" in (*columns[2],),
+        nearest=frozenset(parsed.nearest_weekday),
+        weekdays=None if _free(columns[4]) and not ordinals else frozenset(() if ordinals else weekdays),
+        ordinals=ordinals,
+    )
+
+
+def _ordinals(weekdays: Iterable[tuple[object, Iterable[object]]]) -> Ordinals:
+    pairs = ((day, nth) for day, which in weekdays if isinstance(day, int) for nth in which)
+    return frozenset((day, nth if isinstance(nth, int) else None) for day, nth in pairs)
+
+
+def _free(column: Sequence[object]) -> bool:
+    return "*" in column
+
+
+def _numbers(columns: Sequence[Sequence[object]], position: int) -> Column:
+    if _free(columns[position]):
+        return tuple(FULL[position])
+    return tuple(sorted(item for item in columns[position] if isinstance(item, int)))
+
+
+@lru_cache(maxsize=65536)
+def month_days(expression: Expression, year: int, month: int) -> Column:
+    """The days of a month that match, in order."""
+    if month not in expression.months:
+        return ()
+    before, length = monthrange(year, month)
+    weekdays = {day: (before + day) % 7 for day in range(1, length + 1)}
+    if expression.numbers is None and expression.weekdays is None:
+        return tuple(weekdays)
+    return tuple(sorted(_by_number(expression, weekdays) | _by_weekday(expression, weekdays)))
+
+
+def _by_number(expression: Expression, weekdays: Mapping[int, int]) -> set[int]:
+    """`weekdays` are those of the days of the month, 0 for Sunday."""
+    length = len(weekdays)
+    found = {day for day in expression.numbers or () if day <= length}
+    found |= {length} if expression.last_day else set()
+    return found | {_working_day(min(day, length), weekdays) for day in expression.nearest}
+
+
+def _by_weekday(expression: Expression, weekdays: Mapping[int, int]) -> set[int]:
+    wanted, ordinals = expression.weekdays or frozenset(), expression.ordinals
+    return {
+        day
+        for day, weekday in weekdays.items()
+        if weekday in wanted or (weekday, (day + 6) // 7) in ordinals or (day + 7 > len(weekdays) and (weekday, None) in ordinals)
+    }
+
+
+def _working_day(day: int, weekdays: Mapping[int, int]) -> int:
+    """The one nearest to a day, in the same month."""
+    if weekdays[day] == 6:
+        return day - 1 if day > 1 else day + 2
+    if weekdays[day] == 0:
+        return day + 1 if day < len(weekdays) else day - 2
+    return day
+
+
+@lru_cache(maxsize=65536)
+def _month(expression: Expression, year: int, month: int, direction: int) -> tuple[int, int] | None:
+    """The first month with a match, from this one on."""
+    for _ in range(12 * HORIZON_YEARS):
+        if not 1 < year < 9999:
+            return None
+        if month in expression.months and month_days(expression, year, month):
+            return year, month
+        year, month = _step(year, month, direction)
+    return None
+
+
+def _step(year: int, month: int, direction: int) -> tuple[int, int]:
+    years, index = divmod(month - 1 + direction, 12)
+    return year + years, index + 1
+
+
+def _ceiling(columns: tuple[Column, ...], wanted: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The smallest combination not below `wanted`, one value of each column."""
+    column = columns[0]
+    index = bisect_left(column, wanted[0])
+    if index < len(column) and column[index] == wanted[0]:
+        rest = _ceiling(columns[1:], wanted[1:]) if len(columns) > 1 else ()
+        if rest is not None:
+            return (wanted[0], *rest)
+        index += 1
+    return (column[index], *(other[0] for other in columns[1:])) if index < len(column) else None
+
+
+def _floor(columns: tuple[Column, ...], wanted: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The largest combination not above `wanted`, one value of each column."""
+    column = columns[0]
+    index = bisect_right(column, wanted[0]) - 1
+    if index >= 0 and column[index] == wanted[0]:
+        rest = _floor(columns[1:], wanted[1:]) if len(columns) > 1 else ()
+        if rest is not None:
+            return (wanted[0], *rest)
+        index -= 1
+    return (column[index], *(other[-1] for other in columns[1:])) if index >= 0 else None

@@ -1,0 +1,127 @@
+"""The moments that a timetable names: the next one after an instant and the last one until it.
+
+All times have a zone, those returned are in UTC.
+"""
+
+from bisect import bisect_right
+from calendar import monthrange
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple, Protocol
+
+from tidegate.schemas import wallclock
+from tidegate.schemas.cron import compiled
+from tidegate.schemas.timetable import Cron, Dates, Every
+
+NEVER_CLAMPED = 28
+"""The last day of the month that every month has."""
+
+
+class Moments(Protocol):
+    """What a timetable names, without an end in either direction where it has none."""
+
+    def after(self, instant: datetime, /) -> datetime | None:
+        """The first one later than `instant`."""
+
+    def until(self, instant: datetime, /) -> datetime | None:
+        """The last one not later than `instant`."""
+
+
+class CronMoments(NamedTuple):
+    """Those of any of the expressions."""
+
+    cron: Cron
+
+    def after(self, instant: datetime, /) -> datetime | None:
+        return min(self._each(wallclock.after, instant), default=None)
+
+    def until(self, instant: datetime, /) -> datetime | None:
+        return max(self._each(wallclock.until, instant), default=None)
+
+    def _each(self, find: Callable[..., datetime | None], instant: datetime) -> Iterator[datetime]:
+        naive = instant.astimezone(UTC).replace(tzinfo=None)
+        for expression in self.cron.expressions:
+            if found := find(compiled(expression), self.cron.timezone, naive):
+                yield found.replace(tzinfo=UTC)
+
+
+class DateMoments:
+    """Those of a list."""
+
+    def __init__(self, dates: Dates) -> None:
+        self._dates = sorted(date.astimezone(UTC) for date in dates.dates)
+
+    def after(self, instant: datetime, /) -> datetime | None:
+        index = bisect_right(self._dates, instant)
+        return self._dates[index] if index < len(self._dates) else None
+
+    def until(self, instant: datetime, /) -> datetime | None:
+        index = bisect_right(self._dates, instant)
+        return self._dates[index - 1] if index else None
+
+
+class Grid(NamedTuple):
+    """Those that are whole periods away from an anchor."""
+
+    every: Every
+    anchor: datetime
+
+    def after(self, instant: datetime, /) -> datetime:
+        return self._around(instant)[1]
+
+    def until(self, instant: datetime, /) -> datetime:
+        return self._around(instant)[0]
+
+    def _around(self, instant: datetime) -> tuple[datetime, datetime]:
+        """The last one until an instant and the first one after it."""
+        if not self.every.months:
+            period = timedelta(seconds=self.every.seconds)
+            begin = self.anchor + (instant - self.anchor) // period * period
+            return begin, begin + period
+        if instant < self.anchor:
+            return self._backwards(instant)
+        steps = self._steps(1, instant)
+        before = next(steps)
+        for found in steps:
+            if found > instant:
+                return before, found
+            before = found
+        raise AssertionError("periods have no end")
+
+    def _backwards(self, instant: datetime) -> tuple[datetime, datetime]:
+        steps = self._steps(-1, instant)
+        later = next(steps)
+        for found in steps:
+            if found <= instant:
+                return found, later
+            later = found
+        raise AssertionError("periods have no beginning")
+
+    def _steps(self, direction: int, towards: datetime) -> Iterator[datetime]:
+        """From the anchor on, or from a moment on the way that is still before `towards`."""
+        clock, months, seconds = (
+            self.every.timezone,
+            self.every.months * direction,
+            timedelta(seconds=self.every.seconds * direction),
+        )
+        wall = wallclock.local(self.anchor, clock)
+        if not seconds and wall.day <= NEVER_CLAMPED:
+            apart = (towards.year - wall.year) * 12 + towards.month - wall.month
+            wall = later(wall, months * max(0, apart // months - 2))
+        while True:
+            yield wallclock.instant(wall, clock)
+            wall = later(wall, months)
+            if seconds:
+                wall = wallclock.local(wallclock.instant(wall, clock) + seconds, clock)
+
+
+def later(wall: datetime, months: int) -> datetime:
+    """As many months later; a day that the month does not have becomes its last one."""
+    years, index = divmod(wall.month - 1 + months, 12)
+    year, month = wall.year + years, index + 1
+    return wall.replace(year=year, month=month, day=min(wall.day, monthrange(year, month)[1]))
+
+
+def moments(timetable: Cron | Dates) -> Moments:
+    """Those that need no anchor."""
+    return CronMoments(timetable) if isinstance(timetable, Cron) else DateMoments(timetable)

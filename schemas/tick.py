@@ -1,0 +1,233 @@
+"""The runs that a timetable plans: which one comes next, and which data interval each has.
+
+A tick is a moment that the timetable names. In trigger mode a run fires at it; in interval mode it fires at the tick that ends
+its data interval. Which of the ticks that have passed still get a run is said by `Bounds.missed`.
+Nothing here looks at a clock: `now` is given. All times have a zone, those returned are in UTC.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from tidegate.schemas.moment import Grid, Moments, moments
+from tidegate.schemas.timetable import Continuous, Cron, Dates, Every, Once, Timetable
+
+INSTANT = timedelta(microseconds=1)
+FRESH = timedelta(minutes=1)
+GRACE = timedelta(minutes=5)
+BEGINNING = datetime.min.replace(tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Tick(NamedTuple):
+    """One planned run. It is due from `run_after` on, which is the end of its data interval."""
+
+    logical_date: datetime
+    interval_start: datetime
+    interval_end: datetime
+    run_after: datetime
+
+
+class Bounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What limits the runs of a DAG.
+
+    `start_date` and `end_date` bound the logical dates, both included; in trigger mode they bound the moments of firing.
+    `missed` says which of the ticks that have passed still get a run: none older than a minute, only the latest one, or all
+    of them (catchup). `run_immediately` is for a first run without a start date: take the latest tick that has passed, wait
+    for the next one, or (None) take it if it passed less than a tenth of the period, or five minutes, ago.
+    """
+
+    start_date: datetime | None = None
+    end_date: datetime | None = None
+    missed: Literal["skip", "latest", "all"] = "latest"
+    run_immediately: bool | None = None
+
+
+UNBOUND = Bounds()
+
+
+def next_tick(timetable: Timetable | None, last: Tick | None, bounds: Bounds, now: datetime) -> Tick | None:
+    """The scheduled run that follows `last`, the last one there was; None where no more will come.
+
+    `last` stands for scheduled runs only. The run is due when its `run_after` is not later than `now`.
+    """
+    now, bounds = now.astimezone(UTC), _in_utc(bounds)
+    match timetable:
+        case None:
+            return None
+        case Once():
+            return None if last else _fired(timetable, bounds.start_date or now, bounds)
+        case Continuous():
+            return _continued(last, bounds, now)
+        case Cron(mode="interval") | Every(mode="interval"):
+            return _next_period(timetable, last, bounds, now)
+        case Every():
+            return _fired(timetable, _elapsed(timetable, last, bounds, now), bounds)
+        case Cron() | Dates():
+            ticks = moments(timetable)
+            return _fired(timetable, ticks.after(_earliest(ticks, last, bounds, now) - INSTANT), bounds)
+
+
+def manual_interval(timetable: Timetable | None, at: datetime) -> tuple[datetime, datetime]:
+    """The data interval of a run started by hand at `at`: in interval mode the last complete period, else what ends there."""
+    at = at.astimezone(UTC)
+    match timetable:
+        case Cron(mode="interval"):
+            ticks = moments(timetable)
+            end = ticks.until(at)
+            start = end and ticks.until(end - INSTANT)
+            return (start, end) if start and end else (at, at)
+        case Every(mode="interval"):
+            return Grid(timetable, at).until(at - INSTANT), at
+        case Cron() | Every():
+            return at - timedelta(seconds=timetable.interval_s), at
+        case _:
+            return at, at
+
+
+def on_schedule(timetable: Timetable | None, date: datetime, bounds: Bounds = UNBOUND) -> bool:
+    """Whether the timetable plans a run with this logical date. For a delta, whole periods from the start date (or 1970) are."""
+    date, bounds = date.astimezone(UTC), _in_utc(bounds)
+    match timetable:
+        case Once():
+            return date == bounds.start_date
+        case Cron() | Every() | Dates():
+            fires = date if isinstance(timetable, Dates) else date + timedelta(seconds=timetable.interval_s)
+            ticks = Grid(timetable, bounds.start_date or EPOCH) if isinstance(timetable, Every) else moments(timetable)
+            return ticks.until(fires) == fires and _inside(fires, bounds)
+        case _:
+            return False
+
+
+def next_runs(timetable: Timetable | None, count: int, after: datetime, bounds: Bounds = UNBOUND) -> list[Tick]:
+    """The first `count` planned runs that become due later than `after`, one after the other, whatever was missed.
+
+    For a delta in trigger mode, which counts from its last run, `after` is best the moment of that.
+    """
+    return list(islice(runs_after(timetable, after, bounds), count))
+
+
+def runs_after(timetable: Timetable | None, after: datetime, bounds: Bounds = UNBOUND) -> Iterator[Tick]:
+    """As `next_runs`, as many as there are."""
+    bounds = msgspec.structs.replace(bounds, missed="all")
+    match timetable:
+        case Once() | Continuous():
+            only = next_tick(timetable, None, bounds, after)
+            if only and only.run_after > after:
+                yield only
+        case _:
+            last = Tick(BEGINNING, BEGINNING, after, after)
+            while planned := next_tick(timetable, last, bounds, after):
+                yield planned
+                last = planned
+
+
+def _fired(timetable: Timetable, at: datetime | None, bounds: Bounds) -> Tick | None:
+    if at is None or (bounds.end_date and at > bounds.end_date):
+        return None
+    length = timetable.interval_s if isinstance(timetable, Cron | Every) else 0.0
+    start = at - timedelta(seconds=length)
+    return Tick(start, start, at, at)
+
+
+def _earliest(ticks: Moments, last: Tick | None, bounds: Bounds, now: datetime) -> datetime:
+    """The moment from which on the next run may fire."""
+    lowest = [bounds.start_date] if bounds.start_date else []
+    if last:
+        lowest.append(last.run_after + INSTANT)
+    if not lowest:
+        return _first(ticks, bounds, now)
+    match bounds.missed:
+        case "skip":
+            lowest.append(now - FRESH)
+        case "latest" if due := ticks.until(_latest(last, bounds, now)):
+            lowest.append(due)
+    return max(lowest)
+
+
+def _first(ticks: Moments, bounds: Bounds, now: datetime) -> datetime:
+    """For a DAG that has neither a start date nor a run."""
+    passed, coming = ticks.until(now), ticks.after(now)
+    if passed is None or bounds.run_immediately is False:
+        return now
+    if bounds.run_immediately:
+        return passed
+    grace = FRESH if bounds.missed == "skip" else _grace(passed, coming)
+    return passed if now - passed <= grace else now
+
+
+def _grace(passed: datetime, coming: datetime | None) -> timedelta:
+    return max((coming - passed) / 10, GRACE) if coming else GRACE
+
+
+def _latest(last: Tick | None, bounds: Bounds, now: datetime) -> datetime:
+    """Up to where ticks count as passed. The last ones before the end date may still be due for a DAG that has run before."""
+    return min(now, bounds.end_date) if last and bounds.end_date else now
+
+
+def _elapsed(every: Every, last: Tick | None, bounds: Bounds, now: datetime) -> datetime:
+    """When a delta fires next: counted from its last run, or from now on where whole periods have been missed."""
+    start = bounds.start_date or now
+    if last is None:
+        return start if bounds.missed == "all" else max(start, now)
+    grid = Grid(every, last.run_after)
+    fires = max(grid.after(last.run_after), bounds.start_date or last.run_after)
+    if bounds.missed == "all" or now < fires:
+        return fires
+    if bounds.missed == "skip":
+        return max(fires, grid.after(now - FRESH - INSTANT))
+    passed = grid.until(now)
+    return max(fires, passed) if now - passed <= _grace(passed, grid.after(now)) else now
+
+
+def _continued(last: Tick | None, bounds: Bounds, now: datetime) -> Tick | None:
+    """A run from the end of the one before to now. It needs a logical date of its own where that one had no length."""
+    start = max(last.interval_end if last else bounds.start_date or now, bounds.start_date or BEGINNING)
+    end = max(start, now)
+    if bounds.end_date and end > bounds.end_date:
+        return None
+    return Tick(end if last and last.logical_date == start else start, start, end, end)
+
+
+def _next_period(timetable: Cron | Every, last: Tick | None, bounds: Bounds, now: datetime) -> Tick | None:
+    anchor = bounds.start_date or (last.interval_end if last else now)
+    ticks = Grid(timetable, anchor) if isinstance(timetable, Every) else moments(timetable)
+    start = ticks.after(_earliest_start(ticks, last, bounds, now) - INSTANT)
+    end = start and ticks.after(start)
+    if start is None or end is None or (bounds.end_date and start > bounds.end_date):
+        return None
+    return Tick(start, start, end, end)
+
+
+def _earliest_start(ticks: Moments, last: Tick | None, bounds: Bounds, now: datetime) -> datetime:
+    """The moment from which on the next data interval may start."""
+    lowest = [bounds.start_date] if bounds.start_date else []
+    if last:
+        # Not where it ended: the timetable may have been another one then.
+        lowest.append(max(ticks.until(last.interval_end) or last.interval_end, last.interval_start + INSTANT))
+    if not lowest and bounds.run_immediately is False:
+        return ticks.until(now) or now
+    if bounds.missed != "all" or not lowest:
+        lowest.append(_missed_start(ticks, last, bounds, now))
+    return max(lowest)
+
+
+def _missed_start(ticks: Moments, last: Tick | None, bounds: Bounds, now: datetime) -> datetime:
+    """Where the oldest period starts that still gets a run."""
+    end = ticks.after(now - FRESH - INSTANT) if bounds.missed == "skip" else ticks.until(now)
+    start = end and ticks.until(end - INSTANT)
+    if start and last and bounds.end_date and bounds.missed == "latest":
+        start = ticks.until(min(start, bounds.end_date))
+    return start or end or now
+
+
+def _inside(moment: datetime, bounds: Bounds) -> bool:
+    return (not bounds.start_date or bounds.start_date <= moment) and (not bounds.end_date or moment <= bounds.end_date)
+
+
+def _in_utc(bounds: Bounds) -> Bounds:
+    start, end = bounds.start_date, bounds.end_date
+    return msgspec.structs.replace(bounds, start_date=start and start.astimezone(UTC), end_date=end and end.astimezone(UTC))
