@@ -11,10 +11,10 @@ DECISIONS := handlers/*,schemas/state.py
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check bench clean lock java FORCE
+.PHONY: help run test test-long check bench clean lock java FORCE
 
 help: ## Show what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
 
 run: java $(PACKAGES) $(JARS) ## Start everything with the example pipelines (ONCE=1: end after the first week)
 	@$(BIN)/tidegate standalone $(if $(filter-out 0,$(ONCE)),--once) $(ARGS)
@@ -27,6 +27,12 @@ ifndef ARGS
 	@$(BIN)/python -m coverage report --skip-covered
 	@$(BIN)/python -m coverage report --include='$(DECISIONS)' --fail-under=100
 endif
+
+test-long: export TMPDIR = $(CURDIR)/.cache/tmp
+test-long: export TEST_LONG = 1
+test-long: java $(PACKAGES) $(JARS) ## Run the tests that draw at random with a hundred times as many draws (TEST_SEED=1: again)
+	@mkdir -p $(TMPDIR)
+	@$(BIN)/python -m pytest -m long -v $(ARGS)
 
 check: $(PACKAGES) ## Check format, style, types and imports
 	$(BIN)/ruff format --check .

@@ -8,9 +8,9 @@ import re
 from bisect import bisect_left, bisect_right
 from calendar import monthrange
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import NamedTuple
 
 from croniter import CroniterError, croniter
 
@@ -27,7 +27,8 @@ Column = tuple[int, ...]
 Ordinals = frozenset[tuple[int, int | None]]
 
 
-class Expression(NamedTuple):
+@dataclass(frozen=True, eq=False, slots=True)
+class Expression:
     """A cron expression, read. Days are by number and by weekday; None stands for a field that does not restrict them."""
 
     times: tuple[Column, Column, Column]
@@ -84,7 +85,7 @@ def compiled(expression: str) -> Expression:
             allowed = f"*, {RANGES[position]}, a range a-b, a list a,b or a step */n"
             raise ValueError(f"cron {expression!r}: the {FIELDS[position]} cannot be {field!r}; write {allowed}")
     try:
-        parsed = croniter(" ".join(fields))
+        parsed = croniter(" ".join(fields), 0)
     except CroniterError as error:
         raise ValueError(f"cron {expression!r} cannot be read: {error}") from error
     return _expression(parsed)

@@ -7,12 +7,16 @@ from bisect import bisect_right
 from calendar import monthrange
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from tidegate.schemas import wallclock
 from tidegate.schemas.cron import compiled
 from tidegate.schemas.timetable import Cron, Dates, Every
 
+EARLIEST = datetime(1800, 1, 1, tzinfo=UTC)
+LATEST = datetime(9000, 1, 1, tzinfo=UTC)
+"""Between these two every computation stays inside what a datetime can hold."""
 NEVER_CLAMPED = 28
 """The last day of the month that every month has."""
 
@@ -28,7 +32,7 @@ class Moments(Protocol):
 
 
 class CronMoments(NamedTuple):
-    """Those of any of the expressions."""
+    """Those of any of the expressions, of instants between `EARLIEST` and `LATEST`."""
 
     cron: Cron
 
@@ -45,19 +49,18 @@ class CronMoments(NamedTuple):
                 yield found.replace(tzinfo=UTC)
 
 
-class DateMoments:
-    """Those of a list."""
+class DateMoments(NamedTuple):
+    """Those of a list, in order."""
 
-    def __init__(self, dates: Dates) -> None:
-        self._dates = sorted(date.astimezone(UTC) for date in dates.dates)
+    dates: tuple[datetime, ...]
 
     def after(self, instant: datetime, /) -> datetime | None:
-        index = bisect_right(self._dates, instant)
-        return self._dates[index] if index < len(self._dates) else None
+        index = bisect_right(self.dates, instant)
+        return self.dates[index] if index < len(self.dates) else None
 
     def until(self, instant: datetime, /) -> datetime | None:
-        index = bisect_right(self._dates, instant)
-        return self._dates[index - 1] if index else None
+        index = bisect_right(self.dates, instant)
+        return self.dates[index - 1] if index else None
 
 
 class Grid(NamedTuple):
@@ -98,21 +101,19 @@ class Grid(NamedTuple):
         raise AssertionError("periods have no beginning")
 
     def _steps(self, direction: int, towards: datetime) -> Iterator[datetime]:
-        """From the anchor on, or from a moment on the way that is still before `towards`."""
-        clock, months, seconds = (
-            self.every.timezone,
-            self.every.months * direction,
-            timedelta(seconds=self.every.seconds * direction),
-        )
+        """From the anchor on, or from a moment on the way, at least a period before `towards`."""
+        clock, months = self.every.timezone, self.every.months * direction
+        seconds = timedelta(seconds=self.every.seconds * direction)
         wall = wallclock.local(self.anchor, clock)
-        if not seconds and wall.day <= NEVER_CLAMPED:
-            apart = (towards.year - wall.year) * 12 + towards.month - wall.month
-            wall = later(wall, months * max(0, apart // months - 2))
+        apart = abs((towards.year - wall.year) * 12 + towards.month - wall.month)
+        skipped = 0 if seconds or wall.day > NEVER_CLAMPED else max(0, apart // self.every.months - 2)
+        wall = later(wall, months * skipped)
+        yield wallclock.instant(wall, clock) if skipped else self.anchor
         while True:
-            yield wallclock.instant(wall, clock)
             wall = later(wall, months)
             if seconds:
                 wall = wallclock.local(wallclock.instant(wall, clock) + seconds, clock)
+            yield wallclock.instant(wall, clock)
 
 
 def later(wall: datetime, months: int) -> datetime:
@@ -122,6 +123,17 @@ def later(wall: datetime, months: int) -> datetime:
     return wall.replace(year=year, month=month, day=min(wall.day, monthrange(year, month)[1]))
 
 
+def held(instant: datetime) -> datetime:
+    """In UTC, and moved between `EARLIEST` and `LATEST` where it is beyond them."""
+    roughly = instant.replace(tzinfo=UTC)
+    return instant.astimezone(UTC) if EARLIEST < roughly < LATEST else min(max(roughly, EARLIEST), LATEST)
+
+
 def moments(timetable: Cron | Dates) -> Moments:
     """Those that need no anchor."""
-    return CronMoments(timetable) if isinstance(timetable, Cron) else DateMoments(timetable)
+    return CronMoments(timetable) if isinstance(timetable, Cron) else DateMoments(_sorted(timetable))
+
+
+@lru_cache(maxsize=1024)
+def _sorted(dates: Dates) -> tuple[datetime, ...]:
+    return tuple(sorted({date.astimezone(UTC) for date in dates.dates}))

@@ -12,13 +12,14 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from tidegate.schemas.moment import Grid, Moments, moments
+from tidegate.schemas.moment import EARLIEST, Grid, Moments, held, moments
 from tidegate.schemas.timetable import Continuous, Cron, Dates, Every, Once, Timetable
+
+Missed = Literal["skip", "latest", "all"]
 
 INSTANT = timedelta(microseconds=1)
 FRESH = timedelta(minutes=1)
 GRACE = timedelta(minutes=5)
-BEGINNING = datetime.min.replace(tzinfo=UTC)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -42,7 +43,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     start_date: datetime | None = None
     end_date: datetime | None = None
-    missed: Literal["skip", "latest", "all"] = "latest"
+    missed: Missed = "latest"
     run_immediately: bool | None = None
 
 
@@ -54,7 +55,7 @@ def next_tick(timetable: Timetable | None, last: Tick | None, bounds: Bounds, no
 
     `last` stands for scheduled runs only. The run is due when its `run_after` is not later than `now`.
     """
-    now, bounds = now.astimezone(UTC), _in_utc(bounds)
+    now, bounds = held(now), _in_utc(bounds)
     match timetable:
         case None:
             return None
@@ -73,7 +74,7 @@ def next_tick(timetable: Timetable | None, last: Tick | None, bounds: Bounds, no
 
 def manual_interval(timetable: Timetable | None, at: datetime) -> tuple[datetime, datetime]:
     """The data interval of a run started by hand at `at`: in interval mode the last complete period, else what ends there."""
-    at = at.astimezone(UTC)
+    at = held(at)
     match timetable:
         case Cron(mode="interval"):
             ticks = moments(timetable)
@@ -90,7 +91,7 @@ def manual_interval(timetable: Timetable | None, at: datetime) -> tuple[datetime
 
 def on_schedule(timetable: Timetable | None, date: datetime, bounds: Bounds = UNBOUND) -> bool:
     """Whether the timetable plans a run with this logical date. For a delta, whole periods from the start date (or 1970) are."""
-    date, bounds = date.astimezone(UTC), _in_utc(bounds)
+    date, bounds = held(date), _in_utc(bounds)
     match timetable:
         case Once():
             return date == bounds.start_date
@@ -112,14 +113,14 @@ def next_runs(timetable: Timetable | None, count: int, after: datetime, bounds: 
 
 def runs_after(timetable: Timetable | None, after: datetime, bounds: Bounds = UNBOUND) -> Iterator[Tick]:
     """As `next_runs`, as many as there are."""
-    bounds = msgspec.structs.replace(bounds, missed="all")
+    after, bounds = held(after), msgspec.structs.replace(bounds, missed="all")
     match timetable:
         case Once() | Continuous():
             only = next_tick(timetable, None, bounds, after)
             if only and only.run_after > after:
                 yield only
         case _:
-            last = Tick(BEGINNING, BEGINNING, after, after)
+            last = Tick(EARLIEST, EARLIEST, after, after)
             while planned := next_tick(timetable, last, bounds, after):
                 yield planned
                 last = planned
@@ -185,7 +186,7 @@ def _elapsed(every: Every, last: Tick | None, bounds: Bounds, now: datetime) -> 
 
 def _continued(last: Tick | None, bounds: Bounds, now: datetime) -> Tick | None:
     """A run from the end of the one before to now. It needs a logical date of its own where that one had no length."""
-    start = max(last.interval_end if last else bounds.start_date or now, bounds.start_date or BEGINNING)
+    start = max(last.interval_end if last else bounds.start_date or now, bounds.start_date or EARLIEST)
     end = max(start, now)
     if bounds.end_date and end > bounds.end_date:
         return None
@@ -230,4 +231,4 @@ def _inside(moment: datetime, bounds: Bounds) -> bool:
 
 def _in_utc(bounds: Bounds) -> Bounds:
     start, end = bounds.start_date, bounds.end_date
-    return msgspec.structs.replace(bounds, start_date=start and start.astimezone(UTC), end_date=end and end.astimezone(UTC))
+    return msgspec.structs.replace(bounds, start_date=start and held(start), end_date=end and held(end))

@@ -16,6 +16,10 @@ from tidegate.schemas.wallclock import zone
 Mode = Literal["trigger", "interval"]
 """`trigger`: a run fires at the tick, its logical date. `interval`: it fires at the end of the period that the tick begins."""
 
+SHORTEST_S = 0.001
+LONGEST_S = 100 * 366 * 86400.0
+UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
+
 NonNegative = Annotated[float, Meta(ge=0)]
 
 
@@ -130,14 +134,18 @@ def _validate_cron(cron: Cron) -> None:
 
 def _validate_every(every: Every) -> None:
     if every.months < 0 or every.seconds < 0 or not (every.months or every.seconds):
-        raise ValueError(f"the time between two runs must be longer than 0, not {_length(every)}; write timedelta(hours=1)")
+        raise ValueError(f"the time between two runs must be longer than 0, and no part of it negative, not {_length(every)}")
+    if not every.months and every.seconds < SHORTEST_S:
+        raise ValueError(f"the time between two runs must be at least {SHORTEST_S:g} s, not {every.seconds:g} s")
+    if not every.months * 31 * 86400 + every.seconds <= LONGEST_S:
+        raise ValueError(f"the time between two runs must be at most 100 years, not {_length(every)}")
     zone(every.timezone)
     _validate_interval(every)
 
 
 def _validate_interval(timetable: Cron | Every) -> None:
-    if timetable.interval_s < 0:
-        raise ValueError(f"the data interval of a run cannot be shorter than 0, but it is {timetable.interval_s:g} s")
+    if not 0 <= timetable.interval_s <= LONGEST_S:
+        raise ValueError(f"the data interval of a run must be from 0 to 100 years long, not {timetable.interval_s:g} s")
     if timetable.interval_s and timetable.mode == "interval":
         raise ValueError(
             "in interval mode the data interval is the time between two ticks; leave its length away, or use trigger mode"
@@ -159,8 +167,13 @@ def _mode(timetable: Cron | Every) -> str:
 
 
 def _length(every: Every) -> str:
-    return "+".join(
-        part
-        for part, given in ((f"{every.months} months", every.months), (f"{every.seconds:g} s", every.seconds or not every.months))
-        if given
-    )
+    months, seconds = every.months, every.seconds
+    parts = [_counted(months // 12, "year") if months % 12 == 0 else _counted(months, "month")] if months else []
+    if seconds or not months:
+        size, unit = next(((size, unit) for size, unit in UNITS if seconds and seconds % size == 0), (1, "s"))
+        parts.append(f"{seconds / size:g} {unit}")
+    return " and ".join(parts)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if abs(number) == 1 else f"{number} {noun}s"
