@@ -84,11 +84,7 @@ def compiled(expression: str) -> Expression:
         if not _readable(position, field):
             allowed = f"*, {RANGES[position]}, a range a-b, a list a,b or a step */n"
             raise ValueError(f"cron {expression!r}: the {FIELDS[position]} cannot be {field!r}; write {allowed}")
-    try:
-        parsed = croniter(" ".join(fields), 0)
-    except CroniterError as error:
-        raise ValueError(f"cron {expression!r} cannot be read: {error}") from error
-    return _expression(parsed)
+    return _expression(croniter(" ".join(fields), 0))
 
 
 def _at(year: int, month: int, day: int, time: Column) -> datetime:
@@ -181,8 +177,6 @@ def _working_day(day: int, weekdays: Mapping[int, int]) -> int:
 def _month(expression: Expression, year: int, month: int, direction: int) -> tuple[int, int] | None:
     """The first month with a match, from this one on."""
     for _ in range(12 * HORIZON_YEARS):
-        if not 1 < year < 9999:
-            return None
         if month in expression.months and month_days(expression, year, month):
             return year, month
         year, month = _step(year, month, direction)

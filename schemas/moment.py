@@ -8,6 +8,7 @@ from calendar import monthrange
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 from tidegate.schemas import wallclock
@@ -82,23 +83,8 @@ class Grid(NamedTuple):
             begin = self.anchor + (instant - self.anchor) // period * period
             return begin, begin + period
         if instant < self.anchor:
-            return self._backwards(instant)
-        steps = self._steps(1, instant)
-        before = next(steps)
-        for found in steps:
-            if found > instant:
-                return before, found
-            before = found
-        raise AssertionError("periods have no end")
-
-    def _backwards(self, instant: datetime) -> tuple[datetime, datetime]:
-        steps = self._steps(-1, instant)
-        later = next(steps)
-        for found in steps:
-            if found <= instant:
-                return found, later
-            later = found
-        raise AssertionError("periods have no beginning")
+            return next((found, later) for later, found in pairwise(self._steps(-1, instant)) if found <= instant)
+        return next((before, found) for before, found in pairwise(self._steps(1, instant)) if found > instant)
 
     def _steps(self, direction: int, towards: datetime) -> Iterator[datetime]:
         """From the anchor on, or from a moment on the way, at least a period before `towards`."""
@@ -107,16 +93,16 @@ class Grid(NamedTuple):
         wall = wallclock.local(self.anchor, clock)
         apart = abs((towards.year - wall.year) * 12 + towards.month - wall.month)
         skipped = 0 if seconds or wall.day > NEVER_CLAMPED else max(0, apart // self.every.months - 2)
-        wall = later(wall, months * skipped)
+        wall = months_later(wall, months * skipped)
         yield wallclock.instant(wall, clock) if skipped else self.anchor
         while True:
-            wall = later(wall, months)
+            wall = months_later(wall, months)
             if seconds:
                 wall = wallclock.local(wallclock.instant(wall, clock) + seconds, clock)
             yield wallclock.instant(wall, clock)
 
 
-def later(wall: datetime, months: int) -> datetime:
+def months_later(wall: datetime, months: int) -> datetime:
     """As many months later; a day that the month does not have becomes its last one."""
     years, index = divmod(wall.month - 1 + months, 12)
     year, month = wall.year + years, index + 1

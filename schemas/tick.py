@@ -120,6 +120,8 @@ def runs_after(timetable: Timetable | None, after: datetime, bounds: Bounds = UN
             if only and only.run_after > after:
                 yield only
         case _:
+            if isinstance(timetable, Every) and timetable.mode == "interval":
+                after = Grid(timetable, held(bounds.start_date or after)).until(after)
             last = Tick(EARLIEST, EARLIEST, after, after)
             while planned := next_tick(timetable, last, bounds, after):
                 yield planned
@@ -129,8 +131,7 @@ def runs_after(timetable: Timetable | None, after: datetime, bounds: Bounds = UN
 def _fired(timetable: Timetable, at: datetime | None, bounds: Bounds) -> Tick | None:
     if at is None or (bounds.end_date and at > bounds.end_date):
         return None
-    length = timetable.interval_s if isinstance(timetable, Cron | Every) else 0.0
-    start = at - timedelta(seconds=length)
+    start = at - timedelta(seconds=timetable.interval_s if isinstance(timetable, Cron | Every) else 0)
     return Tick(start, start, at, at)
 
 
@@ -141,10 +142,12 @@ def _earliest(ticks: Moments, last: Tick | None, bounds: Bounds, now: datetime) 
         lowest.append(last.run_after + INSTANT)
     if not lowest:
         return _first(ticks, bounds, now)
+    # The last ticks before the end date may still be due for a DAG that has run before.
+    until = min(now, bounds.end_date) if last and bounds.end_date else now
     match bounds.missed:
         case "skip":
             lowest.append(now - FRESH)
-        case "latest" if due := ticks.until(_latest(last, bounds, now)):
+        case "latest" if due := ticks.until(until):
             lowest.append(due)
     return max(lowest)
 
@@ -162,11 +165,6 @@ def _first(ticks: Moments, bounds: Bounds, now: datetime) -> datetime:
 
 def _grace(passed: datetime, coming: datetime | None) -> timedelta:
     return max((coming - passed) / 10, GRACE) if coming else GRACE
-
-
-def _latest(last: Tick | None, bounds: Bounds, now: datetime) -> datetime:
-    """Up to where ticks count as passed. The last ones before the end date may still be due for a DAG that has run before."""
-    return min(now, bounds.end_date) if last and bounds.end_date else now
 
 
 def _elapsed(every: Every, last: Tick | None, bounds: Bounds, now: datetime) -> datetime:
@@ -194,21 +192,39 @@ def _continued(last: Tick | None, bounds: Bounds, now: datetime) -> Tick | None:
 
 
 def _next_period(timetable: Cron | Every, last: Tick | None, bounds: Bounds, now: datetime) -> Tick | None:
-    anchor = bounds.start_date or (last.interval_end if last else now)
-    ticks = Grid(timetable, anchor) if isinstance(timetable, Every) else moments(timetable)
-    start = ticks.after(_earliest_start(ticks, last, bounds, now) - INSTANT)
+    start, ticks = (
+        _cron_period(timetable, last, bounds, now) if isinstance(timetable, Cron) else _delta_period(timetable, last, bounds, now)
+    )
     end = start and ticks.after(start)
     if start is None or end is None or (bounds.end_date and start > bounds.end_date):
         return None
     return Tick(start, start, end, end)
 
 
-def _earliest_start(ticks: Moments, last: Tick | None, bounds: Bounds, now: datetime) -> datetime:
+def _cron_period(cron: Cron, last: Tick | None, bounds: Bounds, now: datetime) -> tuple[datetime | None, Moments]:
+    """Where the next data interval starts, and the ticks of which one ends it."""
+    ticks = moments(cron)
+    earliest = _earliest_start(ticks, last and _resumed(ticks, last), last, bounds, now)
+    return ticks.after(earliest - INSTANT), ticks
+
+
+def _delta_period(every: Every, last: Tick | None, bounds: Bounds, now: datetime) -> tuple[datetime, Moments]:
+    """As `_cron_period`. A period starts where the last one ended, even if that is not whole periods after the start date."""
+    anchor = bounds.start_date or (EPOCH if not every.months else last.interval_end if last else now)
+    ticks = Grid(every, anchor)
+    start = _earliest_start(ticks, last and _resumed(Grid(every, last.interval_end), last), last, bounds, now)
+    return start, ticks if ticks.until(start) == start else Grid(every, start)
+
+
+def _resumed(ticks: Moments, last: Tick) -> datetime:
+    """The tick where the last period ended, or before it if the timetable was another one then; after the logical date anyway."""
+    aligned = ticks.until(last.interval_end) or last.interval_end
+    return aligned if aligned > last.interval_start else ticks.after(last.interval_start) or aligned
+
+
+def _earliest_start(ticks: Moments, resumed: datetime | None, last: Tick | None, bounds: Bounds, now: datetime) -> datetime:
     """The moment from which on the next data interval may start."""
-    lowest = [bounds.start_date] if bounds.start_date else []
-    if last:
-        # Not where it ended: the timetable may have been another one then.
-        lowest.append(max(ticks.until(last.interval_end) or last.interval_end, last.interval_start + INSTANT))
+    lowest = [moment for moment in (bounds.start_date, resumed) if moment]
     if not lowest and bounds.run_immediately is False:
         return ticks.until(now) or now
     if bounds.missed != "all" or not lowest:

@@ -107,7 +107,7 @@ def _onwards(clock: str, instant: datetime) -> Iterator[Stretch]:
     if instant < here[index].start + here[index].late:
         yield here[index - 1] if index else stretches(clock, year - 1)[-1]
     yield from here[index:]
-    while year < 9998:
+    while True:
         year += 1
         yield from stretches(clock, year)
 
@@ -116,7 +116,7 @@ def _backwards(clock: str, instant: datetime) -> Iterator[Stretch]:
     year = instant.year
     here = stretches(clock, year)
     yield from reversed(here[: bisect_right(here, instant, key=_start)])
-    while year > 2:
+    while True:
         year -= 1
         yield from reversed(stretches(clock, year))
 

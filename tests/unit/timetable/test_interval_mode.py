@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.unit.timetable.given import DAY, HOUR, catchup, chain, cron, hourly, no_catchup, period, utc
+from tests.unit.timetable.given import DAY, HOUR, catchup, chain, cron, fired, hourly, no_catchup, period, utc
+from tidegate.schemas.moment import Grid
 from tidegate.schemas.tick import Tick, manual_interval, next_tick
 from tidegate.schemas.timetable import Every, Timetable
 
@@ -158,3 +159,46 @@ def test_several_crons_share_their_periods() -> None:
         period("2025-01-01 06:00", "2025-01-02 00:00"),
         period("2025-01-02 00:00", "2025-01-02 06:00"),
     ]
+
+
+@pytest.mark.parametrize("start", [None, "2025-01-01"])
+def test_a_period_of_a_delta_starts_where_the_last_one_ended_after_an_edit_too(start: str | None) -> None:
+    last = period("2025-01-05 07:05", "2025-01-05 08:05")
+
+    tick = next_tick(Every(seconds=HOUR, mode="interval"), last, catchup(start), utc("2025-01-06"))
+
+    assert tick == period("2025-01-05 08:05", "2025-01-05 09:05")
+
+
+def test_a_delta_without_a_start_date_has_round_periods() -> None:
+    tick = next_tick(Every(seconds=HOUR, mode="interval"), None, no_catchup(), utc("2025-01-06 10:20"))
+
+    assert tick == period("2025-01-06 09:00", "2025-01-06 10:00")
+
+
+def test_a_delta_whose_last_run_had_no_length_goes_on_with_the_next_period() -> None:
+    tick = next_tick(Every(seconds=HOUR, mode="interval"), fired("2025-01-05 08:05"), catchup(), utc("2025-01-06"))
+
+    assert tick == period("2025-01-05 09:05", "2025-01-05 10:05")
+
+
+def test_calendar_periods_return_to_their_time_of_day_after_one_that_does_not_exist() -> None:
+    runs = chain(Every(months=1, timezone="Europe/Zurich", mode="interval"), 3, catchup("2023-02-26 01:30"))
+
+    assert [tick.interval_end for tick in runs] == [utc("2023-03-26 01:30"), utc("2023-04-26 00:30"), utc("2023-05-26 00:30")]
+
+
+def test_calendar_periods_may_start_at_the_first_of_two_like_times() -> None:
+    runs = chain(Every(months=1, timezone="Europe/Zurich", mode="interval"), 2, catchup("2023-10-29 00:30"))
+
+    assert [tick.interval_start for tick in runs] == [utc("2023-10-29 00:30"), utc("2023-11-29 01:30")]
+
+
+@pytest.mark.parametrize("every", [Every(months=1), Every(months=1, seconds=DAY), Every(months=12), Every(seconds=DAY)])
+def test_periods_before_their_anchor_are_as_long(every: Every) -> None:
+    grid = Grid(every, utc("2025-01-28 12:00"))
+
+    before = grid.until(utc("2022-05-05"))
+
+    assert before <= utc("2022-05-05") < grid.after(utc("2022-05-05"))
+    assert Grid(every, before).after(before) == grid.after(utc("2022-05-05"))

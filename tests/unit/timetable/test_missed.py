@@ -10,6 +10,7 @@ from tidegate.schemas.timetable import Continuous, Dates, Every, Once, Timetable
 
 DAILY = cron("0 3 * * *")
 HOURLY = cron("0 * * * *")
+EVERY_HOUR = Every(seconds=HOUR, mode="interval")
 HOURLY_PERIODS = cron("0 * * * *", mode="interval")
 
 
@@ -170,6 +171,8 @@ def test_the_next_runs_are_listed_without_regard_to_what_was_missed() -> None:
     assert next_runs(HOURLY, 2, after) == [fired("2024-08-15 11:00"), fired("2024-08-15 12:00")]
     assert next_runs(HOURLY_PERIODS, 1, after) == [period("2024-08-15 10:00", "2024-08-15 11:00")]
     assert next_runs(Every(seconds=HOUR), 1, after) == [fired("2024-08-15 11:20")]
+    assert next_runs(EVERY_HOUR, 1, after) == [period("2024-08-15 10:20", "2024-08-15 11:20")]
+    assert next_runs(EVERY_HOUR, 1, after, catchup("2024-01-01 00:05")) == [period("2024-08-15 10:05", "2024-08-15 11:05")]
     assert next_runs(Dates((utc("2024-08-16"),)), 5, after) == [fired("2024-08-16")]
     assert next_runs(HOURLY, 1, after, catchup("2024-09-01")) == [fired("2024-09-01")]
     assert next_runs(HOURLY, 5, after, catchup(end="2024-08-15 12:00")) == [fired("2024-08-15 11:00"), fired("2024-08-15 12:00")]
