@@ -17,9 +17,7 @@ from tidegate.schemas.timetable import Continuous, Cron, Dates, Every, Once, Tim
 
 Missed = Literal["skip", "latest", "all"]
 
-INSTANT = timedelta(microseconds=1)
-FRESH = timedelta(minutes=1)
-GRACE = timedelta(minutes=5)
+INSTANT, FRESH, GRACE = timedelta(microseconds=1), timedelta(minutes=1), timedelta(minutes=5)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -36,15 +34,17 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """What limits the runs of a DAG.
 
     `start_date` and `end_date` bound the logical dates, both included; in trigger mode they bound the moments of firing.
-    `missed` says which of the ticks that have passed still get a run: none older than a minute, only the latest one, or all
-    of them (catchup). `run_immediately` is for a first run without a start date: take the latest tick that has passed, wait
-    for the next one, or (None) take it if it passed less than a tenth of the period, or five minutes, ago.
+    `missed`: of the ticks that have passed, none older than a minute, only the latest, or all (catchup) still get a run.
+    `run_immediately` is for a first run without a start date: take the tick that passed before `since`, when the DAG got its
+    timetable (None: now), or wait for the one after it, or (None) take it if that was less than a tenth of the period, or five
+    minutes, before. What waits needs `since`, for the tick after now never comes.
     """
 
     start_date: datetime | None = None
     end_date: datetime | None = None
     missed: Missed = "latest"
     run_immediately: bool | None = None
+    since: datetime | None = None
 
 
 UNBOUND = Bounds()
@@ -137,11 +137,11 @@ def _fired(timetable: Timetable, at: datetime | None, bounds: Bounds) -> Tick | 
 
 def _earliest(ticks: Moments, last: Tick | None, bounds: Bounds, now: datetime) -> datetime:
     """The moment from which on the next run may fire."""
-    lowest = [bounds.start_date] if bounds.start_date else []
-    if last:
-        lowest.append(last.run_after + INSTANT)
-    if not lowest:
-        return _first(ticks, bounds, now)
+    lowest = [last.run_after + INSTANT] if last else []
+    if bounds.start_date:
+        lowest.append(bounds.start_date)
+    elif not last:
+        lowest.append(_first(ticks, bounds, bounds.since or now))
     # The last ticks before the end date may still be due for a DAG that has run before.
     until = min(now, bounds.end_date) if last and bounds.end_date else now
     match bounds.missed:
@@ -159,8 +159,7 @@ def _first(ticks: Moments, bounds: Bounds, now: datetime) -> datetime:
         return now
     if bounds.run_immediately:
         return passed
-    grace = FRESH if bounds.missed == "skip" else _grace(passed, coming)
-    return passed if now - passed <= grace else now
+    return passed if now - passed <= _grace(passed, coming) else now
 
 
 def _grace(passed: datetime, coming: datetime | None) -> timedelta:
@@ -210,7 +209,7 @@ def _cron_period(cron: Cron, last: Tick | None, bounds: Bounds, now: datetime) -
 
 def _delta_period(every: Every, last: Tick | None, bounds: Bounds, now: datetime) -> tuple[datetime, Moments]:
     """As `_cron_period`. A period starts where the last one ended, even if that is not whole periods after the start date."""
-    anchor = bounds.start_date or (EPOCH if not every.months else last.interval_end if last else now)
+    anchor = bounds.start_date or (EPOCH if not every.months else last.interval_end if last else bounds.since or now)
     ticks = Grid(every, anchor)
     start = _earliest_start(ticks, last and _resumed(Grid(every, last.interval_end), last), last, bounds, now)
     return start, ticks if ticks.until(start) == start else Grid(every, start)
@@ -225,9 +224,10 @@ def _resumed(ticks: Moments, last: Tick) -> datetime:
 def _earliest_start(ticks: Moments, resumed: datetime | None, last: Tick | None, bounds: Bounds, now: datetime) -> datetime:
     """The moment from which on the next data interval may start."""
     lowest = [moment for moment in (bounds.start_date, resumed) if moment]
-    if not lowest and bounds.run_immediately is False:
-        return ticks.until(now) or now
-    if bounds.missed != "all" or not lowest:
+    if not lowest:
+        at = bounds.since or now
+        lowest.append(ticks.until(at) or at if bounds.run_immediately is False else _missed_start(ticks, last, bounds, at))
+    if bounds.missed != "all":
         lowest.append(_missed_start(ticks, last, bounds, now))
     return max(lowest)
 
@@ -246,5 +246,5 @@ def _inside(moment: datetime, bounds: Bounds) -> bool:
 
 
 def _in_utc(bounds: Bounds) -> Bounds:
-    start, end = bounds.start_date, bounds.end_date
-    return msgspec.structs.replace(bounds, start_date=start and held(start), end_date=end and held(end))
+    start, end, since = (moment and held(moment) for moment in (bounds.start_date, bounds.end_date, bounds.since))
+    return Bounds(start_date=start, end_date=end, missed=bounds.missed, run_immediately=bounds.run_immediately, since=since)
