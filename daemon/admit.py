@@ -7,27 +7,30 @@ from tidegate.daemon.engine import Work
 from tidegate.daemon.outage import Backoff
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.message import TasksReady
+from tidegate.schemas.queries import pools
 
-POOL = "default_pool"
 AT_ONCE = 1000
 
 
 async def admit(context: Context, *, task_status: TaskStatus[None]) -> None:
-    """For ever. A daemon that died in the middle leaves nothing half done: admission is one transaction."""
+    """For ever. A daemon that died in the middle leaves nothing half done: each admission is one transaction."""
     bell, backoff = context.bells.of[Work.ADMIT], Backoff()
     task_status.started()
     while True:
         await bell.wait(context.settings.sweep_s)
         try:
-            while await admitted(context):
-                pass
+            for pool in await context.database.run(pools.in_demand):
+                while await admitted(context, pool):
+                    pass
             backoff.reset()
         except UnavailableError as error:
             context.outages.begin(error)
             await backoff.pause()
 
 
-async def admitted(context: Context) -> bool:
-    """Admit what fits, once; whether there may be more."""
-    applied = await context.tell([TasksReady(pool=POOL, limit=AT_ONCE)])
+async def admitted(context: Context, pool: str) -> bool:
+    """Admit what fits into a pool, once; whether there may be more."""
+    settings = context.settings
+    ready = TasksReady(pool=pool, limit=AT_ONCE, parallelism=settings.parallelism, fair_after_s=settings.fair_after_s)
+    applied = await context.tell([ready])
     return applied.effects >= AT_ONCE

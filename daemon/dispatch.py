@@ -5,9 +5,11 @@ means that a submit may have happened: the backend is asked for the stamp, until
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 from uuid import UUID
 
 import anyio
+import msgspec
 import structlog
 from anyio.abc import TaskStatus
 
@@ -16,12 +18,13 @@ from tidegate.daemon.engine import Work
 from tidegate.daemon.outage import Backoff
 from tidegate.daemon.spark.contract import Backend, Handle, SubmissionSpec
 from tidegate.daemon.wake import Bell
+from tidegate.schemas.dag import TaskSpec
 from tidegate.schemas.error import RejectedError, UnavailableError
 from tidegate.schemas.event import EventId, TaskFinished
 from tidegate.schemas.message import SubmissionAccepted
-from tidegate.schemas.queries import dags, submissions
+from tidegate.schemas.queries import dags, submissions, tasks
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.submissions import Claimed
+from tidegate.schemas.queries.submissions import Claimed, RunSource
 
 log = structlog.get_logger()
 
@@ -133,7 +136,7 @@ class Dispatcher:
             self.in_hand -= {claimed.submission_id for claimed in claims}
 
     async def _submit_all(self, claims: Sequence[Claimed], submit: Submit) -> list[tuple[UUID, Handle | None]]:
-        specs = await self._specs(claims)
+        submitted = await self.context.database.run(lambda db: specs(db, claims))
         handles: list[tuple[UUID, Handle | None]] = []
 
         async def one(spec: SubmissionSpec) -> None:
@@ -146,7 +149,7 @@ class Dispatcher:
                 self.context.outages.end_all(self._lost)
 
         async with anyio.create_task_group() as tg:
-            for spec in specs:
+            for spec in submitted:
                 tg.start_soon(one, spec)
         return handles
 
@@ -172,21 +175,35 @@ class Dispatcher:
 
         return await self.context.database.run(work)
 
-    async def _specs(self, claims: Sequence[Claimed]) -> list[SubmissionSpec]:
-        async def work(db: Db) -> list[SubmissionSpec]:
-            sources = await submissions.sources(db, {claim.dag_run_id for claim in claims})
-            graphs = await dags.graphs(db, {source.version_id for source in sources.values()})
-            return [
-                SubmissionSpec(
-                    submission_id=claim.submission_id,
-                    try_number=claim.try_number,
-                    task=graphs[source.version_id].nodes[claim.task_index].task,
-                    run=source.context,
-                    dag_path=source.dag_path,
-                    source=source.source,
-                )
-                for claim in claims
-                if (source := sources[claim.dag_run_id])
-            ]
 
-        return await self.context.database.run(work)
+async def specs(db: Db, claims: Sequence[Claimed]) -> list[SubmissionSpec]:
+    """What is to be submitted for these claims."""
+    sources = await submissions.sources(db, {claim.dag_run_id for claim in claims})
+    graphs = await dags.graphs(db, {source.version_id for source in sources.values()})
+    of_claim = {claim: graphs[sources[claim.dag_run_id].version_id] for claim in claims}
+    above = {claim: graph.upstream_of(claim.task_index) for claim, graph in of_claim.items()}
+    results = await tasks.results(db, {(claim.dag_run_id, index) for claim in claims for index in above[claim]})
+    return [
+        _spec(
+            claim,
+            graph.nodes[claim.task_index].task,
+            sources[claim.dag_run_id],
+            {
+                graph.nodes[index].task.task_id: results[claim.dag_run_id, index]
+                for index in above[claim]
+                if (claim.dag_run_id, index) in results
+            },
+        )
+        for claim, graph in of_claim.items()
+    ]
+
+
+def _spec(claim: Claimed, task: TaskSpec, source: RunSource, results: dict[str, Any]) -> SubmissionSpec:
+    return SubmissionSpec(
+        submission_id=claim.submission_id,
+        try_number=claim.try_number,
+        task=task,
+        run=msgspec.structs.replace(source.context, results=results),
+        dag_path=source.dag_path,
+        source=source.source,
+    )

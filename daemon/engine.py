@@ -13,27 +13,43 @@ import msgspec
 
 from tidegate.daemon.database import Database
 from tidegate.handlers import (
+    attempt_timed_out,
+    clear_requested,
     dag_file_changed,
     dataset_updated,
     lease_lapsed,
     pause_requested,
+    retry_due,
+    run_end_requested,
+    run_reconsidered,
     run_requested,
+    run_timed_out,
+    schedule_due,
     submission_accepted,
     task_finished,
+    task_marked,
     tasks_ready,
 )
 from tidegate.schemas import effect as fx
 from tidegate.schemas.dag import ParsedFile
 from tidegate.schemas.event import DatasetUpdated, EventId, TaskFinished
 from tidegate.schemas.message import (
+    AttemptTimedOut,
+    ClearRequested,
     LeaseLapsed,
     Message,
     PauseRequested,
+    RetryDue,
+    RunEndRequested,
+    RunReconsidered,
     RunRequested,
+    RunTimedOut,
+    ScheduleDue,
     SubmissionAccepted,
+    TaskMarked,
     TasksReady,
 )
-from tidegate.schemas.queries import dags, datasets, files, inbox, outbox, runs, submissions, tasks
+from tidegate.schemas.queries import dags, datasets, files, inbox, outbox, pools, runs, submissions, tasks
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import DeadLetter, OffsetMove
 
@@ -52,8 +68,16 @@ HANDLERS: Mapping[type, Handler] = {
     DatasetUpdated: dataset_updated,
     TaskFinished: task_finished,
     LeaseLapsed: lease_lapsed,
+    AttemptTimedOut: attempt_timed_out,
     RunRequested: run_requested,
     PauseRequested: pause_requested,
+    ClearRequested: clear_requested,
+    RunEndRequested: run_end_requested,
+    TaskMarked: task_marked,
+    RetryDue: retry_due,
+    RunReconsidered: run_reconsidered,
+    RunTimedOut: run_timed_out,
+    ScheduleDue: schedule_due,
     TasksReady: tasks_ready,
     SubmissionAccepted: submission_accepted,
 }
@@ -65,19 +89,28 @@ PERFORM: Sequence[tuple[tuple[type, ...], Perform]] = (
     ((fx.RecordImportError,), files.record_errors),
     ((fx.ClearImportError,), files.clear_errors),
     ((fx.SetPaused,), dags.set_paused),
+    ((fx.CountFailures,), dags.count_failures),
     ((fx.StoreVersion,), files.store),
     ((fx.AdoptDag,), files.adopt),
     ((fx.MarkStale,), files.mark_stale),
+    ((fx.SetClock,), dags.set_clock),
     ((fx.ConsumeEvents,), datasets.consume),
     ((fx.DiscardEvents,), datasets.discard),
     ((fx.InsertRun,), runs.insert),
     ((fx.UpdateRun,), runs.update),
     ((fx.RunMoved,), runs.log),
+    ((fx.ChangeVersion,), runs.change_version),
     ((fx.InsertTask,), tasks.insert),
     ((fx.UpdateTask,), tasks.update),
+    ((fx.MoveTask,), tasks.move),
+    ((fx.Reconsider,), runs.reconsider),
+    ((fx.ReconsiderAfter,), runs.reconsider_after),
+    ((fx.CountAdmitted,), pools.count_admitted),
     ((fx.InsertSubmission,), submissions.insert),
+    ((fx.KillSubmissions,), submissions.kill),
     ((fx.AcceptSubmission,), submissions.accept),
     ((fx.EndSubmission,), submissions.end),
+    ((fx.StoreResult,), tasks.store_results),
     ((fx.IgnoreFinish,), inbox.insert_ignored),
     ((fx.RunMoved, fx.TaskMoved, fx.OutletUpdated), outbox.insert),
 )
@@ -91,6 +124,8 @@ class Work(Flag):
     ADMIT = auto()
     DISPATCH = auto()
     RELAY = auto()
+    RECONSIDER = auto()
+    CLOCK = auto()
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,12 +208,29 @@ def _work(effects: Sequence[fx.Effect]) -> Work:
     work = Work.NONE
     for type_ in {type(effect) for effect in effects}:
         work |= WORK.get(type_, Work.NONE)
-    return work
+    return work | Work.CLOCK if any(map(_has_time, effects)) else work
+
+
+def _has_time(effect: fx.Effect) -> bool:
+    """Whether the clock may have to come earlier than it knows."""
+    match effect:
+        case fx.UpdateTask(next_try_at=None) | fx.AcceptSubmission(times_out_at=None):
+            return False
+        case fx.InsertRun(times_out_at=None) | fx.UpdateRun(times_out_at=None):
+            return False
+        case fx.UpdateTask() | fx.AcceptSubmission() | fx.InsertRun() | fx.UpdateRun():
+            return True
+        case _:
+            return False
 
 
 WORK: Mapping[type, Work] = {
     fx.InsertTask: Work.ADMIT,
     fx.UpdateTask: Work.ADMIT,
+    fx.SetClock: Work.CLOCK,
+    fx.StoreVersion: Work.CLOCK,
+    fx.Reconsider: Work.RECONSIDER,
+    fx.ReconsiderAfter: Work.RECONSIDER,
     fx.InsertSubmission: Work.DISPATCH,
     fx.RunMoved: Work.RELAY,
     fx.TaskMoved: Work.RELAY,

@@ -11,6 +11,7 @@ from uuid import UUID
 import anyio
 import structlog
 from anyio.abc import TaskStatus
+from msgspec import UNSET
 
 from tidegate.daemon.context import Context
 from tidegate.daemon.dispatch import finish_id
@@ -69,9 +70,10 @@ async def _look(context: Context, backend: Backend, running: Sequence[Running]) 
     await _beat(context, running, statuses)
 
 
-OUTCOMES: Mapping[Phase, Literal["succeeded", "failed", "killed"]] = {
+OUTCOMES: Mapping[Phase, Literal["succeeded", "failed", "skipped", "killed"]] = {
     Phase.SUCCEEDED: "succeeded",
     Phase.FAILED: "failed",
+    Phase.SKIPPED: "skipped",
     Phase.KILLED: "killed",
 }
 
@@ -85,6 +87,8 @@ def finish(submission_id: UUID, status: Status) -> TaskFinished:
         exit_code=status.exit_code,
         started_at=status.started_at,
         finished_at=status.finished_at,
+        follow=UNSET if status.follow is None else status.follow,
+        result=UNSET if status.result is None else status.result,
     )
 
 

@@ -15,6 +15,7 @@ from tidegate.schemas.event import Kind
 
 Positive = Annotated[float, Meta(gt=0)]
 Count = Annotated[int, Meta(ge=1)]
+NotNegative = Annotated[int, Meta(ge=0)]
 
 PREFIX = "TIDEGATE_"
 
@@ -59,6 +60,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     spark_remote: str = "sc://127.0.0.1:15002"
     spark_master: str = "local[2]"
     dispatch_concurrency: Count = 8
+    parallelism: NotNegative = 0
+    fair_after_s: Positive = 60.0
     runner_heartbeat_s: Positive = 5.0
     runner_silent_s: Positive = 300.0
 

@@ -19,6 +19,8 @@ import uvloop
 from anyio.abc import TaskGroup
 
 from tidegate.daemon.admit import admit
+from tidegate.daemon.clock import clock
+from tidegate.daemon.clock import duties as clock_duties
 from tidegate.daemon.context import Context
 from tidegate.daemon.dagfiles.parse import open_parser
 from tidegate.daemon.dagfolder import parse_files, publish_changes
@@ -29,7 +31,9 @@ from tidegate.daemon.leases import Holdings, keep, offer
 from tidegate.daemon.migrate import SchemaError, pending
 from tidegate.daemon.observe import observe
 from tidegate.daemon.outage import Backoff, Outages
-from tidegate.daemon.relay import duties, relay
+from tidegate.daemon.reconsider import reconsider
+from tidegate.daemon.relay import duties as relay_duties
+from tidegate.daemon.relay import relay
 from tidegate.daemon.settings import Settings, spool_root
 from tidegate.daemon.spark.backends import open_backends
 from tidegate.daemon.spark.spool import open_root
@@ -95,7 +99,7 @@ async def _start(tg: TaskGroup, context: Context, enrich: Enrich, systemd: Syste
     await tg.start(keep, context.database, context.holdings, settings.lease_renew_s, context.outages)
     tg.start_soon(listen, settings.postgres_dsn, context.bells)
     tg.start_soon(tell_others, context.database, context.bells, context.holdings)
-    for duty in (admit, dispatch, relay, observe, sweep, publish_changes):
+    for duty in (admit, dispatch, relay, observe, reconsider, clock, sweep, publish_changes):
         await tg.start(duty, context)
     await tg.start(partial(ingest, Kind.DAG_FILE_CHANGED, context, enrich=enrich))
     for kind in (Kind.DATASET_UPDATED, Kind.TASK_FINISHED):
@@ -112,7 +116,7 @@ async def schema_ready(context: Context) -> None:
 
     if missing := await _when_up(context, lambda: context.database.run(look)):
         raise SchemaError(f"the database lacks migration {missing[0]}; run `tidegate migrate`")
-    await _when_up(context, lambda: offer(context.database, duties()))
+    await _when_up(context, lambda: offer(context.database, [*relay_duties(), *clock_duties()]))
 
 
 async def _when_up(context: Context, step: Callable[[], Awaitable[T]]) -> T:

@@ -47,7 +47,7 @@ class Bells:
     """One bell for each kind of work, and one for what the other daemons should hear."""
 
     def __init__(self) -> None:
-        self.of = {Work.ADMIT: Bell(), Work.DISPATCH: Bell(), Work.RELAY: Bell()}
+        self.of = {work: Bell() for work in Work}
         self.abroad = Bell()
         self.unsaid = Work.NONE
 
@@ -97,7 +97,7 @@ async def _listen_once(dsn: str, bells: Bells) -> None:
     connection = await asyncpg.connect(dsn, timeout=5, command_timeout=5, server_settings=settings)
     try:
         await connection.add_listener(CHANNEL, lambda *said: bells.ring_here(heard(_payload(said))))
-        bells.ring_here(Work.ADMIT | Work.DISPATCH | Work.RELAY)
+        bells.ring_here(~Work.NONE)
         while True:
             await anyio.sleep(CHECK_EVERY_S)
             await connection.execute("SELECT 1")

@@ -16,6 +16,7 @@ from uuid import UUID, uuid4
 
 import anyio
 from anyio.from_thread import start_blocking_portal
+from msgspec import UNSET
 
 from tidegate.events import cloudevents, topics
 from tidegate.events.sink import OutMessage, Sink
@@ -24,7 +25,7 @@ from tidegate.schemas.event import DagFileChanged, DatasetUpdated, EventId, Inco
 
 RETRY_AFTER_S = 0.2
 
-Outcome = Literal["succeeded", "failed", "killed", "lost"]
+Outcome = Literal["succeeded", "failed", "skipped", "killed", "lost"]
 
 
 class Publisher:
@@ -81,12 +82,15 @@ class Publisher:
         exit_code: int | None = None,
         started_at: datetime | None = None,
         finished_at: datetime | None = None,
+        follow: tuple[str, ...] | None = None,
+        result: Any = None,
         event_id: str | None = None,
         time: datetime | None = None,
     ) -> EventId:
         """An attempt ended. `dag_id` and `run_id` only decide on the partition, so that a run's events stay in order.
 
-        A `reason` that is too long or cannot be stored is shortened and mended rather than refused.
+        `follow` and `result` as in `tidegate.schemas.event.TaskFinished`. A `reason` that is too long or cannot be stored is
+        shortened and mended rather than refused.
         """
         event = TaskFinished(
             submission_id=submission_id,
@@ -95,6 +99,8 @@ class Publisher:
             exit_code=exit_code,
             started_at=started_at,
             finished_at=finished_at,
+            follow=UNSET if follow is None else follow,
+            result=UNSET if result is None else result,
         )
         return await self._publish(Kind.TASK_FINISHED, topics.run_key(dag_id, run_id), event, event_id, time)
 

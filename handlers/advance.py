@@ -1,30 +1,20 @@
 """How a run advances when attempts of its tasks end: the state machine of tasks, to a fixpoint, in memory.
 
-Cost: the direct downstream of what ended; more only where something ends at once (empty tasks, upstream failures).
+Cost: the direct downstream of what ended; more only where something ends at once (empty tasks, skips, upstream failures).
 """
 
-from collections import deque
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
+from heapq import heapify, heappop, heappush
 
 import msgspec
 
+from tidegate.handlers.branch import passed_over, wrong_choice
+from tidegate.handlers.retry import delay
+from tidegate.handlers.trigger import GIVE_UP, RUN, SKIP, WAIT, Upstream, judge, judge_teardown
 from tidegate.schemas.graph import Graph, Node
-from tidegate.schemas.state import RunState, TaskState
-
-
-class Instance(msgspec.Struct):
-    """A task instance. `upstream_success` and `upstream_failed` count the direct upstream tasks that ended so.
-
-    `upstream_failed` also counts those that could not run because of a failure before them.
-    """
-
-    index: int
-    state: TaskState = TaskState.NONE
-    try_number: int = 0
-    upstream_success: int = 0
-    upstream_failed: int = 0
-    next_try_at: datetime | None = None
+from tidegate.schemas.state import TASK_ENDED, TASK_FAILED, RunState, TaskState
+from tidegate.schemas.view import Instance
 
 
 class Move(msgspec.Struct, frozen=True):
@@ -39,7 +29,7 @@ class Move(msgspec.Struct, frozen=True):
 class Advance(msgspec.Struct, frozen=True):
     """What changed: the instances touched (moved or counted), the moves in order, and what it means for the run.
 
-    `ended` is how many tasks reached an end state, `failed_leaves` how many of them were leaves and did not succeed.
+    `ended` is how many tasks reached an end state, `failed_leaves` how many of them decide about the run and failed.
     """
 
     touched: tuple[Instance, ...]
@@ -47,70 +37,91 @@ class Advance(msgspec.Struct, frozen=True):
     ended: int
     failed_leaves: int
 
+    @property
+    def failed(self) -> bool:
+        """Whether a task failed for good."""
+        return any(move.state is TaskState.FAILED for move in self.moves)
+
 
 class Finish(msgspec.Struct, frozen=True):
-    """An attempt of a task ended."""
+    """An attempt of a task ended in `state`: success, failed or skipped.
+
+    `follow` is what a task that chooses its branches chose: ids of tasks directly after it, and all others are skipped; an empty
+    choice skips everything after it, however far.
+    """
 
     index: int
     try_number: int
-    succeeded: bool
+    state: TaskState
     reason: str = ""
+    follow: tuple[str, ...] | None = None
+
+    @property
+    def choice(self) -> tuple[str, ...] | None:
+        """What is to be followed; a task that did not succeed has chosen nothing."""
+        return self.follow if self.state is TaskState.SUCCESS else None
 
 
-def begin(graph: Graph) -> Advance:
-    """The first step of a run: every instance is new, tasks without upstream get their turn."""
-    step = _Step(graph, {position: Instance(position) for position in range(len(graph.nodes))})
-    for position, node in enumerate(graph.nodes):
-        if not node.upstream:
-            step.reach(position)
-    step.settle()
+def begin(graph: Graph, absent: frozenset[int] = frozenset()) -> Advance:
+    """The first step of a run: every instance is new, tasks that wait for nothing get their turn.
+
+    `absent` tasks are not a part of this run; nobody waits for them.
+    """
+    new = {position: _new(graph, position) for position in range(len(graph.nodes))}
+    for position in absent:
+        for below in graph.nodes[position].downstream:
+            new[below].awaited -= 1
+    step = _Step(graph, "", new)
+    for position in sorted(absent):
+        step.leave_out(position)
+    step.settle(new)
     return step.result(every=True)
 
 
-def advance(graph: Graph, instances: Mapping[int, Instance], finishes: Iterable[Finish], now: datetime) -> Advance:
+def _new(graph: Graph, position: int) -> Instance:
+    node = graph.nodes[position]
+    past = node.task.depends_on_past or node.task.wait_for_downstream
+    return Instance(position, max_tries=node.task.retries + 1, awaited=node.upstream, waits_for_past=past)
+
+
+def advance(
+    graph: Graph, instances: Mapping[int, Instance], finishes: Iterable[Finish], now: datetime, *, run: str = ""
+) -> Advance:
     """Take the ends of attempts and follow them as far as they reach.
 
-    `instances` holds at least those of `reach(graph, finishes)`; they are not changed.
+    `instances` holds at least those of `reach(graph, finishes)`; they are not changed. `run` names the run: retries of different
+    runs do not come at the same time.
     """
-    step = _Step(graph, instances)
+    step = _Step(graph, run, instances)
     for finish in finishes:
         step.finish(finish, now)
     step.settle()
     return step.result(every=False)
 
 
-def reach(graph: Graph, finishes: Iterable[Finish]) -> frozenset[int]:
-    """The indices of all instances that taking these finishes may touch."""
-    ends = [finish for finish in finishes if not retried(graph, finish)]
-    touched = {finish.index for finish in finishes}
-    followed: set[tuple[int, bool]] = set()
-    todo = deque((finish.index, finish.succeeded) for finish in ends)
-    while todo:
-        index, succeeded = end = todo.popleft()
-        if end in followed:
-            continue
-        followed.add(end)
-        below = graph.nodes[index].downstream
-        touched.update(below)
-        todo.extend((position, succeeded) for position in below if not succeeded or graph.nodes[position].instant)
-    return frozenset(touched)
+def judge_again(graph: Graph, instances: Mapping[int, Instance]) -> Advance:
+    """Decide anew about every instance of a run whose turn has not come; `instances` are all of them, counted."""
+    step = _Step(graph, "", instances)
+    step.settle(index for index, instance in instances.items() if instance.state is TaskState.NONE)
+    return step.result(every=False)
 
 
-def retried(graph: Graph, finish: Finish) -> bool:
+def retried(finish: Finish, max_tries: int) -> bool:
     """Whether another try follows, so that nothing downstream hears of it."""
-    return not finish.succeeded and finish.try_number <= graph.nodes[finish.index].task.retries
+    return finish.state is TaskState.FAILED and finish.try_number < max_tries
 
 
 class _Step:
-    """One advance under way: copies of what is touched, and the ends not yet passed on."""
+    """One advance under way: copies of what is touched, and whose upstream changed."""
 
-    def __init__(self, graph: Graph, before: Mapping[int, Instance]) -> None:
+    def __init__(self, graph: Graph, run: str, before: Mapping[int, Instance]) -> None:
         self.graph = graph
+        self.run = run
         self.nodes = graph.nodes
         self.before = before
         self.touched: dict[int, Instance] = {}
         self.moves: list[Move] = []
-        self.ends: deque[int] = deque()
+        self.turns: list[int] = []
         self.failed_leaves = 0
         self.ended = 0
 
@@ -120,63 +131,107 @@ class _Step:
             found = self.touched[index] = msgspec.structs.replace(self.before[index])
         return found
 
+    def look(self, index: int) -> Instance:
+        """As `at`, for who only looks."""
+        return self.touched.get(index) or self.before[index]
+
     def move(self, instance: Instance, state: TaskState, reason: str = "") -> None:
         instance.state = state
         self.moves.append(Move(instance.index, state, instance.try_number, reason))
 
     def finish(self, finish: Finish, now: datetime) -> None:
-        instance = self.at(finish.index)
-        if retried(self.graph, finish):
-            instance.next_try_at = now + timedelta(seconds=self.nodes[finish.index].task.retry_delay_s)
+        instance, node = self.at(finish.index), self.nodes[finish.index]
+        if finish.choice and (wrong := wrong_choice(self.graph, finish.index, finish.choice)):
+            self.end(instance, TaskState.FAILED, wrong)
+        elif retried(finish, max(instance.max_tries, node.task.retries + 1)):
+            name = f"{self.graph.dag_id}/{self.run}/{node.task.task_id}"
+            instance.next_try_at = now + delay(node.task, name, finish.try_number)
             self.move(instance, TaskState.UP_FOR_RETRY, finish.reason)
+            if instance.next_try_at == now:
+                instance.next_try_at = None
+                self.move(instance, RUN)
         else:
-            self.end(instance, TaskState.SUCCESS if finish.succeeded else TaskState.FAILED, finish.reason)
+            self.end(instance, finish.state, finish.reason)
+            if finish.choice is not None:
+                for index in sorted(passed_over(self.graph, finish.index, finish.choice)):
+                    self.pass_over(index, node)
+
+    def pass_over(self, index: int, chooser: Node) -> None:
+        """Skip a task on a branch that was not chosen, unless something is decided about it already."""
+        instance = self.at(index)
+        if instance.state is TaskState.NONE:
+            self.end(instance, SKIP, f"{chooser.task.task_id} did not choose it")
+
+    def leave_out(self, index: int) -> None:
+        self.move(self.at(index), TaskState.REMOVED, "the run is outside its dates")
+        self.ended += 1
 
     def end(self, instance: Instance, state: TaskState, reason: str = "") -> None:
+        node = self.nodes[instance.index]
         self.move(instance, state, reason)
-        self.ends.append(instance.index)
         self.ended += 1
-        self.failed_leaves += self.nodes[instance.index].leaf and state is not TaskState.SUCCESS
+        self.failed_leaves += node.decisive and state in TASK_FAILED
+        for below in node.downstream:
+            count(self.at(below), state)
+            heappush(self.turns, below)
 
-    def settle(self) -> None:
-        while self.ends:
-            index = self.ends.popleft()
-            succeeded = self.touched[index].state is TaskState.SUCCESS
-            for below in self.nodes[index].downstream:
-                instance = self.at(below)
-                if succeeded:
-                    instance.upstream_success += 1
-                else:
-                    instance.upstream_failed += 1
-                self.reach(below)
+    def settle(self, also: Iterable[int] = ()) -> None:
+        """Decide in the order of the tasks: about each one once all has ended before it that ends in this step."""
+        self.turns += also
+        heapify(self.turns)
+        while self.turns:
+            self.reach(heappop(self.turns))
 
     def reach(self, index: int) -> None:
         """Decide about an instance whose upstream changed; a decided one stays as it is."""
-        instance, node = self.at(index), self.nodes[index]
+        instance, node = self.look(index), self.nodes[index]
         if instance.state is not TaskState.NONE:
             return
-        match all_success(node, instance):
-            case TaskState.UPSTREAM_FAILED:
-                self.end(instance, TaskState.UPSTREAM_FAILED)
-            case TaskState.SCHEDULED if node.instant:
-                self.end(instance, TaskState.SUCCESS)
-            case TaskState.SCHEDULED:
-                self.move(instance, TaskState.SCHEDULED)
-            case _:
-                pass
+        verdict = self.judge(instance, node)
+        if verdict is WAIT or (instance.waits_for_past and verdict is not GIVE_UP):
+            return
+        if verdict is RUN and not node.instant:
+            self.move(self.at(index), RUN)
+        else:
+            self.end(self.at(index), TaskState.SUCCESS if verdict is RUN else verdict)
+
+    def judge(self, instance: Instance, node: Node) -> TaskState:
+        if node.setups:
+            return judge_teardown(tally([self.look(setup).state for setup in node.setups]), upstream_of(instance))
+        return judge(node.task.trigger_rule, upstream_of(instance))
 
     def result(self, *, every: bool) -> Advance:
         touched = [self.at(index) for index in self.before] if every else self.touched.values()
         return Advance(tuple(touched), tuple(self.moves), self.ended, self.failed_leaves)
 
 
-def all_success(node: Node, instance: Instance) -> TaskState:
-    """The trigger rule: run when all upstream tasks succeeded, give up as soon as one did not, else wait (`none`)."""
-    if instance.upstream_failed:
-        return TaskState.UPSTREAM_FAILED
-    if instance.upstream_success == node.upstream:
-        return TaskState.SCHEDULED
-    return TaskState.NONE
+def upstream_of(instance: Instance) -> Upstream:
+    """What a trigger rule goes by."""
+    return Upstream(instance.awaited, instance.success, instance.failed, instance.skipped, instance.upstream_failed)
+
+
+def count(instance: Instance, state: TaskState) -> None:
+    """One of those it waits for ended."""
+    match state:
+        case TaskState.SUCCESS:
+            instance.success += 1
+        case TaskState.FAILED:
+            instance.failed += 1
+        case TaskState.SKIPPED:
+            instance.skipped += 1
+        case _:
+            instance.upstream_failed += 1
+
+
+def tally(states: Iterable[TaskState]) -> Upstream:
+    """How many of these instances ended in which state; those that are not a part of the run are left out."""
+    counter = Instance(-1)
+    for state in states:
+        if state is not TaskState.REMOVED:
+            counter.awaited += 1
+            if state in TASK_ENDED:
+                count(counter, state)
+    return upstream_of(counter)
 
 
 def run_state(unfinished: int, failed_leaves: int) -> RunState:

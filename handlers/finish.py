@@ -3,20 +3,27 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 import msgspec
+from msgspec import UNSET
 
-from tidegate.handlers.advance import Advance, Finish, Instance, advance, reach, run_state
-from tidegate.handlers.settle import settle
+from tidegate.handlers.advance import Advance, Finish, advance, run_state
+from tidegate.handlers.reach import reach
+from tidegate.handlers.settle import settle_after
 from tidegate.handlers.start import moved, tasks_moved
-from tidegate.schemas.effect import Effect, EndSubmission, UpdateRun, UpdateTask
-from tidegate.schemas.event import TaskFinished, storable
+from tidegate.schemas.effect import Effect, EndSubmission, Reconsider, ReconsiderAfter, StoreResult, UpdateRun, UpdateTask
+from tidegate.schemas.event import TaskFinished, encode, storable
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries import dags, runs, submissions, tasks
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.state import RUN_ENDED, SUBMISSION_OPEN, TASK_ENDED, SubmissionState
-from tidegate.schemas.view import DagView, RunView, SubmissionView, TaskView
+from tidegate.schemas.run import MAX_RESULT_BYTES
+from tidegate.schemas.state import RUN_ENDED, SUBMISSION_OPEN, TASK_ACTIVE, TASK_ENDED, RunState, SubmissionState, TaskState
+from tidegate.schemas.view import DagView, Instance, RunView, SubmissionView
+
+TOO_LARGE = f"what it returned is larger than {MAX_RESULT_BYTES} bytes; return a reference to it"
+FAIL_FAST = "a task failed, and the DAG is to fail fast"
 
 
 class State(msgspec.Struct, frozen=True):
@@ -30,7 +37,7 @@ class State(msgspec.Struct, frozen=True):
     runs: Mapping[int, RunView]
     graphs: Mapping[int, Graph]
     submissions: Mapping[UUID, SubmissionView]
-    tasks: Mapping[tuple[int, int], TaskView]
+    tasks: Mapping[tuple[int, int], Instance]
 
 
 async def load(db: Db, finishes: Sequence[TaskFinished]) -> State:
@@ -51,31 +58,41 @@ def ended_already(finish: TaskFinished, state: State) -> str | None:
     """Why a finish changes nothing; None when it counts."""
     attempt = state.submissions[finish.submission_id]
     task = state.tasks[attempt.dag_run_id, attempt.task_index]
+    if attempt.state in SUBMISSION_OPEN:
+        return None
     if task.try_number > attempt.try_number:
         return f"try {attempt.try_number} was superseded by try {task.try_number}"
-    if attempt.state not in SUBMISSION_OPEN:
-        return f"the attempt had already {attempt.state}"
-    if state.runs[attempt.dag_run_id].state in RUN_ENDED:
-        return "the run had already ended"
-    return None
+    return f"the attempt had already {attempt.state}"
+
+
+def moved_on(finish: TaskFinished, state: State) -> str | None:
+    """Why the end of an open attempt means nothing to its task any more; None when it does."""
+    attempt = state.submissions[finish.submission_id]
+    task = state.tasks[attempt.dag_run_id, attempt.task_index]
+    if task.state in TASK_ACTIVE and task.try_number == attempt.try_number:
+        return None
+    return f"its task was {task.state} by then"
 
 
 def take(finishes: Sequence[TaskFinished], state: State) -> Iterator[Effect]:
     """Follow these ends, each of an open attempt, none twice."""
     by_run: dict[int, list[TaskFinished]] = defaultdict(list)
     for finish in finishes:
-        yield _end_of(finish, state.now)
+        yield end_of(finish, state.now)
+        yield from _result_of(finish, state.submissions[finish.submission_id])
         by_run[state.submissions[finish.submission_id].dag_run_id].append(finish)
-    ended: Counter[str] = Counter()
+    ended: dict[str, list[RunState]] = defaultdict(list)
     for dag_run_id, of_run in by_run.items():
         run = state.runs[dag_run_id]
         step = _step(run, of_run, state)
         yield from _task_effects(run, step, state)
-        yield from _run_effects(run, step, state.now)
-        ended[run.dag_id] += _after(run, step).state in RUN_ENDED
+        after = _after(run, step, len(of_run))
+        yield from _run_effects(run, after, state.now)
+        yield from _afterthoughts(run, step, after, state.graphs[run.version_id])
+        if after.state in RUN_ENDED:
+            ended[run.dag_id].append(after.state)
     for dag in state.dags:
-        if ended[dag.graph.dag_id]:
-            yield from settle(msgspec.structs.replace(dag, running=dag.running - ended[dag.graph.dag_id]), state.now)
+        yield from settle_after(dag, ended[dag.graph.dag_id], state.now)
 
 
 def _reach(
@@ -100,24 +117,45 @@ def _freeing(locked: Iterable[RunView], touched: Iterable[tuple[int, int]]) -> C
 
 
 def _finish(finish: TaskFinished, attempt: SubmissionView) -> Finish:
-    return Finish(attempt.task_index, attempt.try_number, finish.outcome == "succeeded", storable(finish.reason))
+    if _too_large(finish.result):
+        return Finish(attempt.task_index, attempt.try_number, TaskState.FAILED, TOO_LARGE)
+    killed_for = attempt.kill_reason if finish.outcome == "killed" else None
+    reason = killed_for or storable(finish.reason)
+    follow = None if finish.follow is UNSET else finish.follow
+    return Finish(attempt.task_index, attempt.try_number, OUTCOMES[finish.outcome], reason, follow)
+
+
+def _result_of(finish: TaskFinished, attempt: SubmissionView) -> Iterator[StoreResult]:
+    if finish.outcome == "succeeded" and finish.result not in (None, UNSET) and not _too_large(finish.result):
+        yield StoreResult(attempt.dag_run_id, attempt.task_index, finish.result)
+
+
+def _too_large(result: Any) -> bool:
+    return result is not UNSET and len(encode(result)) > MAX_RESULT_BYTES
+
+
+OUTCOMES = {
+    "succeeded": TaskState.SUCCESS,
+    "skipped": TaskState.SKIPPED,
+    "failed": TaskState.FAILED,
+    "killed": TaskState.FAILED,
+    "lost": TaskState.FAILED,
+}
 
 
 def _step(run: RunView, finishes: Sequence[TaskFinished], state: State) -> Advance:
     ends = [_finish(finish, state.submissions[finish.submission_id]) for finish in finishes]
     graph = state.graphs[run.version_id]
-    instances = {index: _instance(state.tasks[run.id, index]) for index in reach(graph, ends)}
-    return advance(graph, instances, ends, state.now)
+    instances = {index: state.tasks[run.id, index] for index in reach(graph, ends)}
+    return advance(graph, instances, ends, state.now, run=run.run_id)
 
 
-def _instance(task: TaskView) -> Instance:
-    return Instance(task.task_index, task.state, task.try_number, task.upstream_success, task.upstream_failed)
-
-
-def _end_of(finish: TaskFinished, now: datetime) -> EndSubmission:
+def end_of(finish: TaskFinished, now: datetime) -> EndSubmission:
+    """The end of the attempt: one that says its task is to be skipped did what it had to."""
+    outcome = "succeeded" if finish.outcome == "skipped" else finish.outcome
     return EndSubmission(
         finish.submission_id,
-        SubmissionState(finish.outcome),
+        SubmissionState(outcome),
         storable(finish.reason),
         finish.exit_code,
         finish.started_at,
@@ -125,35 +163,52 @@ def _end_of(finish: TaskFinished, now: datetime) -> EndSubmission:
     )
 
 
-def _task_effects(run: RunView, step: Advance, state: State) -> Iterator[Effect]:
-    for instance in step.touched:
-        yield UpdateTask(
-            run.id,
-            instance.index,
-            instance.state,
-            instance.try_number,
-            instance.upstream_success,
-            instance.upstream_failed,
-            instance.next_try_at,
-            None,
-            state.now if instance.state in TASK_ENDED else None,
-        )
-    yield from tasks_moved(run, state.graphs[run.version_id], step, state.now)
-
-
-def _after(run: RunView, step: Advance) -> UpdateRun:
-    unfinished = run.unfinished - step.ended
-    failed_leaves = run.failed_leaves + step.failed_leaves
-    after = run_state(unfinished, failed_leaves)
-    return UpdateRun(
-        run.id, after, run.state_seq, run.task_seq + len(step.moves), unfinished, failed_leaves, run.start_date, None
+def updated(run: RunView, instance: Instance, now: datetime) -> UpdateTask:
+    """A task instance as an advance left it."""
+    return UpdateTask(
+        dag_run_id=run.id,
+        task_index=instance.index,
+        state=instance.state,
+        try_number=instance.try_number,
+        max_tries=instance.max_tries,
+        awaited=instance.awaited,
+        success=instance.success,
+        failed=instance.failed,
+        skipped=instance.skipped,
+        upstream_failed=instance.upstream_failed,
+        waits_for_past=instance.waits_for_past,
+        next_try_at=instance.next_try_at,
+        scheduled_at=now if instance.state is TaskState.SCHEDULED else None,
+        end_date=now if instance.state in TASK_ENDED else None,
     )
 
 
-def _run_effects(run: RunView, step: Advance, now: datetime) -> Iterator[Effect]:
-    after = _after(run, step)
+def _task_effects(run: RunView, step: Advance, state: State) -> Iterator[Effect]:
+    for instance in step.touched:
+        yield updated(run, instance, state.now)
+    yield from tasks_moved(run, state.graphs[run.version_id], step, state.now)
+
+
+def _after(run: RunView, step: Advance, ended: int) -> UpdateRun:
+    """The run after `ended` of its attempts did."""
+    unfinished = run.unfinished - step.ended
+    failed_leaves = run.failed_leaves + step.failed_leaves
+    seq = run.task_seq + len(step.moves)
+    after = run_state(unfinished, failed_leaves)
+    return UpdateRun(run.id, after, run.state_seq, seq, unfinished, failed_leaves, run.active_tasks - ended, run.start_date)
+
+
+def _run_effects(run: RunView, after: UpdateRun, now: datetime) -> Iterator[Effect]:
     if after.state not in RUN_ENDED:
         yield after
         return
     yield msgspec.structs.replace(after, state_seq=run.state_seq + 1, end_date=now)
     yield moved(run, after.state, run.state_seq + 1, now)
+
+
+def _afterthoughts(run: RunView, step: Advance, after: UpdateRun, graph: Graph) -> Iterator[Effect]:
+    """What the ends mean beyond the tasks that come next."""
+    if graph.fail_fast and step.failed and after.state not in RUN_ENDED:
+        yield Reconsider(run.id, FAIL_FAST)
+    if graph.sequential and step.ended:
+        yield ReconsiderAfter(run.dag_id, run.id)

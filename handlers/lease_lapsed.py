@@ -6,7 +6,7 @@ from uuid import UUID
 import msgspec
 
 from tidegate.handlers import finish
-from tidegate.handlers.finish import ended_already, take
+from tidegate.handlers.finish import end_of, ended_already, moved_on, take
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.event import TaskFinished
 from tidegate.schemas.message import LeaseLapsed, Message
@@ -30,7 +30,9 @@ async def load(db: Db, messages: Sequence[Message[LeaseLapsed]]) -> State:
 def decide(messages: Sequence[Message[LeaseLapsed]], state: State) -> Iterator[Effect]:
     lapsed = {message.body.submission_id: message.body for message in messages}
     lost = [_lost(lapsed[submission_id]) for submission_id in lapsed if submission_id in state.silent]
-    yield from take([end for end in lost if not ended_already(end, state.found)], state.found)
+    open_ = [end for end in lost if not ended_already(end, state.found)]
+    yield from (end_of(end, state.found.now) for end in open_ if moved_on(end, state.found))
+    yield from take([end for end in open_ if not moved_on(end, state.found)], state.found)
 
 
 def _lost(lapsed: LeaseLapsed) -> TaskFinished:

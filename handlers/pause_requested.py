@@ -5,9 +5,9 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.run_requested import NO_SUCH_DAG
+from tidegate.handlers.run_requested import no_such_dag
 from tidegate.handlers.settle import settle
-from tidegate.schemas.effect import Effect, RejectMessage, SetPaused
+from tidegate.schemas.effect import Effect, SetPaused
 from tidegate.schemas.message import Message, PauseRequested
 from tidegate.schemas.queries import dags
 from tidegate.schemas.queries.db import Db
@@ -30,7 +30,7 @@ async def load(db: Db, messages: Sequence[Message[PauseRequested]]) -> State:
 def decide(messages: Sequence[Message[PauseRequested]], state: State) -> Iterator[Effect]:
     (request,) = (message.body for message in messages)
     if state.dag is None:
-        yield RejectMessage(0, NO_SUCH_DAG, f"there is no DAG {request.dag_id!r}; `tidegate dags list` shows those there are")
+        yield no_such_dag(request.dag_id)
         return
     yield SetPaused(request.dag_id, request.is_paused)
     yield from settle(msgspec.structs.replace(state.dag, is_paused=request.is_paused), state.now)

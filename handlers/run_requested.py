@@ -5,42 +5,73 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from tidegate.handlers.settle import look_at
 from tidegate.handlers.start import create, queued_run
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.message import Message, RunRequested
 from tidegate.schemas.queries import dags, runs
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import RunType
-from tidegate.schemas.view import DagView
+from tidegate.schemas.tick import Tick, manual_interval
+from tidegate.schemas.view import DagView, RunView
 
 NO_SUCH_DAG = "no_such_dag"
 RUN_EXISTS = "run_exists"
 
 
 class State(msgspec.Struct, frozen=True):
-    """The DAG, locked; None when there is no such DAG."""
+    """The DAG, locked; None when there is no such DAG. `in_the_way` is the run that has the id or the logical date already."""
 
     now: datetime
     dag: DagView | None
-    run_exists: bool
+    in_the_way: str | None
 
 
 async def load(db: Db, messages: Sequence[Message[RunRequested]]) -> State:
     (message,) = messages
-    found = await dags.lock(db, [message.body.dag_id])
-    return State(db.now, found[0] if found else None, await runs.exists(db, message.body.dag_id, run_id_of(message)))
+    request, run_id = message.body, run_id_of(message)
+    found = await dags.lock(db, [request.dag_id])
+    in_the_way = run_id if await runs.exists(db, request.dag_id, run_id) else None
+    if in_the_way is None and request.logical_date is not None:
+        in_the_way = await runs.run_of_date(db, request.dag_id, request.logical_date)
+    return State(db.now, found[0] if found else None, in_the_way)
 
 
 def decide(messages: Sequence[Message[RunRequested]], state: State) -> Iterator[Effect]:
     (message,) = messages
-    request, run_id = message.body, run_id_of(message)
+    request = message.body
     if state.dag is None:
-        yield RejectMessage(0, NO_SUCH_DAG, f"there is no DAG {request.dag_id!r}; `tidegate dags list` shows those there are")
-    elif state.run_exists:
-        yield RejectMessage(0, RUN_EXISTS, f"DAG {request.dag_id!r} already has a run {run_id!r}")
+        yield no_such_dag(request.dag_id)
+    elif state.in_the_way is not None:
+        yield RejectMessage(0, RUN_EXISTS, _exists(request, state.in_the_way))
     else:
-        run = queued_run(state.dag.next_run_id, state.dag.graph, run_id, RunType.MANUAL, message.at)
-        yield from create(run, request.conf, state.dag.graph, state.now, started=has_room(state.dag))
+        run = new_run(state.dag, message, state.now)
+        now = state.now
+        is_due = run.run_after <= now
+        yield from create(run, request.conf, state.dag.graph, now, started=is_due and has_room(state.dag))
+        if not is_due and (state.dag.due_at is None or run.run_after < state.dag.due_at):
+            yield look_at(state.dag, run.run_after)
+
+
+def new_run(dag: DagView, message: Message[RunRequested], now: datetime) -> RunView:
+    """The run that was asked for. With a logical date it has the data interval that the timetable has for it."""
+    request = message.body
+    tick = None
+    run_after = request.run_after or min(message.at, now)  # their clock may be ahead
+    if request.logical_date is not None:
+        start, end = manual_interval(dag.graph.timetable, request.logical_date)
+        tick = Tick(request.logical_date, start, end, run_after)
+    return queued_run(dag.next_run_id, dag.graph, run_id_of(message), RunType.MANUAL, run_after, tick=tick)
+
+
+def _exists(request: RunRequested, run_id: str) -> str:
+    if request.logical_date is not None and run_id != request.run_id:
+        return f"DAG {request.dag_id!r} already has run {run_id!r} for {request.logical_date.isoformat()}; clear that one"
+    return f"DAG {request.dag_id!r} already has a run {run_id!r}"
+
+
+def no_such_dag(dag_id: str) -> RejectMessage:
+    return RejectMessage(0, NO_SUCH_DAG, f"there is no DAG {dag_id!r}; `tidegate dags list` shows those there are")
 
 
 def run_id_of(message: Message[RunRequested]) -> str:

@@ -2,20 +2,20 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import msgspec
 
 from tidegate.handlers.advance import Advance, Move
 from tidegate.handlers.start import tasks_moved
-from tidegate.schemas.effect import AcceptSubmission, Effect, UpdateRun, UpdateTask
+from tidegate.schemas.effect import AcceptSubmission, Effect, MoveTask, UpdateRun
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import Message, SubmissionAccepted
 from tidegate.schemas.queries import dags, runs, submissions, tasks
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import SubmissionState, TaskState
-from tidegate.schemas.view import RunView, SubmissionView, TaskView
+from tidegate.schemas.view import Instance, RunView, SubmissionView
 
 
 class State(msgspec.Struct, frozen=True):
@@ -25,7 +25,7 @@ class State(msgspec.Struct, frozen=True):
     runs: Mapping[int, RunView]
     graphs: Mapping[int, Graph]
     submissions: Mapping[UUID, SubmissionView]
-    tasks: Mapping[tuple[int, int], TaskView]
+    tasks: Mapping[tuple[int, int], Instance]
 
 
 async def load(db: Db, messages: Sequence[Message[SubmissionAccepted]]) -> State:
@@ -38,49 +38,34 @@ async def load(db: Db, messages: Sequence[Message[SubmissionAccepted]]) -> State
 
 
 def decide(messages: Sequence[Message[SubmissionAccepted]], state: State) -> Iterator[Effect]:
-    started: dict[int, list[TaskView]] = defaultdict(list)
+    started: dict[int, list[Instance]] = defaultdict(list)
     for accepted in {message.body.submission_id: message.body for message in messages}.values():
         attempt = state.submissions[accepted.submission_id]
         if attempt.state is not SubmissionState.SUBMITTING:
             continue
-        yield AcceptSubmission(accepted.submission_id, accepted.handle, state.now)
-        started[attempt.dag_run_id].append(state.tasks[attempt.dag_run_id, attempt.task_index])
+        yield AcceptSubmission(accepted.submission_id, accepted.handle, state.now, _times_out_at(attempt, state))
+        task = state.tasks[attempt.dag_run_id, attempt.task_index]
+        if task.state is TaskState.QUEUED and task.try_number == attempt.try_number:
+            started[attempt.dag_run_id].append(task)
     for dag_run_id, of_run in started.items():
         yield from _start(state.runs[dag_run_id], of_run, state)
 
 
-def _start(run: RunView, started: Sequence[TaskView], state: State) -> Iterator[Effect]:
+def _times_out_at(attempt: SubmissionView, state: State) -> datetime | None:
+    graph = state.graphs[state.runs[attempt.dag_run_id].version_id]
+    timeout_s = graph.nodes[attempt.task_index].task.execution_timeout_s
+    return state.now + timedelta(seconds=timeout_s) if timeout_s else None
+
+
+def _start(run: RunView, started: Sequence[Instance], state: State) -> Iterator[Effect]:
     for task in started:
-        yield running(task, state.now)
-    moves = tuple(Move(task.task_index, TaskState.RUNNING, task.try_number) for task in started)
+        yield MoveTask(run.id, task.index, TaskState.RUNNING, task.try_number, state.now)
+    moves = tuple(Move(task.index, TaskState.RUNNING, task.try_number) for task in started)
     yield from renumbered(run, moves, state.graphs[run.version_id], state.now)
 
 
-def running(task: TaskView, now: datetime) -> UpdateTask:
-    """The task instance runs from now on."""
-    return UpdateTask(
-        task.dag_run_id,
-        task.task_index,
-        TaskState.RUNNING,
-        task.try_number,
-        task.upstream_success,
-        task.upstream_failed,
-        None,
-        now,
-        None,
-    )
-
-
-def renumbered(run: RunView, moves: tuple[Move, ...], graph: Graph, now: datetime) -> Iterator[Effect]:
-    """Publish moves of a run that itself stays in its state."""
-    yield UpdateRun(
-        run.id,
-        run.state,
-        run.state_seq,
-        run.task_seq + len(moves),
-        run.unfinished,
-        run.failed_leaves,
-        None,
-        None,
-    )
+def renumbered(run: RunView, moves: tuple[Move, ...], graph: Graph, now: datetime, *, active: int = 0) -> Iterator[Effect]:
+    """Publish moves of a run that itself stays in its state; `active` more of its tasks have an attempt under way."""
+    seq = run.task_seq + len(moves)
+    yield UpdateRun(run.id, run.state, run.state_seq, seq, run.unfinished, run.failed_leaves, run.active_tasks + active)
     yield from tasks_moved(run, graph, Advance((), moves, 0, 0), now)

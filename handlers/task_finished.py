@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from uuid import UUID
 
 from tidegate.handlers import finish
-from tidegate.handlers.finish import State, ended_already, take
+from tidegate.handlers.finish import State, end_of, ended_already, moved_on, take
 from tidegate.schemas.effect import Effect, IgnoreFinish, RejectMessage
 from tidegate.schemas.event import EventId, Rejection, TaskFinished
 from tidegate.schemas.message import Message
@@ -18,16 +18,21 @@ async def load(db: Db, messages: Sequence[Message[TaskFinished]]) -> State:
 
 
 def decide(messages: Sequence[Message[TaskFinished]], state: State) -> Iterator[Effect]:
-    taken: dict[UUID, TaskFinished] = {}
+    taken: list[TaskFinished] = []
+    seen: set[UUID] = set()
     for index, message in enumerate(messages):
         ended = message.body
         if ended.submission_id not in state.submissions:
             yield RejectMessage(index, Rejection.UNKNOWN_ATTEMPT, f"no attempt was submitted as {ended.submission_id}")
-        elif why := REPEATED if ended.submission_id in taken else ended_already(ended, state):
+        elif why := REPEATED if ended.submission_id in seen else ended_already(ended, state):
+            yield _ignore(message, why)
+        elif why := moved_on(ended, state):
+            yield end_of(ended, state.now)
             yield _ignore(message, why)
         else:
-            taken[ended.submission_id] = ended
-    yield from take(tuple(taken.values()), state)
+            taken.append(ended)
+        seen.add(ended.submission_id)
+    yield from take(taken, state)
 
 
 def _ignore(message: Message[TaskFinished], why: str) -> IgnoreFinish:

@@ -1,8 +1,13 @@
-"""Tasks wait for a slot: admit those that fit, oldest run first, and record the intent to submit each."""
+"""Tasks wait for slots of a pool: admit those that fit, and record the intent to submit each.
 
-from collections import defaultdict
+Order: by weight, across all DAGs; then older runs first, then as the tasks stand in their DAG. What does not fit is passed over
+and holds up nobody. So that no one starves, every fourth slot goes to who has waited longest, once that is longer than
+`fair_after_s`.
+"""
+
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 import msgspec
@@ -10,44 +15,125 @@ import msgspec
 from tidegate.handlers.advance import Move
 from tidegate.handlers.submission_accepted import renumbered
 from tidegate.schemas.dag import BACKENDS, kind_of
-from tidegate.schemas.effect import Effect, InsertSubmission, UpdateTask
+from tidegate.schemas.effect import CountAdmitted, Effect, InsertSubmission, MoveTask
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import Message, TasksReady
-from tidegate.schemas.queries import dags, runs, tasks
+from tidegate.schemas.queries import dags, pools, runs, tasks
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import RunState, TaskState
-from tidegate.schemas.view import RunView, TaskView
+from tidegate.schemas.view import PoolView, RunView, WaitingTask
 
-READY = frozenset({TaskState.SCHEDULED, TaskState.UP_FOR_RETRY})
+FAIR_EVERY = 4
 
 
 class State(msgspec.Struct, frozen=True):
-    """The candidates in order, under the locks of their runs, and the free slots of the locked pool."""
+    """The locked pool; the candidates in order and those that wait longest, under the locks of their runs.
+
+    `limited` are the active instances of tasks with limits of their own, as (DAG, run, task).
+    """
 
     now: datetime
-    free: int
-    tasks: tuple[TaskView, ...]
-    runs: Mapping[int, RunView]
-    graphs: Mapping[int, Graph]
+    pool: PoolView
+    waiting: tuple[WaitingTask, ...] = ()
+    longest: tuple[WaitingTask, ...] = ()
+    limited: tuple[tuple[str, int, str], ...] = ()
+    runs: Mapping[int, RunView] = {}
+    graphs: Mapping[int, Graph] = {}
 
 
 async def load(db: Db, messages: Sequence[Message[TasksReady]]) -> State:
     (ready,) = (message.body for message in messages)
-    candidates = await tasks.ready(db, ready.pool, ready.limit)
-    locked = await runs.lock(db, {dag_run_id for dag_run_id, _ in candidates})
-    free = await tasks.free_slots(db, ready.pool, len(candidates)) if candidates else 0
-    instances = await tasks.instances(db, candidates[:free])
-    graphs = await dags.graphs(db, {run.version_id for run in locked.values()})
-    return State(db.now, free, tuple(instances[key] for key in candidates[:free]), locked, graphs)
+    seen = await pools.look(db, ready.pool, ready.parallelism)
+    if not seen.free:
+        return State(db.now, seen)
+    wanted = min(seen.free, ready.limit)
+    keys = await tasks.ready(db, ready.pool, wanted)
+    old = await tasks.longest_waiting(db, ready.pool, db.now - timedelta(seconds=ready.fair_after_s), wanted) if keys else []
+    found = await tasks.waiting(db, {*keys, *old})
+    if together := {task.dag_id for task in found.values() if task.per_dag}:
+        await dags.hold(db, together)  # runs of one DAG are counted together only while nobody else admits to them
+    locked = await runs.lock(db, {dag_run_id for dag_run_id, _ in found})
+    pool = await pools.lock(db, ready.pool, ready.parallelism)
+    found = await tasks.waiting(db, found.keys())
+    limited = {task.task_id for task in found.values() if task.per_run or task.per_dag}
+    return State(
+        now=db.now,
+        pool=pool,
+        waiting=tuple(found[key] for key in keys if key in found),
+        longest=tuple(found[key] for key in old if key in found),
+        limited=tuple(await tasks.limited_activity(db, limited)) if limited else (),
+        runs=locked,
+        graphs=await dags.graphs(db, {run.version_id for run in locked.values()}),
+    )
 
 
 def decide(_messages: Sequence[Message[TasksReady]], state: State) -> Iterator[Effect]:
-    admitted: dict[int, list[TaskView]] = defaultdict(list)
-    for task in state.tasks[: state.free]:
-        if task.state in READY and state.runs[task.dag_run_id].state is RunState.RUNNING:
-            admitted[task.dag_run_id].append(task)
+    admitted: dict[int, list[WaitingTask]] = defaultdict(list)
+    for task in choose(state):
+        admitted[task.dag_run_id].append(task)
     for dag_run_id, of_run in admitted.items():
         yield from _admit(state.runs[dag_run_id], of_run, state)
+    if admitted and state.longest:
+        yield CountAdmitted(state.pool.name, sum(map(len, admitted.values())))
+
+
+def choose(state: State) -> Iterator[WaitingTask]:
+    """Who gets a slot, in order."""
+    room = Room(state)
+    queue, longest = deque(state.waiting), deque(state.longest)
+    number = state.pool.admitted
+    while queue or longest:
+        number += 1
+        fair = longest if longest and number % FAIR_EVERY == 0 else queue
+        task = room.next_of(fair) or room.next_of(queue) or room.next_of(longest)
+        if task is None:
+            return
+        yield task
+
+
+class Room:
+    """What is left of the pool and of every limit while slots are given away."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.slots = state.pool.open
+        self.tasks = state.pool.parallel
+        self.active = Counter({id_: run.active_tasks for id_, run in state.runs.items()})
+        self.in_dag = Counter((dag_id, task_id) for dag_id, _, task_id in state.limited)
+        self.in_run = Counter((run, task_id) for _, run, task_id in state.limited)
+        self.given: set[tuple[int, int]] = set()
+
+    def next_of(self, queue: deque[WaitingTask]) -> WaitingTask | None:
+        """The first that fits; those before it are passed over."""
+        while queue:
+            task = queue.popleft()
+            if self.fits(task):
+                self.give(task)
+                return task
+        return None
+
+    def fits(self, task: WaitingTask) -> bool:
+        run = self.state.runs[task.dag_run_id]
+        return (
+            task.state is TaskState.SCHEDULED
+            and run.state is RunState.RUNNING
+            and task.key not in self.given
+            and (self.slots is None or task.pool_slots <= self.slots)
+            and (self.tasks is None or self.tasks > 0)
+            and self.active[run.id] < run.max_active_tasks
+            and (task.per_run is None or self.in_run[run.id, task.task_id] < task.per_run)
+            and (task.per_dag is None or self.in_dag[task.dag_id, task.task_id] < task.per_dag)
+        )
+
+    def give(self, task: WaitingTask) -> None:
+        self.given.add(task.key)
+        self.active[task.dag_run_id] += 1
+        self.in_run[task.dag_run_id, task.task_id] += 1
+        self.in_dag[task.dag_id, task.task_id] += 1
+        if self.slots is not None:
+            self.slots -= task.pool_slots
+        if self.tasks is not None:
+            self.tasks -= 1
 
 
 def submission_id(run: RunView, task_id: str, try_number: int) -> UUID:
@@ -55,26 +141,12 @@ def submission_id(run: RunView, task_id: str, try_number: int) -> UUID:
     return uuid5(NAMESPACE_OID, f"tidegate/{run.id}/{run.dag_id}/{run.run_id}/{task_id}/{try_number}")
 
 
-def _admit(run: RunView, admitted: Sequence[TaskView], state: State) -> Iterator[Effect]:
+def _admit(run: RunView, admitted: Sequence[WaitingTask], state: State) -> Iterator[Effect]:
     graph = state.graphs[run.version_id]
     for task in admitted:
         spec = graph.nodes[task.task_index].task
         stamp = submission_id(run, spec.task_id, task.try_number + 1)
-        yield _queued(task)
+        yield MoveTask(run.id, task.task_index, TaskState.QUEUED, task.try_number + 1)
         yield InsertSubmission(stamp, run.id, task.task_index, task.try_number + 1, BACKENDS[kind_of(spec)])
     moves = tuple(Move(task.task_index, TaskState.QUEUED, task.try_number + 1) for task in admitted)
-    yield from renumbered(run, moves, graph, state.now)
-
-
-def _queued(task: TaskView) -> UpdateTask:
-    return UpdateTask(
-        task.dag_run_id,
-        task.task_index,
-        TaskState.QUEUED,
-        task.try_number + 1,
-        task.upstream_success,
-        task.upstream_failed,
-        None,
-        None,
-        None,
-    )
+    yield from renumbered(run, moves, graph, state.now, active=len(admitted))

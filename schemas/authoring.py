@@ -19,8 +19,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeVar, Unpack, overload
+from typing import Any, Literal, NamedTuple, Self, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -33,23 +34,30 @@ from tidegate.schemas.dag import (
     SubmitTask,
     TaskSpec,
 )
-from tidegate.schemas.dataset import Expression, condition_of
 from tidegate.schemas.error import DagError
+from tidegate.schemas.options import Options, fields, limit, moment
 from tidegate.schemas.order import cycle, topological
-from tidegate.schemas.task import Options, PythonTask, Task, check_function, checked, fields, name, table, texts
+from tidegate.schemas.priority import weights
+from tidegate.schemas.schedule import Schedule, split
+from tidegate.schemas.task import PythonTask, Task, check_function, checked, name, table, texts
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 AnyTask = TypeVar("AnyTask", bound=Task)
-
-Schedule = Expression | Sequence[Expression] | None
-"""When a DAG runs: when its condition over datasets holds (a list means all of them), or only when asked to."""
 
 
 class Dag:
     """A pipeline: tasks, their order, and what starts it.
 
-    `max_active_runs` of its runs work at the same time; more of them wait. Names (`dag_id`, `task_id`) are made of letters,
-    digits, `_`, `-` and `.`. Texts marked so take Jinja templates over `run`, `run_id` and `params`.
+    `schedule` is what starts its runs: datasets, time (see `tidegate.schemas.schedule`), both, or nothing but requests.
+    Runs by time have logical dates from `start_date` to `end_date`; `catchup` starts all of those that were missed, else only the
+    latest is, or none with `missed="skip"`. Without a start date a tick that has just passed still counts, unless
+    `run_immediately` says otherwise.
+    `max_active_runs` of its runs work at the same time, and in each `max_active_tasks` tasks; more of them wait. A run that takes
+    longer than `dagrun_timeout` fails. After `max_consecutive_failed_dag_runs` failed ones the DAG is paused (0: never).
+    `fail_fast`: the first failed task ends the run. `default_args` are options for all its tasks.
+
+    Names (`dag_id`, `task_id`) are made of letters, digits, `_`, `-` and `.`. Texts marked so take Jinja templates over `run`,
+    `run_id` and `params`.
     """
 
     def __init__(
@@ -57,22 +65,44 @@ class Dag:
         dag_id: str,
         *,
         schedule: Schedule = None,
+        timezone: str = "UTC",
+        start_date: datetime | None = None,
+        end_date: datetime | None = None,
+        catchup: bool = False,
+        missed: Literal["skip", "latest"] = "latest",
+        run_immediately: bool | None = None,
         description: str = "",
         max_active_runs: int = 16,
+        max_active_tasks: int = 16,
+        dagrun_timeout: timedelta | None = None,
+        max_consecutive_failed_dag_runs: int = 0,
+        fail_fast: bool = False,
+        default_args: Options | None = None,
         tags: Iterable[str] = (),
     ) -> None:
         self.dag_id = name("dag_id", dag_id)
-        self._where = f"DAG {dag_id!r}"
+        where = self._where = f"DAG {dag_id!r}"
+        condition, timetable = split(where, schedule, timezone, max_active_runs)
         self._head = checked(
-            self._where,
+            where,
             DagSpec(
                 dag_id=dag_id,
                 description=description,
-                schedule=condition_of(self._where, schedule),
+                schedule=condition,
+                timetable=timetable,
+                start_date=moment(where, "start_date", start_date),
+                end_date=moment(where, "end_date", end_date),
+                missed="all" if catchup else missed,
+                run_immediately=run_immediately,
                 max_active_runs=max_active_runs,
-                tags=texts(self._where, "tags", tags),
+                max_active_tasks=max_active_tasks,
+                run_timeout_s=limit(where, "dagrun_timeout", dagrun_timeout),
+                max_failed_runs=max_consecutive_failed_dag_runs,
+                fail_fast=fail_fast,
+                tags=texts(where, "tags", tags),
             ),
         )
+        self._default_args = fields(f"{where}: default_args", default_args or {})
         self.tasks: dict[str, Task] = {}
         _register(self)
 
@@ -109,7 +139,7 @@ class Dag:
             chosen = task_id if task_id is not None else getattr(function, "__name__", None)
             where = self._task(chosen)
             check_function(where, function)
-            spec = checked(where, FunctionTask(task_id=str(chosen), **fields(where, options)))
+            spec = checked(where, FunctionTask(task_id=str(chosen), **self._fields(where, options)))
             return self._add(PythonTask(self.dag_id, spec, function))
 
         return decorate if function is None else decorate(function)
@@ -117,7 +147,7 @@ class Dag:
     def sql(self, task_id: str, sql: str, **options: Unpack[Options]) -> Task:
         """One SQL statement on Spark. `sql` is a template."""
         where = self._task(task_id)
-        return self._plain(where, SqlTask(task_id=task_id, sql=sql, **fields(where, options)))
+        return self._plain(where, SqlTask(task_id=task_id, sql=sql, **self._fields(where, options)))
 
     def submit(
         self,
@@ -132,7 +162,7 @@ class Dag:
         where = self._task(task_id)
         given = texts(where, "args", args)
         settings = table(where, "conf", conf)
-        spec = SubmitTask(task_id=task_id, application=application, args=given, conf=settings, **fields(where, options))
+        spec = SubmitTask(task_id=task_id, application=application, args=given, conf=settings, **self._fields(where, options))
         return self._plain(where, spec)
 
     def command(
@@ -141,13 +171,13 @@ class Dag:
         """A local program, started without a shell. Its arguments are templates."""
         where = self._task(task_id)
         given = texts(where, "argv", argv)
-        spec = CommandTask(task_id=task_id, argv=given, env=table(where, "env", env), **fields(where, options))
+        spec = CommandTask(task_id=task_id, argv=given, env=table(where, "env", env), **self._fields(where, options))
         return self._plain(where, spec)
 
     def empty(self, task_id: str, **options: Unpack[Options]) -> Task:
         """A task that does nothing: a joint in the order of others, or a mere outlet."""
         where = self._task(task_id)
-        return self._plain(where, EmptyTask(task_id=task_id, **fields(where, options)))
+        return self._plain(where, EmptyTask(task_id=task_id, **self._fields(where, options)))
 
     @property
     def functions(self) -> dict[str, Callable[..., Any]]:
@@ -161,8 +191,12 @@ class Dag:
             links = zip(path, (*path[1:], path[0]), strict=True)
             place = max((upstream[below][above] for above, below in links), key=lambda place: place[1])
             raise DagError(f"{self._where}: its tasks form a cycle: {' >> '.join((*path, path[0]))}", place)
-        tasks = tuple(_linked(self.tasks[task_id]) for task_id in topological(upstream))
-        return msgspec.structs.replace(self._head, tasks=tasks)
+        tasks = [_linked(self.tasks[task_id]) for task_id in topological(upstream)]
+        weighed = zip(tasks, weights(tasks), strict=True)
+        return msgspec.structs.replace(self._head, tasks=tuple(msgspec.structs.replace(t, weight=w) for t, w in weighed))
+
+    def _fields(self, where: str, options: Options) -> dict[str, Any]:
+        return {**self._default_args, **fields(where, options)}
 
     def _task(self, task_id: object) -> str:
         """How messages call a task that is about to be added. Raises DagError where its name cannot be."""

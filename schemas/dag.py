@@ -6,14 +6,23 @@ reads it have one version. Durations are in seconds.
 """
 
 from collections.abc import Mapping, Set
-from typing import Annotated
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
+from tidegate.schemas.timetable import Timetable
+
 Name = Annotated[str, Meta(min_length=1, max_length=250, pattern=r"^[\w.-]+\Z")]
 Uri = Annotated[str, Meta(min_length=1, max_length=2048, pattern=r"^[\x21-\x7e]+\Z")]
 NonNegative = Annotated[float, Meta(ge=0)]
+Positive = Annotated[float, Meta(gt=0)]
+Count = Annotated[int, Meta(ge=1, le=100_000)]
+Moment = Annotated[datetime, Meta(tz=True)]
+
+DEFAULT_POOL = "default_pool"
 
 
 class DatasetRef(msgspec.Struct, frozen=True, tag="dataset", tag_field="op", forbid_unknown_fields=True):
@@ -37,17 +46,69 @@ class AnyOf(msgspec.Struct, frozen=True, tag="any_of", tag_field="op", forbid_un
 Condition = DatasetRef | AllOf | AnyOf
 
 
-class BaseTask(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fields=True):
+class TriggerRule(StrEnum):
+    """When a task's turn comes, given how the tasks directly before it ended."""
+
+    ALL_SUCCESS = "all_success"
+    ALL_FAILED = "all_failed"
+    ALL_DONE = "all_done"
+    ALL_DONE_MIN_ONE_SUCCESS = "all_done_min_one_success"
+    ALL_SKIPPED = "all_skipped"
+    ONE_SUCCESS = "one_success"
+    ONE_FAILED = "one_failed"
+    ONE_DONE = "one_done"
+    NONE_FAILED = "none_failed"
+    NONE_FAILED_MIN_ONE_SUCCESS = "none_failed_min_one_success"
+    NONE_SKIPPED = "none_skipped"
+    ALWAYS = "always"
+
+
+class WeightRule(StrEnum):
+    """What a task's weight in the queue is made of: its own priority and that of all tasks after it, before it, or its own."""
+
+    DOWNSTREAM = "downstream"
+    UPSTREAM = "upstream"
+    ABSOLUTE = "absolute"
+
+
+class BaseTask(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fields=True, omit_defaults=True):
     """What every task has.
 
-    `upstream` are ids of tasks of the same DAG. `retries` counts the tries after the first one; `retry_delay_s` passes
-    between the end of one try and the next becoming ready.
+    `upstream` are ids of tasks of the same DAG. `retries` counts the tries after the first one. Between the end of try n and the
+    next pass `retry_delay_s`; where `retry_factor` is above 1, between m and 2m seconds, m = retry_delay_s · factor^(n-1),
+    never more than `max_retry_delay_s`.
+
+    `weight` is what the task counts in its pool's queue, `priority_weight` by `weight_rule`; the authoring API works it out.
+    `max_active_per_dag` and `max_active_per_run` limit how many instances of the task work at the same time. The task is a part
+    only of runs with a logical date from `start_date` to `end_date`. A task with `teardown_of` runs once all before it are done
+    if one of those setups succeeded; unless `on_failure_fail_run`, its own end does not matter to the run.
+    `group` is the id of its task group, empty for none.
     """
 
     task_id: Name
     upstream: tuple[Name, ...] = ()
+    group: str = ""
+    trigger_rule: TriggerRule = TriggerRule.ALL_SUCCESS
     retries: Annotated[int, Meta(ge=0, le=1000)] = 0
     retry_delay_s: NonNegative = 60.0
+    retry_factor: Annotated[float, Meta(ge=1, le=100)] = 1.0
+    max_retry_delay_s: Positive = 86_400.0
+    execution_timeout_s: Positive | None = None
+    pool: Annotated[str, Meta(min_length=1, max_length=250)] = DEFAULT_POOL
+    pool_slots: Count = 1
+    priority_weight: Annotated[int, Meta(ge=-(2**31), lt=2**31)] = 1
+    weight_rule: WeightRule = WeightRule.DOWNSTREAM
+    weight: Annotated[int, Meta(ge=-(2**31), lt=2**31)] = 1
+    max_active_per_dag: Count | None = None
+    max_active_per_run: Count | None = None
+    depends_on_past: bool = False
+    wait_for_downstream: bool = False
+    ignore_first_depends_on_past: bool = True
+    start_date: Moment | None = None
+    end_date: Moment | None = None
+    is_setup: bool = False
+    teardown_of: tuple[Name, ...] = ()
+    on_failure_fail_run: bool = False
     outlets: tuple[Uri, ...] = ()
 
 
@@ -96,13 +157,29 @@ def kind_of(task: BaseTask) -> str:
     return str(task.__struct_config__.tag)
 
 
-class DagSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A whole DAG. `tasks` are in topological order; a task's index in it is its identity inside a version."""
+class DagSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A whole DAG. `tasks` are in topological order; a task's index in it is its identity inside a version.
+
+    `timetable` plans runs by time, with logical dates from `start_date` to `end_date`; `missed` says which of those that could
+    not start in time still do, `run_immediately` is as in `tidegate.schemas.tick.Bounds`.
+    `max_active_runs` of its runs work at the same time, in each of them `max_active_tasks` tasks. A run that takes longer than
+    `run_timeout_s` fails. After `max_failed_runs` failed runs in a row the DAG is paused; 0: never. `fail_fast`: the first task
+    that fails ends its run.
+    """
 
     dag_id: Name
     description: str = ""
     schedule: Condition | None = None
-    max_active_runs: Annotated[int, Meta(ge=1, le=100_000)] = 16
+    timetable: Timetable | None = None
+    start_date: Moment | None = None
+    end_date: Moment | None = None
+    missed: Literal["skip", "latest", "all"] = "latest"
+    run_immediately: bool | None = None
+    max_active_runs: Count = 16
+    max_active_tasks: Count = 16
+    run_timeout_s: Positive | None = None
+    max_failed_runs: Annotated[int, Meta(ge=0, le=100_000)] = 0
+    fail_fast: bool = False
     tags: tuple[str, ...] = ()
     tasks: tuple[TaskSpec, ...] = ()
 

@@ -83,7 +83,8 @@ def condition_of(where: str, schedule: object) -> Condition | None:
         return None
     if not isinstance(operands, list | tuple) or not operands or not all(isinstance(o, Expression) for o in operands):
         raise DagError(
-            f"{where}: schedule is a dataset, datasets combined with & and |, a list of datasets, or None; not {schedule!r:.100}"
+            f"{where}: schedule is a dataset, datasets combined with & and |, a list of datasets, a time such as '@daily' or"
+            f" '0 3 * * *', or None; not {schedule!r:.100}"
         )
     conditions = tuple(operand.condition for operand in operands)
     condition = conditions[0] if len(conditions) == 1 else AllOf(conditions)

@@ -12,7 +12,7 @@ from tidegate.schemas.state import RunState, RunType, SubmissionState, TaskState
 from tidegate.schemas.view import PendingEvent
 
 
-class InsertRun(msgspec.Struct, frozen=True):
+class InsertRun(msgspec.Struct, frozen=True, kw_only=True):
     """A new run; `id` was reserved when its DAG was locked. Counters as in `UpdateRun`."""
 
     id: int
@@ -22,6 +22,10 @@ class InsertRun(msgspec.Struct, frozen=True):
     state: RunState
     version_id: int
     run_after: datetime
+    logical_date: datetime | None
+    data_interval_start: datetime | None
+    data_interval_end: datetime | None
+    max_active_tasks: int
     conf: dict[str, Any]
     state_seq: int
     task_seq: int
@@ -29,6 +33,7 @@ class InsertRun(msgspec.Struct, frozen=True):
     failed_leaves: int
     start_date: datetime | None
     end_date: datetime | None
+    times_out_at: datetime | None
 
 
 class ConsumeEvents(msgspec.Struct, frozen=True):
@@ -51,7 +56,9 @@ class UpdateRun(msgspec.Struct, frozen=True):
     """A run's new state and counters, written under its lock.
 
     `state_seq` and `task_seq` are the numbers last given to its run-state and task-state events. `unfinished` counts its
-    tasks without an end state, `failed_leaves` those leaves that ended without success.
+    tasks without an end state, `active_tasks` its attempts under way, `failed_leaves` those tasks that decide about the run and
+    failed. A run that is queued again loses its
+    dates; otherwise `start_date`, `end_date` and `times_out_at` of None leave what is there.
     """
 
     id: int
@@ -60,34 +67,99 @@ class UpdateRun(msgspec.Struct, frozen=True):
     task_seq: int
     unfinished: int
     failed_leaves: int
-    start_date: datetime | None
-    end_date: datetime | None
+    active_tasks: int
+    start_date: datetime | None = None
+    end_date: datetime | None = None
+    times_out_at: datetime | None = None
 
 
-class InsertTask(msgspec.Struct, frozen=True):
-    """A task instance of a run that starts."""
+class ChangeVersion(msgspec.Struct, frozen=True):
+    """A run goes on with another version of its DAG. `indices`: old and new index of each task, negative for one that is gone."""
+
+    dag_run_id: int
+    version_id: int
+    max_active_tasks: int
+    indices: tuple[tuple[int, int], ...]
+
+
+class InsertTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A task instance of a run that starts. `rank`: lower ones leave the queue of the pool first.
+
+    `awaited` and its counts as in `tidegate.handlers.advance.Instance`; `per_dag` and `per_run` are its task's limits.
+    """
 
     dag_run_id: int
     task_index: int
     task_id: str
     state: TaskState
-    upstream_success: int
+    max_tries: int
+    awaited: int
+    success: int
+    failed: int
+    skipped: int
     upstream_failed: int
+    waits_for_past: bool
+    pool: str
+    pool_slots: int
+    rank: int
+    order_at: datetime
+    per_dag: int | None
+    per_run: int | None
+    scheduled_at: datetime | None
     end_date: datetime | None
 
 
-class UpdateTask(msgspec.Struct, frozen=True):
-    """A task instance's new state and counts. `start_date` and `end_date` of None leave what is there."""
+class UpdateTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A task instance's new state and counts.
+
+    One whose turn comes is `scheduled_at`; dates of None leave what is there, but one that is reset to `none` loses them.
+    """
 
     dag_run_id: int
     task_index: int
     state: TaskState
     try_number: int
-    upstream_success: int
+    max_tries: int
+    awaited: int
+    success: int
+    failed: int
+    skipped: int
     upstream_failed: int
+    waits_for_past: bool
     next_try_at: datetime | None
-    start_date: datetime | None
+    scheduled_at: datetime | None
     end_date: datetime | None
+
+
+class MoveTask(msgspec.Struct, frozen=True):
+    """A task instance moves on while what it waited for stays as it is."""
+
+    dag_run_id: int
+    task_index: int
+    state: TaskState
+    try_number: int
+    start_date: datetime | None = None
+
+
+class CountAdmitted(msgspec.Struct, frozen=True):
+    """Tasks were given slots of a pool while others waited for long."""
+
+    pool: str
+    tasks: int
+
+
+class Reconsider(msgspec.Struct, frozen=True):
+    """The run is to be looked at as a whole; with a reason, to be stopped."""
+
+    dag_run_id: int
+    stop_reason: str | None = None
+
+
+class ReconsiderAfter(msgspec.Struct, frozen=True):
+    """Runs of the DAG that come after this one may have waited for it."""
+
+    dag_id: str
+    dag_run_id: int
 
 
 class InsertSubmission(msgspec.Struct, frozen=True):
@@ -100,12 +172,21 @@ class InsertSubmission(msgspec.Struct, frozen=True):
     backend: str
 
 
+class KillSubmissions(msgspec.Struct, frozen=True):
+    """The attempts of a run that are under way are to be killed; of one task only, or of all."""
+
+    dag_run_id: int
+    task_index: int | None
+    reason: str
+
+
 class AcceptSubmission(msgspec.Struct, frozen=True):
-    """A backend took an attempt; `handle` finds it again."""
+    """A backend took an attempt; `handle` finds it again. It may take until `times_out_at`."""
 
     submission_id: UUID
     handle: dict[str, Any]
     at: datetime
+    times_out_at: datetime | None
 
 
 class EndSubmission(msgspec.Struct, frozen=True):
@@ -117,6 +198,14 @@ class EndSubmission(msgspec.Struct, frozen=True):
     exit_code: int | None
     started_at: datetime | None
     ended_at: datetime
+
+
+class StoreResult(msgspec.Struct, frozen=True):
+    """What a task returned: any JSON value."""
+
+    dag_run_id: int
+    task_index: int
+    value: Any
 
 
 class IgnoreFinish(msgspec.Struct, frozen=True):
@@ -206,6 +295,23 @@ class SetPaused(msgspec.Struct, frozen=True):
     is_paused: bool
 
 
+class SetClock(msgspec.Struct, frozen=True):
+    """How far a DAG's timetable has come, and when the clock is to look at the DAG again; None: something else will."""
+
+    dag_id: str
+    last_logical_date: datetime | None
+    last_interval_start: datetime | None
+    last_interval_end: datetime | None
+    due_at: datetime | None
+
+
+class CountFailures(msgspec.Struct, frozen=True):
+    """How many runs of the DAG have failed in a row."""
+
+    dag_id: str
+    failed_runs: int
+
+
 class RejectMessage(msgspec.Struct, frozen=True):
     """The message cannot be handled: a dead letter, or the answer to who asked. `index` is its place in the batch."""
 
@@ -219,11 +325,18 @@ Effect = (
     | ConsumeEvents
     | DiscardEvents
     | UpdateRun
+    | ChangeVersion
     | InsertTask
     | UpdateTask
+    | MoveTask
+    | Reconsider
+    | ReconsiderAfter
+    | CountAdmitted
     | InsertSubmission
+    | KillSubmissions
     | AcceptSubmission
     | EndSubmission
+    | StoreResult
     | IgnoreFinish
     | RunMoved
     | TaskMoved
@@ -235,5 +348,7 @@ Effect = (
     | AdoptDag
     | MarkStale
     | SetPaused
+    | SetClock
+    | CountFailures
     | RejectMessage
 )

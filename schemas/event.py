@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from tidegate.schemas.dag import Uri
 from tidegate.schemas.depth import depth
@@ -53,14 +53,20 @@ class DatasetUpdated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskFinished(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt ended. `submission_id` names the attempt; `reason` is for people, and kept as `storable` makes it."""
+    """An attempt ended. `submission_id` names the attempt; `reason` is for people, and kept as `storable` makes it.
+
+    `follow`: the ids of those tasks directly after it that are to follow, all others being skipped; empty to skip everything
+    after it; unset where the task made no choice. `result` is what it returned, if anything.
+    """
 
     submission_id: UUID
-    outcome: Literal["succeeded", "failed", "killed", "lost"]
+    outcome: Literal["succeeded", "failed", "skipped", "killed", "lost"]
     reason: str = ""
     exit_code: Annotated[int, Meta(ge=-(2**31), lt=2**31)] | None = None
     started_at: Moment | None = None
     finished_at: Moment | None = None
+    follow: Annotated[tuple[str, ...], Meta(max_length=10_000)] | UnsetType = UNSET
+    result: Any | UnsetType = UNSET
 
 
 def storable(reason: str) -> str:

@@ -1,41 +1,63 @@
 """A DAG version as decisions see it: tasks by index, edges both ways counted."""
 
+from collections.abc import Mapping, Sequence
+
 import msgspec
 
 from tidegate.schemas.dag import BaseTask, Condition, DagSpec, EmptyTask, TaskSpec
+from tidegate.schemas.tick import UNBOUND, Bounds
+from tidegate.schemas.timetable import Timetable
 
 
 class Node(msgspec.Struct, frozen=True):
-    """A task inside a version. `downstream` are indices; `upstream` is how many tasks come directly before it."""
+    """A task inside a version. `downstream` are indices; `upstream` is how many tasks come directly before it.
+
+    `setups` are the indices of those whose teardown it is. `decisive`: its end decides about the run, because nothing comes after
+    it that does.
+    """
 
     task: TaskSpec
     upstream: int
     downstream: tuple[int, ...]
+    setups: tuple[int, ...] = ()
+    decisive: bool = True
 
     @property
     def instant(self) -> bool:
         """Whether it ends as soon as its turn comes, without a submission."""
         return isinstance(self.task, EmptyTask)
 
-    @property
-    def leaf(self) -> bool:
-        """Whether nothing comes after it: the leaves decide the state of the run."""
-        return not self.downstream
-
 
 class Graph(msgspec.Struct, frozen=True, eq=False):
-    """One immutable version of a DAG; compared by identity, so that what follows from it can be cached."""
+    """One immutable version of a DAG; compared by identity, so that what follows from it can be cached.
+
+    `sequential`: some of its tasks wait for the run before theirs. `dated`: some are no part of all its runs.
+    `above`: by task, the tasks directly before it.
+    """
 
     dag_id: str
     version_id: int
     schedule: Condition | None
     max_active_runs: int
     nodes: tuple[Node, ...]
+    max_active_tasks: int = 16
+    run_timeout_s: float | None = None
+    max_failed_runs: int = 0
+    fail_fast: bool = False
+    sequential: bool = False
+    dated: bool = False
+    timetable: Timetable | None = None
+    bounds: Bounds = UNBOUND
+    above: tuple[tuple[int, ...], ...] = ()
+
+    def upstream_of(self, index: int) -> tuple[int, ...]:
+        """The tasks directly before one."""
+        return self.above[index]
 
     @property
     def instant(self) -> bool:
         """Whether its runs end as soon as they start, and take no room."""
-        return all(node.instant for node in self.nodes)
+        return not self.sequential and all(node.instant for node in self.nodes)
 
 
 def graph_of(version_id: int, spec: DagSpec) -> Graph:
@@ -45,10 +67,40 @@ def graph_of(version_id: int, spec: DagSpec) -> Graph:
     for position, task in enumerate(spec.tasks):
         for upstream in task.upstream:
             downstream[index[upstream]].append(position)
-    nodes = tuple(_node(task, tuple(below)) for task, below in zip(spec.tasks, downstream, strict=True))
-    return Graph(spec.dag_id, version_id, spec.schedule, spec.max_active_runs, nodes)
+    return Graph(
+        dag_id=spec.dag_id,
+        version_id=version_id,
+        schedule=spec.schedule,
+        max_active_runs=spec.max_active_runs,
+        nodes=_nodes(spec.tasks, index, downstream),
+        max_active_tasks=spec.max_active_tasks,
+        run_timeout_s=spec.run_timeout_s,
+        max_failed_runs=spec.max_failed_runs,
+        fail_fast=spec.fail_fast,
+        sequential=any(task.depends_on_past or task.wait_for_downstream for task in spec.tasks),
+        above=tuple(tuple(index[upstream] for upstream in task.upstream) for task in spec.tasks),
+        timetable=spec.timetable,
+        bounds=Bounds(
+            start_date=spec.start_date,
+            end_date=spec.end_date,
+            missed=spec.missed,
+            run_immediately=spec.run_immediately,
+        ),
+        dated=any(task.start_date or task.end_date for task in spec.tasks),
+    )
 
 
-def _node(task: TaskSpec, downstream: tuple[int, ...]) -> Node:
-    base: BaseTask = task
-    return Node(task, len(base.upstream), downstream)
+def _nodes(tasks: Sequence[TaskSpec], index: Mapping[str, int], downstream: Sequence[Sequence[int]]) -> tuple[Node, ...]:
+    """From the last to the first: whether a task is decisive depends on what comes after it."""
+    nodes: list[Node] = []
+    silent: set[int] = set()
+    for position in reversed(range(len(tasks))):
+        task: BaseTask = tasks[position]
+        below = tuple(downstream[position])
+        ignored = bool(task.teardown_of) and not task.on_failure_fail_run
+        if ignored:
+            silent.add(position)
+        decisive = not ignored and silent.issuperset(below)
+        setups = tuple(index[setup] for setup in task.teardown_of)
+        nodes.append(Node(tasks[position], len(task.upstream), below, setups, decisive))
+    return tuple(reversed(nodes))

@@ -7,6 +7,7 @@ from uuid import UUID
 import msgspec
 
 from tidegate.schemas.event import EventId
+from tidegate.schemas.state import RunState, TaskState
 
 Body = TypeVar("Body")
 
@@ -24,11 +25,48 @@ class Message(msgspec.Struct, Generic[Body], frozen=True, kw_only=True):
 
 
 class RunRequested(msgspec.Struct, frozen=True, kw_only=True):
-    """A user wants a run. `run_id` None: one is made from the time."""
+    """A user wants a run. `run_id` None: one is made from the time. It starts at `run_after` at the earliest, else at once."""
 
     dag_id: str
     run_id: str | None
     conf: dict[str, Any]
+    logical_date: datetime | None = None
+    run_after: datetime | None = None
+
+
+class ClearRequested(msgspec.Struct, frozen=True, kw_only=True):
+    """A user wants tasks of runs to run again: of one run, or of all runs from `start` to `end`, by logical date or `run_after`.
+
+    `task_ids` empty: all tasks. `newest`: on the DAG's newest version instead of the run's own.
+    """
+
+    dag_id: str
+    run_id: str | None = None
+    start: datetime | None = None
+    end: datetime | None = None
+    task_ids: tuple[str, ...] = ()
+    upstream: bool = False
+    downstream: bool = True
+    only_failed: bool = False
+    newest: bool = False
+
+
+class RunEndRequested(msgspec.Struct, frozen=True, kw_only=True):
+    """A user ends a run, or has it that it ended otherwise: `failed` or `success`."""
+
+    dag_id: str
+    run_id: str
+    state: RunState
+    reason: str
+
+
+class TaskMarked(msgspec.Struct, frozen=True, kw_only=True):
+    """A user has it that a task of a run ended so: `failed` or `success`."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    state: TaskState
 
 
 class PauseRequested(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,10 +77,47 @@ class PauseRequested(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TasksReady(msgspec.Struct, frozen=True, kw_only=True):
-    """Task instances may be waiting for a slot of a pool: admit up to `limit` of them."""
+    """Task instances may be waiting for slots of a pool: admit up to `limit` of them.
+
+    `parallelism` is how many may be active in the whole installation, 0 for any number. Who has waited for `fair_after_s` gets
+    slots whatever its weight.
+    """
 
     pool: str
     limit: int
+    parallelism: int = 0
+    fair_after_s: float = 60.0
+
+
+class ScheduleDue(msgspec.Struct, frozen=True, kw_only=True):
+    """A run of the DAG may be due by the clock."""
+
+    dag_id: str
+
+
+class RunReconsidered(msgspec.Struct, frozen=True, kw_only=True):
+    """A run is to be looked at as a whole."""
+
+    dag_run_id: int
+
+
+class RetryDue(msgspec.Struct, frozen=True, kw_only=True):
+    """A task instance may be due for another try."""
+
+    dag_run_id: int
+    task_index: int
+
+
+class AttemptTimedOut(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt may have taken longer than its task allows."""
+
+    submission_id: UUID
+
+
+class RunTimedOut(msgspec.Struct, frozen=True, kw_only=True):
+    """A run may have taken longer than its DAG allows."""
+
+    dag_run_id: int
 
 
 class SubmissionAccepted(msgspec.Struct, frozen=True, kw_only=True):

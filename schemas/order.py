@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.dataset import MAX_NESTING, nesting
 from tidegate.schemas.error import DagError
+from tidegate.schemas.timetable import Timetable, validate
 
 
 def topological(upstream: Mapping[str, Collection[str]]) -> tuple[str, ...]:
@@ -54,6 +55,17 @@ def verify(spec: DagSpec) -> None:
         for task_id in task.upstream:
             if task_id not in seen:
                 raise DagError(f"DAG {spec.dag_id!r}, task {task.task_id!r}: no task {task_id!r} comes before it")
+        if stray := set(task.teardown_of) - set(task.upstream):
+            raise DagError(f"DAG {spec.dag_id!r}, task {task.task_id!r}: its setup {min(stray)!r} does not come before it")
         seen.add(task.task_id)
+    if spec.timetable is not None:
+        _verify_timetable(spec.dag_id, spec.timetable)
     if spec.schedule is not None and nesting(spec.schedule) > MAX_NESTING:
         raise DagError(f"DAG {spec.dag_id!r}: its schedule is nested deeper than {MAX_NESTING} levels")
+
+
+def _verify_timetable(dag_id: str, timetable: Timetable) -> None:
+    try:
+        validate(timetable)
+    except ValueError as error:
+        raise DagError(f"DAG {dag_id!r}: {error}") from error

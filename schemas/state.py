@@ -1,6 +1,8 @@
 """States of runs, tasks and submissions, and the legal moves between them."""
 
+from collections.abc import Iterator, Mapping, Set
 from enum import StrEnum
+from typing import TypeVar
 
 
 class RunState(StrEnum):
@@ -11,19 +13,27 @@ class RunState(StrEnum):
 
 
 class RunType(StrEnum):
+    """What made a run."""
+
+    SCHEDULED = "scheduled"
     DATASET = "dataset"
     MANUAL = "manual"
+    BACKFILL = "backfill"
 
 
 class TaskState(StrEnum):
+    """`none`: its turn has not come. `removed`: not a part of this run. The others are Airflow's."""
+
     NONE = "none"
     SCHEDULED = "scheduled"
     QUEUED = "queued"
     RUNNING = "running"
     SUCCESS = "success"
     FAILED = "failed"
+    SKIPPED = "skipped"
     UPSTREAM_FAILED = "upstream_failed"
     UP_FOR_RETRY = "up_for_retry"
+    REMOVED = "removed"
 
 
 class SubmissionState(StrEnum):
@@ -42,33 +52,50 @@ class SubmissionState(StrEnum):
     LOST = "lost"
 
 
+RUN_ENDED = frozenset({RunState.SUCCESS, RunState.FAILED})
+TASK_ENDED = frozenset({TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED, TaskState.UPSTREAM_FAILED, TaskState.REMOVED})
+TASK_ACTIVE = frozenset({TaskState.QUEUED, TaskState.RUNNING})
+"""An attempt is under way: the task occupies slots of its pool."""
+
+TASK_FAILED = frozenset({TaskState.FAILED, TaskState.UPSTREAM_FAILED})
+SUBMISSION_OPEN = frozenset({SubmissionState.INTENT, SubmissionState.SUBMITTING, SubmissionState.ACCEPTED})
+
+State = TypeVar("State", bound=StrEnum)
+
+
+def _pairs(moves: Mapping[State, Set[State]]) -> Iterator[tuple[State, State]]:
+    for before, afters in moves.items():
+        yield from ((before, after) for after in afters)
+
+
 RUN_MOVES: frozenset[tuple[RunState | None, RunState]] = frozenset(
     {
         (None, RunState.QUEUED),
-        (RunState.QUEUED, RunState.RUNNING),
-        (RunState.RUNNING, RunState.SUCCESS),
-        (RunState.RUNNING, RunState.FAILED),
+        *_pairs(
+            {
+                RunState.QUEUED: RUN_ENDED | {RunState.RUNNING},  # ended by a user before it started
+                RunState.RUNNING: RUN_ENDED,
+                RunState.SUCCESS: {RunState.QUEUED, RunState.FAILED},  # cleared; marked otherwise
+                RunState.FAILED: {RunState.QUEUED, RunState.SUCCESS},
+            }
+        ),
     }
 )
 
 TASK_MOVES: frozenset[tuple[TaskState, TaskState]] = frozenset(
-    {
-        (TaskState.NONE, TaskState.SCHEDULED),
-        (TaskState.NONE, TaskState.SUCCESS),  # an empty task
-        (TaskState.NONE, TaskState.UPSTREAM_FAILED),
-        (TaskState.SCHEDULED, TaskState.QUEUED),
-        (TaskState.QUEUED, TaskState.RUNNING),
-        (TaskState.QUEUED, TaskState.SUCCESS),  # the finish may overtake the news of the start
-        (TaskState.QUEUED, TaskState.FAILED),
-        (TaskState.QUEUED, TaskState.UP_FOR_RETRY),
-        (TaskState.RUNNING, TaskState.SUCCESS),
-        (TaskState.RUNNING, TaskState.FAILED),
-        (TaskState.RUNNING, TaskState.UP_FOR_RETRY),
-        (TaskState.UP_FOR_RETRY, TaskState.QUEUED),
-    }
+    _pairs(
+        {
+            # An empty task ends in its turn; one that cannot be expanded fails in it; a user may mark any.
+            TaskState.NONE: TASK_ENDED | {TaskState.SCHEDULED},
+            # The run may end, or a user end it, while it waits for a slot or for its next try.
+            TaskState.SCHEDULED: (TASK_ENDED - {TaskState.UPSTREAM_FAILED}) | {TaskState.QUEUED, TaskState.NONE},
+            TaskState.UP_FOR_RETRY: (TASK_ENDED - {TaskState.UPSTREAM_FAILED}) | {TaskState.SCHEDULED, TaskState.NONE},
+            # The finish may overtake the news of the start. What takes too long to start is queued anew.
+            TaskState.QUEUED: (TASK_ENDED - {TaskState.UPSTREAM_FAILED})
+            | {TaskState.RUNNING, TaskState.UP_FOR_RETRY, TaskState.SCHEDULED},
+            TaskState.RUNNING: (TASK_ENDED - {TaskState.UPSTREAM_FAILED}) | {TaskState.UP_FOR_RETRY},
+            # Cleared, or marked by a user.
+            **{ended: {TaskState.NONE, TaskState.SUCCESS, TaskState.FAILED} - {ended} for ended in TASK_ENDED},
+        }
+    )
 )
-
-RUN_ENDED = frozenset({RunState.SUCCESS, RunState.FAILED})
-TASK_ENDED = frozenset({TaskState.SUCCESS, TaskState.FAILED, TaskState.UPSTREAM_FAILED})
-TASK_ACTIVE = frozenset({TaskState.QUEUED, TaskState.RUNNING})
-SUBMISSION_OPEN = frozenset({SubmissionState.INTENT, SubmissionState.SUBMITTING, SubmissionState.ACCEPTED})

@@ -4,15 +4,13 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
-from difflib import get_close_matches
 from functools import update_wrapper
-from typing import Any, Generic, TypedDict, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 
 from tidegate.schemas.dag import FunctionTask, TaskSpec
-from tidegate.schemas.dataset import Dataset, Expression
+from tidegate.schemas.dataset import Expression
 from tidegate.schemas.error import DagError
 
 Function_co = TypeVar("Function_co", bound=Callable[..., Any], covariant=True)
@@ -20,18 +18,6 @@ Struct = TypeVar("Struct", bound=msgspec.Struct)
 Place = tuple[str, int]
 
 _NAME = re.compile(r"[\w.-]{1,250}")
-
-
-class Options(TypedDict, total=False):
-    """What every kind of task takes.
-
-    `retries`: tries after the first one. `retry_delay`: from the end of one try to the next, one minute by default.
-    `outlets`: datasets that have new data once the task succeeded.
-    """
-
-    retries: int
-    retry_delay: timedelta
-    outlets: Sequence[Dataset]
 
 
 class Task:
@@ -73,6 +59,27 @@ class Task:
     def __repr__(self) -> str:
         return f"task {self.task_id!r}"
 
+    def as_setup(self) -> Self:
+        """Prepares something that a teardown removes again: clearing what comes between clears it too."""
+        self.spec = msgspec.structs.replace(self.spec, is_setup=True)
+        return self
+
+    def as_teardown(self, *, setups: "Task | Sequence[Task]", on_failure_fail_dagrun: bool = False) -> Self:
+        """Removes what `setups` prepared: runs when everything before it is done and a setup succeeded.
+
+        It comes after its setups. Its own failure fails the run only where `on_failure_fail_dagrun` says so.
+        """
+        place = _place()
+        prepared = self._tasks(setups)
+        for setup in prepared:
+            setup.as_setup()
+            self.follow(setup, place)
+        ids = tuple(setup.task_id for setup in prepared)
+        if not ids:
+            raise DagError(f"DAG {self.dag_id!r}, {self!r}: a teardown needs at least one setup")
+        self.spec = msgspec.structs.replace(self.spec, teardown_of=ids, on_failure_fail_run=on_failure_fail_dagrun)
+        return self
+
     def follow(self, upstream: "Task", place: Place) -> None:
         """Run after `upstream`; `place` is the file and line that says so. Raises DagError."""
         if upstream.dag_id != self.dag_id:
@@ -106,21 +113,6 @@ class PythonTask(Task, Generic[Function_co]):
     @property
     def __call__(self) -> Function_co:
         return self.function
-
-
-def fields(where: str, options: Options) -> dict[str, Any]:
-    """The options as fields of a task's serialised form. Raises DagError."""
-    for option in options:
-        if option not in Options.__annotations__:
-            close = get_close_matches(option, Options.__annotations__, n=1)
-            raise DagError(f"{where}: unknown option {option}{f'; did you mean {close[0]}?' if close else ''}")
-    delay = options.get("retry_delay", timedelta(minutes=1))
-    if not isinstance(delay, timedelta):
-        raise DagError(f"{where}: retry_delay must be a timedelta like timedelta(minutes=5), not {delay!r:.100}")
-    if delay < timedelta():
-        raise DagError(f"{where}: retry_delay must not be negative")
-    outlets = _outlets(where, options.get("outlets", ()))
-    return {"retries": options.get("retries", 0), "retry_delay_s": delay.total_seconds(), "outlets": outlets}
 
 
 def check_function(where: str, function: Callable[..., Any]) -> None:
@@ -167,15 +159,6 @@ def checked(where: str, spec: Struct) -> Struct:
         raise DagError(f"{where}: {path.rstrip('`')}: {what[:1].lower()}{what[1:]}") from None
     except (TypeError, ValueError) as error:
         raise DagError(f"{where}: {error}") from None
-
-
-def _outlets(where: str, value: Sequence[Dataset]) -> tuple[str, ...]:
-    if isinstance(value, Expression | str) or not isinstance(value, Iterable):
-        raise DagError(f"{where}: outlets is a list of datasets, like outlets=[Dataset('lake://delays')]")
-    for outlet in value:
-        if not isinstance(outlet, Dataset):
-            raise DagError(f"{where}: outlets are datasets, not {outlet!r:.100}")
-    return tuple(outlet.uri for outlet in value)
 
 
 def _place() -> Place:

@@ -7,10 +7,11 @@ import msgspec
 
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import RunState, RunType, SubmissionState, TaskState
+from tidegate.schemas.tick import Tick
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
-    """A locked run. Counters as in `tidegate.schemas.effect.UpdateRun`."""
+    """A locked run. Counters as in `tidegate.schemas.effect.UpdateRun`; at most `max_active_tasks` may be active."""
 
     id: int
     dag_id: str
@@ -24,6 +25,21 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     unfinished: int
     failed_leaves: int
     start_date: datetime | None
+    active_tasks: int = 0
+    max_active_tasks: int = 16
+    logical_date: datetime | None = None
+    data_interval_start: datetime | None = None
+    data_interval_end: datetime | None = None
+    times_out_at: datetime | None = None
+
+    def is_late(self, now: datetime) -> bool:
+        """Whether it takes longer than its DAG allows."""
+        return self.times_out_at is not None and self.times_out_at <= now
+
+    @property
+    def order_at(self) -> datetime:
+        """Runs of one DAG follow each other by this, then by `id`."""
+        return self.logical_date or self.run_after
 
 
 class QueuedRun(msgspec.Struct, frozen=True):
@@ -45,9 +61,12 @@ class PendingEvent(msgspec.Struct, frozen=True):
 class DagView(msgspec.Struct, frozen=True, kw_only=True):
     """A locked DAG and what waits for it.
 
-    `running` and `queued` count its runs in these states. `waiting` are its first queued runs in the order of promotion, at
-    least as many as may start now; `pending` all its pending events. Both may be empty when the DAG could not use them anyway.
-    `next_run_id` is reserved for a run that this decision may create.
+    `running` counts its runs in that state, `queued` those that wait and whose time has come; `next_queued_at` is when it comes
+    for the next of the others. `waiting` are its first queued runs in the order of promotion, at least as many as may start
+    now; `pending` all its pending events. Both may be empty when the DAG could not use them anyway.
+    `last_tick` is the last one that its timetable has come to, `taken` are the logical dates after it that have a run already,
+    `due_at` is when the clock is to look at the DAG again. `next_run_id` and `tick_run_ids` are reserved for runs that this
+    decision may create.
     """
 
     graph: Graph
@@ -56,6 +75,12 @@ class DagView(msgspec.Struct, frozen=True, kw_only=True):
     running: int
     queued: int
     next_run_id: int
+    failed_runs: int = 0
+    last_tick: Tick | None = None
+    due_at: datetime | None = None
+    taken: frozenset[datetime] = frozenset()
+    tick_run_ids: tuple[int, ...] = ()
+    next_queued_at: datetime | None = None
     waiting: tuple[QueuedRun, ...] = ()
     pending: tuple[PendingEvent, ...] = ()
 
@@ -65,22 +90,70 @@ class DagView(msgspec.Struct, frozen=True, kw_only=True):
         return self.is_paused or self.is_stale
 
 
-class TaskView(msgspec.Struct, frozen=True, kw_only=True):
-    """A task instance of a locked run."""
+class Instance(msgspec.Struct):
+    """A task instance of a locked run. `max_tries` is the number of the last try it may have.
+
+    `awaited` is how many instances it waits for, and the counts after it how many of those ended in which state.
+    `waits_for_past`: the run before its own is to allow it first.
+    """
+
+    index: int
+    state: TaskState = TaskState.NONE
+    try_number: int = 0
+    max_tries: int = 1
+    awaited: int = 0
+    success: int = 0
+    failed: int = 0
+    skipped: int = 0
+    upstream_failed: int = 0
+    waits_for_past: bool = False
+    next_try_at: datetime | None = None
+
+
+class WaitingTask(msgspec.Struct, frozen=True):
+    """A task instance that waits for slots; `per_dag` and `per_run` are the limits of its task."""
 
     dag_run_id: int
     task_index: int
+    dag_id: str
+    task_id: str
     state: TaskState
     try_number: int
-    upstream_success: int
-    upstream_failed: int
+    pool_slots: int = 1
+    per_dag: int | None = None
+    per_run: int | None = None
+
+    @property
+    def key(self) -> tuple[int, int]:
+        return self.dag_run_id, self.task_index
+
+
+class PoolView(msgspec.Struct, frozen=True, kw_only=True):
+    """A pool: its free slots, and how many more tasks may be active in the whole installation; None: any number.
+
+    `admitted` counts tasks that were given slots while others waited for long.
+    """
+
+    name: str
+    open: int | None
+    parallel: int | None = None
+    admitted: int = 0
+
+    @property
+    def free(self) -> int:
+        """How many tasks may get a slot at most."""
+        return max(min(MANY if self.open is None else self.open, MANY if self.parallel is None else self.parallel), 0)
+
+
+MANY = 1_000_000
 
 
 class SubmissionView(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt, read after its run was locked."""
+    """An attempt, read after its run was locked. `kill_reason`: why it is to be killed, if it is."""
 
     submission_id: UUID
     dag_run_id: int
     task_index: int
     try_number: int
     state: SubmissionState
+    kill_reason: str | None = None

@@ -1,10 +1,11 @@
 """DAGs in a line, and what decisions find, for tests to vary."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tidegate.schemas.dag import CommandTask, Condition, DagSpec, DatasetRef, EmptyTask, TaskSpec
+import msgspec
+
+from tidegate.schemas.dag import CommandTask, Condition, DagSpec, DatasetRef, EmptyTask, TaskSpec, TriggerRule
 from tidegate.schemas.event import EventId
 from tidegate.schemas.graph import Graph, graph_of
 from tidegate.schemas.message import Message
@@ -16,35 +17,32 @@ NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
 A, B, C = DatasetRef("s://a"), DatasetRef("s://b"), DatasetRef("s://c")
 
 
-def task(line: str, *, retry_delay_s: float = 60.0, outlets: Sequence[str] = ()) -> TaskSpec:
-    """`c*2 < a b`: a command with two retries after a and b; `c! < a b`: an empty task."""
+def task(line: str, **facts: Any) -> TaskSpec:
+    """`c*2 < a b`: a command with two retries after a and b; `c! < a b`: an empty task; `c:one_failed < a b`: with that rule."""
     name, _, upstream = line.partition("<")
-    name, _, retries = name.strip().partition("*")
-    after = tuple(upstream.split())
+    name, _, rule = name.strip().partition(":")
+    name, _, retries = name.partition("*")
+    if rule:
+        facts["trigger_rule"] = TriggerRule(rule)
+    if retries:
+        facts["retries"] = int(retries)
     if name.endswith("!"):
-        return EmptyTask(task_id=name.removesuffix("!"), upstream=after, outlets=tuple(outlets))
-    return CommandTask(
-        task_id=name,
-        upstream=after,
-        retries=int(retries or 0),
-        retry_delay_s=retry_delay_s,
-        outlets=tuple(outlets),
-        argv=("true",),
-    )
+        return EmptyTask(task_id=name.removesuffix("!"), upstream=tuple(upstream.split()), **facts)
+    return CommandTask(task_id=name, upstream=tuple(upstream.split()), argv=("true",), **facts)
 
 
-def spec(*lines: str | TaskSpec, dag_id: str = "d", schedule: Condition | None = None, limit: int = 16) -> DagSpec:
+def spec(*lines: str | TaskSpec, dag_id: str = "d", schedule: Condition | None = None, limit: int = 16, **facts: Any) -> DagSpec:
     tasks = tuple(task(line) if isinstance(line, str) else line for line in lines)
-    return DagSpec(dag_id=dag_id, schedule=schedule, max_active_runs=limit, tasks=tasks)
+    return DagSpec(dag_id=dag_id, schedule=schedule, max_active_runs=limit, tasks=tasks, **facts)
 
 
-def graph(*lines: str | TaskSpec, version_id: int = 1, schedule: Condition | None = None, limit: int = 16) -> Graph:
-    return graph_of(version_id, spec(*lines, schedule=schedule, limit=limit))
+def graph(*lines: str | TaskSpec, version_id: int = 1, schedule: Condition | None = None, limit: int = 16, **facts: Any) -> Graph:
+    return graph_of(version_id, spec(*lines, schedule=schedule, limit=limit, **facts))
 
 
-def run_view(id_: int = 1, *, state: RunState = RunState.QUEUED, tasks: int = 1, version_id: int = 1) -> RunView:
-    """A run as it is when just queued."""
-    return RunView(
+def run_view(id_: int = 1, *, state: RunState = RunState.QUEUED, tasks: int = 1, version_id: int = 1, **facts: Any) -> RunView:
+    """A run as it is when just queued, but for the facts given."""
+    run = RunView(
         id=id_,
         dag_id="d",
         run_id=f"r{id_}",
@@ -58,6 +56,7 @@ def run_view(id_: int = 1, *, state: RunState = RunState.QUEUED, tasks: int = 1,
         failed_leaves=0,
         start_date=None,
     )
+    return msgspec.structs.replace(run, **facts)
 
 
 def dag_view(graph: Graph, **facts: Any) -> DagView:

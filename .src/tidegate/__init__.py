@@ -1,14 +1,33 @@
 """Tidegate: event-driven scheduling of Spark pipelines.
 
-What a DAG file needs: `Dag` and `Dataset` to write it (see `tidegate.schemas.authoring`), `Run` and `ConsumedEvent` for what
-its functions get, `Task` and `DagError` for annotations and tests.
+What a DAG file needs: `Dag` and `Dataset` to write it (see `tidegate.schemas.authoring`), `cron`, `every` and `DatasetOrTime` for
+schedules that plain strings cannot say, `Run` and `ConsumedEvent` for what its functions get, `follow`, `skip_rest` and
+`SkipTask` for what they may say, `Task`, `Choice` and `DagError` for annotations and tests.
 """
 
 from tidegate.schemas.authoring import Dag
+from tidegate.schemas.dag import TriggerRule, WeightRule
 from tidegate.schemas.dataset import Dataset
 from tidegate.schemas.error import DagError
-from tidegate.schemas.run import ConsumedEvent
+from tidegate.schemas.run import Choice, ConsumedEvent, SkipTask, follow, skip_rest
 from tidegate.schemas.run import RunContext as Run
+from tidegate.schemas.schedule import DatasetOrTime, cron, every
 from tidegate.schemas.task import Task
 
-__all__ = ["ConsumedEvent", "Dag", "DagError", "Dataset", "Run", "Task"]
+__all__ = [
+    "Choice",
+    "ConsumedEvent",
+    "Dag",
+    "DagError",
+    "Dataset",
+    "DatasetOrTime",
+    "Run",
+    "SkipTask",
+    "Task",
+    "TriggerRule",
+    "WeightRule",
+    "cron",
+    "every",
+    "follow",
+    "skip_rest",
+]

@@ -37,12 +37,16 @@ class Phase(StrEnum):
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
+    SKIPPED = "skipped"
     KILLED = "killed"
     UNKNOWN = "unknown"
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """A backend's answer about one submission. `reason` is for people; `heartbeat_at` is its last sign of life, if any."""
+    """A backend's answer about one submission. `reason` is for people; `heartbeat_at` is its last sign of life, if any.
+
+    `follow` and `result` as in `tidegate.schemas.event.TaskFinished`.
+    """
 
     phase: Phase
     reason: str = ""
@@ -50,6 +54,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     started_at: datetime | None = None
     finished_at: datetime | None = None
     heartbeat_at: datetime | None = None
+    follow: tuple[str, ...] | None = None
+    result: Any = None
 
 
 class LogChunk(msgspec.Struct, frozen=True, kw_only=True):

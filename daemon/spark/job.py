@@ -1,7 +1,7 @@
 """What a runner is given to do, and what comes of it: the contents of the spool's files."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -29,10 +29,15 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """`outcome.json`: how it ended. `reason` is one sentence for people, empty for success."""
+    """`outcome.json`: how it ended. `reason` is one sentence for people, empty for success.
 
-    outcome: Literal["succeeded", "failed", "killed"]
+    `follow` and `result` as in `tidegate.schemas.event.TaskFinished`.
+    """
+
+    outcome: Literal["succeeded", "failed", "skipped", "killed"]
     reason: str = ""
     exit_code: int | None = None
     started_at: datetime | None
     finished_at: datetime
+    follow: tuple[str, ...] | None = None
+    result: Any = None

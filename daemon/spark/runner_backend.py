@@ -162,6 +162,8 @@ def _ended(outcome: Outcome) -> Status:
         exit_code=outcome.exit_code,
         started_at=outcome.started_at,
         finished_at=outcome.finished_at,
+        follow=outcome.follow,
+        result=outcome.result,
     )
 
 

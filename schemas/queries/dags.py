@@ -2,19 +2,21 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence, Set
-from datetime import datetime
+from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 import msgspec
 
 from tidegate.schemas.dag import AllOf, AnyOf, DagSpec, holds
-from tidegate.schemas.effect import SetPaused
+from tidegate.schemas.effect import CountFailures, SetClock, SetPaused
 from tidegate.schemas.error import InvariantError
 from tidegate.schemas.graph import Graph, graph_of
 from tidegate.schemas.queries import datasets
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.runs import run_view
 from tidegate.schemas.queries.sql import load
+from tidegate.schemas.tick import Tick, next_tick
 from tidegate.schemas.view import DagView, QueuedRun
 
 _SQL = load("dags")
@@ -22,10 +24,18 @@ _LOCK = _SQL["lock"]
 _ACTIVITY = _SQL["activity"]
 _WAITING = _SQL["waiting_runs"]
 _GRAPHS = _SQL["graphs"]
+_TAKEN = _SQL["taken_dates"]
+_RESERVE = _SQL["reserve_runs"]
+_SET_CLOCK = _SQL["set_clock"]
+_COUNT_FAILURES = _SQL["count_failures"]
 _SET_PAUSED = _SQL["set_paused"]
 _LIST = _SQL["list_dags"]
 _LIST_ERRORS = _SQL["list_import_errors"]
 _CURRENT = _SQL["current_version"]
+
+FIRST_DATE = datetime.min.replace(tzinfo=UTC)
+MOST_TICKS = 100
+"""How many timed runs of a DAG start in one transaction at most."""
 
 
 class DagRow(msgspec.Struct, frozen=True):
@@ -59,11 +69,22 @@ class Held(msgspec.Struct, frozen=True):
     is_paused: bool
     is_stale: bool
     next_run_id: int
+    failed_runs: int
+    last_tick: Tick | None
+    due_at: datetime | None
+
+    def due_ticks(self, room: int, now: datetime) -> int:
+        """How many runs its timetable may want to start now, up to `room`."""
+        if self.graph.timetable is None or self.is_paused or self.is_stale or not room:
+            return 0
+        tick = next_tick(self.graph.timetable, self.last_tick, self.graph.bounds, now)
+        return 0 if tick is None or tick.run_after > now else min(room, MOST_TICKS)
 
 
 class _Activity(msgspec.Struct, frozen=True):
     running: int
     queued: int
+    next_queued_at: datetime | None
     has_pending: bool
 
 
@@ -79,7 +100,13 @@ async def hold(db: Db, dag_ids: Collection[str]) -> Mapping[str, Held]:
     """Lock these DAGs, in the global order. Ids that do not exist are left out."""
     rows = await db.fetch(_LOCK, sorted(dag_ids)) if dag_ids else []
     known = await graphs(db, {row["version_id"] for row in rows})
-    return {dag_id: Held(known[version_id], *rest) for dag_id, version_id, *rest in rows}
+    return {row["dag_id"]: _held(known[row["version_id"]], *row) for row in rows}
+
+
+def _held(graph: Graph, *row: Any) -> Held:
+    _, _, is_paused, is_stale, next_run_id, failed_runs, logical_date, start, end, due_at = row
+    last_tick = None if logical_date is None else Tick(logical_date, start, end, end)
+    return Held(graph, is_paused, is_stale, next_run_id, failed_runs, last_tick, due_at)
 
 
 async def look(
@@ -92,7 +119,7 @@ async def look(
     """
     if not held:
         return ()
-    active = {row[0]: _Activity(*row[1:]) for row in await db.fetch(_ACTIVITY, list(held))}
+    active = {row[0]: _Activity(*row[1:]) for row in await db.fetch(_ACTIVITY, list(held), db.now)}
     may_end = freeing or {}
     slots = {
         dag_id: max(dag.graph.max_active_runs - active[dag_id].running + may_end.get(dag_id, 0), 0)
@@ -102,6 +129,9 @@ async def look(
     waiting = await _waiting(db, {dag_id: count for dag_id, count in starting.items() if count})
     useful = {dag_id: dag for dag_id, dag in held.items() if active[dag_id].has_pending and (slots[dag_id] or whatever_waits)}
     pending = await _pending(db, useful, whatever_waits=whatever_waits)
+    ticking = {dag_id: count for dag_id, dag in held.items() if (count := dag.due_ticks(slots[dag_id], db.now))}
+    taken = await _taken(db, {dag_id: held[dag_id] for dag_id in ticking})
+    ids = iter(await _reserve(db, sum(ticking.values())))
     return tuple(
         DagView(
             graph=dag.graph,
@@ -110,6 +140,12 @@ async def look(
             running=active[dag_id].running,
             queued=active[dag_id].queued,
             next_run_id=dag.next_run_id,
+            failed_runs=dag.failed_runs,
+            last_tick=dag.last_tick,
+            due_at=dag.due_at,
+            taken=taken.get(dag_id, frozenset()),
+            tick_run_ids=tuple(islice(ids, ticking.get(dag_id, 0))),
+            next_queued_at=active[dag_id].next_queued_at,
             waiting=waiting.get(dag_id, ()),
             pending=pending.get(dag_id, ()),
         )
@@ -133,6 +169,14 @@ async def set_paused(db: Db, effects: Sequence[SetPaused]) -> None:
     await db.execute(_SET_PAUSED, *columns(effects))
 
 
+async def set_clock(db: Db, effects: Sequence[SetClock]) -> None:
+    await db.execute(_SET_CLOCK, *columns(effects))
+
+
+async def count_failures(db: Db, effects: Sequence[CountFailures]) -> None:
+    await db.execute(_COUNT_FAILURES, *columns(effects))
+
+
 async def list_dags(db: Db, dag_id: str | None = None) -> list[DagRow]:
     """By id; all of them, or the one named."""
     return [DagRow(*row) for row in await db.fetch(_LIST, dag_id)]
@@ -147,6 +191,22 @@ async def current_spec(db: Db, dag_id: str) -> DagSpec | None:
     """The serialised DAG at its current version; None for a DAG that does not exist."""
     rows = await db.fetch(_CURRENT, dag_id)
     return msgspec.convert(rows[0]["spec"], DagSpec) if rows else None
+
+
+async def _taken(db: Db, ticking: Mapping[str, Held]) -> Mapping[str, frozenset[datetime]]:
+    """The logical dates after the last tick that have a run: a user or a backfill was first."""
+    if not ticking:
+        return {}
+    found: dict[str, set[datetime]] = defaultdict(set)
+    after = [dag.last_tick.logical_date if dag.last_tick else FIRST_DATE for dag in ticking.values()]
+    for dag_id, date in await db.fetch(_TAKEN, list(ticking), after):
+        found[dag_id].add(date)
+    return {dag_id: frozenset(dates) for dag_id, dates in found.items()}
+
+
+async def _reserve(db: Db, count: int) -> list[int]:
+    """Ids for runs that this transaction may create."""
+    return [row[0] for row in await db.fetch(_RESERVE, count)] if count else []
 
 
 async def _waiting(db: Db, slots: Mapping[str, int]) -> Mapping[str, tuple[QueuedRun, ...]]:
@@ -164,7 +224,7 @@ async def _waiting(db: Db, slots: Mapping[str, int]) -> Mapping[str, tuple[Queue
 
 
 async def _first_waiting(db: Db, limits: Mapping[str, int]) -> Mapping[str, tuple[QueuedRun, ...]]:
-    runs = [run_view(row) for row in await db.fetch(_WAITING, list(limits), list(limits.values()))]
+    runs = [run_view(row) for row in await db.fetch(_WAITING, list(limits), list(limits.values()), db.now)]
     known = await graphs(db, {run.version_id for run in runs})
     found: dict[str, list[QueuedRun]] = defaultdict(list)
     for run in runs:

@@ -1,7 +1,9 @@
 -- name: lock
 -- The row lock is the lock for decisions about the DAG. What follows from it is read by the next statement: this one's
 -- snapshot may be older than the lock.
-SELECT dag_id, version_id, is_paused, is_stale, nextval('dag_run_id_seq')
+SELECT
+    dag_id, version_id, is_paused, is_stale, nextval('dag_run_id_seq'), failed_runs, last_logical_date, last_interval_start,
+    last_interval_end, due_at
 FROM dag
 WHERE dag_id = ANY ($1::text[])
 ORDER BY dag_id
@@ -11,21 +13,51 @@ FOR NO KEY UPDATE
 SELECT
     target.dag_id,
     (SELECT count(*) FROM dag_run WHERE dag_run.dag_id = target.dag_id AND state = 'running') AS running,
-    (SELECT count(*) FROM dag_run WHERE dag_run.dag_id = target.dag_id AND state = 'queued') AS queued,
+    (
+        SELECT count(*) FROM dag_run WHERE dag_run.dag_id = target.dag_id AND state = 'queued' AND run_after <= $2
+    ) AS queued,
+    (
+        SELECT min(run_after) FROM dag_run WHERE dag_run.dag_id = target.dag_id AND state = 'queued' AND run_after > $2
+    ) AS next_queued_at,
     EXISTS (SELECT FROM dataset_dag_run_queue AS queue WHERE queue.target_dag_id = target.dag_id) AS has_pending
 FROM unnest($1::text[]) AS target (dag_id)
+
+-- name: taken_dates
+SELECT target.dag_id, run.logical_date
+FROM unnest($1::text[], $2::timestamptz[]) AS target (dag_id, after)
+JOIN dag_run AS run ON run.dag_id = target.dag_id AND run.logical_date > target.after
+
+-- name: reserve_runs
+SELECT nextval('dag_run_id_seq') FROM generate_series(1, $1)
+
+-- name: set_clock
+UPDATE dag
+SET last_logical_date = change.last_logical_date,
+    last_interval_start = change.last_interval_start,
+    last_interval_end = change.last_interval_end,
+    due_at = change.due_at
+FROM unnest($1::text[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[])
+    AS change (dag_id, last_logical_date, last_interval_start, last_interval_end, due_at)
+WHERE dag.dag_id = change.dag_id
+
+-- name: count_failures
+UPDATE dag SET failed_runs = change.failed_runs
+FROM unnest($1::text[], $2::integer[]) AS change (dag_id, failed_runs)
+WHERE dag.dag_id = change.dag_id
 
 -- name: waiting_runs
 -- The first queued runs of each DAG, as many as it may start.
 SELECT
     run.id, run.dag_id, run.run_id, run.run_type, run.state, run.version_id, run.run_after,
-    run.state_seq, run.task_seq, run.unfinished, run.failed_leaves, run.start_date
+    run.state_seq, run.task_seq, run.unfinished, run.failed_leaves, run.start_date, run.active_tasks,
+    run.max_active_tasks, run.logical_date, run.data_interval_start, run.data_interval_end,
+    run.times_out_at
 FROM unnest($1::text[], $2::integer[]) AS target (dag_id, slots)
 CROSS JOIN LATERAL (
     SELECT *
     FROM dag_run
-    WHERE dag_run.dag_id = target.dag_id AND state = 'queued'
-    ORDER BY run_after, id
+    WHERE dag_run.dag_id = target.dag_id AND state = 'queued' AND run_after <= $3
+    ORDER BY order_at, id
     LIMIT target.slots
 ) AS run
 

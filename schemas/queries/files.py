@@ -96,7 +96,8 @@ async def store(db: Db, effects: Sequence[StoreVersion]) -> None:
     rows = [(e.version_id, e.spec.dag_id, e.number, msgspec.to_builtins(e.spec), e.path, e.digest, e.source) for e in effects]
     await db.execute(_INSERT_VERSIONS, *zip(*rows, strict=True))
     dag_ids = [effect.spec.dag_id for effect in effects]
-    await db.execute(_SWAP, dag_ids, [e.path for e in effects], [e.version_id for e in effects])
+    timed = [effect.spec.timetable is not None for effect in effects]
+    await db.execute(_SWAP, dag_ids, [e.path for e in effects], [e.version_id for e in effects], timed)
     await db.execute(_DROP_SCHEDULE, dag_ids)
     await db.execute(_DROP_OUTLETS, dag_ids)
     await _reference(db, [effect.spec for effect in effects])

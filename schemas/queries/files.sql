@@ -40,8 +40,9 @@ INSERT INTO dag_version (id, dag_id, number, spec, path, digest, source)
 SELECT * FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::jsonb[], $5::text[], $6::text[], $7::text[])
 
 -- name: swap_versions
-INSERT INTO dag (dag_id, path, version_id)
-SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])
+INSERT INTO dag (dag_id, path, version_id, due_at)
+SELECT dag_id, path, version_id, CASE WHEN is_timed THEN now() END
+FROM unnest($1::text[], $2::text[], $3::bigint[], $4::boolean[]) AS new (dag_id, path, version_id, is_timed)
 ON CONFLICT (dag_id) DO UPDATE
 SET path = excluded.path, version_id = excluded.version_id, is_stale = false
 

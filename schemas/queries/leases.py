@@ -28,6 +28,7 @@ _RECORD_RESUMPTION = _SQL["record_resumption"]
 
 PARTITION = "partition"
 OUTBOX = "outbox"
+CLOCK = "clock"
 
 
 class Job(msgspec.Struct, frozen=True):

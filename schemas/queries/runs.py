@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 
-from tidegate.schemas.effect import InsertRun, RunMoved, UpdateRun
+from tidegate.schemas.effect import ChangeVersion, InsertRun, Reconsider, ReconsiderAfter, RunMoved, UpdateRun
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.state import RunState, RunType
@@ -15,10 +15,23 @@ from tidegate.schemas.view import RunView
 
 _SQL = load("runs")
 _LOCK = _SQL["lock"]
+_FIND = _SQL["find_runs"]
+_CHANGE_VERSION = _SQL["change_version"]
+_SET_ASIDE_TASKS = _SQL["set_aside_tasks"]
+_PLACE_TASKS = _SQL["place_tasks"]
+_SET_ASIDE_ATTEMPTS = _SQL["set_aside_attempts"]
+_PLACE_ATTEMPTS = _SQL["place_attempts"]
+_DAGS_OF = _SQL["dags_of"]
+_RECONSIDER = _SQL["reconsider"]
+_RECONSIDER_AFTER = _SQL["reconsider_after"]
+_TO_RECONSIDER = _SQL["to_reconsider"]
+_TAKE_UP = _SQL["take_up"]
+_BEFORE = _SQL["run_before"]
 _INSERT = _SQL["insert_runs"]
 _UPDATE = _SQL["update_runs"]
 _LOG = _SQL["log_moves"]
 _EXISTS = _SQL["exists"]
+_OF_DATE = _SQL["run_of_date"]
 _LIST = _SQL["list_runs"]
 _EVENTS = _SQL["run_events"]
 _TASKS = _SQL["run_tasks"]
@@ -95,22 +108,9 @@ class RunAttemptRow(msgspec.Struct, frozen=True):
 
 
 def run_view(row: Any) -> RunView:
-    """A row of the columns of `RunView`."""
-    id_, dag_id, run_id, run_type, state, version_id, run_after, state_seq, task_seq, unfinished, failed, start = row
-    return RunView(
-        id=id_,
-        dag_id=dag_id,
-        run_id=run_id,
-        run_type=RunType(run_type),
-        state=RunState(state),
-        version_id=version_id,
-        run_after=run_after,
-        state_seq=state_seq,
-        task_seq=task_seq,
-        unfinished=unfinished,
-        failed_leaves=failed,
-        start_date=start,
-    )
+    """A row of the columns of `RunView`, which are its fields in their order."""
+    view = dict(zip(RunView.__struct_fields__, row, strict=True))
+    return RunView(**{**view, "run_type": RunType(view["run_type"]), "state": RunState(view["state"])})
 
 
 async def lock(db: Db, ids: Collection[int]) -> Mapping[int, RunView]:
@@ -132,8 +132,57 @@ async def log(db: Db, effects: Sequence[RunMoved]) -> None:
     await db.execute(_LOG, *zip(*rows, strict=True))
 
 
+async def matching(db: Db, dag_id: str, run_id: str | None, start: datetime | None, end: datetime | None) -> list[int]:
+    """The run of this id, or all that come from `start` to `end` in the order of the DAG's runs."""
+    return [row[0] for row in await db.fetch(_FIND, dag_id, run_id, start, end)]
+
+
+async def change_version(db: Db, effects: Sequence[ChangeVersion]) -> None:
+    ids = [effect.dag_run_id for effect in effects]
+    await db.execute(_CHANGE_VERSION, ids, [e.version_id for e in effects], [e.max_active_tasks for e in effects])
+    places = [(effect.dag_run_id, old, new) for effect in effects for old, new in effect.indices]
+    for set_aside, place in ((_SET_ASIDE_TASKS, _PLACE_TASKS), (_SET_ASIDE_ATTEMPTS, _PLACE_ATTEMPTS)):
+        await db.execute(set_aside, ids)
+        await db.execute(place, *zip(*places, strict=True))
+
+
+async def dags_of(db: Db, ids: Collection[int]) -> list[str]:
+    """The DAGs of these runs."""
+    return [row[0] for row in await db.fetch(_DAGS_OF, list(ids))]
+
+
+async def reconsider(db: Db, effects: Sequence[Reconsider]) -> None:
+    """A reason to stop stays, whoever else asks."""
+    await db.execute(_RECONSIDER, *columns(effects))
+
+
+async def reconsider_after(db: Db, effects: Sequence[ReconsiderAfter]) -> None:
+    await db.execute(_RECONSIDER_AFTER, *columns(effects))
+
+
+async def to_reconsider(db: Db, limit: int) -> list[int]:
+    """The runs to be looked at as a whole, in the order in which that was asked for."""
+    return [row[0] for row in await db.fetch(_TO_RECONSIDER, limit)]
+
+
+async def taken_up(db: Db, ids: Collection[int]) -> Mapping[int, str | None]:
+    """Those of these locked runs that were still to be looked at, with the reason to stop them; from now on they are not."""
+    return {row[0]: row[1] for row in await db.fetch(_TAKE_UP, list(ids))}
+
+
+async def before(db: Db, ids: Collection[int]) -> Mapping[int, int]:
+    """By run, the one of its DAG before it; the first of a DAG has none."""
+    return {row[0]: row[1] for row in await db.fetch(_BEFORE, list(ids))}
+
+
 async def exists(db: Db, dag_id: str, run_id: str) -> bool:
     return bool(await db.fetch(_EXISTS, dag_id, run_id))
+
+
+async def run_of_date(db: Db, dag_id: str, logical_date: datetime) -> str | None:
+    """The run of a DAG for a logical date: there is one at most."""
+    rows = await db.fetch(_OF_DATE, dag_id, logical_date)
+    return str(rows[0][0]) if rows else None
 
 
 async def list_runs(

@@ -1,20 +1,94 @@
 -- name: lock
 SELECT
     id, dag_id, run_id, run_type, state, version_id, run_after,
-    state_seq, task_seq, unfinished, failed_leaves, start_date
+    state_seq, task_seq, unfinished, failed_leaves, start_date, active_tasks, max_active_tasks, logical_date,
+    data_interval_start, data_interval_end, times_out_at
 FROM dag_run
 WHERE id = ANY ($1::bigint[])
 ORDER BY id
 FOR NO KEY UPDATE
 
+-- name: find_runs
+SELECT id
+FROM dag_run
+WHERE dag_id = $1
+  AND ($2::text IS NULL OR run_id = $2)
+  AND ($3::timestamptz IS NULL OR order_at >= $3)
+  AND ($4::timestamptz IS NULL OR order_at <= $4)
+ORDER BY id
+
+-- name: change_version
+UPDATE dag_run
+SET version_id = change.version_id, max_active_tasks = change.max_active_tasks
+FROM unnest($1::bigint[], $2::bigint[], $3::integer[]) AS change (dag_run_id, version_id, max_active_tasks)
+WHERE dag_run.id = change.dag_run_id
+
+-- name: set_aside_tasks
+-- No two rows may have one index at any moment: all leave their places first.
+UPDATE task_instance SET task_index = -1000000 - task_index WHERE dag_run_id = ANY ($1::bigint[]) AND task_index >= 0
+
+-- name: place_tasks
+UPDATE task_instance AS task
+SET task_index = change.new, state = CASE WHEN change.new < 0 THEN 'removed' ELSE task.state END
+FROM unnest($1::bigint[], $2::integer[], $3::integer[]) AS change (dag_run_id, old, new)
+WHERE task.dag_run_id = change.dag_run_id AND task.task_index = -1000000 - change.old
+
+-- name: set_aside_attempts
+UPDATE submission SET task_index = -1000000 - task_index WHERE dag_run_id = ANY ($1::bigint[]) AND task_index >= 0
+
+-- name: place_attempts
+UPDATE submission AS attempt
+SET task_index = change.new
+FROM unnest($1::bigint[], $2::integer[], $3::integer[]) AS change (dag_run_id, old, new)
+WHERE attempt.dag_run_id = change.dag_run_id AND attempt.task_index = -1000000 - change.old
+
+-- name: dags_of
+SELECT DISTINCT dag_id FROM dag_run WHERE id = ANY ($1::bigint[])
+
+-- name: reconsider
+INSERT INTO run_to_reconsider AS waiting (dag_run_id, stop_reason)
+SELECT dag_run_id, max(stop_reason)
+FROM unnest($1::bigint[], $2::text[]) AS asked (dag_run_id, stop_reason)
+GROUP BY dag_run_id
+ON CONFLICT (dag_run_id) DO UPDATE SET stop_reason = coalesce(waiting.stop_reason, excluded.stop_reason)
+
+-- name: reconsider_after
+INSERT INTO run_to_reconsider (dag_run_id)
+SELECT DISTINCT later.id
+FROM unnest($1::text[], $2::bigint[]) AS ended (dag_id, id)
+JOIN dag_run AS run ON run.id = ended.id
+JOIN dag_run AS later ON later.dag_id = ended.dag_id
+    AND later.state = 'running' AND (later.order_at, later.id) > (run.order_at, run.id)
+ON CONFLICT (dag_run_id) DO NOTHING
+
+-- name: to_reconsider
+SELECT dag_run_id FROM run_to_reconsider ORDER BY created_at LIMIT $1
+
+-- name: take_up
+DELETE FROM run_to_reconsider WHERE dag_run_id = ANY ($1::bigint[]) RETURNING dag_run_id, stop_reason
+
+-- name: run_before
+SELECT run.id, earlier.id
+FROM dag_run AS run
+CROSS JOIN LATERAL (
+    SELECT other.id
+    FROM dag_run AS other
+    WHERE other.dag_id = run.dag_id AND (other.order_at, other.id) < (run.order_at, run.id)
+      AND other.order_at IS NOT NULL
+    ORDER BY other.order_at DESC, other.id DESC
+    LIMIT 1
+) AS earlier
+WHERE run.id = ANY ($1::bigint[])
+
 -- name: insert_runs
 INSERT INTO dag_run (
-    id, dag_id, run_id, run_type, state, version_id, run_after, conf,
-    state_seq, task_seq, unfinished, failed_leaves, start_date, end_date
+    id, dag_id, run_id, run_type, state, version_id, run_after, logical_date, data_interval_start, data_interval_end,
+    max_active_tasks, conf, state_seq, task_seq, unfinished, failed_leaves, start_date, end_date, times_out_at
 )
 SELECT * FROM unnest(
-    $1::bigint[], $2::text[], $3::text[], $4::run_type[], $5::run_state[], $6::bigint[], $7::timestamptz[], $8::jsonb[],
-    $9::integer[], $10::integer[], $11::integer[], $12::integer[], $13::timestamptz[], $14::timestamptz[]
+    $1::bigint[], $2::text[], $3::text[], $4::run_type[], $5::run_state[], $6::bigint[], $7::timestamptz[], $8::timestamptz[],
+    $9::timestamptz[], $10::timestamptz[], $11::integer[], $12::jsonb[], $13::integer[], $14::integer[], $15::integer[],
+    $16::integer[], $17::timestamptz[], $18::timestamptz[], $19::timestamptz[]
 )
 
 -- name: update_runs
@@ -24,12 +98,14 @@ SET state = change.state,
     task_seq = change.task_seq,
     unfinished = change.unfinished,
     failed_leaves = change.failed_leaves,
-    start_date = coalesce(change.start_date, dag_run.start_date),
-    end_date = coalesce(change.end_date, dag_run.end_date)
+    active_tasks = change.active_tasks,
+    start_date = CASE WHEN change.state <> 'queued' THEN coalesce(change.start_date, dag_run.start_date) END,
+    end_date = CASE WHEN change.state <> 'queued' THEN coalesce(change.end_date, dag_run.end_date) END,
+    times_out_at = CASE WHEN change.state <> 'queued' THEN coalesce(change.times_out_at, dag_run.times_out_at) END
 FROM unnest(
-    $1::bigint[], $2::run_state[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::timestamptz[],
-    $8::timestamptz[]
-) AS change (id, state, state_seq, task_seq, unfinished, failed_leaves, start_date, end_date)
+    $1::bigint[], $2::run_state[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::integer[], $8::timestamptz[],
+    $9::timestamptz[], $10::timestamptz[]
+) AS change (id, state, state_seq, task_seq, unfinished, failed_leaves, active_tasks, start_date, end_date, times_out_at)
 WHERE dag_run.id = change.id
 
 -- name: log_moves
@@ -38,6 +114,9 @@ SELECT * FROM unnest($1::bigint[], $2::integer[], $3::run_state[], $4::text[], $
 
 -- name: exists
 SELECT FROM dag_run WHERE dag_id = $1 AND run_id = $2
+
+-- name: run_of_date
+SELECT run_id FROM dag_run WHERE dag_id = $1 AND logical_date = $2
 
 -- name: list_runs
 SELECT

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import msgspec
 
-from tidegate.schemas.effect import AcceptSubmission, EndSubmission, InsertSubmission
+from tidegate.schemas.effect import AcceptSubmission, EndSubmission, InsertSubmission, KillSubmissions
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.run import ConsumedEvent, RunContext
@@ -21,6 +21,7 @@ _READ = _SQL["read"]
 _INSERT = _SQL["insert_submissions"]
 _END = _SQL["end_submissions"]
 _ACCEPT = _SQL["accept"]
+_KILL = _SQL["kill"]
 _CLAIM = _SQL["claim_intents"]
 _CLAIM_ABANDONED = _SQL["claim_abandoned"]
 _CONTEXTS = _SQL["contexts"]
@@ -96,6 +97,10 @@ async def end(db: Db, effects: Sequence[EndSubmission]) -> None:
     await db.execute(_END, *columns(effects))
 
 
+async def kill(db: Db, effects: Sequence[KillSubmissions]) -> None:
+    await db.execute(_KILL, *columns(effects), db.now)
+
+
 async def accept(db: Db, effects: Sequence[AcceptSubmission]) -> None:
     await db.execute(_ACCEPT, *columns(effects))
 
@@ -151,13 +156,28 @@ async def attempts(db: Db, dag_id: str, run_id: str, task_id: str) -> list[Attem
     return [Attempt(*row) for row in await db.fetch(_ATTEMPTS, dag_id, run_id, task_id)]
 
 
-def _view(id_: UUID, run: int, index: int, try_number: int, state: str) -> SubmissionView:
+def _view(id_: UUID, run: int, index: int, try_number: int, state: str, kill_reason: str | None) -> SubmissionView:
     return SubmissionView(
-        submission_id=id_, dag_run_id=run, task_index=index, try_number=try_number, state=SubmissionState(state)
+        submission_id=id_,
+        dag_run_id=run,
+        task_index=index,
+        try_number=try_number,
+        state=SubmissionState(state),
+        kill_reason=kill_reason,
     )
 
 
 def _source(row: Any, events: tuple[ConsumedEvent, ...]) -> RunSource:
-    _, dag_id, run_id, run_type, run_after, conf, version_id, path, source = row
-    context = RunContext(dag_id=dag_id, run_id=run_id, run_type=run_type, run_after=run_after, params=conf, events=events)
+    _, dag_id, run_id, run_type, run_after, logical_date, start, end, conf, version_id, path, source = row
+    context = RunContext(
+        dag_id=dag_id,
+        run_id=run_id,
+        run_type=run_type,
+        run_after=run_after,
+        params=conf,
+        events=events,
+        logical_date=logical_date,
+        data_interval_start=start,
+        data_interval_end=end,
+    )
     return RunSource(context, version_id, path, source)

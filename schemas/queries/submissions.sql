@@ -5,7 +5,7 @@ JOIN dag_run AS run ON run.id = submission.dag_run_id
 WHERE submission.submission_id = ANY ($1::uuid[])
 
 -- name: read
-SELECT submission_id, dag_run_id, task_index, try_number, state
+SELECT submission_id, dag_run_id, task_index, try_number, state, kill_reason
 FROM submission
 WHERE submission_id = ANY ($1::uuid[])
 
@@ -30,9 +30,24 @@ UPDATE submission
 SET state = 'accepted',
     handle = change.handle,
     started_at = change.at,
-    heartbeat_at = change.at
-FROM unnest($1::uuid[], $2::jsonb[], $3::timestamptz[]) AS change (submission_id, handle, at)
+    heartbeat_at = change.at,
+    times_out_at = change.times_out_at
+FROM unnest($1::uuid[], $2::jsonb[], $3::timestamptz[], $4::timestamptz[])
+    AS change (submission_id, handle, at, times_out_at)
 WHERE submission.submission_id = change.submission_id AND submission.state = 'submitting'
+
+-- name: kill
+-- What nothing was tried for yet ends at once; what may run somewhere is killed by who watches it.
+UPDATE submission
+SET desired_state = 'kill',
+    kill_reason = coalesce(submission.kill_reason, doomed.reason),
+    state = CASE WHEN submission.state = 'intent' THEN 'killed' ELSE submission.state END,
+    reason = CASE WHEN submission.state = 'intent' THEN doomed.reason ELSE submission.reason END,
+    ended_at = CASE WHEN submission.state = 'intent' THEN $4::timestamptz ELSE submission.ended_at END
+FROM unnest($1::bigint[], $2::integer[], $3::text[]) AS doomed (dag_run_id, task_index, reason)
+WHERE submission.dag_run_id = doomed.dag_run_id
+  AND (doomed.task_index IS NULL OR submission.task_index = doomed.task_index)
+  AND submission.ended_at IS NULL
 
 -- name: claim_intents
 -- The mark `submitting` is committed before anything is tried, so that an intent is known to be untouched.
@@ -70,7 +85,8 @@ RETURNING submission_id, dag_run_id, task_index, try_number
 -- name: contexts
 -- What the attempts of these runs need to know of them.
 SELECT
-    run.id, run.dag_id, run.run_id, run.run_type, run.run_after, run.conf, run.version_id, version.path, version.source
+    run.id, run.dag_id, run.run_id, run.run_type, run.run_after, run.logical_date, run.data_interval_start,
+    run.data_interval_end, run.conf, run.version_id, version.path, version.source
 FROM dag_run AS run
 JOIN dag_version AS version ON version.id = run.version_id
 WHERE run.id = ANY ($1::bigint[])

@@ -1,34 +1,51 @@
-"""Task instances and pools."""
+"""Task instances: written, and found when it is their turn."""
 
 from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Any
 
-from tidegate.schemas.effect import InsertTask, UpdateTask
-from tidegate.schemas.error import InvariantError
+from tidegate.schemas.effect import InsertTask, MoveTask, StoreResult, UpdateTask
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.state import TaskState
-from tidegate.schemas.view import TaskView
+from tidegate.schemas.view import Instance, WaitingTask
 
 _SQL = load("tasks")
 _INSTANCES = _SQL["instances"]
+_OF_RUNS = _SQL["of_runs"]
+_STATES = _SQL["states"]
 _INSERT = _SQL["insert_tasks"]
 _UPDATE = _SQL["update_tasks"]
+_MOVE = _SQL["move_tasks"]
+_STORE_RESULTS = _SQL["store_results"]
+_RESULTS = _SQL["results"]
 _READY = _SQL["ready"]
-_LOCK_POOL = _SQL["lock_pool"]
-_OCCUPIED = _SQL["occupied"]
-
-UNLIMITED = -1
+_READY_BEHIND = _SQL["ready_behind"]
+_LONGEST = _SQL["longest_waiting"]
+_WAITING = _SQL["waiting"]
+_LIMITED = _SQL["limited_activity"]
 
 Key = tuple[int, int]
 """(dag_run_id, task_index)"""
 
 
-async def instances(db: Db, keys: Collection[Key]) -> dict[Key, TaskView]:
+async def instances(db: Db, keys: Collection[Key]) -> dict[Key, Instance]:
     """These task instances; their runs are locked."""
     if not keys:
         return {}
     rows = await db.fetch(_INSTANCES, *zip(*keys, strict=True))
-    return {(row[0], row[1]): _view(*row) for row in rows}
+    return {(run, index): Instance(index, TaskState(state), *rest) for run, index, state, *rest in rows}
+
+
+async def of_runs(db: Db, ids: Collection[int]) -> dict[Key, Instance]:
+    """All task instances of these locked runs, in the order of their tasks."""
+    rows = await db.fetch(_OF_RUNS, list(ids)) if ids else []
+    return {(run, index): Instance(index, TaskState(state), *rest) for run, index, state, *rest in rows}
+
+
+async def states(db: Db, ids: Collection[int]) -> list[tuple[int, str, TaskState]]:
+    """The state of every task of these runs."""
+    return [(row[0], row[1], TaskState(row[2])) for row in await db.fetch(_STATES, list(ids))]
 
 
 async def insert(db: Db, effects: Sequence[InsertTask]) -> None:
@@ -39,34 +56,48 @@ async def update(db: Db, effects: Sequence[UpdateTask]) -> None:
     await db.execute(_UPDATE, *columns(effects))
 
 
-async def ready(db: Db, pool: str, limit: int) -> list[Key]:
-    """Task instances that wait for a slot, oldest run first: a guess, to be looked at again under lock.
+async def move(db: Db, effects: Sequence[MoveTask]) -> None:
+    await db.execute(_MOVE, *columns(effects))
 
-    Up to `limit` of those waiting for the first time, and as many of those whose time for another try has come.
+
+async def store_results(db: Db, effects: Sequence[StoreResult]) -> None:
+    await db.execute(_STORE_RESULTS, *columns(effects))
+
+
+async def results(db: Db, keys: Collection[Key]) -> dict[Key, Any]:
+    """What these task instances returned; those that returned nothing are left out."""
+    return {(row[0], row[1]): row[2] for row in await db.fetch(_RESULTS, *zip(*keys, strict=True))} if keys else {}
+
+
+async def ready(db: Db, pool: str, wanted: int) -> list[Key]:
+    """Up to `wanted` task instances that wait for a slot and seem to have room, in their order.
+
+    A guess, to be looked at again under lock. Where the head of the queue is held up by limits, those behind it are found.
     """
-    return sorted((row[0], row[1]) for row in await db.fetch(_READY, pool, limit))
+    rows = await db.fetch(_READY, pool, wanted)
+    found = [(row[0], row[1]) for row in rows if row[2]]
+    if len(rows) == wanted > len(found):
+        behind = await db.fetch(_READY_BEHIND, pool, wanted)
+        return [(row[0], row[1]) for row in behind]
+    return found
 
 
-async def free_slots(db: Db, pool: str, wanted: int) -> int:
-    """How many of the wanted slots are free; the pool is locked, so that no other daemon takes them too.
-
-    Never negative: an over-committed pool has none.
-    """
-    rows = await db.fetch(_LOCK_POOL, pool)
-    if not rows:
-        raise InvariantError(f"pool {pool!r} does not exist")
-    if (slots := rows[0]["slots"]) == UNLIMITED:
-        return wanted
-    occupied = (await db.fetch(_OCCUPIED, pool))[0][0]
-    return int(min(max(slots - occupied, 0), wanted))
+async def longest_waiting(db: Db, pool: str, since: datetime, wanted: int) -> list[Key]:
+    """Those that have waited since before that, oldest first."""
+    return [(row[0], row[1]) for row in await db.fetch(_LONGEST, pool, since, wanted)]
 
 
-def _view(run: int, index: int, state: str, try_number: int, succeeded: int, failed: int) -> TaskView:
-    return TaskView(
-        dag_run_id=run,
-        task_index=index,
-        state=TaskState(state),
-        try_number=try_number,
-        upstream_success=succeeded,
-        upstream_failed=failed,
-    )
+async def waiting(db: Db, keys: Collection[Key]) -> dict[Key, WaitingTask]:
+    """These task instances as the admission sees them."""
+    if not keys:
+        return {}
+    rows = await db.fetch(_WAITING, *zip(*keys, strict=True))
+    return {
+        (run, index): WaitingTask(run, index, dag_id, task_id, TaskState(state), *rest)
+        for run, index, dag_id, task_id, state, *rest in rows
+    }
+
+
+async def limited_activity(db: Db, task_ids: Collection[str]) -> list[tuple[str, int, str]]:
+    """The active instances of tasks of these names that have limits of their own, as (DAG, run, task)."""
+    return [(dag_id, run, task_id) for run, dag_id, task_id in await db.fetch(_LIMITED, list(task_ids))]

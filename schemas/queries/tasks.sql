@@ -1,55 +1,203 @@
 -- name: instances
-SELECT task.dag_run_id, task.task_index, task.state, task.try_number, task.upstream_success, task.upstream_failed
+SELECT
+    task.dag_run_id, task.task_index AS index, task.state, task.try_number, task.max_tries, task.awaited, task.success,
+    task.failed, task.skipped, task.upstream_failed, task.waits_for_past, task.next_try_at
 FROM unnest($1::bigint[], $2::integer[]) AS target (dag_run_id, task_index)
 JOIN task_instance AS task USING (dag_run_id, task_index)
 
+-- name: of_runs
+SELECT
+    dag_run_id, task_index AS index, state, try_number, max_tries, awaited, success, failed, skipped,
+    upstream_failed, waits_for_past, next_try_at
+FROM task_instance
+WHERE dag_run_id = ANY ($1::bigint[])
+ORDER BY dag_run_id, task_index
+
+-- name: states
+SELECT dag_run_id, task_id, state FROM task_instance WHERE dag_run_id = ANY ($1::bigint[])
+
 -- name: insert_tasks
-INSERT INTO task_instance (dag_run_id, task_index, task_id, state, upstream_success, upstream_failed, end_date)
+INSERT INTO task_instance (
+    dag_run_id, task_index, task_id, state, max_tries, awaited, success, failed, skipped,
+    upstream_failed, waits_for_past, pool, pool_slots, rank, order_at, per_dag, per_run, scheduled_at, end_date
+)
 SELECT * FROM unnest(
-    $1::bigint[], $2::integer[], $3::text[], $4::task_state[], $5::integer[], $6::integer[], $7::timestamptz[]
+    $1::bigint[], $2::integer[], $3::text[], $4::task_state[], $5::integer[], $6::integer[], $7::integer[], $8::integer[],
+    $9::integer[], $10::integer[], $11::boolean[], $12::text[], $13::integer[], $14::integer[], $15::timestamptz[],
+    $16::integer[], $17::integer[], $18::timestamptz[], $19::timestamptz[]
 )
 
 -- name: update_tasks
 UPDATE task_instance AS task
 SET state = change.state,
     try_number = change.try_number,
-    upstream_success = change.upstream_success,
+    max_tries = change.max_tries,
+    awaited = change.awaited,
+    success = change.success,
+    failed = change.failed,
+    skipped = change.skipped,
     upstream_failed = change.upstream_failed,
+    waits_for_past = change.waits_for_past,
     next_try_at = change.next_try_at,
-    start_date = coalesce(change.start_date, task.start_date),
+    scheduled_at = coalesce(change.scheduled_at, task.scheduled_at),
     end_date = coalesce(change.end_date, task.end_date)
 FROM unnest(
-    $1::bigint[], $2::integer[], $3::task_state[], $4::integer[], $5::integer[], $6::integer[], $7::timestamptz[],
-    $8::timestamptz[], $9::timestamptz[]
+    $1::bigint[], $2::integer[], $3::task_state[], $4::integer[], $5::integer[], $6::integer[], $7::integer[], $8::integer[],
+    $9::integer[], $10::integer[], $11::boolean[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[]
 ) AS change (
-    dag_run_id, task_index, state, try_number, upstream_success, upstream_failed, next_try_at, start_date, end_date
+    dag_run_id, task_index, state, try_number, max_tries, awaited, success, failed, skipped, upstream_failed, waits_for_past,
+    next_try_at, scheduled_at, end_date
 )
 WHERE task.dag_run_id = change.dag_run_id AND task.task_index = change.task_index
 
+-- name: move_tasks
+UPDATE task_instance AS task
+SET state = change.state,
+    try_number = change.try_number,
+    start_date = coalesce(change.start_date, task.start_date)
+FROM unnest($1::bigint[], $2::integer[], $3::task_state[], $4::integer[], $5::timestamptz[])
+    AS change (dag_run_id, task_index, state, try_number, start_date)
+WHERE task.dag_run_id = change.dag_run_id AND task.task_index = change.task_index
+
+-- name: store_results
+INSERT INTO task_result (dag_run_id, task_index, value)
+SELECT * FROM unnest($1::bigint[], $2::integer[], $3::jsonb[])
+ON CONFLICT (dag_run_id, task_index) DO UPDATE SET value = excluded.value
+
+-- name: results
+SELECT result.dag_run_id, result.task_index, result.value
+FROM unnest($1::bigint[], $2::integer[]) AS target (dag_run_id, task_index)
+JOIN task_result AS result USING (dag_run_id, task_index)
+
 -- name: ready
--- Candidates only: nothing is locked yet, so each is looked at again under its run's lock.
-(
-    SELECT task.dag_run_id, task.task_index
+-- Candidates only: nothing is locked yet, so each is looked at again under its run's lock. The first $2 in their order, and
+-- whether there is room for each as far as one can see.
+SELECT
+    head.dag_run_id,
+    head.task_index,
+    run.state = 'running' AND run.active_tasks < run.max_active_tasks AND NOT dag.is_paused
+    AND (
+        head.per_run IS NULL OR head.per_run > (
+            SELECT count(*) FROM task_instance AS task
+            WHERE task.task_id = head.task_id AND task.dag_run_id = head.dag_run_id AND task.state IN ('queued', 'running')
+              AND (task.per_dag IS NOT NULL OR task.per_run IS NOT NULL)
+        )
+    )
+    AND (
+        head.per_dag IS NULL OR head.per_dag > (
+            SELECT count(*) FROM task_instance AS task JOIN dag_run AS other ON other.id = task.dag_run_id
+            WHERE task.task_id = head.task_id AND other.dag_id = run.dag_id AND task.state IN ('queued', 'running')
+              AND (task.per_dag IS NOT NULL OR task.per_run IS NOT NULL)
+        )
+    ) AS is_open
+FROM (
+    SELECT rank, order_at, dag_run_id, task_index, task_id, per_dag, per_run
+    FROM task_instance
+    WHERE pool = $1 AND state = 'scheduled'
+    ORDER BY rank, order_at, dag_run_id, task_index
+    LIMIT $2
+) AS head
+JOIN dag_run AS run ON run.id = head.dag_run_id
+JOIN dag USING (dag_id)
+ORDER BY head.rank, head.order_at, head.dag_run_id, head.task_index
+
+-- name: ready_behind
+-- As `ready`, for when those at the head are held up: walks from run to run and not from task to task, so that what waits
+-- in a run without room costs one step, however much it is.
+WITH RECURSIVE full_tasks AS MATERIALIZED (
+    SELECT task.dag_run_id, run.dag_id, task.task_id, task.per_dag, task.per_run
     FROM task_instance AS task
     JOIN dag_run AS run ON run.id = task.dag_run_id
-    JOIN dag USING (dag_id)
-    WHERE task.pool = $1 AND task.state = 'scheduled' AND NOT dag.is_paused
-    ORDER BY task.dag_run_id, task.task_index
-    LIMIT $2
+    WHERE task.state IN ('queued', 'running') AND (task.per_dag IS NOT NULL OR task.per_run IS NOT NULL)
+),
+full_in_run AS MATERIALIZED (
+    SELECT dag_run_id, task_id FROM full_tasks GROUP BY dag_run_id, task_id HAVING count(*) >= min(per_run)
+),
+full_in_dag AS MATERIALIZED (
+    SELECT dag_id, task_id FROM full_tasks GROUP BY dag_id, task_id HAVING count(*) >= min(per_dag)
+),
+walk (rank, order_at, dag_run_id, dag_id, room, opened) AS (
+    (
+        SELECT head.rank, head.order_at, head.dag_run_id, open.dag_id, open.room, 0 + (open.room > 0)::integer
+        FROM (
+            SELECT rank, order_at, dag_run_id
+            FROM task_instance
+            WHERE pool = $1 AND state = 'scheduled'
+            ORDER BY rank, order_at, dag_run_id, task_index
+            LIMIT 1
+        ) AS head
+        CROSS JOIN LATERAL (
+            SELECT run.dag_id, CASE WHEN run.state = 'running' AND NOT dag.is_paused
+                THEN greatest(run.max_active_tasks - run.active_tasks, 0) ELSE 0 END AS room
+            FROM dag_run AS run JOIN dag USING (dag_id) WHERE run.id = head.dag_run_id
+        ) AS open
+    )
+    UNION ALL
+    SELECT next.rank, next.order_at, next.dag_run_id, open.dag_id, open.room, walk.opened + (open.room > 0)::integer
+    FROM walk
+    CROSS JOIN LATERAL (
+        SELECT task.rank, task.order_at, task.dag_run_id
+        FROM task_instance AS task
+        WHERE task.pool = $1 AND task.state = 'scheduled'
+          AND (task.rank, task.order_at, task.dag_run_id) > (walk.rank, walk.order_at, walk.dag_run_id)
+        ORDER BY task.rank, task.order_at, task.dag_run_id, task.task_index
+        LIMIT 1
+    ) AS next
+    CROSS JOIN LATERAL (
+        SELECT run.dag_id, CASE WHEN run.state = 'running' AND NOT dag.is_paused
+            THEN greatest(run.max_active_tasks - run.active_tasks, 0) ELSE 0 END AS room
+        FROM dag_run AS run JOIN dag USING (dag_id) WHERE run.id = next.dag_run_id
+    ) AS open
+    WHERE walk.opened < $2
 )
-UNION ALL
-(
-    SELECT task.dag_run_id, task.task_index
+SELECT walk.dag_run_id, first.task_index, true AS is_open
+FROM walk
+CROSS JOIN LATERAL (
+    SELECT task.task_index
     FROM task_instance AS task
-    JOIN dag_run AS run ON run.id = task.dag_run_id
-    JOIN dag USING (dag_id)
-    WHERE task.pool = $1 AND task.state = 'up_for_retry' AND task.next_try_at <= clock_timestamp() AND NOT dag.is_paused
-    ORDER BY task.next_try_at
-    LIMIT $2
-)
+    WHERE task.pool = $1 AND task.state = 'scheduled'
+      AND (task.rank, task.order_at, task.dag_run_id) = (walk.rank, walk.order_at, walk.dag_run_id)
+      AND (task.per_run IS NULL OR NOT EXISTS (
+          SELECT FROM full_in_run AS held WHERE held.dag_run_id = task.dag_run_id AND held.task_id = task.task_id
+      ))
+      AND (task.per_dag IS NULL OR NOT EXISTS (
+          SELECT FROM full_in_dag AS held WHERE held.dag_id = walk.dag_id AND held.task_id = task.task_id
+      ))
+    ORDER BY task.task_index
+    LIMIT walk.room
+) AS first
+WHERE walk.room > 0
+ORDER BY walk.rank, walk.order_at, walk.dag_run_id, first.task_index
+LIMIT $2
 
--- name: lock_pool
-SELECT slots FROM pool WHERE name = $1 FOR UPDATE
+-- name: longest_waiting
+-- Those that wait since before $2, oldest first, as far as there is room for them.
+SELECT head.dag_run_id, head.task_index
+FROM (
+    SELECT dag_run_id, task_index, scheduled_at
+    FROM task_instance
+    WHERE pool = $1 AND state = 'scheduled' AND scheduled_at < $2
+    ORDER BY scheduled_at
+    LIMIT 1000
+) AS head
+CROSS JOIN LATERAL (SELECT * FROM dag_run WHERE dag_run.id = head.dag_run_id LIMIT 1) AS run
+JOIN dag USING (dag_id)
+WHERE run.state = 'running' AND run.active_tasks < run.max_active_tasks AND NOT dag.is_paused
+ORDER BY head.scheduled_at
+LIMIT $3
 
--- name: occupied
-SELECT count(*) FROM task_instance WHERE pool = $1 AND state IN ('queued', 'running')
+-- name: waiting
+-- Candidates under the locks of their runs.
+SELECT
+    task.dag_run_id, task.task_index, run.dag_id, task.task_id, task.state, task.try_number, task.pool_slots, task.per_dag,
+    task.per_run
+FROM unnest($1::bigint[], $2::integer[]) AS target (dag_run_id, task_index)
+JOIN task_instance AS task USING (dag_run_id, task_index)
+JOIN dag_run AS run ON run.id = task.dag_run_id
+
+-- name: limited_activity
+SELECT task.dag_run_id, run.dag_id, task.task_id
+FROM task_instance AS task
+JOIN dag_run AS run ON run.id = task.dag_run_id
+WHERE task.task_id = ANY ($1::text[]) AND task.state IN ('queued', 'running')
+  AND (task.per_dag IS NOT NULL OR task.per_run IS NOT NULL)

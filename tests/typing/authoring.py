@@ -1,9 +1,9 @@
 """Typed uses of the authoring API: `mypy --strict` must accept all of this, and refuse the lines that carry an ignore."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, assert_type
 
-from tidegate import ConsumedEvent, Dag, Dataset, Run, Task
+from tidegate import ConsumedEvent, Dag, Dataset, DatasetOrTime, Run, Task, cron, every
 
 flights, weather = Dataset("lake://flights"), Dataset("lake://weather")
 delays = Dataset("lake://delays")
@@ -22,7 +22,9 @@ with Dag("daily_delays", schedule=flights & weather | delays, max_active_runs=4,
     report = dag.sql("report", "SELECT 1", retries=1)
     publish = dag.submit("publish", "publish.py", args=["--run", "{{ run_id }}"], conf={"spark.executor.memory": "1g"})
     notify = dag.command("notify", ["echo", "done"], env={"WHO": "all"})
-    done = dag.empty("done")
+    done = dag.empty("done", trigger_rule="all_done")
+    cluster = dag.command("cluster", ["start"]).as_setup()
+    stop = dag.command("stop", ["stop"]).as_teardown(setups=cluster)
 
     assert_type(bare >> report, Task)
     assert_type(join >> [report, publish], list[Task])
@@ -33,6 +35,11 @@ with Dag("daily_delays", schedule=flights & weather | delays, max_active_runs=4,
 
 Dag("on_all", schedule=[flights, weather])
 Dag("by_hand", schedule=None)
+Dag("daily", schedule="0 3 * * *", timezone="Europe/Zurich", start_date=datetime(2024, 1, 1, tzinfo=UTC), catchup=True)
+Dag("hourly", schedule=timedelta(hours=1), default_args={"retries": 2, "pool": "small"}, dagrun_timeout=timedelta(hours=1))
+Dag("monthly", schedule=every(months=1, mode="interval"))
+Dag("weekdays", schedule=cron("0 3 * * MON-FRI", "0 5 * * SAT", interval=timedelta(days=1)))
+Dag("either", schedule=DatasetOrTime(flights & weather, "@daily"))
 
 
 def inspect(run: Run, event: ConsumedEvent) -> None:
@@ -49,7 +56,7 @@ def refused(run: Run) -> None:
     dag.empty("x", retry_delay=5)  # type: ignore[arg-type]
     dag.empty("x", outlets=["lake://x"])  # type: ignore[list-item]
     dag.task(retries="2")  # type: ignore[call-overload]
-    Dag("d", schedule="@daily")  # type: ignore[arg-type]
+    Dag("d", schedule=5)  # type: ignore[arg-type]
     report >> "publish"  # type: ignore[type-var]
     flights ^ weather  # type: ignore[operator]
     assert ~flights  # type: ignore[operator]

@@ -34,6 +34,8 @@ async def _publish(job: Job, outcome: Outcome) -> bool:
                     exit_code=outcome.exit_code,
                     started_at=outcome.started_at,
                     finished_at=outcome.finished_at,
+                    follow=outcome.follow,
+                    result=outcome.result,
                     event_id=str(job.spec.submission_id),
                 )
     except (TidegateError, TimeoutError) as error:

@@ -7,21 +7,30 @@ import sys
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import Literal, NamedTuple, NoReturn
+
+import msgspec
 
 from tidegate.daemon.spark.job import Job, Outcome
 from tidegate.daemon.spark.process import end_all
 from tidegate.daemon.spark.runner import announcement, blame, kinds
 from tidegate.daemon.spark.spool import Spool
 from tidegate.schemas.event import storable
+from tidegate.schemas.run import MAX_RESULT_BYTES, Choice, SkipTask
 
 log = logging.getLogger("tidegate")
 
 LEFTOVER_GRACE_S = 1.0
 KILL_GRACE_S = 5.0
 
-Ending = tuple[Literal["succeeded", "failed", "killed"], str, int | None]
-"""Outcome, reason, exit code."""
+
+class Ending(NamedTuple):
+    """How an attempt ends; what it `returned` is a choice of branches or any other value."""
+
+    outcome: Literal["succeeded", "failed", "skipped", "killed"]
+    reason: str = ""
+    exit_code: int | None = None
+    returned: object = None
 
 
 def execute(spool: Spool) -> NoReturn:
@@ -63,49 +72,54 @@ class Attempt:
         """Run the task. Never raises: what the task raises is its outcome, and its traceback goes to the log."""
         log.info("task %s of run %s started", self._job.spec.task.task_id, self._job.spec.run.run_id)
         try:
-            self._call()
+            returned = self._call()
         except SystemExit as stop:
             return _exited(stop.code)
+        except SkipTask as skip:
+            return Ending("skipped", str(skip))
         except blame.TaskError as error:
-            return "failed", str(error), error.exit_code
+            return Ending("failed", str(error), error.exit_code)
         except BaseException as error:
             if not self._ending.locked():
                 log.exception("the task raised")
-            return "failed", blame.from_exception(error, Path(self._job.dags_folder)), None
-        return "succeeded", "", 0
+            return Ending("failed", blame.from_exception(error, Path(self._job.dags_folder)))
+        return kept(returned)
 
     def kill(self) -> NoReturn:
-        self.finish(("killed", "killed on request", None))
+        self.finish(Ending("killed", "killed on request"))
 
     def finish(self, ending: Ending) -> NoReturn:
         """The first ending counts; whoever comes later waits here for the process to end."""
         if not self._ending.acquire(blocking=False):
             threading.Event().wait()
-        outcome, reason, exit_code = ending
         try:
-            self._end_what_runs(outcome)
-            log.info("task %s%s", outcome, reason and f": {reason}")
-            self._conclude(
-                Outcome(
-                    outcome=outcome,
-                    reason=storable(reason),
-                    exit_code=exit_code,
-                    started_at=self._started_at,
-                    finished_at=datetime.now(UTC),
-                )
-            )
+            self._end_what_runs(ending.outcome)
+            log.info("task %s%s", ending.outcome, ending.reason and f": {ending.reason}")
+            self._conclude(self._outcome(ending))
         except BaseException:
             log.exception("the runner failed")
         finally:
             # Threads and exit handlers of the task are not waited for.
             os._exit(0)
 
-    def _call(self) -> None:
+    def _outcome(self, ending: Ending) -> Outcome:
+        chosen = ending.returned.task_ids if isinstance(ending.returned, Choice) else None
+        return Outcome(
+            outcome=ending.outcome,
+            reason=storable(ending.reason),
+            exit_code=ending.exit_code,
+            started_at=self._started_at,
+            finished_at=datetime.now(UTC),
+            follow=chosen,
+            result=ending.returned if chosen is None else None,
+        )
+
+    def _call(self) -> object:
         try:
             os.chdir(self._job.dags_folder)
         except OSError as error:
             raise blame.TaskError(f"the DAG folder {self._job.dags_folder} cannot be used: {error.strerror}") from error
-        kinds.load(self._job).run(self._job, self._job.spec.task, self._spool)
+        return kinds.load(self._job).run(self._job, self._job.spec.task, self._spool)
 
     def _end_what_runs(self, outcome: str) -> None:
         """The next try must meet nothing of this one, neither here nor on the server. After a success there is time for that."""
@@ -139,5 +153,20 @@ class Attempt:
 def _exited(code: object) -> Ending:
     """`sys.exit` in a function, as the interpreter would take it."""
     if code is None or code == 0:
-        return "succeeded", "", 0
-    return "failed", f"SystemExit: {code}", code if isinstance(code, int) else 1
+        return Ending("succeeded", exit_code=0)
+    return Ending("failed", f"SystemExit: {code}", code if isinstance(code, int) else 1)
+
+
+def kept(returned: object) -> Ending:
+    """A success with what was returned: JSON is kept for the tasks after it, anything else is not, and the log says so."""
+    if returned is None or isinstance(returned, Choice):
+        return Ending("succeeded", exit_code=0, returned=returned)
+    try:
+        content = msgspec.json.encode(returned)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        log.info("what it returned is no JSON and is not kept: %s", error)
+        return Ending("succeeded", exit_code=0)
+    if len(content) > MAX_RESULT_BYTES:
+        reason = f"it returned {len(content)} bytes of JSON; at most {MAX_RESULT_BYTES} are kept for the tasks after it"
+        return Ending("failed", f"{reason}: write them somewhere and return where")
+    return Ending("succeeded", exit_code=0, returned=msgspec.json.decode(content))

@@ -14,5 +14,5 @@ def end(_: Job) -> None:
 
 
 def run(job: Job, task: CommandTask, spool: Spool) -> None:
-    argv = [render(argument, job.spec.run, f"argument {number} of the command") for number, argument in enumerate(task.argv)]
+    argv = [render(argument, job.spec, f"argument {number} of the command") for number, argument in enumerate(task.argv)]
     child.run(argv, os.environ | task.env, spool.log, argv[0])

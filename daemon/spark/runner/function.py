@@ -16,11 +16,11 @@ from tidegate.schemas.dag import FunctionTask
 end = session.end
 
 
-def run(job: Job, task: FunctionTask, _: Spool) -> None:
-    """The function runs in this thread; it may import from the DAG folder."""
+def run(job: Job, task: FunctionTask, _: Spool) -> object:
+    """The function runs in this thread; it may import from the DAG folder. Returns what it returns."""
     sys.path.insert(0, job.dags_folder)
     function = find(job, task)
-    function(session.begin(job), job.spec.run)
+    return function(session.begin(job), job.spec.run)
 
 
 def find(job: Job, task: FunctionTask) -> Callable[..., Any]:

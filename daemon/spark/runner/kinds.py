@@ -16,8 +16,8 @@ from tidegate.schemas.dag import kind_of
 class Kind(Protocol):
     """What each of these modules has."""
 
-    def run(self, job: Job, task: Any, spool: Spool, /) -> None:
-        """Execute the task; return when it succeeded, raise when not."""
+    def run(self, job: Job, task: Any, spool: Spool, /) -> object:
+        """Execute the task; return when it succeeded, with what it returned, if anything; raise when not."""
 
     def end(self, job: Job, /) -> None:
         """End what it may have running in other places than this host, in bounded time; it may be called again."""

@@ -14,7 +14,7 @@ end = session.end
 
 def run(job: Job, task: SqlTask, _: Spool) -> None:
     """Rows, if there are any, go to the log: the first of them only, and no more than these are computed."""
-    statement = render(task.sql, job.spec.run, "the SQL")
+    statement = render(task.sql, job.spec, "the SQL")
     result = session.begin(job).sql(statement)
     if result.columns:
         result.show(SHOWN_ROWS, truncate=False)

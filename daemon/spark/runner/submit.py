@@ -18,10 +18,9 @@ def end(_: Job) -> None:
 
 
 def run(job: Job, task: SubmitTask, spool: Spool) -> None:
-    run_ = job.spec.run
     application = find_application(Path(job.dags_folder), task.application)
-    arguments = [render(argument, run_, f"argument {number}") for number, argument in enumerate(task.args, start=1)]
-    chosen = {key: render(value, run_, f"conf {key!r}") for key, value in task.conf.items()}
+    arguments = [render(argument, job.spec, f"argument {number}") for number, argument in enumerate(task.args, start=1)]
+    chosen = {key: render(value, job.spec, f"conf {key!r}") for key, value in task.conf.items()}
     conf.check(chosen)
     properties = spool.work / "spark.properties"
     properties.write_text(conf.properties(settings(job, chosen, spool.work)))

@@ -1,27 +1,70 @@
 """Jinja templates of tasks, rendered with what the run knows, in a sandbox: a template can read, and nothing else."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, UndefinedError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import missing
 
+from tidegate.daemon.spark.contract import SubmissionSpec
 from tidegate.daemon.spark.runner.blame import TaskError
-from tidegate.schemas.run import RunContext
+from tidegate.schemas.run import ConsumedEvent, RunContext
 
-NAMES = ("run", "run_id", "dag_id", "params", "events")
+DATED = ("logical_date", "data_interval_start", "data_interval_end", "ds", "ds_nodash", "ts", "ts_nodash")
+"""Names that only runs with a logical date have; they are Airflow's."""
 
 
-def render(text: str, run: RunContext, what: str) -> str:
-    """Raises TaskError naming `what` when the template is wrong or asks for something the run does not have."""
-    values = (run, run.run_id, run.dag_id, run.params, run.events)
+def render(text: str, spec: SubmissionSpec, what: str) -> str:
+    """Raises TaskError naming the task and `what` when the template is wrong or asks for something the run does not have."""
+    where = f"{what} of task {spec.task.task_id!r}"
     try:
-        return _ENVIRONMENT.from_string(text).render(zip(NAMES, values, strict=True))
+        return _ENVIRONMENT.from_string(text).render(names(spec))
     except TemplateSyntaxError as error:
-        raise TaskError(f"{what} is not a valid template: {error.message} (line {error.lineno})") from error
+        raise TaskError(f"{where} is not a valid template: {error.message} (line {error.lineno})") from error
     except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-        raise TaskError(f"{what} cannot be rendered: {error}") from error
+        raise TaskError(f"{where} cannot be rendered: {error}") from error
+
+
+def names(spec: SubmissionSpec) -> dict[str, Any]:
+    """What a template can name."""
+    run = spec.run
+    return {
+        "run": run,
+        "run_id": run.run_id,
+        "dag_id": run.dag_id,
+        "task_id": spec.task.task_id,
+        "try_number": spec.try_number,
+        "params": run.params,
+        "run_after": run.run_after,
+        "events": run.events,
+        "triggering_dataset_events": _by_uri(run.events),
+        "results": run.results,
+        **_dates(run),
+    }
+
+
+def _dates(run: RunContext) -> dict[str, Any]:
+    if run.logical_date is None:
+        why = f"run {run.run_id!r} has no logical date, so there is no"
+        return {name: _ENVIRONMENT.undefined(f"{why} {name!r}") for name in DATED}
+    date, time = run.logical_date.date().isoformat(), run.logical_date.isoformat()
+    values = (run.logical_date, run.data_interval_start, run.data_interval_end)
+    short = (date, date.replace("-", ""), time, run.logical_date.strftime("%Y%m%dT%H%M%S"))
+    return dict(zip(DATED, (*values, *short), strict=True))
+
+
+def _by_uri(events: Sequence[ConsumedEvent]) -> dict[str, list[ConsumedEvent]]:
+    found: dict[str, list[ConsumedEvent]] = {}
+    for event in events:
+        found.setdefault(event.uri, []).append(event)
+    return found
+
+
+NAMES = (
+    *("run", "run_id", "dag_id", "task_id", "try_number", "params", "run_after", "events", "triggering_dataset_events"),
+    *("results", *DATED),
+)
 
 
 class _Unknown(StrictUndefined):

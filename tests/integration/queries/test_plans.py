@@ -15,21 +15,47 @@ from tidegate.daemon.database import SERVER_SETTINGS
 
 HISTORY = {"dag_run", "task_instance", "submission", "dataset_event", "dagrun_dataset_event", "outbox"}
 
+OF_WHAT_IS_ACTIVE = {"task_instance_occupying", "task_instance_limited"}
+"""Indexes that hold attempts under way and nothing else: reading one whole costs no more than the slots there are."""
+
 SAMPLES = {
     "dags": "ARRAY['dag_7', 'dag_8']",
     "me": "'00000000-0000-0000-0000-000000000002'",
     "none": "'{}'",
+    "shards": "ARRAY[1, 2]::smallint[]",
     "runs": "ARRAY[1, 2]::bigint[]",
     "attempts": "ARRAY['00000000-0000-0000-0000-000000000003', '00000000-0000-0000-0000-000000000004']::uuid[]",
 }
 
+
+def many(arrays: int) -> str:
+    """The arguments of a statement that takes so many arrays."""
+    return ", ".join(["{none}"] * arrays)
+
+
 READ = {
-    "dags.activity": ("{dags}", "dag_run_active dataset_dag_run_queue_pkey"),
-    "dags.waiting_runs": ("{dags}, ARRAY[3, 3]", "dag_run_active"),
+    "dags.activity": ("{dags}, now()", "dag_run_active dataset_dag_run_queue_pkey"),
+    "dags.waiting_runs": ("{dags}, ARRAY[3, 3], now()", "dag_run_active"),
     "datasets.satisfied_leaves": ("{dags}", "dag_schedule_dataset_reference_dag dataset_dag_run_queue_pkey"),
     "datasets.lock_pending": ("{dags}", "dataset_dag_run_queue_pkey dataset_event_pkey"),
-    "tasks.ready": ("'default_pool', 100", "task_instance_ready task_instance_retry dag_run_pkey"),
-    "tasks.occupied": ("'default_pool'", "task_instance_occupying"),
+    "tasks.ready": ("'default_pool', 100", "task_instance_ready task_instance_limited dag_run_pkey"),
+    "tasks.ready_behind": ("'default_pool', 100", "task_instance_ready task_instance_limited dag_run_pkey"),
+    "tasks.longest_waiting": ("'default_pool', now(), 100", "task_instance_oldest dag_run_pkey"),
+    "tasks.waiting": ("{runs}, ARRAY[0, 1]", "task_instance_pkey dag_run_pkey"),
+    "tasks.of_runs": ("{runs}", "task_instance_pkey"),
+    "tasks.states": ("{runs}", "task_instance_pkey"),
+    "pools.look_at_pool": ("'default_pool'", "task_instance_occupying"),
+    "pools.occupied": ("'default_pool'", "task_instance_occupying"),
+    "pools.active_everywhere": ("", "task_instance_occupying"),
+    "pools.pools_in_demand": ("", "task_instance_oldest"),
+    "clock.next_due": ("{shards}", "dag_due task_instance_retry dag_run_times_out submission_times_out"),
+    "clock.due_dags": ("{shards}, now(), 100", "dag_due"),
+    "clock.due_retries": ("{shards}, now(), 100", "task_instance_retry"),
+    "clock.late_runs": ("{shards}, now(), 100", "dag_run_times_out"),
+    "clock.late_attempts": ("{shards}, now(), 100", "submission_times_out"),
+    "runs.run_before": ("{runs}", "dag_run_pkey dag_run_order"),
+    "runs.dags_of": ("{runs}", "dag_run_pkey"),
+    "dags.taken_dates": ("{dags}, ARRAY[now(), now()]", "dag_run_logical_date"),
     "tasks.instances": ("{runs}, ARRAY[0, 1]", "task_instance_pkey"),
     "runs.lock": ("{runs}", "dag_run_pkey"),
     "runs.exists": ("'dag_7', 'mine'", "dag_run_dag_id_run_id_key"),
@@ -46,9 +72,13 @@ WRITE = {
     "datasets.record_events": ("{none}, {none}, {none}, {none}, {none}", "dag_schedule_dataset_reference_pkey dag_pkey"),
     "datasets.consume": ("{none}, {none}, {none}, {none}", "dataset_dag_run_queue_pkey"),
     "datasets.discard": ("{none}, {none}, {none}, {none}", "dataset_dag_run_queue_pkey"),
-    "runs.update_runs": ("{none}, {none}, {none}, {none}, {none}, {none}, {none}, {none}", "dag_run_pkey"),
-    "tasks.update_tasks": ("{none}, {none}, {none}, {none}, {none}, {none}, {none}, {none}, {none}", "task_instance_pkey"),
-    "submissions.accept": ("{attempts}, {none}, {none}", ""),
+    "runs.update_runs": (many(10), "dag_run_pkey"),
+    "runs.reconsider": (many(2), ""),
+    "runs.reconsider_after": (many(2), "dag_run_pkey dag_run_active"),
+    "tasks.update_tasks": (many(14), "task_instance_pkey"),
+    "tasks.move_tasks": (many(5), "task_instance_pkey"),
+    "submissions.kill": ("{none}, {none}, {none}, now()", "submission_dag_run_id_task_index_try_number_key"),
+    "submissions.accept": ("{attempts}, {none}, {none}, {none}", ""),
     "submissions.end_submissions": ("{none}, {none}, {none}, {none}, {none}, {none}", "submission_pkey"),
     "submissions.beat": ("{attempts}, ARRAY[now(), now()]", "submission_pkey"),
     "submissions.claim_intents": ("{me}, 'here', 'command', 8", "submission_open submission_pkey"),
@@ -106,6 +136,8 @@ def reads_everything(node: dict[str, Any]) -> bool:
     """Whether it goes through a whole table that grows, or through a whole index of it."""
     if node.get("Relation Name") not in HISTORY:
         return False
+    if node.get("Index Name") in OF_WHAT_IS_ACTIVE:
+        return False
     return node["Node Type"] == "Seq Scan" or (node["Node Type"].startswith("Index") and "Index Cond" not in node)
 
 
@@ -113,7 +145,8 @@ async def settled_plan(dsn: str, block: str, arguments: str | None = None) -> li
     """The nodes of the plan that Postgres has settled on once it knows the statement. Nothing is changed."""
     connection = await asyncpg.connect(dsn, server_settings=SERVER_SETTINGS)
     try:
-        call = f"EXECUTE hot ({arguments or HOT[block][0].format(**SAMPLES)})"
+        given = f" ({sample})" if (sample := arguments or HOT[block][0].format(**SAMPLES)) else ""
+        call = f"EXECUTE hot{given}"
         await connection.execute(f"PREPARE hot AS {BLOCKS[block]}")
         await connection.execute("BEGIN")
         for _ in range(6):

@@ -9,13 +9,12 @@ import pytest
 
 from tests.integration.queries.blocks import BLOCKS, TOPICS, Connection, Made, made, module_of
 from tidegate.schemas import effect as fx
-from tidegate.schemas.view import RunView, SubmissionView, TaskView
+from tidegate.schemas.view import Instance, RunView, SubmissionView
 
 MADE = {
     **dict(made()),
     "runs.lock": Made(RunView, BLOCKS["runs.lock"]),
     "dags._first_waiting": Made(RunView, BLOCKS["dags.waiting_runs"]),
-    "tasks.instances": Made(TaskView, BLOCKS["tasks.instances"]),
     "submissions.read": Made(SubmissionView, BLOCKS["submissions.read"]),
 }
 
@@ -24,6 +23,9 @@ WRITTEN: Mapping[str, type[msgspec.Struct]] = {
     "runs.update_runs": fx.UpdateRun,
     "tasks.insert_tasks": fx.InsertTask,
     "tasks.update_tasks": fx.UpdateTask,
+    "tasks.move_tasks": fx.MoveTask,
+    "dags.set_clock": fx.SetClock,
+    "dags.count_failures": fx.CountFailures,
     "submissions.insert_submissions": fx.InsertSubmission,
     "submissions.accept": fx.AcceptSubmission,
     "submissions.end_submissions": fx.EndSubmission,
@@ -60,6 +62,13 @@ async def test_row_types_name_the_columns_they_are_made_of(connection: Connectio
     columns = {name: await columns_of(connection, pair.statement) for name, pair in MADE.items()}
 
     assert columns == {name: list(pair.row.__struct_fields__) for name, pair in MADE.items()}
+
+
+@pytest.mark.parametrize("block", ["tasks.instances", "tasks.of_runs"])
+async def test_instances_are_made_of_their_run_and_their_fields(connection: Connection, block: str) -> None:
+    columns = await columns_of(connection, BLOCKS[block])
+
+    assert columns == ["dag_run_id", *Instance.__struct_fields__]
 
 
 @pytest.mark.parametrize(("block", "effect"), WRITTEN.items(), ids=WRITTEN)

@@ -1,108 +1,145 @@
 """Any DAG, any outcomes, any order: a run goes where a plain reading of the rules says."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from random import Random
 
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.shapes import graph, task
-from tests.unit.handlers.world import ACTIVE, READY, World
-from tidegate.handlers.advance import Finish, reach
-from tidegate.schemas.dag import EmptyTask, TaskSpec
-from tidegate.schemas.state import TASK_ENDED, TASK_MOVES, RunState, TaskState
+from tests.shapes import NOW, graph, task
+from tests.unit.handlers.oracle import ENDED, GOING, NONE, REMOVED, Reading
+from tests.unit.handlers.world import ACTIVE, READY, End, World
+from tidegate.handlers.advance import Advance, Finish, advance
+from tidegate.handlers.reach import reach
+from tidegate.schemas.dag import TaskSpec, TriggerRule
+from tidegate.schemas.state import RUN_ENDED, TASK_MOVES, RunState, TaskState
+from tidegate.schemas.view import Instance
 
 SIZES = st.integers(0, 9)
 CHANCES = st.randoms(use_true_random=True)
+RULES = [*TriggerRule, *(len(TriggerRule) * [TriggerRule.ALL_SUCCESS])]
+LATER = NOW + timedelta(days=1)
 
 
-class Plan(msgspec.Struct, frozen=True):
-    """A DAG and what happens in it: for each task, which of its attempts succeed."""
-
-    tasks: tuple[TaskSpec, ...]
-    outcomes: Mapping[str, tuple[bool, ...]]
+def tasks_of(size: int, chance: Random) -> tuple[TaskSpec, ...]:
+    """Tasks with any rules and kinds; some are teardowns, some are no part of the run, some wait for the run before."""
+    return tuple(task_of(position, chance) for position in range(size))
 
 
-def plan_of(size: int, chance: Random) -> Plan:
-    tasks: list[TaskSpec] = []
-    outcomes: dict[str, tuple[bool, ...]] = {}
-    for position in range(size):
-        upstream = [f"t{above}" for above in range(position) if chance.random() < 0.35]
-        kind = chance.choice(("", "", "*1", "*2", "!"))
-        tasks.append(task(f"t{position}{kind} < {' '.join(upstream)}"))
-        outcomes[f"t{position}"] = tuple(chance.random() < 0.7 for _ in range(3))
-    return Plan(tuple(tasks), outcomes)
+def task_of(position: int, chance: Random) -> TaskSpec:
+    upstream = [f"t{above}" for above in range(position) if chance.random() < 0.35]
+    setups = tuple(chance.sample(upstream, chance.randint(0, len(upstream)))) if chance.random() < 0.2 else ()
+    return task(
+        f"t{position}{chance.choice(('', '', '*1', '*2', '!'))}:{chance.choice(RULES)} < {' '.join(upstream)}",
+        teardown_of=setups,
+        on_failure_fail_run=chance.random() < 0.3,
+        depends_on_past=chance.random() < 0.1,
+        start_date=LATER if chance.random() < 0.1 else None,
+    )
 
 
-def oracle(plan: Plan) -> dict[str, TaskState]:
-    """The end state of every task, read off the rules one by one."""
-    states: dict[str, TaskState] = {}
-    for each in plan.tasks:
-        if any(states[upstream] is not TaskState.SUCCESS for upstream in each.upstream):
-            states[each.task_id] = TaskState.UPSTREAM_FAILED
-        elif isinstance(each, EmptyTask) or any(plan.outcomes[each.task_id][: each.retries + 1]):
-            states[each.task_id] = TaskState.SUCCESS
-        else:
-            states[each.task_id] = TaskState.FAILED
-    return states
+class Life:
+    """A run under way, and the reading of it."""
 
+    def __init__(self, tasks: Sequence[TaskSpec], chance: Random) -> None:
+        self.chance = chance
+        self.world = World(graph(*tasks), waits=chance.random() < 0.5, logical_date=NOW)
+        self.reading = Reading(tasks, {each.task_id for each in tasks if each.start_date})
+        self.past: dict[str, TaskState] = dict.fromkeys(self.reading.held, TaskState.RUNNING)
 
-def play(plan: Plan, chance: Random) -> World:
-    """Live the run to its end: admit, start and end attempts in any order and in batches of any size."""
-    world = World(graph(*plan.tasks), waits=chance.random() < 0.5)
-    check(world)
-    while waiting := world.all_in((*READY, *ACTIVE)):
-        chosen = chance.sample(waiting, chance.randint(1, len(waiting)))
-        states = world.states()
-        if ready := [task_id for task_id in chosen if states[task_id] in READY]:
+    def play(self) -> None:
+        """Live it to its end: admit, start, end and retry in any order and in batches of any size."""
+        self.check()
+        while going := self.world.all_in((*READY, *ACTIVE)) or sorted(self.reading.held):
+            if self.reading.held and self.chance.random() < 0.3:
+                self.release()
+            chosen = self.chance.sample(going, self.chance.randint(1, len(going)))
+            self.go_on([task_id for task_id in chosen if self.world.states()[task_id] in (*READY, *ACTIVE)])
+            self.check()
+
+    def release(self) -> None:
+        held = sorted(self.reading.held)
+        freed = self.chance.sample(held, self.chance.randint(1, len(held)))
+        self.past |= dict.fromkeys(freed, self.chance.choice((TaskState.SUCCESS, TaskState.SKIPPED)))
+        if self.world.run.state not in RUN_ENDED:
+            self.world.reconsider(self.past)
+        self.reading.release(freed)
+
+    def go_on(self, chosen: Sequence[str]) -> None:
+        world, states = self.world, self.world.states()
+        if retried := [task_id for task_id in chosen if states[task_id] is TaskState.UP_FOR_RETRY]:
+            world.retry(*retried)
+        if ready := [task_id for task_id in chosen if states[task_id] is TaskState.SCHEDULED]:
             world.admit(*ready)
-        if started := [t for t in chosen if states[t] is TaskState.QUEUED and chance.random() < 0.5]:
+        if started := [t for t in chosen if states[t] is TaskState.QUEUED and self.chance.random() < 0.5]:
             world.accept(*started)
-        elif active := {t: succeeds(world, plan, t) for t in chosen if states[t] in ACTIVE}:
-            within = reach(world.graph, [Finish(world.index[t], tries(world, t), ok) for t, ok in active.items()])
-            world.finish(**active)
-            assert world.touched <= within
-        check(world)
-    return world
+        elif ends := {task_id: self.end_of(task_id) for task_id in chosen if states[task_id] in ACTIVE}:
+            self.finish(ends)
+
+    def end_of(self, task_id: str) -> End:
+        kind = self.chance.random()
+        if kind < 0.75:
+            return kind < 0.5
+        if kind < 0.85:
+            return TaskState.SKIPPED
+        below = self.reading.below(task_id)
+        chosen = self.chance.sample(below, self.chance.randint(0, len(below)))
+        return (*chosen, "t0") if kind > 0.98 else tuple(chosen)
+
+    def finish(self, ends: Mapping[str, End]) -> None:
+        finishes = [self.world.finish_of(task_id, end) for task_id, end in ends.items()]
+        check_step(self.world, finishes)
+        self.reading.take({task_id: (self.tries(task_id), end) for task_id, end in ends.items()})
+        self.world.finish(**ends)
+        assert self.world.touched <= reach(self.world.graph, finishes)
+
+    def tries(self, task_id: str) -> int:
+        return self.world.tasks[self.world.index[task_id]].try_number
+
+    def check(self) -> None:
+        self.world.check()
+        states = {t: s if s in (*ENDED, NONE, REMOVED) else GOING for t, s in self.world.states().items()}
+        assert states == self.reading.states
+        assert (self.world.run.state is RunState.RUNNING) == bool(self.world.run.unfinished)
 
 
-def tries(world: World, task_id: str) -> int:
-    return world.tasks[world.index[task_id]].try_number
+def check_step(world: World, finishes: Sequence[Finish]) -> None:
+    """What is read is enough, and the order within a batch does not matter."""
+    within = reach(world.graph, finishes)
+    whole = advance(world.graph, world.tasks, finishes, NOW, run="r")
+
+    part = advance(world.graph, {index: world.tasks[index] for index in within}, finishes, NOW, run="r")
+    reverse = advance(world.graph, world.tasks, finishes[::-1], NOW, run="r")
+
+    assert part == whole
+    assert outcome(reverse) == outcome(whole)
 
 
-def succeeds(world: World, plan: Plan, task_id: str) -> bool:
-    return plan.outcomes[task_id][tries(world, task_id) - 1]
+def outcome(step: Advance) -> tuple[list[Instance], int, int]:
+    return sorted(step.touched, key=lambda instance: instance.index), step.ended, step.failed_leaves
 
 
-def check(world: World) -> None:
-    """The counters of the run are what its tasks say."""
-    states = world.states()
-    leaves = [node.task.task_id for node in world.graph.nodes if node.leaf]
-    assert world.run.unfinished == sum(state not in TASK_ENDED for state in states.values())
-    assert world.run.failed_leaves == sum(states[leaf] in TASK_ENDED - {TaskState.SUCCESS} for leaf in leaves)
-    assert (world.run.state is RunState.RUNNING) == bool(world.run.unfinished)
-    assert world.run.task_seq == len(world.published)
-    assert world.run.state_seq == len(world.journal)
+def life(size: int, chance: Random) -> Life:
+    lived = Life(tasks_of(size, chance), chance)
+    lived.play()
+    return lived
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(size=SIZES, chance=CHANCES)
 def test_every_task_ends_as_the_rules_say_whatever_the_order(size: int, chance: Random) -> None:
-    plan = plan_of(size, chance)
+    lived = life(size, chance)
 
-    world = play(plan, chance)
-
-    expected = oracle(plan)
-    leaves = [node.task.task_id for node in world.graph.nodes if node.leaf]
-    assert world.states() == expected
-    assert world.run.state == (RunState.SUCCESS if all(expected[t] is TaskState.SUCCESS for t in leaves) else RunState.FAILED)
+    assert set(lived.world.states().values()) <= {*ENDED, REMOVED}
+    assert lived.world.run.state is (RunState.FAILED if lived.reading.fails() else RunState.SUCCESS)
 
 
 @settings(max_examples=200, deadline=None)
 @given(size=SIZES, chance=CHANCES)
 def test_every_published_move_is_legal_and_numbered_without_a_gap(size: int, chance: Random) -> None:
-    world = play(plan_of(size, chance), chance)
+    world = life(size, chance).world
 
     before = dict.fromkeys(world.index, TaskState.NONE)
     for event in world.published:
@@ -115,11 +152,43 @@ def test_every_published_move_is_legal_and_numbered_without_a_gap(size: int, cha
 
 @settings(max_examples=200, deadline=None)
 @given(size=SIZES, chance=CHANCES)
+def test_a_run_ends_exactly_once(size: int, chance: Random) -> None:
+    world = life(size, chance).world
+
+    states = [RunState(event.state) for event in world.journal]
+    assert states == [RunState.QUEUED, RunState.RUNNING, world.run.state]
+    assert world.run.state in RUN_ENDED
+
+
+@settings(max_examples=200, deadline=None)
+@given(size=SIZES, chance=CHANCES)
 def test_what_ends_together_reaches_what_each_end_reaches(size: int, chance: Random) -> None:
-    dag = graph(*plan_of(size, chance).tasks)
-    ends = [Finish(index, chance.randint(1, 3), chance.random() < 0.5) for index in range(size) if chance.random() < 0.5]
+    tasks = tasks_of(size, chance)
+    lived = Life(tasks, chance)
+    ends = [finish_of(index, lived) for index in range(size) if chance.random() < 0.5]
     chance.shuffle(ends)
 
-    together = reach(dag, ends)
+    together = reach(lived.world.graph, ends)
 
-    assert together == {index for end in ends for index in reach(dag, [end])}
+    assert together == {index for end in ends for index in reach(lived.world.graph, [end])}
+
+
+def finish_of(index: int, lived: Life) -> Finish:
+    finish = lived.world.finish_of(f"t{index}", lived.end_of(f"t{index}"))
+    return msgspec.structs.replace(finish, try_number=lived.chance.randint(1, 3))
+
+
+@settings(max_examples=200, deadline=None)
+@given(size=SIZES, chance=CHANCES)
+def test_a_run_that_is_stopped_is_over_and_its_counters_are_true(size: int, chance: Random) -> None:
+    lived = Life(tasks_of(size, chance), chance)
+    ready = lived.world.all_in(READY)
+    lived.go_on(chance.sample(ready, chance.randint(0, len(ready))))
+    lived.go_on(lived.world.all_in(ACTIVE))
+    over = lived.world.run.state in RUN_ENDED
+
+    lived.world.reconsider(stop="enough")
+
+    lived.world.check_run()
+    assert lived.world.run.unfinished == 0
+    assert over or lived.world.run.state is RunState.FAILED

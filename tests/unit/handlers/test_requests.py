@@ -1,15 +1,18 @@
 """What users ask for: runs, pauses. And what producers tell: updates."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.shapes import NOW, A, B, dag_view, graph, message, pending, queued
 from tidegate.handlers import dataset_updated, pause_requested, run_requested
-from tidegate.schemas.effect import ConsumeEvents, InsertRun, InsertTask, RejectMessage, SetPaused, UpdateRun
+from tidegate.schemas.effect import ConsumeEvents, InsertRun, InsertTask, RejectMessage, SetClock, SetPaused, UpdateRun
 from tidegate.schemas.event import DatasetUpdated
 from tidegate.schemas.message import PauseRequested, RunRequested
 from tidegate.schemas.state import RunState, RunType
+from tidegate.schemas.timetable import Cron
 
 DAG = graph("t", limit=2)
 
@@ -34,7 +37,7 @@ def pause_wanted(*, is_paused: bool) -> list[Any]:
     ],
 )
 def test_a_run_that_is_asked_for_starts_when_there_is_room(facts: dict[str, Any], state: RunState) -> None:
-    found = run_requested.State(NOW, dag_view(DAG, **facts), run_exists=False)
+    found = run_requested.State(NOW, dag_view(DAG, **facts), in_the_way=None)
 
     effects = list(run_requested.decide(run_wanted(day=1), found))
 
@@ -44,7 +47,7 @@ def test_a_run_that_is_asked_for_starts_when_there_is_room(facts: dict[str, Any]
 
 
 def test_a_run_without_an_id_is_named_after_the_time() -> None:
-    found = run_requested.State(NOW, dag_view(DAG), run_exists=False)
+    found = run_requested.State(NOW, dag_view(DAG), in_the_way=None)
 
     effects = run_requested.decide(run_wanted(None), found)
 
@@ -55,13 +58,53 @@ def test_a_run_without_an_id_is_named_after_the_time() -> None:
 def test_a_run_that_exists_is_not_made_again(run_id: str | None) -> None:
     name = run_id or "manual__2024-05-01T12:00:00+00:00"
 
-    effects = list(run_requested.decide(run_wanted(run_id), run_requested.State(NOW, dag_view(DAG), run_exists=True)))
+    effects = list(run_requested.decide(run_wanted(run_id), run_requested.State(NOW, dag_view(DAG), in_the_way=name)))
 
     assert effects == [RejectMessage(0, "run_exists", f"DAG 'd' already has a run {name!r}")]
 
 
+def wanted_on(date: datetime, run_after: datetime | None = None) -> list[Any]:
+    return [message(RunRequested(dag_id="d", run_id="mine", conf={}, logical_date=date, run_after=run_after))]
+
+
+def test_a_run_for_a_date_has_the_data_interval_of_its_timetable() -> None:
+    """T06: by hand at any time of a day, a daily DAG takes the last whole day."""
+    daily = msgspec.structs.replace(DAG, timetable=Cron(("0 0 * * *",), mode="interval"))
+    noon = datetime(2024, 4, 20, 12, tzinfo=UTC)
+
+    effects = run_requested.decide(wanted_on(noon), run_requested.State(NOW, dag_view(daily), None))
+
+    (run,) = (effect for effect in effects if isinstance(effect, InsertRun))
+    assert (run.logical_date, run.data_interval_start) == (noon, datetime(2024, 4, 19, tzinfo=UTC))
+    assert (run.data_interval_end, run.run_after) == (datetime(2024, 4, 20, tzinfo=UTC), NOW)
+
+
+def test_a_date_that_has_a_run_gets_no_other() -> None:
+    state = run_requested.State(NOW, dag_view(DAG), in_the_way="scheduled__1")
+
+    effects = list(run_requested.decide(wanted_on(NOW), state))
+
+    reason = f"DAG 'd' already has run 'scheduled__1' for {NOW.isoformat()}; clear that one"
+    assert effects == [RejectMessage(0, "run_exists", reason)]
+
+
+@pytest.mark.parametrize(
+    ("due_at", "looked_at"),
+    [(None, True), (NOW + timedelta(hours=2), True), (NOW + timedelta(minutes=1), False)],
+    ids=["the clock does not come", "it comes later", "it comes earlier"],
+)
+def test_a_run_for_later_waits_for_the_clock(due_at: datetime | None, looked_at: bool) -> None:
+    later = NOW + timedelta(hours=1)
+
+    effects = list(run_requested.decide(wanted_on(NOW, later), run_requested.State(NOW, dag_view(DAG, due_at=due_at), None)))
+
+    (run,) = (effect for effect in effects if isinstance(effect, InsertRun))
+    assert (run.state, run.run_after) == (RunState.QUEUED, later)
+    assert [effect.due_at for effect in effects if isinstance(effect, SetClock)] == ([later] if looked_at else [])
+
+
 def test_a_run_of_a_dag_that_does_not_exist_is_refused() -> None:
-    effects = list(run_requested.decide(run_wanted(), run_requested.State(NOW, None, run_exists=False)))
+    effects = list(run_requested.decide(run_wanted(), run_requested.State(NOW, None, in_the_way=None)))
 
     assert effects == [RejectMessage(0, "no_such_dag", "there is no DAG 'd'; `tidegate dags list` shows those there are")]
 

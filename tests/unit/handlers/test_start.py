@@ -1,10 +1,12 @@
 """How a run comes into being: rows, journal and events of its first moments."""
 
 from collections.abc import Iterable
+from datetime import timedelta
 
 import pytest
 
 from tests.shapes import NOW, graph, run_view, task
+from tests.unit.handlers.world import counted
 from tidegate.handlers.start import create, outlet, promote
 from tidegate.schemas.effect import Effect, InsertRun, InsertTask, OutletUpdated, RunMoved, TaskMoved, UpdateRun
 from tidegate.schemas.event import MAX_ID_LENGTH
@@ -52,11 +54,31 @@ def test_a_run_that_was_waiting_starts_under_its_next_number() -> None:
 def test_every_task_gets_its_row() -> None:
     effects = list(promote(run_view(tasks=3), CHAIN, NOW))
 
-    assert [effect for effect in effects if isinstance(effect, InsertTask)] == [
-        InsertTask(1, 0, "a", TaskState.SUCCESS, 0, 0, NOW),
-        InsertTask(1, 1, "b", TaskState.SCHEDULED, 1, 0, None),
-        InsertTask(1, 2, "c", TaskState.NONE, 0, 0, None),
-    ]
+    a, b, c = (effect for effect in effects if isinstance(effect, InsertTask))
+    assert (a.dag_run_id, a.task_index, a.task_id, a.state, a.end_date) == (1, 0, "a", TaskState.SUCCESS, NOW)
+    assert (b.dag_run_id, b.task_index, b.task_id, b.state, b.end_date) == (1, 1, "b", TaskState.SCHEDULED, None)
+    assert (c.dag_run_id, c.task_index, c.task_id, c.state, c.end_date) == (1, 2, "c", TaskState.NONE, None)
+    assert [counted(each) for each in (a, b, c)] == [(0, 0, 0, 0, 0), (1, 1, 0, 0, 0), (1, 0, 0, 0, 0)]
+    assert [each.scheduled_at for each in (a, b, c)] == [None, NOW, None]
+
+
+def test_a_row_says_what_its_task_is_to_the_pool() -> None:
+    """P03 P04 P05: it leaves the queue by its weight, then by the date of its run."""
+    dag = graph(
+        task("a*2", pool="small", pool_slots=3, weight=7, max_active_per_dag=4, max_active_per_run=2, depends_on_past=True)
+    )
+    date = NOW - timedelta(days=3)
+
+    (row,) = (e for e in promote(run_view(logical_date=date), dag, NOW) if isinstance(e, InsertTask))
+
+    assert (row.pool, row.pool_slots, row.rank, row.order_at) == ("small", 3, -7, date)
+    assert (row.per_dag, row.per_run, row.max_tries, row.waits_for_past) == (4, 2, 3, True)
+
+
+def test_a_run_without_a_date_is_as_old_as_its_time() -> None:
+    (row,) = (e for e in promote(run_view(run_after=NOW - timedelta(hours=1)), graph("a"), NOW) if isinstance(e, InsertTask))
+
+    assert row.order_at == NOW - timedelta(hours=1)
 
 
 @pytest.mark.parametrize("dag", [EMPTY, graph()], ids=["empty tasks", "no tasks"])

@@ -7,7 +7,7 @@ import msgspec
 from tests.shapes import NOW, graph, message
 from tests.unit.handlers.world import World
 from tidegate.handlers.submission_accepted import State, decide
-from tidegate.schemas.effect import AcceptSubmission, TaskMoved, UpdateRun, UpdateTask
+from tidegate.schemas.effect import AcceptSubmission, MoveTask, TaskMoved, UpdateRun
 from tidegate.schemas.message import Message, SubmissionAccepted
 from tidegate.schemas.state import SubmissionState, TaskState
 
@@ -36,8 +36,8 @@ def test_the_handle_is_kept_and_the_task_runs_from_now_on() -> None:
 
     effects = list(decide([accepted(attempt)], found(world)))
 
-    assert [e for e in effects if isinstance(e, AcceptSubmission)] == [AcceptSubmission(attempt, {"pid": 7}, NOW)]
-    assert [(e.state, e.start_date) for e in effects if isinstance(e, UpdateTask)] == [(TaskState.RUNNING, NOW)]
+    assert [e for e in effects if isinstance(e, AcceptSubmission)] == [AcceptSubmission(attempt, {"pid": 7}, NOW, None)]
+    assert [(e.state, e.start_date) for e in effects if isinstance(e, MoveTask)] == [(TaskState.RUNNING, NOW)]
 
 
 def test_the_moves_of_one_run_are_numbered_on() -> None:

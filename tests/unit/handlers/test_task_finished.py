@@ -122,6 +122,7 @@ def test_a_finish_without_an_id_is_recorded_without_one() -> None:
 def test_a_finish_of_an_earlier_try_is_superseded() -> None:
     world, first = running("a*1")
     world.finish(a=False)
+    world.retry("a")
     world.admit("a")
 
     effects = list(decide([ended(first)], found(world)))
@@ -131,11 +132,22 @@ def test_a_finish_of_an_earlier_try_is_superseded() -> None:
 
 def test_a_finish_after_the_run_ended_changes_nothing() -> None:
     world, attempt = running("a")
-    world.run = msgspec.structs.replace(world.run, state=RunState.FAILED)
+    world.reconsider(stop="enough")
 
     effects = list(decide([ended(attempt)], found(world)))
 
-    assert reasons(effects) == ["the run had already ended"]
+    assert [type(effect) for effect in effects] == [EndSubmission, IgnoreFinish]
+    assert reasons(effects) == ["its task was failed by then"]
+
+
+def test_of_two_finishes_after_the_run_ended_the_first_ends_the_attempt() -> None:
+    world, attempt = running("a")
+    world.reconsider(stop="enough")
+
+    effects = list(decide([ended(attempt, "killed", "1"), ended(attempt, "failed", "2")], found(world)))
+
+    assert [e.state for e in effects if isinstance(e, EndSubmission)] == [SubmissionState.KILLED]
+    assert reasons(effects) == ["its task was failed by then", "the attempt had already ended"]
 
 
 @pytest.mark.parametrize(("succeeded", "state"), [(True, RunState.SUCCESS), (False, RunState.FAILED)])

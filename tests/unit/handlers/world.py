@@ -1,24 +1,34 @@
 """One run and its rows, changed by the effects of real decisions as the database changes them."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
 from tests.shapes import NOW, message, run_view
-from tidegate.handlers import submission_accepted, task_finished, tasks_ready
-from tidegate.handlers.advance import Finish, reach
+from tidegate.handlers import retry_due, run_reconsidered, submission_accepted, task_finished, tasks_ready
+from tidegate.handlers.advance import Finish
 from tidegate.handlers.finish import State as Found
+from tidegate.handlers.past import Past
+from tidegate.handlers.reach import reach
 from tidegate.handlers.start import create, promote
 from tidegate.schemas import effect as fx
 from tidegate.schemas.event import DagRunStateChanged, TaskFinished, TaskStateChanged
 from tidegate.schemas.graph import Graph
-from tidegate.schemas.message import SubmissionAccepted, TasksReady
-from tidegate.schemas.state import SubmissionState, TaskState
-from tidegate.schemas.view import RunView, SubmissionView, TaskView
+from tidegate.schemas.message import RetryDue, RunReconsidered, SubmissionAccepted, TasksReady
+from tidegate.schemas.state import TASK_ACTIVE, TASK_ENDED, TASK_FAILED, SubmissionState, TaskState
+from tidegate.schemas.view import Instance, PoolView, RunView, SubmissionView, WaitingTask
 
 READY = (TaskState.SCHEDULED, TaskState.UP_FOR_RETRY)
 ACTIVE = (TaskState.QUEUED, TaskState.RUNNING)
+FIRST = object()
+"""There is no run before this one."""
+
+End = bool | TaskState | tuple[str, ...]
+"""How an attempt ends: whether it succeeds, its state, or by its choice of branches."""
 
 
 class World:
@@ -27,11 +37,12 @@ class World:
     The run starts at once, or after it was seen waiting.
     """
 
-    def __init__(self, graph: Graph, *, waits: bool = False) -> None:
+    def __init__(self, graph: Graph, *, waits: bool = False, **facts: Any) -> None:
         self.graph = graph
         self.index = {node.task.task_id: position for position, node in enumerate(graph.nodes)}
-        self.run: RunView = run_view(tasks=len(graph.nodes), version_id=graph.version_id)
-        self.tasks: dict[int, TaskView] = {}
+        self.run: RunView = run_view(tasks=len(graph.nodes), version_id=graph.version_id, **facts)
+        self.rows: dict[int, fx.InsertTask] = {}
+        self.tasks: dict[int, Instance] = {}
         self.submissions: dict[UUID, SubmissionView] = {}
         self.published: list[TaskStateChanged] = []
         self.journal: list[DagRunStateChanged] = []
@@ -53,10 +64,27 @@ class World:
         tries = self.tasks[index].try_number
         return next(id_ for id_, it in self.submissions.items() if (it.task_index, it.try_number) == (index, tries))
 
+    def waiting(self, *task_ids: str) -> tuple[WaitingTask, ...]:
+        """As the admission finds these tasks."""
+        return tuple(self._waiting(self.index[task_id]) for task_id in task_ids)
+
+    def _waiting(self, index: int) -> WaitingTask:
+        row, task = self.rows[index], self.tasks[index]
+        limits = (row.pool_slots, row.per_dag, row.per_run)
+        return WaitingTask(self.run.id, index, self.run.dag_id, row.task_id, task.state, task.try_number, *limits)
+
     def admit(self, *task_ids: str) -> None:
-        tasks = tuple(self.tasks[self.index[task_id]] for task_id in task_ids)
-        state = tasks_ready.State(NOW, len(tasks), tasks, {self.run.id: self.run}, {self.graph.version_id: self.graph})
-        self.apply(tasks_ready.decide([message(TasksReady(pool="default_pool", limit=100))], state))
+        self.apply(tasks_ready.decide([message(TasksReady(pool="default_pool", limit=100))], self.pool(*task_ids)))
+
+    def pool(self, *task_ids: str) -> tasks_ready.State:
+        """What the admission finds when these tasks wait for a pool with any number of slots."""
+        return tasks_ready.State(
+            NOW,
+            PoolView(name="default_pool", open=None),
+            self.waiting(*task_ids),
+            runs={self.run.id: self.run},
+            graphs={self.graph.version_id: self.graph},
+        )
 
     def accept(self, *task_ids: str) -> None:
         ids = [self.attempt(task_id) for task_id in task_ids]
@@ -67,19 +95,55 @@ class World:
         accepted = [message(SubmissionAccepted(submission_id=id_, handle={})) for id_ in ids]
         self.apply(submission_accepted.decide(accepted, state))
 
-    def finish(self, **succeeded: bool) -> None:
+    def finish(self, **ends: End) -> None:
         """End the newest attempts of these tasks in one batch; the decision finds only what may be touched."""
-        ends = [Finish(self.index[t], self.tasks[self.index[t]].try_number, ok) for t, ok in succeeded.items()]
-        state = self.found(reach(self.graph, ends))
-        finished = [
-            message(TaskFinished(submission_id=self.attempt(task_id), outcome="succeeded" if ok else "failed"))
-            for task_id, ok in succeeded.items()
-        ]
-        self.apply(task_finished.decide(finished, state))
+        state = self.found(reach(self.graph, [self.finish_of(task_id, end) for task_id, end in ends.items()]))
+        self.apply(task_finished.decide([message(self._finished(t, end)) for t, end in ends.items()], state))
+
+    def finish_with(self, *finished: TaskFinished) -> None:
+        """These news come in one batch."""
+        self.apply(task_finished.decide([message(each) for each in finished], self.found(self.tasks)))
+
+    def finish_of(self, task_id: str, end: End) -> Finish:
+        """The end of the newest attempt of a task."""
+        index, follow = self.index[task_id], end if isinstance(end, tuple) else None
+        return Finish(index, self.tasks[index].try_number, state_of(end), follow=follow)
+
+    def _finished(self, task_id: str, end: End) -> TaskFinished:
+        outcome: Any = OUTCOMES[state_of(end)]
+        return TaskFinished(submission_id=self.attempt(task_id), outcome=outcome, follow=end if isinstance(end, tuple) else None)
+
+    def retry(self, *task_ids: str) -> None:
+        """Let the time come for another try."""
+        tasks = [self.tasks[self.index[task_id]] for task_id in task_ids]
+        due = self.due(*task_ids, now=max(task.next_try_at or NOW for task in tasks))
+        self.apply(retry_due.decide([message(RetryDue(dag_run_id=self.run.id, task_index=t.index)) for t in tasks], due))
+
+    def due(self, *task_ids: str, now: datetime) -> retry_due.State:
+        """What the decision about another try finds of these tasks, or of all."""
+        tasks = [msgspec.structs.replace(self.tasks[self.index[task_id]]) for task_id in task_ids or self.index]
+        runs, graphs = {self.run.id: self.run}, {self.graph.version_id: self.graph}
+        return retry_due.State(now, runs, graphs, {self.run.id: tasks})
+
+    def reconsider(self, past: Any = FIRST, *, stop: str = "", now: datetime = NOW) -> None:
+        """Look at the run as a whole. `past` are the states of the tasks of the run before it; None where that did not start."""
+        self.apply(run_reconsidered.decide([message(RunReconsidered(dag_run_id=self.run.id))], self.whole(past, stop, now)))
+
+    def whole(self, past: Any = FIRST, stop: str = "", now: datetime = NOW) -> run_reconsidered.State:
+        id_ = self.run.id
+        return run_reconsidered.State(
+            now,
+            (),
+            {id_: self.run},
+            {self.graph.version_id: self.graph},
+            {id_: [msgspec.structs.replace(self.tasks[index]) for index in sorted(self.tasks)]},
+            {} if past is FIRST else {id_: Past(past)},
+            {id_: stop} if stop else {},
+        )
 
     def found(self, indices: Iterable[int]) -> Found:
         """What a decision finds that loads these tasks."""
-        tasks = {(self.run.id, index): self.tasks[index] for index in indices}
+        tasks = {(self.run.id, index): msgspec.structs.replace(self.tasks[index]) for index in indices}
         runs, graphs = {self.run.id: self.run}, {self.graph.version_id: self.graph}
         return Found(NOW, (), runs, graphs, self.submissions, tasks)
 
@@ -92,7 +156,7 @@ class World:
         match effect:
             case fx.InsertRun() | fx.UpdateRun():
                 self.run = _changed(self.run, effect)
-            case fx.InsertTask() | fx.UpdateTask():
+            case fx.InsertTask() | fx.UpdateTask() | fx.MoveTask():
                 self._write(effect)
             case fx.InsertSubmission(id_, run_id, index, try_number):
                 self.submissions[id_] = SubmissionView(
@@ -109,16 +173,57 @@ class World:
             case _:
                 self.others.append(effect)
 
-    def _write(self, effect: fx.InsertTask | fx.UpdateTask) -> None:
+    def _write(self, effect: fx.InsertTask | fx.UpdateTask | fx.MoveTask) -> None:
         self.touched.add(effect.task_index)
-        self.tasks[effect.task_index] = TaskView(
-            dag_run_id=effect.dag_run_id,
-            task_index=effect.task_index,
-            state=effect.state,
-            try_number=effect.try_number if isinstance(effect, fx.UpdateTask) else 0,
-            upstream_success=effect.upstream_success,
-            upstream_failed=effect.upstream_failed,
-        )
+        match effect:
+            case fx.InsertTask():
+                self.rows[effect.task_index] = effect
+                self.tasks[effect.task_index] = _instance(effect, effect.task_index)
+            case fx.UpdateTask():
+                self.tasks[effect.task_index] = _instance(effect, effect.task_index)
+            case fx.MoveTask(_, index, state, try_number):
+                self.tasks[index] = msgspec.structs.replace(self.tasks[index], state=state, try_number=try_number)
+
+    def check(self) -> None:
+        """The counters of the run and of its tasks are what the states of its tasks say."""
+        self.check_run()
+        for index, node in enumerate(self.graph.nodes):
+            above = [self.tasks[self.index[task_id]].state for task_id in node.task.upstream]
+            assert counted(self.tasks[index]) == expected(above)
+
+    def check_run(self) -> None:
+        states = [self.tasks[index].state for index in range(len(self.graph.nodes))]
+        leaves = [states[index] for index, node in enumerate(self.graph.nodes) if node.decisive]
+        assert self.run.unfinished == sum(state not in TASK_ENDED for state in states)
+        assert self.run.failed_leaves == sum(state in TASK_FAILED for state in leaves)
+        assert self.run.active_tasks == sum(state in TASK_ACTIVE for state in states)
+        assert self.run.task_seq == len(self.published)
+        assert self.run.state_seq == len(self.journal)
+
+
+def counted(task: Instance | fx.InsertTask | fx.UpdateTask) -> tuple[int, ...]:
+    return task.awaited, task.success, task.failed, task.skipped, task.upstream_failed
+
+
+def expected(upstream: Sequence[TaskState]) -> tuple[int, ...]:
+    """The counts of a task with these before it."""
+    seen = Counter(upstream)
+    awaited = len(upstream) - seen[TaskState.REMOVED]
+    return awaited, *(seen[s] for s in (TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED, TaskState.UPSTREAM_FAILED))
+
+
+OUTCOMES = {TaskState.SUCCESS: "succeeded", TaskState.FAILED: "failed", TaskState.SKIPPED: "skipped"}
+
+
+def state_of(end: End) -> TaskState:
+    if isinstance(end, TaskState):
+        return end
+    return TaskState.FAILED if end is False else TaskState.SUCCESS
+
+
+def _instance(effect: fx.InsertTask | fx.UpdateTask, index: int) -> Instance:
+    names = {field for field in Instance.__struct_fields__ if hasattr(effect, field)}
+    return Instance(index, **{name: getattr(effect, name) for name in names})
 
 
 def _changed(run: RunView, effect: fx.InsertRun | fx.UpdateRun) -> RunView:
@@ -129,5 +234,7 @@ def _changed(run: RunView, effect: fx.InsertRun | fx.UpdateRun) -> RunView:
         task_seq=effect.task_seq,
         unfinished=effect.unfinished,
         failed_leaves=effect.failed_leaves,
+        active_tasks=effect.active_tasks if isinstance(effect, fx.UpdateRun) else 0,
         start_date=effect.start_date or run.start_date,
+        times_out_at=effect.times_out_at or run.times_out_at,
     )

@@ -46,8 +46,8 @@ def test_a_dag_is_serialised_whole() -> None:
         max_active_runs=4,
         tags=("daily",),
         tasks=(
-            FunctionTask(task_id="join", retries=2, retry_delay_s=300.0),
-            SqlTask(task_id="report", upstream=("join",), sql="SELECT 1"),
+            FunctionTask(task_id="join", retries=2, retry_delay_s=300.0, weight=5),
+            SqlTask(task_id="report", upstream=("join",), sql="SELECT 1", weight=4),
             SubmitTask(
                 task_id="publish",
                 upstream=("report",),
@@ -55,6 +55,7 @@ def test_a_dag_is_serialised_whole() -> None:
                 args=("--run",),
                 conf={"spark.executor.memory": "1g"},
                 outlets=("lake://delays",),
+                weight=3,
             ),
             CommandTask(task_id="notify", upstream=("publish",), argv=("echo", "done"), env={"WHO": "all"}),
             EmptyTask(task_id="done", upstream=("publish",)),

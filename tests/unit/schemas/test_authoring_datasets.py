@@ -91,11 +91,16 @@ def test_a_uri_that_cannot_be_is_refused(uri: Any) -> None:
         Dataset(uri)
 
 
-@pytest.mark.parametrize("schedule", ["@daily", 5, [], ["lake://a"], [a, None], {a}, a.uri])
+@pytest.mark.parametrize("schedule", [5, [], [a, None], {a}, [a, "@daily"]])
 def test_a_schedule_of_another_type_is_refused(schedule: Any) -> None:
-    with pytest.raises(
-        DagError, match=r"DAG 'd': schedule is a dataset, datasets combined with & and \|, a list of datasets, or None"
-    ):
+    message = r"DAG 'd': schedule is a dataset, datasets combined with & and \|, a list of datasets, a time such as '@daily' or"
+    with pytest.raises(DagError, match=message):
+        Dag("d", schedule=schedule)
+
+
+@pytest.mark.parametrize("schedule", [["lake://a"], a.uri])
+def test_the_uri_of_a_dataset_is_no_schedule(schedule: Any) -> None:
+    with pytest.raises(DagError, match=r"DAG 'd': 'lake://a' is the URI of a dataset; write schedule=Dataset\('lake://a'\)"):
         Dag("d", schedule=schedule)
 
 

@@ -34,18 +34,52 @@ def test_every_state_of_a_task_can_be_reached() -> None:
 
 
 @pytest.mark.parametrize(
+    ("ended", "moves", "again"),
+    [
+        pytest.param(RUN_ENDED, RUN_MOVES, RunState.QUEUED, id="runs"),
+        pytest.param(TASK_ENDED, TASK_MOVES, TaskState.NONE, id="tasks"),
+    ],
+)
+def test_an_end_is_final_until_a_user_begins_anew_or_marks_it_otherwise(
+    ended: frozenset[object], moves: frozenset[tuple[object, object]], again: object
+) -> None:
+    follows = {after for before, after in moves if before in ended}
+
+    assert follows - ended == {again}
+
+
+@pytest.mark.parametrize(
+    ("moves", "marks"),
+    [
+        pytest.param(RUN_MOVES, {RunState.SUCCESS, RunState.FAILED}, id="runs"),
+        pytest.param(TASK_MOVES, {TaskState.SUCCESS, TaskState.FAILED}, id="tasks"),
+    ],
+)
+def test_what_ended_is_marked_as_nothing_but_success_or_failed(
+    moves: frozenset[tuple[object, object]], marks: frozenset[object]
+) -> None:
+    ended = RUN_ENDED | TASK_ENDED
+
+    assert {after for before, after in moves if before in ended and after in ended} == marks
+
+
+@pytest.mark.parametrize(
     ("ended", "moves", "states"),
     [
         pytest.param(RUN_ENDED, RUN_MOVES, RunState, id="runs"),
         pytest.param(TASK_ENDED, TASK_MOVES, TaskState, id="tasks"),
     ],
 )
-def test_nothing_follows_an_end_and_only_an_end(
+def test_whatever_is_not_over_may_end(
     ended: frozenset[object], moves: frozenset[tuple[object, object]], states: type[RunState | TaskState]
 ) -> None:
-    final = set(states) - {before for before, _ in moves}
+    may_end = {before for before, after in moves if after in ended}
 
-    assert final == ended
+    assert set(states) - ended <= may_end
+
+
+def test_no_move_leads_to_where_it_began() -> None:
+    assert [move for move in (*RUN_MOVES, *TASK_MOVES) if move[0] is move[1]] == []
 
 
 def test_what_takes_a_slot_is_not_over() -> None:

@@ -1,11 +1,15 @@
 """Templates of tasks."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
+import msgspec
 import pytest
 
+from tidegate.daemon.spark.contract import SubmissionSpec
 from tidegate.daemon.spark.runner.blame import TaskError
 from tidegate.daemon.spark.runner.template import render
+from tidegate.schemas.dag import SqlTask
 from tidegate.schemas.run import ConsumedEvent, RunContext
 
 AT = datetime(2013, 1, 1, tzinfo=UTC)
@@ -18,6 +22,26 @@ RUN = RunContext(
     events=(ConsumedEvent(uri="lake://flights", source="s", id="1", occurred_at=AT, extra={"rows": 842}),),
 )
 
+SPEC = SubmissionSpec(
+    submission_id=UUID(int=1),
+    try_number=2,
+    task=SqlTask(task_id="report", sql="SELECT 1"),
+    run=RUN,
+    dag_path="daily.py",
+    source="",
+)
+DATED = msgspec.structs.replace(
+    SPEC,
+    run=msgspec.structs.replace(
+        RUN,
+        run_id="scheduled__1",
+        logical_date=AT,
+        data_interval_start=AT - timedelta(days=1),
+        data_interval_end=AT,
+        results={"count": {"rows": 842}},
+    ),
+)
+
 
 @pytest.mark.parametrize(
     ("text", "rendered"),
@@ -28,29 +52,65 @@ RUN = RunContext(
         ("{% for event in events %}{{ event.uri }}:{{ event.extra.rows }}{% endfor %}", "lake://flights:842"),
         ("<{{ '&' }}>", "<&>"),
         ("no template", "no template"),
+        ("{{ task_id }} {{ try_number }} {{ run_after }}", "report 2 2013-01-01 00:00:00+00:00"),
+        ("{{ triggering_dataset_events['lake://flights'][0].id }}", "1"),
     ],
 )
 def test_a_template_sees_the_run(text: str, rendered: str) -> None:
-    assert render(text, RUN, "the SQL") == rendered
+    assert render(text, SPEC, "the SQL") == rendered
+
+
+@pytest.mark.parametrize(
+    ("text", "rendered"),
+    [
+        ("{{ ds }} {{ ds_nodash }}", "2013-01-01 20130101"),
+        ("{{ ts }} {{ ts_nodash }}", "2013-01-01T00:00:00+00:00 20130101T000000"),
+        ("{{ logical_date.year }}", "2013"),
+        ("{{ data_interval_start.date() }} {{ data_interval_end.date() }}", "2012-12-31 2013-01-01"),
+        ("{{ results.count.rows }}", "842"),
+    ],
+)
+def test_a_template_of_a_dated_run_sees_its_dates_and_what_tasks_before_it_returned(text: str, rendered: str) -> None:
+    assert render(text, DATED, "the SQL") == rendered
+
+
+@pytest.mark.parametrize("name", ["ds", "ts", "logical_date", "data_interval_start"])
+def test_a_run_without_a_logical_date_has_no_dates(name: str) -> None:
+    with pytest.raises(TaskError) as raised:
+        render(f"{{{{ {name} }}}}", SPEC, "the SQL")
+
+    why = f"run 'dataset__1' has no logical date, so there is no {name!r}"
+    assert str(raised.value) == f"the SQL of task 'report' cannot be rendered: {why}"
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("{{ params.week }}", "the SQL cannot be rendered: there is no 'week' among 'day'"),
-        ("{{ weekday }}", "the SQL cannot be rendered: there is no 'weekday'; there are run, run_id, dag_id, params, events"),
-        ("{{ run.owner }}", "the SQL cannot be rendered: there is no 'owner' in RunContext"),
-        ("{{ 1 / 0 }}", "the SQL cannot be rendered: division by zero"),
-        ("a\n{% if %}", "the SQL is not a valid template: Expected an expression, got 'end of statement block' (line 2)"),
+        ("{{ params.week }}", "the SQL of task 'report' cannot be rendered: there is no 'week' among 'day'"),
+        (
+            "{{ weekday }}",
+            "the SQL of task 'report' cannot be rendered: there is no 'weekday'; there are run, run_id, dag_id, task_id, "
+            "try_number, params, run_after, events, triggering_dataset_events, results, logical_date, data_interval_start, "
+            "data_interval_end, ds, ds_nodash, ts, ts_nodash",
+        ),
+        ("{{ run.owner }}", "the SQL of task 'report' cannot be rendered: there is no 'owner' in RunContext"),
+        ("{{ 1 / 0 }}", "the SQL of task 'report' cannot be rendered: division by zero"),
+        (
+            "a\n{% if %}",
+            "the SQL of task 'report' is not a valid template: Expected an expression, got 'end of statement block' (line 2)",
+        ),
         (
             "{{ run.__class__.__mro__ }}",
-            "the SQL cannot be rendered: access to attribute '__class__' of 'RunContext' object is unsafe.",
+            "the SQL of task 'report' cannot be rendered: access to attribute '__class__' of 'RunContext' object is unsafe.",
         ),
-        ("{{ params.update(x=1) }}", "the SQL cannot be rendered: access to attribute 'update' of 'dict' object is unsafe."),
+        (
+            "{{ params.update(x=1) }}",
+            "the SQL of task 'report' cannot be rendered: access to attribute 'update' of 'dict' object is unsafe.",
+        ),
     ],
 )
 def test_a_template_that_cannot_be_rendered_says_why(text: str, reason: str) -> None:
     with pytest.raises(TaskError) as raised:
-        render(text, RUN, "the SQL")
+        render(text, SPEC, "the SQL")
 
     assert str(raised.value) == reason

@@ -1,0 +1,82 @@
+"""Time: what is due by the clock of the database is told to who decides about it, and then the next due moment is slept for.
+
+Nothing is polled: all due times are in Postgres, in shards, and each shard is one daemon's.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+import anyio
+from anyio.abc import TaskStatus
+
+from tidegate.daemon.context import Context
+from tidegate.daemon.engine import Work
+from tidegate.daemon.outage import Backoff
+from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.message import AttemptTimedOut, RetryDue, RunTimedOut, ScheduleDue
+from tidegate.schemas.queries import clock as queries
+from tidegate.schemas.queries.clock import Due
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.leases import CLOCK, Duty
+
+AT_ONCE = 250
+LONGEST_SLEEP_S = 60.0
+SOON_S = 0.001
+
+
+def duties() -> list[Duty]:
+    """One per shard."""
+    return [Duty(CLOCK, str(shard)) for shard in range(queries.SHARDS)]
+
+
+async def clock(context: Context, *, task_status: TaskStatus[None]) -> None:
+    """For ever. Whatever makes something due earlier rings; a shard that changes hands is looked at by its new owner."""
+    bell, backoff = context.bells.of[Work.CLOCK], Backoff()
+    task_status.started()
+    while True:
+        try:
+            seconds = await tick(context)
+            backoff.reset()
+        except UnavailableError as error:
+            context.outages.begin(error)
+            await backoff.pause()
+        else:
+            with anyio.move_on_after(context.settings.lease_renew_s):
+                await bell.wait(seconds)
+
+
+async def tick(context: Context) -> float:
+    """Tell what is due; seconds until the next thing is."""
+    shards = [int(key) for key in context.holdings.of(CLOCK)]
+    if not shards:
+        return LONGEST_SLEEP_S
+    due, now = await context.database.run(lambda db: _look(db, shards))
+    for is_due, find, tell in _KINDS:
+        at = is_due(due)
+        if at is not None and at <= now:
+            await _tell(context, shards, find, tell)
+    due, now = await context.database.run(lambda db: _look(db, shards))
+    moments = [at for at in (due.dag, due.retry, due.run, due.attempt) if at is not None]
+    return max((min(moments) - now).total_seconds(), SOON_S) if moments else LONGEST_SLEEP_S
+
+
+async def _look(db: Db, shards: Sequence[int]) -> tuple[Due, datetime]:
+    return await queries.next_due(db, shards), db.now
+
+
+async def _tell(context: Context, shards: Sequence[int], find: Any, tell: Callable[[Any], Any]) -> None:
+    while True:
+        found = await context.database.run(lambda db: find(db, shards, AT_ONCE))
+        if found:
+            await context.tell([tell(each) for each in found])
+        if len(found) < AT_ONCE:
+            return
+
+
+_KINDS: Sequence[tuple[Callable[[Due], datetime | None], Any, Callable[[Any], Any]]] = (
+    (lambda due: due.run, queries.late_runs, lambda id_: RunTimedOut(dag_run_id=id_)),
+    (lambda due: due.attempt, queries.late_attempts, lambda id_: AttemptTimedOut(submission_id=id_)),
+    (lambda due: due.dag, queries.dags, lambda dag_id: ScheduleDue(dag_id=dag_id)),
+    (lambda due: due.retry, queries.retries, lambda key: RetryDue(dag_run_id=key[0], task_index=key[1])),
+)

@@ -1,0 +1,35 @@
+"""Runs that are to be looked at as a whole: after a clear, when the run before went on, or to be stopped."""
+
+from anyio.abc import TaskStatus
+
+from tidegate.daemon.context import Context
+from tidegate.daemon.engine import Work
+from tidegate.daemon.outage import Backoff
+from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.message import RunReconsidered
+from tidegate.schemas.queries import runs
+
+AT_ONCE = 50
+
+
+async def reconsider(context: Context, *, task_status: TaskStatus[None]) -> None:
+    """For ever. Who is asked for stays on the list until the transaction that looked at it."""
+    bell, backoff = context.bells.of[Work.RECONSIDER], Backoff()
+    task_status.started()
+    while True:
+        await bell.wait(context.settings.sweep_s)
+        try:
+            while await reconsidered(context):
+                pass
+            backoff.reset()
+        except UnavailableError as error:
+            context.outages.begin(error)
+            await backoff.pause()
+
+
+async def reconsidered(context: Context) -> bool:
+    """Look at the first on the list; whether there may be more."""
+    ids = await context.database.run(lambda db: runs.to_reconsider(db, AT_ONCE))
+    if ids:
+        await context.tell([RunReconsidered(dag_run_id=id_) for id_ in ids])
+    return len(ids) == AT_ONCE

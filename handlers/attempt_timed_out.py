@@ -1,0 +1,39 @@
+"""Attempts took longer than their tasks allow: they are killed, and count as failed once they have ended."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+
+from tidegate.schemas.effect import Effect, KillSubmissions
+from tidegate.schemas.graph import Graph
+from tidegate.schemas.message import AttemptTimedOut, Message
+from tidegate.schemas.queries import dags, runs, submissions
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.state import SubmissionState
+from tidegate.schemas.view import RunView, SubmissionView
+
+
+class State(msgspec.Struct, frozen=True):
+    """The attempts, under the locks of their runs."""
+
+    now: datetime
+    runs: Mapping[int, RunView]
+    graphs: Mapping[int, Graph]
+    submissions: Mapping[UUID, SubmissionView]
+
+
+async def load(db: Db, messages: Sequence[Message[AttemptTimedOut]]) -> State:
+    ids = [message.body.submission_id for message in messages]
+    locked = await runs.lock(db, {place.dag_run_id for place in (await submissions.find(db, ids)).values()})
+    graphs = await dags.graphs(db, {run.version_id for run in locked.values()})
+    return State(db.now, locked, graphs, await submissions.read(db, ids))
+
+
+def decide(_messages: Sequence[Message[AttemptTimedOut]], state: State) -> Iterator[Effect]:
+    for attempt in state.submissions.values():
+        if attempt.state is SubmissionState.ACCEPTED and attempt.kill_reason is None:
+            graph = state.graphs[state.runs[attempt.dag_run_id].version_id]
+            limit_s = graph.nodes[attempt.task_index].task.execution_timeout_s or 0
+            yield KillSubmissions(attempt.dag_run_id, attempt.task_index, f"it took longer than {limit_s:g} s")

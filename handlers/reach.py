@@ -1,0 +1,47 @@
+"""How far the ends of attempts reach: what is to be read before they are taken."""
+
+from collections import deque
+from collections.abc import Iterable
+
+from tidegate.handlers.advance import Finish, retried
+from tidegate.handlers.branch import passed_over
+from tidegate.handlers.trigger import GIVE_UP, SKIP, may_end
+from tidegate.schemas.graph import Graph, Node
+from tidegate.schemas.state import TaskState
+
+
+def reach(graph: Graph, finishes: Iterable[Finish]) -> frozenset[int]:
+    """The indices of all instances that taking these finishes may touch or look at."""
+    touched: set[int] = set()
+    followed: set[tuple[int, TaskState]] = set()
+    todo: deque[tuple[int, TaskState]] = deque()
+    for finish in finishes:
+        touched.add(finish.index)
+        if not retried(finish, graph.nodes[finish.index].task.retries + 1):
+            todo += _ends_with(graph, finish)
+    while todo:
+        index, state = end = todo.popleft()
+        touched.add(index)
+        if end in followed:
+            continue
+        followed.add(end)
+        for position in graph.nodes[index].downstream:
+            below = graph.nodes[position]
+            touched.add(position)
+            touched.update(below.setups)
+            todo.extend((position, ended) for ended in _ends_after(below, state))
+    return frozenset(touched)
+
+
+def _ends_with(graph: Graph, finish: Finish) -> list[tuple[int, TaskState]]:
+    """What may end by the finish itself, and how."""
+    if finish.choice is None:
+        return [(finish.index, finish.state)]
+    skipped = passed_over(graph, finish.index, finish.choice)
+    return [(finish.index, TaskState.SUCCESS), (finish.index, TaskState.FAILED), *((index, SKIP) for index in skipped)]
+
+
+def _ends_after(node: Node, upstream: TaskState) -> tuple[TaskState, ...]:
+    """The states in which a task may end at once when one before it ends in `upstream`."""
+    never = (SKIP, GIVE_UP) if node.setups or may_end(node.task.trigger_rule, upstream) else ()
+    return (TaskState.SUCCESS, *never) if node.instant else never

@@ -1,0 +1,131 @@
+"""A run is looked at as a whole: after it was cleared, when the run before it went on, or because it is to stop.
+
+Everything else that happens to a run touches only what it must; this is the one pass over all its tasks.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+from tidegate.handlers.advance import Advance, judge_again, run_state
+from tidegate.handlers.finish import updated
+from tidegate.handlers.past import Past, allows
+from tidegate.handlers.settle import settle_after
+from tidegate.handlers.start import moved, tasks_moved
+from tidegate.handlers.stop import stop
+from tidegate.schemas.effect import Effect, ReconsiderAfter, UpdateRun
+from tidegate.schemas.graph import Graph
+from tidegate.schemas.message import Message, RunReconsidered
+from tidegate.schemas.queries import dags, runs, tasks
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.state import RUN_ENDED, TASK_ENDED, RunState, TaskState
+from tidegate.schemas.view import DagView, Instance, RunView
+
+
+class State(msgspec.Struct, frozen=True):
+    """The runs with all their tasks, under the locks of their DAGs. `stops`: why a run is to stop, by its id."""
+
+    now: datetime
+    dags: tuple[DagView, ...]
+    runs: Mapping[int, RunView]
+    graphs: Mapping[int, Graph]
+    tasks: Mapping[int, Sequence[Instance]]
+    pasts: Mapping[int, Past]
+    stops: Mapping[int, str]
+
+
+async def load(db: Db, messages: Sequence[Message[RunReconsidered]]) -> State:
+    asked = [message.body.dag_run_id for message in messages]
+    held = await dags.hold(db, await runs.dags_of(db, asked))
+    locked = await runs.lock(db, asked)
+    reasons = await runs.taken_up(db, asked)
+    graphs = await dags.graphs(db, {run.version_id for run in locked.values()})
+    may_end = Counter(run.dag_id for run in locked.values() if run.state is RunState.RUNNING)
+    instances: dict[int, list[Instance]] = defaultdict(list)
+    for (dag_run_id, _), instance in (await tasks.of_runs(db, locked)).items():
+        instances[dag_run_id].append(instance)
+    return State(
+        now=db.now,
+        dags=await dags.look(db, held, freeing=may_end),
+        runs={id_: run for id_, run in locked.items() if id_ in reasons},
+        graphs=graphs,
+        tasks=instances,
+        pasts=await _pasts(db, [run.id for run in locked.values() if graphs[run.version_id].sequential]),
+        stops={id_: reason for id_, reason in reasons.items() if reason is not None},
+    )
+
+
+async def _pasts(db: Db, ids: Sequence[int]) -> Mapping[int, Past]:
+    before = await runs.before(db, ids) if ids else {}
+    states: dict[int, dict[str, TaskState]] = defaultdict(dict)
+    for dag_run_id, task_id, state in await tasks.states(db, set(before.values())) if before else ():
+        states[dag_run_id][task_id] = state
+    return {id_: Past(states.get(previous)) for id_, previous in before.items()}
+
+
+def decide(_messages: Sequence[Message[RunReconsidered]], state: State) -> Iterator[Effect]:
+    ended: dict[str, list[RunState]] = defaultdict(list)
+    for run in state.runs.values():
+        if run.state is not RunState.RUNNING:
+            continue
+        graph, instances = state.graphs[run.version_id], state.tasks.get(run.id, ())
+        if reason := state.stops.get(run.id):
+            yield from stop(run, graph, instances, state.now, reason=reason, working=TaskState.FAILED)
+            ended[run.dag_id].append(RunState.FAILED)
+        else:
+            after, effects = reconsider(run, graph, instances, state.pasts.get(run.id), state.now)
+            yield from effects
+            if after in RUN_ENDED:
+                ended[run.dag_id].append(after)
+    for dag in state.dags:
+        yield from settle_after(dag, ended[dag.graph.dag_id], state.now)
+
+
+def reconsider(
+    run: RunView, graph: Graph, instances: Sequence[Instance], past: Past | None, now: datetime
+) -> tuple[RunState, list[Effect]]:
+    """The state the run comes to, and how."""
+    released = {i.index: i for i in instances if i.waits_for_past and allows(past, graph, i.index)}
+    for instance in released.values():
+        instance.waits_for_past = False
+    step = judge_again(graph, {instance.index: instance for instance in instances})
+    after = _states(instances, step)
+    unfinished = sum(state not in TASK_ENDED for state in after.values())
+    failed = run.failed_leaves + step.failed_leaves
+    stuck = deadlock(graph, instances, after)
+    state = RunState.FAILED if stuck else run_state(unfinished, failed)
+    changed = released | {instance.index: instance for instance in step.touched}
+    effects: list[Effect] = [updated(run, instance, now) for instance in changed.values()]
+    effects += tasks_moved(run, graph, step, now)
+    effects += _run_effects(run, step, (state, unfinished, failed, stuck), now)
+    if graph.sequential and step.ended:
+        effects.append(ReconsiderAfter(run.dag_id, run.id))
+    return state, effects
+
+
+def deadlock(graph: Graph, instances: Sequence[Instance], after: Mapping[int, TaskState]) -> str:
+    """What is wrong with a run in which nothing works, waits for a slot or may yet get its turn; empty when nothing is."""
+    waiting = [instance for instance in instances if after[instance.index] is TaskState.NONE]
+    if not waiting or any(instance.waits_for_past for instance in waiting):
+        return ""
+    if any(state is not TaskState.NONE and state not in TASK_ENDED for state in after.values()):
+        return ""
+    names = ", ".join(graph.nodes[instance.index].task.task_id for instance in waiting)
+    return f"deadlock: nothing can run any more, but these have not: {names}"
+
+
+def _states(instances: Sequence[Instance], step: Advance) -> Mapping[int, TaskState]:
+    return {instance.index: instance.state for instance in (*instances, *step.touched)}
+
+
+def _run_effects(run: RunView, step: Advance, outcome: tuple[RunState, int, int, str], now: datetime) -> Iterator[Effect]:
+    state, unfinished, failed, stuck = outcome
+    seq = run.task_seq + len(step.moves)
+    after = UpdateRun(run.id, state, run.state_seq, seq, unfinished, failed, run.active_tasks, run.start_date)
+    if state not in RUN_ENDED:
+        yield after
+        return
+    yield msgspec.structs.replace(after, state_seq=run.state_seq + 1, end_date=now)
+    yield moved(run, state, run.state_seq + 1, now, stuck)

@@ -1,0 +1,49 @@
+"""Runs took longer than their DAGs allow: they fail, and what waits for room starts."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+from tidegate.handlers.settle import settle_after
+from tidegate.handlers.stop import stop
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.graph import Graph
+from tidegate.schemas.message import Message, RunTimedOut
+from tidegate.schemas.queries import dags, runs, tasks
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.state import RunState
+from tidegate.schemas.view import DagView, Instance, RunView
+
+
+class State(msgspec.Struct, frozen=True):
+    """The runs whose time is over still, with all their tasks, and their DAGs."""
+
+    now: datetime
+    dags: tuple[DagView, ...]
+    runs: Sequence[RunView]
+    graphs: Mapping[int, Graph]
+    tasks: Mapping[int, Sequence[Instance]]
+
+
+async def load(db: Db, messages: Sequence[Message[RunTimedOut]]) -> State:
+    ids = [message.body.dag_run_id for message in messages]
+    held = await dags.hold(db, await runs.dags_of(db, ids))
+    locked = await runs.lock(db, ids)
+    late = [run for run in locked.values() if run.state is RunState.RUNNING and run.is_late(db.now)]
+    instances: dict[int, list[Instance]] = defaultdict(list)
+    for (dag_run_id, _), instance in (await tasks.of_runs(db, [run.id for run in late])).items():
+        instances[dag_run_id].append(instance)
+    freed = await dags.look(db, held, freeing=Counter(run.dag_id for run in late))
+    return State(db.now, freed, late, await dags.graphs(db, {run.version_id for run in late}), instances)
+
+
+def decide(_messages: Sequence[Message[RunTimedOut]], state: State) -> Iterator[Effect]:
+    for run in state.runs:
+        graph = state.graphs[run.version_id]
+        reason = f"the run took longer than {graph.run_timeout_s or 0:g} s"
+        yield from stop(run, graph, state.tasks.get(run.id, ()), state.now, reason=reason)
+    ended = Counter(run.dag_id for run in state.runs)
+    for dag in state.dags:
+        yield from settle_after(dag, [RunState.FAILED] * ended[dag.graph.dag_id], state.now)

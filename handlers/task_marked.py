@@ -1,0 +1,69 @@
+"""A user has it that a task of a run ended otherwise than it did: what comes after it is decided anew."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from tidegate.handlers.advance import Advance, Move
+from tidegate.handlers.rerun import set_back
+from tidegate.handlers.run_end_requested import NO_SUCH_RUN, State, find
+from tidegate.handlers.run_requested import no_such_dag
+from tidegate.handlers.settle import look_at
+from tidegate.handlers.start import tasks_moved
+from tidegate.schemas.effect import Effect, KillSubmissions, RejectMessage
+from tidegate.schemas.graph import Graph
+from tidegate.schemas.message import Message, TaskMarked
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.state import TASK_ACTIVE, TaskState
+from tidegate.schemas.view import DagView, Instance, RunView
+
+NO_SUCH_TASK = "no_such_task"
+MARKED = "marked by a user"
+UNDECIDED_AGAIN = frozenset({TaskState.UPSTREAM_FAILED, TaskState.SKIPPED})
+
+
+async def load(db: Db, messages: Sequence[Message[TaskMarked]]) -> State:
+    (asked,) = (message.body for message in messages)
+    return await find(db, asked.dag_id, asked.run_id)
+
+
+def decide(messages: Sequence[Message[TaskMarked]], state: State) -> Iterator[Effect]:
+    (asked,) = (message.body for message in messages)
+    if state.dag is None:
+        yield no_such_dag(asked.dag_id)
+    elif state.run is None or state.graph is None:
+        yield RejectMessage(0, NO_SUCH_RUN, f"DAG {asked.dag_id!r} has no run {asked.run_id!r}")
+    elif (marked := _find(state.graph, state.tasks, asked.task_id)) is None:
+        yield RejectMessage(0, NO_SUCH_TASK, f"run {asked.run_id!r} has no task {asked.task_id!r}, or has not started")
+    else:
+        yield from _mark(state.dag, state.run, state.graph, state, marked, asked.state)
+
+
+def _find(graph: Graph, instances: Sequence[Instance], task_id: str) -> Instance | None:
+    return next((each for each in instances if graph.nodes[each.index].task.task_id == task_id), None)
+
+
+def _mark(dag: DagView, run: RunView, graph: Graph, found: State, marked: Instance, state: TaskState) -> Iterator[Effect]:
+    """What was decided because of how it ended is undone: those after it that were given up or skipped wait again."""
+    active = marked.state in TASK_ACTIVE
+    if active:
+        yield KillSubmissions(run.id, marked.index, MARKED)
+    marked.state, marked.next_try_at = state, None
+    instances = {instance.index: instance for instance in found.tasks}
+    below = _given_up_below(graph, instances, marked.index)
+    move = Move(marked.index, state, marked.try_number, MARKED)
+    yield from tasks_moved(run, graph, Advance((), (move,), 0, 0), found.now, outlets=False)
+    run = msgspec.structs.replace(run, task_seq=run.task_seq + 1, active_tasks=run.active_tasks - active)
+    yield from set_back(run, graph, instances, below, found.now, written=frozenset({marked.index}))
+    yield look_at(dag, found.now)
+
+
+def _given_up_below(graph: Graph, instances: dict[int, Instance], index: int) -> list[int]:
+    found: set[int] = set()
+    todo = [index]
+    while todo:
+        for below in graph.nodes[todo.pop()].downstream:
+            if below not in found and below in instances and instances[below].state in UNDECIDED_AGAIN:
+                found.add(below)
+                todo.append(below)
+    return sorted(found)

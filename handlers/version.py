@@ -1,0 +1,27 @@
+"""A run goes on with the newest version of its DAG: tasks keep their history by name."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from tidegate.handlers.start import new_task
+from tidegate.schemas.effect import ChangeVersion, Effect
+from tidegate.schemas.graph import Graph
+from tidegate.schemas.view import Instance, RunView
+
+
+def change(
+    run: RunView, old: Graph, new: Graph, instances: Mapping[int, Instance], now: datetime
+) -> tuple[list[Effect], dict[int, Instance]]:
+    """How the run changes, and its tasks as they stand in the new version. Tasks that are gone are `removed`."""
+    place = {node.task.task_id: index for index, node in enumerate(new.nodes)}
+    indices = {index: place.get(old.nodes[index].task.task_id, -1 - index) for index in instances}
+    kept: dict[int, Instance] = {}
+    for before, after in indices.items():
+        if after >= 0:
+            instance = instances[before]
+            instance.index = after
+            kept[after] = instance
+    added = {index: Instance(index) for index in range(len(new.nodes)) if index not in kept}
+    effects: list[Effect] = [ChangeVersion(run.id, new.version_id, new.max_active_tasks, tuple(indices.items()))]
+    effects += [new_task(run, instance, new.nodes[index].task, now) for index, instance in added.items()]
+    return effects, kept | added

@@ -1,0 +1,109 @@
+"""A plain reading of the rules by which a run goes on: every task from the states of all, until nothing changes."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from tests.unit.handlers.world import End, state_of
+from tidegate.schemas.dag import EmptyTask, TaskSpec
+from tidegate.schemas.state import TaskState
+
+NONE, REMOVED = TaskState.NONE, TaskState.REMOVED
+S, F, K, UF = TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED, TaskState.UPSTREAM_FAILED
+GOING = TaskState.RUNNING
+"""Its turn has come, and it has not ended: whether it waits for slots or another try, or works, is not said."""
+ENDED = (S, F, K, UF)
+
+
+class Reading:
+    """`states` are the tasks of a run; `held` those that the run before has yet to allow."""
+
+    def __init__(self, tasks: Sequence[TaskSpec], absent: Collection[str] = ()) -> None:
+        self.tasks = {task.task_id: task for task in tasks}
+        self.states = {task.task_id: REMOVED if task.task_id in absent else NONE for task in tasks}
+        self.held = {t.task_id for t in tasks if t.depends_on_past or t.wait_for_downstream}
+        self.settle()
+
+    def release(self, task_ids: Collection[str]) -> None:
+        self.held -= set(task_ids)
+        self.settle()
+
+    def take(self, ends: Mapping[str, tuple[int, End]]) -> None:
+        """Attempts end together: of each task, which try, and how."""
+        for task_id, (number, end) in ends.items():
+            if state_of(end) is F and number <= self.tasks[task_id].retries:
+                continue
+            wrong = isinstance(end, tuple) and not set(end) <= set(self.below(task_id))
+            self.states[task_id] = F if wrong else state_of(end)
+        for task_id, (_, end) in ends.items():
+            if isinstance(end, tuple) and self.states[task_id] is S:
+                for each in self.unchosen(task_id, end):
+                    self.states[each] = K if self.states[each] is NONE else self.states[each]
+        self.settle()
+
+    def unchosen(self, task_id: str, chosen: Sequence[str]) -> list[str]:
+        if not chosen:
+            return [each for each in self.after(task_id) if not self.tasks[each].teardown_of]
+        return [each for each in self.below(task_id) if each not in chosen and not any(each in self.after(c) for c in chosen)]
+
+    def below(self, task_id: str) -> list[str]:
+        return [each for each, task in self.tasks.items() if task_id in task.upstream]
+
+    def after(self, task_id: str) -> set[str]:
+        return {each for direct in self.below(task_id) for each in (direct, *self.after(direct))}
+
+    def settle(self) -> None:
+        before: dict[str, TaskState] = {}
+        while before != self.states:
+            before = dict(self.states)
+            for task_id, task in self.tasks.items():
+                if self.states[task_id] is NONE:
+                    self.states[task_id] = self.next_of(task)
+
+    def next_of(self, task: TaskSpec) -> TaskState:
+        upstream = [self.states[each] for each in task.upstream if self.states[each] is not REMOVED]
+        setups = [self.states[each] for each in task.teardown_of if self.states[each] is not REMOVED]
+        verdict = of_teardown(setups, upstream) if task.teardown_of else of_rule(str(task.trigger_rule), upstream)
+        if task.task_id in self.held and verdict is not UF:
+            return NONE
+        return S if verdict is GOING and isinstance(task, EmptyTask) else verdict
+
+    def fails(self) -> bool:
+        """Whether a task failed that nothing comes after but teardowns, and that is none itself, unless they are to matter."""
+        silent = {t.task_id for t in self.tasks.values() if t.teardown_of and not t.on_failure_fail_run}
+        leaves = [each for each in self.tasks if each not in silent and set(self.below(each)) <= silent]
+        return any(self.states[leaf] in (F, UF) for leaf in leaves)
+
+
+def of_teardown(setups: Sequence[TaskState], upstream: Sequence[TaskState]) -> TaskState:
+    if any(state not in ENDED for state in upstream):
+        return NONE
+    if S in setups:
+        return GOING
+    return UF if any(state is not K for state in setups) else K
+
+
+def of_rule(rule: str, upstream: Sequence[TaskState]) -> TaskState:
+    """What a task does with these before it; those that are not ended may be in any other state."""
+    if not upstream or rule == "always":
+        return GOING
+    over, bad = all(state in ENDED for state in upstream), F in upstream or UF in upstream
+    certain: dict[str, TaskState | bool] = {
+        "all_success": (bad and UF) or (K in upstream and K),
+        "all_failed": (S in upstream or K in upstream) and K,
+        "all_done": False,
+        "all_done_min_one_success": K in upstream and K,
+        "all_skipped": (S in upstream or bad) and K,
+        "one_success": S in upstream and GOING,
+        "one_failed": bad and GOING,
+        "one_done": (S in upstream or F in upstream) and GOING,
+        "none_failed": bad and UF,
+        "none_failed_min_one_success": bad and UF,
+        "none_skipped": K in upstream and K,
+    }
+    at_last: dict[str, TaskState] = {
+        "all_done_min_one_success": GOING if S in upstream else UF,
+        "one_success": K if set(upstream) == {K} else UF,
+        "one_failed": K,
+        "one_done": K,
+        "none_failed_min_one_success": GOING if S in upstream else K,
+    }
+    return TaskState(certain[rule] or (at_last.get(rule, GOING) if over else NONE))

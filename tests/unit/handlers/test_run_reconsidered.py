@@ -1,0 +1,182 @@
+"""A run is looked at as a whole: what waits is judged again, what cannot go on is ended, what is to stop is stopped."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import pytest
+
+from tests.shapes import NOW, dag_view, graph, message, queued
+from tests.unit.handlers.world import World
+from tidegate.handlers.run_reconsidered import decide
+from tidegate.schemas.effect import Effect, KillSubmissions, RunMoved, TaskMoved, UpdateRun, UpdateTask
+from tidegate.schemas.message import RunReconsidered
+from tidegate.schemas.state import RunState, TaskState
+from tidegate.schemas.view import DagView, Instance
+
+NONE, SCHEDULED, RUNNING = TaskState.NONE, TaskState.SCHEDULED, TaskState.RUNNING
+S, F, K, UF = TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED, TaskState.UPSTREAM_FAILED
+
+ASKED = [message(RunReconsidered(dag_run_id=1))]
+
+
+def found_as(world: World, states: Mapping[str, TaskState]) -> World:
+    """The same run with its tasks in these states, counted; as a user who clears or marks tasks may leave it."""
+    for task_id, state in states.items():
+        index = world.index[task_id]
+        world.tasks[index] = msgspec.structs.replace(world.tasks[index], state=state)
+    for index, node in enumerate(world.graph.nodes):
+        above = [world.tasks[world.index[task_id]].state for task_id in node.task.upstream]
+        world.tasks[index] = counted(world.tasks[index], above)
+    unfinished = sum(task.state not in (S, F, K, UF) for task in world.tasks.values())
+    failed = sum(n.decisive and world.tasks[i].state in (F, UF) for i, n in enumerate(world.graph.nodes))
+    world.run = msgspec.structs.replace(world.run, unfinished=unfinished, failed_leaves=failed)
+    return world
+
+
+def counted(task: Instance, above: Sequence[TaskState]) -> Instance:
+    return msgspec.structs.replace(
+        task, success=above.count(S), failed=above.count(F), skipped=above.count(K), upstream_failed=above.count(UF)
+    )
+
+
+@pytest.mark.parametrize(
+    ("states", "after"),
+    [
+        pytest.param({"a": S, "b": NONE}, {"a": S, "b": SCHEDULED, "c": NONE}, id="its turn has come"),
+        pytest.param({"a": F, "b": NONE}, {"a": F, "b": UF, "c": UF}, id="it never will"),
+        pytest.param({"a": K, "b": NONE}, {"a": K, "b": K, "c": K}, id="it is skipped"),
+        pytest.param({"a": NONE, "b": NONE}, {"a": SCHEDULED, "b": NONE, "c": NONE}, id="from the beginning"),
+        pytest.param({"a": RUNNING, "b": NONE}, {"a": RUNNING, "b": NONE, "c": NONE}, id="it waits on"),
+        pytest.param({"a": S, "b": RUNNING, "c": NONE}, {"a": S, "b": RUNNING, "c": NONE}, id="what works is left alone"),
+    ],
+)
+def test_what_waits_is_judged_again(states: Mapping[str, TaskState], after: Mapping[str, TaskState]) -> None:
+    world = found_as(World(graph("a", "b < a", "c < b")), states)
+
+    world.reconsider()
+
+    assert world.states() == after
+    assert world.run.unfinished == sum(state not in (S, F, K, UF) for state in after.values())
+
+
+@pytest.mark.parametrize(
+    ("states", "state"),
+    [
+        pytest.param({"a": S, "b": S}, RunState.SUCCESS, id="R11 R22 success success"),
+        pytest.param({"a": S, "b": K}, RunState.SUCCESS, id="R11 R22 success skipped"),
+        pytest.param({"a": K, "b": K}, RunState.SUCCESS, id="R11 R22 skipped skipped"),
+        pytest.param({"a": S, "b": F}, RunState.FAILED, id="R11 R22 success failed"),
+        pytest.param({"a": UF, "b": S}, RunState.FAILED, id="R11 R22 upstream_failed success"),
+        pytest.param({"a": K, "b": F}, RunState.FAILED, id="R11 R22 skipped failed"),
+        pytest.param({"a": RUNNING, "b": F}, RunState.RUNNING, id="R11 R22 running failed"),
+        pytest.param({"a": RUNNING, "b": S}, RunState.RUNNING, id="R11 R22 running success"),
+    ],
+)
+def test_a_run_whose_tasks_are_all_done_is_over(states: Mapping[str, TaskState], state: RunState) -> None:
+    world = found_as(World(graph("a", "b")), states)
+
+    world.reconsider()
+
+    assert (world.run.state, world.journal[-1].state) == (state, state)
+
+
+def test_a_run_in_which_nothing_can_go_on_has_failed_with_the_tasks_named() -> None:
+    """R21"""
+    world = World(graph("a", "b < a", "c < b"))
+    world.tasks[0] = msgspec.structs.replace(world.tasks[0], state=S)
+
+    world.reconsider()
+
+    assert world.run.state is RunState.FAILED
+    assert world.journal[-1].reason == "deadlock: nothing can run any more, but these have not: b, c"
+
+
+@pytest.mark.parametrize("state", [SCHEDULED, TaskState.QUEUED, RUNNING, TaskState.UP_FOR_RETRY])
+def test_a_run_in_which_something_goes_on_is_not_stuck(state: TaskState) -> None:
+    """R21"""
+    world = World(graph("a", "b < a", "x"))
+    world.tasks |= {i: msgspec.structs.replace(world.tasks[i], state=s) for i, s in ((0, S), (2, state))}
+
+    world.reconsider()
+
+    assert world.run.state is RunState.RUNNING
+
+
+def test_a_run_that_is_to_stop_has_failed_and_what_works_is_killed() -> None:
+    world = World(graph("works", "waits", "later < works"))
+    world.admit("works")
+
+    world.reconsider(stop="enough")
+
+    assert world.states() == {"works": F, "waits": K, "later": K}
+    assert (world.run.state, world.run.unfinished, world.run.active_tasks) == (RunState.FAILED, 0, 0)
+    assert (world.journal[-1].state, world.journal[-1].reason) == ("failed", "enough")
+    assert [effect for effect in world.others if isinstance(effect, KillSubmissions)] == [KillSubmissions(1, None, "enough")]
+
+
+def test_where_nothing_works_nothing_is_killed() -> None:
+    world = World(graph("a", "b < a"))
+
+    world.reconsider(stop="enough")
+
+    assert not any(isinstance(effect, KillSubmissions) for effect in world.others)
+
+
+def test_what_is_to_stop_keeps_what_it_has_done() -> None:
+    world = World(graph("a", "b", "c*1", "d < a"))
+    world.admit("a", "b", "c")
+    world.finish(a=True, b=False, c=False)
+
+    world.reconsider(stop="enough")
+
+    assert world.states() == {"a": S, "b": F, "c": K, "d": K}
+    assert [task.next_try_at for task in world.tasks.values()] == 4 * [None]
+
+
+@pytest.mark.parametrize("stop", ["", "enough"], ids=["to be judged", "to be stopped"])
+@pytest.mark.parametrize("state", [RunState.QUEUED, RunState.SUCCESS, RunState.FAILED])
+def test_a_run_that_is_not_at_work_is_left_alone(state: RunState, stop: str) -> None:
+    world = World(graph("a"))
+    world.run = msgspec.structs.replace(world.run, state=state)
+
+    assert list(decide(ASKED, world.whole(stop=stop))) == []
+
+
+def decided(world: World, dag: DagView, *, stop: str = "") -> list[Effect]:
+    return list(decide(ASKED, msgspec.structs.replace(world.whole(stop=stop), dags=(dag,))))
+
+
+def started(effects: Sequence[Effect]) -> list[int]:
+    return [e.id for e in effects if isinstance(e, UpdateRun) and e.state is RunState.RUNNING]
+
+
+@pytest.mark.parametrize("stop", ["", "enough"], ids=["it is over", "it is stopped"])
+def test_the_end_of_a_run_makes_room_for_what_waits(stop: str) -> None:
+    dag = graph("a", limit=1)
+    world = found_as(World(dag), {"a": S})
+
+    effects = decided(world, dag_view(dag, running=1, queued=1, waiting=queued(dag, 8)), stop=stop)
+
+    assert started(effects) == [8]
+
+
+def test_a_run_that_goes_on_keeps_its_place() -> None:
+    dag = graph("a", limit=1)
+
+    effects = decided(World(dag), dag_view(dag, running=1, queued=1, waiting=queued(dag, 8)))
+
+    assert started(effects) == [1]
+
+
+def test_the_moves_are_numbered_on_and_what_did_not_move_is_not_written() -> None:
+    world = found_as(World(graph("a", "b < a", "x")), {"a": S, "b": NONE})
+    before = world.run.task_seq
+
+    effects = list(decide(ASKED, world.whole()))
+
+    assert [(e.event.seq, e.event.task_id, e.event.state) for e in effects if isinstance(e, TaskMoved)] == [
+        (before + 1, "b", "scheduled")
+    ]
+    assert [(e.task_index, e.scheduled_at) for e in effects if isinstance(e, UpdateTask)] == [(1, NOW)]
+    assert [e.task_seq for e in effects if isinstance(e, UpdateRun)] == [before + 1]
+    assert not any(isinstance(effect, RunMoved) for effect in effects)
