@@ -86,18 +86,18 @@ def of_rule(rule: str, upstream: Sequence[TaskState]) -> TaskState:
     if not upstream or rule == "always":
         return GOING
     over, bad = all(state in ENDED for state in upstream), F in upstream or UF in upstream
-    certain: dict[str, TaskState | bool] = {
-        "all_success": (bad and UF) or (K in upstream and K),
-        "all_failed": (S in upstream or K in upstream) and K,
-        "all_done": False,
-        "all_done_min_one_success": K in upstream and K,
-        "all_skipped": (S in upstream or bad) and K,
-        "one_success": S in upstream and GOING,
-        "one_failed": bad and GOING,
-        "one_done": (S in upstream or F in upstream) and GOING,
-        "none_failed": bad and UF,
-        "none_failed_min_one_success": bad and UF,
-        "none_skipped": K in upstream and K,
+    certain = {
+        "all_success": UF if bad else K if K in upstream else None,
+        "all_failed": K if S in upstream or K in upstream else None,
+        "all_done": None,
+        "all_done_min_one_success": K if K in upstream else None,
+        "all_skipped": K if S in upstream or bad else None,
+        "one_success": GOING if S in upstream else None,
+        "one_failed": GOING if bad else None,
+        "one_done": GOING if S in upstream or F in upstream else None,
+        "none_failed": UF if bad else None,
+        "none_failed_min_one_success": UF if bad else None,
+        "none_skipped": K if K in upstream else None,
     }
     at_last: dict[str, TaskState] = {
         "all_done_min_one_success": GOING if S in upstream else UF,
@@ -106,4 +106,4 @@ def of_rule(rule: str, upstream: Sequence[TaskState]) -> TaskState:
         "one_done": K,
         "none_failed_min_one_success": GOING if S in upstream else K,
     }
-    return TaskState(certain[rule] or (at_last.get(rule, GOING) if over else NONE))
+    return certain[rule] or (at_last.get(rule, GOING) if over else NONE)

@@ -65,9 +65,7 @@ def test_no_delay_stays_none_whatever_the_factor(try_number: int) -> None:
 
 
 def test_the_delay_of_a_try_is_the_same_whenever_it_is_computed() -> None:
-    facts = {"retry_delay_s": 60.0, "retry_factor": 2.0}
-
-    assert [seconds(n, **facts) for n in range(1, 6)] == [115.0, 225.0, 302.0, 684.0, 1851.0]
+    assert [seconds(n, retry_delay_s=60.0, retry_factor=2.0) for n in range(1, 6)] == [115.0, 225.0, 302.0, 684.0, 1851.0]
 
 
 def test_tasks_that_fail_together_do_not_come_back_together() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
+from msgspec import UNSET
 
 from tests.shapes import NOW, message, run_view
 from tidegate.handlers import retry_due, run_reconsidered, submission_accepted, task_finished, tasks_ready
@@ -111,7 +112,7 @@ class World:
 
     def _finished(self, task_id: str, end: End) -> TaskFinished:
         outcome: Any = OUTCOMES[state_of(end)]
-        return TaskFinished(submission_id=self.attempt(task_id), outcome=outcome, follow=end if isinstance(end, tuple) else None)
+        return TaskFinished(submission_id=self.attempt(task_id), outcome=outcome, follow=end if isinstance(end, tuple) else UNSET)
 
     def retry(self, *task_ids: str) -> None:
         """Let the time come for another try."""

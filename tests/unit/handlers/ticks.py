@@ -1,0 +1,51 @@
+"""DAGs that run at given minutes from now, and what settling them does to their clock."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from tests.shapes import NOW, dag_view, graph
+from tidegate.handlers.settle import settle
+from tidegate.schemas.effect import Effect, InsertRun, SetClock
+from tidegate.schemas.graph import Graph
+from tidegate.schemas.state import RunType
+from tidegate.schemas.tick import Tick
+from tidegate.schemas.timetable import Dates
+from tidegate.schemas.view import DagView
+
+
+def at(minutes: float) -> datetime:
+    return NOW + timedelta(minutes=minutes)
+
+
+def tick(minutes: float) -> Tick:
+    return Tick(*4 * (at(minutes),))
+
+
+def timed(*minutes: float, tasks: Sequence[Any] = ("t",), **facts: Any) -> Graph:
+    """A DAG that is to run at these times, whether or not they have passed."""
+    dates = Dates(tuple(map(at, minutes)))
+    return graph(*tasks, timetable=dates, start_date=at(-9999), missed=facts.pop("missed", "all"), **facts)
+
+
+def view(dag: Graph, **facts: Any) -> DagView:
+    return dag_view(dag, tick_run_ids=(201, 202, 203), **facts)
+
+
+def settled(dag: DagView) -> list[Effect]:
+    return list(settle(dag, NOW))
+
+
+def fired(effects: Sequence[Effect]) -> list[float]:
+    """The logical dates of the timed runs, in minutes from now."""
+    runs = [effect for effect in effects if isinstance(effect, InsertRun) and effect.run_type is RunType.SCHEDULED]
+    return [(run.logical_date - NOW) / timedelta(minutes=1) for run in runs if run.logical_date]
+
+
+def clock(effects: Sequence[Effect]) -> list[tuple[float | None, float | None]]:
+    """What the clock was set to: the last date that was come to, and when to look again, in minutes from now."""
+    return [(minutes_of(e.last_logical_date), minutes_of(e.due_at)) for e in effects if isinstance(e, SetClock)]
+
+
+def minutes_of(moment: datetime | None) -> float | None:
+    return None if moment is None else (moment - NOW) / timedelta(minutes=1)
