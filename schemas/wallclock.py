@@ -64,7 +64,7 @@ def after(expression: Expression, clock: str, instant: datetime) -> datetime | N
             return best
         wall = expression.after(max(instant + stretch.offset, stretch.opens - SECOND))
         if wall is None:
-            return best
+            break
         if wall < stretch.closes(every_hour=every_hour):
             fires = wall - stretch.offset
             best = fires if best is None else min(best, fires)
@@ -78,7 +78,7 @@ def until(expression: Expression, clock: str, instant: datetime) -> datetime | N
     for stretch in _backwards(clock, instant):
         wall = expression.until(min(instant + stretch.offset, stretch.closes(every_hour=every_hour) - SECOND))
         if wall is None:
-            return best
+            break
         if wall >= stretch.opens:
             fires = wall - stretch.offset
             best = fires if best is None else max(best, fires)
