@@ -12,9 +12,11 @@ import msgspec
 from tidegate.handlers.branch import passed_over, wrong_choice
 from tidegate.handlers.retry import delay
 from tidegate.handlers.trigger import GIVE_UP, RUN, SKIP, WAIT, Upstream, judge, judge_teardown
-from tidegate.schemas.graph import Graph, Node
+from tidegate.schemas.graph import MAX_ELEMENTS, Graph, Node, element_index, element_of, position_of
 from tidegate.schemas.state import TASK_ENDED, TASK_FAILED, RunState, TaskState
 from tidegate.schemas.view import Instance
+
+NO_LISTS: Mapping[int, int] = {}
 
 
 class Move(msgspec.Struct, frozen=True):
@@ -29,13 +31,15 @@ class Move(msgspec.Struct, frozen=True):
 class Advance(msgspec.Struct, frozen=True):
     """What changed: the instances touched (moved or counted), the moves in order, and what it means for the run.
 
-    `ended` is how many tasks reached an end state, `failed_leaves` how many of them decide about the run and failed.
+    `ended` is how many tasks reached an end state, `failed_leaves` how many of them decide about the run and failed. `born` are
+    the instances that mapped tasks have got.
     """
 
     touched: tuple[Instance, ...]
     moves: tuple[Move, ...]
     ended: int
     failed_leaves: int
+    born: tuple[Instance, ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -47,7 +51,7 @@ class Finish(msgspec.Struct, frozen=True):
     """An attempt of a task ended in `state`: success, failed or skipped.
 
     `follow` is what a task that chooses its branches chose: ids of tasks directly after it, and all others are skipped; an empty
-    choice skips everything after it, however far.
+    choice skips everything after it, however far. `at_once`: another try does not wait for its delay.
     """
 
     index: int
@@ -55,11 +59,12 @@ class Finish(msgspec.Struct, frozen=True):
     state: TaskState
     reason: str = ""
     follow: tuple[str, ...] | None = None
+    at_once: bool = False
 
     @property
     def choice(self) -> tuple[str, ...] | None:
-        """What is to be followed; a task that did not succeed has chosen nothing."""
-        return self.follow if self.state is TaskState.SUCCESS else None
+        """What is to be followed; a task that did not succeed, or one of many instances, has chosen nothing."""
+        return self.follow if self.state is TaskState.SUCCESS and element_of(self.index) is None else None
 
 
 def begin(graph: Graph, absent: frozenset[int] = frozenset()) -> Advance:
@@ -85,23 +90,29 @@ def _new(graph: Graph, position: int) -> Instance:
 
 
 def advance(
-    graph: Graph, instances: Mapping[int, Instance], finishes: Iterable[Finish], now: datetime, *, run: str = ""
+    graph: Graph,
+    instances: Mapping[int, Instance],
+    finishes: Iterable[Finish],
+    now: datetime,
+    *,
+    run: str = "",
+    lengths: Mapping[int, int] = NO_LISTS,
 ) -> Advance:
     """Take the ends of attempts and follow them as far as they reach.
 
     `instances` holds at least those of `reach(graph, finishes)`; they are not changed. `run` names the run: retries of different
-    runs do not come at the same time.
+    runs do not come at the same time. `lengths`: how many elements the lists have that tasks returned, by index.
     """
-    step = _Step(graph, run, instances)
+    step = _Step(graph, run, instances, lengths)
     for finish in finishes:
         step.finish(finish, now)
     step.settle()
     return step.result(every=False)
 
 
-def judge_again(graph: Graph, instances: Mapping[int, Instance]) -> Advance:
+def judge_again(graph: Graph, instances: Mapping[int, Instance], lengths: Mapping[int, int] = NO_LISTS) -> Advance:
     """Decide anew about every instance of a run whose turn has not come; `instances` are all of them, counted."""
-    step = _Step(graph, "", instances)
+    step = _Step(graph, "", instances, lengths)
     step.settle(index for index, instance in instances.items() if instance.state is TaskState.NONE)
     return step.result(every=False)
 
@@ -114,8 +125,10 @@ def retried(finish: Finish, max_tries: int) -> bool:
 class _Step:
     """One advance under way: copies of what is touched, and whose upstream changed."""
 
-    def __init__(self, graph: Graph, run: str, before: Mapping[int, Instance]) -> None:
+    def __init__(self, graph: Graph, run: str, before: Mapping[int, Instance], lengths: Mapping[int, int] = NO_LISTS) -> None:
         self.graph = graph
+        self.lengths = lengths
+        self.born: list[Instance] = []
         self.run = run
         self.nodes = graph.nodes
         self.before = before
@@ -140,12 +153,12 @@ class _Step:
         self.moves.append(Move(instance.index, state, instance.try_number, reason))
 
     def finish(self, finish: Finish, now: datetime) -> None:
-        instance, node = self.at(finish.index), self.nodes[finish.index]
+        instance, node = self.at(finish.index), self.graph.node(finish.index)
         if finish.choice and (wrong := wrong_choice(self.graph, finish.index, finish.choice)):
             self.end(instance, TaskState.FAILED, wrong)
         elif retried(finish, max(instance.max_tries, node.task.retries + 1)):
-            name = f"{self.graph.dag_id}/{self.run}/{node.task.task_id}"
-            instance.next_try_at = now + delay(node.task, name, finish.try_number)
+            name = f"{self.graph.dag_id}/{self.run}/{self.graph.label(finish.index)}"
+            instance.next_try_at = now if finish.at_once else now + delay(node.task, name, finish.try_number)
             self.move(instance, TaskState.UP_FOR_RETRY, finish.reason)
             if instance.next_try_at == now:
                 instance.next_try_at = None
@@ -167,13 +180,20 @@ class _Step:
         self.ended += 1
 
     def end(self, instance: Instance, state: TaskState, reason: str = "") -> None:
-        node = self.nodes[instance.index]
         self.move(instance, state, reason)
+        if element_of(instance.index) is not None:
+            self.tell(position_of(instance.index), state)
+            return
+        node = self.nodes[instance.index]
         self.ended += 1
         self.failed_leaves += node.decisive and state in TASK_FAILED
         for below in node.downstream:
-            count(self.at(below), state)
-            heappush(self.turns, below)
+            self.tell(below, state)
+
+    def tell(self, waiting: int, state: TaskState) -> None:
+        """One of those that an instance waits for ended."""
+        count(self.at(waiting), state)
+        heappush(self.turns, waiting)
 
     def settle(self, also: Iterable[int] = ()) -> None:
         """Decide in the order of the tasks: about each one once all has ended before it that ends in this step."""
@@ -187,13 +207,44 @@ class _Step:
         instance, node = self.look(index), self.nodes[index]
         if instance.state is not TaskState.NONE:
             return
+        if instance.elements:
+            self.gather(instance)
+            return
         verdict = self.judge(instance, node)
         if verdict is WAIT or (instance.waits_for_past and verdict is not GIVE_UP):
             return
-        if verdict is RUN and not node.instant:
+        if verdict is RUN and node.over is not None:
+            self.expand(self.at(index), node, self.lengths.get(node.over))
+        elif verdict is RUN and not node.instant:
             self.move(self.at(index), RUN)
         else:
             self.end(self.at(index), TaskState.SUCCESS if verdict is RUN else verdict)
+
+    def expand(self, instance: Instance, node: Node, length: int | None) -> None:
+        """A mapped task's turn has come: it gets an instance per element, and waits for them."""
+        if length is None:
+            self.end(instance, TaskState.FAILED, f"{node.task.over} returned no list to map over")
+        elif length > MAX_ELEMENTS:
+            self.end(instance, TaskState.FAILED, f"{node.task.over} returned {length} elements, more than {MAX_ELEMENTS}")
+        elif not length:
+            self.end(instance, SKIP, f"{node.task.over} returned nothing to map over")
+        else:
+            instance.awaited, instance.elements = length, length
+            instance.success = instance.failed = instance.skipped = instance.upstream_failed = 0
+            for element in range(length):
+                born = Instance(element_index(instance.index, element), max_tries=node.task.retries + 1)
+                self.move(born, RUN)
+                self.born.append(born)
+
+    def gather(self, instance: Instance) -> None:
+        """A mapped task ends when all its instances have."""
+        elements = upstream_of(instance)
+        if not elements.done:
+            return
+        if elements.bad:
+            self.end(self.at(instance.index), TaskState.FAILED, f"{elements.bad} of {elements.total} instances failed")
+        else:
+            self.end(self.at(instance.index), TaskState.SUCCESS if elements.success else SKIP)
 
     def judge(self, instance: Instance, node: Node) -> TaskState:
         if node.setups:
@@ -202,7 +253,7 @@ class _Step:
 
     def result(self, *, every: bool) -> Advance:
         touched = [self.at(index) for index in self.before] if every else self.touched.values()
-        return Advance(tuple(touched), tuple(self.moves), self.ended, self.failed_leaves)
+        return Advance(tuple(touched), tuple(self.moves), self.ended, self.failed_leaves, tuple(self.born))
 
 
 def upstream_of(instance: Instance) -> Upstream:

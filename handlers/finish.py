@@ -9,10 +9,10 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET
 
-from tidegate.handlers.advance import Advance, Finish, advance, run_state
+from tidegate.handlers.advance import NO_LISTS, Advance, Finish, advance, run_state
 from tidegate.handlers.reach import reach
 from tidegate.handlers.settle import settle_after
-from tidegate.handlers.start import moved, tasks_moved
+from tidegate.handlers.start import moved, new_task, tasks_moved
 from tidegate.schemas.effect import Effect, EndSubmission, Reconsider, ReconsiderAfter, StoreResult, UpdateRun, UpdateTask
 from tidegate.schemas.event import TaskFinished, encode, storable
 from tidegate.schemas.graph import Graph
@@ -22,14 +22,15 @@ from tidegate.schemas.run import MAX_RESULT_BYTES
 from tidegate.schemas.state import RUN_ENDED, SUBMISSION_OPEN, TASK_ACTIVE, TASK_ENDED, RunState, SubmissionState, TaskState
 from tidegate.schemas.view import DagView, Instance, RunView, SubmissionView
 
-TOO_LARGE = f"what it returned is larger than {MAX_RESULT_BYTES} bytes; return a reference to it"
+CLEARED = "cleared by a user"
 FAIL_FAST = "a task failed, and the DAG is to fail fast"
 
 
 class State(msgspec.Struct, frozen=True):
     """Everything the ends of these attempts may touch, under the locks of their DAGs and runs.
 
-    `dags` are those of runs that may end now: what waits for the others cannot start anyway.
+    `dags` are those of runs that may end now: what waits for the others cannot start anyway. `lengths`: how many elements the
+    lists have that tasks returned over which others are mapped.
     """
 
     now: datetime
@@ -38,6 +39,7 @@ class State(msgspec.Struct, frozen=True):
     graphs: Mapping[int, Graph]
     submissions: Mapping[UUID, SubmissionView]
     tasks: Mapping[tuple[int, int], Instance]
+    lengths: Mapping[tuple[int, int], int] = {}
 
 
 async def load(db: Db, finishes: Sequence[TaskFinished]) -> State:
@@ -51,7 +53,15 @@ async def load(db: Db, finishes: Sequence[TaskFinished]) -> State:
     instances = await tasks.instances(db, touched)
     freeing = _freeing(locked.values(), touched)
     freed = await dags.look(db, {dag_id: held[dag_id] for dag_id in freeing}, freeing=freeing)
-    return State(db.now, freed, locked, graphs, attempts, instances)
+    return State(db.now, freed, locked, graphs, attempts, instances, await _mapped_over(db, touched, locked, graphs))
+
+
+async def _mapped_over(
+    db: Db, touched: Iterable[tuple[int, int]], locked: Mapping[int, RunView], graphs: Mapping[int, Graph]
+) -> Mapping[tuple[int, int], int]:
+    of_run = {id_: graph for id_, run in locked.items() if (graph := graphs[run.version_id]).mapped}
+    over = {(run, of_run[run].node(index).over) for run, index in touched if run in of_run}
+    return await tasks.lengths(db, [(run, index) for run, index in over if index is not None])
 
 
 def ended_already(finish: TaskFinished, state: State) -> str | None:
@@ -117,8 +127,10 @@ def _freeing(locked: Iterable[RunView], touched: Iterable[tuple[int, int]]) -> C
 
 
 def _finish(finish: TaskFinished, attempt: SubmissionView) -> Finish:
-    if _too_large(finish.result):
-        return Finish(attempt.task_index, attempt.try_number, TaskState.FAILED, TOO_LARGE)
+    if finish.outcome == "succeeded" and (wrong := wrong_result(finish.result)):
+        return Finish(attempt.task_index, attempt.try_number, TaskState.FAILED, wrong)
+    if attempt.kill_reason == CLEARED:
+        return Finish(attempt.task_index, attempt.try_number, TaskState.FAILED, CLEARED, at_once=True)
     killed_for = attempt.kill_reason if finish.outcome == "killed" else None
     reason = killed_for or storable(finish.reason)
     follow = None if finish.follow is UNSET else finish.follow
@@ -126,12 +138,18 @@ def _finish(finish: TaskFinished, attempt: SubmissionView) -> Finish:
 
 
 def _result_of(finish: TaskFinished, attempt: SubmissionView) -> Iterator[StoreResult]:
-    if finish.outcome == "succeeded" and finish.result not in (None, UNSET) and not _too_large(finish.result):
+    if finish.outcome == "succeeded" and finish.result not in (None, UNSET) and not wrong_result(finish.result):
         yield StoreResult(attempt.dag_run_id, attempt.task_index, finish.result)
 
 
-def _too_large(result: Any) -> bool:
-    return result is not UNSET and len(encode(result)) > MAX_RESULT_BYTES
+def wrong_result(result: Any) -> str:
+    """Why a result cannot be kept; empty when it can, or when there is none."""
+    content = b"" if result is UNSET else encode(result)
+    if len(content) > MAX_RESULT_BYTES:
+        return f"what it returned is larger than {MAX_RESULT_BYTES} bytes; write it somewhere and return where"
+    if b"u0000" in content and b"\\u0000" in content.replace(rb"\\", b""):
+        return "what it returned contains a NUL character, which cannot be stored"
+    return ""
 
 
 OUTCOMES = {
@@ -147,7 +165,18 @@ def _step(run: RunView, finishes: Sequence[TaskFinished], state: State) -> Advan
     ends = [_finish(finish, state.submissions[finish.submission_id]) for finish in finishes]
     graph = state.graphs[run.version_id]
     instances = {index: state.tasks[run.id, index] for index in reach(graph, ends)}
-    return advance(graph, instances, ends, state.now, run=run.run_id)
+    lengths = _lengths(run, finishes, instances, state) if graph.mapped else NO_LISTS
+    return advance(graph, instances, ends, state.now, run=run.run_id, lengths=lengths)
+
+
+def _lengths(
+    run: RunView, finishes: Sequence[TaskFinished], instances: Mapping[int, Instance], state: State
+) -> Mapping[int, int]:
+    """How many elements the lists have that tasks returned: those known before, and those that come with these finishes."""
+    lengths = {index: length for (dag_run_id, index), length in state.lengths.items() if dag_run_id == run.id}
+    lengths |= {index: instance.elements for index, instance in instances.items() if instance.elements}
+    returned = {state.submissions[finish.submission_id].task_index: finish.result for finish in finishes}
+    return lengths | {index: len(result) for index, result in returned.items() if isinstance(result, list)}
 
 
 def end_of(finish: TaskFinished, now: datetime) -> EndSubmission:
@@ -178,15 +207,18 @@ def updated(run: RunView, instance: Instance, now: datetime) -> UpdateTask:
         upstream_failed=instance.upstream_failed,
         waits_for_past=instance.waits_for_past,
         next_try_at=instance.next_try_at,
+        elements=instance.elements,
         scheduled_at=now if instance.state is TaskState.SCHEDULED else None,
         end_date=now if instance.state in TASK_ENDED else None,
     )
 
 
 def _task_effects(run: RunView, step: Advance, state: State) -> Iterator[Effect]:
+    graph = state.graphs[run.version_id]
+    yield from (new_task(run, born, graph.node(born.index).task, state.now) for born in step.born)
     for instance in step.touched:
         yield updated(run, instance, state.now)
-    yield from tasks_moved(run, state.graphs[run.version_id], step, state.now)
+    yield from tasks_moved(run, graph, step, state.now)
 
 
 def _after(run: RunView, step: Advance, ended: int) -> UpdateRun:

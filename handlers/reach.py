@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from tidegate.handlers.advance import Finish, retried
 from tidegate.handlers.branch import passed_over
 from tidegate.handlers.trigger import GIVE_UP, SKIP, may_end
-from tidegate.schemas.graph import Graph, Node
+from tidegate.schemas.graph import Graph, Node, element_of, position_of
 from tidegate.schemas.state import TaskState
 
 
@@ -17,7 +17,7 @@ def reach(graph: Graph, finishes: Iterable[Finish]) -> frozenset[int]:
     todo: deque[tuple[int, TaskState]] = deque()
     for finish in finishes:
         touched.add(finish.index)
-        if not retried(finish, graph.nodes[finish.index].task.retries + 1):
+        if not retried(finish, graph.node(finish.index).task.retries + 1):
             todo += _ends_with(graph, finish)
     while todo:
         index, state = end = todo.popleft()
@@ -35,6 +35,8 @@ def reach(graph: Graph, finishes: Iterable[Finish]) -> frozenset[int]:
 
 def _ends_with(graph: Graph, finish: Finish) -> list[tuple[int, TaskState]]:
     """What may end by the finish itself, and how."""
+    if element_of(finish.index) is not None:
+        return [(position_of(finish.index), state) for state in (TaskState.SUCCESS, TaskState.FAILED, SKIP)]
     if finish.choice is None:
         return [(finish.index, finish.state)]
     skipped = passed_over(graph, finish.index, finish.choice)
@@ -43,5 +45,7 @@ def _ends_with(graph: Graph, finish: Finish) -> list[tuple[int, TaskState]]:
 
 def _ends_after(node: Node, upstream: TaskState) -> tuple[TaskState, ...]:
     """The states in which a task may end at once when one before it ends in `upstream`."""
+    if node.over is not None:
+        return (SKIP, GIVE_UP, TaskState.FAILED)
     never = (SKIP, GIVE_UP) if node.setups or may_end(node.task.trigger_rule, upstream) else ()
     return (TaskState.SUCCESS, *never) if node.instant else never

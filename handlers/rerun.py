@@ -6,14 +6,15 @@ from datetime import datetime
 import msgspec
 
 from tidegate.handlers.advance import Advance, Move, tally
-from tidegate.handlers.finish import updated
+from tidegate.handlers.finish import CLEARED, updated
 from tidegate.handlers.start import moved, tasks_moved
+from tidegate.schemas.dag import BaseTask
 from tidegate.schemas.effect import Effect, KillSubmissions, Reconsider, UpdateRun
-from tidegate.schemas.graph import Graph
+from tidegate.schemas.graph import Graph, element_of, position_of
 from tidegate.schemas.state import RUN_ENDED, TASK_ACTIVE, TASK_ENDED, TASK_FAILED, RunState, TaskState
 from tidegate.schemas.view import Instance, RunView
 
-CLEARED = "cleared by a user"
+SET_ASIDE = "its mapped task was cleared by a user"
 
 
 def set_back(
@@ -31,18 +32,19 @@ def set_back(
     limits; one at work goes on.
     """
     moves = []
+    for index in _elements_of(graph, instances, chosen):
+        yield from _set_aside(run, instances[index], now)
+        run = msgspec.structs.replace(run, active_tasks=run.active_tasks - (instances[index].state in TASK_ACTIVE))
+        instances[index].state = TaskState.REMOVED
     for index in chosen:
         instance = instances[index]
-        instance.max_tries = instance.try_number + graph.nodes[index].task.retries + 1
         if instance.state in TASK_ACTIVE:
             yield KillSubmissions(run.id, index, CLEARED)
         elif instance.state is not TaskState.NONE:
-            instance.state, instance.next_try_at = TaskState.NONE, None
-            task = graph.nodes[index].task
-            instance.waits_for_past = task.depends_on_past or task.wait_for_downstream
             moves.append(Move(index, TaskState.NONE, instance.try_number, CLEARED))
+        _begin_again(instance, graph.nodes[index].task)
     for index, instance in instances.items():
-        if instance.state is TaskState.NONE:
+        if instance.state is TaskState.NONE and not instance.elements:
             _count_anew(instance, [instances[above].state for above in graph.above[index]])
         if instance.state is TaskState.NONE or index in chosen or index in written:
             yield updated(run, instance, now)
@@ -50,15 +52,31 @@ def set_back(
     yield from _queue(run, graph, instances.values(), len(moves), now)
 
 
+def _begin_again(instance: Instance, task: BaseTask) -> None:
+    """With tries as if it were new; one at work stays so until it was killed."""
+    instance.max_tries = instance.try_number + task.retries + 1
+    instance.elements = 0
+    if instance.state not in TASK_ACTIVE:
+        instance.state, instance.next_try_at = TaskState.NONE, None
+        instance.waits_for_past = task.depends_on_past or task.wait_for_downstream
+
+
+def _set_aside(run: RunView, element: Instance, now: datetime) -> Iterator[Effect]:
+    """An instance of a mapped task that is to be mapped anew is no part of the run any more."""
+    if element.state in TASK_ACTIVE:
+        yield KillSubmissions(run.id, element.index, SET_ASIDE)
+    yield updated(run, msgspec.structs.replace(element, state=TaskState.REMOVED, next_try_at=None), now)
+
+
 def _queue(run: RunView, graph: Graph, instances: Iterable[Instance], moves: int, now: datetime) -> Iterator[Effect]:
-    states = {instance.index: instance.state for instance in instances}
+    states = {instance.index: instance.state for instance in instances if element_of(instance.index) is None}
     after = UpdateRun(
         id=run.id,
         state=RunState.QUEUED if run.state in RUN_ENDED else run.state,
         state_seq=run.state_seq,
         task_seq=run.task_seq + moves,
         unfinished=sum(state not in TASK_ENDED for state in states.values()),
-        failed_leaves=sum(graph.nodes[index].decisive and state in TASK_FAILED for index, state in states.items()),
+        failed_leaves=sum(state in TASK_FAILED and graph.nodes[index].decisive for index, state in states.items()),
         active_tasks=run.active_tasks,
     )
     if run.state in RUN_ENDED:
@@ -68,6 +86,13 @@ def _queue(run: RunView, graph: Graph, instances: Iterable[Instance], moves: int
         yield after
     if run.state is RunState.RUNNING:
         yield Reconsider(run.id)
+
+
+def _elements_of(graph: Graph, instances: Mapping[int, Instance], chosen: Collection[int]) -> list[int]:
+    """The instances of chosen mapped tasks: what these are mapped over may be another list by then."""
+    if not graph.mapped:
+        return []
+    return [index for index in instances if element_of(index) is not None and position_of(index) in chosen]
 
 
 def _count_anew(instance: Instance, states: Iterable[TaskState]) -> None:

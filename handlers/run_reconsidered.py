@@ -9,14 +9,14 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.advance import Advance, judge_again, run_state
+from tidegate.handlers.advance import NO_LISTS, Advance, judge_again, run_state
 from tidegate.handlers.finish import updated
 from tidegate.handlers.past import Past, allows
 from tidegate.handlers.settle import settle_after
-from tidegate.handlers.start import moved, tasks_moved
+from tidegate.handlers.start import moved, new_task, tasks_moved
 from tidegate.handlers.stop import stop
 from tidegate.schemas.effect import Effect, ReconsiderAfter, UpdateRun
-from tidegate.schemas.graph import Graph
+from tidegate.schemas.graph import Graph, element_of
 from tidegate.schemas.message import Message, RunReconsidered
 from tidegate.schemas.queries import dags, runs, tasks
 from tidegate.schemas.queries.db import Db
@@ -25,7 +25,10 @@ from tidegate.schemas.view import DagView, Instance, RunView
 
 
 class State(msgspec.Struct, frozen=True):
-    """The runs with all their tasks, under the locks of their DAGs. `stops`: why a run is to stop, by its id."""
+    """The runs with all their tasks, under the locks of their DAGs. `stops`: why a run is to stop, by its id.
+
+    `lengths`: by run and task, how many elements the list has that it returned, where others are mapped over it.
+    """
 
     now: datetime
     dags: tuple[DagView, ...]
@@ -34,6 +37,7 @@ class State(msgspec.Struct, frozen=True):
     tasks: Mapping[int, Sequence[Instance]]
     pasts: Mapping[int, Past]
     stops: Mapping[int, str]
+    lengths: Mapping[int, Mapping[int, int]] = {}
 
 
 async def load(db: Db, messages: Sequence[Message[RunReconsidered]]) -> State:
@@ -54,7 +58,16 @@ async def load(db: Db, messages: Sequence[Message[RunReconsidered]]) -> State:
         tasks=instances,
         pasts=await _pasts(db, [run.id for run in locked.values() if graphs[run.version_id].sequential]),
         stops={id_: reason for id_, reason in reasons.items() if reason is not None},
+        lengths=await _lengths(db, {id_: graphs[run.version_id] for id_, run in locked.items()}),
     )
+
+
+async def _lengths(db: Db, of_run: Mapping[int, Graph]) -> Mapping[int, Mapping[int, int]]:
+    over = {(id_, node.over) for id_, graph in of_run.items() if graph.mapped for node in graph.nodes}
+    found: dict[int, dict[int, int]] = defaultdict(dict)
+    for (id_, index), length in (await tasks.lengths(db, [(id_, index) for id_, index in over if index is not None])).items():
+        found[id_][index] = length
+    return found
 
 
 async def _pasts(db: Db, ids: Sequence[int]) -> Mapping[int, Past]:
@@ -75,7 +88,8 @@ def decide(_messages: Sequence[Message[RunReconsidered]], state: State) -> Itera
             yield from stop(run, graph, instances, state.now, reason=reason, working=TaskState.FAILED)
             ended[run.dag_id].append(RunState.FAILED)
         else:
-            after, effects = reconsider(run, graph, instances, state.pasts.get(run.id), state.now)
+            lengths = state.lengths.get(run.id, NO_LISTS)
+            after, effects = reconsider(run, graph, instances, state.pasts.get(run.id), state.now, lengths)
             yield from effects
             if after in RUN_ENDED:
                 ended[run.dag_id].append(after)
@@ -84,20 +98,26 @@ def decide(_messages: Sequence[Message[RunReconsidered]], state: State) -> Itera
 
 
 def reconsider(
-    run: RunView, graph: Graph, instances: Sequence[Instance], past: Past | None, now: datetime
+    run: RunView,
+    graph: Graph,
+    instances: Sequence[Instance],
+    past: Past | None,
+    now: datetime,
+    lengths: Mapping[int, int] = NO_LISTS,
 ) -> tuple[RunState, list[Effect]]:
     """The state the run comes to, and how."""
     released = {i.index: i for i in instances if i.waits_for_past and allows(past, graph, i.index)}
     for instance in released.values():
         instance.waits_for_past = False
-    step = judge_again(graph, {instance.index: instance for instance in instances})
+    step = judge_again(graph, {instance.index: instance for instance in instances}, lengths)
     after = _states(instances, step)
-    unfinished = sum(state not in TASK_ENDED for state in after.values())
+    unfinished = sum(state not in TASK_ENDED for index, state in after.items() if element_of(index) is None)
     failed = run.failed_leaves + step.failed_leaves
     stuck = deadlock(graph, instances, after)
     state = RunState.FAILED if stuck else run_state(unfinished, failed)
     changed = released | {instance.index: instance for instance in step.touched}
-    effects: list[Effect] = [updated(run, instance, now) for instance in changed.values()]
+    effects: list[Effect] = [new_task(run, born, graph.node(born.index).task, now) for born in step.born]
+    effects += [updated(run, instance, now) for instance in changed.values()]
     effects += tasks_moved(run, graph, step, now)
     effects += _run_effects(run, step, (state, unfinished, failed, stuck), now)
     if graph.sequential and step.ended:
@@ -112,12 +132,12 @@ def deadlock(graph: Graph, instances: Sequence[Instance], after: Mapping[int, Ta
         return ""
     if any(state is not TaskState.NONE and state not in TASK_ENDED for state in after.values()):
         return ""
-    names = ", ".join(graph.nodes[instance.index].task.task_id for instance in waiting)
+    names = ", ".join(graph.label(instance.index) for instance in waiting)
     return f"deadlock: nothing can run any more, but these have not: {names}"
 
 
 def _states(instances: Sequence[Instance], step: Advance) -> Mapping[int, TaskState]:
-    return {instance.index: instance.state for instance in (*instances, *step.touched)}
+    return {instance.index: instance.state for instance in (*instances, *step.touched, *step.born)}
 
 
 def _run_effects(run: RunView, step: Advance, outcome: tuple[RunState, int, int, str], now: datetime) -> Iterator[Effect]:

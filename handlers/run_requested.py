@@ -9,6 +9,7 @@ from tidegate.handlers.settle import look_at
 from tidegate.handlers.start import create, queued_run
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.message import Message, RunRequested
+from tidegate.schemas.params import conf_of, problem
 from tidegate.schemas.queries import dags, runs
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import RunType
@@ -17,6 +18,7 @@ from tidegate.schemas.view import DagView, RunView
 
 NO_SUCH_DAG = "no_such_dag"
 RUN_EXISTS = "run_exists"
+INVALID_CONF = "invalid_conf"
 
 
 class State(msgspec.Struct, frozen=True):
@@ -44,6 +46,8 @@ def decide(messages: Sequence[Message[RunRequested]], state: State) -> Iterator[
         yield no_such_dag(request.dag_id)
     elif state.in_the_way is not None:
         yield RejectMessage(0, RUN_EXISTS, _exists(request, state.in_the_way))
+    elif wrong := problem(state.dag.graph.params, conf_of(state.dag.graph.params, request.conf)):
+        yield RejectMessage(0, INVALID_CONF, f"the conf does not fit DAG {request.dag_id!r}: {wrong}")
     else:
         run = new_run(state.dag, message, state.now)
         now = state.now

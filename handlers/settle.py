@@ -13,7 +13,7 @@ from tidegate.handlers.gate import Open, gate
 from tidegate.handlers.start import create, ends_at_once, promote, queued_run
 from tidegate.schemas.dag import leaves
 from tidegate.schemas.effect import ConsumeEvents, CountFailures, DiscardEvents, Effect, SetClock, SetPaused
-from tidegate.schemas.graph import Graph
+from tidegate.schemas.graph import Graph, bounds_of
 from tidegate.schemas.state import RunState, RunType
 from tidegate.schemas.tick import Tick, next_tick
 from tidegate.schemas.timetable import Continuous
@@ -71,9 +71,9 @@ def settle_after(dag: DagView, ended: Sequence[RunState], now: datetime) -> Iter
 
 def following(dag: DagView, now: datetime) -> Tick | None:
     """The next tick of the timetable that has no run yet."""
-    tick = dag.last_tick
+    tick, bounds = dag.last_tick, bounds_of(dag.graph, dag.timed_since or now)
     while True:
-        before, tick = tick, next_tick(dag.graph.timetable, tick, dag.graph.bounds, now)
+        before, tick = tick, next_tick(dag.graph.timetable, tick, bounds, now)
         if tick is None or tick == before or not _has_run(dag, tick.logical_date):
             return tick
 

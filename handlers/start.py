@@ -22,7 +22,8 @@ from tidegate.schemas.effect import (
     UpdateRun,
 )
 from tidegate.schemas.event import MAX_ID_LENGTH, DagRunStateChanged, TaskStateChanged
-from tidegate.schemas.graph import Graph
+from tidegate.schemas.graph import Graph, element_of
+from tidegate.schemas.params import conf_of
 from tidegate.schemas.state import RUN_ENDED, TASK_ENDED, RunState, RunType, TaskState
 from tidegate.schemas.tick import Tick
 from tidegate.schemas.view import Instance, RunView
@@ -57,7 +58,7 @@ def create(run: RunView, conf: dict[str, Any], graph: Graph, now: datetime, *, s
         data_interval_start=run.data_interval_start,
         data_interval_end=run.data_interval_end,
         max_active_tasks=graph.max_active_tasks,
-        conf=conf,
+        conf=conf_of(graph.params, conf),
         state=after.state,
         state_seq=after.state_seq,
         task_seq=after.task_seq,
@@ -141,11 +142,11 @@ def tasks_moved(
     A task that only a user has succeed makes no new data: no `outlets`.
     """
     for seq, move in enumerate(step.moves, run.task_seq + 1):
-        task = graph.nodes[move.index].task
+        task = graph.node(move.index).task
         event = TaskStateChanged(
             dag_id=run.dag_id,
             run_id=run.run_id,
-            task_id=task.task_id,
+            task_id=graph.label(move.index),
             try_number=move.try_number,
             seq=seq,
             state=move.state,
@@ -153,7 +154,7 @@ def tasks_moved(
             reason=move.reason,
         )
         yield TaskMoved(run.id, event)
-        if move.state is TaskState.SUCCESS and outlets:
+        if move.state is TaskState.SUCCESS and outlets and element_of(move.index) is None:
             yield from (outlet(run, task.task_id, uri, now) for uri in task.outlets)
 
 

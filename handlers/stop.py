@@ -7,7 +7,7 @@ from tidegate.handlers.advance import Advance, Move
 from tidegate.handlers.finish import updated
 from tidegate.handlers.start import moved, tasks_moved
 from tidegate.schemas.effect import Effect, KillSubmissions, ReconsiderAfter, UpdateRun
-from tidegate.schemas.graph import Graph
+from tidegate.schemas.graph import Graph, element_of
 from tidegate.schemas.state import TASK_ACTIVE, TASK_ENDED, TASK_FAILED, RunState, TaskState
 from tidegate.schemas.view import Instance, RunView
 
@@ -51,9 +51,13 @@ def stop(
         yield updated(run, instance, now)
         moves.append(Move(instance.index, instance.state, instance.try_number, reason))
     seq = run.task_seq + len(moves)
-    failed = run.failed_leaves + sum(graph.nodes[move.index].decisive and move.state in TASK_FAILED for move in moves)
+    failed = run.failed_leaves + sum(_fails_the_run(graph, move) for move in moves)
     yield UpdateRun(run.id, state, run.state_seq + 1, seq, 0, failed, 0, run.start_date, now)
     yield from tasks_moved(run, graph, Advance((), tuple(moves), 0, 0), now)
     yield moved(run, state, run.state_seq + 1, now, reason)
     if graph.sequential:
         yield ReconsiderAfter(run.dag_id, run.id)
+
+
+def _fails_the_run(graph: Graph, move: Move) -> bool:
+    return element_of(move.index) is None and graph.nodes[move.index].decisive and move.state in TASK_FAILED

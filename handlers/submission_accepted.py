@@ -53,7 +53,7 @@ def decide(messages: Sequence[Message[SubmissionAccepted]], state: State) -> Ite
 
 def _times_out_at(attempt: SubmissionView, state: State) -> datetime | None:
     graph = state.graphs[state.runs[attempt.dag_run_id].version_id]
-    timeout_s = graph.nodes[attempt.task_index].task.execution_timeout_s
+    timeout_s = graph.node(attempt.task_index).task.execution_timeout_s
     return state.now + timedelta(seconds=timeout_s) if timeout_s else None
 
 

@@ -40,7 +40,7 @@ def decide(messages: Sequence[Message[TaskMarked]], state: State) -> Iterator[Ef
 
 
 def _find(graph: Graph, instances: Sequence[Instance], task_id: str) -> Instance | None:
-    return next((each for each in instances if graph.nodes[each.index].task.task_id == task_id), None)
+    return next((each for each in instances if graph.label(each.index) == task_id), None)
 
 
 def _mark(dag: DagView, run: RunView, graph: Graph, found: State, marked: Instance, state: TaskState) -> Iterator[Effect]:

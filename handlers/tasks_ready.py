@@ -136,16 +136,16 @@ class Room:
             self.tasks -= 1
 
 
-def submission_id(run: RunView, task_id: str, try_number: int) -> UUID:
+def submission_id(run: RunView, label: str, try_number: int) -> UUID:
     """The stamp of an attempt: the same however often it is computed, and no other attempt's."""
-    return uuid5(NAMESPACE_OID, f"tidegate/{run.id}/{run.dag_id}/{run.run_id}/{task_id}/{try_number}")
+    return uuid5(NAMESPACE_OID, f"tidegate/{run.id}/{run.dag_id}/{run.run_id}/{label}/{try_number}")
 
 
 def _admit(run: RunView, admitted: Sequence[WaitingTask], state: State) -> Iterator[Effect]:
     graph = state.graphs[run.version_id]
     for task in admitted:
-        spec = graph.nodes[task.task_index].task
-        stamp = submission_id(run, spec.task_id, task.try_number + 1)
+        spec = graph.node(task.task_index).task
+        stamp = submission_id(run, graph.label(task.task_index), task.try_number + 1)
         yield MoveTask(run.id, task.task_index, TaskState.QUEUED, task.try_number + 1)
         yield InsertSubmission(stamp, run.id, task.task_index, task.try_number + 1, BACKENDS[kind_of(spec)])
     moves = tuple(Move(task.task_index, TaskState.QUEUED, task.try_number + 1) for task in admitted)

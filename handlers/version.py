@@ -5,7 +5,7 @@ from datetime import datetime
 
 from tidegate.handlers.start import new_task
 from tidegate.schemas.effect import ChangeVersion, Effect
-from tidegate.schemas.graph import Graph
+from tidegate.schemas.graph import Graph, element_index, element_of
 from tidegate.schemas.view import Instance, RunView
 
 
@@ -14,7 +14,7 @@ def change(
 ) -> tuple[list[Effect], dict[int, Instance]]:
     """How the run changes, and its tasks as they stand in the new version. Tasks that are gone are `removed`."""
     place = {node.task.task_id: index for index, node in enumerate(new.nodes)}
-    indices = {index: place.get(old.nodes[index].task.task_id, -1 - index) for index in instances}
+    indices = {index: _moved(index, place.get(old.node(index).task.task_id)) for index in instances}
     kept: dict[int, Instance] = {}
     for before, after in indices.items():
         if after >= 0:
@@ -25,3 +25,11 @@ def change(
     effects: list[Effect] = [ChangeVersion(run.id, new.version_id, new.max_active_tasks, tuple(indices.items()))]
     effects += [new_task(run, instance, new.nodes[index].task, now) for index, instance in added.items()]
     return effects, kept | added
+
+
+def _moved(index: int, position: int | None) -> int:
+    """Where an instance stands once its task is at `position`; out of the way when there is none."""
+    if position is None:
+        return -1 - index
+    element = element_of(index)
+    return position if element is None else element_index(position, element)

@@ -37,9 +37,10 @@ from tidegate.schemas.dag import (
 from tidegate.schemas.error import DagError
 from tidegate.schemas.options import Options, fields, limit, moment
 from tidegate.schemas.order import cycle, topological
+from tidegate.schemas.params import specs
 from tidegate.schemas.priority import weights
 from tidegate.schemas.schedule import Schedule, split
-from tidegate.schemas.task import PythonTask, Task, check_function, checked, name, table, texts
+from tidegate.schemas.task import PythonTask, Task, TaskGroup, check_function, checked, name, table, texts
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 AnyTask = TypeVar("AnyTask", bound=Task)
@@ -54,7 +55,8 @@ class Dag:
     `run_immediately` says otherwise.
     `max_active_runs` of its runs work at the same time, and in each `max_active_tasks` tasks; more of them wait. A run that takes
     longer than `dagrun_timeout` fails. After `max_consecutive_failed_dag_runs` failed ones the DAG is paused (0: never).
-    `fail_fast`: the first failed task ends the run. `default_args` are options for all its tasks.
+    `fail_fast`: the first failed task ends the run. `default_args` are options for all its tasks. `params` are what the conf of
+    its runs may say: by name a default, or a `Param` with a JSON Schema.
 
     Names (`dag_id`, `task_id`) are made of letters, digits, `_`, `-` and `.`. Texts marked so take Jinja templates over `run`,
     `run_id` and `params`.
@@ -78,6 +80,7 @@ class Dag:
         max_consecutive_failed_dag_runs: int = 0,
         fail_fast: bool = False,
         default_args: Options | None = None,
+        params: Mapping[str, Any] | None = None,
         tags: Iterable[str] = (),
     ) -> None:
         self.dag_id = name("dag_id", dag_id)
@@ -99,11 +102,13 @@ class Dag:
                 run_timeout_s=limit(where, "dagrun_timeout", dagrun_timeout),
                 max_failed_runs=max_consecutive_failed_dag_runs,
                 fail_fast=fail_fast,
+                params=specs(where, params or {}, scheduled=condition is not None or timetable is not None),
                 tags=texts(where, "tags", tags),
             ),
         )
         self._default_args = fields(f"{where}: default_args", default_args or {})
         self.tasks: dict[str, Task] = {}
+        self._group: TaskGroup | None = None
         _register(self)
 
     def __enter__(self) -> Self:
@@ -137,17 +142,16 @@ class Dag:
             if not callable(function):
                 raise DagError(f"{self._where}: @dag.task decorates a function, not {function!r:.100}")
             chosen = task_id if task_id is not None else getattr(function, "__name__", None)
-            where = self._task(chosen)
+            where, given = self._new(chosen, options)
             check_function(where, function)
-            spec = checked(where, FunctionTask(task_id=str(chosen), **self._fields(where, options)))
-            return self._add(PythonTask(self.dag_id, spec, function))
+            return self._add(PythonTask(self.dag_id, checked(where, FunctionTask(**given)), function))
 
         return decorate if function is None else decorate(function)
 
     def sql(self, task_id: str, sql: str, **options: Unpack[Options]) -> Task:
         """One SQL statement on Spark. `sql` is a template."""
-        where = self._task(task_id)
-        return self._plain(where, SqlTask(task_id=task_id, sql=sql, **self._fields(where, options)))
+        where, given = self._new(task_id, options)
+        return self._plain(where, SqlTask(sql=sql, **given))
 
     def submit(
         self,
@@ -159,25 +163,35 @@ class Dag:
         **options: Unpack[Options],
     ) -> Task:
         """A spark-submit application, at a path below the DAG folder. `args` and the values of `conf` are templates."""
-        where = self._task(task_id)
-        given = texts(where, "args", args)
-        settings = table(where, "conf", conf)
-        spec = SubmitTask(task_id=task_id, application=application, args=given, conf=settings, **self._fields(where, options))
-        return self._plain(where, spec)
+        where, given = self._new(task_id, options)
+        arguments, settings = texts(where, "args", args), table(where, "conf", conf)
+        return self._plain(where, SubmitTask(application=application, args=arguments, conf=settings, **given))
 
     def command(
         self, task_id: str, argv: Sequence[str], *, env: Mapping[str, str] | None = None, **options: Unpack[Options]
     ) -> Task:
         """A local program, started without a shell. Its arguments are templates."""
-        where = self._task(task_id)
-        given = texts(where, "argv", argv)
-        spec = CommandTask(task_id=task_id, argv=given, env=table(where, "env", env), **self._fields(where, options))
-        return self._plain(where, spec)
+        where, given = self._new(task_id, options)
+        return self._plain(where, CommandTask(argv=texts(where, "argv", argv), env=table(where, "env", env), **given))
 
     def empty(self, task_id: str, **options: Unpack[Options]) -> Task:
         """A task that does nothing: a joint in the order of others, or a mere outlet."""
-        where = self._task(task_id)
-        return self._plain(where, EmptyTask(task_id=task_id, **self._fields(where, options)))
+        where, given = self._new(task_id, options)
+        return self._plain(where, EmptyTask(**given))
+
+    @contextmanager
+    def group(self, group_id: str) -> Iterator[TaskGroup]:
+        """Tasks that belong together: those made inside the block have the group's id and a dot before their own.
+
+        Groups may stand in groups. Once it is complete a group can be linked like a task: what comes before it comes before its
+        first tasks, and what comes after it after its last ones.
+        """
+        outer = self._group
+        group = self._group = TaskGroup(name(f"{self._where}: group_id", self._prefixed(group_id)), outer)
+        try:
+            yield group
+        finally:
+            self._group = outer
 
     @property
     def functions(self) -> dict[str, Callable[..., Any]]:
@@ -195,21 +209,25 @@ class Dag:
         weighed = zip(tasks, weights(tasks), strict=True)
         return msgspec.structs.replace(self._head, tasks=tuple(msgspec.structs.replace(t, weight=w) for t, w in weighed))
 
-    def _fields(self, where: str, options: Options) -> dict[str, Any]:
-        return {**self._default_args, **fields(where, options)}
-
-    def _task(self, task_id: object) -> str:
-        """How messages call a task that is about to be added. Raises DagError where its name cannot be."""
-        checked_id = name(f"{self._where}: task_id", task_id)
+    def _new(self, task_id: object, options: Options) -> tuple[str, dict[str, Any]]:
+        """How messages call a task that is about to be added, and what all kinds of tasks have. Raises DagError."""
+        checked_id = name(f"{self._where}: task_id", self._prefixed(name(f"{self._where}: task_id", task_id)))
         if checked_id in self.tasks:
             raise DagError(f"{self._where}: task_id {checked_id!r} is used twice; each task needs a name of its own")
-        return f"{self._where}, task {checked_id!r}"
+        where = f"{self._where}, task {checked_id!r}"
+        group = self._group.group_id if self._group else ""
+        return where, {**self._default_args, **fields(where, options), "task_id": checked_id, "group": group}
+
+    def _prefixed(self, id_: str) -> str:
+        return f"{self._group.group_id}.{id_}" if self._group else id_
 
     def _plain(self, where: str, spec: TaskSpec) -> Task:
         return self._add(Task(self.dag_id, checked(where, spec)))
 
     def _add(self, task: AnyTask) -> AnyTask:
         self.tasks[task.task_id] = task
+        if self._group:
+            self._group.add(task)
         return task
 
 

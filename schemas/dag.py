@@ -8,7 +8,7 @@ reads it have one version. Durations are in seconds.
 from collections.abc import Mapping, Set
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -82,7 +82,8 @@ class BaseTask(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forb
     `max_active_per_dag` and `max_active_per_run` limit how many instances of the task work at the same time. The task is a part
     only of runs with a logical date from `start_date` to `end_date`. A task with `teardown_of` runs once all before it are done
     if one of those setups succeeded; unless `on_failure_fail_run`, its own end does not matter to the run.
-    `group` is the id of its task group, empty for none.
+    `over` is the task before it whose result, a list, it is mapped over: it has one instance per element. `group` is the id of
+    its task group, empty for none.
     """
 
     task_id: Name
@@ -109,6 +110,7 @@ class BaseTask(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forb
     is_setup: bool = False
     teardown_of: tuple[Name, ...] = ()
     on_failure_fail_run: bool = False
+    over: Name | None = None
     outlets: tuple[Uri, ...] = ()
 
 
@@ -157,6 +159,13 @@ def kind_of(task: BaseTask) -> str:
     return str(task.__struct_config__.tag)
 
 
+class ParamSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A parameter: its JSON Schema, and the value where a run is given none; unset where it must be given one."""
+
+    default: Any | msgspec.UnsetType = msgspec.UNSET
+    schema: dict[str, Any] = {}
+
+
 class DagSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A whole DAG. `tasks` are in topological order; a task's index in it is its identity inside a version.
 
@@ -180,6 +189,7 @@ class DagSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     run_timeout_s: Positive | None = None
     max_failed_runs: Annotated[int, Meta(ge=0, le=100_000)] = 0
     fail_fast: bool = False
+    params: dict[str, ParamSpec] = {}
     tags: tuple[str, ...] = ()
     tasks: tuple[TaskSpec, ...] = ()
 

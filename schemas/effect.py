@@ -127,6 +127,7 @@ class UpdateTask(msgspec.Struct, frozen=True, kw_only=True):
     upstream_failed: int
     waits_for_past: bool
     next_try_at: datetime | None
+    elements: int
     scheduled_at: datetime | None
     end_date: datetime | None
 

@@ -1,19 +1,44 @@
 """A DAG version as decisions see it: tasks by index, edges both ways counted."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 import msgspec
 
-from tidegate.schemas.dag import BaseTask, Condition, DagSpec, EmptyTask, TaskSpec
+from tidegate.schemas.dag import BaseTask, Condition, DagSpec, EmptyTask, ParamSpec, TaskSpec
 from tidegate.schemas.tick import UNBOUND, Bounds
 from tidegate.schemas.timetable import Timetable
+
+MAX_ELEMENTS = 10_000
+"""How many instances a mapped task may have in a run."""
+
+MAX_TASKS = 100_000
+"""How many tasks a DAG may have."""
+
+_ELEMENTS_FROM = 1 << 20
+_ELEMENTS = 1 << 14
+
+
+def element_index(position: int, element: int) -> int:
+    """The task index of an instance of the mapped task at `position`; those of other tasks are their positions."""
+    return _ELEMENTS_FROM + position * _ELEMENTS + element
+
+
+def position_of(index: int) -> int:
+    """The place in the version of the task that an instance belongs to."""
+    return index if index < _ELEMENTS_FROM else (index - _ELEMENTS_FROM) // _ELEMENTS
+
+
+def element_of(index: int) -> int | None:
+    """Which element of a mapped task an instance is for; None for all other instances."""
+    return None if index < _ELEMENTS_FROM else (index - _ELEMENTS_FROM) % _ELEMENTS
 
 
 class Node(msgspec.Struct, frozen=True):
     """A task inside a version. `downstream` are indices; `upstream` is how many tasks come directly before it.
 
-    `setups` are the indices of those whose teardown it is. `decisive`: its end decides about the run, because nothing comes after
-    it that does.
+    `setups` are the indices of those whose teardown it is, `over` is the index of the task whose result it is mapped over.
+    `decisive`: its end decides about the run, because nothing comes after it that does.
     """
 
     task: TaskSpec
@@ -21,6 +46,7 @@ class Node(msgspec.Struct, frozen=True):
     downstream: tuple[int, ...]
     setups: tuple[int, ...] = ()
     decisive: bool = True
+    over: int | None = None
 
     @property
     def instant(self) -> bool:
@@ -31,7 +57,8 @@ class Node(msgspec.Struct, frozen=True):
 class Graph(msgspec.Struct, frozen=True, eq=False):
     """One immutable version of a DAG; compared by identity, so that what follows from it can be cached.
 
-    `sequential`: some of its tasks wait for the run before theirs. `dated`: some are no part of all its runs.
+    `sequential`: some of its tasks wait for the run before theirs. `dated`: some are no part of all its runs. `mapped`: some
+    are mapped over what others return.
     `above`: by task, the tasks directly before it.
     """
 
@@ -46,6 +73,8 @@ class Graph(msgspec.Struct, frozen=True, eq=False):
     fail_fast: bool = False
     sequential: bool = False
     dated: bool = False
+    mapped: bool = False
+    params: Mapping[str, ParamSpec] = {}
     timetable: Timetable | None = None
     bounds: Bounds = UNBOUND
     above: tuple[tuple[int, ...], ...] = ()
@@ -54,10 +83,25 @@ class Graph(msgspec.Struct, frozen=True, eq=False):
         """The tasks directly before one."""
         return self.above[index]
 
+    def node(self, index: int) -> Node:
+        """The task of an instance."""
+        return self.nodes[position_of(index)]
+
+    def label(self, index: int) -> str:
+        """The name of an instance in its run: `load`, or `load[3]` for an element of a mapped task."""
+        element = element_of(index)
+        task_id = self.node(index).task.task_id
+        return task_id if element is None else f"{task_id}[{element}]"
+
     @property
     def instant(self) -> bool:
         """Whether its runs end as soon as they start, and take no room."""
         return not self.sequential and all(node.instant for node in self.nodes)
+
+
+def bounds_of(graph: Graph, since: datetime) -> Bounds:
+    """What limits the timed runs of a DAG that has had its timetable since then."""
+    return msgspec.structs.replace(graph.bounds, since=since)
 
 
 def graph_of(version_id: int, spec: DagSpec) -> Graph:
@@ -79,6 +123,7 @@ def graph_of(version_id: int, spec: DagSpec) -> Graph:
         fail_fast=spec.fail_fast,
         sequential=any(task.depends_on_past or task.wait_for_downstream for task in spec.tasks),
         above=tuple(tuple(index[upstream] for upstream in task.upstream) for task in spec.tasks),
+        params=spec.params,
         timetable=spec.timetable,
         bounds=Bounds(
             start_date=spec.start_date,
@@ -86,6 +131,7 @@ def graph_of(version_id: int, spec: DagSpec) -> Graph:
             missed=spec.missed,
             run_immediately=spec.run_immediately,
         ),
+        mapped=any(task.over is not None for task in spec.tasks),
         dated=any(task.start_date or task.end_date for task in spec.tasks),
     )
 
@@ -102,5 +148,6 @@ def _nodes(tasks: Sequence[TaskSpec], index: Mapping[str, int], downstream: Sequ
             silent.add(position)
         decisive = not ignored and silent.issuperset(below)
         setups = tuple(index[setup] for setup in task.teardown_of)
-        nodes.append(Node(tasks[position], len(task.upstream), below, setups, decisive))
+        over = None if task.over is None else index[task.over]
+        nodes.append(Node(tasks[position], len(task.upstream), below, setups, decisive, over))
     return tuple(reversed(nodes))

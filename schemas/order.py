@@ -3,9 +3,10 @@
 import heapq
 from collections.abc import Collection, Mapping
 
-from tidegate.schemas.dag import DagSpec
+from tidegate.schemas.dag import BaseTask, DagSpec
 from tidegate.schemas.dataset import MAX_NESTING, nesting
 from tidegate.schemas.error import DagError
+from tidegate.schemas.graph import MAX_TASKS
 from tidegate.schemas.timetable import Timetable, validate
 
 
@@ -48,24 +49,33 @@ def cycle(upstream: Mapping[str, Collection[str]]) -> tuple[str, ...]:
 
 def verify(spec: DagSpec) -> None:
     """Check what the shape alone does not say. Raises DagError."""
+    where = f"DAG {spec.dag_id!r}"
+    if len(spec.tasks) > MAX_TASKS:
+        raise DagError(f"{where} has {len(spec.tasks)} tasks; at most {MAX_TASKS} are possible: make several DAGs of it")
     seen: set[str] = set()
     for task in spec.tasks:
         if task.task_id in seen:
-            raise DagError(f"DAG {spec.dag_id!r}: task_id {task.task_id!r} is used twice")
-        for task_id in task.upstream:
-            if task_id not in seen:
-                raise DagError(f"DAG {spec.dag_id!r}, task {task.task_id!r}: no task {task_id!r} comes before it")
-        if stray := set(task.teardown_of) - set(task.upstream):
-            raise DagError(f"DAG {spec.dag_id!r}, task {task.task_id!r}: its setup {min(stray)!r} does not come before it")
+            raise DagError(f"{where}: task_id {task.task_id!r} is used twice")
+        _verify_upstream(f"{where}, task {task.task_id!r}", task, seen)
         seen.add(task.task_id)
     if spec.timetable is not None:
-        _verify_timetable(spec.dag_id, spec.timetable)
+        _verify_timetable(where, spec.timetable)
     if spec.schedule is not None and nesting(spec.schedule) > MAX_NESTING:
-        raise DagError(f"DAG {spec.dag_id!r}: its schedule is nested deeper than {MAX_NESTING} levels")
+        raise DagError(f"{where}: its schedule is nested deeper than {MAX_NESTING} levels")
 
 
-def _verify_timetable(dag_id: str, timetable: Timetable) -> None:
+def _verify_upstream(where: str, task: BaseTask, before: Collection[str]) -> None:
+    for task_id in task.upstream:
+        if task_id not in before:
+            raise DagError(f"{where}: no task {task_id!r} comes before it")
+    if task.over is not None and task.over not in task.upstream:
+        raise DagError(f"{where}: it is mapped over {task.over!r}, which does not come directly before it")
+    if stray := set(task.teardown_of) - set(task.upstream):
+        raise DagError(f"{where}: its setup {min(stray)!r} does not come directly before it")
+
+
+def _verify_timetable(where: str, timetable: Timetable) -> None:
     try:
         validate(timetable)
     except ValueError as error:
-        raise DagError(f"DAG {dag_id!r}: {error}") from error
+        raise DagError(f"{where}: {error}") from error

@@ -23,6 +23,7 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
 
     `params` is the run's conf. `results` are what the tasks directly before this one returned, by task id. Runs by time, and
     those started by hand for a date, have a `logical_date` and a data interval; others have none. Times are in UTC.
+    An instance of a mapped task has its element as `item`, and that one's place in the list as `map_index`, from 0.
     """
 
     dag_id: str
@@ -35,6 +36,8 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     data_interval_start: datetime | None = None
     data_interval_end: datetime | None = None
     results: dict[str, Any] = {}
+    map_index: int | None = None
+    item: Any = None
 
 
 class Choice(msgspec.Struct, frozen=True):

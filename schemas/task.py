@@ -9,7 +9,7 @@ from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 
-from tidegate.schemas.dag import FunctionTask, TaskSpec
+from tidegate.schemas.dag import EmptyTask, FunctionTask, TaskSpec
 from tidegate.schemas.dataset import Expression
 from tidegate.schemas.error import DagError
 
@@ -34,13 +34,13 @@ class Task:
 
     def __rshift__(self, other: "Follower") -> "Follower":
         place = _place()
-        for task in self._tasks(other):
+        for task in self._first_of(other):
             task.follow(self, place)
         return other
 
     def __lshift__(self, other: "Follower") -> "Follower":
         place = _place()
-        for task in self._tasks(other):
+        for task in self._last_of(other):
             self.follow(task, place)
         return other
 
@@ -58,6 +58,21 @@ class Task:
 
     def __repr__(self) -> str:
         return f"task {self.task_id!r}"
+
+    def expand(self, *, over: "Task") -> Self:
+        """Map it over the list that `over` returns: one instance per element, which each finds as `run.item` or `{{ item }}`.
+
+        It comes after `over`. What its instances return is, for the tasks after it, one list in the order of the elements.
+        """
+        if not isinstance(over, Task):
+            raise DagError(
+                f"DAG {self.dag_id!r}, {self!r}: expand(over=…) takes the task that returns the list, not {over!r:.100}"
+            )
+        if isinstance(self.spec, EmptyTask):
+            raise DagError(f"DAG {self.dag_id!r}, {self!r}: an empty task cannot be mapped, for it does nothing with an element")
+        self.follow(over, _place())
+        self.spec = msgspec.structs.replace(self.spec, over=over.task_id)
+        return self
 
     def as_setup(self) -> Self:
         """Prepares something that a teardown removes again: clearing what comes between clears it too."""
@@ -91,6 +106,12 @@ class Task:
             raise DagError(f"DAG {self.dag_id!r}: {self!r} cannot come after itself")
         self.upstream.setdefault(upstream.task_id, place)
 
+    def _first_of(self, value: "Linkable") -> "Sequence[Task]":
+        return value.first() if isinstance(value, TaskGroup) else self._tasks(value)
+
+    def _last_of(self, value: "Linkable") -> "Sequence[Task]":
+        return value.last() if isinstance(value, TaskGroup) else self._tasks(value)
+
     def _tasks(self, value: "Task | Sequence[Task]") -> "Sequence[Task]":
         tasks = (value,) if isinstance(value, Task) else value
         if isinstance(tasks, list | tuple) and all(isinstance(task, Task) for task in tasks):
@@ -99,7 +120,64 @@ class Task:
         raise DagError(f"DAG {self.dag_id!r}, {self!r}: >> and << take a task or a list of tasks, not {value!r:.100}{hint}")
 
 
-Follower = TypeVar("Follower", bound=Task | Sequence[Task])
+class TaskGroup:
+    """Tasks that belong together. `group >> task` and `task >> group` link the last and the first tasks of the group."""
+
+    def __init__(self, group_id: str, outer: "TaskGroup | None") -> None:
+        self.group_id = group_id
+        self.outer = outer
+        self.tasks: list[Task] = []
+
+    def add(self, task: Task) -> None:
+        """To this group and all around it."""
+        self.tasks.append(task)
+        if self.outer:
+            self.outer.add(task)
+
+    def __rshift__(self, other: "Follower") -> "Follower":
+        place = _place()
+        for last in self.last():
+            for task in last._first_of(other):
+                task.follow(last, place)
+        return other
+
+    def __lshift__(self, other: "Follower") -> "Follower":
+        place = _place()
+        for first in self.first():
+            for task in first._last_of(other):
+                first.follow(task, place)
+        return other
+
+    def __rrshift__(self, other: Sequence[Task]) -> "TaskGroup":
+        place = _place()
+        for first in self.first():
+            for task in first._tasks(other):
+                first.follow(task, place)
+        return self
+
+    def __rlshift__(self, other: Sequence[Task]) -> "TaskGroup":
+        place = _place()
+        for last in self.last():
+            for task in last._tasks(other):
+                task.follow(last, place)
+        return self
+
+    def __repr__(self) -> str:
+        return f"task group {self.group_id!r}"
+
+    def first(self) -> list[Task]:
+        """Its tasks that come after no other of it."""
+        ids = {task.task_id for task in self.tasks}
+        return [task for task in self.tasks if not ids & task.upstream.keys()]
+
+    def last(self) -> list[Task]:
+        """Its tasks that no other of it comes after."""
+        before = {task_id for task in self.tasks for task_id in task.upstream}
+        return [task for task in self.tasks if task.task_id not in before]
+
+
+Linkable = Task | TaskGroup | Sequence[Task]
+Follower = TypeVar("Follower", bound=Task | TaskGroup | Sequence[Task])
 
 
 class PythonTask(Task, Generic[Function_co]):

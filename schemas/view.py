@@ -64,9 +64,10 @@ class DagView(msgspec.Struct, frozen=True, kw_only=True):
     `running` counts its runs in that state, `queued` those that wait and whose time has come; `next_queued_at` is when it comes
     for the next of the others. `waiting` are its first queued runs in the order of promotion, at least as many as may start
     now; `pending` all its pending events. Both may be empty when the DAG could not use them anyway.
-    `last_tick` is the last one that its timetable has come to, `taken` are the logical dates after it that have a run already,
-    `due_at` is when the clock is to look at the DAG again. `next_run_id` and `tick_run_ids` are reserved for runs that this
-    decision may create.
+
+    It has had a timetable since `timed_since`; `last_tick` is the last one that this has come to, `taken` are the logical dates
+    after it that have a run already, `due_at` is when the clock is to look at the DAG again. `next_run_id` and `tick_run_ids`
+    are reserved for runs that this decision may create. `failed_runs` is how many of its runs have failed in a row.
     """
 
     graph: Graph
@@ -78,6 +79,7 @@ class DagView(msgspec.Struct, frozen=True, kw_only=True):
     failed_runs: int = 0
     last_tick: Tick | None = None
     due_at: datetime | None = None
+    timed_since: datetime | None = None
     taken: frozenset[datetime] = frozenset()
     tick_run_ids: tuple[int, ...] = ()
     next_queued_at: datetime | None = None
@@ -94,7 +96,8 @@ class Instance(msgspec.Struct):
     """A task instance of a locked run. `max_tries` is the number of the last try it may have.
 
     `awaited` is how many instances it waits for, and the counts after it how many of those ended in which state.
-    `waits_for_past`: the run before its own is to allow it first.
+    `waits_for_past`: the run before its own is to allow it first. A mapped task whose turn has come has `elements` instances of
+    its own, and waits for those.
     """
 
     index: int
@@ -108,6 +111,7 @@ class Instance(msgspec.Struct):
     upstream_failed: int = 0
     waits_for_past: bool = False
     next_try_at: datetime | None = None
+    elements: int = 0
 
 
 class WaitingTask(msgspec.Struct, frozen=True):

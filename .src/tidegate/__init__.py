@@ -9,6 +9,7 @@ from tidegate.schemas.authoring import Dag
 from tidegate.schemas.dag import TriggerRule, WeightRule
 from tidegate.schemas.dataset import Dataset
 from tidegate.schemas.error import DagError
+from tidegate.schemas.params import Param
 from tidegate.schemas.run import Choice, ConsumedEvent, SkipTask, follow, skip_rest
 from tidegate.schemas.run import RunContext as Run
 from tidegate.schemas.schedule import DatasetOrTime, cron, every
@@ -21,6 +22,7 @@ __all__ = [
     "DagError",
     "Dataset",
     "DatasetOrTime",
+    "Param",
     "Run",
     "SkipTask",
     "Task",

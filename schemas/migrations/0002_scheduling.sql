@@ -5,13 +5,14 @@ ALTER TYPE run_type ADD VALUE 'backfill';
 ALTER TYPE task_state ADD VALUE 'skipped';
 ALTER TYPE task_state ADD VALUE 'removed';
 
--- `last_*` is the last tick that its timetable has come to, `due_at` when the clock is to look at the DAG again: never, while
+-- `timed_since` is when the DAG got a timetable, `last_*` the last tick that this has come to, `due_at` when the clock is to look at the DAG again: never, while
 -- something else will. Each clock shard is one daemon's.
 ALTER TABLE dag
     ADD COLUMN last_logical_date timestamptz,
     ADD COLUMN last_interval_start timestamptz,
     ADD COLUMN last_interval_end timestamptz,
     ADD COLUMN due_at timestamptz,
+    ADD COLUMN timed_since timestamptz,
     ADD COLUMN failed_runs integer NOT NULL DEFAULT 0,
     ADD COLUMN clock_shard smallint NOT NULL GENERATED ALWAYS AS (abs(hashtext(dag_id) % 16)) STORED;
 CREATE INDEX dag_due ON dag (clock_shard, due_at) WHERE due_at IS NOT NULL;
@@ -42,6 +43,7 @@ ALTER TABLE task_instance
     ADD COLUMN skipped integer NOT NULL DEFAULT 0,
     ADD COLUMN upstream_failed integer NOT NULL DEFAULT 0,
     ADD COLUMN waits_for_past boolean NOT NULL DEFAULT false,
+    ADD COLUMN elements integer NOT NULL DEFAULT 0,
     ADD COLUMN pool_slots integer NOT NULL DEFAULT 1,
     ADD COLUMN rank integer NOT NULL DEFAULT 0,
     ADD COLUMN order_at timestamptz NOT NULL DEFAULT now(),

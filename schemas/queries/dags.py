@@ -11,7 +11,7 @@ import msgspec
 from tidegate.schemas.dag import AllOf, AnyOf, DagSpec, holds
 from tidegate.schemas.effect import CountFailures, SetClock, SetPaused
 from tidegate.schemas.error import InvariantError
-from tidegate.schemas.graph import Graph, graph_of
+from tidegate.schemas.graph import Graph, bounds_of, graph_of
 from tidegate.schemas.queries import datasets
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.runs import run_view
@@ -72,12 +72,13 @@ class Held(msgspec.Struct, frozen=True):
     failed_runs: int
     last_tick: Tick | None
     due_at: datetime | None
+    timed_since: datetime | None
 
     def due_ticks(self, room: int, now: datetime) -> int:
         """How many runs its timetable may want to start now, up to `room`."""
         if self.graph.timetable is None or self.is_paused or self.is_stale or not room:
             return 0
-        tick = next_tick(self.graph.timetable, self.last_tick, self.graph.bounds, now)
+        tick = next_tick(self.graph.timetable, self.last_tick, bounds_of(self.graph, self.timed_since or now), now)
         return 0 if tick is None or tick.run_after > now else min(room, MOST_TICKS)
 
 
@@ -104,9 +105,9 @@ async def hold(db: Db, dag_ids: Collection[str]) -> Mapping[str, Held]:
 
 
 def _held(graph: Graph, *row: Any) -> Held:
-    _, _, is_paused, is_stale, next_run_id, failed_runs, logical_date, start, end, due_at = row
+    _, _, is_paused, is_stale, next_run_id, failed_runs, logical_date, start, end, due_at, timed_since = row
     last_tick = None if logical_date is None else Tick(logical_date, start, end, end)
-    return Held(graph, is_paused, is_stale, next_run_id, failed_runs, last_tick, due_at)
+    return Held(graph, is_paused, is_stale, next_run_id, failed_runs, last_tick, due_at, timed_since)
 
 
 async def look(
@@ -143,6 +144,7 @@ async def look(
             failed_runs=dag.failed_runs,
             last_tick=dag.last_tick,
             due_at=dag.due_at,
+            timed_since=dag.timed_since,
             taken=taken.get(dag_id, frozenset()),
             tick_run_ids=tuple(islice(ids, ticking.get(dag_id, 0))),
             next_queued_at=active[dag_id].next_queued_at,

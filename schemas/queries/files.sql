@@ -40,11 +40,14 @@ INSERT INTO dag_version (id, dag_id, number, spec, path, digest, source)
 SELECT * FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::jsonb[], $5::text[], $6::text[], $7::text[])
 
 -- name: swap_versions
-INSERT INTO dag (dag_id, path, version_id, due_at)
-SELECT dag_id, path, version_id, CASE WHEN is_timed THEN now() END
+INSERT INTO dag (dag_id, path, version_id, due_at, timed_since)
+SELECT dag_id, path, version_id, CASE WHEN is_timed THEN now() END, CASE WHEN is_timed THEN now() END
 FROM unnest($1::text[], $2::text[], $3::bigint[], $4::boolean[]) AS new (dag_id, path, version_id, is_timed)
 ON CONFLICT (dag_id) DO UPDATE
-SET path = excluded.path, version_id = excluded.version_id, is_stale = false
+SET path = excluded.path,
+    version_id = excluded.version_id,
+    is_stale = false,
+    timed_since = CASE WHEN excluded.timed_since IS NOT NULL THEN coalesce(dag.timed_since, excluded.timed_since) END
 
 -- name: drop_schedule_references
 DELETE FROM dag_schedule_dataset_reference WHERE dag_id = ANY ($1::text[])

@@ -5,6 +5,8 @@ from datetime import datetime
 from typing import Any
 
 from tidegate.schemas.effect import InsertTask, MoveTask, StoreResult, UpdateTask
+from tidegate.schemas.event import encode
+from tidegate.schemas.graph import element_index, element_of, position_of
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.state import TaskState
@@ -19,6 +21,8 @@ _UPDATE = _SQL["update_tasks"]
 _MOVE = _SQL["move_tasks"]
 _STORE_RESULTS = _SQL["store_results"]
 _RESULTS = _SQL["results"]
+_LENGTHS = _SQL["lengths"]
+_RESULTS_OF_ELEMENTS = _SQL["results_of_elements"]
 _READY = _SQL["ready"]
 _READY_BEHIND = _SQL["ready_behind"]
 _LONGEST = _SQL["longest_waiting"]
@@ -61,12 +65,28 @@ async def move(db: Db, effects: Sequence[MoveTask]) -> None:
 
 
 async def store_results(db: Db, effects: Sequence[StoreResult]) -> None:
-    await db.execute(_STORE_RESULTS, *columns(effects))
+    runs, indices, values = columns(effects)
+    await db.execute(_STORE_RESULTS, runs, indices, [encode(value).decode() for value in values])
 
 
 async def results(db: Db, keys: Collection[Key]) -> dict[Key, Any]:
     """What these task instances returned; those that returned nothing are left out."""
     return {(row[0], row[1]): row[2] for row in await db.fetch(_RESULTS, *zip(*keys, strict=True))} if keys else {}
+
+
+async def lengths(db: Db, keys: Collection[Key]) -> dict[Key, int]:
+    """How many elements the lists have that these task instances returned; those that returned no list are left out."""
+    rows = await db.fetch(_LENGTHS, *zip(*keys, strict=True)) if keys else []
+    return {(run, index): length for run, index, length in rows if length is not None}
+
+
+async def results_of_elements(db: Db, keys: Collection[Key]) -> dict[Key, dict[int, Any]]:
+    """What the instances of these mapped tasks returned, by element."""
+    found: dict[Key, dict[int, Any]] = {key: {} for key in keys}
+    ranges = [(run, element_index(position, 0), element_index(position + 1, 0) - 1) for run, position in keys]
+    for run, index, value in await db.fetch(_RESULTS_OF_ELEMENTS, *zip(*ranges, strict=True)) if keys else ():
+        found[run, position_of(index)][element_of(index) or 0] = value
+    return found
 
 
 async def ready(db: Db, pool: str, wanted: int) -> list[Key]:

@@ -1,20 +1,20 @@
 -- name: instances
 SELECT
     task.dag_run_id, task.task_index AS index, task.state, task.try_number, task.max_tries, task.awaited, task.success,
-    task.failed, task.skipped, task.upstream_failed, task.waits_for_past, task.next_try_at
+    task.failed, task.skipped, task.upstream_failed, task.waits_for_past, task.next_try_at, task.elements
 FROM unnest($1::bigint[], $2::integer[]) AS target (dag_run_id, task_index)
 JOIN task_instance AS task USING (dag_run_id, task_index)
 
 -- name: of_runs
 SELECT
     dag_run_id, task_index AS index, state, try_number, max_tries, awaited, success, failed, skipped,
-    upstream_failed, waits_for_past, next_try_at
+    upstream_failed, waits_for_past, next_try_at, elements
 FROM task_instance
-WHERE dag_run_id = ANY ($1::bigint[])
+WHERE dag_run_id = ANY ($1::bigint[]) AND task_index >= 0
 ORDER BY dag_run_id, task_index
 
 -- name: states
-SELECT dag_run_id, task_id, state FROM task_instance WHERE dag_run_id = ANY ($1::bigint[])
+SELECT dag_run_id, task_id, state FROM task_instance WHERE dag_run_id = ANY ($1::bigint[]) AND task_index BETWEEN 0 AND 1048575
 
 -- name: insert_tasks
 INSERT INTO task_instance (
@@ -26,6 +26,12 @@ SELECT * FROM unnest(
     $9::integer[], $10::integer[], $11::boolean[], $12::text[], $13::integer[], $14::integer[], $15::timestamptz[],
     $16::integer[], $17::integer[], $18::timestamptz[], $19::timestamptz[]
 )
+-- Instances of a mapped task whose run was cleared are there already: their tries are counted on.
+ON CONFLICT (dag_run_id, task_index) DO UPDATE
+SET state = excluded.state,
+    max_tries = task_instance.try_number + excluded.max_tries,
+    scheduled_at = excluded.scheduled_at,
+    end_date = excluded.end_date
 
 -- name: update_tasks
 UPDATE task_instance AS task
@@ -39,14 +45,15 @@ SET state = change.state,
     upstream_failed = change.upstream_failed,
     waits_for_past = change.waits_for_past,
     next_try_at = change.next_try_at,
+    elements = change.elements,
     scheduled_at = coalesce(change.scheduled_at, task.scheduled_at),
     end_date = coalesce(change.end_date, task.end_date)
 FROM unnest(
     $1::bigint[], $2::integer[], $3::task_state[], $4::integer[], $5::integer[], $6::integer[], $7::integer[], $8::integer[],
-    $9::integer[], $10::integer[], $11::boolean[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[]
+    $9::integer[], $10::integer[], $11::boolean[], $12::timestamptz[], $13::integer[], $14::timestamptz[], $15::timestamptz[]
 ) AS change (
     dag_run_id, task_index, state, try_number, max_tries, awaited, success, failed, skipped, upstream_failed, waits_for_past,
-    next_try_at, scheduled_at, end_date
+    next_try_at, elements, scheduled_at, end_date
 )
 WHERE task.dag_run_id = change.dag_run_id AND task.task_index = change.task_index
 
@@ -60,14 +67,33 @@ FROM unnest($1::bigint[], $2::integer[], $3::task_state[], $4::integer[], $5::ti
 WHERE task.dag_run_id = change.dag_run_id AND task.task_index = change.task_index
 
 -- name: store_results
+-- As texts: a value that is a list would be taken for a dimension of the array.
 INSERT INTO task_result (dag_run_id, task_index, value)
-SELECT * FROM unnest($1::bigint[], $2::integer[], $3::jsonb[])
+SELECT dag_run_id, task_index, value::jsonb
+FROM unnest($1::bigint[], $2::integer[], $3::text[]) AS new (dag_run_id, task_index, value)
 ON CONFLICT (dag_run_id, task_index) DO UPDATE SET value = excluded.value
 
 -- name: results
 SELECT result.dag_run_id, result.task_index, result.value
 FROM unnest($1::bigint[], $2::integer[]) AS target (dag_run_id, task_index)
 JOIN task_result AS result USING (dag_run_id, task_index)
+
+-- name: lengths
+-- How many elements what these tasks returned has: none where it is no list. A mapped task returns what its instances do.
+SELECT
+    task.dag_run_id, task.task_index,
+    CASE
+        WHEN task.elements > 0 THEN task.elements
+        WHEN jsonb_typeof(result.value) = 'array' THEN jsonb_array_length(result.value)
+    END AS length
+FROM unnest($1::bigint[], $2::integer[]) AS target (dag_run_id, task_index)
+JOIN task_instance AS task USING (dag_run_id, task_index)
+LEFT JOIN task_result AS result USING (dag_run_id, task_index)
+
+-- name: results_of_elements
+SELECT target.dag_run_id, result.task_index, result.value
+FROM unnest($1::bigint[], $2::integer[], $3::integer[]) AS target (dag_run_id, first, last)
+JOIN task_result AS result ON result.dag_run_id = target.dag_run_id AND result.task_index BETWEEN target.first AND target.last
 
 -- name: ready
 -- Candidates only: nothing is locked yet, so each is looked at again under its run's lock. The first $2 in their order, and

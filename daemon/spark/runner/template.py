@@ -40,6 +40,8 @@ def names(spec: SubmissionSpec) -> dict[str, Any]:
         "events": run.events,
         "triggering_dataset_events": _by_uri(run.events),
         "results": run.results,
+        "item": run.item,
+        "map_index": run.map_index,
         **_dates(run),
     }
 
@@ -63,7 +65,7 @@ def _by_uri(events: Sequence[ConsumedEvent]) -> dict[str, list[ConsumedEvent]]:
 
 NAMES = (
     *("run", "run_id", "dag_id", "task_id", "try_number", "params", "run_after", "events", "triggering_dataset_events"),
-    *("results", *DATED),
+    *("results", "item", "map_index", *DATED),
 )
 
 

@@ -41,12 +41,14 @@ def task_of(position: int, chance: Random) -> TaskSpec:
 
 
 class Life:
-    """A run under way, and the reading of it."""
+    """A run under way, and the reading of it. `before` are the tries that do not count any more, by task."""
 
     def __init__(self, tasks: Sequence[TaskSpec], chance: Random) -> None:
         self.chance = chance
         self.world = World(graph(*tasks), waits=chance.random() < 0.5, logical_date=NOW)
         self.reading = Reading(tasks, {each.task_id for each in tasks if each.start_date})
+        self.before = dict.fromkeys(self.reading.tasks, 0)
+        self.was_cleared = False
         self.past: dict[str, TaskState] = dict.fromkeys(self.reading.held, TaskState.RUNNING)
 
     def play(self) -> None:
@@ -91,7 +93,7 @@ class Life:
     def finish(self, ends: Mapping[str, End]) -> None:
         finishes = [self.world.finish_of(task_id, end) for task_id, end in ends.items()]
         check_step(self.world, finishes)
-        self.reading.take({task_id: (self.tries(task_id), end) for task_id, end in ends.items()})
+        self.reading.take({task_id: (self.tries(task_id) - self.before[task_id], end) for task_id, end in ends.items()})
         self.world.finish(**ends)
         assert self.world.touched <= reach(self.world.graph, finishes)
 
@@ -99,7 +101,7 @@ class Life:
         return self.world.tasks[self.world.index[task_id]].try_number
 
     def check(self) -> None:
-        self.world.check()
+        self.world.check(decided=not self.was_cleared)
         states = {t: s if s in (*ENDED, NONE, REMOVED) else GOING for t, s in self.world.states().items()}
         assert states == self.reading.states
         assert (self.world.run.state is RunState.RUNNING) == bool(self.world.run.unfinished)

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 
 from tests.shapes import NOW, graph, message, task
 from tests.unit.handlers.world import World
+from tidegate.handlers.advance import Finish, advance
 from tidegate.handlers.retry import delay
 from tidegate.handlers.retry_due import decide
 from tidegate.schemas.effect import Effect, TaskMoved, UpdateRun, UpdateTask
 from tidegate.schemas.message import RetryDue
 from tidegate.schemas.state import RunState, TaskState
+from tidegate.schemas.view import Instance
 
 DELAYS = st.floats(0.001, 1e6)
 FACTORS = st.floats(1.0001, 100)
@@ -87,6 +89,25 @@ def test_the_delay_of_a_task_is_its_own_in_every_run_and_try() -> None:
 
     spec = world.graph.nodes[0].task
     assert found == [NOW + delay(spec, "d/r1/a", 1), NOW + delay(spec, "d/r1/a", 2)]
+
+
+def test_a_task_has_at_least_the_tries_of_the_version_that_it_runs() -> None:
+    """Its run may have come from another one, in which it had fewer."""
+    ended = Finish(0, 1, TaskState.FAILED)
+
+    step = advance(graph("a*2", "b < a"), {0: Instance(0, TaskState.RUNNING, 1, max_tries=1)}, [ended], NOW)
+
+    assert [move.state for move in step.moves] == [TaskState.UP_FOR_RETRY]
+
+
+def test_without_a_delay_a_task_waits_for_slots_again_at_once() -> None:
+    world = World(graph(task("a*1", retry_delay_s=0.0)))
+    world.admit("a")
+
+    world.finish(a=False)
+
+    assert (world.states(), world.tasks[0].next_try_at) == ({"a": TaskState.SCHEDULED}, None)
+    assert [event.state for event in world.published] == ["scheduled", "queued", "up_for_retry", "scheduled"]
 
 
 def failed(*lines: str) -> World:

@@ -62,6 +62,15 @@ def test_an_attempt_that_ended_before_the_news_of_its_start_stays_ended() -> Non
     assert effects == []
 
 
+def test_an_attempt_that_starts_after_its_run_was_stopped_is_kept_to_be_killed() -> None:
+    world, (attempt,) = submitting("a")
+    world.reconsider(stop="enough")
+
+    effects = list(decide([accepted(attempt)], found(world)))
+
+    assert effects == [AcceptSubmission(attempt, {"pid": 7}, NOW, None)]
+
+
 def test_an_attempt_that_is_named_twice_starts_once() -> None:
     world, (attempt,) = submitting("a")
 

@@ -90,8 +90,8 @@ def test_a_run_without_a_logical_date_has_no_dates(name: str) -> None:
         (
             "{{ weekday }}",
             "the SQL of task 'report' cannot be rendered: there is no 'weekday'; there are run, run_id, dag_id, task_id, "
-            "try_number, params, run_after, events, triggering_dataset_events, results, logical_date, data_interval_start, "
-            "data_interval_end, ds, ds_nodash, ts, ts_nodash",
+            "try_number, params, run_after, events, triggering_dataset_events, results, item, map_index, logical_date, "
+            "data_interval_start, data_interval_end, ds, ds_nodash, ts, ts_nodash",
         ),
         ("{{ run.owner }}", "the SQL of task 'report' cannot be rendered: there is no 'owner' in RunContext"),
         ("{{ 1 / 0 }}", "the SQL of task 'report' cannot be rendered: division by zero"),

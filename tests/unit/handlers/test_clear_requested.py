@@ -1,0 +1,222 @@
+"""Tasks of runs are set back, and run again."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.shapes import NOW, dag_view, graph, message, task
+from tests.unit.handlers.world import End, World
+from tidegate.handlers.clear_requested import State, choose, decide
+from tidegate.schemas.dag import TaskSpec
+from tidegate.schemas.effect import Effect, KillSubmissions, Reconsider, RejectMessage, SetClock, UpdateRun
+from tidegate.schemas.message import ClearRequested
+from tidegate.schemas.state import RunState, TaskState
+from tidegate.schemas.view import Instance
+
+NONE, SCHEDULED, RUNNING, UP_FOR_RETRY = TaskState.NONE, TaskState.SCHEDULED, TaskState.RUNNING, TaskState.UP_FOR_RETRY
+S, F, K, UF = TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED, TaskState.UPSTREAM_FAILED
+
+CHAIN = ("a", "b < a", "c < b", "x")
+SETUP, TEARDOWN = task("s", is_setup=True), task("z < s w", teardown_of=("s",))
+
+
+def lived(*tasks: TaskSpec | str, **ends: End) -> World:
+    """A run whose tasks have ended so, one after the other."""
+    world = World(graph(*tasks))
+    for task_id, end in ends.items():
+        world.admit(task_id)
+        world.finish(**{task_id: end})
+    return world
+
+
+def cleared(world: World, **asked: Any) -> list[Effect]:
+    state = State(
+        NOW,
+        dag_view(world.graph, due_at=NOW + timedelta(days=1)),
+        {1: world.run},
+        {world.graph.version_id: world.graph},
+        {1: {index: msgspec.structs.replace(world.tasks[index]) for index in world.tasks}},
+    )
+    asked.setdefault("run_id", "r1")
+    return list(decide([message(ClearRequested(dag_id="d", **asked))], state))
+
+
+@pytest.mark.parametrize(
+    ("tasks", "failed", "asked", "chosen"),
+    [
+        pytest.param(CHAIN, "", {}, "abcx", id="all"),
+        pytest.param(CHAIN, "", {"task_ids": ("b",)}, "bc", id="with what comes after it"),
+        pytest.param(CHAIN, "", {"task_ids": ("b",), "downstream": False}, "b", id="alone"),
+        pytest.param(CHAIN, "", {"task_ids": ("b",), "upstream": True}, "abc", id="with what comes before and after it"),
+        pytest.param(
+            CHAIN, "", {"task_ids": ("b",), "upstream": True, "downstream": False}, "ab", id="with what comes before it"
+        ),
+        pytest.param(CHAIN, "", {"task_ids": ("b", "x"), "downstream": False}, "bx", id="several"),
+        pytest.param(CHAIN, "bx", {"only_failed": True}, "bx", id="all that failed"),
+        pytest.param(CHAIN, "cx", {"task_ids": ("a",), "only_failed": True}, "c", id="what failed after it"),
+        pytest.param(CHAIN, "", {"only_failed": True}, "", id="nothing failed"),
+        pytest.param(CHAIN, "", {"task_ids": ("nobody",)}, "", id="nothing of that name"),
+        pytest.param((SETUP, "w < s", TEARDOWN), "", {"task_ids": ("w",), "downstream": False}, "swz", id="with its setup"),
+        pytest.param(
+            (SETUP, "w < s", TEARDOWN), "", {"task_ids": ("z",), "downstream": False}, "sz", id="a teardown with its setup"
+        ),
+        pytest.param((SETUP, "w < s", TEARDOWN, "x"), "", {"task_ids": ("x",)}, "x", id="not with the setup of others"),
+        pytest.param(
+            (SETUP, "w < s", TEARDOWN, "x < z"), "", {"task_ids": ("x",)}, "x", id="not with a setup that was torn down"
+        ),
+    ],
+)
+def test_what_is_asked_for_is_chosen_with_what_it_needs(
+    tasks: Sequence[TaskSpec | str], failed: str, asked: Mapping[str, Any], chosen: str
+) -> None:
+    dag = graph(*tasks)
+    ids = [node.task.task_id for node in dag.nodes]
+    instances = {index: Instance(index, F if task_id in failed else S) for index, task_id in enumerate(ids)}
+
+    found = choose(dag, instances, ClearRequested(dag_id="d", run_id="r1", **asked))
+
+    assert sorted(ids[index] for index in found) == sorted(chosen)
+
+
+def test_a_run_that_had_ended_is_queued_and_the_clock_looks_at_its_dag() -> None:
+    world = lived("a*1", "b < a", a=True, b=False)
+
+    effects = cleared(world, task_ids=("b",))
+    world.apply(effects)
+
+    assert (world.states(), world.run.state) == ({"a": S, "b": NONE}, RunState.QUEUED)
+    assert [(event.state, event.reason) for event in world.journal[-2:]] == [("failed", ""), ("queued", "cleared by a user")]
+    assert [effect.due_at for effect in effects if isinstance(effect, SetClock)] == [NOW]
+    assert not any(isinstance(effect, Reconsider) for effect in effects)
+    world.check()
+
+
+def test_a_run_at_work_goes_on_and_is_looked_at_as_a_whole() -> None:
+    world = lived("a", "b < a", "x", a=True, b=False)
+
+    effects = cleared(world, task_ids=("b",))
+    world.apply(effects)
+
+    assert (world.states(), world.run.state) == ({"a": S, "b": NONE, "x": SCHEDULED}, RunState.RUNNING)
+    assert [effect for effect in effects if isinstance(effect, Reconsider)] == [Reconsider(1)]
+    world.check()
+
+
+def test_a_run_that_waits_to_run_again_stays_where_it_is() -> None:
+    world = lived("a", "b", a=True, b=False)
+    world.apply(cleared(world, task_ids=("b",)))
+
+    effects = cleared(world, task_ids=("a",))
+    world.apply(effects)
+
+    assert [(e.state, e.unfinished) for e in effects if isinstance(e, UpdateRun)] == [(RunState.QUEUED, 2)]
+    assert [event.state for event in world.journal][-2:] == ["failed", "queued"]
+    world.check()
+
+
+@pytest.mark.parametrize(("tried", "tries"), [(1, 3), (2, 4)])
+def test_a_task_that_is_cleared_has_its_tries_again_and_counts_on(tried: int, tries: int) -> None:
+    world = lived("a*1", a=False)
+    if tried == 2:
+        world.retry("a")
+        world.admit("a")
+        world.finish(a=False)
+
+    world.apply(cleared(world))
+
+    assert (world.tasks[0].try_number, world.tasks[0].max_tries) == (tried, tries)
+
+
+def test_a_task_that_waits_for_another_try_does_not_wait_any_more() -> None:
+    world = lived("a*1", a=False)
+
+    world.apply(cleared(world))
+
+    assert (world.tasks[0].state, world.tasks[0].next_try_at) == (NONE, None)
+
+
+def test_a_task_at_work_is_killed_and_tried_again_at_once_when_that_is_confirmed() -> None:
+    world = World(graph("a"))
+    world.admit("a")
+    attempt = world.attempt("a")
+
+    effects = cleared(world)
+    world.apply(effects)
+    (kill,) = (effect for effect in effects if isinstance(effect, KillSubmissions))
+    world.submissions[attempt] = msgspec.structs.replace(world.submissions[attempt], kill_reason=kill.reason)
+    world.finish(a=False)
+
+    assert (kill.dag_run_id, kill.task_index) == (1, 0)
+    assert (world.states(), world.tasks[0].next_try_at) == ({"a": SCHEDULED}, None)
+    assert [event.state for event in world.published] == ["scheduled", "queued", "up_for_retry", "scheduled"]
+    world.check()
+
+
+def test_a_task_that_waits_for_the_run_before_waits_again() -> None:
+    world = World(graph(task("a", depends_on_past=True)))
+    world.reconsider()
+    world.admit("a")
+    world.finish(a=True)
+
+    world.apply(cleared(world))
+
+    assert world.tasks[0].waits_for_past
+
+
+def test_what_was_decided_because_of_a_failure_is_decided_again() -> None:
+    world = lived("a", "b < a", "c:one_failed < a", a=False)
+    world.apply(cleared(world, task_ids=("a",)))
+
+    world.reconsider()
+    world.admit("a")
+    world.finish(a=True)
+
+    assert world.states() == {"a": S, "b": SCHEDULED, "c": K}
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason", "said"),
+    [
+        pytest.param({"task_ids": ("nobody",)}, "no_such_task", "DAG 'd' has no task 'nobody' in these runs", id="no such task"),
+        pytest.param(
+            {"only_failed": True},
+            "nothing_to_clear",
+            "no task of these runs is to be cleared: none has started, or none has failed",
+            id="nothing failed",
+        ),
+    ],
+)
+def test_a_wish_that_means_nothing_is_refused(asked: Mapping[str, Any], reason: str, said: str) -> None:
+    assert cleared(lived("a", a=True), **asked) == [RejectMessage(0, reason, said)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [({"run_id": "r9"}, "DAG 'd' has no run 'r9'"), ({"start": NOW}, "DAG 'd' has no run in that time")],
+    ids=["no such run", "no run in that time"],
+)
+def test_runs_that_do_not_exist_cannot_be_cleared(asked: Mapping[str, Any], said: str) -> None:
+    wish = message(ClearRequested(dag_id="d", **asked))
+
+    effects = list(decide([wish], State(NOW, dag_view(graph("a")))))
+
+    assert effects == [RejectMessage(0, "nothing_to_clear", said)]
+
+
+def test_a_run_that_has_not_started_has_nothing_to_clear() -> None:
+    world = World(graph("a"))
+    waiting = State(NOW, dag_view(world.graph), {1: world.run}, {1: world.graph}, {})
+
+    (effect,) = decide([message(ClearRequested(dag_id="d", run_id="r1"))], waiting)
+
+    assert isinstance(effect, RejectMessage)
+    assert effect.reason == "nothing_to_clear"
+
+
+def test_runs_of_a_dag_that_does_not_exist_cannot_be_cleared() -> None:
+    effects = list(decide([message(ClearRequested(dag_id="d"))], State(NOW, None)))
+
+    assert effects == [RejectMessage(0, "no_such_dag", "there is no DAG 'd'; `tidegate dags list` shows those there are")]

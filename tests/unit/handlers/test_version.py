@@ -1,0 +1,77 @@
+"""A run that is cleared may go on with the newest version of its DAG."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from tests.shapes import NOW, dag_view, graph, message
+from tests.unit.handlers.world import World
+from tidegate.handlers.clear_requested import State, decide
+from tidegate.schemas.effect import ChangeVersion, Effect, InsertTask, UpdateRun, UpdateTask
+from tidegate.schemas.graph import Graph
+from tidegate.schemas.message import ClearRequested
+from tidegate.schemas.state import RunState, TaskState
+
+NONE, S, F = TaskState.NONE, TaskState.SUCCESS, TaskState.FAILED
+NEWER = graph("b", "c < b", "d*2 < c", version_id=2, max_active_tasks=3)
+
+
+def failed() -> World:
+    """A run of `a`, which is no more, and `b`."""
+    world = World(graph("a", "b < a"))
+    for task_id, ok in (("a", True), ("b", False)):
+        world.admit(task_id)
+        world.finish(**{task_id: ok})
+    return world
+
+
+def cleared(world: World, current: Graph = NEWER, **asked: Any) -> list[Effect]:
+    """What is decided while this is the DAG's newest version."""
+    tasks = {index: msgspec.structs.replace(task) for index, task in world.tasks.items()}
+    state = State(NOW, dag_view(current), {1: world.run}, {1: world.graph}, {1: tasks})
+    wish = ClearRequested(dag_id="d", run_id="r1", **{"newest": True, **asked})
+    return list(decide([message(wish)], state))
+
+
+def tasks(effects: Sequence[Effect]) -> dict[int, tuple[TaskState, int]]:
+    """What the tasks are written as, by their place: state, and how many tasks they wait for."""
+    return {e.task_index: (e.state, e.awaited) for e in effects if isinstance(e, InsertTask | UpdateTask)}
+
+
+def test_tasks_keep_their_history_by_name_and_new_ones_are_added() -> None:
+    effects = cleared(failed())
+
+    assert effects[0] == ChangeVersion(1, 2, 3, ((0, -1), (1, 0)))
+    assert [effect.task_id for effect in effects if isinstance(effect, InsertTask)] == ["c", "d"]
+    assert tasks(effects) == {0: (NONE, 0), 1: (NONE, 1), 2: (NONE, 1)}
+    assert [(e.state, e.unfinished) for e in effects if isinstance(e, UpdateRun)] == [(RunState.QUEUED, 3)]
+
+
+def test_a_task_that_is_not_cleared_stays_as_it_was() -> None:
+    effects = cleared(failed(), graph("a", "b < a", "c < a", version_id=2), task_ids=("c",))
+
+    assert tasks(effects) == {2: (NONE, 1)}
+    assert [(e.unfinished, e.failed_leaves) for e in effects if isinstance(e, UpdateRun)] == [(1, 1)]
+
+
+def test_a_run_stays_with_its_version_unless_the_newest_is_asked_for() -> None:
+    effects = cleared(failed(), newest=False)
+
+    assert not any(isinstance(effect, ChangeVersion) for effect in effects)
+
+
+def test_a_run_that_has_the_newest_version_keeps_it() -> None:
+    effects = cleared(failed(), graph("a", "b < a", version_id=1))
+
+    assert not any(isinstance(effect, ChangeVersion) for effect in effects)
+
+
+def test_a_run_at_work_keeps_its_version() -> None:
+    world = World(graph("a", "b"))
+    world.admit("a")
+    world.finish(a=False)
+
+    effects = cleared(world)
+
+    assert not any(isinstance(effect, ChangeVersion) for effect in effects)
