@@ -38,10 +38,17 @@ def test_nothing_is_kept_of_a_task_that_did_not_succeed(outcome: str) -> None:
     assert returned(7, outcome).others == []
 
 
-def test_a_task_that_returns_too_much_has_failed_and_says_so() -> None:
-    world = returned("x" * (MAX_RESULT_BYTES - 1))
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        pytest.param("x" * (MAX_RESULT_BYTES - 1), "what it returned is larger than 65536 bytes", id="too much"),
+        pytest.param({"a\0": 1}, "what it returned contains a NUL character", id="a character that cannot be stored"),
+    ],
+)
+def test_a_task_that_returns_what_cannot_be_kept_has_failed_and_says_so(result: Any, said: str) -> None:
+    world = returned(result)
 
     assert world.others == []
     assert world.states() == {"a": TaskState.FAILED, "b": TaskState.UPSTREAM_FAILED}
     (reason,) = (event.reason for event in world.published if event.state == "failed")
-    assert "what it returned is larger than 65536 bytes" in reason
+    assert said in reason
