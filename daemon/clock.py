@@ -3,9 +3,9 @@
 Nothing is polled: all due times are in Postgres, in shards, and each shard is one daemon's.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 from anyio.abc import TaskStatus
@@ -52,12 +52,12 @@ async def tick(context: Context) -> float:
     if not shards:
         return LONGEST_SLEEP_S
     due, now = await context.database.run(lambda db: _look(db, shards))
-    for is_due, find, tell in _KINDS:
-        at = is_due(due)
+    for kind in KINDS:
+        at = kind.at(due)
         if at is not None and at <= now:
-            await _tell(context, shards, find, tell)
+            await _tell(context, shards, kind)
     due, now = await context.database.run(lambda db: _look(db, shards))
-    moments = [at for at in (due.dag, due.retry, due.run, due.attempt) if at is not None]
+    moments = [at for at in due.moments if at is not None]
     return max((min(moments) - now).total_seconds(), SOON_S) if moments else LONGEST_SLEEP_S
 
 
@@ -65,18 +65,26 @@ async def _look(db: Db, shards: Sequence[int]) -> tuple[Due, datetime]:
     return await queries.next_due(db, shards), db.now
 
 
-async def _tell(context: Context, shards: Sequence[int], find: Any, tell: Callable[[Any], Any]) -> None:
+async def _tell(context: Context, shards: Sequence[int], kind: "Kind") -> None:
     while True:
-        found = await context.database.run(lambda db: find(db, shards, AT_ONCE))
+        found = await context.database.run(lambda db: kind.find(db, shards, AT_ONCE))
         if found:
-            await context.tell([tell(each) for each in found])
+            await context.tell([kind.tell(each) for each in found])
         if len(found) < AT_ONCE:
             return
 
 
-_KINDS: Sequence[tuple[Callable[[Due], datetime | None], Any, Callable[[Any], Any]]] = (
-    (lambda due: due.run, queries.late_runs, lambda id_: RunTimedOut(dag_run_id=id_)),
-    (lambda due: due.attempt, queries.late_attempts, lambda id_: AttemptTimedOut(submission_id=id_)),
-    (lambda due: due.dag, queries.dags, lambda dag_id: ScheduleDue(dag_id=dag_id)),
-    (lambda due: due.retry, queries.retries, lambda key: RetryDue(dag_run_id=key[0], task_index=key[1])),
+class Kind(NamedTuple):
+    """Something that becomes due: when the first is, how those due are found, and what is told of each."""
+
+    at: Callable[[Due], datetime | None]
+    find: Callable[[Db, Sequence[int], int], Awaitable[Sequence[Any]]]
+    tell: Callable[[Any], Any]
+
+
+KINDS: Sequence[Kind] = (
+    Kind(lambda due: due.run, queries.late_runs, lambda id_: RunTimedOut(dag_run_id=id_)),
+    Kind(lambda due: due.attempt, queries.late_attempts, lambda id_: AttemptTimedOut(submission_id=id_)),
+    Kind(lambda due: due.dag, queries.dags, lambda dag_id: ScheduleDue(dag_id=dag_id)),
+    Kind(lambda due: due.retry, queries.retries, lambda key: RetryDue(dag_run_id=key[0], task_index=key[1])),
 )

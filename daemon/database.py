@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
 
 import anyio
 import asyncpg
@@ -85,12 +86,16 @@ class ServerClock:
 
 
 class Database:
-    """A pool of connections, and what this process remembers of immutable rows and of the server's clock."""
+    """A pool of connections, and what this process remembers of immutable rows and of the server's clock.
 
-    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]") -> None:
+    `author` is the daemon that this process is, if it is one.
+    """
+
+    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]", author: UUID | None = None) -> None:
         self.pool = pool
         self.memory = Memory()
         self.clock = ServerClock()
+        self.author = author
 
     async def run(self, work: Callable[[Db], Awaitable[T]]) -> T:
         """Run `work` in one transaction; again from the start when it lost a conflict.
@@ -113,11 +118,11 @@ class Database:
 
     async def _once(self, work: Callable[[Db], Awaitable[T]]) -> T:
         async with self.pool.acquire(timeout=TRANSACTION_S / 2) as connection, connection.transaction():
-            return await work(Db(connection, self.memory, await self.clock.now(connection)))
+            return await work(Db(connection, self.memory, await self.clock.now(connection), self.author))
 
 
 @asynccontextmanager
-async def connect(dsn: str, *, connections: int = 4) -> AsyncIterator[Database]:
+async def connect(dsn: str, *, connections: int = 4, author: UUID | None = None) -> AsyncIterator[Database]:
     """Open the pool without needing the server yet: connections are made when they are used."""
     pool = asyncpg.create_pool(
         dsn,
@@ -131,7 +136,7 @@ async def connect(dsn: str, *, connections: int = 4) -> AsyncIterator[Database]:
         reset=leave_as_is,
     )
     async with pool:
-        yield Database(pool)
+        yield Database(pool, author)
 
 
 async def register_codecs(connection: Any) -> None:

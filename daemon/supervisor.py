@@ -67,8 +67,9 @@ async def run(settings: Settings) -> None:
     systemd = Systemd()
     async with AsyncExitStack() as stack:
         parser = await stack.enter_async_context(open_parser(settings))
-        database = await stack.enter_async_context(connect(settings.postgres_dsn, connections=settings.pool_connections))
         job = Job(uuid4(), settings.host, os.getpid(), version("tidegate"))
+        pool = connect(settings.postgres_dsn, connections=settings.pool_connections, author=job.id)
+        database = await stack.enter_async_context(pool)
         context = Context(
             settings=settings,
             database=database,

@@ -28,6 +28,10 @@ class Due(msgspec.Struct, frozen=True):
     run: datetime | None
     attempt: datetime | None
 
+    @property
+    def moments(self) -> tuple[datetime | None, ...]:
+        return msgspec.structs.astuple(self)
+
 
 async def next_due(db: Db, shards: Sequence[int]) -> Due:
     return Due(*(await db.fetch(_NEXT, shards))[0])

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import msgspec
 
@@ -35,11 +36,15 @@ class Memory:
 
 
 class Db:
-    """A connection inside a transaction. `now` is the clock of the server when it began: the time of everything it decides."""
+    """A connection inside a transaction. `now` is the clock of the server when it began: the time of everything it decides.
 
-    __slots__ = ("connection", "memory", "now", "statements")
+    `author` is the daemon that writes; None for other programs.
+    """
 
-    def __init__(self, connection: "Connected", memory: Memory, now: datetime) -> None:
+    __slots__ = ("author", "connection", "memory", "now", "statements")
+
+    def __init__(self, connection: "Connected", memory: Memory, now: datetime, author: UUID | None = None) -> None:
+        self.author = author
         self.connection = connection
         self.memory = memory
         self.now = now

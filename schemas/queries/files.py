@@ -97,7 +97,7 @@ async def store(db: Db, effects: Sequence[StoreVersion]) -> None:
     await db.execute(_INSERT_VERSIONS, *zip(*rows, strict=True))
     dag_ids = [effect.spec.dag_id for effect in effects]
     timed = [effect.spec.timetable is not None for effect in effects]
-    await db.execute(_SWAP, dag_ids, [e.path for e in effects], [e.version_id for e in effects], timed)
+    await db.execute(_SWAP, dag_ids, [e.path for e in effects], [e.version_id for e in effects], timed, db.now)
     await db.execute(_DROP_SCHEDULE, dag_ids)
     await db.execute(_DROP_OUTLETS, dag_ids)
     await _reference(db, [effect.spec for effect in effects])

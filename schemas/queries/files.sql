@@ -41,7 +41,7 @@ SELECT * FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::jsonb[], $5::t
 
 -- name: swap_versions
 INSERT INTO dag (dag_id, path, version_id, due_at, timed_since)
-SELECT dag_id, path, version_id, CASE WHEN is_timed THEN now() END, CASE WHEN is_timed THEN now() END
+SELECT dag_id, path, version_id, CASE WHEN is_timed THEN $5::timestamptz END, CASE WHEN is_timed THEN $5::timestamptz END
 FROM unnest($1::text[], $2::text[], $3::bigint[], $4::boolean[]) AS new (dag_id, path, version_id, is_timed)
 ON CONFLICT (dag_id) DO UPDATE
 SET path = excluded.path,

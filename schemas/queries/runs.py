@@ -119,7 +119,7 @@ async def lock(db: Db, ids: Collection[int]) -> Mapping[int, RunView]:
 
 
 async def insert(db: Db, effects: Sequence[InsertRun]) -> None:
-    await db.execute(_INSERT, *columns(effects))
+    await db.execute(_INSERT, *columns(effects), db.author)
 
 
 async def update(db: Db, effects: Sequence[UpdateRun]) -> None:

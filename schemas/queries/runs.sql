@@ -83,9 +83,9 @@ WHERE run.id = ANY ($1::bigint[])
 -- name: insert_runs
 INSERT INTO dag_run (
     id, dag_id, run_id, run_type, state, version_id, run_after, logical_date, data_interval_start, data_interval_end,
-    max_active_tasks, conf, state_seq, task_seq, unfinished, failed_leaves, start_date, end_date, times_out_at
+    max_active_tasks, conf, state_seq, task_seq, unfinished, failed_leaves, start_date, end_date, times_out_at, created_by
 )
-SELECT * FROM unnest(
+SELECT *, $20::uuid FROM unnest(
     $1::bigint[], $2::text[], $3::text[], $4::run_type[], $5::run_state[], $6::bigint[], $7::timestamptz[], $8::timestamptz[],
     $9::timestamptz[], $10::timestamptz[], $11::integer[], $12::jsonb[], $13::integer[], $14::integer[], $15::integer[],
     $16::integer[], $17::timestamptz[], $18::timestamptz[], $19::timestamptz[]
@@ -121,7 +121,7 @@ SELECT run_id FROM dag_run WHERE dag_id = $1 AND logical_date = $2
 -- name: list_runs
 SELECT
     run.dag_id, run.run_id, run.run_type, run.state, run.run_after, run.created_at, run.start_date, run.end_date,
-    version.number AS version, run.unfinished, jsonb_array_length(version.spec -> 'tasks') AS tasks
+    version.number AS version, run.unfinished, jsonb_array_length(coalesce(version.spec -> 'tasks', '[]')) AS tasks
 FROM dag_run AS run
 JOIN dag_version AS version ON version.id = run.version_id
 WHERE ($1::text IS NULL OR run.dag_id = $1)

@@ -44,7 +44,7 @@ BEGIN
     INSERT INTO storm_overrun
     SELECT NEW.dag_id, running, allowed
     FROM (SELECT count(*) AS running FROM dag_run WHERE dag_id = NEW.dag_id AND state = 'running') AS now,
-         (SELECT (spec ->> 'max_active_runs')::integer AS allowed
+         (SELECT coalesce((spec ->> 'max_active_runs')::integer, 16) AS allowed
           FROM dag JOIN dag_version ON dag_version.id = dag.version_id WHERE dag.dag_id = NEW.dag_id) AS version
     WHERE running > allowed;
     RETURN NULL;

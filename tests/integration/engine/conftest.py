@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.integration.engine.world import World, utc
 from tidegate.daemon.database import Database, connect
 
 
@@ -11,3 +12,9 @@ from tidegate.daemon.database import Database, connect
 async def database(dsn: str) -> AsyncIterator[Database]:
     async with connect(dsn) as database:
         yield database
+
+
+@pytest.fixture
+def world(database: Database) -> World:
+    """It is the first of May 2024, ten past noon."""
+    return World(database, utc(2024, 5, 1, 12, 10))

@@ -1,0 +1,140 @@
+"""The engine on a real Postgres with a clock that tests move: what a daemon's duties do, one step at a time."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
+from uuid import UUID, uuid4
+
+from tidegate.daemon.clock import KINDS
+from tidegate.daemon.database import Database
+from tidegate.daemon.engine import Applied, Batch, apply
+from tidegate.schemas.dag import DagSpec, ParsedFile
+from tidegate.schemas.event import DatasetUpdated, EventId, TaskFinished
+from tidegate.schemas.message import Message, RunReconsidered, SubmissionAccepted, TasksReady
+from tidegate.schemas.queries import clock, pools, runs, submissions
+
+SHARDS = range(clock.SHARDS)
+BACKENDS = ("command", "spark-connect", "spark-submit")
+_NUMBERS = count(1)
+
+
+class FixedClock:
+    """In the place of the server's clock: the same for all transactions until a test moves it."""
+
+    def __init__(self, at: datetime) -> None:
+        self.at = at
+
+    async def now(self, _connection: object) -> datetime:
+        return self.at
+
+
+class World:
+    """One database; `at` is its time."""
+
+    def __init__(self, database: Database, at: datetime) -> None:
+        self.database = database
+        self.clock = FixedClock(at)
+        database.clock = self.clock  # type: ignore[assignment]
+
+    @property
+    def at(self) -> datetime:
+        return self.clock.at
+
+    async def tell(self, *bodies: Any, id_: str | None = None) -> Applied:
+        """Messages of one type, as a batch."""
+        identity = None if id_ is None else EventId("test", id_)
+        return await apply(self.database, Batch(messages=[Message(body=body, at=self.at, id=identity) for body in bodies]))
+
+    async def file(self, *specs: DagSpec, path: str = "dags.py") -> None:
+        """A DAG file is new or changed."""
+        await self.tell(ParsedFile(path=path, digest=uuid4().hex, dags=specs))
+
+    async def updated(self, uri: str) -> None:
+        """A dataset got new data."""
+        await self.tell(DatasetUpdated(uri=uri), id_=f"update-{next(_NUMBERS)}")
+
+    async def go_to(self, at: datetime) -> None:
+        """Let time pass, and every moment in between be looked at by the clock."""
+        while True:
+            due = await self.database.run(lambda db: clock.next_due(db, SHARDS))
+            first = min((moment for moment in due.moments if moment is not None), default=None)
+            if first is None or first > at:
+                break
+            self.clock.at = max(first, self.at)
+            await self.tick()
+        self.clock.at = at
+        await self.tick()
+
+    async def wait(self, **time: float) -> None:
+        await self.go_to(self.at + timedelta(**time))
+
+    async def tick(self) -> None:
+        """Whatever is due is told."""
+        for kind in KINDS:
+            if found := await self.database.run(lambda db, find=kind.find: find(db, SHARDS, 1000)):  # type: ignore[misc]
+                await self.tell(*map(kind.tell, found))
+        await self.reconsider()
+
+    async def reconsider(self) -> None:
+        while ids := await self.database.run(lambda db: runs.to_reconsider(db, 100)):
+            await self.tell(*(RunReconsidered(dag_run_id=id_) for id_ in ids))
+
+    async def admit(self, **limits: Any) -> None:
+        """Whoever finds a slot gets one."""
+        for pool in await self.database.run(pools.in_demand):
+            await self.tell(TasksReady(pool=pool, **{"limit": 1000, **limits}))
+
+    async def submit(self) -> None:
+        """What is intended is submitted, and runs."""
+        me = uuid4()
+        for backend in BACKENDS:
+            claims = await self.database.run(lambda db, name=backend: submissions.claim_intents(db, me, "here", name, 1000))  # type: ignore[misc]
+            for claim in claims:
+                await self.tell(SubmissionAccepted(submission_id=claim.submission_id, handle={}))
+
+    async def finish(self, attempt: UUID, outcome: Any = "succeeded", **facts: Any) -> None:
+        """An attempt ends."""
+        await self.tell(TaskFinished(submission_id=attempt, outcome=outcome, **facts))
+        await self.reconsider()
+
+    async def work(self, outcome: Any = "succeeded", **facts: Any) -> None:
+        """Everything that waits is admitted, submitted and ends so; once."""
+        await self.admit()
+        await self.submit()
+        for attempt in await self.attempts():
+            await self.finish(attempt, outcome, **facts)
+
+    async def attempts(self) -> list[UUID]:
+        """Those at work, in the order of their runs and tasks."""
+        sql = "SELECT submission_id FROM submission WHERE state = 'accepted' ORDER BY dag_run_id, task_index"
+        return [row[0] for row in await self.rows(sql)]
+
+    async def rows(self, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in await self.database.pool.fetch(sql, *arguments)]
+
+    async def runs(self, dag_id: str = "d") -> list[tuple[str, str]]:
+        """(run_id, state) in the order of the DAG's runs."""
+        return [
+            (row[0], row[1])
+            for row in await self.rows("SELECT run_id, state::text FROM dag_run WHERE dag_id = $1 ORDER BY order_at, id", dag_id)
+        ]
+
+    async def tasks(self, run_id: str, dag_id: str = "d") -> dict[str, str]:
+        sql = """
+            SELECT task.task_id, task.state::text FROM task_instance AS task JOIN dag_run AS run ON run.id = task.dag_run_id
+            WHERE run.dag_id = $1 AND run.run_id = $2 AND task.task_index BETWEEN 0 AND 1048575 ORDER BY task.task_index
+        """
+        return {row[0]: row[1] for row in await self.rows(sql, dag_id, run_id)}
+
+
+def utc(*parts: int) -> datetime:
+    return datetime(*parts, tzinfo=UTC)  # type: ignore[arg-type,misc]
+
+
+def states(found: Sequence[tuple[str, str]]) -> list[str]:
+    return [state for _, state in found]
+
+
+def each(found: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
+    return (row[0] for row in found)
