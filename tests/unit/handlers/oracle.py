@@ -1,6 +1,7 @@
 """A plain reading of the rules by which a run goes on: every task from the states of all, until nothing changes."""
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from tests.unit.handlers.world import End, state_of
 from tidegate.schemas.dag import EmptyTask, TaskSpec
@@ -14,9 +15,14 @@ ENDED = (S, F, K, UF)
 
 
 class Reading:
-    """`states` are the tasks of a run; `held` those that the run before has yet to allow."""
+    """`states` are the tasks of a run; `held` those that the run before has yet to allow.
 
-    def __init__(self, tasks: Sequence[TaskSpec], absent: Collection[str] = ()) -> None:
+    `returns` is what tasks return that succeed, `elements` are the instances of mapped tasks.
+    """
+
+    def __init__(self, tasks: Sequence[TaskSpec], returns: Mapping[str, Any], absent: Collection[str] = ()) -> None:
+        self.returns = returns
+        self.elements: dict[str, list[TaskState]] = {}
         self.tasks = {task.task_id: task for task in tasks}
         self.states = {task.task_id: REMOVED if task.task_id in absent else NONE for task in tasks}
         self.held = {t.task_id for t in tasks if t.depends_on_past or t.wait_for_downstream}
@@ -27,14 +33,18 @@ class Reading:
         self.settle()
 
     def take(self, ends: Mapping[str, tuple[int, End]]) -> None:
-        """Attempts end together: of each task, which try, and how."""
-        for task_id, (number, end) in ends.items():
+        """Attempts end together: of each task, which try, and how; those of mapped tasks as `load[3]`."""
+        for label, (number, end) in ends.items():
+            task_id, _, element = label.rstrip("]").partition("[")
             if state_of(end) is F and number <= self.tasks[task_id].retries:
+                continue
+            if element:
+                self.elements[task_id][int(element)] = state_of(end)
                 continue
             wrong = isinstance(end, tuple) and not set(end) <= set(self.below(task_id))
             self.states[task_id] = F if wrong else state_of(end)
         for task_id, (_, end) in ends.items():
-            if isinstance(end, tuple) and self.states[task_id] is S:
+            if isinstance(end, tuple) and self.states.get(task_id) is S:
                 for each in self.unchosen(task_id, end):
                     self.states[each] = K if self.states[each] is NONE else self.states[each]
         self.settle()
@@ -57,6 +67,8 @@ class Reading:
             for task_id, task in self.tasks.items():
                 if self.states[task_id] is NONE:
                     self.states[task_id] = self.next_of(task)
+                elif self.states[task_id] is GOING and task_id in self.elements:
+                    self.states[task_id] = together(self.elements[task_id])
 
     def next_of(self, task: TaskSpec) -> TaskState:
         upstream = [self.states[each] for each in task.upstream if self.states[each] is not REMOVED]
@@ -64,13 +76,32 @@ class Reading:
         verdict = of_teardown(setups, upstream) if task.teardown_of else of_rule(str(task.trigger_rule), upstream)
         if task.task_id in self.held and verdict is not UF:
             return NONE
+        if verdict is GOING and task.over is not None:
+            return self.mapped(task.task_id, task.over)
         return S if verdict is GOING and isinstance(task, EmptyTask) else verdict
+
+    def mapped(self, task_id: str, over: str) -> TaskState:
+        """A mapped task whose turn has come waits for its list, and gets an instance for each element."""
+        if self.states[over] not in (*ENDED, REMOVED):
+            return NONE
+        returned = (self.elements.get(over) or self.returns.get(over)) if self.states[over] is S else None
+        if not isinstance(returned, list) or not returned:
+            return K if returned == [] else F
+        self.elements[task_id] = [GOING] * len(returned)
+        return GOING
 
     def fails(self) -> bool:
         """Whether a task failed that nothing comes after but teardowns, and that is none itself, unless they are to matter."""
         silent = {t.task_id for t in self.tasks.values() if t.teardown_of and not t.on_failure_fail_run}
         leaves = [each for each in self.tasks if each not in silent and set(self.below(each)) <= silent]
         return any(self.states[leaf] in (F, UF) for leaf in leaves)
+
+
+def together(elements: Sequence[TaskState]) -> TaskState:
+    """A mapped task by its instances."""
+    if GOING in elements:
+        return GOING
+    return F if F in elements else S if S in elements else K
 
 
 def of_teardown(setups: Sequence[TaskState], upstream: Sequence[TaskState]) -> TaskState:

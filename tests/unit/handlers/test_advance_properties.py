@@ -1,8 +1,10 @@
 """Any DAG, any outcomes, any order: a run goes where a plain reading of the rules says."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from random import Random
+from typing import Any
 
 import msgspec
 from hypothesis import given, settings
@@ -10,33 +12,37 @@ from hypothesis import strategies as st
 
 from tests.shapes import NOW, graph, task
 from tests.unit.handlers.oracle import ENDED, GOING, NONE, REMOVED, Reading
-from tests.unit.handlers.world import ACTIVE, READY, End, World
+from tests.unit.handlers.world import ACTIVE, READY, End, World, state_of
 from tidegate.handlers.advance import Advance, Finish, advance
 from tidegate.handlers.reach import reach
-from tidegate.schemas.dag import TaskSpec, TriggerRule
+from tidegate.schemas.dag import CommandTask, TaskSpec, TriggerRule
+from tidegate.schemas.graph import element_of
 from tidegate.schemas.state import RUN_ENDED, TASK_MOVES, RunState, TaskState
 from tidegate.schemas.view import Instance
 
 SIZES = st.integers(0, 9)
 CHANCES = st.randoms(use_true_random=True)
+RETURNED: Sequence[Any] = ([], [1], [1, 2], [1, 2, 3], None, "no list")
 RULES = [*TriggerRule, *(len(TriggerRule) * [TriggerRule.ALL_SUCCESS])]
 LATER = NOW + timedelta(days=1)
 
 
 def tasks_of(size: int, chance: Random) -> tuple[TaskSpec, ...]:
-    """Tasks with any rules and kinds; some are teardowns, some are no part of the run, some wait for the run before."""
+    """Tasks with any rules and kinds; some are teardowns or mapped, some are no part of the run, some wait for the run before."""
     return tuple(task_of(position, chance) for position in range(size))
 
 
 def task_of(position: int, chance: Random) -> TaskSpec:
     upstream = [f"t{above}" for above in range(position) if chance.random() < 0.35]
+    over = chance.choice(upstream) if upstream and chance.random() < 0.25 else None
     setups = tuple(chance.sample(upstream, chance.randint(0, len(upstream)))) if chance.random() < 0.2 else ()
     return task(
-        f"t{position}{chance.choice(('', '', '*1', '*2', '!'))}:{chance.choice(RULES)} < {' '.join(upstream)}",
+        f"t{position}{chance.choice(('', '', '*1', '*2', '' if over else '!'))}:{chance.choice(RULES)} < {' '.join(upstream)}",
         teardown_of=setups,
         on_failure_fail_run=chance.random() < 0.3,
         depends_on_past=chance.random() < 0.1,
         start_date=LATER if chance.random() < 0.1 else None,
+        over=over,
     )
 
 
@@ -46,8 +52,9 @@ class Life:
     def __init__(self, tasks: Sequence[TaskSpec], chance: Random) -> None:
         self.chance = chance
         self.world = World(graph(*tasks), waits=chance.random() < 0.5, logical_date=NOW)
-        self.reading = Reading(tasks, {each.task_id for each in tasks if each.start_date})
-        self.before = dict.fromkeys(self.reading.tasks, 0)
+        self.world.returns = {t.task_id: chance.choice(RETURNED) for t in tasks if isinstance(t, CommandTask) and not t.over}
+        self.reading = Reading(tasks, self.world.returns, {each.task_id for each in tasks if each.start_date})
+        self.before: Counter[str] = Counter()
         self.was_cleared = False
         self.past: dict[str, TaskState] = dict.fromkeys(self.reading.held, TaskState.RUNNING)
 
@@ -92,28 +99,44 @@ class Life:
 
     def finish(self, ends: Mapping[str, End]) -> None:
         finishes = [self.world.finish_of(task_id, end) for task_id, end in ends.items()]
-        check_step(self.world, finishes)
+        check_step(self.world, finishes, self.world.lengths() | self.lengths_of(ends))
         self.reading.take({task_id: (self.tries(task_id) - self.before[task_id], end) for task_id, end in ends.items()})
         self.world.finish(**ends)
-        assert self.world.touched <= reach(self.world.graph, finishes)
+        born = {index for index in self.world.touched if element_of(index) is not None}
+        assert self.world.touched - born <= reach(self.world.graph, finishes)
+
+    def lengths_of(self, ends: Mapping[str, End]) -> dict[int, int]:
+        """How long the lists are that come with these ends."""
+        lists = {t: self.world.returns.get(t) for t, end in ends.items() if state_of(end) is TaskState.SUCCESS}
+        return {self.world.index[task_id]: len(found) for task_id, found in lists.items() if isinstance(found, list)}
 
     def tries(self, task_id: str) -> int:
         return self.world.tasks[self.world.index[task_id]].try_number
 
+    def seen(self, index: int) -> TaskState:
+        """As a reading says it."""
+        found = self.world.tasks[index]
+        if found.state is NONE:
+            return GOING if found.elements else NONE
+        return found.state if found.state in (*ENDED, REMOVED) else GOING
+
     def check(self) -> None:
         self.world.check(decided=not self.was_cleared)
-        states = {t: s if s in (*ENDED, NONE, REMOVED) else GOING for t, s in self.world.states().items()}
-        assert states == self.reading.states
+        found = {label: self.seen(index) for label, index in self.world.index.items()}
+        elements = {f"{t}[{n}]": s for t, of in self.reading.elements.items() for n, s in enumerate(of)}
+        assert {label: state for label, state in found.items() if state is not REMOVED} == {
+            label: state for label, state in (self.reading.states | elements).items() if state is not REMOVED
+        }
         assert (self.world.run.state is RunState.RUNNING) == bool(self.world.run.unfinished)
 
 
-def check_step(world: World, finishes: Sequence[Finish]) -> None:
+def check_step(world: World, finishes: Sequence[Finish], lengths: Mapping[int, int]) -> None:
     """What is read is enough, and the order within a batch does not matter."""
     within = reach(world.graph, finishes)
-    whole = advance(world.graph, world.tasks, finishes, NOW, run="r")
+    whole = advance(world.graph, world.tasks, finishes, NOW, run="r", lengths=lengths)
 
-    part = advance(world.graph, {index: world.tasks[index] for index in within}, finishes, NOW, run="r")
-    reverse = advance(world.graph, world.tasks, finishes[::-1], NOW, run="r")
+    part = advance(world.graph, {index: world.tasks[index] for index in within}, finishes, NOW, run="r", lengths=lengths)
+    reverse = advance(world.graph, world.tasks, finishes[::-1], NOW, run="r", lengths=lengths)
 
     assert part == whole
     assert outcome(reverse) == outcome(whole)

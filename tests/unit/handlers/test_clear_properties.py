@@ -40,12 +40,13 @@ def clear(life: Life) -> None:
         downstream=chance.random() < 0.7,
         only_failed=chance.random() < 0.2,
     )
-    before = world.states()
-    told, others = len(world.published), len(world.others)
+    before, told, others = dict(world.tasks), len(world.published), len(world.others)
     world.apply(clear_requested.decide([message(asked)], state_of(life)))
     kills = [effect.task_index for effect in world.others[others:] if isinstance(effect, KillSubmissions)]
-    reset = [event.task_id for event in world.published[told:] if event.state == "none"]
-    assert all(before[task_id] is not TaskState.NONE and world.states()[task_id] is TaskState.NONE for task_id in reset)
+    moved = {event.task_id for event in world.published[told:] if event.state == "none"}
+    unmapped = {world.graph.label(index) for index, task in before.items() if task.elements and not world.tasks[index].elements}
+    assert all(world.states()[task_id] is TaskState.NONE for task_id in moved)
+    reset = sorted(moved | unmapped)
     life.reading.states |= dict.fromkeys(reset, TaskState.NONE)
     patient = {task_id for task_id in reset if life.reading.tasks[task_id].depends_on_past}
     life.reading.held |= patient
@@ -53,8 +54,17 @@ def clear(life: Life) -> None:
     life.was_cleared = True
     world.check(decided=False)
     killed = [task_id for task_id, index in world.index.items() if index in kills]
-    life.before |= {task_id: life.tries(task_id) for task_id in (*reset, *killed)}
+    forget(life, reset)
+    for task_id in (*reset, *killed):
+        life.before[task_id] = life.tries(task_id)
     confirm(life, killed)
+
+
+def forget(life: Life, reset: list[str]) -> None:
+    """The instances of mapped tasks that are mapped anew; their tries do not count any more."""
+    for task_id in reset:
+        for element in range(len(life.reading.elements.pop(task_id, ()))):
+            life.before[f"{task_id}[{element}]"] = life.tries(f"{task_id}[{element}]")
 
 
 def state_of(life: Life) -> clear_requested.State:
@@ -104,8 +114,10 @@ def test_every_move_of_a_run_that_is_cleared_is_legal(size: int, chance: Random)
         go_on(life)
     life.play()
 
-    before = dict.fromkeys(life.world.index, TaskState.NONE)
+    before = dict.fromkeys(life.reading.tasks, TaskState.NONE)
     for event in life.world.published:
+        if event.task_id not in before:
+            continue  # an instance of a mapped task is set aside without a word
         after = TaskState(event.state)
         assert (before[event.task_id], after) in TASK_MOVES
         before[event.task_id] = after

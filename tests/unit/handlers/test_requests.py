@@ -8,6 +8,7 @@ import pytest
 
 from tests.shapes import NOW, A, B, dag_view, graph, message, pending, queued
 from tidegate.handlers import dataset_updated, pause_requested, run_requested
+from tidegate.schemas.dag import ParamSpec
 from tidegate.schemas.effect import ConsumeEvents, InsertRun, InsertTask, RejectMessage, SetClock, SetPaused, UpdateRun
 from tidegate.schemas.event import DatasetUpdated
 from tidegate.schemas.message import PauseRequested, RunRequested
@@ -101,6 +102,34 @@ def test_a_run_for_later_waits_for_the_clock(due_at: datetime | None, looked_at:
     (run,) = (effect for effect in effects if isinstance(effect, InsertRun))
     assert (run.state, run.run_after) == (RunState.QUEUED, later)
     assert [effect.due_at for effect in effects if isinstance(effect, SetClock)] == ([later] if looked_at else [])
+
+
+PARAMS = {"day": ParamSpec(schema={"type": "integer"}), "mode": ParamSpec(default="fast")}
+
+
+@pytest.mark.parametrize(
+    ("conf", "said"),
+    [
+        pytest.param({}, "param 'day' has no default and must be given", id="missing"),
+        pytest.param({"day": "one"}, "param 'day': 'one' is not of type 'integer'", id="of another type"),
+    ],
+)
+def test_a_run_whose_conf_does_not_fit_is_refused(conf: dict[str, Any], said: str) -> None:
+    dag = dag_view(graph("t", params=PARAMS))
+
+    (effect,) = run_requested.decide(run_wanted(**conf), run_requested.State(NOW, dag, None))
+
+    assert isinstance(effect, RejectMessage)
+    assert effect.reason == "invalid_conf"
+    assert said in effect.message
+
+
+def test_a_run_has_what_it_was_given_and_the_defaults_of_the_rest() -> None:
+    found = run_requested.State(NOW, dag_view(graph("t", params=PARAMS)), None)
+
+    effects = run_requested.decide(run_wanted(day=1, more=True), found)
+
+    assert [effect.conf for effect in effects if isinstance(effect, InsertRun)] == [{"day": 1, "mode": "fast", "more": True}]
 
 
 def test_a_run_of_a_dag_that_does_not_exist_is_refused() -> None:

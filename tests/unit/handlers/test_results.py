@@ -6,7 +6,6 @@ import pytest
 
 from tests.shapes import graph
 from tests.unit.handlers.world import World
-from tidegate.schemas.effect import StoreResult
 from tidegate.schemas.event import TaskFinished
 from tidegate.schemas.run import MAX_RESULT_BYTES
 from tidegate.schemas.state import TaskState
@@ -25,17 +24,17 @@ def returned(result: Any, outcome: Any = "succeeded") -> World:
 def test_what_a_task_returns_is_kept(result: Any) -> None:
     world = returned(result)
 
-    assert world.others == [StoreResult(1, 0, result)]
+    assert world.results == {0: result}
     assert world.states() == {"a": TaskState.SUCCESS, "b": TaskState.SCHEDULED}
 
 
 def test_nothing_is_kept_of_a_task_that_returns_nothing() -> None:
-    assert returned(None).others == []
+    assert returned(None).results == {}
 
 
 @pytest.mark.parametrize("outcome", ["failed", "skipped", "killed", "lost"])
 def test_nothing_is_kept_of_a_task_that_did_not_succeed(outcome: str) -> None:
-    assert returned(7, outcome).others == []
+    assert returned(7, outcome).results == {}
 
 
 @pytest.mark.parametrize(
@@ -48,7 +47,7 @@ def test_nothing_is_kept_of_a_task_that_did_not_succeed(outcome: str) -> None:
 def test_a_task_that_returns_what_cannot_be_kept_has_failed_and_says_so(result: Any, said: str) -> None:
     world = returned(result)
 
-    assert world.others == []
+    assert world.results == {}
     assert world.states() == {"a": TaskState.FAILED, "b": TaskState.UPSTREAM_FAILED}
     (reason,) = (event.reason for event in world.published if event.state == "failed")
     assert said in reason

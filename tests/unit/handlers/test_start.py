@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from tests.shapes import NOW, graph, run_view, task
-from tests.unit.handlers.world import counted
+from tests.unit.handlers.rows import counted
 from tidegate.handlers.start import create, outlet, promote
 from tidegate.schemas.effect import Effect, InsertRun, InsertTask, OutletUpdated, RunMoved, TaskMoved, UpdateRun
 from tidegate.schemas.event import MAX_ID_LENGTH

@@ -1,6 +1,5 @@
-"""One run and its rows, changed by the effects of real decisions as the database changes them."""
+"""One run, and the decisions about it, each of which finds what the last ones left."""
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
@@ -10,18 +9,18 @@ import msgspec
 from msgspec import UNSET
 
 from tests.shapes import NOW, message, run_view
+from tests.unit.handlers.rows import Rows
 from tidegate.handlers import retry_due, run_reconsidered, submission_accepted, task_finished, tasks_ready
 from tidegate.handlers.advance import Finish
 from tidegate.handlers.finish import State as Found
 from tidegate.handlers.past import Past
 from tidegate.handlers.reach import reach
 from tidegate.handlers.start import create, promote
-from tidegate.schemas import effect as fx
-from tidegate.schemas.event import DagRunStateChanged, TaskFinished, TaskStateChanged
+from tidegate.schemas.event import TaskFinished
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import RetryDue, RunReconsidered, SubmissionAccepted, TasksReady
-from tidegate.schemas.state import TASK_ACTIVE, TASK_ENDED, TASK_FAILED, SubmissionState, TaskState
-from tidegate.schemas.view import Instance, PoolView, RunView, SubmissionView, WaitingTask
+from tidegate.schemas.state import SubmissionState, TaskState
+from tidegate.schemas.view import PoolView, WaitingTask
 
 READY = (TaskState.SCHEDULED, TaskState.UP_FOR_RETRY)
 ACTIVE = (TaskState.QUEUED, TaskState.RUNNING)
@@ -32,23 +31,12 @@ End = bool | TaskState | tuple[str, ...]
 """How an attempt ends: whether it succeeds, its state, or by its choice of branches."""
 
 
-class World:
-    """`touched` are the tasks that the last decision wrote; `others` all effects that are not about this run's rows.
-
-    The run starts at once, or after it was seen waiting.
-    """
+class World(Rows):
+    """A run that starts at once, or after it was seen waiting. `returns` is what its tasks return when they succeed."""
 
     def __init__(self, graph: Graph, *, waits: bool = False, **facts: Any) -> None:
-        self.graph = graph
-        self.index = {node.task.task_id: position for position, node in enumerate(graph.nodes)}
-        self.run: RunView = run_view(tasks=len(graph.nodes), version_id=graph.version_id, **facts)
-        self.rows: dict[int, fx.InsertTask] = {}
-        self.tasks: dict[int, Instance] = {}
-        self.submissions: dict[UUID, SubmissionView] = {}
-        self.published: list[TaskStateChanged] = []
-        self.journal: list[DagRunStateChanged] = []
-        self.touched: set[int] = set()
-        self.others: list[fx.Effect] = []
+        super().__init__(run_view(tasks=len(graph.nodes), version_id=graph.version_id, **facts), graph)
+        self.returns: dict[str, Any] = {}
         self.apply(create(self.run, {}, graph, NOW, started=not waits))
         if waits:
             self.apply(promote(self.run, graph, NOW))
@@ -112,7 +100,9 @@ class World:
 
     def _finished(self, task_id: str, end: End) -> TaskFinished:
         outcome: Any = OUTCOMES[state_of(end)]
-        return TaskFinished(submission_id=self.attempt(task_id), outcome=outcome, follow=end if isinstance(end, tuple) else UNSET)
+        follow = end if isinstance(end, tuple) else UNSET
+        result = self.returns.get(task_id, UNSET) if outcome == "succeeded" else UNSET
+        return TaskFinished(submission_id=self.attempt(task_id), outcome=outcome, follow=follow, result=result)
 
     def retry(self, *task_ids: str) -> None:
         """Let the time come for another try."""
@@ -140,86 +130,15 @@ class World:
             {id_: [msgspec.structs.replace(self.tasks[index]) for index in sorted(self.tasks)]},
             {} if past is FIRST else {id_: Past(past)},
             {id_: stop} if stop else {},
+            {id_: self.lengths()},
         )
 
     def found(self, indices: Iterable[int]) -> Found:
         """What a decision finds that loads these tasks."""
         tasks = {(self.run.id, index): msgspec.structs.replace(self.tasks[index]) for index in indices}
         runs, graphs = {self.run.id: self.run}, {self.graph.version_id: self.graph}
-        return Found(NOW, (), runs, graphs, self.submissions, tasks)
-
-    def apply(self, effects: Iterable[fx.Effect]) -> None:
-        self.touched = set()
-        for effect in effects:
-            if run_of(effect) in (None, self.run.id):
-                self._apply(effect)
-            else:
-                self.others.append(effect)
-
-    def _apply(self, effect: fx.Effect) -> None:
-        match effect:
-            case fx.InsertRun() | fx.UpdateRun():
-                self.run = _changed(self.run, effect)
-            case fx.InsertTask() | fx.UpdateTask() | fx.MoveTask():
-                self._write(effect)
-            case fx.InsertSubmission(id_, run_id, index, try_number):
-                self.submissions[id_] = SubmissionView(
-                    submission_id=id_, dag_run_id=run_id, task_index=index, try_number=try_number, state=SubmissionState.INTENT
-                )
-            case fx.AcceptSubmission(id_):
-                self.submissions[id_] = msgspec.structs.replace(self.submissions[id_], state=SubmissionState.ACCEPTED)
-            case fx.EndSubmission(id_, state):
-                self.submissions[id_] = msgspec.structs.replace(self.submissions[id_], state=state)
-            case fx.TaskMoved(_, moved):
-                self.published.append(moved)
-            case fx.RunMoved(_, moved_run):
-                self.journal.append(moved_run)
-            case _:
-                self.others.append(effect)
-
-    def _write(self, effect: fx.InsertTask | fx.UpdateTask | fx.MoveTask) -> None:
-        self.touched.add(effect.task_index)
-        match effect:
-            case fx.InsertTask():
-                self.rows[effect.task_index] = effect
-                self.tasks[effect.task_index] = _instance(effect, effect.task_index)
-            case fx.UpdateTask():
-                self.tasks[effect.task_index] = _instance(effect, effect.task_index)
-            case fx.MoveTask(_, index, state, try_number):
-                self.tasks[index] = msgspec.structs.replace(self.tasks[index], state=state, try_number=try_number)
-
-    def check(self, *, decided: bool = True) -> None:
-        """The counters of the run and of its tasks are what the states of its tasks say, also those of `decided` tasks."""
-        self.check_run()
-        for index, node in enumerate(self.graph.nodes):
-            above = [self.tasks[self.index[task_id]].state for task_id in node.task.upstream]
-            if decided or self.tasks[index].state is TaskState.NONE:
-                assert counted(self.tasks[index]) == expected(above)
-
-    def check_run(self) -> None:
-        states = [self.tasks[index].state for index in range(len(self.graph.nodes))]
-        leaves = [states[index] for index, node in enumerate(self.graph.nodes) if node.decisive]
-        assert self.run.unfinished == sum(state not in TASK_ENDED for state in states)
-        assert self.run.failed_leaves == sum(state in TASK_FAILED for state in leaves)
-        assert self.run.active_tasks == sum(state in TASK_ACTIVE for state in states)
-        assert self.run.task_seq == len(self.published)
-        assert self.run.state_seq == len(self.journal)
-
-
-def run_of(effect: fx.Effect) -> int | None:
-    """Which run an effect is about; None where it is about none alone."""
-    return effect.id if isinstance(effect, fx.InsertRun | fx.UpdateRun) else getattr(effect, "dag_run_id", None)
-
-
-def counted(task: Instance | fx.InsertTask | fx.UpdateTask) -> tuple[int, ...]:
-    return task.awaited, task.success, task.failed, task.skipped, task.upstream_failed
-
-
-def expected(upstream: Sequence[TaskState]) -> tuple[int, ...]:
-    """The counts of a task with these before it."""
-    seen = Counter(upstream)
-    awaited = len(upstream) - seen[TaskState.REMOVED]
-    return awaited, *(seen[s] for s in (TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED, TaskState.UPSTREAM_FAILED))
+        lengths = {(self.run.id, index): length for index, length in self.lengths().items()}
+        return Found(NOW, (), runs, graphs, self.submissions, tasks, lengths)
 
 
 OUTCOMES = {TaskState.SUCCESS: "succeeded", TaskState.FAILED: "failed", TaskState.SKIPPED: "skipped"}
@@ -229,22 +148,3 @@ def state_of(end: End) -> TaskState:
     if isinstance(end, TaskState):
         return end
     return TaskState.FAILED if end is False else TaskState.SUCCESS
-
-
-def _instance(effect: fx.InsertTask | fx.UpdateTask, index: int) -> Instance:
-    names = {field for field in Instance.__struct_fields__ if hasattr(effect, field)}
-    return Instance(index, **{name: getattr(effect, name) for name in names})
-
-
-def _changed(run: RunView, effect: fx.InsertRun | fx.UpdateRun) -> RunView:
-    return msgspec.structs.replace(
-        run,
-        state=effect.state,
-        state_seq=effect.state_seq,
-        task_seq=effect.task_seq,
-        unfinished=effect.unfinished,
-        failed_leaves=effect.failed_leaves,
-        active_tasks=effect.active_tasks if isinstance(effect, fx.UpdateRun) else 0,
-        start_date=effect.start_date or run.start_date,
-        times_out_at=effect.times_out_at or run.times_out_at,
-    )

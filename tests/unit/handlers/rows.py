@@ -1,0 +1,153 @@
+"""The rows of one run, changed by effects as the database changes them."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from tidegate.schemas import effect as fx
+from tidegate.schemas.event import DagRunStateChanged, TaskStateChanged
+from tidegate.schemas.graph import Graph, Node, element_index
+from tidegate.schemas.state import TASK_ACTIVE, TASK_ENDED, TASK_FAILED, SubmissionState, TaskState
+from tidegate.schemas.view import Instance, RunView, SubmissionView
+
+
+class Rows:
+    """`touched` are the tasks that the last decision wrote; `others` all effects that are not about this run's rows.
+
+    `results` is what is kept of what tasks returned, `index` where each instance is found; those of mapped tasks as `load[3]`.
+    """
+
+    def __init__(self, run: RunView, graph: Graph) -> None:
+        self.graph = graph
+        self.run = run
+        self.index = {node.task.task_id: position for position, node in enumerate(graph.nodes)}
+        self.rows: dict[int, fx.InsertTask] = {}
+        self.tasks: dict[int, Instance] = {}
+        self.submissions: dict[UUID, SubmissionView] = {}
+        self.results: dict[int, Any] = {}
+        self.published: list[TaskStateChanged] = []
+        self.journal: list[DagRunStateChanged] = []
+        self.touched: set[int] = set()
+        self.others: list[fx.Effect] = []
+
+    def lengths(self) -> dict[int, int]:
+        """How many elements the lists have that tasks returned; a mapped one returns what its instances do."""
+        lists = {index: len(result) for index, result in self.results.items() if isinstance(result, list)}
+        return lists | {index: task.elements for index, task in self.tasks.items() if task.elements}
+
+    def apply(self, effects: Iterable[fx.Effect]) -> None:
+        self.touched = set()
+        for effect in effects:
+            if run_of(effect) in (None, self.run.id):
+                self._apply(effect)
+            else:
+                self.others.append(effect)
+
+    def _apply(self, effect: fx.Effect) -> None:
+        match effect:
+            case fx.InsertRun() | fx.UpdateRun():
+                self.run = _changed(self.run, effect)
+            case fx.InsertTask() | fx.UpdateTask() | fx.MoveTask():
+                self._write(effect)
+            case fx.InsertSubmission(id_, run_id, index, try_number):
+                self.submissions[id_] = SubmissionView(
+                    submission_id=id_, dag_run_id=run_id, task_index=index, try_number=try_number, state=SubmissionState.INTENT
+                )
+            case fx.AcceptSubmission(id_):
+                self.submissions[id_] = msgspec.structs.replace(self.submissions[id_], state=SubmissionState.ACCEPTED)
+            case fx.EndSubmission(id_, state):
+                self.submissions[id_] = msgspec.structs.replace(self.submissions[id_], state=state)
+            case _:
+                self._keep(effect)
+
+    def _keep(self, effect: fx.Effect) -> None:
+        match effect:
+            case fx.TaskMoved(_, moved):
+                self.published.append(moved)
+            case fx.RunMoved(_, moved_run):
+                self.journal.append(moved_run)
+            case fx.StoreResult(_, index, value):
+                self.results[index] = value
+            case _:
+                self.others.append(effect)
+
+    def _write(self, effect: fx.InsertTask | fx.UpdateTask | fx.MoveTask) -> None:
+        self.touched.add(effect.task_index)
+        match effect:
+            case fx.InsertTask():
+                self.rows[effect.task_index] = effect
+                self.index[self.graph.label(effect.task_index)] = effect.task_index
+                before = self.tasks.get(effect.task_index)
+                self.tasks[effect.task_index] = _counted_on(_instance(effect, effect.task_index), before)
+            case fx.UpdateTask():
+                self.tasks[effect.task_index] = _instance(effect, effect.task_index)
+            case fx.MoveTask(_, index, state, try_number):
+                self.tasks[index] = msgspec.structs.replace(self.tasks[index], state=state, try_number=try_number)
+
+    def check(self, *, decided: bool = True) -> None:
+        """The counters of the run and of its tasks are what the states of its tasks say, also those of `decided` tasks."""
+        self.check_run()
+        for index, node in enumerate(self.graph.nodes):
+            above = self._awaited(index, node)
+            if decided or self.tasks[index].state is TaskState.NONE:
+                assert counted(self.tasks[index]) == expected(above)
+
+    def _awaited(self, index: int, node: Node) -> list[TaskState]:
+        """The states of what a task waits for: once it is mapped, its own instances."""
+        if elements := self.tasks[index].elements:
+            return [self.tasks[element_index(index, element)].state for element in range(elements)]
+        return [self.tasks[self.index[task_id]].state for task_id in node.task.upstream]
+
+    def check_run(self) -> None:
+        states = [self.tasks[index].state for index in range(len(self.graph.nodes))]
+        leaves = [states[index] for index, node in enumerate(self.graph.nodes) if node.decisive]
+        assert self.run.unfinished == sum(state not in TASK_ENDED for state in states)
+        assert self.run.failed_leaves == sum(state in TASK_FAILED for state in leaves)
+        assert self.run.active_tasks == sum(task.state in TASK_ACTIVE for task in self.tasks.values())
+        assert self.run.task_seq == len(self.published)
+        assert self.run.state_seq == len(self.journal)
+
+
+def run_of(effect: fx.Effect) -> int | None:
+    """Which run an effect is about; None where it is about none alone."""
+    return effect.id if isinstance(effect, fx.InsertRun | fx.UpdateRun) else getattr(effect, "dag_run_id", None)
+
+
+def counted(task: Instance | fx.InsertTask | fx.UpdateTask) -> tuple[int, ...]:
+    return task.awaited, task.success, task.failed, task.skipped, task.upstream_failed
+
+
+def expected(upstream: Sequence[TaskState]) -> tuple[int, ...]:
+    """The counts of a task with these before it."""
+    seen = Counter(upstream)
+    awaited = len(upstream) - seen[TaskState.REMOVED]
+    return awaited, *(seen[s] for s in (TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED, TaskState.UPSTREAM_FAILED))
+
+
+def _instance(effect: fx.InsertTask | fx.UpdateTask, index: int) -> Instance:
+    names = {field for field in Instance.__struct_fields__ if hasattr(effect, field)}
+    return Instance(index, **{name: getattr(effect, name) for name in names})
+
+
+def _counted_on(task: Instance, before: Instance | None) -> Instance:
+    """An instance of a mapped task that is mapped anew has tries from where it was."""
+    if before is None:
+        return task
+    return msgspec.structs.replace(task, try_number=before.try_number, max_tries=before.try_number + task.max_tries)
+
+
+def _changed(run: RunView, effect: fx.InsertRun | fx.UpdateRun) -> RunView:
+    return msgspec.structs.replace(
+        run,
+        state=effect.state,
+        state_seq=effect.state_seq,
+        task_seq=effect.task_seq,
+        unfinished=effect.unfinished,
+        failed_leaves=effect.failed_leaves,
+        active_tasks=effect.active_tasks if isinstance(effect, fx.UpdateRun) else 0,
+        start_date=effect.start_date or run.start_date,
+        times_out_at=effect.times_out_at or run.times_out_at,
+    )
