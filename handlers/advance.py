@@ -10,13 +10,17 @@ from heapq import heapify, heappop, heappush
 import msgspec
 
 from tidegate.handlers.branch import passed_over, wrong_choice
+from tidegate.handlers.mapped import elements_of, gathered, instances_of
 from tidegate.handlers.retry import delay
-from tidegate.handlers.trigger import GIVE_UP, RUN, SKIP, WAIT, Upstream, judge, judge_teardown
-from tidegate.schemas.graph import MAX_ELEMENTS, Graph, Node, element_index, element_of, position_of
+from tidegate.handlers.tally import count, tally, upstream_of
+from tidegate.handlers.trigger import GIVE_UP, RUN, SKIP, WAIT, judge, judge_teardown
+from tidegate.schemas.graph import Graph, Node, element_of, position_of
 from tidegate.schemas.state import TASK_ENDED, TASK_FAILED, RunState, TaskState
 from tidegate.schemas.view import Instance
 
-NO_LISTS: Mapping[int, int] = {}
+Instances = Mapping[int, Instance]
+Lengths = Mapping[int, int]
+NO_LISTS: Lengths = {}
 
 
 class Move(msgspec.Struct, frozen=True):
@@ -90,13 +94,7 @@ def _new(graph: Graph, position: int) -> Instance:
 
 
 def advance(
-    graph: Graph,
-    instances: Mapping[int, Instance],
-    finishes: Iterable[Finish],
-    now: datetime,
-    *,
-    run: str = "",
-    lengths: Mapping[int, int] = NO_LISTS,
+    graph: Graph, instances: Instances, finishes: Iterable[Finish], now: datetime, *, run: str = "", lengths: Lengths = NO_LISTS
 ) -> Advance:
     """Take the ends of attempts and follow them as far as they reach.
 
@@ -110,7 +108,7 @@ def advance(
     return step.result(every=False)
 
 
-def judge_again(graph: Graph, instances: Mapping[int, Instance], lengths: Mapping[int, int] = NO_LISTS) -> Advance:
+def judge_again(graph: Graph, instances: Instances, lengths: Lengths = NO_LISTS) -> Advance:
     """Decide anew about every instance of a run whose turn has not come; `instances` are all of them, counted."""
     step = _Step(graph, "", instances, lengths)
     step.settle(index for index, instance in instances.items() if instance.state is TaskState.NONE)
@@ -125,12 +123,10 @@ def retried(finish: Finish, max_tries: int) -> bool:
 class _Step:
     """One advance under way: copies of what is touched, and whose upstream changed."""
 
-    def __init__(self, graph: Graph, run: str, before: Mapping[int, Instance], lengths: Mapping[int, int] = NO_LISTS) -> None:
-        self.graph = graph
-        self.lengths = lengths
+    def __init__(self, graph: Graph, run: str, before: Instances, lengths: Lengths = NO_LISTS) -> None:
+        self.graph, self.nodes = graph, graph.nodes
+        self.run, self.lengths = run, lengths
         self.born: list[Instance] = []
-        self.run = run
-        self.nodes = graph.nodes
         self.before = before
         self.touched: dict[int, Instance] = {}
         self.moves: list[Move] = []
@@ -172,7 +168,7 @@ class _Step:
     def pass_over(self, index: int, chooser: Node) -> None:
         """Skip a task on a branch that was not chosen, unless something is decided about it already."""
         instance = self.at(index)
-        if instance.state is TaskState.NONE:
+        if instance.state is TaskState.NONE and not instance.elements:
             self.end(instance, SKIP, f"{chooser.task.task_id} did not choose it")
 
     def leave_out(self, index: int) -> None:
@@ -188,7 +184,8 @@ class _Step:
         self.ended += 1
         self.failed_leaves += node.decisive and state in TASK_FAILED
         for below in node.downstream:
-            self.tell(below, state)
+            if not self.look(below).elements:  # a task that was mapped waits for its instances alone
+                self.tell(below, state)
 
     def tell(self, waiting: int, state: TaskState) -> None:
         """One of those that an instance waits for ended."""
@@ -208,43 +205,33 @@ class _Step:
         if instance.state is not TaskState.NONE:
             return
         if instance.elements:
-            self.gather(instance)
+            if end := gathered(upstream_of(instance)):
+                self.end(self.at(index), *end)
             return
         verdict = self.judge(instance, node)
         if verdict is WAIT or (instance.waits_for_past and verdict is not GIVE_UP):
             return
         if verdict is RUN and node.over is not None:
-            self.expand(self.at(index), node, self.lengths.get(node.over))
+            self.expand(self.at(index), node, node.over)
         elif verdict is RUN and not node.instant:
             self.move(self.at(index), RUN)
         else:
             self.end(self.at(index), TaskState.SUCCESS if verdict is RUN else verdict)
 
-    def expand(self, instance: Instance, node: Node, length: int | None) -> None:
-        """A mapped task's turn has come: it gets an instance per element, and waits for them."""
-        if length is None:
-            self.end(instance, TaskState.FAILED, f"{node.task.over} returned no list to map over")
-        elif length > MAX_ELEMENTS:
-            self.end(instance, TaskState.FAILED, f"{node.task.over} returned {length} elements, more than {MAX_ELEMENTS}")
-        elif not length:
-            self.end(instance, SKIP, f"{node.task.over} returned nothing to map over")
-        else:
-            instance.awaited, instance.elements = length, length
-            instance.success = instance.failed = instance.skipped = instance.upstream_failed = 0
-            for element in range(length):
-                born = Instance(element_index(instance.index, element), max_tries=node.task.retries + 1)
-                self.move(born, RUN)
-                self.born.append(born)
-
-    def gather(self, instance: Instance) -> None:
-        """A mapped task ends when all its instances have."""
-        elements = upstream_of(instance)
-        if not elements.done:
+    def expand(self, instance: Instance, node: Node, over: int) -> None:
+        """A mapped task's turn has come: it gets an instance per element of the list, once there is one, and waits for them."""
+        returned = self.look(over).state
+        if returned not in TASK_ENDED:
             return
-        if elements.bad:
-            self.end(self.at(instance.index), TaskState.FAILED, f"{elements.bad} of {elements.total} instances failed")
-        else:
-            self.end(self.at(instance.index), TaskState.SUCCESS if elements.success else SKIP)
+        found = elements_of(node.task, self.lengths.get(over) if returned is TaskState.SUCCESS else None)
+        if not isinstance(found, int):
+            self.end(instance, *found)
+            return
+        instance.awaited = instance.elements = found
+        instance.success = instance.failed = instance.skipped = instance.upstream_failed = 0
+        self.born += (born := instances_of(node.task, instance.index, found))
+        for element in born:
+            self.move(element, RUN)
 
     def judge(self, instance: Instance, node: Node) -> TaskState:
         if node.setups:
@@ -254,35 +241,6 @@ class _Step:
     def result(self, *, every: bool) -> Advance:
         touched = [self.at(index) for index in self.before] if every else self.touched.values()
         return Advance(tuple(touched), tuple(self.moves), self.ended, self.failed_leaves, tuple(self.born))
-
-
-def upstream_of(instance: Instance) -> Upstream:
-    """What a trigger rule goes by."""
-    return Upstream(instance.awaited, instance.success, instance.failed, instance.skipped, instance.upstream_failed)
-
-
-def count(instance: Instance, state: TaskState) -> None:
-    """One of those it waits for ended."""
-    match state:
-        case TaskState.SUCCESS:
-            instance.success += 1
-        case TaskState.FAILED:
-            instance.failed += 1
-        case TaskState.SKIPPED:
-            instance.skipped += 1
-        case _:
-            instance.upstream_failed += 1
-
-
-def tally(states: Iterable[TaskState]) -> Upstream:
-    """How many of these instances ended in which state; those that are not a part of the run are left out."""
-    counter = Instance(-1)
-    for state in states:
-        if state is not TaskState.REMOVED:
-            counter.awaited += 1
-            if state in TASK_ENDED:
-                count(counter, state)
-    return upstream_of(counter)
 
 
 def run_state(unfinished: int, failed_leaves: int) -> RunState:

@@ -29,6 +29,7 @@ def reach(graph: Graph, finishes: Iterable[Finish]) -> frozenset[int]:
             below = graph.nodes[position]
             touched.add(position)
             touched.update(below.setups)
+            touched.update(() if below.over is None else (below.over,))
             todo.extend((position, ended) for ended in _ends_after(below, state))
     return frozenset(touched)
 

@@ -5,9 +5,10 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.advance import Advance, Move, tally
+from tidegate.handlers.advance import Advance, Move
 from tidegate.handlers.finish import CLEARED, updated
 from tidegate.handlers.start import moved, tasks_moved
+from tidegate.handlers.tally import tally
 from tidegate.schemas.dag import BaseTask
 from tidegate.schemas.effect import Effect, KillSubmissions, Reconsider, UpdateRun
 from tidegate.schemas.graph import Graph, element_of, position_of

@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 
 from tests.integration.engine.world import World, states, utc
-from tidegate.schemas.dag import BaseTask, CommandTask, DagSpec, DatasetRef, EmptyTask
+from tidegate.schemas.dag import CommandTask, DagSpec, DatasetRef, EmptyTask, TaskSpec
 from tidegate.schemas.message import PauseRequested, RunRequested
 from tidegate.schemas.timetable import Cron, Once
 
@@ -14,7 +14,7 @@ HOURLY = Cron(("0 * * * *",))
 WORK = CommandTask(task_id="work", argv=("true",))
 
 
-def timed(*tasks: BaseTask, **facts: Any) -> DagSpec:
+def timed(*tasks: TaskSpec, **facts: Any) -> DagSpec:
     given = {"timetable": HOURLY, "start_date": utc(2024, 5, 1, 10), "missed": "all", **facts}
     return DagSpec(dag_id="d", tasks=tasks or (WORK,), **given)
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.integration.engine.world import World, states, utc
-from tidegate.schemas.dag import BaseTask, CommandTask, DagSpec, EmptyTask
+from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, TaskSpec
 from tidegate.schemas.message import ClearRequested, RunEndRequested, RunRequested, TaskMarked
 from tidegate.schemas.state import RunState, TaskState
 
@@ -17,7 +17,7 @@ def command(task_id: str, *upstream: str, **facts: Any) -> CommandTask:
 CHAIN = (command("a"), command("b", "a"), command("c", "b"))
 
 
-async def started(world: World, *tasks: BaseTask, runs: int = 1, **facts: Any) -> None:
+async def started(world: World, *tasks: TaskSpec, runs: int = 1, **facts: Any) -> None:
     """A DAG, and runs r1, r2, … of it."""
     await world.file(DagSpec(dag_id="d", tasks=tasks or CHAIN, **facts))
     for number in range(1, runs + 1):

@@ -1,0 +1,36 @@
+"""How many of those that an instance waits for ended, and how."""
+
+from collections.abc import Iterable
+
+from tidegate.handlers.trigger import Upstream
+from tidegate.schemas.state import TASK_ENDED, TaskState
+from tidegate.schemas.view import Instance
+
+
+def upstream_of(instance: Instance) -> Upstream:
+    """What a trigger rule goes by."""
+    return Upstream(instance.awaited, instance.success, instance.failed, instance.skipped, instance.upstream_failed)
+
+
+def count(instance: Instance, state: TaskState) -> None:
+    """One of those it waits for ended."""
+    match state:
+        case TaskState.SUCCESS:
+            instance.success += 1
+        case TaskState.FAILED:
+            instance.failed += 1
+        case TaskState.SKIPPED:
+            instance.skipped += 1
+        case _:
+            instance.upstream_failed += 1
+
+
+def tally(states: Iterable[TaskState]) -> Upstream:
+    """How many of these instances ended in which state; those that are not a part of the run are left out."""
+    counter = Instance(-1)
+    for state in states:
+        if state is not TaskState.REMOVED:
+            counter.awaited += 1
+            if state in TASK_ENDED:
+                count(counter, state)
+    return upstream_of(counter)

@@ -1,0 +1,54 @@
+"""Random lives of DAGs on a real Postgres; after every step all rules hold (SEMANTICS 3 to 5)."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+from anyio.from_thread import BlockingPortal
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests import servers
+from tests.integration.engine.world import World, utc
+from tests.integration.model.machine import Life
+from tidegate.daemon.database import connect
+
+EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "300"))
+STEPS = 60
+
+
+@pytest.fixture
+def watched(portal: BlockingPortal, postgres: str, template: str) -> Iterator[World]:
+    """A world whose database keeps the moves of runs and tasks. A crash may take what it committed last: nobody looks then."""
+    name = portal.call(servers.create_database, postgres, template)
+    dsn = servers.dsn_of(postgres, name)
+    portal.call(_prepare, dsn, name)
+    with portal.wrap_async_context_manager(connect(dsn)) as database:
+        yield World(database, utc(2024, 5, 1, 12))
+    portal.call(servers.drop_database, postgres, name)
+
+
+async def _prepare(dsn: str, name: str) -> None:
+    db = await asyncpg.connect(dsn)
+    await db.execute(Path(__file__).with_name("probes.sql").read_text())
+    await db.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
+    await db.execute("INSERT INTO pool (name, slots) VALUES ('small', 2)")
+    await db.close()
+
+
+@pytest.mark.timeout(3600 if os.environ.get("TEST_LONG") else 900)
+def test_whatever_happens_the_rules_hold(portal: BlockingPortal, watched: World) -> None:
+    machine = type("Life", (Life,), {"portal": portal, "world": watched})
+
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=EXAMPLES,
+            stateful_step_count=STEPS,
+            deadline=None,
+            phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
