@@ -110,6 +110,7 @@ PERFORM: Sequence[tuple[tuple[type, ...], Perform]] = (
     ((fx.KillSubmissions,), submissions.kill),
     ((fx.AcceptSubmission,), submissions.accept),
     ((fx.EndSubmission,), submissions.end),
+    ((fx.DropResult,), tasks.drop_results),
     ((fx.StoreResult,), tasks.store_results),
     ((fx.IgnoreFinish,), inbox.insert_ignored),
     ((fx.RunMoved, fx.TaskMoved, fx.OutletUpdated), outbox.insert),

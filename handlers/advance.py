@@ -52,10 +52,10 @@ class Advance(msgspec.Struct, frozen=True):
 
 
 class Finish(msgspec.Struct, frozen=True):
-    """An attempt of a task ended in `state`: success, failed or skipped.
+    """An attempt of a task ended in `state`: success, failed or skipped; `none` where it was cleared and waits anew.
 
     `follow` is what a task that chooses its branches chose: ids of tasks directly after it, and all others are skipped; an empty
-    choice skips everything after it, however far. `at_once`: another try does not wait for its delay.
+    choice skips everything after it, however far.
     """
 
     index: int
@@ -63,7 +63,6 @@ class Finish(msgspec.Struct, frozen=True):
     state: TaskState
     reason: str = ""
     follow: tuple[str, ...] | None = None
-    at_once: bool = False
 
     @property
     def choice(self) -> tuple[str, ...] | None:
@@ -150,11 +149,14 @@ class _Step:
 
     def finish(self, finish: Finish, now: datetime) -> None:
         instance, node = self.at(finish.index), self.graph.node(finish.index)
-        if finish.choice and (wrong := wrong_choice(self.graph, finish.index, finish.choice)):
+        if finish.state is TaskState.NONE:
+            instance.waits_for_past = node.task.depends_on_past or node.task.wait_for_downstream
+            self.move(instance, TaskState.NONE, finish.reason)
+        elif finish.choice and (wrong := wrong_choice(self.graph, finish.index, finish.choice)):
             self.end(instance, TaskState.FAILED, wrong)
         elif retried(finish, max(instance.max_tries, node.task.retries + 1)):
             name = f"{self.graph.dag_id}/{self.run}/{self.graph.label(finish.index)}"
-            instance.next_try_at = now if finish.at_once else now + delay(node.task, name, finish.try_number)
+            instance.next_try_at = now + delay(node.task, name, finish.try_number)
             self.move(instance, TaskState.UP_FOR_RETRY, finish.reason)
             if instance.next_try_at == now:
                 instance.next_try_at = None

@@ -15,7 +15,7 @@ from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import ClearRequested, Message
 from tidegate.schemas.queries import dags, runs, tasks
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.state import TASK_FAILED, RunState
+from tidegate.schemas.state import TASK_FAILED, RunState, TaskState
 from tidegate.schemas.view import DagView, Instance, RunView
 
 NOTHING_TO_CLEAR = "nothing_to_clear"
@@ -78,7 +78,8 @@ def choose(graph: Graph, instances: Mapping[int, Instance], asked: ClearRequeste
         chosen |= _reached(named, graph.above)
     if asked.only_failed:
         chosen = {index for index in chosen if index in instances and instances[index].state in TASK_FAILED}
-    return sorted(index for index in _with_surroundings(graph, chosen) if index in instances)
+    parts = {index for index, instance in instances.items() if instance.state is not TaskState.REMOVED}
+    return sorted(_with_surroundings(graph, chosen) & parts)
 
 
 def _with_surroundings(graph: Graph, chosen: set[int]) -> set[int]:

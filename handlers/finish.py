@@ -130,7 +130,7 @@ def _finish(finish: TaskFinished, attempt: SubmissionView) -> Finish:
     if finish.outcome == "succeeded" and (wrong := wrong_result(finish.result)):
         return Finish(attempt.task_index, attempt.try_number, TaskState.FAILED, wrong)
     if attempt.kill_reason == CLEARED:
-        return Finish(attempt.task_index, attempt.try_number, TaskState.FAILED, CLEARED, at_once=True)
+        return Finish(attempt.task_index, attempt.try_number, TaskState.NONE, CLEARED)
     killed_for = attempt.kill_reason if finish.outcome == "killed" else None
     reason = killed_for or storable(finish.reason)
     follow = None if finish.follow is UNSET else finish.follow
@@ -240,6 +240,8 @@ def _run_effects(run: RunView, after: UpdateRun, now: datetime) -> Iterator[Effe
 
 def _afterthoughts(run: RunView, step: Advance, after: UpdateRun, graph: Graph) -> Iterator[Effect]:
     """What the ends mean beyond the tasks that come next."""
+    if any(move.state is TaskState.NONE for move in step.moves):
+        yield Reconsider(run.id)
     if graph.fail_fast and step.failed and after.state not in RUN_ENDED:
         yield Reconsider(run.id, FAIL_FAST)
     if graph.sequential and step.ended:

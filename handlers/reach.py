@@ -17,7 +17,7 @@ def reach(graph: Graph, finishes: Iterable[Finish]) -> frozenset[int]:
     todo: deque[tuple[int, TaskState]] = deque()
     for finish in finishes:
         touched.add(finish.index)
-        if not retried(finish, graph.node(finish.index).task.retries + 1):
+        if finish.state is not TaskState.NONE and not retried(finish, graph.node(finish.index).task.retries + 1):
             todo += _ends_with(graph, finish)
     while todo:
         index, state = end = todo.popleft()

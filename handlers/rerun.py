@@ -8,13 +8,15 @@ import msgspec
 from tidegate.handlers.advance import Advance, Move
 from tidegate.handlers.finish import CLEARED, updated
 from tidegate.handlers.start import moved, tasks_moved
-from tidegate.handlers.tally import tally
+from tidegate.handlers.tally import count_anew
 from tidegate.schemas.dag import BaseTask
-from tidegate.schemas.effect import Effect, KillSubmissions, Reconsider, UpdateRun
+from tidegate.schemas.effect import DropResult, Effect, KillSubmissions, Reconsider, UpdateRun
 from tidegate.schemas.graph import Graph, element_of, position_of
 from tidegate.schemas.state import RUN_ENDED, TASK_ACTIVE, TASK_ENDED, TASK_FAILED, RunState, TaskState
 from tidegate.schemas.view import Instance, RunView
 
+UNDONE = frozenset(TaskState) - TASK_ACTIVE - {TaskState.NONE}
+KEPT = frozenset(TaskState) - {TaskState.REMOVED}
 SET_ASIDE = "its mapped task was cleared by a user"
 
 
@@ -32,22 +34,21 @@ def set_back(
     Those at work are killed first, and tried again once that is confirmed. A run that had ended is queued, behind its DAG's
     limits; one at work goes on.
     """
-    moves = []
-    for index in _elements_of(graph, instances, chosen):
-        yield from _set_aside(run, instances[index], now)
-        run = msgspec.structs.replace(run, active_tasks=run.active_tasks - (instances[index].state in TASK_ACTIVE))
-        instances[index].state = TaskState.REMOVED
+    elements = _elements_of(graph, instances, chosen)
+    yield from (DropResult(run.id, index) for index in (*chosen, *elements))
+    moves = [Move(index, TaskState.REMOVED, instances[index].try_number, SET_ASIDE) for index in elements]
+    moves += [Move(i, TaskState.NONE, instances[i].try_number, CLEARED) for i in chosen if instances[i].state in UNDONE]
+    killed = [instances[index] for index in (*chosen, *elements) if instances[index].state in TASK_ACTIVE]
+    yield from (KillSubmissions(run.id, each.index, SET_ASIDE if each.index in elements else CLEARED) for each in killed)
+    run = msgspec.structs.replace(run, active_tasks=run.active_tasks - sum(each.index in elements for each in killed))
+    for index in elements:
+        instances[index].state, instances[index].next_try_at = TaskState.REMOVED, None
     for index in chosen:
-        instance = instances[index]
-        if instance.state in TASK_ACTIVE:
-            yield KillSubmissions(run.id, index, CLEARED)
-        elif instance.state is not TaskState.NONE:
-            moves.append(Move(index, TaskState.NONE, instance.try_number, CLEARED))
-        _begin_again(instance, graph.nodes[index].task)
+        _begin_again(instances[index], graph.nodes[index].task)
     for index, instance in instances.items():
-        if instance.state is TaskState.NONE and not instance.elements:
-            _count_anew(instance, [instances[above].state for above in graph.above[index]])
-        if instance.state is TaskState.NONE or index in chosen or index in written:
+        if instance.state is TaskState.NONE:
+            count_anew(graph, instances, index)
+        if instance.state is TaskState.NONE or index in written.union(chosen, elements):
             yield updated(run, instance, now)
     yield from tasks_moved(run, graph, Advance((), tuple(moves), 0, 0), now)
     yield from _queue(run, graph, instances.values(), len(moves), now)
@@ -60,13 +61,6 @@ def _begin_again(instance: Instance, task: BaseTask) -> None:
     if instance.state not in TASK_ACTIVE:
         instance.state, instance.next_try_at = TaskState.NONE, None
         instance.waits_for_past = task.depends_on_past or task.wait_for_downstream
-
-
-def _set_aside(run: RunView, element: Instance, now: datetime) -> Iterator[Effect]:
-    """An instance of a mapped task that is to be mapped anew is no part of the run any more."""
-    if element.state in TASK_ACTIVE:
-        yield KillSubmissions(run.id, element.index, SET_ASIDE)
-    yield updated(run, msgspec.structs.replace(element, state=TaskState.REMOVED, next_try_at=None), now)
 
 
 def _queue(run: RunView, graph: Graph, instances: Iterable[Instance], moves: int, now: datetime) -> Iterator[Effect]:
@@ -93,10 +87,4 @@ def _elements_of(graph: Graph, instances: Mapping[int, Instance], chosen: Collec
     """The instances of chosen mapped tasks: what these are mapped over may be another list by then."""
     if not graph.mapped:
         return []
-    return [index for index in instances if element_of(index) is not None and position_of(index) in chosen]
-
-
-def _count_anew(instance: Instance, states: Iterable[TaskState]) -> None:
-    found = tally(states)
-    instance.awaited, instance.success, instance.failed = found.total, found.success, found.failed
-    instance.skipped, instance.upstream_failed = found.skipped, found.upstream_failed
+    return [i for i, it in instances.items() if element_of(i) is not None and position_of(i) in chosen and it.state in KEPT]

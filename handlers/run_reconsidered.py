@@ -15,6 +15,7 @@ from tidegate.handlers.past import Past, allows
 from tidegate.handlers.settle import settle_after
 from tidegate.handlers.start import moved, new_task, tasks_moved
 from tidegate.handlers.stop import stop
+from tidegate.handlers.tally import count_anew, upstream_of
 from tidegate.schemas.effect import Effect, ReconsiderAfter, UpdateRun
 from tidegate.schemas.graph import Graph, element_of
 from tidegate.schemas.message import Message, RunReconsidered
@@ -71,11 +72,15 @@ async def _lengths(db: Db, of_run: Mapping[int, Graph]) -> Mapping[int, Mapping[
 
 
 async def _pasts(db: Db, ids: Sequence[int]) -> Mapping[int, Past]:
+    """What came before each of these runs. One that ended without having started has no tasks, and holds up nobody."""
     before = await runs.before(db, ids) if ids else {}
     states: dict[int, dict[str, TaskState]] = defaultdict(dict)
-    for dag_run_id, task_id, state in await tasks.states(db, set(before.values())) if before else ():
+    for dag_run_id, task_id, state in await tasks.states(db, {id_ for id_, _ in before.values()}) if before else ():
         states[dag_run_id][task_id] = state
-    return {id_: Past(states.get(previous)) for id_, previous in before.items()}
+    return {
+        id_: Past(states.get(previous, {}) if state is not RunState.QUEUED else states.get(previous))
+        for id_, (previous, state) in before.items()
+    }
 
 
 def decide(_messages: Sequence[Message[RunReconsidered]], state: State) -> Iterator[Effect]:
@@ -109,13 +114,14 @@ def reconsider(
     released = {i.index: i for i in instances if i.waits_for_past and allows(past, graph, i.index)}
     for instance in released.values():
         instance.waits_for_past = False
+    counted = _count_all_anew(graph, {instance.index: instance for instance in instances})
     step = judge_again(graph, {instance.index: instance for instance in instances}, lengths)
     after = _states(instances, step)
     unfinished = sum(state not in TASK_ENDED for index, state in after.items() if element_of(index) is None)
     failed = run.failed_leaves + step.failed_leaves
     stuck = deadlock(graph, instances, after)
     state = RunState.FAILED if stuck else run_state(unfinished, failed)
-    changed = released | {instance.index: instance for instance in step.touched}
+    changed = released | counted | {instance.index: instance for instance in step.touched}
     effects: list[Effect] = [new_task(run, born, graph.node(born.index).task, now) for born in step.born]
     effects += [updated(run, instance, now) for instance in changed.values()]
     effects += tasks_moved(run, graph, step, now)
@@ -123,6 +129,18 @@ def reconsider(
     if graph.sequential and step.ended:
         effects.append(ReconsiderAfter(run.dag_id, run.id))
     return state, effects
+
+
+def _count_all_anew(graph: Graph, instances: Mapping[int, Instance]) -> dict[int, Instance]:
+    """Those whose turn has not come, as far as they had counted otherwise: what is before them may have been set back."""
+    changed = {}
+    for index, instance in instances.items():
+        if instance.state is TaskState.NONE:
+            before = upstream_of(instance)
+            count_anew(graph, instances, index)
+            if before != upstream_of(instance):
+                changed[index] = instance
+    return changed
 
 
 def deadlock(graph: Graph, instances: Sequence[Instance], after: Mapping[int, TaskState]) -> str:

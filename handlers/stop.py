@@ -28,6 +28,8 @@ def mark(
     yield UpdateRun(run.id, RunState.SUCCESS, run.state_seq + 1, seq, 0, 0, 0, run.start_date, now)
     yield from tasks_moved(run, graph, Advance((), tuple(moves), 0, 0), now, outlets=False)
     yield moved(run, RunState.SUCCESS, run.state_seq + 1, now, reason)
+    if graph.sequential:
+        yield ReconsiderAfter(run.dag_id, run.id)
 
 
 def stop(

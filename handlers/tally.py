@@ -1,8 +1,9 @@
 """How many of those that an instance waits for ended, and how."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tidegate.handlers.trigger import Upstream
+from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import TASK_ENDED, TaskState
 from tidegate.schemas.view import Instance
 
@@ -23,6 +24,15 @@ def count(instance: Instance, state: TaskState) -> None:
             instance.skipped += 1
         case _:
             instance.upstream_failed += 1
+
+
+def count_anew(graph: Graph, instances: Mapping[int, Instance], index: int) -> None:
+    """Let an instance count again what it waits for; one that waits for its own elements knows them."""
+    instance = instances[index]
+    if not instance.elements:
+        found = tally(instances[above].state for above in graph.above[index])
+        instance.awaited, instance.success, instance.failed = found.total, found.success, found.failed
+        instance.skipped, instance.upstream_failed = found.skipped, found.upstream_failed
 
 
 def tally(states: Iterable[TaskState]) -> Upstream:

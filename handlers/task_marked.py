@@ -6,11 +6,11 @@ import msgspec
 
 from tidegate.handlers.advance import Advance, Move
 from tidegate.handlers.rerun import set_back
-from tidegate.handlers.run_end_requested import NO_SUCH_RUN, State, find
+from tidegate.handlers.run_end_requested import ENDED_SO, NO_SUCH_RUN, State, find
 from tidegate.handlers.run_requested import no_such_dag
 from tidegate.handlers.settle import look_at
 from tidegate.handlers.start import tasks_moved
-from tidegate.schemas.effect import Effect, KillSubmissions, RejectMessage
+from tidegate.schemas.effect import Effect, KillSubmissions, ReconsiderAfter, RejectMessage
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import Message, TaskMarked
 from tidegate.schemas.queries.db import Db
@@ -35,6 +35,8 @@ def decide(messages: Sequence[Message[TaskMarked]], state: State) -> Iterator[Ef
         yield RejectMessage(0, NO_SUCH_RUN, f"DAG {asked.dag_id!r} has no run {asked.run_id!r}")
     elif (marked := _find(state.graph, state.tasks, asked.task_id)) is None:
         yield RejectMessage(0, NO_SUCH_TASK, f"run {asked.run_id!r} has no task {asked.task_id!r}, or has not started")
+    elif marked.state is asked.state:
+        yield RejectMessage(0, ENDED_SO, f"task {asked.task_id!r} of run {asked.run_id!r} is {asked.state} already")
     else:
         yield from _mark(state.dag, state.run, state.graph, state, marked, asked.state)
 
@@ -56,6 +58,8 @@ def _mark(dag: DagView, run: RunView, graph: Graph, found: State, marked: Instan
     run = msgspec.structs.replace(run, task_seq=run.task_seq + 1, active_tasks=run.active_tasks - active)
     yield from set_back(run, graph, instances, below, found.now, written=frozenset({marked.index}))
     yield look_at(dag, found.now)
+    if graph.sequential:
+        yield ReconsiderAfter(run.dag_id, run.id)
 
 
 def _given_up_below(graph: Graph, instances: dict[int, Instance], index: int) -> list[int]:

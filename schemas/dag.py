@@ -17,8 +17,9 @@ from tidegate.schemas.timetable import Timetable
 
 Name = Annotated[str, Meta(min_length=1, max_length=250, pattern=r"^[\w.-]+\Z")]
 Uri = Annotated[str, Meta(min_length=1, max_length=2048, pattern=r"^[\x21-\x7e]+\Z")]
-NonNegative = Annotated[float, Meta(ge=0)]
-Positive = Annotated[float, Meta(gt=0)]
+MAX_SECONDS = 10 * 365 * 86_400.0
+NonNegative = Annotated[float, Meta(ge=0, le=MAX_SECONDS)]
+Positive = Annotated[float, Meta(gt=0, le=MAX_SECONDS)]
 Count = Annotated[int, Meta(ge=1, le=100_000)]
 Moment = Annotated[datetime, Meta(tz=True)]
 

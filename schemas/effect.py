@@ -209,6 +209,13 @@ class StoreResult(msgspec.Struct, frozen=True):
     value: Any
 
 
+class DropResult(msgspec.Struct, frozen=True):
+    """What a task returned does not count any more: it is to run again."""
+
+    dag_run_id: int
+    task_index: int
+
+
 class IgnoreFinish(msgspec.Struct, frozen=True):
     """A finish that changes nothing is recorded with the reason."""
 
@@ -337,6 +344,7 @@ Effect = (
     | KillSubmissions
     | AcceptSubmission
     | EndSubmission
+    | DropResult
     | StoreResult
     | IgnoreFinish
     | RunMoved

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any, TypedDict
 
-from tidegate.schemas.dag import TriggerRule, WeightRule
+from tidegate.schemas.dag import MAX_SECONDS, TriggerRule, WeightRule
 from tidegate.schemas.dataset import Dataset, Expression
 from tidegate.schemas.error import DagError
 
@@ -65,6 +65,8 @@ def duration(where: str, option: str, value: object) -> float:
         raise DagError(f"{where}: {option} must be a timedelta like timedelta(minutes=5), not {value!r:.100}")
     if value < ZERO:
         raise DagError(f"{where}: {option} must not be negative")
+    if value.total_seconds() > MAX_SECONDS:
+        raise DagError(f"{where}: {option} must not be longer than ten years")
     return value.total_seconds()
 
 

@@ -3,7 +3,7 @@
 import heapq
 from collections.abc import Collection, Mapping
 
-from tidegate.schemas.dag import BaseTask, DagSpec
+from tidegate.schemas.dag import BaseTask, DagSpec, EmptyTask
 from tidegate.schemas.dataset import MAX_NESTING, nesting
 from tidegate.schemas.error import DagError
 from tidegate.schemas.graph import MAX_TASKS
@@ -70,6 +70,8 @@ def _verify_upstream(where: str, task: BaseTask, before: Collection[str]) -> Non
             raise DagError(f"{where}: no task {task_id!r} comes before it")
     if task.over is not None and task.over not in task.upstream:
         raise DagError(f"{where}: it is mapped over {task.over!r}, which does not come directly before it")
+    if task.over is not None and isinstance(task, EmptyTask):
+        raise DagError(f"{where}: an empty task does nothing with an element and cannot be mapped")
     if stray := set(task.teardown_of) - set(task.upstream):
         raise DagError(f"{where}: its setup {min(stray)!r} does not come directly before it")
 

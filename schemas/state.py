@@ -90,12 +90,13 @@ TASK_MOVES: frozenset[tuple[TaskState, TaskState]] = frozenset(
             # The run may end, or a user end it, while it waits for a slot or for its next try.
             TaskState.SCHEDULED: (TASK_ENDED - {TaskState.UPSTREAM_FAILED}) | {TaskState.QUEUED, TaskState.NONE},
             TaskState.UP_FOR_RETRY: (TASK_ENDED - {TaskState.UPSTREAM_FAILED}) | {TaskState.SCHEDULED, TaskState.NONE},
-            # The finish may overtake the news of the start. What takes too long to start is queued anew.
+            # The finish may overtake the news of the start. What takes too long to start is queued anew. What was cleared at
+            # work waits for its turn once it was killed.
             TaskState.QUEUED: (TASK_ENDED - {TaskState.UPSTREAM_FAILED})
-            | {TaskState.RUNNING, TaskState.UP_FOR_RETRY, TaskState.SCHEDULED},
-            TaskState.RUNNING: (TASK_ENDED - {TaskState.UPSTREAM_FAILED}) | {TaskState.UP_FOR_RETRY},
+            | {TaskState.RUNNING, TaskState.UP_FOR_RETRY, TaskState.SCHEDULED, TaskState.NONE},
+            TaskState.RUNNING: (TASK_ENDED - {TaskState.UPSTREAM_FAILED}) | {TaskState.UP_FOR_RETRY, TaskState.NONE},
             # Cleared, or marked by a user.
-            **{ended: {TaskState.NONE, TaskState.SUCCESS, TaskState.FAILED} - {ended} for ended in TASK_ENDED},
+            **{ended: {TaskState.NONE, TaskState.SUCCESS, TaskState.FAILED, TaskState.REMOVED} - {ended} for ended in TASK_ENDED},
         }
     )
 )

@@ -170,9 +170,9 @@ async def taken_up(db: Db, ids: Collection[int]) -> Mapping[int, str | None]:
     return {row[0]: row[1] for row in await db.fetch(_TAKE_UP, list(ids))}
 
 
-async def before(db: Db, ids: Collection[int]) -> Mapping[int, int]:
-    """By run, the one of its DAG before it; the first of a DAG has none."""
-    return {row[0]: row[1] for row in await db.fetch(_BEFORE, list(ids))}
+async def before(db: Db, ids: Collection[int]) -> Mapping[int, tuple[int, RunState]]:
+    """By run, the one of its DAG before it, and that one's state; the first of a DAG has none."""
+    return {row[0]: (row[1], RunState(row[2])) for row in await db.fetch(_BEFORE, list(ids))}
 
 
 async def exists(db: Db, dag_id: str, run_id: str) -> bool:

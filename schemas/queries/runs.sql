@@ -68,10 +68,10 @@ SELECT dag_run_id FROM run_to_reconsider ORDER BY created_at LIMIT $1
 DELETE FROM run_to_reconsider WHERE dag_run_id = ANY ($1::bigint[]) RETURNING dag_run_id, stop_reason
 
 -- name: run_before
-SELECT run.id, earlier.id
+SELECT run.id, earlier.id, earlier.state
 FROM dag_run AS run
 CROSS JOIN LATERAL (
-    SELECT other.id
+    SELECT other.id, other.state
     FROM dag_run AS other
     WHERE other.dag_id = run.dag_id AND (other.order_at, other.id) < (run.order_at, run.id)
       AND other.order_at IS NOT NULL

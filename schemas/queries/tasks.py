@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from tidegate.schemas.effect import InsertTask, MoveTask, StoreResult, UpdateTask
+from tidegate.schemas.effect import DropResult, InsertTask, MoveTask, StoreResult, UpdateTask
 from tidegate.schemas.event import encode
 from tidegate.schemas.graph import element_index, element_of, position_of
 from tidegate.schemas.queries.db import Db, columns
@@ -20,6 +20,7 @@ _INSERT = _SQL["insert_tasks"]
 _UPDATE = _SQL["update_tasks"]
 _MOVE = _SQL["move_tasks"]
 _STORE_RESULTS = _SQL["store_results"]
+_DROP_RESULTS = _SQL["drop_results"]
 _RESULTS = _SQL["results"]
 _LENGTHS = _SQL["lengths"]
 _RESULTS_OF_ELEMENTS = _SQL["results_of_elements"]
@@ -67,6 +68,10 @@ async def move(db: Db, effects: Sequence[MoveTask]) -> None:
 async def store_results(db: Db, effects: Sequence[StoreResult]) -> None:
     runs, indices, values = columns(effects)
     await db.execute(_STORE_RESULTS, runs, indices, [encode(value).decode() for value in values])
+
+
+async def drop_results(db: Db, effects: Sequence[DropResult]) -> None:
+    await db.execute(_DROP_RESULTS, *columns(effects))
 
 
 async def results(db: Db, keys: Collection[Key]) -> dict[Key, Any]:

@@ -73,6 +73,11 @@ SELECT dag_run_id, task_index, value::jsonb
 FROM unnest($1::bigint[], $2::integer[], $3::text[]) AS new (dag_run_id, task_index, value)
 ON CONFLICT (dag_run_id, task_index) DO UPDATE SET value = excluded.value
 
+-- name: drop_results
+DELETE FROM task_result AS result
+USING unnest($1::bigint[], $2::integer[]) AS target (dag_run_id, task_index)
+WHERE (result.dag_run_id, result.task_index) = (target.dag_run_id, target.task_index)
+
 -- name: results
 SELECT result.dag_run_id, result.task_index, result.value
 FROM unnest($1::bigint[], $2::integer[]) AS target (dag_run_id, task_index)

@@ -58,6 +58,11 @@ def clear(life: Life) -> None:
     for task_id in (*reset, *killed):
         life.before[task_id] = life.tries(task_id)
     confirm(life, killed)
+    undone = [task_id for task_id in killed if task_id in life.reading.tasks]
+    life.reading.states |= dict.fromkeys(undone, TaskState.NONE)
+    waiting = {task_id for task_id in undone if life.reading.tasks[task_id].depends_on_past}
+    life.reading.held |= waiting
+    life.past |= dict.fromkeys(waiting, TaskState.RUNNING)
 
 
 def forget(life: Life, reset: list[str]) -> None:

@@ -138,7 +138,7 @@ def test_a_task_that_waits_for_another_try_does_not_wait_any_more() -> None:
     assert (world.tasks[0].state, world.tasks[0].next_try_at) == (NONE, None)
 
 
-def test_a_task_at_work_is_killed_and_tried_again_at_once_when_that_is_confirmed() -> None:
+def test_a_task_at_work_is_killed_and_waits_for_its_turn_once_that_is_confirmed() -> None:
     world = World(graph("a"))
     world.admit("a")
     attempt = world.attempt("a")
@@ -148,10 +148,12 @@ def test_a_task_at_work_is_killed_and_tried_again_at_once_when_that_is_confirmed
     (kill,) = (effect for effect in effects if isinstance(effect, KillSubmissions))
     world.submissions[attempt] = msgspec.structs.replace(world.submissions[attempt], kill_reason=kill.reason)
     world.finish(a=False)
+    assert world.states() == {"a": TaskState.NONE}
+    world.reconsider()
 
     assert (kill.dag_run_id, kill.task_index) == (1, 0)
     assert (world.states(), world.tasks[0].next_try_at) == ({"a": SCHEDULED}, None)
-    assert [event.state for event in world.published] == ["scheduled", "queued", "up_for_retry", "scheduled"]
+    assert [event.state for event in world.published] == ["scheduled", "queued", "none", "scheduled"]
     world.check()
 
 

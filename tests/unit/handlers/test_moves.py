@@ -22,6 +22,8 @@ BY_USERS: frozenset[TaskMove] = frozenset(
             (state, TaskState.REMOVED)
             for state in (TaskState.SCHEDULED, TaskState.UP_FOR_RETRY, TaskState.QUEUED, TaskState.RUNNING)
         ),
+        *((ended, TaskState.REMOVED) for ended in TASK_ENDED),
+        *((active, TaskState.NONE) for active in (TaskState.QUEUED, TaskState.RUNNING)),
         (TaskState.QUEUED, TaskState.SCHEDULED),
     }
 ) - {(ended, ended) for ended in TASK_ENDED}

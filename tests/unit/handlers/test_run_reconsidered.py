@@ -84,6 +84,7 @@ def test_a_run_in_which_nothing_can_go_on_has_failed_with_the_tasks_named() -> N
     """R21"""
     world = World(graph("a", "b < a", "c < b"))
     world.tasks[0] = msgspec.structs.replace(world.tasks[0], state=S)
+    world.tasks[1] = msgspec.structs.replace(world.tasks[1], elements=2, awaited=2)  # which are nowhere
 
     world.reconsider()
 

@@ -52,10 +52,10 @@ def test_an_end_is_final_until_a_user_begins_anew_or_marks_it_otherwise(
     ("moves", "marks"),
     [
         pytest.param(RUN_MOVES, {RunState.SUCCESS, RunState.FAILED}, id="runs"),
-        pytest.param(TASK_MOVES, {TaskState.SUCCESS, TaskState.FAILED}, id="tasks"),
+        pytest.param(TASK_MOVES, {TaskState.SUCCESS, TaskState.FAILED, TaskState.REMOVED}, id="tasks"),
     ],
 )
-def test_what_ended_is_marked_as_nothing_but_success_or_failed(
+def test_what_ended_is_marked_as_nothing_but_success_or_failed_or_set_aside(
     moves: frozenset[tuple[object, object]], marks: frozenset[object]
 ) -> None:
     ended = RUN_ENDED | TASK_ENDED
