@@ -48,7 +48,7 @@ def test_whatever_happens_the_rules_hold(portal: BlockingPortal, watched: World)
             max_examples=EXAMPLES,
             stateful_step_count=STEPS,
             deadline=None,
-            phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
+            phases=[Phase.explicit, Phase.generate],
             suppress_health_check=list(HealthCheck),
         ),
     )
