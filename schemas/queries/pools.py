@@ -1,6 +1,9 @@
-"""Pools: how many slots are free, and who is given some."""
+"""Pools: how many slots are free, and who is given some; lists and changes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
 
 from tidegate.schemas.dag import DEFAULT_POOL
 from tidegate.schemas.effect import CountAdmitted
@@ -15,8 +18,31 @@ _OCCUPIED = _SQL["occupied"]
 _ACTIVE = _SQL["active_everywhere"]
 _COUNT_ADMITTED = _SQL["count_admitted"]
 _IN_DEMAND = _SQL["pools_in_demand"]
+_LIST = _SQL["list_pools"]
+_MISSING = _SQL["missing_pools"]
+_SLOTS = _SQL["slots_of"]
+_SET = _SQL["set_slots"]
+_TASKS = _SQL["tasks_in_pool"]
+_DAGS = _SQL["dags_with_pool"]
+_DELETE = _SQL["delete_pool"]
+_RECORD = _SQL["record_change"]
 
 UNLIMITED = -1
+
+
+class PoolRow(msgspec.Struct, frozen=True):
+    """A line of the list of pools. All but the name are slots; `slots` -1 is any number."""
+
+    name: str
+    slots: int
+    running: int
+    queued: int
+    waiting: int
+
+    @property
+    def open(self) -> int | None:
+        """How many are free; None for any number."""
+        return _open(self.slots, self.running + self.queued)
 
 
 async def in_demand(db: Db) -> list[str]:
@@ -49,6 +75,51 @@ async def lock(db: Db, name: str, parallelism: int) -> PoolView:
 
 async def count_admitted(db: Db, effects: Sequence[CountAdmitted]) -> None:
     await db.execute(_COUNT_ADMITTED, *columns(effects))
+
+
+async def active(db: Db) -> int:
+    """How many tasks work in the whole installation."""
+    return int((await db.fetch(_ACTIVE))[0][0])
+
+
+async def list_pools(db: Db, name: str | None = None) -> list[PoolRow]:
+    """By name; all of them, or the one named."""
+    return [PoolRow(*row) for row in await db.fetch(_LIST, name)]
+
+
+async def missing(db: Db) -> Mapping[str, int]:
+    """How many tasks wait for pools that do not exist, by name."""
+    return {row[0]: row[1] for row in await db.fetch(_MISSING)}
+
+
+async def slots_of(db: Db, name: str) -> int | None:
+    """A pool's slots; nobody else can change it, or give slots of it, until this transaction ends. None: no such pool."""
+    rows = await db.fetch(_SLOTS, name)
+    return int(rows[0][0]) if rows else None
+
+
+async def set_slots(db: Db, name: str, slots: int) -> None:
+    """Create or change it."""
+    await db.execute(_SET, name, slots)
+
+
+async def tasks_in(db: Db, name: str) -> int:
+    """How many tasks run in it, wait for it, or wait to be tried again in it."""
+    return int((await db.fetch(_TASKS, name))[0][0])
+
+
+async def dags_with(db: Db, name: str) -> list[str]:
+    """The DAGs whose tasks name it."""
+    return [row[0] for row in await db.fetch(_DAGS, name)]
+
+
+async def delete(db: Db, name: str) -> None:
+    await db.execute(_DELETE, name)
+
+
+async def record(db: Db, who: str, what: str, name: str, details: Mapping[str, Any]) -> None:
+    """Who changed it, and how."""
+    await db.execute(_RECORD, who, what, name, dict(details))
 
 
 def _open(slots: int, occupied: int) -> int | None:

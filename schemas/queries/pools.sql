@@ -25,3 +25,58 @@ SELECT pool.name
 FROM pool
 CROSS JOIN LATERAL (SELECT FROM task_instance AS task WHERE task.pool = pool.name AND task.state = 'scheduled' LIMIT 1) AS waiting
 ORDER BY pool.name
+
+-- name: list_pools
+-- How many slots are taken by what runs and by what waits for its backend, and how many are waited for.
+SELECT pool.name, pool.slots, active.running, active.queued, waiting.slots AS waiting
+FROM pool
+CROSS JOIN LATERAL (
+    SELECT
+        coalesce(sum(task.pool_slots) FILTER (WHERE task.state = 'running'), 0) AS running,
+        coalesce(sum(task.pool_slots) FILTER (WHERE task.state = 'queued'), 0) AS queued
+    FROM task_instance AS task
+    WHERE task.pool = pool.name AND task.state IN ('queued', 'running')
+) AS active
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(task.pool_slots), 0) AS slots
+    FROM task_instance AS task
+    WHERE task.pool = pool.name AND task.state = 'scheduled'
+) AS waiting
+WHERE $1::text IS NULL OR pool.name = $1
+ORDER BY pool.name
+
+-- name: missing_pools
+-- Pools that tasks wait for although there are none of these names.
+SELECT task.pool, count(*)
+FROM task_instance AS task
+WHERE task.state = 'scheduled' AND NOT EXISTS (SELECT FROM pool WHERE pool.name = task.pool)
+GROUP BY task.pool
+ORDER BY task.pool
+
+-- name: slots_of
+SELECT slots FROM pool WHERE name = $1 FOR UPDATE
+
+-- name: set_slots
+INSERT INTO pool (name, slots) VALUES ($1, $2)
+ON CONFLICT (name) DO UPDATE SET slots = excluded.slots
+
+-- name: tasks_in_pool
+-- Those that run in it, wait for it, or will soon: each kind by an index of its own.
+SELECT
+    (SELECT count(*) FROM task_instance AS task WHERE task.pool = $1 AND task.state IN ('queued', 'running'))
+    + (SELECT count(*) FROM task_instance AS task WHERE task.pool = $1 AND task.state = 'scheduled')
+    + (SELECT count(*) FROM task_instance AS task WHERE task.pool = $1 AND task.state = 'up_for_retry')
+
+-- name: dags_with_pool
+-- DAGs whose current version has tasks in it.
+SELECT dag.dag_id
+FROM dag
+JOIN dag_version AS version ON version.id = dag.version_id
+WHERE NOT dag.is_stale AND version.spec -> 'tasks' @> jsonb_build_array(jsonb_build_object('pool', $1::text))
+ORDER BY dag.dag_id
+
+-- name: delete_pool
+DELETE FROM pool WHERE name = $1
+
+-- name: record_change
+INSERT INTO audit_log (who, what, object, details) VALUES ($1, $2, $3, $4)

@@ -1,0 +1,52 @@
+"""What surrounds a run, read for people who ask why it does not go on."""
+
+from datetime import datetime
+
+import msgspec
+
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.sql import load
+
+_SQL = load("progress")
+_RUN = _SQL["run_facts"]
+_ATTEMPTS = _SQL["newest_attempts"]
+
+
+class RunFacts(msgspec.Struct, frozen=True):
+    """A run and its DAG. `running_runs` of the DAG work, `runs_ahead` queued ones come before this one.
+
+    `run_before` is the one before it in the DAG's order, whatever became of it.
+    """
+
+    id: int
+    run_id: str
+    state: str
+    version_id: int
+    newest_version_id: int
+    run_after: datetime
+    active_tasks: int
+    max_active_tasks: int
+    is_paused: bool
+    is_stale: bool
+    running_runs: int
+    runs_ahead: int
+    run_before: str | None
+
+
+class AttemptRow(msgspec.Struct, frozen=True):
+    """An attempt under way; `since` it has run, or has waited for its backend."""
+
+    task_index: int
+    backend: str
+    host: str | None
+    since: datetime
+
+
+async def run_facts(db: Db, dag_id: str, run_id: str) -> RunFacts:
+    """Of a run that exists."""
+    (row,) = await db.fetch(_RUN, dag_id, run_id, db.now)
+    return RunFacts(*row)
+
+
+async def attempts_under_way(db: Db, dag_run_id: int) -> list[AttemptRow]:
+    return [AttemptRow(*row) for row in await db.fetch(_ATTEMPTS, dag_run_id)]

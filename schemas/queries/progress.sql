@@ -1,0 +1,28 @@
+-- name: run_facts
+-- A run and its DAG, as they are at the moment: nothing is locked.
+SELECT
+    run.id, run.run_id, run.state, run.version_id, dag.version_id AS newest_version_id, run.run_after, run.active_tasks,
+    run.max_active_tasks, dag.is_paused, dag.is_stale,
+    (SELECT count(*) FROM dag_run AS other WHERE other.dag_id = run.dag_id AND other.state = 'running') AS running_runs,
+    (
+        SELECT count(*) FROM dag_run AS other
+        WHERE other.dag_id = run.dag_id AND other.state = 'queued' AND other.run_after <= $3
+          AND (other.order_at, other.id) < (run.order_at, run.id)
+    ) AS runs_ahead,
+    (
+        SELECT other.run_id FROM dag_run AS other
+        WHERE other.dag_id = run.dag_id AND other.order_at IS NOT NULL AND (other.order_at, other.id) < (run.order_at, run.id)
+        ORDER BY other.order_at DESC, other.id DESC
+        LIMIT 1
+    ) AS run_before
+FROM dag_run AS run
+JOIN dag USING (dag_id)
+WHERE run.dag_id = $1 AND run.run_id = $2
+
+-- name: newest_attempts
+SELECT
+    attempt.task_index, attempt.backend, attempt.host,
+    coalesce(attempt.started_at, attempt.submitted_at, attempt.created_at) AS since
+FROM task_instance AS task
+JOIN submission AS attempt USING (dag_run_id, task_index, try_number)
+WHERE task.dag_run_id = $1 AND task.state IN ('queued', 'running')
