@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from tidegate.daemon.cli import check, dags, datasets, deadletters, runs, servers, tasks, topics
+from tidegate.daemon.cli import check, dags, datasets, deadletters, pools, runs, servers, tasks, topics
 from tidegate.daemon.cli.command import examples, show_help
 from tidegate.daemon.cli.failure import report
 from tidegate.daemon.settings import PREFIX
@@ -21,6 +21,7 @@ app.command(epilog=examples("tidegate check", "tidegate check dags/daily.py --js
 app.add_typer(dags.app, name="dags")
 app.add_typer(runs.app, name="runs")
 app.add_typer(tasks.app, name="tasks")
+app.add_typer(pools.app, name="pools")
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(topics.app, name="topics")
 app.add_typer(deadletters.app, name="deadletters")

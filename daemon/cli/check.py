@@ -124,14 +124,15 @@ def _refused(file: ParsedFile, reason: str) -> ParsedFile:
 
 
 def _dag_branch(spec: DagSpec) -> tree.Branch:
-    when = f"when {tree.condition_text(spec.schedule)}" if spec.schedule is not None else "when asked to"
-    return f"{spec.dag_id}  {when}", [(_task_label(task), ()) for task in spec.tasks]
+    text = tree.schedule_text(spec.schedule, spec.timetable)
+    when = f"when {text}" if spec.schedule is not None else text or "when asked to"
+    return f"{spec.dag_id}  {when}", tree.task_branches(spec.tasks, _task_label)
 
 
 def _task_label(task: BaseTask) -> str:
-    after = f"after {', '.join(task.upstream)}" if task.upstream else ""
+    after = f"after {tree.after_text(task)}" if task.upstream else ""
     updates = f"updates {', '.join(task.outlets)}" if task.outlets else ""
-    return f"{task.task_id}  {', '.join(filter(None, (kind_of(task), after, updates)))}"
+    return f"{task.task_id}  {', '.join(filter(None, (kind_of(task), tree.role_text(task), after, updates)))}"
 
 
 def _document(path: Path, file: ParsedFile) -> dict[str, Any]:

@@ -1,51 +1,60 @@
-"""`tidegate dags`: what there is, what it waits for, and whether it may run."""
+"""`tidegate dags`: what there is, what it waits for, when it runs next, and whether it may."""
 
-from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import msgspec
 import typer
 
 from tidegate.daemon.cli import output, tree
 from tidegate.daemon.cli.command import DagId, Json, examples, noun
-from tidegate.daemon.cli.lookup import find_dag
-from tidegate.daemon.cli.runs import RUN_TITLES, run_cells
+from tidegate.daemon.cli.dag_page import DagPage, print_page, read_page, state_of
+from tidegate.daemon.cli.next_runs import next_
+from tidegate.daemon.cli.plan import Planned, next_run
 from tidegate.daemon.cli.session import query, with_database
-from tidegate.schemas.dag import BaseTask, Condition, DagSpec, kind_of
-from tidegate.schemas.error import InvariantError
+from tidegate.schemas.dag import Condition
 from tidegate.schemas.message import PauseRequested
-from tidegate.schemas.queries import dags, datasets, runs
+from tidegate.schemas.queries import dags
 from tidegate.schemas.queries.dags import DagRow, ImportErrorRow
-from tidegate.schemas.queries.datasets import PendingRow
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.runs import RunRow
+from tidegate.schemas.queries.plans import plans
+from tidegate.schemas.timetable import Timetable
 
-app = noun("List, show, pause and unpause DAGs.")
+app = noun("List, show and pause DAGs; say when they run next.")
+app.command(
+    "next",
+    epilog=examples(
+        "tidegate dags next daily_delays -n 5",
+        "tidegate dags next daily_delays --after 2026-03-28",
+        "tidegate dags next daily_delays --on 2026-12-25 || echo not that day",
+    ),
+)(next_)
 
-LAST_RUNS = 5
-TITLES = ("DAG", "STATE", "VERSION", "RUNNING", "QUEUED", "PENDING", "SCHEDULE", "FILE")
-TASK_TITLES = ("TASK", "KIND", "AFTER", "RETRIES", "OUTLETS")
+TITLES = ("DAG", "STATE", "VERSION", "RUNNING", "QUEUED", "PENDING", "SCHEDULE", "NEXT", "FILE")
 
 
-class DagPage(msgspec.Struct, frozen=True):
-    """All of `dags show`."""
+class Listed(msgspec.Struct, frozen=True):
+    """A line of `dags list`, and when the DAG's timetable starts its next run, if it has one."""
 
     dag: DagRow
-    spec: DagSpec
-    pending: Sequence[PendingRow]
-    runs: Sequence[RunRow]
+    timetable: Timetable | None
+    next_run: Planned | None
+
+    def document(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {**msgspec.structs.asdict(self.dag), "timetable": self.timetable, "next_run": self.next_run}
 
 
 @app.command("list", epilog=examples("tidegate dags list", "tidegate dags list --json | jq -r '.[].dag_id'"))
 def list_(context: typer.Context, *, json: Json = False) -> None:
-    """List the DAGs."""
+    """List the DAGs. NEXT is when the next run by time is due."""
 
-    async def read(db: Db) -> tuple[list[DagRow], list[ImportErrorRow]]:
-        return await dags.list_dags(db), await dags.list_import_errors(db)
+    async def read(db: Db) -> tuple[list[Listed], list[ImportErrorRow]]:
+        return await _list(db), await dags.list_import_errors(db)
 
     found, errors = query(context, read)
     if json:
-        output.write_json(found)
+        output.write_json([each.document() for each in found])
     else:
         output.table(TITLES, map(_cells, found), empty="there are no DAGs yet: put a DAG file into the DAG folder")
     if errors:
@@ -55,16 +64,16 @@ def list_(context: typer.Context, *, json: Json = False) -> None:
 
 @app.command(epilog=examples("tidegate dags show daily_delays"))
 def show(context: typer.Context, dag_id: DagId, *, json: Json = False) -> None:
-    """Show a DAG: what it waits for, its tasks, its last runs."""
+    """Show a DAG: what starts it, its limits, its next runs, its tasks, its last runs."""
 
     async def read(db: Db) -> tuple[DagPage, datetime]:
-        return await _page(db, dag_id), db.now
+        return await read_page(db, dag_id), db.now
 
     page, now = query(context, read)
     if json:
         output.write_json(page)
     else:
-        _print_page(page, now)
+        print_page(page, now)
 
 
 @app.command(epilog=examples("tidegate dags pause daily_delays"))
@@ -95,11 +104,6 @@ def errors(context: typer.Context, *, json: Json = False) -> None:
         output.say("no DAG file is broken")
 
 
-def task_cells(task: BaseTask) -> tuple[output.Cell, ...]:
-    """A line of a DAG's tasks, for `TASK_TITLES`."""
-    return task.task_id, kind_of(task), ", ".join(task.upstream), task.retries, ", ".join(task.outlets)
-
-
 def _set_paused(context: typer.Context, dag_id: str, *, paused: bool, json: bool) -> None:
     from tidegate.daemon.cli.request import ask
 
@@ -110,46 +114,17 @@ def _set_paused(context: typer.Context, dag_id: str, *, paused: bool, json: bool
         output.write(f"{'paused' if paused else 'unpaused'} {dag_id}")
 
 
-async def _page(db: Db, dag_id: str) -> DagPage:
-    dag = await find_dag(db, dag_id)
-    spec = await dags.current_spec(db, dag_id)
-    if spec is None:
-        raise InvariantError(f"DAG {dag_id!r} has no current version")
-    pending = await datasets.pending_of(db, dag_id)
-    return DagPage(dag, spec, pending, await runs.list_runs(db, dag_id=dag_id, limit=LAST_RUNS))
+async def _list(db: Db) -> list[Listed]:
+    timed = await plans(db)
+    return [
+        Listed(dag, plan.graph.timetable if plan else None, next_run(plan, db.now))
+        for dag in await dags.list_dags(db)
+        for plan in (timed.get(dag.dag_id),)
+    ]
 
 
-def _print_page(page: DagPage, now: datetime) -> None:
-    dag, spec = page.dag, page.spec
-    output.heading(dag.dag_id)
-    output.facts(
-        (
-            ("state", _state(dag)),
-            ("description", spec.description),
-            ("tags", ", ".join(spec.tags)),
-            ("file", dag.path),
-            ("broken", dag.import_error),
-            ("version", dag.version),
-            ("runs", f"{dag.running} running, {dag.queued} queued, at most {spec.max_active_runs} at a time"),
-        )
-    )
-    if spec.schedule is not None:
-        output.write()
-        output.heading("starts when")
-        pending = {row.uri: row for row in page.pending}
-        for line in tree.lines(tree.condition_branch(spec.schedule, pending, now)):
-            output.write(line)
-    output.section("tasks", TASK_TITLES, map(task_cells, spec.tasks), empty="no tasks")
-    output.section("last runs", RUN_TITLES, (run_cells(run, now) for run in page.runs), empty="no runs yet")
-
-
-def _cells(dag: DagRow) -> tuple[output.Cell, ...]:
-    condition = msgspec.convert(dag.schedule, Condition | None)
-    schedule = None if condition is None else tree.condition_text(condition)
-    return dag.dag_id, _state(dag), dag.version, dag.running, dag.queued, dag.pending, schedule, dag.path
-
-
-def _state(dag: DagRow) -> str:
-    if dag.is_stale:
-        return "stale"
-    return "paused" if dag.is_paused else "active"
+def _cells(listed: Listed) -> tuple[output.Cell, ...]:
+    dag = listed.dag
+    schedule = tree.schedule_text(msgspec.convert(dag.schedule, Condition | None), listed.timetable)
+    due = listed.next_run.run_after if listed.next_run else None
+    return dag.dag_id, state_of(dag), dag.version, dag.running, dag.queued, dag.pending, schedule, due, dag.path

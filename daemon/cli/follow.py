@@ -1,6 +1,9 @@
 """Watch a run until it ends, through outages of Postgres too."""
 
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from functools import partial
+from typing import TypeVar
 
 import anyio
 
@@ -10,8 +13,11 @@ from tidegate.daemon.cli.moment import utc
 from tidegate.daemon.database import Database
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import runs
+from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.runs import RunRow, RunTaskRow
-from tidegate.schemas.state import RUN_ENDED, TaskState
+from tidegate.schemas.state import RUN_ENDED, SUBMISSION_OPEN, TaskState
+
+T = TypeVar("T")
 
 POLL_S = 0.3
 AWAY_POLL_S = 2.0
@@ -23,7 +29,7 @@ async def follow(database: Database, run: RunRow) -> RunRow:
     said = _say(run, "")
     while run.state not in RUN_ENDED:
         await anyio.sleep(POLL_S)
-        run = await _again(database, run)
+        run = await _persistent(database, partial(_again, run))
         said = _say(run, said)
     for task in await database.run(lambda db: runs.tasks_of(db, run.dag_id, run.run_id)):
         if task.state in UNSUCCESSFUL:
@@ -31,11 +37,30 @@ async def follow(database: Database, run: RunRow) -> RunRow:
     return run
 
 
-async def _again(database: Database, run: RunRow) -> RunRow:
+async def _again(run: RunRow, db: Db) -> RunRow:
+    return await find_run(db, run.dag_id, run.run_id)
+
+
+async def dead(database: Database, run: RunRow) -> None:
+    """Wait until nothing of a run works any more; what is still to be killed is said on stderr."""
+    said: list[str] = []
+    while True:
+        attempts = await _persistent(database, lambda db: runs.attempts_of(db, run.dag_id, run.run_id))
+        left = [f"try {it.try_number} of {it.task_id}" for it in attempts if it.state in SUBMISSION_OPEN]
+        if not left:
+            return
+        if left != said:
+            output.say(f"{utc(datetime.now(UTC))}  still to be killed: {', '.join(left)}")
+        said = left
+        await anyio.sleep(POLL_S)
+
+
+async def _persistent(database: Database, read: Callable[[Db], Awaitable[T]]) -> T:
+    """The answer, when Postgres is there to give it."""
     away = False
     while True:
         try:
-            return await database.run(lambda db: find_run(db, run.dag_id, run.run_id))
+            return await database.run(read)
         except UnavailableError as error:
             if not away:
                 output.say(f"{utc(datetime.now(UTC))}  waiting for Postgres ({error})")

@@ -4,7 +4,7 @@ from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import dags, runs
 from tidegate.schemas.queries.dags import DagRow
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.runs import RunRow
+from tidegate.schemas.queries.runs import RunRow, RunTaskRow
 
 LATEST = "latest"
 
@@ -26,3 +26,13 @@ async def find_run(db: Db, dag_id: str, run_id: str) -> RunRow:
     if run_id == LATEST:
         raise RequestError(f"DAG {dag_id!r} has no runs yet")
     raise RequestError(f"DAG {dag_id!r} has no run {run_id!r}; `tidegate runs list {dag_id}` shows those there are")
+
+
+async def find_task(db: Db, run: RunRow, task_id: str) -> RunTaskRow:
+    """Raises RequestError for a task that the run does not have, or not yet."""
+    tasks = {task.task_id: task for task in await runs.tasks_of(db, run.dag_id, run.run_id)}
+    if not tasks:
+        raise RequestError(f"run {run.run_id!r} has not started yet: it has no tasks")
+    if task_id not in tasks:
+        raise RequestError(f"run {run.run_id!r} has no task {task_id!r}; its tasks are {', '.join(tasks)}")
+    return tasks[task_id]

@@ -1,6 +1,7 @@
 """Times and spans for people: UTC to the second, ages in two units."""
 
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
@@ -8,6 +9,11 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 def utc(moment: datetime) -> str:
     """`2026-11-21 12:00:00Z`."""
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def local(moment: datetime, clock: ZoneInfo) -> str:
+    """`2026-11-21 13:00:00+01:00`: on the clocks of a zone."""
+    return moment.astimezone(clock).isoformat(" ", "seconds")
 
 
 def span(seconds: float) -> str:

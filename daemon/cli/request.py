@@ -1,23 +1,27 @@
 """What a user asks for, applied in this process: one transaction, the same as a daemon's. Slow to import."""
 
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from tidegate.daemon import wake
 from tidegate.daemon.database import Database
-from tidegate.daemon.engine import Batch, apply
+from tidegate.daemon.engine import Batch, Work, apply
 from tidegate.schemas.error import RequestError, UnavailableError
-from tidegate.schemas.message import Message, PauseRequested, RunRequested
+from tidegate.schemas.message import ClearRequested, Message, PauseRequested, RunEndRequested, RunRequested, TaskMarked
+
+Request = RunRequested | PauseRequested | ClearRequested | RunEndRequested | TaskMarked
 
 
-async def ask(database: Database, body: RunRequested | PauseRequested) -> None:
+async def ask(database: Database, body: Request) -> None:
     """Apply it and wake the daemons. Raises RequestError when it is turned down."""
     applied = await apply(database, Batch(messages=[Message(body=body, at=datetime.now(UTC))]))
     if applied.rejected:
         raise RequestError(applied.rejected[0].message)
-    if not applied.work:
-        return
-    try:
-        await wake.notify(database, applied.work)
-    except UnavailableError:
-        # It is done, and the daemons also look by themselves.
-        return
+    if applied.work:
+        await wake_daemons(database, applied.work)
+
+
+async def wake_daemons(database: Database, work: Work) -> None:
+    """Tell them what there is to do. It is done already, and they also look by themselves: a failure does not matter."""
+    with suppress(UnavailableError):
+        await wake.notify(database, work)

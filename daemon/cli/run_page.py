@@ -12,6 +12,7 @@ from tidegate.daemon.cli.moment import age, took, utc
 from tidegate.schemas.queries import runs
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.runs import RunAttemptRow, RunEventRow, RunMoveRow, RunRow, RunTaskRow
+from tidegate.schemas.state import TaskState
 
 EVENT_TITLES = ("DATASET", "OCCURRED", "SOURCE", "ID", "EXTRA")
 JOURNAL_TITLES = ("SEQ", "STATE", "AT", "REASON")
@@ -59,6 +60,8 @@ def print_page(page: RunPage, now: datetime) -> None:
             ("type", run.run_type),
             ("version", run.version),
             ("conf", output.compact(page.conf)),
+            ("logical date", run.logical_date),
+            ("data interval", _interval(run)),
             ("run after", run.run_after),
             ("created", f"{utc(run.created_at)}, {age(run.created_at, now)} ago"),
             ("started", run.start_date),
@@ -75,11 +78,19 @@ def print_page(page: RunPage, now: datetime) -> None:
 
 def task_cells(task: RunTaskRow, now: datetime) -> tuple[output.Cell, ...]:
     """A line of a run's tasks, for `TASK_TITLES`."""
+    if task.state == TaskState.NONE:
+        return task.task_id, task.state, task.try_number or None, None, None, None  # what an earlier try did is over
     reason = task.reason
     if task.next_try_at is not None and task.state == "up_for_retry":
         reason = f"next try at {utc(task.next_try_at)}" + (f"; {reason}" if reason else "")
     tries = task.try_number or None
     return task.task_id, task.state, tries, task.start_date, took(task.start_date, task.end_date, now), reason
+
+
+def _interval(run: RunRow) -> str | None:
+    if run.data_interval_start is None or run.data_interval_end is None:
+        return None
+    return f"{utc(run.data_interval_start)} to {utc(run.data_interval_end)}"
 
 
 def _attempt_cells(attempt: RunAttemptRow, now: datetime) -> tuple[output.Cell, ...]:

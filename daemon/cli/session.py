@@ -1,5 +1,7 @@
 """Settings and Postgres for one command, and no more of them than it needs."""
 
+import getpass
+import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,6 +20,15 @@ T = TypeVar("T")
 def settings_of(context: typer.Context, *needs: str) -> Settings:
     """From the environment and the options before the command. Raises SettingsError."""
     return read(context.obj, needs=needs)
+
+
+def who(settings: Settings) -> str:
+    """`user@host`: who does it, for the record."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    return f"{user}@{settings.host}"
 
 
 def query(context: typer.Context, work: Callable[[Db], Awaitable[T]]) -> T:

@@ -1,23 +1,29 @@
-"""`tidegate tasks`: the tasks of a run, and what they wrote."""
+"""`tidegate tasks`: the tasks of a run, what they wrote and returned; let them run again, or have it that they ended."""
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tidegate.daemon.cli import output
-from tidegate.daemon.cli.command import DagId, Json, RunId, examples, noun
-from tidegate.daemon.cli.lookup import find_run
+from tidegate.daemon.cli.clearing import Newest, NoDownstream, OnlyFailed, Upstream, Yes
+from tidegate.daemon.cli.clearing import clear as clear_these
+from tidegate.daemon.cli.command import DagId, EndState, Json, RunId, TaskId, examples, noun
+from tidegate.daemon.cli.lookup import find_run, find_task
+from tidegate.daemon.cli.results import result_of
 from tidegate.daemon.cli.run_page import TASK_TITLES, task_cells
 from tidegate.daemon.cli.session import query, settings_of, with_database
+from tidegate.schemas.error import RequestError
+from tidegate.schemas.message import ClearRequested, TaskMarked
 from tidegate.schemas.queries import runs
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.runs import RunTaskRow
+from tidegate.schemas.state import TaskState
 
 if TYPE_CHECKING:
     from tidegate.daemon.database import Database
 
-app = noun("List the tasks of a run, read their logs.")
+app = noun("List, clear and mark tasks; read their logs and results.")
 
 
 @app.command("list", epilog=examples("tidegate tasks list daily_delays latest"))
@@ -40,7 +46,7 @@ def logs(
     context: typer.Context,
     dag_id: DagId,
     run_id: RunId,
-    task_id: Annotated[str, typer.Argument(metavar="TASK", help="The id of the task.")],
+    task_id: TaskId,
     *,
     try_number: Annotated[int | None, typer.Option("--try", min=1, help="Which try; else the last one.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for the task, and go on until its try ends.")] = False,
@@ -62,3 +68,77 @@ def logs(
             await reader.write(follow=follow)
 
     with_database(context, read)
+
+
+@app.command(
+    epilog=examples("tidegate tasks result daily_delays latest join", "tidegate tasks result daily_delays latest join | jq .rows")
+)
+def result(context: typer.Context, dag_id: DagId, run_id: RunId, task_id: TaskId, *, _json: Json = False) -> None:
+    """Print what a task returned for those after it. It is JSON, with or without --json."""
+
+    async def read(db: Db) -> Any:
+        run = await find_run(db, dag_id, run_id)
+        task = await find_task(db, run, task_id)
+        if task.state != TaskState.SUCCESS:
+            raise RequestError(f"task {task_id!r} of run {run.run_id!r} has not succeeded: it is {task.state}")
+        value = await result_of(db, run, task_id)
+        if value is None:
+            raise RequestError(f"task {task_id!r} of run {run.run_id!r} returned nothing")
+        return value
+
+    output.write_json(query(context, read))
+
+
+@app.command(
+    epilog=examples(
+        "tidegate tasks clear daily_delays latest join",
+        "tidegate tasks clear daily_delays latest join report --no-downstream --yes",
+    )
+)
+def clear(
+    context: typer.Context,
+    dag_id: DagId,
+    run_id: RunId,
+    task_ids: Annotated[list[str], typer.Argument(metavar="TASK…", help="The ids of the tasks.")],
+    *,
+    upstream: Upstream = False,
+    no_downstream: NoDownstream = False,
+    only_failed: OnlyFailed = False,
+    newest_version: Newest = False,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Let tasks of a run, and what comes after them, run again. What works is killed first; earlier tries stay on record.
+
+    It is said which ones before it is done. Setups and teardowns of what is cleared are cleared too.
+    """
+    asked = ClearRequested(
+        dag_id=dag_id,
+        run_id=run_id,
+        task_ids=tuple(task_ids),
+        upstream=upstream,
+        downstream=not no_downstream,
+        only_failed=only_failed,
+        newest=newest_version,
+    )
+    clear_these(context, asked, yes=yes, json=json)
+
+
+@app.command(epilog=examples("tidegate tasks mark daily_delays latest join success"))
+def mark(context: typer.Context, dag_id: DagId, run_id: RunId, task_id: TaskId, state: EndState, *, json: Json = False) -> None:
+    """Have it that a task succeeded or failed. What works is killed; what comes after it is decided anew."""
+    from tidegate.daemon.cli.request import ask
+
+    async def work(database: "Database") -> RunTaskRow:
+        run = await database.run(lambda db: find_run(db, dag_id, run_id))
+        task = await database.run(lambda db: find_task(db, run, task_id))
+        if task.state == state:
+            raise RequestError(f"task {task_id!r} of run {run.run_id!r} has ended as {task.state} already")
+        await ask(database, TaskMarked(dag_id=dag_id, run_id=run.run_id, task_id=task_id, state=TaskState(state)))
+        return await database.run(lambda db: find_task(db, run, task_id))
+
+    task = with_database(context, work)
+    if json:
+        output.write_json(task)
+    else:
+        output.write(f"marked {task_id} as {task.state}")

@@ -1,7 +1,5 @@
 """`tidegate topics`: the Kafka topics."""
 
-import getpass
-import os
 from typing import TYPE_CHECKING, Annotated
 
 import anyio
@@ -10,7 +8,7 @@ import typer
 from tidegate.daemon.cli import output
 from tidegate.daemon.cli.command import Json, examples, noun
 from tidegate.daemon.cli.moment import age
-from tidegate.daemon.cli.session import query, settings_of, with_database
+from tidegate.daemon.cli.session import query, settings_of, who, with_database
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import inbox, leases
 from tidegate.schemas.queries.db import Db
@@ -106,7 +104,7 @@ def resume(
         async def go_on(db: Db) -> bool:
             if new_topic:
                 await inbox.forget_source(db, place_source(place))
-            return await leases.resume(db, incident, offset, f"{_user()}@{settings.host}")
+            return await leases.resume(db, incident, offset, who(settings))
 
         if not await database.run(go_on):
             raise RequestError(f"{partition} goes on already")
@@ -141,10 +139,3 @@ def _means(stood_at: int, offset: int, *, is_new: bool) -> str:
         return f"offsets {stood_at} to {offset - 1} are skipped"
     repeated = "records without an id count as new" if is_new else "what comes a second time has no effect"
     return f"it stood at {stood_at}: {repeated}"
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return str(os.getuid())

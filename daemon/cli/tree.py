@@ -1,13 +1,14 @@
 """Trees in text: what a DAG waits for, and what a DAG file holds."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from tidegate.daemon.cli.moment import age
 from tidegate.daemon.cli.output import printable
-from tidegate.schemas.dag import AllOf, AnyOf, Condition, DatasetRef, holds
+from tidegate.schemas.dag import AllOf, AnyOf, BaseTask, Condition, DatasetRef, TriggerRule, holds
 from tidegate.schemas.dataset import text
 from tidegate.schemas.queries.datasets import PendingRow
+from tidegate.schemas.timetable import Timetable, describe
 
 Branch = tuple[str, "Sequence[Branch]"]
 """A label and what hangs below it."""
@@ -49,6 +50,43 @@ def condition_text(condition: Condition) -> str:
     """A condition as its author wrote it."""
     written = text(condition)
     return written if isinstance(condition, DatasetRef) else written[1:-1]
+
+
+def schedule_text(condition: Condition | None, timetable: Timetable | None) -> str:
+    """What starts runs, datasets first; empty where only requests do."""
+    parts = [condition_text(condition)] if condition is not None else []
+    return ", or ".join([*parts, describe(timetable)] if timetable is not None else parts)
+
+
+def after_text(task: BaseTask) -> str:
+    """The tasks that a task waits for, and its trigger rule where that is not the usual one."""
+    before = ", ".join(task.upstream)
+    return before if task.trigger_rule is TriggerRule.ALL_SUCCESS or not before else f"{before} ({task.trigger_rule})"
+
+
+def role_text(task: BaseTask) -> str:
+    """Whether a task prepares something for others or removes it again, and what it is mapped over."""
+    teardown = f"teardown of {', '.join(task.teardown_of)}" if task.teardown_of else ""
+    mapped = f"for each of {task.over}" if task.over is not None else ""
+    return ", ".join(filter(None, ("setup" if task.is_setup else "", teardown, mapped)))
+
+
+def task_branches(tasks: Sequence[BaseTask], label: Callable[[BaseTask], str]) -> Sequence[Branch]:
+    """The tasks in their order, those of a group together where its first one stands, below the group."""
+    outermost: list[Branch] = []
+    of_groups: dict[str, list[Branch]] = {"": outermost}
+    groups = {task.group for task in tasks}
+
+    def of_group(group: str) -> list[Branch]:
+        if group not in of_groups:
+            around = max((other for other in groups if group.startswith(f"{other}.")), key=len, default="")
+            of_groups[group] = []
+            of_group(around).append((f"group {group}", of_groups[group]))
+        return of_groups[group]
+
+    for task in tasks:
+        of_group(task.group).append((label(task), ()))
+    return outermost
 
 
 def problem(path: str, line: int | None, reason: str) -> str:

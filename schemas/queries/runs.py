@@ -54,6 +54,9 @@ class RunRow(msgspec.Struct, frozen=True):
     version: int
     unfinished: int
     tasks: int
+    logical_date: datetime | None
+    data_interval_start: datetime | None
+    data_interval_end: datetime | None
 
 
 class RunEventRow(msgspec.Struct, frozen=True):
@@ -186,10 +189,18 @@ async def run_of_date(db: Db, dag_id: str, logical_date: datetime) -> str | None
 
 
 async def list_runs(
-    db: Db, *, dag_id: str | None = None, state: RunState | None = None, run_id: str | None = None, limit: int = 100
+    db: Db,
+    *,
+    dag_id: str | None = None,
+    state: RunState | None = None,
+    run_id: str | None = None,
+    run_type: RunType | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    limit: int = 100,
 ) -> list[RunRow]:
-    """Newest first."""
-    return [RunRow(*row) for row in await db.fetch(_LIST, dag_id, state, run_id, limit)]
+    """Newest first. `since` and `until` are about the logical date, or `run_after` of runs that have none."""
+    return [RunRow(*row) for row in await db.fetch(_LIST, dag_id, state, run_id, limit, run_type, since, until)]
 
 
 async def events_of(db: Db, dag_id: str, run_id: str) -> list[RunEventRow]:

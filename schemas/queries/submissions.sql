@@ -132,5 +132,6 @@ SELECT submission.submission_id, submission.try_number, submission.backend, subm
 FROM dag_run AS run
 JOIN task_instance AS task ON task.dag_run_id = run.id
 JOIN submission ON (submission.dag_run_id, submission.task_index) = (task.dag_run_id, task.task_index)
-WHERE run.dag_id = $1 AND run.run_id = $2 AND task.task_id = $3
+WHERE run.dag_id = $1 AND run.run_id = $2
+  AND task.task_id || CASE WHEN task.task_index < 1048576 THEN '' ELSE '[' || (task.task_index - 1048576) % 16384 || ']' END = $3
 ORDER BY submission.try_number

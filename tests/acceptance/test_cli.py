@@ -33,7 +33,21 @@ sys.stderr.write(" ".join({"asyncpg", "aiokafka", "rich", "asyncio", "structlog"
     assert (process.code, process.err, "deadletters" in process.out) == (0, "", True)
 
 
-@pytest.mark.parametrize("command", ["dags list", "runs trigger", "tasks logs", "datasets publish", "topics create", "check"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "dags list",
+        "dags next",
+        "runs trigger",
+        "runs clear",
+        "tasks logs",
+        "tasks mark",
+        "pools set",
+        "datasets publish",
+        "topics create",
+        "check",
+    ],
+)
 async def test_the_help_of_a_command_has_examples(tidegate: Tidegate, command: str) -> None:
     process = await tidegate(*command.split(), "--help")
 

@@ -11,8 +11,8 @@ from tidegate.events.publisher import Outcome
 from tidegate.schemas.authoring import build
 from tidegate.schemas.dag import BACKENDS, ImportProblem, ParsedFile
 from tidegate.schemas.event import DatasetUpdated, EventId, TaskFinished
-from tidegate.schemas.message import Message, SubmissionAccepted, TasksReady
-from tidegate.schemas.queries import submissions
+from tidegate.schemas.message import Message, RunReconsidered, ScheduleDue, SubmissionAccepted, TasksReady
+from tidegate.schemas.queries import runs, submissions
 from tidegate.schemas.queries.submissions import Claimed
 
 HOST = "worker-1"
@@ -52,9 +52,22 @@ class Past:
         await self.updated("lake://flights", "f-1", {"day": "2013-01-01"})
         await self.updated("lake://weather", "w-1")
 
+    async def clock(self, dag_id: str) -> None:
+        """The runs of a DAG that are due by time start, and queued ones whose time has come."""
+        await self._apply(ScheduleDue(dag_id=dag_id))
+
+    async def reconsidered(self) -> None:
+        """The runs that are to be looked at as a whole are."""
+        for dag_run_id in await self.database.run(lambda db: runs.to_reconsider(db, 100)):
+            await self._apply(RunReconsidered(dag_run_id=dag_run_id))
+
+    async def admitted(self, pool: str = "default_pool") -> None:
+        """What waits for slots of a pool is given them."""
+        await self._apply(TasksReady(pool=pool, limit=100))
+
     async def attempts_begin(self, host: str = HOST) -> Sequence[Claimed]:
         """Whatever waits for a slot is submitted, and runs on a host."""
-        await self._apply(TasksReady(pool="default_pool", limit=100))
+        await self.admitted()
         claimed = [each for backend in sorted(set(BACKENDS.values())) for each in await self._claim(backend, host)]
         for each in claimed:
             await self._apply(SubmissionAccepted(submission_id=each.submission_id, handle={"spool": str(each.submission_id)}))
@@ -63,9 +76,11 @@ class Past:
     async def _claim(self, backend: str, host: str) -> Sequence[Claimed]:
         return await self.database.run(lambda db: submissions.claim_intents(db, uuid4(), host, backend, 100))
 
-    async def attempt_ends(self, submission_id: UUID, outcome: Outcome = "succeeded", reason: str = "") -> None:
+    async def attempt_ends(
+        self, submission_id: UUID, outcome: Outcome = "succeeded", reason: str = "", result: Any = None
+    ) -> None:
         exit_code = 0 if outcome == "succeeded" else 1
-        finish = TaskFinished(submission_id=submission_id, outcome=outcome, reason=reason, exit_code=exit_code)
+        finish = TaskFinished(submission_id=submission_id, outcome=outcome, reason=reason, exit_code=exit_code, result=result)
         await self._apply(finish, id_=EventId("runner", str(uuid4())))
 
     async def _apply(self, body: Any, *, id_: EventId | None = None) -> Applied:

@@ -13,8 +13,8 @@ async def test_dags_are_listed_with_what_they_wait_for(cli: Cli, past: Past) -> 
     answer = await cli("dags", "list")
 
     assert answer.rows == [
-        ["DAG", "STATE", "VERSION", "RUNNING", "QUEUED", "PENDING", "SCHEDULE", "FILE"],
-        ["daily_delays", "active", "1", "0", "0", "1", "lake://flights", "&", "lake://weather", "daily.py"],
+        ["DAG", "STATE", "VERSION", "RUNNING", "QUEUED", "PENDING", "SCHEDULE", "NEXT", "FILE"],
+        ["daily_delays", "active", "1", "0", "0", "1", "lake://flights", "&", "lake://weather", "-", "daily.py"],
     ]
 
 

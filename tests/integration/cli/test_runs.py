@@ -39,6 +39,72 @@ async def test_runs_are_listed_by_state(cli: Cli, past: Past) -> None:
     assert [run["run_id"] for run in answer.json] == ["ended"]
 
 
+TIMED = """
+from datetime import datetime, UTC
+from tidegate import Dag, cron
+with Dag("timed", schedule=cron("0 6 * * *", mode="interval"), start_date=datetime(2013, 1, 1, tzinfo=UTC),
+         end_date=datetime(2013, 1, 3, tzinfo=UTC), catchup=True) as dag:
+    dag.command("only", ["true"])
+"""
+
+
+async def test_runs_are_listed_with_their_logical_dates(cli: Cli, past: Past) -> None:
+    await past.file(TIMED)
+    await past.clock("timed")
+
+    lines = (await cli("runs", "list", "timed", "-n", "1")).out.splitlines()
+
+    assert "  scheduled  running  0/1    2013-01-02 06:00:00Z  " in lines[1]
+
+
+async def test_runs_are_listed_by_what_made_them(cli: Cli, past: Past) -> None:
+    await past.file(TIMED)
+    await past.clock("timed")
+    await cli("runs", "trigger", "timed", "--run-id", "mine")
+
+    by_hand = (await cli("runs", "list", "--type", "manual", "--json")).json
+    by_time = (await cli("runs", "list", "--type", "scheduled", "--json")).json
+
+    assert [run["run_id"] for run in by_hand] == ["mine"]
+    assert {run["run_type"] for run in by_time} == {"scheduled"}
+
+
+@pytest.mark.parametrize(
+    ("options", "days"),
+    [
+        (("--since", "2013-01-02"), [2]),
+        (("--until", "2013-01-01T06:00"), [1]),
+        (("--since", "2013-01-01T07:00+01:00", "--until", "2013-01-03"), [2, 1]),
+        (("--since", "2013-01-03"), []),
+    ],
+)
+async def test_runs_are_listed_by_their_logical_dates(cli: Cli, past: Past, options: tuple[str, ...], days: list[int]) -> None:
+    await past.file(TIMED)
+    await past.clock("timed")
+
+    found = (await cli("runs", "list", "timed", *options, "--json")).json
+
+    assert [run["logical_date"] for run in found] == [f"2013-01-0{day}T06:00:00Z" for day in days]
+
+
+async def test_runs_without_a_logical_date_are_listed_by_when_they_may_start(cli: Cli, past: Past) -> None:
+    await past.file(SINGLE)
+    await cli("runs", "trigger", "single", "--run-id", "soon")
+    await cli("runs", "trigger", "single", "--run-id", "late", "--run-after", "2040-01-01")
+
+    found = (await cli("runs", "list", "--since", "2040-01-01", "--json")).json
+
+    assert [run["run_id"] for run in found] == ["late"]
+
+
+@pytest.mark.parametrize("wrong", [("--type", "cron"), ("--since", "yesterday"), ("--until", "2013-02-30")])
+async def test_a_filter_that_cannot_be_is_wrong_usage(cli: Cli, wrong: tuple[str, str]) -> None:
+    answer = await cli("runs", "list", *wrong)
+
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith(f"tidegate: invalid value for '{wrong[0]}': ")
+
+
 async def test_the_runs_of_a_dag_that_does_not_exist_are_an_error(cli: Cli) -> None:
     answer = await cli("runs", "list", "nope")
 
@@ -112,6 +178,49 @@ async def test_a_run_without_an_id_is_named_by_the_time(cli: Cli, past: Past) ->
     assert (datetime.now(UTC) - datetime.fromisoformat(run["run_id"].removeprefix("manual__"))).total_seconds() < 60
 
 
+async def test_a_run_is_triggered_for_a_date_with_its_data_interval(cli: Cli, past: Past) -> None:
+    await past.file(TIMED)
+
+    await cli("runs", "trigger", "timed", "--run-id", "a", "--logical-date", "2013-01-02T08:00+01:00")
+
+    run = (await cli("runs", "show", "timed", "a", "--json")).json["run"]
+    assert (run["logical_date"], run["data_interval_start"], run["data_interval_end"]) == (
+        "2013-01-02T07:00:00Z",
+        "2013-01-01T06:00:00Z",
+        "2013-01-02T06:00:00Z",
+    )
+    out = (await cli("runs", "show", "timed", "a")).out
+    assert "  logical date   2013-01-02 07:00:00Z\n  data interval  2013-01-01 06:00:00Z to 2013-01-02 06:00:00Z\n" in out
+
+
+async def test_a_date_that_has_a_run_is_not_triggered_again(cli: Cli, past: Past) -> None:
+    await past.file(TIMED)
+    await cli("runs", "trigger", "timed", "--run-id", "a", "--logical-date", "2013-01-02")
+
+    answer = await cli("runs", "trigger", "timed", "--logical-date", "2013-01-02")
+
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err == "tidegate: DAG 'timed' already has run 'a' for 2013-01-02T00:00:00+00:00; clear that one\n"
+
+
+async def test_a_run_of_later_is_queued_until_then(cli: Cli, past: Past) -> None:
+    await past.file(SINGLE)
+
+    answer = await cli("runs", "trigger", "single", "--run-id", "a", "--run-after", "2040-01-01T00:00")
+
+    assert answer == (0, "triggered single a\n", "it is queued: it may start at 2040-01-01 00:00:00Z\n")
+
+
+@pytest.mark.parametrize("option", ["--logical-date", "--run-after"])
+async def test_a_date_that_cannot_be_one_is_wrong_usage(cli: Cli, past: Past, option: str) -> None:
+    await past.file(SINGLE)
+
+    answer = await cli("runs", "trigger", "single", option, "soon")
+
+    assert answer.code == 2
+    assert "a date or a time is needed, like 2013-01-31" in answer.err
+
+
 async def test_a_triggered_run_wakes_the_daemons(cli: Cli, past: Past, dsn: str) -> None:
     await past.file(SINGLE)
     heard: list[object] = []
@@ -153,6 +262,14 @@ async def test_a_conf_that_is_no_object_is_wrong_usage(cli: Cli, past: Past, con
     assert answer.code == 2
     assert answer.err.startswith("tidegate: invalid value for --conf: a JSON object is needed")
     assert (await cli("runs", "list", "--json")).json == []
+
+
+async def test_a_conf_that_the_dag_does_not_take_is_one_sentence(cli: Cli, past: Past) -> None:
+    await past.file('from tidegate import Dag, Param\nwith Dag("asked", params={"day": Param(type="string")}): pass\n')
+
+    answer = await cli("runs", "trigger", "asked", "--conf", '{"day": 3}')
+
+    assert answer == (1, "", "tidegate: the conf does not fit DAG 'asked': param 'day': 3 is not of type 'string'\n")
 
 
 @pytest.mark.parametrize("run_id", ["", "a b", "a/b", "a\n", "latest", "x" * 251, "é"])

@@ -22,6 +22,13 @@ from tidegate.daemon.spark.spool import Spool
 from tidegate.schemas.dag import CommandTask
 from tidegate.schemas.queries import submissions
 
+MAPPED = """
+from tidegate import Dag
+with Dag("mapped") as dag:
+    load = dag.command("load", ["true"]).expand(over=dag.command("find", ["true"]))
+    load >> dag.command("after", ["true"])
+"""
+
 CHATTER = """\
 import sys, time
 print("first", flush=True)
@@ -72,6 +79,61 @@ async def test_tasks_are_listed_in_their_order(cli: Cli, past: Past) -> None:
         ["report", "none", "-"],
         ["done", "none", "-"],
     ]
+
+
+async def mapped_attempts(cli: Cli, past: Past) -> dict[str, UUID]:
+    """Of three instances of `load`, which works, by their names; `after` waits for them."""
+    await past.file(MAPPED)
+    await cli("runs", "trigger", "mapped", "--run-id", "a")
+    (found,) = await past.attempts_begin()
+    await past.attempt_ends(found.submission_id, result=["x", "y", "z"])
+    await past.attempts_begin()
+    tasks = (await cli("tasks", "list", "mapped", "a", "--json")).json
+    return {task["task_id"]: UUID(task["submission_id"]) for task in tasks if task["task_id"].startswith("load[")}
+
+
+async def test_instances_of_a_mapped_task_are_listed_after_it(cli: Cli, past: Past) -> None:
+    await mapped_attempts(cli, past)
+
+    answer = await cli("tasks", "list", "mapped", "a")
+
+    assert [row[:2] for row in answer.rows[1:]] == [
+        ["find", "success"],
+        ["load", "none"],
+        ["load[0]", "running"],
+        ["load[1]", "running"],
+        ["load[2]", "running"],
+        ["after", "none"],
+    ]
+
+
+async def test_instances_of_a_mapped_task_have_logs_of_their_own(cli: Cli, past: Past, tmp_path: Path) -> None:
+    attempts = await mapped_attempts(cli, past)
+    for name, submission_id in attempts.items():
+        begun(tmp_path, submission_id).log.write_text(f"of {name}\n")
+
+    answers = [await cli("tasks", "logs", "mapped", "a", name) for name in attempts]
+
+    assert [answer.out for answer in answers] == ["of load[0]\n", "of load[1]\n", "of load[2]\n"]
+
+
+async def test_a_mapped_task_returned_what_its_instances_did(cli: Cli, past: Past) -> None:
+    attempts = await mapped_attempts(cli, past)
+    for number, submission_id in enumerate(attempts.values()):
+        await past.attempt_ends(submission_id, result=None if number == 1 else [number])
+
+    whole, one = await cli("tasks", "result", "mapped", "a", "load"), await cli("tasks", "result", "mapped", "a", "load[2]")
+
+    assert (whole.json, one.json) == ([[0], None, [2]], [2])
+
+
+async def test_a_run_shows_the_attempts_of_each_instance(cli: Cli, past: Past) -> None:
+    attempts = await mapped_attempts(cli, past)
+
+    page = (await cli("runs", "show", "mapped", "a", "--json")).json
+
+    shown = {each["task"]["task_id"]: [attempt["submission_id"] for attempt in each["attempts"]] for each in page["tasks"]}
+    assert {name: shown[name] for name in attempts} == {name: [str(id_)] for name, id_ in attempts.items()}
 
 
 async def test_a_log_is_printed_byte_by_byte(cli: Cli, spool: Spool) -> None:

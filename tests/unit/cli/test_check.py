@@ -40,6 +40,36 @@ def test_dags_are_drawn_below_their_file_with_their_tasks(here: Path) -> None:
     ]
 
 
+TIMED = """
+from tidegate import Dag, Dataset, DatasetOrTime
+with Dag("nightly", schedule="0 3 * * *", timezone="Europe/Zurich") as dag:
+    create, use = dag.empty("create"), dag.command("use", ["true"])
+    create >> use >> dag.command("alarm", ["true"], trigger_rule="one_failed")
+    use >> dag.empty("drop").as_teardown(setups=create)
+with Dag("either", schedule=DatasetOrTime(Dataset("s://a"), "@daily")) as dag:
+    with dag.group("files"):
+        found = dag.command("find", ["true"])
+        dag.command("load", ["true"]).expand(over=found)
+"""
+
+
+def test_what_runs_by_time_is_drawn_with_its_timetable_and_its_rules(here: Path) -> None:
+    lines = list(report({here / "t.py": parsed(TIMED, "t.py")}))
+
+    assert lines == [
+        "t.py",
+        "├── nightly  cron 0 3 * * * Europe/Zurich",
+        "│   ├── create  empty, setup",
+        "│   ├── use  command, after create",
+        "│   ├── alarm  command, after use (one_failed)",
+        "│   └── drop  empty, teardown of create, after create, use",
+        "└── either  when s://a, or cron 0 0 * * * UTC",
+        "    └── group files",
+        "        ├── files.find  command",
+        "        └── files.load  command, for each of files.find, after files.find",
+    ]
+
+
 def test_a_problem_is_one_line_that_editors_understand(here: Path) -> None:
     broken = ParsedFile(path="d.py", digest="0", problem=ImportProblem(reason="SyntaxError: invalid syntax", line=7))
 

@@ -1,10 +1,11 @@
 """Times and spans as people read them."""
 
 from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from tidegate.daemon.cli.moment import age, span, took, utc
+from tidegate.daemon.cli.moment import age, local, span, took, utc
 
 NOON = datetime(2026, 11, 21, 12, 0, 5, 999_000, tzinfo=UTC)
 
@@ -13,6 +14,14 @@ def test_a_time_is_shown_in_utc_to_the_second() -> None:
     elsewhere = NOON.astimezone(timezone(timedelta(hours=2)))
 
     assert utc(elsewhere) == "2026-11-21 12:00:05Z"
+
+
+@pytest.mark.parametrize(
+    ("clock", "expected"),
+    [("Asia/Kathmandu", "2026-11-21 17:45:05+05:45"), ("America/New_York", "2026-11-21 07:00:05-05:00")],
+)
+def test_a_time_on_the_clocks_of_a_zone_says_how_far_they_are_ahead(clock: str, expected: str) -> None:
+    assert local(NOON, ZoneInfo(clock)) == expected
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.shapes import task
 from tidegate.daemon.cli import tree
-from tidegate.schemas.dag import AllOf, AnyOf, Condition, DatasetRef
+from tidegate.schemas.dag import AllOf, AnyOf, BaseTask, Condition, DatasetRef
 from tidegate.schemas.queries.datasets import PendingRow
+from tidegate.schemas.timetable import Cron, Timetable
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 A, B, C = DatasetRef("s://a"), DatasetRef("s://b"), DatasetRef("s://c")
@@ -58,6 +60,72 @@ def test_of_several_events_the_oldest_one_has_waited_longest() -> None:
 )
 def test_a_condition_reads_as_its_author_wrote_it(condition: Condition, expected: str) -> None:
     assert tree.condition_text(condition) == expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "timetable", "expected"),
+    [
+        (None, None, ""),
+        (A, None, "s://a"),
+        (None, Cron(("0 3 * * *",), "Europe/Zurich"), "cron 0 3 * * * Europe/Zurich"),
+        (AllOf((A, B)), Cron(("0 3 * * *",)), "s://a & s://b, or cron 0 3 * * * UTC"),
+    ],
+)
+def test_a_schedule_is_of_datasets_or_of_time_or_of_both(
+    condition: Condition | None, timetable: Timetable | None, expected: str
+) -> None:
+    assert tree.schedule_text(condition, timetable) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"), [("x", ""), ("x < a b", "a, b"), ("x:one_failed < a b", "a, b (one_failed)"), ("x:one_failed", "")]
+)
+def test_a_task_names_the_trigger_rule_that_is_not_the_usual_one(line: str, expected: str) -> None:
+    assert tree.after_text(task(line)) == expected
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (task("x"), ""),
+        (task("x", is_setup=True), "setup"),
+        (task("x < a b", teardown_of=("a", "b")), "teardown of a, b"),
+        (task("x < a", over="a"), "for each of a"),
+        (task("x < a", over="a", is_setup=True), "setup, for each of a"),
+    ],
+)
+def test_setups_teardowns_and_mapped_tasks_say_so(made: BaseTask, expected: str) -> None:
+    assert tree.role_text(made) == expected
+
+
+def test_tasks_of_a_group_stand_together_where_the_first_one_does() -> None:
+    lines = ("a", "in.b", "c", "in.deep.d", "in.e", "other.f", "lone.deep.g")
+    tasks = [task(line, group=line.rpartition(".")[0]) for line in lines]
+
+    drawn = list(tree.lines(("dag", tree.task_branches(tasks, lambda each: each.task_id))))
+
+    assert drawn == [
+        "dag",
+        "├── a",
+        "├── group in",
+        "│   ├── in.b",
+        "│   ├── group in.deep",
+        "│   │   └── in.deep.d",
+        "│   └── in.e",
+        "├── c",
+        "├── group other",
+        "│   └── other.f",
+        "└── group lone.deep",
+        "    └── lone.deep.g",
+    ]
+
+
+def test_an_inner_group_may_begin_before_the_outer_one() -> None:
+    tasks = [task("in.deep.a", group="in.deep"), task("in.b", group="in")]
+
+    drawn = list(tree.lines(("dag", tree.task_branches(tasks, lambda each: each.task_id))))
+
+    assert drawn == ["dag", "└── group in", "    ├── group in.deep", "    │   └── in.deep.a", "    └── in.b"]
 
 
 def test_a_problem_names_its_line_where_there_is_one() -> None:

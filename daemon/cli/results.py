@@ -1,0 +1,30 @@
+"""What a task of a run returned."""
+
+from typing import Any
+
+from tidegate.schemas.graph import Graph, element_index
+from tidegate.schemas.queries import dags, tasks
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.progress import run_facts
+from tidegate.schemas.queries.runs import RunRow
+
+
+async def result_of(db: Db, run: RunRow, label: str) -> Any:
+    """What a task, or an instance `load[3]` of a mapped one, returned; None for nothing.
+
+    A mapped task returns the list of what its instances did.
+    """
+    facts = await run_facts(db, run.dag_id, run.run_id)
+    graph = (await dags.graphs(db, {facts.version_id}))[facts.version_id]
+    index = _index(graph, label)
+    key = (facts.id, index)
+    if index < len(graph.nodes) and graph.nodes[index].over is not None:
+        elements = (await tasks.results_of_elements(db, [key]))[key]
+        return [elements.get(element) for element in range((await tasks.lengths(db, [key])).get(key, 0))]
+    return (await tasks.results(db, [key])).get(key)
+
+
+def _index(graph: Graph, label: str) -> int:
+    task_id, _, element = label.removesuffix("]").partition("[")
+    position = next(position for position, node in enumerate(graph.nodes) if node.task.task_id == task_id)
+    return element_index(position, int(element)) if element else position

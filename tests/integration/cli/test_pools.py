@@ -1,0 +1,191 @@
+"""`tidegate pools` on a real database."""
+
+import asyncpg
+import pytest
+
+from tests.integration.cli.conftest import Cli
+from tests.integration.cli.past import Past
+
+WIDE = """
+from tidegate import Dag
+with Dag("wide") as dag:
+    dag.command("big", ["true"], pool="reports", pool_slots=2)
+    dag.command("small", ["true"], pool="reports")
+    dag.command("other", ["true"])
+"""
+
+
+async def test_pools_are_listed_with_what_takes_their_slots(cli: Cli, past: Past) -> None:
+    await cli("pools", "set", "reports", "2")
+    await past.file(WIDE)
+    await cli("runs", "trigger", "wide")
+    await past.attempts_begin()
+    await past.admitted("reports")
+
+    answer = await cli("pools", "list")
+
+    assert answer.rows == [
+        ["POOL", "SLOTS", "RUNNING", "QUEUED", "WAITING", "OPEN"],
+        ["default_pool", "128", "1", "0", "0", "127"],
+        ["reports", "2", "0", "2", "1", "0"],
+    ]
+
+
+async def test_pools_are_one_json_array(cli: Cli) -> None:
+    await cli("pools", "set", "any", "-1")
+
+    answer = await cli("pools", "list", "--json")
+
+    counts = {"running": 0, "queued": 0, "waiting": 0}
+    assert answer.json == [
+        {"name": "any", "slots": -1, **counts, "open": None},
+        {"name": "default_pool", "slots": 128, **counts, "open": 128},
+    ]
+
+
+async def test_a_pool_that_tasks_wait_for_and_nobody_made_is_spoken_of(cli: Cli, past: Past) -> None:
+    await past.file(WIDE)
+    await cli("runs", "trigger", "wide")
+
+    answer = await cli("pools", "list", "--json")
+
+    assert [pool["name"] for pool in answer.json] == ["default_pool"]
+    assert answer.err == "2 tasks wait for pool 'reports', which does not exist; `tidegate pools set` creates it\n"
+
+
+@pytest.mark.parametrize(
+    ("slots", "said"),
+    [
+        ("1", "reports: 1 slot, not 4 any more\n"),
+        ("8", "reports: 8 slots, not 4 any more\n"),
+        ("4", "reports: 4 slots, as before\n"),
+        ("-1", "reports: unlimited slots, not 4 any more\n"),
+    ],
+)
+async def test_a_pool_is_created_and_changed(cli: Cli, slots: str, said: str) -> None:
+    created = await cli("pools", "set", "reports", "4")
+    changed = await cli("pools", "set", "reports", slots)
+
+    assert created == (0, "created reports: 4 slots\n", "")
+    assert changed == (0, said, "")
+
+
+async def test_a_changed_pool_is_one_json_object(cli: Cli) -> None:
+    answers = [await cli("pools", "set", "reports", slots, "--json") for slots in ("4", "-1")]
+
+    assert [answer.json for answer in answers] == [
+        {"name": "reports", "slots": 4, "slots_before": None},
+        {"name": "reports", "slots": -1, "slots_before": 4},
+    ]
+
+
+async def test_who_changed_a_pool_is_recorded(cli: Cli, past: Past) -> None:
+    for slots in ("4", "4", "0"):
+        await cli("pools", "set", "reports", slots)
+    await cli("pools", "delete", "reports")
+
+    rows = await past.database.run(lambda db: db.fetch("SELECT who, what, object, details FROM audit_log ORDER BY id"))
+
+    assert [(row["what"], row["object"], row["details"]) for row in rows] == [
+        ("created a pool", "reports", {"slots": 4, "slots_before": None}),
+        ("changed a pool", "reports", {"slots": 0, "slots_before": 4}),
+        ("deleted a pool", "reports", {"slots_before": 0}),
+    ]
+    assert all(row["who"].endswith("@worker-1") for row in rows)
+
+
+async def test_more_slots_wake_the_daemons(cli: Cli, dsn: str) -> None:
+    heard: list[object] = []
+    listener = await asyncpg.connect(dsn)
+    await listener.add_listener("tidegate", lambda *said: heard.append(said[3]))
+
+    await cli("pools", "set", "reports", "4")
+
+    await listener.execute("SELECT 1")
+    await listener.close()
+    assert heard == ["ADMIT"]
+
+
+async def test_new_slots_are_given_away(cli: Cli, past: Past) -> None:
+    await past.file(WIDE)
+    await cli("runs", "trigger", "wide")
+    await cli("pools", "set", "reports", "2")
+    await past.admitted("reports")
+
+    await cli("pools", "set", "reports", "3")
+    await past.admitted("reports")
+
+    (_, reports) = (await cli("pools", "list", "--json")).json
+    assert (reports["queued"], reports["waiting"], reports["open"]) == (3, 0, 0)
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "\x1b[2J", "x" * 251])
+async def test_a_name_that_cannot_be_one_is_wrong_usage(cli: Cli, name: str) -> None:
+    answer = await cli("pools", "set", name, "4")
+
+    assert answer.code == 2
+    assert answer.err.startswith("tidegate: invalid value for NAME: 1 to 250 printable characters are needed")
+
+
+@pytest.mark.parametrize("name", ["a b", "Zürich/€", "-dashed", "x" * 250])
+async def test_a_name_may_have_any_printable_character(cli: Cli, name: str) -> None:
+    await cli("pools", "set", name, "4")
+
+    assert name in [pool["name"] for pool in (await cli("pools", "list", "--json")).json]
+
+
+@pytest.mark.parametrize("slots", ["-2", "many", "2147483648", "--jsno"])
+async def test_a_number_of_slots_that_cannot_be_is_wrong_usage(cli: Cli, slots: str) -> None:
+    answer = await cli("pools", "set", "reports", slots)
+
+    assert answer.code == 2
+    assert [pool["name"] for pool in (await cli("pools", "list", "--json")).json] == ["default_pool"]
+
+
+async def test_the_default_pool_may_change_but_not_go(cli: Cli) -> None:
+    changed = await cli("pools", "set", "default_pool", "16")
+    deleted = await cli("pools", "delete", "default_pool")
+
+    assert changed.out == "default_pool: 16 slots, not 128 any more\n"
+    assert deleted == (1, "", "tidegate: default_pool cannot be deleted: tasks that name no pool are in it\n")
+
+
+async def test_a_pool_with_tasks_in_it_stays(cli: Cli, past: Past) -> None:
+    await cli("pools", "set", "reports", "2")
+    await past.file(WIDE)
+    await cli("runs", "trigger", "wide")
+    await past.admitted("reports")
+
+    answer = await cli("pools", "delete", "reports")
+
+    assert answer == (
+        1,
+        "",
+        "tidegate: 2 tasks are in pool 'reports', at work or waiting; delete it when they have ended\n",
+    )
+
+
+async def test_a_pool_whose_tasks_have_ended_goes_and_says_who_will_miss_it(cli: Cli, past: Past) -> None:
+    await cli("pools", "set", "reports", "3")
+    await past.file(WIDE)
+
+    answer = await cli("pools", "delete", "reports")
+
+    assert answer == (0, "deleted reports\n", "tasks of wide still name it, and will wait until there is such a pool\n")
+
+
+async def test_a_deleted_pool_is_one_json_object(cli: Cli) -> None:
+    await cli("pools", "set", "reports", "3")
+
+    answer = await cli("pools", "delete", "reports", "--json")
+
+    assert answer == (0, answer.out, "")
+    assert answer.json == {"name": "reports", "dags": []}
+
+
+async def test_a_pool_that_does_not_exist_is_answered_with_those_there_are(cli: Cli) -> None:
+    await cli("pools", "set", "reports", "3")
+
+    answer = await cli("pools", "delete", "nope")
+
+    assert answer == (1, "", "tidegate: there is no pool 'nope'; there are default_pool, reports\n")

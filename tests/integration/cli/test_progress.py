@@ -1,0 +1,206 @@
+"""`tidegate runs show --progress` on a real database."""
+
+from uuid import uuid4
+
+import pytest
+
+from tests.integration.cli.conftest import Cli
+from tests.integration.cli.past import HOST, Past
+from tidegate.schemas.queries import leases
+from tidegate.schemas.queries.leases import Job
+
+FLOW = """
+from tidegate import Dag
+with Dag("flow", max_active_runs=2, max_active_tasks=2) as dag:
+    first = [dag.command(f"first_{n}", ["true"], max_active_tis_per_dag=1) for n in range(3)]
+    first >> dag.command("join", ["true"], trigger_rule="all_done", pool="missing")
+    dag.command("wide", ["true"], pool="narrow", pool_slots=3)
+    dag.command("lazy", ["true"], retries=1)
+"""
+
+CHAIN = """
+from datetime import datetime, UTC
+from tidegate import Dag
+with Dag("chain", schedule="@daily", start_date=datetime(2013, 1, 1, tzinfo=UTC), end_date=datetime(2013, 1, 2, tzinfo=UTC),
+         catchup=True) as dag:
+    dag.command("only", ["true"], depends_on_past=True)
+"""
+
+
+MAPPED = """
+from tidegate import Dag
+with Dag("mapped", max_active_tasks=2) as dag:
+    dag.command("load", ["true"]).expand(over=dag.command("find", ["true"]))
+"""
+
+
+@pytest.fixture(autouse=True)
+async def _a_daemon_is_alive(past: Past) -> None:
+    await past.database.run(lambda db: leases.heartbeat(db, Job(id=uuid4(), host=HOST, pid=1, version="test")))
+
+
+async def blocks(cli: Cli, dag_id: str, run_id: str) -> dict[str, list[dict[str, object]]]:
+    page = (await cli("runs", "show", dag_id, run_id, "--progress", "--json")).json
+    return {waiting["task_id"]: waiting["blocked_by"] for waiting in page["waiting"]}
+
+
+async def test_progress_says_what_works_and_what_everything_else_waits_for(cli: Cli, past: Past) -> None:
+    await cli("pools", "set", "narrow", "2")
+    await past.file(FLOW)
+    await cli("runs", "trigger", "flow", "--run-id", "a")
+    await past.attempts_begin()
+
+    page = (await cli("runs", "show", "flow", "a", "--progress", "--json")).json
+
+    assert page["counts"] == {"none": 1, "scheduled": 3, "running": 2}
+    assert (page["tasks"], page["ended"], page["state"], page["blocked_by"]) == (6, 0, "running", [])
+    assert [(w["task_id"], w["state"], w["try_number"], w["backend"], w["host"]) for w in page["working"]] == [
+        ("first_0", "running", 1, "command", HOST),
+        ("first_1", "running", 1, "command", HOST),
+    ]
+    assert await blocks(cli, "flow", "a") == {
+        "first_2": [{"kind": "max_active_tasks", "limit": 2}],
+        "join": [{"kind": "upstream", "task_ids": ["first_0", "first_1", "first_2"]}],
+        "wide": [
+            {"kind": "max_active_tasks", "limit": 2},
+            {"kind": "pool_too_small", "pool": "narrow", "slots": 2, "wanted": 3},
+        ],
+        "lazy": [{"kind": "max_active_tasks", "limit": 2}],
+    }
+
+
+async def test_a_limit_of_a_task_counts_its_instances_in_other_runs(cli: Cli, past: Past) -> None:
+    await past.file(FLOW)
+    await cli("runs", "trigger", "flow", "--run-id", "a")
+    await past.attempts_begin()
+    await cli("runs", "trigger", "flow", "--run-id", "b")
+
+    found = await blocks(cli, "flow", "b")
+
+    assert found["first_0"] == [{"kind": "max_active_tis_per_dag", "limit": 1}]
+    assert found["first_2"] == []
+    assert found["wide"] == [{"kind": "pool_missing", "pool": "narrow"}]
+
+
+async def test_a_full_pool_is_named_with_its_slots(cli: Cli, past: Past) -> None:
+    await cli("pools", "set", "default_pool", "1")
+    await past.file(FLOW)
+    await cli("runs", "trigger", "flow", "--run-id", "a")
+    await past.attempts_begin()
+
+    assert (await blocks(cli, "flow", "a"))["lazy"] == [
+        {"kind": "pool_full", "pool": "default_pool", "slots": 1, "open": 0, "wanted": 1}
+    ]
+
+
+async def test_a_task_that_failed_waits_for_its_next_try(cli: Cli, past: Past) -> None:
+    await past.file('from tidegate import Dag\nwith Dag("d") as dag: dag.command("lazy", ["true"], retries=1)\n')
+    await cli("runs", "trigger", "d", "--run-id", "a")
+    (attempt,) = await past.attempts_begin()
+    await past.attempt_ends(attempt.submission_id, "failed")
+
+    (block,) = (await blocks(cli, "d", "a"))["lazy"]
+
+    assert block["kind"] == "next_try"
+
+
+async def test_a_task_waits_for_the_run_before_its_own(cli: Cli, past: Past) -> None:
+    await past.file(CHAIN)
+    await past.clock("chain")
+    await past.reconsidered()
+
+    first, second = [f"scheduled__2013-01-0{day}T00:00:00+00:00" for day in (1, 2)]
+
+    assert await blocks(cli, "chain", first) == {"only": []}
+    assert await blocks(cli, "chain", second) == {"only": [{"kind": "run_before", "run_id": first}]}
+
+
+async def test_a_queued_run_says_what_it_waits_for(cli: Cli, past: Past) -> None:
+    await past.file(FLOW)
+    for run_id in ("a", "b", "c", "d"):
+        await cli("runs", "trigger", "flow", "--run-id", run_id)
+    await cli("dags", "pause", "flow")
+
+    page = (await cli("runs", "show", "flow", "d", "--progress", "--json")).json
+
+    assert page["blocked_by"] == [
+        {"kind": "dag_paused"},
+        {"kind": "max_active_runs", "limit": 2},
+        {"kind": "runs_ahead", "count": 1},
+    ]
+    assert (page["counts"], page["working"], page["waiting"]) == ({"none": 6}, [], [])
+
+
+async def test_a_run_of_later_says_when(cli: Cli, past: Past) -> None:
+    await past.file(FLOW)
+    await cli("runs", "trigger", "flow", "--run-id", "a", "--run-after", "2040-01-01")
+
+    answer = await cli("runs", "show", "flow", "a", "--progress")
+
+    assert "  waits for  its time: it may start at 2040-01-01 00:00:00Z\n" in answer.out
+
+
+async def test_the_whole_installation_may_be_full(cli: Cli, past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_PARALLELISM", "1")
+    await past.file(FLOW)
+    await cli("runs", "trigger", "flow", "--run-id", "a")
+    await past.attempts_begin()
+    await cli("runs", "trigger", "flow", "--run-id", "b")
+
+    assert (await blocks(cli, "flow", "b"))["lazy"] == [{"kind": "parallelism", "limit": 1}]
+
+
+async def test_that_there_is_no_daemon_is_said(cli: Cli, past: Past) -> None:
+    await past.database.run(lambda db: db.execute("DELETE FROM job"))
+    await past.file(FLOW)
+    await cli("runs", "trigger", "flow", "--run-id", "a")
+
+    answer = await cli("runs", "show", "flow", "a", "--progress")
+
+    assert "  waits for  a daemon: none shows any life\n" in answer.out
+
+
+async def test_instances_of_a_mapped_task_work_and_wait_by_themselves(cli: Cli, past: Past) -> None:
+    await past.file(MAPPED)
+    await cli("runs", "trigger", "mapped", "--run-id", "a")
+    (attempt,) = await past.attempts_begin()
+    await past.attempt_ends(attempt.submission_id, result=["x", "y", "z"])
+    await past.attempts_begin()
+
+    page = (await cli("runs", "show", "mapped", "a", "--progress", "--json")).json
+
+    assert [working["task_id"] for working in page["working"]] == ["load[0]", "load[1]"]
+    assert page["waiting"] == [
+        {"task_id": "load", "state": "none", "blocked_by": [{"kind": "elements", "left": 3, "total": 3}]},
+        {"task_id": "load[2]", "state": "scheduled", "blocked_by": [{"kind": "max_active_tasks", "limit": 2}]},
+    ]
+
+
+async def test_progress_is_shown_for_people(cli: Cli, past: Past) -> None:
+    await past.file(FLOW)
+    await cli("runs", "trigger", "flow", "--run-id", "a")
+    await past.attempts_begin()
+
+    out = (await cli("runs", "show", "flow", "latest", "--progress")).out
+
+    assert "  tasks  0 of 6 ended: 1 none, 3 scheduled, 2 running\n" in out
+    assert "join     none       first_0, first_1, first_2\n" in out
+    assert "lazy     scheduled  room in the run: max_active_tasks is 2\n" in out
+
+
+async def test_a_run_that_has_ended_neither_works_nor_waits(cli: Cli, past: Past) -> None:
+    await past.file(FLOW)
+    await cli("runs", "trigger", "flow", "--run-id", "a")
+    await cli("runs", "mark", "flow", "a", "success")
+
+    page = (await cli("runs", "show", "flow", "a", "--progress", "--json")).json
+
+    assert (page["ended"], page["counts"], page["working"], page["waiting"]) == (6, {"success": 6}, [], [])
+
+
+async def test_a_run_that_does_not_exist_has_no_progress(cli: Cli, past: Past) -> None:
+    await past.file(FLOW)
+
+    answer = await cli("runs", "show", "flow", "nope", "--progress", "--json")
+
+    assert answer == (1, "", "tidegate: DAG 'flow' has no run 'nope'; `tidegate runs list flow` shows those there are\n")

@@ -1,0 +1,202 @@
+"""What a user changes about runs and tasks by hand: cancel, mark; and what tasks returned."""
+
+from typing import Any
+from uuid import UUID
+
+import anyio
+import pytest
+
+from tests.integration.cli.conftest import Cli
+from tests.integration.cli.past import Past
+
+PAIR = """
+from tidegate import Dag
+with Dag("pair") as dag:
+    dag.command("first", ["true"]) >> dag.command("second", ["true"])
+"""
+
+
+@pytest.fixture
+async def attempt(past: Past, cli: Cli) -> UUID:
+    """The first task of run `a`, which works."""
+    await past.file(PAIR)
+    await cli("runs", "trigger", "pair", "--run-id", "a")
+    (claimed,) = await past.attempts_begin()
+    return claimed.submission_id
+
+
+async def states(cli: Cli) -> dict[str, str]:
+    return {task["task_id"]: task["state"] for task in (await cli("tasks", "list", "pair", "a", "--json")).json}
+
+
+async def last_reason(cli: Cli) -> str:
+    journal = (await cli("runs", "show", "pair", "a", "--json")).json["journal"]
+    return str(journal[-1]["reason"])
+
+
+async def test_a_cancelled_run_has_failed_and_says_who_did_it(cli: Cli, attempt: UUID) -> None:
+    answer = await cli("runs", "cancel", "pair", "latest")
+
+    assert answer == (0, "cancelled pair a\n", "")
+    assert await states(cli) == {"first": "failed", "second": "skipped"}
+    reason = await last_reason(cli)
+    assert (reason.startswith("cancelled by "), reason.endswith("@worker-1")) == (True, True)
+
+
+async def test_a_cancelled_run_is_one_json_object(cli: Cli, attempt: UUID) -> None:
+    answer = await cli("runs", "cancel", "pair", "a", "--json")
+
+    assert (answer.json["run_id"], answer.json["state"]) == ("a", "failed")
+
+
+async def test_a_run_that_waits_is_cancelled_too(cli: Cli, past: Past) -> None:
+    await past.file(PAIR)
+    await cli("dags", "pause", "pair")
+    await cli("runs", "trigger", "pair", "--run-id", "a")
+
+    answer = await cli("runs", "cancel", "pair", "a", "--json")
+
+    assert answer.json["state"] == "failed"
+
+
+async def test_a_cancelled_run_is_waited_for_until_nothing_of_it_works(cli: Cli, past: Past, attempt: UUID) -> None:
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tg:
+            tg.start_soon(killed_later, past, attempt)
+            answer = await cli("runs", "cancel", "pair", "a", "--wait")
+
+    assert (answer.code, answer.out) == (0, "cancelled pair a\n")
+    assert [line.split("Z  ")[1] for line in answer.err.splitlines()] == ["still to be killed: try 1 of first"]
+    page = (await cli("runs", "show", "pair", "a", "--json")).json
+    assert page["tasks"][0]["attempts"][0]["state"] == "killed"
+
+
+async def killed_later(past: Past, attempt: UUID) -> None:
+    """The attempt ends a while after it was to be killed."""
+    doomed = "SELECT FROM submission WHERE submission_id = $1 AND desired_state = 'kill'"
+    while not await past.database.run(lambda db: db.fetch(doomed, attempt)):
+        await anyio.sleep(0.05)
+    await anyio.sleep(0.5)
+    await past.attempt_ends(attempt, "killed")
+
+
+async def test_a_run_that_has_ended_is_not_cancelled(cli: Cli, attempt: UUID) -> None:
+    await cli("runs", "mark", "pair", "a", "success")
+
+    answer = await cli("runs", "cancel", "pair", "a", "--json")
+
+    assert answer == (1, "", "tidegate: run 'a' of DAG 'pair' has ended already: success\n")
+
+
+@pytest.mark.parametrize(
+    ("state", "tasks"),
+    [("success", {"first": "success", "second": "success"}), ("failed", {"first": "failed", "second": "skipped"})],
+)
+async def test_a_run_is_marked(cli: Cli, attempt: UUID, state: str, tasks: dict[str, str]) -> None:
+    answer = await cli("runs", "mark", "pair", "a", state)
+
+    assert answer == (0, f"marked pair a as {state}\n", "")
+    assert await states(cli) == tasks
+    assert (await last_reason(cli)).startswith("marked by ")
+
+
+async def test_a_marked_run_is_one_json_object(cli: Cli, attempt: UUID) -> None:
+    answer = await cli("runs", "mark", "pair", "latest", "success", "--json")
+
+    assert (answer.json["run_id"], answer.json["state"], answer.json["unfinished"]) == ("a", "success", 0)
+
+
+async def test_a_run_is_not_marked_as_what_it_is(cli: Cli, attempt: UUID) -> None:
+    await cli("runs", "mark", "pair", "a", "success")
+
+    answer = await cli("runs", "mark", "pair", "a", "success")
+
+    assert answer == (1, "", "tidegate: run 'a' has ended as success already\n")
+
+
+async def test_a_state_that_nothing_can_end_in_is_wrong_usage(cli: Cli, attempt: UUID) -> None:
+    of_run, of_task = (
+        await cli("runs", "mark", "pair", "a", "running"),
+        await cli("tasks", "mark", "pair", "a", "first", "skipped"),
+    )
+
+    assert (of_run.code, of_task.code) == (2, 2)
+    assert "'running' is not one of 'success', 'failed'" in of_run.err
+
+
+@pytest.mark.parametrize("verb", ["cancel", "mark"])
+async def test_a_run_that_does_not_exist_cannot_be_changed(cli: Cli, attempt: UUID, verb: str) -> None:
+    answer = await cli("runs", verb, "pair", "nope", *(["success"] if verb == "mark" else []))
+
+    assert answer == (1, "", "tidegate: DAG 'pair' has no run 'nope'; `tidegate runs list pair` shows those there are\n")
+
+
+async def test_a_task_that_is_marked_lets_the_next_one_run(cli: Cli, past: Past, attempt: UUID) -> None:
+    await past.attempt_ends(attempt, "failed", "boom")
+
+    answer = await cli("tasks", "mark", "pair", "a", "first", "success")
+    await past.clock("pair")
+    await past.reconsidered()
+
+    assert answer == (0, "marked first as success\n", "")
+    assert await states(cli) == {"first": "success", "second": "scheduled"}
+
+
+async def test_a_marked_task_is_one_json_object(cli: Cli, attempt: UUID) -> None:
+    answer = await cli("tasks", "mark", "pair", "latest", "first", "failed", "--json")
+
+    assert (answer.json["task_id"], answer.json["state"]) == ("first", "failed")
+
+
+async def test_a_task_is_not_marked_as_what_it_is(cli: Cli, attempt: UUID) -> None:
+    await cli("tasks", "mark", "pair", "a", "first", "failed")
+
+    answer = await cli("tasks", "mark", "pair", "a", "first", "failed")
+
+    assert answer == (1, "", "tidegate: task 'first' of run 'a' has ended as failed already\n")
+
+
+@pytest.mark.parametrize("value", [{"rows": 3, "day": "2013-01-01"}, [1, 2], "text\n", 0, False])
+async def test_what_a_task_returned_is_printed_as_json(cli: Cli, past: Past, attempt: UUID, value: Any) -> None:
+    await past.attempt_ends(attempt, result=value)
+
+    plain = await cli("tasks", "result", "pair", "latest", "first")
+    document = await cli("tasks", "result", "pair", "latest", "first", "--json")
+
+    assert plain == document
+    assert plain.json == value
+
+
+async def test_a_task_that_returned_nothing_says_so(cli: Cli, past: Past, attempt: UUID) -> None:
+    await past.attempt_ends(attempt)
+
+    answer = await cli("tasks", "result", "pair", "a", "first")
+
+    assert answer == (1, "", "tidegate: task 'first' of run 'a' returned nothing\n")
+
+
+async def test_a_task_that_works_has_not_returned_yet(cli: Cli, attempt: UUID) -> None:
+    answer = await cli("tasks", "result", "pair", "a", "first")
+
+    assert answer == (1, "", "tidegate: task 'first' of run 'a' has not succeeded: it is running\n")
+
+
+@pytest.mark.parametrize("args", [("result", "nope"), ("mark", "nope", "success")])
+async def test_a_task_that_the_run_does_not_have_is_answered_with_those_it_has(
+    cli: Cli, attempt: UUID, args: tuple[str, ...]
+) -> None:
+    verb, *rest = args
+
+    answer = await cli("tasks", verb, "pair", "a", *rest)
+
+    assert answer == (1, "", "tidegate: run 'a' has no task 'nope'; its tasks are first, second\n")
+
+
+async def test_a_run_that_has_not_started_has_no_tasks(cli: Cli, past: Past) -> None:
+    await past.file(PAIR)
+    await cli("dags", "pause", "pair")
+    await cli("runs", "trigger", "pair", "--run-id", "a")
+
+    answer = await cli("tasks", "mark", "pair", "a", "first", "success")
+
+    assert answer == (1, "", "tidegate: run 'a' has not started yet: it has no tasks\n")
