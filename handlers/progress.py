@@ -9,7 +9,7 @@ import msgspec
 from tidegate.handlers.tally import tally, upstream_of
 from tidegate.handlers.trigger import WAIT, judge, judge_teardown
 from tidegate.schemas import progress as shown
-from tidegate.schemas.graph import Graph
+from tidegate.schemas.graph import Graph, position_of
 from tidegate.schemas.queries.pools import UNLIMITED, PoolRow
 from tidegate.schemas.queries.progress import AttemptRow, RunFacts
 from tidegate.schemas.state import RUN_ENDED, TASK_ACTIVE, TASK_ENDED, RunState, TaskState
@@ -40,6 +40,7 @@ def progress(graph: Graph, instances: Sequence[Instance], facts: Facts) -> shown
     found = {instance.index: instance.state for instance in instances}
     states = {index: found.get(index, TaskState.NONE) for index in range(len(graph.nodes))}
     counts = Counter(states.values())
+    in_order = sorted(instances, key=lambda instance: (position_of(instance.index), instance.index))
     return shown.Progress(
         dag_id=graph.dag_id,
         run_id=facts.run.run_id,
@@ -48,10 +49,10 @@ def progress(graph: Graph, instances: Sequence[Instance], facts: Facts) -> shown
         ended=sum(counts[state] for state in TASK_ENDED),
         counts={state: counts[state] for state in TaskState if counts[state]},
         blocked_by=tuple(_blocks_of_run(facts)),
-        working=tuple(_working(graph, instance, facts) for instance in instances if instance.state in TASK_ACTIVE),
+        working=tuple(_working(graph, instance, facts) for instance in in_order if instance.state in TASK_ACTIVE),
         waiting=tuple(
             shown.Waiting(graph.label(instance.index), instance.state, tuple(_blocks(graph, instance, states, facts)))
-            for instance in instances
+            for instance in in_order
             if instance.state not in TASK_ACTIVE | TASK_ENDED
         ),
     )

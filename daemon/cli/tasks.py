@@ -131,9 +131,7 @@ def mark(context: typer.Context, dag_id: DagId, run_id: RunId, task_id: TaskId, 
 
     async def work(database: "Database") -> RunTaskRow:
         run = await database.run(lambda db: find_run(db, dag_id, run_id))
-        task = await database.run(lambda db: find_task(db, run, task_id))
-        if task.state == state:
-            raise RequestError(f"task {task_id!r} of run {run.run_id!r} has ended as {task.state} already")
+        await database.run(lambda db: find_task(db, run, task_id))
         await ask(database, TaskMarked(dag_id=dag_id, run_id=run.run_id, task_id=task_id, state=TaskState(state)))
         return await database.run(lambda db: find_task(db, run, task_id))
 

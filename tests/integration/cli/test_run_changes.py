@@ -153,7 +153,7 @@ async def test_a_task_is_not_marked_as_what_it_is(cli: Cli, attempt: UUID) -> No
 
     answer = await cli("tasks", "mark", "pair", "a", "first", "failed")
 
-    assert answer == (1, "", "tidegate: task 'first' of run 'a' has ended as failed already\n")
+    assert answer == (1, "", "tidegate: task 'first' of run 'a' is failed already\n")
 
 
 @pytest.mark.parametrize("value", [{"rows": 3, "day": "2013-01-01"}, [1, 2], "text\n", 0, False])

@@ -225,6 +225,14 @@ def test_a_mapped_task_waits_for_its_instances() -> None:
     assert [working.task_id for working in page.working] == ["load[3]"]
 
 
+def test_instances_of_a_mapped_task_stand_behind_it() -> None:
+    three = graph(*MAPPED, "last < load")
+
+    page = progress(three, [*mapped(SCHEDULED, SCHEDULED), Instance(2, NONE, awaited=1)], facts())
+
+    assert [waiting.task_id for waiting in page.waiting] == ["load", "load[0]", "load[1]", "last"]
+
+
 def test_a_mapped_task_counts_as_one() -> None:
     page = progress(graph(*MAPPED), mapped(S, S, RUNNING), facts())
 
