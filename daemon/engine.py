@@ -100,6 +100,7 @@ PERFORM: Sequence[tuple[tuple[type, ...], Perform]] = (
     ((fx.UpdateRun,), runs.update),
     ((fx.RunMoved,), runs.log),
     ((fx.ChangeVersion,), runs.change_version),
+    ((fx.PlaceTask,), tasks.place),
     ((fx.InsertTask,), tasks.insert),
     ((fx.UpdateTask,), tasks.update),
     ((fx.MoveTask,), tasks.move),

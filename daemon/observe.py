@@ -50,6 +50,7 @@ async def observe(context: Context, *, task_status: TaskStatus[None]) -> None:
 
 async def observed(context: Context) -> None:
     """One round over everything this host can see."""
+    await end_doomed_intents(context)
     names, host = list(context.backends), context.holdings.job.host
     running = await context.database.run(lambda db: submissions.running(db, names, host, context.everywhere))
     by_backend: dict[str, list[Running]] = defaultdict(list)
@@ -57,6 +58,14 @@ async def observed(context: Context) -> None:
         by_backend[submission.backend].append(submission)
     for name, of_backend in by_backend.items():
         await _look(context, context.backends[name], of_backend)
+
+
+async def end_doomed_intents(context: Context) -> None:
+    """What is to be killed before anything was tried for it has ended: nobody can submit it any more."""
+    doomed = await context.database.run(submissions.doomed_intents)
+    if doomed:
+        ends = [TaskFinished(submission_id=id_, outcome="killed", reason=reason) for id_, reason in doomed]
+        await context.tell(ends, [finish_id(end.submission_id) for end in ends])
 
 
 async def _look(context: Context, backend: Backend, running: Sequence[Running]) -> None:

@@ -13,7 +13,7 @@ from tidegate.daemon.settings import spool_root
 from tidegate.daemon.spark import spool
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.message import LeaseLapsed
-from tidegate.schemas.queries import inbox, submissions
+from tidegate.schemas.queries import inbox, pools, submissions
 from tidegate.schemas.queries.db import Db
 
 log = structlog.get_logger()
@@ -29,10 +29,12 @@ async def sweep(context: Context, *, task_status: TaskStatus[None]) -> None:
     task_status.started()
     await anyio.sleep(context.settings.runner_heartbeat_s * 2)
     prune_at = anyio.current_time()
+    missing: frozenset[str] = frozenset()
     while True:
         try:
             await lapse(context)
             await forget(context)
+            missing = await warn_of_missing_pools(context, missing)
             if anyio.current_time() >= prune_at:
                 await prune(context)
                 prune_at = anyio.current_time() + PRUNE_EVERY_S
@@ -60,6 +62,15 @@ async def forget(context: Context) -> None:
 
     while await context.database.run(work) == FORGET_AT_ONCE:
         pass
+
+
+async def warn_of_missing_pools(context: Context, said: frozenset[str]) -> frozenset[str]:
+    """Tasks that wait for a pool that nobody made wait for ever: said once for each. Returns those that are missing."""
+    found = await context.database.run(pools.missing)
+    for name, waiting in found.items():
+        if name not in said:
+            log.warning("pool_missing", pool=name, tasks=waiting, hint=f"tidegate pools set {name} SLOTS")
+    return frozenset(found)
 
 
 async def prune(context: Context) -> None:

@@ -49,6 +49,9 @@ def decide(messages: Sequence[Message[ClearRequested]], state: State) -> Iterato
     if state.dag is None:
         yield no_such_dag(asked.dag_id)
         return
+    if unknown := _unknown(asked, state):
+        yield RejectMessage(0, NO_SUCH_TASK, f"DAG {asked.dag_id!r} has no task {unknown!r} in these runs")
+        return
     started = [run for run in state.runs.values() if state.tasks.get(run.id)]
     effects = [effect for run in started for effect in _clear(run, asked, state.dag.graph, state)]
     if not effects:
@@ -106,7 +109,11 @@ def _nothing(asked: ClearRequested, state: State) -> RejectMessage:
     if not state.runs:
         what = f"run {asked.run_id!r}" if asked.run_id else "run in that time"
         return RejectMessage(0, NOTHING_TO_CLEAR, f"DAG {asked.dag_id!r} has no {what}")
-    known = {node.task.task_id for graph in state.graphs.values() for node in graph.nodes}
-    if unknown := [task_id for task_id in asked.task_ids if task_id not in known]:
-        return RejectMessage(0, NO_SUCH_TASK, f"DAG {asked.dag_id!r} has no task {unknown[0]!r} in these runs")
     return RejectMessage(0, NOTHING_TO_CLEAR, "no task of these runs is to be cleared: none has started, or none has failed")
+
+
+def _unknown(asked: ClearRequested, state: State) -> str | None:
+    """A task that was asked for and that none of the runs has; where there are no runs that is another matter."""
+    graphs = [*state.graphs.values(), *([state.dag.graph] if state.dag and asked.newest else [])]
+    known = {node.task.task_id for graph in graphs for node in graph.nodes}
+    return next((task_id for task_id in asked.task_ids if state.runs and task_id not in known), None)

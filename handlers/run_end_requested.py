@@ -13,7 +13,7 @@ from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import Message, RunEndRequested
 from tidegate.schemas.queries import dags, runs, tasks
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.state import RunState, TaskState
+from tidegate.schemas.state import RUN_ENDED, RunState, TaskState
 from tidegate.schemas.view import DagView, Instance, RunView
 
 NO_SUCH_RUN = "no_such_run"
@@ -53,8 +53,8 @@ def decide(messages: Sequence[Message[RunEndRequested]], state: State) -> Iterat
         yield no_such_dag(asked.dag_id)
     elif state.run is None or state.graph is None:
         yield RejectMessage(0, NO_SUCH_RUN, f"DAG {asked.dag_id!r} has no run {asked.run_id!r}")
-    elif state.run.state is asked.state:
-        yield RejectMessage(0, ENDED_SO, f"run {asked.run_id!r} has ended as {asked.state} already")
+    elif state.run.state is asked.state or (asked.going and state.run.state in RUN_ENDED):
+        yield RejectMessage(0, ENDED_SO, f"run {asked.run_id!r} has ended as {state.run.state} already")
     elif asked.state is RunState.SUCCESS:
         yield from mark(state.run, state.graph, state.tasks, state.now, state=TaskState.SUCCESS, reason=asked.reason)
         yield from settle_after(state.dag, _ended(state.run, asked.state), state.now)

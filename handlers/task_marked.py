@@ -11,10 +11,10 @@ from tidegate.handlers.run_requested import no_such_dag
 from tidegate.handlers.settle import look_at
 from tidegate.handlers.start import tasks_moved
 from tidegate.schemas.effect import Effect, KillSubmissions, ReconsiderAfter, RejectMessage
-from tidegate.schemas.graph import Graph
+from tidegate.schemas.graph import Graph, element_of, position_of
 from tidegate.schemas.message import Message, TaskMarked
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.state import TASK_ACTIVE, TaskState
+from tidegate.schemas.state import TASK_ACTIVE, TASK_ENDED, TaskState
 from tidegate.schemas.view import DagView, Instance, RunView
 
 NO_SUCH_TASK = "no_such_task"
@@ -42,24 +42,33 @@ def decide(messages: Sequence[Message[TaskMarked]], state: State) -> Iterator[Ef
 
 
 def _find(graph: Graph, instances: Sequence[Instance], task_id: str) -> Instance | None:
-    return next((each for each in instances if graph.label(each.index) == task_id), None)
+    """Tasks as a whole: an instance of a mapped task is not marked alone."""
+    whole = (each for each in instances if element_of(each.index) is None)
+    return next((each for each in whole if graph.label(each.index) == task_id), None)
 
 
 def _mark(dag: DagView, run: RunView, graph: Graph, found: State, marked: Instance, state: TaskState) -> Iterator[Effect]:
     """What was decided because of how it ended is undone: those after it that were given up or skipped wait again."""
-    active = marked.state in TASK_ACTIVE
-    if active:
-        yield KillSubmissions(run.id, marked.index, MARKED)
+    elements = [each for each in found.tasks if _is_going_element(each, marked)]
+    active = [each for each in (marked, *elements) if each.state in TASK_ACTIVE]
+    yield from (KillSubmissions(run.id, each.index, MARKED) for each in active)
     marked.state, marked.next_try_at = state, None
+    for element in elements:
+        element.state, element.next_try_at = TaskState.REMOVED, None
+    moves = tuple(Move(each.index, each.state, each.try_number, MARKED) for each in (marked, *elements))
+    yield from tasks_moved(run, graph, Advance((), moves, 0, 0), found.now, outlets=False)
+    run = msgspec.structs.replace(run, task_seq=run.task_seq + len(moves), active_tasks=run.active_tasks - len(active))
     instances = {instance.index: instance for instance in found.tasks}
     below = _given_up_below(graph, instances, marked.index)
-    move = Move(marked.index, state, marked.try_number, MARKED)
-    yield from tasks_moved(run, graph, Advance((), (move,), 0, 0), found.now, outlets=False)
-    run = msgspec.structs.replace(run, task_seq=run.task_seq + 1, active_tasks=run.active_tasks - active)
-    yield from set_back(run, graph, instances, below, found.now, written=frozenset({marked.index}))
+    yield from set_back(run, graph, instances, below, found.now, written=frozenset(move.index for move in moves))
     yield look_at(dag, found.now)
     if graph.sequential:
         yield ReconsiderAfter(run.dag_id, run.id)
+
+
+def _is_going_element(instance: Instance, mapped: Instance) -> bool:
+    of_it = element_of(instance.index) is not None and position_of(instance.index) == mapped.index
+    return of_it and instance.state not in TASK_ENDED
 
 
 def _given_up_below(graph: Graph, instances: dict[int, Instance], index: int) -> list[int]:

@@ -82,6 +82,18 @@ class ChangeVersion(msgspec.Struct, frozen=True):
     indices: tuple[tuple[int, int], ...]
 
 
+class PlaceTask(msgspec.Struct, frozen=True):
+    """A task instance waits from now on as its task does in another version of its DAG."""
+
+    dag_run_id: int
+    task_index: int
+    pool: str
+    pool_slots: int
+    rank: int
+    per_dag: int | None
+    per_run: int | None
+
+
 class InsertTask(msgspec.Struct, frozen=True, kw_only=True):
     """A task instance of a run that starts. `rank`: lower ones leave the queue of the pool first.
 
@@ -334,6 +346,7 @@ Effect = (
     | DiscardEvents
     | UpdateRun
     | ChangeVersion
+    | PlaceTask
     | InsertTask
     | UpdateTask
     | MoveTask

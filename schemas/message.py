@@ -52,12 +52,13 @@ class ClearRequested(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunEndRequested(msgspec.Struct, frozen=True, kw_only=True):
-    """A user ends a run, or has it that it ended otherwise: `failed` or `success`."""
+    """A user ends a run, or has it that it ended otherwise: `failed` or `success`. `going`: only if it has not ended yet."""
 
     dag_id: str
     run_id: str
     state: RunState
     reason: str
+    going: bool = False
 
 
 class TaskMarked(msgspec.Struct, frozen=True, kw_only=True):

@@ -77,7 +77,7 @@ def cancel(
         run = await database.run(lambda db: find_run(db, dag_id, run_id))
         if run.state in RUN_ENDED:
             raise RequestError(f"run {run.run_id!r} of DAG {dag_id!r} has ended already: {run.state}")
-        await ask(database, RunEndRequested(dag_id=dag_id, run_id=run.run_id, state=RunState.FAILED, reason=reason))
+        await ask(database, RunEndRequested(dag_id=dag_id, run_id=run.run_id, state=RunState.FAILED, reason=reason, going=True))
         if not json:
             output.write(f"cancelled {dag_id} {run.run_id}")
         if wait:

@@ -21,6 +21,8 @@ _SET_ASIDE_TASKS = _SQL["set_aside_tasks"]
 _PLACE_TASKS = _SQL["place_tasks"]
 _SET_ASIDE_ATTEMPTS = _SQL["set_aside_attempts"]
 _PLACE_ATTEMPTS = _SQL["place_attempts"]
+_SET_ASIDE_RESULTS = _SQL["set_aside_results"]
+_PLACE_RESULTS = _SQL["place_results"]
 _DAGS_OF = _SQL["dags_of"]
 _RECONSIDER = _SQL["reconsider"]
 _RECONSIDER_AFTER = _SQL["reconsider_after"]
@@ -144,7 +146,11 @@ async def change_version(db: Db, effects: Sequence[ChangeVersion]) -> None:
     ids = [effect.dag_run_id for effect in effects]
     await db.execute(_CHANGE_VERSION, ids, [e.version_id for e in effects], [e.max_active_tasks for e in effects])
     places = [(effect.dag_run_id, old, new) for effect in effects for old, new in effect.indices]
-    for set_aside, place in ((_SET_ASIDE_TASKS, _PLACE_TASKS), (_SET_ASIDE_ATTEMPTS, _PLACE_ATTEMPTS)):
+    for set_aside, place in (
+        (_SET_ASIDE_TASKS, _PLACE_TASKS),
+        (_SET_ASIDE_ATTEMPTS, _PLACE_ATTEMPTS),
+        (_SET_ASIDE_RESULTS, _PLACE_RESULTS),
+    ):
         await db.execute(set_aside, ids)
         await db.execute(place, *zip(*places, strict=True))
 

@@ -42,6 +42,15 @@ SET task_index = change.new
 FROM unnest($1::bigint[], $2::integer[], $3::integer[]) AS change (dag_run_id, old, new)
 WHERE attempt.dag_run_id = change.dag_run_id AND attempt.task_index = -1000000 - change.old
 
+-- name: set_aside_results
+UPDATE task_result SET task_index = -1000000 - task_index WHERE dag_run_id = ANY ($1::bigint[]) AND task_index >= 0
+
+-- name: place_results
+UPDATE task_result AS result
+SET task_index = change.new
+FROM unnest($1::bigint[], $2::integer[], $3::integer[]) AS change (dag_run_id, old, new)
+WHERE result.dag_run_id = change.dag_run_id AND result.task_index = -1000000 - change.old
+
 -- name: dags_of
 SELECT DISTINCT dag_id FROM dag_run WHERE id = ANY ($1::bigint[])
 

@@ -22,6 +22,7 @@ _INSERT = _SQL["insert_submissions"]
 _END = _SQL["end_submissions"]
 _ACCEPT = _SQL["accept"]
 _KILL = _SQL["kill"]
+_DOOMED = _SQL["doomed_intents"]
 _CLAIM = _SQL["claim_intents"]
 _CLAIM_ABANDONED = _SQL["claim_abandoned"]
 _CONTEXTS = _SQL["contexts"]
@@ -98,7 +99,12 @@ async def end(db: Db, effects: Sequence[EndSubmission]) -> None:
 
 
 async def kill(db: Db, effects: Sequence[KillSubmissions]) -> None:
-    await db.execute(_KILL, *columns(effects), db.now)
+    await db.execute(_KILL, *columns(effects))
+
+
+async def doomed_intents(db: Db, limit: int = 1000) -> list[tuple[UUID, str]]:
+    """Attempts that are to be killed and that nobody has tried to submit, with the reason."""
+    return [(row[0], row[1]) for row in await db.fetch(_DOOMED, limit)]
 
 
 async def accept(db: Db, effects: Sequence[AcceptSubmission]) -> None:

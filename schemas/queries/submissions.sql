@@ -37,17 +37,17 @@ FROM unnest($1::uuid[], $2::jsonb[], $3::timestamptz[], $4::timestamptz[])
 WHERE submission.submission_id = change.submission_id AND submission.state = 'submitting'
 
 -- name: kill
--- What nothing was tried for yet ends at once; what may run somewhere is killed by who watches it.
+-- Only the wish: whoever watches an attempt kills it, and its end is told like every other.
 UPDATE submission
-SET desired_state = 'kill',
-    kill_reason = coalesce(submission.kill_reason, doomed.reason),
-    state = CASE WHEN submission.state = 'intent' THEN 'killed' ELSE submission.state END,
-    reason = CASE WHEN submission.state = 'intent' THEN doomed.reason ELSE submission.reason END,
-    ended_at = CASE WHEN submission.state = 'intent' THEN $4::timestamptz ELSE submission.ended_at END
+SET desired_state = 'kill', kill_reason = coalesce(submission.kill_reason, doomed.reason)
 FROM unnest($1::bigint[], $2::integer[], $3::text[]) AS doomed (dag_run_id, task_index, reason)
 WHERE submission.dag_run_id = doomed.dag_run_id
   AND (doomed.task_index IS NULL OR submission.task_index = doomed.task_index)
   AND submission.ended_at IS NULL
+
+-- name: doomed_intents
+-- What is to be killed before anything was tried for it.
+SELECT submission_id, kill_reason FROM submission WHERE state = 'intent' AND desired_state = 'kill' LIMIT $1
 
 -- name: claim_intents
 -- The mark `submitting` is committed before anything is tried, so that an intent is known to be untouched.
@@ -56,7 +56,7 @@ SET state = 'submitting', owner = $1, host = $2, submitted_at = clock_timestamp(
 WHERE submission_id IN (
     SELECT submission_id
     FROM submission
-    WHERE state = 'intent' AND backend = $3
+    WHERE state = 'intent' AND backend = $3 AND desired_state = 'run'
     ORDER BY created_at, dag_run_id, task_index
     LIMIT $4
     FOR UPDATE SKIP LOCKED

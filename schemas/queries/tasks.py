@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from tidegate.schemas.effect import DropResult, InsertTask, MoveTask, StoreResult, UpdateTask
+from tidegate.schemas.effect import DropResult, InsertTask, MoveTask, PlaceTask, StoreResult, UpdateTask
 from tidegate.schemas.event import encode
 from tidegate.schemas.graph import element_index, element_of, position_of
 from tidegate.schemas.queries.db import Db, columns
@@ -18,6 +18,7 @@ _OF_RUNS = _SQL["of_runs"]
 _STATES = _SQL["states"]
 _INSERT = _SQL["insert_tasks"]
 _UPDATE = _SQL["update_tasks"]
+_PLACE = _SQL["place_tasks"]
 _MOVE = _SQL["move_tasks"]
 _STORE_RESULTS = _SQL["store_results"]
 _DROP_RESULTS = _SQL["drop_results"]
@@ -59,6 +60,10 @@ async def insert(db: Db, effects: Sequence[InsertTask]) -> None:
 
 async def update(db: Db, effects: Sequence[UpdateTask]) -> None:
     await db.execute(_UPDATE, *columns(effects))
+
+
+async def place(db: Db, effects: Sequence[PlaceTask]) -> None:
+    await db.execute(_PLACE, *columns(effects))
 
 
 async def move(db: Db, effects: Sequence[MoveTask]) -> None:

@@ -57,6 +57,17 @@ FROM unnest(
 )
 WHERE task.dag_run_id = change.dag_run_id AND task.task_index = change.task_index
 
+-- name: place_tasks
+UPDATE task_instance AS task
+SET pool = change.pool,
+    pool_slots = change.pool_slots,
+    rank = change.rank,
+    per_dag = change.per_dag,
+    per_run = change.per_run
+FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::integer[], $5::integer[], $6::integer[], $7::integer[])
+    AS change (dag_run_id, task_index, pool, pool_slots, rank, per_dag, per_run)
+WHERE task.dag_run_id = change.dag_run_id AND task.task_index = change.task_index
+
 -- name: move_tasks
 UPDATE task_instance AS task
 SET state = change.state,

@@ -86,7 +86,9 @@ class World:
             await self.tell(TasksReady(pool=pool, **{"limit": 1000, **limits}))
 
     async def submit(self) -> None:
-        """What is intended is submitted, and runs."""
+        """What is intended is submitted, and runs; what is to be killed before that has ended."""
+        for id_, reason in await self.database.run(submissions.doomed_intents):
+            await self.finish(id_, "killed", reason=reason)
         me = uuid4()
         for backend in BACKENDS:
             claims = await self.database.run(lambda db, name=backend: submissions.claim_intents(db, me, "here", name, 1000))  # type: ignore[misc]

@@ -20,6 +20,11 @@ TABLES = (
     " model_run_move, model_task_move, dagrun_dataset_event, discarded_dataset_event, dataset_dag_run_queue, dataset_event,"
     " dag_schedule_dataset_reference, task_outlet_dataset_reference, dag, dag_version, import_error, dag_file, event_dedupe"
 )
+STUCK = """
+    SELECT run.run_id, task.task_id, task.task_index, task.state::text, task.try_number, task.elements, task.waits_for_past
+    FROM task_instance AS task JOIN dag_run AS run ON run.id = task.dag_run_id
+    WHERE run.state = 'running' ORDER BY run.id, task.task_index
+"""
 POOLS = ("default_pool", "small")
 OUTCOMES = st.sampled_from(["succeeded", "succeeded", "succeeded", "failed", "skipped", "lost", "killed"])
 PLACES = st.integers(0, 1000)
@@ -164,14 +169,17 @@ class Life(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_broken(self) -> None:
-        assert self.rows(BROKEN) == []
+        broken = self.rows(BROKEN)
+        assert broken == [], broken
 
     @invariant()
     def all_moves_are_legal(self) -> None:
         runs = self.rows("SELECT DISTINCT before, after FROM model_run_move")
         tasks = self.rows("SELECT DISTINCT before, after FROM model_task_move")
-        assert [move for move in runs if move not in LEGAL_RUN_MOVES] == []
-        assert [move for move in tasks if move not in LEGAL_TASK_MOVES] == []
+        illegal = [move for move in runs if move not in LEGAL_RUN_MOVES] + [
+            move for move in tasks if move not in LEGAL_TASK_MOVES
+        ]
+        assert illegal == [], illegal
 
     def teardown(self) -> None:
         """When everybody stops meddling and all attempts end, every run does, but for those that wait for one that failed."""
@@ -182,8 +190,9 @@ class Life(RuleBasedStateMachine):
                 WHERE other.dag_id = dag_run.dag_id AND task.waits_for_past AND other.state = 'running'
             )
         """
-        assert self.rows(sql) == []
-        assert self.rows(BROKEN) == []
+        left, broken = self.rows(sql), self.rows(BROKEN)
+        assert left == [], (left, self.rows(STUCK))
+        assert broken == [], broken
 
     async def _drain(self) -> None:
         world = self.world

@@ -67,6 +67,7 @@ READ = {
     "submissions.contexts": ("{runs}", "dag_run_pkey"),
     "submissions.consumed_events": ("{runs}", "dagrun_dataset_event_run dataset_event_pkey"),
     "submissions.running": ("ARRAY['command'], 'here', ARRAY['command']", "submission_open"),
+    "submissions.doomed_intents": ("100", "submission_open"),
     "submissions.open_at": ("'here'", "submission_open"),
     "submissions.silent": ("60, NULL, 100", "submission_open"),
 }
@@ -80,7 +81,7 @@ WRITE = {
     "runs.reconsider_after": (many(2), "dag_run_pkey dag_run_active"),
     "tasks.update_tasks": (many(15), "task_instance_pkey"),
     "tasks.move_tasks": (many(5), "task_instance_pkey"),
-    "submissions.kill": ("{none}, {none}, {none}, now()", "submission_dag_run_id_task_index_try_number_key"),
+    "submissions.kill": ("{none}, {none}, {none}", "submission_dag_run_id_task_index_try_number_key"),
     "submissions.accept": ("{attempts}, {none}, {none}, {none}", ""),
     "submissions.end_submissions": ("{none}, {none}, {none}, {none}, {none}, {none}", "submission_pkey"),
     "submissions.beat": ("{attempts}, ARRAY[now(), now()]", "submission_pkey"),

@@ -24,6 +24,7 @@ WRITTEN: Mapping[str, type[msgspec.Struct]] = {
     "tasks.insert_tasks": fx.InsertTask,
     "tasks.update_tasks": fx.UpdateTask,
     "tasks.move_tasks": fx.MoveTask,
+    "tasks.place_tasks": fx.PlaceTask,
     "dags.set_clock": fx.SetClock,
     "dags.count_failures": fx.CountFailures,
     "submissions.insert_submissions": fx.InsertSubmission,
