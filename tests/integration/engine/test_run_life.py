@@ -335,3 +335,74 @@ async def test_one_failed_element_fails_the_mapped_task(world: World) -> None:
     await world.finish(second)
 
     assert await world.tasks("r1") == {"list": "success", "each": "failed", "after": "upstream_failed"}
+
+
+async def test_a_mapped_task_that_is_cleared_alone_is_mapped_over_the_same_list(world: World) -> None:
+    await started(world, command("list"), command("each", "list", over="list"))
+    await world.work(result=[1, 2])
+    await world.work("failed")
+    assert await world.runs() == [("r1", "failed")]
+
+    await clear(world, task_ids=("each",))
+    await world.work()
+
+    assert await world.runs() == [("r1", "success")]
+
+
+@pytest.mark.parametrize("state", [TaskState.SUCCESS, TaskState.FAILED])
+async def test_a_mapped_task_that_is_marked_ends_with_its_instances(world: World, state: TaskState) -> None:
+    await started(world, command("list"), command("each", "list", over="list"))
+    await world.work(result=[1, 2])
+    await world.admit()
+    await world.submit()
+
+    await world.tell(TaskMarked(dag_id="d", run_id="r1", task_id="each", state=state))
+    await world.tick()
+
+    assert await world.runs() == [("r1", str(state))]
+    assert await world.rows("SELECT count(*) FROM submission WHERE desired_state = 'kill'") == [(2,)]
+    assert await world.rows("SELECT active_tasks FROM dag_run") == [(0,)]
+
+
+async def test_a_run_at_work_that_is_marked_as_succeeded_has_its_attempts_killed(world: World) -> None:
+    await started(world)
+    await world.admit()
+    await world.submit()
+
+    await world.tell(RunEndRequested(dag_id="d", run_id="r1", state=RunState.SUCCESS, reason="marked by ann"))
+
+    assert await world.runs() == [("r1", "success")]
+    assert await world.rows("SELECT desired_state FROM submission") == [("kill",)]
+
+
+async def test_what_waits_to_be_submitted_ends_by_being_killed(world: World) -> None:
+    await started(world, command("a"))
+    await world.admit()
+
+    await clear(world)
+    assert await world.tasks("r1") == {"a": "queued"}
+    await world.submit()
+
+    assert await world.tasks("r1") == {"a": "scheduled"}
+    assert await world.rows("SELECT state::text, reason FROM submission") == [("killed", "cleared by a user")]
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (ClearRequested(dag_id="other", run_id="r1"), "no_such_dag"),
+        (ClearRequested(dag_id="d", run_id="other"), "nothing_to_clear"),
+        (ClearRequested(dag_id="d", run_id="r1", task_ids=("a", "other")), "no_such_task"),
+        (RunEndRequested(dag_id="other", run_id="r1", state=RunState.FAILED, reason=""), "no_such_dag"),
+        (RunEndRequested(dag_id="d", run_id="other", state=RunState.FAILED, reason=""), "no_such_run"),
+        (TaskMarked(dag_id="other", run_id="r1", task_id="a", state=TaskState.FAILED), "no_such_dag"),
+        (TaskMarked(dag_id="d", run_id="other", task_id="a", state=TaskState.FAILED), "no_such_run"),
+        (TaskMarked(dag_id="d", run_id="r1", task_id="other", state=TaskState.FAILED), "no_such_task"),
+    ],
+)
+async def test_what_there_is_not_cannot_be_changed(world: World, asked: Any, reason: str) -> None:
+    await started(world)
+
+    applied = await world.tell(asked)
+
+    assert [each.reason for each in applied.rejected] == [reason]
