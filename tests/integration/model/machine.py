@@ -25,6 +25,9 @@ STUCK = """
     FROM task_instance AS task JOIN dag_run AS run ON run.id = task.dag_run_id
     WHERE run.state = 'running' ORDER BY run.id, task.task_index
 """
+PATIENCE = 15
+"""After so many rounds in which nothing moves nothing will."""
+
 POOLS = ("default_pool", "small")
 OUTCOMES = st.sampled_from(["succeeded", "succeeded", "succeeded", "failed", "skipped", "lost", "killed"])
 PLACES = st.integers(0, 1000)
@@ -198,13 +201,16 @@ class Life(RuleBasedStateMachine):
         world = self.world
         for dag_id in await world.rows("SELECT dag_id FROM dag"):
             await world.tell(PauseRequested(dag_id=dag_id[0], is_paused=False))
-        for _ in range(40):
+        idle, before = 0, None
+        while idle < PATIENCE:
             await world.wait(seconds=30)
             await world.work()
-            if not await world.rows("SELECT FROM dag_run WHERE state IN ('queued', 'running') LIMIT 1"):
-                return
             for dag_id in await world.rows("SELECT dag_id FROM dag WHERE is_paused"):
                 await world.tell(PauseRequested(dag_id=dag_id[0], is_paused=False))
+            if not await world.rows("SELECT FROM dag_run WHERE state IN ('queued', 'running') LIMIT 1"):
+                return
+            after = await world.rows("SELECT sum(state_seq), sum(task_seq) FROM dag_run")
+            idle, before = idle + 1 if after == before else 0, after
 
 
 LEGAL_RUN_MOVES = {(before and str(before), str(after)) for before, after in RUN_MOVES} | {
