@@ -4,17 +4,18 @@ Nothing is polled: all due times are in Postgres, in shards, and each shard is o
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import anyio
+import msgspec
 from anyio.abc import TaskStatus
 
 from tidegate.daemon.context import Context
 from tidegate.daemon.engine import Work
 from tidegate.daemon.outage import Backoff
 from tidegate.schemas.error import UnavailableError
-from tidegate.schemas.message import AttemptTimedOut, RetryDue, RunTimedOut, ScheduleDue
+from tidegate.schemas.message import AttemptTimedOut, DeadlineDue, RetryDue, RunTimedOut, ScheduleDue
 from tidegate.schemas.queries import clock as queries
 from tidegate.schemas.queries.clock import Due
 from tidegate.schemas.queries.db import Db
@@ -23,6 +24,8 @@ from tidegate.schemas.queries.leases import CLOCK, Duty
 AT_ONCE = 250
 LONGEST_SLEEP_S = 60.0
 SOON_S = 0.001
+LOCKED_S = 0.1
+"""How long a deadline waits that was passed over, because somebody else is at work on its run."""
 
 
 def duties() -> list[Duty]:
@@ -57,8 +60,14 @@ async def tick(context: Context) -> float:
         if at is not None and at <= now:
             await _tell(context, shards, kind)
     due, now = await context.database.run(lambda db: _look(db, shards))
-    moments = [at for at in due.moments if at is not None]
+    moments = [at for at in _passing_over(due, now).moments if at is not None]
     return max((min(moments) - now).total_seconds(), SOON_S) if moments else LONGEST_SLEEP_S
+
+
+def _passing_over(due: Due, now: datetime) -> Due:
+    """A deadline that is still there has been passed over."""
+    is_there = due.deadline is not None and due.deadline <= now
+    return msgspec.structs.replace(due, deadline=now + timedelta(seconds=LOCKED_S)) if is_there else due
 
 
 async def _look(db: Db, shards: Sequence[int]) -> tuple[Due, datetime]:
@@ -68,9 +77,8 @@ async def _look(db: Db, shards: Sequence[int]) -> tuple[Due, datetime]:
 async def _tell(context: Context, shards: Sequence[int], kind: "Kind") -> None:
     while True:
         found = await context.database.run(lambda db: kind.find(db, shards, AT_ONCE))
-        if found:
-            await context.tell([kind.tell(each) for each in found])
-        if len(found) < AT_ONCE:
+        told = await context.tell([kind.tell(each) for each in found]) if found else None
+        if len(found) < AT_ONCE or not (told and told.effects):
             return
 
 
@@ -87,4 +95,5 @@ KINDS: Sequence[Kind] = (
     Kind(lambda due: due.attempt, queries.late_attempts, lambda id_: AttemptTimedOut(submission_id=id_)),
     Kind(lambda due: due.dag, queries.dags, lambda dag_id: ScheduleDue(dag_id=dag_id)),
     Kind(lambda due: due.retry, queries.retries, lambda key: RetryDue(dag_run_id=key[0], task_index=key[1])),
+    Kind(lambda due: due.deadline, queries.passed_deadlines, lambda id_: DeadlineDue(deadline_id=id_)),
 )

@@ -5,25 +5,32 @@ from datetime import UTC, datetime
 from uuid import uuid4
 
 import anyio
+import structlog
 from anyio.abc import TaskStatus
 
 from tidegate.daemon.context import Context
 from tidegate.daemon.dagfiles.parse import Parser
 from tidegate.daemon.dagfiles.watch import watch
 from tidegate.daemon.outage import Backoff
+from tidegate.daemon.settings import Settings
 from tidegate.events.cloudevents import headers
 from tidegate.events.sink import OutMessage, Sink
 from tidegate.handlers.dag_file_changed import ABSENT_SCANS
-from tidegate.schemas.dag import ParsedFile
+from tidegate.schemas.dag import DagSpec, ParsedFile
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.event import DagFileChanged, Kind, encode
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries import files
+from tidegate.schemas.receiver import EmailReceiver
+
+log = structlog.get_logger()
 
 SOURCE = "tidegate/watcher"
 
 
-async def parse_files(parser: Parser, messages: Sequence[Message[DagFileChanged]]) -> Sequence[Message[ParsedFile]]:
+async def parse_files(
+    settings: Settings, parser: Parser, messages: Sequence[Message[DagFileChanged]]
+) -> Sequence[Message[ParsedFile]]:
     """Parse the files that the events name, each once however often it is named, before any transaction begins."""
     parsed: dict[str, ParsedFile] = {}
 
@@ -33,7 +40,16 @@ async def parse_files(parser: Parser, messages: Sequence[Message[DagFileChanged]
     async with anyio.create_task_group() as tg:
         for path in {message.body.path for message in messages}:
             tg.start_soon(parse, path)
+    _warn_without_mail(settings, [spec for file in parsed.values() for spec in file.dags])
     return [Message(body=parsed[message.body.path], at=message.at, id=message.id) for message in messages]
+
+
+def _warn_without_mail(settings: Settings, specs: Sequence[DagSpec]) -> None:
+    """Say it before somebody waits for a mail that cannot come."""
+    for spec in () if settings.smtp_host else specs:
+        told = (callback.receiver for part in (spec, *spec.tasks) for callback in part.callbacks)
+        if any(isinstance(receiver, EmailReceiver) for receiver in told):
+            log.warning("mail_not_configured", dag_id=spec.dag_id, hint="its notifications by mail fail; set TIDEGATE_SMTP_HOST")
 
 
 async def publish_changes(context: Context, *, task_status: TaskStatus[None]) -> None:

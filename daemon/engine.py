@@ -17,6 +17,7 @@ from tidegate.handlers import (
     clear_requested,
     dag_file_changed,
     dataset_updated,
+    deadline_due,
     lease_lapsed,
     pause_requested,
     retry_due,
@@ -36,6 +37,7 @@ from tidegate.schemas.event import DatasetUpdated, EventId, TaskFinished
 from tidegate.schemas.message import (
     AttemptTimedOut,
     ClearRequested,
+    DeadlineDue,
     LeaseLapsed,
     Message,
     PauseRequested,
@@ -49,7 +51,19 @@ from tidegate.schemas.message import (
     TaskMarked,
     TasksReady,
 )
-from tidegate.schemas.queries import dags, datasets, files, inbox, outbox, pools, runs, submissions, tasks
+from tidegate.schemas.queries import (
+    dags,
+    datasets,
+    deadlines,
+    files,
+    inbox,
+    notifications,
+    outbox,
+    pools,
+    runs,
+    submissions,
+    tasks,
+)
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import DeadLetter, OffsetMove
 
@@ -78,6 +92,7 @@ HANDLERS: Mapping[type, Handler] = {
     RunReconsidered: run_reconsidered,
     RunTimedOut: run_timed_out,
     ScheduleDue: schedule_due,
+    DeadlineDue: deadline_due,
     TasksReady: tasks_ready,
     SubmissionAccepted: submission_accepted,
 }
@@ -113,6 +128,10 @@ PERFORM: Sequence[tuple[tuple[type, ...], Perform]] = (
     ((fx.EndSubmission,), submissions.end),
     ((fx.DropResult,), tasks.drop_results),
     ((fx.StoreResult,), tasks.store_results),
+    ((fx.InsertDeadline,), deadlines.insert),
+    ((fx.MeetDeadlines,), deadlines.meet),
+    ((fx.MissDeadline,), deadlines.miss),
+    ((fx.Notify,), notifications.insert),
     ((fx.IgnoreFinish,), inbox.insert_ignored),
     ((fx.RunMoved, fx.TaskMoved, fx.OutletUpdated), outbox.insert),
 )
@@ -128,6 +147,7 @@ class Work(Flag):
     RELAY = auto()
     RECONSIDER = auto()
     CLOCK = auto()
+    NOTIFY = auto()
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -230,6 +250,8 @@ WORK: Mapping[type, Work] = {
     fx.InsertTask: Work.ADMIT,
     fx.UpdateTask: Work.ADMIT,
     fx.SetClock: Work.CLOCK,
+    fx.InsertDeadline: Work.CLOCK,
+    fx.Notify: Work.NOTIFY,
     fx.StoreVersion: Work.CLOCK,
     fx.Reconsider: Work.RECONSIDER,
     fx.ReconsiderAfter: Work.RECONSIDER,

@@ -65,6 +65,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     runner_heartbeat_s: Positive = 5.0
     runner_silent_s: Positive = 300.0
 
+    smtp_host: str = ""
+    smtp_port: Annotated[int, Meta(ge=1, le=65_535)] = 587
+    smtp_from: str = ""
+    smtp_starttls: bool = True
+    smtp_user: str = ""
+    smtp_password: str = ""
+    webhook_secret: str = ""
+    notify_tries: Count = 8
+    notify_retry_s: Positive = 5.0
+    notify_timeout_s: Positive = 10.0
+    callback_timeout_s: Positive = 300.0
+
     log_format: str = "auto"
     debug: bool = False
 

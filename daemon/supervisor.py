@@ -29,6 +29,7 @@ from tidegate.daemon.dispatch import dispatch
 from tidegate.daemon.ingest import Enrich, ingest
 from tidegate.daemon.leases import Holdings, keep, offer
 from tidegate.daemon.migrate import SchemaError, pending
+from tidegate.daemon.notify import notify
 from tidegate.daemon.observe import observe
 from tidegate.daemon.outage import Backoff, Outages
 from tidegate.daemon.reconsider import reconsider
@@ -80,7 +81,7 @@ async def run(settings: Settings) -> None:
         )
         async with anyio.create_task_group() as tg:
             tg.start_soon(systemd.watchdog)
-            tg.start_soon(_start, tg, context, partial(parse_files, parser), systemd)
+            tg.start_soon(_start, tg, context, partial(parse_files, settings, parser), systemd)
             await stop_signal()
             systemd.say(STOPPING=1)
             tg.cancel_scope.cancel()
@@ -100,7 +101,7 @@ async def _start(tg: TaskGroup, context: Context, enrich: Enrich, systemd: Syste
     await tg.start(keep, context.database, context.holdings, settings.lease_renew_s, context.outages)
     tg.start_soon(listen, settings.postgres_dsn, context.bells)
     tg.start_soon(tell_others, context.database, context.bells, context.holdings)
-    for duty in (admit, dispatch, relay, observe, reconsider, clock, sweep, publish_changes):
+    for duty in (admit, dispatch, relay, notify, observe, reconsider, clock, sweep, publish_changes):
         await tg.start(duty, context)
     await tg.start(partial(ingest, Kind.DAG_FILE_CHANGED, context, enrich=enrich))
     for kind in (Kind.DATASET_UPDATED, Kind.TASK_FINISHED):

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import msgspec
 
+from tidegate.handlers.notice import too_long
 from tidegate.schemas.effect import Effect, KillSubmissions
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import AttemptTimedOut, Message
@@ -35,5 +36,5 @@ def decide(_messages: Sequence[Message[AttemptTimedOut]], state: State) -> Itera
     for attempt in state.submissions.values():
         if attempt.state is SubmissionState.ACCEPTED and attempt.kill_reason is None:
             graph = state.graphs[state.runs[attempt.dag_run_id].version_id]
-            limit_s = graph.node(attempt.task_index).task.execution_timeout_s or 0
-            yield KillSubmissions(attempt.dag_run_id, attempt.task_index, f"it took longer than {limit_s:g} s")
+            task = graph.node(attempt.task_index).task
+            yield KillSubmissions(attempt.dag_run_id, attempt.task_index, too_long(task))

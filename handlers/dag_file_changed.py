@@ -24,6 +24,7 @@ from tidegate.schemas.message import Message
 from tidegate.schemas.queries import dags, datasets, files
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.files import FileView, StoredDag
+from tidegate.schemas.receiver import FunctionReceiver
 from tidegate.schemas.view import DagView
 
 ABSENT_SCANS = 2
@@ -142,8 +143,14 @@ def _keep(file: ParsedFile, spec: DagSpec, state: State, version_id: int) -> Ite
 def same(stored: StoredDag, spec: DagSpec, digest: str) -> bool:
     """Whether a parse gave what is stored already.
 
-    A task that is a Python function may change with any line of its file; everything else is in the serialised DAG.
+    Tasks and callbacks that are functions may change with any line of their file; everything else is in the serialised DAG.
     """
     if stored.spec != spec:
         return False
-    return stored.digest == digest or not any(isinstance(task, FunctionTask) for task in spec.tasks)
+    return stored.digest == digest or not (any(isinstance(task, FunctionTask) for task in spec.tasks) or _calls_back(spec))
+
+
+def _calls_back(spec: DagSpec) -> bool:
+    """Whether some function of the file is told what happens."""
+    told = (callback.receiver for part in (spec, *spec.tasks) for callback in part.callbacks)
+    return any(isinstance(receiver, FunctionReceiver) for receiver in told)

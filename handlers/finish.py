@@ -12,7 +12,7 @@ from msgspec import UNSET
 from tidegate.handlers.advance import NO_LISTS, Advance, Finish, advance, run_state
 from tidegate.handlers.reach import reach
 from tidegate.handlers.settle import settle_after
-from tidegate.handlers.start import moved, new_task, tasks_moved
+from tidegate.handlers.start import new_task, run_ended, tasks_moved
 from tidegate.schemas.effect import Effect, EndSubmission, Reconsider, ReconsiderAfter, StoreResult, UpdateRun, UpdateTask
 from tidegate.schemas.event import TaskFinished, encode, storable
 from tidegate.schemas.graph import Graph
@@ -97,7 +97,7 @@ def take(finishes: Sequence[TaskFinished], state: State) -> Iterator[Effect]:
         step = _step(run, of_run, state)
         yield from _task_effects(run, step, state)
         after = _after(run, step, len(of_run))
-        yield from _run_effects(run, after, state.now)
+        yield from _run_effects(run, after, state.graphs[run.version_id], state.now)
         yield from _afterthoughts(run, step, after, state.graphs[run.version_id])
         if after.state in RUN_ENDED:
             ended[run.dag_id].append(after.state)
@@ -230,12 +230,12 @@ def _after(run: RunView, step: Advance, ended: int) -> UpdateRun:
     return UpdateRun(run.id, after, run.state_seq, seq, unfinished, failed_leaves, run.active_tasks - ended, run.start_date)
 
 
-def _run_effects(run: RunView, after: UpdateRun, now: datetime) -> Iterator[Effect]:
+def _run_effects(run: RunView, after: UpdateRun, graph: Graph, now: datetime) -> Iterator[Effect]:
     if after.state not in RUN_ENDED:
         yield after
         return
     yield msgspec.structs.replace(after, state_seq=run.state_seq + 1, end_date=now)
-    yield moved(run, after.state, run.state_seq + 1, now)
+    yield from run_ended(run, graph, after.state, run.state_seq + 1, now)
 
 
 def _afterthoughts(run: RunView, step: Advance, after: UpdateRun, graph: Graph) -> Iterator[Effect]:

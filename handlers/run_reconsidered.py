@@ -13,7 +13,7 @@ from tidegate.handlers.advance import NO_LISTS, Advance, judge_again, run_state
 from tidegate.handlers.finish import updated
 from tidegate.handlers.past import Past, allows
 from tidegate.handlers.settle import settle_after
-from tidegate.handlers.start import moved, new_task, tasks_moved
+from tidegate.handlers.start import new_task, run_ended, tasks_moved
 from tidegate.handlers.stop import stop
 from tidegate.handlers.tally import count_anew, upstream_of
 from tidegate.schemas.effect import Effect, ReconsiderAfter, UpdateRun
@@ -125,7 +125,7 @@ def reconsider(
     effects: list[Effect] = [new_task(run, born, graph.node(born.index).task, now) for born in step.born]
     effects += [updated(run, instance, now) for instance in changed.values()]
     effects += tasks_moved(run, graph, step, now)
-    effects += _run_effects(run, step, (state, unfinished, failed, stuck), now)
+    effects += _run_effects(run, graph, step, (state, unfinished, failed, stuck), now)
     if graph.sequential and step.ended:
         effects.append(ReconsiderAfter(run.dag_id, run.id))
     return state, effects
@@ -158,7 +158,9 @@ def _states(instances: Sequence[Instance], step: Advance) -> Mapping[int, TaskSt
     return {instance.index: instance.state for instance in (*instances, *step.touched, *step.born)}
 
 
-def _run_effects(run: RunView, step: Advance, outcome: tuple[RunState, int, int, str], now: datetime) -> Iterator[Effect]:
+def _run_effects(
+    run: RunView, graph: Graph, step: Advance, outcome: tuple[RunState, int, int, str], now: datetime
+) -> Iterator[Effect]:
     state, unfinished, failed, stuck = outcome
     seq = run.task_seq + len(step.moves)
     after = UpdateRun(run.id, state, run.state_seq, seq, unfinished, failed, run.active_tasks, run.start_date)
@@ -166,4 +168,4 @@ def _run_effects(run: RunView, step: Advance, outcome: tuple[RunState, int, int,
         yield after
         return
     yield msgspec.structs.replace(after, state_seq=run.state_seq + 1, end_date=now)
-    yield moved(run, state, run.state_seq + 1, now, stuck)
+    yield from run_ended(run, graph, state, run.state_seq + 1, now, stuck)

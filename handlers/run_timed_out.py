@@ -43,7 +43,7 @@ def decide(_messages: Sequence[Message[RunTimedOut]], state: State) -> Iterator[
     for run in state.runs:
         graph = state.graphs[run.version_id]
         reason = f"the run took longer than {graph.run_timeout_s or 0:g} s"
-        yield from stop(run, graph, state.tasks.get(run.id, ()), state.now, reason=reason)
+        yield from stop(run, graph, state.tasks.get(run.id, ()), state.now, reason=reason, timed_out=True)
     ended = Counter(run.dag_id for run in state.runs)
     for dag in state.dags:
         yield from settle_after(dag, [RunState.FAILED] * ended[dag.graph.dag_id], state.now)

@@ -9,6 +9,8 @@ from uuid import NAMESPACE_OID, uuid5
 import msgspec
 
 from tidegate.handlers.advance import Advance, begin, run_state
+from tidegate.handlers.deadline import planned
+from tidegate.handlers.notice import of_run_end, of_task_move
 from tidegate.schemas.dag import BaseTask
 from tidegate.schemas.effect import (
     Effect,
@@ -68,13 +70,15 @@ def create(run: RunView, conf: dict[str, Any], graph: Graph, now: datetime, *, s
         end_date=after.end_date,
         times_out_at=after.times_out_at,
     )
+    if graph.has_deadlines:
+        yield from planned(run, graph, now)
     if started:
         yield from _first_moments(run, graph, now)
 
 
 def promote(run: RunView, graph: Graph, now: datetime) -> Iterator[Effect]:
     """Start a queued run; one that has started before, and was cleared, goes on with the tasks it has."""
-    if run.state_seq > 1:
+    if run.has_tasks:
         after = _counters(run)
         yield msgspec.structs.replace(
             after, state=RunState.RUNNING, state_seq=run.state_seq + 1, start_date=now, times_out_at=_times_out_at(graph, now)
@@ -88,7 +92,7 @@ def promote(run: RunView, graph: Graph, now: datetime) -> Iterator[Effect]:
 
 def ends_at_once(run: RunView, graph: Graph) -> bool:
     """Whether a run ends as soon as it starts, and takes no room; one that was cleared has yet to be looked at."""
-    return run.state_seq == 1 and begin_once(graph, absent(graph, run)).ended == len(graph.nodes)
+    return not run.has_tasks and begin_once(graph, absent(graph, run)).ended == len(graph.nodes)
 
 
 def _times_out_at(graph: Graph, now: datetime) -> datetime | None:
@@ -119,6 +123,14 @@ def queued_run(
     )
 
 
+def run_ended(
+    run: RunView, graph: Graph, state: RunState, seq: int, at: datetime, reason: str = "", *, timed_out: bool = False
+) -> Iterator[Effect]:
+    """The journal entry and event of a run's end, and what else follows from it."""
+    yield moved(run, state, seq, at, reason)
+    yield from of_run_end(run, graph, state, seq, at, reason, timed_out=timed_out)
+
+
 def moved(run: RunView, state: RunState, seq: int, at: datetime, reason: str = "") -> RunMoved:
     """The journal entry and event of a run's move."""
     event = DagRunStateChanged(
@@ -134,10 +146,8 @@ def moved(run: RunView, state: RunState, seq: int, at: datetime, reason: str = "
     return RunMoved(run.id, event)
 
 
-def tasks_moved(
-    run: RunView, graph: Graph, step: Advance, now: datetime, *, outlets: bool = True
-) -> Iterator[TaskMoved | OutletUpdated]:
-    """The events of a step's moves, numbered after the run's `task_seq`, and the dataset events of the outlets.
+def tasks_moved(run: RunView, graph: Graph, step: Advance, now: datetime, *, outlets: bool = True) -> Iterator[Effect]:
+    """The events of a step's moves, numbered after the run's `task_seq`, the dataset events of the outlets, and who is told.
 
     A task that only a user has succeed makes no new data: no `outlets`.
     """
@@ -156,6 +166,8 @@ def tasks_moved(
         yield TaskMoved(run.id, event)
         if move.state is TaskState.SUCCESS and outlets and element_of(move.index) is None:
             yield from (outlet(run, task.task_id, uri, now) for uri in task.outlets)
+        if graph.watched:
+            yield from of_task_move(run, graph, move, seq, now)
 
 
 def outlet(run: RunView, task_id: str, uri: str, now: datetime) -> OutletUpdated:
@@ -199,7 +211,7 @@ def _first_moments(run: RunView, graph: Graph, now: datetime) -> Iterator[Effect
         yield new_task(run, instance, graph.nodes[instance.index].task, now)
     yield from tasks_moved(run, graph, step, now)
     if step.ended == len(graph.nodes):
-        yield moved(run, run_state(0, step.failed_leaves), run.state_seq + 2, now)
+        yield from run_ended(run, graph, run_state(0, step.failed_leaves), run.state_seq + 2, now)
     elif graph.sequential:
         yield Reconsider(run.id)
     if graph.sequential:

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from tidegate.handlers.advance import Advance, Move
 from tidegate.handlers.finish import updated
-from tidegate.handlers.start import moved, tasks_moved
+from tidegate.handlers.start import run_ended, tasks_moved
 from tidegate.schemas.effect import Effect, KillSubmissions, ReconsiderAfter, UpdateRun
 from tidegate.schemas.graph import Graph, element_of
 from tidegate.schemas.state import TASK_ACTIVE, TASK_ENDED, TASK_FAILED, RunState, TaskState
@@ -27,7 +27,7 @@ def mark(
     seq = run.task_seq + len(moves)
     yield UpdateRun(run.id, RunState.SUCCESS, run.state_seq + 1, seq, 0, 0, 0, run.start_date, now)
     yield from tasks_moved(run, graph, Advance((), tuple(moves), 0, 0), now, outlets=False)
-    yield moved(run, RunState.SUCCESS, run.state_seq + 1, now, reason)
+    yield from run_ended(run, graph, RunState.SUCCESS, run.state_seq + 1, now, reason)
     if graph.sequential:
         yield ReconsiderAfter(run.dag_id, run.id)
 
@@ -41,6 +41,7 @@ def stop(
     reason: str,
     state: RunState = RunState.FAILED,
     working: TaskState = TaskState.SKIPPED,
+    timed_out: bool = False,
 ) -> Iterator[Effect]:
     """End the run in `state`, its tasks that work in `working`; killing those takes effect later, and is seen through."""
     ended = [instance for instance in instances if instance.state not in TASK_ENDED]
@@ -56,7 +57,7 @@ def stop(
     failed = run.failed_leaves + sum(_fails_the_run(graph, move) for move in moves)
     yield UpdateRun(run.id, state, run.state_seq + 1, seq, 0, failed, 0, run.start_date, now)
     yield from tasks_moved(run, graph, Advance((), tuple(moves), 0, 0), now)
-    yield moved(run, state, run.state_seq + 1, now, reason)
+    yield from run_ended(run, graph, state, run.state_seq + 1, now, reason, timed_out=timed_out)
     if graph.sequential:
         yield ReconsiderAfter(run.dag_id, run.id)
 

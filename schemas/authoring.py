@@ -35,6 +35,7 @@ from tidegate.schemas.dag import (
     TaskSpec,
 )
 from tidegate.schemas.error import DagError
+from tidegate.schemas.hooks import CallbackFunction, Deadline, Hooks, Receivers, clock_of
 from tidegate.schemas.options import Options, fields, limit, moment
 from tidegate.schemas.order import cycle, topological
 from tidegate.schemas.params import specs
@@ -57,6 +58,9 @@ class Dag:
     longer than `dagrun_timeout` fails. After `max_consecutive_failed_dag_runs` failed ones the DAG is paused (0: never).
     `fail_fast`: the first failed task ends the run. `default_args` are options for all its tasks. `params` are what the conf of
     its runs may say: by name a default, or a `Param` with a JSON Schema.
+    `deadlines` say by when its runs are to have ended. `on_success`, `on_failure`, `on_timeout`, `on_deadline`: who is told when
+    a run succeeded, failed, took longer than `dagrun_timeout`, or missed a deadline; an `Email`, a `Webhook`, a function of the
+    file, or a list of them.
 
     Names (`dag_id`, `task_id`) are made of letters, digits, `_`, `-` and `.`. Texts marked so take Jinja templates over `run`,
     `run_id` and `params`.
@@ -81,11 +85,18 @@ class Dag:
         fail_fast: bool = False,
         default_args: Options | None = None,
         params: Mapping[str, Any] | None = None,
+        deadlines: Sequence[Deadline] = (),
+        on_success: Receivers | None = None,
+        on_failure: Receivers | None = None,
+        on_timeout: Receivers | None = None,
+        on_deadline: Receivers | None = None,
         tags: Iterable[str] = (),
     ) -> None:
         self.dag_id = name("dag_id", dag_id)
         where = self._where = f"DAG {dag_id!r}"
         condition, timetable = split(where, schedule, timezone, max_active_runs)
+        self._hooks = Hooks(clock_of(timezone, timetable))
+        told = Options(on_success=on_success, on_failure=on_failure, on_timeout=on_timeout, on_deadline=on_deadline)
         self._head = checked(
             where,
             DagSpec(
@@ -103,6 +114,7 @@ class Dag:
                 max_failed_runs=max_consecutive_failed_dag_runs,
                 fail_fast=fail_fast,
                 params=specs(where, params or {}, scheduled=condition is not None or timetable is not None),
+                **self._hooks.serialised(where, fields(where, {**told, "deadlines": deadlines})),
                 tags=texts(where, "tags", tags),
             ),
         )
@@ -198,6 +210,11 @@ class Dag:
         """The Python functions of its function tasks, by task id."""
         return {task_id: task.function for task_id, task in self.tasks.items() if isinstance(task, PythonTask)}
 
+    @property
+    def callback_functions(self) -> Mapping[str, CallbackFunction]:
+        """The Python functions that are told what becomes of its runs and tasks, by name."""
+        return self._hooks.functions
+
     def spec(self) -> DagSpec:
         """The serialised form, tasks in topological order. Raises DagError for a cycle."""
         upstream = {task_id: task.upstream for task_id, task in self.tasks.items()}
@@ -216,7 +233,8 @@ class Dag:
             raise DagError(f"{self._where}: task_id {checked_id!r} is used twice; each task needs a name of its own")
         where = f"{self._where}, task {checked_id!r}"
         group = self._group.group_id if self._group else ""
-        return where, {**self._default_args, **fields(where, options), "task_id": checked_id, "group": group}
+        given = self._hooks.serialised(where, {**self._default_args, **fields(where, options)})
+        return where, {**given, "task_id": checked_id, "group": group}
 
     def _prefixed(self, id_: str) -> str:
         return f"{self._group.group_id}.{id_}" if self._group else id_

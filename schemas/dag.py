@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from tidegate.schemas.receiver import Callback, DeadlineSpec
 from tidegate.schemas.timetable import Timetable
 
 Name = Annotated[str, Meta(min_length=1, max_length=250, pattern=r"^[\w.-]+\Z")]
@@ -84,7 +85,7 @@ class BaseTask(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forb
     only of runs with a logical date from `start_date` to `end_date`. A task with `teardown_of` runs once all before it are done
     if one of those setups succeeded; unless `on_failure_fail_run`, its own end does not matter to the run.
     `over` is the task before it whose result, a list, it is mapped over: it has one instance per element. `group` is the id of
-    its task group, empty for none.
+    its task group, empty for none. `callbacks` are told what becomes of the task, `deadlines` say by when it is to have ended.
     """
 
     task_id: Name
@@ -113,6 +114,8 @@ class BaseTask(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forb
     on_failure_fail_run: bool = False
     over: Name | None = None
     outlets: tuple[Uri, ...] = ()
+    callbacks: tuple[Callback, ...] = ()
+    deadlines: tuple[DeadlineSpec, ...] = ()
 
 
 class EmptyTask(BaseTask, frozen=True, kw_only=True, tag="empty"):
@@ -174,7 +177,7 @@ class DagSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     not start in time still do, `run_immediately` is as in `tidegate.schemas.tick.Bounds`.
     `max_active_runs` of its runs work at the same time, in each of them `max_active_tasks` tasks. A run that takes longer than
     `run_timeout_s` fails. After `max_failed_runs` failed runs in a row the DAG is paused; 0: never. `fail_fast`: the first task
-    that fails ends its run.
+    that fails ends its run. `callbacks` are told what becomes of its runs, `deadlines` say by when those are to have ended.
     """
 
     dag_id: Name
@@ -191,6 +194,8 @@ class DagSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     max_failed_runs: Annotated[int, Meta(ge=0, le=100_000)] = 0
     fail_fast: bool = False
     params: dict[str, ParamSpec] = {}
+    callbacks: tuple[Callback, ...] = ()
+    deadlines: tuple[DeadlineSpec, ...] = ()
     tags: tuple[str, ...] = ()
     tasks: tuple[TaskSpec, ...] = ()
 

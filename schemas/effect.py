@@ -1,13 +1,15 @@
 """What decisions may do to the world. The engine groups the effects of a batch by type and performs each group at once."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 import msgspec
 
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.event import DagRunStateChanged, TaskStateChanged
+from tidegate.schemas.notice import CallbackContext
+from tidegate.schemas.receiver import Receiver
 from tidegate.schemas.state import RunState, RunType, SubmissionState, TaskState
 from tidegate.schemas.view import PendingEvent
 
@@ -228,6 +230,47 @@ class DropResult(msgspec.Struct, frozen=True):
     task_index: int
 
 
+class InsertDeadline(msgspec.Struct, frozen=True):
+    """A new run, or a task of it, is to have ended by then."""
+
+    dag_run_id: int
+    task_id: str | None
+    name: str
+    due_at: datetime
+
+
+class MeetDeadlines(msgspec.Struct, frozen=True):
+    """A task of a run ended, or with no `task_id` all of the run: what was due later is met."""
+
+    dag_run_id: int
+    task_id: str | None
+    at: datetime
+
+
+class MissDeadline(msgspec.Struct, frozen=True):
+    """A deadline has passed; `missed_seq` is the number of the event that says so."""
+
+    id: int
+    missed_seq: int
+    missed_at: datetime
+
+
+class Notify(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody is to be told what happened, once this is committed.
+
+    What happened is known by the `seq` of its event `about` a `run` or a `task`, and nobody is told of that twice: `receiver_id`
+    stands for the receiver.
+    """
+
+    dag_run_id: int
+    about: Literal["run", "task"]
+    seq: int
+    kind: str
+    receiver_id: UUID
+    receiver: Receiver
+    context: CallbackContext
+
+
 class IgnoreFinish(msgspec.Struct, frozen=True):
     """A finish that changes nothing is recorded with the reason."""
 
@@ -359,6 +402,10 @@ Effect = (
     | EndSubmission
     | DropResult
     | StoreResult
+    | InsertDeadline
+    | MeetDeadlines
+    | MissDeadline
+    | Notify
     | IgnoreFinish
     | RunMoved
     | TaskMoved

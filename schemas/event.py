@@ -17,6 +17,7 @@ from msgspec import UNSET, Meta, UnsetType
 from tidegate.schemas.dag import Uri
 from tidegate.schemas.depth import depth
 from tidegate.schemas.error import RejectedError
+from tidegate.schemas.notice import MissedDeadline
 
 MAX_RECORD_BYTES = 1 << 20
 MAX_DEPTH = 64
@@ -75,7 +76,10 @@ def storable(reason: str) -> str:
 
 
 class DagRunStateChanged(msgspec.Struct, frozen=True, kw_only=True):
-    """A run moved. `seq` counts 1, 2, 3 … per run without a gap: drop what is not above the last one seen."""
+    """A run moved. `seq` counts 1, 2, 3 … per run without a gap: drop what is not above the last one seen.
+
+    With a `missed_deadline` the run did not move: it is still in that state, and has just missed the deadline.
+    """
 
     dag_id: str
     run_id: str
@@ -85,6 +89,7 @@ class DagRunStateChanged(msgspec.Struct, frozen=True, kw_only=True):
     run_after: datetime
     at: datetime
     reason: str = ""
+    missed_deadline: MissedDeadline | UnsetType = UNSET
 
 
 class TaskStateChanged(msgspec.Struct, frozen=True, kw_only=True):

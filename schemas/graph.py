@@ -6,6 +6,7 @@ from datetime import datetime
 import msgspec
 
 from tidegate.schemas.dag import BaseTask, Condition, DagSpec, EmptyTask, ParamSpec, TaskSpec
+from tidegate.schemas.receiver import Callback, DeadlineSpec
 from tidegate.schemas.tick import UNBOUND, Bounds
 from tidegate.schemas.timetable import Timetable
 
@@ -59,7 +60,8 @@ class Graph(msgspec.Struct, frozen=True, eq=False):
 
     `sequential`: some of its tasks wait for the run before theirs. `dated`: some are no part of all its runs. `mapped`: some
     are mapped over what others return.
-    `above`: by task, the tasks directly before it.
+    `above`: by task, the tasks directly before it. `has_deadlines`: its runs have some, or their tasks. `watched`: some of its
+    tasks have deadlines or callbacks.
     """
 
     dag_id: str
@@ -78,6 +80,10 @@ class Graph(msgspec.Struct, frozen=True, eq=False):
     timetable: Timetable | None = None
     bounds: Bounds = UNBOUND
     above: tuple[tuple[int, ...], ...] = ()
+    callbacks: tuple[Callback, ...] = ()
+    deadlines: tuple[DeadlineSpec, ...] = ()
+    has_deadlines: bool = False
+    watched: bool = False
 
     def upstream_of(self, index: int) -> tuple[int, ...]:
         """The tasks directly before one."""
@@ -133,6 +139,10 @@ def graph_of(version_id: int, spec: DagSpec) -> Graph:
         ),
         mapped=any(task.over is not None for task in spec.tasks),
         dated=any(task.start_date or task.end_date for task in spec.tasks),
+        callbacks=spec.callbacks,
+        deadlines=spec.deadlines,
+        has_deadlines=bool(spec.deadlines) or any(task.deadlines for task in spec.tasks),
+        watched=any(task.callbacks or task.deadlines for task in spec.tasks),
     )
 
 

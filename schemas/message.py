@@ -121,6 +121,12 @@ class RunTimedOut(msgspec.Struct, frozen=True, kw_only=True):
     dag_run_id: int
 
 
+class DeadlineDue(msgspec.Struct, frozen=True, kw_only=True):
+    """A deadline may have passed."""
+
+    deadline_id: int
+
+
 class SubmissionAccepted(msgspec.Struct, frozen=True, kw_only=True):
     """A backend took an attempt: its task runs."""
 

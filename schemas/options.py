@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 from tidegate.schemas.dag import MAX_SECONDS, TriggerRule, WeightRule
 from tidegate.schemas.dataset import Dataset, Expression
 from tidegate.schemas.error import DagError
+from tidegate.schemas.hooks import HOOKS, Deadline, Receivers, deadlines, hooks
 
 ZERO = timedelta()
 
@@ -25,6 +26,9 @@ class Options(TypedDict, total=False):
     directly after that one too; `ignore_first_depends_on_past`: the first instance waits for nothing (the default).
     `start_date`, `end_date`: it is a part only of runs with a logical date from the one to the other.
     `outlets`: datasets that have new data once it succeeded.
+    `deadlines`: by when it is to have ended, counted as those of its run. `on_success`, `on_failure`, `on_retry`, `on_timeout`,
+    `on_deadline`: who is told when it succeeded, failed for good, failed and is tried again, took longer than
+    `execution_timeout`, or missed a deadline.
     """
 
     retries: int
@@ -45,6 +49,12 @@ class Options(TypedDict, total=False):
     start_date: datetime | None
     end_date: datetime | None
     outlets: Sequence[Dataset]
+    deadlines: Sequence[Deadline]
+    on_success: Receivers | None
+    on_failure: Receivers | None
+    on_retry: Receivers | None
+    on_timeout: Receivers | None
+    on_deadline: Receivers | None
 
 
 def fields(where: str, options: Options) -> dict[str, Any]:
@@ -136,5 +146,7 @@ _FIELDS: Mapping[str, tuple[str, Callable[[str, str, object], object]]] = {
     "start_date": ("start_date", moment),
     "end_date": ("end_date", moment),
     "outlets": ("outlets", outlets),
+    "deadlines": ("deadlines", deadlines),
+    **{option: (option, hooks) for option in HOOKS},
 }
 """By option, the field and how its value is checked; what is left as it is, is checked against the field's type later."""

@@ -37,6 +37,11 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
         return self.times_out_at is not None and self.times_out_at <= now
 
     @property
+    def has_tasks(self) -> bool:
+        """Whether it has ever started: its task instances are there, and at least one of them has moved."""
+        return self.task_seq > 0
+
+    @property
     def order_at(self) -> datetime:
         """Runs of one DAG follow each other by this, then by `id`."""
         return self.logical_date or self.run_after
@@ -150,6 +155,16 @@ class PoolView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 MANY = 1_000_000
+
+
+class DeadlineView(msgspec.Struct, frozen=True):
+    """A locked deadline that nobody has met or missed yet; of a task where it has a `task_id`."""
+
+    id: int
+    dag_run_id: int
+    task_id: str | None
+    name: str
+    due_at: datetime
 
 
 class SubmissionView(msgspec.Struct, frozen=True, kw_only=True):

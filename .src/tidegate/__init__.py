@@ -2,13 +2,15 @@
 
 What a DAG file needs: `Dag` and `Dataset` to write it (see `tidegate.schemas.authoring`), `cron`, `every` and `DatasetOrTime` for
 schedules that plain strings cannot say, `Run` and `ConsumedEvent` for what its functions get, `follow`, `skip_rest` and
-`SkipTask` for what they may say, `Task`, `Choice` and `DagError` for annotations and tests.
+`SkipTask` for what they may say, `Deadline`, `Email`, `Webhook` and `CallbackContext` for who is told what, `Task`, `Choice` and `DagError` for annotations and tests.
 """
 
 from tidegate.schemas.authoring import Dag
 from tidegate.schemas.dag import TriggerRule, WeightRule
 from tidegate.schemas.dataset import Dataset
 from tidegate.schemas.error import DagError
+from tidegate.schemas.hooks import Deadline, Email, Webhook
+from tidegate.schemas.notice import CallbackContext
 from tidegate.schemas.params import Param
 from tidegate.schemas.run import Choice, ConsumedEvent, SkipTask, follow, skip_rest
 from tidegate.schemas.run import RunContext as Run
@@ -16,17 +18,21 @@ from tidegate.schemas.schedule import DatasetOrTime, cron, every
 from tidegate.schemas.task import Task
 
 __all__ = [
+    "CallbackContext",
     "Choice",
     "ConsumedEvent",
     "Dag",
     "DagError",
     "Dataset",
     "DatasetOrTime",
+    "Deadline",
+    "Email",
     "Param",
     "Run",
     "SkipTask",
     "Task",
     "TriggerRule",
+    "Webhook",
     "WeightRule",
     "cron",
     "every",

@@ -9,8 +9,11 @@ import msgspec
 
 from tidegate.daemon.cli import output
 from tidegate.daemon.cli.moment import age, took, utc
+from tidegate.daemon.cli.notices import print_notices
 from tidegate.schemas.queries import runs
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.deadlines import DeadlineRow, list_deadlines
+from tidegate.schemas.queries.notifications import NotificationRow, list_notifications
 from tidegate.schemas.queries.runs import RunAttemptRow, RunEventRow, RunMoveRow, RunRow, RunTaskRow
 from tidegate.schemas.state import TaskState
 
@@ -35,6 +38,8 @@ class RunPage(msgspec.Struct, frozen=True):
     events: Sequence[RunEventRow]
     journal: Sequence[RunMoveRow]
     tasks: Sequence[TaskPage]
+    deadlines: Sequence[DeadlineRow]
+    notifications: Sequence[NotificationRow]
 
 
 async def read_page(db: Db, run: RunRow) -> RunPage:
@@ -48,6 +53,8 @@ async def read_page(db: Db, run: RunRow) -> RunPage:
         events=await runs.events_of(db, *key),
         journal=await runs.journal_of(db, *key),
         tasks=[TaskPage(task, attempts[task.task_id]) for task in await runs.tasks_of(db, *key)],
+        deadlines=await list_deadlines(db, dag_id=run.dag_id, run_id=run.run_id),
+        notifications=await list_notifications(db, dag_id=run.dag_id, run_id=run.run_id),
     )
 
 
@@ -74,6 +81,7 @@ def print_page(page: RunPage, now: datetime) -> None:
     output.section("tasks", TASK_TITLES, (task_cells(each.task, now) for each in page.tasks), empty="not started yet")
     attempts = [_attempt_cells(attempt, now) for each in page.tasks for attempt in each.attempts]
     output.section("attempts", ATTEMPT_TITLES, attempts, empty="none")
+    print_notices(page.deadlines, page.notifications, now)
 
 
 def task_cells(task: RunTaskRow, now: datetime) -> tuple[output.Cell, ...]:

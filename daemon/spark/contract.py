@@ -12,11 +12,18 @@ from uuid import UUID
 
 import msgspec
 
-from tidegate.schemas.dag import TaskSpec
+from tidegate.schemas.dag import BACKENDS, BaseTask, TaskSpec, kind_of
+from tidegate.schemas.notice import CallbackContext
 from tidegate.schemas.run import RunContext
 
 Handle = dict[str, Any]
 """What a backend needs to find a submission again; stored as JSON."""
+
+
+class CallbackTask(BaseTask, frozen=True, kw_only=True, tag="callback"):
+    """The function of the DAG file that is called `task_id` is told what happened. Not a part of any run."""
+
+    context: CallbackContext
 
 
 class SubmissionSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,10 +31,18 @@ class SubmissionSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     submission_id: UUID
     try_number: int
-    task: TaskSpec
+    task: TaskSpec | CallbackTask
     run: RunContext
     dag_path: str
     source: str
+
+
+CALLBACK_BACKEND = "command"
+
+
+def backend_of(task: BaseTask) -> str | None:
+    """The backend that runs it; None where there is none."""
+    return CALLBACK_BACKEND if isinstance(task, CallbackTask) else BACKENDS.get(kind_of(task))
 
 
 class Phase(StrEnum):

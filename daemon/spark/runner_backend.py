@@ -16,11 +16,11 @@ from anyio import CapacityLimiter, to_thread
 
 from tidegate.daemon.settings import Settings, dags_root, spool_root
 from tidegate.daemon.spark import launch
-from tidegate.daemon.spark.contract import Handle, LogChunk, Phase, Status, SubmissionSpec
+from tidegate.daemon.spark.contract import Handle, LogChunk, Phase, Status, SubmissionSpec, backend_of
 from tidegate.daemon.spark.job import Claim, Job, Outcome
 from tidegate.daemon.spark.process import alive, identify, send, until_gone
 from tidegate.daemon.spark.spool import Spool, spools
-from tidegate.schemas.dag import BACKENDS, kind_of
+from tidegate.schemas.dag import kind_of
 from tidegate.schemas.error import RejectedError, UnavailableError
 from tidegate.schemas.event import Rejection
 
@@ -56,9 +56,8 @@ class RunnerBackend:
 
     async def submit(self, spec: SubmissionSpec) -> Handle:
         """Returns when a runner has claimed it, this one or an earlier one."""
-        kind = kind_of(spec.task)
-        if BACKENDS.get(kind) != self.name:
-            raise RejectedError(Rejection.INVALID, f"{self.name} does not run tasks of kind {kind}")
+        if backend_of(spec.task) != self.name:
+            raise RejectedError(Rejection.INVALID, f"{self.name} does not run tasks of kind {kind_of(spec.task)}")
         spool = self._spool(spec.submission_id)
         if await self._io(spool.claimed) is None:
             await self._io(lambda: spool.prepare(self._job(spec)))

@@ -15,6 +15,7 @@ _DAGS = _SQL["due_dags"]
 _RETRIES = _SQL["due_retries"]
 _LATE_RUNS = _SQL["late_runs"]
 _LATE_ATTEMPTS = _SQL["late_attempts"]
+_PASSED = _SQL["passed_deadlines"]
 
 SHARDS = 16
 """As the schema divides DAGs and runs."""
@@ -27,6 +28,7 @@ class Due(msgspec.Struct, frozen=True):
     retry: datetime | None
     run: datetime | None
     attempt: datetime | None
+    deadline: datetime | None
 
     @property
     def moments(self) -> tuple[datetime | None, ...]:
@@ -55,3 +57,8 @@ async def late_runs(db: Db, shards: Sequence[int], limit: int) -> list[int]:
 async def late_attempts(db: Db, shards: Sequence[int], limit: int) -> list[UUID]:
     """Attempts whose time is over."""
     return [row[0] for row in await db.fetch(_LATE_ATTEMPTS, shards, db.now, limit)]
+
+
+async def passed_deadlines(db: Db, shards: Sequence[int], limit: int) -> list[int]:
+    """Deadlines that are over and that nobody has met or missed yet."""
+    return [row[0] for row in await db.fetch(_PASSED, shards, db.now, limit)]

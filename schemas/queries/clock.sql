@@ -1,5 +1,5 @@
 -- name: next_due
--- When the first thing of each kind is due in these shards: a DAG, a retry, the end of a run's time, of an attempt's.
+-- When the first thing of each kind is due in these shards: a DAG, a retry, the end of a run's time, of an attempt's, a deadline.
 SELECT
     (
         SELECT min(first.at) FROM unnest($1::smallint[]) AS shard (number) CROSS JOIN LATERAL (
@@ -26,7 +26,14 @@ SELECT
             WHERE dag_run_id % 16 = shard.number AND state = 'accepted' AND desired_state = 'run' AND times_out_at IS NOT NULL
             ORDER BY times_out_at LIMIT 1
         ) AS first
-    ) AS attempt
+    ) AS attempt,
+    (
+        SELECT min(first.at) FROM unnest($1::smallint[]) AS shard (number) CROSS JOIN LATERAL (
+            SELECT due_at AS at FROM deadline
+            WHERE dag_run_id % 16 = shard.number AND met_at IS NULL AND missed_at IS NULL
+            ORDER BY due_at LIMIT 1
+        ) AS first
+    ) AS deadline
 
 -- name: due_dags
 SELECT dag.dag_id
@@ -68,4 +75,15 @@ CROSS JOIN LATERAL (
     WHERE dag_run_id % 16 = shard.number AND state = 'accepted' AND desired_state = 'run' AND times_out_at <= $2
     ORDER BY times_out_at LIMIT $3
 ) AS attempt
+LIMIT $3
+
+-- name: passed_deadlines
+SELECT deadline.id
+FROM unnest($1::smallint[]) AS shard (number)
+CROSS JOIN LATERAL (
+    SELECT id, due_at FROM deadline
+    WHERE dag_run_id % 16 = shard.number AND met_at IS NULL AND missed_at IS NULL AND due_at <= $2
+    ORDER BY due_at LIMIT $3
+) AS deadline
+ORDER BY deadline.due_at
 LIMIT $3

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from tests.storms.evidence import Evidence
-from tests.storms.invariants import attempts, events, runs, topics
+from tests.storms.invariants import attempts, deadlines, events, runs, topics
 from tests.storms.invariants.topics import Told
 
 SHOWN = 5
@@ -30,6 +30,8 @@ INVARIANTS: Sequence[Callable[[Evidence], Awaitable[Iterable[str]]]] = (
     runs.the_journal_of_each_run_is_whole,
     topics.the_topic_tells_each_run,
     topics.the_topic_tells_each_task,
+    deadlines.each_deadline_was_met_or_missed,
+    deadlines.each_missed_deadline_is_told_once,
     attempts.each_attempt_has_one_application,
     attempts.each_attempt_ended_as_its_application,
     attempts.tries_are_counted_without_a_gap,
@@ -83,6 +85,8 @@ async def _reached(e: Evidence) -> Mapping[str, int]:
         "submissions repeated": sum(entry.what == "accepted" and entry.stamp in lost for entry in e.journal),
         "ends that nobody told": sum(entry.what == "ended" and not entry.told for entry in e.journal),
         "state events told twice": Told(e.run_states, str).repetitions + Told(e.task_states, str).repetitions,
+        "deadlines met": await e.db.fetchval("SELECT count(*) FROM deadline WHERE met_at IS NOT NULL"),
+        "deadlines missed": await e.db.fetchval("SELECT count(*) FROM deadline WHERE missed_at IS NOT NULL"),
         "pool full": await e.db.fetchval("SELECT count(*) FROM storm_pool"),
         "server outages": e.logged("server_lost"),
     }

@@ -23,7 +23,7 @@ for i in range(16):
     "conditions.py": """\
 from datetime import timedelta
 
-from tidegate import Dag, Dataset
+from tidegate import Dag, Dataset, Deadline, Webhook
 
 
 def given(i):
@@ -37,9 +37,14 @@ for i in range(10):
         else:
             dag.empty("only", outlets=[Dataset(f"storm://both/{i}")])
 
+WATCHED = {
+    "deadlines": [Deadline(f"{after} s", after=timedelta(seconds=after), since="queued_at") for after in (0.3, 20)],
+    "on_deadline": Webhook("http://127.0.0.1:9/nobody"),
+}
+
 for i in range(10):
-    with Dag(f"either_{i}", schedule=given(20 + i) | given(30 + i), max_active_runs=1 + i % 2) as dag:
-        first = dag.command("first", ["work"], retries=2, retry_delay=timedelta(seconds=0.1))
+    with Dag(f"either_{i}", schedule=given(20 + i) | given(30 + i), max_active_runs=1 + i % 2, **WATCHED) as dag:
+        first = dag.command("first", ["work"], retries=2, retry_delay=timedelta(seconds=0.1), **WATCHED)
         first >> dag.command("second", ["work"], outlets=[Dataset(f"storm://either/{i}")])
 
 for i in range(4):

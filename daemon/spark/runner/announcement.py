@@ -4,6 +4,7 @@ import logging
 
 import anyio
 
+from tidegate.daemon.spark.contract import CallbackTask
 from tidegate.daemon.spark.job import Job, Outcome
 from tidegate.events.publisher import Publisher
 from tidegate.schemas.error import TidegateError
@@ -15,8 +16,8 @@ log = logging.getLogger("tidegate")
 
 
 def task_finished(job: Job, outcome: Outcome) -> bool:
-    """Whether Kafka has it. The event's id is the submission's: told twice, it has no effect twice."""
-    return anyio.run(_publish, job, outcome)
+    """Whether Kafka has it. The event's id is the submission's: told twice, it has no effect twice. A callback is no task."""
+    return not isinstance(job.spec.task, CallbackTask) and anyio.run(_publish, job, outcome)
 
 
 async def _publish(job: Job, outcome: Outcome) -> bool:

@@ -5,6 +5,8 @@ ALTER TABLE dag_run SET UNLOGGED;
 ALTER TABLE dagrun_dataset_event SET UNLOGGED;
 ALTER TABLE task_instance SET UNLOGGED;
 ALTER TABLE submission SET UNLOGGED;
+ALTER TABLE deadline SET UNLOGGED;
+ALTER TABLE notification SET UNLOGGED;
 
 INSERT INTO dag_file (path, digest, parse_duration_s) VALUES ('dags.py', 'd', 0);
 
@@ -81,6 +83,16 @@ SELECT
     now()
 FROM task_instance
 WHERE state NOT IN ('none', 'scheduled');
+
+INSERT INTO deadline (dag_run_id, task_id, name, due_at, met_at)
+SELECT id, NULL, 'soon', now() + interval '1 hour', CASE WHEN state IN ('success', 'failed') THEN now() END FROM dag_run;
+
+INSERT INTO notification (dag_run_id, about, seq, kind, receiver_id, receiver, context, state)
+SELECT
+    id, 'run', 3, (ARRAY['email', 'webhook', 'function'])[1 + id % 3], gen_random_uuid(), '{}', '{}',
+    (CASE WHEN id % 200 = 0 THEN 'pending' WHEN id % 50 = 0 THEN 'failed' ELSE 'sent' END)::notification_state
+FROM dag_run
+WHERE state IN ('success', 'failed');
 
 INSERT INTO outbox (shard, kind, key, event_id, time, payload)
 SELECT n % 8, 'task-state', 'k', n::text, now(), '' FROM generate_series(1, 5000) AS n;

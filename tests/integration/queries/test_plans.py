@@ -13,7 +13,10 @@ from tests import servers
 from tests.integration.queries.blocks import BLOCKS
 from tidegate.daemon.database import SERVER_SETTINGS
 
-HISTORY = {"dag_run", "task_instance", "submission", "dataset_event", "dagrun_dataset_event", "outbox"}
+HISTORY = {
+    *("dag_run", "task_instance", "submission", "dataset_event", "dagrun_dataset_event", "outbox"),
+    *("deadline", "notification"),
+}
 
 OF_WHAT_IS_ACTIVE = {"task_instance_occupying", "task_instance_limited"}
 """Indexes that hold attempts under way and nothing else: reading one whole costs no more than the slots there are."""
@@ -51,11 +54,14 @@ READ = {
     "pools.occupied": ("'default_pool'", "task_instance_occupying"),
     "pools.active_everywhere": ("", "task_instance_occupying"),
     "pools.pools_in_demand": ("", "task_instance_oldest"),
-    "clock.next_due": ("{shards}", "dag_due task_instance_retry dag_run_times_out submission_times_out"),
+    "clock.next_due": ("{shards}", "dag_due task_instance_retry dag_run_times_out submission_times_out deadline_due"),
     "clock.due_dags": ("{shards}, now(), 100", "dag_due"),
     "clock.due_retries": ("{shards}, now(), 100", "task_instance_retry"),
     "clock.late_runs": ("{shards}, now(), 100", "dag_run_times_out"),
     "clock.late_attempts": ("{shards}, now(), 100", "submission_times_out"),
+    "clock.passed_deadlines": ("{shards}, now(), 100", "deadline_due"),
+    "deadlines.lock_runs": ("{runs}", "deadline_pkey dag_run_pkey"),
+    "deadlines.lock_due": ("{runs}, {runs}, now()", ""),
     "runs.run_before": ("{runs}", "dag_run_pkey dag_run_order"),
     "runs.dags_of": ("{runs}", "dag_run_pkey"),
     "dags.taken_dates": ("{dags}, ARRAY[now(), now()]", "dag_run_logical_date"),
@@ -87,6 +93,14 @@ WRITE = {
     "submissions.beat": ("{attempts}, ARRAY[now(), now()]", "submission_pkey"),
     "submissions.claim_intents": ("{me}, 'here', 'command', 8", "submission_open submission_pkey"),
     "submissions.claim_abandoned": ("{me}, 'here', 'command', NULL, 10, {none}", "submission_open submission_pkey"),
+    "deadlines.meet_deadlines": (many(3), "deadline_run"),
+    "deadlines.miss_deadlines": (many(3), "deadline_pkey"),
+    "notifications.claim": (
+        "ARRAY['email', 'webhook'], ARRAY[16, 16], {me}, 'here', now(), 30, 300, {none}",
+        "notification_due notification_pkey",
+    ),
+    "notifications.acknowledge": ("1, ''", "notification_pkey"),
+    "notifications.conclude_try": ("1, {me}, 1, 'failed', '', now()", "notification_pkey"),
     "outbox.delete_outbox": ("ARRAY[1, 2]", "outbox_pkey"),
 }
 

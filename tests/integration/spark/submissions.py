@@ -10,9 +10,18 @@ import anyio
 
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.backends import open_backends
-from tidegate.daemon.spark.contract import Backend, Handle, LogChunk, Phase, Status, SubmissionSpec
+from tidegate.daemon.spark.contract import (
+    Backend,
+    CallbackTask,
+    Handle,
+    LogChunk,
+    Phase,
+    Status,
+    SubmissionSpec,
+    backend_of,
+)
 from tidegate.daemon.spark.process import Identity, stamped
-from tidegate.schemas.dag import BACKENDS, CommandTask, FunctionTask, SubmitTask, TaskSpec, kind_of
+from tidegate.schemas.dag import CommandTask, FunctionTask, SubmitTask, TaskSpec
 from tidegate.schemas.run import RunContext
 
 WORK = Path(__file__).with_name("work.py")
@@ -63,10 +72,10 @@ class Bench:
         self.backends = open_backends(settings)
         self.submitted: list[UUID] = []
 
-    def backend(self, of: TaskSpec) -> Backend:
-        return self.backends[BACKENDS[kind_of(of)]]
+    def backend(self, of: TaskSpec | CallbackTask) -> Backend:
+        return self.backends[backend_of(of) or ""]
 
-    def spec(self, task: TaskSpec, source: str = DAG_FILE, **params: object) -> SubmissionSpec:
+    def spec(self, task: TaskSpec | CallbackTask, source: str = DAG_FILE, **params: object) -> SubmissionSpec:
         run = RunContext(
             dag_id="contract",
             run_id=f"manual__{uuid4().hex[:8]}",
@@ -97,7 +106,7 @@ class Bench:
                 await anyio.sleep(POLL_S)
         return status
 
-    async def outcome(self, task: TaskSpec, source: str = DAG_FILE, **params: object) -> tuple[Status, str]:
+    async def outcome(self, task: TaskSpec | CallbackTask, source: str = DAG_FILE, **params: object) -> tuple[Status, str]:
         """How such a task ends, and its log."""
         spec = self.spec(task, source, **params)
         handle = await self.submit(spec)

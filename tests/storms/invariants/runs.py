@@ -1,7 +1,7 @@
 """What must be true of runs after a storm. Each function returns what contradicts its name, as sentences."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import pairwise
 
 from tests.storms.evidence import Evidence
@@ -84,10 +84,14 @@ async def everything_has_ended(e: Evidence) -> Iterable[str]:
 
 
 async def the_journal_of_each_run_is_whole(e: Evidence) -> Iterable[str]:
-    """`seq` counts 1 … n without a gap, every move is legal, and the last one is where the run stands."""
+    """`seq` counts 1 … n without a gap, every move is legal, and the last one is where the run stands.
+
+    An entry that tells of a missed deadline has a number too, but moves nothing.
+    """
     journal: dict[int, list[tuple[int, RunState]]] = defaultdict(list)
     for run, seq, state in await e.db.fetch("SELECT dag_run_id, seq, state FROM run_state_log ORDER BY 1, 2"):
         journal[run].append((seq, RunState(state)))
+    missed = {(row[0], row[1]) for row in await e.db.fetch("SELECT dag_run_id, missed_seq FROM deadline")}
     rows = await e.db.fetch("SELECT id, state_seq, state FROM dag_run")
     stands = {row[0]: (row[1], RunState(row[2])) for row in rows}
     return [
@@ -97,14 +101,19 @@ async def the_journal_of_each_run_is_whole(e: Evidence) -> Iterable[str]:
             for run, moves in journal.items()
             if moves[-1] != stands.get(run)
         ),
-        *(f"run {run} {problem}" for run, moves in journal.items() for problem in _problems(moves)),
+        *(
+            f"run {run} {problem}"
+            for run, moves in journal.items()
+            for problem in _problems(moves, {seq for seq, _ in moves if (run, seq) in missed})
+        ),
     ]
 
 
-def _problems(moves: Sequence[tuple[int, RunState]]) -> Iterator[str]:
-    numbers = [seq for seq, _ in moves]
-    if numbers != list(range(1, len(moves) + 1)):
+def _problems(entries: Sequence[tuple[int, RunState]], still: Set[int]) -> Iterator[str]:
+    """`still` are the numbers of entries that are no moves."""
+    numbers = [seq for seq, _ in entries]
+    if numbers != list(range(1, len(entries) + 1)):
         yield f"counts {numbers}"
-    for before, after in pairwise([None, *(state for _, state in moves)]):
-        if after is not None and (before, after) not in RUN_MOVES:
+    for (_, before), (seq, after) in pairwise([(0, None), *entries]):
+        if after is not None and ((before, after) not in RUN_MOVES if seq not in still else before != after):
             yield f"moved from {before} to {after}"

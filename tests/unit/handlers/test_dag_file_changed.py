@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from tests.shapes import NOW, A, B, dag_view, message, pending, queued, spec
+from tests.shapes import NOW, A, B, dag_view, message, pending, queued, spec, task
 from tidegate.handlers.dag_file_changed import LOOK_AGAIN, State, decide
 from tidegate.schemas.dag import AnyOf, DagSpec, FunctionTask, ImportProblem, ParsedFile
 from tidegate.schemas.effect import (
@@ -22,6 +22,7 @@ from tidegate.schemas.effect import (
 )
 from tidegate.schemas.graph import graph_of
 from tidegate.schemas.queries.files import FileView, StoredDag
+from tidegate.schemas.receiver import Callback, FunctionReceiver, On, Receiver, WebhookReceiver
 from tidegate.schemas.view import DagView
 
 D, E, F = spec("t"), spec("t", dag_id="e"), spec(FunctionTask(task_id="t"))
@@ -53,6 +54,16 @@ def stale(effects: Iterable[Effect]) -> list[str]:
     return [effect.dag_id for effect in effects if isinstance(effect, MarkStale)]
 
 
+def telling(receiver: Receiver) -> DagSpec:
+    """Somebody is told of runs."""
+    return spec("t", callbacks=(Callback(On.FAILURE, receiver),))
+
+
+def told(receiver: Receiver) -> DagSpec:
+    """Somebody is told of a task."""
+    return spec(task("t", callbacks=(Callback(On.FAILURE, receiver),)))
+
+
 def test_a_new_dag_gets_its_first_version() -> None:
     effects = decided(parsed("a.py", D))
 
@@ -76,6 +87,9 @@ def test_an_unchanged_dag_gets_no_version() -> None:
         pytest.param(D, D, "2", False, id="a comment"),
         pytest.param(F, F, "2", True, id="any line where a task is a function"),
         pytest.param(F, F, "1", False, id="nothing at all"),
+        pytest.param(*[telling(FunctionReceiver("tell"))] * 2, "2", True, id="any line where a function is told of runs"),
+        pytest.param(*[told(FunctionReceiver("tell"))] * 2, "2", True, id="any line where a function is told of a task"),
+        pytest.param(*[telling(WebhookReceiver("http://x"))] * 2, "2", False, id="a comment where only others are told"),
     ],
 )
 def test_only_what_matters_makes_a_version(before: DagSpec, after: DagSpec, digest: str, changed: bool) -> None:

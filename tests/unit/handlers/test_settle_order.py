@@ -122,7 +122,7 @@ def test_runs_of_a_dag_follow_each_other_by_date(facts: dict[str, Any], order_at
 def cleared(*ids: int) -> tuple[QueuedRun, ...]:
     """Runs that have run before, and wait again."""
     dag = graph("t!", limit=1)
-    return tuple(QueuedRun(run_view(id_, state_seq=4), dag) for id_ in ids)
+    return tuple(QueuedRun(run_view(id_, state_seq=4, task_seq=1), dag) for id_ in ids)
 
 
 def test_of_runs_that_were_cleared_together_no_more_start_than_the_limit() -> None:

@@ -1,0 +1,58 @@
+"""What happened, as those are told who wanted to know: the content of a notification."""
+
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from tidegate.schemas.receiver import On
+
+
+class MissedDeadline(msgspec.Struct, frozen=True, kw_only=True):
+    """A run, or with a `task_id` one of its tasks, had not ended by then."""
+
+    name: str
+    due_at: datetime
+    task_id: str | UnsetType = UNSET
+
+
+class CallbackContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What a callback is told. Times are in UTC.
+
+    `state` is what the task came to, or else the run; where a deadline was missed, that of the run. `id` is the same however
+    often the same thing is told to the same receiver, which can know by it what it knows already.
+    """
+
+    on: On
+    dag_id: str
+    run_id: str
+    run_type: str
+    run_after: datetime
+    logical_date: datetime | None
+    state: str
+    at: datetime
+    reason: str = ""
+    task_id: str | None = None
+    try_number: int | None = None
+    deadline: MissedDeadline | None = None
+    id: UUID | None = None
+
+
+def headline(context: CallbackContext) -> str:
+    """One line for people: `daily: run r1, task load: try 2 failed and is retried`."""
+    return f"{context.dag_id}: run {context.run_id}{f', task {context.task_id}' if context.task_id else ''}: {_said(context)}"
+
+
+def _said(context: CallbackContext) -> str:
+    match context.on:
+        case On.SUCCESS:
+            return "succeeded"
+        case On.FAILURE:
+            return "failed"
+        case On.RETRY:
+            return f"try {context.try_number} failed, another one follows"
+        case On.TIMEOUT:
+            return "took too long"
+        case On.DEADLINE:
+            return f"missed the deadline {context.deadline.name!r}" if context.deadline else "missed a deadline"

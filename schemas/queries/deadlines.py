@@ -1,0 +1,61 @@
+"""Deadlines of runs and tasks: written with their run, then met or missed."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+import msgspec
+
+from tidegate.schemas.effect import InsertDeadline, MeetDeadlines, MissDeadline
+from tidegate.schemas.queries.db import Db, columns
+from tidegate.schemas.queries.sql import load
+from tidegate.schemas.view import DeadlineView
+
+_SQL = load("deadlines")
+_INSERT = _SQL["insert_deadlines"]
+_MEET = _SQL["meet_deadlines"]
+_MISS = _SQL["miss_deadlines"]
+_LOCK_RUNS = _SQL["lock_runs"]
+_LOCK_DUE = _SQL["lock_due"]
+_LIST = _SQL["list_deadlines"]
+
+
+class DeadlineRow(msgspec.Struct, frozen=True):
+    """A line of the list of deadlines; `state` is pending, met or missed."""
+
+    dag_id: str
+    run_id: str
+    task_id: str | None
+    name: str
+    state: str
+    due_at: datetime
+    met_at: datetime | None
+    missed_at: datetime | None
+
+
+async def insert(db: Db, effects: Sequence[InsertDeadline]) -> None:
+    await db.execute(_INSERT, *columns(effects))
+
+
+async def meet(db: Db, effects: Sequence[MeetDeadlines]) -> None:
+    await db.execute(_MEET, *columns(effects))
+
+
+async def miss(db: Db, effects: Sequence[MissDeadline]) -> None:
+    await db.execute(_MISS, *columns(effects))
+
+
+async def lock_runs(db: Db, ids: Collection[int]) -> list[int]:
+    """Lock the runs of these deadlines, as far as nobody else has: theirs are looked at again later."""
+    return [row[0] for row in await db.fetch(_LOCK_RUNS, list(ids))]
+
+
+async def lock_due(db: Db, ids: Collection[int], dag_run_ids: Collection[int]) -> list[DeadlineView]:
+    """Those of these deadlines of locked runs that are open and have passed, in their order; not what others have locked."""
+    return [DeadlineView(*row) for row in await db.fetch(_LOCK_DUE, list(ids), list(dag_run_ids), db.now)]
+
+
+async def list_deadlines(
+    db: Db, *, dag_id: str | None = None, run_id: str | None = None, missed: bool = False, limit: int = 100
+) -> list[DeadlineRow]:
+    """Newest first."""
+    return [DeadlineRow(*row) for row in await db.fetch(_LIST, dag_id, run_id, missed, limit)]

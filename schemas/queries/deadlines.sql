@@ -1,0 +1,48 @@
+-- name: insert_deadlines
+INSERT INTO deadline (dag_run_id, task_id, name, due_at)
+SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::timestamptz[])
+
+-- name: meet_deadlines
+-- What was due before is left to the clock: it was missed. Said so that nobody looks through the index of all that is open.
+UPDATE deadline
+SET met_at = ended.at
+FROM unnest($1::bigint[], $2::text[], $3::timestamptz[]) AS ended (dag_run_id, task_id, at)
+WHERE deadline.dag_run_id = ended.dag_run_id
+  AND (ended.task_id IS NULL OR deadline.task_id = ended.task_id)
+  AND deadline.due_at >= ended.at
+  AND coalesce(deadline.met_at, deadline.missed_at) IS NULL
+
+-- name: miss_deadlines
+UPDATE deadline
+SET missed_seq = change.missed_seq, missed_at = change.missed_at
+FROM unnest($1::bigint[], $2::integer[], $3::timestamptz[]) AS change (id, missed_seq, missed_at)
+WHERE deadline.id = change.id
+
+-- name: lock_runs
+-- The runs of these deadlines, without those that somebody else has locked.
+SELECT run.id
+FROM dag_run AS run
+WHERE run.id IN (SELECT dag_run_id FROM deadline WHERE id = ANY ($1::bigint[]) AND coalesce(met_at, missed_at) IS NULL)
+ORDER BY run.id
+FOR NO KEY UPDATE OF run SKIP LOCKED
+
+-- name: lock_due
+SELECT id, dag_run_id, task_id, name, due_at
+FROM deadline
+WHERE id = ANY ($1::bigint[]) AND dag_run_id = ANY ($2::bigint[]) AND due_at <= $3
+  AND coalesce(met_at, missed_at) IS NULL
+ORDER BY due_at, id
+FOR UPDATE SKIP LOCKED
+
+-- name: list_deadlines
+SELECT
+    run.dag_id, run.run_id, deadline.task_id, deadline.name,
+    CASE WHEN missed_at IS NOT NULL THEN 'missed' WHEN met_at IS NOT NULL THEN 'met' ELSE 'pending' END AS state,
+    deadline.due_at, deadline.met_at, deadline.missed_at
+FROM deadline
+JOIN dag_run AS run ON run.id = deadline.dag_run_id
+WHERE ($1::text IS NULL OR run.dag_id = $1)
+  AND ($2::text IS NULL OR run.run_id = $2)
+  AND (NOT $3::boolean OR deadline.missed_at IS NOT NULL)
+ORDER BY deadline.id DESC
+LIMIT $4

@@ -1,0 +1,113 @@
+"""Notifications: written with what happened, claimed, and recorded with what became of them."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from tidegate.schemas.effect import Notify
+from tidegate.schemas.notice import CallbackContext
+from tidegate.schemas.queries.db import Db, columns
+from tidegate.schemas.queries.sql import load
+from tidegate.schemas.receiver import Receiver
+
+_SQL = load("notifications")
+_INSERT = _SQL["insert_notifications"]
+_CLAIM = _SQL["claim"]
+_ACKNOWLEDGE = _SQL["acknowledge"]
+_CONCLUDE = _SQL["conclude_try"]
+_LIST = _SQL["list_notifications"]
+
+
+class Claimed(msgspec.Struct, frozen=True):
+    """A notification that this daemon is to send. `tries` counts this one; `delivery_id` is the same at all of them."""
+
+    id: int
+    delivery_id: UUID
+    dag_run_id: int
+    receiver: Receiver
+    context: CallbackContext
+    tries: int
+
+
+class NotificationRow(msgspec.Struct, frozen=True):
+    """A line of the list of notifications. `reason`: why the last try failed; `due_at`: when it is taken up again, if it is."""
+
+    id: int
+    dag_id: str
+    run_id: str
+    context: dict[str, Any]
+    receiver: dict[str, Any]
+    state: str
+    tries: int
+    reason: str
+    created_at: datetime
+    due_at: datetime
+    ended_at: datetime | None
+    delivery_id: UUID
+    host: str | None
+
+
+async def insert(db: Db, effects: Sequence[Notify]) -> None:
+    await db.execute(_INSERT, *columns(effects))
+
+
+async def claim(
+    db: Db, free: Mapping[str, int], owner: UUID, host: str, *, for_s: float, silent_s: float, in_hand: Collection[int] = ()
+) -> list[Claimed]:
+    """Take up what is due, of each kind as many as there are free places for; no two daemons get the same one within `for_s`.
+
+    What may be running on a host that has been silent for `silent_s` is tried anew here. What is `in_hand` is left alone.
+    """
+    rows = await db.fetch(_CLAIM, list(free), list(free.values()), owner, host, db.now, for_s, silent_s, list(in_hand))
+    return [_claimed(*row) for row in rows]
+
+
+async def acknowledge(db: Db, id_: int, note: str) -> None:
+    """It has arrived, and is never sent again."""
+    await db.execute(_ACKNOWLEDGE, id_, note)
+
+
+async def try_again(db: Db, claimed: Claimed, owner: UUID, reason: str, pause_s: float) -> None:
+    """This try failed; another one follows, unless somebody else has taken it up already."""
+    await _conclude(db, claimed, owner, "pending", reason, pause_s)
+
+
+async def look_again(db: Db, claimed: Claimed, owner: UUID, pause_s: float) -> None:
+    """This try is still under way."""
+    await _conclude(db, claimed, owner, "sending", "", pause_s)
+
+
+async def give_up(db: Db, claimed: Claimed, owner: UUID, reason: str) -> None:
+    """It will not arrive."""
+    await _conclude(db, claimed, owner, "failed", reason, 0)
+
+
+async def list_notifications(
+    db: Db,
+    *,
+    dag_id: str | None = None,
+    run_id: str | None = None,
+    failed: bool = False,
+    id_: int | None = None,
+    limit: int = 100,
+) -> list[NotificationRow]:
+    """Newest first."""
+    return [NotificationRow(*row) for row in await db.fetch(_LIST, dag_id, run_id, failed, id_, limit)]
+
+
+async def notification(db: Db, id_: int) -> NotificationRow | None:
+    """The one of this id."""
+    return next(iter(await list_notifications(db, id_=id_, limit=1)), None)
+
+
+async def _conclude(db: Db, claimed: Claimed, owner: UUID, state: str, reason: str, pause_s: float) -> None:
+    due_at = db.now + timedelta(seconds=pause_s)
+    await db.execute(_CONCLUDE, claimed.id, owner, claimed.tries, state, reason, due_at)
+
+
+def _claimed(id_: int, delivery_id: UUID, dag_run_id: int, receiver: Any, context: Any, tries: int) -> Claimed:
+    told = msgspec.convert({**context, "id": delivery_id}, CallbackContext)
+    return Claimed(id_, delivery_id, dag_run_id, msgspec.convert(receiver, Receiver), told, tries)

@@ -1,0 +1,58 @@
+-- name: insert_notifications
+INSERT INTO notification (dag_run_id, about, seq, kind, receiver_id, receiver, context)
+SELECT * FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::text[], $5::uuid[], $6::jsonb[], $7::jsonb[])
+ON CONFLICT (dag_run_id, about, seq, receiver_id) DO NOTHING
+
+-- name: claim
+-- Up to $2 of each kind $1. A function that may be running is taken up by another host only after a long silence, $7: its process
+-- can be seen on its own alone. There the same try goes on; every other one that is taken up is a new try.
+WITH ready AS MATERIALIZED (
+    SELECT first.id
+    FROM unnest($1::text[], $2::integer[]) AS free (kind, places)
+    CROSS JOIN LATERAL (
+        SELECT id
+        FROM notification
+        WHERE kind = free.kind AND state IN ('pending', 'sending') AND due_at <= $5
+          AND (state = 'pending' OR kind <> 'function' OR host = $4 OR due_at <= $5 - make_interval(secs => $7))
+          AND id <> ALL ($8::bigint[])
+        ORDER BY due_at
+        LIMIT free.places
+        FOR UPDATE SKIP LOCKED
+    ) AS first
+)
+UPDATE notification
+SET state = 'sending',
+    tries = tries + CASE WHEN state = 'sending' AND kind = 'function' AND host = $4 THEN 0 ELSE 1 END,
+    owner = $3,
+    host = $4,
+    due_at = $5 + make_interval(secs => $6)
+FROM ready
+WHERE notification.id = ready.id
+RETURNING notification.id, delivery_id, dag_run_id, receiver, context, tries
+
+-- name: acknowledge
+-- Whoever it is that was told so: it will never be sent again.
+UPDATE notification SET state = 'sent', reason = $2, owner = NULL, ended_at = clock_timestamp() WHERE id = $1 AND state <> 'sent'
+
+-- name: conclude_try
+-- Only while nobody else has taken it up.
+UPDATE notification
+SET state = $4::notification_state,
+    reason = $5,
+    due_at = $6,
+    ended_at = CASE WHEN $4::notification_state = 'failed' THEN clock_timestamp() END
+WHERE id = $1 AND owner = $2 AND tries = $3 AND state = 'sending'
+
+-- name: list_notifications
+SELECT
+    notification.id, run.dag_id, run.run_id, notification.context, notification.receiver, notification.state, notification.tries,
+    notification.reason, notification.created_at, notification.due_at, notification.ended_at, notification.delivery_id,
+    notification.host
+FROM notification
+JOIN dag_run AS run ON run.id = notification.dag_run_id
+WHERE ($1::text IS NULL OR run.dag_id = $1)
+  AND ($2::text IS NULL OR run.run_id = $2)
+  AND (NOT $3::boolean OR notification.state = 'failed')
+  AND ($4::bigint IS NULL OR notification.id = $4)
+ORDER BY notification.id DESC
+LIMIT $5

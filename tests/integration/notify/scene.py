@@ -1,0 +1,100 @@
+"""What happens before notifications are sent: DAGs, runs and deadlines, through the engine; and what became of them."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import anyio
+import msgspec
+
+from tests.integration.cli.past import Past
+from tidegate.daemon.database import Database
+from tidegate.daemon.engine import Applied, Batch, apply
+from tidegate.schemas.event import DagRunStateChanged, EventId
+from tidegate.schemas.message import DeadlineDue, Message, RunRequested
+
+PATIENCE_S = 30.0
+
+FILE = """
+from datetime import time, timedelta
+from tidegate import Dag, Dataset, Deadline, Email, Webhook
+{functions}
+with Dag("d", {dag}) as dag:
+    dag.{task}
+"""
+
+
+class Notification(NamedTuple):
+    """A row."""
+
+    on: str
+    kind: str
+    state: str
+    tries: int
+    reason: str
+
+
+class Scene:
+    """A DAG `d` with one task `a`, and its runs."""
+
+    def __init__(self, database: Database, past: Past) -> None:
+        self.database = database
+        self.past = past
+
+    async def dag(self, dag: str = "", *, task: str = "empty('a')", functions: str = "") -> None:
+        """Its options, and how its task is written."""
+        await self.past.file(FILE.format(dag=dag, task=task, functions=functions), "d.py")
+
+    async def run(self, run_id: str = "r1", **facts: Any) -> None:
+        await self.apply(RunRequested(dag_id="d", run_id=run_id, conf={}, **facts))
+
+    async def attempt(self) -> UUID:
+        """The attempt of the task runs."""
+        (claimed,) = await self.past.attempts_begin()
+        return claimed.submission_id
+
+    async def ends(self, submission_id: UUID, outcome: Any = "succeeded", reason: str = "") -> None:
+        await self.past.attempt_ends(submission_id, outcome, reason)
+
+    async def apply(self, body: Any, id_: EventId | None = None) -> Applied:
+        return await apply(self.database, batch(body, id_=id_))
+
+    async def deadlines_pass(self, database: Database | None = None) -> Applied:
+        """The clock tells of every deadline there is."""
+        ids = [row[0] for row in await self.rows("SELECT id FROM deadline")]
+        return await apply(database or self.database, batch(*[DeadlineDue(deadline_id=id_) for id_ in ids]))
+
+    async def rows(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in await self.database.pool.fetch(sql, *args)]
+
+    async def deadlines(self) -> list[tuple[Any, ...]]:
+        """By name: whether it was met, whether it was missed."""
+        return await self.rows("SELECT name, met_at IS NOT NULL, missed_at IS NOT NULL FROM deadline ORDER BY id")
+
+    async def journal(self) -> list[tuple[Any, ...]]:
+        return await self.rows("SELECT seq, state::text, reason FROM run_state_log ORDER BY dag_run_id, seq")
+
+    async def published(self) -> Sequence[DagRunStateChanged]:
+        """The events about runs that wait for Kafka."""
+        rows = await self.rows("SELECT payload FROM outbox WHERE kind = 'dag-run-state' ORDER BY id")
+        return [msgspec.json.decode(payload, type=DagRunStateChanged) for (payload,) in rows]
+
+    async def notifications(self) -> list[Notification]:
+        rows = await self.rows(
+            "SELECT context ->> 'on', kind, state::text, tries, reason FROM notification ORDER BY created_at, id"
+        )
+        return [Notification(*row) for row in rows]
+
+    async def until(self, *states: str) -> list[Notification]:
+        """Wait until the notifications are in these states."""
+        with anyio.fail_after(PATIENCE_S):
+            while True:
+                found = await self.notifications()
+                if [each.state for each in found] == list(states):
+                    return found
+                await anyio.sleep(0.01)
+
+
+def batch(*bodies: Any, id_: EventId | None = None) -> Batch:
+    return Batch(messages=[Message(body=body, at=datetime.now(UTC), id=id_) for body in bodies])

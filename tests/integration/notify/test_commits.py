@@ -1,0 +1,171 @@
+"""Nobody is told of what did not happen, and nobody is told twice of what was acknowledged, whatever dies in between."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from tests.integration.notify.hook import HANG, Hook
+from tests.integration.notify.post import Post
+from tests.integration.notify.scene import Scene
+from tidegate.daemon import engine
+from tidegate.daemon.settings import Settings
+from tidegate.schemas.queries import notifications
+
+
+async def begun(scene: Scene, hook: Hook) -> Any:
+    """The attempt whose end will be told."""
+    await scene.dag(f"on_failure=Webhook({hook.url!r})", task="command('a', ['false'])")
+    await scene.run()
+    return await scene.attempt()
+
+
+def at_last(monkeypatch: pytest.MonkeyPatch, step: Any) -> None:
+    """In the place of the last step of a transaction."""
+    monkeypatch.setattr(engine, "PERFORM", (*engine.PERFORM[:-1], (engine.PERFORM[-1][0], step)))
+
+
+async def test_r25_a_callback_is_sent_only_after_the_commit(
+    scene: Scene, post: Post, hook: Hook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt = await begun(scene, hook)
+    decided, may_commit = anyio.Event(), anyio.Event()
+
+    async def wait(*_: object) -> None:
+        decided.set()
+        await may_commit.wait()
+
+    async with anyio.create_task_group() as tg, post.at_work():
+        at_last(monkeypatch, wait)
+        tg.start_soon(scene.ends, attempt, "failed")
+        await decided.wait()
+        await anyio.sleep(0.3)
+        before = list(hook.got)
+        may_commit.set()
+        await hook.until(1)
+        await scene.until("sent")
+
+    assert (before, len(hook.got)) == ([], 1)
+
+
+async def test_r25_a_callback_of_what_was_rolled_back_is_never_sent(
+    scene: Scene, post: Post, hook: Hook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt = await begun(scene, hook)
+
+    async def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    at_last(monkeypatch, fail)
+    with pytest.raises(ZeroDivisionError):
+        await scene.ends(attempt, "failed")
+    async with post.at_work():
+        await anyio.sleep(0.3)
+
+    assert (hook.got, await scene.notifications()) == ([], [])
+
+
+async def test_a_transition_that_is_taken_twice_is_told_once(scene: Scene, post: Post, hook: Hook) -> None:
+    attempt = await begun(scene, hook)
+    await scene.ends(attempt, "failed")
+    (row,) = await scene.rows("SELECT dag_run_id, about, seq, kind, receiver_id, receiver, context FROM notification")
+
+    await scene.database.run(lambda db: db.execute(notifications._INSERT, *[[value] for value in row]))
+    async with post.at_work():
+        await scene.until("sent")
+
+    assert len(hook.got) == 1
+
+
+async def test_an_acknowledgement_is_kept_in_mind_until_postgres_has_it(
+    scene: Scene, post: Post, hook: Hook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Postgres ends all its connections while the answer is on its way."""
+    await scene.ends(await begun(scene, hook), "failed")
+    record, refused = notifications.acknowledge, 0
+
+    async def refuse_twice(db: Any, id_: int, note: str) -> None:
+        nonlocal refused
+        refused += 1
+        if refused <= 2:
+            await db.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+        await record(db, id_, note)
+
+    monkeypatch.setattr(notifications, "acknowledge", refuse_twice)
+    async with post.at_work():
+        (sent,) = await scene.until("sent")
+
+    assert (refused, len(hook.got), sent.tries) == (3, 1, 1)
+
+
+@contextmanager
+def process(settings: Settings, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of its own that sends notifications."""
+    command = [sys.executable, "-m", "tests.integration.notify.process", *arguments]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as running:
+        assert running.stdin is not None
+        running.stdin.write(msgspec.json.encode(settings))
+        running.stdin.close()
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
+async def ended(running: subprocess.Popen[bytes]) -> int:
+    with anyio.fail_after(30):
+        while (code := running.poll()) is None:
+            await anyio.sleep(0.02)
+    return code
+
+
+async def test_a_daemon_that_dies_between_send_and_record_leaves_it_to_another_with_the_same_key(
+    scene: Scene, post: Post, hook: Hook
+) -> None:
+    await scene.ends(await begun(scene, hook), "failed")
+    mine = msgspec.structs.replace(post.settings, notify_timeout_s=0.5)
+
+    with process(mine, "--die-before-record", "--margin", "0.5") as dying:
+        code = await ended(dying)
+    with process(mine):
+        (sent,) = await scene.until("sent")
+
+    assert code == -signal.SIGKILL
+    assert (sent.tries, len(hook.got), len({got.key for got in hook.got})) == (2, 2, 1)
+
+
+async def test_a_daemon_that_dies_in_the_middle_of_a_send_leaves_it_to_another_with_the_same_key(
+    scene: Scene, post: Post, hook: Hook
+) -> None:
+    hook.answers = [HANG]
+    await scene.ends(await begun(scene, hook), "failed")
+    mine = msgspec.structs.replace(post.settings, notify_timeout_s=1.0)
+
+    with process(mine, "--margin", "0.5") as dying:
+        await hook.until(1)
+        os.kill(dying.pid, signal.SIGKILL)
+    with process(mine):
+        await scene.until("sent")
+
+    assert (len(hook.got), len({got.key for got in hook.got})) == (2, 1)
+
+
+async def test_what_was_acknowledged_and_recorded_is_sent_by_nobody_again(scene: Scene, post: Post, hook: Hook) -> None:
+    await scene.ends(await begun(scene, hook), "failed")
+    with process(post.settings) as first:
+        await scene.until("sent")
+        os.kill(first.pid, signal.SIGKILL)
+    await scene.database.pool.execute("UPDATE notification SET due_at = now() - interval '1 day'")
+
+    taken = await post.once()
+    with process(post.settings):
+        await anyio.sleep(1)
+
+    assert (taken, len(hook.got)) == (False, 1)

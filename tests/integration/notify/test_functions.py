@@ -1,0 +1,208 @@
+"""Functions of a DAG file that are told what happened: in a process of their own, once, with a log, and never in the daemon."""
+
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from uuid import UUID
+
+import anyio
+import msgspec
+import pytest
+
+from tests.integration.notify.post import Post
+from tests.integration.notify.scene import Notification, Scene
+from tests.servers import MARK
+from tidegate.daemon.receivers.function import submission_id
+from tidegate.daemon.settings import Settings
+from tidegate.daemon.spark import launch
+from tidegate.daemon.spark.process import end_all, stamped
+from tidegate.daemon.spark.spool import Spool, spools
+from tidegate.schemas.notice import CallbackContext
+
+FUNCTIONS = """
+import os, time
+from pathlib import Path
+from tidegate.schemas.event import encode
+
+def tell(context):
+    print("told of", context.on)
+    with Path({out!r}).open("ab") as file:
+        file.write(encode(context) + b"\\n")
+
+def fail_once(context):
+    tell(context)
+    if Path({out!r}).read_text().count("\\n") == 1:
+        raise ValueError("the pager is off")
+
+def wait(context):
+    tell(context)
+    while not Path({out!r} + ".go").exists():
+        time.sleep(0.02)
+"""
+
+
+class Told:
+    """What the functions were told, by their own record."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+
+    def all(self) -> list[CallbackContext]:
+        lines = self.out.read_bytes().splitlines() if self.out.exists() else []
+        return [msgspec.json.decode(line, type=CallbackContext) for line in lines]
+
+    async def until(self, count: int) -> None:
+        with anyio.fail_after(30):
+            while len(self.all()) < count:
+                await anyio.sleep(0.02)
+
+    def go(self) -> None:
+        """Whoever waits ends."""
+        Path(f"{self.out}.go").touch()
+
+
+@pytest.fixture
+async def told(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Told]:
+    monkeypatch.setattr(launch, "PASSED_ON", launch.PASSED_ON | {MARK})
+    told = Told(tmp_path / "told")
+    yield told
+    told.go()
+    for spool in spools(Path(settings.spool_dir)):
+        end_all(spool.submission_id, 2)
+
+
+async def failed_run(scene: Scene, told: Told, function: str) -> None:
+    functions = FUNCTIONS.format(out=str(told.out))
+    await scene.dag(f"on_failure={function}", task="command('a', ['false'])", functions=functions)
+    await scene.run()
+    await scene.ends(await scene.attempt(), "failed", "no rows")
+
+
+async def delivery(scene: Scene) -> UUID:
+    ((id_,),) = await scene.rows("SELECT delivery_id FROM notification")
+    return UUID(str(id_))
+
+
+async def test_a_function_is_told_what_happened_in_another_process(scene: Scene, post: Post, told: Told) -> None:
+    await failed_run(scene, told, "tell")
+
+    async with post.at_work():
+        await scene.until("sent")
+
+    (context,) = told.all()
+    assert (context.on, context.dag_id, context.run_id, context.state) == ("failure", "d", "r1", "failed")
+    assert context.id == await delivery(scene)
+    spool = Spool(Path(post.settings.spool_dir), submission_id(await delivery(scene), 1))
+    assert b"told of failure\n" in spool.log.read_bytes()
+
+
+async def test_it_is_no_attempt_of_a_task_and_nobody_says_so_to_kafka(scene: Scene, post: Post, told: Told) -> None:
+    """Kafka is away, and a runner that had something to say would try for ten seconds."""
+    await failed_run(scene, told, "tell")
+
+    async with post.at_work():
+        await scene.until("sent")
+
+    with anyio.fail_after(5):
+        while list(stamped(submission_id(await delivery(scene), 1))):
+            await anyio.sleep(0.02)
+    assert await scene.rows("SELECT count(*) FROM submission") == [(1,)]
+
+
+async def test_a_function_that_raises_is_called_again_with_the_same_id(scene: Scene, post: Post, told: Told) -> None:
+    await failed_run(scene, told, "fail_once")
+
+    async with post.at_work():
+        (sent,) = await scene.until("sent")
+
+    first, second = told.all()
+    assert (sent.tries, first.id) == (2, second.id)
+
+
+async def test_a_function_that_always_raises_is_given_up_with_what_it_raised(scene: Scene, post: Post, told: Told) -> None:
+    told.out.mkdir()
+    await failed_run(scene, told, "tell")
+
+    async with post.other(notify_tries=2).at_work():
+        (failed,) = await scene.until("failed")
+
+    assert failed.tries == 2
+    assert failed.reason.startswith("IsADirectoryError: ")
+    assert failed.reason.endswith("(d.py, line 11)")
+
+
+async def test_a_daemon_that_takes_over_waits_for_the_function_that_runs(scene: Scene, post: Post, told: Told) -> None:
+    await failed_run(scene, told, "wait")
+    async with post.at_work():
+        await told.until(1)
+
+    async with post.other().at_work():
+        await anyio.sleep(0.3)
+        told.go()
+        (sent,) = await scene.until("sent")
+
+    assert (sent.tries, len(told.all())) == (1, 1)
+
+
+async def test_a_function_whose_process_was_killed_is_called_again(scene: Scene, post: Post, told: Told) -> None:
+    await failed_run(scene, told, "wait")
+
+    async with post.at_work():
+        await told.until(1)
+        for process in stamped(submission_id(await delivery(scene), 1)):
+            os.kill(process.pid, signal.SIGKILL)
+        await told.until(2)
+        told.go()
+        (sent,) = await scene.until("sent")
+
+    assert sent.tries == 2
+
+
+async def test_a_function_that_takes_too_long_is_killed(scene: Scene, post: Post, told: Told) -> None:
+    await failed_run(scene, told, "wait")
+
+    async with post.other(callback_timeout_s=0.5, notify_tries=1).at_work():
+        (failed,) = await scene.until("failed")
+
+    assert failed.reason == "it was killed; it may take 0.5 s (TIDEGATE_CALLBACK_TIMEOUT_S)"
+    assert list(stamped(submission_id(await delivery(scene), 1))) == []
+
+
+async def test_another_host_leaves_it_alone_until_the_first_one_has_been_silent_for_long(
+    scene: Scene, post: Post, told: Told, tmp_path: Path
+) -> None:
+    await failed_run(scene, told, "wait")
+    async with post.at_work():
+        await told.until(1)
+    elsewhere = {"host": "elsewhere", "spool_dir": str(tmp_path / "elsewhere")}
+
+    patient = await post.other(**elsewhere).once()
+    told.go()
+    async with post.other(**elsewhere, runner_silent_s=0.01).at_work():
+        (sent,) = await scene.until("sent")
+
+    assert (patient, sent.tries, len(told.all())) == (False, 2, 2)
+
+
+async def test_the_version_of_the_run_is_the_one_that_is_called(scene: Scene, post: Post, told: Told) -> None:
+    await failed_run(scene, told, "tell")
+    await scene.dag("on_failure=None", task="command('a', ['false'])")
+
+    async with post.at_work():
+        await scene.until("sent")
+
+    assert len(told.all()) == 1
+
+
+async def test_a_function_that_the_file_builds_no_more_is_named(scene: Scene, post: Post, told: Told) -> None:
+    """Because it builds something else on this host."""
+    await failed_run(scene, told, "tell")
+    await scene.database.pool.execute("UPDATE dag_version SET source = 'from tidegate import Dag'")
+
+    await post.other(notify_tries=1).once()
+    async with post.other(notify_tries=1).at_work():
+        failed = await scene.until("failed")
+
+    reason = "d.py builds no DAG 'd' with a callback 'tell' on this host"
+    assert failed == [Notification("failure", "function", "failed", 1, reason)]

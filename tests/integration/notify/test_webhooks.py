@@ -1,0 +1,214 @@
+"""Webhooks, to a real server: signed, acknowledged by 2xx alone, tried again with the same key, and given up with a record."""
+
+import time
+from collections import Counter
+
+import pytest
+
+from tests.integration.notify.hook import HANG, SECRET, Hook
+from tests.integration.notify.post import Post
+from tests.integration.notify.scene import Notification, Scene
+from tidegate.daemon import notify as duty
+from tidegate.daemon.receivers.delivery import Failed, Sent
+
+
+async def failed_run(scene: Scene, *hooks: Hook, runs: int = 1) -> None:
+    """Runs whose failures the hooks are to be told of."""
+    receivers = ", ".join(f"Webhook({hook.url!r})" for hook in hooks)
+    await scene.dag(f"max_active_runs=100, on_failure=[{receivers}]", task="command('a', ['false'])")
+    for number in range(runs):
+        await scene.run(f"r{number}")
+    for claimed in await scene.past.attempts_begin():
+        await scene.ends(claimed.submission_id, "failed", "no rows")
+
+
+async def test_a_hook_is_told_what_happened_signed_and_once(scene: Scene, post: Post, hook: Hook) -> None:
+    await failed_run(scene, hook)
+
+    async with post.at_work():
+        await scene.until("sent")
+
+    (got,) = hook.got
+    assert got.is_signed_with(SECRET)
+    assert got.headers["content-type"] == "application/json"
+    assert abs(int(got.headers["x-tidegate-timestamp"]) - time.time()) < 30
+    assert got.key == got.headers["x-tidegate-delivery"] == got.said["id"]
+    said = {name: got.said[name] for name in ("on", "dag_id", "run_id", "run_type", "state", "task_id", "deadline")}
+    assert said == {
+        "on": "failure",
+        "dag_id": "d",
+        "run_id": "r0",
+        "run_type": "manual",
+        "state": "failed",
+        "task_id": None,
+        "deadline": None,
+    }
+
+
+async def test_without_a_secret_nothing_is_signed(scene: Scene, post: Post, hook: Hook) -> None:
+    await failed_run(scene, hook)
+
+    async with post.other(webhook_secret="").at_work():
+        await scene.until("sent")
+
+    assert "x-tidegate-signature" not in hook.got[0].headers
+
+
+@pytest.mark.parametrize("status", [500, 503, 408, 429, 302])
+async def test_a_failure_is_tried_again_with_the_same_key(scene: Scene, post: Post, hook: Hook, status: int) -> None:
+    hook.answers = [status, status]
+    await failed_run(scene, hook)
+
+    async with post.at_work():
+        (sent,) = await scene.until("sent")
+
+    assert (sent.tries, [got.status for got in hook.got]) == (3, [status, status, 200])
+    assert len({(got.key, got.body) for got in hook.got}) == 1
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 410])
+async def test_a_refusal_is_final(scene: Scene, post: Post, hook: Hook, status: int) -> None:
+    hook.answers = [status]
+    await failed_run(scene, hook)
+
+    async with post.at_work():
+        (failed,) = await scene.until("failed")
+
+    assert failed.reason.startswith(f"it answered {status} ")
+    assert len(hook.got) == 1
+
+
+async def test_a_hook_that_hangs_is_tried_again_with_the_same_key(scene: Scene, post: Post, hook: Hook) -> None:
+    """It may have understood the first time."""
+    hook.answers = [HANG]
+    await failed_run(scene, hook)
+
+    async with post.other(notify_timeout_s=0.2).at_work():
+        (sent,) = await scene.until("sent")
+
+    assert sent.tries == 2
+    assert hook.got[0].key == hook.got[1].key
+
+
+async def test_a_hook_that_cannot_be_reached_is_given_up_with_a_record(scene: Scene, post: Post) -> None:
+    nobody = Hook()
+    nobody._server.server_close()
+    await failed_run(scene, nobody)
+
+    async with post.other(notify_tries=3).at_work():
+        (failed,) = await scene.until("failed")
+
+    assert failed.tries == 3
+    assert failed.reason.startswith("it could not be reached: ")
+
+
+async def test_what_is_wrong_stands_in_the_record_before_the_next_try(scene: Scene, post: Post, hook: Hook) -> None:
+    hook.answers = [500]
+    await failed_run(scene, hook)
+
+    await post.other(notify_retry_s=60.0).once()
+
+    assert await scene.notifications() == [
+        Notification("failure", "webhook", "pending", 1, "it answered 500 Internal Server Error")
+    ]
+    ((pause,),) = await scene.rows("SELECT extract(epoch FROM due_at - now()) FROM notification")
+    assert 50 < pause < 80
+
+
+async def test_one_that_hangs_delays_no_other(scene: Scene, post: Post, hook: Hook) -> None:
+    with Hook() as slow:
+        slow.answers = [HANG]
+        await failed_run(scene, slow, hook)
+
+        async with post.other(notify_timeout_s=5.0).at_work():
+            began = time.monotonic()
+            await hook.until(1)
+            took = time.monotonic() - began
+            slow._free.set()
+
+    assert took < 2
+
+
+async def test_many_daemons_tell_each_once(scene: Scene, post: Post, hook: Hook) -> None:
+    await failed_run(scene, hook, runs=60)
+
+    async with post.at_work(), post.other().at_work(), post.other().at_work():
+        await scene.until(*["sent"] * 60)
+
+    assert Counter(Counter(got.said["run_id"] for got in hook.got).values()) == {1: 60}
+
+
+async def test_what_a_daemon_is_sending_no_other_takes_up(scene: Scene, post: Post, hook: Hook) -> None:
+    hook.answers = [HANG]
+    await failed_run(scene, hook)
+
+    async with post.at_work():
+        await hook.until(1)
+        taken = await post.other().once()
+        hook._free.set()
+
+    assert not taken
+    assert len(hook.got) == 1
+
+
+async def test_what_its_daemon_died_with_is_taken_up_by_another(
+    scene: Scene, post: Post, hook: Hook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It claimed, and was never seen again."""
+    monkeypatch.setattr(duty, "CLAIM_MARGIN_S", 0.1)
+    await failed_run(scene, hook)
+    dead = post.other(notify_timeout_s=0.1).by_hand()
+    await scene.database.run(lambda db: dead.claim(db, {"webhook": 1}))
+
+    async with post.at_work():
+        (sent,) = await scene.until("sent")
+
+    assert (sent.tries, len(hook.got)) == (2, 1)
+
+
+async def test_a_daemon_that_stops_finishes_what_it_has_begun(scene: Scene, post: Post, hook: Hook) -> None:
+    """Or it would be sent again."""
+    hook.answers = [HANG]
+    await failed_run(scene, hook)
+
+    async with post.other(notify_timeout_s=0.5).at_work():
+        await hook.until(1)
+
+    assert [(each.state, each.tries) for each in await scene.notifications()] == [("pending", 1)]
+
+
+async def test_a_late_acknowledgement_is_an_acknowledgement(scene: Scene, post: Post, hook: Hook) -> None:
+    """Of one who was slow, and whose notification somebody else has taken up meanwhile."""
+    await failed_run(scene, hook)
+    slow, quick = post.by_hand(), post.by_hand()
+    (claimed,) = await scene.database.run(lambda db: slow.claim(db, {"webhook": 1}))
+    await scene.database.pool.execute("UPDATE notification SET due_at = now() - interval '1 s'")
+    (again,) = await scene.database.run(lambda db: quick.claim(db, {"webhook": 1}))
+
+    await scene.database.run(lambda db: quick.write(db, again, Failed("no", final=True)))
+    await scene.database.run(lambda db: slow.write(db, claimed, Sent()))
+    await scene.database.run(lambda db: quick.write(db, again, Failed("no")))
+
+    assert [(each.state, each.reason) for each in await scene.notifications()] == [("sent", "")]
+
+
+async def test_a_late_failure_changes_nothing(scene: Scene, post: Post, hook: Hook) -> None:
+    await failed_run(scene, hook)
+    slow, quick = post.by_hand(), post.by_hand()
+    (claimed,) = await scene.database.run(lambda db: slow.claim(db, {"webhook": 1}))
+    await scene.database.pool.execute("UPDATE notification SET due_at = now() - interval '1 s'")
+    await scene.database.run(lambda db: quick.claim(db, {"webhook": 1}))
+
+    await scene.database.run(lambda db: slow.write(db, claimed, Failed("no", final=True)))
+
+    assert [(each.state, each.tries) for each in await scene.notifications()] == [("sending", 2)]
+
+
+async def test_a_sender_that_breaks_ends_nothing_but_the_try(scene: Scene, post: Post, hook: Hook) -> None:
+    await failed_run(scene, hook)
+    await scene.database.pool.execute("""UPDATE notification SET receiver = '{"kind": "webhook", "url": "http://[::1:80/"}'""")
+
+    async with post.other(notify_tries=2).at_work():
+        (failed,) = await scene.until("failed")
+
+    assert (failed.tries, "Invalid" in failed.reason) == (2, True)
