@@ -25,6 +25,7 @@ from tidegate.events import topics
 Say = Callable[[str], None]
 
 RUNNER_GRACE_S = 2.0
+NOTIFYING = ("smtp_", "webhook_", "notify_", "callback_")
 
 
 class Stack(msgspec.Struct, frozen=True):
@@ -89,9 +90,15 @@ async def stack(home: Path, given: Settings, say: Say) -> AsyncIterator[Stack]:
         applied = await migrate(settings["postgres_dsn"])
         say(f"topics and schema are ready ({len(applied)} migrations applied)")
         started.callback(end_runners, home / "spool")
-        daemon = Daemon(home / "daemon", settings)
+        daemon = Daemon(home / "daemon", {**settings, **notifying(given)})
         await _start([daemon], started, say)
         yield Stack(settings, (*mine, daemon), home)
+
+
+def notifying(given: Settings) -> dict[str, str]:
+    """The settings that say how people are told; for the daemon alone, for there are secrets among them."""
+    chosen = ((name, getattr(given, name)) for name in given.__struct_fields__ if name.startswith(NOTIFYING))
+    return {name: str(value) for name, value in chosen}
 
 
 def end_runners(spool_dir: Path) -> None:

@@ -1,9 +1,22 @@
 """Typed uses of the authoring API: `mypy --strict` must accept all of this, and refuse the lines that carry an ignore."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Any, assert_type
 
-from tidegate import ConsumedEvent, Dag, Dataset, DatasetOrTime, Run, Task, cron, every
+from tidegate import (
+    CallbackContext,
+    ConsumedEvent,
+    Dag,
+    Dataset,
+    DatasetOrTime,
+    Deadline,
+    Email,
+    Run,
+    Task,
+    Webhook,
+    cron,
+    every,
+)
 
 flights, weather = Dataset("lake://flights"), Dataset("lake://weather")
 delays = Dataset("lake://delays")
@@ -42,6 +55,15 @@ Dag("weekdays", schedule=cron("0 3 * * MON-FRI", "0 5 * * SAT", interval=timedel
 Dag("either", schedule=DatasetOrTime(flights & weather, "@daily"))
 
 
+def tell(context: CallbackContext) -> None:
+    assert_type(context.task_id, str | None)
+
+
+Dag("watched", deadlines=[Deadline("by nine", at=time(9)), Deadline("soon", after=timedelta(hours=1), since="queued_at")])
+Dag("telling", on_failure=tell, on_success=[Email("ops@example.org"), Webhook("https://example.org/"), tell], on_timeout=None)
+dag.empty("told", on_retry=tell, on_deadline=[Email("ops@example.org")], deadlines=[Deadline("by nine", at=time(9))])
+
+
 def inspect(run: Run, event: ConsumedEvent) -> None:
     assert_type(bare(None, run), int)
     assert_type(join(spark=None, run=run), str)
@@ -55,8 +77,15 @@ def refused(run: Run) -> None:
     dag.empty("x", retires=1)  # type: ignore[call-arg]
     dag.empty("x", retry_delay=5)  # type: ignore[arg-type]
     dag.empty("x", outlets=["lake://x"])  # type: ignore[list-item]
+    dag.empty("x", on_failure="ops@example.org")  # type: ignore[arg-type]
+    Dag("d", on_failure=check_run)  # type: ignore[arg-type]
+    Deadline("x", after=5)  # type: ignore[arg-type]
     dag.task(retries="2")  # type: ignore[call-overload]
     Dag("d", schedule=5)  # type: ignore[arg-type]
     report >> "publish"  # type: ignore[type-var]
     flights ^ weather  # type: ignore[operator]
     assert ~flights  # type: ignore[operator]
+
+
+def check_run(run: Run) -> None:
+    """Takes something else than a callback does."""
