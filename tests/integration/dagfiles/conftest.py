@@ -24,7 +24,7 @@ GOOD = """
 SPEC = DagSpec(
     dag_id="good",
     schedule=DatasetRef("lake://flights"),
-    tasks=(EmptyTask(task_id="start"), SqlTask(task_id="report", upstream=("start",), sql="SELECT 1")),
+    tasks=(EmptyTask(task_id="start", weight=2), SqlTask(task_id="report", upstream=("start",), sql="SELECT 1")),
 )
 
 
