@@ -31,12 +31,15 @@ from tidegate.schemas.receiver import kind_of
 
 log = structlog.get_logger()
 
-PLACES = 16
-"""How many notifications of each kind a daemon sends at a time: a slow kind delays no other."""
+PLACES: Mapping[str, int] = {"email": 16, "webhook": 16, "function": 8}
+"""How many notifications of each kind a daemon sends at a time: a slow kind delays no other. A function keeps its place."""
 
 LONGEST_PAUSE_S = 600.0
 CLAIM_MARGIN_S = 20.0
 """How much longer than a try may take its daemon is left alone with it, to record what became of it."""
+
+LOOK_MARGIN_S = 5.0
+"""How much longer than its next look, while it watches a function."""
 
 
 async def notify(context: Context, *, task_status: TaskStatus[None]) -> None:
@@ -60,7 +63,7 @@ async def notify(context: Context, *, task_status: TaskStatus[None]) -> None:
 async def open_senders(context: Context) -> AsyncIterator[Mapping[str, Sender]]:
     """One for each kind of receiver."""
     settings = context.settings
-    limits = httpx.Limits(max_connections=PLACES, max_keepalive_connections=PLACES)
+    limits = httpx.Limits(max_connections=PLACES["webhook"])
     async with httpx.AsyncClient(timeout=settings.notify_timeout_s, limits=limits, follow_redirects=False) as client:
         yield {
             "email": MailSender(settings),
@@ -82,7 +85,7 @@ class Notifier:
 
     async def take(self) -> bool:
         """Claim what is due, as far as there are places, and begin to send it; whether there was any. Raises UnavailableError."""
-        free = {kind: PLACES - self._busy[kind] for kind in self.senders if self._busy[kind] < PLACES}
+        free = {kind: places for kind in self.senders if (places := PLACES[kind] - self._busy[kind]) > 0}
         if not free:
             return False
         claims = await self.context.database.run(lambda db: self.claim(db, free))
@@ -102,20 +105,29 @@ class Notifier:
         )
 
     async def deliver(self, claimed: Claimed) -> None:
-        """One try, from send to record. A daemon that is told to stop does both first: each takes bounded time."""
-        kind, backoff = kind_of(claimed.receiver), Backoff()
+        """One try, from send to record."""
+        kind = kind_of(claimed.receiver)
         try:
-            with anyio.CancelScope(shield=True):
-                outcome = await self._send(self.senders[kind], claimed)
-                recorded = await self._record(claimed, outcome)
-            while not recorded:
-                await backoff.pause()
-                recorded = await self._record(claimed, outcome)
-            self._say(claimed, outcome)
+            outcome = await self._try(self.senders[kind], claimed)
+            while isinstance(outcome, UnderWay):
+                await anyio.sleep(outcome.look_in_s)
+                outcome = await self._try(self.senders[kind], claimed)
         finally:
             self.in_hand.discard(claimed.id)
             self._busy[kind] -= 1
+        self._say(claimed, outcome)
         self.context.bells.of[Work.NOTIFY].ring()
+
+    async def _try(self, sender: Sender, claimed: Claimed) -> Delivery:
+        """A daemon that is told to stop sends and records what it has begun: both take bounded time."""
+        backoff = Backoff()
+        with anyio.CancelScope(shield=True):
+            outcome = await self._send(sender, claimed)
+            recorded = await self._record(claimed, outcome)
+        while not recorded:
+            await backoff.pause()
+            recorded = await self._record(claimed, outcome)
+        return outcome
 
     async def _send(self, sender: Sender, claimed: Claimed) -> Delivery:
         try:
@@ -143,7 +155,7 @@ class Notifier:
             case Sent(note):
                 await notifications.acknowledge(db, claimed.id, storable(note))
             case UnderWay(look_in_s):
-                await notifications.look_again(db, claimed, self.owner, look_in_s)
+                await notifications.look_again(db, claimed, self.owner, look_in_s + LOOK_MARGIN_S)
             case Failed(reason) if self._is_last(claimed, outcome):
                 await notifications.give_up(db, claimed, self.owner, storable(reason))
             case Failed(reason):
@@ -154,7 +166,7 @@ class Notifier:
     def _is_last(self, claimed: Claimed, failed: Failed) -> bool:
         return failed.final or claimed.tries >= self.context.settings.notify_tries
 
-    def _say(self, claimed: Claimed, outcome: Delivery) -> None:
+    def _say(self, claimed: Claimed, outcome: Sent | Failed) -> None:
         context = claimed.context
         facts = {"to": label(claimed.receiver), "on": context.on, "dag_id": context.dag_id, "run_id": context.run_id}
         facts |= {"task_id": context.task_id} if context.task_id else {}
@@ -164,8 +176,6 @@ class Notifier:
             case Failed(reason):
                 said = "notification_given_up" if self._is_last(claimed, outcome) else "notification_failed"
                 log.warning(said, **facts, tries=claimed.tries, reason=reason)
-            case UnderWay():
-                return
 
 
 def pause_s(settings: Settings, tries: int) -> float:

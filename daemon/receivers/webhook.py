@@ -30,15 +30,17 @@ class WebhookSender:
             raise TypeError(claimed.receiver)
         body = msgspec.json.encode(claimed.context)
         headers = headers_of(str(claimed.delivery_id), body, self._settings.webhook_secret, int(time.time()))
+        answer: Delivery | None = None
         try:
             with anyio.fail_after(self._settings.notify_timeout_s):
-                # The first line of the answer says it all; the rest is not waited for.
+                # The first line of the answer says it all, however the rest goes.
                 async with self._client.stream("POST", claimed.receiver.url, content=body, headers=headers) as response:
-                    return judge(response)
+                    answer = judge(response)
         except (TimeoutError, httpx.TimeoutException):
-            return Failed("no answer in time (TIDEGATE_NOTIFY_TIMEOUT_S)")
+            return answer or Failed("no answer in time (TIDEGATE_NOTIFY_TIMEOUT_S)")
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-            return Failed(f"it could not be reached: {str(error) or type(error).__name__}")
+            return answer or Failed(f"it could not be reached: {str(error) or type(error).__name__}")
+        return answer
 
 
 def headers_of(key: str, body: bytes, secret: str, at: int) -> dict[str, str]:

@@ -14,6 +14,9 @@ import msgspec
 HANG = 0
 """In place of a status: take the request, and never answer."""
 
+ENDLESS = 299
+"""A success whose answer never comes to its end."""
+
 PATIENCE_S = 20.0
 SECRET = "a secret"  # noqa: S105 - of a test
 
@@ -95,8 +98,10 @@ class Hook:
                     hook.wait()
                     return
                 self.send_response(status)
-                self.send_header("content-length", "0")
+                self.send_header("content-length", "1000" if status == ENDLESS else "0")
                 self.end_headers()
+                if status == ENDLESS:
+                    hook.wait()
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002, ARG002 - as the base class has it
                 return

@@ -4,11 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import anyio
+import asyncpg
 import msgspec
 import pytest
 
@@ -103,6 +105,35 @@ async def test_an_acknowledgement_is_kept_in_mind_until_postgres_has_it(
         (sent,) = await scene.until("sent")
 
     assert (refused, len(hook.got), sent.tries) == (3, 1, 1)
+
+
+async def test_connections_that_are_cut_all_the_time_lose_and_double_nothing(
+    scene: Scene, post: Post, hook: Hook, dsn: str
+) -> None:
+    await scene.dag(f"max_active_runs=100, on_success=Webhook({hook.url!r})")
+    for number in range(40):
+        await scene.run(f"r{number}")
+    elsewhere = await asyncpg.connect(dsn)
+
+    async with post.at_work():
+        for _ in range(20):
+            await elsewhere.execute(CUT)
+            await anyio.sleep(0.05)
+        await hook.until(40)
+        await left_alone(elsewhere)
+
+    await elsewhere.close()
+    assert Counter(Counter(got.key for got in hook.got).values()) == {1: 40}
+
+
+CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+
+
+async def left_alone(db: Any) -> None:
+    """Until everything is recorded."""
+    with anyio.fail_after(30):
+        while await db.fetchval("SELECT count(*) FROM notification WHERE state <> 'sent'"):
+            await anyio.sleep(0.02)
 
 
 @contextmanager

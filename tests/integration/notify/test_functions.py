@@ -13,6 +13,7 @@ import pytest
 from tests.integration.notify.post import Post
 from tests.integration.notify.scene import Notification, Scene
 from tests.servers import MARK
+from tidegate.daemon import notify
 from tidegate.daemon.receivers.function import submission_id
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark import launch
@@ -65,6 +66,7 @@ class Told:
 @pytest.fixture
 async def told(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Told]:
     monkeypatch.setattr(launch, "PASSED_ON", launch.PASSED_ON | {MARK})
+    monkeypatch.setattr(notify, "LOOK_MARGIN_S", 0.5)
     told = Told(tmp_path / "told")
     yield told
     told.go()
@@ -145,6 +147,25 @@ async def test_a_daemon_that_takes_over_waits_for_the_function_that_runs(scene: 
     assert (sent.tries, len(told.all())) == (1, 1)
 
 
+async def test_no_more_functions_run_at_a_time_than_there_are_places(
+    scene: Scene, post: Post, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notify, "PLACES", {**notify.PLACES, "function": 2})
+    functions = FUNCTIONS.format(out=str(told.out))
+    await scene.dag("on_success=wait", functions=functions)
+    for number in range(5):
+        await scene.run(f"r{number}")
+
+    async with post.at_work():
+        await told.until(2)
+        await anyio.sleep(1)
+        at_first = len(told.all())
+        told.go()
+        await scene.until(*["sent"] * 5)
+
+    assert (at_first, len(told.all())) == (2, 5)
+
+
 async def test_a_function_whose_process_was_killed_is_called_again(scene: Scene, post: Post, told: Told) -> None:
     await failed_run(scene, told, "wait")
 
@@ -206,3 +227,14 @@ async def test_a_function_that_the_file_builds_no_more_is_named(scene: Scene, po
 
     reason = "d.py builds no DAG 'd' with a callback 'tell' on this host"
     assert failed == [Notification("failure", "function", "failed", 1, reason)]
+
+
+async def test_what_cannot_be_told_at_all_ends_nothing_but_its_own_tries(scene: Scene, post: Post, told: Told) -> None:
+    """A run that is nowhere: nobody has thought of that."""
+    await failed_run(scene, told, "tell")
+    await scene.database.pool.execute("UPDATE notification SET dag_run_id = 4711")
+
+    async with post.other(notify_tries=2).at_work():
+        (failed,) = await scene.until("failed")
+
+    assert (failed.tries, failed.reason) == (2, "KeyError: 4711")

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from tests.integration.notify.hook import HANG, SECRET, Hook
+from tests.integration.notify.hook import ENDLESS, HANG, SECRET, Hook
 from tests.integration.notify.post import Post
 from tests.integration.notify.scene import Notification, Scene
 from tidegate.daemon import notify as duty
@@ -88,6 +88,16 @@ async def test_a_hook_that_hangs_is_tried_again_with_the_same_key(scene: Scene, 
 
     assert sent.tries == 2
     assert hook.got[0].key == hook.got[1].key
+
+
+async def test_a_success_counts_however_the_answer_goes_on(scene: Scene, post: Post, hook: Hook) -> None:
+    hook.answers = [ENDLESS]
+    await failed_run(scene, hook)
+
+    async with post.other(notify_timeout_s=0.5).at_work():
+        (sent,) = await scene.until("sent")
+
+    assert (sent.tries, len(hook.got)) == (1, 1)
 
 
 async def test_a_hook_that_cannot_be_reached_is_given_up_with_a_record(scene: Scene, post: Post) -> None:
