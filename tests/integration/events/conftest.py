@@ -3,9 +3,11 @@
 import os
 import shutil
 import signal
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
+import psutil
 import pytest
 from aiokafka import AIOKafkaProducer
 from anyio import to_thread
@@ -42,6 +44,8 @@ class Fragile:
 
     def freeze(self) -> None:
         os.kill(self.server.pid, signal.SIGSTOP)
+        while psutil.Process(self.server.pid).status() != psutil.STATUS_STOPPED:
+            time.sleep(0.01)  # on a busy machine it may still answer for a moment
 
     def thaw(self) -> None:
         os.kill(self.server.pid, signal.SIGCONT)
