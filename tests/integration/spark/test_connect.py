@@ -88,7 +88,10 @@ async def test_a_missing_table_is_named_with_the_place(bench: Bench) -> None:
 async def test_a_template_that_asks_for_what_the_run_has_not_fails_before_spark(bench: Bench) -> None:
     status, _ = await bench.outcome(SqlTask(task_id="report", sql="SELECT '{{ params.week }}'"), day="2013-01-01")
 
-    assert (status.phase, status.reason) == (Phase.FAILED, "the SQL cannot be rendered: there is no 'week' among 'out', 'day'")
+    assert (status.phase, status.reason) == (
+        Phase.FAILED,
+        "the SQL of task 'report' cannot be rendered: there is no 'week' among 'out', 'day'",
+    )
 
 
 async def test_a_function_gets_spark_and_the_run(bench: Bench) -> None:
