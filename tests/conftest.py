@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -24,15 +25,30 @@ from tidegate.daemon.standalone.postgres import Postgres
 from tidegate.daemon.standalone.server import Server
 from tidegate.daemon.standalone.spark_connect import SparkConnect
 
+LEFT_BEHIND = pytest.StashKey[list[str]]()
 
-def pytest_sessionstart() -> None:
-    os.environ[MARK] = uuid4().hex
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """The mark of a worker begins with that of the run."""
+    os.environ[MARK] = os.environ.get(MARK, "") + uuid4().hex
+    os.environ.update(servers.CHEAP_JAVA)
+    session.config.stash[LEFT_BEHIND] = []
+
+
+def pytest_testnodedown(node: Any) -> None:
+    """What a worker left behind, unless it crashed: then it is found at the end of the run."""
+    node.config.stash[LEFT_BEHIND] += getattr(node, "workeroutput", {}).get("left_behind", [])
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A process that outlives the tests fails the run, and is ended all the same."""
-    for line in servers.end_left_behind():
+    """A process that outlives the tests fails the run, and is ended all the same; a worker has the run told of it."""
+    left = session.config.stash[LEFT_BEHIND] + servers.end_left_behind()
+    told: dict[str, object] | None = getattr(session.config, "workeroutput", None)
+    if told is not None:
+        told["left_behind"] = left
+        return
+    for line in left:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
         sys.stderr.write(f"\nleft behind: {line}\n")
 

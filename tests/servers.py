@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from uuid import uuid4
 
 import asyncpg
@@ -19,6 +20,9 @@ StartKafka = Callable[[], Awaitable[Kafka]]
 
 MARK = "TEST_SESSION"
 GRACE_S = 5.0
+
+CHEAP_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1", "SPARK_CONF_DIR": str(Path(__file__).with_name("spark"))}
+"""No Java of a test lives so long that compiling well pays. Applications, which do not get our environment, are told by Spark."""
 
 
 async def create_database(server: str, template: str | None = None) -> str:
@@ -76,7 +80,7 @@ def _is_ours(process: psutil.Process) -> bool:
     me = os.getpid()
     try:
         return process.pid != me and (
-            any(parent.pid == me for parent in process.parents()) or process.environ().get(MARK) == os.environ[MARK]
+            any(parent.pid == me for parent in process.parents()) or process.environ().get(MARK, "").startswith(os.environ[MARK])
         )
     except (psutil.Error, OSError):
         return False

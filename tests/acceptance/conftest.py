@@ -1,4 +1,4 @@
-"""The command as it is installed, as a process of its own."""
+"""The command as it is installed, as a process of its own; and a DAG of one task on each backend."""
 
 import os
 import sys
@@ -9,8 +9,14 @@ from typing import NamedTuple
 import anyio
 import pytest
 
+from tests.acceptance.pipeline import TASKS
+from tests.acceptance.stage import Attempt, Servers, Stage, Story, open_stage
+
 TIDEGATE = str(Path(sys.executable).with_name("tidegate"))
 WITHIN_S = 120.0
+
+KILLED, STOPPED = -9, 0
+ONCE = Story(deaths=[KILLED, STOPPED], runs=["success"], attempts=[Attempt(1, "succeeded", executions=1, rows=1)])
 
 
 class Ended(NamedTuple):
@@ -45,3 +51,22 @@ async def run(*command: str, env: Mapping[str, str], cwd: Path) -> Ended:
 def environment() -> dict[str, str]:
     """Ours without any setting."""
     return {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
+
+
+@pytest.fixture
+def servers(postgres: str, template: str, broker: str, spark_connect: str) -> Servers:
+    return Servers(postgres, template, broker, spark_connect)
+
+
+async def on_each_backend(servers: Servers, home: Path, play: Callable[[Stage], Awaitable[Story]]) -> Mapping[str, Story]:
+    """The same on all backends at once, each on a stage of its own: most of it is waiting."""
+    stories: dict[str, Story] = {}
+
+    async def one(backend: str) -> None:
+        async with open_stage(servers, home, backend) as stage:
+            stories[backend] = await play(stage)
+
+    async with anyio.create_task_group() as tg:
+        for backend in TASKS:
+            tg.start_soon(one, backend)
+    return stories

@@ -32,15 +32,10 @@ TASKS: Mapping[str, str] = {
 }
 """The task by the backend that runs it."""
 
-SPARK_DEFAULTS = "spark.driver.defaultJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC\n"
-"""What makes a short application cheap."""
-
 
 def write(home: Path, backend: str) -> None:
-    """Below `home`: the DAG folder, and Spark's configuration."""
-    dags, conf = home / "dags", home / "conf"
+    """The DAG folder, below `home`."""
+    dags = home / "dags"
     dags.mkdir(parents=True)
     shutil.copy(WORK, dags)
     (dags / "made.py").write_text(DAG_FILE.format(task=TASKS[backend]))
-    conf.mkdir()
-    (conf / "spark-defaults.conf").write_text(SPARK_DEFAULTS)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TypeAlias
 from uuid import UUID, uuid4
 
 import anyio
@@ -34,6 +35,8 @@ POLL_S = 0.1
 
 READY = "SELECT EXISTS (SELECT FROM job WHERE pid = $1) AND EXISTS (SELECT FROM dag)"
 ACCEPTED = "SELECT submission_id FROM submission WHERE state = 'accepted' AND try_number = $1"
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 
 class Servers(msgspec.Struct, frozen=True):
@@ -67,13 +70,15 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
 async def open_stage(servers: Servers, home: Path, backend: str) -> AsyncIterator["Stage"]:
     """A database, topics and folders of its own; afterwards nothing of it runs or stays on the servers."""
     database = await create_database(servers.postgres, servers.template)
-    stage = Stage(servers, database, home / backend)
+    db = await asyncpg.connect(dsn_of(servers.postgres, database))
+    stage = Stage(servers, database, db, home / backend)
     try:
         await stage.prepare(backend)
         yield stage
     finally:
         with anyio.CancelScope(shield=True):
             await stage.clear()
+            await db.close()
             await delete_topics(servers.kafka, stage.prefix)
             await drop_database(servers.postgres, database)
 
@@ -81,10 +86,11 @@ async def open_stage(servers: Servers, home: Path, backend: str) -> AsyncIterato
 class Stage:
     """One daemon at a time; `journal` is what the application told of itself."""
 
-    def __init__(self, servers: Servers, database: str, home: Path) -> None:
+    def __init__(self, servers: Servers, database: str, db: Connection, home: Path) -> None:
         self.prefix = f"test-{uuid4().hex[:12]}."
         self._servers = servers
         self._dsn = dsn_of(servers.postgres, database)
+        self._db = db
         self._home = home
         self._daemon: Child | None = None
         self._ends: list[End] = []
@@ -93,16 +99,7 @@ class Stage:
     async def prepare(self, backend: str) -> None:
         pipeline.write(self._home, backend)
         await topics.create(self._servers.kafka, self.prefix, 2, 1)
-        async with self.db() as db:
-            await db.execute(PROBES.read_text())
-
-    @asynccontextmanager
-    async def db(self) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
-        db = await asyncpg.connect(self._dsn)
-        try:
-            yield db
-        finally:
-            await db.close()
+        await self._db.execute(PROBES.read_text())
 
     async def start(self, die_at: str = "", **settings: object) -> None:
         """Return when it works, and the DAG is known."""
@@ -111,15 +108,14 @@ class Stage:
             (sys.executable, "-m", "tests.storms.daemon", *(["--die-at", die_at] if die_at else [])),
             log=self._home / f"daemon-{number}.log",
             cwd=ROOT,
-            env={**os.environ, "SPARK_CONF_DIR": str(self._home / "conf"), **self._settings(settings)},
+            env={**os.environ, **self._settings(settings)},
             on_orphaned=signal.SIGKILL,
         )
         await until(lambda: self._ready(daemon.pid), READY_S)
         self._family += descendants(daemon.pid)
 
     async def _ready(self, pid: int) -> bool:
-        async with self.db() as db:
-            return bool(await db.fetchval(READY, pid))
+        return bool(await self._db.fetchval(READY, pid))
 
     def _settings(self, given: Mapping[str, object]) -> dict[str, str]:
         mine = {
@@ -163,8 +159,7 @@ class Stage:
         """Until the application of this attempt runs, so often at least, and it is recorded that it does."""
 
         async def works() -> bool:
-            async with self.db() as db:
-                stamp = await db.fetchval(ACCEPTED, try_number)
+            stamp = await self._db.fetchval(ACCEPTED, try_number)
             return [entry.stamp for entry in self.journal()].count(str(stamp)) >= executions
 
         await until(works, LONG_S)
@@ -179,8 +174,7 @@ class Stage:
         await until(again, LONG_S)
 
     async def _seen_at(self) -> object:
-        async with self.db() as db:
-            return await db.fetchval("SELECT heartbeat_at FROM submission")
+        return await self._db.fetchval("SELECT heartbeat_at FROM submission")
 
     async def go(self) -> None:
         """Let the applications that there are come to their end."""
@@ -196,8 +190,7 @@ class Stage:
         await until(nothing, LONG_S)
 
     async def _submissions(self) -> list[UUID]:
-        async with self.db() as db:
-            return [row[0] for row in await db.fetch("SELECT submission_id FROM submission")]
+        return [row[0] for row in await self._db.fetch("SELECT submission_id FROM submission")]
 
     async def story(self) -> Story:
         """Wait until all is done, stop the daemon in good order, and look. Raises TimeoutError when something is left behind."""
@@ -205,9 +198,8 @@ class Stage:
         await until(lambda: rest.at_rest(self._dsn, self._servers.kafka), LONG_S)
         await self._stop()
         await until(self._is_alone, STOP_S)
-        async with self.db() as db:
-            verdict = await judge(await gather(db, self._servers.kafka, self.prefix, self._home, [], self._ends))
-            runs = [row[0] for row in await db.fetch("SELECT state FROM dag_run")]
+        verdict = await judge(await gather(self._db, self._servers.kafka, self.prefix, self._home, [], self._ends))
+        runs = [row[0] for row in await self._db.fetch("SELECT state FROM dag_run")]
         return Story(
             deaths=[end.code for end in self._ends],
             runs=runs,
@@ -219,8 +211,7 @@ class Stage:
         """In the order of their numbers."""
         executions = Counter(entry.stamp for entry in self.journal() if entry.what == "accepted")
         rows = Counter(self._lines("rows"))
-        async with self.db() as db:
-            found = await db.fetch("SELECT try_number, state, submission_id FROM submission ORDER BY try_number")
+        found = await self._db.fetch("SELECT try_number, state, submission_id FROM submission ORDER BY try_number")
         return [Attempt(number, state, executions[str(id_)], rows[str(id_)]) for number, state, id_ in found]
 
     async def _stop(self) -> None:

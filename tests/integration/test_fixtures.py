@@ -5,6 +5,7 @@ from pathlib import Path
 
 import anyio
 import asyncpg
+import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from tests import servers
@@ -15,6 +16,13 @@ import subprocess, sys
 def test_that_leaves_a_process_whose_parent_is_gone():
     script = "import subprocess; subprocess.Popen(['sleep', '600'], start_new_session=True)"
     subprocess.run([sys.executable, "-c", script], check=True)
+"""
+
+CRASHES = """
+import os
+
+def test_that_crashes():
+    os._exit(1)
 """
 
 
@@ -48,11 +56,25 @@ async def test_topics_of_other_tests_are_left_alone(broker: str, topic_prefix: s
     assert other in left
 
 
-async def test_a_run_that_leaves_a_process_behind_fails(tmp_path: Path) -> None:
-    (tmp_path / "test_leaving.py").write_text(LEAVES_A_PROCESS)
-    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", str(tmp_path)]
-
+async def pytest_on(folder: Path, workers: int, *tests: str) -> tuple[int, str, str]:
+    """The exit status of a run of such tests, and what it said on stdout and stderr."""
+    (folder / "conftest.py").write_text("from tests import servers\n\nservers.GRACE_S = 0.5\n")
+    (folder / "test_leaving.py").write_text("".join(tests))
+    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", f"-n{workers}", str(folder)]
     answer = await anyio.run_process(command, check=False)
+    return answer.returncode, answer.stdout.decode(), answer.stderr.decode()
 
-    assert (answer.returncode, "1 passed" in answer.stdout.decode()) == (1, True)
-    assert "left behind: process" in answer.stderr.decode()
+
+@pytest.mark.parametrize("workers", [0, 1])
+async def test_a_run_that_leaves_a_process_behind_fails(tmp_path: Path, workers: int) -> None:
+    code, out, err = await pytest_on(tmp_path, workers, LEAVES_A_PROCESS)
+
+    assert (code, "1 passed" in out) == (1, True)
+    assert err.count("left behind: process") == 1
+
+
+async def test_what_a_worker_that_crashed_left_behind_is_found(tmp_path: Path) -> None:
+    _, out, err = await pytest_on(tmp_path, 1, LEAVES_A_PROCESS, CRASHES)
+
+    assert "1 failed, 1 passed" in out
+    assert err.count("left behind: process") == 1

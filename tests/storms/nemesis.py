@@ -103,8 +103,8 @@ class Nemesis:
         self._proxy.cut_share = 0.0
 
     async def _victim(self) -> Daemon:
-        """One that runs; nobody ends a frozen one, which is to wake up again."""
-        while not (candidates := [daemon for daemon in self._daemons if daemon.up and not daemon.frozen]):
+        """One that runs; nobody ends a frozen one, which is to wake up again, nor one that is about to end itself."""
+        while not (candidates := [daemon for daemon in self._daemons if daemon.up and not (daemon.frozen or daemon.doomed)]):
             await anyio.sleep(0.05)
         return self._random.choice(candidates)
 

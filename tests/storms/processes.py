@@ -15,6 +15,8 @@ from tidegate.daemon.standalone.process import Child, spawn
 
 ROOT = Path(__file__).parents[2]
 STOP_S = 20.0
+DOOM_S = 8.0
+"""Within this time a daemon reaches its point, unless there is nothing more to do."""
 
 
 class End(msgspec.Struct, frozen=True):
@@ -42,10 +44,16 @@ class Daemon:
         self._child: Child | None = None
         self._told: set[int] = set()
         self._starts = 0
+        self._doomed_until = 0.0
 
     @property
     def up(self) -> bool:
         return self._child is not None and self._child.alive
+
+    @property
+    def doomed(self) -> bool:
+        """True while it is to be expected that its process ends itself."""
+        return anyio.current_time() < self._doomed_until
 
     async def run(self) -> None:
         """Until cancelled; then it is stopped in good order."""
@@ -91,6 +99,7 @@ class Daemon:
             env={**os.environ, **self._env},
             on_orphaned=signal.SIGKILL,
         )
+        self._doomed_until = anyio.current_time() + DOOM_S if die_at else 0.0
         if die_at:
             self._told.add(child.pid)
         return child
