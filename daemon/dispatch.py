@@ -34,7 +34,7 @@ FIND_EVERY_S = 0.5
 FINISH_SOURCE = "tidegate/submission"
 """Source of the event that ends an attempt, whoever tells it: all of them are the same event."""
 
-Submit = Callable[[SubmissionSpec], Awaitable[Handle | None]]
+Submit = Callable[[Claimed, SubmissionSpec], Awaitable[Handle | None]]
 
 
 def finish_id(submission_id: UUID) -> EventId:
@@ -80,25 +80,34 @@ class Dispatcher:
             await self._patiently(self._claim_abandoned, self.settle)
             await anyio.sleep(self.context.settings.lease_renew_s)
 
-    async def submit(self, spec: SubmissionSpec) -> Handle | None:
+    async def submit(self, _claim: Claimed, spec: SubmissionSpec) -> Handle | None:
         """None when it can never be started: then the attempt has failed, and the reason is told. Raises UnavailableError."""
         async with self._limiter:
             self._stop_if_stale()
             try:
                 return await self.backend.submit(spec)
             except RejectedError as error:
-                finish = TaskFinished(submission_id=spec.submission_id, outcome="failed", reason=str(error))
-                await self.context.tell([finish], [finish_id(spec.submission_id)])
+                await self._tell_end(TaskFinished(submission_id=spec.submission_id, outcome="failed", reason=str(error)))
                 return None
+
+    async def _tell_end(self, end: TaskFinished) -> None:
+        await self.context.tell([end], [finish_id(end.submission_id)])
 
     def _stop_if_stale(self) -> None:
         """A daemon that was frozen may wake up here, with its work long taken over by somebody else."""
         if not self.context.holdings.fresh:
             raise UnavailableError("this daemon has not renewed its leases in time", server="Postgres")
 
-    async def settle(self, spec: SubmissionSpec) -> Handle | None:
-        """Find the submission by its stamp, or submit it once it is sure that there is none. Raises UnavailableError."""
-        return await self.find(spec.submission_id) or await self.submit(spec)
+    async def settle(self, claim: Claimed, spec: SubmissionSpec) -> Handle | None:
+        """Find the submission by its stamp, or submit it once it is sure that there is none; what is to be killed has ended then.
+
+        Raises UnavailableError.
+        """
+        handle = await self.find(claim.submission_id)
+        if handle is not None or claim.kill_reason is None:
+            return handle or await self.submit(claim, spec)
+        await self._tell_end(TaskFinished(submission_id=claim.submission_id, outcome="killed", reason=claim.kill_reason))
+        return None
 
     async def find(self, submission_id: UUID) -> Handle | None:
         """Look for the stamp for as long as a submit by a process that died may still become visible."""
@@ -137,12 +146,12 @@ class Dispatcher:
             self.in_hand -= {claimed.submission_id for claimed in claims}
 
     async def _submit_all(self, claims: Sequence[Claimed], submit: Submit) -> list[tuple[UUID, Handle | None]]:
-        submitted = await self.context.database.run(lambda db: specs(db, claims))
+        wanted = await self.context.database.run(lambda db: specs(db, claims))
         handles: list[tuple[UUID, Handle | None]] = []
 
-        async def one(spec: SubmissionSpec) -> None:
+        async def one(claim: Claimed, spec: SubmissionSpec) -> None:
             try:
-                handles.append((spec.submission_id, await submit(spec)))
+                handles.append((claim.submission_id, await submit(claim, spec)))
             except UnavailableError as error:
                 self._lost.add(error.server)
                 self.context.outages.begin(error)
@@ -150,8 +159,8 @@ class Dispatcher:
                 self.context.outages.end_all(self._lost)
 
         async with anyio.create_task_group() as tg:
-            for spec in submitted:
-                tg.start_soon(one, spec)
+            for claim, spec in zip(claims, wanted, strict=True):
+                tg.start_soon(one, claim, spec)
         return handles
 
     async def _record(self, handles: Sequence[tuple[UUID, Handle | None]]) -> None:
@@ -178,7 +187,7 @@ class Dispatcher:
 
 
 async def specs(db: Db, claims: Sequence[Claimed]) -> list[SubmissionSpec]:
-    """What is to be submitted for these claims."""
+    """What is to be submitted for these claims, in their order."""
     sources = await submissions.sources(db, {claim.dag_run_id for claim in claims})
     graphs = await dags.graphs(db, {source.version_id for source in sources.values()})
     wanted = [Wanted(claim, sources[claim.dag_run_id], graphs[sources[claim.dag_run_id].version_id]) for claim in claims]

@@ -13,6 +13,7 @@ import msgspec
 
 from tidegate.daemon.database import Database
 from tidegate.handlers import (
+    attempt_stuck,
     attempt_timed_out,
     clear_requested,
     dag_file_changed,
@@ -35,6 +36,7 @@ from tidegate.schemas import effect as fx
 from tidegate.schemas.dag import ParsedFile
 from tidegate.schemas.event import DatasetUpdated, EventId, TaskFinished
 from tidegate.schemas.message import (
+    AttemptStuck,
     AttemptTimedOut,
     ClearRequested,
     DeadlineDue,
@@ -83,6 +85,7 @@ HANDLERS: Mapping[type, Handler] = {
     TaskFinished: task_finished,
     LeaseLapsed: lease_lapsed,
     AttemptTimedOut: attempt_timed_out,
+    AttemptStuck: attempt_stuck,
     RunRequested: run_requested,
     PauseRequested: pause_requested,
     ClearRequested: clear_requested,

@@ -64,6 +64,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     fair_after_s: Positive = 60.0
     runner_heartbeat_s: Positive = 5.0
     runner_silent_s: Positive = 300.0
+    queued_timeout_s: Positive = 600.0
 
     smtp_host: str = ""
     smtp_port: Annotated[int, Meta(ge=1, le=65_535)] = 587

@@ -12,7 +12,7 @@ from tidegate.daemon.outage import Backoff
 from tidegate.daemon.settings import spool_root
 from tidegate.daemon.spark import spool
 from tidegate.schemas.error import UnavailableError
-from tidegate.schemas.message import LeaseLapsed
+from tidegate.schemas.message import AttemptStuck, LeaseLapsed
 from tidegate.schemas.queries import inbox, pools, submissions
 from tidegate.schemas.queries.db import Db
 
@@ -33,6 +33,7 @@ async def sweep(context: Context, *, task_status: TaskStatus[None]) -> None:
     while True:
         try:
             await lapse(context)
+            await requeue(context)
             await forget(context)
             missing = await warn_of_missing_pools(context, missing)
             if anyio.current_time() >= prune_at:
@@ -52,6 +53,15 @@ async def lapse(context: Context) -> None:
     if silent:
         log.warning("attempts_silent", count=len(silent), silent_s=silent_s)
         await context.tell([LeaseLapsed(submission_id=id_, silent_s=silent_s) for id_ in silent])
+
+
+async def requeue(context: Context) -> None:
+    """See to what has been queued for too long; looked at once more under the lock."""
+    queued_s = context.settings.queued_timeout_s
+    stuck = await context.database.run(lambda db: submissions.stuck(db, queued_s))
+    if stuck:
+        log.warning("attempts_not_submitted", count=len(stuck), queued_s=queued_s)
+        await context.tell([AttemptStuck(submission_id=id_) for id_ in stuck])
 
 
 async def forget(context: Context) -> None:

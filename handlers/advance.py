@@ -52,7 +52,9 @@ class Advance(msgspec.Struct, frozen=True):
 
 
 class Finish(msgspec.Struct, frozen=True):
-    """An attempt of a task ended in `state`: success, failed or skipped; `none` where it was cleared and waits anew.
+    """An attempt of a task ended in `state`: success, failed or skipped.
+
+    `none` where it was cleared and waits anew; `scheduled` where it never began, and does not count as a try.
 
     `follow` is what a task that chooses its branches chose: ids of tasks directly after it, and all others are skipped; an empty
     choice skips everything after it, however far.
@@ -152,6 +154,9 @@ class _Step:
         if finish.state is TaskState.NONE:
             instance.waits_for_past = node.task.depends_on_past or node.task.wait_for_downstream
             self.move(instance, TaskState.NONE, finish.reason)
+        elif finish.state is TaskState.SCHEDULED:
+            instance.max_tries = max(instance.max_tries, node.task.retries + 1) + 1
+            self.move(instance, TaskState.SCHEDULED, finish.reason)
         elif finish.choice and (wrong := wrong_choice(self.graph, finish.index, finish.choice)):
             self.end(instance, TaskState.FAILED, wrong)
         elif retried(finish, max(instance.max_tries, node.task.retries + 1)):

@@ -23,6 +23,10 @@ from tidegate.schemas.state import RUN_ENDED, SUBMISSION_OPEN, TASK_ACTIVE, TASK
 from tidegate.schemas.view import DagView, Instance, RunView, SubmissionView
 
 CLEARED = "cleared by a user"
+STUCK = "it was not submitted in time"
+REQUEUED = 2
+"""How often an attempt that was not submitted in time is queued anew, before that counts as a failure."""
+
 FAIL_FAST = "a task failed, and the DAG is to fail fast"
 
 
@@ -131,6 +135,8 @@ def _finish(finish: TaskFinished, attempt: SubmissionView) -> Finish:
         return Finish(attempt.task_index, attempt.try_number, TaskState.FAILED, wrong)
     if attempt.kill_reason == CLEARED:
         return Finish(attempt.task_index, attempt.try_number, TaskState.NONE, CLEARED)
+    if attempt.kill_reason == STUCK and finish.outcome in UNDONE and attempt.killed_before % (REQUEUED + 1) < REQUEUED:
+        return Finish(attempt.task_index, attempt.try_number, TaskState.SCHEDULED, STUCK)
     killed_for = attempt.kill_reason if finish.outcome == "killed" else None
     reason = killed_for or storable(finish.reason)
     follow = None if finish.follow is UNSET else finish.follow
@@ -151,6 +157,8 @@ def wrong_result(result: Any) -> str:
         return "what it returned contains a NUL character, which cannot be stored"
     return ""
 
+
+UNDONE = frozenset({"killed", "lost"})
 
 OUTCOMES = {
     "succeeded": TaskState.SUCCESS,

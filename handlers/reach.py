@@ -9,6 +9,8 @@ from tidegate.handlers.trigger import GIVE_UP, SKIP, may_end
 from tidegate.schemas.graph import Graph, Node, element_of, position_of
 from tidegate.schemas.state import TaskState
 
+AGAIN = frozenset({TaskState.NONE, TaskState.SCHEDULED})
+
 
 def reach(graph: Graph, finishes: Iterable[Finish]) -> frozenset[int]:
     """The indices of all instances that taking these finishes may touch or look at."""
@@ -17,7 +19,7 @@ def reach(graph: Graph, finishes: Iterable[Finish]) -> frozenset[int]:
     todo: deque[tuple[int, TaskState]] = deque()
     for finish in finishes:
         touched.add(finish.index)
-        if finish.state is not TaskState.NONE and not retried(finish, graph.node(finish.index).task.retries + 1):
+        if finish.state not in AGAIN and not retried(finish, graph.node(finish.index).task.retries + 1):
             todo += _ends_with(graph, finish)
     while todo:
         index, state = end = todo.popleft()

@@ -115,6 +115,12 @@ class AttemptTimedOut(msgspec.Struct, frozen=True, kw_only=True):
     submission_id: UUID
 
 
+class AttemptStuck(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt may have waited too long for being submitted."""
+
+    submission_id: UUID
+
+
 class RunTimedOut(msgspec.Struct, frozen=True, kw_only=True):
     """A run may have taken longer than its DAG allows."""
 

@@ -168,7 +168,10 @@ class DeadlineView(msgspec.Struct, frozen=True):
 
 
 class SubmissionView(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt, read after its run was locked. `kill_reason`: why it is to be killed, if it is."""
+    """An attempt, read after its run was locked.
+
+    `kill_reason`: why it is to be killed, if it is. `killed_before`: how many earlier attempts of its task were, for the same.
+    """
 
     submission_id: UUID
     dag_run_id: int
@@ -176,3 +179,4 @@ class SubmissionView(msgspec.Struct, frozen=True, kw_only=True):
     try_number: int
     state: SubmissionState
     kill_reason: str | None = None
+    killed_before: int = 0

@@ -31,6 +31,7 @@ _RUNNING = _SQL["running"]
 _OPEN_AT = _SQL["open_at"]
 _BEAT = _SQL["beat"]
 _SILENT = _SQL["silent"]
+_STUCK = _SQL["stuck"]
 _ATTEMPTS = _SQL["attempts"]
 
 
@@ -42,12 +43,13 @@ class Whereabouts(msgspec.Struct, frozen=True):
 
 
 class Claimed(msgspec.Struct, frozen=True):
-    """An attempt that this daemon is to submit."""
+    """An attempt that this daemon is to submit; one that is to be killed, for `kill_reason`, only to find."""
 
     submission_id: UUID
     dag_run_id: int
     task_index: int
     try_number: int
+    kill_reason: str | None = None
 
 
 class RunSource(msgspec.Struct, frozen=True):
@@ -157,12 +159,17 @@ async def silent(db: Db, silent_s: float, *, among: Collection[UUID] | None = No
     return [row[0] for row in await db.fetch(_SILENT, silent_s, ids, limit)]
 
 
+async def stuck(db: Db, queued_s: float, limit: int = 1000) -> list[UUID]:
+    """Attempts that have waited for `queued_s` to be submitted."""
+    return [row[0] for row in await db.fetch(_STUCK, queued_s, limit)]
+
+
 async def attempts(db: Db, dag_id: str, run_id: str, task_id: str) -> list[Attempt]:
     """A task's attempts, oldest first."""
     return [Attempt(*row) for row in await db.fetch(_ATTEMPTS, dag_id, run_id, task_id)]
 
 
-def _view(id_: UUID, run: int, index: int, try_number: int, state: str, kill_reason: str | None) -> SubmissionView:
+def _view(id_: UUID, run: int, index: int, try_number: int, state: str, kill_reason: str | None, before: int) -> SubmissionView:
     return SubmissionView(
         submission_id=id_,
         dag_run_id=run,
@@ -170,6 +177,7 @@ def _view(id_: UUID, run: int, index: int, try_number: int, state: str, kill_rea
         try_number=try_number,
         state=SubmissionState(state),
         kill_reason=kill_reason,
+        killed_before=before,
     )
 
 

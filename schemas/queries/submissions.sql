@@ -5,7 +5,14 @@ JOIN dag_run AS run ON run.id = submission.dag_run_id
 WHERE submission.submission_id = ANY ($1::uuid[])
 
 -- name: read
-SELECT submission_id, dag_run_id, task_index, try_number, state, kill_reason
+SELECT
+    submission_id, dag_run_id, task_index, try_number, state, kill_reason,
+    CASE WHEN kill_reason IS NULL THEN 0 ELSE (
+        SELECT count(*) FROM submission AS earlier
+        WHERE (earlier.dag_run_id, earlier.task_index) = (submission.dag_run_id, submission.task_index)
+          AND earlier.try_number < submission.try_number
+          AND earlier.kill_reason = submission.kill_reason
+    ) END AS killed_before
 FROM submission
 WHERE submission_id = ANY ($1::uuid[])
 
@@ -80,7 +87,7 @@ WHERE submission_id IN (
     LIMIT 200
     FOR UPDATE OF submission SKIP LOCKED
 )
-RETURNING submission_id, dag_run_id, task_index, try_number
+RETURNING submission_id, dag_run_id, task_index, try_number, kill_reason
 
 -- name: contexts
 -- What the attempts of these runs need to know of them.
@@ -126,6 +133,14 @@ WHERE submission.state IN ('submitting', 'accepted')
   AND (submission.state = 'accepted' OR job.id IS NULL)
   AND ($2::uuid[] IS NULL OR submission.submission_id = ANY ($2))
 LIMIT $3
+
+-- name: stuck
+-- Attempts that nobody has submitted yet, although they have been queued for so long.
+SELECT submission_id
+FROM submission
+WHERE state IN ('intent', 'submitting') AND desired_state = 'run'
+  AND created_at < clock_timestamp() - make_interval(secs => $1)
+LIMIT $2
 
 -- name: attempts
 SELECT submission.submission_id, submission.try_number, submission.backend, submission.state, submission.host, submission.handle

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 import anyio
+import msgspec
 import pytest
 from structlog.testing import capture_logs
 
@@ -22,6 +23,7 @@ from tidegate.daemon.observe import observe
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.spark import launch
 from tidegate.daemon.spark.backends import open_backends
+from tidegate.daemon.sweep import requeue
 from tidegate.daemon.wake import Bells
 from tidegate.events import topics
 from tidegate.schemas.message import TasksReady
@@ -57,17 +59,17 @@ async def daemon(settings: MakeSettings, monkeypatch: pytest.MonkeyPatch) -> Asy
 
 
 async def submissions(context: Context) -> list[Any]:
-    return await context.database.run(lambda db: db.fetch("SELECT submission_id, state FROM submission"))
+    return await context.database.run(lambda db: db.fetch("SELECT submission_id, state FROM submission ORDER BY try_number"))
 
 
 def named(logs: Sequence[Any], *events: str) -> list[tuple[str, str]]:
     return [(line["event"], line["server"]) for line in logs if line["event"] in events]
 
 
-async def succeeded(context: Context) -> None:
-    """Wait for it."""
+async def until_states(context: Context, states: Sequence[str]) -> None:
+    """Until the attempts are in these, in the order of their tries."""
     with anyio.fail_after(WITHIN_S):
-        while [row["state"] for row in await submissions(context)] != ["succeeded"]:
+        while [row["state"] for row in await submissions(context)] != states:
             await anyio.sleep(0.05)
 
 
@@ -88,7 +90,7 @@ async def test_a_spool_that_cannot_be_used_is_said_once_under_its_name_and_waite
         async with at_work(daemon):
             await anyio.sleep(1)
             spool.unlink()
-            await succeeded(daemon)
+            await until_states(daemon, ["succeeded"])
 
     assert named(logs, "server_lost", "server_back") == [("server_lost", "the spool"), ("server_back", "the spool")]
 
@@ -102,6 +104,19 @@ async def test_a_log_that_cannot_be_written_is_waited_for(daemon: Context) -> No
         async with at_work(daemon):
             await anyio.sleep(1)
             log.rmdir()
-            await succeeded(daemon)
+            await until_states(daemon, ["succeeded"])
 
     assert named(logs, "server_lost", "server_back") == [("server_lost", "the runners"), ("server_back", "the runners")]
+
+
+async def test_what_could_not_be_submitted_in_time_is_not_submitted_late_but_queued_anew(daemon: Context) -> None:
+    spool = Path(daemon.settings.spool_dir)
+    spool.write_text("a file where a directory should be")
+
+    async with at_work(daemon):
+        await anyio.sleep(1)
+        await requeue(msgspec.structs.replace(daemon, settings=msgspec.structs.replace(daemon.settings, queued_timeout_s=0.5)))
+        spool.unlink()
+        await until_states(daemon, ["killed"])
+        await daemon.tell([TasksReady(pool="default_pool", limit=10)])
+        await until_states(daemon, ["killed", "succeeded"])

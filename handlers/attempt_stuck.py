@@ -1,0 +1,34 @@
+"""Attempts were not submitted in time: what may have been begun for them is killed, and their tasks are queued anew or fail."""
+
+from collections.abc import Iterator, Sequence
+from uuid import UUID
+
+import msgspec
+
+from tidegate.handlers.finish import STUCK
+from tidegate.schemas.effect import Effect, KillSubmissions
+from tidegate.schemas.message import AttemptStuck, Message
+from tidegate.schemas.queries import runs, submissions
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.state import SubmissionState
+from tidegate.schemas.view import SubmissionView
+
+UNSUBMITTED = frozenset({SubmissionState.INTENT, SubmissionState.SUBMITTING})
+
+
+class State(msgspec.Struct, frozen=True):
+    """The attempts, under the locks of their runs."""
+
+    submissions: Sequence[SubmissionView]
+
+
+async def load(db: Db, messages: Sequence[Message[AttemptStuck]]) -> State:
+    ids: list[UUID] = [message.body.submission_id for message in messages]
+    await runs.lock(db, {place.dag_run_id for place in (await submissions.find(db, ids)).values()})
+    return State(list((await submissions.read(db, ids)).values()))
+
+
+def decide(_messages: Sequence[Message[AttemptStuck]], state: State) -> Iterator[Effect]:
+    for attempt in state.submissions:
+        if attempt.state in UNSUBMITTED and attempt.kill_reason is None:
+            yield KillSubmissions(attempt.dag_run_id, attempt.task_index, STUCK)

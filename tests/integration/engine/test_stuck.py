@@ -1,0 +1,43 @@
+"""Attempts that nobody submits in time, as Postgres counts them."""
+
+from tests.integration.engine.test_run_life import command, started
+from tests.integration.engine.world import World
+from tidegate.handlers.finish import STUCK
+from tidegate.schemas.message import AttemptStuck
+from tidegate.schemas.queries import submissions
+
+
+async def stuck(world: World) -> list[tuple[str, str]]:
+    """The sweep finds what is queued; (state, reason) of all attempts afterwards."""
+    await world.admit()
+    for id_ in await world.database.run(lambda db: submissions.stuck(db, 0)):
+        await world.tell(AttemptStuck(submission_id=id_))
+    await world.submit()
+    rows = await world.rows("SELECT state::text, reason FROM submission ORDER BY try_number")
+    return [(row[0], row[1]) for row in rows]
+
+
+async def test_an_attempt_is_queued_anew_twice_before_its_task_fails(world: World) -> None:
+    await started(world, command("a"))
+
+    attempts = [await stuck(world) for _ in range(3)]
+
+    assert attempts[-1] == [("killed", STUCK)] * 3
+    assert (await world.runs(), await world.tasks("r1")) == ([("r1", "failed")], {"a": "failed"})
+
+
+async def test_each_try_is_queued_anew_twice(world: World) -> None:
+    await started(world, command("a", retries=1, retry_delay_s=0.0))
+
+    attempts = [await stuck(world) for _ in range(6)]
+
+    assert attempts[-1] == [("killed", STUCK)] * 6
+    assert await world.tasks("r1") == {"a": "failed"}
+
+
+async def test_nothing_else_is_taken_for_stuck(world: World) -> None:
+    await started(world, command("works"), command("waits", "works"))
+    await world.admit()
+    await world.submit()
+
+    assert await world.database.run(lambda db: submissions.stuck(db, 0)) == []
