@@ -26,6 +26,7 @@ from tidegate.daemon.dagfiles.parse import open_parser
 from tidegate.daemon.dagfolder import parse_files, publish_changes
 from tidegate.daemon.database import connect
 from tidegate.daemon.dispatch import dispatch
+from tidegate.daemon.idle import FOR_EVER, Until, done
 from tidegate.daemon.ingest import Enrich, ingest
 from tidegate.daemon.leases import Holdings, keep, offer
 from tidegate.daemon.migrate import SchemaError, pending
@@ -54,17 +55,20 @@ GARBAGE = 100_000
 """How many more objects there must be than before until one looks for cycles among the youngest."""
 
 
-def main(settings: Settings) -> None:
-    """Run until a signal. Raises TidegateError for what a user must mend, alone or in a group; a group when a duty broke."""
+def main(settings: Settings, until: Until = FOR_EVER) -> None:
+    """Run until a signal, or as `until` says.
+
+    Raises TidegateError for what a user must mend, alone or in a group; a group when a duty broke.
+    """
     open_root(spool_root(settings))
     # A batch is thousands of objects that all go when it is done, and none of them in a cycle: looking for cycles seldom will do.
     gc.freeze()
     gc.set_threshold(GARBAGE, 20, 100)
-    anyio.run(partial(run, settings), backend_options={"loop_factory": uvloop.new_event_loop})
+    anyio.run(partial(run, settings, until), backend_options={"loop_factory": uvloop.new_event_loop})
 
 
-async def run(settings: Settings) -> None:
-    """One daemon, until the first SIGINT or SIGTERM. The second one has its default action: kill."""
+async def run(settings: Settings, until: Until) -> None:
+    """One daemon, until the first SIGINT or SIGTERM, or as `until` says. The second signal has its default action: kill."""
     systemd = Systemd()
     async with AsyncExitStack() as stack:
         parser = await stack.enter_async_context(open_parser(settings))
@@ -81,8 +85,9 @@ async def run(settings: Settings) -> None:
         )
         async with anyio.create_task_group() as tg:
             tg.start_soon(systemd.watchdog)
-            tg.start_soon(_start, tg, context, partial(parse_files, settings, parser), systemd)
-            await stop_signal()
+            started = anyio.Event()
+            tg.start_soon(_start, tg, context, partial(parse_files, settings, parser), systemd, started)
+            await _end(context, until, started)
             systemd.say(STOPPING=1)
             tg.cancel_scope.cancel()
     log.info("stopped", job=str(job.id))
@@ -93,7 +98,7 @@ def status(away: frozenset[str]) -> str:
     return f"degraded: waiting for {', '.join(sorted(away))}" if away else "running"
 
 
-async def _start(tg: TaskGroup, context: Context, enrich: Enrich, systemd: Systemd) -> None:
+async def _start(tg: TaskGroup, context: Context, enrich: Enrich, systemd: Systemd, started: anyio.Event) -> None:
     """Servers that are away do not keep a daemon from being ready: it waits for them."""
     systemd.say(READY=1, STATUS="starting")
     await schema_ready(context)
@@ -107,6 +112,7 @@ async def _start(tg: TaskGroup, context: Context, enrich: Enrich, systemd: Syste
     for kind in (Kind.DATASET_UPDATED, Kind.TASK_FINISHED):
         await tg.start(ingest, kind, context)
     systemd.say(STATUS="running")
+    started.set()
     log.info("started", job=str(context.holdings.job.id), host=settings.host, pid=os.getpid())
 
 
@@ -133,6 +139,18 @@ async def _when_up(context: Context, step: Callable[[], Awaitable[T]]) -> T:
         else:
             context.outages.end("Postgres")
             return result
+
+
+async def _end(context: Context, until: Until, started: anyio.Event) -> None:
+    """Return on a signal, or when `until` says so. Raises StillBusyError."""
+    async with anyio.create_task_group() as tg:
+
+        async def first(wait: Callable[[], Awaitable[None]]) -> None:
+            await wait()
+            tg.cancel_scope.cancel()
+
+        tg.start_soon(first, stop_signal)
+        tg.start_soon(first, partial(done, context, until, started))
 
 
 async def stop_signal() -> None:

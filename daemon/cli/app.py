@@ -15,7 +15,7 @@ from tidegate.daemon.settings import PREFIX
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 app.command(epilog=examples("tidegate standalone", "tidegate standalone --once --data /tmp/try"))(servers.standalone)
-app.command(epilog=examples("tidegate daemon"))(servers.daemon)
+app.command(epilog=examples("tidegate daemon", "tidegate daemon --until-idle --run-duration 1h"))(servers.daemon)
 app.command(epilog=examples("tidegate migrate"))(servers.migrate)
 app.command(epilog=examples("tidegate check", "tidegate check dags/daily.py --json"))(check.check)
 app.add_typer(dags.app, name="dags")

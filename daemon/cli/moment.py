@@ -1,8 +1,10 @@
 """Times and spans for people: UTC to the second, ages in two units."""
 
+import re
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
+_PART = re.compile(r"(\d+(?:\.\d+)?)([dhms])")
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
@@ -26,6 +28,15 @@ def span(seconds: float) -> str:
         pair for pair in zip(_UNITS, (*_UNITS[1:], (0, "")), strict=True) if whole >= pair[0][0]
     )
     return f"{whole // size}{unit}" + (f"{whole % size // smaller:02}{lesser}" if smaller else "")
+
+
+def seconds(text: str) -> float:
+    """What `90s`, `15m`, `1h30m` or `2d` stand for. Raises ValueError."""
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError(f"{text!r} is no time; write it like 90s, 15m, 1h or 1h30m")
+    sizes = {unit: size for size, unit in _UNITS}
+    return float(sum(float(number) * sizes[unit] for number, unit in parts))
 
 
 def age(since: datetime, now: datetime) -> str:

@@ -10,6 +10,7 @@ import typer
 
 from tidegate.daemon.cli import output
 from tidegate.daemon.cli.command import Json
+from tidegate.daemon.cli.moment import seconds
 from tidegate.daemon.cli.session import settings_of
 from tidegate.schemas.error import RequestError
 
@@ -40,16 +41,27 @@ def standalone(
     raise typer.Exit(command.main(options, settings))
 
 
-def daemon(context: typer.Context) -> None:
-    """Run a daemon until SIGTERM or SIGINT.
+def daemon(
+    context: typer.Context,
+    *,
+    run_duration: Annotated[
+        float | None, typer.Option(parser=seconds, metavar="TIME", help="Stop after so long, such as 90s, 15m, 1h or 1h30m.")
+    ] = None,
+    until_idle: Annotated[
+        bool, typer.Option("--until-idle", help="Stop when nothing is running, due or pending in the whole installation.")
+    ] = False,
+) -> None:
+    """Run a daemon until SIGTERM or SIGINT, or for as long as the options say.
 
-    Any number of them share the work. Servers that are away are waited for. Under systemd: Type=notify, WatchdogSec=.
+    Any number of them share the work. Servers that are away are waited for. Under systemd: Type=notify, WatchdogSec=. With both
+    options whichever comes first stops it; with 1 if the time was over before the work was done.
     """
     settings = settings_of(context, "postgres_dsn", "kafka_servers")
     from tidegate.daemon import log, supervisor
+    from tidegate.daemon.idle import Until
 
     log.configure(settings.log_format)
-    supervisor.main(settings)
+    supervisor.main(settings, Until(run_duration, until_idle))
 
 
 def migrate(context: typer.Context, *, json: Json = False) -> None:

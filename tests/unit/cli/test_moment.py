@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tidegate.daemon.cli.moment import age, local, span, took, utc
+from tidegate.daemon.cli.moment import age, local, seconds, span, took, utc
 
 NOON = datetime(2026, 11, 21, 12, 0, 5, 999_000, tzinfo=UTC)
 
@@ -62,3 +62,14 @@ def test_what_has_not_ended_takes_until_now() -> None:
 
 def test_what_has_ended_took_until_its_end() -> None:
     assert took(NOON - timedelta(seconds=90), NOON - timedelta(seconds=30), NOON) == "1m00s"
+
+
+@pytest.mark.parametrize(("text", "expected"), [("90s", 90), ("15m", 900), ("1h30m", 5400), ("2d", 172_800), ("0.5s", 0.5)])
+def test_a_time_is_read_with_its_units(text: str, expected: float) -> None:
+    assert seconds(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "90", "h", "1 h", "1h-5m", "1w"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="write it like 90s"):
+        seconds(text)

@@ -1,0 +1,110 @@
+"""When a daemon ends by itself: after a time, or when nothing is running, due or pending anywhere in the installation."""
+
+from collections.abc import Mapping, Sequence
+
+import anyio
+import msgspec
+import structlog
+
+from tidegate.daemon.context import Context
+from tidegate.daemon.dagfiles.watch import Scanner
+from tidegate.daemon.settings import dags_root
+from tidegate.daemon.stretch import partition_of
+from tidegate.events.source import OffsetOutOfRangeError, Partition, Source
+from tidegate.handlers.dag_file_changed import ABSENT_SCANS
+from tidegate.schemas.error import TidegateError, UnavailableError
+from tidegate.schemas.event import Kind
+from tidegate.schemas.queries import files, idle
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.idle import Left
+
+log = structlog.get_logger()
+
+TAKEN = (Kind.DAG_FILE_CHANGED, Kind.DATASET_UPDATED, Kind.TASK_FINISHED)
+READ_S = 0.2
+
+
+class StillBusyError(TidegateError):
+    """The time was over before the work was done."""
+
+
+class Until(msgspec.Struct, frozen=True):
+    """When to end without a signal: after `duration_s`, when `idle`, or whichever comes first."""
+
+    duration_s: float | None = None
+    idle: bool = False
+
+
+FOR_EVER = Until()
+
+
+async def done(context: Context, until: Until, started: anyio.Event) -> None:
+    """Return when it is time to end. Raises StillBusyError when idleness was asked for and did not come in time.
+
+    Nobody is idle who has not `started`.
+    """
+    with anyio.move_on_after(until.duration_s):
+        if until.idle:
+            await started.wait()
+            await until_idle(context)
+            log.info("stopping", reason="nothing is left to do")
+            return
+        await anyio.sleep_forever()
+    log.info("stopping", reason="the time is over", duration_s=until.duration_s)
+    if until.idle:
+        raise StillBusyError(
+            f"the time of {until.duration_s:g} s was over before the work was done; `tidegate runs list` shows it"
+        )
+
+
+async def until_idle(context: Context) -> None:
+    """Return when nothing is left to do. While a server is away something is."""
+    while True:
+        try:
+            if await is_idle(context):
+                return
+        except UnavailableError as error:
+            context.outages.begin(error)
+        await anyio.sleep(context.settings.sweep_s)
+
+
+async def is_idle(context: Context) -> bool:
+    """Nothing is to do, no file of our DAG folder is new, and then still nothing is to do."""
+    return await _nothing_to_do(context) and await _no_new_file(context) and await _nothing_to_do(context)
+
+
+async def _nothing_to_do(context: Context) -> bool:
+    """Everything that was ever in a topic had been taken, and nothing was left of it, when the database was asked."""
+
+    async def look(db: Db) -> tuple[Mapping[str, int], Left]:
+        return await idle.positions(db), await idle.left(db)
+
+    positions, left = await context.database.run(look)
+    return not left and await _all_read(context, {partition_of(key): offset for key, offset in positions.items()})
+
+
+async def _all_read(context: Context, positions: Mapping[Partition, int]) -> bool:
+    """Whether nothing is in the topics behind these positions, and they are all the partitions there are."""
+    settings = context.settings
+    async with Source(settings.kafka_servers) as source:
+        for topic in map(settings.topic, TAKEN):
+            if {Partition(topic, number) for number in await source.partitions_of(topic)} - positions.keys():
+                return False
+        source.assign(positions)
+        try:
+            return not any((await source.fetch(READ_S, 1)).values()) and not any((await source.lag()).values())
+        except OffsetOutOfRangeError:
+            return False
+
+
+async def _no_new_file(context: Context) -> bool:
+    """Whether the database knows all files of our DAG folder as they are."""
+    new: list[str] = []
+
+    async def note(paths: Sequence[str]) -> None:
+        new.extend(paths)
+
+    async def known() -> Mapping[str, str | None]:
+        return await context.database.run(lambda db: files.digests(db, ABSENT_SCANS))
+
+    return await Scanner(dags_root(context.settings), note, known).scan(absent_too=False) and not new

@@ -1,0 +1,83 @@
+"""A daemon that ends by itself: when nothing is left to do, or when its time is over."""
+
+from pathlib import Path
+
+import asyncpg
+import msgspec
+import pytest
+
+from tests.acceptance.conftest import Ended, Tidegate
+from tests.servers import MakeSettings
+from tidegate.daemon.settings import Settings
+from tidegate.events import Publisher, topics
+
+FILE = """
+from datetime import timedelta
+from tidegate import Dag, Dataset
+
+raw, clean = Dataset("lake://raw"), Dataset("lake://clean")
+with Dag("cleaning", schedule=raw) as dag:
+    first = dag.command("first", ["sh", "-c", "exit 1"], retries=1, retry_delay=timedelta(seconds=1), outlets=[clean])
+    first >> dag.command("anyway", {command!r}, trigger_rule="all_done", outlets=[clean])
+with Dag("report", schedule=clean) as dag:
+    dag.command("report", ["true"])
+with Dag("tomorrow", schedule="0 0 29 2 *", catchup=False) as dag:
+    dag.command("never", ["false"])
+"""
+
+
+@pytest.fixture
+async def mine(settings: MakeSettings) -> Settings:
+    """Servers with an event that nobody has taken yet, and a DAG folder that nobody has seen."""
+    mine = settings(topic_partitions=2)
+    await topics.create(mine.kafka_servers, mine.topic_prefix, 2, 1)
+    return mine
+
+
+async def published(mine: Settings) -> None:
+    async with Publisher(mine.kafka_servers, source="t", topic_prefix=mine.topic_prefix) as publisher:
+        await publisher.dataset_updated("lake://raw")
+
+
+async def daemon(tidegate: Tidegate, mine: Settings, command: list[str], *options: str) -> Ended:
+    Path(mine.dags_folder).mkdir(exist_ok=True)
+    Path(mine.dags_folder, "made.py").write_text(FILE.format(command=command))
+    given = {name: str(value) for name, value in msgspec.structs.asdict(mine).items() if name not in ("debug", "cache")}
+    return await tidegate("daemon", *options, **given)
+
+
+async def runs(mine: Settings) -> list[tuple[str, str]]:
+    db = await asyncpg.connect(mine.postgres_dsn)
+    try:
+        return [(row[0], row[1]) for row in await db.fetch("SELECT dag_id, state::text FROM dag_run ORDER BY id")]
+    finally:
+        await db.close()
+
+
+async def test_it_ends_when_all_is_done_that_was_begun(tidegate: Tidegate, mine: Settings) -> None:
+    assert (await daemon(tidegate, mine, ["sleep", "1"], "--until-idle")).code == 0
+    await published(mine)
+
+    ended = await daemon(tidegate, mine, ["sleep", "1"], "--until-idle")
+
+    assert (ended.code, "nothing is left to do" in ended.err) == (0, True)
+    assert await runs(mine) == [("cleaning", "success"), ("report", "success")]
+
+
+async def test_it_ends_after_its_time(tidegate: Tidegate, mine: Settings) -> None:
+    ended = await daemon(tidegate, mine, ["true"], "--run-duration", "2s")
+
+    assert (ended.code, "the time is over" in ended.err) == (0, True)
+
+
+async def test_work_that_is_not_done_in_time_is_said(tidegate: Tidegate, mine: Settings) -> None:
+    assert (await daemon(tidegate, mine, ["sleep", "9"], "--until-idle")).code == 0
+    await published(mine)
+
+    ended = await daemon(tidegate, mine, ["sleep", "9"], "--until-idle", "--run-duration", "6s")
+
+    assert ended.code == 1
+    assert (
+        ended.err.splitlines()[-1] == "tidegate: the time of 6 s was over before the work was done; `tidegate runs list` shows it"
+    )
+    assert await runs(mine) == [("cleaning", "running")]
