@@ -9,7 +9,7 @@ PACKAGES := .venv/.installed
 JARS := .venv/.jars
 DECISIONS := handlers/*,schemas/state.py
 # The storms want the machine for themselves.
-ALL_BUT_STORMS := --ignore=tests/storms --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+ALL_BUT_STORMS := tests/acceptance tests/integration tests/unit --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 PYTEST := $(BIN)/python -m pytest --cov --cov-report=
 
 .DEFAULT_GOAL := help

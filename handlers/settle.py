@@ -15,7 +15,7 @@ from tidegate.schemas.dag import leaves
 from tidegate.schemas.effect import ConsumeEvents, CountFailures, DiscardEvents, Effect, SetClock, SetPaused
 from tidegate.schemas.graph import Graph, bounds_of
 from tidegate.schemas.state import RunState, RunType
-from tidegate.schemas.tick import Tick, next_tick
+from tidegate.schemas.tick import Tick, next_tick, was_missed
 from tidegate.schemas.timetable import Continuous
 from tidegate.schemas.view import DagView, PendingEvent, RunView
 
@@ -38,17 +38,19 @@ def settle(dag: DagView, now: datetime) -> Iterator[Effect]:
         run = dataset_run(dag)
         yield from consume(run, dag, now)
         dag = _started(msgspec.structs.replace(dag, pending=()), run, dag.graph)
-    ids = iter(_tick_run_ids(dag))
-    while tick is not None and tick.run_after <= now and _has_room(dag) and (id_ := next(ids, None)) is not None:
+    ids, resume = iter(_tick_run_ids(dag)), _paced_until(dag, now)
+    while tick is not None and _is_due(tick, resume, now) and _has_room(dag) and (id_ := next(ids, None)) is not None:
         run = timed_run(id_, dag, tick)
         yield from create(run, {}, dag.graph, now, started=True)
+        if dag.graph.pace and was_missed(tick, now):
+            resume = now + dag.graph.pace
         dag = _started(msgspec.structs.replace(dag, last_tick=tick), run, dag.graph)
         tick = following(dag, now)
     if isinstance(gate(dag), Open):
         run = dataset_run(dag)
         yield from consume(run, dag, now)
         dag = _started(dag, run, dag.graph)
-    yield from _set_clock(before, dag, _next_look(dag, tick, now))
+    yield from _set_clock(before, dag, _next_look(dag, tick, resume, now))
 
 
 def settle_after(dag: DagView, ended: Sequence[RunState], now: datetime) -> Iterator[Effect]:
@@ -137,14 +139,30 @@ def _started(dag: DagView, run: RunView, graph: Graph, *, queued: int = 0) -> Da
     return msgspec.structs.replace(dag, running=dag.running + (not ends_at_once(run, graph)), queued=dag.queued + queued)
 
 
-def _next_look(dag: DagView, tick: Tick | None, now: datetime) -> datetime | None:
+def _paced_until(dag: DagView, now: datetime) -> datetime | None:
+    """Until when no late timed run starts, because one just did. That moment is kept as the clock's next look at the DAG."""
+    pace = dag.graph.pace
+    return dag.due_at if pace and dag.due_at and now < dag.due_at <= now + pace else None
+
+
+def _is_due(tick: Tick, resume: datetime | None, now: datetime) -> bool:
+    return tick.run_after <= now and not (resume and was_missed(tick, now))
+
+
+def _next_look(dag: DagView, tick: Tick | None, resume: datetime | None, now: datetime) -> datetime | None:
     """When the clock is to come again. While there is no room the end of a run will do."""
-    moments = [moment for moment in (dag.next_queued_at, tick.run_after if tick else None) if moment is not None]
-    if tick is not None and tick.run_after <= now and not _has_room(dag):
-        moments.remove(tick.run_after)
+    moments = [moment for moment in (dag.next_queued_at, _tick_look(dag, tick, resume, now)) if moment is not None]
     if dag.queued and dag.running < dag.graph.max_active_runs:
         moments.append(now)  # Fewer were read than can start: some ended as soon as they did.
     return min(moments, default=None)
+
+
+def _tick_look(dag: DagView, tick: Tick | None, resume: datetime | None, now: datetime) -> datetime | None:
+    if tick is None or tick.run_after > now:
+        return tick and tick.run_after
+    if resume and was_missed(tick, now):
+        return resume
+    return tick.run_after if _has_room(dag) else None
 
 
 def _set_clock(before: DagView, dag: DagView, due_at: datetime | None) -> Iterator[SetClock]:

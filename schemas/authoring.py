@@ -52,8 +52,8 @@ class Dag:
 
     `schedule` is what starts its runs: datasets, time (see `tidegate.schemas.schedule`), both, or nothing but requests.
     Runs by time have logical dates from `start_date` to `end_date`; `catchup` starts all of those that were missed, else only the
-    latest is, or none with `missed="skip"`. Without a start date a tick that has just passed still counts, unless
-    `run_immediately` says otherwise.
+    latest is, or none with `missed="skip"`; in a minute no more than `max_missed_runs_per_minute` of them. Without a start date a
+    tick that has just passed still counts, unless `run_immediately` says otherwise.
     `max_active_runs` of its runs work at the same time, and in each `max_active_tasks` tasks; more of them wait. A run that takes
     longer than `dagrun_timeout` fails. After `max_consecutive_failed_dag_runs` failed ones the DAG is paused (0: never).
     `fail_fast`: the first failed task ends the run. `default_args` are options for all its tasks. `params` are what the conf of
@@ -76,6 +76,7 @@ class Dag:
         end_date: datetime | None = None,
         catchup: bool = False,
         missed: Literal["skip", "latest"] = "latest",
+        max_missed_runs_per_minute: int | None = None,
         run_immediately: bool | None = None,
         description: str = "",
         max_active_runs: int = 16,
@@ -107,6 +108,7 @@ class Dag:
                 start_date=moment(where, "start_date", start_date),
                 end_date=moment(where, "end_date", end_date),
                 missed="all" if catchup else missed,
+                missed_per_minute=max_missed_runs_per_minute,
                 run_immediately=run_immediately,
                 max_active_runs=max_active_runs,
                 max_active_tasks=max_active_tasks,

@@ -174,7 +174,7 @@ class DagSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A whole DAG. `tasks` are in topological order; a task's index in it is its identity inside a version.
 
     `timetable` plans runs by time, with logical dates from `start_date` to `end_date`; `missed` says which of those that could
-    not start in time still do, `run_immediately` is as in `tidegate.schemas.tick.Bounds`.
+    not start in time still do, `missed_per_minute` how fast; `run_immediately` is as in `tidegate.schemas.tick.Bounds`.
     `max_active_runs` of its runs work at the same time, in each of them `max_active_tasks` tasks. A run that takes longer than
     `run_timeout_s` fails. After `max_failed_runs` failed runs in a row the DAG is paused; 0: never. `fail_fast`: the first task
     that fails ends its run. `callbacks` are told what becomes of its runs, `deadlines` say by when those are to have ended.
@@ -187,6 +187,7 @@ class DagSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     start_date: Moment | None = None
     end_date: Moment | None = None
     missed: Literal["skip", "latest", "all"] = "latest"
+    missed_per_minute: Count | None = None
     run_immediately: bool | None = None
     max_active_runs: Count = 16
     max_active_tasks: Count = 16

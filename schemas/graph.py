@@ -1,7 +1,7 @@
 """A DAG version as decisions see it: tasks by index, edges both ways counted."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -61,7 +61,7 @@ class Graph(msgspec.Struct, frozen=True, eq=False):
     `sequential`: some of its tasks wait for the run before theirs. `dated`: some are no part of all its runs. `mapped`: some
     are mapped over what others return.
     `above`: by task, the tasks directly before it. `has_deadlines`: its runs have some, or their tasks. `watched`: some of its
-    tasks have deadlines or callbacks.
+    tasks have deadlines or callbacks. `pace`: at least so long is from one late timed run to the next.
     """
 
     dag_id: str
@@ -79,6 +79,7 @@ class Graph(msgspec.Struct, frozen=True, eq=False):
     params: Mapping[str, ParamSpec] = {}
     timetable: Timetable | None = None
     bounds: Bounds = UNBOUND
+    pace: timedelta | None = None
     above: tuple[tuple[int, ...], ...] = ()
     callbacks: tuple[Callback, ...] = ()
     deadlines: tuple[DeadlineSpec, ...] = ()
@@ -137,6 +138,7 @@ def graph_of(version_id: int, spec: DagSpec) -> Graph:
             missed=spec.missed,
             run_immediately=spec.run_immediately,
         ),
+        pace=timedelta(minutes=1) / spec.missed_per_minute if spec.missed_per_minute else None,
         mapped=any(task.over is not None for task in spec.tasks),
         dated=any(task.start_date or task.end_date for task in spec.tasks),
         callbacks=spec.callbacks,

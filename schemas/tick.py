@@ -30,6 +30,11 @@ class Tick(NamedTuple):
     run_after: datetime
 
 
+def was_missed(tick: Tick, now: datetime) -> bool:
+    """Whether its run is late by more than the usual."""
+    return now - tick.run_after > FRESH
+
+
 class Bounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What limits the runs of a DAG.
 

@@ -194,3 +194,14 @@ async def test_a_new_version_keeps_the_place_in_the_schedule(world: World) -> No
     await world.go_to(utc(2024, 5, 1, 13))
 
     assert [run_id for run_id, _ in await world.runs()] == at(10, 11, 12, 13)
+
+
+@pytest.mark.parametrize("limit", [1, 16])
+async def test_what_was_missed_starts_no_faster_than_it_may(world: World, limit: int) -> None:
+    await world.file(timed(start_date=utc(2024, 4, 1), max_active_runs=limit, missed_per_minute=4))
+
+    for _ in range(119):  # just short of two minutes
+        await world.wait(seconds=1)
+        await world.work()
+
+    assert states(await world.runs()) == ["success"] * 8

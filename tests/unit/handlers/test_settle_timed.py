@@ -1,6 +1,7 @@
 """Runs by time: which ticks of a timetable get a run, and when the clock is to come again."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from tidegate.schemas.timetable import Cron, Every
 from tidegate.schemas.view import DagView
 
 DUE = (-30, -20, -10)
+SLOW: Mapping[str, Any] = {"missed_per_minute": 2}
 
 
 def test_a_tick_that_is_due_makes_a_run_and_the_timetable_goes_on() -> None:
@@ -64,6 +66,15 @@ def test_a_tick_that_is_due_makes_a_run_and_the_timetable_goes_on() -> None:
             view(timed(*DUE), is_paused=True, due_at=NOW, last_tick=tick(-30)), [], [(-30, None)], id="paused, it keeps its place"
         ),
         pytest.param(view(timed(*DUE, tasks=("t!",), limit=1)), [-30, -20, -10], [(-10, None)], id="it ends at once"),
+        pytest.param(view(timed(*DUE, 10, **SLOW)), [-30], [(-30, 0.5)], id="no more late ones in a minute than may"),
+        pytest.param(view(timed(*DUE, -0.5, **SLOW), last_tick=tick(-20)), [-10, -0.5], [(-0.5, None)], id="late and not late"),
+        pytest.param(view(timed(-0.5, 0, 10, **SLOW)), [-0.5, 0], [(0, 10)], id="those that are not late are not slowed down"),
+        pytest.param(view(timed(*DUE, **SLOW), due_at=at(0.4)), [], [], id="one has just started"),
+        pytest.param(view(timed(*DUE, **SLOW), due_at=NOW), [-30], [(-30, 0.5)], id="the pause is over"),
+        pytest.param(view(timed(*DUE, **SLOW), due_at=at(0.6)), [-30], [(-30, 0.5)], id="the clock was set for something else"),
+        pytest.param(view(timed(*DUE, limit=1, **SLOW)), [-30], [(-30, 0.5)], id="without room the pause goes on"),
+        pytest.param(view(timed(*DUE, limit=1, **SLOW), running=1), [], [], id="once it is over the end of a run will do"),
+        pytest.param(view(timed(-10, **SLOW)), [-10], [(-10, None)], id="the last one that was missed"),
         pytest.param(view(graph("t")), [], [], id="no timetable"),
         pytest.param(view(graph("t"), due_at=NOW), [], [(None, None)], id="no timetable any more"),
     ],
