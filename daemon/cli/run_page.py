@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tidegate.daemon.cli import output
-from tidegate.daemon.cli.moment import age, took, utc
+from tidegate.daemon.cli.moment import age, span, took, utc
 from tidegate.daemon.cli.notices import print_notices
 from tidegate.schemas.queries import runs
 from tidegate.schemas.queries.db import Db
@@ -71,7 +71,7 @@ def print_page(page: RunPage, now: datetime) -> None:
             ("data interval", _interval(run)),
             ("run after", run.run_after),
             ("created", f"{utc(run.created_at)}, {age(run.created_at, now)} ago"),
-            ("started", run.start_date),
+            ("started", _started(run)),
             ("ended", run.end_date),
             ("took", took(run.start_date, run.end_date, now)),
         )
@@ -82,6 +82,12 @@ def print_page(page: RunPage, now: datetime) -> None:
     attempts = [_attempt_cells(attempt, now) for each in page.tasks for attempt in each.attempts]
     output.section("attempts", ATTEMPT_TITLES, attempts, empty="none")
     print_notices(page.deadlines, page.notifications, now)
+
+
+def _started(run: RunRow) -> str | None:
+    if run.start_date is None or run.schedule_delay_s is None:
+        return None
+    return f"{utc(run.start_date)}, {span(run.schedule_delay_s)} after it was due"
 
 
 def task_cells(task: RunTaskRow, now: datetime) -> tuple[output.Cell, ...]:

@@ -43,7 +43,10 @@ _ATTEMPTS = _SQL["run_attempts"]
 
 
 class RunRow(msgspec.Struct, frozen=True):
-    """A line of the list of runs. `unfinished` of `tasks` have no end state yet."""
+    """A line of the list of runs. `unfinished` of `tasks` have no end state yet.
+
+    `schedule_delay_s`: how long after `run_after` it started.
+    """
 
     dag_id: str
     run_id: str
@@ -59,6 +62,7 @@ class RunRow(msgspec.Struct, frozen=True):
     logical_date: datetime | None
     data_interval_start: datetime | None
     data_interval_end: datetime | None
+    schedule_delay_s: float | None
 
 
 class RunEventRow(msgspec.Struct, frozen=True):

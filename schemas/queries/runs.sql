@@ -131,7 +131,8 @@ SELECT run_id FROM dag_run WHERE dag_id = $1 AND logical_date = $2
 SELECT
     run.dag_id, run.run_id, run.run_type, run.state, run.run_after, run.created_at, run.start_date, run.end_date,
     version.number AS version, run.unfinished, jsonb_array_length(coalesce(version.spec -> 'tasks', '[]')) AS tasks,
-    run.logical_date, run.data_interval_start, run.data_interval_end
+    run.logical_date, run.data_interval_start, run.data_interval_end,
+    extract(epoch FROM run.start_date - run.run_after)::double precision AS schedule_delay_s
 FROM dag_run AS run
 JOIN dag_version AS version ON version.id = run.version_id
 WHERE ($1::text IS NULL OR run.dag_id = $1)

@@ -15,7 +15,7 @@ with Dag("wide") as dag:
 """
 
 
-async def test_pools_are_listed_with_what_takes_their_slots(cli: Cli, past: Past) -> None:
+async def test_p22_pools_are_listed_with_what_takes_their_slots_and_what_waits_for_them(cli: Cli, past: Past) -> None:
     await cli("pools", "set", "reports", "2")
     await past.file(WIDE)
     await cli("runs", "trigger", "wide")
@@ -142,7 +142,7 @@ async def test_a_number_of_slots_that_cannot_be_is_wrong_usage(cli: Cli, slots: 
     assert [pool["name"] for pool in (await cli("pools", "list", "--json")).json] == ["default_pool"]
 
 
-async def test_the_default_pool_may_change_but_not_go(cli: Cli) -> None:
+async def test_p24_the_default_pool_may_change_but_not_go(cli: Cli) -> None:
     changed = await cli("pools", "set", "default_pool", "16")
     deleted = await cli("pools", "delete", "default_pool")
 

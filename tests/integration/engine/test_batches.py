@@ -46,7 +46,7 @@ def consumers(number: int, *tasks: TaskSpec) -> Iterator[DagSpec]:
 TASKS = (EmptyTask(task_id="first"), EmptyTask(task_id="last"))
 
 
-async def test_a_batch_costs_the_same_number_of_statements_whatever_its_size(database: Database) -> None:
+async def test_r27_a_batch_costs_the_same_number_of_statements_whatever_its_size(database: Database) -> None:
     await load(database, *consumers(200, *TASKS))
     await apply(database, Batch(messages=updates([f"s://{index}" for index in range(200)])))
 
@@ -134,3 +134,27 @@ async def test_the_time_of_a_transaction_is_the_servers(database: Database) -> N
 
     assert all(abs((theirs - ours).total_seconds()) < 1 for ours, theirs in times)
     assert [ours for ours, _ in times] == sorted(ours for ours, _ in times)
+
+
+FAIL_TWICE = """
+    CREATE SEQUENCE failures;
+    CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF nextval('failures') <= 2 THEN
+            RAISE EXCEPTION 'somebody else was here first' USING ERRCODE = 'serialization_failure';
+        END IF;
+        RETURN NEW;
+    END $$;
+    CREATE TRIGGER fail BEFORE INSERT ON dag_run FOR EACH ROW EXECUTE FUNCTION fail();
+"""
+
+
+async def test_r19_a_transaction_that_postgres_refused_is_tried_again_as_a_whole(database: Database) -> None:
+    await load(database, *consumers(1, *TASKS))
+    await database.pool.execute(FAIL_TWICE)
+
+    await apply(database, Batch(messages=updates(["s://0"])))
+
+    assert await rows(database, "SELECT last_value FROM failures") == [(3,)]
+    counts = "SELECT (SELECT count(*) FROM dataset_event), (SELECT count(*) FROM dag_run), (SELECT count(*) FROM event_dedupe)"
+    assert await rows(database, counts) == [(1, 1, 1)]

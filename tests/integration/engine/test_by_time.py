@@ -1,5 +1,6 @@
 """Runs by time (SEMANTICS 9.4): made when they are due, in order, within limits, each once."""
 
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -8,6 +9,7 @@ import pytest
 from tests.integration.engine.world import World, states, utc
 from tidegate.schemas.dag import CommandTask, DagSpec, DatasetRef, EmptyTask, TaskSpec
 from tidegate.schemas.message import PauseRequested, RunRequested
+from tidegate.schemas.queries.runs import list_runs
 from tidegate.schemas.timetable import Cron, Once
 
 HOURLY = Cron(("0 * * * *",))
@@ -205,3 +207,14 @@ async def test_what_was_missed_starts_no_faster_than_it_may(world: World, limit:
         await world.work()
 
     assert states(await world.runs()) == ["success"] * 8
+
+
+async def test_r15_it_is_known_how_late_a_run_started(world: World) -> None:
+    await world.file(timed(start_date=None))
+    await world.go_to(utc(2024, 5, 1, 12, 59))
+    world.clock.at = utc(2024, 5, 1, 13) + timedelta(seconds=9)
+
+    await world.tick()
+
+    (run,) = await world.database.run(list_runs)
+    assert run.schedule_delay_s == 9.0

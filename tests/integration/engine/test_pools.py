@@ -7,6 +7,7 @@ import pytest
 from tests.integration.engine.world import World, utc
 from tidegate.schemas.dag import CommandTask, DagSpec
 from tidegate.schemas.message import PauseRequested, RunRequested
+from tidegate.schemas.timetable import Cron
 
 
 def command(task_id: str, *upstream: str, **facts: Any) -> CommandTask:
@@ -190,3 +191,27 @@ async def test_who_waits_for_long_gets_every_fourth_slot(world: World) -> None:
         await world.finish((await world.attempts())[0])
 
     assert order == ["heavy", "heavy", "heavy", "light"] * 3
+
+
+async def test_p16_a_full_pool_keeps_no_dag_from_getting_its_runs(world: World) -> None:
+    await pool(world, "default_pool", 1)
+    hourly = Cron(("0 * * * *",))
+    await world.file(*(dag(name, command("t"), timetable=hourly, start_date=utc(2024, 5, 1, 9)) for name in "ab"))
+
+    for hour in (13, 14, 15):
+        await world.go_to(utc(2024, 5, 1, hour))
+        await world.admit()
+
+    assert [len(await world.runs(name)) for name in "ab"] == [4, 4]
+    assert len(await admitted(world)) == 1
+
+
+async def test_p21_the_tasks_of_a_dag_that_is_gone_end_with_the_version_they_began_with(world: World) -> None:
+    await waiting(world, dag("gone", command("first"), command("then", "first")), dag("other", command("t")))
+    await world.file(dag("other", command("t")))
+
+    for _ in range(2):
+        await world.work()
+
+    assert await world.rows("SELECT dag_id, is_stale FROM dag ORDER BY dag_id") == [("gone", True), ("other", False)]
+    assert [await world.runs(name) for name in ("gone", "other")] == [[("r1", "success")]] * 2
