@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,14 +17,20 @@ STARTED = "SELECT EXISTS (SELECT FROM job WHERE pid = $1 AND heartbeat_at > cloc
 
 
 class Daemon(Server):
-    """One `tidegate daemon` with these settings, named as in `Settings`. It answers once it has recorded itself."""
+    """One `tidegate daemon` with these settings, named as in `Settings`. It answers once it has recorded itself.
+
+    `command` is what starts it, where that is not the usual.
+    """
 
     name: ClassVar[str] = "The daemon"
     ports_needed: ClassVar[int] = 0
 
-    def __init__(self, home: Path, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self, home: Path, settings: Mapping[str, str], command: Sequence[str] = (sys.executable, "-m", "tidegate.daemon")
+    ) -> None:
         super().__init__(home)
         self._settings = settings
+        self._command = command
 
     async def _prepare(self) -> None:
         return
@@ -35,7 +41,7 @@ class Daemon(Server):
     async def _spawn(self, chosen: tuple[int, ...]) -> Child:  # noqa: ARG002 - it listens on none
         env = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
         return await spawn(
-            (sys.executable, "-m", "tidegate.daemon"),
+            self._command,
             log=self.log,
             cwd=self.home,
             env={**env, **{f"{PREFIX}{name.upper()}": value for name, value in self._settings.items()}},

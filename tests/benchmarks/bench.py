@@ -1,11 +1,14 @@
 """Fresh servers and a daemon as users run it, for one scenario."""
 
 import os
+import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from signal import SIGKILL
 from time import perf_counter
+from typing import TypeAlias
 
 import anyio
 import asyncpg
@@ -16,9 +19,19 @@ from tidegate.daemon.standalone import jars
 from tidegate.daemon.standalone.daemon import Daemon
 from tidegate.daemon.standalone.kafka import Kafka
 from tidegate.daemon.standalone.postgres import Postgres
+from tidegate.daemon.standalone.process import spawn
 from tidegate.events import topics
 
+ROOT = Path(__file__).parents[2]
 LOADED = "SELECT count(*) FROM dag WHERE NOT is_stale"
+
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+Prepare = Callable[[Connection], Awaitable[None]]
+
+
+async def nothing(_connection: Connection) -> None:
+    """The database is measured as it is when new."""
 
 
 class Bench(msgspec.Struct, frozen=True):
@@ -27,7 +40,7 @@ class Bench(msgspec.Struct, frozen=True):
     postgres: Postgres
     kafka: Kafka
     daemon: Daemon
-    connection: "asyncpg.Connection[asyncpg.Record]"
+    connection: Connection
 
     async def value(self, sql: str, *args: object) -> int:
         """The one number a query gives."""
@@ -42,8 +55,11 @@ class Bench(msgspec.Struct, frozen=True):
 
 
 @asynccontextmanager
-async def bench(dag_file: str, dags: int) -> AsyncIterator[Bench]:
-    """Start everything and wait until the daemon knows all `dags` of the file."""
+async def bench(dag_file: str, dags: int, *, instant: bool = False, prepare: Prepare = nothing) -> AsyncIterator[Bench]:
+    """Start everything and wait until the daemon knows all `dags` of the file.
+
+    `instant`: tasks end as soon as they are submitted. `prepare` is done to the empty database.
+    """
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
         home = Path(folder)
         home.chmod(0o755)
@@ -57,15 +73,37 @@ async def bench(dag_file: str, dags: int) -> AsyncIterator[Bench]:
                 "kafka_servers": kafka.bootstrap,
                 "dags_folder": str(home / "dags"),
                 "spool_dir": str(home / "spool"),
+                "parse_output_mb": "64",  # for a million edges
             }
             connection = await asyncpg.connect(postgres.dsn)
             try:
-                async with Daemon(home / "daemon", settings) as daemon:
+                await prepare(connection)
+                async with _daemon(home, settings, instant=instant) as daemon:
                     ready = Bench(postgres, kafka, daemon, connection)
                     await ready.until(LOADED, dags, every_s=0.1)
                     yield ready
             finally:
                 await connection.close()
+
+
+@asynccontextmanager
+async def _daemon(home: Path, settings: Mapping[str, str], *, instant: bool) -> AsyncIterator[Daemon]:
+    if not instant:
+        async with Daemon(home / "daemon", settings) as daemon:
+            yield daemon
+        return
+    address = home / "cluster"
+    start = (sys.executable, "-m", "tests.benchmarks.instant", str(address))
+    (home / "logs").mkdir()
+    log = home / "logs" / "cluster.log"
+    cluster = await spawn((*start, settings["kafka_servers"]), log=log, cwd=ROOT, env=os.environ, on_orphaned=SIGKILL)
+    try:
+        while not address.exists():
+            await anyio.sleep(0.05)
+        async with Daemon(home / "daemon", settings, ("env", f"PYTHONPATH={ROOT}", *start)) as daemon:
+            yield daemon
+    finally:
+        await cluster.end(SIGKILL, 0)
 
 
 async def repeated(times: int, measure: Callable[[], Awaitable[float]]) -> list[float]:

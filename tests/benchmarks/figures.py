@@ -1,7 +1,7 @@
 """Samples as people read them: percentiles, spread, and the ratio to the peer."""
 
 from collections.abc import Sequence
-from statistics import quantiles
+from statistics import median, quantiles
 
 import msgspec
 from rich.table import Table
@@ -36,6 +36,21 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 def percentile(samples: Sequence[float], percent: int) -> float:
     """By linear interpolation over at least two samples."""
     return quantiles(samples, n=100, method="inclusive")[percent - 1]
+
+
+def rate(scenario: str, what: str, unit: str, rates: list[float], beside: Peer, target: float) -> Figure:
+    """The figure of a rate, measured some times."""
+    return Figure(
+        scenario=scenario,
+        what=what,
+        unit=unit,
+        value=median(rates),
+        low=min(rates),
+        high=max(rates),
+        peer=beside,
+        target=target,
+        lower_is_better=False,
+    )
 
 
 def table(figures: Sequence[Figure]) -> Table:

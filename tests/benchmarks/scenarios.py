@@ -6,7 +6,6 @@ A no-op task is an `empty` one. Servers are real, with fsync on; the load and th
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from statistics import median
 from time import perf_counter
 from uuid import uuid4
 
@@ -14,7 +13,8 @@ import anyio
 
 from tests.benchmarks import peer
 from tests.benchmarks.bench import Bench, bench, repeated
-from tests.benchmarks.figures import Figure, percentile
+from tests.benchmarks.figures import Figure, percentile, rate
+from tests.benchmarks.task_scenarios import e, e2
 from tidegate.events import Publisher
 
 SAMPLES = 200
@@ -92,7 +92,7 @@ async def b(repeat: int) -> list[Figure]:
     """Fan-out: one event, many consumers of one no-op task each → all runs exist and have succeeded."""
     async with bench(FAN_OUT, CONSUMERS) as ready, Publisher(ready.kafka.bootstrap, source="bench") as publisher:
         rates = await repeated(repeat, partial(_fan_out_per_s, ready, publisher))
-    return [_rate("B", "runs created and succeeded", "runs/s", rates, peer.FAN_OUT_RUNS_PER_S, 4000)]
+    return [rate("B", "runs created and succeeded", "runs/s", rates, peer.FAN_OUT_RUNS_PER_S, 4000)]
 
 
 async def _fan_out_per_s(ready: Bench, publisher: Publisher) -> float:
@@ -107,7 +107,7 @@ async def d(repeat: int) -> list[Figure]:
     """Ingest: events from Kafka, durable, deduplicated, queued for one consumer each, by one daemon with a backlog."""
     async with bench(QUEUED, DATASETS) as ready:
         rates = await repeated(repeat, partial(_ingest_per_s, ready))
-    return [_rate("D", "events taken and queued", "events/s", rates, peer.INGEST_PER_S, 20_000)]
+    return [rate("D", "events taken and queued", "events/s", rates, peer.INGEST_PER_S, 20_000)]
 
 
 async def _ingest_per_s(ready: Bench) -> float:
@@ -135,18 +135,4 @@ async def _backlog(ready: Bench) -> None:
                     tg.start_soon(send)
 
 
-def _rate(scenario: str, what: str, unit: str, rates: list[float], beside: peer.Peer, target: float) -> Figure:
-    return Figure(
-        scenario=scenario,
-        what=what,
-        unit=unit,
-        value=median(rates),
-        low=min(rates),
-        high=max(rates),
-        peer=beside,
-        target=target,
-        lower_is_better=False,
-    )
-
-
-SCENARIOS: Mapping[str, Callable[[int], Awaitable[list[Figure]]]] = {"A": a, "B": b, "D": d}
+SCENARIOS: Mapping[str, Callable[[int], Awaitable[list[Figure]]]] = {"A": a, "B": b, "D": d, "E": e, "E2": e2}

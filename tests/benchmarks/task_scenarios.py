@@ -1,0 +1,80 @@
+"""Scenarios about tasks that a backend runs, which has done everything as soon as it is asked."""
+
+from functools import partial
+from time import perf_counter
+
+import anyio
+
+from tests.benchmarks import peer
+from tests.benchmarks.bench import Bench, Connection, bench, repeated
+from tests.benchmarks.figures import Figure, rate
+from tidegate.events import Publisher
+
+PARALLEL = """
+from tidegate import Dag, Dataset
+
+for number in range(100):
+    with Dag(f"parallel_{number}", schedule=Dataset("bench://go"), max_active_runs=1000) as dag:
+        for task in range(10):
+            dag.command(f"t{task}", ["instant"], pool="wide")
+"""
+
+CHAIN = """
+from tidegate import Dag, Dataset
+
+for number in range(100):
+    with Dag(f"chain_{number}", schedule=Dataset("bench://go"), max_active_runs=1000) as dag:
+        last = dag.command("t0", ["instant"], pool="wide")
+        for task in range(1, 10):
+            last = last >> dag.command(f"t{task}", ["instant"], pool="wide")
+"""
+
+LAYERS = """
+from tidegate import Dag, Dataset
+
+with Dag("layers", schedule=Dataset("bench://go"), max_active_runs=1000, max_active_tasks=100_000) as dag:
+    above = []
+    for layer in range(100):
+        tasks = [dag.command(f"t{layer}_{number}", ["instant"], pool="wide") for number in range(100)]
+        for task in above and tasks:
+            above >> task
+        above = tasks
+"""
+
+WIDE = "INSERT INTO pool (name, slots) VALUES ('wide', -1)"
+NEWEST_RUN = "SELECT coalesce(max(id), 0) FROM dag_run"
+SUCCEEDED = "SELECT count(*) FROM dag_run WHERE id > $1 AND state = 'success'"
+
+
+async def e(repeat: int) -> list[Figure]:
+    """100 DAGs of 10 tasks each, side by side and one after the other, on a backend that is done at once."""
+    figures = []
+    for what, file, beside, target in (
+        ("10 tasks side by side", PARALLEL, peer.TASKS_PER_S, 8000),
+        ("10 tasks in a chain", CHAIN, peer.CHAIN_PER_S, 6000),
+    ):
+        async with bench(file, 100, instant=True, prepare=_wide) as ready:
+            rates = await repeated(repeat, partial(_tasks_per_s, ready, runs=100, tasks=1000))
+        figures.append(rate("E", f"100 DAGs, {what}", "tasks/s", rates, beside, target))
+    return figures
+
+
+async def e2(repeat: int) -> list[Figure]:
+    """One run of 10,000 tasks in 100 layers, each task after the whole layer before."""
+    async with bench(LAYERS, 1, instant=True, prepare=_wide) as ready:
+        rates = await repeated(repeat, partial(_tasks_per_s, ready, runs=1, tasks=10_000))
+    return [rate("E2", "10,000 tasks in 100 layers", "tasks/s", rates, peer.Peer(None, None), 6000)]
+
+
+async def _wide(connection: Connection) -> None:
+    await connection.execute(WIDE)
+
+
+async def _tasks_per_s(ready: Bench, *, runs: int, tasks: int) -> float:
+    """From the acknowledgement of one event to the end of all the runs that it starts."""
+    async with Publisher(ready.kafka.bootstrap, source="bench") as publisher:
+        await anyio.sleep(1.0)
+        before = await ready.value(NEWEST_RUN)
+        await publisher.dataset_updated("bench://go")
+        acknowledged_at = perf_counter()
+    return tasks / (await ready.until(SUCCEEDED, runs, before) - acknowledged_at)
