@@ -19,7 +19,7 @@ async def admit(context: Context, *, task_status: TaskStatus[None]) -> None:
     while True:
         await bell.wait(context.settings.sweep_s)
         try:
-            for pool in await context.database.run(pools.in_demand):
+            for pool in await context.database.ask(pools.in_demand):
                 while await admitted(context, pool):
                     pass
             backoff.reset()

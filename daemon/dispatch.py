@@ -29,12 +29,17 @@ from tidegate.schemas.queries.submissions import Claimed, RunSource
 
 log = structlog.get_logger()
 
-AT_ONCE = 200
+MOST = 1000
+SOON_S, LONG_S = 0.2, 1.0
+"""A batch of claims that takes longer than that is made smaller, so that other daemons get their share; a short one larger."""
+
 FIND_EVERY_S = 0.5
 FINISH_SOURCE = "tidegate/submission"
 """Source of the event that ends an attempt, whoever tells it: all of them are the same event."""
 
+Claim = Callable[[], Awaitable[list[Claimed]]]
 Submit = Callable[[Claimed, SubmissionSpec], Awaitable[Handle | None]]
+SubmitEach = Callable[[Sequence[Claimed]], Awaitable[None]]
 
 
 def finish_id(submission_id: UUID) -> EventId:
@@ -49,6 +54,7 @@ async def dispatch(context: Context, *, task_status: TaskStatus[None]) -> None:
         for dispatcher in dispatchers:
             tg.start_soon(dispatcher.submit_intents)
             tg.start_soon(dispatcher.take_over)
+            tg.start_soon(dispatcher.record)
         task_status.started()
         while True:
             await context.bells.of[Work.DISPATCH].wait(context.settings.sweep_s)
@@ -57,7 +63,10 @@ async def dispatch(context: Context, *, task_status: TaskStatus[None]) -> None:
 
 
 class Dispatcher:
-    """Submits for one backend. `in_hand` are the claims it is working on; whatever else it owns was dropped by a failure."""
+    """Submits for one backend. `in_hand` are the claims it is working on; whatever else it owns was dropped by a failure.
+
+    What was submitted is recorded beside that, as it comes: by then it may have ended.
+    """
 
     def __init__(self, context: Context, backend: Backend) -> None:
         self.context = context
@@ -66,29 +75,46 @@ class Dispatcher:
         self.in_hand: set[UUID] = set()
         self._lost: set[str] = set()
         self._claiming = anyio.Lock()
-        self._limiter = anyio.CapacityLimiter(context.settings.dispatch_concurrency)
+        self._places = context.settings.dispatch_concurrency
+        self._limiter = anyio.CapacityLimiter(self._places)
+        self._at_once = self._places
+        self._accepted: list[SubmissionAccepted] = []
+        self._news = Bell()
 
     async def submit_intents(self) -> None:
         """Submit whatever is intended, for ever."""
         while True:
             await self.bell.wait(self.context.settings.sweep_s)
-            await self._patiently(self._claim_intents, self.submit)
+            await self._patiently(self._claim_intents, self._submit_each)
 
     async def take_over(self) -> None:
         """Settle submits that somebody else began, or we before a failure, for ever."""
         while True:
-            await self._patiently(self._claim_abandoned, self.settle)
+            await self._patiently(self._claim_abandoned, self._settle_each)
             await anyio.sleep(self.context.settings.lease_renew_s)
+
+    async def record(self) -> None:
+        """Store the handles of what was submitted, for ever: those tasks run."""
+        while True:
+            await self._news.wait(self.context.settings.sweep_s)
+            accepted, self._accepted = self._accepted, []
+            if not accepted:
+                continue
+            try:
+                await self.context.tell(accepted)
+            except UnavailableError as error:
+                self.context.outages.begin(error)
+            finally:
+                self.in_hand -= {each.submission_id for each in accepted}
 
     async def submit(self, _claim: Claimed, spec: SubmissionSpec) -> Handle | None:
         """None when it can never be started: then the attempt has failed, and the reason is told. Raises UnavailableError."""
-        async with self._limiter:
-            self._stop_if_stale()
-            try:
-                return await self.backend.submit(spec)
-            except RejectedError as error:
-                await self._tell_end(TaskFinished(submission_id=spec.submission_id, outcome="failed", reason=str(error)))
-                return None
+        self._stop_if_stale()
+        try:
+            return await self.backend.submit(spec)
+        except RejectedError as error:
+            await self._tell_end(TaskFinished(submission_id=spec.submission_id, outcome="failed", reason=str(error)))
+            return None
 
     async def _tell_end(self, end: TaskFinished) -> None:
         await self.context.tell([end], [finish_id(end.submission_id)])
@@ -104,8 +130,11 @@ class Dispatcher:
         Raises UnavailableError.
         """
         handle = await self.find(claim.submission_id)
-        if handle is not None or claim.kill_reason is None:
-            return handle or await self.submit(claim, spec)
+        if handle is not None:
+            return handle
+        if claim.kill_reason is None:
+            async with self._limiter:
+                return await self.submit(claim, spec)
         await self._tell_end(TaskFinished(submission_id=claim.submission_id, outcome="killed", reason=claim.kill_reason))
         return None
 
@@ -120,61 +149,81 @@ class Dispatcher:
                 return None
             await anyio.sleep(FIND_EVERY_S)
 
-    async def _patiently(self, claim: Callable[[], Awaitable[list[Claimed]]], submit: Submit) -> None:
+    async def _patiently(self, claim: Claim, submit: SubmitEach) -> None:
         """Work on claims until there are none; what a server away made us drop is claimed again later."""
         backoff = Backoff()
         while True:
             try:
                 if not (claims := await self._take(claim)):
                     return
-                await self._work(claims, submit)
+                await submit(claims)
             except UnavailableError as error:
                 self.context.outages.begin(error)
                 await backoff.pause()
 
-    async def _take(self, claim: Callable[[], Awaitable[list[Claimed]]]) -> list[Claimed]:
+    async def _take(self, claim: Claim) -> list[Claimed]:
         """Claim, and have the claims in hand before anybody asks for what we own and do not work on."""
         async with self._claiming:
             claims = await claim()
             self.in_hand |= {claimed.submission_id for claimed in claims}
         return claims
 
-    async def _work(self, claims: Sequence[Claimed], submit: Submit) -> None:
-        try:
-            await self._record([pair for pair in await self._submit_all(claims, submit) if pair[1] is not None])
-        finally:
-            self.in_hand -= {claimed.submission_id for claimed in claims}
+    async def _submit_each(self, claims: Sequence[Claimed]) -> None:
+        """A few at a time; backends that answer at once cost no more than a call."""
+        began = anyio.current_time()
+        todo = iter(await self._wanted(claims))
 
-    async def _submit_all(self, claims: Sequence[Claimed], submit: Submit) -> list[tuple[UUID, Handle | None]]:
-        wanted = await self.context.database.run(lambda db: specs(db, claims))
-        handles: list[tuple[UUID, Handle | None]] = []
-
-        async def one(claim: Claimed, spec: SubmissionSpec) -> None:
-            try:
-                handles.append((claim.submission_id, await submit(claim, spec)))
-            except UnavailableError as error:
-                self._lost.add(error.server)
-                self.context.outages.begin(error)
-            else:
-                self.context.outages.end_all(self._lost)
+        async def work() -> None:
+            for claim, spec in todo:
+                await self._one(self.submit, claim, spec)
 
         async with anyio.create_task_group() as tg:
-            for claim, spec in zip(claims, wanted, strict=True):
-                tg.start_soon(one, claim, spec)
-        return handles
+            for _ in range(min(self._places, len(claims))):
+                tg.start_soon(work)
+        self._measure(len(claims), anyio.current_time() - began)
 
-    async def _record(self, handles: Sequence[tuple[UUID, Handle | None]]) -> None:
-        """Store the handles; the tasks run."""
-        if handles:
-            await self.context.tell([SubmissionAccepted(submission_id=id_, handle=handle or {}) for id_, handle in handles])
+    def _measure(self, count: int, took_s: float) -> None:
+        if took_s > LONG_S:
+            self._at_once = max(self._at_once // 2, self._places)
+        elif took_s < SOON_S and count == self._at_once:
+            self._at_once = min(self._at_once * 2, MOST)
+
+    async def _settle_each(self, claims: Sequence[Claimed]) -> None:
+        """All at a time: most of it is waiting for what may still become visible."""
+        async with anyio.create_task_group() as tg:
+            for claim, spec in await self._wanted(claims):
+                tg.start_soon(self._one, self.settle, claim, spec)
+
+    async def _wanted(self, claims: Sequence[Claimed]) -> Sequence[tuple[Claimed, SubmissionSpec]]:
+        try:
+            return list(zip(claims, await self.context.database.ask(lambda db: specs(db, claims)), strict=True))
+        except BaseException:
+            self.in_hand -= {claim.submission_id for claim in claims}
+            raise
+
+    async def _one(self, submit: Submit, claim: Claimed, spec: SubmissionSpec) -> None:
+        handle: Handle | None = None
+        try:
+            handle = await submit(claim, spec)
+        except UnavailableError as error:
+            self._lost.add(error.server)
+            self.context.outages.begin(error)
+        else:
+            self.context.outages.end_all(self._lost)
+        finally:
+            if handle is None:
+                self.in_hand.discard(claim.submission_id)
+        if handle is not None:
+            self._accepted.append(SubmissionAccepted(submission_id=claim.submission_id, handle=handle))
+            self._news.ring()
 
     async def _claim_intents(self) -> list[Claimed]:
         job = self.context.holdings.job
 
         async def work(db: Db) -> list[Claimed]:
-            return await submissions.claim_intents(db, job.id, job.host, self.backend.name, AT_ONCE)
+            return await submissions.claim_intents(db, job.id, job.host, self.backend.name, self._at_once)
 
-        return await self.context.database.run(work)
+        return await self.context.database.ask(work)
 
     async def _claim_abandoned(self) -> list[Claimed]:
         job, ttl_s = self.context.holdings.job, self.context.settings.lease_ttl_s
@@ -183,7 +232,7 @@ class Dispatcher:
         async def work(db: Db) -> list[Claimed]:
             return await submissions.claim_abandoned(db, job.id, job.host, self.backend.name, host, ttl_s, self.in_hand)
 
-        return await self.context.database.run(work)
+        return await self.context.database.ask(work)
 
 
 async def specs(db: Db, claims: Sequence[Claimed]) -> list[SubmissionSpec]:

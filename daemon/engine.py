@@ -7,6 +7,7 @@ type with one statement, whatever the size of the batch.
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import Flag, auto
+from operator import attrgetter
 from typing import Any, Protocol
 
 import msgspec
@@ -233,21 +234,17 @@ def _work(effects: Sequence[fx.Effect]) -> Work:
     work = Work.NONE
     for type_ in {type(effect) for effect in effects}:
         work |= WORK.get(type_, Work.NONE)
-    return work | Work.CLOCK if any(map(_has_time, effects)) else work
+    timed = any(moment(effect) is not None for effect in effects if (moment := MOMENTS.get(type(effect))))
+    return work | Work.CLOCK if timed else work
 
 
-def _has_time(effect: fx.Effect) -> bool:
-    """Whether the clock may have to come earlier than it knows."""
-    match effect:
-        case fx.UpdateTask(next_try_at=None) | fx.AcceptSubmission(times_out_at=None):
-            return False
-        case fx.InsertRun(times_out_at=None) | fx.UpdateRun(times_out_at=None):
-            return False
-        case fx.UpdateTask() | fx.AcceptSubmission() | fx.InsertRun() | fx.UpdateRun():
-            return True
-        case _:
-            return False
-
+MOMENTS: Mapping[type, Callable[[Any], Any]] = {
+    fx.UpdateTask: attrgetter("next_try_at"),
+    fx.AcceptSubmission: attrgetter("times_out_at"),
+    fx.InsertRun: attrgetter("times_out_at"),
+    fx.UpdateRun: attrgetter("times_out_at"),
+}
+"""Effects with which the clock may have to come earlier than it knows."""
 
 WORK: Mapping[type, Work] = {
     fx.InsertTask: Work.ADMIT,

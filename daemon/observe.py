@@ -52,7 +52,7 @@ async def observed(context: Context) -> None:
     """One round over everything this host can see."""
     await end_doomed_intents(context)
     names, host = list(context.backends), context.holdings.job.host
-    running = await context.database.run(lambda db: submissions.running(db, names, host, context.everywhere))
+    running = await context.database.ask(lambda db: submissions.running(db, names, host, context.everywhere))
     by_backend: dict[str, list[Running]] = defaultdict(list)
     for submission in running:
         by_backend[submission.backend].append(submission)
@@ -62,7 +62,7 @@ async def observed(context: Context) -> None:
 
 async def end_doomed_intents(context: Context) -> None:
     """What is to be killed before anything was tried for it has ended: nobody can submit it any more."""
-    doomed = await context.database.run(submissions.doomed_intents)
+    doomed = await context.database.ask(submissions.doomed_intents)
     if doomed:
         ends = [TaskFinished(submission_id=id_, outcome="killed", reason=reason) for id_, reason in doomed]
         await context.tell(ends, [finish_id(end.submission_id) for end in ends])
@@ -113,4 +113,4 @@ async def _beat(context: Context, running: Sequence[Running], statuses: Mapping[
         await submissions.beat(db, heartbeats)
 
     if heartbeats:
-        await context.database.run(work)
+        await context.database.ask(work)

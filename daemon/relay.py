@@ -52,7 +52,7 @@ async def relayed(context: Context, sink: Sink) -> bool:
     shards = [int(key) for key in context.holdings.of(OUTBOX)]
     if not shards:
         return False
-    rows = await context.database.run(lambda db: outbox.next_rows(db, shards, AT_ONCE))
+    rows = await context.database.ask(lambda db: outbox.next_rows(db, shards, AT_ONCE))
     if events := [row for row in rows if row.kind is not Kind.DEAD_LETTER]:
         await _send(context, sink, events, [message(context.settings, row) for row in events])
     letters = [row for row in rows if row.kind is Kind.DEAD_LETTER]
@@ -100,4 +100,4 @@ async def _delete(context: Context, rows: Sequence[OutboxRow]) -> None:
         await outbox.delete(db, [row.id for row in rows])
 
     if rows:
-        await context.database.run(work)
+        await context.database.ask(work)

@@ -49,7 +49,7 @@ async def sweep(context: Context, *, task_status: TaskStatus[None]) -> None:
 async def lapse(context: Context) -> None:
     """Take the silent for dead; looked at once more under the lock."""
     silent_s = context.settings.runner_silent_s
-    silent = await context.database.run(lambda db: submissions.silent(db, silent_s))
+    silent = await context.database.ask(lambda db: submissions.silent(db, silent_s))
     if silent:
         log.warning("attempts_silent", count=len(silent), silent_s=silent_s)
         await context.tell([LeaseLapsed(submission_id=id_, silent_s=silent_s) for id_ in silent])
@@ -58,7 +58,7 @@ async def lapse(context: Context) -> None:
 async def requeue(context: Context) -> None:
     """See to what has been queued for too long; looked at once more under the lock."""
     queued_s = context.settings.queued_timeout_s
-    stuck = await context.database.run(lambda db: submissions.stuck(db, queued_s))
+    stuck = await context.database.ask(lambda db: submissions.stuck(db, queued_s))
     if stuck:
         log.warning("attempts_not_submitted", count=len(stuck), queued_s=queued_s)
         await context.tell([AttemptStuck(submission_id=id_) for id_ in stuck])
@@ -70,13 +70,13 @@ async def forget(context: Context) -> None:
     async def work(db: Db) -> int:
         return await inbox.forget(db, context.settings.dedupe_days, FORGET_AT_ONCE)
 
-    while await context.database.run(work) == FORGET_AT_ONCE:
+    while await context.database.ask(work) == FORGET_AT_ONCE:
         pass
 
 
 async def warn_of_missing_pools(context: Context, said: frozenset[str]) -> frozenset[str]:
     """Tasks that wait for a pool that nobody made wait for ever: said once for each. Returns those that are missing."""
-    found = await context.database.run(pools.missing)
+    found = await context.database.ask(pools.missing)
     for name, waiting in found.items():
         if name not in said:
             log.warning("pool_missing", pool=name, tasks=waiting, hint=f"tidegate pools set {name} SLOTS")
@@ -86,7 +86,7 @@ async def warn_of_missing_pools(context: Context, said: frozenset[str]) -> froze
 async def prune(context: Context) -> None:
     """Remove the old directories of this host's spool, in a thread. One whose end the database has yet to hear of is kept."""
     settings = context.settings
-    began = await context.database.run(lambda db: submissions.open_at(db, context.holdings.job.host))
+    began = await context.database.ask(lambda db: submissions.open_at(db, context.holdings.job.host))
     remove = partial(spool.prune, spool_root(settings), settings.spool_days * DAY_S, began)
     try:
         removed = await to_thread.run_sync(remove, abandon_on_cancel=True)

@@ -77,4 +77,4 @@ async def _tasks_per_s(ready: Bench, *, runs: int, tasks: int) -> float:
         before = await ready.value(NEWEST_RUN)
         await publisher.dataset_updated("bench://go")
         acknowledged_at = perf_counter()
-    return tasks / (await ready.until(SUCCEEDED, runs, before) - acknowledged_at)
+    return tasks / (await ready.until(SUCCEEDED, runs, before, every_s=0.01) - acknowledged_at)
