@@ -21,7 +21,7 @@ from tidegate.schemas.queries.clock import Due
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import CLOCK, Duty
 
-AT_ONCE = 250
+AT_ONCE = 1000
 LONGEST_SLEEP_S = 60.0
 SOON_S = 0.001
 LOCKED_S = 0.1

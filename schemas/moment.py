@@ -38,16 +38,28 @@ class CronMoments(NamedTuple):
     cron: Cron
 
     def after(self, instant: datetime, /) -> datetime | None:
-        return min(self._each(wallclock.after, instant), default=None)
+        return _cron_after(self.cron, instant)
 
     def until(self, instant: datetime, /) -> datetime | None:
-        return max(self._each(wallclock.until, instant), default=None)
+        return _cron_until(self.cron, instant)
 
-    def _each(self, find: Callable[..., datetime | None], instant: datetime) -> Iterator[datetime]:
-        naive = instant.astimezone(UTC).replace(tzinfo=None)
-        for expression in self.cron.expressions:
-            if found := find(compiled(expression), self.cron.timezone, naive):
-                yield found.replace(tzinfo=UTC)
+
+# DAGs that are due together often have the same timetable, and each decision asks more than once.
+@lru_cache(maxsize=4096)
+def _cron_after(cron: Cron, instant: datetime) -> datetime | None:
+    return min(_each(cron, wallclock.after, instant), default=None)
+
+
+@lru_cache(maxsize=4096)
+def _cron_until(cron: Cron, instant: datetime) -> datetime | None:
+    return max(_each(cron, wallclock.until, instant), default=None)
+
+
+def _each(cron: Cron, find: Callable[..., datetime | None], instant: datetime) -> Iterator[datetime]:
+    naive = instant.astimezone(UTC).replace(tzinfo=None)
+    for expression in cron.expressions:
+        if found := find(compiled(expression), cron.timezone, naive):
+            yield found.replace(tzinfo=UTC)
 
 
 class DateMoments(NamedTuple):

@@ -1,4 +1,4 @@
-"""`python -m tests.benchmarks [A B D] [--repeat N] [--json]`: run scenarios and print their figures beside the peer's."""
+"""`python -m tests.benchmarks [A B …] [--repeat N] [--json]`: run scenarios and print their figures beside the peer's."""
 
 from typing import Annotated
 
@@ -13,7 +13,9 @@ from tests.benchmarks.scenarios import SCENARIOS
 
 
 def main(
-    scenarios: Annotated[list[str] | None, typer.Argument(help="Some of A, B, D; all of them if none is named.")] = None,
+    scenarios: Annotated[
+        list[str] | None, typer.Argument(help=f"Some of {', '.join(SCENARIOS)}; all of them if none is named.")
+    ] = None,
     *,
     repeat: Annotated[int, typer.Option(min=2, help="Measurements of each, after one to warm up.")] = 5,
     json: Annotated[bool, typer.Option("--json", help="One JSON array instead of a table.")] = False,

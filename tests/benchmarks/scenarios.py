@@ -14,7 +14,8 @@ import anyio
 from tests.benchmarks import peer
 from tests.benchmarks.bench import Bench, bench, repeated
 from tests.benchmarks.figures import Figure, percentile, rate
-from tests.benchmarks.task_scenarios import e, e2
+from tests.benchmarks.task_scenarios import e, e2, w
+from tests.benchmarks.time_scenarios import h
 from tidegate.events import Publisher
 
 SAMPLES = 200
@@ -60,7 +61,7 @@ async def a(repeat: int) -> list[Figure]:
     kept = rounds[1:]
     everything = [sample for samples in kept for sample in samples]
     figures = []
-    for percent, beside, target in ((50, peer.CREATED_MS, 5), (95, peer.CREATED_P95_MS, 12), (99, peer.Peer(None, None), 12)):
+    for percent, beside, target in ((50, peer.CREATED_MS, 5), (95, peer.CREATED_P95_MS, 12), (99, peer.NONE, 12)):
         each = [percentile(samples, percent) for samples in kept]
         figures.append(
             Figure(
@@ -135,4 +136,4 @@ async def _backlog(ready: Bench) -> None:
                     tg.start_soon(send)
 
 
-SCENARIOS: Mapping[str, Callable[[int], Awaitable[list[Figure]]]] = {"A": a, "B": b, "D": d, "E": e, "E2": e2}
+SCENARIOS: Mapping[str, Callable[[int], Awaitable[list[Figure]]]] = {"A": a, "B": b, "D": d, "E": e, "E2": e2, "H": h, "W": w}

@@ -41,6 +41,22 @@ with Dag("layers", schedule=Dataset("bench://go"), max_active_runs=1000, max_act
         above = tasks
 """
 
+WAITING = """
+from tidegate import Dag, Dataset
+
+for number in range({runs}):
+    with Dag(f"waiting_{{number}}", schedule=Dataset("bench://go"), max_active_runs=1000, max_active_tasks=100_000) as dag:
+        for task in range(1000):
+            dag.command(f"t{{task}}", ["instant"], pool="narrow")
+"""
+
+NARROW = "INSERT INTO pool (name, slots) VALUES ('narrow', 0)"
+OPEN_NARROW = "UPDATE pool SET slots = $1 WHERE name = 'narrow'"
+WAITING_TASKS = "SELECT count(*) FROM task_instance WHERE state = 'scheduled'"
+DONE_TASKS = "SELECT count(*) FROM task_instance WHERE state = 'success'"
+TURNED_OVER = 2000
+SLOTS = 50
+
 WIDE = "INSERT INTO pool (name, slots) VALUES ('wide', -1)"
 NEWEST_RUN = "SELECT coalesce(max(id), 0) FROM dag_run"
 SUCCEEDED = "SELECT count(*) FROM dag_run WHERE id > $1 AND state = 'success'"
@@ -63,7 +79,36 @@ async def e2(repeat: int) -> list[Figure]:
     """One run of 10,000 tasks in 100 layers, each task after the whole layer before."""
     async with bench(LAYERS, 1, instant=True, prepare=_wide) as ready:
         rates = await repeated(repeat, partial(_tasks_per_s, ready, runs=1, tasks=10_000))
-    return [rate("E2", "10,000 tasks in 100 layers", "tasks/s", rates, peer.Peer(None, None), 6000)]
+    return [rate("E2", "10,000 tasks in 100 layers", "tasks/s", rates, peer.NONE, 6000)]
+
+
+async def w(repeat: int) -> list[Figure]:
+    """Tasks that wait for a pool of 50 slots: how fast they get their turns when 5,000 wait, and when 100,000 do."""
+    figures = []
+    for waiting, target in ((5_000, 0.0), (100_000, 0.0)):
+        async with bench(WAITING.format(runs=waiting // 1000), waiting // 1000, instant=True, prepare=_narrow) as ready:
+            async with Publisher(ready.kafka.bootstrap, source="bench") as publisher:
+                await publisher.dataset_updated("bench://go")
+            await ready.until(WAITING_TASKS, waiting, every_s=0.2)
+            rates = [await _turnover_per_s(ready) for _ in range(min(repeat + 1, waiting // TURNED_OVER - 1))][1:]
+        figures.append(rate("W", f"50 slots, {waiting:,} tasks wait for them", "tasks/s", rates, peer.NONE, target))
+    return figures
+
+
+async def _narrow(connection: Connection) -> None:
+    await connection.execute(NARROW)
+
+
+async def _turnover_per_s(ready: Bench) -> float:
+    """From opening the pool until so many more have had a slot; then it is closed again."""
+    await anyio.sleep(1.0)
+    before = await ready.value(DONE_TASKS)
+    began_at = perf_counter()
+    await ready.connection.execute(OPEN_NARROW, SLOTS)
+    ended_at = await ready.until(DONE_TASKS, before + TURNED_OVER, every_s=0.02)
+    done = await ready.value(DONE_TASKS) - before
+    await ready.connection.execute(OPEN_NARROW, 0)
+    return done / (ended_at - began_at)
 
 
 async def _wide(connection: Connection) -> None:
