@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from tidegate.daemon.database import Database
+from tidegate.daemon.lineage import Lineage
 from tidegate.handlers import (
     attempt_stuck,
     attempt_timed_out,
@@ -158,13 +159,14 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """Messages of one type and where they came from.
 
     `moves` are the offsets to advance with them; `letters` those records of the same stretch that could not be read; `origins`
-    make a dead letter of a message that is rejected in the end.
+    make a dead letter of a message that is rejected in the end; `lineage` is what came as OpenLineage.
     """
 
     messages: Sequence[Message[Any]]
     moves: Sequence[OffsetMove] = ()
     letters: Sequence[DeadLetter] = ()
     origins: Sequence[Callable[[str, str], DeadLetter]] = ()
+    lineage: Lineage | None = None
 
 
 class Applied(msgspec.Struct, frozen=True):
@@ -188,10 +190,14 @@ async def apply(database: Database, batch: Batch) -> Applied:
 async def _apply(db: Db, batch: Batch) -> Applied:
     if batch.moves:
         await inbox.fence(db, batch.moves)
-    kept = await _unseen(db, batch.messages)
+    kept: Sequence[int] = await _unseen(db, batch.messages)
+    if batch.lineage is not None:
+        kept = await batch.lineage.settle(db, kept)
     messages = [batch.messages[index] for index in kept]
     effects = await _decide(db, messages)
     rejected = [e for e in effects if isinstance(e, fx.RejectMessage)]
+    if again := sorted(id_ for e in rejected if (id_ := messages[e.index].id)):
+        await inbox.forget_ids(db, again)  # it was not taken: replayed, it is no repetition
     await _perform(db, effects)
     letters = list(batch.letters)
     if batch.origins:

@@ -7,18 +7,20 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tidegate.daemon.engine import Batch
+from tidegate.daemon.lineage import Lineage
 from tidegate.events.source import Partition, Record
 from tidegate.schemas.error import RejectedError
 from tidegate.schemas.event import Envelope, EventId, Kind, decode
 from tidegate.schemas.message import Message
+from tidegate.schemas.openlineage import LineageEvent
 from tidegate.schemas.queries.inbox import DeadLetter, OffsetMove
 
 
 class Arrived(NamedTuple):
-    """A record, and what it says: a message, or why it cannot be one."""
+    """A record, and what it says: a message, what a run wrote, or why it can be neither."""
 
     record: Record
-    reading: Message[Any] | RejectedError
+    reading: Message[Any] | LineageEvent | RejectedError
 
 
 class Stretch(msgspec.Struct, frozen=True):
@@ -54,16 +56,20 @@ def halves(stretches: Sequence[Stretch]) -> tuple[list[Stretch], list[Stretch]]:
 
 def batch_of(stretches: Sequence[Stretch]) -> Batch:
     """The batch that takes these records."""
-    messages, letters, origins = [], [], []
+    messages, letters, origins, lineage = [], [], [], Lineage()
     for stretch in stretches:
         for record, reading in stretch.arrived:
-            if isinstance(reading, RejectedError):
-                letters.append(letter_of(record, reading.reason, str(reading)))
-            else:
+            if isinstance(reading, Message):
                 messages.append(reading)
                 origins.append(partial(letter_of, record))
+            elif isinstance(reading, RejectedError):
+                letters.append(letter_of(record, reading.reason, str(reading)))
+            else:
+                written = lineage.take(len(messages), key_of(stretch.partition), reading)
+                messages += written
+                origins += [partial(letter_of, record)] * len(written)
     moves = [OffsetMove(key_of(s.partition), s.epoch, s.start, s.end) for s in stretches]
-    return Batch(messages=messages, moves=moves, letters=letters, origins=origins)
+    return Batch(messages=messages, moves=moves, letters=letters, origins=origins, lineage=lineage if lineage.used else None)
 
 
 def read(kind: Kind, record: Record) -> Arrived:
@@ -72,6 +78,8 @@ def read(kind: Kind, record: Record) -> Arrived:
         envelope, body = decode(kind, record.headers, record.value)
     except RejectedError as error:
         return Arrived(record, error)
+    if isinstance(body, LineageEvent):
+        return Arrived(record, body)
     return Arrived(record, Message(body=body, at=envelope.time or record.timestamp, id=_id(envelope, record)))
 
 

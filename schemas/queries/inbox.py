@@ -1,6 +1,6 @@
 """What came in: offsets, duplicates, dead letters."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,9 +15,13 @@ from tidegate.schemas.queries.sql import load
 _SQL = load("inbox")
 _FENCE = _SQL["fence"]
 _REMEMBER = _SQL["remember"]
+_SEEN = _SQL["known_ids"]
 _FORGET = _SQL["forget"]
+_FORGET_IDS = _SQL["forget_ids"]
 _FORGET_SOURCE = _SQL["forget_source"]
 _INSERT_DEAD_LETTERS = _SQL["insert_dead_letters"]
+_COUNT_IGNORED = _SQL["count_ignored_records"]
+_IGNORED = _SQL["ignored_records"]
 _INSERT_IGNORED = _SQL["insert_ignored_finishes"]
 _LIST = _SQL["list_dead_letters"]
 _ONE = _SQL["dead_letter"]
@@ -70,6 +74,15 @@ class DeadLetterRow(msgspec.Struct, frozen=True):
     received_at: datetime
 
 
+class IgnoredRow(msgspec.Struct, frozen=True):
+    """How many records of a topic were read and left out because of what they were."""
+
+    topic: str
+    what: str
+    records: int
+    last_at: datetime
+
+
 async def fence(db: Db, moves: Sequence[OffsetMove]) -> None:
     """Move the offsets by compare-and-swap. Raises FencedError when one of them is not where the batch expects it."""
     moved = await db.fetch(_FENCE, *columns(moves))
@@ -87,6 +100,16 @@ async def forget(db: Db, days: int, limit: int) -> int:
     return int((await db.execute(_FORGET, days, limit)).rpartition(" ")[2])
 
 
+async def known(db: Db, ids: Collection[EventId]) -> set[EventId]:
+    """Those of them that were recorded."""
+    return {EventId(*row) for row in await db.fetch(_SEEN, [id_.source for id_ in ids], [id_.id for id_ in ids])}
+
+
+async def forget_ids(db: Db, ids: Sequence[EventId]) -> None:
+    """When they come again, they are new."""
+    await db.execute(_FORGET_IDS, *columns(ids))
+
+
 async def forget_source(db: Db, source: str) -> None:
     """Whatever comes from it is new again."""
     await db.execute(_FORGET_SOURCE, source)
@@ -102,6 +125,17 @@ async def insert_dead_letters(db: Db, letters: Sequence[DeadLetter]) -> list[Sto
 
 async def insert_ignored(db: Db, finishes: Sequence[IgnoreFinish]) -> None:
     await db.execute(_INSERT_IGNORED, *columns(finishes))
+
+
+async def count_ignored(db: Db, counts: Mapping[tuple[str, str], int]) -> None:
+    """Add to the counts of records that were read and left out, by partition and by what they were."""
+    rows = [(partition, what, counts[partition, what]) for partition, what in sorted(counts)]
+    await db.execute(_COUNT_IGNORED, *zip(*rows, strict=True))
+
+
+async def ignored(db: Db) -> list[IgnoredRow]:
+    """By topic and what they were."""
+    return [IgnoredRow(*row) for row in await db.fetch(_IGNORED)]
 
 
 async def list_dead_letters(db: Db, reason: str | None, limit: int) -> list[DeadLetterRow]:

@@ -28,6 +28,16 @@ WITH old AS (
 DELETE FROM event_dedupe USING old
 WHERE (event_dedupe.source, event_dedupe.event_id) = (old.source, old.event_id)
 
+-- name: known_ids
+SELECT source, event_id
+FROM event_dedupe
+WHERE (source, event_id) IN (SELECT * FROM unnest($1::text[], $2::text[]))
+
+-- name: forget_ids
+DELETE FROM event_dedupe
+USING unnest($1::text[], $2::text[]) AS event (source, id)
+WHERE (event_dedupe.source, event_dedupe.event_id) = (event.source, event.id)
+
 -- name: forget_source
 DELETE FROM event_dedupe WHERE source = $1
 
@@ -42,6 +52,17 @@ FROM unnest(
 ) AS letter (topic, partition, position, key, headers, value, value_bytes, reason, message)
 ON CONFLICT (topic, partition, "offset") DO NOTHING
 RETURNING id, topic, partition, "offset", received_at
+
+-- name: count_ignored_records
+INSERT INTO ignored_record (partition, what, records)
+SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])
+ON CONFLICT (partition, what) DO UPDATE SET records = ignored_record.records + excluded.records, last_at = excluded.last_at
+
+-- name: ignored_records
+SELECT regexp_replace(partition, '/[0-9]+$', '') AS topic, what, sum(records)::bigint AS records, max(last_at) AS last_at
+FROM ignored_record
+GROUP BY topic, what
+ORDER BY topic, what
 
 -- name: insert_ignored_finishes
 INSERT INTO ignored_finish (submission_id, source, event_id, outcome, reason)
