@@ -18,6 +18,7 @@ from anyio.abc import TaskStatus
 from tidegate.daemon.context import Context
 from tidegate.daemon.database import describe
 from tidegate.daemon.leases import offer, refresh
+from tidegate.daemon.newcomers import only_known
 from tidegate.daemon.outage import Backoff
 from tidegate.daemon.stretch import Arrived, Stretch, batch_of, count, halves, key_of, partition_of, read, refused
 from tidegate.events.progress import Progress
@@ -207,7 +208,10 @@ class Reader:
                 await self._take([self._moved_up(stretch) for stretch in half])
 
     async def _apply(self, stretches: Sequence[Stretch]) -> None:
-        batch = batch_of(stretches)
+        if self.kind is Kind.DATASET_UPDATED and self.context.settings.unknown_datasets == "reject":
+            batch = batch_of(await only_known(self.context.database, stretches))
+        else:
+            batch = batch_of(stretches)
         await self.context.apply(msgspec.structs.replace(batch, messages=await self.enrich(batch.messages)))
         self._advance(stretches)
 

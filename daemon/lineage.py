@@ -30,7 +30,7 @@ class Lineage:
         run = EventId(FAILED, event.run_id)
         if event.failed:
             self.failed.add(run)
-        if not event.updates:
+        if not event.updates and not event.refused:
             self.ignored[partition, event.what] += 1
         self.runs.update(dict.fromkeys(range(place, place + len(event.updates)), (run, partition)))
         return [

@@ -16,6 +16,7 @@ from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.event import Kind
 from tidegate.schemas.queries import inbox, outbox
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.inbox import DeadLetter
 from tidegate.schemas.queries.leases import OUTBOX, Duty
 from tidegate.schemas.queries.outbox import OutboxRow
 
@@ -67,12 +68,7 @@ async def _send_letters(context: Context, sink: Sink, rows: Sequence[OutboxRow])
     """Read whole only now, a few at a time: each may be as large as a record. One that somebody removed is not sent."""
     found = await context.database.run(lambda db: inbox.whole_dead_letters(db, [int(row.key) for row in rows]))
     there = [row for row in rows if int(row.key) in found]
-    topic = context.settings.topic(Kind.DEAD_LETTER)
-    messages = [
-        deadletter.message(topic, int(row.key), found[int(row.key)], event_id=row.event_id, source=SOURCE, time=row.time)
-        for row in there
-    ]
-    await _send(context, sink, there, messages)
+    await _send(context, sink, there, [_letter(context.settings, row, found[int(row.key)]) for row in there])
     await _delete(context, [row for row in rows if int(row.key) not in found])
 
 
@@ -83,6 +79,14 @@ async def _send(context: Context, sink: Sink, rows: Sequence[OutboxRow], message
         await _delete(context, [row for row, arrived in zip(rows, error.acknowledged, strict=True) if arrived])
         raise
     await _delete(context, rows)
+
+
+def _letter(settings: Settings, row: OutboxRow, letter: DeadLetter) -> OutMessage:
+    """To the dead-letter topic, or where it came from."""
+    if row.is_replay:
+        return deadletter.replayed(int(row.key), letter)
+    topic = settings.topic(Kind.DEAD_LETTER)
+    return deadletter.message(topic, int(row.key), letter, event_id=row.event_id, source=SOURCE, time=row.time)
 
 
 def message(settings: Settings, row: OutboxRow) -> OutMessage:

@@ -5,7 +5,7 @@ import socket
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -50,6 +50,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     batch_records: Count = 1000
     pool_connections: Count = 8
     dedupe_days: Count = 14
+    unknown_datasets: Literal["record", "reject"] = "record"
 
     parse_wall_s: Positive = 30.0
     parse_cpu_s: Count = 20
@@ -137,6 +138,8 @@ def _sentence(problem: str, values: Mapping[str, str]) -> str:
     """`Expected `float` > 0.0 - at `$.sweep_s`` in the words of whoever set it."""
     expected, _, path = problem.removeprefix("Expected ").rpartition(" - at `$.")
     name = path.rstrip("`")
+    if problem.startswith("Invalid enum value"):
+        expected = " or ".join(get_args(get_type_hints(Settings)[name]))
     for type_, words in _WORDS.items():
         expected = expected.removesuffix(", got `str`").replace(f"`{type_}`", words)
     return f"{PREFIX}{name.upper()} is {values[name]!r}, but must be {expected}"

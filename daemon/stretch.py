@@ -8,9 +8,10 @@ import msgspec
 
 from tidegate.daemon.engine import Batch
 from tidegate.daemon.lineage import Lineage
+from tidegate.events import deadletter
 from tidegate.events.source import Partition, Record
 from tidegate.schemas.error import RejectedError
-from tidegate.schemas.event import Envelope, EventId, Kind, decode
+from tidegate.schemas.event import Envelope, EventId, Kind, Rejection, decode
 from tidegate.schemas.message import Message
 from tidegate.schemas.openlineage import LineageEvent
 from tidegate.schemas.queries.inbox import DeadLetter, OffsetMove
@@ -68,6 +69,8 @@ def batch_of(stretches: Sequence[Stretch]) -> Batch:
                 written = lineage.take(len(messages), key_of(stretch.partition), reading)
                 messages += written
                 origins += [partial(letter_of, record)] * len(written)
+                if reading.refused:
+                    letters.append(letter_of(record, Rejection.UNKNOWN_DATASET, unknown(reading.refused)))
     moves = [OffsetMove(key_of(s.partition), s.epoch, s.start, s.end) for s in stretches]
     return Batch(messages=messages, moves=moves, letters=letters, origins=origins, lineage=lineage if lineage.used else None)
 
@@ -80,7 +83,14 @@ def read(kind: Kind, record: Record) -> Arrived:
         return Arrived(record, error)
     if isinstance(body, LineageEvent):
         return Arrived(record, body)
+    if envelope.id is None or envelope.time is None:
+        envelope = _completed(envelope, record)
     return Arrived(record, Message(body=body, at=envelope.time or record.timestamp, id=_id(envelope, record)))
+
+
+def unknown(uris: Sequence[str]) -> str:
+    """Why updates of these are not taken."""
+    return f"no DAG file names {', '.join(uris)}; when one does, replay this record"
 
 
 def refused(stretch: Stretch, error: RejectedError) -> Stretch:
@@ -90,16 +100,22 @@ def refused(stretch: Stretch, error: RejectedError) -> Stretch:
 
 def letter_of(record: Record, reason: str, message: str) -> DeadLetter:
     """The whole record, and why nobody can handle it."""
+    headers = [(_printable(name.encode()), _printable(value)) for name, value in record.headers]
+    is_readable = all(text.encode() == value for (_, text), (_, value) in zip(headers, record.headers, strict=True))
+    replay = deadletter.replay_of(record.headers)
     return DeadLetter(
         topic=record.topic,
         partition=record.partition,
         offset=record.offset,
         key=record.key,
-        headers=[(_printable(name.encode()), _printable(value)) for name, value in record.headers],
+        headers=headers,
         value=record.value,
         value_bytes=len(record.value or b""),
         reason=reason,
         message=_printable(message.encode(errors="backslashreplace")),
+        recorded_at=record.timestamp,
+        raw_headers=None if is_readable else deadletter.raw(record.headers),
+        replay_of=replay.letter if replay else None,
     )
 
 
@@ -116,13 +132,24 @@ def partition_of(key: str) -> Partition:
 
 def place_source(partition: Partition) -> str:
     """The source of events that have no identity but their place in this partition."""
-    return f"kafka:{key_of(partition)}"
+    return deadletter.place(*partition, 0).source
+
+
+def _completed(envelope: Envelope, record: Record) -> Envelope:
+    """What is missing in the envelope of a record that was replayed is as it was when the record came first."""
+    replay = deadletter.replay_of(record.headers)
+    if replay is None:
+        return envelope
+    time = envelope.time or replay.time
+    if envelope.id is not None:
+        return msgspec.structs.replace(envelope, time=time)
+    return Envelope(source=replay.source, id=replay.id, time=time)
 
 
 def _id(envelope: Envelope, record: Record) -> EventId:
     """The producer's identity of the event; where there is none, its place in Kafka, which makes at least redelivery harmless."""
     if envelope.id is None:
-        return EventId(place_source(Partition(record.topic, record.partition)), str(record.offset))
+        return deadletter.place(record.topic, record.partition, record.offset)
     return EventId(envelope.source or f"kafka:{record.topic}", envelope.id)
 
 

@@ -28,7 +28,7 @@ class OutMessage(msgspec.Struct, frozen=True):
 
     topic: str
     key: bytes | None
-    value: bytes
+    value: bytes | None
     headers: Sequence[tuple[str, bytes]] = ()
 
 
@@ -222,7 +222,7 @@ def _hash(key: bytes) -> int:
 
 def size(message: OutMessage) -> int:
     """What is compared with `MAX_MESSAGE_BYTES`."""
-    return len(message.value) + len(message.key or b"") + sum(len(name) + len(text) for name, text in message.headers)
+    return len(message.value or b"") + len(message.key or b"") + sum(len(name) + len(text) for name, text in message.headers)
 
 
 def _check(message: OutMessage) -> None:

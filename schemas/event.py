@@ -39,6 +39,7 @@ class Rejection(StrEnum):
     UNSUPPORTED_VERSION = "unsupported_version"
     INVALID = "invalid"
     UNKNOWN_ATTEMPT = "unknown_attempt"
+    UNKNOWN_DATASET = "unknown_dataset"
     UNPROCESSABLE = "unprocessable"
 
 

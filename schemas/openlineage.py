@@ -50,12 +50,14 @@ class LineageEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One record. `what` is its type. `updates` are those of a run that is complete; `failed` is true of one that will not be.
 
     Spark says of a write that failed first that, and then that it is complete: a run that failed updates nothing.
+    `refused` are URIs of which updates are not taken here.
     """
 
     what: str
     run_id: str = ""
     failed: bool = False
     updates: tuple[Update, ...] = ()
+    refused: tuple[str, ...] = ()
 
 
 class _Symlink(msgspec.Struct):

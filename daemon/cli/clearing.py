@@ -1,6 +1,5 @@
 """Clear tasks so that they run again: say first which, and ask where somebody can be asked."""
 
-import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -10,6 +9,7 @@ import msgspec
 import typer
 
 from tidegate.daemon.cli import output
+from tidegate.daemon.cli.agreement import agree
 from tidegate.daemon.cli.lookup import find_dag, find_run
 from tidegate.daemon.cli.session import query, with_database
 from tidegate.handlers.clear_requested import State, decide, load
@@ -28,7 +28,6 @@ OnlyFailed = Annotated[bool, typer.Option("--only-failed", help="Of all these on
 Newest = Annotated[
     bool, typer.Option("--newest-version", help="On the DAG's newest version; else each run keeps its own. Not for runs at work.")
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 class ToClear(msgspec.Struct, frozen=True):
@@ -48,7 +47,7 @@ def clear(context: typer.Context, asked: ClearRequested, *, yes: bool, json: boo
     if not json:
         output.table(TITLES, map(_cells, found), empty="nothing")
     if not yes:
-        _agree(f"clear {_sum(found)}?")
+        agree("clear", _sum(found))
     with_database(context, lambda database: ask(database, asked))
     if json:
         output.write_json({"dag_id": asked.dag_id, "runs": found})
@@ -104,15 +103,6 @@ def _graph(run: RunView, asked: ClearRequested, state: State) -> Graph:
 def _to_clear(run: RunView, tasks: set[str], graph: Graph) -> ToClear:
     in_order = [node.task.task_id for node in graph.nodes if node.task.task_id in tasks]
     return ToClear(run.run_id, run.logical_date, run.state, in_order)
-
-
-def _agree(question: str) -> None:
-    if not sys.stdin.isatty():
-        raise typer.BadParameter("nobody can be asked here; say --yes to clear this", param_hint="--yes")
-    sys.stderr.write(f"{question} [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise RequestError("nothing was cleared")
 
 
 def _sum(found: Sequence[ToClear]) -> str:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidegate.daemon.cli import output
-from tidegate.daemon.cli.clearing import Newest, NoDownstream, OnlyFailed, Upstream, Yes
+from tidegate.daemon.cli.agreement import Yes
+from tidegate.daemon.cli.clearing import Newest, NoDownstream, OnlyFailed, Upstream
 from tidegate.daemon.cli.clearing import clear as clear_these
 from tidegate.daemon.cli.command import DagId, EndState, Json, RunId, Since, Until
 from tidegate.daemon.cli.lookup import find_run

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
@@ -23,8 +22,6 @@ _INSERT_DEAD_LETTERS = _SQL["insert_dead_letters"]
 _COUNT_IGNORED = _SQL["count_ignored_records"]
 _IGNORED = _SQL["ignored_records"]
 _INSERT_IGNORED = _SQL["insert_ignored_finishes"]
-_LIST = _SQL["list_dead_letters"]
-_ONE = _SQL["dead_letter"]
 _WHOLE = _SQL["whole_dead_letters"]
 
 
@@ -38,7 +35,11 @@ class OffsetMove(msgspec.Struct, frozen=True):
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
-    """A record that can never be handled. `value` is cut to what a row should carry; `value_bytes` is its real size."""
+    """A record that can never be handled. `recorded_at` is the time that it has in its topic.
+
+    `headers` can be read; where that is not what they were, `raw_headers` has their bytes. `replay_of` is the dead letter that
+    was replayed and came back as this one.
+    """
 
     topic: str
     partition: int
@@ -49,6 +50,9 @@ class DeadLetter(msgspec.Struct, frozen=True):
     value_bytes: int
     reason: str
     message: str
+    recorded_at: datetime
+    raw_headers: bytes | None = None
+    replay_of: int | None = None
 
 
 class StoredLetter(msgspec.Struct, frozen=True):
@@ -58,19 +62,7 @@ class StoredLetter(msgspec.Struct, frozen=True):
     topic: str
     partition: int
     offset: int
-    received_at: datetime
-
-
-class DeadLetterRow(msgspec.Struct, frozen=True):
-    """A line of the list of dead letters."""
-
-    id: int
-    topic: str
-    partition: int
-    offset: int
-    reason: str
-    message: str
-    value_bytes: int
+    recorded_at: datetime
     received_at: datetime
 
 
@@ -136,17 +128,6 @@ async def count_ignored(db: Db, counts: Mapping[tuple[str, str], int]) -> None:
 async def ignored(db: Db) -> list[IgnoredRow]:
     """By topic and what they were."""
     return [IgnoredRow(*row) for row in await db.fetch(_IGNORED)]
-
-
-async def list_dead_letters(db: Db, reason: str | None, limit: int) -> list[DeadLetterRow]:
-    """Newest first."""
-    return [DeadLetterRow(*row) for row in await db.fetch(_LIST, reason, limit)]
-
-
-async def dead_letter(db: Db, id_: int) -> dict[str, Any] | None:
-    """One dead letter with everything known of it."""
-    rows = await db.fetch(_ONE, id_)
-    return dict(rows[0]) if rows else None
 
 
 async def whole_dead_letters(db: Db, ids: Sequence[int]) -> Mapping[int, DeadLetter]:

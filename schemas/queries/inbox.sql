@@ -29,7 +29,7 @@ DELETE FROM event_dedupe USING old
 WHERE (event_dedupe.source, event_dedupe.event_id) = (old.source, old.event_id)
 
 -- name: known_ids
-SELECT source, event_id
+SELECT source, event_id AS id
 FROM event_dedupe
 WHERE (source, event_id) IN (SELECT * FROM unnest($1::text[], $2::text[]))
 
@@ -43,15 +43,20 @@ DELETE FROM event_dedupe WHERE source = $1
 
 -- name: insert_dead_letters
 -- Headers come as JSON texts: lists in a list would be taken for an array of more dimensions.
-INSERT INTO dead_letter (topic, partition, "offset", key, headers, value, value_bytes, reason, message)
+INSERT INTO dead_letter (
+    topic, partition, "offset", key, headers, value, value_bytes, reason, message, recorded_at, raw_headers, replay_of
+)
 SELECT
     letter.topic, letter.partition, letter.position, letter.key, letter.headers::jsonb, letter.value, letter.value_bytes,
-    letter.reason, letter.message
+    letter.reason, letter.message, letter.recorded_at, letter.raw_headers, letter.replay_of
 FROM unnest(
-    $1::text[], $2::integer[], $3::bigint[], $4::bytea[], $5::text[], $6::bytea[], $7::integer[], $8::text[], $9::text[]
-) AS letter (topic, partition, position, key, headers, value, value_bytes, reason, message)
-ON CONFLICT (topic, partition, "offset") DO NOTHING
-RETURNING id, topic, partition, "offset", received_at
+    $1::text[], $2::integer[], $3::bigint[], $4::bytea[], $5::text[], $6::bytea[], $7::integer[], $8::text[], $9::text[],
+    $10::timestamptz[], $11::bytea[], $12::bigint[]
+) AS letter (
+    topic, partition, position, key, headers, value, value_bytes, reason, message, recorded_at, raw_headers, replay_of
+)
+ON CONFLICT (topic, partition, "offset", recorded_at, md5(coalesce(value, ''))) DO NOTHING
+RETURNING id, topic, partition, "offset", recorded_at, received_at
 
 -- name: count_ignored_records
 INSERT INTO ignored_record (partition, what, records)
@@ -68,19 +73,8 @@ ORDER BY topic, what
 INSERT INTO ignored_finish (submission_id, source, event_id, outcome, reason)
 SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[])
 
--- name: list_dead_letters
-SELECT id, topic, partition, "offset", reason, message, value_bytes, received_at
-FROM dead_letter
-WHERE $1::text IS NULL OR reason = $1
-ORDER BY id DESC
-LIMIT $2
-
--- name: dead_letter
-SELECT id, topic, partition, "offset", key, headers, value, value_bytes, reason, message, received_at
-FROM dead_letter
-WHERE id = $1
-
 -- name: whole_dead_letters
-SELECT id, topic, partition, "offset", key, headers, value, value_bytes, reason, message
+SELECT
+    id, topic, partition, "offset", key, headers, value, value_bytes, reason, message, recorded_at, raw_headers, replay_of
 FROM dead_letter
 WHERE id = ANY ($1::bigint[])

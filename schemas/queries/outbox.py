@@ -20,11 +20,14 @@ _DELETE = _SQL["delete_outbox"]
 SHARDS = 8
 """How many daemons can relay at once. All of a run's events are in one shard, so that they keep their order."""
 
-Row = tuple[int, Kind, str, str, datetime, bytes]
+REPLAY = "replay"
+"""The kind of a row that sends a dead letter to its topic again."""
+
+Row = tuple[int, str, str, str, datetime, bytes]
 
 
 class OutboxRow(msgspec.Struct, frozen=True):
-    """An event to be published; `key` is the Kafka key, or the id of a dead letter."""
+    """An event to be published; `key` is the Kafka key, or the id of a dead letter, which may go to its own topic again."""
 
     id: int
     kind: Kind
@@ -32,6 +35,7 @@ class OutboxRow(msgspec.Struct, frozen=True):
     event_id: str
     time: datetime
     payload: bytes
+    is_replay: bool = False
 
 
 async def insert(db: Db, effects: Sequence[RunMoved | TaskMoved | OutletUpdated]) -> None:
@@ -45,14 +49,26 @@ async def announce(db: Db, letters: Sequence[StoredLetter]) -> None:
         await db.execute(_INSERT, *zip(*map(_announcement, letters), strict=True))
 
 
+async def replay(db: Db, letters: Sequence[tuple[int, str, datetime]]) -> None:
+    """Dead letters, each with its id, its partition and the time of now, are to be sent to their topics again."""
+    if letters:
+        rows = [(shard(partition), REPLAY, str(id_), f"{REPLAY}/{id_}", at, b"") for id_, partition, at in letters]
+        await db.execute(_INSERT, *zip(*rows, strict=True))
+
+
 async def next_rows(db: Db, shards: Sequence[int], limit: int) -> list[OutboxRow]:
     """The oldest rows of these shards. Found by existence: one that is committed late is found late, not skipped."""
-    return [OutboxRow(row[0], Kind(row[1]), *row[2:]) for row in await db.fetch(_NEXT, shards, limit)]
+    return [_read(*row) for row in await db.fetch(_NEXT, shards, limit)]
 
 
 async def delete(db: Db, ids: Sequence[int]) -> None:
     """Forget what the broker has acknowledged."""
     await db.execute(_DELETE, ids)
+
+
+def _read(id_: int, kind: str, key: str, event_id: str, time: datetime, payload: bytes) -> OutboxRow:
+    is_replay = kind == REPLAY
+    return OutboxRow(id_, Kind.DEAD_LETTER if is_replay else Kind(kind), key, event_id, time, payload, is_replay)
 
 
 def _row(effect: RunMoved | TaskMoved | OutletUpdated) -> Row:
@@ -69,7 +85,9 @@ def _row(effect: RunMoved | TaskMoved | OutletUpdated) -> Row:
 
 def _announcement(letter: StoredLetter) -> Row:
     partition = f"{letter.topic}/{letter.partition}"
-    return shard(partition), Kind.DEAD_LETTER, str(letter.id), f"{partition}/{letter.offset}", letter.received_at, b""
+    # The time of the record tells it from the one at the same place of a topic that was made anew.
+    event_id = f"{partition}/{letter.offset}@{letter.recorded_at.isoformat()}"
+    return shard(partition), Kind.DEAD_LETTER, str(letter.id), event_id, letter.received_at, b""
 
 
 def shard(key: str) -> int:

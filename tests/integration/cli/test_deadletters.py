@@ -1,11 +1,18 @@
 """`tidegate deadletters` on a real database."""
 
+from datetime import UTC, datetime
+from typing import Any
+
 import pytest
 
 from tests.integration.cli.conftest import Cli
 from tests.integration.cli.past import Past
-from tidegate.schemas.queries import inbox
+from tidegate.daemon.cli.letter_changes import AT_ONCE
+from tidegate.schemas.queries import inbox, letters
 from tidegate.schemas.queries.inbox import DeadLetter
+from tidegate.schemas.queries.letters import Chosen
+
+NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
 
 
 def letter(offset: int, reason: str, value: bytes | None, size: int | None = None) -> DeadLetter:
@@ -19,16 +26,16 @@ def letter(offset: int, reason: str, value: bytes | None, size: int | None = Non
         value_bytes=len(value or b"") if size is None else size,
         reason=reason,
         message="not JSON: unexpected end",
+        recorded_at=NOON,
     )
 
 
 @pytest.fixture
 async def ids(past: Past) -> list[int]:
     """Three dead letters, oldest first."""
-    letters = [letter(1, "malformed", b"{\x1b[2J"), letter(2, "invalid", b"\xff\xfe"), letter(3, "malformed", None)]
-    await past.database.run(lambda db: inbox.insert_dead_letters(db, letters))
-    rows = await past.database.run(lambda db: inbox.list_dead_letters(db, None, 10))
-    return sorted(row.id for row in rows)
+    three = [letter(1, "malformed", b"{\x1b[2J"), letter(2, "invalid", b"\xff\xfe"), letter(3, "malformed", None)]
+    await past.database.run(lambda db: inbox.insert_dead_letters(db, three))
+    return await past.database.run(lambda db: letters.open_ids(db, Chosen()))
 
 
 async def test_dead_letters_are_listed_newest_first(cli: Cli, ids: list[int]) -> None:
@@ -40,7 +47,7 @@ async def test_dead_letters_are_listed_newest_first(cli: Cli, ids: list[int]) ->
 async def test_dead_letters_are_listed_by_reason(cli: Cli, ids: list[int]) -> None:
     answer = await cli("deadletters", "list", "--reason", "malformed", "-n", "1")
 
-    assert [row[1] for row in answer.rows] == ["REASON", "malformed"]
+    assert [row[2] for row in answer.rows] == ["REASON", "malformed"]
 
 
 async def test_a_reason_that_there_is_not_is_wrong_usage(cli: Cli) -> None:
@@ -56,13 +63,14 @@ async def test_a_dead_letter_is_shown_without_moving_the_cursor(cli: Cli, ids: l
     assert "value\n  {\\x1b[2J\n" in answer.out
     assert ["ce_id", "1"] in answer.rows
     assert "  key   lake://flights\n" in answer.out
+    assert ["state", "open"] in answer.rows
 
 
 async def test_a_value_that_was_cut_says_how_much_of_it_is_left(cli: Cli, past: Past) -> None:
     await past.database.run(lambda db: inbox.insert_dead_letters(db, [letter(9, "too_large", b"begin", 2_000_000)]))
-    (row,) = await past.database.run(lambda db: inbox.list_dead_letters(db, None, 1))
+    (id_,) = await past.database.run(lambda db: letters.open_ids(db, Chosen()))
 
-    answer = await cli("deadletters", "show", str(row.id))
+    answer = await cli("deadletters", "show", str(id_))
 
     assert "  size  2000000 bytes\n" in answer.out
     assert "  begin\n  (the first 5 bytes of it)\n" in answer.out
@@ -84,3 +92,157 @@ async def test_a_dead_letter_that_does_not_exist_is_one_sentence(cli: Cli) -> No
     answer = await cli("deadletters", "show", "77")
 
     assert answer == (1, "", "tidegate: there is no dead letter 77; `tidegate deadletters list` shows those there are\n")
+
+
+async def rows(past: Past, sql: str) -> list[dict[str, Any]]:
+    return [dict(row) for row in await past.database.run(lambda db: db.fetch(sql))]
+
+
+async def states(past: Past) -> list[str]:
+    return [row["state"] for row in await rows(past, "SELECT state FROM dead_letter ORDER BY id")]
+
+
+async def test_a_replayed_letter_waits_in_the_outbox_and_is_on_record(cli: Cli, past: Past, ids: list[int]) -> None:
+    answer = await cli("deadletters", "replay", str(ids[1]), str(ids[0]))
+
+    assert answer[:2] == (0, "replayed 2 dead letters\n")
+    assert await states(past) == ["replayed", "replayed", "open"]
+    assert {row["key"] for row in await rows(past, "SELECT key FROM outbox WHERE kind = 'replay'")} == {
+        str(id_) for id_ in ids[:2]
+    }
+    entries = await rows(past, "SELECT who, what, object, details FROM audit_log ORDER BY id")
+    assert [(entry["what"], entry["object"]) for entry in entries] == [
+        ("replayed a dead letter", f"dead letter {id_}") for id_ in ids[:2]
+    ]
+    assert entries[0]["details"] == {"topic": "tidegate.dataset-updated", "partition": 3, "offset": 1, "reason": "malformed"}
+
+
+async def test_a_discarded_letter_keeps_why_and_by_whom(cli: Cli, past: Past, ids: list[int]) -> None:
+    answer = await cli("deadletters", "discard", str(ids[2]), "--because", "a test of ours")
+
+    assert answer[:2] == (0, f"discarded dead letter {ids[2]}\n")
+    shown = (await cli("deadletters", "show", str(ids[2]), "--json")).json
+    assert (shown["state"], shown["closed_because"]) == ("discarded", "a test of ours")
+    (entry,) = await rows(past, "SELECT who, what, details ->> 'because' AS because FROM audit_log")
+    assert (entry["who"], entry["what"], entry["because"]) == (shown["closed_by"], "discarded a dead letter", "a test of ours")
+    assert await rows(past, "SELECT FROM outbox WHERE kind = 'replay'") == []
+
+
+@pytest.mark.parametrize("command", [("replay",), ("discard", "--because", "x")], ids=["replay", "discard"])
+async def test_what_is_done_is_not_done_again(cli: Cli, past: Past, ids: list[int], command: tuple[str, ...]) -> None:
+    await cli("deadletters", *command, str(ids[0]))
+
+    again = await cli("deadletters", *command, str(ids[0]), "--json")
+
+    assert (again.code, again.json[f"{command[0]}ed"], again.json["already"]) == (0, [], [ids[0]])
+    assert len(await rows(past, "SELECT FROM audit_log")) == 1
+    assert len(await rows(past, "SELECT FROM outbox WHERE kind = 'replay'")) == (command[0] == "replay")
+
+
+async def test_what_was_discarded_is_not_replayed_and_the_others_are(cli: Cli, past: Past, ids: list[int]) -> None:
+    await cli("deadletters", "discard", str(ids[0]), "--because", "x")
+
+    answer = await cli("deadletters", "replay", *map(str, ids), "--json")
+
+    (entry,) = await rows(past, "SELECT DISTINCT who FROM audit_log")
+    assert (answer.code, answer.json["replayed"]) == (1, ids[1:])
+    assert answer.err == f"tidegate: dead letter {ids[0]} was discarded by {entry['who']}\n"
+
+
+async def test_letters_are_chosen_by_what_they_are(cli: Cli, past: Past, ids: list[int]) -> None:
+    answer = await cli("deadletters", "discard", "--reason", "malformed", "--yes", "--because", "mended", "--json")
+
+    assert answer.json["discarded"] == [ids[0], ids[2]]
+    assert await states(past) == ["discarded", "open", "discarded"]
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (("--topic", "tidegate.dataset-updated"), 3),
+        (("--topic", "tidegate.task-finished"), 0),
+        (("--since", "2026-01-01"), 3),
+        (("--until", "2026-01-01"), 0),
+        (("--since", "2026-01-01", "--reason", "invalid"), 1),
+        (("--state", "all"), 3),
+        (("--state", "replayed"), 0),
+    ],
+)
+async def test_letters_are_listed_by_what_they_are(cli: Cli, ids: list[int], options: tuple[str, ...], found: int) -> None:
+    answer = await cli("deadletters", "list", *options, "--json")
+
+    assert len(answer.json) == found
+
+
+async def test_letters_that_are_open_no_more_are_listed_when_asked_for(cli: Cli, ids: list[int]) -> None:
+    await cli("deadletters", "replay", str(ids[1]))
+
+    listed = [
+        (await cli("deadletters", "list", *state, "--json")).json for state in ((), ("--state", "replayed"), ("--state", "all"))
+    ]
+
+    assert [[row["id"] for row in answer] for answer in listed] == [[ids[2], ids[0]], [ids[1]], ids[::-1]]
+
+
+async def test_many_are_replayed_in_their_order(cli: Cli, past: Past) -> None:
+    many = [letter(offset, "malformed", b"{") for offset in range(2 * AT_ONCE + 1)]
+    await past.database.run(lambda db: inbox.insert_dead_letters(db, many))
+
+    answer = await cli("deadletters", "replay", "--all", "--yes")
+
+    waiting = await rows(past, "SELECT key::bigint AS id FROM outbox WHERE kind = 'replay' ORDER BY id")
+    assert answer.out == f"replayed {len(many)} dead letters\n"
+    assert [row["id"] for row in waiting] == sorted(row["id"] for row in waiting)
+    assert len(waiting) == len(many)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("replay",), "which ones? Name them, or choose by --reason, --topic, --since, --until, or --all"),
+        (("replay", "1", "--reason", "invalid"), "name dead letters, or choose them by options; not both"),
+        (("replay", "--reason", "malformed"), "nobody can be asked here; say --yes to replay this"),
+        (("discard", "1"), "--because"),
+        (("discard", "1", "--because", " "), "a few words are needed that say why"),
+    ],
+)
+async def test_what_is_not_clear_is_wrong_usage(
+    cli: Cli, past: Past, ids: list[int], arguments: tuple[str, ...], says: str
+) -> None:
+    answer = await cli("deadletters", *arguments)
+
+    assert (answer.code, says in answer.err) == (2, True)
+    assert await states(past) == ["open"] * 3
+
+
+UNSENDABLE = {
+    "larger than Kafka takes": (
+        letter(1, "too_large", b"x" * 2_000_000),
+        "and Kafka takes 1047552 at most; it can only be discarded",
+    ),
+    "of a topic of others": (
+        DeadLetter("elsewhere", 0, 1, None, [], b"{", 1, "malformed", "", NOON),
+        "is of topic elsewhere, which is not read here; is TIDEGATE_TOPIC_PREFIX right?",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNSENDABLE)
+async def test_what_cannot_be_sent_stays_open_and_says_why(cli: Cli, past: Past, case: str) -> None:
+    unsendable, says = UNSENDABLE[case]
+    await past.database.run(lambda db: inbox.insert_dead_letters(db, [unsendable]))
+
+    answer = await cli("deadletters", "replay", "--all", "--yes")
+
+    assert (answer.code, says in answer.err) == (1, True)
+    assert await states(past) == ["open"]
+    assert await rows(past, "SELECT FROM audit_log") == []
+
+
+async def test_a_letter_that_there_is_not_is_said(cli: Cli) -> None:
+    answer = await cli("deadletters", "replay", "77")
+
+    assert (answer.code, answer.err) == (
+        1,
+        "tidegate: there is no dead letter 77; `tidegate deadletters list` shows those there are\n",
+    )

@@ -22,7 +22,7 @@ async def test_a_dead_letter_is_published_as_it_came_with_reason_and_origin(inta
     assert {name: headers[name] for name in ("ce_type", "ce_source", "ce_id", "content-type")} == {
         "ce_type": "tidegate.dead-letter.v1",
         "ce_source": "tidegate",
-        "ce_id": f"{topic}/0/1",
+        "ce_id": f"{topic}/0/1@{letter['recorded_at'].isoformat()}",
         "content-type": "application/octet-stream",
     }
     assert (headers["ce_reason"], headers["ce_message"]) == (letter["reason"], letter["message"])

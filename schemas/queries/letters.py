@@ -1,0 +1,119 @@
+"""Dead letters as people see and decide about them. How they come about is in `inbox`."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from tidegate.schemas.event import Rejection
+from tidegate.schemas.queries import outbox
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.sql import load
+
+_SQL = load("letters")
+_LIST = _SQL["list_letters"]
+_CHOSEN = _SQL["chosen_letters"]
+_ONE = _SQL["letter"]
+_STANDING = _SQL["standing"]
+_CLOSE = _SQL["close_letters"]
+_RECORD = _SQL["record_closing"]
+
+
+class LetterState(StrEnum):
+    """What became of a dead letter: nothing yet, sent to its topic again, or put aside for good."""
+
+    OPEN = "open"
+    REPLAYED = "replayed"
+    DISCARDED = "discarded"
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """Which dead letters; None for any. The times are those at which they were received."""
+
+    reason: Rejection | None = None
+    topic: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+class LetterRow(msgspec.Struct, frozen=True):
+    """A line of the list of dead letters."""
+
+    id: int
+    state: LetterState
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    message: str
+    value_bytes: int
+    received_at: datetime
+    replay_of: int | None
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """What became of a dead letter, when and by whom."""
+
+    id: int
+    state: LetterState
+    closed_at: datetime | None
+    closed_by: str | None
+
+
+class Closed(msgspec.Struct, frozen=True):
+    """A dead letter that is open no more."""
+
+    id: int
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+
+
+async def list_letters(db: Db, state: LetterState | None, chosen: Chosen, limit: int) -> list[LetterRow]:
+    """Newest first."""
+    rows = await db.fetch(_LIST, state, *msgspec.structs.astuple(chosen), limit)
+    return [LetterRow(row[0], LetterState(row[1]), *row[2:]) for row in rows]
+
+
+async def open_ids(db: Db, chosen: Chosen) -> list[int]:
+    """The dead letters that wait for a decision, oldest first."""
+    return [row[0] for row in await db.fetch(_CHOSEN, *msgspec.structs.astuple(chosen))]
+
+
+async def letter(db: Db, id_: int) -> dict[str, Any] | None:
+    """One dead letter with everything known of it."""
+    rows = await db.fetch(_ONE, id_)
+    return dict(rows[0]) if rows else None
+
+
+async def standing(db: Db, ids: Sequence[int]) -> list[Standing]:
+    """Of those that there are, by id."""
+    return [Standing(row[0], LetterState(row[1]), *row[2:]) for row in await db.fetch(_STANDING, ids)]
+
+
+async def replay(db: Db, ids: Sequence[int], who: str) -> list[int]:
+    """Have those that are open sent to their topics again, on record; which they were."""
+    closed = await _close(db, ids, LetterState.REPLAYED, who, None)
+    await outbox.replay(db, [(letter.id, f"{letter.topic}/{letter.partition}", db.now) for letter in closed])
+    return [letter.id for letter in closed]
+
+
+async def discard(db: Db, ids: Sequence[int], who: str, because: str) -> list[int]:
+    """Put those that are open aside for good, on record; which they were."""
+    return [letter.id for letter in await _close(db, ids, LetterState.DISCARDED, who, because)]
+
+
+async def _close(db: Db, ids: Sequence[int], state: LetterState, who: str, because: str | None) -> list[Closed]:
+    closed = sorted((Closed(*row) for row in await db.fetch(_CLOSE, ids, state, who, because)), key=lambda letter: letter.id)
+    if closed:
+        facts = [_facts(letter, because) for letter in closed]
+        await db.execute(_RECORD, who, f"{state} a dead letter", [letter.id for letter in closed], facts)
+    return closed
+
+
+def _facts(letter: Closed, because: str | None) -> dict[str, Any]:
+    place = {"topic": letter.topic, "partition": letter.partition, "offset": letter.offset, "reason": letter.reason}
+    return place if because is None else {**place, "because": because}

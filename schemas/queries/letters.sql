@@ -1,0 +1,52 @@
+-- name: list_letters
+SELECT id, state, topic, partition, "offset", reason, message, value_bytes, received_at, replay_of
+FROM dead_letter
+WHERE ($1::dead_letter_state IS NULL OR state = $1)
+  AND ($2::text IS NULL OR reason = $2)
+  AND ($3::text IS NULL OR topic = $3)
+  AND ($4::timestamptz IS NULL OR received_at >= $4)
+  AND ($5::timestamptz IS NULL OR received_at <= $5)
+ORDER BY id DESC
+LIMIT $6
+
+-- name: chosen_letters
+-- Oldest first: replayed, they keep their order.
+SELECT id
+FROM dead_letter
+WHERE state = 'open'
+  AND ($1::text IS NULL OR reason = $1)
+  AND ($2::text IS NULL OR topic = $2)
+  AND ($3::timestamptz IS NULL OR received_at >= $3)
+  AND ($4::timestamptz IS NULL OR received_at <= $4)
+ORDER BY id
+
+-- name: letter
+SELECT
+    id, state, topic, partition, "offset", key, headers, value, value_bytes, reason, message, recorded_at, received_at, replay_of,
+    closed_at, closed_by, closed_because,
+    ARRAY(SELECT later.id FROM dead_letter AS later WHERE later.replay_of = letter.id ORDER BY later.id) AS replayed_as,
+    EXISTS (SELECT FROM outbox WHERE outbox.kind = 'replay' AND outbox.key = letter.id::text) AS is_waiting
+FROM dead_letter AS letter
+WHERE id = $1
+
+-- name: standing
+SELECT id, state, closed_at, closed_by
+FROM dead_letter
+WHERE id = ANY ($1::bigint[])
+ORDER BY id
+
+-- name: close_letters
+-- Only what is still open, and only once, whoever else decides at the same time.
+WITH open_letter AS (
+    SELECT id FROM dead_letter WHERE id = ANY ($1::bigint[]) AND state = 'open' ORDER BY id FOR UPDATE
+)
+UPDATE dead_letter
+SET state = $2, closed_at = now(), closed_by = $3, closed_because = $4
+FROM open_letter
+WHERE dead_letter.id = open_letter.id
+RETURNING dead_letter.id, topic, partition, "offset", reason
+
+-- name: record_closing
+INSERT INTO audit_log (who, what, object, details)
+SELECT $1, $2, 'dead letter ' || letter.id, letter.details
+FROM unnest($3::bigint[], $4::jsonb[]) AS letter (id, details)
