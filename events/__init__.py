@@ -3,6 +3,7 @@
 import logging
 
 from tidegate.events.publisher import Publisher, SyncPublisher
+from tidegate.events.run_states import RunStates
 from tidegate.events.subscriber import GapError, subscribe
 from tidegate.schemas.event import (
     DagFileChanged,
@@ -22,6 +23,7 @@ __all__ = [
     "GapError",
     "Kind",
     "Publisher",
+    "RunStates",
     "SyncPublisher",
     "TaskFinished",
     "TaskStateChanged",

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Seque
 from contextlib import aclosing, asynccontextmanager
 from itertools import chain
 from random import uniform
+from typing import Protocol
 
 import anyio
 
@@ -59,7 +60,17 @@ async def subscribe(
     Connects again when Kafka was away. Raises UnavailableError when it is away at the start, RequestError when there is no such
     topic, and GapError where events are missing, unless `on_gap` takes it; then the event follows.
     """
-    follower = Follower({topics.name(topic_prefix, kind): kind for kind in kinds}, on_gap)
+    follower = Follower({topics.name(topic_prefix, kind): kind for kind in kinds}, on_gap, LastSeen())
+    async with aclosing(follow(servers, follower, from_beginning=from_beginning, group=group)) as events:
+        async for event in events:
+            if event is not None:
+                yield event
+
+
+async def follow(
+    servers: str, follower: "Follower", *, from_beginning: bool, group: str | None = None
+) -> AsyncGenerator[StateChanged | None]:
+    """As `subscribe`, from where the follower stands. None each time that all that came is taken."""
     while True:
         try:
             async with (
@@ -76,9 +87,10 @@ async def subscribe(
         await follower.pause()
 
 
-async def _follow(source: Source, follower: "Follower") -> AsyncGenerator[StateChanged]:
+async def _follow(source: Source, follower: "Follower") -> AsyncGenerator[StateChanged | None]:
     progress = Progress()
     while True:
+        yield None
         for record in await follower.fetch(source):
             if (event := follower.new(record)) is not None:
                 yield event
@@ -87,21 +99,35 @@ async def _follow(source: Source, follower: "Follower") -> AsyncGenerator[StateC
         await progress.check(source)
 
 
+class Seen(Protocol):
+    """Knows what came before."""
+
+    def is_new(self, event: StateChanged) -> bool:
+        """False for what was seen before. Raises GapError, once, when the one before was not."""
+
+
 class Follower:
     """Where a subscription stands: the offsets after what the caller has had, and the last `seq` of each run."""
 
-    def __init__(self, kinds: Mapping[str, Kind], on_gap: Callable[[GapError], None] | None) -> None:
+    def __init__(self, kinds: Mapping[str, Kind], on_gap: Callable[[GapError], None] | None, seen: Seen) -> None:
         self.positions: dict[Partition, int] = {}
+        self.ends: dict[Partition, int] = {}
         self._kinds = kinds
         self._on_gap = on_gap
-        self._last = LastSeen()
+        self._seen = seen
         self._failures = 0
+
+    @property
+    def has_caught_up(self) -> bool:
+        """Whether the caller has had all that there was when the last connection was made."""
+        return all(self.positions[partition] >= end for partition, end in self.ends.items())
 
     @asynccontextmanager
     async def at(self, source: Source, *, from_beginning: bool) -> AsyncGenerator[None]:
         """Go on where we stand, or find out where to start; remember it at the end."""
         if not self.positions:
             self.positions = await self._start(source, from_beginning=from_beginning)
+        self.ends = {partition: bounds.end for partition, bounds in (await source.bounds(list(self.positions))).items()}
         source.assign(self.positions)
         try:
             yield
@@ -149,7 +175,7 @@ class Follower:
             log.warning("%s/%s, offset %s skipped: %s", record.topic, record.partition, record.offset, error)
             return None
         try:
-            return event if self._last.is_new(event) else None
+            return event if self._seen.is_new(event) else None
         except GapError as gap:
             if self._on_gap is None:
                 raise

@@ -11,7 +11,19 @@ from tidegate.events import connection
 from tidegate.schemas.error import RequestError, UnavailableError
 from tidegate.schemas.event import Kind
 
-RETENTION_MS = 7 * 24 * 3600 * 1000
+DAY_MS = 24 * 3600 * 1000
+RETENTION_MS = 7 * DAY_MS
+
+POLICY: Mapping[Kind, Mapping[str, str]] = {
+    Kind.DAG_RUN_STATE: {
+        "cleanup.policy": "compact",
+        "min.compaction.lag.ms": str(RETENTION_MS),
+        "segment.ms": str(DAY_MS),
+    }
+}
+"""Every move of a run is kept for as long as other events are, and its last one for good: the topic alone tells the state of all
+runs. The moves of tasks have the key of their run and are not compacted: only the last one of a run would be left.
+"""
 
 
 def name(prefix: str, kind: Kind) -> str:
@@ -48,19 +60,18 @@ async def create(servers: str, prefix: str, partitions: int, replication: int, *
     await connection.start(admin, servers, timeout_s)
     try:
         with connection.kafka_at(servers), anyio.fail_after(timeout_s):
-            existed = await _create(admin, [_topic(topic, partitions, replication) for topic in wanted])
+            existed = await _create(admin, [_topic(prefix, kind, partitions, replication) for kind in Kind])
             found = await _usable(admin, wanted)
     finally:
         await connection.stop(admin)
     return [Created(topic, topic in existed, found[topic], partitions) for topic in wanted]
 
 
-def _topic(topic: str, partitions: int, replication: int) -> NewTopic:
-    # Not compacted: whoever replays a state topic wants every move of a run, not its last one.
-    config = {"cleanup.policy": "delete", "retention.ms": str(RETENTION_MS)}
+def _topic(prefix: str, kind: Kind, partitions: int, replication: int) -> NewTopic:
+    config = {**POLICY.get(kind, {"cleanup.policy": "delete", "retention.ms": str(RETENTION_MS)})}
     if replication >= 3:
         config["min.insync.replicas"] = "2"
-    return NewTopic(topic, partitions, replication, topic_configs=config)
+    return NewTopic(name(prefix, kind), partitions, replication, topic_configs=config)
 
 
 async def _create(admin: AIOKafkaAdminClient, topics: Sequence[NewTopic]) -> set[str]:

@@ -20,6 +20,7 @@ from tidegate.schemas.depth import depth
 from tidegate.schemas.error import RejectedError
 from tidegate.schemas.notice import MissedDeadline
 from tidegate.schemas.openlineage import LineageEvent
+from tidegate.schemas.state import RunState, RunType, TaskState
 
 MAX_RECORD_BYTES = 1 << 20
 MAX_DEPTH = 64
@@ -28,6 +29,7 @@ MAX_REASON_LENGTH = 10_000
 """How many characters of a reason are kept, so that whatever repeats it fits into a record and a row."""
 
 Moment = Annotated[datetime, Meta(tz=True)]
+Seq = Annotated[int, Meta(description="Counts 1, 2, 3 … per run, in this topic, without a gap.")]
 
 
 class Rejection(StrEnum):
@@ -86,11 +88,11 @@ class DagRunStateChanged(msgspec.Struct, frozen=True, kw_only=True):
 
     dag_id: str
     run_id: str
-    seq: int
-    state: str
-    run_type: str
-    run_after: datetime
-    at: datetime
+    seq: Seq
+    state: Annotated[str, Meta(examples=[*RunState])]
+    run_type: Annotated[str, Meta(examples=[*RunType])]
+    run_after: Moment
+    at: Moment
     reason: str = ""
     missed_deadline: MissedDeadline | UnsetType = UNSET
 
@@ -102,9 +104,9 @@ class TaskStateChanged(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     task_id: str
     try_number: int
-    seq: int
-    state: str
-    at: datetime
+    seq: Seq
+    state: Annotated[str, Meta(examples=[*TaskState])]
+    at: Moment
     reason: str = ""
 
 
@@ -148,13 +150,16 @@ def type_of(kind: Kind) -> str:
     return f"{TYPE_PREFIX}{kind}.{VERSION}"
 
 
-_DECODERS: dict[Kind, msgspec.json.Decoder[Any]] = {
-    Kind.DAG_FILE_CHANGED: msgspec.json.Decoder(DagFileChanged),
-    Kind.DATASET_UPDATED: msgspec.json.Decoder(DatasetUpdated),
-    Kind.TASK_FINISHED: msgspec.json.Decoder(TaskFinished),
-    Kind.DAG_RUN_STATE: msgspec.json.Decoder(DagRunStateChanged),
-    Kind.TASK_STATE: msgspec.json.Decoder(TaskStateChanged),
+DATA: Mapping[Kind, type[msgspec.Struct]] = {
+    Kind.DAG_FILE_CHANGED: DagFileChanged,
+    Kind.DATASET_UPDATED: DatasetUpdated,
+    Kind.TASK_FINISHED: TaskFinished,
+    Kind.DAG_RUN_STATE: DagRunStateChanged,
+    Kind.TASK_STATE: TaskStateChanged,
 }
+"""The shape of what each kind of event says. A dead letter has none: it is a record as it came."""
+
+_DECODERS: dict[Kind, msgspec.json.Decoder[Any]] = {kind: msgspec.json.Decoder(shape) for kind, shape in DATA.items()}
 
 encode = msgspec.json.Encoder().encode
 

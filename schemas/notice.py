@@ -1,10 +1,11 @@
 """What happened, as those are told who wanted to know: the content of a notification."""
 
 from datetime import datetime
+from typing import Annotated
 from uuid import UUID
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from tidegate.schemas.receiver import On
 
@@ -13,7 +14,7 @@ class MissedDeadline(msgspec.Struct, frozen=True, kw_only=True):
     """A run, or with a `task_id` one of its tasks, had not ended by then."""
 
     name: str
-    due_at: datetime
+    due_at: Annotated[datetime, Meta(tz=True)]
     task_id: str | UnsetType = UNSET
 
 

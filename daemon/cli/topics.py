@@ -1,5 +1,6 @@
 """`tidegate topics`: the Kafka topics."""
 
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated
 
 import anyio
@@ -9,18 +10,22 @@ from tidegate.daemon.cli import output
 from tidegate.daemon.cli.command import Json, examples, noun
 from tidegate.daemon.cli.moment import age
 from tidegate.daemon.cli.session import query, settings_of, who, with_database
+from tidegate.schemas import contract
 from tidegate.schemas.error import RequestError
+from tidegate.schemas.event import DATA, Kind, type_of
 from tidegate.schemas.queries import inbox, leases
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.inbox import IgnoredRow
 from tidegate.schemas.queries.leases import Incident
 
 if TYPE_CHECKING:
     from tidegate.daemon.database import Database
     from tidegate.events.source import Bounds
 
-app = noun("Create the Kafka topics, see to partitions that stand still.")
+app = noun("Create the Kafka topics, say what they carry, see to partitions that stand still.")
 
 TITLES = ("TOPIC", "PARTITIONS", "DONE")
+IGNORED = ("TOPIC", "WHAT", "RECORDS", "LAST", "AGE")
 HALTED = ("PARTITION", "STANDS AT", "LOG START", "LOG END", "SINCE", "AGE")
 BACK = (
     "from {} back to {}: say --new-topic if the topic was made anew, so that records without an id are taken,"
@@ -52,6 +57,40 @@ def create(
     for topic in made:
         if topic.differs:
             output.say(f"{topic.topic} has {topic.partitions} partitions, not {topic.wanted}; it is left so, for keys would move")
+
+
+@app.command(epilog=examples("tidegate topics schema", "tidegate topics schema dag-run-state > dag-run-state.v1.schema.json"))
+def schema(
+    kind: Annotated[Kind | None, typer.Argument(metavar="KIND", help="Else all of them, by their types.")] = None,
+) -> None:
+    """Print the JSON Schema of the events of a kind. Needs no server."""
+    if kind is None:
+        output.write_json({type_of(each): contract.json_schema(each) for each in DATA})
+    elif kind in DATA:
+        output.write_json(contract.json_schema(kind))
+    else:
+        raise typer.BadParameter("a dead letter is a record as it came, and has no schema", param_hint="KIND")
+
+
+@app.command(epilog=examples("tidegate topics asyncapi > asyncapi.json"))
+def asyncapi(context: typer.Context) -> None:
+    """Print an AsyncAPI 3 document of all topics: names, keys, headers, and what they carry. Needs no server."""
+    output.write_json(contract.asyncapi(settings_of(context).topic, version("tidegate")))
+
+
+@app.command(epilog=examples("tidegate topics ignored"))
+def ignored(context: typer.Context, *, json: Json = False) -> None:
+    """Count the records that were read and left out, because they say nothing of new data: OpenLineage's other events."""
+
+    async def read(db: Db) -> list[tuple[IgnoredRow, str]]:
+        return [(row, age(row.last_at, db.now)) for row in await inbox.ignored(db)]
+
+    found = query(context, read)
+    if json:
+        output.write_json([row for row, _ in found])
+    else:
+        rows = ((row.topic, row.what, row.records, row.last_at, old) for row, old in found)
+        output.table(IGNORED, rows, empty="no record was left out")
 
 
 @app.command(epilog=examples("tidegate topics halted"))

@@ -1,7 +1,12 @@
 """`tidegate topics` on a real Kafka."""
 
+from importlib.metadata import version
+
 from tests.integration.cli.conftest import Cli
-from tidegate.schemas.event import Kind
+from tests.integration.cli.past import Past
+from tidegate.schemas.contract import asyncapi, json_schema
+from tidegate.schemas.event import DATA, Kind, type_of
+from tidegate.schemas.queries import inbox
 
 
 async def test_topics_that_are_missing_are_made(cli: Cli, kafka: str, topic_prefix: str) -> None:
@@ -29,3 +34,32 @@ async def test_what_kafka_refuses_is_one_sentence(cli: Cli, kafka: str, topic_pr
 
     assert (answer.code, answer.out) == (1, "")
     assert answer.err.startswith(f"tidegate: Kafka refused to create {topic_prefix}")
+
+
+async def test_what_a_topic_carries_is_printed(cli: Cli) -> None:
+    one, every = await cli("topics", "schema", "dag-run-state"), await cli("topics", "schema")
+
+    assert one.json == json_schema(Kind.DAG_RUN_STATE)
+    assert every.json == {type_of(kind): json_schema(kind) for kind in DATA}
+
+
+async def test_dead_letters_have_no_schema(cli: Cli) -> None:
+    answer = await cli("topics", "schema", "dead-letter")
+
+    assert (answer.code, "a dead letter is a record as it came, and has no schema" in answer.err) == (2, True)
+
+
+async def test_the_document_of_all_topics_has_their_names_here(cli: Cli) -> None:
+    answer = await cli("--topic-prefix", "ours.", "topics", "asyncapi")
+
+    assert answer.json == asyncapi(lambda kind: f"ours.{kind}", version("tidegate"))
+
+
+async def test_records_that_were_left_out_are_counted_by_topic(cli: Cli, past: Past) -> None:
+    for counts in ({("t.x/0", "START"): 3, ("t.x/1", "START"): 2}, {("t.x/1", "START"): 1, ("t.x/1", "FAIL"): 1}):
+        await past.database.run(lambda db, counts=counts: inbox.count_ignored(db, counts))  # type: ignore[misc]
+
+    table, document = await cli("topics", "ignored"), await cli("topics", "ignored", "--json")
+
+    assert [row[:3] for row in table.rows] == [["TOPIC", "WHAT", "RECORDS"], ["t.x", "FAIL", "1"], ["t.x", "START", "6"]]
+    assert [row["records"] for row in document.json] == [1, 6]

@@ -144,20 +144,20 @@ async def test_a_record_that_is_no_event_is_passed_over(kafka: str, topic_prefix
 
 
 async def test_events_that_expired_before_they_were_read_are_a_gap(kafka: str, topic_prefix: str, relay: Relay) -> None:
-    named: dict[str, Any] = {"from_beginning": True, "group": topic_prefix, "kinds": [Kind.DAG_RUN_STATE]}
+    named: dict[str, Any] = {"from_beginning": True, "group": topic_prefix, "kinds": [Kind.TASK_STATE]}
     gaps: list[GapError] = []
-    await relay.send(run(1))
+    await relay.send(task(1))
 
     async with aclosing(subscribe(kafka, topic_prefix=topic_prefix, on_gap=gaps.append, **named)) as events:
         first = await anext(events)
-        await relay.send(run(2))
+        await relay.send(task(2))
         second = await anext(events)
-    await relay.send(run(3), run(4))
-    await expire(kafka, topics.name(topic_prefix, Kind.DAG_RUN_STATE))
-    await relay.send(run(5))
+    await relay.send(task(3), task(4))
+    await expire(kafka, topics.name(topic_prefix, Kind.TASK_STATE))
+    await relay.send(task(5))
     third = await take(1, kafka, topic_prefix, on_gap=gaps.append, **named)
 
-    assert [first, second, *third] == [run(1), run(2), run(5)]
+    assert [first, second, *third] == [task(1), task(2), task(5)]
 
 
 async def expire(kafka: str, topic: str) -> None:

@@ -23,17 +23,28 @@ async def test_made_again_they_are_as_they_were(kafka: str, topic_prefix: str) -
     assert {(topic.existed, topic.partitions, topic.differs) for topic in again} == {(True, 3, True)}
 
 
-async def test_state_topics_keep_every_move(kafka: str, topic_prefix: str) -> None:
-    await topics.create(kafka, topic_prefix, 1, 1)
-
+async def config_of(kafka: str, topic: str) -> dict[str, str]:
     admin = AIOKafkaAdminClient(bootstrap_servers=kafka)
     await admin.start()
-    asked = ConfigResource(ConfigResourceType.TOPIC, topics.name(topic_prefix, Kind.TASK_STATE))
-    answers = await admin.describe_configs([asked])
+    answers = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
     await admin.close()
+    return {entry[0]: entry[1] for entry in answers[0].resources[0][4]}
 
-    config = {entry[0]: entry[1] for entry in answers[0].resources[0][4]}
+
+async def test_every_move_of_tasks_is_kept_for_a_week(kafka: str, topic_prefix: str) -> None:
+    await topics.create(kafka, topic_prefix, 1, 1)
+
+    config = await config_of(kafka, topics.name(topic_prefix, Kind.TASK_STATE))
+
     assert (config["cleanup.policy"], config["retention.ms"]) == ("delete", "604800000")
+
+
+async def test_every_move_of_runs_is_kept_for_a_week_and_the_last_one_for_good(kafka: str, topic_prefix: str) -> None:
+    await topics.create(kafka, topic_prefix, 1, 1)
+
+    config = await config_of(kafka, topics.name(topic_prefix, Kind.DAG_RUN_STATE))
+
+    assert (config["cleanup.policy"], config["min.compaction.lag.ms"]) == ("compact", "604800000")
 
 
 async def test_more_replicas_than_brokers_are_refused_with_kafkas_reason(kafka: str, topic_prefix: str) -> None:
