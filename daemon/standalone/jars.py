@@ -1,4 +1,4 @@
-"""The jars of the Kafka broker: exactly those that kafka.lock names, downloaded once, verified at every start."""
+"""Jars: exactly those that a lock names, such as kafka.lock of the Kafka broker, downloaded once, verified at every start."""
 
 import hashlib
 import os
@@ -22,7 +22,7 @@ DOWNLOADS_AT_ONCE = 8
 
 
 class Jar(msgspec.Struct, frozen=True):
-    """One line of kafka.lock."""
+    """One line of a lock."""
 
     sha256: str
     group: str
@@ -35,7 +35,12 @@ class Jar(msgspec.Struct, frozen=True):
 
 
 def locked() -> tuple[Jar, ...]:
-    text = resources.files(__package__).joinpath("kafka.lock").read_text()
+    """Those of kafka.lock."""
+    return parse(resources.files(__package__).joinpath("kafka.lock").read_text())
+
+
+def parse(text: str) -> tuple[Jar, ...]:
+    """The jars of a lock: in each line a SHA-256 and Maven coordinates."""
     lines = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
     return tuple(Jar(sha256, *coordinate.split(":")) for sha256, coordinate in lines)
 
@@ -91,7 +96,7 @@ def _install(folder: Path, jar: Jar) -> Jar:
         found = _sha256(downloaded)
         if found != jar.sha256:
             raise ServerError(
-                f"{jar.filename} was not installed: the downloaded file has SHA-256 {found}, but kafka.lock says {jar.sha256}; "
+                f"{jar.filename} was not installed: the downloaded file has SHA-256 {found}, but the lock says {jar.sha256}; "
                 "check the Maven repository it came from"
             )
         downloaded.rename(folder / jar.filename)
