@@ -2,9 +2,10 @@
 
 import logging
 
-from tidegate.events.publisher import Publisher, SyncPublisher
+from tidegate.events.publisher import Publisher, Update
 from tidegate.events.run_states import RunStates
 from tidegate.events.subscriber import GapError, subscribe
+from tidegate.events.sync_publisher import SyncPublisher
 from tidegate.schemas.event import (
     DagFileChanged,
     DagRunStateChanged,
@@ -27,6 +28,7 @@ __all__ = [
     "SyncPublisher",
     "TaskFinished",
     "TaskStateChanged",
+    "Update",
     "subscribe",
 ]
 

@@ -6,8 +6,8 @@
 `SyncPublisher` is the same without asyncio: `with SyncPublisher(...) as publisher: publisher.dataset_updated(...)`.
 """
 
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
@@ -15,17 +15,29 @@ from typing import Any, Literal, Self
 from uuid import UUID, uuid4
 
 import anyio
-from anyio.from_thread import start_blocking_portal
+import msgspec
 from msgspec import UNSET
 
 from tidegate.events import cloudevents, topics
-from tidegate.events.sink import OutMessage, Sink
+from tidegate.events.sink import MAX_MESSAGE_BYTES, OutMessage, Sink, size
 from tidegate.schemas.error import RejectedError, RequestError, UnavailableError
 from tidegate.schemas.event import DagFileChanged, DatasetUpdated, EventId, Incoming, Kind, TaskFinished, decode, encode, storable
 
 RETRY_AFTER_S = 0.2
 
+AT_ONCE = 1000
+"""Of many events so many travel together, and have `timeout_s` to arrive."""
+
 Outcome = Literal["succeeded", "failed", "skipped", "killed", "lost"]
+
+
+class Update(msgspec.Struct, frozen=True):
+    """One of many updates of datasets, as `Publisher.dataset_updated` takes them."""
+
+    uri: str
+    extra: dict[str, Any] | None = None
+    event_id: str | None = None
+    time: datetime | None = None
 
 
 class Publisher:
@@ -49,6 +61,9 @@ class Publisher:
         # Half the time, so that a connection that went dead is replaced while the call still waits.
         self._sink = Sink(servers, delivery_timeout_s=timeout_s / 2)
         self._open = False
+        self._closed = False
+        self._calls = 0
+        self._idle: anyio.Event | None = None
 
     async def __aenter__(self) -> Self:
         """Raises UnavailableError when Kafka does not answer within `timeout_s`."""
@@ -57,8 +72,24 @@ class Publisher:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close(self._timeout_s if error is None else 0)
+
+    async def close(self, timeout_s: float | None = None) -> None:
+        """Take no more calls. Those under way have `timeout_s`, else that of the publisher; then they end with UnavailableError.
+
+        Returns within a few seconds more, whatever Kafka does. Closing again does nothing.
+        """
+        if self._closed:
+            return
         self._open = False
-        await self._sink.__aexit__(kind, error, trace)
+        try:
+            with anyio.move_on_after(self._timeout_s if timeout_s is None else timeout_s):
+                while self._calls:
+                    self._idle = anyio.Event()
+                    await self._idle.wait()
+        finally:
+            self._closed = True
+            await self._sink.__aexit__(None, None, None)
 
     async def dataset_updated(
         self, uri: str, extra: dict[str, Any] | None = None, *, event_id: str | None = None, time: datetime | None = None
@@ -66,6 +97,17 @@ class Publisher:
         """A dataset got new data. The runs that consume the event can read `extra`, any JSON object."""
         event = DatasetUpdated(uri=uri, extra=extra or {})
         return await self._publish(Kind.DATASET_UPDATED, uri, event, event_id, time)
+
+    async def datasets_updated(self, updates: Iterable[Update]) -> Sequence[EventId]:
+        """Many datasets got new data; faster than as many calls. Updates of one dataset arrive in the order given.
+
+        All are looked at before the first one is sent. Where UnavailableError is raised, some may have arrived.
+        """
+        now = datetime.now(UTC)
+        made = [self._made(index, update, now) for index, update in enumerate(updates)]
+        for start in range(0, len(made), AT_ONCE):
+            await self._send([message for message, _ in made[start : start + AT_ONCE]])
+        return [identity for _, identity in made]
 
     async def dag_file_changed(self, path: str, *, event_id: str | None = None, time: datetime | None = None) -> EventId:
         """The file at `path`, relative to the DAG folder, is new, changed or gone."""
@@ -107,10 +149,33 @@ class Publisher:
     async def _publish(self, kind: Kind, key: str, event: Incoming, event_id: str | None, time: datetime | None) -> EventId:
         identity = EventId(self._source, event_id or str(uuid4()))
         message = _message(topics.name(self._prefix, kind), kind, key, event, identity, time or datetime.now(UTC))
+        await self._send([message])
+        return identity
+
+    def _made(self, index: int, update: Update, now: datetime) -> tuple[OutMessage, EventId]:
+        kind, identity = Kind.DATASET_UPDATED, EventId(self._source, update.event_id or str(uuid4()))
+        event = DatasetUpdated(uri=update.uri, extra=update.extra or {})
+        try:
+            return _message(topics.name(self._prefix, kind), kind, update.uri, event, identity, update.time or now), identity
+        except RequestError as error:
+            raise RequestError(f"update {index} (counted from 0), {update.uri!r:.100}: {error}") from error
+
+    async def _send(self, messages: Sequence[OutMessage]) -> None:
+        async with self._call():
+            await self._persist(partial(self._sink.send_all, messages))
+
+    @asynccontextmanager
+    async def _call(self) -> AsyncGenerator[None]:
+        """Raises RequestError unless the publisher is open."""
         if not self._open:
             raise RequestError("the publisher is not open; use it inside its `with` block")
-        await self._persist(partial(self._sink.send_all, [message]))
-        return identity
+        self._calls += 1
+        try:
+            yield
+        finally:
+            self._calls -= 1
+            if self._idle is not None:
+                self._idle.set()
 
     async def _persist(self, attempt: Callable[[], Awaitable[object]]) -> None:
         """Try until it worked. Raises UnavailableError after `timeout_s`."""
@@ -121,6 +186,8 @@ class Publisher:
                     try:
                         await attempt()
                     except UnavailableError as error:
+                        if self._closed:
+                            raise
                         problem = error
                     else:
                         return
@@ -129,47 +196,6 @@ class Publisher:
             raise UnavailableError(f"{problem} (tried for {self._timeout_s:g} s)") from problem
         except RejectedError as error:
             raise RequestError(f"this event cannot be published: {error}") from error
-
-
-class SyncPublisher:
-    """A `Publisher` for programs without asyncio; it may be used from several threads at once."""
-
-    def __init__(self, servers: str, *, source: str, topic_prefix: str = "tidegate.", timeout_s: float = 10.0) -> None:
-        """As for `Publisher`."""
-        self._publisher = Publisher(servers, source=source, topic_prefix=topic_prefix, timeout_s=timeout_s)
-        self._thread = ExitStack()
-
-    def __enter__(self) -> Self:
-        """Raises UnavailableError when Kafka does not answer within `timeout_s`."""
-        with ExitStack() as stack:
-            self._portal = stack.enter_context(start_blocking_portal())
-            opened: AbstractContextManager[Publisher] = self._portal.wrap_async_context_manager(self._publisher)
-            stack.enter_context(opened)
-            self._thread = stack.pop_all()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._thread.__exit__(kind, error, trace)
-
-    def dataset_updated(
-        self, uri: str, extra: dict[str, Any] | None = None, *, event_id: str | None = None, time: datetime | None = None
-    ) -> EventId:
-        """As `Publisher.dataset_updated`."""
-        return self._call(partial(self._publisher.dataset_updated, uri, extra, event_id=event_id, time=time))
-
-    def dag_file_changed(self, path: str, *, event_id: str | None = None, time: datetime | None = None) -> EventId:
-        """As `Publisher.dag_file_changed`."""
-        return self._call(partial(self._publisher.dag_file_changed, path, event_id=event_id, time=time))
-
-    def task_finished(self, submission_id: UUID, outcome: Outcome, **facts: Any) -> EventId:
-        """As `Publisher.task_finished`."""
-        return self._call(partial(self._publisher.task_finished, submission_id, outcome, **facts))
-
-    def _call(self, publish: Callable[[], Awaitable[EventId]]) -> EventId:
-        try:
-            return self._portal.call(publish)
-        except (AttributeError, RuntimeError) as error:
-            raise RequestError("the publisher is not open; use it inside its `with` block") from error
 
 
 def _message(topic: str, kind: Kind, key: str, event: Incoming, identity: EventId, time: datetime) -> OutMessage:
@@ -182,4 +208,7 @@ def _message(topic: str, kind: Kind, key: str, event: Incoming, identity: EventI
         decode(kind, headers, value)
     except (RejectedError, TypeError, ValueError) as error:
         raise RequestError(f"this event cannot be published: {error}") from error
-    return OutMessage(topic, key.encode(), value, headers)
+    message = OutMessage(topic, key.encode(), value, headers)
+    if (found := size(message)) > MAX_MESSAGE_BYTES:
+        raise RequestError(f"this event cannot be published: it has {found} bytes, and Kafka takes {MAX_MESSAGE_BYTES} at most")
+    return message

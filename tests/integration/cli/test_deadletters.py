@@ -3,12 +3,15 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import anyio
 import pytest
 
 from tests.integration.cli.conftest import Cli
 from tests.integration.cli.past import Past
 from tidegate.daemon.cli.letter_changes import AT_ONCE
+from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import inbox, letters
+from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import DeadLetter
 from tidegate.schemas.queries.letters import Chosen
 
@@ -246,3 +249,31 @@ async def test_a_letter_that_there_is_not_is_said(cli: Cli) -> None:
         1,
         "tidegate: there is no dead letter 77; `tidegate deadletters list` shows those there are\n",
     )
+
+
+async def test_a_replay_that_was_cut_short_did_nothing(past: Past, ids: list[int]) -> None:
+    async def cut_short(db: Db) -> None:
+        assert await letters.replay(db, ids, "somebody") == ids
+        raise ConnectionAbortedError
+
+    with pytest.raises(UnavailableError):
+        await past.database.run(cut_short)
+
+    assert await states(past) == ["open"] * 3
+    assert await rows(past, "SELECT FROM outbox WHERE kind = 'replay' UNION ALL SELECT FROM audit_log") == []
+
+
+async def test_several_who_replay_at_once_replay_each_once(past: Past, ids: list[int]) -> None:
+    done: list[int] = []
+
+    async def one(order: list[int]) -> None:
+        done.extend(await past.database.run(lambda db: letters.replay(db, order, "somebody")))
+
+    async with anyio.create_task_group() as group:
+        for number in range(8):
+            group.start_soon(one, ids[:: 1 if number % 2 else -1])
+
+    assert sorted(done) == ids
+    waiting = await rows(past, "SELECT key FROM outbox WHERE kind = 'replay'")
+    assert sorted(int(row["key"]) for row in waiting) == ids
+    assert len(await rows(past, "SELECT FROM audit_log")) == len(ids)

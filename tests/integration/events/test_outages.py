@@ -1,12 +1,13 @@
 """Kafka dies, freezes and comes back: what was acknowledged is there, and whoever waits goes on."""
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import anyio
 import pytest
 
 from tests.integration.events.conftest import Fragile, beginning, read
-from tidegate.events import Publisher, topics
+from tidegate.events import Publisher, SyncPublisher, topics
 from tidegate.events.sink import OutMessage, Sink, UndeliveredError
 from tidegate.events.source import Source
 from tidegate.schemas.error import UnavailableError
@@ -165,3 +166,21 @@ async def test_a_publisher_gives_up_after_the_time_given(fragile: Fragile, topic
         await fragile.kill()
         with anyio.fail_after(20), pytest.raises(UnavailableError, match=r"\(tried for 5 s\)"):
             await publisher.dataset_updated("lake://b")
+
+
+async def test_a_publisher_is_closed_in_time_whatever_kafka_does(fragile: Fragile, topic: str, topic_prefix: str) -> None:
+    publisher = SyncPublisher(fragile.bootstrap, source="test", topic_prefix=topic_prefix, timeout_s=300.0)
+    await anyio.to_thread.run_sync(publisher.open)
+    fragile.freeze()
+    try:
+        with ThreadPoolExecutor(1) as threads:
+            under_way = threads.submit(publisher.dataset_updated, "lake://a")
+            started = anyio.current_time()
+            await anyio.to_thread.run_sync(publisher.close, 1.0)
+            took = anyio.current_time() - started
+            with pytest.raises(UnavailableError):
+                under_way.result(0)
+    finally:
+        fragile.thaw()
+
+    assert took < 30

@@ -5,10 +5,14 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 import anyio
+import anyio.lowlevel
+import pytest
 
 from tests.integration.events.conftest import PARTITIONS, read
-from tidegate.events import Publisher, SyncPublisher, topics
+from tidegate.events import Publisher, SyncPublisher, Update, topics
+from tidegate.events.publisher import AT_ONCE
 from tidegate.events.source import Partition, Record, Source
+from tidegate.schemas.error import RequestError
 from tidegate.schemas.event import (
     DagFileChanged,
     DatasetUpdated,
@@ -135,3 +139,43 @@ async def test_threads_may_share_a_publisher(kafka: str, topic: str, topic_prefi
     await anyio.to_thread.run_sync(script)
 
     assert len(await published(kafka, topic_prefix, Kind.DATASET_UPDATED)) == 100
+
+
+async def test_many_updates_are_published_in_one_call_in_their_order(kafka: str, topic: str, topic_prefix: str) -> None:
+    many = [Update("lake://a", {"n": number}, event_id=str(number)) for number in range(2 * AT_ONCE + 1)]
+
+    def script() -> list[EventId]:
+        with SyncPublisher(kafka, source="script", topic_prefix=topic_prefix) as publisher:
+            return list(publisher.datasets_updated([*many, Update("lake://b", time=NOON)]))
+
+    *told, last = await anyio.to_thread.run_sync(script)
+
+    records = await published(kafka, topic_prefix, Kind.DATASET_UPDATED)
+    envelopes = [read_as(Kind.DATASET_UPDATED, record)[0] for record in records if record.key == b"lake://a"]
+    assert [envelope.id for envelope in envelopes] == [update.event_id for update in many] == [identity.id for identity in told]
+    (other,) = [read_as(Kind.DATASET_UPDATED, record)[0] for record in records if record.key == b"lake://b"]
+    assert (other.id, other.time) == (last.id, NOON)
+
+
+async def test_a_publisher_is_opened_and_closed_by_hand(kafka: str, topic: str, topic_prefix: str) -> None:
+    def notebook() -> None:
+        publisher = SyncPublisher(kafka, source="notebook", topic_prefix=topic_prefix).open()
+        publisher.dataset_updated("lake://a")
+        publisher.close()
+        publisher.close()
+        with pytest.raises(RequestError, match="the publisher is not open"):
+            publisher.dataset_updated("lake://b")
+
+    await anyio.to_thread.run_sync(notebook)
+
+    assert [record.key for record in await published(kafka, topic_prefix, Kind.DATASET_UPDATED)] == [b"lake://a"]
+
+
+async def test_closing_lets_what_is_under_way_arrive(kafka: str, topic: str, topic_prefix: str) -> None:
+    publisher = Publisher(kafka, source="test", topic_prefix=topic_prefix)
+    async with anyio.create_task_group() as group, publisher:
+        for number in range(50):
+            group.start_soon(publisher.dataset_updated, f"lake://{number}")
+        await anyio.lowlevel.checkpoint()
+
+    assert len(await published(kafka, topic_prefix, Kind.DATASET_UPDATED)) == 50

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tidegate.events import Publisher, SyncPublisher
+from tidegate.events import Publisher, SyncPublisher, Update
 from tidegate.schemas.error import RequestError, UnavailableError
 
 NOWHERE = "127.0.0.1:1"
@@ -33,6 +33,22 @@ async def test_what_no_daemon_would_understand_is_refused(call: Call, says: str)
         await call(publisher)
 
     assert says in str(caught.value)
+
+
+async def test_of_many_updates_the_one_to_blame_is_named() -> None:
+    publisher = Publisher(NOWHERE, source="test")
+
+    with pytest.raises(
+        RequestError, match=r"^update 1 \(counted from 0\), 'two words': this event cannot be published: .*\$\.uri"
+    ):
+        await publisher.datasets_updated([Update("lake://a"), Update("two words")])
+
+
+async def test_an_update_that_fits_only_without_its_headers_is_refused() -> None:
+    publisher = Publisher(NOWHERE, source="test")
+
+    with pytest.raises(RequestError, match="Kafka takes 1047552 at most"):
+        await publisher.dataset_updated("lake://a", {"x": "y" * ((1 << 20) - 1100)})
 
 
 async def test_a_publisher_that_was_not_opened_says_so() -> None:
