@@ -10,8 +10,9 @@ from tidegate.daemon.engine import Batch
 from tidegate.daemon.lineage import Lineage
 from tidegate.events import deadletter
 from tidegate.events.source import Partition, Record
+from tidegate.schemas.envelope import Envelope, decode
 from tidegate.schemas.error import RejectedError
-from tidegate.schemas.event import Envelope, EventId, Kind, Rejection, decode
+from tidegate.schemas.event import EventId, Kind, Rejection
 from tidegate.schemas.message import Message
 from tidegate.schemas.openlineage import LineageEvent
 from tidegate.schemas.queries.inbox import DeadLetter, OffsetMove

@@ -20,8 +20,9 @@ from msgspec import UNSET
 
 from tidegate.events import cloudevents, topics
 from tidegate.events.sink import MAX_MESSAGE_BYTES, OutMessage, Sink, size
+from tidegate.schemas.envelope import decode
 from tidegate.schemas.error import RejectedError, RequestError, UnavailableError
-from tidegate.schemas.event import DagFileChanged, DatasetUpdated, EventId, Incoming, Kind, TaskFinished, decode, encode, storable
+from tidegate.schemas.event import DagFileChanged, DatasetUpdated, EventId, Incoming, Kind, TaskFinished, encode, storable
 
 RETRY_AFTER_S = 0.2
 

@@ -14,7 +14,7 @@ from tidegate.daemon.cli.letter_changes import Change, carry_out
 from tidegate.daemon.cli.moment import age
 from tidegate.daemon.cli.session import query
 from tidegate.schemas.error import RequestError
-from tidegate.schemas.event import Rejection
+from tidegate.schemas.event import ADVICE, Rejection
 from tidegate.schemas.queries import letters
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.letters import Chosen, LetterRow, LetterState
@@ -142,7 +142,7 @@ def discard(
 
 def document(letter: dict[str, Any]) -> dict[str, Any]:
     """A dead letter as JSON has it."""
-    letter = {**letter, "replayed_as": list(letter["replayed_as"])}
+    letter = {**letter, "replayed_as": list(letter["replayed_as"]), "advice": ADVICE.get(letter["reason"])}
     return {**letter, **_readable("key", letter["key"]), **_readable("value", letter["value"])}
 
 
@@ -157,9 +157,17 @@ def _readable(name: str, content: bytes | None) -> dict[str, str | None]:
 
 def _print(letter: dict[str, Any]) -> None:
     output.heading(f"dead letter {letter['id']}")
-    output.facts((name, letter[name]) for name in ("state", "reason", "message", "topic", "partition", "offset"))
-    output.facts((name, letter[name]) for name in ("recorded_at", "received_at", "closed_at", "closed_by", "closed_because"))
-    output.facts((("replay of", letter["replay_of"]), ("replayed as", _later(letter))))
+    is_open = letter["state"] == LetterState.OPEN
+    output.facts(
+        (
+            *((name, letter[name]) for name in ("state", "reason", "message")),
+            ("what to do", ADVICE.get(letter["reason"]) if is_open else None),
+            *((name, letter[name]) for name in ("topic", "partition", "offset", "recorded_at", "received_at")),
+            *((name, letter[name]) for name in ("closed_at", "closed_by", "closed_because")),
+            ("replay of", letter["replay_of"]),
+            ("replayed as", _later(letter)),
+        )
+    )
     output.facts((("key", _text(letter["key"])), ("size", f"{letter['value_bytes']} bytes")))
     output.section("headers", ("NAME", "VALUE"), letter["headers"], empty="none")
     output.write()

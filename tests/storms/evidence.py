@@ -16,7 +16,8 @@ from tests.storms.records import BAD, Planned
 from tidegate.daemon.database import register_codecs
 from tidegate.events import topics
 from tidegate.schemas.dag import DagSpec
-from tidegate.schemas.event import DagRunStateChanged, Kind, TaskStateChanged, decode_state
+from tidegate.schemas.envelope import decode_state
+from tidegate.schemas.event import DagRunStateChanged, Kind, TaskStateChanged
 
 READ_S = 30.0
 

@@ -69,6 +69,15 @@ async def test_a_dead_letter_is_shown_without_moving_the_cursor(cli: Cli, ids: l
     assert ["state", "open"] in answer.rows
 
 
+async def test_what_to_do_about_an_open_letter_is_said(cli: Cli, ids: list[int]) -> None:
+    waiting = await cli("deadletters", "show", str(ids[1]))
+    await cli("deadletters", "discard", str(ids[1]), "--because", "x")
+    closed = await cli("deadletters", "show", str(ids[1]))
+
+    assert "  what to do   mend its producer, `tidegate topics schema` says what is expected" in waiting.out
+    assert "what to do" not in closed.out
+
+
 async def test_a_value_that_was_cut_says_how_much_of_it_is_left(cli: Cli, past: Past) -> None:
     await past.database.run(lambda db: inbox.insert_dead_letters(db, [letter(9, "too_large", b"begin", 2_000_000)]))
     (id_,) = await past.database.run(lambda db: letters.open_ids(db, Chosen()))

@@ -13,8 +13,9 @@ from aiokafka.admin.records_to_delete import RecordsToDelete
 from tests.integration.events.conftest import PARTITIONS, beginning, read
 from tidegate.events import cloudevents
 from tidegate.events.source import Bounds, OffsetOutOfRangeError, Partition, Record, Source
+from tidegate.schemas.envelope import Envelope, decode
 from tidegate.schemas.error import RejectedError, UnavailableError
-from tidegate.schemas.event import DatasetUpdated, Envelope, Kind, Rejection, decode
+from tidegate.schemas.event import DatasetUpdated, Kind, Rejection
 
 NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
 NOON_MS = int(NOON.timestamp() * 1000)

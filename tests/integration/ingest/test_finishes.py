@@ -7,7 +7,8 @@ import pytest
 
 from tests.integration.cli.past import Past
 from tests.integration.ingest.intake import Intake, Sent
-from tidegate.schemas.event import MAX_REASON_LENGTH, MAX_RECORD_BYTES, Kind, Rejection, TaskFinished, decode_state, encode
+from tidegate.schemas.envelope import decode_state
+from tidegate.schemas.event import MAX_REASON_LENGTH, MAX_RECORD_BYTES, Kind, Rejection, TaskFinished, encode
 
 
 def finished(submission_id: UUID, outcome: str = "succeeded", **facts: object) -> Sent:

@@ -13,7 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tests.unit.schemas.compatibility import breaks
-from tests.unit.schemas.test_event import GOLDEN, golden
+from tests.unit.schemas.test_envelope import GOLDEN, golden
 from tidegate.schemas.contract import INCOMING, OUTGOING, asyncapi, json_schema
 from tidegate.schemas.event import DATA, Kind, type_of
 

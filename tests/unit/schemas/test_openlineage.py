@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from tidegate.schemas.envelope import decode
 from tidegate.schemas.error import RejectedError
-from tidegate.schemas.event import DatasetUpdated, Kind, Rejection, decode
+from tidegate.schemas.event import DatasetUpdated, Kind, Rejection
 from tidegate.schemas.openlineage import LineageEvent, Update, uri_of
 
 RUN = "01a1fffa-24eb-7f61-8cf7-5388a1d474d5"

@@ -13,19 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidegate.schemas.envelope import Envelope, decode, decode_state
 from tidegate.schemas.error import RejectedError
 from tidegate.schemas.event import (
+    ADVICE,
     MAX_DEPTH,
     MAX_ID_LENGTH,
     MAX_RECORD_BYTES,
     DagFileChanged,
     DatasetUpdated,
-    Envelope,
     Kind,
     Rejection,
     TaskFinished,
-    decode,
-    decode_state,
     encode,
     type_of,
 )
@@ -151,6 +150,10 @@ def test_a_task_may_finish_with_nothing_but_its_outcome() -> None:
     _, event = decode(Kind.TASK_FINISHED, [], b'{"submission_id":"%s","outcome":"lost"}' % str(submission).encode())
 
     assert event == TaskFinished(submission_id=submission, outcome="lost")
+
+
+def test_every_reason_comes_with_what_to_do() -> None:
+    assert ADVICE.keys() == set(Rejection)
 
 
 REFUSED = [
