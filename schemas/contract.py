@@ -28,6 +28,16 @@ KEYS: Mapping[Kind, str] = {
     Kind.DEAD_LETTER: "The key of the record, as it came.",
 }
 
+ABOUT: Mapping[Kind, str] = {
+    Kind.DATASET_UPDATED: "A dataset has new data: from anybody, and from tasks that succeeded, of their outlets. OpenLineage's"
+    " run events are understood here, too: each output of a COMPLETE event is such an event.",
+    Kind.DAG_FILE_CHANGED: "A DAG file is new, changed or gone. The daemon's own watcher publishes these as well.",
+    Kind.TASK_FINISHED: "An attempt of a task ended; from the process that ran it.",
+    Kind.DAG_RUN_STATE: "A run moved. Every move is here for a week at least, the last one of each run for good.",
+    Kind.TASK_STATE: "A task of a run moved.",
+    Kind.DEAD_LETTER: "A record that can never be handled.",
+}
+
 ABOUT_DEAD_LETTERS = (
     "A record that can never be handled, as it came. `ce_reason` and `ce_message` say why; `ce_topic`, `ce_partition` and"
     " `ce_offset` where it was; `ce_letter` is its number in `tidegate deadletters`; `ce_valuebytes` the size of its value, of"
@@ -53,10 +63,12 @@ def asyncapi(topic_of: Callable[[Kind], str], version: str) -> dict[str, Any]:
         "info": {
             "title": "Tidegate",
             "version": version,
-            "description": "Events that start runs, and what becomes of runs and tasks. All are CloudEvents 1.0 on Kafka.",
+            "description": "Events that start runs, and what becomes of runs and tasks: CloudEvents 1.0 on Kafka, in binary mode."
+            " What Tidegate receives may also come in structured mode, or as bare data without headers.",
         },
         "defaultContentType": "application/json",
         "channels": {kind: _channel(kind, topic_of(kind)) for kind in Kind},
+        # As Tidegate sees it: programs send what it receives.
         "operations": {
             **{f"send-{kind}": _operation("send", kind) for kind in (*OUTGOING, Kind.DATASET_UPDATED)},
             **{f"receive-{kind}": _operation("receive", kind) for kind in INCOMING},
@@ -82,6 +94,7 @@ def _tidied(schema: Any) -> Any:
 def _channel(kind: Kind, topic: str) -> dict[str, Any]:
     return {
         "address": topic,
+        "description": ABOUT[kind],
         "messages": {kind: {"$ref": f"#/components/messages/{kind}"}},
         "bindings": {"kafka": {"topic": topic, "bindingVersion": KAFKA_BINDING}},
     }

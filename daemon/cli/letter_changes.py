@@ -94,6 +94,9 @@ class _Plan:
         self.topics = {settings.topic(kind) for kind in READ}
 
     async def carry_out(self, database: "Database", ids: Sequence[int]) -> Outcome:
+        from tidegate.daemon.cli.request import wake_daemons
+        from tidegate.daemon.engine import Work
+
         outcome = Outcome()
         with _progress(f"{self.change.state} dead letters", len(ids)) as advance:
             for start in range(0, len(ids), AT_ONCE):
@@ -104,6 +107,8 @@ class _Plan:
                     if id_ not in done:
                         self._sort(id_, standing.get(id_), refused.get(id_), outcome)
                 advance(len(few))
+        if self.change is Change.REPLAY and outcome.done:
+            await wake_daemons(database, Work.RELAY)
         return outcome
 
     def _few(self, ids: Sequence[int]) -> Callable[[Db], Awaitable[Few]]:
