@@ -44,6 +44,7 @@ class _Structured(msgspec.Struct, frozen=True, kw_only=True):
     type: str | None = None
     time: Moment | None = None
     data: msgspec.Raw = msgspec.Raw(b"")
+    data_base64: bytes = b""
 
 
 _STRUCTURED = msgspec.json.Decoder(_Structured)
@@ -121,9 +122,11 @@ def _structured(kind: Kind, body: bytes) -> tuple[Envelope, bytes]:
     if event.specversion is None:
         return _BARE, body
     envelope = _envelope(kind, event.specversion, event.type, event.source, event.id, event.time)
-    if not event.data:
+    if event.data:
+        return envelope, bytes(event.data)
+    if not event.data_base64:
         raise RejectedError(Rejection.INVALID, "a CloudEvents event without data")
-    return envelope, bytes(event.data)
+    return envelope, _bounded(event.data_base64)
 
 
 def _envelope(

@@ -1,6 +1,7 @@
 """Events on the wire: every version ever published is still read, and what cannot be an event is refused with its reason."""
 
 import json
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -152,6 +153,29 @@ def test_a_task_may_finish_with_nothing_but_its_outcome() -> None:
     assert event == TaskFinished(submission_id=submission, outcome="lost")
 
 
+def structured(data: bytes) -> bytes:
+    return b'{"specversion":"1.0","id":"7","source":"s","data_base64":"%s"}' % b64encode(data)
+
+
+def test_data_may_come_in_base64() -> None:
+    envelope, event = decode(Kind.DATASET_UPDATED, [], structured(b'{"uri":"lake://a"}'))
+
+    assert (envelope.id, event) == ("7", DatasetUpdated(uri="lake://a"))
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"lake://a", Rejection.MALFORMED),
+        (b'{"uri":7}', Rejection.INVALID),
+        (b'{"uri":"lake://a","extra":{"x":"\\u0000"}}', Rejection.INVALID),
+        (b'{"uri":"lake://a","extra":{"x":%s}}' % (b"[" * 80 + b"]" * 80), Rejection.MALFORMED),
+    ],
+)
+def test_data_in_base64_is_held_to_the_same(data: bytes, reason: Rejection) -> None:
+    assert rejection(structured(data)).reason == reason
+
+
 def test_every_reason_comes_with_what_to_do() -> None:
     assert ADVICE.keys() == set(Rejection)
 
@@ -176,6 +200,7 @@ REFUSED = [
     (b'{"uri":"lake://a","extra":{"\\\\\\u0000":1}}', Rejection.INVALID, "NUL"),
     (b'{"uri":"lake://a","extra":{"x":1e999}}', Rejection.INVALID, "out of range"),
     (b'{"specversion":"1.0","id":"1","source":"s"}', Rejection.INVALID, "without data"),
+    (b'{"specversion":"1.0","data_base64":"?"}', Rejection.INVALID, "base64"),
     (b'{"specversion":"1.0","id":"","source":"s","data":{"uri":"a"}}', Rejection.INVALID, "CloudEvents id needs"),
     (b'{"specversion":"2.0","data":{"uri":"a"}}', Rejection.UNSUPPORTED_VERSION, "CloudEvents 2.0 is not understood"),
     (b'{"specversion":"1.0","type":"x.y","data":{"uri":"a"}}', Rejection.UNKNOWN_TYPE, "x.y does not belong here"),
