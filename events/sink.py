@@ -1,16 +1,16 @@
 """Records to Kafka, each acknowledged by all in-sync replicas, in the order given."""
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
-from functools import lru_cache
-from itertools import count, islice
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
+from itertools import chain, count, islice
 from types import TracebackType
 from typing import Any, Self
 
 import anyio
 import msgspec
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError, ProducerClosed
+from aiokafka.errors import ProducerClosed
 from aiokafka.partitioner import murmur2
 
 from tidegate.events import connection
@@ -65,6 +65,7 @@ class Sink:
         self._producer: AIOKafkaProducer | None = None
         self._closed = False
         self._turn = anyio.Lock()
+        self._flushing: anyio.CancelScope | None = None
         self._waiting: list[_Parcel] = []
 
     async def __aenter__(self) -> Self:
@@ -72,7 +73,9 @@ class Sink:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._closed = True
-        await self._abandon()  # whoever waits for an acknowledgement is told now
+        if self._flushing is not None:
+            self._flushing.cancel()  # whoever waits for Kafka is told now
+        await self._abandon()
         with anyio.CancelScope(shield=True):
             async with self._turn:
                 await self._abandon()
@@ -109,8 +112,10 @@ class Sink:
         acknowledged = [False] * len(messages)
         problem = None
         try:
-            with connection.kafka_at(self._servers), anyio.fail_after(self._delivery_timeout_s):
+            with connection.kafka_at(self._servers), anyio.fail_after(self._delivery_timeout_s) as self._flushing:
                 await self._deliver(messages, acknowledged)
+            if self._flushing.cancelled_caught:
+                raise UnavailableError("the sink is closed")  # noqa: TRY301 - as any other reason to give up
         except UnavailableError as error:
             problem = error
             await self._abandon()
@@ -133,8 +138,10 @@ class Sink:
             batches, left = _pack(producer, messages, left, partitions)
             futures = []
             for (topic, partition), (builder, indexes) in batches.items():
-                futures.append((await producer.send_batch(builder, topic, partition=partition), indexes))
-            await _acknowledge(futures, acknowledged)
+                future = await producer.send_batch(builder, topic, partition=partition)
+                future.add_done_callback(partial(_note, acknowledged, indexes))
+                futures.append(future)
+            await _all(futures)
 
     async def _partitions(self, producer: AIOKafkaProducer, topic: str) -> int:
         with anyio.move_on_after(self._delivery_timeout_s / 2):
@@ -168,7 +175,10 @@ class Sink:
                 # wait() and not await: a task that was cancelled before its first step ends as cancelled, and would cancel us.
                 with anyio.move_on_after(ABANDON_S, shield=True):
                     await asyncio.wait([sender])
-            producer._message_accumulator.fail_all(ProducerClosed())
+            accumulator = producer._message_accumulator
+            accumulator.fail_all(ProducerClosed())
+            for batch in chain(*accumulator._batches.values(), accumulator._pending_batches):
+                batch._drain_waiter.exception()  # else asyncio would complain that nobody has seen it
             await connection.stop(producer)
 
 
@@ -193,18 +203,18 @@ def _pack(
     return batches, rest
 
 
-async def _acknowledge(futures: Sequence[tuple[Awaitable[Any], Sequence[int]]], acknowledged: list[bool]) -> None:
-    failure = None
-    for future, indexes in futures:
-        try:
-            await future
-        except KafkaError as error:
-            failure = error
-        else:
-            for index in indexes:
-                acknowledged[index] = True
-    if failure is not None:
-        raise failure
+def _note(acknowledged: list[bool], indexes: Sequence[int], future: "asyncio.Future[Any]") -> None:
+    """Also when nobody waits any more, and asyncio would complain of an exception that nobody has seen."""
+    if not future.cancelled() and future.exception() is None:
+        for index in indexes:
+            acknowledged[index] = True
+
+
+async def _all(futures: Sequence["asyncio.Future[Any]"]) -> None:
+    """Raises the failure of one of them once all are done. When it is cancelled they are not."""
+    await asyncio.wait(futures)
+    for future in futures:
+        future.result()
 
 
 _keyless = count()

@@ -1,4 +1,4 @@
-"""A daemon as it is started, given DAG files and tasks that cannot work: each says why, and all else goes on."""
+"""A daemon as it is started, given DAG files, tasks and records that cannot work: each says why, and all else goes on."""
 
 import signal
 import sys
@@ -12,6 +12,7 @@ import anyio
 import asyncpg
 import msgspec
 import pytest
+from aiokafka import AIOKafkaProducer
 
 from tests.acceptance.conftest import Ended, Tidegate, environment
 from tests.integration.spark.submissions import until_nothing_runs
@@ -19,6 +20,7 @@ from tests.servers import MakeSettings
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.standalone.process import spawn
 from tidegate.events import Publisher, topics
+from tidegate.schemas.event import Kind
 
 LONG_S = 120.0
 START = "from tidegate import Dag, Dataset\na, b = Dataset('s://a'), Dataset('s://b')\n"
@@ -89,6 +91,22 @@ class Started:
         with anyio.fail_after(LONG_S):
             while not await holds():
                 await anyio.sleep(0.2)
+
+    async def letters(self, *options: str) -> list[dict[str, Any]]:
+        """Dead letters, oldest first."""
+        found: list[dict[str, Any]] = await self.answer("deadletters", "list", *options)
+        return found[::-1]
+
+    async def until_letters(self, count: int) -> list[dict[str, Any]]:
+        async def there() -> bool:
+            return len(await self.letters()) == count
+
+        await self.until(there)
+        return await self.letters()
+
+    async def send(self, kind: Kind, value: bytes) -> None:
+        async with AIOKafkaProducer(bootstrap_servers=self.settings.kafka_servers) as producer:
+            await producer.send_and_wait(self.settings.topic(kind), value)
 
     async def updated(self, uri: str) -> None:
         async with Publisher(self.settings.kafka_servers, source="t", topic_prefix=self.settings.topic_prefix) as publisher:
@@ -164,3 +182,26 @@ async def test_tasks_that_cannot_work_say_why_and_fail_their_own_runs_only(start
         assert (first["task_id"], first["state"]) == (task_id, "failed")
         assert (after["state"], page["run"]["state"]) == ("upstream_failed", "failed")
         assert first["reason"].startswith(reason)
+
+
+async def test_records_that_cannot_be_handled_are_replayed_when_they_can_and_discarded_when_they_never_will(start: Start) -> None:
+    async with start(unknown_datasets="reject") as daemon:
+        await daemon.updated("s://a")
+        await daemon.send(Kind.DATASET_UPDATED, b"{")
+        unknown, broken = await daemon.until_letters(2)
+        (daemon.dags / "late.py").write_text(f"{START}with Dag('late', schedule=a) as dag: dag.empty('x')\n")
+        await daemon.until(lambda: daemon.knows("late"))
+
+        replayed = await daemon.answer("deadletters", "replay", "--topic", daemon.settings.topic(Kind.DATASET_UPDATED), "--yes")
+        await daemon.until(lambda: daemon.has_ended("late"))
+        (again,) = await daemon.until_letters(1)
+        said = await daemon.said("deadletters", "discard", str(again["id"]), "--because", "a test")
+
+        runs = await daemon.answer("runs", "list", "late")
+        all_letters = await daemon.letters("--state", "all")
+    assert (unknown["reason"], broken["reason"]) == ("unknown_dataset", "malformed")
+    assert replayed["replayed"] == [unknown["id"], broken["id"]]
+    assert (again["reason"], again["replay_of"]) == ("malformed", broken["id"])
+    assert said == f"discarded dead letter {again['id']}\n"
+    assert [letter["state"] for letter in all_letters] == ["replayed", "replayed", "discarded"]
+    assert [run["state"] for run in runs] == ["success"]

@@ -1,5 +1,6 @@
 """Kafka dies, freezes and comes back: what was acknowledged is there, and whoever waits goes on."""
 
+import gc
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -184,3 +185,20 @@ async def test_a_publisher_is_closed_in_time_whatever_kafka_does(fragile: Fragil
         fragile.thaw()
 
     assert took < 30
+
+
+async def test_who_gives_up_hears_of_it_and_the_log_does_not(
+    fragile: Fragile, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    messages = [OutMessage(topic, b"key-%d" % number, b"x") for number in range(20)]
+    async with Sink(fragile.bootstrap, delivery_timeout_s=2.0) as sink:
+        await sink.send_all(messages)
+        fragile.freeze()
+        try:
+            with pytest.raises(UndeliveredError):
+                await sink.send_all(messages)
+        finally:
+            fragile.thaw()
+    gc.collect()
+
+    assert "never retrieved" not in caplog.text
