@@ -10,7 +10,7 @@ from tests.benchmarks.peer import Peer
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the results. `better` says which way is good; `low` and `high` are the spread over the repetitions."""
+    """One line of the results. `low` and `high` are the spread over the repetitions; without a target it is there to compare."""
 
     scenario: str
     what: str
@@ -19,11 +19,14 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     low: float
     high: float
     peer: Peer
-    target: float
+    target: float | None
     lower_is_better: bool
 
     @property
     def met(self) -> bool:
+        """True also without a target."""
+        if self.target is None:
+            return True
         return self.value <= self.target if self.lower_is_better else self.value >= self.target
 
     def ratio(self, peer: float | None) -> float | None:
@@ -38,7 +41,7 @@ def percentile(samples: Sequence[float], percent: int) -> float:
     return quantiles(samples, n=100, method="inclusive")[percent - 1]
 
 
-def rate(scenario: str, what: str, unit: str, rates: list[float], beside: Peer, target: float) -> Figure:
+def rate(scenario: str, what: str, unit: str, rates: list[float], beside: Peer, target: float | None) -> Figure:
     """The figure of a rate, measured some times."""
     return Figure(
         scenario=scenario,
@@ -65,7 +68,7 @@ def table(figures: Sequence[Figure]) -> Table:
             figure.what,
             f"{figure.value:,.4g} {figure.unit}",
             f"{figure.low:,.4g} to {figure.high:,.4g}",
-            f"{'≤' if figure.lower_is_better else '≥'} {figure.target:,g} {mark}",
+            "-" if figure.target is None else f"{'≤' if figure.lower_is_better else '≥'} {figure.target:,g} {mark}",
             peers,
             ratios,
         )

@@ -1,139 +1,20 @@
-"""The scenarios, one function each: what happens, and what is measured.
+"""All scenarios by their letters."""
 
-A no-op task is an `empty` one. Servers are real, with fsync on; the load and the looking share the machine with the daemon.
-"""
-
-import random
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
-from time import perf_counter
-from uuid import uuid4
 
-import anyio
-
-from tests.benchmarks import peer
-from tests.benchmarks.bench import Bench, bench, repeated
-from tests.benchmarks.figures import Figure, percentile, rate
+from tests.benchmarks.event_scenarios import a, b, d
+from tests.benchmarks.figures import Figure
+from tests.benchmarks.history_scenarios import k
 from tests.benchmarks.task_scenarios import e, e2, w
 from tests.benchmarks.time_scenarios import h
-from tidegate.events import Publisher
 
-SAMPLES = 200
-CONSUMERS = 1000
-EVENTS = 100_000
-DATASETS = 1000
-AT_ONCE = 2000
-
-FAN_OUT = f"""
-from tidegate import Dag, Dataset
-
-for number in range({CONSUMERS}):
-    with Dag(f"consumer_{{number}}", schedule=Dataset("bench://fan"), max_active_runs=1000) as dag:
-        dag.empty("noop")
-"""
-
-ONE = """
-from tidegate import Dag, Dataset
-
-with Dag("consumer", schedule=Dataset("bench://one"), max_active_runs=1000) as dag:
-    dag.empty("noop")
-"""
-
-QUEUED = f"""
-from tidegate import Dag, Dataset
-
-never = Dataset("bench://never")
-for number in range({DATASETS}):
-    with Dag(f"consumer_{{number}}", schedule=Dataset(f"bench://{{number}}") & never) as dag:
-        dag.empty("noop")
-"""
-
-SUCCEEDED = "SELECT count(*) FROM dag_run WHERE id > $1 AND state = 'success'"
-NEWEST_RUN = "SELECT coalesce(max(id), 0) FROM dag_run"
-QUEUED_ROWS = "SELECT count(*) FROM dataset_dag_run_queue"
-TAKEN = "SELECT coalesce(sum(next_offset), 0) FROM lease WHERE kind = 'partition' AND key LIKE '%dataset-updated%'"
-
-
-async def a(repeat: int) -> list[Figure]:
-    """Latency of an idle system: event acknowledged by Kafka → run committed and visible, its no-op task finished."""
-    async with bench(ONE, 1) as ready, Publisher(ready.kafka.bootstrap, source="bench") as publisher:
-        rounds = [[await _latency_ms(ready, publisher) for _ in range(SAMPLES)] for _ in range(repeat + 1)]
-    kept = rounds[1:]
-    everything = [sample for samples in kept for sample in samples]
-    figures = []
-    for percent, beside, target in ((50, peer.CREATED_MS, 5), (95, peer.CREATED_P95_MS, 12), (99, peer.NONE, 12)):
-        each = [percentile(samples, percent) for samples in kept]
-        figures.append(
-            Figure(
-                scenario="A",
-                what=f"event → run and its first task finished, p{percent}",
-                unit="ms",
-                value=percentile(everything, percent),
-                low=min(each),
-                high=max(each),
-                peer=beside,
-                target=target,
-                lower_is_better=True,
-            )
-        )
-    return figures
-
-
-async def _latency_ms(ready: Bench, publisher: Publisher) -> float:
-    """The no-op task ends in the transaction that creates its run, and with it the run: all of it becomes visible at once."""
-    await anyio.sleep(random.uniform(0.02, 0.06))
-    before = await ready.value(NEWEST_RUN)
-    await publisher.dataset_updated("bench://one")
-    acknowledged_at = perf_counter()
-    await anyio.sleep(0.002)
-    return (await ready.until(SUCCEEDED, 1, before, every_s=0) - acknowledged_at) * 1000
-
-
-async def b(repeat: int) -> list[Figure]:
-    """Fan-out: one event, many consumers of one no-op task each → all runs exist and have succeeded."""
-    async with bench(FAN_OUT, CONSUMERS) as ready, Publisher(ready.kafka.bootstrap, source="bench") as publisher:
-        rates = await repeated(repeat, partial(_fan_out_per_s, ready, publisher))
-    return [rate("B", "runs created and succeeded", "runs/s", rates, peer.FAN_OUT_RUNS_PER_S, 4000)]
-
-
-async def _fan_out_per_s(ready: Bench, publisher: Publisher) -> float:
-    await anyio.sleep(1.0)
-    before = await ready.value(NEWEST_RUN)
-    await publisher.dataset_updated("bench://fan")
-    acknowledged_at = perf_counter()
-    return CONSUMERS / (await ready.until(SUCCEEDED, CONSUMERS, before) - acknowledged_at)
-
-
-async def d(repeat: int) -> list[Figure]:
-    """Ingest: events from Kafka, durable, deduplicated, queued for one consumer each, by one daemon with a backlog."""
-    async with bench(QUEUED, DATASETS) as ready:
-        rates = await repeated(repeat, partial(_ingest_per_s, ready))
-    return [rate("D", "events taken and queued", "events/s", rates, peer.INGEST_PER_S, 20_000)]
-
-
-async def _ingest_per_s(ready: Bench) -> float:
-    """The backlog is made while no daemon runs; the clock runs from the first event taken to the last."""
-    await ready.daemon.stop()
-    queued, taken = await ready.value(QUEUED_ROWS), await ready.value(TAKEN)
-    await _backlog(ready)
-    await ready.daemon.start()
-    began_at = await ready.until(TAKEN, taken + 1, every_s=0.005)
-    already = await ready.value(TAKEN) - taken
-    ended_at = await ready.until(TAKEN, taken + EVENTS, every_s=0.02)
-    if await ready.value(QUEUED_ROWS) != queued + EVENTS:
-        raise AssertionError("not every event is in the queue")
-    return (EVENTS - already) / (ended_at - began_at)
-
-
-async def _backlog(ready: Bench) -> None:
-    async with Publisher(ready.kafka.bootstrap, source="bench", timeout_s=60) as publisher:
-        for start in range(0, EVENTS, AT_ONCE):
-            async with anyio.create_task_group() as tg:
-                for number in range(start, start + AT_ONCE):
-                    send = partial(
-                        publisher.dataset_updated, f"bench://{number % DATASETS}", {"rows": number}, event_id=str(uuid4())
-                    )
-                    tg.start_soon(send)
-
-
-SCENARIOS: Mapping[str, Callable[[int], Awaitable[list[Figure]]]] = {"A": a, "B": b, "D": d, "E": e, "E2": e2, "H": h, "W": w}
+SCENARIOS: Mapping[str, Callable[[int], Awaitable[list[Figure]]]] = {
+    "A": a,
+    "B": b,
+    "D": d,
+    "E": e,
+    "E2": e2,
+    "H": h,
+    "K": k,
+    "W": w,
+}
