@@ -83,9 +83,9 @@ async def e2(repeat: int) -> list[Figure]:
 
 
 async def w(repeat: int) -> list[Figure]:
-    """Tasks that wait for a pool of 50 slots: how fast they get their turns when 5,000 wait, and when 100,000 do."""
+    """Tasks that wait for a pool of 50 slots: how fast they get their turns when 10,000 wait, and when 100,000 do."""
     figures = []
-    for waiting in (5_000, 100_000):
+    for waiting in (10_000, 100_000):
         async with bench(WAITING.format(runs=waiting // 1000), waiting // 1000, instant=True, prepare=_narrow) as ready:
             async with Publisher(ready.kafka.bootstrap, source="bench") as publisher:
                 await publisher.dataset_updated("bench://go")
