@@ -132,6 +132,7 @@ class _Step:
         self.touched: dict[int, Instance] = {}
         self.moves: list[Move] = []
         self.turns: list[int] = []
+        self.awaits_turn: set[int] = set()
         self.failed_leaves = 0
         self.ended = 0
 
@@ -197,14 +198,18 @@ class _Step:
     def tell(self, waiting: int, state: TaskState) -> None:
         """One of those that an instance waits for ended."""
         count(self.at(waiting), state)
-        heappush(self.turns, waiting)
+        if waiting not in self.awaits_turn:
+            self.awaits_turn.add(waiting)
+            heappush(self.turns, waiting)
 
     def settle(self, also: Iterable[int] = ()) -> None:
         """Decide in the order of the tasks: about each one once all has ended before it that ends in this step."""
         self.turns += also
         heapify(self.turns)
         while self.turns:
-            self.reach(heappop(self.turns))
+            turn = heappop(self.turns)
+            self.awaits_turn.discard(turn)
+            self.reach(turn)
 
     def reach(self, index: int) -> None:
         """Decide about an instance whose upstream changed; a decided one stays as it is."""

@@ -96,9 +96,12 @@ def take(finishes: Sequence[TaskFinished], state: State) -> Iterator[Effect]:
         yield from _result_of(finish, state.submissions[finish.submission_id])
         by_run[state.submissions[finish.submission_id].dag_run_id].append(finish)
     ended: dict[str, list[RunState]] = defaultdict(list)
+    found: dict[int, dict[int, Instance]] = defaultdict(dict)
+    for (dag_run_id, index), instance in state.tasks.items():
+        found[dag_run_id][index] = instance
     for dag_run_id, of_run in by_run.items():
         run = state.runs[dag_run_id]
-        step = _step(run, of_run, state)
+        step = _step(run, of_run, found[dag_run_id], state)
         yield from _task_effects(run, step, state)
         after = _after(run, step, len(of_run))
         yield from _run_effects(run, after, state.graphs[run.version_id], state.now)
@@ -169,10 +172,9 @@ OUTCOMES = {
 }
 
 
-def _step(run: RunView, finishes: Sequence[TaskFinished], state: State) -> Advance:
+def _step(run: RunView, finishes: Sequence[TaskFinished], instances: Mapping[int, Instance], state: State) -> Advance:
     ends = [_finish(finish, state.submissions[finish.submission_id]) for finish in finishes]
     graph = state.graphs[run.version_id]
-    instances = {index: state.tasks[run.id, index] for index in reach(graph, ends)}
     lengths = _lengths(run, finishes, instances, state) if graph.mapped else NO_LISTS
     return advance(graph, instances, ends, state.now, run=run.run_id, lengths=lengths)
 

@@ -1,7 +1,8 @@
 """How far the ends of attempts reach: what is to be read before they are taken."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from tidegate.handlers.advance import Finish, retried
 from tidegate.handlers.branch import passed_over
@@ -27,13 +28,26 @@ def reach(graph: Graph, finishes: Iterable[Finish]) -> frozenset[int]:
         if end in followed:
             continue
         followed.add(end)
-        for position in graph.nodes[index].downstream:
-            below = graph.nodes[position]
-            touched.add(position)
-            touched.update(below.setups)
-            touched.update(() if below.over is None else (below.over,))
-            todo.extend((position, ended) for ended in _ends_after(below, state))
+        downstream = graph.nodes[index].downstream
+        touched.update(downstream)
+        asides = _asides(graph, state)
+        for position in asides.keys() & downstream if asides else ():
+            also, ends = asides[position]
+            touched.update(also)
+            todo.extend((position, ended) for ended in ends)
     return frozenset(touched)
+
+
+@lru_cache(maxsize=1000)
+def _asides(graph: Graph, upstream: TaskState) -> Mapping[int, tuple[tuple[int, ...], tuple[TaskState, ...]]]:
+    """Of tasks that are more than counted when one before them ends: whom they look at then, and how they may end at once."""
+    asides = {}
+    for position, node in enumerate(graph.nodes):
+        also = node.setups if node.over is None else (*node.setups, node.over)
+        ends = _ends_after(node, upstream)
+        if also or ends:
+            asides[position] = also, ends
+    return asides
 
 
 def _ends_with(graph: Graph, finish: Finish) -> list[tuple[int, TaskState]]:
