@@ -7,6 +7,7 @@ export TIDEGATE_CACHE ?= $(CURDIR)/.cache
 BIN := .venv/bin
 PACKAGES := .venv/.installed
 JARS := .venv/.jars
+TEST_JARS := .venv/.test-jars
 DECISIONS := handlers/*,schemas/state.py
 # The storms want the machine for themselves.
 ALL_BUT_STORMS := tests/acceptance tests/integration tests/unit --numprocesses=2 --dist=loadfile --no-loadscope-reorder
@@ -23,7 +24,7 @@ run: java $(PACKAGES) $(JARS) ## Start everything with the example pipelines (ON
 	@$(BIN)/tidegate standalone $(if $(filter-out 0,$(ONCE)),--once) $(ARGS)
 
 test: export TMPDIR = $(CURDIR)/.cache/tmp
-test: java $(PACKAGES) $(JARS) ## Run the tests, two at a time (ARGS="-k word": only some, for pytest, one by one)
+test: java $(PACKAGES) $(JARS) $(TEST_JARS) ## Run the tests, two at a time (ARGS="-k word": only some, for pytest, one by one)
 	@mkdir -p $(TMPDIR)
 ifdef ARGS
 	@$(PYTEST) $(ARGS)
@@ -82,6 +83,11 @@ $(PACKAGES): requirements.lock build.lock pyproject.toml
 	$$pip install --quiet --no-deps --no-build-isolation --editable . && \
 	$$pip check
 	@echo "$(CURDIR)" > $@
+
+$(TEST_JARS): tests/spark/openlineage.lock $(PACKAGES)
+	@echo "Fetching the jar of OpenLineage's listener"
+	@$(BIN)/python -m tidegate.daemon.standalone.jars $<
+	@touch $@
 
 $(JARS): daemon/standalone/kafka.lock $(PACKAGES)
 	@echo "Fetching the Kafka jars"

@@ -72,11 +72,12 @@ def missing(cache: Path, jars: Sequence[Jar]) -> list[Jar]:
     return [jar for jar in jars if not (_folder(cache) / jar.filename).exists()]
 
 
-def main() -> None:
-    """Fill the cache and show how far it is: a step of setting up."""
-    cache, jars = cache_of(os.environ), locked()
+def main(locks: Sequence[str]) -> None:
+    """Fill the cache with the jars of these locks, else of kafka.lock, and show how far it is: a step of setting up."""
+    cache = cache_of(os.environ)
+    jars = [jar for lock in locks for jar in parse(Path(lock).read_text())] or locked()
     with Progress(transient=True) as progress:
-        task = progress.add_task("Kafka jars", total=len(missing(cache, jars)))
+        task = progress.add_task("jars", total=len(missing(cache, jars)))
         resolve(cache, jars, lambda: progress.advance(task))
 
 
@@ -127,6 +128,6 @@ def _sha256(path: Path) -> str:
 
 if __name__ == "__main__":
     try:
-        main()
+        main(sys.argv[1:])
     except ServerError as error:
         sys.exit(f"error: {error}")
