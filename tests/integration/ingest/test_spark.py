@@ -20,7 +20,7 @@ LISTENER = "io.openlineage.spark.agent.OpenLineageSparkListener"
 STRINGS = "org.apache.kafka.common.serialization.StringSerializer"
 
 FACTS = """
-SELECT uri, source, extra ->> 'row_count' AS row_count, extra ->> 'rows' AS rows, extra ->> 'job' AS job
+SELECT uri, source, event.extra ->> 'row_count' AS row_count, event.extra ->> 'rows' AS rows, event.extra ->> 'job' AS job
 FROM dataset_event AS event JOIN dataset ON dataset.id = dataset_id ORDER BY event.id
 """
 
