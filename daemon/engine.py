@@ -255,6 +255,7 @@ MOMENTS: Mapping[type, Callable[[Any], Any]] = {
 WORK: Mapping[type, Work] = {
     fx.InsertTask: Work.ADMIT,
     fx.UpdateTask: Work.ADMIT,
+    fx.LookAgain: Work.ADMIT,
     fx.SetClock: Work.CLOCK,
     fx.InsertDeadline: Work.CLOCK,
     fx.Notify: Work.NOTIFY,

@@ -1,8 +1,8 @@
 """Tasks wait for slots of a pool: admit those that fit, and record the intent to submit each.
 
 Order: by weight, across all DAGs; then older runs first, then as the tasks stand in their DAG. What does not fit is passed over
-and holds up nobody. So that no one starves, every fourth slot goes to who has waited longest, once that is longer than
-`fair_after_s`.
+and holds up nobody. So that no one starves, every fourth turn is that of who has waited longest, once that is longer than
+`fair_after_s`; if only slots are missing, those that come free are kept for it.
 """
 
 from collections import Counter, defaultdict, deque
@@ -15,21 +15,24 @@ import msgspec
 from tidegate.handlers.advance import Move
 from tidegate.handlers.submission_accepted import renumbered
 from tidegate.schemas.dag import BACKENDS, kind_of
-from tidegate.schemas.effect import CountAdmitted, Effect, InsertSubmission, MoveTask
+from tidegate.schemas.effect import CountAdmitted, Effect, InsertSubmission, LookAgain, MoveTask
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import Message, TasksReady
 from tidegate.schemas.queries import dags, pools, runs, tasks
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import RunState, TaskState
-from tidegate.schemas.view import PoolView, RunView, WaitingTask
+from tidegate.schemas.view import MANY, PoolView, RunView, WaitingTask
 
 FAIR_EVERY = 4
+SPARE = 8
+"""How many more than there are slots are looked at of those that have waited longest: some may have no room by then."""
 
 
 class State(msgspec.Struct, frozen=True):
     """The locked pool; the candidates in order and those that wait longest, under the locks of their runs.
 
-    `limited` are the active instances of tasks with limits of their own, as (DAG, run, task).
+    `limited` are the active instances of tasks with limits of their own, as (DAG, run, task). `cut`: more may wait than the
+    candidates.
     """
 
     now: datetime
@@ -39,6 +42,7 @@ class State(msgspec.Struct, frozen=True):
     limited: tuple[tuple[str, int, str], ...] = ()
     runs: Mapping[int, RunView] = {}
     graphs: Mapping[int, Graph] = {}
+    cut: bool = False
 
 
 async def load(db: Db, messages: Sequence[Message[TasksReady]]) -> State:
@@ -47,8 +51,9 @@ async def load(db: Db, messages: Sequence[Message[TasksReady]]) -> State:
     if not seen.free:
         return State(db.now, seen)
     wanted = min(seen.free, ready.limit)
-    keys = await tasks.ready(db, ready.pool, wanted)
-    old = await tasks.longest_waiting(db, ready.pool, db.now - timedelta(seconds=ready.fair_after_s), wanted) if keys else []
+    keys = await tasks.ready(db, ready.pool, wanted, MANY if seen.open is None else seen.open)
+    long_ago, most = db.now - timedelta(seconds=ready.fair_after_s), MANY if seen.slots is None else seen.slots
+    old = await tasks.longest_waiting(db, ready.pool, long_ago, wanted + SPARE, most) if keys else []
     found = await tasks.waiting(db, {*keys, *old})
     if together := {task.dag_id for task in found.values() if task.per_dag}:
         await dags.hold(db, together)  # runs of one DAG are counted together only while nobody else admits to them
@@ -61,6 +66,7 @@ async def load(db: Db, messages: Sequence[Message[TasksReady]]) -> State:
         pool=pool,
         waiting=tuple(found[key] for key in keys if key in found),
         longest=tuple(found[key] for key in old if key in found),
+        cut=len(keys) >= wanted,
         limited=tuple(await tasks.limited_activity(db, limited)) if limited else (),
         runs=locked,
         graphs=await dags.graphs(db, {run.version_id for run in locked.values()}),
@@ -69,25 +75,31 @@ async def load(db: Db, messages: Sequence[Message[TasksReady]]) -> State:
 
 def decide(_messages: Sequence[Message[TasksReady]], state: State) -> Iterator[Effect]:
     admitted: dict[int, list[WaitingTask]] = defaultdict(list)
-    for task in choose(state):
+    room = Room(state)
+    for task in choose(room):
         admitted[task.dag_run_id].append(task)
     for dag_run_id, of_run in admitted.items():
         yield from _admit(state.runs[dag_run_id], of_run, state)
     if admitted and state.longest:
         yield CountAdmitted(state.pool.name, sum(map(len, admitted.values())))
+    if admitted and state.cut and room.is_left:
+        yield LookAgain(state.pool.name)
 
 
-def choose(state: State) -> Iterator[WaitingTask]:
-    """Who gets a slot, in order."""
-    room = Room(state)
-    queue, longest = deque(state.waiting), deque(state.longest)
-    number = state.pool.admitted
-    while queue or longest:
+def choose(room: "Room") -> Iterator[WaitingTask]:
+    """Those that get their slots, in order."""
+    queue, longest = deque(room.state.waiting), deque(room.state.longest)
+    number = room.state.pool.admitted
+    while True:
         number += 1
-        fair = longest if longest and number % FAIR_EVERY == 0 else queue
-        task = room.next_of(fair) or room.next_of(queue) or room.next_of(longest)
+        old = room.next_but_for_slots(longest) if longest and number % FAIR_EVERY == 0 else None
+        if old is not None and not room.has_slots(old):
+            room.keep()
+            return
+        task = old or room.next_of(queue)
         if task is None:
             return
+        room.give(task)
         yield task
 
 
@@ -103,27 +115,42 @@ class Room:
         self.in_run = Counter((run, task_id) for _, run, task_id in state.limited)
         self.given: set[tuple[int, int]] = set()
 
+    @property
+    def is_left(self) -> bool:
+        """Whether anybody could still be given anything."""
+        return self.slots != 0 and self.tasks != 0
+
     def next_of(self, queue: deque[WaitingTask]) -> WaitingTask | None:
         """The first that fits; those before it are passed over."""
-        while queue:
-            task = queue.popleft()
-            if self.fits(task):
-                self.give(task)
-                return task
-        return None
+        return next((task for task in _emptied(queue) if self.fits(task)), None)
+
+    def next_but_for_slots(self, queue: deque[WaitingTask]) -> WaitingTask | None:
+        """The first that would fit if enough slots were free; those before it are passed over."""
+        return next((task for task in _emptied(queue) if self.may_go(task)), None)
 
     def fits(self, task: WaitingTask) -> bool:
+        return self.has_slots(task) and self.may_go(task)
+
+    def has_slots(self, task: WaitingTask) -> bool:
+        return self.slots is None or task.pool_slots <= self.slots
+
+    def may_go(self, task: WaitingTask) -> bool:
+        """Whether nothing but the slots of the pool may hold it up."""
         run = self.state.runs[task.dag_run_id]
         return (
             task.state is TaskState.SCHEDULED
             and run.state is RunState.RUNNING
             and task.key not in self.given
-            and (self.slots is None or task.pool_slots <= self.slots)
+            and (self.state.pool.slots is None or task.pool_slots <= self.state.pool.slots)
             and (self.tasks is None or self.tasks > 0)
             and self.active[run.id] < run.max_active_tasks
             and (task.per_run is None or self.in_run[run.id, task.task_id] < task.per_run)
             and (task.per_dag is None or self.in_dag[task.dag_id, task.task_id] < task.per_dag)
         )
+
+    def keep(self) -> None:
+        """What is free is given to nobody now."""
+        self.slots = 0
 
     def give(self, task: WaitingTask) -> None:
         self.given.add(task.key)
@@ -134,6 +161,11 @@ class Room:
             self.slots -= task.pool_slots
         if self.tasks is not None:
             self.tasks -= 1
+
+
+def _emptied(queue: deque[WaitingTask]) -> Iterator[WaitingTask]:
+    while queue:
+        yield queue.popleft()
 
 
 def submission_id(run: RunView, label: str, try_number: int) -> UUID:

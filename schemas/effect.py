@@ -163,6 +163,12 @@ class CountAdmitted(msgspec.Struct, frozen=True):
     tasks: int
 
 
+class LookAgain(msgspec.Struct, frozen=True):
+    """There is room left in a pool, and more of its queue than was looked at. Performed by ringing."""
+
+    pool: str
+
+
 class Reconsider(msgspec.Struct, frozen=True):
     """The run is to be looked at as a whole; with a reason, to be stopped."""
 
@@ -396,6 +402,7 @@ Effect = (
     | Reconsider
     | ReconsiderAfter
     | CountAdmitted
+    | LookAgain
     | InsertSubmission
     | KillSubmissions
     | AcceptSubmission

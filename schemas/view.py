@@ -138,13 +138,14 @@ class WaitingTask(msgspec.Struct, frozen=True):
 
 
 class PoolView(msgspec.Struct, frozen=True, kw_only=True):
-    """A pool: its free slots, and how many more tasks may be active in the whole installation; None: any number.
+    """A pool: its free slots, all its slots, and how many more tasks may be active in the whole installation; None: any number.
 
     `admitted` counts tasks that were given slots while others waited for long.
     """
 
     name: str
     open: int | None
+    slots: int | None = None
     parallel: int | None = None
     admitted: int = 0
 

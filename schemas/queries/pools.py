@@ -56,7 +56,7 @@ async def look(db: Db, name: str, parallelism: int) -> PoolView:
     if not rows:
         return PoolView(name=name, open=0)
     slots, admitted, occupied = rows[0]
-    return PoolView(name=name, open=_open(slots, occupied), parallel=await _parallel(db, parallelism), admitted=admitted)
+    return _view(name, slots, occupied, admitted, await _parallel(db, parallelism))
 
 
 async def lock(db: Db, name: str, parallelism: int) -> PoolView:
@@ -70,7 +70,7 @@ async def lock(db: Db, name: str, parallelism: int) -> PoolView:
         return PoolView(name=name, open=0)
     _, slots, admitted = found[name]
     occupied = 0 if slots == UNLIMITED else (await db.fetch(_OCCUPIED, name))[0][0]
-    return PoolView(name=name, open=_open(slots, occupied), parallel=await _parallel(db, parallelism), admitted=admitted)
+    return _view(name, slots, occupied, admitted, await _parallel(db, parallelism))
 
 
 async def count_admitted(db: Db, effects: Sequence[CountAdmitted]) -> None:
@@ -120,6 +120,11 @@ async def delete(db: Db, name: str) -> None:
 async def record(db: Db, who: str, what: str, name: str, details: Mapping[str, Any]) -> None:
     """Who changed it, and how."""
     await db.execute(_RECORD, who, what, name, dict(details))
+
+
+def _view(name: str, slots: int, occupied: int, admitted: int, parallel: int | None) -> PoolView:
+    there = None if slots == UNLIMITED else slots
+    return PoolView(name=name, open=_open(slots, occupied), slots=there, parallel=parallel, admitted=admitted)
 
 
 def _open(slots: int, occupied: int) -> int | None:

@@ -21,10 +21,17 @@ FROM unnest($1::text[], $2::integer[]) AS change (name, tasks)
 WHERE pool.name = change.name
 
 -- name: pools_in_demand
+-- Whose first task has waited longest comes first.
 SELECT pool.name
 FROM pool
-CROSS JOIN LATERAL (SELECT FROM task_instance AS task WHERE task.pool = pool.name AND task.state = 'scheduled' LIMIT 1) AS waiting
-ORDER BY pool.name
+CROSS JOIN LATERAL (
+    SELECT task.scheduled_at
+    FROM task_instance AS task
+    WHERE task.pool = pool.name AND task.state = 'scheduled'
+    ORDER BY task.scheduled_at
+    LIMIT 1
+) AS waiting
+ORDER BY waiting.scheduled_at, pool.name
 
 -- name: list_pools
 -- How many slots are taken by what runs and by what waits for its backend, and how many are waited for.

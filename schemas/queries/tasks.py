@@ -99,22 +99,22 @@ async def results_of_elements(db: Db, keys: Collection[Key]) -> dict[Key, dict[i
     return found
 
 
-async def ready(db: Db, pool: str, wanted: int) -> list[Key]:
-    """Up to `wanted` task instances that wait for a slot and seem to have room, in their order.
+async def ready(db: Db, pool: str, wanted: int, slots: int) -> list[Key]:
+    """Up to `wanted` task instances that wait for no more than so many slots and seem to have room, in their order.
 
     A guess, to be looked at again under lock. Where the head of the queue is held up by limits, those behind it are found.
     """
-    rows = await db.fetch(_READY, pool, wanted)
+    rows = await db.fetch(_READY, pool, wanted, slots)
     found = [(row[0], row[1]) for row in rows if row[2]]
     if len(rows) == wanted > len(found):
-        behind = await db.fetch(_READY_BEHIND, pool, wanted)
+        behind = await db.fetch(_READY_BEHIND, pool, wanted, slots)
         return [(row[0], row[1]) for row in behind]
     return found
 
 
-async def longest_waiting(db: Db, pool: str, since: datetime, wanted: int) -> list[Key]:
-    """Those that have waited since before that, oldest first."""
-    return [(row[0], row[1]) for row in await db.fetch(_LONGEST, pool, since, wanted)]
+async def longest_waiting(db: Db, pool: str, since: datetime, wanted: int, slots: int) -> list[Key]:
+    """Up to `wanted` that have waited since before that, oldest first, for no more slots than the pool has in all."""
+    return [(row[0], row[1]) for row in await db.fetch(_LONGEST, pool, since, wanted, slots)]
 
 
 async def waiting(db: Db, keys: Collection[Key]) -> dict[Key, WaitingTask]:

@@ -113,11 +113,11 @@ JOIN task_result AS result ON result.dag_run_id = target.dag_run_id AND result.t
 
 -- name: ready
 -- Candidates only: nothing is locked yet, so each is looked at again under its run's lock. The first $2 in their order, and
--- whether there is room for each as far as one can see.
+-- whether there is room for each as far as one can see: $3 slots are free.
 SELECT
     head.dag_run_id,
     head.task_index,
-    run.state = 'running' AND run.active_tasks < run.max_active_tasks AND NOT dag.is_paused
+    head.pool_slots <= $3 AND run.state = 'running' AND run.active_tasks < run.max_active_tasks AND NOT dag.is_paused
     AND (
         head.per_run IS NULL OR head.per_run > (
             SELECT count(*) FROM task_instance AS task
@@ -133,7 +133,7 @@ SELECT
         )
     ) AS is_open
 FROM (
-    SELECT rank, order_at, dag_run_id, task_index, task_id, per_dag, per_run
+    SELECT rank, order_at, dag_run_id, task_index, task_id, pool_slots, per_dag, per_run
     FROM task_instance
     WHERE pool = $1 AND state = 'scheduled'
     ORDER BY rank, order_at, dag_run_id, task_index
@@ -145,7 +145,7 @@ ORDER BY head.rank, head.order_at, head.dag_run_id, head.task_index
 
 -- name: ready_behind
 -- As `ready`, for when those at the head are held up: walks from run to run and not from task to task, so that what waits
--- in a run without room costs one step, however much it is.
+-- in a run without room costs one step, however much it is. Goes on until it has found $2 that have room, or seen all.
 WITH RECURSIVE full_tasks AS MATERIALIZED (
     SELECT task.dag_run_id, run.dag_id, task.task_id, task.per_dag, task.per_run
     FROM task_instance AS task
@@ -158,24 +158,17 @@ full_in_run AS MATERIALIZED (
 full_in_dag AS MATERIALIZED (
     SELECT dag_id, task_id FROM full_tasks GROUP BY dag_id, task_id HAVING count(*) >= min(per_dag)
 ),
-walk (rank, order_at, dag_run_id, dag_id, room, opened) AS (
-    (
-        SELECT head.rank, head.order_at, head.dag_run_id, open.dag_id, open.room, 0 + (open.room > 0)::integer
-        FROM (
-            SELECT rank, order_at, dag_run_id
-            FROM task_instance
-            WHERE pool = $1 AND state = 'scheduled'
-            ORDER BY rank, order_at, dag_run_id, task_index
-            LIMIT 1
-        ) AS head
-        CROSS JOIN LATERAL (
-            SELECT run.dag_id, CASE WHEN run.state = 'running' AND NOT dag.is_paused
-                THEN greatest(run.max_active_tasks - run.active_tasks, 0) ELSE 0 END AS room
-            FROM dag_run AS run JOIN dag USING (dag_id) WHERE run.id = head.dag_run_id
-        ) AS open
-    )
+walk (rank, order_at, dag_run_id, tasks, found) AS (
+    SELECT head.rank, head.order_at, head.dag_run_id, '{}'::integer[], 0
+    FROM (
+        SELECT rank, order_at, dag_run_id - 1 AS dag_run_id
+        FROM task_instance
+        WHERE pool = $1 AND state = 'scheduled'
+        ORDER BY rank, order_at, task_instance.dag_run_id, task_index
+        LIMIT 1
+    ) AS head
     UNION ALL
-    SELECT next.rank, next.order_at, next.dag_run_id, open.dag_id, open.room, walk.opened + (open.room > 0)::integer
+    SELECT next.rank, next.order_at, next.dag_run_id, open.tasks, walk.found + cardinality(open.tasks)
     FROM walk
     CROSS JOIN LATERAL (
         SELECT task.rank, task.order_at, task.dag_run_id
@@ -189,42 +182,58 @@ walk (rank, order_at, dag_run_id, dag_id, room, opened) AS (
         SELECT run.dag_id, CASE WHEN run.state = 'running' AND NOT dag.is_paused
             THEN greatest(run.max_active_tasks - run.active_tasks, 0) ELSE 0 END AS room
         FROM dag_run AS run JOIN dag USING (dag_id) WHERE run.id = next.dag_run_id
+    ) AS run
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN run.room = 0 THEN '{}' ELSE ARRAY(
+            SELECT task.task_index
+            FROM task_instance AS task
+            WHERE task.pool = $1 AND task.state = 'scheduled' AND task.pool_slots <= $3
+              AND (task.rank, task.order_at, task.dag_run_id) = (next.rank, next.order_at, next.dag_run_id)
+              AND (task.per_run IS NULL OR NOT EXISTS (
+                  SELECT FROM full_in_run AS held WHERE held.dag_run_id = task.dag_run_id AND held.task_id = task.task_id
+              ))
+              AND (task.per_dag IS NULL OR NOT EXISTS (
+                  SELECT FROM full_in_dag AS held WHERE held.dag_id = run.dag_id AND held.task_id = task.task_id
+              ))
+            ORDER BY task.task_index
+            LIMIT least(run.room, $2)
+        ) END AS tasks
     ) AS open
-    WHERE walk.opened < $2
+    WHERE walk.found < $2
 )
-SELECT walk.dag_run_id, first.task_index, true AS is_open
+SELECT walk.dag_run_id, task.index, true AS is_open
 FROM walk
-CROSS JOIN LATERAL (
-    SELECT task.task_index
-    FROM task_instance AS task
-    WHERE task.pool = $1 AND task.state = 'scheduled'
-      AND (task.rank, task.order_at, task.dag_run_id) = (walk.rank, walk.order_at, walk.dag_run_id)
-      AND (task.per_run IS NULL OR NOT EXISTS (
-          SELECT FROM full_in_run AS held WHERE held.dag_run_id = task.dag_run_id AND held.task_id = task.task_id
-      ))
-      AND (task.per_dag IS NULL OR NOT EXISTS (
-          SELECT FROM full_in_dag AS held WHERE held.dag_id = walk.dag_id AND held.task_id = task.task_id
-      ))
-    ORDER BY task.task_index
-    LIMIT walk.room
-) AS first
-WHERE walk.room > 0
-ORDER BY walk.rank, walk.order_at, walk.dag_run_id, first.task_index
+CROSS JOIN LATERAL unnest(walk.tasks) AS task (index)
+ORDER BY walk.rank, walk.order_at, walk.dag_run_id, task.index
 LIMIT $2
 
 -- name: longest_waiting
--- Those that wait since before $2, oldest first, as far as there is room for them.
+-- Those that wait since before $2, oldest first, up to $3 that only too few free slots can hold up. The pool has $4 in all.
 SELECT head.dag_run_id, head.task_index
 FROM (
-    SELECT dag_run_id, task_index, scheduled_at
+    SELECT dag_run_id, task_index, scheduled_at, task_id, per_dag, per_run
     FROM task_instance
-    WHERE pool = $1 AND state = 'scheduled' AND scheduled_at < $2
+    WHERE pool = $1 AND state = 'scheduled' AND scheduled_at < $2 AND pool_slots <= $4
     ORDER BY scheduled_at
     LIMIT 1000
 ) AS head
 CROSS JOIN LATERAL (SELECT * FROM dag_run WHERE dag_run.id = head.dag_run_id LIMIT 1) AS run
 JOIN dag USING (dag_id)
 WHERE run.state = 'running' AND run.active_tasks < run.max_active_tasks AND NOT dag.is_paused
+  AND (
+      head.per_run IS NULL OR head.per_run > (
+          SELECT count(*) FROM task_instance AS task
+          WHERE task.task_id = head.task_id AND task.dag_run_id = head.dag_run_id AND task.state IN ('queued', 'running')
+            AND (task.per_dag IS NOT NULL OR task.per_run IS NOT NULL)
+      )
+  )
+  AND (
+      head.per_dag IS NULL OR head.per_dag > (
+          SELECT count(*) FROM task_instance AS task JOIN dag_run AS other ON other.id = task.dag_run_id
+          WHERE task.task_id = head.task_id AND other.dag_id = run.dag_id AND task.state IN ('queued', 'running')
+            AND (task.per_dag IS NOT NULL OR task.per_run IS NOT NULL)
+      )
+  )
 ORDER BY head.scheduled_at
 LIMIT $3
 

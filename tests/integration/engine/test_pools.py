@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from tests.integration.engine.world import World, utc
+from tidegate.daemon.engine import Work
 from tidegate.schemas.dag import CommandTask, DagSpec
-from tidegate.schemas.message import PauseRequested, RunRequested
+from tidegate.schemas.message import PauseRequested, RunRequested, TasksReady
+from tidegate.schemas.queries import pools
 from tidegate.schemas.timetable import Cron
 
 
@@ -139,6 +141,66 @@ async def test_p15_what_its_own_limit_holds_up_holds_up_nobody_behind_it(world: 
     assert await admitted(world) == ["heavy.t000", "heavy.t001", "light.t0", "light.t1", "light.t2", "light.t3"]
 
 
+async def test_p15_what_needs_more_slots_than_are_free_holds_up_nobody_behind_it(world: World) -> None:
+    await pool(world, "default_pool", 3)
+    large = (command(f"large{n}", weight=9, pool_slots=2) for n in range(4))
+    await waiting(world, dag("d", *large, *(command(f"small{n}") for n in range(2))))
+
+    await world.admit()
+    await world.admit()
+
+    assert await admitted(world) == ["d.large0", "d.small0"]
+
+
+async def test_p10_p15_what_needs_more_slots_than_there_are_holds_up_nobody_behind_it(world: World) -> None:
+    await pool(world, "default_pool", 1)
+    await waiting(world, dag("d", command("huge", weight=9, pool_slots=2), command("small")))
+
+    await world.admit()
+
+    assert await admitted(world) == ["d.small"]
+
+
+@pytest.mark.parametrize("limit", ["max_active_per_dag", "max_active_per_run"])
+async def test_p15_a_task_that_its_own_limit_holds_up_holds_up_nobody_behind_it(world: World, limit: str) -> None:
+    """Its run has room, and there is one slot."""
+    await pool(world, "default_pool", 2)
+    few = command("few", "list", weight=9, over="list", **{limit: 1})
+    await waiting(world, dag("d", command("list"), few), dag("light", command("t")))
+    await world.tell(PauseRequested(dag_id="light", is_paused=True))
+    await world.work(result=[1, 2, 3])
+    await world.tell(PauseRequested(dag_id="light", is_paused=False))
+    await world.admit()
+
+    await world.admit()
+
+    assert await admitted(world) == ["d.few", "light.t"]
+
+
+@pytest.mark.parametrize(
+    ("slots", "tasks", "again"),
+    [
+        pytest.param(3, [command("a"), command("b")], False, id="nobody is left"),
+        pytest.param(2, [command("a"), command("b"), command("c")], False, id="no slot is left"),
+        pytest.param(
+            3,
+            [*(command(f"a{n}", weight=9, pool_slots=2) for n in range(3)), command("b")],
+            True,
+            id="a slot is left, and somebody who was not looked at",
+        ),
+    ],
+)
+async def test_a_pool_is_looked_at_again_while_there_is_room_and_somebody_waits(
+    world: World, slots: int, tasks: list[CommandTask], again: bool
+) -> None:
+    await pool(world, "default_pool", slots)
+    await waiting(world, dag("d", *tasks))
+
+    applied = await world.tell(TasksReady(pool="default_pool", limit=1000))
+
+    assert bool(applied.work & Work.ADMIT) == again
+
+
 async def test_a_paused_dag_gets_no_slot_and_holds_up_nobody(world: World) -> None:
     await pool(world, "default_pool", 2)
     await waiting(world, dag("paused", *(command(f"t{n}", weight=9) for n in range(9))), dag("other", command("t")))
@@ -215,3 +277,30 @@ async def test_p21_the_tasks_of_a_dag_that_is_gone_end_with_the_version_they_beg
 
     assert await world.rows("SELECT dag_id, is_stale FROM dag ORDER BY dag_id") == [("gone", True), ("other", False)]
     assert [await world.runs(name) for name in ("gone", "other")] == [[("r1", "success")]] * 2
+
+
+async def test_slots_are_kept_for_who_waits_for_several(world: World) -> None:
+    """Those before it take one slot each and never leave two."""
+    await pool(world, "default_pool", 2)
+    await waiting(world, dag("light", command("large", pool_slots=2)))
+    await waiting(world, dag("heavy", *(command(f"t{n:02}", weight=9) for n in range(12))))
+    await world.wait(seconds=61)
+
+    order = []
+    for _ in range(8):
+        await world.admit(fair_after_s=60.0)
+        order.append([each.partition(".")[0] for each in await admitted(world)])
+        await world.submit()
+        await world.finish((await world.attempts())[0])
+
+    assert order[:5] == [["heavy"] * 2, ["heavy"] * 2, ["heavy"], ["light"], ["heavy"] * 2]
+
+
+async def test_pools_are_in_the_order_of_who_has_waited_longest_in_them(world: World) -> None:
+    await pool(world, "a", 10)
+    await pool(world, "b", 10)
+    await waiting(world, dag("first", command("t", pool="b")))
+    await world.wait(seconds=1)
+    await waiting(world, dag("second", command("t", pool="a"), command("u", pool="b")))
+
+    assert await world.database.run(pools.in_demand) == ["b", "a"]

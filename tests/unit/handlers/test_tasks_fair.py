@@ -26,12 +26,13 @@ def waiting(run: int, index: int = 0, *, slots: int = 1) -> WaitingTask:
 def queue(heavy: int, light: int, *, slots: int = 100, admitted: int = 0) -> State:
     """So many tasks of run 1 come first by weight, and so many of run 2 have waited long."""
     first = tuple(waiting(1, index) for index in range(heavy))
+    old = tuple(waiting(2, index) for index in range(light))
     runs = {id_: run_view(id_, state=RunState.RUNNING, max_active_tasks=999) for id_ in (1, 2)}
     return State(
         NOW,
         PoolView(name="p", open=slots, admitted=admitted),
-        first[:slots],
-        tuple(waiting(2, index) for index in range(light)),
+        (*first, *old)[:slots],
+        old,
         runs=runs,
     )
 
@@ -49,21 +50,43 @@ def queue(heavy: int, light: int, *, slots: int = 100, admitted: int = 0) -> Sta
     ],
 )
 def test_every_fourth_slot_goes_to_who_has_waited_longest(state: State, order: str) -> None:
-    assert "".join(str(task.dag_run_id) for task in choose(state)) == order
+    assert "".join(str(task.dag_run_id) for task in choose(Room(state))) == order
 
 
-def test_who_has_waited_long_is_not_held_up_by_those_that_do_not_fit() -> None:
-    state = queue(0, 1, slots=2)
-    state = msgspec.structs.replace(state, waiting=tuple(waiting(1, index, slots=3) for index in range(5)))
+def long_waiting(*slots: int, open_: int) -> State:
+    """It is the turn of who has waited longest: these, for so many slots each. Others wait for one slot each."""
+    first = tuple(waiting(1, index) for index in range(2))
+    old = tuple(waiting(2, index, slots=number) for index, number in enumerate(slots))
+    runs = {id_: run_view(id_, state=RunState.RUNNING, max_active_tasks=999) for id_ in (1, 2)}
+    return State(NOW, PoolView(name="p", open=open_, slots=4, admitted=FAIR_EVERY - 1), first, old, runs=runs)
 
-    assert [task.key for task in choose(state)] == [(2, 0)]
+
+@pytest.mark.parametrize(
+    ("state", "keys"),
+    [
+        pytest.param(long_waiting(3, open_=2), [], id="free slots are kept until there are enough"),
+        pytest.param(long_waiting(3, open_=3), [(2, 0)], id="then it gets them"),
+        pytest.param(long_waiting(3, 1, open_=2), [], id="the next one does not overtake it"),
+        pytest.param(long_waiting(9, open_=2), [(1, 0), (1, 1)], id="nothing is kept for more than the pool has"),
+        pytest.param(long_waiting(9, 1, open_=2), [(2, 1), (1, 0)], id="nor does that hold up the next one"),
+    ],
+)
+def test_slots_are_kept_for_who_has_waited_longest(state: State, keys: list[tuple[int, int]]) -> None:
+    assert [task.key for task in choose(Room(state))] == keys
+
+
+def test_slots_are_kept_only_when_it_is_the_turn_of_who_has_waited_longest() -> None:
+    state = long_waiting(3, open_=2)
+    state = msgspec.structs.replace(state, pool=msgspec.structs.replace(state.pool, admitted=0))
+
+    assert [task.key for task in choose(Room(state))] == [(1, 0), (1, 1)]
 
 
 def test_who_waits_in_both_lists_gets_one_slot() -> None:
     state = queue(0, 2, slots=9)
     state = msgspec.structs.replace(state, waiting=state.longest[::-1])
 
-    assert sorted(task.key for task in choose(state)) == [(2, 0), (2, 1)]
+    assert sorted(task.key for task in choose(Room(state))) == [(2, 0), (2, 1)]
 
 
 def state_of(chance: Random) -> State:
@@ -102,7 +125,7 @@ def task_of(run: int, index: int, limits: Limits, chance: Random) -> WaitingTask
 def test_no_limit_is_ever_exceeded(chance: Random) -> None:
     state = state_of(chance)
 
-    given_ = list(choose(state))
+    given_ = list(choose(Room(state)))
 
     pool, keys = state.pool, [task.key for task in given_]
     assert len(keys) == len(set(keys))
@@ -125,10 +148,10 @@ def test_nobody_who_fits_is_left_without_a_slot(chance: Random) -> None:
     state = state_of(chance)
     room = Room(state)
 
-    for task in choose(state):
-        room.give(task)
+    for _ in choose(room):
+        pass
 
-    assert [task for task in (*state.waiting, *state.longest) if room.fits(task)] == []
+    assert [task for task in state.waiting if room.fits(task)] == []
 
 
 @settings(max_examples=200, deadline=None)
@@ -136,7 +159,7 @@ def test_nobody_who_fits_is_left_without_a_slot(chance: Random) -> None:
 def test_who_waits_long_gets_a_slot_within_a_bound_however_much_comes_before(heavy: int, slots: int) -> None:
     admitted, rounds = 0, 0
     while rounds := rounds + 1:
-        chosen = list(choose(queue(heavy + 5, 1, slots=slots, admitted=admitted)))
+        chosen = list(choose(Room(queue(heavy + 5, 1, slots=slots, admitted=admitted))))
         if any(task.dag_run_id == 2 for task in chosen):
             break
         admitted += len(chosen)

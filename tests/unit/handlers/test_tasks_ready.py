@@ -9,9 +9,9 @@ import pytest
 from tests.shapes import NOW, graph, message, run_view
 from tests.shapes import task as task_of
 from tests.unit.handlers.world import World
-from tidegate.handlers.tasks_ready import State, choose, decide, submission_id
+from tidegate.handlers.tasks_ready import Room, State, choose, decide, submission_id
 from tidegate.schemas.dag import CommandTask, FunctionTask, SqlTask, SubmitTask, TaskSpec
-from tidegate.schemas.effect import CountAdmitted, InsertSubmission, MoveTask, TaskMoved, UpdateRun
+from tidegate.schemas.effect import CountAdmitted, InsertSubmission, LookAgain, MoveTask, TaskMoved, UpdateRun
 from tidegate.schemas.message import TasksReady
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.view import PoolView, RunView, WaitingTask
@@ -46,7 +46,7 @@ def queue(
 
 
 def chosen(state: State) -> list[tuple[int, int]]:
-    return [task.key for task in choose(state)]
+    return [task.key for task in choose(Room(state))]
 
 
 def test_a_scheduled_task_is_queued_with_the_intent_to_submit_it() -> None:
@@ -243,3 +243,39 @@ def test_other_slots_are_not_counted(slots: int, long: Sequence[str]) -> None:
     effects = list(decide(READY, state))
 
     assert not any(isinstance(effect, CountAdmitted) for effect in effects)
+
+
+@pytest.mark.parametrize(
+    ("slots", "cut", "again"),
+    [
+        pytest.param(2, True, True, id="there is room, and more may wait"),
+        pytest.param(2, False, False, id="all that wait were looked at"),
+        pytest.param(1, True, False, id="there is no room"),
+        pytest.param(0, True, False, id="there was none to begin with"),
+        pytest.param(None, True, True, id="there is always room"),
+    ],
+)
+def test_a_pool_is_looked_at_again_when_more_may_fit(slots: int | None, cut: bool, again: bool) -> None:
+    state = msgspec.structs.replace(found(World(graph("a")), slots=slots), cut=cut)
+
+    effects = list(decide(READY, state))
+
+    assert [effect for effect in effects if isinstance(effect, LookAgain)] == [LookAgain("default_pool")] * again
+
+
+def test_a_pool_is_not_looked_at_again_while_its_slots_are_kept() -> None:
+    world = World(graph("a", "b"))
+    state = found(world, slots=2)
+    light, heavy = state.waiting
+    state = msgspec.structs.replace(
+        state,
+        pool=PoolView(name="default_pool", open=2, slots=4, admitted=2),
+        waiting=(light,),
+        longest=(msgspec.structs.replace(heavy, pool_slots=3),),
+        cut=True,
+    )
+
+    effects = list(decide(READY, state))
+
+    assert [effect for effect in effects if isinstance(effect, LookAgain)] == []
+    assert [effect for effect in effects if isinstance(effect, CountAdmitted)] == [CountAdmitted("default_pool", 1)]
