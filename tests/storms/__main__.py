@@ -1,4 +1,7 @@
-"""Storms by hand: `python -m tests.storms [--seed N] [--aimed-at FAULT] [--fault FAULT]`, with the logs kept."""
+"""Storms by hand: `python -m tests.storms [--seed N] [--aimed-at FAULT] [--fault FAULT]`, with the logs kept.
+
+`--limits` is the storm over pools and limits, in its full size unless `--aimed-at` a fault of its own.
+"""
 
 import os
 import sys
@@ -9,8 +12,11 @@ from pathlib import Path
 import anyio
 from msgspec.structs import replace
 
+from tests.storms import plans
 from tests.storms.faults import FAULTS
-from tests.storms.plans import AIMED, STORM
+from tests.storms.limits import plans as limits
+from tests.storms.limits.faults import LIMIT_FAULTS
+from tests.storms.limits.storm import LimitsPlan, LimitsStorm
 from tests.storms.storm import Plan, Storm, seed
 from tidegate.daemon.standalone.jars import cache_of
 
@@ -18,7 +24,8 @@ from tidegate.daemon.standalone.jars import cache_of
 async def main(plan: Plan, seed: int) -> int:
     home = Path(tempfile.mkdtemp(prefix="storm-"))
     home.chmod(0o755)
-    storm = Storm(plan, home, cache_of(os.environ), seed)
+    cache = cache_of(os.environ)
+    storm = LimitsStorm(plan, home, cache, seed) if isinstance(plan, LimitsPlan) else Storm(plan, home, cache, seed)
     verdict = await storm.run()
     sys.stdout.write(storm.report(verdict) + "\n")
     return 1 if verdict.broken else 0
@@ -26,10 +33,13 @@ async def main(plan: Plan, seed: int) -> int:
 
 def read(parser: ArgumentParser) -> tuple[Plan, int]:
     parser.add_argument("--seed", type=int, default=seed())
-    parser.add_argument("--aimed-at", choices=sorted(AIMED), help="the small storm that this fault does not survive")
-    parser.add_argument("--fault", choices=sorted(FAULTS), default="", help="seed this fault in every daemon")
+    parser.add_argument("--limits", action="store_true", help="the storm over pools and limits")
+    faults = sorted({**FAULTS, **LIMIT_FAULTS})
+    parser.add_argument("--aimed-at", choices=faults, help="the small storm that this fault does not survive")
+    parser.add_argument("--fault", choices=faults, default="", help="seed this fault in every daemon")
     chosen = parser.parse_args()
-    plan = AIMED[chosen.aimed_at] if chosen.aimed_at else STORM
+    aimed = {**plans.AIMED, **limits.AIMED}
+    plan = aimed[chosen.aimed_at] if chosen.aimed_at else limits.FULL if chosen.limits else plans.STORM
     return replace(plan, fault=chosen.fault), chosen.seed
 
 

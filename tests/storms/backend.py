@@ -9,6 +9,7 @@ import anyio
 import msgspec
 
 from tidegate.daemon.spark.contract import Handle, LogChunk, Status, SubmissionSpec
+from tidegate.schemas.dag import CommandTask
 from tidegate.schemas.error import UnavailableError
 
 ANSWER_S = 10.0
@@ -33,7 +34,7 @@ class ClusterBackend:
     async def submit(self, spec: SubmissionSpec) -> Handle:
         run = spec.run
         stamp = str(spec.submission_id)
-        handle: Handle = await self._ask("submit", stamp=stamp, dag_id=run.dag_id, run_id=run.run_id)
+        handle: Handle = await self._ask("submit", stamp=stamp, dag_id=run.dag_id, run_id=run.run_id, returns=_returns(spec))
         return handle
 
     async def status(self, handles: Mapping[UUID, Handle]) -> Mapping[UUID, Status]:
@@ -81,6 +82,12 @@ async def _line(connection: socket.socket) -> bytes:
             raise EOFError("the connection ended")
         answer += received
     return answer
+
+
+def _returns(spec: SubmissionSpec) -> list[int] | None:
+    """A task that is written `["list", "3"]` returns a list of that length."""
+    argv = spec.task.argv if isinstance(spec.task, CommandTask) else ()
+    return list(range(int(argv[1]))) if argv[:1] == ("list",) else None
 
 
 def _status(said: Mapping[str, Any]) -> Status:

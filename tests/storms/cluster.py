@@ -54,18 +54,20 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 class Application:
     """One execution of what was submitted."""
 
-    def __init__(self, name: str, stamp: str, dag_id: str, run_id: str) -> None:
+    def __init__(self, name: str, stamp: str, dag_id: str, run_id: str, returns: Any) -> None:
         self.name = name
         self.stamp = stamp
         self.dag_id = dag_id
         self.run_id = run_id
+        self.returns = returns
         self.phase = "running"
         self.started_at = datetime.now(UTC)
         self.finished_at: datetime | None = None
 
     def facts(self) -> dict[str, Any]:
         now = datetime.now(UTC)
-        return {"phase": self.phase, "started_at": self.started_at, "finished_at": self.finished_at, "heartbeat_at": now}
+        ran = {"started_at": self.started_at, "finished_at": self.finished_at, "heartbeat_at": now}
+        return {"phase": self.phase, "result": self.returns if self.phase == "succeeded" else None, **ran}
 
 
 class LostError(Exception):
@@ -100,8 +102,8 @@ class Cluster:
 
     async def answer(self, request: dict[str, Any]) -> Any:
         match request:
-            case {"call": "submit", "stamp": stamp, "dag_id": dag_id, "run_id": run_id}:
-                return await self.submit(stamp, dag_id, run_id)
+            case {"call": "submit", "stamp": stamp, "dag_id": dag_id, "run_id": run_id, "returns": returns}:
+                return await self.submit(stamp, dag_id, run_id, returns)
             case {"call": "find", "stamp": stamp}:
                 found = self.by_stamp.get(stamp)
                 return None if found is None else {"application": found.name}
@@ -116,14 +118,14 @@ class Cluster:
     def chance(self, share: float) -> bool:
         return self.random.random() < share
 
-    async def submit(self, stamp: str, dag_id: str, run_id: str) -> dict[str, str]:
+    async def submit(self, stamp: str, dag_id: str, run_id: str, returns: Any) -> dict[str, str]:
         script = self.script
         if self.chance(script.request_lost_share):
             self.write("request_lost", stamp)
             raise LostError
         is_slow, is_lost = self.chance(script.slow_share), self.chance(script.answer_lost_share)
         await asyncio.sleep(script.slow_s if is_slow else self.random.uniform(*script.accept_s))
-        application = Application(f"application_{len(self.applications) + 1:06}", stamp, dag_id, run_id)
+        application = Application(f"application_{len(self.applications) + 1:06}", stamp, dag_id, run_id, returns)
         self.applications[application.name] = self.by_stamp[stamp] = application
         self.write("accepted", stamp, application=application.name)
         task = asyncio.create_task(self.run(application))
@@ -157,6 +159,7 @@ class Cluster:
                 dag_id=application.dag_id,
                 run_id=application.run_id,
                 finished_at=application.finished_at,
+                result=None if application.phase == "failed" else application.returns,
                 event_id=application.stamp,
             )
         except UnavailableError:

@@ -3,6 +3,7 @@
 --cluster HOST:PORT   tasks run on the scripted cluster that listens there, and not on this host
 --fault NAME          one function or SQL statement is replaced by a broken one
 --die-at POINT[:N]    `kill -9` of itself the N-th time that it reaches the point
+--note-looks          admissions say in the journal of `limits/` how much of it they saw
 """
 
 import os
@@ -12,16 +13,20 @@ from collections.abc import Sequence
 from tests.storms.backend import ClusterBackend
 from tests.storms.faults import FAULTS
 from tests.storms.killpoints import arm
+from tests.storms.limits.faults import LIMIT_FAULTS
+from tests.storms.limits.watch import note_looks
 from tests.storms.replace import replace
 from tidegate.daemon import log, supervisor
 from tidegate.daemon.settings import read
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    faults = {**FAULTS, **LIMIT_FAULTS}
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--cluster")
-    parser.add_argument("--fault", choices=sorted(FAULTS))
+    parser.add_argument("--fault", choices=sorted(faults))
     parser.add_argument("--die-at", default="")
+    parser.add_argument("--note-looks", action="store_true")
     chosen = parser.parse_args(arguments)
     settings = read(os.environ)
     log.configure(settings.log_format)
@@ -29,7 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         backend = ClusterBackend(chosen.cluster)
         replace(supervisor, "open_backends", lambda _: {backend.name: backend})
     if chosen.fault:
-        FAULTS[chosen.fault]()
+        faults[chosen.fault]()
+    if chosen.note_looks:
+        note_looks()
     if chosen.die_at:
         arm(chosen.die_at)
     supervisor.main(settings)

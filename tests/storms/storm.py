@@ -2,8 +2,8 @@
 
 import os
 import signal
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from random import Random, SystemRandom
@@ -50,8 +50,8 @@ SETTINGS: Mapping[str, object] = {
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What is sent within how many seconds, and what goes wrong meanwhile. `fault` is a seeded one, in every daemon.
 
-    `script` and `settings` change those of the cluster and of the daemons. `rest_s` is how long the daemons may take to come to
-    rest when all is well again.
+    `script` and `settings` change those of the cluster and of the daemons, which also get these `arguments`. `rest_s` is how long
+    the daemons may take to come to rest when all is well again.
     """
 
     misery: Misery
@@ -67,6 +67,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     dags: int = DAGS
     script: Mapping[str, Any] = {}
     settings: Mapping[str, object] = {}
+    arguments: Sequence[str] = ()
 
     def records(self, random: Random) -> list[Planned]:
         return records.plan(random, self.events, self.again_share, self.bad)
@@ -79,6 +80,8 @@ def seed() -> int:
 
 class Storm:
     """Everything of one storm is below `home`."""
+
+    probes = PROBES
 
     def __init__(self, plan: Plan, home: Path, cache: Path, seed: int) -> None:
         self.plan = plan
@@ -98,10 +101,9 @@ class Storm:
             await stack.enter_async_context(self.kafka)
             await stack.enter_async_context(self.postgres)
             await self._prepare()
-            self.proxy = Proxy(self.postgres.dsn, self.random)
-            await stack.enter_async_context(self.proxy.open())
+            dsn = await stack.enter_async_context(self._way_to_postgres())
             cluster = await self._cluster(stack)
-            self.daemons = [self._daemon(name, cluster) for name in ("a", "b")]
+            self.daemons = [self._daemon(name, dsn, cluster) for name in ("a", "b")]
             async with anyio.create_task_group() as tg:
                 for daemon in self.daemons:
                     tg.start_soon(daemon.run)
@@ -115,13 +117,27 @@ class Storm:
     async def _prepare(self) -> None:
         await migrate(self.postgres.dsn)
         await topics.create(self.kafka.bootstrap, PREFIX, self.plan.partitions, 1)
-        write(self.home / "dags", self.plan.files)
+        write(self.home / "dags", self._files())
         db = await asyncpg.connect(self.postgres.dsn)
         try:
-            await db.execute(PROBES.read_text())
-            await db.execute("UPDATE pool SET slots = $1", self.plan.slots)
+            await db.execute(self.probes.read_text())
+            await self._set_up(db)
         finally:
             await db.close()
+
+    def _files(self) -> Mapping[str, str]:
+        return self.plan.files
+
+    async def _set_up(self, db: "asyncpg.Connection[asyncpg.Record]") -> None:
+        """Limits, after the probes are in the database."""
+        await db.execute("UPDATE pool SET slots = $1", self.plan.slots)
+
+    @asynccontextmanager
+    async def _way_to_postgres(self) -> AsyncIterator[str]:
+        """What daemons have for the address of Postgres."""
+        self.proxy = Proxy(self.postgres.dsn, self.random)
+        async with self.proxy.open():
+            yield self.proxy.dsn
 
     async def _cluster(self, stack: AsyncExitStack) -> str:
         script = Script(
@@ -136,10 +152,10 @@ class Storm:
         stack.push_async_callback(child.end, signal.SIGTERM, 10)
         return address
 
-    def _daemon(self, name: str, cluster: str) -> Daemon:
+    def _daemon(self, name: str, dsn: str, cluster: str) -> Daemon:
         settings = {
             **SETTINGS,
-            "postgres_dsn": self.proxy.dsn,
+            "postgres_dsn": dsn,
             "kafka_servers": self.kafka.bootstrap,
             "dags_folder": self.home / "dags",
             "spool_dir": self.home / "spool",
@@ -147,7 +163,7 @@ class Storm:
             **self.plan.settings,
         }
         env = {f"TIDEGATE_{key.upper()}": str(value) for key, value in settings.items()}
-        arguments = ["--cluster", cluster, *(["--fault", self.plan.fault] if self.plan.fault else [])]
+        arguments = ["--cluster", cluster, *self.plan.arguments, *(["--fault", self.plan.fault] if self.plan.fault else [])]
         return Daemon(name, self.home, env, arguments, self.random)
 
     async def _rage(self) -> None:

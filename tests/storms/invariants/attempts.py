@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from tests.storms.evidence import Evidence
+from tests.storms.processes import End
 
 
 async def each_attempt_has_one_application(e: Evidence) -> Iterable[str]:
@@ -52,8 +53,12 @@ async def tries_are_counted_without_a_gap(e: Evidence) -> Iterable[str]:
 
 async def daemons_end_only_when_told(e: Evidence) -> Iterable[str]:
     """Whatever happens to the servers; and in good order, when they are asked to after they had begun."""
+    return untold_ends(e.ends)
+
+
+def untold_ends(ends: Iterable[End]) -> list[str]:
     return [
         f"daemon {end.daemon} ended with exit code {end.code}{'' if end.told else ', by itself'}; see {end.log}"
-        for end in e.ends
+        for end in ends
         if not end.told or end.code not in ((0, -9) if end.log.stat().st_size else (0, -9, -15))
     ]

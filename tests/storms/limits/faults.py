@@ -1,0 +1,162 @@
+"""Seeded faults: each takes away one of the things that keep limits, order and turns.
+
+A storm that does not see them sees nothing. Where two daemons must meet in a moment, the moment is made longer.
+"""
+
+import random
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import wraps
+from typing import Any
+
+import anyio
+
+from tests.storms.replace import replace, without
+from tidegate.daemon.admit import Turns
+from tidegate.handlers import settle as settling
+from tidegate.handlers import submission_accepted, tasks_ready
+from tidegate.handlers.advance import Move
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.graph import Graph
+from tidegate.schemas.queries import dags, pools, tasks
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.tasks import Key
+from tidegate.schemas.tick import Tick
+from tidegate.schemas.view import PendingEvent, RunView
+
+LINGER_S = 0.1
+
+
+def pool_rows_not_locked() -> None:
+    """Two daemons give away the same free slots.
+
+    They choose at random: if both chose the same tasks, the locks of their runs would be enough.
+    """
+    without(pools, "_LOCK", "FOR UPDATE")
+    _linger(pools, "lock")
+    _ready_in_any_order()
+
+
+def slots_not_summed() -> None:
+    """A task takes one slot, whatever it says."""
+    replace(pools, "_OCCUPIED", pools._OCCUPIED.replace("sum(pool_slots)", "count(*)"))
+
+
+def installation_not_locked() -> None:
+    """Admissions to two pools do not know of each other."""
+    replace(pools, "DEFAULT_POOL", "no pool")
+    _linger(pools, "lock")
+
+    def of(self: Turns, pools: Sequence[str]) -> list[str]:
+        return random.sample(pools, len(pools))
+
+    replace(Turns, "of", of)
+
+
+def admissions_not_counted() -> None:
+    """A run does not know how many of its tasks are active."""
+    original = submission_accepted.renumbered
+
+    def renumbered(run: RunView, moves: tuple[Move, ...], graph: Graph, now: datetime, *, active: int = 0) -> Iterator[Effect]:
+        return original(run, moves, graph, now, active=0 * active)
+
+    replace(tasks_ready, "renumbered", renumbered)
+
+
+def instances_not_counted() -> None:
+    """What is active of a task is left out of its limits."""
+
+    async def limited_activity(db: Db, task_ids: Collection[str]) -> list[tuple[str, int, str]]:
+        return []
+
+    replace(tasks, "limited_activity", limited_activity)
+
+
+def runs_not_counted() -> None:
+    """A DAG does not know how many of its runs are at work."""
+    counted = "(SELECT count(*) FROM dag_run WHERE dag_run.dag_id = target.dag_id AND state = 'running')"
+    without(dags, "_ACTIVITY", counted)
+    replace(dags, "_ACTIVITY", dags._ACTIVITY.replace("AS running", "0::bigint AS running"))
+
+
+def queue_turned_round() -> None:
+    """The lightest come first."""
+    original = tasks.ready
+
+    async def ready(db: Db, pool: str, wanted: int, slots: int) -> list[Key]:
+        return (await original(db, pool, wanted, slots))[::-1]
+
+    replace(tasks, "ready", ready)
+
+
+def head_holds_up_all() -> None:
+    """What is behind the head of the queue is not looked at."""
+    replace(tasks, "_READY_BEHIND", tasks._READY)
+
+
+def nobody_waits_long() -> None:
+    """However long somebody waits: there is always somebody who is heavier."""
+
+    async def longest_waiting(db: Db, pool: str, since: datetime, wanted: int, slots: int) -> list[Key]:
+        return []
+
+    replace(tasks, "longest_waiting", longest_waiting)
+
+
+def pools_by_name() -> None:
+    """What all pools share is always the first one's."""
+
+    def of(self: Turns, pools: Sequence[str]) -> list[str]:
+        return sorted(pools)
+
+    replace(Turns, "of", of)
+
+
+def ticks_come_first() -> None:
+    """However long events have waited for a run, it is a timed one's turn."""
+
+    def _is_first(pending: Sequence[PendingEvent], tick: Tick | None) -> bool:
+        return tick is None
+
+    replace(settling, "_is_first", _is_first)
+
+
+def _ready_in_any_order() -> None:
+    original = tasks.ready
+
+    async def ready(db: Db, pool: str, wanted: int, slots: int) -> list[Key]:
+        found = await original(db, pool, 10 * wanted, slots)
+        return random.sample(found, min(wanted, len(found)))
+
+    replace(tasks, "ready", ready)
+
+
+def _linger(owner: Any, name: str) -> None:
+    """Between reading and deciding."""
+    original: Callable[..., Awaitable[Any]] = getattr(owner, name)
+
+    @wraps(original)
+    async def lingering(*args: Any, **kwargs: Any) -> Any:
+        found = await original(*args, **kwargs)
+        await anyio.sleep(random.uniform(0, LINGER_S))
+        return found
+
+    replace(owner, name, lingering)
+
+
+LIMIT_FAULTS: Mapping[str, Callable[[], None]] = {
+    fault.__name__: fault
+    for fault in (
+        pool_rows_not_locked,
+        slots_not_summed,
+        installation_not_locked,
+        admissions_not_counted,
+        instances_not_counted,
+        runs_not_counted,
+        queue_turned_round,
+        head_holds_up_all,
+        nobody_waits_long,
+        pools_by_name,
+        ticks_come_first,
+    )
+}

@@ -1,0 +1,146 @@
+"""A storm over pools and limits: a crowd of DAGs, two daemons that are killed at random, and a database that counts."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+
+import anyio
+import asyncpg
+from msgspec.structs import replace
+
+from tests.storms.checker import Verdict
+from tests.storms.limits.checker import judge, waited
+from tests.storms.limits.crowd import LOWERED, POOLS, Crowd, Shape, Wanted, crowd, uri
+from tests.storms.nemesis import Nemesis
+from tests.storms.producers import produce
+from tests.storms.records import Planned, event
+from tests.storms.storm import PREFIX, Plan, Storm
+from tidegate.daemon.cli.request import ask, wake_daemons
+from tidegate.daemon.database import Database, connect
+from tidegate.daemon.engine import Work
+from tidegate.daemon.standalone.postgres import Postgres
+from tidegate.events import topics
+from tidegate.schemas.event import Kind
+from tidegate.schemas.message import RunRequested
+from tidegate.schemas.queries import pools
+from tidegate.schemas.queries.db import Db
+
+FAIR_AFTER_S = 2.0
+SETTINGS: Mapping[str, object] = {
+    "fair_after_s": FAIR_AFTER_S,
+    "dispatch_concurrency": 64,
+    "dags_scan_s": 60,
+    "pool_connections": 8,
+}
+SCRIPT: Mapping[str, object] = {
+    "accept_s": (0.0, 0.002),
+    "slow_share": 0.0,
+    "request_lost_share": 0.001,
+    "answer_lost_share": 0.001,
+    "untold_share": 0.01,
+    "unknown_share": 0.0,
+    "run_s": (0.0, 0.01),
+    "fail_share": 0.01,
+}
+"""An instant cluster: only the journal and the connection take time."""
+
+REQUESTERS = 2
+STARTING_S = 6.0
+"""About how long it takes until the daemons know the DAGs, from when their files are written."""
+
+
+class LimitsPlan(Plan, frozen=True, kw_only=True):
+    """`shape` is that of the crowd. `lowered`: the part of the sending time in which one pool has fewer slots."""
+
+    shape: Shape
+    lowered: tuple[float, float] = (0.2, 0.7)
+    parallelism: int = 48
+
+
+class LimitsStorm(Storm):
+    """As every storm, but that nothing lies between the daemons and a Postgres that nobody crashes."""
+
+    probes = Path(__file__).with_name("probes.sql")
+    plan: LimitsPlan
+
+    def __init__(self, plan: LimitsPlan, home: Path, cache: Path, seed: int) -> None:
+        settings = {**plan.settings, "parallelism": plan.parallelism}
+        super().__init__(replace(plan, settings=settings), home, cache, seed)
+        self.postgres = Postgres(home / "postgres", fsync=False)
+        self.crowd = Crowd({}, ())
+        self.waited = ""
+
+    def _files(self) -> Mapping[str, str]:
+        begin = datetime.now(UTC) + timedelta(seconds=STARTING_S)
+        self.crowd = crowd(self.random, self.plan.shape, begin, timedelta(seconds=self.plan.send_s))
+        return self.crowd.files
+
+    async def _set_up(self, db: "asyncpg.Connection[asyncpg.Record]") -> None:
+        sql = "INSERT INTO pool (name, slots) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET slots = excluded.slots"
+        await db.executemany(sql, list(POOLS.items()))
+        await db.execute("INSERT INTO limits_setting VALUES ($1)", self.plan.parallelism)
+
+    @asynccontextmanager
+    async def _way_to_postgres(self) -> AsyncIterator[str]:
+        yield self.postgres.dsn
+
+    async def _rage(self) -> None:
+        nemesis = Nemesis(self.random, self.daemons, self.kafka, self.postgres, self.proxy)
+        self.diary = nemesis.diary
+        requests = [(each.dag_id, f"asked_{n}") for each in self.crowd.wanted for n in range(each.requests)]
+        self.random.shuffle(requests)
+        async with connect(self.postgres.dsn) as database, anyio.create_task_group() as tg:
+            tg.start_soon(nemesis.rage, self.plan.misery)
+            tg.start_soon(self._produce, events(self.crowd.wanted, self.random, self.plan.send_s))
+            tg.start_soon(self._lower, database)
+            for number in range(REQUESTERS):
+                tg.start_soon(self._request, database, requests[number::REQUESTERS])
+
+    async def _produce(self, share: Sequence[Planned]) -> None:
+        topic = topics.name(PREFIX, Kind.DATASET_UPDATED)
+        await produce(self.kafka.bootstrap, topic, share, self.tally, within_s=self.plan.send_s)
+
+    async def _request(self, database: Database, requests: Sequence[tuple[str, str]]) -> None:
+        """Evenly over the time."""
+        begin = anyio.current_time()
+        for number, (dag_id, run_id) in enumerate(requests):
+            await anyio.sleep_until(begin + self.plan.send_s * number / len(requests))
+            await ask(database, RunRequested(dag_id=dag_id, run_id=run_id, conf={}))
+
+    async def _lower(self, database: Database) -> None:
+        """As an operator would, while the slots are taken."""
+        pool, slots = LOWERED
+        begin = anyio.current_time()
+        for share, now in zip(self.plan.lowered, (slots, POOLS[pool]), strict=True):
+            await anyio.sleep_until(begin + self.plan.send_s * share)
+
+            async def change(db: Db, now: int = now) -> None:
+                await pools.slots_of(db, pool)
+                await pools.set_slots(db, pool, now)
+
+            await database.run(change)
+            await wake_daemons(database, Work.ADMIT)
+            self.diary.append((anyio.current_time() - begin, f"{pool} has {now} slots"))
+
+    async def _judge(self) -> Verdict:
+        db = await asyncpg.connect(self.postgres.dsn)
+        try:
+            ends = [end for daemon in self.daemons for end in daemon.ends]
+            self.waited = await waited(db)
+            return await judge(db, ends, self.plan.parallelism, FAIR_AFTER_S)
+        finally:
+            await db.close()
+
+    def report(self, verdict: Verdict) -> str:
+        return f"{super().report(verdict)}\n{self.waited}"
+
+
+def events(wanted: Sequence[Wanted], random: Random, within_s: float) -> list[Planned]:
+    """Those that the DAGs wait for, in any order; each is of the time when it is to be sent."""
+    uris = [uri(each.dag_id) for each in wanted for _ in range(each.events)]
+    random.shuffle(uris)
+    begin = datetime.now(UTC)
+    moments = (begin + timedelta(seconds=within_s * number / len(uris)) for number in range(len(uris)))
+    return [event(number, at, dataset) for number, (at, dataset) in enumerate(zip(moments, uris, strict=True))]

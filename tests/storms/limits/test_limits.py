@@ -1,0 +1,48 @@
+"""The storm over limits; and that it would notice if one of the things were missing that keep them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from tests.storms.limits.checker import RARE
+from tests.storms.limits.faults import LIMIT_FAULTS
+from tests.storms.limits.plans import AIMED, SUITE
+from tests.storms.limits.storm import LimitsPlan, LimitsStorm
+from tests.storms.storm import seed
+
+GIVEN_AWAY_BY: Mapping[str, str] = {
+    "pool_rows_not_locked": "never_over_slots_of_a_pool",
+    "slots_not_summed": "never_over_slots_of_a_pool",
+    "installation_not_locked": "never_over_parallelism",
+    "admissions_not_counted": "never_over_max_active_tasks",
+    "instances_not_counted": "never_over_max_active_tis_per_dag",
+    "runs_not_counted": "never_over_max_active_runs",
+    "queue_turned_round": "inversions_are_explained",
+    "head_holds_up_all": "nobody_waits_beside_free_slots",
+    "nobody_waits_long": "who_has_waited_long_has_its_turn",
+    "pools_by_name": "pools_take_turns",
+    "ticks_come_first": "no_kind_of_run_is_overtaken",
+}
+
+
+async def ride_out(plan: LimitsPlan, home: Path, cache: Path) -> tuple[set[str], set[str], str]:
+    """What was broken, what was not reached, and the whole story for whoever has to look into it."""
+    storm = LimitsStorm(plan, home, cache, seed())
+    verdict = await storm.run()
+    return verdict.broken, verdict.missed, storm.report(verdict)
+
+
+async def test_no_limit_is_exceeded_and_nobody_waits_without_a_reason(tmp_path: Path, cache: Path) -> None:
+    broken, missed, report = await ride_out(SUITE, tmp_path, cache)
+
+    assert broken == set(), report
+    assert missed <= RARE, report
+
+
+@pytest.mark.parametrize("fault", LIMIT_FAULTS)
+async def test_a_seeded_fault_is_noticed(fault: str, tmp_path: Path, cache: Path) -> None:
+    broken, _, report = await ride_out(replace(AIMED[fault], fault=fault), tmp_path, cache)
+
+    assert GIVEN_AWAY_BY[fault] in broken, report

@@ -1,0 +1,103 @@
+"""How long who waits: that old tasks have their turns, that pools have theirs, and that nobody waits beside free slots."""
+
+from collections import Counter, defaultdict
+from datetime import datetime, timedelta
+
+from tests.storms.limits.journal import Commit
+from tests.storms.limits.ledger import NOTHING, PARALLELISM, SLOTS, Amounts, Ledger, Waiter, added, taken
+from tests.storms.limits.replay import Admission
+from tidegate.handlers.tasks_ready import FAIR_EVERY
+
+CLOCK_S = 0.05
+"""How far the clock of a daemon may be from that of Postgres."""
+
+LOOK_EVERY_S = 0.25
+"""How often it is looked whether somebody waits beside free slots."""
+
+
+class Turns:
+    """Of any four tasks admitted to a pool, one has waited at least as long as anybody who has waited long and may go.
+
+    So a task that has waited long has its slots after at most four admissions for each that has waited longer, and four more.
+    """
+
+    def __init__(self, ledger: Ledger, fair_after_s: float) -> None:
+        self.unfair: list[str] = []
+        self._ledger = ledger
+        self._fair_after = timedelta(seconds=fair_after_s + CLOCK_S)
+        self._in_a_row: Counter[str] = Counter()
+
+    def see(self, admission: Admission) -> None:
+        passed = self._passed(admission)
+        if passed is None:
+            self._in_a_row[admission.pool] = 0
+            return
+        old = sum(move.scheduled_at <= passed.scheduled_at for move in admission.given)
+        in_a_row = max(self._in_a_row[admission.pool] + len(admission.given) - FAIR_EVERY * old, 0)
+        self._in_a_row[admission.pool] = in_a_row
+        if in_a_row >= FAIR_EVERY:
+            self.unfair.append(f"{in_a_row} others in a row: {admission.sentence(passed)}")
+
+    def _passed(self, admission: Admission) -> Waiter | None:
+        """Who has waited longest of those that nothing but the slots held up all the time."""
+        given = {move.task.key for move in admission.given}
+        after = taken(move.task for move in admission.given)
+        for scheduled_at, waiter in self._ledger.oldest[admission.pool]:
+            if scheduled_at >= admission.looked_at - self._fair_after:
+                return None
+            if waiter.seq <= admission.looked and waiter.task.key not in given and self._may_go(waiter, admission, after):
+                return waiter
+        return None
+
+    def _may_go(self, waiter: Waiter, admission: Admission, after: Amounts) -> bool:
+        held_up = self._ledger.held_up
+        return not held_up(waiter.task, NOTHING, slots=False) and not any(
+            held_up(waiter.task, added(after, undo), slots=False) for undo in admission.before
+        )
+
+
+class PoolTurns:
+    """A pool has its turn after the others had theirs, while whom it would admit lacks nothing but room in the installation."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.longest: Counter[str] = Counter()
+        """By pool, how many times others were given something while it was not."""
+        self._ledger = ledger
+        self._others: Counter[str] = Counter()
+
+    def see(self, admission: Admission) -> None:
+        given = taken(move.task for move in admission.given)
+        for pool in self._ledger.queues:
+            if pool == admission.pool or not self._waits(pool, given):
+                self._others[pool] = 0
+            else:
+                self._others[pool] += 1
+                self.longest[pool] = max(self.longest[pool], self._others[pool])
+
+    def _waits(self, pool: str, given: Amounts) -> bool:
+        """Slots that are kept for who has waited longest are given to nobody, however much room there is."""
+        reasons = (self._ledger.held_up(waiter.task, given) for _, waiter in self._ledger.oldest[pool])
+        return next((reason for reason in reasons if reason in (None, SLOTS, PARALLELISM)), None) == PARALLELISM
+
+
+class Idle:
+    """How long somebody who fits waited at most while nothing was admitted to the pool; seconds, by pool."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.longest_s: dict[str, float] = defaultdict(float)
+        self._ledger = ledger
+        self._since: dict[str, datetime] = {}
+        self._look_at: datetime | None = None
+
+    def see(self, commit: Commit) -> None:
+        """After the ledger has it."""
+        for pool in {move.task.pool for move in commit.admitted}:
+            self._since.pop(pool, None)
+        if self._look_at is not None and commit.at < self._look_at:
+            return
+        self._look_at = commit.at + timedelta(seconds=LOOK_EVERY_S)
+        for pool, waiters in self._ledger.oldest.items():
+            if all(self._ledger.held_up(waiter.task, NOTHING) for _, waiter in waiters):
+                self._since.pop(pool, None)
+            since = self._since.setdefault(pool, commit.at)
+            self.longest_s[pool] = max(self.longest_s[pool], (commit.at - since).total_seconds())

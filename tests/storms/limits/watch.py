@@ -1,0 +1,23 @@
+"""An admission says in its transaction up to which commit of the journal it sees its queue, at least."""
+
+from tests.storms.replace import replace
+from tidegate.schemas.queries import pools
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.view import PoolView
+
+NOTE = """
+    SELECT
+        set_config('limits.looked', (SELECT coalesce(max(seq), 0)::text FROM limits_commit), true),
+        set_config('limits.looked_at', clock_timestamp()::text, true)
+"""
+
+
+def note_looks() -> None:
+    """Before it looks at anything: what was committed by then it cannot have missed."""
+    look = pools.look
+
+    async def noting(db: Db, name: str, parallelism: int) -> PoolView:
+        await db.execute(NOTE)
+        return await look(db, name, parallelism)
+
+    replace(pools, "look", noting)
