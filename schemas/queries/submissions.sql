@@ -68,7 +68,7 @@ WHERE submission_id IN (
     LIMIT $4
     FOR UPDATE SKIP LOCKED
 )
-RETURNING submission_id, dag_run_id, task_index, try_number
+RETURNING submission_id, dag_run_id, task_index, try_number, kill_reason
 
 -- name: claim_abandoned
 -- Submits that may have happened: their daemon shows no life, or is this one and is not working on them.
