@@ -104,10 +104,10 @@ def nobody_waits_long() -> None:
 
 
 def pools_by_name() -> None:
-    """What all pools share is always the first one's."""
+    """What all pools share is the first one's for as long as it wants any."""
 
     def of(self: Turns, pools: Sequence[str]) -> list[str]:
-        return sorted(pools)
+        return sorted(pools)[:1]
 
     replace(Turns, "of", of)
 

@@ -46,7 +46,7 @@ AIMED: Mapping[str, LimitsPlan] = {
     # Somebody must come to wait for long, and others must come for longer.
     "nobody_waits_long": small(ANY, send_s=8),
     # The first pool has enough for all the room there is.
-    "pools_by_name": small(replace(ANY, shares={"endless": 4, "wide": 1}), parallelism=8),
+    "pools_by_name": small(replace(ANY, shares={"endless": 4, "wide": 1}), parallelism=4),
     # More of both than can be done at once.
     "ticks_come_first": small(Shape(dags=10, tasks=2_000, kinds={"either": "td"}, lengths=(1, 3)), rest_s=30),
 }
