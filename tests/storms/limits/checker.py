@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 import asyncpg
+import msgspec
 
 from tests.storms.checker import Verdict
 from tests.storms.invariants.attempts import daemons_end_only_when_told, untold_ends
@@ -15,9 +16,6 @@ from tests.storms.limits.ledger import Ledger
 from tests.storms.limits.replay import BROTHERS, EXPLAINED, UNEXPLAINED, Inversions, admission
 from tests.storms.limits.waits import Idle, PoolTurns, Turns
 from tests.storms.processes import End
-
-IDLE_S = 7.0
-"""How long somebody may wait beside free slots: both daemons may be dead for some seconds."""
 
 OTHERS = 4
 """How many turns each other pool may have before a pool has one: two daemons, each of which may have been started again."""
@@ -75,13 +73,21 @@ COUNTS = """
 """
 
 
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+    """What the daemons are told, and `idle_s`: how long somebody may wait beside free slots, because no daemon is up."""
+
+    parallelism: int
+    fair_after_s: float
+    idle_s: float
+
+
 class Gone:
     """A storm gone through once, from its journal."""
 
-    def __init__(self, parallelism: int, fair_after_s: float) -> None:
-        self.ledger = Ledger(parallelism)
-        self.inversions = Inversions(self.ledger, fair_after_s)
-        self.turns = Turns(self.ledger, fair_after_s)
+    def __init__(self, bounds: Bounds) -> None:
+        self.ledger = Ledger(bounds.parallelism)
+        self.inversions = Inversions(self.ledger, bounds.fair_after_s)
+        self.turns = Turns(self.ledger, bounds.fair_after_s)
         self.pool_turns = PoolTurns(self.ledger)
         self.idle = Idle(self.ledger)
         self.fair_turns = 0
@@ -99,8 +105,8 @@ class Gone:
             self.over += any(self.ledger.is_over(change.name) for change in commit.pools)
 
 
-async def judge(db: "asyncpg.Connection[asyncpg.Record]", ends: Sequence[End], parallelism: int, fair_after_s: float) -> Verdict:
-    gone = Gone(parallelism, fair_after_s)
+async def judge(db: "asyncpg.Connection[asyncpg.Record]", ends: Sequence[End], bounds: Bounds) -> Verdict:
+    gone = Gone(bounds)
     gone.go(await journal.read(db))
     await db.execute(DUE.read_text())
     violations: dict[str, Sequence[str]] = {
@@ -109,7 +115,7 @@ async def judge(db: "asyncpg.Connection[asyncpg.Record]", ends: Sequence[End], p
         "inversions_are_explained": gone.inversions.unexplained,
         "who_has_waited_long_has_its_turn": gone.turns.unfair,
         "pools_take_turns": list(_too_many_turns(gone)),
-        "nobody_waits_beside_free_slots": list(_idle(gone)),
+        "nobody_waits_beside_free_slots": list(_idle(gone, bounds.idle_s)),
         "no_kind_of_run_is_overtaken": [_overtaken(row) for row in await db.fetch(OVERTAKEN)],
         daemons_end_only_when_told.__name__: untold_ends(ends),
     }
@@ -132,9 +138,9 @@ def _too_many_turns(gone: Gone) -> Iterator[str]:
             yield f"{pool} waited for room while other pools were given something {others} times, and not {bound}"
 
 
-def _idle(gone: Gone) -> Iterator[str]:
+def _idle(gone: Gone, bound_s: float) -> Iterator[str]:
     for pool, seconds in gone.idle.longest_s.items():
-        if seconds > IDLE_S:
+        if seconds > bound_s:
             yield f"somebody fitted into {pool} for {seconds:.1f} s and nothing was admitted"
 
 

@@ -17,6 +17,7 @@ FULL = LimitsPlan(
     events=0,
     send_s=40,
     rest_s=180,
+    idle_s=20,
     script=SCRIPT,
     settings=SETTINGS,
     arguments=("--note-looks",),
@@ -26,10 +27,12 @@ FULL = LimitsPlan(
 
 def small(shape: Shape, **facts: Any) -> LimitsPlan:
     """Nothing goes wrong but what is seeded, and nobody waits until everything has ended: with some faults it never does."""
-    return replace(FULL, shape=shape, dags=shape.dags, **{"misery": Misery(), "send_s": 5, "rest_s": 1, **facts})
+    return replace(FULL, shape=shape, dags=shape.dags, **{"misery": Misery(), "send_s": 5, "rest_s": 1, "idle_s": 5, **facts})
 
 
-SUITE = small(Shape(dags=100, tasks=7_000), send_s=16, rest_s=90, misery=replace(FULL.misery, kills=2, every_s=(0.5, 2.2)))
+SUITE = small(
+    Shape(dags=100, tasks=7_000), send_s=16, rest_s=90, idle_s=20, misery=replace(FULL.misery, kills=2, every_s=(0.5, 2.2))
+)
 """What fits into a minute."""
 
 ANY = Shape(dags=40, tasks=2_500)

@@ -11,7 +11,7 @@ import asyncpg
 from msgspec.structs import replace
 
 from tests.storms.checker import Verdict
-from tests.storms.limits.checker import judge, waited
+from tests.storms.limits.checker import Bounds, judge, waited
 from tests.storms.limits.crowd import LOWERED, POOLS, Crowd, Shape, Wanted, crowd, uri
 from tests.storms.nemesis import Nemesis
 from tests.storms.producers import produce
@@ -52,11 +52,15 @@ STARTING_S = 6.0
 
 
 class LimitsPlan(Plan, frozen=True, kw_only=True):
-    """`shape` is that of the crowd. `lowered`: the part of the sending time in which one pool has fewer slots."""
+    """`shape` is that of the crowd. `lowered`: the part of the sending time in which one pool has fewer slots.
+
+    `idle_s`: how long somebody may wait beside free slots, because no daemon is up.
+    """
 
     shape: Shape
     lowered: tuple[float, float] = (0.2, 0.7)
     parallelism: int = 48
+    idle_s: float = 5.0
 
 
 class LimitsStorm(Storm):
@@ -129,7 +133,8 @@ class LimitsStorm(Storm):
         try:
             ends = [end for daemon in self.daemons for end in daemon.ends]
             self.waited = await waited(db)
-            return await judge(db, ends, self.plan.parallelism, FAIR_AFTER_S)
+            bounds = Bounds(parallelism=self.plan.parallelism, fair_after_s=FAIR_AFTER_S, idle_s=self.plan.idle_s)
+            return await judge(db, ends, bounds)
         finally:
             await db.close()
 
