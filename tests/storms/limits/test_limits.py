@@ -1,5 +1,6 @@
 """The storm over limits; and that it would notice if one of the things were missing that keep them."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -26,6 +27,9 @@ GIVEN_AWAY_BY: Mapping[str, str] = {
     "ticks_come_first": "no_kind_of_run_is_overtaken",
 }
 
+SOME = ("pool_rows_not_locked", "instances_not_counted", "head_holds_up_all", "nobody_waits_long")
+"""One of each sort: a lock, a count, the order, fairness. The others take minutes, and are tried by `make test-long`."""
+
 
 async def ride_out(plan: LimitsPlan, home: Path, cache: Path) -> tuple[set[str], set[str], str]:
     """What was broken, what was not reached, and the whole story for whoever has to look into it."""
@@ -41,7 +45,8 @@ async def test_no_limit_is_exceeded_and_nobody_waits_without_a_reason(tmp_path: 
     assert missed <= RARE, report
 
 
-@pytest.mark.parametrize("fault", LIMIT_FAULTS)
+@pytest.mark.long
+@pytest.mark.parametrize("fault", LIMIT_FAULTS if os.environ.get("TEST_LONG") else SOME)
 async def test_a_seeded_fault_is_noticed(fault: str, tmp_path: Path, cache: Path) -> None:
     broken, _, report = await ride_out(replace(AIMED[fault], fault=fault), tmp_path, cache)
 
