@@ -114,19 +114,18 @@ class LimitsStorm(Storm):
             await ask(database, RunRequested(dag_id=dag_id, run_id=run_id, conf={}))
 
     async def _lower(self, database: Database) -> None:
-        """As an operator would, while the slots are taken."""
+        """As an operator would: fewer slots once more than those are taken, and later as many as before."""
         pool, slots = LOWERED
         begin = anyio.current_time()
-        for share, now in zip(self.plan.lowered, (slots, POOLS[pool]), strict=True):
-            await anyio.sleep_until(begin + self.plan.send_s * share)
-
-            async def change(db: Db, now: int = now) -> None:
-                await pools.slots_of(db, pool)
-                await pools.set_slots(db, pool, now)
-
-            await database.run(change)
-            await wake_daemons(database, Work.ADMIT)
-            self.diary.append((anyio.current_time() - begin, f"{pool} has {now} slots"))
+        lower_at, raise_at = (begin + self.plan.send_s * share for share in self.plan.lowered)
+        await anyio.sleep_until(lower_at)
+        while not await database.run(lambda db: _resize(db, pool, slots, above=slots)) and anyio.current_time() < raise_at:
+            await anyio.sleep(0.01)
+        self.diary.append((anyio.current_time() - begin, f"{pool} has {slots} slots"))
+        await anyio.sleep_until(raise_at)
+        await database.run(lambda db: _resize(db, pool, POOLS[pool]))
+        await wake_daemons(database, Work.ADMIT)
+        self.diary.append((anyio.current_time() - begin, f"{pool} has {POOLS[pool]} slots"))
 
     async def _judge(self) -> Verdict:
         db = await asyncpg.connect(self.postgres.dsn)
@@ -149,3 +148,12 @@ def events(wanted: Sequence[Wanted], random: Random, within_s: float) -> list[Pl
     begin = datetime.now(UTC)
     moments = (begin + timedelta(seconds=within_s * number / len(uris)) for number in range(len(uris)))
     return [event(number, at, dataset) for number, (at, dataset) in enumerate(zip(moments, uris, strict=True))]
+
+
+async def _resize(db: Db, pool: str, slots: int, *, above: int = -1) -> bool:
+    """Give a pool so many slots if more than `above` of them are taken; whether they were. Nobody is admitted meanwhile."""
+    before = await pools.slots_of(db, pool) or 0
+    taken = before - ((await pools.look(db, pool, 0)).open or 0)
+    if taken > above:
+        await pools.set_slots(db, pool, slots)
+    return taken > above
