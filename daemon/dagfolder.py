@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from uuid import uuid4
 
 import anyio
@@ -59,10 +60,12 @@ async def publish_changes(context: Context, *, task_status: TaskStatus[None]) ->
         async def publish(paths: Sequence[str]) -> None:
             await _send(context, sink, paths)
 
-        async def known() -> Mapping[str, str | None]:
-            return await context.database.run(lambda db: files.digests(db, ABSENT_SCANS))
+        await watch(context.settings, publish, partial(known_files, context), task_status=task_status)
 
-        await watch(context.settings, publish, known, task_status=task_status)
+
+async def known_files(context: Context) -> Mapping[str, str | None]:
+    """The digest of every file that the database has and does not take for gone."""
+    return await context.database.ask(lambda db: files.digests(db, ABSENT_SCANS))
 
 
 async def _send(context: Context, sink: Sink, paths: Sequence[str]) -> None:

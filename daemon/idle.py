@@ -1,6 +1,7 @@
 """When a daemon ends by itself: after a time, or when nothing is running, due or pending anywhere in the installation."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import anyio
 import msgspec
@@ -8,19 +9,18 @@ import structlog
 
 from tidegate.daemon.context import Context
 from tidegate.daemon.dagfiles.watch import Scanner
+from tidegate.daemon.dagfolder import known_files
 from tidegate.daemon.settings import dags_root
 from tidegate.daemon.stretch import partition_of
 from tidegate.events.source import OffsetOutOfRangeError, Partition, Source
-from tidegate.handlers.dag_file_changed import ABSENT_SCANS
 from tidegate.schemas.error import TidegateError, UnavailableError
-from tidegate.schemas.event import Kind
-from tidegate.schemas.queries import files, idle
+from tidegate.schemas.event import INCOMING
+from tidegate.schemas.queries import idle
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.idle import Left
 
 log = structlog.get_logger()
 
-TAKEN = (Kind.DAG_FILE_CHANGED, Kind.DATASET_UPDATED, Kind.TASK_FINISHED)
 READ_S = 0.2
 
 
@@ -87,7 +87,7 @@ async def _all_read(context: Context, positions: Mapping[Partition, int]) -> boo
     """Whether nothing is in the topics behind these positions, and they are all the partitions there are."""
     settings = context.settings
     async with Source(settings.kafka_servers) as source:
-        for topic in map(settings.topic, TAKEN):
+        for topic in map(settings.topic, INCOMING):
             if {Partition(topic, number) for number in await source.partitions_of(topic)} - positions.keys():
                 return False
         source.assign(positions)
@@ -104,7 +104,4 @@ async def _no_new_file(context: Context) -> bool:
     async def note(paths: Sequence[str]) -> None:
         new.extend(paths)
 
-    async def known() -> Mapping[str, str | None]:
-        return await context.database.run(lambda db: files.digests(db, ABSENT_SCANS))
-
-    return await Scanner(dags_root(context.settings), note, known).scan(absent_too=False) and not new
+    return await Scanner(dags_root(context.settings), note, partial(known_files, context)).scan(absent_too=False) and not new

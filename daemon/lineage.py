@@ -43,7 +43,7 @@ class Lineage:
         if self.failed:
             await inbox.remember(db, sorted(self.failed))
         failed = await inbox.known(db, {run for run, _ in self.runs.values()}) if self.runs else set()
-        void = [place for place in places if place in self.runs and self.runs[place][0] in failed]
+        void = {place for place in places if place in self.runs and self.runs[place][0] in failed}
         counts = self.ignored + Counter((self.runs[place][1], AFTER_FAILURE) for place in void)
         if counts:
             await inbox.count_ignored(db, counts)

@@ -10,13 +10,12 @@ from typing import Any
 
 import msgspec
 
-from tidegate.schemas.event import DATA, Kind, type_of
+from tidegate.schemas.event import DATA, INCOMING, Kind, type_of
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 ASYNCAPI = "3.0.0"
 KAFKA_BINDING = "0.5.0"
 
-INCOMING = (Kind.DATASET_UPDATED, Kind.DAG_FILE_CHANGED, Kind.TASK_FINISHED)
 OUTGOING = (Kind.DAG_RUN_STATE, Kind.TASK_STATE, Kind.DEAD_LETTER)
 
 KEYS: Mapping[Kind, str] = {

@@ -136,6 +136,10 @@ class Kind(StrEnum):
     DEAD_LETTER = "dead-letter"
 
 
+INCOMING = (Kind.DATASET_UPDATED, Kind.DAG_FILE_CHANGED, Kind.TASK_FINISHED)
+"""What the daemons read: from anybody, and from each other."""
+
+
 class EventId(msgspec.Struct, frozen=True, order=True):
     """CloudEvents identity: the same (source, id) is the same event, however often it arrives."""
 

@@ -13,7 +13,7 @@ from tidegate.daemon.cli.agreement import agree
 from tidegate.daemon.cli.session import settings_of, who, with_database
 from tidegate.daemon.settings import Settings
 from tidegate.schemas.error import RequestError
-from tidegate.schemas.event import Kind
+from tidegate.schemas.event import INCOMING
 from tidegate.schemas.queries import inbox, letters
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import DeadLetter
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 AT_ONCE = 20
 """Whole records are read before they are replayed, and each may have a megabyte or more."""
-
-READ = (Kind.DATASET_UPDATED, Kind.DAG_FILE_CHANGED, Kind.TASK_FINISHED)
 
 
 class Change(StrEnum):
@@ -91,7 +89,7 @@ class _Plan:
         self.change = change
         self.because = because
         self.user = who(settings)
-        self.topics = {settings.topic(kind) for kind in READ}
+        self.topics = {settings.topic(kind) for kind in INCOMING}
 
     async def carry_out(self, database: "Database", ids: Sequence[int]) -> Outcome:
         from tidegate.daemon.cli.request import wake_daemons
@@ -160,7 +158,7 @@ def _check(ids: Sequence[int], chosen: Chosen, *, is_all: bool) -> None:
 
 def _tell(change: Change, outcome: Outcome, *, json: bool) -> None:
     if json:
-        output.write_json({f"{change.state}": outcome.done, "already": outcome.already, "refused": outcome.refused})
+        output.write_json({str(change.state): outcome.done, "already": outcome.already, "refused": outcome.refused})
     else:
         output.write(f"{change.state} {_letters(outcome.done)}")
         if outcome.already:

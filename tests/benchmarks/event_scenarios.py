@@ -12,7 +12,7 @@ import anyio
 
 from tests.benchmarks import peer
 from tests.benchmarks.bench import Bench, bench, repeated
-from tests.benchmarks.figures import Figure, percentile, rate
+from tests.benchmarks.figures import Figure, percentiles, rate
 from tidegate.events import Publisher
 
 SAMPLES = 200
@@ -54,26 +54,9 @@ TAKEN = "SELECT coalesce(sum(next_offset), 0) FROM lease WHERE kind = 'partition
 async def a(repeat: int) -> list[Figure]:
     """Latency of an idle system: event acknowledged by Kafka → run committed and visible, its no-op task finished."""
     async with bench(ONE, 1) as ready, Publisher(ready.kafka.bootstrap, source="bench") as publisher:
-        rounds = [[await latency_ms(ready, publisher) for _ in range(SAMPLES)] for _ in range(repeat + 1)]
-    kept = rounds[1:]
-    everything = [sample for samples in kept for sample in samples]
-    figures = []
-    for percent, beside, target in ((50, peer.CREATED_MS, 5), (95, peer.CREATED_P95_MS, 12), (99, peer.NONE, 12)):
-        each = [percentile(samples, percent) for samples in kept]
-        figures.append(
-            Figure(
-                scenario="A",
-                what=f"event → run and its first task finished, p{percent}",
-                unit="ms",
-                value=percentile(everything, percent),
-                low=min(each),
-                high=max(each),
-                peer=beside,
-                target=target,
-                lower_is_better=True,
-            )
-        )
-    return figures
+        rounds = [[await latency_ms(ready, publisher) for _ in range(SAMPLES)] for _ in range(repeat + 1)][1:]
+    wanted = ((50, peer.CREATED_MS, 5), (95, peer.CREATED_P95_MS, 12), (99, peer.NONE, 12))
+    return percentiles("A", "event → run and its first task finished", rounds, wanted)
 
 
 async def latency_ms(ready: Bench, publisher: Publisher) -> float:

@@ -1,6 +1,6 @@
 """Samples as people read them: percentiles, spread, and the ratio to the peer."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median, quantiles
 
 import msgspec
@@ -54,6 +54,30 @@ def rate(scenario: str, what: str, unit: str, rates: list[float], beside: Peer, 
         target=target,
         lower_is_better=False,
     )
+
+
+def percentiles(
+    scenario: str, what: str, rounds: Sequence[Sequence[float]], wanted: Iterable[tuple[int, Peer, float | None]]
+) -> list[Figure]:
+    """Of times in ms, measured in some rounds: a figure for each percentile with its peer and target."""
+    everything = [sample for samples in rounds for sample in samples]
+    figures = []
+    for percent, beside, target in wanted:
+        each = [percentile(samples, percent) for samples in rounds]
+        figures.append(
+            Figure(
+                scenario=scenario,
+                what=f"{what}, p{percent}",
+                unit="ms",
+                value=percentile(everything, percent),
+                low=min(each),
+                high=max(each),
+                peer=beside,
+                target=target,
+                lower_is_better=True,
+            )
+        )
+    return figures
 
 
 def table(figures: Sequence[Figure]) -> Table:

@@ -5,7 +5,7 @@ from functools import partial
 from tests.benchmarks import peer
 from tests.benchmarks.bench import Connection, bench, repeated
 from tests.benchmarks.event_scenarios import ONE, SAMPLES, latency_ms
-from tests.benchmarks.figures import Figure, percentile, rate
+from tests.benchmarks.figures import Figure, percentiles, rate
 from tests.benchmarks.task_scenarios import PARALLEL, WIDE, tasks_per_s
 from tidegate.events import Publisher
 
@@ -36,7 +36,7 @@ async def k(repeat: int) -> list[Figure]:
     """3,000,000 task instances have finished: latency (A) and throughput (E) beside those of an empty database, taken before."""
     figures = []
     for what, before in (("no history", ""), ("3,000,000 finished tasks", PAST)):
-        figures += [await _latency(repeat, what, before), await _throughput(repeat, what, before)]
+        figures += [*await _latency(repeat, what, before), await _throughput(repeat, what, before)]
     return figures
 
 
@@ -47,24 +47,13 @@ async def _filled(sql: str, connection: Connection) -> None:
         await connection.execute("VACUUM ANALYZE", timeout=600)
 
 
-async def _latency(repeat: int, what: str, sql: str) -> Figure:
+async def _latency(repeat: int, what: str, sql: str) -> list[Figure]:
     async with (
         bench(ONE, 1, prepare=partial(_filled, sql)) as ready,
         Publisher(ready.kafka.bootstrap, source="bench") as publisher,
     ):
         rounds = [[await latency_ms(ready, publisher) for _ in range(SAMPLES)] for _ in range(repeat + 1)][1:]
-    each = [percentile(samples, 50) for samples in rounds]
-    return Figure(
-        scenario="K",
-        what=f"A, p50, {what}",
-        unit="ms",
-        value=percentile([sample for samples in rounds for sample in samples], 50),
-        low=min(each),
-        high=max(each),
-        peer=peer.NONE,
-        target=None,
-        lower_is_better=True,
-    )
+    return percentiles("K", f"A, {what}", rounds, [(50, peer.NONE, None)])
 
 
 async def _throughput(repeat: int, what: str, sql: str) -> Figure:

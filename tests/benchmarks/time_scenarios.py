@@ -6,7 +6,7 @@ import anyio
 
 from tests.benchmarks import peer
 from tests.benchmarks.bench import Bench, bench
-from tests.benchmarks.figures import Figure, percentile
+from tests.benchmarks.figures import Figure, percentiles
 
 EVERY_S = 20
 DAGS = 1000
@@ -28,24 +28,8 @@ async def h(repeat: int) -> list[Figure]:
     """1,000 DAGs due at one moment: how late their runs are made."""
     async with bench(DUE, DAGS) as ready:
         rounds = [await _lateness_ms(ready) for _ in range(repeat + 1)][1:]
-    everything = [sample for samples in rounds for sample in samples]
-    figures = []
-    for percent, beside in ((50, peer.DUE_MS), (95, peer.DUE_P95_MS)):
-        each = [percentile(samples, percent) for samples in rounds]
-        figures.append(
-            Figure(
-                scenario="H",
-                what=f"1,000 DAGs due at once: lateness of a run, p{percent}",
-                unit="ms",
-                value=percentile(everything, percent),
-                low=min(each),
-                high=max(each),
-                peer=beside,
-                target=300,
-                lower_is_better=True,
-            )
-        )
-    return figures
+    wanted = ((50, peer.DUE_MS, 300), (95, peer.DUE_P95_MS, 300))
+    return percentiles("H", "1,000 DAGs due at once: lateness of a run", rounds, wanted)
 
 
 async def _lateness_ms(ready: Bench) -> list[float]:

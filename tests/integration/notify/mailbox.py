@@ -26,7 +26,7 @@ class Mailbox:
         self.encrypted: list[bool] = []
         self.logins: list[tuple[bytes, bytes]] = []
 
-    async def handle_RCPT(  # noqa: N802
+    async def handle_RCPT(  # noqa: N802 - the library calls it so
         self, _server: SMTP, _session: Session, envelope: Envelope, address: str, _options: list[str]
     ) -> str:
         if address in self.unknown:
@@ -34,7 +34,7 @@ class Mailbox:
         envelope.rcpt_tos.append(address)
         return "250 OK"
 
-    async def handle_DATA(self, _server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
+    async def handle_DATA(self, _server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802 - as above
         message = message_from_bytes(cast(bytes, envelope.content), policy=policy.default)
         self.offered.append(message)
         answer = self.answers.pop(0) if self.answers else "250 OK"

@@ -14,8 +14,8 @@ from jsonschema import Draft202012Validator
 
 from tests.unit.schemas.compatibility import breaks
 from tests.unit.schemas.test_envelope import GOLDEN, golden
-from tidegate.schemas.contract import INCOMING, OUTGOING, asyncapi, json_schema
-from tidegate.schemas.event import DATA, Kind, type_of
+from tidegate.schemas.contract import OUTGOING, asyncapi, json_schema
+from tidegate.schemas.event import DATA, INCOMING, Kind, type_of
 
 FOLDER = Path(__file__).parent / "golden" / "contract"
 REVISIONS = sorted(FOLDER.glob("*.v*.json"), key=lambda path: (path.name.split(".")[0], int(path.stem.rpartition(".")[2])))
