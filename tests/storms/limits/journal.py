@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 
 import asyncpg
 import msgspec
@@ -83,7 +84,7 @@ BEFORE_ALL = 0
 
 
 async def read(db: "asyncpg.Connection[asyncpg.Record]") -> Iterator[Commit]:
-    """In order; the first one has the pools that were there before."""
+    """In order; the first one has the pools that were there before, and the last one nothing: who waits has waited until now."""
     known: Mapping[Key, Task] = {(row[0], row[1]): Task((row[0], row[1]), *row[2:]) for row in await db.fetch(TASKS)}
     tasks: dict[int, list[TaskMove]] = defaultdict(list)
     for xid, run, index, rank, order_at, scheduled_at, was, state in await db.fetch(TASK_MOVES):
@@ -97,4 +98,5 @@ async def read(db: "asyncpg.Connection[asyncpg.Record]") -> Iterator[Commit]:
     rows = await db.fetch(COMMITS)
     first = Commit(0, rows[0]["at"], None, None, (), (), pools[BEFORE_ALL])
     rest = (Commit(seq, at, looked, looked_at, tasks[xid], runs[xid], pools[xid]) for seq, xid, at, looked, looked_at in rows)
-    return iter([first, *rest])
+    last = Commit(rows[-1]["seq"] + 1, await db.fetchval("SELECT clock_timestamp()"), None, None, (), (), ())
+    return chain([first], rest, [last])

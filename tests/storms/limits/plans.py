@@ -44,8 +44,13 @@ AIMED: Mapping[str, LimitsPlan] = {
         Shape(dags=100, tasks=2_500, lengths=(1, 4), shares={"default_pool": 1}), settings={**SETTINGS, "fair_after_s": 60}
     ),
     "installation_not_locked": small(ANY, parallelism=12),
-    # Long enough to wait beside the slot that is left.
-    "head_holds_up_all": small(replace(ANY, shares={"changing": 1, "default_pool": 2}), send_s=15, lowered=(0.05, 1.0)),
+    # Long enough to wait beside the slot that is left, the last seconds of it without a heavier head that fits coming.
+    "head_holds_up_all": small(
+        replace(ANY, shares={"changing": 1, "default_pool": 2}),
+        send_s=10,
+        lowered=(0.05, 2.0),
+        idle_s=2,
+    ),
     # Somebody must come to wait for long, and others must come for longer.
     "nobody_waits_long": small(ANY, send_s=8),
     # The first pool has enough for all the room there is.
