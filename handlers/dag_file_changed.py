@@ -19,9 +19,9 @@ from tidegate.schemas.effect import (
     RecordImportError,
     StoreVersion,
 )
-from tidegate.schemas.graph import graph_of
+from tidegate.schemas.graph import Graph, graph_of
 from tidegate.schemas.message import Message
-from tidegate.schemas.queries import dags, datasets, files
+from tidegate.schemas.queries import dags, datasets, files, references
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.files import FileView, StoredDag
 from tidegate.schemas.receiver import FunctionReceiver
@@ -53,6 +53,7 @@ async def load(db: Db, messages: Sequence[Message[ParsedFile]]) -> State:
         await datasets.make(db, uris)
     known = await files.files(db, parsed)
     stored = await files.concerned(db, parsed, dag_ids)
+    await references.prepare(db, specs, [dag.spec for dag in stored])
     locked = await dags.lock(db, [dag.dag_id for dag in stored], whatever_waits=True)
     version_ids = await files.reserve_versions(db, len(dag_ids))
     by_id = {dag.dag_id: dag for dag in stored}
@@ -135,9 +136,16 @@ def _keep(file: ParsedFile, spec: DagSpec, state: State, version_id: int) -> Ite
     else:
         number = stored.number + 1 if stored else 1
         yield StoreVersion(version_id, number, spec, file.path, file.digest or "", file.source)
-        dag = dag and msgspec.structs.replace(dag, graph=graph_of(version_id, spec))
+        dag = dag and _changed(dag, graph_of(version_id, spec))
     if dag is not None:
         yield from settle(msgspec.structs.replace(dag, is_stale=False), state.now)
+
+
+def _changed(dag: DagView, graph: Graph) -> DagView:
+    """The DAG at its new version. New deadlines at a time of day count from now on."""
+    is_new = graph.timing.deadline != dag.graph.timing.deadline
+    daily = graph.timing.deadline is not None and graph.timing.deadline.at is not None
+    return msgspec.structs.replace(dag, graph=graph, deadline_at=None if is_new and daily else dag.deadline_at)
 
 
 def same(stored: StoredDag, spec: DagSpec, digest: str) -> bool:

@@ -22,8 +22,8 @@ class State(msgspec.Struct, frozen=True):
 
 
 async def load(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> State:
-    consumers = await datasets.record(db, messages)
-    return State(db.now, await dags.lock(db, consumers))
+    recorded = await datasets.record(db, messages)
+    return State(db.now, await dags.lock(db, recorded.dag_ids, fresh=recorded.arrived))
 
 
 def decide(_messages: Sequence[Message[DatasetUpdated]], state: State) -> Iterator[Effect]:

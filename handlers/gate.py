@@ -1,13 +1,15 @@
 """Whether a DAG may have a new dataset run now, and if not, why. The answer that decides is the answer that explains."""
 
+from collections.abc import Callable
+from datetime import datetime
+
 import msgspec
 
-from tidegate.schemas.dag import holds, leaves
+from tidegate.handlers.due import deadline_of
+from tidegate.handlers.inputs import sift
+from tidegate.handlers.judge import Apart, Busy, Open, TooSoon, Verdict, Waiting, judge
+from tidegate.schemas.condition import Condition, holds, leaves
 from tidegate.schemas.view import DagView
-
-
-class Open(msgspec.Struct, frozen=True):
-    """The condition holds and there is room."""
 
 
 class NotScheduled(msgspec.Struct, frozen=True):
@@ -29,16 +31,20 @@ class AtRunLimit(msgspec.Struct, frozen=True):
     limit: int
 
 
-class Waiting(msgspec.Struct, frozen=True):
-    """The condition does not hold; these datasets have no pending event."""
-
-    missing: tuple[str, ...]
+class AwaitsTick(msgspec.Struct, frozen=True):
+    """Only a tick of the timetable makes a run, if the condition holds then."""
 
 
-Gate = Open | NotScheduled | Paused | Stale | AtRunLimit | Waiting
+class Broken(msgspec.Struct, frozen=True):
+    """The condition cannot be read."""
+
+    reason: str
 
 
-def gate(dag: DagView) -> Gate:
+Gate = Open | NotScheduled | Paused | Stale | AtRunLimit | AwaitsTick | Waiting | Apart | Busy | TooSoon | Broken
+
+
+def gate(dag: DagView, now: datetime) -> Gate:
     """The first closed gate, or Open."""
     schedule = dag.graph.schedule
     if schedule is None:
@@ -47,10 +53,38 @@ def gate(dag: DagView) -> Gate:
         return Paused()
     if dag.is_stale:
         return Stale()
-    active = dag.running + dag.queued
-    if active >= dag.graph.max_active_runs:
-        return AtRunLimit(active, dag.graph.max_active_runs)
+    if not has_room(dag):
+        return AtRunLimit(dag.running + dag.queued, dag.graph.max_active_runs)
+    if dag.graph.together:
+        return AwaitsTick()
+    return condition_gate(dag, now) if dag.graph.sifts else _plain_gate(dag, schedule)
+
+
+def has_room(dag: DagView) -> bool:
+    """Whether one more run may be at work or wait for it."""
+    return dag.running + dag.queued < dag.graph.max_active_runs
+
+
+def condition_gate(dag: DagView, now: datetime) -> Verdict | Broken:
+    """What the condition says to what waits, whatever else holds the DAG up. Whoever is past a deadline waits for no quiet."""
+
+    def verdict() -> Verdict:
+        found = sift(dag.graph, dag.pending, now).inputs
+        due = deadline_of(dag, found, now)
+        return judge(dag.graph, found, now, dag.dataset_run_at, hurry=due is not None and due <= now)
+
+    return sure(verdict)
+
+
+def sure(verdict: Callable[[], Verdict]) -> Verdict | Broken:
+    """The verdict, or why there is none."""
+    try:
+        return verdict()
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is about this DAG only
+        return Broken(f"{type(error).__name__}: {error}")
+
+
+def _plain_gate(dag: DagView, schedule: Condition) -> Open | Waiting:
+    """The usual case, in which only the datasets of events matter."""
     pending = {event.uri for event in dag.pending}
-    if not holds(schedule, pending):
-        return Waiting(tuple(sorted(leaves(schedule) - pending)))
-    return Open()
+    return Open(dag.pending) if holds(schedule, pending) else Waiting(tuple(sorted(leaves(schedule) - pending)))

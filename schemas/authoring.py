@@ -25,6 +25,7 @@ from typing import Any, Literal, NamedTuple, Self, TypeVar, Unpack, overload
 
 import msgspec
 
+from tidegate.schemas.consumer import check_consumer
 from tidegate.schemas.dag import (
     CommandTask,
     DagSpec,
@@ -34,14 +35,16 @@ from tidegate.schemas.dag import (
     SubmitTask,
     TaskSpec,
 )
+from tidegate.schemas.duration import limit
 from tidegate.schemas.error import DagError
 from tidegate.schemas.hooks import CallbackFunction, Deadline, Hooks, Receivers, clock_of
-from tidegate.schemas.options import Options, fields, limit, moment
+from tidegate.schemas.options import Options, fields, moment
 from tidegate.schemas.order import cycle, topological
 from tidegate.schemas.params import specs
 from tidegate.schemas.priority import weights
 from tidegate.schemas.schedule import Schedule, split
 from tidegate.schemas.task import PythonTask, Task, TaskGroup, check_function, checked, name, table, texts
+from tidegate.schemas.timing import zoned
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 AnyTask = TypeVar("AnyTask", bound=Task)
@@ -56,8 +59,9 @@ class Dag:
     tick that has just passed still counts, unless `run_immediately` says otherwise.
     `max_active_runs` of its runs work at the same time, and in each `max_active_tasks` tasks; more of them wait. A run that takes
     longer than `dagrun_timeout` fails. After `max_consecutive_failed_dag_runs` failed ones the DAG is paused (0: never).
-    `fail_fast`: the first failed task ends the run. `default_args` are options for all its tasks. `params` are what the conf of
-    its runs may say: by name a default, or a `Param` with a JSON Schema.
+    `fail_fast`: the first failed task ends the run. `mode`: one run of all events that wait, or one of `each`, in order.
+    `on_paused`: events that come while the DAG is paused are not kept for it, or they are. `default_args` are options for all its
+    tasks. `params` are what the conf of its runs may say: by name a default, or a `Param` with a JSON Schema.
     `deadlines` say by when its runs are to have ended. `on_success`, `on_failure`, `on_timeout`, `on_deadline`: who is told when
     a run succeeded, failed, took longer than `dagrun_timeout`, or missed a deadline; an `Email`, a `Webhook`, a function of the
     file, or a list of them.
@@ -84,6 +88,8 @@ class Dag:
         dagrun_timeout: timedelta | None = None,
         max_consecutive_failed_dag_runs: int = 0,
         fail_fast: bool = False,
+        mode: Literal["batch", "each"] = "batch",
+        on_paused: Literal["drop", "keep"] = "drop",
         default_args: Options | None = None,
         params: Mapping[str, Any] | None = None,
         deadlines: Sequence[Deadline] = (),
@@ -95,7 +101,7 @@ class Dag:
     ) -> None:
         self.dag_id = name("dag_id", dag_id)
         where = self._where = f"DAG {dag_id!r}"
-        condition, timetable = split(where, schedule, timezone, max_active_runs)
+        condition, timing, timetable, together = split(where, schedule, timezone, max_active_runs)
         self._hooks = Hooks(clock_of(timezone, timetable))
         told = Options(on_success=on_success, on_failure=on_failure, on_timeout=on_timeout, on_deadline=on_deadline)
         self._head = checked(
@@ -104,6 +110,10 @@ class Dag:
                 dag_id=dag_id,
                 description=description,
                 schedule=condition,
+                timing=zoned(where, timing, clock_of(timezone, timetable)),
+                mode=mode,
+                together=together,
+                on_paused=on_paused,
                 timetable=timetable,
                 start_date=moment(where, "start_date", start_date),
                 end_date=moment(where, "end_date", end_date),
@@ -120,6 +130,7 @@ class Dag:
                 tags=texts(where, "tags", tags),
             ),
         )
+        check_consumer(where, self._head)
         self._default_args = fields(f"{where}: default_args", default_args or {})
         self.tasks: dict[str, Task] = {}
         self._group: TaskGroup | None = None

@@ -5,7 +5,7 @@ The authoring API (`tidegate.schemas.authoring`) produces these shapes, a DAG fi
 reads it have one version. Durations are in seconds.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -13,39 +13,16 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from tidegate.schemas.condition import ANY_TIME, MAX_SECONDS, Condition, Positive, Timing, Uri
 from tidegate.schemas.receiver import Callback, DeadlineSpec
 from tidegate.schemas.timetable import Timetable
 
 Name = Annotated[str, Meta(min_length=1, max_length=250, pattern=r"^[\w.-]+\Z")]
-Uri = Annotated[str, Meta(min_length=1, max_length=2048, pattern=r"^[\x21-\x7e]+\Z")]
-MAX_SECONDS = 10 * 365 * 86_400.0
 NonNegative = Annotated[float, Meta(ge=0, le=MAX_SECONDS)]
-Positive = Annotated[float, Meta(gt=0, le=MAX_SECONDS)]
 Count = Annotated[int, Meta(ge=1, le=100_000)]
 Moment = Annotated[datetime, Meta(tz=True)]
 
 DEFAULT_POOL = "default_pool"
-
-
-class DatasetRef(msgspec.Struct, frozen=True, tag="dataset", tag_field="op", forbid_unknown_fields=True):
-    """True when an event of this dataset is pending."""
-
-    uri: Uri
-
-
-class AllOf(msgspec.Struct, frozen=True, tag="all_of", tag_field="op", forbid_unknown_fields=True):
-    """True when every operand is."""
-
-    of: Annotated[tuple["Condition", ...], Meta(min_length=1)]
-
-
-class AnyOf(msgspec.Struct, frozen=True, tag="any_of", tag_field="op", forbid_unknown_fields=True):
-    """True when at least one operand is."""
-
-    of: Annotated[tuple["Condition", ...], Meta(min_length=1)]
-
-
-Condition = DatasetRef | AllOf | AnyOf
 
 
 class TriggerRule(StrEnum):
@@ -178,11 +155,19 @@ class DagSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     `max_active_runs` of its runs work at the same time, in each of them `max_active_tasks` tasks. A run that takes longer than
     `run_timeout_s` fails. After `max_failed_runs` failed runs in a row the DAG is paused; 0: never. `fail_fast`: the first task
     that fails ends its run. `callbacks` are told what becomes of its runs, `deadlines` say by when those are to have ended.
+
+    `schedule` is the condition over datasets, `timing` when it counts. `mode`: a run of all events that wait, or of each one.
+    `together`: the ticks of the timetable make runs only while the condition holds; else both make runs of their own.
+    `on_paused`: what comes while the DAG is paused is not kept for it, or it is. `missed="all"` is catch-up, of events too.
     """
 
     dag_id: Name
     description: str = ""
     schedule: Condition | None = None
+    timing: Timing = ANY_TIME
+    mode: Literal["batch", "each"] = "batch"
+    together: bool = False
+    on_paused: Literal["drop", "keep"] = "drop"
     timetable: Timetable | None = None
     start_date: Moment | None = None
     end_date: Moment | None = None
@@ -226,23 +211,3 @@ class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 encode_spec = msgspec.json.Encoder(order="sorted").encode
 decode_spec = msgspec.json.Decoder(DagSpec).decode
-
-
-def leaves(condition: Condition) -> frozenset[str]:
-    """The URIs a condition mentions."""
-    match condition:
-        case DatasetRef(uri):
-            return frozenset((uri,))
-        case AllOf(of) | AnyOf(of):
-            return frozenset(uri for operand in of for uri in leaves(operand))
-
-
-def holds(condition: Condition, pending: Set[str]) -> bool:
-    """Whether the condition is met when the URIs in `pending` (a set) each have an event waiting."""
-    match condition:
-        case DatasetRef(uri):
-            return uri in pending
-        case AllOf(of):
-            return all(holds(operand, pending) for operand in of)
-        case AnyOf(of):
-            return any(holds(operand, pending) for operand in of)

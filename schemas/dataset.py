@@ -1,11 +1,15 @@
-"""Datasets, and the conditions that DAG authors make of them with `&` and `|`."""
+"""Datasets, patterns of them, and the conditions that DAG authors make of them with `&`, `|` and `n_of`."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any, NoReturn
 
-from tidegate.schemas.dag import AllOf, AnyOf, Condition, DatasetRef
-from tidegate.schemas.error import DagError
+from tidegate.schemas.condition import AllOf, AnyOf, Condition, DatasetRef, NOf, PatternRef
+from tidegate.schemas.duration import limit
+from tidegate.schemas.error import DagError, FilterError
+from tidegate.schemas.filter_syntax import parse
+from tidegate.schemas.pattern import problem
 
 MAX_NESTING = 64
 
@@ -42,29 +46,71 @@ class Expression:
 class Dataset(Expression):
     """Data that DAGs make and wait for, known by its URI: 1 to 2048 printable ASCII characters without spaces.
 
-    Datasets with the same URI are the same dataset, whichever file names them.
+    Datasets with the same URI are the same dataset, whichever file names them. `where` says which of its events count, by their
+    `extra` (see `tidegate.schemas.filter`); after `expire_after` an event that still waits counts no longer.
     """
 
-    def __init__(self, uri: str) -> None:
-        if not isinstance(uri, str) or not _URI.fullmatch(uri):
-            shown = f"{uri!r:.100}"
-            raise DagError(f"Dataset({shown}): a URI is 1 to 2048 printable ASCII characters without spaces, like lake://flights")
-        super().__init__(DatasetRef(uri))
+    def __init__(self, uri: str, *, where: str = "", expire_after: timedelta | None = None) -> None:
+        shown = _uri("Dataset", uri)
+        super().__init__(DatasetRef(uri, checked_filter(shown, where), limit(shown, "expire_after", expire_after)))
         self.uri = uri
 
     def __repr__(self) -> str:
         return f"Dataset({self.uri!r})"
 
 
+class DatasetPattern(Expression):
+    """All datasets whose URIs a pattern matches: `*` stands for any characters but `/`, `**` for any characters at all.
+
+    One event of any of them is enough, also of one that nobody has heard of before.
+    """
+
+    def __init__(self, pattern: str, *, where: str = "", expire_after: timedelta | None = None) -> None:
+        shown = _uri("DatasetPattern", pattern)
+        if (wrong := problem(pattern)) is not None:
+            raise DagError(f"{shown}: {wrong}")
+        super().__init__(PatternRef(pattern, checked_filter(shown, where), limit(shown, "expire_after", expire_after)))
+
+    def __repr__(self) -> str:
+        return f"DatasetPattern({text(self.condition)!r})"
+
+
+def n_of(k: int, *of: Expression | Sequence[Expression]) -> Expression:
+    """Holds when at least `k` of these do: `n_of(2, a, b, c)`, or of a list."""
+    listed = of[0] if len(of) == 1 and isinstance(of[0], list | tuple) else of
+    operands = [operand for operand in listed if isinstance(operand, Expression)]
+    if not operands or len(operands) < len(listed):
+        raise DagError(f"n_of({k!r:.20}, …) takes datasets and conditions of them, like n_of(2, a, b, c)")
+    if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= len(operands):
+        raise DagError(
+            f"n_of({k!r:.20}, …): how many of these {len(operands)} must hold is a whole number from 1 to {len(operands)}"
+        )
+    return Expression(NOf(k, tuple(operand.condition for operand in operands)))
+
+
+def checked_filter(where: str, given: object) -> str:
+    """A filter on events, as it was written. Raises DagError, which says where in it something else was expected."""
+    if not isinstance(given, str):
+        raise DagError(f'{where}: where must be a text like "rows > 0", not {given!r:.100}')
+    try:
+        if given:
+            parse(given)
+    except FilterError as error:
+        raise DagError(f"{where}: where: {error}") from None
+    return given
+
+
 def text(condition: Condition) -> str:
     """A condition as one writes it: `(lake://a & lake://b)`."""
     match condition:
-        case DatasetRef(uri):
-            return uri
+        case DatasetRef(name, where) | PatternRef(name, where):
+            return f"{name}[{where}]" if where else name
         case AllOf(of):
             return f"({' & '.join(map(text, of))})"
         case AnyOf(of):
             return f"({' | '.join(map(text, of))})"
+        case NOf(k, of):
+            return f"{k} of ({', '.join(map(text, of))})"
 
 
 def nesting(condition: Condition) -> int:
@@ -72,7 +118,7 @@ def nesting(condition: Condition) -> int:
     level, layer = 0, [condition]
     while layer:
         level += 1
-        layer = [operand for parent in layer if not isinstance(parent, DatasetRef) for operand in parent.of]
+        layer = [operand for parent in layer if isinstance(parent, AllOf | AnyOf | NOf) for operand in parent.of]
     return level
 
 
@@ -91,6 +137,14 @@ def condition_of(where: str, schedule: object) -> Condition | None:
     if nesting(condition) > MAX_NESTING:
         raise DagError(f"{where}: its schedule is nested deeper than {MAX_NESTING} levels")
     return condition
+
+
+def _uri(kind: str, given: object) -> str:
+    """How messages call it. Raises DagError for what cannot be a URI."""
+    shown = f"{kind}({given!r:.100})"
+    if not isinstance(given, str) or not _URI.fullmatch(given):
+        raise DagError(f"{shown}: a URI is 1 to 2048 printable ASCII characters without spaces, like lake://flights")
+    return shown
 
 
 def _operands(kind: type[AllOf] | type[AnyOf], symbol: str, left: Expression, right: Expression) -> tuple[Condition, ...]:

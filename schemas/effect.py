@@ -365,13 +365,27 @@ class SetPaused(msgspec.Struct, frozen=True):
 
 
 class SetClock(msgspec.Struct, frozen=True):
-    """How far a DAG's timetable has come, and when the clock is to look at the DAG again; None: something else will."""
+    """How far a DAG's timetable has come, and when the clock is to look at the DAG again; None: something else will.
+
+    `dataset_run_at` and `deadline_at` as in `tidegate.schemas.view.DagView`.
+    """
 
     dag_id: str
     last_logical_date: datetime | None
     last_interval_start: datetime | None
     last_interval_end: datetime | None
     due_at: datetime | None
+    dataset_run_at: datetime | None = None
+    deadline_at: datetime | None = None
+
+
+class NoteSchedule(msgspec.Struct, frozen=True):
+    """Something about a DAG's schedule that made no run is recorded, or once more."""
+
+    dag_id: str
+    kind: Literal["tick_unmet", "deadline_run", "deadline_skip", "deadline_alert", "condition_error"]
+    reason: str
+    at: datetime
 
 
 class CountFailures(msgspec.Struct, frozen=True):
@@ -425,6 +439,7 @@ Effect = (
     | MarkStale
     | SetPaused
     | SetClock
+    | NoteSchedule
     | CountFailures
     | RejectMessage
 )

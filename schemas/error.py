@@ -45,3 +45,11 @@ class DagError(TidegateError):
     def __init__(self, message: str, place: tuple[str, int] | None = None) -> None:
         super().__init__(message)
         self.place = place
+
+
+class FilterError(TidegateError):
+    """A text that is no filter on events: where in it something else was expected."""
+
+    def __init__(self, where: str, character: int, expected: str, found: str) -> None:
+        super().__init__(f"at character {character} of {where!r:.200}: expected {expected}, found {found}")
+        self.character = character

@@ -14,7 +14,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from tidegate.schemas.dag import Uri
+from tidegate.schemas.condition import Uri
 from tidegate.schemas.notice import MissedDeadline
 from tidegate.schemas.openlineage import LineageEvent
 from tidegate.schemas.state import RunState, RunType, TaskState

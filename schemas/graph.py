@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from tidegate.schemas.dag import BaseTask, Condition, DagSpec, EmptyTask, ParamSpec, TaskSpec
+from tidegate.schemas.condition import ANY_TIME, Condition, Timing, inputs, looks_closer
+from tidegate.schemas.dag import BaseTask, DagSpec, EmptyTask, ParamSpec, TaskSpec
 from tidegate.schemas.receiver import Callback, DeadlineSpec
 from tidegate.schemas.tick import UNBOUND, Bounds
 from tidegate.schemas.timetable import Timetable
@@ -58,6 +59,8 @@ class Node(msgspec.Struct, frozen=True):
 class Graph(msgspec.Struct, frozen=True, eq=False):
     """One immutable version of a DAG; compared by identity, so that what follows from it can be cached.
 
+    `timing`, `each` and `together` as in `tidegate.schemas.dag.DagSpec`. `sifts`: which events wait for it, and when, depends on
+    more than which datasets they are of. `ages`: time alone changes what becomes of them.
     `sequential`: some of its tasks wait for the run before theirs. `dated`: some are no part of all its runs. `mapped`: some
     are mapped over what others return.
     `above`: by task, the tasks directly before it. `has_deadlines`: its runs have some, or their tasks. `watched`: some of its
@@ -80,6 +83,11 @@ class Graph(msgspec.Struct, frozen=True, eq=False):
     timetable: Timetable | None = None
     bounds: Bounds = UNBOUND
     pace: timedelta | None = None
+    timing: Timing = ANY_TIME
+    each: bool = False
+    together: bool = False
+    sifts: bool = False
+    ages: bool = False
     above: tuple[tuple[int, ...], ...] = ()
     callbacks: tuple[Callback, ...] = ()
     deadlines: tuple[DeadlineSpec, ...] = ()
@@ -111,6 +119,18 @@ def bounds_of(graph: Graph, since: datetime) -> Bounds:
     return msgspec.structs.replace(graph.bounds, since=since)
 
 
+def sifts(spec: DagSpec) -> bool:
+    """Whether which events wait for a DAG, and when, depends on more than which datasets they are of."""
+    is_plain = spec.timing == ANY_TIME and spec.mode == "batch" and not spec.together
+    return spec.schedule is not None and (not is_plain or looks_closer(spec.schedule))
+
+
+def ages(spec: DagSpec) -> bool:
+    """Whether time alone changes what becomes of events that wait for a DAG, also where it cannot have a run."""
+    expire = spec.schedule is not None and any(leaf.expire_after_s for leaf in inputs(spec.schedule))
+    return expire or spec.timing.deadline is not None
+
+
 def graph_of(version_id: int, spec: DagSpec) -> Graph:
     """Index the tasks of a serialised DAG; `spec.tasks` is in topological order."""
     index = {task.task_id: position for position, task in enumerate(spec.tasks)}
@@ -139,6 +159,11 @@ def graph_of(version_id: int, spec: DagSpec) -> Graph:
             run_immediately=spec.run_immediately,
         ),
         pace=timedelta(minutes=1) / spec.missed_per_minute if spec.missed_per_minute else None,
+        timing=spec.timing,
+        each=spec.mode == "each",
+        together=spec.together,
+        sifts=sifts(spec),
+        ages=ages(spec),
         mapped=any(task.over is not None for task in spec.tasks),
         dated=any(task.start_date or task.end_date for task in spec.tasks),
         callbacks=spec.callbacks,

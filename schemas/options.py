@@ -5,12 +5,11 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any, TypedDict
 
-from tidegate.schemas.dag import MAX_SECONDS, TriggerRule, WeightRule
+from tidegate.schemas.dag import TriggerRule, WeightRule
 from tidegate.schemas.dataset import Dataset, Expression
+from tidegate.schemas.duration import duration, limit
 from tidegate.schemas.error import DagError
 from tidegate.schemas.hooks import HOOKS, Deadline, Receivers, deadlines, hooks
-
-ZERO = timedelta()
 
 
 class Options(TypedDict, total=False):
@@ -67,27 +66,6 @@ def fields(where: str, options: Options) -> dict[str, Any]:
         field, convert = _FIELDS[option]
         written[field] = convert(where, option, value)
     return written
-
-
-def duration(where: str, option: str, value: object) -> float:
-    """Seconds. Raises DagError."""
-    if not isinstance(value, timedelta):
-        raise DagError(f"{where}: {option} must be a timedelta like timedelta(minutes=5), not {value!r:.100}")
-    if value < ZERO:
-        raise DagError(f"{where}: {option} must not be negative")
-    if value.total_seconds() > MAX_SECONDS:
-        raise DagError(f"{where}: {option} must not be longer than ten years")
-    return value.total_seconds()
-
-
-def limit(where: str, option: str, value: object) -> float | None:
-    """Seconds, more than none; None for no limit. Raises DagError."""
-    if value is None:
-        return None
-    seconds = duration(where, option, value)
-    if not seconds:
-        raise DagError(f"{where}: {option} must be longer than 0; leave it out for no limit")
-    return seconds
 
 
 def moment(where: str, option: str, value: object) -> datetime | None:

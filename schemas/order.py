@@ -3,8 +3,8 @@
 import heapq
 from collections.abc import Collection, Mapping
 
+from tidegate.schemas.consumer import check_consumer
 from tidegate.schemas.dag import BaseTask, DagSpec, EmptyTask
-from tidegate.schemas.dataset import MAX_NESTING, nesting
 from tidegate.schemas.error import DagError
 from tidegate.schemas.graph import MAX_TASKS
 from tidegate.schemas.timetable import Timetable, validate
@@ -60,8 +60,7 @@ def verify(spec: DagSpec) -> None:
         seen.add(task.task_id)
     if spec.timetable is not None:
         _verify_timetable(where, spec.timetable)
-    if spec.schedule is not None and nesting(spec.schedule) > MAX_NESTING:
-        raise DagError(f"{where}: its schedule is nested deeper than {MAX_NESTING} levels")
+    check_consumer(where, spec)
 
 
 def _verify_upstream(where: str, task: BaseTask, before: Collection[str]) -> None:

@@ -2,35 +2,55 @@
 
 By time: a cron expression (`"0 3 * * *"`, five fields or six with seconds last), a preset (`"@hourly"`, `"@daily"`, `"@weekly"`,
 `"@monthly"`, `"@quarterly"`, `"@yearly"`, `"@once"`, `"@continuous"`), several cron expressions, a `timedelta`, a list of
-datetimes, or a `Cron` or `Every` for everything else: data intervals, calendar months. `DatasetOrTime` is either of both.
+datetimes, or a `Cron` or `Every` for everything else: data intervals, calendar months. `DatasetOrTime` is either of both,
+`DatasetsAndTime` the one if the other. `Timed` says when a condition over datasets counts.
 """
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from tidegate.schemas import timetable as shapes
-from tidegate.schemas.dag import Condition
+from tidegate.schemas.condition import ANY_TIME, Condition, Timing
 from tidegate.schemas.dataset import Expression, condition_of
 from tidegate.schemas.error import DagError
 from tidegate.schemas.timetable import Continuous, Cron, Dates, Every, Mode, Once, Timetable
+from tidegate.schemas.timing import Timed, expiring
 
 Shape = TypeVar("Shape", Cron, Every, Dates, Once, Continuous, Timetable)
 
+Datasets = Expression | Sequence[Expression] | Timed
 Time = str | Sequence[str] | timedelta | Sequence[datetime] | Timetable
 
 
 class DatasetOrTime:
     """Runs whenever the datasets have arrived, and besides that by time: each makes runs of its own."""
 
-    def __init__(self, datasets: Expression | Sequence[Expression], time: Time) -> None:
+    def __init__(self, datasets: Datasets, time: Time) -> None:
         self.datasets = datasets
         self.time = time
 
 
-Schedule = Expression | Sequence[Expression] | Time | DatasetOrTime | None
+class DatasetsAndTime:
+    """Runs at a time if the datasets have arrived by then. A tick that finds them missing makes no run, which is recorded."""
+
+    def __init__(self, datasets: Datasets, time: Time) -> None:
+        self.datasets = datasets
+        self.time = time
+
+
+class Parts(NamedTuple):
+    """What a schedule stands for. `together`: the timetable's ticks count only while the condition holds."""
+
+    condition: Condition | None
+    timing: Timing
+    timetable: Timetable | None
+    together: bool
+
+
+Schedule = Datasets | Time | DatasetOrTime | DatasetsAndTime | None
 """When a DAG runs: when its condition over datasets holds (a list means all of them), by time, or only when asked to."""
 
 
@@ -50,17 +70,28 @@ def every(
     return _valid("every()", Every(months, timedelta(**length).total_seconds(), timezone, mode, interval.total_seconds()))
 
 
-def split(where: str, schedule: object, timezone: str, max_active_runs: int) -> tuple[Condition | None, Timetable | None]:
-    """The condition and the timetable that a schedule stands for. Raises DagError."""
-    if isinstance(schedule, DatasetOrTime):
-        condition, timetable = condition_of(where, schedule.datasets), _time(where, schedule.time, timezone)
+def split(where: str, schedule: object, timezone: str, max_active_runs: int) -> Parts:
+    """Raises DagError."""
+    together = isinstance(schedule, DatasetsAndTime)
+    datasets: object = schedule
+    timetable = None
+    if isinstance(schedule, DatasetOrTime | DatasetsAndTime):
+        datasets, timetable = schedule.datasets, _time(where, schedule.time, timezone)
     elif _is_about_time(schedule):
-        condition, timetable = None, _time(where, schedule, timezone)
-    else:
-        condition, timetable = condition_of(where, schedule), None
+        datasets, timetable = None, _time(where, schedule, timezone)
     if isinstance(timetable, Continuous) and max_active_runs != 1:
         raise DagError(f"{where}: @continuous starts a run when the one before has ended; write max_active_runs=1")
-    return condition, timetable
+    condition, timing = _timed(where, datasets)
+    return Parts(condition, timing, timetable, together)
+
+
+def _timed(where: str, datasets: object) -> tuple[Condition | None, Timing]:
+    if not isinstance(datasets, Timed):
+        return condition_of(where, datasets), ANY_TIME
+    condition = condition_of(where, datasets.datasets)
+    if condition is None:
+        raise DagError(f"{where}: Timed(…) is about datasets, and there are none")
+    return expiring(condition, datasets.expire_after_s), datasets.timing
 
 
 def _is_about_time(schedule: object) -> bool:

@@ -1,6 +1,6 @@
 """What decisions find: rows as they were read under their locks."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from uuid import UUID
 
 import msgspec
@@ -8,6 +8,8 @@ import msgspec
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import RunState, RunType, SubmissionState, TaskState
 from tidegate.schemas.tick import Tick
+
+LATEST = datetime.max.replace(tzinfo=UTC)
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,12 +57,19 @@ class QueuedRun(msgspec.Struct, frozen=True):
 
 
 class PendingEvent(msgspec.Struct, frozen=True):
-    """A locked row of `dataset_dag_run_queue`."""
+    """A locked row of `dataset_dag_run_queue`. `extra` is JSON; it and the arrival are read only for DAGs that look at them."""
 
     dataset_id: int
     dataset_event_id: int
     uri: str
     occurred_at: datetime
+    arrived_at: datetime = LATEST
+    extra: str = "{}"
+
+    @property
+    def time(self) -> datetime:
+        """The event's own time. A producer whose clock is ahead is not believed."""
+        return min(self.occurred_at, self.arrived_at)
 
 
 class DagView(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,11 +77,14 @@ class DagView(msgspec.Struct, frozen=True, kw_only=True):
 
     `running` counts its runs in that state, `queued` those that wait and whose time has come; `next_queued_at` is when it comes
     for the next of the others. `waiting` are its first queued runs in the order of promotion, at least as many as may start
-    now; `pending` all its pending events. Both may be empty when the DAG could not use them anyway.
+    now; `pending` all its pending events. Both may be empty when the DAG could not use them anyway; where it is so although
+    something is pending, and the DAG looks closer at events, it is `unread`, and `arrived` is what is new of that.
 
     It has had a timetable since `timed_since`; `last_tick` is the last one that this has come to, `taken` are the logical dates
     after it that have a run already, `due_at` is when the clock is to look at the DAG again. `next_run_id` and `tick_run_ids`
-    are reserved for runs that this decision may create. `failed_runs` is how many of its runs have failed in a row.
+    are reserved for runs that this decision may create, `event_run_ids` for more dataset runs than one. `failed_runs` is how many
+    of its runs have failed in a row. `dataset_run_at` is when its condition last made a run, `deadline_at` up to when deadlines
+    of its condition have been dealt with; both are kept only where they matter.
     """
 
     graph: Graph
@@ -87,6 +99,11 @@ class DagView(msgspec.Struct, frozen=True, kw_only=True):
     timed_since: datetime | None = None
     taken: frozenset[datetime] = frozenset()
     tick_run_ids: tuple[int, ...] = ()
+    event_run_ids: tuple[int, ...] = ()
+    dataset_run_at: datetime | None = None
+    deadline_at: datetime | None = None
+    unread: bool = False
+    arrived: tuple[PendingEvent, ...] = ()
     next_queued_at: datetime | None = None
     waiting: tuple[QueuedRun, ...] = ()
     pending: tuple[PendingEvent, ...] = ()

@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 
-from tidegate.schemas.dag import CommandTask, Condition, DagSpec, DatasetRef, EmptyTask, TaskSpec, TriggerRule
+from tidegate.schemas.condition import Condition, DatasetRef
+from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, TaskSpec, TriggerRule
 from tidegate.schemas.event import EventId
 from tidegate.schemas.graph import Graph, graph_of
 from tidegate.schemas.message import Message

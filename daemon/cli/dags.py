@@ -12,7 +12,7 @@ from tidegate.daemon.cli.dag_page import DagPage, print_page, read_page, state_o
 from tidegate.daemon.cli.next_runs import next_
 from tidegate.daemon.cli.plan import Planned, next_run
 from tidegate.daemon.cli.session import query, with_database
-from tidegate.schemas.dag import Condition
+from tidegate.schemas.condition import Condition
 from tidegate.schemas.message import PauseRequested
 from tidegate.schemas.queries import dags
 from tidegate.schemas.queries.dags import DagRow, ImportErrorRow

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, time, timedelta
 
 import msgspec
 
-from tidegate.handlers.settle import following
+from tidegate.handlers.tick import following
 from tidegate.schemas.moment import Grid, held
 from tidegate.schemas.tick import INSTANT, Tick, runs_after
 from tidegate.schemas.timetable import Continuous, Cron, Every, Timetable

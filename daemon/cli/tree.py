@@ -5,7 +5,8 @@ from datetime import datetime
 
 from tidegate.daemon.cli.moment import age
 from tidegate.daemon.cli.output import printable
-from tidegate.schemas.dag import AllOf, AnyOf, BaseTask, Condition, DatasetRef, TriggerRule, holds
+from tidegate.schemas.condition import AllOf, AnyOf, Condition, DatasetRef, NOf, PatternRef, holds
+from tidegate.schemas.dag import BaseTask, TriggerRule
 from tidegate.schemas.dataset import text
 from tidegate.schemas.queries.datasets import PendingRow
 from tidegate.schemas.timetable import Timetable, describe
@@ -31,12 +32,14 @@ def condition_branch(condition: Condition, pending: Mapping[str, PendingRow], no
     """A DAG's condition, each part with whether it holds now."""
     mark = MET if holds(condition, pending.keys()) else OPEN
     match condition:
-        case DatasetRef(uri):
+        case DatasetRef(uri) | PatternRef(uri):
             return f"{mark} {uri}  ({_waiting(pending.get(uri), now)})", ()
         case AllOf(of):
             return f"{mark} all of", [condition_branch(operand, pending, now) for operand in of]
         case AnyOf(of):
             return f"{mark} any of", [condition_branch(operand, pending, now) for operand in of]
+        case NOf(k, of):
+            return f"{mark} {k} of", [condition_branch(operand, pending, now) for operand in of]
 
 
 def _waiting(row: PendingRow | None, now: datetime) -> str:

@@ -1,19 +1,21 @@
 """DAGs: locked for a decision with all that waits for them; versions as graphs; lists."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
 import msgspec
 
-from tidegate.schemas.dag import AllOf, AnyOf, DagSpec, holds
-from tidegate.schemas.effect import CountFailures, SetClock, SetPaused
+from tidegate.schemas.dag import DagSpec
+from tidegate.schemas.effect import CountFailures, NoteSchedule, SetClock, SetPaused
 from tidegate.schemas.error import InvariantError
 from tidegate.schemas.graph import Graph, bounds_of, graph_of
-from tidegate.schemas.queries import datasets
+from tidegate.schemas.queries import pending
+from tidegate.schemas.queries.datasets import Arrived
 from tidegate.schemas.queries.db import Db, columns
+from tidegate.schemas.queries.pending import Wish
 from tidegate.schemas.queries.runs import run_view
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.tick import Tick, next_tick
@@ -27,6 +29,7 @@ _GRAPHS = _SQL["graphs"]
 _TAKEN = _SQL["taken_dates"]
 _RESERVE = _SQL["reserve_runs"]
 _SET_CLOCK = _SQL["set_clock"]
+_NOTE = _SQL["note_schedule"]
 _COUNT_FAILURES = _SQL["count_failures"]
 _SET_PAUSED = _SQL["set_paused"]
 _LIST = _SQL["list_dags"]
@@ -73,6 +76,12 @@ class Held(msgspec.Struct, frozen=True):
     last_tick: Tick | None
     due_at: datetime | None
     timed_since: datetime | None
+    dataset_run_at: datetime | None
+    deadline_at: datetime | None
+
+    def is_awaited(self, now: datetime) -> bool:
+        """Whether time alone may have changed what its pending events come to."""
+        return self.graph.ages and (self.due_at is None or self.due_at <= now)
 
     def due_ticks(self, room: int, now: datetime) -> int:
         """How many runs its timetable may want to start now, up to `room`."""
@@ -89,12 +98,14 @@ class _Activity(msgspec.Struct, frozen=True):
     has_pending: bool
 
 
-async def lock(db: Db, dag_ids: Collection[str], *, whatever_waits: bool = False) -> tuple[DagView, ...]:
+async def lock(
+    db: Db, dag_ids: Collection[str], *, whatever_waits: bool = False, fresh: Mapping[str, Sequence[Arrived]] | None = None
+) -> tuple[DagView, ...]:
     """Lock these DAGs, in the global order, and read what waits for them. Ids that do not exist are left out.
 
-    `whatever_waits`: as in `look`.
+    `whatever_waits` and `fresh`: as in `look`.
     """
-    return await look(db, await hold(db, dag_ids), whatever_waits=whatever_waits)
+    return await look(db, await hold(db, dag_ids), whatever_waits=whatever_waits, fresh=fresh)
 
 
 async def hold(db: Db, dag_ids: Collection[str]) -> Mapping[str, Held]:
@@ -105,18 +116,24 @@ async def hold(db: Db, dag_ids: Collection[str]) -> Mapping[str, Held]:
 
 
 def _held(graph: Graph, *row: Any) -> Held:
-    _, _, is_paused, is_stale, next_run_id, failed_runs, logical_date, start, end, due_at, timed_since = row
+    _, _, is_paused, is_stale, next_run_id, failed_runs, logical_date, start, end, *rest = row
     last_tick = None if logical_date is None else Tick(logical_date, start, end, end)
-    return Held(graph, is_paused, is_stale, next_run_id, failed_runs, last_tick, due_at, timed_since)
+    return Held(graph, is_paused, is_stale, next_run_id, failed_runs, last_tick, *rest)
 
 
 async def look(
-    db: Db, held: Mapping[str, Held], *, freeing: Mapping[str, int] | None = None, whatever_waits: bool = False
+    db: Db,
+    held: Mapping[str, Held],
+    *,
+    freeing: Mapping[str, int] | None = None,
+    whatever_waits: bool = False,
+    fresh: Mapping[str, Sequence[Arrived]] | None = None,
 ) -> tuple[DagView, ...]:
     """Read what waits for DAGs that are locked already.
 
     `freeing`: by DAG, how many running runs this transaction may end at most; it makes room for what waits.
     `whatever_waits`: read all of it, even where today's version could not use it, because the version may change.
+    `fresh`: by DAG, the events that this transaction has queued for those that look closer at events.
     """
     if not held:
         return ()
@@ -128,11 +145,16 @@ async def look(
     }
     starting = {dag_id: active[dag_id].queued if whatever_waits else slots[dag_id] for dag_id in held if active[dag_id].queued}
     waiting = await _waiting(db, {dag_id: count for dag_id, count in starting.items() if count})
-    useful = {dag_id: dag for dag_id, dag in held.items() if active[dag_id].has_pending and (slots[dag_id] or whatever_waits)}
-    pending = await _pending(db, useful, whatever_waits=whatever_waits)
     ticking = {dag_id: count for dag_id, dag in held.items() if (count := dag.due_ticks(slots[dag_id], db.now))}
+    wishes = {
+        dag_id: _wish(dag, slots[dag_id], ticking, fresh, db.now, whatever_waits=whatever_waits)
+        for dag_id, dag in held.items()
+        if active[dag_id].has_pending
+    }
+    events, unread, arrived = await pending.read(db, wishes, fresh or {})
     taken = await _taken(db, {dag_id: held[dag_id] for dag_id in ticking})
-    ids = iter(await _reserve(db, sum(ticking.values())))
+    each = {dag_id: pending.more_runs(wish, events[dag_id]) for dag_id, wish in wishes.items() if dag_id in events}
+    ids = iter(await _reserve(db, sum(ticking.values()) + sum(each.values())))
     return tuple(
         DagView(
             graph=dag.graph,
@@ -147,12 +169,33 @@ async def look(
             timed_since=dag.timed_since,
             taken=taken.get(dag_id, frozenset()),
             tick_run_ids=tuple(islice(ids, ticking.get(dag_id, 0))),
+            event_run_ids=tuple(islice(ids, each.get(dag_id, 0))),
+            dataset_run_at=dag.dataset_run_at,
+            deadline_at=dag.deadline_at,
+            unread=dag_id in unread,
+            arrived=arrived.get(dag_id, ()),
             next_queued_at=active[dag_id].next_queued_at,
             waiting=waiting.get(dag_id, ()),
-            pending=pending.get(dag_id, ()),
+            pending=events.get(dag_id, ()),
         )
         for dag_id, dag in held.items()
     )
+
+
+def _wish(
+    dag: Held,
+    slots: int,
+    ticking: Collection[str],
+    fresh: Mapping[str, Sequence[Arrived]] | None,
+    now: datetime,
+    *,
+    whatever_waits: bool,
+) -> Wish:
+    """What is to be read of the events that wait for a DAG. What nobody said it had just got may be anything."""
+    graph = dag.graph
+    unknown = fresh is not None and graph.sifts and graph.dag_id not in fresh
+    room = 0 if graph.together and graph.dag_id not in ticking else slots
+    return Wish(graph, whatever_waits or unknown or dag.is_awaited(now), room)
 
 
 async def graphs(db: Db, version_ids: Collection[int]) -> Mapping[int, Graph]:
@@ -173,6 +216,12 @@ async def set_paused(db: Db, effects: Sequence[SetPaused]) -> None:
 
 async def set_clock(db: Db, effects: Sequence[SetClock]) -> None:
     await db.execute(_SET_CLOCK, *columns(effects))
+
+
+async def note(db: Db, effects: Sequence[NoteSchedule]) -> None:
+    """What is noted again counts once more."""
+    notes = {(effect.dag_id, effect.kind, effect.reason): effect for effect in effects}
+    await db.execute(_NOTE, *columns(list(notes.values())))
 
 
 async def count_failures(db: Db, effects: Sequence[CountFailures]) -> None:
@@ -232,20 +281,3 @@ async def _first_waiting(db: Db, limits: Mapping[str, int]) -> Mapping[str, tupl
     for run in runs:
         found[run.dag_id].append(QueuedRun(run, known[run.version_id]))
     return {dag_id: tuple(found[dag_id]) for dag_id in limits}
-
-
-async def _pending(db: Db, dags: Mapping[str, Held], *, whatever_waits: bool) -> Mapping[str, Any]:
-    """Pending events of those DAGs whose condition they meet, or which are not scheduled on datasets any more.
-
-    Which leaves have something waiting is asked first: a condition that waits for one input must not read a growing queue of
-    the others at every event.
-    """
-    joint = [] if whatever_waits else [dag_id for dag_id, dag in dags.items() if isinstance(dag.graph.schedule, AllOf | AnyOf)]
-    waiting = await datasets.satisfied(db, joint) if joint else {}
-    unmet = {dag_id for dag_id in joint if not _met(dags[dag_id].graph, waiting.get(dag_id, set()))}
-    ready = [dag_id for dag_id in dags if dag_id not in unmet]
-    return await datasets.lock_pending(db, ready) if ready else {}
-
-
-def _met(graph: Graph, pending: Set[str]) -> bool:
-    return graph.schedule is not None and holds(graph.schedule, pending)

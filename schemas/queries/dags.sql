@@ -3,7 +3,7 @@
 -- snapshot may be older than the lock.
 SELECT
     dag_id, version_id, is_paused, is_stale, nextval('dag_run_id_seq'), failed_runs, last_logical_date, last_interval_start,
-    last_interval_end, due_at, timed_since
+    last_interval_end, due_at, timed_since, dataset_run_at, deadline_at
 FROM dag
 WHERE dag_id = ANY ($1::text[])
 ORDER BY dag_id
@@ -35,10 +35,18 @@ UPDATE dag
 SET last_logical_date = change.last_logical_date,
     last_interval_start = change.last_interval_start,
     last_interval_end = change.last_interval_end,
-    due_at = change.due_at
-FROM unnest($1::text[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[])
-    AS change (dag_id, last_logical_date, last_interval_start, last_interval_end, due_at)
+    due_at = change.due_at,
+    dataset_run_at = change.dataset_run_at,
+    deadline_at = change.deadline_at
+FROM unnest(
+    $1::text[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[], $7::timestamptz[]
+) AS change (dag_id, last_logical_date, last_interval_start, last_interval_end, due_at, dataset_run_at, deadline_at)
 WHERE dag.dag_id = change.dag_id
+
+-- name: note_schedule
+INSERT INTO schedule_note (dag_id, kind, reason, first_at, last_at)
+SELECT note.*, note.at FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[]) AS note (dag_id, kind, reason, at)
+ON CONFLICT (dag_id, kind, reason) DO UPDATE SET last_at = excluded.last_at, times = schedule_note.times + 1
 
 -- name: count_failures
 UPDATE dag SET failed_runs = change.failed_runs

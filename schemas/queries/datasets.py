@@ -3,15 +3,20 @@
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from tidegate.schemas.effect import ConsumeEvents, DiscardEvents
 from tidegate.schemas.event import DatasetUpdated
 from tidegate.schemas.message import Message
+from tidegate.schemas.queries import references
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.view import PendingEvent
+
+if TYPE_CHECKING:
+    from asyncpg import Record
 
 _SQL = load("datasets")
 _KNOWN = _SQL["known_datasets"]
@@ -19,6 +24,8 @@ _INSERT = _SQL["insert_datasets"]
 _RECORD = _SQL["record_events"]
 _SATISFIED = _SQL["satisfied_leaves"]
 _LOCK_PENDING = _SQL["lock_pending"]
+_LOCK_INPUTS = _SQL["lock_inputs"]
+_ARRIVED = _SQL["read_arrived"]
 _CONSUME = _SQL["consume"]
 _DISCARD = _SQL["discard"]
 _LIST = _SQL["list_datasets"]
@@ -58,8 +65,9 @@ async def ids(db: Db, uris: Collection[str]) -> Mapping[str, int]:
 
 async def make(db: Db, uris: Collection[str]) -> Mapping[str, int]:
     """Make those of these datasets that do not exist, and read the ids of all."""
-    await db.execute(_INSERT, list(uris))
-    return await read(db, uris)
+    if made := {row["uri"]: row["id"] for row in await db.fetch(_INSERT, list(uris))}:
+        await references.watch_new(db, made)
+    return made if len(made) == len(uris) else await read(db, uris)
 
 
 async def read(db: Db, uris: Collection[str]) -> Mapping[str, int]:
@@ -67,8 +75,22 @@ async def read(db: Db, uris: Collection[str]) -> Mapping[str, int]:
     return {row["uri"]: row["id"] for row in await db.fetch(_KNOWN, list(uris))}
 
 
-async def record(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> list[str]:
-    """Write the events to the ledger and queue them for their consumers. Returns the DAGs that got something new."""
+class Arrived(NamedTuple):
+    """An event that was just queued."""
+
+    dataset_id: int
+    dataset_event_id: int
+
+
+class Recorded(NamedTuple):
+    """The DAGs that got something new, and what, for those that look closer at events."""
+
+    dag_ids: Collection[str]
+    arrived: Mapping[str, Sequence[Arrived]]
+
+
+async def record(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> Recorded:
+    """Write the events to the ledger and queue them for their consumers."""
     known = await ids(db, {message.body.uri for message in messages})
     rows = await db.fetch(
         _RECORD,
@@ -77,8 +99,13 @@ async def record(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> list[st
         [message.id.id if message.id else "" for message in messages],
         [message.body.extra for message in messages],
         [message.at for message in messages],
+        db.now,
     )
-    return [dag_id for (dag_id,) in rows]
+    new: dict[str, list[Arrived]] = defaultdict(list)
+    for dag_id, dataset_id, event_id in rows:
+        if event_id is not None:
+            new[dag_id].append(Arrived(dataset_id, event_id))
+    return Recorded({row[0] for row in rows}, new)
 
 
 async def satisfied(db: Db, dag_ids: Sequence[str]) -> Mapping[str, set[str]]:
@@ -91,8 +118,22 @@ async def satisfied(db: Db, dag_ids: Sequence[str]) -> Mapping[str, set[str]]:
 
 async def lock_pending(db: Db, dag_ids: Sequence[str]) -> Mapping[str, tuple[PendingEvent, ...]]:
     """All pending events of these DAGs, whose rows are locked already."""
+    return _by_dag(await db.fetch(_LOCK_PENDING, dag_ids))
+
+
+async def lock_inputs(db: Db, most: Mapping[str, int | None]) -> Mapping[str, tuple[PendingEvent, ...]]:
+    """As `lock_pending`, with all that a condition may look at; of each DAG the first so many, or None: all."""
+    return _by_dag(await db.fetch(_LOCK_INPUTS, list(most), list(most.values())))
+
+
+async def arrived(db: Db, keys: Sequence[tuple[str, int, int]]) -> Mapping[str, tuple[PendingEvent, ...]]:
+    """The same for events that are known by DAG, dataset and id."""
+    return _by_dag(await db.fetch(_ARRIVED, *zip(*keys, strict=True)))
+
+
+def _by_dag(rows: "Sequence[Record]") -> Mapping[str, tuple[PendingEvent, ...]]:
     found: dict[str, list[PendingEvent]] = defaultdict(list)
-    for dag_id, *event in await db.fetch(_LOCK_PENDING, dag_ids):
+    for dag_id, *event in rows:
         found[dag_id].append(PendingEvent(*event))
     return {dag_id: tuple(events) for dag_id, events in found.items()}
 
@@ -110,7 +151,7 @@ async def discard(db: Db, effects: Sequence[DiscardEvents]) -> None:
     rows = [
         (effect.dag_id, event.dataset_id, event.dataset_event_id, effect.reason) for effect in effects for event in effect.events
     ]
-    await db.execute(_DISCARD, *zip(*rows, strict=True))
+    await db.execute(_DISCARD, *zip(*rows, strict=True), db.now)
 
 
 async def list_datasets(db: Db, prefix: str | None, limit: int) -> list[DatasetRow]:

@@ -4,33 +4,39 @@ FROM dataset
 WHERE uri = ANY ($1::text[])
 
 -- name: insert_datasets
+-- Returns those that nobody knew before.
 INSERT INTO dataset (uri)
 SELECT uri FROM unnest($1::text[]) AS uri ORDER BY uri
 ON CONFLICT (uri) DO NOTHING
+RETURNING id, uri
 
 -- name: record_events
--- The ledger, and for every consumer one row: pending, or discarded with the reason. Returns whom to look at.
+-- The ledger, and for every consumer one row: pending, or discarded with the reason. Returns whom to look at, and for those who
+-- look closer at events which ones.
 WITH event AS (
-    INSERT INTO dataset_event (dataset_id, source, event_id, extra, occurred_at)
-    SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::jsonb[], $5::timestamptz[])
+    INSERT INTO dataset_event (dataset_id, source, event_id, extra, occurred_at, received_at)
+    SELECT row.*, $6::timestamptz FROM unnest($1::bigint[], $2::text[], $3::text[], $4::jsonb[], $5::timestamptz[]) AS row
     RETURNING id, dataset_id
 ),
 consumer AS (
-    SELECT reference.dag_id, event.dataset_id, event.id AS dataset_event_id, dag.is_paused
+    SELECT
+        reference.dag_id, event.dataset_id, event.id AS dataset_event_id, dag.sifts,
+        dag.is_paused AND NOT dag.keeps_paused AS is_dropped
     FROM event
     JOIN dag_schedule_dataset_reference AS reference USING (dataset_id)
     JOIN dag USING (dag_id)
 ),
 discarded AS (
-    INSERT INTO discarded_dataset_event (dag_id, dataset_event_id, reason)
-    SELECT dag_id, dataset_event_id, 'the DAG was paused' FROM consumer WHERE is_paused
+    INSERT INTO discarded_dataset_event (dag_id, dataset_event_id, reason, at)
+    SELECT dag_id, dataset_event_id, 'the DAG was paused', $6 FROM consumer WHERE is_dropped
 ),
 queued AS (
-    INSERT INTO dataset_dag_run_queue (target_dag_id, dataset_id, dataset_event_id)
-    SELECT dag_id, dataset_id, dataset_event_id FROM consumer WHERE NOT is_paused
-    RETURNING target_dag_id
+    INSERT INTO dataset_dag_run_queue (target_dag_id, dataset_id, dataset_event_id, created_at)
+    SELECT dag_id, dataset_id, dataset_event_id, $6 FROM consumer WHERE NOT is_dropped
 )
-SELECT DISTINCT target_dag_id FROM queued
+SELECT DISTINCT dag_id, CASE WHEN sifts THEN dataset_id END AS dataset_id, CASE WHEN sifts THEN dataset_event_id END AS dataset_event_id
+FROM consumer
+WHERE NOT is_dropped
 
 -- name: satisfied_leaves
 -- Which datasets of these DAGs' schedules have something pending, without reading all of it.
@@ -52,6 +58,30 @@ WHERE queue.target_dag_id = ANY ($1::text[])
 ORDER BY queue.target_dag_id, queue.dataset_id, queue.dataset_event_id
 FOR UPDATE OF queue
 
+-- name: lock_inputs
+-- The same with all that conditions may look at, and no more of each DAG than asked for.
+SELECT queue.target_dag_id, queue.dataset_id, queue.dataset_event_id, dataset.uri, event.occurred_at, queue.created_at, event.extra::text
+FROM unnest($1::text[], $2::integer[]) AS target (dag_id, most)
+CROSS JOIN LATERAL (
+    SELECT * FROM dataset_dag_run_queue
+    WHERE target_dag_id = target.dag_id
+    ORDER BY target_dag_id, dataset_id, dataset_event_id
+    LIMIT target.most
+    FOR UPDATE
+) AS queue
+JOIN dataset ON dataset.id = queue.dataset_id
+JOIN dataset_event AS event ON event.id = queue.dataset_event_id
+ORDER BY queue.target_dag_id, queue.dataset_id, queue.dataset_event_id
+
+-- name: read_arrived
+-- What has just come for DAGs of which not all is read.
+SELECT queue.target_dag_id, queue.dataset_id, queue.dataset_event_id, dataset.uri, event.occurred_at, queue.created_at, event.extra::text
+FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS new (dag_id, dataset_id, dataset_event_id)
+JOIN dataset_dag_run_queue AS queue
+    ON (queue.target_dag_id, queue.dataset_id, queue.dataset_event_id) = (new.dag_id, new.dataset_id, new.dataset_event_id)
+JOIN dataset ON dataset.id = queue.dataset_id
+JOIN dataset_event AS event ON event.id = queue.dataset_event_id
+
 -- name: consume
 WITH consumed AS (
     SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[])
@@ -72,8 +102,8 @@ WITH discarded AS (
         AS row (dag_id, dataset_id, dataset_event_id, reason)
 ),
 recorded AS (
-    INSERT INTO discarded_dataset_event (dag_id, dataset_event_id, reason)
-    SELECT dag_id, dataset_event_id, reason FROM discarded
+    INSERT INTO discarded_dataset_event (dag_id, dataset_event_id, reason, at)
+    SELECT dag_id, dataset_event_id, reason, $5 FROM discarded
 )
 DELETE FROM dataset_dag_run_queue AS queue
 USING discarded

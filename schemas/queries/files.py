@@ -4,9 +4,11 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from tidegate.schemas.dag import DagSpec, leaves
+from tidegate.schemas.condition import leaves
+from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.effect import AdoptDag, ClearImportError, MarkStale, RecordFile, RecordImportError, StoreVersion
-from tidegate.schemas.queries import datasets
+from tidegate.schemas.graph import sifts
+from tidegate.schemas.queries import datasets, references
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
 
@@ -20,10 +22,6 @@ _RECORD_ERRORS = _SQL["record_errors"]
 _CLEAR_ERRORS = _SQL["clear_errors"]
 _INSERT_VERSIONS = _SQL["insert_versions"]
 _SWAP = _SQL["swap_versions"]
-_DROP_SCHEDULE = _SQL["drop_schedule_references"]
-_DROP_OUTLETS = _SQL["drop_outlet_references"]
-_INSERT_SCHEDULE = _SQL["insert_schedule_references"]
-_INSERT_OUTLETS = _SQL["insert_outlet_references"]
 _ADOPT = _SQL["adopt"]
 _MARK_STALE = _SQL["mark_stale"]
 _DIGESTS = _SQL["digests"]
@@ -95,12 +93,20 @@ async def store(db: Db, effects: Sequence[StoreVersion]) -> None:
     """Store the versions and swap them in, with their references. Their datasets exist already."""
     rows = [(e.version_id, e.spec.dag_id, e.number, msgspec.to_builtins(e.spec), e.path, e.digest, e.source) for e in effects]
     await db.execute(_INSERT_VERSIONS, *zip(*rows, strict=True))
-    dag_ids = [effect.spec.dag_id for effect in effects]
-    timed = [effect.spec.timetable is not None for effect in effects]
-    await db.execute(_SWAP, dag_ids, [e.path for e in effects], [e.version_id for e in effects], timed, db.now)
-    await db.execute(_DROP_SCHEDULE, dag_ids)
-    await db.execute(_DROP_OUTLETS, dag_ids)
-    await _reference(db, [effect.spec for effect in effects])
+    specs = [effect.spec for effect in effects]
+    await db.execute(
+        _SWAP,
+        [spec.dag_id for spec in specs],
+        [effect.path for effect in effects],
+        [effect.version_id for effect in effects],
+        [spec.timetable is not None for spec in specs],
+        [spec.timing.deadline is not None for spec in specs],
+        [sifts(spec) for spec in specs],
+        [spec.on_paused == "keep" for spec in specs],
+        db.now,
+    )
+    known = await datasets.read(db, {uri for spec in specs for uri in mentioned(spec)})
+    await references.refer(db, specs, known)
 
 
 async def adopt(db: Db, effects: Sequence[AdoptDag]) -> None:
@@ -114,14 +120,3 @@ async def mark_stale(db: Db, effects: Sequence[MarkStale]) -> None:
 async def digests(db: Db, scans: int) -> Mapping[str, str | None]:
     """What the files last looked like; a file is left out once it was found absent `scans` times."""
     return {row["path"]: row["digest"] for row in await db.fetch(_DIGESTS, scans)}
-
-
-async def _reference(db: Db, specs: Sequence[DagSpec]) -> None:
-    consumed = [(spec.dag_id, uri) for spec in specs if spec.schedule for uri in sorted(leaves(spec.schedule))]
-    produced = [(spec.dag_id, task.task_id, uri) for spec in specs for task in spec.tasks for uri in sorted(set(task.outlets))]
-    known = await datasets.read(db, {row[-1] for row in (*consumed, *produced)})
-    if consumed:
-        await db.execute(_INSERT_SCHEDULE, [dag for dag, _ in consumed], [known[uri] for _, uri in consumed])
-    if produced:
-        dags, tasks, uris = zip(*produced, strict=True)
-        await db.execute(_INSERT_OUTLETS, dags, tasks, [known[uri] for uri in uris])

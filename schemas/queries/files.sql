@@ -40,28 +40,20 @@ INSERT INTO dag_version (id, dag_id, number, spec, path, digest, source)
 SELECT * FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::jsonb[], $5::text[], $6::text[], $7::text[])
 
 -- name: swap_versions
-INSERT INTO dag (dag_id, path, version_id, due_at, timed_since)
-SELECT dag_id, path, version_id, CASE WHEN is_timed THEN $5::timestamptz END, CASE WHEN is_timed THEN $5::timestamptz END
-FROM unnest($1::text[], $2::text[], $3::bigint[], $4::boolean[]) AS new (dag_id, path, version_id, is_timed)
+-- Whoever runs by time, or by deadlines, is looked at by the clock as soon as it is there.
+INSERT INTO dag (dag_id, path, version_id, due_at, timed_since, sifts, keeps_paused)
+SELECT
+    dag_id, path, version_id, CASE WHEN is_timed OR has_deadline THEN $8::timestamptz END,
+    CASE WHEN is_timed THEN $8::timestamptz END, sifts, keeps_paused
+FROM unnest($1::text[], $2::text[], $3::bigint[], $4::boolean[], $5::boolean[], $6::boolean[], $7::boolean[])
+    AS new (dag_id, path, version_id, is_timed, has_deadline, sifts, keeps_paused)
 ON CONFLICT (dag_id) DO UPDATE
 SET path = excluded.path,
     version_id = excluded.version_id,
     is_stale = false,
+    sifts = excluded.sifts,
+    keeps_paused = excluded.keeps_paused,
     timed_since = CASE WHEN excluded.timed_since IS NOT NULL THEN coalesce(dag.timed_since, excluded.timed_since) END
-
--- name: drop_schedule_references
-DELETE FROM dag_schedule_dataset_reference WHERE dag_id = ANY ($1::text[])
-
--- name: drop_outlet_references
-DELETE FROM task_outlet_dataset_reference WHERE dag_id = ANY ($1::text[])
-
--- name: insert_schedule_references
-INSERT INTO dag_schedule_dataset_reference (dag_id, dataset_id)
-SELECT * FROM unnest($1::text[], $2::bigint[])
-
--- name: insert_outlet_references
-INSERT INTO task_outlet_dataset_reference (dag_id, task_id, dataset_id)
-SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])
 
 -- name: adopt
 UPDATE dag

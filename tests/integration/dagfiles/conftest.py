@@ -11,7 +11,8 @@ import pytest
 
 from tidegate.daemon.dagfiles.parse import open_parser
 from tidegate.daemon.settings import Settings
-from tidegate.schemas.dag import DagSpec, DatasetRef, EmptyTask, ImportProblem, ParsedFile, SqlTask
+from tidegate.schemas.condition import DatasetRef
+from tidegate.schemas.dag import DagSpec, EmptyTask, ImportProblem, ParsedFile, SqlTask
 
 Write = Callable[[str, str], str]
 

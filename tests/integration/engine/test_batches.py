@@ -10,7 +10,8 @@ import pytest
 from tidegate.daemon import engine
 from tidegate.daemon.database import Database
 from tidegate.daemon.engine import Applied, Batch, Work, apply
-from tidegate.schemas.dag import AllOf, CommandTask, DagSpec, DatasetRef, EmptyTask, ParsedFile, TaskSpec
+from tidegate.schemas.condition import AllOf, DatasetRef
+from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, ParsedFile, TaskSpec
 from tidegate.schemas.error import FencedError
 from tidegate.schemas.event import DatasetUpdated, EventId, TaskFinished
 from tidegate.schemas.message import Message, PauseRequested, TasksReady

@@ -7,7 +7,8 @@ from uuid import uuid4
 import pytest
 
 from tests.integration.engine.world import World, states, utc
-from tidegate.schemas.dag import CommandTask, DagSpec, DatasetRef, EmptyTask, TaskSpec
+from tidegate.schemas.condition import DatasetRef
+from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, TaskSpec
 from tidegate.schemas.message import PauseRequested, RunRequested
 from tidegate.schemas.queries.runs import list_runs
 from tidegate.schemas.timetable import Cron, Once

@@ -17,6 +17,13 @@ from tidegate.schemas.queries import clock, pools, runs, submissions
 SHARDS = range(clock.SHARDS)
 BACKENDS = ("command", "spark-connect", "spark-submit")
 _NUMBERS = count(1)
+FATES = """
+    SELECT fate, count(*) FROM (
+        SELECT 'pending' AS fate FROM dataset_dag_run_queue WHERE target_dag_id = $1
+        UNION ALL SELECT 'consumed' FROM dagrun_dataset_event WHERE dag_id = $1
+        UNION ALL SELECT reason FROM discarded_dataset_event WHERE dag_id = $1
+    ) AS each GROUP BY fate ORDER BY fate
+"""
 
 
 class FixedClock:
@@ -50,9 +57,14 @@ class World:
         """A DAG file is new or changed."""
         await self.tell(ParsedFile(path=path, digest=uuid4().hex, dags=specs))
 
-    async def updated(self, uri: str) -> None:
+    async def updated(self, uri: str, extra: dict[str, Any] | None = None) -> None:
         """A dataset got new data."""
-        await self.tell(DatasetUpdated(uri=uri), id_=f"update-{next(_NUMBERS)}")
+        await self.tell(DatasetUpdated(uri=uri, extra=extra or {}), id_=f"update-{next(_NUMBERS)}")
+
+    async def fates(self, dag_id: str = "d") -> dict[str, int]:
+        """How many events are pending for a DAG, were consumed, or discarded for which reason."""
+        rows = await self.rows(FATES, dag_id)
+        return {row[0]: row[1] for row in rows}
 
     async def go_to(self, at: datetime) -> None:
         """Let time pass, and every moment in between be looked at by the clock."""

@@ -41,6 +41,10 @@ READ = {
     "dags.waiting_runs": ("{dags}, ARRAY[3, 3], now()", "dag_run_active"),
     "datasets.satisfied_leaves": ("{dags}", "dag_schedule_dataset_reference_dag dataset_dag_run_queue_pkey"),
     "datasets.lock_pending": ("{dags}", "dataset_dag_run_queue_pkey dataset_event_pkey"),
+    "datasets.lock_inputs": ("{dags}, ARRAY[3, NULL]", "dataset_dag_run_queue_pkey dataset_event_pkey"),
+    "datasets.read_arrived": ("{dags}, ARRAY[1, 2], ARRAY[104001, 104002]", "dataset_dag_run_queue_pkey dataset_event_pkey"),
+    "references.patterns_near": ("ARRAY['s://new/1', 's://new/2']", "dag_schedule_pattern_reference_pkey"),
+    "references.datasets_near": ("ARRAY['s://1', 's://2']", "dataset_uri_key"),
     "tasks.ready": ("'default_pool', 100, 100", "task_instance_ready task_instance_limited dag_run_pkey"),
     "tasks.ready_behind": ("'default_pool', 100, 100", "task_instance_ready task_instance_limited dag_run_pkey"),
     "tasks.longest_waiting": ("'default_pool', now(), 100, 100", "task_instance_oldest task_instance_limited dag_run_pkey"),
@@ -79,9 +83,16 @@ READ = {
 }
 
 WRITE = {
-    "datasets.record_events": ("{none}, {none}, {none}, {none}, {none}", "dag_schedule_dataset_reference_pkey dag_pkey"),
+    "datasets.record_events": ("{none}, {none}, {none}, {none}, {none}, now()", "dag_schedule_dataset_reference_pkey dag_pkey"),
     "datasets.consume": ("{none}, {none}, {none}, {none}", "dataset_dag_run_queue_pkey"),
-    "datasets.discard": ("{none}, {none}, {none}, {none}", "dataset_dag_run_queue_pkey"),
+    "datasets.discard": ("{none}, {none}, {none}, {none}, now()", "dataset_dag_run_queue_pkey"),
+    "references.queue_history": ("{dags}, {none}, {none}, now()", "dataset_event_dataset dagrun_dataset_event_pkey dag_pkey"),
+    "references.drop_schedule_references": ("{dags}, {none}, {none}", "dag_schedule_dataset_reference_dag"),
+    "references.refresh_activity": (
+        "{runs}",
+        "dataset_pkey dag_schedule_dataset_reference_pkey task_outlet_dataset_reference_pkey",
+    ),
+    "dags.note_schedule": (many(4), ""),
     "runs.update_runs": (many(10), "dag_run_pkey"),
     "runs.reconsider": (many(2), ""),
     "runs.reconsider_after": (many(2), "dag_run_pkey dag_run_active"),

@@ -6,7 +6,8 @@ import pytest
 
 from tests.shapes import task
 from tidegate.daemon.cli import tree
-from tidegate.schemas.dag import AllOf, AnyOf, BaseTask, Condition, DatasetRef
+from tidegate.schemas.condition import AllOf, AnyOf, Condition, DatasetRef
+from tidegate.schemas.dag import BaseTask
 from tidegate.schemas.queries.datasets import PendingRow
 from tidegate.schemas.timetable import Cron, Timetable
 

@@ -6,7 +6,8 @@ import pytest
 
 from tests.shapes import NOW, A, B, dag_view, message, pending, queued, spec, task
 from tidegate.handlers.dag_file_changed import LOOK_AGAIN, State, decide
-from tidegate.schemas.dag import AnyOf, DagSpec, FunctionTask, ImportProblem, ParsedFile
+from tidegate.schemas.condition import AnyOf
+from tidegate.schemas.dag import DagSpec, FunctionTask, ImportProblem, ParsedFile
 from tidegate.schemas.effect import (
     AdoptDag,
     ClearImportError,

@@ -6,8 +6,10 @@ from datetime import timedelta
 import pytest
 
 from tests.shapes import NOW, A, B, dag_view, graph, pending, queued
-from tidegate.handlers.settle import NOT_SCHEDULED, dataset_run_id, settle
-from tidegate.schemas.dag import AnyOf
+from tidegate.handlers.consume import dataset_run_id
+from tidegate.handlers.inputs import NOT_SCHEDULED
+from tidegate.handlers.settle import settle
+from tidegate.schemas.condition import AnyOf
 from tidegate.schemas.effect import ConsumeEvents, DiscardEvents, Effect, InsertRun, UpdateRun
 from tidegate.schemas.state import RunState
 from tidegate.schemas.view import DagView

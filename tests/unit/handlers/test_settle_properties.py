@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.shapes import NOW, A, B, C, dag_view, graph, pending, queued, task
-from tidegate.handlers.gate import Open, gate
-from tidegate.handlers.settle import following, settle
-from tidegate.schemas.dag import AllOf, AnyOf, Condition
+from tidegate.handlers.gate import gate
+from tidegate.handlers.judge import Open
+from tidegate.handlers.settle import settle
+from tidegate.handlers.tick import following
+from tidegate.schemas.condition import AllOf, AnyOf, Condition
 from tidegate.schemas.effect import ConsumeEvents, DiscardEvents, Effect, InsertRun, SetClock, UpdateRun
 from tidegate.schemas.state import RunState
 from tidegate.schemas.tick import Tick
@@ -138,7 +140,7 @@ def test_no_run_consumes_what_does_not_meet_the_condition(chance: Random) -> Non
 
     if consumed := taken(step, ConsumeEvents):
         alone = msgspec.structs.replace(step.before, pending=tuple(consumed), running=0, queued=0)
-        assert isinstance(gate(alone), Open)
+        assert isinstance(gate(alone, NOW), Open)
 
 
 @settings(max_examples=200, deadline=None)

@@ -8,7 +8,8 @@ import pytest
 from tests.shapes import NOW, dag_view, graph, message, task
 from tests.unit.handlers.ticks import at, clock, fired, minutes_of, settled, tick, timed, view
 from tidegate.handlers import schedule_due
-from tidegate.handlers.settle import following, settle_after
+from tidegate.handlers.settle import settle_after
+from tidegate.handlers.tick import following
 from tidegate.schemas.effect import InsertRun, InsertTask, RunMoved, SetClock
 from tidegate.schemas.message import ScheduleDue
 from tidegate.schemas.state import RunState

@@ -7,16 +7,8 @@ from typing import Any
 import pytest
 
 from tidegate import Dag, DagError, Dataset, Run, Task
-from tidegate.schemas.dag import (
-    AllOf,
-    CommandTask,
-    DagSpec,
-    DatasetRef,
-    EmptyTask,
-    FunctionTask,
-    SqlTask,
-    SubmitTask,
-)
+from tidegate.schemas.condition import AllOf, DatasetRef
+from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, FunctionTask, SqlTask, SubmitTask
 
 DELAYS = Dataset("lake://delays")
 RUN = Run(dag_id="d", run_id="r", run_type="manual", run_after=datetime(2013, 1, 1, tzinfo=UTC), params={"day": 1})

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tidegate import Dag, DagError, Dataset
-from tidegate.schemas.dag import AllOf, AnyOf, Condition, DatasetRef
+from tidegate.schemas.condition import AllOf, AnyOf, Condition, DatasetRef
 from tidegate.schemas.dataset import MAX_NESTING, nesting, text
 
 # Typed as anything: most of what follows is what type checkers refuse.

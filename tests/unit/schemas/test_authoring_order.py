@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate import DagError
-from tidegate.schemas.dag import AllOf, Condition, DagSpec, DatasetRef, EmptyTask
+from tidegate.schemas.condition import AllOf, Condition, DatasetRef
+from tidegate.schemas.dag import DagSpec, EmptyTask
 from tidegate.schemas.order import cycle, topological, verify
 
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.shapes import A, B, C, spec
-from tidegate.schemas.dag import AllOf, AnyOf, Condition, DatasetRef, decode_spec, encode_spec, holds, leaves
+from tidegate.schemas.condition import AllOf, AnyOf, Condition, DatasetRef, NOf, PatternRef, holds, leaves
+from tidegate.schemas.dag import decode_spec, encode_spec
 
 STATUSES = list(product((False, True), repeat=3))
 THREE = (A, B, C)
@@ -51,7 +52,9 @@ def test_conditions_nest(statuses: tuple[bool, ...]) -> None:
 CONDITIONS = st.recursive(
     st.sampled_from(THREE),
     lambda inner: st.builds(
-        lambda kind, of: kind(tuple(of)), st.sampled_from((AllOf, AnyOf)), st.lists(inner, min_size=1, max_size=3)
+        lambda kind, of: kind(tuple(of)),
+        st.sampled_from((AllOf, AnyOf, lambda of: NOf((len(of) + 1) // 2, of))),
+        st.lists(inner, min_size=1, max_size=3),
     ),
     max_leaves=8,
 )
@@ -65,6 +68,10 @@ def as_python(condition: Condition) -> str:
             return f"({' and '.join(map(as_python, of))})"
         case AnyOf(of):
             return f"({' or '.join(map(as_python, of))})"
+        case NOf(k, of):
+            return f"(({' + '.join(map(as_python, of))}) >= {k})"
+        case PatternRef():
+            raise AssertionError
 
 
 @settings(max_examples=200, deadline=None)

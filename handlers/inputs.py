@@ -1,0 +1,77 @@
+"""Which events that wait for a DAG count for its condition, and what becomes of those that do not."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tidegate.schemas.condition import Condition, Leaf, inputs, leaves
+from tidegate.schemas.filter import passes
+from tidegate.schemas.graph import Graph
+from tidegate.schemas.view import DagView, PendingEvent
+
+NOT_SCHEDULED = "the DAG is no longer scheduled on this dataset"
+FILTERED = "no filter of the DAG lets it pass"
+EXPIRED = "it expired before a run took it"
+
+
+class Input(NamedTuple):
+    """An event, and the parts of the condition that it is an input of."""
+
+    event: PendingEvent
+    leaves: tuple[Leaf, ...]
+
+
+class Sifted(NamedTuple):
+    """The inputs among some events, and the other events by the reason why they are none."""
+
+    inputs: tuple[Input, ...]
+    refused: Mapping[str, tuple[PendingEvent, ...]]
+
+
+def sift(graph: Graph, events: Iterable[PendingEvent], now: datetime) -> Sifted:
+    """What these events are for a DAG now. Raises FilterError for a condition that cannot be read."""
+    found: list[Input] = []
+    refused: dict[str, list[PendingEvent]] = {}
+    for event in events:
+        each = _input(graph.schedule, event)
+        left = each if isinstance(each, str) else _alive(each, now)
+        if isinstance(left, str):
+            refused.setdefault(left, []).append(event)
+        else:
+            found.append(left)
+    return Sifted(tuple(found), {reason: tuple(of) for reason, of in refused.items()})
+
+
+def wanted(dag: DagView) -> Sifted:
+    """The same for a DAG to which only the dataset of an event matters."""
+    uris = leaves(dag.graph.schedule) if dag.graph.schedule is not None else frozenset()
+    stray = tuple(event for event in dag.pending if event.uri not in uris)
+    kept = tuple(event for event in dag.pending if event.uri in uris) if stray else dag.pending
+    return Sifted(tuple(Input(event, ()) for event in kept), {NOT_SCHEDULED: stray} if stray else {})
+
+
+def _alive(each: Input, at: datetime) -> Input | str:
+    """The input with those parts for which it has not expired by then; where there are none, that it has expired."""
+    left = tuple(leaf for leaf in each.leaves if (end := _end(leaf, each.event)) is None or at < end)
+    return Input(each.event, left) if left else EXPIRED
+
+
+def expires_at(each: Input) -> datetime | None:
+    """When an event is an input of nothing any more; None: never."""
+    ends = [_end(leaf, each.event) for leaf in each.leaves]
+    return None if None in ends else max(end for end in ends if end is not None)
+
+
+def _input(condition: Condition | None, event: PendingEvent) -> Input | str:
+    parts = [leaf for leaf in inputs(condition) if leaf.covers(event.uri)] if condition is not None else []
+    if not parts:
+        return NOT_SCHEDULED
+    extra: Mapping[str, Any] = msgspec.json.decode(event.extra) if any(leaf.where for leaf in parts) else {}
+    passed = tuple(leaf for leaf in parts if not leaf.where or passes(leaf.where, extra))
+    return Input(event, passed) if passed else FILTERED
+
+
+def _end(leaf: Leaf, event: PendingEvent) -> datetime | None:
+    return None if leaf.expire_after_s is None else event.time + timedelta(seconds=leaf.expire_after_s)

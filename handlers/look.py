@@ -1,0 +1,38 @@
+"""When the clock is to look at a DAG again because of the events that wait for it."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from tidegate.handlers.due import deadline_of, ends
+from tidegate.handlers.gate import Broken, condition_gate, has_room
+from tidegate.handlers.inputs import sift
+from tidegate.handlers.judge import Apart, Busy, Open, TooSoon, Verdict, Waiting, too_soon
+from tidegate.schemas.view import DagView
+
+
+def looks(before: DagView, dag: DagView, now: datetime) -> Iterator[datetime]:
+    """The moments from which on something else may be decided although nothing new comes; a look too many does no harm."""
+    verdict = condition_gate(dag, now)
+    if isinstance(verdict, Broken):
+        return
+    found = sift(dag.graph, dag.arrived if dag.unread else dag.pending, now).inputs
+    yield from ends(found)
+    if dag.unread and before.due_at is not None and now < before.due_at:
+        yield before.due_at
+    due = deadline_of(dag, found, now)
+    if due is not None and now < due:
+        yield due
+    if has_room(dag) and not dag.graph.together:
+        yield from _with_room(dag, verdict, now, overdue=due is not None and due <= now)
+
+
+def _with_room(dag: DagView, verdict: Verdict, now: datetime, *, overdue: bool) -> Iterator[datetime]:
+    match verdict:
+        case Busy(until) | TooSoon(until):
+            yield until
+        case Open():
+            yield now  # There were not ids enough for all runs.
+        case Waiting() | Apart():
+            soon = too_soon(dag.graph, now, dag.dataset_run_at)
+            if overdue:
+                yield soon.until if soon else now

@@ -1,0 +1,52 @@
+"""Patterns of dataset URIs.
+
+`*` stands for any characters but `/`, also for none; `**` for any characters at all. Everything else stands for itself.
+So `s3://bucket/table/*` matches `s3://bucket/table/day=1`, but not `s3://bucket/table/day=1/part-0`; `s3://bucket/table/**` does.
+"""
+
+import re
+from functools import lru_cache
+
+MAX_STARS = 8
+
+_STARS = re.compile(r"(\*+)")
+
+
+def literal_prefix(pattern: str) -> str:
+    """What every URI begins with that the pattern matches."""
+    return pattern.partition("*")[0]
+
+
+def problem(pattern: str) -> str | None:
+    """Why a text is no pattern; None if it is one."""
+    stars: list[str] = _STARS.findall(pattern)
+    if not stars:
+        return "a pattern has a * in it; a single dataset is Dataset(…)"
+    if any(len(star) > 2 for star in stars):
+        return "write * for anything up to the next /, or ** for anything at all"
+    return f"a pattern has {MAX_STARS} stars at most" if len(stars) > MAX_STARS else None
+
+
+@lru_cache(maxsize=10_000)
+def matches(pattern: str, uri: str) -> bool:
+    """Whether the pattern matches the whole URI. It costs a few looks at each character, whatever the pattern."""
+    reached = {0}
+    for part in filter(None, _STARS.split(pattern)):
+        if part == "**":
+            reached = set(range(min(reached), len(uri) + 1))
+        elif part == "*":
+            reached = _up_to_a_slash(uri, reached)
+        else:
+            reached = {at + len(part) for at in reached if uri.startswith(part, at)}
+        if not reached:
+            return False
+    return len(uri) in reached
+
+
+def _up_to_a_slash(uri: str, starts: set[int]) -> set[int]:
+    reached: set[int] = set()
+    for start in sorted(starts):
+        if start not in reached:
+            slash = uri.find("/", start)
+            reached.update(range(start, (len(uri) if slash < 0 else slash) + 1))
+    return reached
