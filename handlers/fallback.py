@@ -41,7 +41,7 @@ def past_deadline(dag: DagView, ids: Iterator[int], now: datetime) -> Step:
 
 def _missed(dag: DagView, now: datetime) -> datetime | None:
     """The deadline that has passed while the inputs were not there."""
-    if dag.graph.timing.deadline is None or not isinstance(condition_gate(dag, now), Waiting | Apart):
+    if dag.graph.timing.deadline is None or dag.unread or not isinstance(condition_gate(dag, now), Waiting | Apart):
         return None
     due = deadline_of(dag, sift(dag.graph, dag.pending, now).inputs, now)
     return due if due is not None and due <= now else None

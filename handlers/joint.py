@@ -19,8 +19,11 @@ MOST_UNMET = 100
 
 
 def joint_ticks(dag: DagView, tick: Tick | None, now: datetime) -> Step:
-    """Runs of those ticks that found the condition met; what the others found is recorded. Then what has expired goes."""
-    ids, passed = iter(tick_run_ids(dag)), 0
+    """Runs of those ticks that found the condition met; what the others found is recorded. Then what has expired goes.
+
+    Where it was not read what waits, the clock is to come again at once.
+    """
+    ids, passed = iter(tick_run_ids(dag)), MOST_UNMET if dag.unread else 0
     while tick is not None and tick.run_after <= now and has_room(dag) and passed < MOST_UNMET:
         verdict = _at_tick(dag, tick)
         if not isinstance(verdict, Open):

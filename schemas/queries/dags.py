@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -65,6 +65,16 @@ class ImportErrorRow(msgspec.Struct, frozen=True):
     at: datetime
 
 
+class Looks(NamedTuple):
+    """Why DAGs are looked at. `ticking` are those with ticks that are due, `freed` those whose runs may end."""
+
+    now: datetime
+    whatever_waits: bool
+    fresh: Mapping[str, Sequence[Arrived]] | None
+    ticking: Collection[str]
+    freed: Collection[str]
+
+
 class Held(msgspec.Struct, frozen=True):
     """A locked DAG. `next_run_id` is reserved for a run that this transaction may create."""
 
@@ -79,9 +89,21 @@ class Held(msgspec.Struct, frozen=True):
     dataset_run_at: datetime | None
     deadline_at: datetime | None
 
-    def is_awaited(self, now: datetime) -> bool:
-        """Whether time alone may have changed what its pending events come to."""
-        return self.graph.ages and (self.due_at is None or self.due_at <= now)
+    def wish(self, slots: int, looks: "Looks") -> Wish:
+        """What is to be read of the events that wait for it.
+
+        All of them where time, a tick, or room for a run that a deadline wants may have changed what they come to; and where
+        nobody says what it has just got, because it looks closer at events only now.
+        """
+        graph, dag_id = self.graph, self.graph.dag_id
+        everything = (
+            looks.whatever_waits
+            or (graph.ages and (self.due_at is None or self.due_at <= looks.now))
+            or (graph.together and dag_id in looks.ticking)
+            or (graph.timing.deadline is not None and dag_id in looks.freed)
+            or (graph.sifts and looks.fresh is not None and dag_id not in looks.fresh)
+        )
+        return Wish(graph, everything, 0 if graph.together else slots)
 
     def due_ticks(self, room: int, now: datetime) -> int:
         """How many runs its timetable may want to start now, up to `room`."""
@@ -146,11 +168,8 @@ async def look(
     starting = {dag_id: active[dag_id].queued if whatever_waits else slots[dag_id] for dag_id in held if active[dag_id].queued}
     waiting = await _waiting(db, {dag_id: count for dag_id, count in starting.items() if count})
     ticking = {dag_id: count for dag_id, dag in held.items() if (count := dag.due_ticks(slots[dag_id], db.now))}
-    wishes = {
-        dag_id: _wish(dag, slots[dag_id], ticking, fresh, db.now, whatever_waits=whatever_waits)
-        for dag_id, dag in held.items()
-        if active[dag_id].has_pending
-    }
+    looks = Looks(db.now, whatever_waits, fresh, ticking, may_end)
+    wishes = {dag_id: dag.wish(slots[dag_id], looks) for dag_id, dag in held.items() if active[dag_id].has_pending}
     events, unread, arrived = await pending.read(db, wishes, fresh or {})
     taken = await _taken(db, {dag_id: held[dag_id] for dag_id in ticking})
     each = {dag_id: pending.more_runs(wish, events[dag_id]) for dag_id, wish in wishes.items() if dag_id in events}
@@ -180,22 +199,6 @@ async def look(
         )
         for dag_id, dag in held.items()
     )
-
-
-def _wish(
-    dag: Held,
-    slots: int,
-    ticking: Collection[str],
-    fresh: Mapping[str, Sequence[Arrived]] | None,
-    now: datetime,
-    *,
-    whatever_waits: bool,
-) -> Wish:
-    """What is to be read of the events that wait for a DAG. What nobody said it had just got may be anything."""
-    graph = dag.graph
-    unknown = fresh is not None and graph.sifts and graph.dag_id not in fresh
-    room = 0 if graph.together and graph.dag_id not in ticking else slots
-    return Wish(graph, whatever_waits or unknown or dag.is_awaited(now), room)
 
 
 async def graphs(db: Db, version_ids: Collection[int]) -> Mapping[int, Graph]:
