@@ -82,9 +82,7 @@ def n_of(k: int, *of: Expression | Sequence[Expression]) -> Expression:
     if not operands or len(operands) < len(listed):
         raise DagError(f"n_of({k!r:.20}, …) takes datasets and conditions of them, like n_of(2, a, b, c)")
     if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= len(operands):
-        raise DagError(
-            f"n_of({k!r:.20}, …): how many of these {len(operands)} must hold is a whole number from 1 to {len(operands)}"
-        )
+        raise DagError(f"n_of({k!r:.20}, …): how many of them must hold is a whole number from 1 to {len(operands)}")
     return Expression(NOf(k, tuple(operand.condition for operand in operands)))
 
 

@@ -48,6 +48,8 @@ def _answer(node: Node, extra: Mapping[str, Any]) -> Answer:
             answers = [_answer(each, extra) for each in of]
             return decisive if decisive in answers else None if None in answers else not decisive
         case Comparison(operator, left, right):
+            if Fixed(None) in (left, right):
+                return _is_null(operator, _value(right if left == Fixed(None) else left, extra))
             return _compare(operator, _value(left, extra), _value(right, extra))
 
 
@@ -78,6 +80,13 @@ def _compare(operator: str, left: Any, right: Any) -> Answer:
     return same if same is None or operator == "==" else not same
 
 
+def _is_null(operator: str, value: Any) -> Answer:
+    """Whatever is there is null, or is not."""
+    if operator == "in":
+        return _compare(operator, None, value)
+    return None if value is _MISSING else (value is None) is (operator == "==")
+
+
 def _is_in(value: Any, values: Any) -> Answer:
     if not isinstance(values, list | tuple):
         return None
@@ -86,7 +95,4 @@ def _is_in(value: Any, values: Any) -> Answer:
 
 
 def _same(left: Any, right: Any) -> Answer:
-    """Values of two types cannot be compared, but anything that is there is, or is not, null."""
-    if left is None or right is None:
-        return left is right
     return bool(left == right) if kind_of(left) == kind_of(right) else None
