@@ -62,5 +62,5 @@ def _found(verdict: Waiting | Apart | Busy | TooSoon | Broken) -> str:
             return "events that still came"
         case TooSoon():
             return "the run before too shortly ago"
-        case Broken(reason):
-            return f"a condition that cannot be read: {reason}"
+        case _:
+            return f"a condition that cannot be read: {verdict.reason}"

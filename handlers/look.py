@@ -6,7 +6,7 @@ from datetime import datetime
 from tidegate.handlers.due import deadline_of, ends
 from tidegate.handlers.gate import Broken, condition_gate, has_room
 from tidegate.handlers.inputs import sift
-from tidegate.handlers.judge import Apart, Busy, Open, TooSoon, Verdict, Waiting, too_soon
+from tidegate.handlers.judge import Busy, Open, TooSoon, Verdict, too_soon
 from tidegate.schemas.view import DagView
 
 
@@ -32,7 +32,7 @@ def _with_room(dag: DagView, verdict: Verdict, now: datetime, *, overdue: bool) 
             yield until
         case Open():
             yield now  # There were not ids enough for all runs.
-        case Waiting() | Apart():
+        case _:
             soon = too_soon(dag.graph, now, dag.dataset_run_at)
             if overdue:
                 yield soon.until if soon else now

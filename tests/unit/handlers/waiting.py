@@ -1,0 +1,74 @@
+"""DAGs that look closer at events, and what settling them does, with times in minutes from now."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from tests.shapes import NOW, dag_view, graph
+from tests.unit.handlers.ticks import minutes_of
+from tidegate.handlers.settle import settle
+from tidegate.schemas.condition import Condition, DatasetRef, InputDeadlineSpec, Timing
+from tidegate.schemas.effect import ConsumeEvents, DiscardEvents, Effect, InsertRun, NoteSchedule, SetClock
+from tidegate.schemas.view import DagView, PendingEvent
+
+
+def at(minutes: float) -> datetime:
+    return NOW + timedelta(minutes=minutes)
+
+
+def event(id_: int, name: str = "a", *, arrived: float = 0, happened: float | None = None, **extra: Any) -> PendingEvent:
+    """An event of `s://NAME`, which happened when it arrived unless that is said."""
+    occurred = at(arrived if happened is None else happened)
+    return PendingEvent(ord(name[0]), id_, f"s://{name}", occurred, at(arrived), msgspec.json.encode(extra).decode())
+
+
+def expiring(name: str, minutes: float, where: str = "") -> DatasetRef:
+    return DatasetRef(f"s://{name}", where, minutes * 60)
+
+
+def timed(**minutes: float) -> Timing:
+    return msgspec.convert({f"{name}_s": value * 60 for name, value in minutes.items()}, Timing)
+
+
+def by(fallback: Any, **facts: Any) -> Timing:
+    if "after" in facts:
+        facts["after_s"] = facts.pop("after") * 60
+    return Timing(deadline=InputDeadlineSpec(fallback=fallback, **facts))
+
+
+def waiting(condition: Condition, *events: PendingEvent, tasks: Sequence[Any] = ("t",), **facts: Any) -> DagView:
+    """A DAG with these events; facts that a graph has are the graph's."""
+    of_graph = ("timing", "mode", "together", "timetable", "limit", "missed", "start_date")
+    given = {name: facts.pop(name) for name in of_graph if name in facts}
+    return dag_view(graph(*tasks, schedule=condition, **given), pending=events, **facts)
+
+
+class Done(msgspec.Struct, frozen=True):
+    """What settling did: runs as the ids of their events, what was discarded by reason, what was noted, the clock."""
+
+    runs: list[list[int]]
+    discarded: dict[str, list[int]]
+    noted: list[tuple[str, str]]
+    look: float | None
+    clock: SetClock | None
+    effects: list[Effect]
+
+
+def settled(dag: DagView, minutes: float = 0) -> Done:
+    effects = list(settle(dag, at(minutes)))
+    of_runs = {effect.dag_run_id: [each.dataset_event_id for each in effect.events] for effect in _all(effects, ConsumeEvents)}
+    clock = next(iter(_all(effects, SetClock)), None)
+    return Done(
+        runs=[of_runs.get(effect.id, []) for effect in _all(effects, InsertRun)],
+        discarded={e.reason: [each.dataset_event_id for each in e.events] for e in _all(effects, DiscardEvents)},
+        noted=[(effect.kind, effect.reason) for effect in _all(effects, NoteSchedule)],
+        look=minutes_of(clock.due_at) if clock else minutes_of(dag.due_at),
+        clock=clock,
+        effects=effects,
+    )
+
+
+def _all(effects: Sequence[Effect], kind: type[Any]) -> list[Any]:
+    return [effect for effect in effects if isinstance(effect, kind)]
