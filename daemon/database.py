@@ -89,11 +89,14 @@ class ServerClock:
 class Database:
     """A pool of connections, and what this process remembers of immutable rows and of the server's clock.
 
-    `author` is the daemon that this process is, if it is one.
+    `author` is the daemon that this process is, if it is one. `unknown_datasets`: events may be about datasets nobody knows.
     """
 
-    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]", author: UUID | None = None) -> None:
+    def __init__(
+        self, pool: "asyncpg.Pool[asyncpg.Record]", author: UUID | None = None, *, unknown_datasets: bool = True
+    ) -> None:
         self.pool = pool
+        self.unknown_datasets = unknown_datasets
         self.memory = Memory()
         self.clock = ServerClock()
         self.author = author
@@ -136,11 +139,14 @@ class Database:
             return await work(await self._db(connection))
 
     async def _db(self, connection: "Connected") -> Db:
-        return Db(connection, self.memory, await self.clock.now(connection), self.author)
+        now = await self.clock.now(connection)
+        return Db(connection, self.memory, now, self.author, unknown_datasets=self.unknown_datasets)
 
 
 @asynccontextmanager
-async def connect(dsn: str, *, connections: int = 4, author: UUID | None = None) -> AsyncIterator[Database]:
+async def connect(
+    dsn: str, *, connections: int = 4, author: UUID | None = None, unknown_datasets: bool = True
+) -> AsyncIterator[Database]:
     """Open the pool without needing the server yet: connections are made when they are used."""
     pool = asyncpg.create_pool(
         dsn,
@@ -154,7 +160,7 @@ async def connect(dsn: str, *, connections: int = 4, author: UUID | None = None)
         reset=leave_as_is,
     )
     async with pool:
-        yield Database(pool, author)
+        yield Database(pool, author, unknown_datasets=unknown_datasets)
 
 
 async def register_codecs(connection: Any) -> None:

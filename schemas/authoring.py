@@ -35,6 +35,7 @@ from tidegate.schemas.dag import (
     SubmitTask,
     TaskSpec,
 )
+from tidegate.schemas.dataset import described
 from tidegate.schemas.duration import limit
 from tidegate.schemas.error import DagError
 from tidegate.schemas.hooks import CallbackFunction, Deadline, Hooks, Receivers, clock_of
@@ -237,7 +238,9 @@ class Dag:
             raise DagError(f"{self._where}: its tasks form a cycle: {' >> '.join((*path, path[0]))}", place)
         tasks = [_linked(self.tasks[task_id]) for task_id in topological(upstream)]
         weighed = zip(tasks, weights(tasks), strict=True)
-        return msgspec.structs.replace(self._head, tasks=tuple(msgspec.structs.replace(t, weight=w) for t, w in weighed))
+        said = described(self._head.schedule, (uri for task in tasks for uri in task.outlets))
+        whole = tuple(msgspec.structs.replace(task, weight=weight) for task, weight in weighed)
+        return msgspec.structs.replace(self._head, tasks=whole, datasets=said)
 
     def _new(self, task_id: object, options: Options) -> tuple[str, dict[str, Any]]:
         """How messages call a task that is about to be added, and what all kinds of tasks have. Raises DagError."""

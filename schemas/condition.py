@@ -5,7 +5,7 @@ An event's own time is `occurred_at`, but not later than when it arrived. Durati
 
 from collections.abc import Collection, Set
 from datetime import time
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -60,6 +60,14 @@ class NOf(msgspec.Struct, frozen=True, tag="n_of", tag_field="op", forbid_unknow
 
 Leaf = DatasetRef | PatternRef
 Condition = Leaf | AllOf | AnyOf | NOf
+
+
+class DatasetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What people should know of a dataset: a name, and any JSON object."""
+
+    uri: Uri
+    name: Annotated[str, Meta(max_length=250)] = ""
+    extra: dict[str, Any] = {}
 
 
 class InputDeadlineSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

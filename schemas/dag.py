@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from tidegate.schemas.condition import ANY_TIME, MAX_SECONDS, Condition, Positive, Timing, Uri
+from tidegate.schemas.condition import ANY_TIME, MAX_SECONDS, Condition, DatasetSpec, Positive, Timing, Uri
 from tidegate.schemas.receiver import Callback, DeadlineSpec
 from tidegate.schemas.timetable import Timetable
 
@@ -158,6 +158,7 @@ class DagSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     `schedule` is the condition over datasets, `timing` when it counts. `mode`: a run of all events that wait, or of each one.
     `together`: the ticks of the timetable make runs only while the condition holds; else both make runs of their own.
+    `datasets` are those that it says more of than their URI.
     `on_paused`: what comes while the DAG is paused is not kept for it, or it is. `missed="all"` is catch-up, of events too.
     """
 
@@ -183,6 +184,7 @@ class DagSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     callbacks: tuple[Callback, ...] = ()
     deadlines: tuple[DeadlineSpec, ...] = ()
     tags: tuple[str, ...] = ()
+    datasets: tuple[DatasetSpec, ...] = ()
     tasks: tuple[TaskSpec, ...] = ()
 
 

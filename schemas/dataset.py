@@ -1,11 +1,13 @@
 """Datasets, patterns of them, and the conditions that DAG authors make of them with `&`, `|` and `n_of`."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, NoReturn
 
-from tidegate.schemas.condition import AllOf, AnyOf, Condition, DatasetRef, NOf, PatternRef
+import msgspec
+
+from tidegate.schemas.condition import AllOf, AnyOf, Condition, DatasetRef, DatasetSpec, NOf, PatternRef, leaves
 from tidegate.schemas.duration import limit
 from tidegate.schemas.error import DagError, FilterError
 from tidegate.schemas.filter_syntax import parse
@@ -14,6 +16,10 @@ from tidegate.schemas.pattern import problem
 MAX_NESTING = 64
 
 _URI = re.compile(r"[\x21-\x7e]{1,2048}")
+
+
+DESCRIBED: dict[str, DatasetSpec] = {}
+"""What is said of datasets in this process, which in a daemon has no other DAG file than one."""
 
 
 class Expression:
@@ -47,11 +53,22 @@ class Dataset(Expression):
     """Data that DAGs make and wait for, known by its URI: 1 to 2048 printable ASCII characters without spaces.
 
     Datasets with the same URI are the same dataset, whichever file names them. `where` says which of its events count, by their
-    `extra` (see `tidegate.schemas.filter`); after `expire_after` an event that still waits counts no longer.
+    `extra` (see `tidegate.schemas.filter`); after `expire_after` an event that still waits counts no longer. `name` and `extra`
+    say more of the dataset to people; the last file that says it holds.
     """
 
-    def __init__(self, uri: str, *, where: str = "", expire_after: timedelta | None = None) -> None:
+    def __init__(
+        self,
+        uri: str,
+        *,
+        where: str = "",
+        expire_after: timedelta | None = None,
+        name: str = "",
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
         shown = _uri("Dataset", uri)
+        if name or extra:
+            DESCRIBED[uri] = _described(shown, uri, name, extra or {})
         super().__init__(DatasetRef(uri, checked_filter(shown, where), limit(shown, "expire_after", expire_after)))
         self.uri = uri
 
@@ -111,6 +128,12 @@ def text(condition: Condition) -> str:
             return f"{k} of ({', '.join(map(text, of))})"
 
 
+def described(condition: Condition | None, outlets: Iterable[str]) -> tuple[DatasetSpec, ...]:
+    """What is said of those of these datasets of which something is, by URI."""
+    mentioned = {*outlets, *(leaves(condition) if condition is not None else ())}
+    return tuple(DESCRIBED[uri] for uri in sorted(mentioned & DESCRIBED.keys()))
+
+
 def nesting(condition: Condition) -> int:
     """How deep a condition is nested, counted without recursion; a single dataset is 1."""
     level, layer = 0, [condition]
@@ -143,6 +166,14 @@ def _uri(kind: str, given: object) -> str:
     if not isinstance(given, str) or not _URI.fullmatch(given):
         raise DagError(f"{shown}: a URI is 1 to 2048 printable ASCII characters without spaces, like lake://flights")
     return shown
+
+
+def _described(where: str, uri: str, name: object, extra: object) -> DatasetSpec:
+    """Raises DagError."""
+    try:
+        return msgspec.convert({"uri": uri, "name": name, "extra": msgspec.to_builtins(extra)}, DatasetSpec)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise DagError(f"{where}: name is a text of 250 characters at most, extra an object that fits JSON: {error}") from None
 
 
 def _operands(kind: type[AllOf] | type[AnyOf], symbol: str, left: Expression, right: Expression) -> tuple[Condition, ...]:

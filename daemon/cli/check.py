@@ -124,7 +124,7 @@ def _refused(file: ParsedFile, reason: str) -> ParsedFile:
 
 
 def _dag_branch(spec: DagSpec) -> tree.Branch:
-    text = tree.schedule_text(spec.schedule, spec.timetable)
+    text = tree.schedule_text(spec.schedule, spec.timetable, together=spec.together)
     when = f"when {text}" if spec.schedule is not None else text or "when asked to"
     return f"{spec.dag_id}  {when}", tree.task_branches(spec.tasks, _task_label)
 

@@ -6,7 +6,8 @@ from itertools import islice, starmap
 
 import msgspec
 
-from tidegate.daemon.cli import output, tree
+from tidegate.daemon.cli import inputs, output, tree
+from tidegate.daemon.cli.inputs import InputRow
 from tidegate.daemon.cli.lookup import find_dag
 from tidegate.daemon.cli.moment import span
 from tidegate.daemon.cli.next_runs import write_table
@@ -15,14 +16,15 @@ from tidegate.daemon.cli.runs import RUN_TITLES, run_cells
 from tidegate.schemas.dag import BaseTask, DagSpec, ParamSpec, kind_of
 from tidegate.schemas.error import InvariantError
 from tidegate.schemas.queries import dags, datasets, runs
-from tidegate.schemas.queries.dags import DagRow
+from tidegate.schemas.queries.dags import DagRow, NoteRow
 from tidegate.schemas.queries.datasets import PendingRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.plans import plans
 from tidegate.schemas.queries.runs import RunRow
 from tidegate.schemas.timetable import describe
 
-LAST_RUNS, NEXT_RUNS = 5, 3
+LAST_RUNS, LAST_NOTES, NEXT_RUNS = 5, 5, 3
+NOTE_TITLES = ("KIND", "LAST", "TIMES", "WHAT")
 TASK_TITLES = ("TASK", "KIND", "AFTER", "RETRIES", "OUTLETS")
 PARAM_TITLES = ("PARAM", "DEFAULT", "SCHEMA")
 CATCHUP = {
@@ -38,6 +40,8 @@ class DagPage(msgspec.Struct, frozen=True):
     dag: DagRow
     spec: DagSpec
     pending: Sequence[PendingRow]
+    inputs: Sequence[InputRow]
+    notes: Sequence[NoteRow]
     next_runs: Sequence[Planned]
     runs: Sequence[RunRow]
 
@@ -47,11 +51,14 @@ async def read_page(db: Db, dag_id: str) -> DagPage:
     spec = await dags.current_spec(db, dag_id)
     if spec is None:
         raise InvariantError(f"DAG {dag_id!r} has no current version")
+    there = await inputs.present(db, dag_id, spec)
     plan = (await plans(db, dag_id)).get(dag_id)
     return DagPage(
         dag=dag,
         spec=spec,
         pending=await datasets.pending_of(db, dag_id),
+        inputs=inputs.rows(spec, there),
+        notes=await dags.list_notes(db, dag_id, LAST_NOTES),
         next_runs=[planned(tick) for tick in islice(coming(plan, db.now), NEXT_RUNS)] if plan else [],
         runs=await runs.list_runs(db, dag_id=dag_id, limit=LAST_RUNS),
     )
@@ -70,14 +77,16 @@ def print_page(page: DagPage, now: datetime) -> None:
             ("version", dag.version),
             *_time(spec),
             *_limits(dag, spec),
+            *_consumption(spec),
         )
     )
     if spec.schedule is not None:
         output.write()
         output.heading("starts when")
-        pending = {row.uri: row for row in page.pending}
-        for line in tree.lines(tree.condition_branch(spec.schedule, pending, now)):
+        for line in tree.lines(tree.condition_branch(spec.schedule, inputs.there(spec, page.inputs), now)):
             output.write(line)
+        if words := inputs.timing_text(spec.timing):
+            output.write(f"counted {words}")
     if spec.timetable is not None:
         output.write()
         output.heading("next runs")
@@ -85,6 +94,8 @@ def print_page(page: DagPage, now: datetime) -> None:
     if spec.params:
         output.section("params", PARAM_TITLES, starmap(_param_cells, spec.params.items()), empty="none")
     output.section("tasks", TASK_TITLES, map(task_cells, spec.tasks), empty="no tasks")
+    if page.notes:
+        output.section("no runs", NOTE_TITLES, starmap(_note_cells, map(msgspec.structs.astuple, page.notes)), empty="none")
     output.section("last runs", RUN_TITLES, (run_cells(run, now) for run in page.runs), empty="no runs yet")
 
 
@@ -92,6 +103,10 @@ def task_cells(task: BaseTask) -> tuple[output.Cell, ...]:
     """A line of a DAG's tasks, for `TASK_TITLES`."""
     kind = ", ".join(filter(None, (kind_of(task), tree.role_text(task))))
     return task.task_id, kind, tree.after_text(task), task.retries, ", ".join(task.outlets)
+
+
+def _note_cells(kind: str, reason: str, _first_at: datetime, last_at: datetime, times: int) -> tuple[output.Cell, ...]:
+    return kind, last_at, times, reason
 
 
 def _param_cells(name: str, param: ParamSpec) -> tuple[output.Cell, ...]:
@@ -111,6 +126,15 @@ def _time(spec: DagSpec) -> Iterator[tuple[str, output.Cell]]:
         yield "start date", spec.start_date
         yield "end date", spec.end_date
         yield "catchup", CATCHUP[spec.missed]
+
+
+def _consumption(spec: DagSpec) -> Iterator[tuple[str, output.Cell]]:
+    if spec.mode == "each":
+        yield "mode", "each event makes a run of its own"
+    if spec.together:
+        yield "datasets and time", "a tick makes a run only if the datasets have arrived"
+    if spec.schedule is not None and spec.on_paused == "keep":
+        yield "while paused", "events are kept"
 
 
 def _limits(dag: DagRow, spec: DagSpec) -> Iterator[tuple[str, output.Cell]]:

@@ -125,6 +125,7 @@ async def _list(db: Db) -> list[Listed]:
 
 def _cells(listed: Listed) -> tuple[output.Cell, ...]:
     dag = listed.dag
-    schedule = tree.schedule_text(msgspec.convert(dag.schedule, Condition | None), listed.timetable)
+    condition = msgspec.convert(dag.schedule, Condition | None)
+    schedule = tree.schedule_text(condition, listed.timetable, together=dag.together)
     due = listed.next_run.run_after if listed.next_run else None
     return dag.dag_id, state_of(dag), dag.version, dag.running, dag.queued, dag.pending, schedule, due, dag.path

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 
-from tidegate.daemon.cli.moment import age
+from tidegate.daemon.cli.moment import age, span
 from tidegate.daemon.cli.output import printable
-from tidegate.schemas.condition import AllOf, AnyOf, Condition, DatasetRef, NOf, PatternRef, holds
+from tidegate.schemas.condition import AllOf, AnyOf, Condition, DatasetRef, Leaf, NOf, PatternRef, met
 from tidegate.schemas.dag import BaseTask, TriggerRule
 from tidegate.schemas.dataset import text
 from tidegate.schemas.queries.datasets import PendingRow
@@ -28,18 +28,25 @@ def lines(branch: Branch) -> Iterator[str]:
         yield from (("    " if last else "│   ") + line for line in rest)
 
 
-def condition_branch(condition: Condition, pending: Mapping[str, PendingRow], now: datetime) -> Branch:
-    """A DAG's condition, each part with whether it holds now."""
-    mark = MET if holds(condition, pending.keys()) else OPEN
+def condition_branch(condition: Condition, pending: Mapping[Leaf, PendingRow], now: datetime) -> Branch:
+    """A DAG's condition, each part with whether it holds now. `pending`: those inputs of which something waits."""
+    mark = MET if met(condition, pending) else OPEN
     match condition:
-        case DatasetRef(uri) | PatternRef(uri):
-            return f"{mark} {uri}  ({_waiting(pending.get(uri), now)})", ()
+        case DatasetRef() | PatternRef():
+            return f"{mark} {leaf_text(condition)}  ({_waiting(pending.get(condition), now)})", ()
         case AllOf(of):
             return f"{mark} all of", [condition_branch(operand, pending, now) for operand in of]
         case AnyOf(of):
             return f"{mark} any of", [condition_branch(operand, pending, now) for operand in of]
         case NOf(k, of):
             return f"{mark} {k} of", [condition_branch(operand, pending, now) for operand in of]
+
+
+def leaf_text(leaf: Leaf) -> str:
+    """An input with what it says of events: `lake://a where rows > 0, expires after 6h`."""
+    name = leaf.uri if isinstance(leaf, DatasetRef) else leaf.pattern
+    expiry = f"expires after {span(leaf.expire_after_s)}" if leaf.expire_after_s else ""
+    return f"{name} {', '.join(filter(None, (f'where {leaf.where}' if leaf.where else '', expiry)))}".rstrip()
 
 
 def _waiting(row: PendingRow | None, now: datetime) -> str:
@@ -52,13 +59,13 @@ def _waiting(row: PendingRow | None, now: datetime) -> str:
 def condition_text(condition: Condition) -> str:
     """A condition as its author wrote it."""
     written = text(condition)
-    return written if isinstance(condition, DatasetRef) else written[1:-1]
+    return written[1:-1] if isinstance(condition, AllOf | AnyOf) else written
 
 
-def schedule_text(condition: Condition | None, timetable: Timetable | None) -> str:
+def schedule_text(condition: Condition | None, timetable: Timetable | None, *, together: bool = False) -> str:
     """What starts runs, datasets first; empty where only requests do."""
     parts = [condition_text(condition)] if condition is not None else []
-    return ", or ".join([*parts, describe(timetable)] if timetable is not None else parts)
+    return (", and " if together else ", or ").join([*parts, describe(timetable)] if timetable is not None else parts)
 
 
 def after_text(task: BaseTask) -> str:

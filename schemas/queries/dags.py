@@ -30,6 +30,7 @@ _TAKEN = _SQL["taken_dates"]
 _RESERVE = _SQL["reserve_runs"]
 _SET_CLOCK = _SQL["set_clock"]
 _NOTE = _SQL["note_schedule"]
+_LIST_NOTES = _SQL["list_notes"]
 _COUNT_FAILURES = _SQL["count_failures"]
 _SET_PAUSED = _SQL["set_paused"]
 _LIST = _SQL["list_dags"]
@@ -50,6 +51,7 @@ class DagRow(msgspec.Struct, frozen=True):
     is_stale: bool
     version: int
     schedule: Any
+    together: bool
     running: int
     queued: int
     pending: int
@@ -63,6 +65,16 @@ class ImportErrorRow(msgspec.Struct, frozen=True):
     line: int | None
     reason: str
     at: datetime
+
+
+class NoteRow(msgspec.Struct, frozen=True):
+    """Something that a DAG's schedule came to that was no run."""
+
+    kind: str
+    reason: str
+    first_at: datetime
+    last_at: datetime
+    times: int
 
 
 class Looks(NamedTuple):
@@ -234,6 +246,11 @@ async def count_failures(db: Db, effects: Sequence[CountFailures]) -> None:
 async def list_dags(db: Db, dag_id: str | None = None) -> list[DagRow]:
     """By id; all of them, or the one named."""
     return [DagRow(*row) for row in await db.fetch(_LIST, dag_id)]
+
+
+async def list_notes(db: Db, dag_id: str, limit: int) -> list[NoteRow]:
+    """What a DAG's schedule came to that was no run, newest first."""
+    return [NoteRow(*row) for row in await db.fetch(_LIST_NOTES, dag_id, limit)]
 
 
 async def list_import_errors(db: Db) -> list[ImportErrorRow]:

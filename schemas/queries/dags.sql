@@ -48,6 +48,13 @@ INSERT INTO schedule_note (dag_id, kind, reason, first_at, last_at)
 SELECT note.*, note.at FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[]) AS note (dag_id, kind, reason, at)
 ON CONFLICT (dag_id, kind, reason) DO UPDATE SET last_at = excluded.last_at, times = schedule_note.times + 1
 
+-- name: list_notes
+SELECT kind, reason, first_at, last_at, times
+FROM schedule_note
+WHERE dag_id = $1
+ORDER BY last_at DESC, kind, reason
+LIMIT $2
+
 -- name: count_failures
 UPDATE dag SET failed_runs = change.failed_runs
 FROM unnest($1::text[], $2::integer[]) AS change (dag_id, failed_runs)
@@ -88,6 +95,7 @@ SELECT
     dag.is_stale,
     version.number AS version,
     version.spec -> 'schedule' AS schedule,
+    coalesce((version.spec ->> 'together')::boolean, false) AS together,
     (SELECT count(*) FROM dag_run WHERE dag_run.dag_id = dag.dag_id AND state = 'running') AS running,
     (SELECT count(*) FROM dag_run WHERE dag_run.dag_id = dag.dag_id AND state = 'queued') AS queued,
     (SELECT count(*) FROM dataset_dag_run_queue AS queue WHERE queue.target_dag_id = dag.dag_id) AS pending,

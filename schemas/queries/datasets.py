@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from tidegate.schemas.condition import DatasetSpec
 from tidegate.schemas.effect import ConsumeEvents, DiscardEvents
 from tidegate.schemas.event import DatasetUpdated
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries import references
-from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.view import PendingEvent
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _SQL = load("datasets")
 _KNOWN = _SQL["known_datasets"]
 _INSERT = _SQL["insert_datasets"]
+_DESCRIBE = _SQL["describe_datasets"]
 _RECORD = _SQL["record_events"]
 _SATISFIED = _SQL["satisfied_leaves"]
 _LOCK_PENDING = _SQL["lock_pending"]
@@ -29,6 +31,7 @@ _ARRIVED = _SQL["read_arrived"]
 _CONSUME = _SQL["consume"]
 _DISCARD = _SQL["discard"]
 _LIST = _SQL["list_datasets"]
+_WAITING = _SQL["read_waiting"]
 _PENDING = _SQL["pending_counts"]
 
 
@@ -36,6 +39,8 @@ class DatasetRow(msgspec.Struct, frozen=True):
     """A line of the list of datasets."""
 
     uri: str
+    name: str
+    is_active: bool
     consumers: int
     producers: int
     events: int
@@ -51,13 +56,19 @@ class PendingRow(msgspec.Struct, frozen=True):
 
 
 async def ids(db: Db, uris: Collection[str]) -> Mapping[str, int]:
-    """The ids of these datasets; those nobody knew before are made. Once in a transaction, and before any DAG is locked."""
+    """The ids of these datasets; those nobody knew before are made, or left out where nobody may name such.
+
+    Whoever waits for a pattern knows all datasets that it matches. Once in a transaction, and before any DAG is locked.
+    """
     found = {uri: db.memory.dataset_ids[uri] for uri in uris if uri in db.memory.dataset_ids}
     if unknown := [uri for uri in uris if uri not in found]:
         for uri, id_ in await db.fetch(_KNOWN, unknown):
             found[uri] = id_
             db.memory.remember_dataset(uri, id_)
-    if new := [uri for uri in uris if uri not in found]:
+    new = [uri for uri in uris if uri not in found]
+    if new and not db.unknown_datasets:
+        new = sorted(await references.awaited(db, new))
+    if new:
         # Not remembered before the next look: this transaction may yet be rolled back.
         found |= await make(db, new)
     return found
@@ -68,6 +79,12 @@ async def make(db: Db, uris: Collection[str]) -> Mapping[str, int]:
     if made := {row["uri"]: row["id"] for row in await db.fetch(_INSERT, list(uris))}:
         await references.watch_new(db, made)
     return made if len(made) == len(uris) else await read(db, uris)
+
+
+async def describe(db: Db, said: Sequence[DatasetSpec]) -> None:
+    """Keep what is said of these datasets; the last word on each counts."""
+    if last := list({each.uri: each for each in said}.values()):
+        await db.execute(_DESCRIBE, *columns(last))
 
 
 async def read(db: Db, uris: Collection[str]) -> Mapping[str, int]:
@@ -83,15 +100,19 @@ class Arrived(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """The DAGs that got something new, and what, for those that look closer at events."""
+    """The DAGs that got something new, and what, for those that look closer at events. `unknown` are datasets nobody knows."""
 
     dag_ids: Collection[str]
     arrived: Mapping[str, Sequence[Arrived]]
+    unknown: frozenset[str]
 
 
 async def record(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> Recorded:
     """Write the events to the ledger and queue them for their consumers."""
-    known = await ids(db, {message.body.uri for message in messages})
+    uris = {message.body.uri for message in messages}
+    known = await ids(db, uris)
+    unknown = frozenset(uris - known.keys())
+    messages = [message for message in messages if message.body.uri in known] if unknown else messages
     rows = await db.fetch(
         _RECORD,
         [known[message.body.uri] for message in messages],
@@ -105,7 +126,7 @@ async def record(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> Recorde
     for dag_id, dataset_id, event_id in rows:
         if event_id is not None:
             new[dag_id].append(Arrived(dataset_id, event_id))
-    return Recorded({row[0] for row in rows}, new)
+    return Recorded({row[0] for row in rows}, new, unknown)
 
 
 async def satisfied(db: Db, dag_ids: Sequence[str]) -> Mapping[str, set[str]]:
@@ -157,6 +178,11 @@ async def discard(db: Db, effects: Sequence[DiscardEvents]) -> None:
 async def list_datasets(db: Db, prefix: str | None, limit: int) -> list[DatasetRow]:
     """By URI."""
     return [DatasetRow(*row) for row in await db.fetch(_LIST, prefix, limit)]
+
+
+async def waiting(db: Db, dag_id: str, limit: int) -> list[PendingEvent]:
+    """The oldest events that wait for a DAG, with all that conditions may look at; nothing is locked."""
+    return [PendingEvent(*row) for row in await db.fetch(_WAITING, dag_id, limit)]
 
 
 async def pending_of(db: Db, dag_id: str) -> list[PendingRow]:

@@ -10,6 +10,12 @@ SELECT uri FROM unnest($1::text[]) AS uri ORDER BY uri
 ON CONFLICT (uri) DO NOTHING
 RETURNING id, uri
 
+-- name: describe_datasets
+UPDATE dataset
+SET name = said.name, extra = said.extra
+FROM unnest($1::text[], $2::text[], $3::jsonb[]) AS said (uri, name, extra)
+WHERE dataset.uri = said.uri AND (dataset.name, dataset.extra) IS DISTINCT FROM (said.name, said.extra)
+
 -- name: record_events
 -- The ledger, and for every consumer one row: pending, or discarded with the reason. Returns whom to look at, and for those who
 -- look closer at events which ones.
@@ -113,6 +119,8 @@ WHERE (queue.target_dag_id, queue.dataset_id, queue.dataset_event_id)
 -- name: list_datasets
 SELECT
     dataset.uri,
+    dataset.name,
+    dataset.is_active,
     count(DISTINCT consumer.dag_id) AS consumers,
     count(DISTINCT (producer.dag_id, producer.task_id)) FILTER (WHERE producer.dag_id IS NOT NULL) AS producers,
     (SELECT count(*) FROM dataset_event AS event WHERE event.dataset_id = dataset.id) AS events,
@@ -123,6 +131,16 @@ LEFT JOIN task_outlet_dataset_reference AS producer ON producer.dataset_id = dat
 WHERE $1::text IS NULL OR starts_with(dataset.uri, $1)
 GROUP BY dataset.id
 ORDER BY dataset.uri
+LIMIT $2
+
+-- name: read_waiting
+-- The oldest of all that waits for a DAG; nothing is locked.
+SELECT queue.dataset_id, queue.dataset_event_id, dataset.uri, event.occurred_at, queue.created_at AS arrived_at, event.extra::text AS extra
+FROM dataset_dag_run_queue AS queue
+JOIN dataset ON dataset.id = queue.dataset_id
+JOIN dataset_event AS event ON event.id = queue.dataset_event_id
+WHERE queue.target_dag_id = $1
+ORDER BY queue.created_at, queue.dataset_event_id
 LIMIT $2
 
 -- name: pending_counts

@@ -38,13 +38,16 @@ class Memory:
 class Db:
     """A connection inside a transaction. `now` is the clock of the server when it began: the time of everything it decides.
 
-    `author` is the daemon that writes; None for other programs.
+    `author` is the daemon that writes; None for other programs. `unknown_datasets`: events may be about datasets nobody knows.
     """
 
-    __slots__ = ("author", "connection", "memory", "now", "statements")
+    __slots__ = ("author", "connection", "memory", "now", "statements", "unknown_datasets")
 
-    def __init__(self, connection: "Connected", memory: Memory, now: datetime, author: UUID | None = None) -> None:
+    def __init__(
+        self, connection: "Connected", memory: Memory, now: datetime, author: UUID | None = None, *, unknown_datasets: bool = True
+    ) -> None:
         self.author = author
+        self.unknown_datasets = unknown_datasets
         self.connection = connection
         self.memory = memory
         self.now = now

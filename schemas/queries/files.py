@@ -107,6 +107,7 @@ async def store(db: Db, effects: Sequence[StoreVersion]) -> None:
     )
     known = await datasets.read(db, {uri for spec in specs for uri in mentioned(spec)})
     await references.refer(db, specs, known)
+    await datasets.describe(db, [said for spec in specs for said in spec.datasets])
 
 
 async def adopt(db: Db, effects: Sequence[AdoptDag]) -> None:

@@ -16,7 +16,10 @@ EACH_AT_ONCE = 100
 
 
 class Wish(NamedTuple):
-    """A DAG for which something is pending. `everything`: whatever its condition says. `room`: it could make a run of it."""
+    """A DAG for which something is pending. `everything`: all of it and all about it, for its condition may change.
+
+    `room`: so many runs it could make of it.
+    """
 
     graph: Graph
     everything: bool
@@ -49,8 +52,8 @@ async def read(db: Db, wishes: Mapping[str, Wish], fresh: Mapping[str, Sequence[
 
 
 async def _read(db: Db, ready: Mapping[str, Wish]) -> Mapping[str, tuple[PendingEvent, ...]]:
-    plain = [dag_id for dag_id, wish in ready.items() if not wish.graph.sifts]
-    closer = {dag_id: _most(wish) for dag_id, wish in ready.items() if wish.graph.sifts}
+    plain = [dag_id for dag_id, wish in ready.items() if not (wish.graph.sifts or wish.everything)]
+    closer = {dag_id: _most(wish) for dag_id, wish in ready.items() if wish.graph.sifts or wish.everything}
     found: dict[str, tuple[PendingEvent, ...]] = defaultdict(tuple)
     if plain:
         found |= await datasets.lock_pending(db, plain)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.shapes import task
 from tidegate.daemon.cli import tree
-from tidegate.schemas.condition import AllOf, AnyOf, Condition, DatasetRef
+from tidegate.schemas.condition import AllOf, AnyOf, Condition, DatasetRef, Leaf, NOf, PatternRef
 from tidegate.schemas.dag import BaseTask
 from tidegate.schemas.queries.datasets import PendingRow
 from tidegate.schemas.timetable import Cron, Timetable
@@ -15,8 +15,8 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 A, B, C = DatasetRef("s://a"), DatasetRef("s://b"), DatasetRef("s://c")
 
 
-def pending(uri: str, events: int = 1) -> dict[str, PendingRow]:
-    return {uri: PendingRow(uri, events, NOON - timedelta(seconds=90))}
+def pending(leaf: Leaf, events: int = 1) -> dict[Leaf, PendingRow]:
+    return {leaf: PendingRow(tree.leaf_text(leaf), events, NOON - timedelta(seconds=90))}
 
 
 def test_branches_hang_below_their_label() -> None:
@@ -28,7 +28,7 @@ def test_branches_hang_below_their_label() -> None:
 def test_each_part_of_a_condition_says_whether_it_holds() -> None:
     condition = AllOf((A, AnyOf((B, C))))
 
-    drawn = list(tree.lines(tree.condition_branch(condition, pending("s://b"), NOON)))
+    drawn = list(tree.lines(tree.condition_branch(condition, pending(B), NOON)))
 
     assert drawn == [
         "○ all of",
@@ -39,14 +39,27 @@ def test_each_part_of_a_condition_says_whether_it_holds() -> None:
     ]
 
 
+def test_an_input_is_shown_with_what_it_says_of_events() -> None:
+    few, days = DatasetRef("s://a", "rows < 9", 5400), PatternRef("s://days/*")
+
+    drawn = list(tree.lines(tree.condition_branch(NOf(2, (few, days, A)), pending(days), NOON)))
+
+    assert drawn == [
+        "○ 2 of",
+        "├── ○ s://a where rows < 9, expires after 1h30m  (nothing pending)",
+        "├── ✓ s://days/*  (1 event pending for 1m30s)",
+        "└── ○ s://a  (nothing pending)",
+    ]
+
+
 def test_a_condition_that_holds_is_marked_as_a_whole() -> None:
-    label, _ = tree.condition_branch(AllOf((A, B)), pending("s://a") | pending("s://b"), NOON)
+    label, _ = tree.condition_branch(AllOf((A, B)), pending(A) | pending(B), NOON)
 
     assert label == "✓ all of"
 
 
 def test_of_several_events_the_oldest_one_has_waited_longest() -> None:
-    label, _ = tree.condition_branch(A, pending("s://a", 3), NOON)
+    label, _ = tree.condition_branch(A, pending(A, 3), NOON)
 
     assert label == "✓ s://a  (3 events, the oldest pending for 1m30s)"
 
@@ -57,6 +70,7 @@ def test_of_several_events_the_oldest_one_has_waited_longest() -> None:
         (DatasetRef("s://a(1)"), "s://a(1)"),
         (AllOf((A, B)), "s://a & s://b"),
         (AnyOf((A, AllOf((B, C)))), "s://a | (s://b & s://c)"),
+        (NOf(2, (A, AnyOf((B, C)), DatasetRef("s://a", "n"))), "2 of (s://a, (s://b | s://c), s://a[n])"),
     ],
 )
 def test_a_condition_reads_as_its_author_wrote_it(condition: Condition, expected: str) -> None:

@@ -1,0 +1,317 @@
+"""Who gets which events: patterns, histories, pauses, changed schedules, unknown datasets; on a real Postgres."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.integration.engine.world import World, utc
+from tests.shapes import spec
+from tidegate.daemon.database import Database, connect
+from tidegate.daemon.engine import Batch, apply
+from tidegate.schemas.condition import AllOf, AnyOf, DatasetRef, InputDeadlineSpec, PatternRef, Timing
+from tidegate.schemas.event import DatasetUpdated, EventId
+from tidegate.schemas.message import Message, PauseRequested
+from tidegate.schemas.timetable import Cron
+
+A, B = DatasetRef("s://a"), DatasetRef("s://b")
+NEVER = DatasetRef("s://never")
+DAYS = PatternRef("s://t/day=*")
+LEFT = "the DAG is no longer scheduled on this dataset"
+
+
+async def references(world: World, dag_id: str = "d") -> list[str]:
+    sql = "SELECT uri FROM dag_schedule_dataset_reference JOIN dataset ON dataset.id = dataset_id WHERE dag_id = $1 ORDER BY uri"
+    return [row[0] for row in await world.rows(sql, dag_id)]
+
+
+async def statements(world: World, *uris: str) -> int:
+    messages = [
+        Message(body=DatasetUpdated(uri=uri, extra={"n": 1}), at=world.at, id=EventId("batch", f"{world.at}/{number}"))
+        for number, uri in enumerate(uris)
+    ]
+    world.clock.at += timedelta(seconds=1)
+    return (await apply(world.database, Batch(messages=messages))).statements
+
+
+# Patterns ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_new_dataset_that_a_pattern_matches_is_waited_for_from_its_first_event_on(world: World) -> None:
+    await world.file(spec("t!", schedule=DAYS))
+
+    for uri in ("s://t/day=1", "s://t/day=2/x", "s://t/hour=1", "s://t/day=1"):
+        await world.updated(uri)
+
+    assert (len(await world.runs()), await references(world), await world.fates()) == (2, ["s://t/day=1"], {"consumed": 2})
+
+
+async def test_datasets_that_were_there_before_the_pattern_are_waited_for(world: World) -> None:
+    for uri in ("s://t/day=1", "s://t/day=2", "s://u/day=1"):
+        await world.updated(uri)
+
+    await world.file(spec("t!", schedule=DAYS))
+
+    assert (await references(world), await world.fates()) == (["s://t/day=1", "s://t/day=2"], {})
+
+
+async def test_a_dataset_that_another_file_names_is_waited_for_too(world: World) -> None:
+    await world.file(spec("t!", schedule=DAYS))
+    await world.file(spec("t!", dag_id="other", schedule=DatasetRef("s://t/day=1")), path="other.py")
+
+    await world.updated("s://t/day=1")
+
+    assert (len(await world.runs()), len(await world.runs("other"))) == (1, 1)
+
+
+async def test_a_pattern_that_goes_takes_its_datasets_along(world: World) -> None:
+    await world.file(spec("t!", schedule=AllOf((DAYS, NEVER))))
+    await world.updated("s://t/day=1")
+
+    await world.file(spec("t!", schedule=AllOf((A, NEVER))))
+    await world.updated("s://t/day=2")
+
+    assert (await references(world), await world.fates()) == (["s://a", "s://never"], {LEFT: 1})
+
+
+async def test_a_first_event_and_a_new_pattern_that_meet_do_not_miss_each_other(world: World) -> None:
+    """Whichever commits first: the dataset is waited for in the end."""
+    for number in range(20):
+        uri, dag = f"s://{number}/new", spec("t!", dag_id=f"p{number}", schedule=PatternRef(f"s://{number}/*"))
+        async with anyio.create_task_group() as tg:
+            tg.start_soon(world.updated, uri)
+            tg.start_soon(partial(world.file, dag, path=f"{number}.py"))
+
+    assert [await references(world, f"p{number}") for number in range(20)] == [[f"s://{number}/new"] for number in range(20)]
+
+
+# Statements -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_batch_costs_the_same_number_of_statements_whatever_its_size_and_its_consumers_look_at(world: World) -> None:
+    timing = Timing(within_s=60, quiet_for_s=5, deadline=InputDeadlineSpec(after_s=600))
+    kinds: tuple[dict[str, Any], ...] = (
+        {"schedule": AllOf((DatasetRef("s://a", "n > 0"), B)), "timing": timing},
+        {"schedule": AllOf((PatternRef("s://*"), NEVER))},
+        {"schedule": DatasetRef("s://a", "n > 9", 60.0)},
+        {"schedule": A, "mode": "each", "limit": 500},
+        {"schedule": A},
+        {"schedule": AllOf((A, NEVER))},
+    )
+    await world.file(*(spec("t!", dag_id=f"d{number}", **kinds[number % len(kinds)]) for number in range(60)))
+    await statements(world, "s://a", "s://b")
+
+    few = await statements(world, "s://a", "s://b", "s://a")
+    many = await statements(world, *["s://a", "s://b"] * 250)
+
+    assert few == many <= 20
+
+
+async def test_who_looks_at_datasets_only_pays_for_nothing_else(world: World) -> None:
+    await world.file(*(spec("t!", dag_id=f"d{number}", schedule=A) for number in range(10)))
+    await statements(world, "s://a")
+
+    assert await statements(world, *["s://a"] * 100) <= 11
+
+
+async def test_a_growing_queue_is_not_read_while_an_input_is_missing(world: World) -> None:
+    await world.file(spec("t!", schedule=AllOf((DatasetRef("s://a", "n > 0", 3600.0), NEVER))))
+    await statements(world, "s://a")
+
+    assert await statements(world, *["s://a"] * 100) <= 6
+    assert await world.fates() == {"pending": 101}
+
+
+# History ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_new_consumer_gets_what_comes_from_then_on(world: World) -> None:
+    await world.updated("s://a")
+
+    await world.file(spec("t!", schedule=A))
+    await world.tick()
+
+    assert (await world.runs(), await world.fates()) == ([], {})
+
+
+async def test_a_new_consumer_with_catchup_gets_the_history_from_its_start_date_on(world: World) -> None:
+    for _ in range(3):
+        await world.updated("s://a")
+        await world.wait(hours=1)
+
+    await world.file(spec("t!", schedule=A, missed="all", start_date=utc(2024, 5, 1, 13)))
+    await world.tick()
+
+    assert (len(await world.runs()), await world.fates()) == (1, {"consumed": 2})
+
+
+async def test_each_event_of_the_history_makes_a_run_where_each_event_does(world: World) -> None:
+    for _ in range(3):
+        await world.updated("s://a")
+
+    await world.file(spec("t!", schedule=A, missed="all", mode="each"))
+    await world.tick()
+
+    assert (len(await world.runs()), await world.fates()) == (3, {"consumed": 3})
+
+
+async def test_the_history_of_a_dataset_that_was_waited_for_before_is_not_queued_again(world: World) -> None:
+    await world.file(spec("t!", schedule=A, missed="all"))
+    await world.updated("s://a")
+    await world.updated("s://b")
+
+    await world.file(spec("t!", schedule=AnyOf((A, B)), missed="all"))
+    await world.tick()
+
+    assert (len(await world.runs()), await world.fates()) == (2, {"consumed": 2})
+
+
+async def test_an_event_that_is_being_written_when_a_consumer_with_catchup_comes_is_not_lost(world: World) -> None:
+    for number in range(20):
+        uri, dag = f"s://{number}", spec("t!", dag_id=f"c{number}", schedule=DatasetRef(f"s://{number}"), missed="all")
+        await world.updated(uri)
+        async with anyio.create_task_group() as tg:
+            tg.start_soon(world.updated, uri)
+            tg.start_soon(partial(world.file, dag, path=f"{number}.py"))
+    await world.tick()
+
+    assert [await world.fates(f"c{number}") for number in range(20)] == [{"consumed": 2}] * 20
+
+
+# Changed schedules, pauses ----------------------------------------------------------------------------------------
+
+
+async def test_a_changed_condition_is_evaluated_over_what_remains(world: World) -> None:
+    await world.file(spec("t!", schedule=AllOf((A, B, NEVER))))
+    await world.updated("s://a")
+    await world.updated("s://b")
+
+    await world.file(spec("t!", schedule=AnyOf((A, NEVER))))
+
+    assert (len(await world.runs()), await world.fates()) == (1, {"consumed": 1, LEFT: 1})
+
+
+async def test_a_dag_that_leaves_its_dataset_schedule_discards_what_waits(world: World) -> None:
+    await world.file(spec("t!", schedule=AllOf((A, NEVER))))
+    await world.updated("s://a")
+
+    await world.file(spec("t!", timetable=Cron(("0 0 1 1 *",))))
+
+    assert await world.fates() == {LEFT: 1}
+
+
+async def test_a_filter_that_is_added_discards_what_it_does_not_let_pass(world: World) -> None:
+    await world.file(spec("t!", schedule=AllOf((A, NEVER))))
+    await world.updated("s://a", {"n": 1})
+    await world.updated("s://a", {"n": 2})
+
+    await world.file(spec("t!", schedule=AllOf((DatasetRef("s://a", "n > 1"), NEVER))))
+
+    assert await world.fates() == {"no filter of the DAG lets it pass": 1, "pending": 1}
+
+
+async def test_what_comes_for_a_paused_dag_that_keeps_it_runs_after_the_pause(world: World) -> None:
+    await world.file(spec("t!", schedule=A, on_paused="keep"))
+    await world.tell(PauseRequested(dag_id="d", is_paused=True))
+
+    await world.updated("s://a")
+    paused = (await world.runs(), await world.fates())
+    await world.tell(PauseRequested(dag_id="d", is_paused=False))
+
+    assert (paused, await world.fates()) == (([], {"pending": 1}), {"consumed": 1})
+
+
+async def test_a_condition_that_cannot_be_read_holds_up_nobody_else(world: World) -> None:
+    await world.file(spec("t!", dag_id="broken", schedule=DatasetRef("s://a", "n >")), spec("t!", schedule=A))
+
+    await world.updated("s://a")
+    await world.updated("s://a")
+
+    assert (len(await world.runs()), await world.runs("broken"), await world.fates("broken")) == (2, [], {"pending": 2})
+    ((kind, times),) = await world.rows("SELECT kind, times FROM schedule_note WHERE dag_id = 'broken'")
+    assert (kind, times) == ("condition_error", 2)
+
+
+# Time -------------------------------------------------------------------------------------------------------------
+
+
+async def test_ticks_that_find_the_condition_unmet_are_recorded_and_the_others_run(world: World) -> None:
+    hourly = Cron(("0 * * * *",))
+    await world.file(spec("t!", schedule=AllOf((A, B)), timetable=hourly, together=True, start_date=utc(2024, 5, 1, 13)))
+    await world.updated("s://a")
+    await world.go_to(utc(2024, 5, 1, 13, 30))
+    await world.updated("s://b")
+    await world.go_to(utc(2024, 5, 1, 14, 30))
+
+    assert [run_id for run_id, _ in await world.runs()] == ["scheduled__2024-05-01T14:00:00+00:00"]
+    assert await world.fates() == {"consumed": 2}
+    assert await world.rows("SELECT reason FROM schedule_note") == [
+        ("the tick of 2024-05-01 13:00:00 UTC found no event of s://b",)
+    ]
+
+
+async def test_the_end_of_a_run_starts_what_a_deadline_wants(world: World) -> None:
+    timing = Timing(deadline=InputDeadlineSpec(after_s=600))
+    await world.file(spec("t", schedule=AnyOf((AllOf((A, B)), DatasetRef("s://go"))), timing=timing, limit=1))
+    await world.updated("s://go")
+    await world.updated("s://a")
+    await world.wait(minutes=20)
+    waits = len(await world.runs())
+
+    await world.work()
+
+    assert (waits, len(await world.runs()), await world.fates()) == (1, 2, {"consumed": 2})
+
+
+# Unknown datasets -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def strict(dsn: str) -> AsyncIterator[World]:
+    """A world in which nobody may name a dataset that no DAG names."""
+    async with connect(dsn, unknown_datasets=False) as database:
+        yield World(database, utc(2024, 5, 1, 12, 10))
+
+
+async def test_an_event_of_a_dataset_that_nobody_knows_may_be_refused(strict: World) -> None:
+    await strict.file(spec("t!", schedule=AnyOf((A, DAYS))))
+    known, new, stranger = (
+        Message(body=DatasetUpdated(uri=uri), at=strict.at, id=EventId("test", uri))
+        for uri in ("s://a", "s://t/day=1", "s://stranger")
+    )
+
+    applied = await apply(strict.database, Batch(messages=[known, stranger, new]))
+
+    (refused,) = applied.rejected
+    assert (refused.index, refused.reason, "s://stranger" in refused.message) == (1, "unknown_dataset", True)
+    assert await strict.rows("SELECT uri FROM dataset_event JOIN dataset ON dataset.id = dataset_id ORDER BY uri") == [
+        ("s://a",),
+        ("s://t/day=1",),
+    ]
+
+
+async def test_a_batch_of_nothing_but_unknown_datasets_is_refused_whole(strict: World) -> None:
+    message = Message(body=DatasetUpdated(uri="s://stranger"), at=strict.at, id=EventId("test", "1"))
+
+    applied = await apply(strict.database, Batch(messages=[message]))
+
+    assert (len(applied.rejected), await strict.rows("SELECT uri FROM dataset")) == (1, [])
+
+
+async def test_two_daemons_that_meet_on_the_inputs_of_a_condition_start_one_run(database: Database, dsn: str) -> None:
+    world = World(database, utc(2024, 5, 1, 12, 10))
+    async with connect(dsn) as other:
+        second = World(other, world.at)
+        for number in range(10):
+            left, right = DatasetRef(f"s://{number}/a", "n > 0"), PatternRef(f"s://{number}/b*")
+            dag = spec("t!", dag_id=f"d{number}", schedule=AllOf((left, right)), timing=Timing(within_s=60))
+            await world.file(dag, path=f"{number}.py")
+            async with anyio.create_task_group() as tg:
+                tg.start_soon(world.updated, f"s://{number}/a", {"n": 1})
+                tg.start_soon(second.updated, f"s://{number}/b1")
+
+    assert [len(await world.runs(f"d{number}")) for number in range(10)] == [1] * 10
+    assert [await world.fates(f"d{number}") for number in range(10)] == [{"consumed": 2}] * 10
