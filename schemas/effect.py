@@ -357,6 +357,12 @@ class MarkStale(msgspec.Struct, frozen=True):
     dag_id: str
 
 
+class DeleteDag(msgspec.Struct, frozen=True):
+    """The DAG goes, with its versions, its runs, what waits for it and what became of its events."""
+
+    dag_id: str
+
+
 class SetPaused(msgspec.Struct, frozen=True):
     """Pause or unpause a DAG."""
 
@@ -437,6 +443,7 @@ Effect = (
     | StoreVersion
     | AdoptDag
     | MarkStale
+    | DeleteDag
     | SetPaused
     | SetClock
     | NoteSchedule

@@ -77,6 +77,12 @@ class PauseRequested(msgspec.Struct, frozen=True, kw_only=True):
     is_paused: bool
 
 
+class DagDeleteRequested(msgspec.Struct, frozen=True, kw_only=True):
+    """A user deletes a DAG that is in no file any more."""
+
+    dag_id: str
+
+
 class TasksReady(msgspec.Struct, frozen=True, kw_only=True):
     """Task instances may be waiting for slots of a pool: admit up to `limit` of them.
 

@@ -7,20 +7,21 @@ import msgspec
 import typer
 
 from tidegate.daemon.cli import output, tree
+from tidegate.daemon.cli.clearing import Yes
 from tidegate.daemon.cli.command import DagId, Json, examples, noun
 from tidegate.daemon.cli.dag_page import DagPage, print_page, read_page, state_of
 from tidegate.daemon.cli.next_runs import next_
 from tidegate.daemon.cli.plan import Planned, next_run
 from tidegate.daemon.cli.session import query, with_database
 from tidegate.schemas.condition import Condition
-from tidegate.schemas.message import PauseRequested
+from tidegate.schemas.message import DagDeleteRequested, PauseRequested
 from tidegate.schemas.queries import dags
 from tidegate.schemas.queries.dags import DagRow, ImportErrorRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.plans import plans
 from tidegate.schemas.timetable import Timetable
 
-app = noun("List, show and pause DAGs; say when they run next.")
+app = noun("List, show, pause and delete DAGs; say when they run next.")
 app.command(
     "next",
     epilog=examples(
@@ -86,6 +87,20 @@ def pause(context: typer.Context, dag_id: DagId, *, json: Json = False) -> None:
 def unpause(context: typer.Context, dag_id: DagId, *, json: Json = False) -> None:
     """Let a DAG run again, first what waits already."""
     _set_paused(context, dag_id, paused=False, json=json)
+
+
+@app.command(epilog=examples("tidegate dags delete daily_delays --yes"))
+def delete(context: typer.Context, dag_id: DagId, *, yes: Yes = False, json: Json = False) -> None:
+    """Delete a DAG that is in no DAG file any more: its versions, its runs, and what waits for it. Events stay on record."""
+    from tidegate.daemon.cli.request import ask
+
+    if not yes:
+        raise typer.BadParameter("what is deleted does not come back; say --yes to delete it", param_hint="--yes")
+    with_database(context, lambda database: ask(database, DagDeleteRequested(dag_id=dag_id)))
+    if json:
+        output.write_json({"dag_id": dag_id, "deleted": True})
+    else:
+        output.write(f"deleted {dag_id}")
 
 
 @app.command(epilog=examples("tidegate dags errors"))

@@ -7,9 +7,17 @@ from tidegate.daemon import wake
 from tidegate.daemon.database import Database
 from tidegate.daemon.engine import Batch, Work, apply
 from tidegate.schemas.error import RequestError, UnavailableError
-from tidegate.schemas.message import ClearRequested, Message, PauseRequested, RunEndRequested, RunRequested, TaskMarked
+from tidegate.schemas.message import (
+    ClearRequested,
+    DagDeleteRequested,
+    Message,
+    PauseRequested,
+    RunEndRequested,
+    RunRequested,
+    TaskMarked,
+)
 
-Request = RunRequested | PauseRequested | ClearRequested | RunEndRequested | TaskMarked
+Request = RunRequested | PauseRequested | DagDeleteRequested | ClearRequested | RunEndRequested | TaskMarked
 
 
 async def ask(database: Database, body: Request) -> None:

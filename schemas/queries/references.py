@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from tidegate.schemas.condition import leaves, patterns
 from tidegate.schemas.dag import DagSpec
+from tidegate.schemas.effect import DeleteDag
 from tidegate.schemas.pattern import literal_prefix, matches
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
@@ -23,6 +24,8 @@ _INSERT_SCHEDULE = _SQL["insert_schedule_references"]
 _INSERT_OUTLETS = _SQL["insert_outlet_references"]
 _INSERT_PATTERNS = _SQL["insert_pattern_references"]
 _REFRESH = _SQL["refresh_activity"]
+_DELETE_RUNS = _SQL["delete_runs"]
+_DELETE_DAGS = _SQL["delete_dags"]
 _QUEUE_HISTORY = _SQL["queue_history"]
 
 
@@ -33,13 +36,29 @@ class Reference(NamedTuple):
     dataset_id: int
 
 
+async def lock_ledger(db: Db) -> None:
+    """Wait for every event that is being written, and let no other in. Before any DAG is locked."""
+    await db.execute(_LOCK_LEDGER)
+
+
+async def delete(db: Db, effects: Sequence[DeleteDag]) -> None:
+    """Everything there is of these DAGs, but not of the events that they waited for."""
+    dag_ids = [effect.dag_id for effect in effects]
+    dropped = [row[0] for row in await db.fetch(_DROP_SCHEDULE, dag_ids, [], [])]
+    dropped += [row[0] for row in await db.fetch(_DROP_OUTLETS, dag_ids)]
+    await db.execute(_DROP_PATTERNS, dag_ids)
+    await db.execute(_DELETE_RUNS, dag_ids)
+    await db.execute(_DELETE_DAGS, dag_ids)
+    await refresh(db, set(dropped))
+
+
 async def prepare(db: Db, specs: Sequence[DagSpec], before: Sequence[DagSpec]) -> None:
     """Take the locks that storing these versions instead of those needs, before any DAG is locked."""
     if any(patterns_of(spec) for spec in (*specs, *before)):
         await db.execute(_LOCK_PATTERNS)
     known = {spec.dag_id: spec for spec in before}
     if any(spec.missed == "all" and spec.schedule and known.get(spec.dag_id) != spec for spec in specs):
-        await db.execute(_LOCK_LEDGER)
+        await lock_ledger(db)
 
 
 async def watch_new(db: Db, made: Mapping[str, int]) -> None:

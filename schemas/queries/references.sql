@@ -64,6 +64,24 @@ WHERE id = ANY ($1::bigint[])
       OR EXISTS (SELECT FROM task_outlet_dataset_reference AS reference WHERE reference.dataset_id = dataset.id)
   )
 
+-- name: delete_runs
+WITH gone AS (DELETE FROM dag_run WHERE dag_id = ANY ($1::text[]) RETURNING id),
+    told AS (DELETE FROM notification USING gone WHERE notification.dag_run_id = gone.id),
+    awaited AS (DELETE FROM deadline USING gone WHERE deadline.dag_run_id = gone.id),
+    journal AS (DELETE FROM run_state_log USING gone WHERE run_state_log.dag_run_id = gone.id),
+    asked AS (DELETE FROM run_to_reconsider USING gone WHERE run_to_reconsider.dag_run_id = gone.id),
+    result AS (DELETE FROM task_result USING gone WHERE task_result.dag_run_id = gone.id),
+    task AS (DELETE FROM task_instance USING gone WHERE task_instance.dag_run_id = gone.id)
+DELETE FROM submission USING gone WHERE submission.dag_run_id = gone.id
+
+-- name: delete_dags
+WITH gone AS (DELETE FROM dag WHERE dag_id = ANY ($1::text[]) RETURNING dag_id),
+    waiting AS (DELETE FROM dataset_dag_run_queue USING gone WHERE target_dag_id = gone.dag_id),
+    consumed AS (DELETE FROM dagrun_dataset_event AS event USING gone WHERE event.dag_id = gone.dag_id),
+    discarded AS (DELETE FROM discarded_dataset_event AS event USING gone WHERE event.dag_id = gone.dag_id),
+    noted AS (DELETE FROM schedule_note AS note USING gone WHERE note.dag_id = gone.dag_id)
+DELETE FROM dag_version AS version USING gone WHERE version.dag_id = gone.dag_id
+
 -- name: queue_history
 -- What the ledger has of datasets that DAGs have just begun to wait for; the clock is to look at those DAGs.
 WITH queued AS (

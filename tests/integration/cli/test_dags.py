@@ -91,3 +91,68 @@ async def test_a_dag_that_does_not_exist_is_one_sentence(cli: Cli, verb: str) ->
 
     assert (answer.code, answer.out) == (1, "")
     assert answer.err == "tidegate: there is no DAG 'nope'; `tidegate dags list` shows those there are\n"
+
+
+async def test_a_dag_that_is_in_no_file_any_more_can_be_deleted(cli: Cli, past: Past) -> None:
+    await past.file()
+    await past.file("")
+
+    unsure = await cli("dags", "delete", "daily_delays")
+    sure = await cli("dags", "delete", "daily_delays", "--yes")
+
+    assert (unsure.code, "say --yes" in unsure.err) == (2, True)
+    assert sure == (0, "deleted daily_delays\n", "")
+    assert (await cli("dags", "list", "--json")).json == []
+
+
+async def test_a_dag_that_is_in_a_file_cannot_be_deleted(cli: Cli, past: Past) -> None:
+    await past.file()
+
+    answer = await cli("dags", "delete", "daily_delays", "--yes", "--json")
+
+    assert (answer.code, "is still in a DAG file" in answer.err) == (1, True)
+
+
+CLOSER = """
+from datetime import timedelta
+from tidegate import Dag, Dataset, DatasetPattern, Timed, n_of
+
+flights, days = Dataset("lake://flights", where="rows > 0"), DatasetPattern("lake://days/*", expire_after=timedelta(hours=6))
+two = n_of(2, flights, days, Dataset("lake://c"))
+with Dag("closer", schedule=Timed(two, within=timedelta(hours=1)), on_paused="keep") as dag:
+    dag.empty("done")
+"""
+
+
+async def test_a_condition_is_drawn_with_what_waits_for_each_of_its_inputs(cli: Cli, past: Past) -> None:
+    await past.file(CLOSER)
+    await past.updated("lake://flights", "1", {"rows": 0})
+    await past.updated("lake://days/1", "2")
+
+    answer = await cli("dags", "show", "closer")
+
+    assert (
+        "○ 2 of\n├── ○ lake://flights where rows > 0  (nothing pending)\n"
+        "├── ✓ lake://days/* expires after 6h00m  (1 event pending for 0s)\n└── ○ lake://c  (nothing pending)\n"
+        "counted all within 1h00m of each other\n"
+    ) in answer.out
+    assert "while paused" in answer.out
+    page = (await cli("dags", "show", "closer", "--json")).json
+    assert [(row["input"], row["events"]) for row in page["inputs"]] == [
+        ("lake://flights[rows > 0]", 0),
+        ("lake://days/*", 1),
+        ("lake://c", 0),
+    ]
+
+
+async def test_a_condition_that_cannot_be_read_is_said_on_the_page_of_its_dag(cli: Cli, past: Past) -> None:
+    await past.file(CLOSER)
+    broken = "UPDATE dag_version SET spec = jsonb_set(spec, '{schedule,of,0,where}', '\"rows >\"')"
+    await past.database.pool.execute(broken)
+    past.database.memory.graphs.clear()
+    await past.updated("lake://flights", "1", {"rows": 0})
+
+    answer = await cli("dags", "show", "closer")
+
+    assert "condition_error" in answer.out
+    assert "at character 7 of 'rows >': expected a field or a value" in answer.out

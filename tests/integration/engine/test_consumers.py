@@ -14,7 +14,7 @@ from tidegate.daemon.database import Database, connect
 from tidegate.daemon.engine import Batch, apply
 from tidegate.schemas.condition import AllOf, AnyOf, DatasetRef, InputDeadlineSpec, PatternRef, Timing
 from tidegate.schemas.event import DatasetUpdated, EventId
-from tidegate.schemas.message import Message, PauseRequested
+from tidegate.schemas.message import DagDeleteRequested, Message, PauseRequested
 from tidegate.schemas.timetable import Cron
 
 A, B = DatasetRef("s://a"), DatasetRef("s://b")
@@ -233,6 +233,53 @@ async def test_a_condition_that_cannot_be_read_holds_up_nobody_else(world: World
     assert (len(await world.runs()), await world.runs("broken"), await world.fates("broken")) == (2, [], {"pending": 2})
     ((kind, times),) = await world.rows("SELECT kind, times FROM schedule_note WHERE dag_id = 'broken'")
     assert (kind, times) == ("condition_error", 2)
+
+
+# Deleted DAGs -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_dag_that_is_deleted_takes_its_rows_along_and_leaves_the_ledger(world: World) -> None:
+    gone = spec("t!", dag_id="gone", schedule=AnyOf((A, AllOf((B, PatternRef("s://*"))))), callbacks=())
+    await world.file(gone, path="gone.py")
+    await world.file(spec("t!", schedule=A))
+    before = await tables(world)
+    await world.updated("s://a")
+    await world.updated("s://other")
+    await world.tell(PauseRequested(dag_id="gone", is_paused=True))
+    await world.updated("s://b")
+    await world.file(path="gone.py")
+
+    applied = await world.tell(DagDeleteRequested(dag_id="gone"))
+
+    assert applied.rejected == ()
+    assert [table for table, rows in (await tables(world)).items() if any("gone" in str(row) for row in rows)] == [
+        "dag_file",
+        "outbox",
+    ]
+    assert len((await tables(world))["dataset_event"]) == 3
+    assert (before["dag"] != [], await world.fates()) == (True, {"consumed": 1})
+    assert await world.rows("SELECT uri, is_active FROM dataset ORDER BY uri") == [
+        ("s://a", True),
+        ("s://b", False),
+        ("s://other", False),
+    ]
+
+
+async def test_a_dag_that_is_in_a_file_or_has_runs_is_not_deleted(world: World) -> None:
+    await world.file(spec("t", schedule=A))
+    in_a_file = await world.tell(DagDeleteRequested(dag_id="d"))
+    await world.updated("s://a")
+    await world.file()
+    has_runs = await world.tell(DagDeleteRequested(dag_id="d"))
+    missing = await world.tell(DagDeleteRequested(dag_id="x"))
+
+    refused = [applied.rejected[0].reason for applied in (in_a_file, has_runs, missing)]
+    assert (refused, len(await world.runs())) == (["in_a_file", "has_runs", "no_such_dag"], 1)
+
+
+async def tables(world: World) -> dict[str, list[tuple[Any, ...]]]:
+    names = await world.rows("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")
+    return {name: await world.rows(f"SELECT * FROM {name}") for (name,) in names}
 
 
 # Time -------------------------------------------------------------------------------------------------------------

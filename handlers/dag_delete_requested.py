@@ -1,0 +1,43 @@
+"""A user deletes a DAG that is in no file any more, with all that there is of it."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from tidegate.handlers.run_requested import no_such_dag
+from tidegate.schemas.effect import DeleteDag, Effect, RejectMessage
+from tidegate.schemas.message import DagDeleteRequested, Message
+from tidegate.schemas.queries import dags, references
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.view import DagView
+
+IN_A_FILE = "in_a_file"
+HAS_RUNS = "has_runs"
+
+
+class State(msgspec.Struct, frozen=True):
+    """The DAG, locked; None when there is no such DAG."""
+
+    dag: DagView | None
+
+
+async def load(db: Db, messages: Sequence[Message[DagDeleteRequested]]) -> State:
+    (message,) = messages
+    await references.lock_ledger(db)  # no event is on its way to the DAG
+    found = await dags.lock(db, [message.body.dag_id])
+    return State(found[0] if found else None)
+
+
+def decide(messages: Sequence[Message[DagDeleteRequested]], state: State) -> Iterator[Effect]:
+    dag_id = messages[0].body.dag_id
+    dag = state.dag
+    if dag is None:
+        yield no_such_dag(dag_id)
+    elif not dag.is_stale:
+        said = f"DAG {dag_id!r} is still in a DAG file; remove it there, and wait until `tidegate dags list` calls it stale"
+        yield RejectMessage(0, IN_A_FILE, said)
+    elif dag.running or dag.queued or dag.next_queued_at is not None:
+        said = f"DAG {dag_id!r} has runs that work or wait; `tidegate runs cancel {dag_id} RUN` ends them"
+        yield RejectMessage(0, HAS_RUNS, said)
+    else:
+        yield DeleteDag(dag_id)
