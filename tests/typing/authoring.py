@@ -9,13 +9,18 @@ from tidegate import (
     Dag,
     Dataset,
     DatasetOrTime,
+    DatasetPattern,
+    DatasetsAndTime,
     Deadline,
     Email,
+    InputDeadline,
     Run,
     Task,
+    Timed,
     Webhook,
     cron,
     every,
+    n_of,
 )
 
 flights, weather = Dataset("lake://flights"), Dataset("lake://weather")
@@ -54,6 +59,14 @@ Dag("monthly", schedule=every(months=1, mode="interval"))
 Dag("weekdays", schedule=cron("0 3 * * MON-FRI", "0 5 * * SAT", interval=timedelta(days=1)))
 Dag("either", schedule=DatasetOrTime(flights & weather, "@daily"))
 
+rows = Dataset("lake://rows", where="rows > 0", expire_after=timedelta(hours=6), name="Rows", extra={"owner": "x"})
+two = n_of(2, rows, weather, DatasetPattern("s3://bucket/table/*")) & (flights | delays)
+timed = Timed(two, within=timedelta(hours=1), quiet_for=timedelta(minutes=1), deadline=InputDeadline(at=time(9), fallback="skip"))
+Dag("each", schedule=rows, mode="each", on_paused="keep", catchup=True)
+Dag("timed", schedule=timed)
+Dag("timed_or_daily", schedule=DatasetOrTime(timed, "@daily"))
+Dag("both", schedule=DatasetsAndTime([rows, weather], cron("0 6 * * *")))
+
 
 def tell(context: CallbackContext) -> None:
     assert_type(context.task_id, str | None)
@@ -89,3 +102,6 @@ def refused(run: Run) -> None:
 
 def check_run(run: Run) -> None:
     """Takes something else than a callback does."""
+    two & timed  # type: ignore[operator]
+    Dag("d", schedule=rows, mode="every")  # type: ignore[arg-type]
+    InputDeadline(at=time(9), fallback="run")  # type: ignore[arg-type]
