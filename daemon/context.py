@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+import structlog
 
 from tidegate.daemon.database import Database
 from tidegate.daemon.engine import Applied, Batch, apply
@@ -15,6 +16,11 @@ from tidegate.daemon.spark.contract import Backend
 from tidegate.daemon.wake import Bells
 from tidegate.schemas.event import EventId
 from tidegate.schemas.message import Message
+
+log = structlog.get_logger()
+
+LOGGED = {"deadline_run": "run_anyway", "deadline_skip": "skip", "deadline_alert": "alert"}
+"""What came of schedules that operators should see; the rest is for whoever asks about the DAG."""
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -32,6 +38,9 @@ class Context(msgspec.Struct, frozen=True):
         applied = await apply(self.database, batch)
         self.outages.end("Postgres")
         self.bells.ring(applied.work)
+        for note in applied.notes:
+            if note.kind in LOGGED:
+                log.warning("inputs_missed_deadline", dag_id=note.dag_id, fallback=LOGGED[note.kind], reason=note.reason)
         return applied
 
     async def tell(self, bodies: Sequence[Any], ids: Sequence[EventId | None] = ()) -> Applied:

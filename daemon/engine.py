@@ -176,12 +176,16 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Applied(msgspec.Struct, frozen=True):
-    """What a batch led to. `rejected` are the messages that could not be handled and had no origin to make a dead letter from."""
+    """What a batch led to. `rejected` are the messages that could not be handled and had no origin to make a dead letter from.
+
+    `notes` are what came of DAGs' schedules where it was no run.
+    """
 
     work: Work
     effects: int
     rejected: tuple[fx.RejectMessage, ...]
     statements: int
+    notes: tuple[fx.NoteSchedule, ...] = ()
 
 
 async def apply(database: Database, batch: Batch) -> Applied:
@@ -212,7 +216,8 @@ async def _apply(db: Db, batch: Batch) -> Applied:
         await outbox.announce(db, await inbox.insert_dead_letters(db, letters))
     unanswered = () if batch.origins else tuple(rejected)
     work = _work(effects) | (Work.RELAY if letters else Work.NONE)
-    return Applied(work, len(effects), unanswered, db.statements)
+    notes = tuple(effect for effect in effects if isinstance(effect, fx.NoteSchedule))
+    return Applied(work, len(effects), unanswered, db.statements, notes)
 
 
 async def _unseen(db: Db, messages: Sequence[Message[Any]]) -> list[int]:

@@ -1,0 +1,31 @@
+"""Events of datasets that no DAG names: taken, or put aside where the settings say so."""
+
+from tests.integration.cli.past import Past
+from tests.integration.ingest.intake import Intake, Sent
+from tidegate.schemas.event import Kind
+
+FILE = """
+from tidegate import Dag, Dataset, DatasetPattern
+with Dag("consumer", schedule=Dataset("lake://known") | DatasetPattern("lake://days/*")) as dag:
+    dag.empty("done")
+"""
+RECORDS = [Sent(b'{"uri": "lake://%s"}' % name) for name in (b"known", b"stranger", b"days/1")]
+
+
+async def test_a_dataset_that_nobody_names_is_recorded(intake: Intake, past: Past) -> None:
+    await past.file(FILE, "consumer.py")
+
+    await intake.take(Kind.DATASET_UPDATED, *RECORDS)
+
+    assert await intake.uris() == ["lake://known", "lake://stranger", "lake://days/1"]
+    assert await intake.letters() == []
+
+
+async def test_a_dataset_that_nobody_names_is_a_dead_letter_where_such_are_refused(intake: Intake, past: Past) -> None:
+    await past.file(FILE, "consumer.py")
+    intake.database.unknown_datasets = False
+
+    await intake.take(Kind.DATASET_UPDATED, *RECORDS)
+
+    assert await intake.uris() == ["lake://known", "lake://days/1"]
+    assert [letter["reason"] for letter in await intake.letters()] == ["unknown_dataset"]
