@@ -35,10 +35,10 @@ def sifted(dag: DagView, now: datetime) -> Step:
 
 
 def _with_inputs(dag: DagView, found: Sifted) -> DagView:
-    if not found.refused:
-        return dag
-    kept = tuple(each.event for each in found.inputs)
-    return msgspec.structs.replace(dag, arrived=kept) if dag.unread else msgspec.structs.replace(dag, pending=kept)
+    kept = tuple(each.event for each in found.inputs) if found.refused else dag.arrived if dag.unread else dag.pending
+    if dag.unread:
+        return msgspec.structs.replace(dag, arrived=kept)
+    return msgspec.structs.replace(dag, pending=kept, inputs=found.inputs if dag.graph.sifts else None)
 
 
 def dataset_run(dag: DagView, id_: int, verdict: Open, now: datetime, due: datetime | None = None) -> Step:
@@ -62,10 +62,11 @@ def taken(dag: DagView, run: RunView, verdict: Open) -> Iterator[Effect]:
 def without(dag: DagView, verdict: Open) -> DagView:
     """The DAG when these events do not wait for it any more."""
     if verdict.events is dag.pending:
-        return msgspec.structs.replace(dag, pending=())
+        return msgspec.structs.replace(dag, pending=(), inputs=())
     gone = {event.dataset_event_id for event in (*verdict.events, *verdict.superseded)}
     left = tuple(event for event in dag.pending if event.dataset_event_id not in gone)
-    return msgspec.structs.replace(dag, pending=left)
+    inputs = tuple(each for each in dag.inputs or () if each.event.dataset_event_id not in gone)
+    return msgspec.structs.replace(dag, pending=left, inputs=inputs)
 
 
 def after_run(dag: DagView, run: RunView, at: datetime) -> DagView:

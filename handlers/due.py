@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime, time, timedelta
 
-from tidegate.handlers.inputs import Input, expires_at
+from tidegate.handlers.inputs import expires_at
 from tidegate.schemas.condition import InputDeadlineSpec
 from tidegate.schemas.moment import held
-from tidegate.schemas.view import DagView
+from tidegate.schemas.view import DagView, Input
 from tidegate.schemas.wallclock import instant, local
 
 DAY = timedelta(days=1)

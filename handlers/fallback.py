@@ -8,7 +8,7 @@ import msgspec
 from tidegate.handlers.consume import Step, dataset_run
 from tidegate.handlers.due import deadline_of
 from tidegate.handlers.gate import condition_gate, has_room
-from tidegate.handlers.inputs import sift
+from tidegate.handlers.inputs import inputs_of
 from tidegate.handlers.judge import Apart, Open, Waiting, too_soon
 from tidegate.schemas.effect import DiscardEvents, NoteSchedule
 from tidegate.schemas.view import DagView
@@ -32,7 +32,7 @@ def past_deadline(dag: DagView, ids: Iterator[int], now: datetime) -> Step:
         yield NoteSchedule(dag.graph.dag_id, "deadline_skip", f"{said}: no run", now)
         if dag.pending:
             yield DiscardEvents(dag.graph.dag_id, dag.pending, SKIPPED)
-        return msgspec.structs.replace(dealt, pending=())
+        return msgspec.structs.replace(dealt, pending=(), inputs=())
     if not has_room(dag) or too_soon(dag.graph, now, dag.dataset_run_at) or (id_ := next(ids, None)) is None:
         return dag
     yield NoteSchedule(dag.graph.dag_id, "deadline_run", f"{said}: a run all the same", now)
@@ -43,7 +43,7 @@ def _missed(dag: DagView, now: datetime) -> datetime | None:
     """The deadline that has passed while the inputs were not there."""
     if dag.graph.timing.deadline is None or dag.unread or not isinstance(condition_gate(dag, now), Waiting | Apart):
         return None
-    due = deadline_of(dag, sift(dag.graph, dag.pending, now).inputs, now)
+    due = deadline_of(dag, inputs_of(dag, now), now)
     return due if due is not None and due <= now else None
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 
 from tidegate.handlers.due import deadline_of
-from tidegate.handlers.inputs import sift
+from tidegate.handlers.inputs import inputs_of
 from tidegate.handlers.judge import Apart, Busy, Open, TooSoon, Verdict, Waiting, judge
 from tidegate.schemas.condition import Condition, holds, leaves
 from tidegate.schemas.view import DagView
@@ -69,7 +69,7 @@ def condition_gate(dag: DagView, now: datetime) -> Verdict | Broken:
     """What the condition says to what waits, whatever else holds the DAG up. Whoever is past a deadline waits for no quiet."""
 
     def verdict() -> Verdict:
-        found = sift(dag.graph, dag.pending, now).inputs
+        found = inputs_of(dag, now)
         due = deadline_of(dag, found, now)
         return judge(dag.graph, found, now, dag.dataset_run_at, hurry=due is not None and due <= now)
 

@@ -2,25 +2,19 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
 
-from tidegate.schemas.condition import Condition, Leaf, inputs, leaves
+from tidegate.schemas.condition import Leaf, inputs, leaves
 from tidegate.schemas.filter import passes
 from tidegate.schemas.graph import Graph
-from tidegate.schemas.view import DagView, PendingEvent
+from tidegate.schemas.view import DagView, Input, PendingEvent
 
 NOT_SCHEDULED = "the DAG is no longer scheduled on this dataset"
 FILTERED = "no filter of the DAG lets it pass"
 EXPIRED = "it expired before a run took it"
-
-
-class Input(NamedTuple):
-    """An event, and the parts of the condition that it is an input of."""
-
-    event: PendingEvent
-    leaves: tuple[Leaf, ...]
 
 
 class Sifted(NamedTuple):
@@ -35,13 +29,19 @@ def sift(graph: Graph, events: Iterable[PendingEvent], now: datetime) -> Sifted:
     found: list[Input] = []
     refused: dict[str, list[PendingEvent]] = {}
     for event in events:
-        each = _input(graph.schedule, event)
-        left = each if isinstance(each, str) else _alive(each, now)
-        if isinstance(left, str):
-            refused.setdefault(left, []).append(event)
+        each = _input(graph, event)
+        if graph.ages and not isinstance(each, str):
+            each = _alive(each, now)
+        if isinstance(each, str):
+            refused.setdefault(each, []).append(event)
         else:
-            found.append(left)
+            found.append(each)
     return Sifted(tuple(found), {reason: tuple(of) for reason, of in refused.items()})
+
+
+def inputs_of(dag: DagView, now: datetime) -> tuple[Input, ...]:
+    """The inputs among all that was read of what waits. Raises FilterError for a condition that cannot be read."""
+    return sift(dag.graph, dag.pending, now).inputs if dag.inputs is None else dag.inputs
 
 
 def wanted(dag: DagView) -> Sifted:
@@ -64,13 +64,21 @@ def expires_at(each: Input) -> datetime | None:
     return None if None in ends else max(end for end in ends if end is not None)
 
 
-def _input(condition: Condition | None, event: PendingEvent) -> Input | str:
-    parts = [leaf for leaf in inputs(condition) if leaf.covers(event.uri)] if condition is not None else []
+@lru_cache(maxsize=20_000)
+def _input(graph: Graph, event: PendingEvent) -> Input | str:
+    """Kept for a while: what waits for long is looked at often."""
+    parts = _parts(graph, event.uri)
     if not parts:
         return NOT_SCHEDULED
     extra: Mapping[str, Any] = msgspec.json.decode(event.extra) if any(leaf.where for leaf in parts) else {}
     passed = tuple(leaf for leaf in parts if not leaf.where or passes(leaf.where, extra))
     return Input(event, passed) if passed else FILTERED
+
+
+@lru_cache(maxsize=10_000)
+def _parts(graph: Graph, uri: str) -> tuple[Leaf, ...]:
+    """The parts of the condition that a dataset belongs to."""
+    return tuple(leaf for leaf in inputs(graph.schedule) if leaf.covers(uri)) if graph.schedule is not None else ()
 
 
 def _end(leaf: Leaf, event: PendingEvent) -> datetime | None:

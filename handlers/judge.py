@@ -8,11 +8,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from tidegate.handlers.inputs import Input
 from tidegate.schemas.condition import Leaf, inputs, met
 from tidegate.schemas.dataset import text
 from tidegate.schemas.graph import Graph
-from tidegate.schemas.view import PendingEvent
+from tidegate.schemas.view import Input, PendingEvent
 
 
 class Open(msgspec.Struct, frozen=True):
@@ -119,6 +118,12 @@ def _window(graph: Graph, found: Sequence[Input], within_s: float) -> Taken | No
 def _held_since(graph: Graph, found: Sequence[Input]) -> datetime:
     """When the condition came to hold, given that it does: with the event that was the first to suffice."""
     ordered = sorted(found, key=lambda each: each.event.arrived_at)
+    if graph.timing.within_s is None:
+        first: dict[Leaf, datetime] = {}
+        for each in ordered:
+            first.update((leaf, each.event.arrived_at) for leaf in each.leaves if leaf not in first)
+        moments = sorted(set(first.values()))
+        return next(at for at in moments if graph.schedule and met(graph.schedule, [leaf for leaf in first if first[leaf] <= at]))
     enough = bisect_left(range(1, len(ordered)), 1, key=lambda count: int(_take(graph, ordered[:count]) is not None))
     return ordered[enough].event.arrived_at
 

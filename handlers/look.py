@@ -5,7 +5,7 @@ from datetime import datetime
 
 from tidegate.handlers.due import deadline_of, ends
 from tidegate.handlers.gate import Broken, condition_gate, has_room
-from tidegate.handlers.inputs import sift
+from tidegate.handlers.inputs import inputs_of, sift
 from tidegate.handlers.judge import Busy, Open, TooSoon, Verdict, too_soon
 from tidegate.schemas.view import DagView
 
@@ -15,7 +15,7 @@ def looks(before: DagView, dag: DagView, now: datetime) -> Iterator[datetime]:
     verdict = condition_gate(dag, now)
     if isinstance(verdict, Broken):
         return
-    found = sift(dag.graph, dag.arrived if dag.unread else dag.pending, now).inputs
+    found = sift(dag.graph, dag.arrived, now).inputs if dag.unread else inputs_of(dag, now)
     yield from ends(found)
     if dag.unread and before.due_at is not None and now < before.due_at:
         yield before.due_at

@@ -1,10 +1,12 @@
 """What decisions find: rows as they were read under their locks."""
 
 from datetime import UTC, datetime
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
 
+from tidegate.schemas.condition import Leaf
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import RunState, RunType, SubmissionState, TaskState
 from tidegate.schemas.tick import Tick
@@ -72,13 +74,21 @@ class PendingEvent(msgspec.Struct, frozen=True):
         return min(self.occurred_at, self.arrived_at)
 
 
+class Input(NamedTuple):
+    """An event, and the parts of a condition that it is an input of."""
+
+    event: PendingEvent
+    leaves: tuple[Leaf, ...]
+
+
 class DagView(msgspec.Struct, frozen=True, kw_only=True):
     """A locked DAG and what waits for it.
 
     `running` counts its runs in that state, `queued` those that wait and whose time has come; `next_queued_at` is when it comes
     for the next of the others. `waiting` are its first queued runs in the order of promotion, at least as many as may start
     now; `pending` all its pending events. Both may be empty when the DAG could not use them anyway; where it is so although
-    something is pending, and the DAG looks closer at events, it is `unread`, and `arrived` is what is new of that.
+    something is pending, and the DAG looks closer at events, it is `unread`, and `arrived` is what is new of that. `inputs` are
+    what the pending events are for its condition, once a decision has looked.
 
     It has had a timetable since `timed_since`; `last_tick` is the last one that this has come to, `taken` are the logical dates
     after it that have a run already, `due_at` is when the clock is to look at the DAG again. `next_run_id` and `tick_run_ids`
@@ -104,6 +114,7 @@ class DagView(msgspec.Struct, frozen=True, kw_only=True):
     deadline_at: datetime | None = None
     unread: bool = False
     arrived: tuple[PendingEvent, ...] = ()
+    inputs: tuple[Input, ...] | None = None
     next_queued_at: datetime | None = None
     waiting: tuple[QueuedRun, ...] = ()
     pending: tuple[PendingEvent, ...] = ()

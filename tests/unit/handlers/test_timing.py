@@ -87,6 +87,16 @@ def test_the_longest_wait_begins_with_the_last_event_that_was_needed() -> None:
     assert settled(waiting(BOTH, *events, event(3, "b", arrived=-1), timing=timed(quiet_for=5, max_wait=8))).look == 4
 
 
+def test_the_longest_wait_begins_when_inputs_that_go_together_are_there() -> None:
+    events = (event(1, arrived=-30), event(2, "b", arrived=-20), event(3, arrived=-18.5), event(4, arrived=-1))
+
+    early = waiting(BOTH, *events, timing=timed(within=2, quiet_for=5, max_wait=17))
+    late = waiting(BOTH, *events, timing=timed(within=2, quiet_for=5, max_wait=20))
+
+    assert gate(early, at(0)) == Open(events[1:3], events[:1])
+    assert gate(late, at(0)) == Busy(at(1.5))
+
+
 def test_two_runs_of_a_condition_are_so_long_apart() -> None:
     dag = waiting(A, event(1), timing=timed(min_interval=5), dataset_run_at=at(-3))
 
