@@ -89,14 +89,11 @@ class ServerClock:
 class Database:
     """A pool of connections, and what this process remembers of immutable rows and of the server's clock.
 
-    `author` is the daemon that this process is, if it is one. `unknown_datasets`: events may be about datasets nobody knows.
+    `author` is the daemon that this process is, if it is one.
     """
 
-    def __init__(
-        self, pool: "asyncpg.Pool[asyncpg.Record]", author: UUID | None = None, *, unknown_datasets: bool = True
-    ) -> None:
+    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]", author: UUID | None = None) -> None:
         self.pool = pool
-        self.unknown_datasets = unknown_datasets
         self.memory = Memory()
         self.clock = ServerClock()
         self.author = author
@@ -139,14 +136,11 @@ class Database:
             return await work(await self._db(connection))
 
     async def _db(self, connection: "Connected") -> Db:
-        now = await self.clock.now(connection)
-        return Db(connection, self.memory, now, self.author, unknown_datasets=self.unknown_datasets)
+        return Db(connection, self.memory, await self.clock.now(connection), self.author)
 
 
 @asynccontextmanager
-async def connect(
-    dsn: str, *, connections: int = 4, author: UUID | None = None, unknown_datasets: bool = True
-) -> AsyncIterator[Database]:
+async def connect(dsn: str, *, connections: int = 4, author: UUID | None = None) -> AsyncIterator[Database]:
     """Open the pool without needing the server yet: connections are made when they are used."""
     pool = asyncpg.create_pool(
         dsn,
@@ -160,7 +154,7 @@ async def connect(
         reset=leave_as_is,
     )
     async with pool:
-        yield Database(pool, author, unknown_datasets=unknown_datasets)
+        yield Database(pool, author)
 
 
 async def register_codecs(connection: Any) -> None:

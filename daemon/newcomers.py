@@ -19,7 +19,7 @@ async def only_known(database: Database, stretches: Sequence[Stretch]) -> list[S
     """The same records, those of unknown datasets to be put aside. Raises UnavailableError."""
     named = {uri for stretch in stretches for _, reading in stretch.arrived for uri in _uris(reading)}
     new = sorted(named - database.memory.dataset_ids.keys())
-    missing = set(new) - (await database.run(partial(datasets.read, uris=new))).keys() if new else set()
+    missing = set(new) - await database.run(partial(datasets.expected, uris=new)) if new else set()
     return [_without(stretch, missing) for stretch in stretches] if missing else list(stretches)
 
 

@@ -73,12 +73,7 @@ async def run(settings: Settings, until: Until) -> None:
     async with AsyncExitStack() as stack:
         parser = await stack.enter_async_context(open_parser(settings))
         job = Job(uuid4(), settings.host, os.getpid(), version("tidegate"))
-        pool = connect(
-            settings.postgres_dsn,
-            connections=settings.pool_connections,
-            author=job.id,
-            unknown_datasets=settings.unknown_datasets == "record",
-        )
+        pool = connect(settings.postgres_dsn, connections=settings.pool_connections, author=job.id)
         database = await stack.enter_async_context(pool)
         context = Context(
             settings=settings,

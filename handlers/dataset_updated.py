@@ -6,8 +6,8 @@ from datetime import datetime
 import msgspec
 
 from tidegate.handlers.settle import settle
-from tidegate.schemas.effect import Effect, RejectMessage
-from tidegate.schemas.event import DatasetUpdated, Rejection
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.event import DatasetUpdated
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries import dags, datasets
 from tidegate.schemas.queries.db import Db
@@ -15,22 +15,17 @@ from tidegate.schemas.view import DagView
 
 
 class State(msgspec.Struct, frozen=True):
-    """The consumers of the datasets, locked, each with all that is pending for it; and the datasets that nobody knows."""
+    """The consumers of the datasets, locked, each with all that is pending for it."""
 
     now: datetime
     dags: tuple[DagView, ...]
-    unknown: frozenset[str] = frozenset()
 
 
 async def load(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> State:
     recorded = await datasets.record(db, messages)
-    return State(db.now, await dags.lock(db, recorded.dag_ids, fresh=recorded.arrived), recorded.unknown)
+    return State(db.now, await dags.lock(db, recorded.dag_ids, fresh=recorded.arrived))
 
 
-def decide(messages: Sequence[Message[DatasetUpdated]], state: State) -> Iterator[Effect]:
-    for index, message in enumerate(messages if state.unknown else ()):
-        if message.body.uri in state.unknown:
-            said = f"no DAG names the dataset {message.body.uri}, and TIDEGATE_UNKNOWN_DATASETS=reject"
-            yield RejectMessage(index, Rejection.UNKNOWN_DATASET, said)
+def decide(_messages: Sequence[Message[DatasetUpdated]], state: State) -> Iterator[Effect]:
     for dag in state.dags:
         yield from settle(dag, state.now)

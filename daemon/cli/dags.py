@@ -7,7 +7,7 @@ import msgspec
 import typer
 
 from tidegate.daemon.cli import output, tree
-from tidegate.daemon.cli.clearing import Yes
+from tidegate.daemon.cli.agreement import Yes
 from tidegate.daemon.cli.command import DagId, Json, examples, noun
 from tidegate.daemon.cli.dag_page import DagPage, print_page, read_page, state_of
 from tidegate.daemon.cli.next_runs import next_

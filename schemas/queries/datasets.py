@@ -56,19 +56,13 @@ class PendingRow(msgspec.Struct, frozen=True):
 
 
 async def ids(db: Db, uris: Collection[str]) -> Mapping[str, int]:
-    """The ids of these datasets; those nobody knew before are made, or left out where nobody may name such.
-
-    Whoever waits for a pattern knows all datasets that it matches. Once in a transaction, and before any DAG is locked.
-    """
+    """The ids of these datasets; those nobody knew before are made. Once in a transaction, and before any DAG is locked."""
     found = {uri: db.memory.dataset_ids[uri] for uri in uris if uri in db.memory.dataset_ids}
     if unknown := [uri for uri in uris if uri not in found]:
         for uri, id_ in await db.fetch(_KNOWN, unknown):
             found[uri] = id_
             db.memory.remember_dataset(uri, id_)
-    new = [uri for uri in uris if uri not in found]
-    if new and not db.unknown_datasets:
-        new = sorted(await references.awaited(db, new))
-    if new:
+    if new := [uri for uri in uris if uri not in found]:
         # Not remembered before the next look: this transaction may yet be rolled back.
         found |= await make(db, new)
     return found
@@ -87,6 +81,12 @@ async def describe(db: Db, said: Sequence[DatasetSpec]) -> None:
         await db.execute(_DESCRIBE, *columns(last))
 
 
+async def expected(db: Db, uris: Collection[str]) -> set[str]:
+    """Those of these URIs that some DAG names, or that the pattern of one matches."""
+    known = set(await read(db, uris))
+    return known | (await references.awaited(db, new) if (new := set(uris) - known) else set())
+
+
 async def read(db: Db, uris: Collection[str]) -> Mapping[str, int]:
     """The ids of these datasets, as far as they exist."""
     return {row["uri"]: row["id"] for row in await db.fetch(_KNOWN, list(uris))}
@@ -100,19 +100,15 @@ class Arrived(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """The DAGs that got something new, and what, for those that look closer at events. `unknown` are datasets nobody knows."""
+    """The DAGs that got something new, and what, for those that look closer at events."""
 
     dag_ids: Collection[str]
     arrived: Mapping[str, Sequence[Arrived]]
-    unknown: frozenset[str]
 
 
 async def record(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> Recorded:
     """Write the events to the ledger and queue them for their consumers."""
-    uris = {message.body.uri for message in messages}
-    known = await ids(db, uris)
-    unknown = frozenset(uris - known.keys())
-    messages = [message for message in messages if message.body.uri in known] if unknown else messages
+    known = await ids(db, {message.body.uri for message in messages})
     rows = await db.fetch(
         _RECORD,
         [known[message.body.uri] for message in messages],
@@ -126,7 +122,7 @@ async def record(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> Recorde
     for dag_id, dataset_id, event_id in rows:
         if event_id is not None:
             new[dag_id].append(Arrived(dataset_id, event_id))
-    return Recorded({row[0] for row in rows}, new, unknown)
+    return Recorded({row[0] for row in rows}, new)
 
 
 async def satisfied(db: Db, dag_ids: Sequence[str]) -> Mapping[str, set[str]]:

@@ -38,16 +38,13 @@ class Memory:
 class Db:
     """A connection inside a transaction. `now` is the clock of the server when it began: the time of everything it decides.
 
-    `author` is the daemon that writes; None for other programs. `unknown_datasets`: events may be about datasets nobody knows.
+    `author` is the daemon that writes; None for other programs.
     """
 
-    __slots__ = ("author", "connection", "memory", "now", "statements", "unknown_datasets")
+    __slots__ = ("author", "connection", "memory", "now", "statements")
 
-    def __init__(
-        self, connection: "Connected", memory: Memory, now: datetime, author: UUID | None = None, *, unknown_datasets: bool = True
-    ) -> None:
+    def __init__(self, connection: "Connected", memory: Memory, now: datetime, author: UUID | None = None) -> None:
         self.author = author
-        self.unknown_datasets = unknown_datasets
         self.connection = connection
         self.memory = memory
         self.now = now

@@ -1,12 +1,10 @@
 """Who gets which events: patterns, histories, pauses, changed schedules, unknown datasets; on a real Postgres."""
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import anyio
-import pytest
 
 from tests.integration.engine.world import World, utc
 from tests.shapes import spec
@@ -313,39 +311,7 @@ async def test_the_end_of_a_run_starts_what_a_deadline_wants(world: World) -> No
     assert (waits, len(await world.runs()), await world.fates()) == (1, 2, {"consumed": 2})
 
 
-# Unknown datasets -------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-async def strict(dsn: str) -> AsyncIterator[World]:
-    """A world in which nobody may name a dataset that no DAG names."""
-    async with connect(dsn, unknown_datasets=False) as database:
-        yield World(database, utc(2024, 5, 1, 12, 10))
-
-
-async def test_an_event_of_a_dataset_that_nobody_knows_may_be_refused(strict: World) -> None:
-    await strict.file(spec("t!", schedule=AnyOf((A, DAYS))))
-    known, new, stranger = (
-        Message(body=DatasetUpdated(uri=uri), at=strict.at, id=EventId("test", uri))
-        for uri in ("s://a", "s://t/day=1", "s://stranger")
-    )
-
-    applied = await apply(strict.database, Batch(messages=[known, stranger, new]))
-
-    (refused,) = applied.rejected
-    assert (refused.index, refused.reason, "s://stranger" in refused.message) == (1, "unknown_dataset", True)
-    assert await strict.rows("SELECT uri FROM dataset_event JOIN dataset ON dataset.id = dataset_id ORDER BY uri") == [
-        ("s://a",),
-        ("s://t/day=1",),
-    ]
-
-
-async def test_a_batch_of_nothing_but_unknown_datasets_is_refused_whole(strict: World) -> None:
-    message = Message(body=DatasetUpdated(uri="s://stranger"), at=strict.at, id=EventId("test", "1"))
-
-    applied = await apply(strict.database, Batch(messages=[message]))
-
-    assert (len(applied.rejected), await strict.rows("SELECT uri FROM dataset")) == (1, [])
+# Two daemons ------------------------------------------------------------------------------------------------------
 
 
 async def test_two_daemons_that_meet_on_the_inputs_of_a_condition_start_one_run(database: Database, dsn: str) -> None:

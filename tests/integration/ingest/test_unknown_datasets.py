@@ -1,5 +1,7 @@
 """Events of datasets that no DAG names: taken, or put aside where the settings say so."""
 
+import msgspec
+
 from tests.integration.cli.past import Past
 from tests.integration.ingest.intake import Intake, Sent
 from tidegate.schemas.event import Kind
@@ -21,11 +23,13 @@ async def test_a_dataset_that_nobody_names_is_recorded(intake: Intake, past: Pas
     assert await intake.letters() == []
 
 
-async def test_a_dataset_that_nobody_names_is_a_dead_letter_where_such_are_refused(intake: Intake, past: Past) -> None:
+async def test_a_dataset_that_nobody_names_is_a_dead_letter_where_such_are_refused_unless_a_pattern_matches_it(
+    intake: Intake, past: Past
+) -> None:
     await past.file(FILE, "consumer.py")
-    intake.database.unknown_datasets = False
+    strict = Intake(msgspec.structs.replace(intake.settings, unknown_datasets="reject"), intake.database)
 
-    await intake.take(Kind.DATASET_UPDATED, *RECORDS)
+    await strict.take(Kind.DATASET_UPDATED, *RECORDS)
 
-    assert await intake.uris() == ["lake://known", "lake://days/1"]
-    assert [letter["reason"] for letter in await intake.letters()] == ["unknown_dataset"]
+    assert await strict.uris() == ["lake://known", "lake://days/1"]
+    assert [letter["reason"] for letter in await strict.letters()] == ["unknown_dataset"]

@@ -161,15 +161,6 @@ def test_unpausing_starts_what_waited() -> None:
     assert [effect.id for effect in effects if isinstance(effect, InsertRun | UpdateRun)] == [7, 100]
 
 
-def test_an_update_of_a_dataset_that_nobody_knows_is_turned_down_where_such_are() -> None:
-    updates = [message(DatasetUpdated(uri=uri)) for uri in ("s://a", "s://x", "s://a")]
-
-    effects = list(dataset_updated.decide(updates, dataset_updated.State(NOW, (), frozenset({"s://x"}))))
-
-    said = "no DAG names the dataset s://x, and TIDEGATE_UNKNOWN_DATASETS=reject"
-    assert effects == [RejectMessage(1, "unknown_dataset", said)]
-
-
 def test_an_update_starts_every_consumer_whose_condition_holds() -> None:
     dags = (
         dag_view(graph("t", schedule=A), next_run_id=1, pending=(pending(5),)),
