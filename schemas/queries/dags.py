@@ -117,6 +117,25 @@ class Held(msgspec.Struct, frozen=True):
         )
         return Wish(graph, everything, 0 if graph.together else slots)
 
+    def view(self, active: "_Activity", **read: Any) -> DagView:
+        """The DAG with what waits for it, as far as that was read."""
+        return DagView(
+            graph=self.graph,
+            is_paused=self.is_paused,
+            is_stale=self.is_stale,
+            running=active.running,
+            queued=active.queued,
+            next_run_id=self.next_run_id,
+            failed_runs=self.failed_runs,
+            last_tick=self.last_tick,
+            due_at=self.due_at,
+            timed_since=self.timed_since,
+            dataset_run_at=self.dataset_run_at,
+            deadline_at=self.deadline_at,
+            next_queued_at=active.next_queued_at,
+            **read,
+        )
+
     def due_ticks(self, room: int, now: datetime) -> int:
         """How many runs its timetable may want to start now, up to `room`."""
         if self.graph.timetable is None or self.is_paused or self.is_stale or not room:
@@ -187,25 +206,13 @@ async def look(
     each = {dag_id: pending.more_runs(wish, events[dag_id]) for dag_id, wish in wishes.items() if dag_id in events}
     ids = iter(await _reserve(db, sum(ticking.values()) + sum(each.values())))
     return tuple(
-        DagView(
-            graph=dag.graph,
-            is_paused=dag.is_paused,
-            is_stale=dag.is_stale,
-            running=active[dag_id].running,
-            queued=active[dag_id].queued,
-            next_run_id=dag.next_run_id,
-            failed_runs=dag.failed_runs,
-            last_tick=dag.last_tick,
-            due_at=dag.due_at,
-            timed_since=dag.timed_since,
+        dag.view(
+            active[dag_id],
             taken=taken.get(dag_id, frozenset()),
             tick_run_ids=tuple(islice(ids, ticking.get(dag_id, 0))),
             event_run_ids=tuple(islice(ids, each.get(dag_id, 0))),
-            dataset_run_at=dag.dataset_run_at,
-            deadline_at=dag.deadline_at,
             unread=dag_id in unread,
             arrived=arrived.get(dag_id, ()),
-            next_queued_at=active[dag_id].next_queued_at,
             waiting=waiting.get(dag_id, ()),
             pending=events.get(dag_id, ()),
         )

@@ -1,6 +1,6 @@
 """Random conditions and timings, and random events on virtual time: what becomes of each event is what a slow oracle says.
 
-A failure names its seed: `TEST_SEED=… make test ARGS=tests/integration/conditions` tries that one again.
+A failure names its seed: `TEST_SEED=… make test ARGS=tests/integration/engine/test_lives.py` tries that one again.
 """
 
 import os
@@ -12,8 +12,8 @@ from random import Random
 
 import pytest
 
-from tests.integration.conditions.lives import Edit, Finish, Step, Switch, Update, lives
-from tests.integration.conditions.oracle import Consumer, Happened
+from tests.integration.engine.lives import Edit, Finish, Step, Switch, Update, lives
+from tests.integration.engine.oracle import Consumer, Happened
 from tests.integration.engine.world import World, utc
 from tidegate.daemon.engine import Batch, apply
 from tidegate.schemas.dag import DagSpec
