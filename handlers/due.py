@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime, time, timedelta
 
-from tidegate.handlers.inputs import expires_at
+from tidegate.handlers.inputs import expires_at, part_ends
 from tidegate.schemas.condition import InputDeadlineSpec
 from tidegate.schemas.moment import held
 from tidegate.schemas.view import DagView, Input
@@ -25,8 +25,10 @@ def deadline_of(dag: DagView, found: Sequence[Input], now: datetime) -> datetime
     return None if dag.deadline_at is not None and due <= dag.deadline_at else due
 
 
-def ends(found: Sequence[Input]) -> Iterator[datetime]:
-    """When inputs expire."""
+def ends(dag: DagView, found: Sequence[Input]) -> Iterator[datetime]:
+    """When inputs expire. With a deadline also when they do for a part of the condition: one that held may miss it then."""
+    if dag.graph.timing.deadline is not None:
+        return (end for each in found for end in part_ends(each))
     return (end for each in found if (end := expires_at(each)) is not None)
 
 
@@ -34,7 +36,7 @@ def _daily(spec: InputDeadlineSpec, at: time, dag: DagView, now: datetime) -> da
     """A day's deadline is met by any run since the one of the day before."""
     since = now if dag.deadline_at is None else dag.deadline_at
     due = _following(at, spec.timezone, since)
-    if dag.dataset_run_at is not None and dag.dataset_run_at > since:
+    if dag.dataset_run_at is not None and dag.dataset_run_at > _last(at, spec.timezone, since):
         due = _following(at, spec.timezone, _reaching(at, spec.timezone, dag.dataset_run_at))
     while due <= now and (after := _following(at, spec.timezone, due)) <= now:
         due = after
@@ -50,7 +52,13 @@ def _reaching(at: time, timezone: str, moment: datetime) -> datetime:
     return next(each for each in _days(at, timezone, moment) if each >= moment)
 
 
+def _last(at: time, timezone: str, moment: datetime) -> datetime:
+    """The last time, up to the moment, that the clocks showed `at`."""
+    return max(each for each in _days(at, timezone, moment) if each <= moment)
+
+
 def _days(at: time, timezone: str, moment: datetime) -> Iterator[datetime]:
-    wall = local(held(moment), timezone).replace(hour=0, minute=0, second=0, microsecond=0) - DAY
+    """From two days before to two days after: there are zones that have left out a day."""
+    wall = local(held(moment), timezone).replace(hour=0, minute=0, second=0, microsecond=0)
     wall += timedelta(hours=at.hour, minutes=at.minute, seconds=at.second, microseconds=at.microsecond)
-    return (instant(wall + DAY * days, timezone) for days in range(4))
+    return (instant(wall + DAY * days, timezone) for days in range(-2, 3))

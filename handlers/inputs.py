@@ -58,10 +58,15 @@ def _alive(each: Input, at: datetime) -> Input | str:
     return Input(each.event, left) if left else EXPIRED
 
 
+def part_ends(each: Input) -> tuple[datetime, ...]:
+    """When an event expires for each part of the condition for which it ever does."""
+    return tuple(end for leaf in each.leaves if (end := _end(leaf, each.event)) is not None)
+
+
 def expires_at(each: Input) -> datetime | None:
     """When an event is an input of nothing any more; None: never."""
-    ends = [_end(leaf, each.event) for leaf in each.leaves]
-    return None if None in ends else max(end for end in ends if end is not None)
+    ends = part_ends(each)
+    return max(ends) if len(ends) == len(each.leaves) else None
 
 
 @lru_cache(maxsize=20_000)

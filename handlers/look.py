@@ -11,14 +11,19 @@ from tidegate.schemas.view import DagView
 
 
 def looks(before: DagView, dag: DagView, now: datetime) -> Iterator[datetime]:
-    """The moments from which on something else may be decided although nothing new comes; a look too many does no harm."""
+    """The moments from which on something else may be decided although nothing new comes; a look too many does no harm.
+
+    What waits expires also while no run may start.
+    """
     verdict = condition_gate(dag, now)
     if isinstance(verdict, Broken):
         return
     found = sift(dag.graph, dag.arrived, now).inputs if dag.unread else inputs_of(dag, now)
-    yield from ends(found)
+    yield from ends(dag, found)
     if dag.unread and before.due_at is not None and now < before.due_at:
         yield before.due_at
+    if dag.is_held:
+        return
     due = deadline_of(dag, found, now)
     if due is not None and now < due:
         yield due

@@ -23,7 +23,7 @@ class State(msgspec.Struct, frozen=True):
 
 async def load(db: Db, messages: Sequence[Message[PauseRequested]]) -> State:
     (request,) = (message.body for message in messages)
-    found = await dags.lock(db, [request.dag_id])
+    found = await dags.lock(db, [request.dag_id], whatever_waits=not request.is_paused)
     return State(db.now, found[0] if found else None)
 
 

@@ -27,7 +27,7 @@ def settle(dag: DagView, now: datetime) -> Iterator[Effect]:
     before, tick = dag, None if dag.is_held else following(dag, now)
     dag = yield from sifted(dag, min(now, tick.run_after) if tick and dag.graph.together else now)
     if dag.is_held:
-        yield from _set_clock(before, dag, None)
+        yield from _set_clock(before, dag, min(looks(before, dag, now), default=None) if dag.graph.sifts else None)
         return
     dag = yield from _promoted(dag, now)
     ids = iter((dag.next_run_id, *dag.event_run_ids))

@@ -185,7 +185,8 @@ async def look(
     """Read what waits for DAGs that are locked already.
 
     `freeing`: by DAG, how many running runs this transaction may end at most; it makes room for what waits.
-    `whatever_waits`: read all of it, even where today's version could not use it, because the version may change.
+    `whatever_waits`: read all of it, even where the DAG as it is could not use it, because its version may change, or the clock
+    knew of it only when it expires, because the DAG was held.
     `fresh`: by DAG, the events that this transaction has queued for those that look closer at events.
     """
     if not held:

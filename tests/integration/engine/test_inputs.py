@@ -4,8 +4,9 @@ from datetime import timedelta
 
 from tests.integration.engine.world import World
 from tests.shapes import spec
-from tidegate.schemas.condition import AllOf, DatasetRef, NOf
+from tidegate.schemas.condition import AllOf, DatasetRef, InputDeadlineSpec, NOf, Timing
 from tidegate.schemas.dag import DagSpec
+from tidegate.schemas.message import PauseRequested
 
 A, B, C = DatasetRef("s://a"), DatasetRef("s://b"), DatasetRef("s://c")
 HOUR = timedelta(hours=1).total_seconds()
@@ -49,3 +50,27 @@ async def test_an_event_that_waits_too_long_expires_at_its_moment(world: World) 
 
     assert (before, await world.runs()) == ({"pending": 1}, [])
     assert await world.fates() == {"pending": 1, "it expired before a run took it": 1}
+
+
+async def test_what_waits_for_a_paused_dag_expires_at_its_moment(world: World) -> None:
+    await world.file(consumer(AllOf((DatasetRef("s://a", expire_after_s=HOUR), B)), on_paused="keep"))
+    await world.tell(PauseRequested(dag_id="d", is_paused=True))
+    await world.updated("s://a")
+
+    await world.wait(seconds=HOUR - 1)
+    before = await world.fates()
+    await world.wait(seconds=1)
+
+    assert (before, await world.fates()) == ({"pending": 1}, {"it expired before a run took it": 1})
+
+
+async def test_a_deadline_comes_after_a_pause_also_where_an_event_expires_later(world: World) -> None:
+    timing = Timing(deadline=InputDeadlineSpec(after_s=HOUR / 2, fallback="skip"))
+    await world.file(consumer(AllOf((DatasetRef("s://a", expire_after_s=HOUR), B)), timing=timing, on_paused="keep"))
+    await world.tell(PauseRequested(dag_id="d", is_paused=True))
+    await world.updated("s://a")
+    await world.tell(PauseRequested(dag_id="d", is_paused=False))
+
+    await world.wait(seconds=HOUR / 2)
+
+    assert await world.fates() == {"the inputs beside it had not arrived by the deadline": 1}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.shapes import A, B
-from tests.unit.handlers.waiting import Done, at, by, event, settled, timed, waiting
+from tests.unit.handlers.waiting import Done, at, by, event, expiring, settled, timed, waiting
 from tidegate.handlers.fallback import SKIPPED
 from tidegate.schemas.condition import AllOf, DatasetRef, InputDeadlineSpec, Timing
 from tidegate.schemas.effect import InsertRun
@@ -99,6 +99,18 @@ def test_inputs_that_do_not_go_together_miss_the_deadline() -> None:
     assert settled(dag).runs == [[1, 2]]
 
 
+@pytest.mark.parametrize("held_up", [{"limit": 1, "running": 1}, {"dataset_run_at": at(-1)}], ids=["no room", "too soon"])
+def test_inputs_that_expire_in_part_while_their_run_is_held_up_miss_the_deadline_at_that_moment(held_up: Any) -> None:
+    condition = AllOf((expiring("a", 15), A))
+    deadline = by("skip", after=5).deadline
+    dag = waiting(condition, event(1, arrived=-10), timing=Timing(min_interval_s=3600, deadline=deadline), **held_up)
+
+    before, then = settled(dag), settled(dag, 5)
+
+    assert (before.runs, before.discarded, before.look) == ([], {}, 5)
+    assert (then.runs, then.discarded) == ([], {SKIPPED: [1]})
+
+
 def test_what_was_not_read_misses_no_deadline() -> None:
     done = settled(waiting(BOTH, timing=by("alert", at=NINE), unread=True, deadline_at=at(-60), due_at=at(5)), 61)
 
@@ -133,6 +145,19 @@ def test_a_daily_deadline_is_met_by_a_run_since_the_day_before() -> None:
     dag = waiting(BOTH, timing=by("alert", at=NINE), deadline_at=at(0), dataset_run_at=at(30))
 
     assert (settled(dag, 60).noted, settled(dag, 60).look) == ([], 25 * 60)
+
+
+def test_a_daily_deadline_is_met_by_a_run_since_the_day_before_also_where_it_is_new() -> None:
+    """A DAG's first run, or one that its version before made."""
+    dag = waiting(BOTH, timing=by("alert", at=NINE), dataset_run_at=at(-22 * 60))
+
+    assert settled(dag).look == 25 * 60
+
+
+def test_a_daily_deadline_is_not_met_by_a_run_that_the_one_before_made() -> None:
+    dag = waiting(BOTH, timing=by("alert", at=NINE), deadline_at=at(-23 * 60), dataset_run_at=at(-23 * 60))
+
+    assert settled(dag).look == 60
 
 
 def test_a_daily_deadline_is_missed_once_however_many_days_have_passed() -> None:

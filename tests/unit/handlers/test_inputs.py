@@ -1,5 +1,9 @@
 """Which events are inputs of a DAG, and what becomes of the others."""
 
+from typing import Any
+
+import pytest
+
 from tests.shapes import A, B, dag_view
 from tests.unit.handlers.ticks import timed as by_time
 from tests.unit.handlers.waiting import at, event, expiring, settled, timed, waiting
@@ -73,6 +77,16 @@ def test_a_held_dag_sorts_out_what_comes_and_starts_nothing() -> None:
     done = settled(waiting(MANY, event(1, n=1), event(2, n=3), is_paused=True, due_at=at(3)))
 
     assert (done.runs, done.discarded, done.look) == ([], {FILTERED: [1]}, None)
+
+
+@pytest.mark.parametrize("held", [{"is_paused": True}, {"is_stale": True}], ids=["paused", "stale"])
+def test_what_waits_for_a_held_dag_expires_at_its_moment(held: dict[str, Any]) -> None:
+    dag = waiting(AllOf((expiring("a", 5), B)), event(1, arrived=-1), **held)
+
+    before, then = settled(dag), settled(dag, 4)
+
+    assert (before.discarded, before.look) == ({}, 4)
+    assert (then.discarded, then.look) == ({EXPIRED: [1]}, None)
 
 
 def test_what_has_just_come_is_sorted_out_also_where_the_rest_was_not_read() -> None:
