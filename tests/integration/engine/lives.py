@@ -5,7 +5,7 @@ from datetime import time
 from random import Random
 from typing import Any, NamedTuple
 
-from tests.integration.engine.oracle import FILTERS
+from tests.integration.engine.filters import FILTERS
 from tidegate.schemas.condition import (
     AllOf,
     AnyOf,

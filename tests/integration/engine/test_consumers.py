@@ -1,4 +1,4 @@
-"""Who gets which events: patterns, histories, pauses, changed schedules, unknown datasets; on a real Postgres."""
+"""Who gets which events: patterns, histories, ticks and deadlines; on a real Postgres."""
 
 from datetime import timedelta
 from functools import partial
@@ -12,7 +12,7 @@ from tidegate.daemon.database import Database, connect
 from tidegate.daemon.engine import Batch, apply
 from tidegate.schemas.condition import AllOf, AnyOf, DatasetRef, InputDeadlineSpec, PatternRef, Timing
 from tidegate.schemas.event import DatasetUpdated, EventId
-from tidegate.schemas.message import DagDeleteRequested, Message, PauseRequested
+from tidegate.schemas.message import Message
 from tidegate.schemas.timetable import Cron
 
 A, B = DatasetRef("s://a"), DatasetRef("s://b")
@@ -177,107 +177,6 @@ async def test_an_event_that_is_being_written_when_a_consumer_with_catchup_comes
     await world.tick()
 
     assert [await world.fates(f"c{number}") for number in range(20)] == [{"consumed": 2}] * 20
-
-
-# Changed schedules, pauses ----------------------------------------------------------------------------------------
-
-
-async def test_a_changed_condition_is_evaluated_over_what_remains(world: World) -> None:
-    await world.file(spec("t!", schedule=AllOf((A, B, NEVER))))
-    await world.updated("s://a")
-    await world.updated("s://b")
-
-    await world.file(spec("t!", schedule=AnyOf((A, NEVER))))
-
-    assert (len(await world.runs()), await world.fates()) == (1, {"consumed": 1, LEFT: 1})
-
-
-async def test_a_dag_that_leaves_its_dataset_schedule_discards_what_waits(world: World) -> None:
-    await world.file(spec("t!", schedule=AllOf((A, NEVER))))
-    await world.updated("s://a")
-
-    await world.file(spec("t!", timetable=Cron(("0 0 1 1 *",))))
-
-    assert await world.fates() == {LEFT: 1}
-
-
-async def test_a_filter_that_is_added_discards_what_it_does_not_let_pass(world: World) -> None:
-    await world.file(spec("t!", schedule=AllOf((A, NEVER))))
-    await world.updated("s://a", {"n": 1})
-    await world.updated("s://a", {"n": 2})
-
-    await world.file(spec("t!", schedule=AllOf((DatasetRef("s://a", "n > 1"), NEVER))))
-
-    assert await world.fates() == {"no filter of the DAG lets it pass": 1, "pending": 1}
-
-
-async def test_what_comes_for_a_paused_dag_that_keeps_it_runs_after_the_pause(world: World) -> None:
-    await world.file(spec("t!", schedule=A, on_paused="keep"))
-    await world.tell(PauseRequested(dag_id="d", is_paused=True))
-
-    await world.updated("s://a")
-    paused = (await world.runs(), await world.fates())
-    await world.tell(PauseRequested(dag_id="d", is_paused=False))
-
-    assert (paused, await world.fates()) == (([], {"pending": 1}), {"consumed": 1})
-
-
-async def test_a_condition_that_cannot_be_read_holds_up_nobody_else(world: World) -> None:
-    await world.file(spec("t!", dag_id="broken", schedule=DatasetRef("s://a", "n >")), spec("t!", schedule=A))
-
-    await world.updated("s://a")
-    await world.updated("s://a")
-
-    assert (len(await world.runs()), await world.runs("broken"), await world.fates("broken")) == (2, [], {"pending": 2})
-    ((kind, times),) = await world.rows("SELECT kind, times FROM schedule_note WHERE dag_id = 'broken'")
-    assert (kind, times) == ("condition_error", 2)
-
-
-# Deleted DAGs -----------------------------------------------------------------------------------------------------
-
-
-async def test_a_dag_that_is_deleted_takes_its_rows_along_and_leaves_the_ledger(world: World) -> None:
-    gone = spec("t!", dag_id="gone", schedule=AnyOf((A, AllOf((B, PatternRef("s://*"))))), callbacks=())
-    await world.file(gone, path="gone.py")
-    await world.file(spec("t!", schedule=A))
-    before = await tables(world)
-    await world.updated("s://a")
-    await world.updated("s://other")
-    await world.tell(PauseRequested(dag_id="gone", is_paused=True))
-    await world.updated("s://b")
-    await world.file(path="gone.py")
-
-    applied = await world.tell(DagDeleteRequested(dag_id="gone"))
-
-    assert applied.rejected == ()
-    assert [table for table, rows in (await tables(world)).items() if any("gone" in str(row) for row in rows)] == [
-        "dag_file",
-        "outbox",
-    ]
-    assert len((await tables(world))["dataset_event"]) == 3
-    assert (before["dag"] != [], await world.fates()) == (True, {"consumed": 1})
-    assert await world.rows("SELECT uri, is_active FROM dataset ORDER BY uri") == [
-        ("s://a", True),
-        ("s://b", False),
-        ("s://other", False),
-    ]
-
-
-async def test_a_dag_that_is_in_a_file_or_has_runs_is_not_deleted(world: World) -> None:
-    await world.file(spec("t", schedule=A))
-    in_a_file = await world.tell(DagDeleteRequested(dag_id="d"))
-    await world.updated("s://a")
-    await world.file()
-    has_runs = await world.tell(DagDeleteRequested(dag_id="d"))
-    missing = await world.tell(DagDeleteRequested(dag_id="x"))
-
-    refused = [applied.rejected[0].reason for applied in (in_a_file, has_runs, missing)]
-    assert (refused, len(await world.runs())) == (["in_a_file", "has_runs", "no_such_dag"], 1)
-
-
-async def tables(world: World) -> dict[str, list[tuple[Any, ...]]]:
-    names = await world.rows("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")
-    return {name: await world.rows(f"SELECT * FROM {name}") for (name,) in names}
 
 
 # Time -------------------------------------------------------------------------------------------------------------
