@@ -1,6 +1,5 @@
 """What comes of inputs that are not there by the deadline of their condition."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import msgspec
@@ -16,27 +15,41 @@ from tidegate.schemas.view import DagView
 SKIPPED = "the inputs beside it had not arrived by the deadline"
 
 
-def past_deadline(dag: DagView, ids: Iterator[int], now: datetime) -> Step:
-    """Run anyway, skip or say so, once. A run waits for room, and for the time that is to lie between runs."""
+def past_deadline(dag: DagView, now: datetime) -> Step:
+    """Skip, or say so, once."""
     spec = dag.graph.timing.deadline
-    dag = watched(dag, now)
     due = _missed(dag, now)
-    if spec is None or due is None:
+    if spec is None or due is None or spec.fallback == "run_anyway":
         return dag
     dealt = msgspec.structs.replace(dag, deadline_at=due)
-    said = f"the inputs had not arrived by {due.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
     if spec.fallback == "alert":
-        yield NoteSchedule(dag.graph.dag_id, "deadline_alert", f"{said}: they are still awaited", now)
+        yield NoteSchedule(dag.graph.dag_id, "deadline_alert", f"{_said(due)}: they are still awaited", now)
         return dealt
-    if spec.fallback == "skip":
-        yield NoteSchedule(dag.graph.dag_id, "deadline_skip", f"{said}: no run", now)
-        if dag.pending:
-            yield DiscardEvents(dag.graph.dag_id, dag.pending, SKIPPED)
-        return msgspec.structs.replace(dealt, pending=(), inputs=())
-    if not has_room(dag) or too_soon(dag.graph, now, dag.dataset_run_at) or (id_ := next(ids, None)) is None:
-        return dag
-    yield NoteSchedule(dag.graph.dag_id, "deadline_run", f"{said}: a run all the same", now)
+    yield NoteSchedule(dag.graph.dag_id, "deadline_skip", f"{_said(due)}: no run", now)
+    if dag.pending:
+        yield DiscardEvents(dag.graph.dag_id, dag.pending, SKIPPED)
+    return msgspec.structs.replace(dealt, pending=(), inputs=())
+
+
+def fallback_run(dag: DagView, id_: int, now: datetime) -> Step | None:
+    """A run all the same, if there is to be one now. It waits for room, and for the time that is to lie between runs."""
+    spec = dag.graph.timing.deadline
+    if spec is None or spec.fallback != "run_anyway" or dag.is_held or not has_room(dag):
+        return None
+    due = _missed(dag, now)
+    if due is None or too_soon(dag.graph, now, dag.dataset_run_at):
+        return None
+    return _run_anyway(dag, id_, due, now)
+
+
+def _run_anyway(dag: DagView, id_: int, due: datetime, now: datetime) -> Step:
+    yield NoteSchedule(dag.graph.dag_id, "deadline_run", f"{_said(due)}: a run all the same", now)
+    dealt = msgspec.structs.replace(dag, deadline_at=due)
     return (yield from dataset_run(dealt, id_, Open(dag.pending), now, due))
+
+
+def _said(due: datetime) -> str:
+    return f"the inputs had not arrived by {due.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _missed(dag: DagView, now: datetime) -> datetime | None:

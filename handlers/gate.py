@@ -25,7 +25,7 @@ class Stale(msgspec.Struct, frozen=True):
 
 
 class AtRunLimit(msgspec.Struct, frozen=True):
-    """`max_active_runs` runs are queued or running."""
+    """`max_active_runs` runs are running."""
 
     active: int
     limit: int
@@ -54,15 +54,15 @@ def gate(dag: DagView, now: datetime) -> Gate:
     if dag.is_stale:
         return Stale()
     if not has_room(dag):
-        return AtRunLimit(dag.running + dag.queued, dag.graph.max_active_runs)
+        return AtRunLimit(dag.running, dag.graph.max_active_runs)
     if dag.graph.together:
         return AwaitsTick()
     return condition_gate(dag, now) if dag.graph.sifts else _plain_gate(dag, schedule)
 
 
 def has_room(dag: DagView) -> bool:
-    """Whether one more run may be at work or wait for it."""
-    return dag.running + dag.queued < dag.graph.max_active_runs
+    """Whether one more run may be at work."""
+    return dag.running < dag.graph.max_active_runs
 
 
 def condition_gate(dag: DagView, now: datetime) -> Verdict | Broken:

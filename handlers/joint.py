@@ -4,41 +4,40 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from tidegate.handlers.consume import Step, after_run, sifted, taken, without
+from tidegate.handlers.consume import Step, after_run, taken, without
 from tidegate.handlers.gate import Broken, sure
 from tidegate.handlers.inputs import sift
 from tidegate.handlers.judge import Apart, Busy, Open, TooSoon, Verdict, Waiting, judge
 from tidegate.handlers.start import create
-from tidegate.handlers.tick import following, has_room, tick_run_ids, timed_run
+from tidegate.handlers.tick import after_tick, following, is_due, timed_run
 from tidegate.schemas.effect import NoteSchedule
 from tidegate.schemas.tick import Tick
 from tidegate.schemas.view import DagView
 
 MOST_UNMET = 100
-"""How many ticks that find the condition unmet are passed over at once."""
+"""How many ticks that find the condition unmet are passed over at once; then it is enough for one decision."""
 
 
-def joint_ticks(dag: DagView, tick: Tick | None, now: datetime) -> Step:
-    """Runs of those ticks that found the condition met; what the others found is recorded. Then what has expired goes.
-
-    Where it was not read what waits, the clock is to come again at once.
-    """
-    ids, passed = iter(tick_run_ids(dag)), MOST_UNMET if dag.unread else 0
-    while tick is not None and tick.run_after <= now and has_room(dag) and passed < MOST_UNMET:
+def joint_run(dag: DagView, tick: Tick, now: datetime) -> Step:
+    """A run of the first of the ticks that are due which found the condition met; what those before it found is recorded."""
+    for _ in range(MOST_UNMET):
         verdict = _at_tick(dag, tick)
-        if not isinstance(verdict, Open):
-            passed += 1
-            yield NoteSchedule(dag.graph.dag_id, "tick_unmet", _unmet(tick, verdict), now)
-        elif (id_ := next(ids, None)) is not None:
-            run = timed_run(id_, dag, tick)
-            yield from create(run, {}, dag.graph, now, started=True)
-            yield from taken(dag, run, verdict)
-            dag = after_run(without(dag, verdict), run, tick.run_after)
-        else:
-            break
+        if isinstance(verdict, Open):
+            return (yield from _run(dag, tick, verdict, now))
+        yield NoteSchedule(dag.graph.dag_id, "tick_unmet", _unmet(tick, verdict), now)
         dag = msgspec.structs.replace(dag, last_tick=tick)
-        tick = following(dag, now)
-    return (yield from sifted(dag, now))
+        after = following(dag, now)
+        if after is None or not is_due(dag, after, now):
+            return dag
+        tick = after
+    return msgspec.structs.replace(dag, tick_run_ids=())
+
+
+def _run(dag: DagView, tick: Tick, verdict: Open, now: datetime) -> Step:
+    run = timed_run(dag, tick)
+    yield from create(run, {}, dag.graph, now, started=True)
+    yield from taken(dag, run, verdict)
+    return after_run(without(after_tick(dag, tick, now), verdict), run, tick.run_after)
 
 
 def _at_tick(dag: DagView, tick: Tick) -> Verdict | Broken:

@@ -1,12 +1,13 @@
 """Runs that follow from a DAG's timetable."""
 
-from collections.abc import Sequence
 from datetime import datetime
+
+import msgspec
 
 from tidegate.handlers.start import queued_run
 from tidegate.schemas.graph import bounds_of
 from tidegate.schemas.state import RunType
-from tidegate.schemas.tick import Tick, next_tick
+from tidegate.schemas.tick import Tick, next_tick, was_missed
 from tidegate.schemas.timetable import Continuous
 from tidegate.schemas.view import DagView, RunView
 
@@ -27,18 +28,30 @@ def _has_run(dag: DagView, date: datetime) -> bool:
     return date in dag.taken or (dag.last_tick is not None and date <= dag.last_tick.logical_date)
 
 
-def timed_run(id_: int, dag: DagView, tick: Tick) -> RunView:
-    """The run of a tick."""
+def is_due(dag: DagView, tick: Tick, now: datetime) -> bool:
+    """Whether a tick's moment has come; late ones start one by one where the DAG wants that."""
+    return tick.run_after <= now and not (paced_until(dag, now) and was_missed(tick, now))
+
+
+def paced_until(dag: DagView, now: datetime) -> datetime | None:
+    """Until when no late timed run starts, because one just did. That moment is kept as the clock's next look at the DAG."""
+    pace = dag.graph.pace
+    return dag.due_at if pace and dag.due_at and now < dag.due_at <= now + pace else None
+
+
+def timed_run(dag: DagView, tick: Tick) -> RunView:
+    """The run of a tick, with the first of the reserved ids."""
     run_id = f"scheduled__{tick.logical_date.isoformat()}"
-    return queued_run(id_, dag.graph, run_id, RunType.SCHEDULED, tick.run_after, tick=tick)
+    return queued_run(dag.tick_run_ids[0], dag.graph, run_id, RunType.SCHEDULED, tick.run_after, tick=tick)
 
 
-def tick_run_ids(dag: DagView) -> Sequence[int]:
-    """For as many timed runs as may start now; of those that follow each other's ends that is one."""
-    return dag.tick_run_ids[:1] if isinstance(dag.graph.timetable, Continuous) else dag.tick_run_ids
+def after_tick(dag: DagView, tick: Tick, now: datetime) -> DagView:
+    """The DAG once a tick has its run. Of runs that follow each other's ends a decision makes one."""
+    left = () if isinstance(dag.graph.timetable, Continuous) else dag.tick_run_ids[1:]
+    due_at = now + dag.graph.pace if dag.graph.pace and was_missed(tick, now) else dag.due_at
+    return msgspec.structs.replace(dag, last_tick=tick, tick_run_ids=left, due_at=due_at)
 
 
 def has_room(dag: DagView) -> bool:
-    """Whether one more timed run may start. One that follows the end of another has its DAG to itself."""
-    limit = 1 if isinstance(dag.graph.timetable, Continuous) else dag.graph.max_active_runs
-    return dag.running + dag.queued < limit
+    """Whether one more timed run may be at work. One that follows the end of another has its DAG to itself."""
+    return dag.running < (1 if isinstance(dag.graph.timetable, Continuous) else dag.graph.max_active_runs)

@@ -373,7 +373,7 @@ class SetPaused(msgspec.Struct, frozen=True):
 class SetClock(msgspec.Struct, frozen=True):
     """How far a DAG's timetable has come, and when the clock is to look at the DAG again; None: something else will.
 
-    `dataset_run_at` and `deadline_at` as in `tidegate.schemas.view.DagView`.
+    `dataset_run_at`, `deadline_at` and `turn` as in `tidegate.schemas.view.DagView`.
     """
 
     dag_id: str
@@ -383,6 +383,7 @@ class SetClock(msgspec.Struct, frozen=True):
     due_at: datetime | None
     dataset_run_at: datetime | None = None
     deadline_at: datetime | None = None
+    turn: str | None = None
 
 
 class NoteSchedule(msgspec.Struct, frozen=True):

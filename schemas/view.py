@@ -94,7 +94,8 @@ class DagView(msgspec.Struct, frozen=True, kw_only=True):
     after it that have a run already, `due_at` is when the clock is to look at the DAG again. `next_run_id` and `tick_run_ids`
     are reserved for runs that this decision may create, `event_run_ids` for more dataset runs than one. `failed_runs` is how many
     of its runs have failed in a row. `dataset_run_at` is when its condition last made a run, `deadline_at` up to when deadlines
-    of its condition have been dealt with; both are kept only where they matter.
+    of its condition have been dealt with; both are kept only where they matter. `turn` is what had the last turn when
+    more than one thing asked for a run (`tidegate.handlers.turn.Source`).
     """
 
     graph: Graph
@@ -112,6 +113,7 @@ class DagView(msgspec.Struct, frozen=True, kw_only=True):
     event_run_ids: tuple[int, ...] = ()
     dataset_run_at: datetime | None = None
     deadline_at: datetime | None = None
+    turn: str | None = None
     unread: bool = False
     arrived: tuple[PendingEvent, ...] = ()
     inputs: tuple[Input, ...] | None = None

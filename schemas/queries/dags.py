@@ -100,6 +100,7 @@ class Held(msgspec.Struct, frozen=True):
     timed_since: datetime | None
     dataset_run_at: datetime | None
     deadline_at: datetime | None
+    turn: str | None
 
     def wish(self, slots: int, looks: "Looks") -> Wish:
         """What is to be read of the events that wait for it.
@@ -132,6 +133,7 @@ class Held(msgspec.Struct, frozen=True):
             timed_since=self.timed_since,
             dataset_run_at=self.dataset_run_at,
             deadline_at=self.deadline_at,
+            turn=self.turn,
             next_queued_at=active.next_queued_at,
             **read,
         )

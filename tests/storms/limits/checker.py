@@ -49,13 +49,16 @@ LEFT = """
     WHERE active_tasks <> 0 OR unfinished <> 0 HAVING count(*) > 0
 """
 OVERTAKEN = """
-    SELECT run.dag_id, run.run_id, run.run_type, run.due_at, count(*)
-    FROM limits_due AS run
+    WITH run AS (
+        SELECT *, greatest(known_at, lag(start_date) OVER (PARTITION BY dag_id, run_type ORDER BY start_date)) AS first_at
+        FROM limits_due
+    )
+    SELECT run.dag_id, run.run_id, run.run_type, run.first_at, other.run_type, count(*)
+    FROM run
     JOIN limits_due AS other USING (dag_id)
-    WHERE other.run_type NOT IN (run.run_type, 'manual') AND other.due_at > run.due_at AND other.start_date < run.start_date
-      AND other.start_date > run.known_at
-    GROUP BY run.dag_id, run.run_id, run.run_type, run.due_at, run.max_active_runs
-    HAVING count(*) > run.max_active_runs
+    WHERE other.run_type <> run.run_type AND other.start_date > run.first_at AND other.start_date < run.start_date
+    GROUP BY run.dag_id, run.run_id, run.run_type, run.first_at, other.run_type
+    HAVING count(*) > 1
 """
 WAITED = """
     SELECT run.run_type::text, extract(epoch FROM task.start_date - task.scheduled_at)::float
@@ -145,8 +148,8 @@ def _idle(gone: Gone, bound_s: float) -> Iterator[str]:
 
 
 def _overtaken(row: Any) -> str:
-    dag_id, run_id, kind, due_at, others = row
-    return f"{kind} run {run_id} of {dag_id}, due at {due_at}, was overtaken by {others} of other kinds that were due later"
+    dag_id, run_id, kind, first_at, other, count = row
+    return f"{kind} run {run_id} of {dag_id}, the next of its kind since {first_at}, was overtaken by {count} {other} runs"
 
 
 async def _counts(db: "asyncpg.Connection[asyncpg.Record]") -> Mapping[str, int]:

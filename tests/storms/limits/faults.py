@@ -13,16 +13,16 @@ import anyio
 
 from tests.storms.replace import replace, without
 from tidegate.daemon.admit import Turns
-from tidegate.handlers import settle as settling
-from tidegate.handlers import submission_accepted, tasks_ready
+from tidegate.handlers import submission_accepted, tasks_ready, turn
 from tidegate.handlers.advance import Move
+from tidegate.handlers.consume import Step
+from tidegate.handlers.turn import Source
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries import dags, pools, tasks
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.tasks import Key
-from tidegate.schemas.tick import Tick
-from tidegate.schemas.view import PendingEvent, RunView
+from tidegate.schemas.view import RunView
 
 LINGER_S = 0.1
 
@@ -113,12 +113,13 @@ def pools_by_name() -> None:
 
 
 def ticks_come_first() -> None:
-    """However long events have waited for a run, it is a timed one's turn."""
+    """Whatever else asks for a run, the timetable has every turn."""
+    original = turn._turn
 
-    def _is_first(pending: Sequence[PendingEvent], tick: Tick | None) -> bool:
-        return tick is None
+    def _turn(last: str | None, starts: Mapping[Source, Step]) -> Source:
+        return Source.TIMETABLE if Source.TIMETABLE in starts else original(last, starts)
 
-    replace(settling, "_is_first", _is_first)
+    replace(turn, "_turn", _turn)
 
 
 def _ready_in_any_order() -> None:

@@ -24,7 +24,7 @@ ONE = (pending(1),)
         pytest.param(dag_view(ON_A, pending=ONE, running=1), Open(ONE), id="below its limit"),
         pytest.param(dag_view(ON_A, pending=ONE, running=2), AtRunLimit(2, 2), id="at its limit"),
         pytest.param(dag_view(ON_A, pending=ONE, running=3), AtRunLimit(3, 2), id="above its limit"),
-        pytest.param(dag_view(ON_A, pending=ONE, running=1, queued=1), AtRunLimit(2, 2), id="queued runs take room"),
+        pytest.param(dag_view(ON_A, pending=ONE, running=1, queued=1), Open(ONE), id="those that wait take no room"),
         pytest.param(dag_view(ON_A), Waiting((A.uri,)), id="nothing pending"),
         pytest.param(dag_view(ON_BOTH, pending=ONE), Waiting((B.uri,)), id="one of two pending"),
         pytest.param(dag_view(ON_BOTH), Waiting((A.uri, B.uri)), id="both missing, in order"),

@@ -11,7 +11,7 @@ from tests.shapes import NOW, A, dag_view, graph, message, pending, queued, run_
 from tests.unit.handlers.ticks import at, clock, fired, settled, tick, timed, view
 from tidegate.handlers import run_requested
 from tidegate.handlers.settle import settle, settle_after
-from tidegate.schemas.effect import ConsumeEvents, InsertRun, InsertTask, Reconsider, UpdateRun
+from tidegate.schemas.effect import InsertRun, InsertTask, Reconsider, UpdateRun
 from tidegate.schemas.message import RunRequested
 from tidegate.schemas.state import RunState, RunType
 from tidegate.schemas.tick import Tick
@@ -53,26 +53,6 @@ def test_queued_runs_without_room_wait_for_the_end_of_a_run() -> None:
     assert clock(settled(view(dag, queued=3, waiting=queued(dag, 7)))) == []
 
 
-@pytest.mark.parametrize(
-    ("limit", "event", "kinds"),
-    [
-        pytest.param(1, -31, ["dataset"], id="events have waited longer"),
-        pytest.param(1, -29, ["scheduled"], id="the tick has waited longer"),
-        pytest.param(1, -30, ["scheduled"], id="both alike"),
-        pytest.param(9, -31, ["dataset", *3 * ["scheduled"]], id="events first, then the ticks"),
-        pytest.param(9, -29, [*3 * ["scheduled"], "dataset"], id="the ticks first, then events"),
-        pytest.param(9, 5, [*3 * ["scheduled"], "dataset"], id="events by a clock that is ahead"),
-    ],
-)
-def test_of_ticks_and_events_the_one_that_waited_longer_comes_first(limit: int, event: float, kinds: Sequence[str]) -> None:
-    dag = timed(*DUE, schedule=A, limit=limit)
-
-    effects = settled(view(dag, pending=(pending(1, minutes=event), pending(2, minutes=9))))
-
-    assert [effect.run_type for effect in effects if isinstance(effect, InsertRun)] == kinds
-    assert sum(isinstance(effect, ConsumeEvents) for effect in effects) == kinds.count("dataset")
-
-
 def test_a_dataset_run_leaves_the_timetable_where_it_is() -> None:
     """R04"""
     dag = timed(10, schedule=A)
@@ -92,7 +72,9 @@ LONG = Tick(at(-60), at(-60), at(-40), at(-40))
     [
         pytest.param(view(CONTINUOUS), [-60], [(-60, None)], id="the first one"),
         pytest.param(view(CONTINUOUS, running=1, last_tick=tick(-60)), [], [], id="not before the other has ended"),
-        pytest.param(view(CONTINUOUS, queued=1, last_tick=tick(-60)), [], [(-60, 0)], id="nor before one that waits"),
+        pytest.param(
+            view(CONTINUOUS, queued=1, waiting=queued(CONTINUOUS, 7), last_tick=tick(-60)), [], [(-60, None)], id="nor beside one"
+        ),
         pytest.param(view(CONTINUOUS, last_tick=LONG), [-40], [(-40, None)], id="the next one"),
         pytest.param(
             view(graph("t!", timetable=Continuous(), start_date=at(-60)), last_tick=tick(-50)), [0], [(0, 0)], id="one at a time"
