@@ -33,6 +33,8 @@ def pause_wanted(*, is_paused: bool) -> list[Any]:
         pytest.param({"running": 1}, RunState.RUNNING, id="room for one more"),
         pytest.param({"running": 2}, RunState.QUEUED, id="at the limit"),
         pytest.param({"running": 1, "queued": 1}, RunState.QUEUED, id="others wait already"),
+        pytest.param({"due_at": NOW}, RunState.QUEUED, id="the clock is about to come"),
+        pytest.param({"due_at": NOW + timedelta(seconds=1)}, RunState.RUNNING, id="the clock comes later"),
         pytest.param({"is_paused": True}, RunState.QUEUED, id="paused"),
         pytest.param({"is_stale": True}, RunState.QUEUED, id="in no file"),
     ],
