@@ -34,10 +34,22 @@ SOON_S, LONG_S = 0.2, 1.0
 """A batch of claims that takes longer than that is made smaller, so that other daemons get their share; a short one larger."""
 
 FIND_EVERY_S = 0.5
+NEWS_WAIT_S = 0.02
+"""So long the news that an attempt was taken waits for more of its kind: most cost one transaction together. Nothing depends on
+it but who looks: the mark says already that the attempt may run, and what ends sooner needs no news of its start."""
+
 FINISH_SOURCE = "tidegate/submission"
 """Source of the event that ends an attempt, whoever tells it: all of them are the same event."""
 
-Claim = Callable[[], Awaitable[list[Claimed]]]
+
+class Lot(NamedTuple):
+    """What was claimed at once, and whether there may be more."""
+
+    claims: list[Claimed]
+    more: bool
+
+
+Claim = Callable[[], Awaitable[Lot]]
 Submit = Callable[[Claimed, SubmissionSpec], Awaitable[Handle | None]]
 SubmitEach = Callable[[Sequence[Claimed]], Awaitable[None]]
 
@@ -96,7 +108,8 @@ class Dispatcher:
     async def record(self) -> None:
         """Store the handles of what was submitted, for ever: those tasks run."""
         while True:
-            await self._news.wait(self.context.settings.sweep_s)
+            if await self._news.wait(self.context.settings.sweep_s):
+                await anyio.sleep(NEWS_WAIT_S)
             accepted, self._accepted = self._accepted, []
             if not accepted:
                 continue
@@ -150,23 +163,25 @@ class Dispatcher:
             await anyio.sleep(FIND_EVERY_S)
 
     async def _patiently(self, claim: Claim, submit: SubmitEach) -> None:
-        """Work on claims until there are none; what a server away made us drop is claimed again later."""
+        """Work on claims until there are no more; what a server away made us drop is claimed again later."""
         backoff = Backoff()
         while True:
             try:
-                if not (claims := await self._take(claim)):
+                claims, more = await self._take(claim)
+                if claims:
+                    await submit(claims)
+                if not more:
                     return
-                await submit(claims)
             except UnavailableError as error:
                 self.context.outages.begin(error)
                 await backoff.pause()
 
-    async def _take(self, claim: Claim) -> list[Claimed]:
+    async def _take(self, claim: Claim) -> Lot:
         """Claim, and have the claims in hand before anybody asks for what we own and do not work on."""
         async with self._claiming:
-            claims = await claim()
-            self.in_hand |= {claimed.submission_id for claimed in claims}
-        return claims
+            lot = await claim()
+            self.in_hand |= {claimed.submission_id for claimed in lot.claims}
+        return lot
 
     async def _submit_each(self, claims: Sequence[Claimed]) -> None:
         """A few at a time; backends that answer at once cost no more than a call."""
@@ -217,22 +232,24 @@ class Dispatcher:
             self._accepted.append(SubmissionAccepted(submission_id=claim.submission_id, handle=handle))
             self._news.ring()
 
-    async def _claim_intents(self) -> list[Claimed]:
-        job = self.context.holdings.job
+    async def _claim_intents(self) -> Lot:
+        job, at_once = self.context.holdings.job, self._at_once
 
         async def work(db: Db) -> list[Claimed]:
-            return await submissions.claim_intents(db, job.id, job.host, self.backend.name, self._at_once)
+            return await submissions.claim_intents(db, job.id, job.host, self.backend.name, at_once)
 
-        return await self.context.database.ask(work)
+        claims = await self.context.database.ask(work)
+        return Lot(claims, more=len(claims) == at_once)
 
-    async def _claim_abandoned(self) -> list[Claimed]:
+    async def _claim_abandoned(self) -> Lot:
         job, ttl_s = self.context.holdings.job, self.context.settings.lease_ttl_s
         host = None if self.backend.host is None else job.host
 
         async def work(db: Db) -> list[Claimed]:
             return await submissions.claim_abandoned(db, job.id, job.host, self.backend.name, host, ttl_s, self.in_hand)
 
-        return await self.context.database.ask(work)
+        claims = await self.context.database.ask(work)
+        return Lot(claims, more=bool(claims))
 
 
 async def specs(db: Db, claims: Sequence[Claimed]) -> list[SubmissionSpec]:
