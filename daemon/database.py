@@ -129,14 +129,17 @@ class Database:
 
     async def _in_transaction(self, work: Callable[[Db], Awaitable[T]]) -> T:
         async with self.pool.acquire(timeout=TRANSACTION_S / 2) as connection, connection.transaction():
-            return await work(await self._db(connection))
+            return await self._worked(work, connection)
 
     async def _alone(self, work: Callable[[Db], Awaitable[T]]) -> T:
         async with self.pool.acquire(timeout=TRANSACTION_S / 2) as connection:
-            return await work(await self._db(connection))
+            return await self._worked(work, connection)
 
-    async def _db(self, connection: "Connected") -> Db:
-        return Db(connection, self.memory, await self.clock.now(connection), self.author)
+    async def _worked(self, work: Callable[[Db], Awaitable[T]], connection: "Connected") -> T:
+        db = Db(connection, self.memory, await self.clock.now(connection), self.author)
+        result = await work(db)
+        await db.flush()
+        return result
 
 
 @asynccontextmanager

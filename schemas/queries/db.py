@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 
 from tidegate.schemas.graph import Graph
+from tidegate.schemas.queries.sql import together
 
 if TYPE_CHECKING:
     from asyncpg import Connection, Record
@@ -38,10 +39,10 @@ class Memory:
 class Db:
     """A connection inside a transaction. `now` is the clock of the server when it began: the time of everything it decides.
 
-    `author` is the daemon that writes; None for other programs.
+    `author` is the daemon that writes; None for other programs. `statements` counts the round trips to Postgres.
     """
 
-    __slots__ = ("author", "connection", "memory", "now", "statements")
+    __slots__ = ("_writes", "author", "connection", "memory", "now", "statements")
 
     def __init__(self, connection: "Connected", memory: Memory, now: datetime, author: UUID | None = None) -> None:
         self.author = author
@@ -49,14 +50,35 @@ class Db:
         self.memory = memory
         self.now = now
         self.statements = 0
+        self._writes: dict[str, tuple[str, Sequence[Any]]] = {}
 
     async def fetch(self, sql: str, *args: Any) -> "list[Record]":
+        await self.flush()
         self.statements += 1
         return await self.connection.fetch(sql, *args)
 
     async def execute(self, sql: str, *args: Any) -> str:
+        await self.flush()
         self.statements += 1
         return await self.connection.execute(sql, *args)
+
+    async def write(self, table: str, sql: str, *args: Any) -> None:
+        """Execute a statement, before whatever comes next that could tell: it goes together with others to other tables.
+
+        It writes to `table` alone and reads nothing else, and begins with no WITH.
+        """
+        if table in self._writes:
+            await self.flush()
+        self._writes[table] = (sql, args)
+
+    async def flush(self) -> None:
+        """Execute what was to be written, all in one statement."""
+        if not self._writes:
+            return
+        writes, self._writes = self._writes.values(), {}
+        self.statements += 1
+        sql = together(tuple(sql for sql, _ in writes), tuple(len(args) for _, args in writes))
+        await self.connection.execute(sql, *(arg for _, args in writes for arg in args))
 
 
 def columns(rows: Sequence[msgspec.Struct]) -> Sequence[Sequence[Any]]:

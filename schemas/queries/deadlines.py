@@ -33,15 +33,15 @@ class DeadlineRow(msgspec.Struct, frozen=True):
 
 
 async def insert(db: Db, effects: Sequence[InsertDeadline]) -> None:
-    await db.execute(_INSERT, *columns(effects))
+    await db.write("deadline", _INSERT, *columns(effects))
 
 
 async def meet(db: Db, effects: Sequence[MeetDeadlines]) -> None:
-    await db.execute(_MEET, *columns(effects))
+    await db.write("deadline", _MEET, *columns(effects))
 
 
 async def miss(db: Db, effects: Sequence[MissDeadline]) -> None:
-    await db.execute(_MISS, *columns(effects))
+    await db.write("deadline", _MISS, *columns(effects))
 
 
 async def lock_runs(db: Db, ids: Collection[int]) -> list[int]:

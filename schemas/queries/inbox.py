@@ -116,7 +116,7 @@ async def insert_dead_letters(db: Db, letters: Sequence[DeadLetter]) -> list[Sto
 
 
 async def insert_ignored(db: Db, finishes: Sequence[IgnoreFinish]) -> None:
-    await db.execute(_INSERT_IGNORED, *columns(finishes))
+    await db.write("ignored_finish", _INSERT_IGNORED, *columns(finishes))
 
 
 async def count_ignored(db: Db, counts: Mapping[tuple[str, str], int]) -> None:

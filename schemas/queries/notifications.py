@@ -51,7 +51,7 @@ class NotificationRow(msgspec.Struct, frozen=True):
 
 
 async def insert(db: Db, effects: Sequence[Notify]) -> None:
-    await db.execute(_INSERT, *columns(effects))
+    await db.write("notification", _INSERT, *columns(effects))
 
 
 async def claim(

@@ -74,7 +74,7 @@ async def lock(db: Db, name: str, parallelism: int) -> PoolView:
 
 
 async def count_admitted(db: Db, effects: Sequence[CountAdmitted]) -> None:
-    await db.execute(_COUNT_ADMITTED, *columns(effects))
+    await db.write("pool", _COUNT_ADMITTED, *columns(effects))
 
 
 async def active(db: Db) -> int:

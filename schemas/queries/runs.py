@@ -128,17 +128,17 @@ async def lock(db: Db, ids: Collection[int]) -> Mapping[int, RunView]:
 
 
 async def insert(db: Db, effects: Sequence[InsertRun]) -> None:
-    await db.execute(_INSERT, *columns(effects), db.author)
+    await db.write("dag_run", _INSERT, *columns(effects), db.author)
 
 
 async def update(db: Db, effects: Sequence[UpdateRun]) -> None:
-    await db.execute(_UPDATE, *columns(effects))
+    await db.write("dag_run", _UPDATE, *columns(effects))
 
 
 async def log(db: Db, effects: Sequence[RunMoved]) -> None:
     """Write the journal; the same number twice for a run is refused."""
     rows = [(move.dag_run_id, move.event.seq, move.event.state, move.event.reason, move.event.at) for move in effects]
-    await db.execute(_LOG, *zip(*rows, strict=True))
+    await db.write("run_state_log", _LOG, *zip(*rows, strict=True))
 
 
 async def matching(db: Db, dag_id: str, run_id: str | None, start: datetime | None, end: datetime | None) -> list[int]:
@@ -166,7 +166,7 @@ async def dags_of(db: Db, ids: Collection[int]) -> list[str]:
 
 async def reconsider(db: Db, effects: Sequence[Reconsider]) -> None:
     """A reason to stop stays, whoever else asks."""
-    await db.execute(_RECONSIDER, *columns(effects))
+    await db.write("run_to_reconsider", _RECONSIDER, *columns(effects))
 
 
 async def reconsider_after(db: Db, effects: Sequence[ReconsiderAfter]) -> None:

@@ -93,15 +93,15 @@ async def read(db: Db, ids: Collection[UUID]) -> Mapping[UUID, SubmissionView]:
 
 
 async def insert(db: Db, effects: Sequence[InsertSubmission]) -> None:
-    await db.execute(_INSERT, *columns(effects))
+    await db.write("submission", _INSERT, *columns(effects))
 
 
 async def end(db: Db, effects: Sequence[EndSubmission]) -> None:
-    await db.execute(_END, *columns(effects))
+    await db.write("submission", _END, *columns(effects))
 
 
 async def kill(db: Db, effects: Sequence[KillSubmissions]) -> None:
-    await db.execute(_KILL, *columns(effects))
+    await db.write("submission", _KILL, *columns(effects))
 
 
 async def doomed_intents(db: Db, limit: int = 1000) -> list[tuple[UUID, str]]:
@@ -110,7 +110,7 @@ async def doomed_intents(db: Db, limit: int = 1000) -> list[tuple[UUID, str]]:
 
 
 async def accept(db: Db, effects: Sequence[AcceptSubmission]) -> None:
-    await db.execute(_ACCEPT, *columns(effects))
+    await db.write("submission", _ACCEPT, *columns(effects))
 
 
 async def claim_intents(db: Db, owner: UUID, host: str, backend: str, limit: int) -> list[Claimed]:

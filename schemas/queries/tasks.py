@@ -55,28 +55,28 @@ async def states(db: Db, ids: Collection[int]) -> list[tuple[int, str, TaskState
 
 
 async def insert(db: Db, effects: Sequence[InsertTask]) -> None:
-    await db.execute(_INSERT, *columns(effects))
+    await db.write("task_instance", _INSERT, *columns(effects))
 
 
 async def update(db: Db, effects: Sequence[UpdateTask]) -> None:
-    await db.execute(_UPDATE, *columns(effects))
+    await db.write("task_instance", _UPDATE, *columns(effects))
 
 
 async def place(db: Db, effects: Sequence[PlaceTask]) -> None:
-    await db.execute(_PLACE, *columns(effects))
+    await db.write("task_instance", _PLACE, *columns(effects))
 
 
 async def move(db: Db, effects: Sequence[MoveTask]) -> None:
-    await db.execute(_MOVE, *columns(effects))
+    await db.write("task_instance", _MOVE, *columns(effects))
 
 
 async def store_results(db: Db, effects: Sequence[StoreResult]) -> None:
     runs, indices, values = columns(effects)
-    await db.execute(_STORE_RESULTS, runs, indices, [encode(value).decode() for value in values])
+    await db.write("task_result", _STORE_RESULTS, runs, indices, [encode(value).decode() for value in values])
 
 
 async def drop_results(db: Db, effects: Sequence[DropResult]) -> None:
-    await db.execute(_DROP_RESULTS, *columns(effects))
+    await db.write("task_result", _DROP_RESULTS, *columns(effects))
 
 
 async def results(db: Db, keys: Collection[Key]) -> dict[Key, Any]:
