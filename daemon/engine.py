@@ -198,9 +198,7 @@ async def apply(database: Database, batch: Batch) -> Applied:
 
 
 async def _apply(db: Db, batch: Batch) -> Applied:
-    if batch.moves:
-        await inbox.fence(db, batch.moves)
-    kept: Sequence[int] = await _unseen(db, batch.messages)
+    kept: Sequence[int] = await _unseen(db, batch)
     if batch.lineage is not None:
         kept = await batch.lineage.settle(db, kept)
     messages = [batch.messages[index] for index in kept]
@@ -220,14 +218,14 @@ async def _apply(db: Db, batch: Batch) -> Applied:
     return Applied(work, len(effects), unanswered, db.statements, notes)
 
 
-async def _unseen(db: Db, messages: Sequence[Message[Any]]) -> list[int]:
-    """The places of those messages that never came before, each once."""
+async def _unseen(db: Db, batch: Batch) -> list[int]:
+    """The places of those messages that never came before, each once. Raises FencedError."""
     first: dict[EventId, int] = {}
-    for index, message in enumerate(messages):
+    for index, message in enumerate(batch.messages):
         if message.id is not None:
             first.setdefault(message.id, index)
-    known = await inbox.remember(db, sorted(first)) if first else set()
-    return [index for index, m in enumerate(messages) if m.id is None or (first[m.id] == index and m.id not in known)]
+    known = await inbox.take(db, batch.moves, sorted(first))
+    return [index for index, m in enumerate(batch.messages) if m.id is None or (first[m.id] == index and m.id not in known)]
 
 
 async def _decide(db: Db, messages: Sequence[Message[Any]]) -> list[fx.Effect]:

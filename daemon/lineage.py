@@ -41,7 +41,7 @@ class Lineage:
     async def settle(self, db: Db, places: Sequence[int]) -> Sequence[int]:
         """The places of messages that count: not those of runs that failed, now or in an earlier batch."""
         if self.failed:
-            await inbox.remember(db, sorted(self.failed))
+            await inbox.take(db, (), sorted(self.failed))
         failed = await inbox.known(db, {run for run, _ in self.runs.values()}) if self.runs else set()
         void = {place for place in places if place in self.runs and self.runs[place][0] in failed}
         counts = self.ignored + Counter((self.runs[place][1], AFTER_FAILURE) for place in void)

@@ -24,7 +24,7 @@ class State(msgspec.Struct, frozen=True):
 
 async def load(db: Db, messages: Sequence[Message[AttemptStuck]]) -> State:
     ids: list[UUID] = [message.body.submission_id for message in messages]
-    await runs.lock(db, {place.dag_run_id for place in (await submissions.find(db, ids)).values()})
+    await runs.lock_of_attempts(db, ids)
     return State(list((await submissions.read(db, ids)).values()))
 
 

@@ -27,7 +27,7 @@ class State(msgspec.Struct, frozen=True):
 
 async def load(db: Db, messages: Sequence[Message[AttemptTimedOut]]) -> State:
     ids = [message.body.submission_id for message in messages]
-    locked = await runs.lock(db, {place.dag_run_id for place in (await submissions.find(db, ids)).values()})
+    locked = await runs.lock_of_attempts(db, ids)
     graphs = await dags.graphs(db, {run.version_id for run in locked.values()})
     return State(db.now, locked, graphs, await submissions.read(db, ids))
 

@@ -18,6 +18,7 @@ from tidegate.schemas.event import TaskFinished, encode, storable
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries import dags, runs, submissions, tasks
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.submissions import Whereabouts
 from tidegate.schemas.run import MAX_RESULT_BYTES
 from tidegate.schemas.state import RUN_ENDED, SUBMISSION_OPEN, TASK_ACTIVE, TASK_ENDED, RunState, SubmissionState, TaskState
 from tidegate.schemas.view import DagView, Instance, RunView, SubmissionView
@@ -48,13 +49,16 @@ class State(msgspec.Struct, frozen=True):
 
 async def load(db: Db, finishes: Sequence[TaskFinished]) -> State:
     """Lock what the finishes concern. Attempts that nobody submitted are not in the state."""
-    whereabouts = await submissions.find(db, {finish.submission_id for finish in finishes})
-    held = await dags.hold(db, {place.dag_id for place in whereabouts.values()})
-    locked = await runs.lock(db, {place.dag_run_id for place in whereabouts.values()})
-    attempts = await submissions.read(db, whereabouts.keys()) if whereabouts else {}
+    ids = {finish.submission_id for finish in finishes}
+    places = await submissions.find(db, ids)
+    held = await dags.hold(db, {place.dag_id for place in places.values()})
+    locked = await runs.lock(db, {place.dag_run_id for place in places.values()})
+    if any(place.version_id != locked[place.dag_run_id].version_id for place in places.values()):
+        places = await submissions.find(db, ids)  # a run went on with another version meanwhile
     graphs = await dags.graphs(db, {run.version_id for run in locked.values()})
-    touched = _reach([finish for finish in finishes if finish.submission_id in attempts], attempts, locked, graphs)
-    instances = await tasks.instances(db, touched)
+    touched = _reach(finishes, places, graphs)
+    own = {(place.dag_run_id, place.task_index) for place in places.values()}
+    attempts, instances = await submissions.read_with_tasks(db, places.keys(), touched - own) if places else ({}, {})
     freeing = _freeing(locked.values(), touched)
     freed = await dags.look(db, {dag_id: held[dag_id] for dag_id in freeing}, freeing=freeing)
     return State(db.now, freed, locked, graphs, attempts, instances, await _mapped_over(db, touched, locked, graphs))
@@ -113,18 +117,14 @@ def take(finishes: Sequence[TaskFinished], state: State) -> Iterator[Effect]:
 
 
 def _reach(
-    finishes: Sequence[TaskFinished],
-    attempts: Mapping[UUID, SubmissionView],
-    locked: Mapping[int, RunView],
-    graphs: Mapping[int, Graph],
+    finishes: Sequence[TaskFinished], places: Mapping[UUID, Whereabouts], graphs: Mapping[int, Graph]
 ) -> set[tuple[int, int]]:
-    by_run: dict[int, list[Finish]] = defaultdict(list)
+    """What the ends may touch at most: one that means less, because its attempt was to be killed, touches its task alone."""
+    by_run: dict[tuple[int, int], list[Finish]] = defaultdict(list)
     for finish in finishes:
-        attempt = attempts[finish.submission_id]
-        by_run[attempt.dag_run_id].append(_finish(finish, attempt))
-    return {
-        (dag_run_id, index) for dag_run_id, ends in by_run.items() for index in reach(graphs[locked[dag_run_id].version_id], ends)
-    }
+        if place := places.get(finish.submission_id):
+            by_run[place.dag_run_id, place.version_id].append(_meant(finish, place.task_index, place.try_number))
+    return {(run, index) for (run, version), ends in by_run.items() for index in reach(graphs[version], ends)}
 
 
 def _freeing(locked: Iterable[RunView], touched: Iterable[tuple[int, int]]) -> Counter[str]:
@@ -134,16 +134,22 @@ def _freeing(locked: Iterable[RunView], touched: Iterable[tuple[int, int]]) -> C
 
 
 def _finish(finish: TaskFinished, attempt: SubmissionView) -> Finish:
-    if finish.outcome == "succeeded" and (wrong := wrong_result(finish.result)):
-        return Finish(attempt.task_index, attempt.try_number, TaskState.FAILED, wrong)
+    """What an end means to the task of its attempt."""
     if attempt.kill_reason == CLEARED:
         return Finish(attempt.task_index, attempt.try_number, TaskState.NONE, CLEARED)
     if attempt.kill_reason == STUCK and finish.outcome in UNDONE and attempt.killed_before % (REQUEUED + 1) < REQUEUED:
         return Finish(attempt.task_index, attempt.try_number, TaskState.SCHEDULED, STUCK)
+    meant = _meant(finish, attempt.task_index, attempt.try_number)
     killed_for = attempt.kill_reason if finish.outcome == "killed" else None
-    reason = killed_for or storable(finish.reason)
+    return msgspec.structs.replace(meant, reason=killed_for) if killed_for else meant
+
+
+def _meant(finish: TaskFinished, index: int, try_number: int) -> Finish:
+    """What an end means by itself."""
+    if finish.outcome == "succeeded" and (wrong := wrong_result(finish.result)):
+        return Finish(index, try_number, TaskState.FAILED, wrong)
     follow = None if finish.follow is UNSET else finish.follow
-    return Finish(attempt.task_index, attempt.try_number, OUTCOMES[finish.outcome], reason, follow)
+    return Finish(index, try_number, OUTCOMES[finish.outcome], storable(finish.reason), follow)
 
 
 def _result_of(finish: TaskFinished, attempt: SubmissionView) -> Iterator[StoreResult]:

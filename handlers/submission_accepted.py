@@ -12,7 +12,7 @@ from tidegate.handlers.start import tasks_moved
 from tidegate.schemas.effect import AcceptSubmission, Effect, MoveTask, UpdateRun
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import Message, SubmissionAccepted
-from tidegate.schemas.queries import dags, runs, submissions, tasks
+from tidegate.schemas.queries import dags, runs, submissions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import SubmissionState, TaskState
 from tidegate.schemas.view import Instance, RunView, SubmissionView
@@ -30,10 +30,9 @@ class State(msgspec.Struct, frozen=True):
 
 async def load(db: Db, messages: Sequence[Message[SubmissionAccepted]]) -> State:
     ids = [message.body.submission_id for message in messages]
-    locked = await runs.lock(db, {place.dag_run_id for place in (await submissions.find(db, ids)).values()})
-    attempts = await submissions.read(db, ids)
+    locked = await runs.lock_of_attempts(db, ids)
     graphs = await dags.graphs(db, {run.version_id for run in locked.values()})
-    instances = await tasks.instances(db, {(a.dag_run_id, a.task_index) for a in attempts.values()})
+    attempts, instances = await submissions.read_with_tasks(db, ids)
     return State(db.now, locked, graphs, attempts, instances)
 
 

@@ -12,8 +12,7 @@ from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
 
 _SQL = load("inbox")
-_FENCE = _SQL["fence"]
-_REMEMBER = _SQL["remember"]
+_TAKE = _SQL["take"]
 _SEEN = _SQL["known_ids"]
 _FORGET = _SQL["forget"]
 _FORGET_IDS = _SQL["forget_ids"]
@@ -75,16 +74,18 @@ class IgnoredRow(msgspec.Struct, frozen=True):
     last_at: datetime
 
 
-async def fence(db: Db, moves: Sequence[OffsetMove]) -> None:
-    """Move the offsets by compare-and-swap. Raises FencedError when one of them is not where the batch expects it."""
-    moved = await db.fetch(_FENCE, *columns(moves))
-    if len(moved) != len(moves):
+async def take(db: Db, moves: Sequence[OffsetMove], ids: Sequence[EventId]) -> set[EventId]:
+    """Move the offsets by compare-and-swap and record the ids; returns those that were recorded before.
+
+    Raises FencedError when an offset is not where the batch expects it.
+    """
+    if not moves and not ids:
+        return set()
+    partitions = columns(moves) if moves else [()] * 4
+    first, *known = await db.fetch(_TAKE, *partitions, *(columns(ids) if ids else [()] * 2))
+    if first["moved"] != len(moves):
         raise FencedError("another daemon took over a partition of this batch")
-
-
-async def remember(db: Db, ids: Sequence[EventId]) -> set[EventId]:
-    """Record the ids; those that were recorded before."""
-    return {EventId(*row) for row in await db.fetch(_REMEMBER, *columns(ids))}
+    return {EventId(source, id_) for source, id_, _ in known}
 
 
 async def forget(db: Db, days: int, limit: int) -> int:

@@ -1,25 +1,30 @@
--- name: fence
--- The batch counts only if every one of its partitions stands where we think it does and is still ours.
-UPDATE lease
-SET next_offset = batch.new
-FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) AS batch (key, epoch, expected, new)
-WHERE lease.kind = 'partition'
-  AND lease.key = batch.key
-  AND lease.epoch = batch.epoch
-  AND lease.next_offset = batch.expected
-RETURNING lease.key
-
--- name: remember
--- Returns only what was seen before: as a rule, nothing.
-WITH fresh AS (
+-- name: take
+-- A batch counts only if every one of its partitions stands where we think it does and is still ours: first, how many of them
+-- moved. Then those of its ids that were seen before: as a rule, none.
+WITH moved AS (
+    UPDATE lease
+    SET next_offset = batch.new
+    FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) AS batch (key, epoch, expected, new)
+    WHERE lease.kind = 'partition'
+      AND lease.key = batch.key
+      AND lease.epoch = batch.epoch
+      AND lease.next_offset = batch.expected
+    RETURNING lease.key
+),
+fresh AS (
     INSERT INTO event_dedupe (source, event_id)
-    SELECT * FROM unnest($1::text[], $2::text[])
+    SELECT * FROM unnest($5::text[], $6::text[])
     ON CONFLICT DO NOTHING
     RETURNING source, event_id
 )
-SELECT source, id FROM unnest($1::text[], $2::text[]) AS event (source, id)
-EXCEPT
-SELECT * FROM fresh
+SELECT NULL AS source, NULL AS id, count(*) AS moved FROM moved
+UNION ALL
+SELECT source, id, 0
+FROM (
+    SELECT source, id FROM unnest($5::text[], $6::text[]) AS event (source, id)
+    EXCEPT
+    SELECT source, event_id FROM fresh
+) AS known
 
 -- name: forget
 WITH old AS (

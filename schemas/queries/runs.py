@@ -15,6 +15,7 @@ from tidegate.schemas.view import RunView
 
 _SQL = load("runs")
 _LOCK = _SQL["lock"]
+_LOCK_OF_ATTEMPTS = _SQL["lock_of_attempts"]
 _FIND = _SQL["find_runs"]
 _CHANGE_VERSION = _SQL["change_version"]
 _SET_ASIDE_TASKS = _SQL["set_aside_tasks"]
@@ -125,6 +126,11 @@ def run_view(row: Any) -> RunView:
 async def lock(db: Db, ids: Collection[int]) -> Mapping[int, RunView]:
     """Lock these runs, in the global order."""
     return {row["id"]: run_view(row) for row in await db.fetch(_LOCK, sorted(ids))} if ids else {}
+
+
+async def lock_of_attempts(db: Db, submission_ids: Collection[UUID]) -> Mapping[int, RunView]:
+    """Lock the runs that these attempts belong to, in the global order."""
+    return {row["id"]: run_view(row) for row in await db.fetch(_LOCK_OF_ATTEMPTS, list(submission_ids))}
 
 
 async def insert(db: Db, effects: Sequence[InsertRun]) -> None:

@@ -8,6 +8,17 @@ WHERE id = ANY ($1::bigint[])
 ORDER BY id
 FOR NO KEY UPDATE
 
+-- name: lock_of_attempts
+-- The runs of these attempts; which run an attempt belongs to never changes.
+SELECT
+    id, dag_id, run_id, run_type, state, version_id, run_after,
+    state_seq, task_seq, unfinished, failed_leaves, start_date, active_tasks, max_active_tasks, logical_date,
+    data_interval_start, data_interval_end, times_out_at
+FROM dag_run
+WHERE id IN (SELECT dag_run_id FROM submission WHERE submission_id = ANY ($1::uuid[]))
+ORDER BY id
+FOR NO KEY UPDATE
+
 -- name: find_runs
 SELECT id
 FROM dag_run

@@ -11,13 +11,15 @@ import msgspec
 from tidegate.schemas.effect import AcceptSubmission, EndSubmission, InsertSubmission, KillSubmissions
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
+from tidegate.schemas.queries.tasks import Key
 from tidegate.schemas.run import ConsumedEvent, RunContext
-from tidegate.schemas.state import SubmissionState
-from tidegate.schemas.view import SubmissionView
+from tidegate.schemas.state import SubmissionState, TaskState
+from tidegate.schemas.view import Instance, SubmissionView
 
 _SQL = load("submissions")
 _FIND = _SQL["find"]
 _READ = _SQL["read"]
+_READ_WITH_TASKS = _SQL["read_with_tasks"]
 _INSERT = _SQL["insert_submissions"]
 _END = _SQL["end_submissions"]
 _ACCEPT = _SQL["accept"]
@@ -35,11 +37,18 @@ _STUCK = _SQL["stuck"]
 _ATTEMPTS = _SQL["attempts"]
 
 
+Attempts = Mapping[UUID, SubmissionView]
+Instances = Mapping[Key, Instance]
+
+
 class Whereabouts(msgspec.Struct, frozen=True):
-    """Which run an attempt belongs to; never changes."""
+    """Where an attempt belongs. The index of its task changes with the version of its run alone."""
 
     dag_run_id: int
+    task_index: int
+    try_number: int
     dag_id: str
+    version_id: int
 
 
 class Claimed(msgspec.Struct, frozen=True):
@@ -84,12 +93,25 @@ class Attempt(msgspec.Struct, frozen=True):
 
 async def find(db: Db, ids: Collection[UUID]) -> Mapping[UUID, Whereabouts]:
     """Where these attempts belong; those nobody submitted are left out. Takes no lock."""
-    return {row[0]: Whereabouts(row[1], row[2]) for row in await db.fetch(_FIND, list(ids))}
+    return {row[0]: Whereabouts(*row[1:]) for row in await db.fetch(_FIND, list(ids))}
 
 
 async def read(db: Db, ids: Collection[UUID]) -> Mapping[UUID, SubmissionView]:
     """These attempts; their runs are locked, so that none of them can end meanwhile."""
     return {row[0]: _view(*row) for row in await db.fetch(_READ, list(ids))}
+
+
+async def read_with_tasks(db: Db, ids: Collection[UUID], others: Collection[Key] = ()) -> tuple[Attempts, Instances]:
+    """These attempts, their task instances and those `others`; their runs are locked."""
+    attempts: dict[UUID, SubmissionView] = {}
+    instances: dict[Key, Instance] = {}
+    keys = zip(*others, strict=True) if others else ((), ())
+    for run, index, state, *rest in await db.fetch(_READ_WITH_TASKS, list(ids), *keys):
+        *counts, id_, try_number, attempt_state, kill_reason, before = rest
+        instances[run, index] = Instance(index, TaskState(state), *counts)
+        if id_ is not None:
+            attempts[id_] = _view(id_, run, index, try_number, attempt_state, kill_reason, before)
+    return attempts, instances
 
 
 async def insert(db: Db, effects: Sequence[InsertSubmission]) -> None:

@@ -1,5 +1,6 @@
 -- name: find
-SELECT submission.submission_id, submission.dag_run_id, run.dag_id
+SELECT
+    submission.submission_id, submission.dag_run_id, submission.task_index, submission.try_number, run.dag_id, run.version_id
 FROM submission
 JOIN dag_run AS run ON run.id = submission.dag_run_id
 WHERE submission.submission_id = ANY ($1::uuid[])
@@ -15,6 +16,29 @@ SELECT
     ) END AS killed_before
 FROM submission
 WHERE submission_id = ANY ($1::uuid[])
+
+-- name: read_with_tasks
+-- Attempts and their tasks; then other task instances.
+SELECT
+    task.dag_run_id, task.task_index AS index, task.state, task.try_number, task.max_tries, task.awaited, task.success,
+    task.failed, task.skipped, task.upstream_failed, task.waits_for_past, task.next_try_at, task.elements,
+    attempt.submission_id, attempt.try_number AS attempt_try, attempt.state AS attempt_state, attempt.kill_reason,
+    CASE WHEN attempt.kill_reason IS NULL THEN 0 ELSE (
+        SELECT count(*) FROM submission AS earlier
+        WHERE (earlier.dag_run_id, earlier.task_index) = (attempt.dag_run_id, attempt.task_index)
+          AND earlier.try_number < attempt.try_number
+          AND earlier.kill_reason = attempt.kill_reason
+    ) END AS killed_before
+FROM submission AS attempt
+JOIN task_instance AS task USING (dag_run_id, task_index)
+WHERE attempt.submission_id = ANY ($1::uuid[])
+UNION ALL
+SELECT
+    task.dag_run_id, task.task_index, task.state, task.try_number, task.max_tries, task.awaited, task.success,
+    task.failed, task.skipped, task.upstream_failed, task.waits_for_past, task.next_try_at, task.elements,
+    NULL, 0, NULL, NULL, 0
+FROM unnest($2::bigint[], $3::integer[]) AS target (dag_run_id, task_index)
+JOIN task_instance AS task USING (dag_run_id, task_index)
 
 -- name: insert_submissions
 INSERT INTO submission (submission_id, dag_run_id, task_index, try_number, backend, state)

@@ -16,7 +16,7 @@ from tidegate.schemas.queries.outbox import OutboxRow
 
 def offset_not_compared() -> None:
     """A batch moves the offsets to its end, wherever they stand."""
-    without(inbox, "_FENCE", "AND lease.next_offset = batch.expected")
+    without(inbox, "_TAKE", "AND lease.next_offset = batch.expected")
 
 
 def queue_rows_not_locked() -> None:
