@@ -5,11 +5,10 @@ means that a submit may have happened: the backend is asked for the stamp, until
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 import anyio
-import msgspec
 import structlog
 from anyio.abc import TaskStatus
 
@@ -17,15 +16,14 @@ from tidegate.daemon.context import Context
 from tidegate.daemon.engine import Work
 from tidegate.daemon.outage import Backoff
 from tidegate.daemon.spark.contract import Backend, Handle, SubmissionSpec
+from tidegate.daemon.specs import specs
 from tidegate.daemon.wake import Bell
 from tidegate.schemas.error import RejectedError, UnavailableError
 from tidegate.schemas.event import EventId, TaskFinished
-from tidegate.schemas.graph import Graph, element_of
 from tidegate.schemas.message import SubmissionAccepted
-from tidegate.schemas.queries import dags, submissions
+from tidegate.schemas.queries import submissions
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.results import results_for
-from tidegate.schemas.queries.submissions import Claimed, RunSource
+from tidegate.schemas.queries.submissions import Claimed
 
 log = structlog.get_logger()
 
@@ -250,34 +248,3 @@ class Dispatcher:
 
         claims = await self.context.database.ask(work)
         return Lot(claims, more=bool(claims))
-
-
-async def specs(db: Db, claims: Sequence[Claimed]) -> list[SubmissionSpec]:
-    """What is to be submitted for these claims, in their order."""
-    sources = await submissions.sources(db, {claim.dag_run_id for claim in claims})
-    graphs = await dags.graphs(db, {source.version_id for source in sources.values()})
-    wanted = [Wanted(claim, sources[claim.dag_run_id], graphs[sources[claim.dag_run_id].version_id]) for claim in claims]
-    results = await results_for(db, [(each.claim.dag_run_id, each.graph, each.claim.task_index) for each in wanted])
-    return [_spec(each, results[each.claim.dag_run_id, each.claim.task_index]) for each in wanted]
-
-
-class Wanted(NamedTuple):
-    """A claim, and what it is about."""
-
-    claim: Claimed
-    source: RunSource
-    graph: Graph
-
-
-def _spec(wanted: Wanted, results: dict[str, Any]) -> SubmissionSpec:
-    claim, source, graph = wanted
-    node, element = graph.node(claim.task_index), element_of(claim.task_index)
-    item = None if element is None or node.over is None else results[graph.nodes[node.over].task.task_id][element]
-    return SubmissionSpec(
-        submission_id=claim.submission_id,
-        try_number=claim.try_number,
-        task=node.task,
-        run=msgspec.structs.replace(source.context, results=results, map_index=element, item=item),
-        dag_path=source.dag_path,
-        source=source.source,
-    )

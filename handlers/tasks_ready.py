@@ -51,22 +51,23 @@ async def load(db: Db, messages: Sequence[Message[TasksReady]]) -> State:
     if not seen.free:
         return State(db.now, seen)
     wanted = min(seen.free, ready.limit)
-    keys = await tasks.ready(db, ready.pool, wanted, MANY if seen.open is None else seen.open)
+    first = await tasks.ready(db, ready.pool, wanted, MANY if seen.open is None else seen.open)
     long_ago, most = db.now - timedelta(seconds=ready.fair_after_s), MANY if seen.slots is None else seen.slots
-    old = await tasks.longest_waiting(db, ready.pool, long_ago, wanted + SPARE, most) if keys else []
-    found = await tasks.waiting(db, {*keys, *old})
-    if together := {task.dag_id for task in found.values() if task.per_dag}:
+    is_fair = not first or seen.waits_since is None or seen.waits_since >= long_ago
+    old = [] if is_fair else await tasks.longest_waiting(db, ready.pool, long_ago, wanted + SPARE, most)
+    candidates = {*first, *old}
+    if together := {candidate.limited_in for candidate in candidates if candidate.limited_in}:
         await dags.hold(db, together)  # runs of one DAG are counted together only while nobody else admits to them
-    locked = await runs.lock(db, {dag_run_id for dag_run_id, _ in found})
+    locked = await runs.lock(db, {candidate.dag_run_id for candidate in candidates})
     pool = await pools.lock(db, ready.pool, ready.parallelism)
-    found = await tasks.waiting(db, found.keys())
+    found = await tasks.waiting(db, {candidate.key for candidate in candidates})
     limited = {task.task_id for task in found.values() if task.per_run or task.per_dag}
     return State(
         now=db.now,
         pool=pool,
-        waiting=tuple(found[key] for key in keys if key in found),
-        longest=tuple(found[key] for key in old if key in found),
-        cut=len(keys) >= wanted,
+        waiting=tuple(found[candidate.key] for candidate in first if candidate.key in found),
+        longest=tuple(found[candidate.key] for candidate in old if candidate.key in found),
+        cut=len(first) >= wanted,
         limited=tuple(await tasks.limited_activity(db, limited)) if limited else (),
         runs=locked,
         graphs=await dags.graphs(db, {run.version_id for run in locked.values()}),

@@ -170,7 +170,8 @@ class WaitingTask(msgspec.Struct, frozen=True):
 class PoolView(msgspec.Struct, frozen=True, kw_only=True):
     """A pool: its free slots, all its slots, and how many more tasks may be active in the whole installation; None: any number.
 
-    `admitted` counts tasks that were given slots while others waited for long.
+    `admitted` counts tasks that were given slots while others waited for long. Somebody has waited for slots since
+    `waits_since`, as far as that was looked at.
     """
 
     name: str
@@ -178,6 +179,7 @@ class PoolView(msgspec.Struct, frozen=True, kw_only=True):
     slots: int | None = None
     parallel: int | None = None
     admitted: int = 0
+    waits_since: datetime | None = None
 
     @property
     def free(self) -> int:

@@ -7,7 +7,6 @@ from tidegate.daemon.context import Context
 from tidegate.daemon.receivers.delivery import Delivery, Failed, Sent, UnderWay
 from tidegate.daemon.spark.contract import CALLBACK_BACKEND, CallbackTask, Phase, Status, SubmissionSpec
 from tidegate.schemas.error import RejectedError, UnavailableError
-from tidegate.schemas.queries import submissions
 from tidegate.schemas.queries.notifications import Claimed
 from tidegate.schemas.receiver import FunctionReceiver
 
@@ -56,8 +55,8 @@ class FunctionSender:
     async def _spec(self, claimed: Claimed) -> SubmissionSpec:
         if not isinstance(claimed.receiver, FunctionReceiver):
             raise TypeError(claimed.receiver)
-        sources = await self._context.database.run(lambda db: submissions.sources(db, [claimed.dag_run_id]))
-        source = sources[claimed.dag_run_id]
+        found = await self._context.database.run(lambda db: sources.of_runs(db, [claimed.dag_run_id]))
+        source = found[claimed.dag_run_id]
         return SubmissionSpec(
             submission_id=submission_id(claimed.delivery_id, claimed.tries),
             try_number=claimed.tries,

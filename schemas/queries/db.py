@@ -18,18 +18,25 @@ if TYPE_CHECKING:
     Connected = Connection[Record] | PoolConnectionProxy[Record]
 
 REMEMBERED = 20_000
+FILES = 200
+"""Fewer: each may be large."""
 
 
 class Memory:
-    """Committed rows that never change, kept by one process: version id → graph, dataset URI → id. Oldest out first."""
+    """Committed rows that never change, kept by one process: version id → graph and file, dataset URI → id. Oldest out first."""
 
     def __init__(self) -> None:
         self.graphs: dict[int, Graph] = {}
+        self.files: dict[int, tuple[str, str]] = {}
         self.dataset_ids: dict[str, int] = {}
 
     def remember_graph(self, graph: Graph) -> None:
         _bound(self.graphs)
         self.graphs[graph.version_id] = graph
+
+    def remember_file(self, version_id: int, path: str, source: str) -> None:
+        _bound(self.files, FILES)
+        self.files[version_id] = (path, source)
 
     def remember_dataset(self, uri: str, id_: int) -> None:
         _bound(self.dataset_ids)
@@ -86,6 +93,6 @@ def columns(rows: Sequence[msgspec.Struct]) -> Sequence[Sequence[Any]]:
     return [list(map(attrgetter(field), rows)) for field in rows[0].__struct_fields__]
 
 
-def _bound(memory: dict[Any, Any]) -> None:
-    while len(memory) >= REMEMBERED:
+def _bound(memory: dict[Any, Any], most: int = REMEMBERED) -> None:
+    while len(memory) >= most:
         del memory[next(iter(memory))]

@@ -55,8 +55,9 @@ async def look(db: Db, name: str, parallelism: int) -> PoolView:
     rows = await db.fetch(_LOOK, name)
     if not rows:
         return PoolView(name=name, open=0)
-    slots, admitted, occupied = rows[0]
-    return _view(name, slots, occupied, admitted, await _parallel(db, parallelism))
+    slots, admitted, occupied, waits_since = rows[0]
+    view = _view(name, slots, occupied, admitted, await _parallel(db, parallelism))
+    return msgspec.structs.replace(view, waits_since=waits_since)
 
 
 async def lock(db: Db, name: str, parallelism: int) -> PoolView:

@@ -2,7 +2,8 @@
 -- What seems to be free; nothing is locked.
 SELECT
     slots, admitted,
-    (SELECT coalesce(sum(pool_slots), 0) FROM task_instance WHERE pool = pool.name AND state IN ('queued', 'running'))
+    (SELECT coalesce(sum(pool_slots), 0) FROM task_instance WHERE pool = pool.name AND state IN ('queued', 'running')),
+    (SELECT scheduled_at FROM task_instance WHERE pool = pool.name AND state = 'scheduled' ORDER BY scheduled_at LIMIT 1)
 FROM pool
 WHERE name = $1
 

@@ -1,6 +1,5 @@
 """Submissions: the record of attempts that run somewhere."""
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -12,7 +11,6 @@ from tidegate.schemas.effect import AcceptSubmission, EndSubmission, InsertSubmi
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.queries.tasks import Key
-from tidegate.schemas.run import ConsumedEvent, RunContext
 from tidegate.schemas.state import SubmissionState, TaskState
 from tidegate.schemas.view import Instance, SubmissionView
 
@@ -27,8 +25,6 @@ _KILL = _SQL["kill"]
 _DOOMED = _SQL["doomed_intents"]
 _CLAIM = _SQL["claim_intents"]
 _CLAIM_ABANDONED = _SQL["claim_abandoned"]
-_CONTEXTS = _SQL["contexts"]
-_EVENTS = _SQL["consumed_events"]
 _RUNNING = _SQL["running"]
 _OPEN_AT = _SQL["open_at"]
 _BEAT = _SQL["beat"]
@@ -59,15 +55,6 @@ class Claimed(msgspec.Struct, frozen=True):
     task_index: int
     try_number: int
     kill_reason: str | None = None
-
-
-class RunSource(msgspec.Struct, frozen=True):
-    """A run as its tasks may see it, and the DAG file it is pinned to."""
-
-    context: RunContext
-    version_id: int
-    dag_path: str
-    source: str
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -151,15 +138,6 @@ async def claim_abandoned(
     return [Claimed(*row) for row in rows]
 
 
-async def sources(db: Db, dag_run_ids: Collection[int]) -> Mapping[int, RunSource]:
-    """What the attempts of these runs need."""
-    events: dict[int, list[ConsumedEvent]] = defaultdict(list)
-    for dag_run_id, uri, source, id_, occurred_at, extra in await db.fetch(_EVENTS, list(dag_run_ids)):
-        event = ConsumedEvent(uri=uri, source=source, id=id_, occurred_at=occurred_at, extra=extra)
-        events[dag_run_id].append(event)
-    return {row[0]: _source(row, tuple(events[row[0]])) for row in await db.fetch(_CONTEXTS, list(dag_run_ids))}
-
-
 async def running(db: Db, backends: Sequence[str], host: str, everywhere: Sequence[str]) -> list[Running]:
     """The attempts whose backends this host can ask."""
     return [Running(*row) for row in await db.fetch(_RUNNING, backends, host, everywhere)]
@@ -201,19 +179,3 @@ def _view(id_: UUID, run: int, index: int, try_number: int, state: str, kill_rea
         kill_reason=kill_reason,
         killed_before=before,
     )
-
-
-def _source(row: Any, events: tuple[ConsumedEvent, ...]) -> RunSource:
-    _, dag_id, run_id, run_type, run_after, logical_date, start, end, conf, version_id, path, source = row
-    context = RunContext(
-        dag_id=dag_id,
-        run_id=run_id,
-        run_type=run_type,
-        run_after=run_after,
-        params=conf,
-        events=events,
-        logical_date=logical_date,
-        data_interval_start=start,
-        data_interval_end=end,
-    )
-    return RunSource(context, version_id, path, source)

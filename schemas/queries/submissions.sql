@@ -113,23 +113,6 @@ WHERE submission_id IN (
 )
 RETURNING submission_id, dag_run_id, task_index, try_number, kill_reason
 
--- name: contexts
--- What the attempts of these runs need to know of them.
-SELECT
-    run.id, run.dag_id, run.run_id, run.run_type, run.run_after, run.logical_date, run.data_interval_start,
-    run.data_interval_end, run.conf, run.version_id, version.path, version.source
-FROM dag_run AS run
-JOIN dag_version AS version ON version.id = run.version_id
-WHERE run.id = ANY ($1::bigint[])
-
--- name: consumed_events
-SELECT consumed.dag_run_id, dataset.uri, event.source, event.event_id, event.occurred_at, event.extra
-FROM dagrun_dataset_event AS consumed
-JOIN dataset_event AS event ON event.id = consumed.dataset_event_id
-JOIN dataset ON dataset.id = event.dataset_id
-WHERE consumed.dag_run_id = ANY ($1::bigint[])
-ORDER BY event.occurred_at, event.id
-
 -- name: running
 SELECT submission_id, backend, handle, desired_state, heartbeat_at
 FROM submission

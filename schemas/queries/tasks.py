@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from tidegate.schemas.effect import DropResult, InsertTask, MoveTask, PlaceTask, StoreResult, UpdateTask
 from tidegate.schemas.event import encode
@@ -99,22 +99,35 @@ async def results_of_elements(db: Db, keys: Collection[Key]) -> dict[Key, dict[i
     return found
 
 
-async def ready(db: Db, pool: str, wanted: int, slots: int) -> list[Key]:
+class Candidate(NamedTuple):
+    """A task instance that may get slots. `limited_in`: its DAG, where that has a limit for it."""
+
+    dag_run_id: int
+    task_index: int
+    limited_in: str | None
+
+    @property
+    def key(self) -> Key:
+        return self.dag_run_id, self.task_index
+
+
+async def ready(db: Db, pool: str, wanted: int, slots: int) -> list[Candidate]:
     """Up to `wanted` task instances that wait for no more than so many slots and seem to have room, in their order.
 
     A guess, to be looked at again under lock. Where the head of the queue is held up by limits, those behind it are found.
     """
     rows = await db.fetch(_READY, pool, wanted, slots)
-    found = [(row[0], row[1]) for row in rows if row[2]]
+    found = [Candidate(run, index, limited_in) for run, index, is_open, limited_in in rows if is_open]
     if len(rows) == wanted > len(found):
-        behind = await db.fetch(_READY_BEHIND, pool, wanted, slots)
-        return [(row[0], row[1]) for row in behind]
+        behind = [(row[0], row[1]) for row in await db.fetch(_READY_BEHIND, pool, wanted, slots)]
+        seen = await waiting(db, behind)
+        return [Candidate(*key, task.dag_id if task.per_dag else None) for key in behind if (task := seen.get(key))]
     return found
 
 
-async def longest_waiting(db: Db, pool: str, since: datetime, wanted: int, slots: int) -> list[Key]:
+async def longest_waiting(db: Db, pool: str, since: datetime, wanted: int, slots: int) -> list[Candidate]:
     """Up to `wanted` that have waited since before that, oldest first, for no more slots than the pool has in all."""
-    return [(row[0], row[1]) for row in await db.fetch(_LONGEST, pool, since, wanted, slots)]
+    return [Candidate(*row) for row in await db.fetch(_LONGEST, pool, since, wanted, slots)]
 
 
 async def waiting(db: Db, keys: Collection[Key]) -> dict[Key, WaitingTask]:

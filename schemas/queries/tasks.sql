@@ -113,7 +113,7 @@ JOIN task_result AS result ON result.dag_run_id = target.dag_run_id AND result.t
 
 -- name: ready
 -- Candidates only: nothing is locked yet, so each is looked at again under its run's lock. The first $2 in their order, and
--- whether there is room for each as far as one can see: $3 slots are free.
+-- whether there is room for each as far as one can see: $3 slots are free. `limited_in` is the DAG of a task with a limit there.
 SELECT
     head.dag_run_id,
     head.task_index,
@@ -131,7 +131,8 @@ SELECT
             WHERE task.task_id = head.task_id AND other.dag_id = run.dag_id AND task.state IN ('queued', 'running')
               AND (task.per_dag IS NOT NULL OR task.per_run IS NOT NULL)
         )
-    ) AS is_open
+    ) AS is_open,
+    CASE WHEN head.per_dag IS NOT NULL THEN run.dag_id END AS limited_in
 FROM (
     SELECT rank, order_at, dag_run_id, task_index, task_id, pool_slots, per_dag, per_run
     FROM task_instance
@@ -209,7 +210,7 @@ LIMIT $2
 
 -- name: longest_waiting
 -- Those that wait since before $2, oldest first, up to $3 that only too few free slots can hold up. The pool has $4 in all.
-SELECT head.dag_run_id, head.task_index
+SELECT head.dag_run_id, head.task_index, CASE WHEN head.per_dag IS NOT NULL THEN run.dag_id END AS limited_in
 FROM (
     SELECT dag_run_id, task_index, scheduled_at, task_id, per_dag, per_run
     FROM task_instance

@@ -21,7 +21,7 @@ from tidegate.schemas.effect import Effect
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries import dags, pools, tasks
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.tasks import Key
+from tidegate.schemas.queries.tasks import Candidate
 from tidegate.schemas.view import RunView
 
 LINGER_S = 0.1
@@ -83,7 +83,7 @@ def queue_turned_round() -> None:
     """The lightest come first."""
     original = tasks.ready
 
-    async def ready(db: Db, pool: str, wanted: int, slots: int) -> list[Key]:
+    async def ready(db: Db, pool: str, wanted: int, slots: int) -> list[Candidate]:
         return (await original(db, pool, wanted, slots))[::-1]
 
     replace(tasks, "ready", ready)
@@ -97,7 +97,7 @@ def head_holds_up_all() -> None:
 def nobody_waits_long() -> None:
     """However long somebody waits: there is always somebody who is heavier."""
 
-    async def longest_waiting(db: Db, pool: str, since: datetime, wanted: int, slots: int) -> list[Key]:
+    async def longest_waiting(db: Db, pool: str, since: datetime, wanted: int, slots: int) -> list[Candidate]:
         return []
 
     replace(tasks, "longest_waiting", longest_waiting)
@@ -125,7 +125,7 @@ def ticks_come_first() -> None:
 def _ready_in_any_order() -> None:
     original = tasks.ready
 
-    async def ready(db: Db, pool: str, wanted: int, slots: int) -> list[Key]:
+    async def ready(db: Db, pool: str, wanted: int, slots: int) -> list[Candidate]:
         found = await original(db, pool, 10 * wanted, slots)
         return random.sample(found, min(wanted, len(found)))
 

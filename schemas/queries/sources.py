@@ -1,0 +1,66 @@
+"""What the attempts of a run need: the run as its tasks may see it, and the DAG file it is pinned to."""
+
+from collections.abc import Collection, Mapping
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+import msgspec
+
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.sql import load
+from tidegate.schemas.run import ConsumedEvent, RunContext
+
+_SQL = load("sources")
+_CONTEXTS = _SQL["contexts"]
+_FILES = _SQL["files"]
+
+DagFile = tuple[str, str]
+"""(path, source)"""
+
+
+class RunSource(msgspec.Struct, frozen=True):
+    """A run as its tasks may see it, and the DAG file it is pinned to. `has_results`: some of its tasks returned something."""
+
+    context: RunContext
+    version_id: int
+    dag_path: str
+    source: str
+    has_results: bool
+
+
+async def of_runs(db: Db, dag_run_ids: Collection[int]) -> Mapping[int, RunSource]:
+    """What the attempts of these runs need."""
+    rows = await db.fetch(_CONTEXTS, list(dag_run_ids))
+    files = await _files(db, {row["version_id"] for row in rows})
+    return {id_: _source(list(of_run), files) for id_, of_run in groupby(rows, itemgetter("id"))}
+
+
+async def _files(db: Db, version_ids: Collection[int]) -> Mapping[int, DagFile]:
+    """The files of these versions; read once per process, as long as there are not too many."""
+    found = {id_: db.memory.files[id_] for id_ in version_ids if id_ in db.memory.files}
+    if unknown := [id_ for id_ in version_ids if id_ not in found]:
+        for id_, path, source in await db.fetch(_FILES, unknown):
+            found[id_] = (path, source)
+            db.memory.remember_file(id_, path, source)
+    return found
+
+
+def _source(rows: list[Any], files: Mapping[int, DagFile]) -> RunSource:
+    _, version_id, has_results, conf, dag_id, run_id, run_type, run_after, logical_date, start, end, *_ = rows[0]
+    context = RunContext(
+        dag_id=dag_id,
+        run_id=run_id,
+        run_type=run_type,
+        run_after=run_after,
+        params=conf,
+        events=tuple(_event(*row[-5:]) for row in rows if row["uri"] is not None),
+        logical_date=logical_date,
+        data_interval_start=start,
+        data_interval_end=end,
+    )
+    return RunSource(context, version_id, *files[version_id], has_results)
+
+
+def _event(uri: str, source: str, id_: str, occurred_at: Any, extra: dict[str, Any]) -> ConsumedEvent:
+    return ConsumedEvent(uri=uri, source=source, id=id_, occurred_at=occurred_at, extra=extra)

@@ -1,0 +1,23 @@
+-- name: contexts
+-- What the attempts of these runs need to know of them: a row for each event that a run consumed, one where there was none. What
+-- a user gave the run is in the first alone.
+SELECT
+    run.id, run.version_id, EXISTS (SELECT FROM task_result WHERE task_result.dag_run_id = run.id) AS has_results,
+    CASE WHEN coalesce(event.number, 1) = 1 THEN run.conf END AS conf,
+    run.dag_id, run.run_id, run.run_type, run.run_after, run.logical_date, run.data_interval_start, run.data_interval_end,
+    event.uri, event.source, event.event_id, event.occurred_at, event.extra
+FROM dag_run AS run
+LEFT JOIN LATERAL (
+    SELECT
+        dataset.uri, event.source, event.event_id, event.occurred_at, event.extra,
+        row_number() OVER (ORDER BY event.occurred_at, event.id) AS number
+    FROM dagrun_dataset_event AS consumed
+    JOIN dataset_event AS event ON event.id = consumed.dataset_event_id
+    JOIN dataset ON dataset.id = event.dataset_id
+    WHERE consumed.dag_run_id = run.id
+) AS event ON true
+WHERE run.id = ANY ($1::bigint[])
+ORDER BY run.id, event.number
+
+-- name: files
+SELECT id, path, source FROM dag_version WHERE id = ANY ($1::bigint[])
