@@ -12,10 +12,11 @@ import msgspec
 from tidegate.handlers.branch import passed_over, wrong_choice
 from tidegate.handlers.mapped import elements_of, gathered, instances_of
 from tidegate.handlers.retry import delay
-from tidegate.handlers.tally import count, tally, upstream_of
-from tidegate.handlers.trigger import GIVE_UP, RUN, SKIP, WAIT, judge, judge_teardown
+from tidegate.handlers.tally import count, upstream_of
+from tidegate.handlers.trigger import RUN, SKIP
+from tidegate.handlers.task_turn import Hold, turn
 from tidegate.schemas.graph import Graph, Node, element_of, position_of
-from tidegate.schemas.state import TASK_ENDED, TASK_FAILED, RunState, TaskState
+from tidegate.schemas.state import TASK_FAILED, RunState, TaskState
 from tidegate.schemas.view import Instance
 
 Instances = Mapping[int, Instance]
@@ -146,6 +147,9 @@ class _Step:
         """As `at`, for who only looks."""
         return self.touched.get(index) or self.before[index]
 
+    def state_of(self, index: int) -> TaskState:
+        return self.look(index).state
+
     def move(self, instance: Instance, state: TaskState, reason: str = "") -> None:
         instance.state = state
         self.moves.append(Move(instance.index, state, instance.try_number, reason))
@@ -216,25 +220,22 @@ class _Step:
         instance, node = self.look(index), self.nodes[index]
         if instance.state is not TaskState.NONE:
             return
-        if instance.elements:
-            if end := gathered(upstream_of(instance)):
-                self.end(self.at(index), *end)
-            return
-        verdict = self.judge(instance, node)
-        if verdict is WAIT or (instance.waits_for_past and verdict is not GIVE_UP):
-            return
-        if verdict is RUN and node.over is not None:
-            self.expand(self.at(index), node, node.over)
-        elif verdict is RUN and not node.instant:
-            self.move(self.at(index), RUN)
-        else:
-            self.end(self.at(index), TaskState.SUCCESS if verdict is RUN else verdict)
+        match turn(node, instance, self.state_of):
+            case Hold.INSTANCES:
+                if end := gathered(upstream_of(instance)):
+                    self.end(self.at(index), *end)
+            case Hold():
+                pass
+            case TaskState.SCHEDULED if node.over is not None:
+                self.expand(self.at(index), node, node.over)
+            case TaskState.SCHEDULED if not node.instant:
+                self.move(self.at(index), RUN)
+            case TaskState() as verdict:
+                self.end(self.at(index), TaskState.SUCCESS if verdict is RUN else verdict)
 
     def expand(self, instance: Instance, node: Node, over: int) -> None:
         """A mapped task's turn has come: it gets an instance per element of the list, once there is one, and waits for them."""
-        returned = self.look(over).state
-        if returned not in TASK_ENDED:
-            return
+        returned = self.state_of(over)
         found = elements_of(node.task, self.lengths.get(over) if returned is TaskState.SUCCESS else None)
         if not isinstance(found, int):
             self.end(instance, *found)
@@ -244,11 +245,6 @@ class _Step:
         self.born += (born := instances_of(node.task, instance.index, found))
         for element in born:
             self.move(element, RUN)
-
-    def judge(self, instance: Instance, node: Node) -> TaskState:
-        if node.setups:
-            return judge_teardown(tally([self.look(setup).state for setup in node.setups]), upstream_of(instance))
-        return judge(node.task.trigger_rule, upstream_of(instance))
 
     def result(self, *, every: bool) -> Advance:
         touched = [self.at(index) for index in self.before] if every else self.touched.values()

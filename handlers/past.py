@@ -17,15 +17,23 @@ class Past(msgspec.Struct, frozen=True):
 
 
 def allows(past: Past | None, graph: Graph, index: int) -> bool:
-    """A task that was no part of the run before is treated as the first of its kind."""
-    node = graph.nodes[index]
+    """Whether the run before holds up nothing of it."""
+    return not held_by(past, graph, index)
+
+
+def held_by(past: Past | None, graph: Graph, index: int) -> tuple[str, ...]:
+    """The tasks of the run before that hold it up; itself, where that run has not started.
+
+    A task that was no part of the run before is treated as the first of its kind.
+    """
+    task = graph.nodes[index].task
     if past is None:
-        return True
+        return ()
     if past.states is None:
-        return False
-    if past.states.get(node.task.task_id, TaskState.REMOVED) is TaskState.REMOVED:
-        return node.task.ignore_first_depends_on_past
-    waited_for = [node.task.task_id]
-    if node.task.wait_for_downstream:
-        waited_for += [graph.nodes[below].task.task_id for below in node.downstream]
-    return all(past.states.get(task_id, TaskState.SUCCESS) in FINE for task_id in waited_for)
+        return (task.task_id,)
+    if past.states.get(task.task_id, TaskState.REMOVED) is TaskState.REMOVED:
+        return () if task.ignore_first_depends_on_past else (task.task_id,)
+    waited_for = [task.task_id]
+    if task.wait_for_downstream:
+        waited_for += [graph.nodes[below].task.task_id for below in graph.nodes[index].downstream]
+    return tuple(task_id for task_id in waited_for if past.states.get(task_id, TaskState.SUCCESS) not in FINE)

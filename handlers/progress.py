@@ -6,14 +6,16 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.tally import tally, upstream_of
-from tidegate.handlers.trigger import WAIT, judge, judge_teardown
+from tidegate.handlers.promotion import run_blocks
+from tidegate.handlers.room import Room, State
+from tidegate.handlers.tally import upstream_of
+from tidegate.handlers.task_turn import Hold, turn
 from tidegate.schemas import progress as shown
 from tidegate.schemas.graph import Graph, position_of
 from tidegate.schemas.queries.pools import UNLIMITED, PoolRow
 from tidegate.schemas.queries.progress import AttemptRow, RunFacts
 from tidegate.schemas.state import RUN_ENDED, TASK_ACTIVE, TASK_ENDED, RunState, TaskState
-from tidegate.schemas.view import Instance
+from tidegate.schemas.view import Instance, PoolView, WaitingTask
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,8 +45,8 @@ def progress(graph: Graph, instances: Sequence[Instance], facts: Facts) -> shown
     in_order = sorted(instances, key=lambda instance: (position_of(instance.index), instance.index))
     return shown.Progress(
         dag_id=graph.dag_id,
-        run_id=facts.run.run_id,
-        state=RunState(facts.run.state),
+        run_id=facts.run.run.run_id,
+        state=facts.run.run.state,
         tasks=len(graph.nodes),
         ended=sum(counts[state] for state in TASK_ENDED),
         counts={state: counts[state] for state in TaskState if counts[state]},
@@ -66,75 +68,74 @@ def _working(graph: Graph, instance: Instance, facts: Facts) -> shown.Working:
 
 def _blocks_of_run(facts: Facts) -> Iterator[shown.RunBlock]:
     run = facts.run
-    if run.state not in RUN_ENDED and not facts.daemons:
+    if run.run.state not in RUN_ENDED and not facts.daemons:
         yield shown.NoDaemon()
-    if run.state != RunState.QUEUED:
-        return
-    if run.is_paused:
-        yield shown.DagPaused()
-    if run.is_stale:
-        yield shown.DagStale()
-    if run.run_after > facts.now:
-        yield shown.NotYetDue(run.run_after)
-    if run.running_runs >= facts.max_active_runs:
-        yield shown.DagLimit(facts.max_active_runs)
-    if run.runs_ahead:
-        yield shown.RunsAhead(run.runs_ahead)
+    if run.run.state is RunState.QUEUED:
+        yield from run_blocks(
+            is_paused=run.is_paused,
+            is_stale=run.is_stale,
+            run_after=run.run.run_after,
+            running=run.running_runs,
+            ahead=run.runs_ahead,
+            limit=facts.max_active_runs,
+            now=facts.now,
+        )
 
 
 def _blocks(graph: Graph, instance: Instance, states: Mapping[int, TaskState], facts: Facts) -> Iterator[shown.TaskBlock]:
     match instance.state:
-        case TaskState.NONE if instance.elements:
-            elements = upstream_of(instance)
-            yield shown.ElementsNotDone(elements.total - elements.success - elements.bad - elements.skipped, elements.total)
         case TaskState.NONE:
-            yield from _before_its_turn(graph, instance, states, facts)
+            yield from blocks_of_turn(graph, instance, states, facts.run.run_before)
         case TaskState.SCHEDULED:
-            yield from _limits(graph, instance, facts)
-            yield from _slots(graph, instance, facts)
+            task = waiting(graph, instance, facts.run)
+            yield from room(facts, graph.node(instance.index).task.pool).blocks(task)
         case _:
             yield shown.NextTry(instance.next_try_at)
 
 
-def _before_its_turn(
-    graph: Graph, instance: Instance, states: Mapping[int, TaskState], facts: Facts
-) -> Iterator[shown.TaskBlock]:
-    above = graph.upstream_of(instance.index)
-    undone = tuple(graph.nodes[index].task.task_id for index in above if states[index] not in TASK_ENDED)
-    if undone and _verdict(graph, instance, states) is WAIT:
-        yield shown.UpstreamNotDone(undone)
+def blocks_of_turn(
+    graph: Graph, instance: Instance, states: Mapping[int, TaskState], run_before: str | None
+) -> Iterator[shown.UpstreamNotDone | shown.ElementsNotDone | shown.RunBefore]:
+    """All that a task waits for before its turn."""
+    hold = turn(graph.nodes[instance.index], instance, states.__getitem__)
+    if hold is Hold.INSTANCES:
+        elements = upstream_of(instance)
+        yield shown.ElementsNotDone(elements.total - elements.success - elements.bad - elements.skipped, elements.total)
+        return
+    if hold in (Hold.UPSTREAM, Hold.LIST):
+        above = graph.upstream_of(instance.index)
+        yield shown.UpstreamNotDone(tuple(graph.label(index) for index in above if states[index] not in TASK_ENDED))
     if instance.waits_for_past:
-        yield shown.RunBefore(facts.run.run_before)
+        yield shown.RunBefore(run_before)
 
 
-def _verdict(graph: Graph, instance: Instance, states: Mapping[int, TaskState]) -> TaskState:
-    node = graph.nodes[instance.index]
-    if node.setups:
-        return judge_teardown(tally(states[setup] for setup in node.setups), upstream_of(instance))
-    return judge(node.task.trigger_rule, upstream_of(instance))
-
-
-def _limits(graph: Graph, instance: Instance, facts: Facts) -> Iterator[shown.TaskBlock]:
-    run, task = facts.run, graph.node(instance.index).task
-    runs = [dag_run_id for dag_id, dag_run_id, task_id in facts.limited if (dag_id, task_id) == (graph.dag_id, task.task_id)]
-    if run.is_paused:
-        yield shown.DagPaused()
-    if run.active_tasks >= run.max_active_tasks:
-        yield shown.RunLimit(run.max_active_tasks)
-    if task.max_active_per_run is not None and runs.count(run.id) >= task.max_active_per_run:
-        yield shown.TaskLimitInRun(task.max_active_per_run)
-    if task.max_active_per_dag is not None and len(runs) >= task.max_active_per_dag:
-        yield shown.TaskLimitInDag(task.max_active_per_dag)
-    if facts.parallelism and facts.active >= facts.parallelism:
-        yield shown.Parallelism(facts.parallelism)
-
-
-def _slots(graph: Graph, instance: Instance, facts: Facts) -> Iterator[shown.TaskBlock]:
+def waiting(graph: Graph, instance: Instance, facts: RunFacts) -> WaitingTask:
+    """A task instance as the admission sees it."""
     task = graph.node(instance.index).task
-    pool = facts.pools.get(task.pool)
-    if pool is None:
-        yield shown.PoolMissing(task.pool)
-    elif UNLIMITED != pool.slots < task.pool_slots:
-        yield shown.PoolTooSmall(task.pool, pool.slots, task.pool_slots)
-    elif pool.open is not None and pool.open < task.pool_slots:
-        yield shown.PoolFull(task.pool, pool.slots, pool.open, task.pool_slots)
+    return WaitingTask(
+        dag_run_id=facts.run.id,
+        task_index=instance.index,
+        dag_id=graph.dag_id,
+        task_id=task.task_id,
+        state=instance.state,
+        try_number=instance.try_number,
+        pool_slots=task.pool_slots,
+        per_dag=task.max_active_per_dag,
+        per_run=task.max_active_per_run,
+        is_paused=facts.is_paused,
+    )
+
+
+def room(facts: Facts, pool: str) -> Room:
+    """What is left of a pool and of all limits, as the admission sees it."""
+    parallel = max(facts.parallelism - facts.active, 0) if facts.parallelism else None
+    row = facts.pools.get(pool)
+    view = PoolView(
+        name=pool,
+        open=row.open if row else 0,
+        slots=None if row is None or row.slots == UNLIMITED else row.slots,
+        parallel=parallel,
+        parallelism=facts.parallelism,
+        exists=row is not None,
+    )
+    return Room(State(facts.now, view, limited=tuple(facts.limited), runs={facts.run.run.id: facts.run.run}))

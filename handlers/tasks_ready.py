@@ -5,44 +5,25 @@ and holds up nobody. So that no one starves, every fourth turn is that of who ha
 `fair_after_s`; if only slots are missing, those that come free are kept for it.
 """
 
-from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from uuid import NAMESPACE_OID, UUID, uuid5
 
-import msgspec
-
 from tidegate.handlers.advance import Move
+from tidegate.handlers.room import Room, State
 from tidegate.handlers.submission_accepted import renumbered
 from tidegate.schemas.dag import BACKENDS, kind_of
 from tidegate.schemas.effect import CountAdmitted, Effect, InsertSubmission, LookAgain, MoveTask
-from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import Message, TasksReady
 from tidegate.schemas.queries import dags, pools, runs, tasks
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.state import RunState, TaskState
-from tidegate.schemas.view import MANY, PoolView, RunView, WaitingTask
+from tidegate.schemas.state import TaskState
+from tidegate.schemas.view import MANY, RunView, WaitingTask
 
 FAIR_EVERY = 4
 SPARE = 8
 """How many more than there are slots are looked at of those that have waited longest: some may have no room by then."""
-
-
-class State(msgspec.Struct, frozen=True):
-    """The locked pool; the candidates in order and those that wait longest, under the locks of their runs.
-
-    `limited` are the active instances of tasks with limits of their own, as (DAG, run, task). `cut`: more may wait than the
-    candidates.
-    """
-
-    now: datetime
-    pool: PoolView
-    waiting: tuple[WaitingTask, ...] = ()
-    longest: tuple[WaitingTask, ...] = ()
-    limited: tuple[tuple[str, int, str], ...] = ()
-    runs: Mapping[int, RunView] = {}
-    graphs: Mapping[int, Graph] = {}
-    cut: bool = False
 
 
 async def load(db: Db, messages: Sequence[Message[TasksReady]]) -> State:
@@ -87,14 +68,14 @@ def decide(_messages: Sequence[Message[TasksReady]], state: State) -> Iterator[E
         yield LookAgain(state.pool.name)
 
 
-def choose(room: "Room") -> Iterator[WaitingTask]:
+def choose(room: Room) -> Iterator[WaitingTask]:
     """Those that get their slots, in order."""
     queue, longest = deque(room.state.waiting), deque(room.state.longest)
     number = room.state.pool.admitted
     while True:
         number += 1
         old = room.next_but_for_slots(longest) if longest and number % FAIR_EVERY == 0 else None
-        if old is not None and not room.has_slots(old):
+        if old is not None and room.lacking(old) is not None:
             room.keep()
             return
         task = old or room.next_of(queue)
@@ -102,71 +83,6 @@ def choose(room: "Room") -> Iterator[WaitingTask]:
             return
         room.give(task)
         yield task
-
-
-class Room:
-    """What is left of the pool and of every limit while slots are given away."""
-
-    def __init__(self, state: State) -> None:
-        self.state = state
-        self.slots = state.pool.open
-        self.tasks = state.pool.parallel
-        self.active = Counter({id_: run.active_tasks for id_, run in state.runs.items()})
-        self.in_dag = Counter((dag_id, task_id) for dag_id, _, task_id in state.limited)
-        self.in_run = Counter((run, task_id) for _, run, task_id in state.limited)
-        self.given: set[tuple[int, int]] = set()
-
-    @property
-    def is_left(self) -> bool:
-        """Whether anybody could still be given anything."""
-        return self.slots != 0 and self.tasks != 0
-
-    def next_of(self, queue: deque[WaitingTask]) -> WaitingTask | None:
-        """The first that fits; those before it are passed over."""
-        return next((task for task in _emptied(queue) if self.fits(task)), None)
-
-    def next_but_for_slots(self, queue: deque[WaitingTask]) -> WaitingTask | None:
-        """The first that would fit if enough slots were free; those before it are passed over."""
-        return next((task for task in _emptied(queue) if self.may_go(task)), None)
-
-    def fits(self, task: WaitingTask) -> bool:
-        return self.has_slots(task) and self.may_go(task)
-
-    def has_slots(self, task: WaitingTask) -> bool:
-        return self.slots is None or task.pool_slots <= self.slots
-
-    def may_go(self, task: WaitingTask) -> bool:
-        """Whether nothing but the slots of the pool may hold it up."""
-        run = self.state.runs[task.dag_run_id]
-        return (
-            task.state is TaskState.SCHEDULED
-            and run.state is RunState.RUNNING
-            and task.key not in self.given
-            and (self.state.pool.slots is None or task.pool_slots <= self.state.pool.slots)
-            and (self.tasks is None or self.tasks > 0)
-            and self.active[run.id] < run.max_active_tasks
-            and (task.per_run is None or self.in_run[run.id, task.task_id] < task.per_run)
-            and (task.per_dag is None or self.in_dag[task.dag_id, task.task_id] < task.per_dag)
-        )
-
-    def keep(self) -> None:
-        """What is free is given to nobody now."""
-        self.slots = 0
-
-    def give(self, task: WaitingTask) -> None:
-        self.given.add(task.key)
-        self.active[task.dag_run_id] += 1
-        self.in_run[task.dag_run_id, task.task_id] += 1
-        self.in_dag[task.dag_id, task.task_id] += 1
-        if self.slots is not None:
-            self.slots -= task.pool_slots
-        if self.tasks is not None:
-            self.tasks -= 1
-
-
-def _emptied(queue: deque[WaitingTask]) -> Iterator[WaitingTask]:
-    while queue:
-        yield queue.popleft()
 
 
 def submission_id(run: RunView, label: str, try_number: int) -> UUID:

@@ -8,6 +8,7 @@ import msgspec
 
 from tidegate.schemas.condition import Leaf
 from tidegate.schemas.graph import Graph
+from tidegate.schemas.progress import DagPaused, DagStale
 from tidegate.schemas.state import RunState, RunType, SubmissionState, TaskState
 from tidegate.schemas.tick import Tick
 
@@ -124,7 +125,12 @@ class DagView(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_held(self) -> bool:
         """Whether no run may start, however much room there is."""
-        return self.is_paused or self.is_stale
+        return bool(held_by(is_paused=self.is_paused, is_stale=self.is_stale))
+
+
+def held_by(*, is_paused: bool, is_stale: bool) -> tuple[DagPaused | DagStale, ...]:
+    """What keeps all runs of a DAG from starting."""
+    return (DagPaused(),) * is_paused + (DagStale(),) * is_stale
 
 
 class Instance(msgspec.Struct):
@@ -150,7 +156,7 @@ class Instance(msgspec.Struct):
 
 
 class WaitingTask(msgspec.Struct, frozen=True):
-    """A task instance that waits for slots; `per_dag` and `per_run` are the limits of its task."""
+    """A task instance that waits for slots; `per_dag` and `per_run` are the limits of its task, `is_paused` is its DAG."""
 
     dag_run_id: int
     task_index: int
@@ -161,6 +167,7 @@ class WaitingTask(msgspec.Struct, frozen=True):
     pool_slots: int = 1
     per_dag: int | None = None
     per_run: int | None = None
+    is_paused: bool = False
 
     @property
     def key(self) -> tuple[int, int]:
@@ -171,7 +178,8 @@ class PoolView(msgspec.Struct, frozen=True, kw_only=True):
     """A pool: its free slots, all its slots, and how many more tasks may be active in the whole installation; None: any number.
 
     `admitted` counts tasks that were given slots while others waited for long. Somebody has waited for slots since
-    `waits_since`, as far as that was looked at.
+    `waits_since`, as far as that was looked at. `parallelism` is how many tasks may be active in all, 0 for any number. One
+    that does not `exist` has no room.
     """
 
     name: str
@@ -180,6 +188,8 @@ class PoolView(msgspec.Struct, frozen=True, kw_only=True):
     parallel: int | None = None
     admitted: int = 0
     waits_since: datetime | None = None
+    parallelism: int = 0
+    exists: bool = True
 
     @property
     def free(self) -> int:

@@ -19,19 +19,20 @@ WAITING_TITLES = ("TASK", "STATE", "WAITS FOR")
 ABOUT_TO_COME = "its turn, which is about to come"
 
 
-async def read_progress(db: Db, run: RunRow, settings: Settings) -> shown.Progress:
+async def read_progress(db: Db, asked: RunRow, settings: Settings) -> shown.Progress:
     """`settings` are taken for those of the daemons."""
-    found = await queries.run_facts(db, run.dag_id, run.run_id)
-    graphs = await dags.graphs(db, {found.version_id, found.newest_version_id})
-    graph = graphs[found.version_id]
+    found = await queries.run_facts(db, asked.dag_id, asked.run_id)
+    run = found.run
+    graphs = await dags.graphs(db, {run.version_id, found.newest_version_id})
+    graph = graphs[run.version_id]
     limited = [node.task.task_id for node in graph.nodes if node.task.max_active_per_dag or node.task.max_active_per_run]
-    instances = await tasks.of_runs(db, [found.id])
+    instances = await tasks.of_runs(db, [run.id])
     facts = Facts(
         now=db.now,
         run=found,
         max_active_runs=graphs[found.newest_version_id].max_active_runs,
         pools={pool.name: pool for pool in await pools.list_pools(db)},
-        attempts={attempt.task_index: attempt for attempt in await queries.attempts_under_way(db, found.id)},
+        attempts={attempt.task_index: attempt for attempt in await queries.attempts_under_way(db, run.id)},
         limited=await tasks.limited_activity(db, limited) if limited else (),
         parallelism=settings.parallelism,
         active=await pools.active(db) if settings.parallelism else 0,

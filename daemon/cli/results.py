@@ -14,10 +14,10 @@ async def result_of(db: Db, run: RunRow, label: str) -> Any:
 
     A mapped task returns the list of what its instances did.
     """
-    facts = await run_facts(db, run.dag_id, run.run_id)
-    graph = (await dags.graphs(db, {facts.version_id}))[facts.version_id]
+    found = (await run_facts(db, run.dag_id, run.run_id)).run
+    graph = (await dags.graphs(db, {found.version_id}))[found.version_id]
     index = _index(graph, label)
-    key = (facts.id, index)
+    key = (found.id, index)
     if index < len(graph.nodes) and graph.nodes[index].over is not None:
         elements = (await tasks.results_of_elements(db, [key]))[key]
         return [elements.get(element) for element in range((await tasks.lengths(db, [key])).get(key, 0))]

@@ -54,9 +54,9 @@ async def look(db: Db, name: str, parallelism: int) -> PoolView:
     """A pool as it seems to be: nothing is locked. One that somebody removed has no room."""
     rows = await db.fetch(_LOOK, name)
     if not rows:
-        return PoolView(name=name, open=0)
+        return PoolView(name=name, open=0, exists=False)
     slots, admitted, occupied, waits_since = rows[0]
-    view = _view(name, slots, occupied, admitted, await _parallel(db, parallelism))
+    view = _view(name, slots, occupied, admitted, parallelism, await _parallel(db, parallelism))
     return msgspec.structs.replace(view, waits_since=waits_since)
 
 
@@ -68,10 +68,10 @@ async def lock(db: Db, name: str, parallelism: int) -> PoolView:
     names = {name, DEFAULT_POOL} if parallelism else {name}
     found = {row[0]: row for row in await db.fetch(_LOCK, sorted(names))}
     if name not in found:
-        return PoolView(name=name, open=0)
+        return PoolView(name=name, open=0, exists=False)
     _, slots, admitted = found[name]
     occupied = 0 if slots == UNLIMITED else (await db.fetch(_OCCUPIED, name))[0][0]
-    return _view(name, slots, occupied, admitted, await _parallel(db, parallelism))
+    return _view(name, slots, occupied, admitted, parallelism, await _parallel(db, parallelism))
 
 
 async def count_admitted(db: Db, effects: Sequence[CountAdmitted]) -> None:
@@ -123,9 +123,15 @@ async def record(db: Db, who: str, what: str, name: str, details: Mapping[str, A
     await db.execute(_RECORD, who, what, name, dict(details))
 
 
-def _view(name: str, slots: int, occupied: int, admitted: int, parallel: int | None) -> PoolView:
-    there = None if slots == UNLIMITED else slots
-    return PoolView(name=name, open=_open(slots, occupied), slots=there, parallel=parallel, admitted=admitted)
+def _view(name: str, slots: int, occupied: int, admitted: int, parallelism: int, parallel: int | None) -> PoolView:
+    return PoolView(
+        name=name,
+        open=_open(slots, occupied),
+        slots=None if slots == UNLIMITED else slots,
+        parallel=parallel,
+        admitted=admitted,
+        parallelism=parallelism,
+    )
 
 
 def _open(slots: int, occupied: int) -> int | None:

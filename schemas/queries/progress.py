@@ -5,7 +5,9 @@ from datetime import datetime
 import msgspec
 
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.runs import run_view
 from tidegate.schemas.queries.sql import load
+from tidegate.schemas.view import RunView
 
 _SQL = load("progress")
 _RUN = _SQL["run_facts"]
@@ -18,14 +20,8 @@ class RunFacts(msgspec.Struct, frozen=True):
     `run_before` is the one before it in the DAG's order, whatever became of it.
     """
 
-    id: int
-    run_id: str
-    state: str
-    version_id: int
+    run: RunView
     newest_version_id: int
-    run_after: datetime
-    active_tasks: int
-    max_active_tasks: int
     is_paused: bool
     is_stale: bool
     running_runs: int
@@ -45,7 +41,8 @@ class AttemptRow(msgspec.Struct, frozen=True):
 async def run_facts(db: Db, dag_id: str, run_id: str) -> RunFacts:
     """Of a run that exists."""
     (row,) = await db.fetch(_RUN, dag_id, run_id, db.now)
-    return RunFacts(*row)
+    columns = len(RunView.__struct_fields__)
+    return RunFacts(run_view(row[:columns]), *row[columns:])
 
 
 async def attempts_under_way(db: Db, dag_run_id: int) -> list[AttemptRow]:

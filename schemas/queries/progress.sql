@@ -1,8 +1,10 @@
 -- name: run_facts
 -- A run and its DAG, as they are at the moment: nothing is locked.
 SELECT
-    run.id, run.run_id, run.state, run.version_id, dag.version_id AS newest_version_id, run.run_after, run.active_tasks,
-    run.max_active_tasks, dag.is_paused, dag.is_stale,
+    run.id, run.dag_id, run.run_id, run.run_type, run.state, run.version_id, run.run_after, run.state_seq, run.task_seq,
+    run.unfinished, run.failed_leaves, run.start_date, run.active_tasks, run.max_active_tasks, run.logical_date,
+    run.data_interval_start, run.data_interval_end, run.times_out_at, dag.version_id AS newest_version_id, dag.is_paused,
+    dag.is_stale,
     (SELECT count(*) FROM dag_run AS other WHERE other.dag_id = run.dag_id AND other.state = 'running') AS running_runs,
     (
         SELECT count(*) FROM dag_run AS other

@@ -242,10 +242,11 @@ LIMIT $3
 -- Candidates under the locks of their runs.
 SELECT
     task.dag_run_id, task.task_index, run.dag_id, task.task_id, task.state, task.try_number, task.pool_slots, task.per_dag,
-    task.per_run
+    task.per_run, dag.is_paused
 FROM unnest($1::bigint[], $2::integer[]) AS target (dag_run_id, task_index)
 JOIN task_instance AS task USING (dag_run_id, task_index)
 JOIN dag_run AS run ON run.id = task.dag_run_id
+JOIN dag USING (dag_id)
 
 -- name: limited_activity
 SELECT task.dag_run_id, run.dag_id, task.task_id

@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.shapes import NOW, graph, task
+from tests.shapes import NOW, graph, run_view, task
 from tidegate.handlers.progress import Facts, progress
 from tidegate.schemas import progress as shown
 from tidegate.schemas.graph import Graph, element_index
 from tidegate.schemas.queries.pools import PoolRow
 from tidegate.schemas.queries.progress import AttemptRow, RunFacts
 from tidegate.schemas.state import TASK_ENDED, RunState, TaskState
-from tidegate.schemas.view import Instance
+from tidegate.schemas.view import Instance, RunView
 
 LATER = NOW + timedelta(minutes=5)
 NONE, SCHEDULED, QUEUED, RUNNING = TaskState.NONE, TaskState.SCHEDULED, TaskState.QUEUED, TaskState.RUNNING
@@ -22,14 +22,8 @@ S, F, K = TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED
 RETRY, GIVEN_UP = TaskState.UP_FOR_RETRY, TaskState.UPSTREAM_FAILED
 
 RUN = RunFacts(
-    id=1,
-    run_id="r1",
-    state="running",
-    version_id=1,
+    run=run_view(state=RunState.RUNNING),
     newest_version_id=1,
-    run_after=NOW,
-    active_tasks=0,
-    max_active_tasks=16,
     is_paused=False,
     is_stale=False,
     running_runs=1,
@@ -41,7 +35,11 @@ RUN = RunFacts(
 def facts(run: Mapping[str, Any] | None = None, **others: Any) -> Facts:
     """A run that works, alone in a pool of ten slots, but for the facts given."""
     usual = {"now": NOW, "pools": pools(slots=10)}
-    return Facts(run=msgspec.structs.replace(RUN, **(run or {})), **{**usual, **others})
+    given = run or {}
+    of_run = {name: fact for name, fact in given.items() if name in RunView.__struct_fields__}
+    around = {name: fact for name, fact in given.items() if name not in of_run}
+    view = msgspec.structs.replace(RUN.run, **of_run)
+    return Facts(run=msgspec.structs.replace(RUN, run=view, **around), **{**usual, **others})
 
 
 def pools(slots: int, *, running: int = 0, queued: int = 0, name: str = "default_pool") -> Mapping[str, PoolRow]:
@@ -76,13 +74,13 @@ def test_tasks_are_counted_by_state_in_the_order_of_the_states() -> None:
 
 
 def test_a_run_says_which_it_is_and_its_state() -> None:
-    page = progress(graph("a"), [Instance(0, S)], facts({"state": "failed"}))
+    page = progress(graph("a"), [Instance(0, S)], facts({"state": RunState.FAILED}))
 
     assert (page.dag_id, page.run_id, page.state) == ("d", "r1", RunState.FAILED)
 
 
 def test_a_run_that_has_not_started_has_tasks_but_shows_none() -> None:
-    page = progress(graph("a", "b < a"), [], facts({"state": "queued"}))
+    page = progress(graph("a", "b < a"), [], facts({"state": RunState.QUEUED}))
 
     assert (page.tasks, page.ended, page.counts, page.working, page.waiting) == (2, 0, {NONE: 2}, (), ())
 
@@ -175,7 +173,7 @@ MINE, OTHERS = ("d", 1, "a"), ("d", 2, "a")
         (facts(limited=[MINE, MINE]), [shown.TaskLimitInRun(2)]),
         (facts(limited=[MINE, OTHERS, OTHERS]), [shown.TaskLimitInDag(3)]),
         (facts(limited=[MINE, MINE, OTHERS]), [shown.TaskLimitInRun(2), shown.TaskLimitInDag(3)]),
-        (facts(limited=[("another", 1, "a")] * 3 + [("d", 1, "b")] * 3), []),
+        (facts(limited=[("another", 9, "a")] * 3 + [("d", 1, "b")] * 3), []),
         (facts(parallelism=4, active=3), []),
         (facts(parallelism=4, active=4), [shown.Parallelism(4)]),
         (facts(parallelism=0, active=4), []),
@@ -251,7 +249,7 @@ def test_a_mapped_task_that_is_not_expanded_waits_for_what_comes_before_it() -> 
     assert blocks(two, instances(two, RUNNING, NONE)) == (shown.UpstreamNotDone(("list",)),)
 
 
-QUEUED_RUN = {"state": "queued", "running_runs": 0}
+QUEUED_RUN = {"state": RunState.QUEUED, "running_runs": 0}
 
 
 @pytest.mark.parametrize(
@@ -265,10 +263,10 @@ QUEUED_RUN = {"state": "queued", "running_runs": 0}
         ({**QUEUED_RUN, "running_runs": 3}, {"max_active_runs": 3}, [shown.DagLimit(3)]),
         ({**QUEUED_RUN, "running_runs": 3, "runs_ahead": 2}, {"max_active_runs": 3}, [shown.DagLimit(3), shown.RunsAhead(2)]),
         (QUEUED_RUN, {"daemons": 0}, [shown.NoDaemon()]),
-        ({"state": "running"}, {"daemons": 0}, [shown.NoDaemon()]),
-        ({"state": "running", "is_paused": True, "is_stale": True, "running_runs": 99, "run_after": LATER}, {}, []),
-        ({"state": "success"}, {"daemons": 0}, []),
-        ({"state": "failed", "is_paused": True}, {"daemons": 0}, []),
+        ({"state": RunState.RUNNING}, {"daemons": 0}, [shown.NoDaemon()]),
+        ({"state": RunState.RUNNING, "is_paused": True, "is_stale": True, "running_runs": 99, "run_after": LATER}, {}, []),
+        ({"state": RunState.SUCCESS}, {"daemons": 0}, []),
+        ({"state": RunState.FAILED, "is_paused": True}, {"daemons": 0}, []),
     ],
 )
 def test_a_run_waits_for_all_that_holds_it_up(

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.shapes import NOW, run_view
-from tidegate.handlers.tasks_ready import FAIR_EVERY, Room, State, choose
+from tidegate.handlers.room import Room, State
+from tidegate.handlers.tasks_ready import FAIR_EVERY, choose
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.view import PoolView, WaitingTask
 

@@ -9,7 +9,8 @@ import pytest
 from tests.shapes import NOW, graph, message, run_view
 from tests.shapes import task as task_of
 from tests.unit.handlers.world import World
-from tidegate.handlers.tasks_ready import Room, State, choose, decide, submission_id
+from tidegate.handlers.room import Room, State
+from tidegate.handlers.tasks_ready import choose, decide, submission_id
 from tidegate.schemas.dag import CommandTask, FunctionTask, SqlTask, SubmitTask, TaskSpec
 from tidegate.schemas.effect import CountAdmitted, InsertSubmission, LookAgain, MoveTask, TaskMoved, UpdateRun
 from tidegate.schemas.message import TasksReady

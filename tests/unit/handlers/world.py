@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from tests.shapes import NOW, message, run_view
 from tests.unit.handlers.rows import Rows
-from tidegate.handlers import retry_due, run_reconsidered, submission_accepted, task_finished, tasks_ready
+from tidegate.handlers import retry_due, room, run_reconsidered, submission_accepted, task_finished, tasks_ready
 from tidegate.handlers.advance import Finish
 from tidegate.handlers.finish import State as Found
 from tidegate.handlers.past import Past
@@ -65,9 +65,9 @@ class World(Rows):
     def admit(self, *task_ids: str) -> None:
         self.apply(tasks_ready.decide([message(TasksReady(pool="default_pool", limit=100))], self.pool(*task_ids)))
 
-    def pool(self, *task_ids: str) -> tasks_ready.State:
+    def pool(self, *task_ids: str) -> room.State:
         """What the admission finds when these tasks wait for a pool with any number of slots."""
-        return tasks_ready.State(
+        return room.State(
             NOW,
             PoolView(name="default_pool", open=None),
             self.waiting(*task_ids),
