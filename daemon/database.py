@@ -89,14 +89,15 @@ class ServerClock:
 class Database:
     """A pool of connections, and what this process remembers of immutable rows and of the server's clock.
 
-    `author` is the daemon that this process is, if it is one.
+    `author` is the daemon that this process is, if it is one; `writer` names it, or whoever uses it.
     """
 
-    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]", author: UUID | None = None) -> None:
+    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]", author: UUID | None = None, writer: str | None = None) -> None:
         self.pool = pool
         self.memory = Memory()
         self.clock = ServerClock()
         self.author = author
+        self.writer = writer
 
     async def run(self, work: Callable[[Db], Awaitable[T]]) -> T:
         """Run `work` in one transaction; again from the start when it lost a conflict.
@@ -136,14 +137,16 @@ class Database:
             return await self._worked(work, connection)
 
     async def _worked(self, work: Callable[[Db], Awaitable[T]], connection: "Connected") -> T:
-        db = Db(connection, self.memory, await self.clock.now(connection), self.author)
+        db = Db(connection, self.memory, await self.clock.now(connection), self.author, self.writer)
         result = await work(db)
         await db.flush()
         return result
 
 
 @asynccontextmanager
-async def connect(dsn: str, *, connections: int = 4, author: UUID | None = None) -> AsyncIterator[Database]:
+async def connect(
+    dsn: str, *, connections: int = 4, author: UUID | None = None, writer: str | None = None
+) -> AsyncIterator[Database]:
     """Open the pool without needing the server yet: connections are made when they are used."""
     pool = asyncpg.create_pool(
         dsn,
@@ -157,7 +160,7 @@ async def connect(dsn: str, *, connections: int = 4, author: UUID | None = None)
         reset=leave_as_is,
     )
     async with pool:
-        yield Database(pool, author)
+        yield Database(pool, author, writer)
 
 
 async def register_codecs(connection: Any) -> None:

@@ -79,6 +79,8 @@ class Handler(Protocol):
     """What a handler module offers."""
 
     @property
+    def __name__(self) -> str: ...
+    @property
     def load(self) -> Callable[[Db, Any], Awaitable[Any]]: ...
     @property
     def decide(self) -> Callable[[Any, Any], Iterable[fx.Effect]]: ...
@@ -105,6 +107,9 @@ HANDLERS: Mapping[type, Handler] = {
     TasksReady: tasks_ready,
     SubmissionAccepted: submission_accepted,
 }
+
+KINDS: Mapping[type, str] = {type_: str(handler.__name__).rpartition(".")[2] for type_, handler in HANDLERS.items()}
+"""What the kinds of messages are called where it is recorded that one was handled."""
 
 Perform = Callable[[Db, Any], Awaitable[None]]
 
@@ -232,6 +237,7 @@ async def _decide(db: Db, messages: Sequence[Message[Any]]) -> list[fx.Effect]:
     if not messages:
         return []
     handler = HANDLERS[type(messages[0].body)]
+    db.upon = KINDS[type(messages[0].body)]
     return list(handler.decide(messages, await handler.load(db, messages)))
 
 

@@ -72,7 +72,7 @@ async def ingest(kind: Kind, context: Context, *, enrich: Enrich = unchanged, ta
 async def _reload(context: Context) -> None:
     """Offsets as they are now; when Postgres is away the renewal of the leases will bring them."""
     try:
-        await refresh(context.database, context.holdings)
+        await refresh(context.database, context.holdings, context.outages.away)
     except UnavailableError as error:
         context.outages.begin(error)
 

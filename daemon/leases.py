@@ -14,9 +14,11 @@ from tidegate.daemon.outage import Outages
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import leases
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.leases import Duty, Job, Lease
+from tidegate.schemas.queries.leases import Away, Duty, Job, Lease
 
 log = structlog.get_logger()
+
+NOBODY: Mapping[str, Away] = {}
 
 GONE_S = 3600.0
 """How long the record of a daemon that died is kept."""
@@ -80,7 +82,7 @@ async def keep(
     try:
         while True:
             try:
-                await refresh(database, holdings)
+                await refresh(database, holdings, outages.away)
                 outages.end("Postgres")
             except UnavailableError as error:
                 outages.begin(error)
@@ -90,10 +92,10 @@ async def keep(
             await leave(database, holdings.job.id)
 
 
-async def refresh(database: Database, holdings: Holdings) -> None:
-    """One renewal. Raises UnavailableError."""
+async def refresh(database: Database, holdings: Holdings, away: Mapping[str, Away] = NOBODY) -> None:
+    """One renewal, which says who is `away`. Raises UnavailableError."""
     began_at = anyio.current_time()
-    owned, daemons = await database.run(_renewal(holdings.job, holdings.ttl_s))
+    owned, daemons = await database.run(_renewal(holdings.job, holdings.ttl_s, away))
     holdings.alone = daemons <= 1
     holdings.replace(owned, began_at)
 
@@ -119,9 +121,9 @@ async def leave(database: Database, owner: UUID) -> None:
         log.warning("leases_not_released", error=str(error))
 
 
-def _renewal(job: Job, ttl_s: float) -> Callable[[Db], Awaitable[tuple[list[Lease], int]]]:
+def _renewal(job: Job, ttl_s: float, away: Mapping[str, Away]) -> Callable[[Db], Awaitable[tuple[list[Lease], int]]]:
     async def work(db: Db) -> tuple[list[Lease], int]:
-        await leases.heartbeat(db, job)
+        await leases.heartbeat(db, job, away)
         owned = await leases.renew(db, job.id, ttl_s)
         daemons = await leases.live_jobs(db, ttl_s)
         mine = share(owned, await leases.counts(db), daemons)

@@ -1,12 +1,14 @@
 """Servers that are away: said once per outage, waited for with back-off."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 
 import anyio
 import structlog
 
 from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.queries.leases import Away
 
 log = structlog.get_logger()
 
@@ -19,18 +21,26 @@ class Outages:
 
     def __init__(self, on_change: Callable[[frozenset[str]], None] = lambda _: None) -> None:
         self._since: dict[str, float] = {}
+        self._away: dict[str, Away] = {}
         self._on_change = on_change
+
+    @property
+    def away(self) -> Mapping[str, Away]:
+        """The servers that do not answer, by name."""
+        return self._away
 
     def begin(self, error: UnavailableError) -> None:
         """A server did not answer."""
         if error.server not in self._since:
             self._since[error.server] = anyio.current_time()
+            self._away[error.server] = Away(datetime.now(UTC), str(error))
             log.warning("server_lost", server=error.server, error=str(error))
             self._on_change(frozenset(self._since))
 
     def end(self, server: str) -> None:
         """A server answered."""
         since = self._since.pop(server, None)
+        self._away.pop(server, None)
         if since is not None:
             log.info("server_back", server=server, away_s=round(anyio.current_time() - since, 1))
             self._on_change(frozenset(self._since))

@@ -6,7 +6,7 @@ Cancellation is the only way a duty is told to stop; whatever it must not leave 
 import gc
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from importlib.metadata import version
@@ -38,6 +38,7 @@ from tidegate.daemon.relay import duties as relay_duties
 from tidegate.daemon.relay import relay
 from tidegate.daemon.settings import Settings, spool_root
 from tidegate.daemon.spark.backends import open_backends
+from tidegate.daemon.spark.contract import Backend
 from tidegate.daemon.spark.spool import open_root
 from tidegate.daemon.sweep import sweep
 from tidegate.daemon.systemd import Systemd
@@ -45,7 +46,7 @@ from tidegate.daemon.wake import Bells, listen, tell_others
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.event import Kind
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.leases import Job
+from tidegate.schemas.queries.leases import Job, Terms
 
 log = structlog.get_logger()
 
@@ -72,8 +73,10 @@ async def run(settings: Settings, until: Until) -> None:
     systemd = Systemd()
     async with AsyncExitStack() as stack:
         parser = await stack.enter_async_context(open_parser(settings))
-        job = Job(uuid4(), settings.host, os.getpid(), version("tidegate"))
-        pool = connect(settings.postgres_dsn, connections=settings.pool_connections, author=job.id)
+        backends = open_backends(settings)
+        job = Job(uuid4(), settings.host, os.getpid(), version("tidegate"), terms(settings, backends))
+        name = f"{job.host} (pid {job.pid})"
+        pool = connect(settings.postgres_dsn, connections=settings.pool_connections, author=job.id, writer=name)
         database = await stack.enter_async_context(pool)
         context = Context(
             settings=settings,
@@ -81,7 +84,7 @@ async def run(settings: Settings, until: Until) -> None:
             holdings=Holdings(job, settings.lease_ttl_s),
             bells=Bells(),
             outages=Outages(lambda away: systemd.say(STATUS=status(away))),
-            backends=open_backends(settings),
+            backends=backends,
         )
         async with anyio.create_task_group() as tg:
             tg.start_soon(systemd.watchdog)
@@ -91,6 +94,11 @@ async def run(settings: Settings, until: Until) -> None:
             systemd.say(STOPPING=1)
             tg.cancel_scope.cancel()
     log.info("stopped", job=str(job.id))
+
+
+def terms(settings: Settings, backends: Mapping[str, Backend]) -> Terms:
+    """What others may want to know of how this daemon decides."""
+    return Terms(settings.parallelism, settings.fair_after_s, settings.lease_ttl_s, tuple(backends))
 
 
 def status(away: frozenset[str]) -> str:

@@ -10,12 +10,12 @@ from tidegate.schemas.queries.db import Db
 
 
 @asynccontextmanager
-async def open_database(dsn: str) -> AsyncIterator[Database]:
-    """A connection to a database whose schema is the one we know.
+async def open_database(dsn: str, user: str) -> AsyncIterator[Database]:
+    """A connection of a user to a database whose schema is the one we know.
 
     Raises UnavailableError when Postgres is away, RequestError for another schema, PostgresError when it does not let us in.
     """
-    async with connect(dsn, connections=1) as database:
+    async with connect(dsn, connections=1, writer=user) as database:
         await database.run(_check_schema)
         yield database
 

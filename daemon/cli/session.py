@@ -42,7 +42,7 @@ def with_database(context: typer.Context, work: Callable[["Database"], Awaitable
     from tidegate.daemon.cli.postgres import open_database
 
     async def run() -> T:
-        async with open_database(settings.postgres_dsn) as database:
+        async with open_database(settings.postgres_dsn, who(settings)) as database:
             return await work(database)
 
     return anyio.run(run)

@@ -85,7 +85,7 @@ WHERE id = ANY ($1::bigint[])
 
 -- name: set_paused
 UPDATE dag
-SET is_paused = change.is_paused
+SET is_paused = change.is_paused, paused_at = now()
 FROM unnest($1::text[], $2::boolean[]) AS change (dag_id, is_paused)
 WHERE dag.dag_id = change.dag_id
 

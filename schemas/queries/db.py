@@ -46,13 +46,18 @@ class Memory:
 class Db:
     """A connection inside a transaction. `now` is the clock of the server when it began: the time of everything it decides.
 
-    `author` is the daemon that writes; None for other programs. `statements` counts the round trips to Postgres.
+    `author` is the daemon that writes; None for other programs. `writer` names it, or the user. `upon` is the kind of message
+    that is handled. `statements` counts the round trips to Postgres.
     """
 
-    __slots__ = ("_writes", "author", "connection", "memory", "now", "statements")
+    __slots__ = ("_writes", "author", "connection", "memory", "now", "statements", "upon", "writer")
 
-    def __init__(self, connection: "Connected", memory: Memory, now: datetime, author: UUID | None = None) -> None:
+    def __init__(
+        self, connection: "Connected", memory: Memory, now: datetime, author: UUID | None = None, writer: str | None = None
+    ) -> None:
         self.author = author
+        self.writer = writer
+        self.upon: str | None = None
         self.connection = connection
         self.memory = memory
         self.now = now

@@ -62,7 +62,7 @@ FROM unnest($1::text[], $2::text[]) AS change (dag_id, path)
 WHERE dag.dag_id = change.dag_id
 
 -- name: mark_stale
-UPDATE dag SET is_stale = true WHERE dag_id = ANY ($1::text[])
+UPDATE dag SET is_stale = true, stale_at = now() WHERE dag_id = ANY ($1::text[])
 
 -- name: digests
 SELECT path, digest FROM dag_file WHERE digest IS NOT NULL OR absent_scans < $1

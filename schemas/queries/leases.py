@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from uuid import UUID
 
 import msgspec
@@ -12,6 +13,7 @@ from tidegate.schemas.queries.sql import load
 _SQL = load("leases")
 _HEARTBEAT = _SQL["heartbeat"]
 _LIVE = _SQL["live_jobs"]
+_LIVE_ROWS = _SQL["live_rows"]
 _OFFER = _SQL["offer"]
 _RENEW = _SQL["renew"]
 _COUNTS = _SQL["counts"]
@@ -31,6 +33,22 @@ OUTBOX = "outbox"
 CLOCK = "clock"
 
 
+class Terms(msgspec.Struct, frozen=True):
+    """The settings by which a daemon decides, and `backends`: those it serves."""
+
+    parallelism: int = 0
+    fair_after_s: float = 60.0
+    lease_ttl_s: float = 10.0
+    backends: tuple[str, ...] = ()
+
+
+class Away(msgspec.Struct, frozen=True):
+    """A server that a daemon cannot reach: since when, and why."""
+
+    since: datetime
+    error: str
+
+
 class Job(msgspec.Struct, frozen=True):
     """A daemon process."""
 
@@ -38,6 +56,18 @@ class Job(msgspec.Struct, frozen=True):
     host: str
     pid: int
     version: str
+    terms: Terms = Terms()
+
+
+class JobRow(msgspec.Struct, frozen=True):
+    """A daemon that shows life."""
+
+    host: str
+    pid: int
+    started_at: datetime
+    heartbeat_at: datetime
+    terms: Terms
+    away: Mapping[str, Away]
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -68,9 +98,15 @@ class Incident(msgspec.Struct, frozen=True):
     at: datetime | None = None
 
 
-async def heartbeat(db: Db, job: Job) -> None:
-    """Say that this daemon lives; by the database clock."""
-    await db.execute(_HEARTBEAT, *msgspec.structs.astuple(job))
+async def heartbeat(db: Db, job: Job, away: Mapping[str, Away] = MappingProxyType({})) -> None:
+    """Say that this daemon lives, by the database clock, and which servers it cannot reach."""
+    await db.execute(_HEARTBEAT, *msgspec.structs.astuple(job), dict(away))
+
+
+async def live(db: Db, ttl_s: float) -> list[JobRow]:
+    """The daemons that showed life within the time that they have for that, or within `ttl_s`; the oldest come first."""
+    rows = await db.fetch(_LIVE_ROWS, ttl_s)
+    return [msgspec.convert(dict(row), JobRow) for row in rows]
 
 
 async def live_jobs(db: Db, ttl_s: float) -> int:

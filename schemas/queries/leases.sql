@@ -1,7 +1,13 @@
 -- name: heartbeat
-INSERT INTO job (id, host, pid, version)
-VALUES ($1, $2, $3, $4)
-ON CONFLICT (id) DO UPDATE SET heartbeat_at = clock_timestamp()
+INSERT INTO job (id, host, pid, version, settings, away)
+VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (id) DO UPDATE SET heartbeat_at = clock_timestamp(), away = excluded.away
+
+-- name: live_rows
+SELECT host, pid, started_at, heartbeat_at, settings AS terms, away
+FROM job
+WHERE heartbeat_at > clock_timestamp() - make_interval(secs => coalesce((settings ->> 'lease_ttl_s')::double precision, $1))
+ORDER BY started_at, id
 
 -- name: live_jobs
 SELECT count(*) FROM job WHERE heartbeat_at > clock_timestamp() - make_interval(secs => $1)

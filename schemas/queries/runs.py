@@ -16,6 +16,7 @@ from tidegate.schemas.view import RunView
 _SQL = load("runs")
 _LOCK = _SQL["lock"]
 _LOCK_OF_ATTEMPTS = _SQL["lock_of_attempts"]
+_VIEWS = _SQL["views"]
 _FIND = _SQL["find_runs"]
 _CHANGE_VERSION = _SQL["change_version"]
 _SET_ASIDE_TASKS = _SQL["set_aside_tasks"]
@@ -133,8 +134,13 @@ async def lock_of_attempts(db: Db, submission_ids: Collection[UUID]) -> Mapping[
     return {row["id"]: run_view(row) for row in await db.fetch(_LOCK_OF_ATTEMPTS, list(submission_ids))}
 
 
+async def views(db: Db, ids: Collection[int]) -> Mapping[int, RunView]:
+    """These runs as they are at the moment: for who only looks."""
+    return {row["id"]: run_view(row) for row in await db.fetch(_VIEWS, list(ids))} if ids else {}
+
+
 async def insert(db: Db, effects: Sequence[InsertRun]) -> None:
-    await db.write("dag_run", _INSERT, *columns(effects), db.author)
+    await db.write("dag_run", _INSERT, *columns(effects), db.author, db.writer, db.upon)
 
 
 async def update(db: Db, effects: Sequence[UpdateRun]) -> None:

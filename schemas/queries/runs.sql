@@ -19,6 +19,15 @@ WHERE id IN (SELECT dag_run_id FROM submission WHERE submission_id = ANY ($1::uu
 ORDER BY id
 FOR NO KEY UPDATE
 
+-- name: views
+-- As `lock`, without it.
+SELECT
+    id, dag_id, run_id, run_type, state, version_id, run_after,
+    state_seq, task_seq, unfinished, failed_leaves, start_date, active_tasks, max_active_tasks, logical_date,
+    data_interval_start, data_interval_end, times_out_at
+FROM dag_run
+WHERE id = ANY ($1::bigint[])
+
 -- name: find_runs
 SELECT id
 FROM dag_run
@@ -103,9 +112,10 @@ WHERE run.id = ANY ($1::bigint[])
 -- name: insert_runs
 INSERT INTO dag_run (
     id, dag_id, run_id, run_type, state, version_id, run_after, logical_date, data_interval_start, data_interval_end,
-    max_active_tasks, conf, state_seq, task_seq, unfinished, failed_leaves, start_date, end_date, times_out_at, created_by
+    max_active_tasks, conf, state_seq, task_seq, unfinished, failed_leaves, start_date, end_date, times_out_at, created_by,
+    creator, created_upon
 )
-SELECT *, $20::uuid FROM unnest(
+SELECT *, $20::uuid, $21::text, $22::text FROM unnest(
     $1::bigint[], $2::text[], $3::text[], $4::run_type[], $5::run_state[], $6::bigint[], $7::timestamptz[], $8::timestamptz[],
     $9::timestamptz[], $10::timestamptz[], $11::integer[], $12::jsonb[], $13::integer[], $14::integer[], $15::integer[],
     $16::integer[], $17::timestamptz[], $18::timestamptz[], $19::timestamptz[]
