@@ -13,8 +13,8 @@ from tidegate.handlers.branch import passed_over, wrong_choice
 from tidegate.handlers.mapped import elements_of, gathered, instances_of
 from tidegate.handlers.retry import delay
 from tidegate.handlers.tally import count, upstream_of
-from tidegate.handlers.trigger import RUN, SKIP
 from tidegate.handlers.task_turn import Hold, turn
+from tidegate.handlers.trigger import RUN, SKIP
 from tidegate.schemas.graph import Graph, Node, element_of, position_of
 from tidegate.schemas.state import TASK_FAILED, RunState, TaskState
 from tidegate.schemas.view import Instance
@@ -230,7 +230,7 @@ class _Step:
                 self.expand(self.at(index), node, node.over)
             case TaskState.SCHEDULED if not node.instant:
                 self.move(self.at(index), RUN)
-            case TaskState() as verdict:
+            case verdict:
                 self.end(self.at(index), TaskState.SUCCESS if verdict is RUN else verdict)
 
     def expand(self, instance: Instance, node: Node, over: int) -> None:

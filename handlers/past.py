@@ -1,11 +1,14 @@
 """Whether the run before allows a task to run: `depends_on_past` and `wait_for_downstream`."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from tidegate.schemas.graph import Graph
-from tidegate.schemas.state import TaskState
+from tidegate.schemas.queries import runs, tasks
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.state import RunState, TaskState
 
 FINE = frozenset({TaskState.SUCCESS, TaskState.SKIPPED, TaskState.REMOVED})
 
@@ -14,6 +17,18 @@ class Past(msgspec.Struct, frozen=True):
     """The run of the DAG before this one. `states` are its tasks' by id; None where it has not started."""
 
     states: Mapping[str, TaskState] | None
+
+
+async def pasts(db: Db, ids: Sequence[int]) -> Mapping[int, Past]:
+    """What came before each of these runs. One that ended without having started has no tasks, and holds up nobody."""
+    before = await runs.before(db, ids) if ids else {}
+    states: dict[int, dict[str, TaskState]] = defaultdict(dict)
+    for dag_run_id, task_id, state in await tasks.states(db, {id_ for id_, _ in before.values()}) if before else ():
+        states[dag_run_id][task_id] = state
+    return {
+        id_: Past(states.get(previous, {}) if state is not RunState.QUEUED else states.get(previous))
+        for id_, (previous, state) in before.items()
+    }
 
 
 def allows(past: Past | None, graph: Graph, index: int) -> bool:

@@ -11,7 +11,7 @@ import msgspec
 
 from tidegate.handlers.advance import NO_LISTS, Advance, judge_again, run_state
 from tidegate.handlers.finish import updated
-from tidegate.handlers.past import Past, allows
+from tidegate.handlers.past import Past, allows, pasts
 from tidegate.handlers.settle import settle_after
 from tidegate.handlers.start import new_task, run_ended, tasks_moved
 from tidegate.handlers.stop import stop
@@ -57,7 +57,7 @@ async def load(db: Db, messages: Sequence[Message[RunReconsidered]]) -> State:
         runs={id_: run for id_, run in locked.items() if id_ in reasons},
         graphs=graphs,
         tasks=instances,
-        pasts=await _pasts(db, [run.id for run in locked.values() if graphs[run.version_id].sequential]),
+        pasts=await pasts(db, [run.id for run in locked.values() if graphs[run.version_id].sequential]),
         stops={id_: reason for id_, reason in reasons.items() if reason is not None},
         lengths=await _lengths(db, {id_: graphs[run.version_id] for id_, run in locked.items()}),
     )
@@ -69,18 +69,6 @@ async def _lengths(db: Db, of_run: Mapping[int, Graph]) -> Mapping[int, Mapping[
     for (id_, index), length in (await tasks.lengths(db, [(id_, index) for id_, index in over if index is not None])).items():
         found[id_][index] = length
     return found
-
-
-async def _pasts(db: Db, ids: Sequence[int]) -> Mapping[int, Past]:
-    """What came before each of these runs. One that ended without having started has no tasks, and holds up nobody."""
-    before = await runs.before(db, ids) if ids else {}
-    states: dict[int, dict[str, TaskState]] = defaultdict(dict)
-    for dag_run_id, task_id, state in await tasks.states(db, {id_ for id_, _ in before.values()}) if before else ():
-        states[dag_run_id][task_id] = state
-    return {
-        id_: Past(states.get(previous, {}) if state is not RunState.QUEUED else states.get(previous))
-        for id_, (previous, state) in before.items()
-    }
 
 
 def decide(_messages: Sequence[Message[RunReconsidered]], state: State) -> Iterator[Effect]:

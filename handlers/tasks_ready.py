@@ -6,7 +6,7 @@ and holds up nobody. So that no one starves, every fourth turn is that of who ha
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from uuid import NAMESPACE_OID, UUID, uuid5
 
@@ -18,8 +18,9 @@ from tidegate.schemas.effect import CountAdmitted, Effect, InsertSubmission, Loo
 from tidegate.schemas.message import Message, TasksReady
 from tidegate.schemas.queries import dags, pools, runs, tasks
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.tasks import Candidate, Key
 from tidegate.schemas.state import TaskState
-from tidegate.schemas.view import MANY, RunView, WaitingTask
+from tidegate.schemas.view import MANY, PoolView, RunView, WaitingTask
 
 FAIR_EVERY = 4
 SPARE = 8
@@ -33,25 +34,49 @@ async def load(db: Db, messages: Sequence[Message[TasksReady]]) -> State:
         return State(db.now, seen)
     wanted = min(seen.free, ready.limit)
     first = await tasks.ready(db, ready.pool, wanted, MANY if seen.open is None else seen.open)
-    long_ago, most = db.now - timedelta(seconds=ready.fair_after_s), MANY if seen.slots is None else seen.slots
-    is_fair = not first or seen.waits_since is None or seen.waits_since >= long_ago
-    old = [] if is_fair else await tasks.longest_waiting(db, ready.pool, long_ago, wanted + SPARE, most)
+    old = await _longest(db, ready, seen, wanted) if first else []
     candidates = {*first, *old}
     if together := {candidate.limited_in for candidate in candidates if candidate.limited_in}:
         await dags.hold(db, together)  # runs of one DAG are counted together only while nobody else admits to them
     locked = await runs.lock(db, {candidate.dag_run_id for candidate in candidates})
     pool = await pools.lock(db, ready.pool, ready.parallelism)
-    found = await tasks.waiting(db, {candidate.key for candidate in candidates})
+    return await _state(db, pool, _keys(first), _keys(old), locked, cut=len(first) >= wanted)
+
+
+async def look(db: Db, ready: TasksReady, keys: Sequence[Key]) -> State:
+    """What an admission would find that had these candidates in this order: for who only looks, nothing is locked."""
+    pool = await pools.look(db, ready.pool, ready.parallelism)
+    old = _keys(await _longest(db, ready, pool, len(keys)))
+    seen = await runs.views(db, {dag_run_id for dag_run_id, _ in {*keys, *old}})
+    return await _state(db, pool, keys, old, seen, cut=False)
+
+
+async def _longest(db: Db, ready: TasksReady, pool: PoolView, wanted: int) -> Sequence[Candidate]:
+    """Those that have waited for long, where anybody has."""
+    long_ago, most = db.now - timedelta(seconds=ready.fair_after_s), MANY if pool.slots is None else pool.slots
+    if pool.waits_since is None or pool.waits_since >= long_ago:
+        return []
+    return await tasks.longest_waiting(db, ready.pool, long_ago, wanted + SPARE, most)
+
+
+def _keys(candidates: Sequence[Candidate]) -> list[Key]:
+    return [candidate.key for candidate in candidates]
+
+
+async def _state(
+    db: Db, pool: PoolView, keys: Sequence[Key], old: Sequence[Key], found_runs: Mapping[int, RunView], *, cut: bool
+) -> State:
+    found = await tasks.waiting(db, {key for key in (*keys, *old) if key[0] in found_runs})
     limited = {task.task_id for task in found.values() if task.per_run or task.per_dag}
     return State(
         now=db.now,
         pool=pool,
-        waiting=tuple(found[candidate.key] for candidate in first if candidate.key in found),
-        longest=tuple(found[candidate.key] for candidate in old if candidate.key in found),
-        cut=len(first) >= wanted,
+        waiting=tuple(found[key] for key in keys if key in found),
+        longest=tuple(found[key] for key in old if key in found),
+        cut=cut,
         limited=tuple(await tasks.limited_activity(db, limited)) if limited else (),
-        runs=locked,
-        graphs=await dags.graphs(db, {run.version_id for run in locked.values()}),
+        runs=found_runs,
+        graphs=await dags.graphs(db, {run.version_id for run in found_runs.values()}),
     )
 
 

@@ -1,4 +1,4 @@
-"""`tidegate tasks`: the tasks of a run, what they wrote and returned; let them run again, or have it that they ended."""
+"""`tidegate tasks`: the tasks of a run, what they wrote and returned, why they wait; let them run again, or end them."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +14,7 @@ from tidegate.daemon.cli.lookup import find_run, find_task
 from tidegate.daemon.cli.results import result_of
 from tidegate.daemon.cli.run_page import TASK_TITLES, task_cells
 from tidegate.daemon.cli.session import query, settings_of, with_database
+from tidegate.schemas.chain import Chain
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.message import ClearRequested, TaskMarked
 from tidegate.schemas.queries import runs
@@ -24,7 +25,7 @@ from tidegate.schemas.state import TaskState
 if TYPE_CHECKING:
     from tidegate.daemon.database import Database
 
-app = noun("List, clear and mark tasks; read their logs and results.")
+app = noun("List, explain, clear and mark tasks; read their logs and results.")
 
 
 @app.command("list", epilog=examples("tidegate tasks list daily_delays latest"))
@@ -88,6 +89,45 @@ def result(context: typer.Context, dag_id: DagId, run_id: RunId, task_id: TaskId
         return value
 
     output.write_json(query(context, read))
+
+
+@app.command(
+    "why-not",
+    epilog=examples(
+        "tidegate tasks why-not daily_delays latest report",
+        "tidegate tasks why-not daily_delays latest load 3     # an instance of a mapped task, as load[3]",
+        "tidegate tasks why-not daily_delays latest report --json | jq -r '.change[].commands[]'",
+    ),
+)
+def why_not(
+    context: typer.Context,
+    dag_id: DagId,
+    run_id: RunId,
+    task_id: TaskId,
+    map_index: Annotated[
+        int | None, typer.Argument(metavar="[INDEX]", min=0, help="Which instance of a mapped task.", show_default=False)
+    ] = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Say why a task does not run: every gate from its run's condition to its backend, and the smallest change that lets it.
+
+    A gate is open, closed, or not reached: whether that one is open shows only once those before it are. What is said comes from
+    what decides. Exit code 0, whatever the answer.
+    """
+    from tidegate.daemon.cli.chain_page import document, print_chain
+    from tidegate.daemon.cli.why import read_chain
+
+    label, settings = task_id if map_index is None else f"{task_id}[{map_index}]", settings_of(context, "postgres_dsn")
+
+    async def read(db: Db) -> tuple[Chain, datetime]:
+        return await read_chain(db, await find_run(db, dag_id, run_id), label, settings), db.now
+
+    chain, now = query(context, read)
+    if json:
+        output.write_json(document(chain))
+    else:
+        print_chain(chain, now)
 
 
 @app.command(

@@ -7,6 +7,7 @@ from tidegate.daemon.context import Context
 from tidegate.daemon.receivers.delivery import Delivery, Failed, Sent, UnderWay
 from tidegate.daemon.spark.contract import CALLBACK_BACKEND, CallbackTask, Phase, Status, SubmissionSpec
 from tidegate.schemas.error import RejectedError, UnavailableError
+from tidegate.schemas.queries import sources
 from tidegate.schemas.queries.notifications import Claimed
 from tidegate.schemas.receiver import FunctionReceiver
 

@@ -5,14 +5,18 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
+from msgspec import UNSET, UnsetType
+
 from tidegate.daemon.database import Database
 from tidegate.daemon.engine import Applied, Batch, apply
 from tidegate.events.publisher import Outcome
+from tidegate.handlers.dag_file_changed import ABSENT_SCANS
 from tidegate.schemas.authoring import build
 from tidegate.schemas.dag import BACKENDS, ImportProblem, ParsedFile
 from tidegate.schemas.event import DatasetUpdated, EventId, TaskFinished
-from tidegate.schemas.message import Message, RunReconsidered, ScheduleDue, SubmissionAccepted, TasksReady
-from tidegate.schemas.queries import runs, submissions
+from tidegate.schemas.message import Message, RetryDue, RunReconsidered, ScheduleDue, SubmissionAccepted, TasksReady
+from tidegate.schemas.queries import leases, runs, submissions
+from tidegate.schemas.queries.leases import Away, Job, Terms
 from tidegate.schemas.queries.submissions import Claimed
 
 HOST = "worker-1"
@@ -61,9 +65,27 @@ class Past:
         for dag_run_id in await self.database.run(lambda db: runs.to_reconsider(db, 100)):
             await self._apply(RunReconsidered(dag_run_id=dag_run_id))
 
-    async def admitted(self, pool: str = "default_pool") -> None:
+    async def admitted(self, pool: str = "default_pool", parallelism: int = 0) -> None:
         """What waits for slots of a pool is given them."""
-        await self._apply(TasksReady(pool=pool, limit=100))
+        await self._apply(TasksReady(pool=pool, limit=100, parallelism=parallelism))
+
+    async def retried(self, dag_run_id: int, task_index: int) -> None:
+        """A task that failed is looked at for another try."""
+        await self._apply(RetryDue(dag_run_id=dag_run_id, task_index=task_index))
+
+    async def file_absent(self, path: str = "daily.py") -> None:
+        """Two scans do not find a DAG file."""
+        for _ in range(ABSENT_SCANS):
+            await self._apply(ParsedFile(path=path, digest=None))
+
+    async def daemon(self, **facts: Any) -> None:
+        """A daemon shows life; `away` are servers that it cannot reach, the rest are its terms."""
+        away = {server: Away(datetime.now(UTC), error) for server, error in facts.pop("away", {}).items()}
+        job = Job(id=uuid4(), host=HOST, pid=4711, version="test", terms=Terms(**facts))
+        await self.database.run(lambda db: leases.heartbeat(db, job, away))
+
+    async def no_daemon(self) -> None:
+        await self.database.run(lambda db: db.execute("DELETE FROM job"))
 
     async def attempts_begin(self, host: str = HOST) -> Sequence[Claimed]:
         """Whatever waits for a slot is submitted, and runs on a host."""
@@ -77,10 +99,15 @@ class Past:
         return await self.database.run(lambda db: submissions.claim_intents(db, uuid4(), host, backend, 100))
 
     async def attempt_ends(
-        self, submission_id: UUID, outcome: Outcome = "succeeded", reason: str = "", result: Any = None
+        self,
+        submission_id: UUID,
+        outcome: Outcome = "succeeded",
+        reason: str = "",
+        result: Any = None,
+        follow: tuple[str, ...] | UnsetType = UNSET,
     ) -> None:
-        exit_code = 0 if outcome == "succeeded" else 1
-        finish = TaskFinished(submission_id=submission_id, outcome=outcome, reason=reason, exit_code=exit_code, result=result)
+        facts: dict[str, Any] = {"exit_code": 0 if outcome == "succeeded" else 1, "result": result, "follow": follow}
+        finish = TaskFinished(submission_id=submission_id, outcome=outcome, reason=reason, **facts)
         await self._apply(finish, id_=EventId("runner", str(uuid4())))
 
     async def _apply(self, body: Any, *, id_: EventId | None = None) -> Applied:

@@ -1,13 +1,9 @@
 """`tidegate runs show --progress` on a real database."""
 
-from uuid import uuid4
-
 import pytest
 
 from tests.integration.cli.conftest import Cli
 from tests.integration.cli.past import HOST, Past
-from tidegate.schemas.queries import leases
-from tidegate.schemas.queries.leases import Job
 
 FLOW = """
 from tidegate import Dag
@@ -36,7 +32,7 @@ with Dag("mapped", max_active_tasks=2) as dag:
 
 @pytest.fixture(autouse=True)
 async def _a_daemon_is_alive(past: Past) -> None:
-    await past.database.run(lambda db: leases.heartbeat(db, Job(id=uuid4(), host=HOST, pid=1, version="test")))
+    await past.daemon()
 
 
 async def blocks(cli: Cli, dag_id: str, run_id: str) -> dict[str, list[dict[str, object]]]:
@@ -151,7 +147,7 @@ async def test_the_whole_installation_may_be_full(cli: Cli, past: Past, monkeypa
 
 
 async def test_that_there_is_no_daemon_is_said(cli: Cli, past: Past) -> None:
-    await past.database.run(lambda db: db.execute("DELETE FROM job"))
+    await past.no_daemon()
     await past.file(FLOW)
     await cli("runs", "trigger", "flow", "--run-id", "a")
 

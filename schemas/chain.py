@@ -1,0 +1,187 @@
+"""The gates that a task instance has to pass until it runs, and the smallest change that lets it."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from tidegate.schemas.dag import TriggerRule
+from tidegate.schemas.progress import Block
+from tidegate.schemas.state import RunState, TaskState
+
+
+class GateState(StrEnum):
+    """`not reached`: whether it is open shows only once those before it are."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+    NOT_REACHED = "not reached"
+
+
+class RunEnded(msgspec.Struct, frozen=True, tag="run_ended", tag_field="kind"):
+    """The run has ended: nothing of it starts any more."""
+
+    state: RunState
+    reason: str
+
+
+class TaskEnded(msgspec.Struct, frozen=True, tag="task_ended", tag_field="kind"):
+    """The task has ended for good. It had `tries`."""
+
+    state: TaskState
+    tries: int
+    reason: str
+
+
+class RuledOut(msgspec.Struct, frozen=True, tag="ruled_out", tag_field="kind"):
+    """By its trigger rule, or by the choice of a branch, the task never runs."""
+
+    rule: TriggerRule
+    state: TaskState
+
+
+class Outranked(msgspec.Struct, frozen=True, tag="outranked", tag_field="kind"):
+    """What is free goes to others of the pool's queue first: to so many of them now."""
+
+    pool: str
+    others: int
+
+
+class NotSubmitted(msgspec.Struct, frozen=True, tag="not_submitted", tag_field="kind"):
+    """The attempt is an `intent`, or `submitting`: no backend has said that it took it."""
+
+    backend: str
+    state: str
+
+
+class ServerAway(msgspec.Struct, frozen=True, tag="server_away", tag_field="kind"):
+    """No daemon can reach what it needs to start tasks."""
+
+    server: str
+    error: str
+
+
+Obstacle = Block | RunEnded | TaskEnded | RuledOut | Outranked | NotSubmitted | ServerAway
+"""Why a gate is closed."""
+
+
+class Gate(msgspec.Struct, frozen=True, kw_only=True):
+    """One gate. `block` is why it is closed, `facts` what is known about it by name, `since` when it came to be so."""
+
+    name: str
+    state: GateState
+    block: Obstacle | None = None
+    since: datetime | None = None
+    facts: Mapping[str, Any] = {}
+
+
+class Unpause(msgspec.Struct, frozen=True, tag="unpause", tag_field="kind"):
+    """Unpause the DAG."""
+
+    dag_id: str
+
+
+class RestoreFile(msgspec.Struct, frozen=True, tag="restore_file", tag_field="kind"):
+    """Put the DAG into a DAG file again; it was in this one."""
+
+    dag_id: str
+    path: str
+
+
+class Wait(msgspec.Struct, frozen=True, tag="wait", tag_field="kind"):
+    """It will do to wait until then; None: it takes a moment."""
+
+    until: datetime | None
+
+
+class RaiseRuns(msgspec.Struct, frozen=True, tag="raise_max_active_runs", tag_field="kind"):
+    """Raise `max_active_runs` of the DAG to this, or end one of these runs for each that it is more."""
+
+    dag_id: str
+    path: str
+    limit: int
+    runs: tuple[str, ...]
+
+
+class SetSlots(msgspec.Struct, frozen=True, tag="set_slots", tag_field="kind"):
+    """Give the pool so many slots; or these tasks, which have some, end."""
+
+    pool: str
+    slots: int
+    tasks: tuple[str, ...] = ()
+
+
+class EndTasks(msgspec.Struct, frozen=True, tag="end_tasks", tag_field="kind"):
+    """So many of these tasks, as (DAG, run, task), are to end. What limits them is fixed for runs that there are."""
+
+    limit: str
+    count: int
+    tasks: tuple[tuple[str, str, str], ...]
+
+
+class SetParallelism(msgspec.Struct, frozen=True, tag="set_parallelism", tag_field="kind"):
+    """Let so many tasks work in the installation, or one of those that do end."""
+
+    limit: int
+
+
+class EndUpstream(msgspec.Struct, frozen=True, tag="end_upstream", tag_field="kind"):
+    """These tasks of the run are to end. They are what everything between waits for."""
+
+    dag_id: str
+    run_id: str
+    tasks: tuple[str, ...]
+
+
+class Clear(msgspec.Struct, frozen=True, tag="clear", tag_field="kind"):
+    """Let these tasks of the run run again."""
+
+    dag_id: str
+    run_id: str
+    tasks: tuple[str, ...]
+
+
+class StartDaemon(msgspec.Struct, frozen=True, tag="start_daemon", tag_field="kind"):
+    """Start a daemon."""
+
+
+class BringBack(msgspec.Struct, frozen=True, tag="bring_back", tag_field="kind"):
+    """Bring back the server, or mend what keeps the daemons from it."""
+
+    server: str
+
+
+Change = (
+    Unpause
+    | RestoreFile
+    | Wait
+    | RaiseRuns
+    | SetSlots
+    | EndTasks
+    | SetParallelism
+    | EndUpstream
+    | Clear
+    | StartDaemon
+    | BringBack
+)
+
+
+class Chain(msgspec.Struct, frozen=True, kw_only=True):
+    """All gates of a task instance in their order. Its `state` is None before its run started.
+
+    `change` is the least that opens the gates that are closed: all of it is needed. Gates that are not reached yet may turn out
+    to be closed then. Empty where nothing is closed, or nothing can help.
+    """
+
+    dag_id: str
+    run_id: str
+    task: str
+    state: TaskState | None
+    gates: tuple[Gate, ...]
+    change: tuple[Change, ...]
+
+    @property
+    def closed(self) -> tuple[Gate, ...]:
+        return tuple(gate for gate in self.gates if gate.state is GateState.CLOSED)
