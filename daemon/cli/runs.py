@@ -23,7 +23,7 @@ from tidegate.schemas.state import RunState, RunType
 if TYPE_CHECKING:
     from tidegate.daemon.database import Database
 
-app = noun("List, show, trigger, clear, cancel and mark runs.")
+app = noun("List, show, explain, trigger, clear, cancel and mark runs.")
 app.command(
     epilog=examples(
         "tidegate runs clear daily_delays latest --only-failed",
@@ -100,6 +100,29 @@ def show(
         print_progress(page, now)
     else:
         print_page(page, now)
+
+
+@app.command(
+    epilog=examples(
+        "tidegate runs explain daily_delays latest",
+        "tidegate runs explain daily_delays latest --json | jq -r '.stages[] | [.name, .took_s] | @tsv'",
+    )
+)
+def explain(context: typer.Context, dag_id: DagId, run_id: RunId, *, json: Json = False) -> None:
+    """Say why there is a run: which events or time made it, at which version of its DAG, who created it upon what.
+
+    And how long each stage took, from the event that completed the condition to the run's end.
+    """
+    from tidegate.daemon.cli import explain_page
+
+    async def read(db: Db) -> tuple[explain_page.Explained, datetime]:
+        return await explain_page.read_page(db, await find_run(db, dag_id, run_id)), db.now
+
+    page, now = query(context, read)
+    if json:
+        output.write_json(page)
+    else:
+        explain_page.print_page(page, now)
 
 
 @app.command(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import anyio
 import pytest
 
-from tests.integration.cli.past import HOST, Past
+from tests.integration.cli.past import DAEMON, HOST, Past
 from tidegate.daemon.cli.app import run
 from tidegate.daemon.database import connect
 
@@ -50,5 +50,5 @@ def cli(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
 
 @pytest.fixture
 async def past(dsn: str) -> AsyncIterator[Past]:
-    async with connect(dsn) as database:
+    async with connect(dsn, writer=DAEMON) as database:
         yield Past(database)

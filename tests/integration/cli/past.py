@@ -20,6 +20,8 @@ from tidegate.schemas.queries.leases import Away, Job, Terms
 from tidegate.schemas.queries.submissions import Claimed
 
 HOST = "worker-1"
+DAEMON = f"{HOST} (pid 4711)"
+"""Who does what a daemon would have done."""
 
 DAILY = """
 from datetime import timedelta

@@ -1,0 +1,86 @@
+"""Why there is a run, and when what happened to it: read for people who ask."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tidegate.schemas.graph import element_of
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.sql import load
+
+_SQL = load("explain")
+_ORIGIN = _SQL["origin"]
+_CONSUMED = _SQL["consumed"]
+_STEPS = _SQL["steps"]
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """What a run is, and what made it: `creator` upon a message of the kind `created_upon`, where that is on record.
+
+    `spec` is the serialised DAG at the `version` that the run is pinned to.
+    """
+
+    id: int
+    run_type: str
+    state: str
+    run_after: datetime
+    logical_date: datetime | None
+    data_interval_start: datetime | None
+    data_interval_end: datetime | None
+    created_at: datetime
+    creator: str | None
+    created_upon: str | None
+    start_date: datetime | None
+    end_date: datetime | None
+    version: int
+    version_at: datetime
+    path: str
+    spec: Any
+
+
+class ConsumedEvent(msgspec.Struct, frozen=True):
+    """A dataset event that a run consumed. All but its `number` is None once the ledger has forgotten it."""
+
+    number: int
+    uri: str | None
+    source: str | None
+    id: str | None
+    occurred_at: datetime | None
+    received_at: datetime | None
+    extra: dict[str, Any] | None
+
+
+class Steps(msgspec.Struct, frozen=True):
+    """An attempt, and when it came to each of its steps. `task` is the name of its task in the run."""
+
+    task: str
+    try_number: int
+    turn_at: datetime | None
+    admitted_at: datetime
+    submitted_at: datetime | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    state: str
+    host: str | None
+
+
+async def origin(db: Db, dag_id: str, run_id: str) -> Origin:
+    """Of a run that exists."""
+    (row,) = await db.fetch(_ORIGIN, dag_id, run_id)
+    return Origin(*row)
+
+
+async def consumed(db: Db, dag_run_id: int) -> list[ConsumedEvent]:
+    """In the order of their arrival."""
+    return [ConsumedEvent(*row) for row in await db.fetch(_CONSUMED, dag_run_id)]
+
+
+async def steps(db: Db, dag_run_id: int, limit: int) -> list[Steps]:
+    """The first attempts of a run, in the order of their admission."""
+    return [_steps(*row) for row in await db.fetch(_STEPS, dag_run_id, limit)]
+
+
+def _steps(task_id: str, index: int, *rest: Any) -> Steps:
+    element = element_of(index)
+    return Steps(task_id if element is None else f"{task_id}[{element}]", *rest)

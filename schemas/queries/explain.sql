@@ -1,0 +1,34 @@
+-- name: origin
+-- What a run is, and what made it, at the version of its DAG that it is pinned to.
+SELECT
+    run.id, run.run_type, run.state, run.run_after, run.logical_date, run.data_interval_start, run.data_interval_end,
+    run.created_at, run.creator, run.created_upon, run.start_date, run.end_date, version.number AS version,
+    version.created_at AS version_at, version.path, version.spec
+FROM dag_run AS run
+JOIN dag_version AS version ON version.id = run.version_id
+WHERE run.dag_id = $1 AND run.run_id = $2
+
+-- name: consumed
+-- The events that a run consumed, in the order of their arrival. What the ledger has forgotten is known by its number alone.
+SELECT
+    consumed.dataset_event_id AS number, dataset.uri, event.source, event.event_id AS id, event.occurred_at, event.received_at,
+    event.extra
+FROM dagrun_dataset_event AS consumed
+LEFT JOIN dataset_event AS event ON event.id = consumed.dataset_event_id
+LEFT JOIN dataset ON dataset.id = event.dataset_id
+WHERE consumed.dag_run_id = $1
+ORDER BY event.received_at, consumed.dataset_event_id
+
+-- name: steps
+-- Every attempt of a run's tasks, with when each step of it was taken. A turn that comes again, for a retry, is only known of
+-- the newest attempt.
+SELECT
+    task.task_id, task.task_index, attempt.try_number,
+    CASE WHEN attempt.try_number = task.try_number THEN task.scheduled_at END AS turn_at,
+    attempt.created_at AS admitted_at, attempt.submitted_at, attempt.started_at, attempt.ended_at, attempt.state,
+    attempt.host
+FROM submission AS attempt
+JOIN task_instance AS task USING (dag_run_id, task_index)
+WHERE attempt.dag_run_id = $1
+ORDER BY attempt.created_at, attempt.task_index
+LIMIT $2
