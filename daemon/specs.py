@@ -41,11 +41,12 @@ def _spec(wanted: Wanted, results: dict[str, Any]) -> SubmissionSpec:
     claim, source, graph = wanted
     node, element = graph.node(claim.task_index), element_of(claim.task_index)
     item = None if element is None or node.over is None else results[graph.nodes[node.over].task.task_id][element]
+    asked = {"task_id": node.task.task_id, "try_number": claim.try_number, "map_index": element, "item": item}
     return SubmissionSpec(
         submission_id=claim.submission_id,
         try_number=claim.try_number,
         task=node.task,
-        run=msgspec.structs.replace(source.context, results=results, map_index=element, item=item),
+        run=msgspec.structs.replace(source.context, results=results, **asked),
         dag_path=source.dag_path,
         source=source.source,
     )

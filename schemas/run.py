@@ -23,7 +23,8 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
 
     `params` is the run's conf. `results` are what the tasks directly before this one returned, by task id. Runs by time, and
     those started by hand for a date, have a `logical_date` and a data interval; others have none. Times are in UTC.
-    An instance of a mapped task has its element as `item`, and that one's place in the list as `map_index`, from 0.
+    `task_id` is the task that is asked, at its try `try_number`, from 1. An instance of a mapped task has its element as `item`,
+    and that one's place in the list as `map_index`, from 0.
     """
 
     dag_id: str
@@ -38,6 +39,18 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     results: dict[str, Any] = {}
     map_index: int | None = None
     item: Any = None
+    task_id: str = ""
+    try_number: int = 0
+
+    @property
+    def ds(self) -> str | None:
+        """The logical date as YYYY-MM-DD, in UTC."""
+        return None if self.logical_date is None else self.logical_date.date().isoformat()
+
+    @property
+    def ts(self) -> str | None:
+        """The logical date with its time, in ISO 8601."""
+        return None if self.logical_date is None else self.logical_date.isoformat()
 
 
 class Choice(msgspec.Struct, frozen=True):

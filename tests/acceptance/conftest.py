@@ -1,33 +1,19 @@
 """The command as it is installed, as a process of its own; and a DAG of one task on each backend."""
 
-import os
-import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import anyio
 import pytest
 
+from tests.acceptance.command import TIDEGATE, Ended, Tidegate, environment, run
 from tests.acceptance.pipeline import TASKS
 from tests.acceptance.stage import Attempt, Servers, Stage, Story, open_stage
-
-TIDEGATE = str(Path(sys.executable).with_name("tidegate"))
-WITHIN_S = 120.0
+from tests.acceptance.started import Start, starter
+from tests.servers import MakeSettings
 
 KILLED, STOPPED = -9, 0
 ONCE = Story(deaths=[KILLED, STOPPED], runs=["success"], attempts=[Attempt(1, "succeeded", executions=1, rows=1)])
-
-
-class Ended(NamedTuple):
-    """A process that ended."""
-
-    code: int
-    out: str
-    err: str
-
-
-Tidegate = Callable[..., Awaitable[Ended]]
 
 
 @pytest.fixture
@@ -41,16 +27,9 @@ def tidegate(tmp_path: Path) -> Tidegate:
     return call
 
 
-async def run(*command: str, env: Mapping[str, str], cwd: Path) -> Ended:
-    """Raises TimeoutError for one that does not end."""
-    with anyio.fail_after(WITHIN_S):
-        process = await anyio.run_process(command, env=env, cwd=cwd, check=False)
-    return Ended(process.returncode, process.stdout.decode(), process.stderr.decode())
-
-
-def environment() -> dict[str, str]:
-    """Ours without any setting."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
+@pytest.fixture
+def start(settings: MakeSettings, tidegate: Tidegate, tmp_path: Path) -> Start:
+    return starter(settings, tidegate, tmp_path)
 
 
 @pytest.fixture

@@ -1,28 +1,8 @@
 """A daemon as it is started, given DAG files, tasks and records that cannot work: each says why, and all else goes on."""
 
-import signal
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
-from pathlib import Path
-from typing import Any
-
-import anyio
-import asyncpg
-import msgspec
-import pytest
-from aiokafka import AIOKafkaProducer
-
-from tests.acceptance.conftest import Ended, Tidegate, environment
-from tests.integration.spark.submissions import until_nothing_runs
-from tests.servers import MakeSettings
-from tidegate.daemon.settings import Settings
-from tidegate.daemon.standalone.process import spawn
-from tidegate.events import Publisher, topics
+from tests.acceptance.started import Start
 from tidegate.schemas.event import Kind
 
-LONG_S = 120.0
 START = "from tidegate import Dag, Dataset\na, b = Dataset('s://a'), Dataset('s://b')\n"
 
 BAD_FILES = {
@@ -66,87 +46,8 @@ REASONS = {
 }
 
 
-class Started:
-    """A daemon that runs, and the command line beside it."""
-
-    def __init__(self, settings: Settings, call: Callable[..., Awaitable[Ended]]) -> None:
-        self.settings = settings
-        self.dags = Path(settings.dags_folder)
-        self._call = call
-
-    async def said(self, *args: str) -> str:
-        return (await self._call(*args)).out
-
-    async def answer(self, *args: str) -> Any:
-        return msgspec.json.decode(await self.said(*args, "--json"))
-
-    async def knows(self, *dag_ids: str) -> bool:
-        return {dag["dag_id"] for dag in await self.answer("dags", "list")} >= set(dag_ids)
-
-    async def has_ended(self, *dag_ids: str) -> bool:
-        runs = await self.answer("runs", "list")
-        return {run["dag_id"] for run in runs if run["state"] in ("success", "failed")} >= set(dag_ids)
-
-    async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
-        with anyio.fail_after(LONG_S):
-            while not await holds():
-                await anyio.sleep(0.2)
-
-    async def letters(self, *options: str) -> list[dict[str, Any]]:
-        """Dead letters, oldest first."""
-        found: list[dict[str, Any]] = await self.answer("deadletters", "list", *options)
-        return found[::-1]
-
-    async def until_letters(self, count: int) -> list[dict[str, Any]]:
-        async def there() -> bool:
-            return len(await self.letters()) == count
-
-        await self.until(there)
-        return await self.letters()
-
-    async def send(self, kind: Kind, value: bytes) -> None:
-        async with AIOKafkaProducer(bootstrap_servers=self.settings.kafka_servers) as producer:
-            await producer.send_and_wait(self.settings.topic(kind), value)
-
-    async def updated(self, uri: str) -> None:
-        async with Publisher(self.settings.kafka_servers, source="t", topic_prefix=self.settings.topic_prefix) as publisher:
-            await publisher.dataset_updated(uri)
-
-
-Start = Callable[..., AbstractAsyncContextManager[Started]]
-
-
-@pytest.fixture
-def start(settings: MakeSettings, tidegate: Tidegate, tmp_path: Path) -> Start:
-    """Start `python -m tidegate.daemon`; nothing of it and of its tasks is left in the end."""
-
-    @asynccontextmanager
-    async def started(**given: Any) -> AsyncIterator[Started]:
-        mine = settings(topic_partitions=1, parse_cpu_s=1, parse_memory_mb=200, **given)
-        await topics.create(mine.kafka_servers, mine.topic_prefix, 1, 1)
-        changed = {name: str(value) for name, value in msgspec.structs.asdict(mine).items() if name not in ("debug", "cache")}
-        env = {**environment(), **{f"TIDEGATE_{name.upper()}": value for name, value in changed.items()}}
-        command = (sys.executable, "-m", "tidegate.daemon")
-        child = await spawn(command, log=tmp_path / "daemon.log", cwd=tmp_path, env=env, on_orphaned=signal.SIGKILL)
-        try:
-            yield Started(mine, partial(tidegate, **changed))
-            assert child.alive, child.tail()
-        finally:
-            await child.end(signal.SIGTERM, 20)
-            await _tasks_ended(mine.postgres_dsn)
-
-    return started
-
-
-async def _tasks_ended(dsn: str) -> None:
-    db = await asyncpg.connect(dsn)
-    for row in await db.fetch("SELECT submission_id FROM submission"):
-        await until_nothing_runs(row["submission_id"])
-    await db.close()
-
-
 async def test_bad_dag_files_are_told_and_good_ones_and_good_versions_are_in_force(start: Start) -> None:
-    async with start() as daemon:
+    async with start(parse_cpu_s=1, parse_memory_mb=200) as daemon:
         (daemon.dags / "kept.py").write_text(f"{START}with Dag('kept', schedule=a) as dag: dag.empty('x')\n")
         await daemon.until(lambda: daemon.knows("kept"))
         (daemon.dags / "kept.py").write_text(f"{START}with Dag('kept', schedule=b) as dag: dag.empty('x'\n")

@@ -6,7 +6,7 @@ import asyncpg
 import msgspec
 import pytest
 
-from tests.acceptance.conftest import Ended, Tidegate
+from tests.acceptance.command import Ended, Tidegate
 from tests.servers import MakeSettings
 from tidegate.daemon.settings import Settings
 from tidegate.events import Publisher, topics

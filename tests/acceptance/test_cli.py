@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.acceptance.conftest import TIDEGATE, Tidegate, environment, run
+from tests.acceptance.command import TIDEGATE, Tidegate, environment, run
 from tests.integration.cli.past import Past
 from tidegate.daemon.database import connect
 from tidegate.daemon.standalone import port

@@ -6,7 +6,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from tests.acceptance.conftest import Ended, Tidegate
+from tests.acceptance.command import Ended, Tidegate
 from tests.servers import StartPostgres
 from tidegate.daemon.migrate import known
 from tidegate.daemon.standalone import port

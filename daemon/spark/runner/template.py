@@ -50,9 +50,8 @@ def _dates(run: RunContext) -> dict[str, Any]:
     if run.logical_date is None:
         why = f"run {run.run_id!r} has no logical date, so there is no"
         return {name: _ENVIRONMENT.undefined(f"{why} {name!r}") for name in DATED}
-    date, time = run.logical_date.date().isoformat(), run.logical_date.isoformat()
     values = (run.logical_date, run.data_interval_start, run.data_interval_end)
-    short = (date, date.replace("-", ""), time, run.logical_date.strftime("%Y%m%dT%H%M%S"))
+    short = (run.ds, run.logical_date.strftime("%Y%m%d"), run.ts, run.logical_date.strftime("%Y%m%dT%H%M%S"))
     return dict(zip(DATED, (*values, *short), strict=True))
 
 

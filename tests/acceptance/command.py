@@ -1,0 +1,35 @@
+"""The command as it is installed, as a process of its own."""
+
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import anyio
+
+TIDEGATE = str(Path(sys.executable).with_name("tidegate"))
+WITHIN_S = 120.0
+
+
+class Ended(NamedTuple):
+    """A process that ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+Tidegate = Callable[..., Awaitable[Ended]]
+
+
+async def run(*command: str, env: Mapping[str, str], cwd: Path) -> Ended:
+    """Raises TimeoutError for one that does not end."""
+    with anyio.fail_after(WITHIN_S):
+        process = await anyio.run_process(command, env=env, cwd=cwd, check=False)
+    return Ended(process.returncode, process.stdout.decode(), process.stderr.decode())
+
+
+def environment() -> dict[str, str]:
+    """Ours without any setting."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
