@@ -232,7 +232,10 @@ def _hash(key: bytes) -> int:
 
 def size(message: OutMessage) -> int:
     """What is compared with `MAX_MESSAGE_BYTES`."""
-    return len(message.value or b"") + len(message.key or b"") + sum(len(name) + len(text) for name, text in message.headers)
+    found = len(message.value or b"") + len(message.key or b"")
+    for name, text in message.headers:
+        found += len(name) + len(text)
+    return found
 
 
 def _check(message: OutMessage) -> None:

@@ -1,5 +1,6 @@
 """The outbox: what this database has promised to publish."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from zlib import crc32
@@ -7,7 +8,7 @@ from zlib import crc32
 import msgspec
 
 from tidegate.schemas.effect import OutletUpdated, RunMoved, TaskMoved
-from tidegate.schemas.event import DatasetUpdated, Kind, encode
+from tidegate.schemas.event import DatasetUpdated, Kind, TaskStateChanged, encode
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import StoredLetter
 from tidegate.schemas.queries.sql import load
@@ -20,6 +21,9 @@ _DELETE = _SQL["delete_outbox"]
 SHARDS = 8
 """How many daemons can relay at once. All of a run's events are in one shard, so that they keep their order."""
 
+TOGETHER = 8
+"""How many moves of a run's tasks share a row: as many as Postgres keeps in one without compressing it."""
+
 REPLAY = "replay"
 """The kind of a row that sends a dead letter to its topic again."""
 
@@ -27,7 +31,11 @@ Row = tuple[int, str, str, str, datetime, bytes]
 
 
 class OutboxRow(msgspec.Struct, frozen=True):
-    """An event to be published; `key` is the Kafka key, or the id of a dead letter, which may go to its own topic again."""
+    """What is to be published; `key` is the Kafka key, or the id of a dead letter, which may go to its own topic again.
+
+    Moves of a run's tasks may share a row: then `event_id` is that of the first, the others are numbered after it, and `payload`
+    has a line for each.
+    """
 
     id: int
     kind: Kind
@@ -37,10 +45,19 @@ class OutboxRow(msgspec.Struct, frozen=True):
     payload: bytes
     is_replay: bool = False
 
+    def events(self) -> Iterator[tuple[str, bytes]]:
+        """The id and the content of each event."""
+        if self.kind is not Kind.TASK_STATE:
+            yield self.event_id, self.payload
+            return
+        run, _, first = self.event_id.rpartition("/")
+        for seq, payload in enumerate(self.payload.split(b"\n"), int(first)):
+            yield f"{run}/{seq}", payload
+
 
 async def insert(db: Db, effects: Sequence[RunMoved | TaskMoved | OutletUpdated]) -> None:
     """In the order of the effects; a run's rows get rising ids because its lock is held."""
-    await db.write("outbox", _INSERT, *zip(*map(_row, effects), strict=True))
+    await db.write("outbox", _INSERT, *zip(*_rows(effects), strict=True))
 
 
 async def announce(db: Db, letters: Sequence[StoredLetter]) -> None:
@@ -71,14 +88,32 @@ def _read(id_: int, kind: str, key: str, event_id: str, time: datetime, payload:
     return OutboxRow(id_, Kind.DEAD_LETTER if is_replay else Kind(kind), key, event_id, time, payload, is_replay)
 
 
-def _row(effect: RunMoved | TaskMoved | OutletUpdated) -> Row:
+def _rows(effects: Sequence[RunMoved | TaskMoved | OutletUpdated]) -> Iterator[Row]:
+    """Moves of tasks are numbered within their run, so only those of one run must keep their order."""
+    moves: dict[int, list[TaskStateChanged]] = defaultdict(list)
+    for effect in effects:
+        if isinstance(effect, TaskMoved):
+            moves[effect.dag_run_id].append(effect.event)
+        else:
+            yield _row(effect)
+    for of_run in moves.values():
+        for start in range(0, len(of_run), TOGETHER):
+            yield _together(of_run[start : start + TOGETHER])
+
+
+def _together(moves: Sequence[TaskStateChanged]) -> Row:
+    """Moves of tasks of one run in one transaction: their numbers and their time follow from the first."""
+    first = moves[0]
+    key = f"{first.dag_id}/{first.run_id}"
+    payload = b"\n".join(map(encode, moves))
+    return shard(key), Kind.TASK_STATE, key, f"{key}/tasks/{first.seq}", first.at, payload
+
+
+def _row(effect: RunMoved | OutletUpdated) -> Row:
     match effect:
         case RunMoved(_, event):
             key = f"{event.dag_id}/{event.run_id}"
             return shard(key), Kind.DAG_RUN_STATE, key, f"{key}/{event.seq}", event.at, encode(event)
-        case TaskMoved(_, event):
-            key = f"{event.dag_id}/{event.run_id}"
-            return shard(key), Kind.TASK_STATE, key, f"{key}/tasks/{event.seq}", event.at, encode(event)
         case OutletUpdated(uri, event_id, extra, at):
             return shard(uri), Kind.DATASET_UPDATED, uri, event_id, at, encode(DatasetUpdated(uri=uri, extra=extra))
 

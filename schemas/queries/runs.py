@@ -121,7 +121,8 @@ class RunAttemptRow(msgspec.Struct, frozen=True):
 def run_view(row: Any) -> RunView:
     """A row of the columns of `RunView`, which are its fields in their order."""
     view = dict(zip(RunView.__struct_fields__, row, strict=True))
-    return RunView(**{**view, "run_type": RunType(view["run_type"]), "state": RunState(view["state"])})
+    view["run_type"], view["state"] = RunType(view["run_type"]), RunState(view["state"])
+    return RunView(**view)
 
 
 async def lock(db: Db, ids: Collection[int]) -> Mapping[int, RunView]:
