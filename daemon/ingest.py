@@ -40,9 +40,8 @@ REFUSED = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg
 BACKLOG = 100
 """From so many records on it pays to read while Postgres works; with fewer, reading would only be in the way."""
 
-GATHER_S: Mapping[Kind, float] = {Kind.TASK_FINISHED: 0.005}
-"""So long after a batch what comes next is let gather: a batch costs much the same whatever its size. A lone run loses nothing:
-its next task takes longer to be submitted and to end."""
+GATHER_S = {Kind.TASK_FINISHED: 0.005}
+"""So long after a batch what comes next is let gather. A lone run loses nothing: its next task takes longer to begin and end."""
 
 TURN = 100
 """Records that are read in one go: a millisecond or two."""
@@ -122,8 +121,8 @@ class Reader:
         ahead = Ahead()
         if sum(map(len, arrivals.values())) < BACKLOG:
             await self._take(self._stretches(arrivals))
-            if arrivals:
-                await anyio.sleep(GATHER_S.get(self.kind, 0.0))
+            if arrivals and (gather_s := GATHER_S.get(self.kind)):
+                await anyio.sleep(gather_s)
             await self._read_on(ahead)
         else:
             await self._take_beside_reading(arrivals, ahead)

@@ -3,23 +3,22 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 import msgspec
 from msgspec import UNSET
 
 from tidegate.handlers.advance import NO_LISTS, Advance, Finish, advance, run_state
+from tidegate.handlers.ending import meant, wrong_result
 from tidegate.handlers.reach import reach
 from tidegate.handlers.settle import settle_after
 from tidegate.handlers.start import new_task, run_ended, tasks_moved
 from tidegate.schemas.effect import Effect, EndSubmission, Reconsider, ReconsiderAfter, StoreResult, UpdateRun, UpdateTask
-from tidegate.schemas.event import TaskFinished, encode, storable
+from tidegate.schemas.event import TaskFinished, storable
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries import dags, runs, submissions, tasks
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.submissions import Whereabouts
-from tidegate.schemas.run import MAX_RESULT_BYTES
 from tidegate.schemas.state import RUN_ENDED, SUBMISSION_OPEN, TASK_ACTIVE, TASK_ENDED, RunState, SubmissionState, TaskState
 from tidegate.schemas.view import DagView, Instance, RunView, SubmissionView
 
@@ -123,7 +122,7 @@ def _reach(
     by_run: dict[tuple[int, int], list[Finish]] = defaultdict(list)
     for finish in finishes:
         if place := places.get(finish.submission_id):
-            by_run[place.dag_run_id, place.version_id].append(_meant(finish, place.task_index, place.try_number))
+            by_run[place.dag_run_id, place.version_id].append(meant(finish, place.task_index, place.try_number))
     return {(run, index) for (run, version), ends in by_run.items() for index in reach(graphs[version], ends)}
 
 
@@ -139,17 +138,9 @@ def _finish(finish: TaskFinished, attempt: SubmissionView) -> Finish:
         return Finish(attempt.task_index, attempt.try_number, TaskState.NONE, CLEARED)
     if attempt.kill_reason == STUCK and finish.outcome in UNDONE and attempt.killed_before % (REQUEUED + 1) < REQUEUED:
         return Finish(attempt.task_index, attempt.try_number, TaskState.SCHEDULED, STUCK)
-    meant = _meant(finish, attempt.task_index, attempt.try_number)
+    by_itself = meant(finish, attempt.task_index, attempt.try_number)
     killed_for = attempt.kill_reason if finish.outcome == "killed" else None
-    return msgspec.structs.replace(meant, reason=killed_for) if killed_for else meant
-
-
-def _meant(finish: TaskFinished, index: int, try_number: int) -> Finish:
-    """What an end means by itself."""
-    if finish.outcome == "succeeded" and (wrong := wrong_result(finish.result)):
-        return Finish(index, try_number, TaskState.FAILED, wrong)
-    follow = None if finish.follow is UNSET else finish.follow
-    return Finish(index, try_number, OUTCOMES[finish.outcome], storable(finish.reason), follow)
+    return msgspec.structs.replace(by_itself, reason=killed_for) if killed_for else by_itself
 
 
 def _result_of(finish: TaskFinished, attempt: SubmissionView) -> Iterator[StoreResult]:
@@ -157,25 +148,7 @@ def _result_of(finish: TaskFinished, attempt: SubmissionView) -> Iterator[StoreR
         yield StoreResult(attempt.dag_run_id, attempt.task_index, finish.result)
 
 
-def wrong_result(result: Any) -> str:
-    """Why a result cannot be kept; empty when it can, or when there is none."""
-    content = b"" if result is UNSET else encode(result)
-    if len(content) > MAX_RESULT_BYTES:
-        return f"what it returned is larger than {MAX_RESULT_BYTES} bytes; write it somewhere and return where"
-    if b"u0000" in content and b"\\u0000" in content.replace(rb"\\", b""):
-        return "what it returned contains a NUL character, which cannot be stored"
-    return ""
-
-
 UNDONE = frozenset({"killed", "lost"})
-
-OUTCOMES = {
-    "succeeded": TaskState.SUCCESS,
-    "skipped": TaskState.SKIPPED,
-    "failed": TaskState.FAILED,
-    "killed": TaskState.FAILED,
-    "lost": TaskState.FAILED,
-}
 
 
 def _step(run: RunView, finishes: Sequence[TaskFinished], instances: Mapping[int, Instance], state: State) -> Advance:

@@ -1,10 +1,12 @@
 """What the engine promises of a batch: one transaction, each message once, the same number of statements whatever its size."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any
+from uuid import UUID
 
+import msgspec
 import pytest
 
 from tidegate.daemon import engine
@@ -14,9 +16,11 @@ from tidegate.schemas.condition import AllOf, DatasetRef
 from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, ParsedFile, TaskSpec
 from tidegate.schemas.error import FencedError
 from tidegate.schemas.event import DatasetUpdated, EventId, TaskFinished
-from tidegate.schemas.message import Message, PauseRequested, TasksReady
+from tidegate.schemas.message import Message, PauseRequested, SubmissionAccepted, TasksReady
+from tidegate.schemas.queries import submissions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import OffsetMove
+from tidegate.schemas.queries.submissions import Whereabouts
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 NUMBERS = count()
@@ -124,6 +128,58 @@ async def test_a_finish_touches_its_direct_downstream_and_nothing_else(database:
 
     newest = "SELECT task_id FROM task_instance WHERE xmin::text::bigint = (SELECT max(xmin::text::bigint) FROM task_instance)"
     assert sorted(await rows(database, newest)) == [("after",), ("t0",)]
+
+
+async def admitted(database: Database, runs: int) -> list[UUID]:
+    """The attempts at the first tasks of so many runs, each of which has another task after that."""
+    tasks = (CommandTask(task_id="first", argv=("true",)), CommandTask(task_id="last", argv=("true",), upstream=("first",)))
+    await load(database, *consumers(runs, *tasks))
+    await apply(database, Batch(messages=updates([f"s://{index}" for index in range(runs)])))
+    await apply(database, Batch(messages=[message(TasksReady(pool="default_pool", limit=runs))]))
+    return [id_ for (id_,) in await rows(database, "SELECT submission_id FROM submission ORDER BY dag_run_id")]
+
+
+def ends(attempts: Sequence[UUID]) -> list[Message[Any]]:
+    return [message(TaskFinished(submission_id=id_, outcome="succeeded"), str(id_)) for id_ in attempts]
+
+
+async def test_ends_cost_the_same_few_statements_whatever_their_number(database: Database) -> None:
+    first, *others = await admitted(database, 100)
+
+    one = await apply(database, Batch(messages=ends([first])))
+    many = await apply(database, Batch(messages=ends(others)))
+
+    assert one.statements == many.statements <= 6
+    assert await rows(database, "SELECT count(*) FROM task_instance WHERE state = 'scheduled'") == [(100,)]
+
+
+async def test_starts_cost_the_same_few_statements_whatever_their_number(database: Database) -> None:
+    first, *others = await admitted(database, 100)
+    await rows(database, "UPDATE submission SET state = 'submitting' RETURNING 1")
+
+    one = await apply(database, Batch(messages=[message(SubmissionAccepted(submission_id=first, handle={}))]))
+    many = await apply(database, Batch(messages=[message(SubmissionAccepted(submission_id=id_, handle={})) for id_ in others]))
+
+    assert one.statements == many.statements <= 3
+    assert await rows(database, "SELECT count(*) FROM task_instance WHERE state = 'running'") == [(100,)]
+
+
+async def test_an_end_is_taken_where_its_task_is_now(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run may go on with another version between two looks at it; then its tasks have other places."""
+    (attempt,) = await admitted(database, 1)
+    find = submissions.find
+    looks = count()
+
+    async def outdated_at_first(db: Db, ids: Collection[UUID]) -> Mapping[UUID, Whereabouts]:
+        places = await find(db, ids)
+        before = {id_: msgspec.structs.replace(place, version_id=-1, task_index=1) for id_, place in places.items()}
+        return places if next(looks) else before
+
+    monkeypatch.setattr(submissions, "find", outdated_at_first)
+    await apply(database, Batch(messages=ends([attempt])))
+
+    states = await rows(database, "SELECT task_id, state::text FROM task_instance ORDER BY task_index")
+    assert states == [("first", "success"), ("last", "scheduled")]
 
 
 async def test_the_time_of_a_transaction_is_the_servers(database: Database) -> None:
