@@ -1,6 +1,6 @@
 """Whether a DAG may have a new dataset run now, and if not, why. The answer that decides is the answer that explains."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 
 import msgspec
@@ -8,6 +8,7 @@ import msgspec
 from tidegate.handlers.due import deadline_of
 from tidegate.handlers.inputs import inputs_of
 from tidegate.handlers.judge import Apart, Busy, Open, TooSoon, Verdict, Waiting, judge
+from tidegate.handlers.promotion import full
 from tidegate.schemas.condition import Condition, holds, leaves
 from tidegate.schemas.view import DagView
 
@@ -46,23 +47,29 @@ Gate = Open | NotScheduled | Paused | Stale | AtRunLimit | AwaitsTick | Waiting 
 
 def gate(dag: DagView, now: datetime) -> Gate:
     """The first closed gate, or Open."""
+    return next(gates(dag, now))
+
+
+def gates(dag: DagView, now: datetime) -> Iterator[Gate]:
+    """All closed gates in their order, and at last what the condition says to what waits."""
     schedule = dag.graph.schedule
     if schedule is None:
-        return NotScheduled()
+        yield NotScheduled()
+        return
     if dag.is_paused:
-        return Paused()
+        yield Paused()
     if dag.is_stale:
-        return Stale()
+        yield Stale()
     if not has_room(dag):
-        return AtRunLimit(dag.running, dag.graph.max_active_runs)
+        yield AtRunLimit(dag.running, dag.graph.max_active_runs)
     if dag.graph.together:
-        return AwaitsTick()
-    return condition_gate(dag, now) if dag.graph.sifts else _plain_gate(dag, schedule)
+        yield AwaitsTick()
+    yield condition_gate(dag, now) if dag.graph.sifts else _plain_gate(dag, schedule)
 
 
 def has_room(dag: DagView) -> bool:
     """Whether one more run may be at work."""
-    return dag.running < dag.graph.max_active_runs
+    return full(dag.running, dag.graph.max_active_runs) is None
 
 
 def condition_gate(dag: DagView, now: datetime) -> Verdict | Broken:

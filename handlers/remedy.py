@@ -29,7 +29,7 @@ def changes(found: Found, gates: Sequence[chain.Gate]) -> tuple[chain.Change, ..
     return tuple(wanted)
 
 
-def _of(found: Found, block: chain.Obstacle) -> Iterator[chain.Change]:
+def _of(found: Found, block: chain.Obstacle | chain.DagObstacle) -> Iterator[chain.Change]:
     return _CHANGES[type(block)](found, block)
 
 

@@ -7,14 +7,14 @@ from typing import Any
 from tidegate.handlers.found import Found
 from tidegate.handlers.promotion import run_blocks
 from tidegate.schemas import progress as shown
-from tidegate.schemas.chain import Gate, GateState, Obstacle, RunEnded
+from tidegate.schemas.chain import DagObstacle, Gate, GateState, Obstacle, RunEnded
 from tidegate.schemas.state import RUN_ENDED, TASK_ACTIVE, TASK_ENDED, RunState
 from tidegate.schemas.view import held_by
 
 
 def gate(
     name: str,
-    block: Obstacle | None = None,
+    block: Obstacle | DagObstacle | None = None,
     facts: Mapping[str, Any] | None = None,
     *,
     reached: bool = True,

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tidegate.schemas.dag import TriggerRule
-from tidegate.schemas.progress import Block
+from tidegate.schemas.progress import Block, DagLimit, DagPaused, DagStale, NoDaemon, NotYetDue, RunsAhead
 from tidegate.schemas.state import RunState, TaskState
 
 
@@ -63,8 +63,71 @@ class ServerAway(msgspec.Struct, frozen=True, tag="server_away", tag_field="kind
     error: str
 
 
+class InputsMissing(msgspec.Struct, frozen=True, tag="inputs_missing", tag_field="kind"):
+    """The condition does not hold: of these inputs no event is pending."""
+
+    inputs: tuple[str, ...]
+
+
+class InputsApart(msgspec.Struct, frozen=True, tag="inputs_apart", tag_field="kind"):
+    """All inputs are there, but they did not happen within this time of each other."""
+
+    within_s: float
+
+
+class ConditionBroken(msgspec.Struct, frozen=True, tag="condition_broken", tag_field="kind"):
+    """The condition cannot be read."""
+
+    reason: str
+
+
+class NoSchedule(msgspec.Struct, frozen=True, tag="no_schedule", tag_field="kind"):
+    """Neither datasets nor time start runs of the DAG."""
+
+
+class Unquiet(msgspec.Struct, frozen=True, tag="unquiet", tag_field="kind"):
+    """The condition holds, but events have come too lately: it counts from then on if no more do."""
+
+    until: datetime
+
+
+class TooSoon(msgspec.Struct, frozen=True, tag="too_soon", tag_field="kind"):
+    """The condition holds, but the run before was made too lately."""
+
+    until: datetime
+
+
+class TicksOver(msgspec.Struct, frozen=True, tag="ticks_over", tag_field="kind"):
+    """The timetable has no more moments."""
+
+
+class IntakeHalted(msgspec.Struct, frozen=True, tag="intake_halted", tag_field="kind"):
+    """Nothing is read from these partitions until somebody decides from where on."""
+
+    partitions: tuple[str, ...]
+
+
+DagObstacle = (
+    DagPaused
+    | DagStale
+    | DagLimit
+    | NotYetDue
+    | RunsAhead
+    | NoDaemon
+    | InputsMissing
+    | InputsApart
+    | ConditionBroken
+    | NoSchedule
+    | Unquiet
+    | TooSoon
+    | TicksOver
+    | IntakeHalted
+    | ServerAway
+)
+"""Why a gate of a DAG is closed."""
+
 Obstacle = Block | RunEnded | TaskEnded | RuledOut | Outranked | NotSubmitted | ServerAway
-"""Why a gate is closed."""
+"""Why a gate of a task instance is closed."""
 
 
 class Gate(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +135,7 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     state: GateState
-    block: Obstacle | None = None
+    block: Obstacle | DagObstacle | None = None
     since: datetime | None = None
     facts: Mapping[str, Any] = {}
 
@@ -153,8 +216,45 @@ class BringBack(msgspec.Struct, frozen=True, tag="bring_back", tag_field="kind")
     server: str
 
 
+class Publish(msgspec.Struct, frozen=True, tag="publish", tag_field="kind"):
+    """An event of each of these inputs makes the condition hold. `uris` are those of which any event will do."""
+
+    inputs: tuple[str, ...]
+    uris: tuple[str, ...]
+
+
+class MendFile(msgspec.Struct, frozen=True, tag="mend_file", tag_field="kind"):
+    """Mend the condition in the DAG file."""
+
+    path: str
+
+
+class Resume(msgspec.Struct, frozen=True, tag="resume", tag_field="kind"):
+    """Say from where on these partitions are to be read."""
+
+    partitions: tuple[str, ...]
+
+
+class EndRun(msgspec.Struct, frozen=True, tag="end_run", tag_field="kind"):
+    """One of these runs of the DAG is to end."""
+
+    dag_id: str
+    runs: tuple[str, ...]
+
+
+class Trigger(msgspec.Struct, frozen=True, tag="trigger", tag_field="kind"):
+    """Ask for a run."""
+
+    dag_id: str
+
+
 Change = (
     Unpause
+    | Publish
+    | MendFile
+    | Resume
+    | EndRun
+    | Trigger
     | RestoreFile
     | Wait
     | RaiseRuns
@@ -166,6 +266,24 @@ Change = (
     | StartDaemon
     | BringBack
 )
+
+
+class DagChain(msgspec.Struct, frozen=True, kw_only=True):
+    """All gates between a DAG and its next run by events or by time.
+
+    `starts`: whether one starts as soon as a daemon looks. All of `change` is needed for one; where events and time each make
+    runs, `instead` of what is said of events will do. As in `Chain`.
+    """
+
+    dag_id: str
+    starts: bool
+    gates: tuple[Gate, ...]
+    change: tuple[Change, ...]
+    instead: tuple[Change, ...] = ()
+
+    @property
+    def closed(self) -> tuple[Gate, ...]:
+        return closed(self.gates)
 
 
 class Chain(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,4 +302,9 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def closed(self) -> tuple[Gate, ...]:
-        return tuple(gate for gate in self.gates if gate.state is GateState.CLOSED)
+        return closed(self.gates)
+
+
+def closed(gates: tuple[Gate, ...]) -> tuple[Gate, ...]:
+    """Those of these gates that are closed."""
+    return tuple(gate for gate in gates if gate.state is GateState.CLOSED)

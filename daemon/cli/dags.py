@@ -12,7 +12,7 @@ from tidegate.daemon.cli.command import DagId, Json, examples, noun
 from tidegate.daemon.cli.dag_page import DagPage, print_page, read_page, state_of
 from tidegate.daemon.cli.next_runs import next_
 from tidegate.daemon.cli.plan import Planned, next_run
-from tidegate.daemon.cli.session import query, with_database
+from tidegate.daemon.cli.session import query, settings_of, with_database
 from tidegate.schemas.condition import Condition
 from tidegate.schemas.message import DagDeleteRequested, PauseRequested
 from tidegate.schemas.queries import dags
@@ -21,7 +21,7 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.plans import plans
 from tidegate.schemas.timetable import Timetable
 
-app = noun("List, show, pause and delete DAGs; say when they run next.")
+app = noun("List, show, pause and delete DAGs; say when they run next, and why not.")
 app.command(
     "next",
     epilog=examples(
@@ -75,6 +75,32 @@ def show(context: typer.Context, dag_id: DagId, *, json: Json = False) -> None:
         output.write_json(page)
     else:
         print_page(page, now)
+
+
+@app.command(
+    "why-not",
+    epilog=examples(
+        "tidegate dags why-not daily_delays", "tidegate dags why-not daily_delays --json | jq -r '.change[].commands[]'"
+    ),
+)
+def why_not(context: typer.Context, dag_id: DagId, *, json: Json = False) -> None:
+    """Say why a DAG has no new run: every gate from its inputs to the daemons, and the smallest change that makes one.
+
+    A gate is open, closed, or not reached: whether that one is open shows only once those before it are. What is said comes from
+    what decides. Exit code 0, whatever the answer.
+    """
+    from tidegate.daemon.cli import dag_chain_page
+
+    ttl_s = settings_of(context, "postgres_dsn").lease_ttl_s
+
+    async def read(db: Db) -> tuple[dag_chain_page.WhyNot, datetime]:
+        return await dag_chain_page.read_page(db, dag_id, ttl_s), db.now
+
+    page, now = query(context, read)
+    if json:
+        output.write_json(dag_chain_page.document(page))
+    else:
+        dag_chain_page.print_page(page, now)
 
 
 @app.command(epilog=examples("tidegate dags pause daily_delays"))

@@ -118,7 +118,7 @@ class Held(msgspec.Struct, frozen=True):
         )
         return Wish(graph, everything, 0 if graph.together else slots)
 
-    def view(self, active: "_Activity", **read: Any) -> DagView:
+    def view(self, active: "Activity", **read: Any) -> DagView:
         """The DAG with what waits for it, as far as that was read."""
         return DagView(
             graph=self.graph,
@@ -146,7 +146,9 @@ class Held(msgspec.Struct, frozen=True):
         return 0 if tick is None or tick.run_after > now else min(room, MOST_TICKS)
 
 
-class _Activity(msgspec.Struct, frozen=True):
+class Activity(msgspec.Struct, frozen=True):
+    """How many runs of a DAG work, and how many wait whose time has come; for the next of the others it does `next_queued_at`."""
+
     running: int
     queued: int
     next_queued_at: datetime | None
@@ -167,10 +169,11 @@ async def hold(db: Db, dag_ids: Collection[str]) -> Mapping[str, Held]:
     """Lock these DAGs, in the global order. Ids that do not exist are left out."""
     rows = await db.fetch(_LOCK, sorted(dag_ids)) if dag_ids else []
     known = await graphs(db, {row["version_id"] for row in rows})
-    return {row["dag_id"]: _held(known[row["version_id"]], *row) for row in rows}
+    return {row["dag_id"]: held_of(known[row["version_id"]], *row) for row in rows}
 
 
-def _held(graph: Graph, *row: Any) -> Held:
+def held_of(graph: Graph, *row: Any) -> Held:
+    """A row of the columns of the lock."""
     _, _, is_paused, is_stale, next_run_id, failed_runs, logical_date, start, end, *rest = row
     last_tick = None if logical_date is None else Tick(logical_date, start, end, end)
     return Held(graph, is_paused, is_stale, next_run_id, failed_runs, last_tick, *rest)
@@ -193,25 +196,25 @@ async def look(
     """
     if not held:
         return ()
-    active = {row[0]: _Activity(*row[1:]) for row in await db.fetch(_ACTIVITY, list(held), db.now)}
+    active = await activity(db, list(held))
     may_end = freeing or {}
     slots = {
         dag_id: max(dag.graph.max_active_runs - active[dag_id].running + may_end.get(dag_id, 0), 0)
         for dag_id, dag in held.items()
     }
     starting = {dag_id: active[dag_id].queued if whatever_waits else slots[dag_id] for dag_id in held if active[dag_id].queued}
-    waiting = await _waiting(db, {dag_id: count for dag_id, count in starting.items() if count})
+    waiting = await queued(db, {dag_id: count for dag_id, count in starting.items() if count})
     ticking = {dag_id: count for dag_id, dag in held.items() if (count := dag.due_ticks(slots[dag_id], db.now))}
     looks = Looks(db.now, whatever_waits, fresh, ticking, may_end)
     wishes = {dag_id: dag.wish(slots[dag_id], looks) for dag_id, dag in held.items() if active[dag_id].has_pending}
     events, unread, arrived = await pending.read(db, wishes, fresh or {})
-    taken = await _taken(db, {dag_id: held[dag_id] for dag_id in ticking})
+    taken_dates = await taken(db, {dag_id: held[dag_id] for dag_id in ticking})
     each = {dag_id: pending.more_runs(wish, events[dag_id]) for dag_id, wish in wishes.items() if dag_id in events}
     ids = iter(await _reserve(db, sum(ticking.values()) + sum(each.values())))
     return tuple(
         dag.view(
             active[dag_id],
-            taken=taken.get(dag_id, frozenset()),
+            taken=taken_dates.get(dag_id, frozenset()),
             tick_run_ids=tuple(islice(ids, ticking.get(dag_id, 0))),
             event_run_ids=tuple(islice(ids, each.get(dag_id, 0))),
             unread=dag_id in unread,
@@ -221,6 +224,11 @@ async def look(
         )
         for dag_id, dag in held.items()
     )
+
+
+async def activity(db: Db, dag_ids: Collection[str]) -> Mapping[str, Activity]:
+    """What goes on in these DAGs."""
+    return {row[0]: Activity(*row[1:]) for row in await db.fetch(_ACTIVITY, list(dag_ids), db.now)}
 
 
 async def graphs(db: Db, version_ids: Collection[int]) -> Mapping[int, Graph]:
@@ -274,7 +282,7 @@ async def current_spec(db: Db, dag_id: str) -> DagSpec | None:
     return msgspec.convert(rows[0]["spec"], DagSpec) if rows else None
 
 
-async def _taken(db: Db, ticking: Mapping[str, Held]) -> Mapping[str, frozenset[datetime]]:
+async def taken(db: Db, ticking: Mapping[str, Held]) -> Mapping[str, frozenset[datetime]]:
     """The logical dates after the last tick that have a run: a user or a backfill was first."""
     if not ticking:
         return {}
@@ -290,7 +298,7 @@ async def _reserve(db: Db, count: int) -> list[int]:
     return [row[0] for row in await db.fetch(_RESERVE, count)] if count else []
 
 
-async def _waiting(db: Db, slots: Mapping[str, int]) -> Mapping[str, tuple[QueuedRun, ...]]:
+async def queued(db: Db, slots: Mapping[str, int]) -> Mapping[str, tuple[QueuedRun, ...]]:
     """The first queued runs of each DAG, enough for its slots: those that end as soon as they start take none."""
     found: dict[str, tuple[QueuedRun, ...]] = {}
     limits = slots

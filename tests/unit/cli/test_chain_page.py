@@ -6,7 +6,9 @@ from typing import get_args
 import msgspec
 import pytest
 
-from tidegate.daemon.cli.chain_page import Advice, advice, document, obstacle_text, print_chain
+from tidegate.daemon.cli.advice import Advice, advice
+from tidegate.daemon.cli.chain_page import document, print_chain
+from tidegate.daemon.cli.obstacle import obstacle_text
 from tidegate.schemas import chain as shown
 from tidegate.schemas import progress
 from tidegate.schemas.chain import Chain, Gate, GateState
@@ -29,6 +31,14 @@ OBSTACLES = [
     (shown.NotSubmitted("command", "submitting"), "backend 'command': the attempt is submitting"),
     (shown.ServerAway("the runners", "no space"), "the runners, which no daemon can reach: no space"),
     (progress.DagPaused(), "the DAG to be unpaused"),
+    (shown.InputsMissing(("s://a", "s://b")), "its condition to hold: no event is pending of s://a, s://b"),
+    (shown.InputsApart(3600), "inputs that happened within 1h00m of each other"),
+    (shown.ConditionBroken("no end"), "a condition that can be read: no end"),
+    (shown.Unquiet(NOON), "quiet: if no more events come, until 2026-11-21 12:00:00Z"),
+    (shown.TooSoon(NOON), "the time between two runs to pass, until 2026-11-21 12:00:00Z"),
+    (shown.NoSchedule(), "somebody who asks for a run: neither datasets nor time start one"),
+    (shown.TicksOver(), "a moment of its timetable: there are no more"),
+    (shown.IntakeHalted(("t/3", "t/4")), "partitions that stand still: t/3, t/4"),
 ]
 
 CHANGES = [
@@ -57,6 +67,17 @@ CHANGES = [
     (shown.Clear("d", "r", ("a", "b")), Advice("let a, b of r run again", ("tidegate tasks clear d r a b --yes",))),
     (shown.StartDaemon(), Advice("start a daemon", ("tidegate daemon",))),
     (shown.BringBack("the runners"), Advice("bring back the runners")),
+    (
+        shown.Publish(("s://a", "s://b where n > 0"), ("s://a",)),
+        Advice("an event of s://a and of s://b where n > 0", ("tidegate datasets publish s://a",)),
+    ),
+    (shown.MendFile("d.py"), Advice("mend the condition in d.py")),
+    (
+        shown.Resume(("t/3",)),
+        Advice("say from where on these partitions are to be read", ("tidegate topics resume t/3 --at earliest",)),
+    ),
+    (shown.EndRun("d", ("r0", "r1")), Advice("let r0 or r1 end")),
+    (shown.Trigger("d"), Advice("ask for a run", ("tidegate runs trigger d",))),
 ]
 
 
@@ -72,7 +93,10 @@ def test_what_helps_is_said_with_the_commands_that_do_it(change: shown.Change, e
 
 def test_everything_has_its_words() -> None:
     assert {type(change) for change, _ in CHANGES} == set(get_args(shown.Change))
-    assert {type(block) for block, _ in OBSTACLES} >= set(get_args(shown.Obstacle)) - set(get_args(progress.Block))
+    assert {type(block) for block, _ in OBSTACLES} >= {
+        *get_args(shown.Obstacle),
+        *get_args(shown.DagObstacle),
+    } - set(get_args(progress.Block))
 
 
 PAGE = Chain(
