@@ -1,0 +1,47 @@
+"""What daemons tell of themselves while they live: by what they decide, and whom they cannot reach."""
+
+from uuid import uuid4
+
+from tidegate.daemon.database import Database
+from tidegate.daemon.leases import Holdings, refresh
+from tidegate.daemon.outage import Outages
+from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.queries import leases
+from tidegate.schemas.queries.leases import Job, JobRow, Terms
+
+TERMS = Terms(parallelism=7, fair_after_s=5, lease_ttl_s=30, backends=("command",))
+
+
+async def live(database: Database, ttl_s: float = 10) -> list[JobRow]:
+    return await database.run(lambda db: leases.live(db, ttl_s))
+
+
+async def test_a_daemon_tells_by_what_it_decides(database: Database) -> None:
+    await refresh(database, Holdings(Job(uuid4(), "here", 7, "test", TERMS), 10))
+
+    (daemon,) = await live(database)
+
+    assert (daemon.host, daemon.pid, daemon.terms, daemon.away) == ("here", 7, TERMS, {})
+
+
+async def test_a_daemon_tells_whom_it_cannot_reach_for_as_long_as_it_is_so(database: Database) -> None:
+    outages, holdings = Outages(), Holdings(Job(uuid4(), "here", 7, "test"), 10)
+    outages.begin(UnavailableError("no space is left", server="the spool"))
+    await refresh(database, holdings, outages.away)
+
+    (during,) = await live(database)
+    outages.end("the spool")
+    await refresh(database, holdings, outages.away)
+    (after,) = await live(database)
+
+    assert {server: away.error for server, away in during.away.items()} == {"the spool": "no space is left"}
+    assert after.away == {}
+
+
+async def test_a_daemon_is_taken_for_dead_by_its_own_time(database: Database) -> None:
+    for ttl_s in (30, 10):
+        job = Job(uuid4(), f"{ttl_s}", 7, "test", Terms(lease_ttl_s=ttl_s))
+        await refresh(database, Holdings(job, 10))
+    await database.pool.execute("UPDATE job SET heartbeat_at = heartbeat_at - interval '20 s'")
+
+    assert [daemon.host for daemon in await live(database)] == ["30"]

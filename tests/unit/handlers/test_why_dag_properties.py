@@ -1,0 +1,22 @@
+"""Whatever waits for a DAG: what is said to keep it from its next run does, and nothing else."""
+
+from random import Random
+
+from hypothesis import given, settings
+
+from tests.shapes import NOW
+from tests.unit.handlers.test_settle_properties import CHANCES, dag_of
+from tests.unit.handlers.test_why_dag import found
+from tidegate.handlers.settle import settle
+from tidegate.handlers.why_dag import dag_chain
+from tidegate.schemas.effect import InsertRun
+
+
+@settings(max_examples=500, deadline=None)
+@given(chance=CHANCES)
+def test_a_run_starts_exactly_where_nothing_is_said_to_keep_it(chance: Random) -> None:
+    dag = dag_of(chance)
+
+    page = dag_chain(found(dag))
+
+    assert any(isinstance(effect, InsertRun) for effect in settle(dag, NOW)) is not bool(page.change)
