@@ -6,8 +6,9 @@ from typing import Any
 
 from tidegate.handlers.due import deadline_of
 from tidegate.handlers.found_dag import FoundDag
-from tidegate.handlers.gate import Broken, condition_gate, has_room
-from tidegate.handlers.judge import Apart, Busy, TooSoon, Verdict, Waiting
+from tidegate.handlers.gate import Broken, gates, has_room
+from tidegate.handlers.gate import Gate as Verdict
+from tidegate.handlers.judge import Apart, Busy, TooSoon, Waiting
 from tidegate.handlers.promotion import full
 from tidegate.handlers.run_gates import gate
 from tidegate.handlers.settle import settle
@@ -32,7 +33,7 @@ def gates_of_events(found: FoundDag) -> Iterator[Gate]:
     """What waits for it, held against its condition, and when that counts."""
     if found.dag.graph.schedule is None:
         return
-    verdict = condition_gate(found.dag, found.now)
+    *_, verdict = gates(found.dag, found.dag.graph.schedule, found.now)
     block = _block_of_condition(verdict)
     since = min((event.arrived_at for event in found.dag.pending), default=None)
     yield gate("condition", block, _condition_facts(found, verdict), since=since)
@@ -94,7 +95,7 @@ def would_run(dag: DagView, now: datetime) -> bool:
     return any(isinstance(effect, InsertRun) for effect in settle(dag, now))
 
 
-def _block_of_condition(verdict: Verdict | Broken) -> DagObstacle | None:
+def _block_of_condition(verdict: Verdict) -> DagObstacle | None:
     match verdict:
         case Waiting(missing):
             return chain.InputsMissing(missing)
@@ -106,7 +107,7 @@ def _block_of_condition(verdict: Verdict | Broken) -> DagObstacle | None:
             return None
 
 
-def _block_of_timing(verdict: Verdict | Broken) -> DagObstacle | None:
+def _block_of_timing(verdict: Verdict) -> DagObstacle | None:
     match verdict:
         case Busy(until):
             return chain.Unquiet(until)
@@ -116,7 +117,7 @@ def _block_of_timing(verdict: Verdict | Broken) -> DagObstacle | None:
             return None
 
 
-def _condition_facts(found: FoundDag, verdict: Verdict | Broken) -> Mapping[str, Any]:
+def _condition_facts(found: FoundDag, verdict: Verdict) -> Mapping[str, Any]:
     pending = {"pending": len(found.dag.pending) or None, "version": found.around.version}
     if isinstance(verdict, Broken) or found.dag.graph.schedule is None:
         return pending
@@ -125,7 +126,7 @@ def _condition_facts(found: FoundDag, verdict: Verdict | Broken) -> Mapping[str,
     return {"inputs": f"{sum(leaf in there for leaf in wanted)} of {len(wanted)}", **pending}
 
 
-def _timing_facts(found: FoundDag, verdict: Verdict | Broken) -> Mapping[str, Any]:
+def _timing_facts(found: FoundDag, verdict: Verdict) -> Mapping[str, Any]:
     timing, last = found.dag.graph.timing, found.dag.dataset_run_at
     limits = {"within_s": timing.within_s, "quiet_for_s": timing.quiet_for_s, "min_interval_s": timing.min_interval_s}
     if timing.deadline is None or isinstance(verdict, Broken):

@@ -47,15 +47,11 @@ Gate = Open | NotScheduled | Paused | Stale | AtRunLimit | AwaitsTick | Waiting 
 
 def gate(dag: DagView, now: datetime) -> Gate:
     """The first closed gate, or Open."""
-    return next(gates(dag, now))
+    return NotScheduled() if dag.graph.schedule is None else next(gates(dag, dag.graph.schedule, now))
 
 
-def gates(dag: DagView, now: datetime) -> Iterator[Gate]:
+def gates(dag: DagView, schedule: Condition, now: datetime) -> Iterator[Gate]:
     """All closed gates in their order, and at last what the condition says to what waits."""
-    schedule = dag.graph.schedule
-    if schedule is None:
-        yield NotScheduled()
-        return
     if dag.is_paused:
         yield Paused()
     if dag.is_stale:

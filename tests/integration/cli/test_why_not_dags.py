@@ -1,5 +1,6 @@
 """`tidegate dags why-not`: each gate closed once, what is said to help, and that it does."""
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -248,7 +249,7 @@ async def test_a_dag_that_never_got_its_inputs_is_a_page_for_people(asked: Asked
     await asked.file("schedule=a & b")
     await past.updated("s://b")
 
-    out = (await asked.cli("dags", "why-not", "d")).out
+    out = re.sub(r"(?<= )\ds(?=[ )])", "0s", (await asked.cli("dags", "why-not", "d")).out)
 
     assert out.startswith("d\n  waits for  its condition to hold: no event is pending of s://a (condition)\n\ngates\n")
     assert "\ncondition    closed  0s   inputs 1 of 2; pending 1; version 1\n" in out
