@@ -1,4 +1,4 @@
-"""`tidegate datasets`: what DAGs wait for and make; say that one was updated."""
+"""`tidegate datasets`: what DAGs wait for and make; say that one was updated; audit what became of it."""
 
 from typing import Annotated
 
@@ -6,6 +6,7 @@ import anyio
 import typer
 
 from tidegate.daemon.cli import output
+from tidegate.daemon.cli.audit import audit
 from tidegate.daemon.cli.command import Json, Limit, examples, json_object, noun
 from tidegate.daemon.cli.moment import age
 from tidegate.daemon.cli.session import query, settings_of
@@ -13,7 +14,8 @@ from tidegate.schemas.event import EventId
 from tidegate.schemas.queries import datasets
 from tidegate.schemas.queries.db import Db
 
-app = noun("List datasets, publish their updates.")
+app = noun("List datasets, publish their updates, audit what became of them.")
+app.command("audit", epilog=examples("tidegate datasets audit", "tidegate datasets audit --json | jq .findings"))(audit)
 
 SOURCE = "tidegate-cli"
 TITLES = ("DATASET", "CONSUMERS", "PRODUCERS", "EVENTS", "LAST EVENT", "AGE")

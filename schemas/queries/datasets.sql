@@ -18,10 +18,13 @@ WHERE dataset.uri = said.uri AND (dataset.name, dataset.extra) IS DISTINCT FROM 
 
 -- name: record_events
 -- The ledger, and for every consumer one row: pending, or discarded with the reason. Returns whom to look at, and for those who
--- look closer at events which ones.
-WITH event AS (
-    INSERT INTO dataset_event (dataset_id, source, event_id, extra, occurred_at, received_at)
-    SELECT row.*, $6::timestamptz FROM unnest($1::bigint[], $2::text[], $3::text[], $4::jsonb[], $5::timestamptz[]) AS row
+-- look closer at events which ones. The arrival says which consumers this statement could see.
+WITH arrival AS (INSERT INTO dataset_event_arrival DEFAULT VALUES RETURNING id),
+event AS (
+    INSERT INTO dataset_event (dataset_id, source, event_id, extra, occurred_at, received_at, arrival_id)
+    SELECT row.*, $6::timestamptz, arrival.id
+    FROM unnest($1::bigint[], $2::text[], $3::text[], $4::jsonb[], $5::timestamptz[]) AS row
+    CROSS JOIN arrival
     RETURNING id, dataset_id
 ),
 consumer AS (

@@ -24,13 +24,22 @@ FROM unnest($1::text[]) AS pattern (prefix)
 JOIN dataset ON dataset.uri >= pattern.prefix COLLATE "C" AND dataset.uri < (pattern.prefix || chr(127)) COLLATE "C"
 
 -- name: drop_schedule_references
-DELETE FROM dag_schedule_dataset_reference AS reference
-WHERE reference.dag_id = ANY ($1::text[])
-  AND NOT EXISTS (
-      SELECT FROM unnest($2::text[], $3::bigint[]) AS kept (dag_id, dataset_id)
-      WHERE (kept.dag_id, kept.dataset_id) = (reference.dag_id, reference.dataset_id)
-  )
-RETURNING reference.dataset_id
+WITH dropped AS (
+    DELETE FROM dag_schedule_dataset_reference AS reference
+    WHERE reference.dag_id = ANY ($1::text[])
+      AND NOT EXISTS (
+          SELECT FROM unnest($2::text[], $3::bigint[]) AS kept (dag_id, dataset_id)
+          WHERE (kept.dag_id, kept.dataset_id) = (reference.dag_id, reference.dataset_id)
+      )
+    RETURNING reference.dag_id, reference.dataset_id
+),
+ended AS (
+    UPDATE dataset_subscription AS subscription
+    SET ended_in = pg_current_xact_id()
+    FROM dropped
+    WHERE (subscription.dataset_id, subscription.dag_id) = (dropped.dataset_id, dropped.dag_id) AND subscription.ended_in IS NULL
+)
+SELECT dataset_id FROM dropped
 
 -- name: drop_outlet_references
 DELETE FROM task_outlet_dataset_reference WHERE dag_id = ANY ($1::text[])
@@ -41,10 +50,16 @@ DELETE FROM dag_schedule_pattern_reference WHERE dag_id = ANY ($1::text[])
 
 -- name: insert_schedule_references
 -- Returns those that are new.
-INSERT INTO dag_schedule_dataset_reference (dag_id, dataset_id)
-SELECT * FROM unnest($1::text[], $2::bigint[])
-ON CONFLICT DO NOTHING
-RETURNING dag_id, dataset_id
+WITH new AS (
+    INSERT INTO dag_schedule_dataset_reference (dag_id, dataset_id)
+    SELECT * FROM unnest($1::text[], $2::bigint[])
+    ON CONFLICT DO NOTHING
+    RETURNING dag_id, dataset_id
+),
+begun AS (
+    INSERT INTO dataset_subscription (dag_id, dataset_id) SELECT dag_id, dataset_id FROM new
+)
+SELECT dag_id, dataset_id FROM new
 
 -- name: insert_outlet_references
 INSERT INTO task_outlet_dataset_reference (dag_id, task_id, dataset_id)
@@ -76,6 +91,7 @@ DELETE FROM submission USING gone WHERE submission.dag_run_id = gone.id
 
 -- name: delete_dags
 WITH gone AS (DELETE FROM dag WHERE dag_id = ANY ($1::text[]) RETURNING dag_id),
+    waited AS (DELETE FROM dataset_subscription AS subscription USING gone WHERE subscription.dag_id = gone.dag_id),
     waiting AS (DELETE FROM dataset_dag_run_queue USING gone WHERE target_dag_id = gone.dag_id),
     consumed AS (DELETE FROM dagrun_dataset_event AS event USING gone WHERE event.dag_id = gone.dag_id),
     discarded AS (DELETE FROM discarded_dataset_event AS event USING gone WHERE event.dag_id = gone.dag_id),
@@ -84,11 +100,21 @@ DELETE FROM dag_version AS version USING gone WHERE version.dag_id = gone.dag_id
 
 -- name: queue_history
 -- What the ledger has of datasets that DAGs have just begun to wait for; the clock is to look at those DAGs.
-WITH queued AS (
+WITH new AS (
+    SELECT dag_id, dataset_id, coalesce(since, '-infinity') AS since
+    FROM unnest($1::text[], $2::bigint[], $3::timestamptz[]) AS row (dag_id, dataset_id, since)
+),
+subscribed AS (
+    UPDATE dataset_subscription AS subscription
+    SET history_since = new.since
+    FROM new
+    WHERE (subscription.dataset_id, subscription.dag_id) = (new.dataset_id, new.dag_id) AND subscription.ended_in IS NULL
+),
+queued AS (
     INSERT INTO dataset_dag_run_queue (target_dag_id, dataset_id, dataset_event_id, created_at)
     SELECT new.dag_id, new.dataset_id, event.id, $4::timestamptz
-    FROM unnest($1::text[], $2::bigint[], $3::timestamptz[]) AS new (dag_id, dataset_id, since)
-    JOIN dataset_event AS event ON event.dataset_id = new.dataset_id AND event.occurred_at >= coalesce(new.since, '-infinity')
+    FROM new
+    JOIN dataset_event AS event ON event.dataset_id = new.dataset_id AND event.occurred_at >= new.since
     WHERE NOT EXISTS (SELECT FROM dagrun_dataset_event AS had WHERE (had.dag_id, had.dataset_event_id) = (new.dag_id, event.id))
       AND NOT EXISTS (SELECT FROM discarded_dataset_event AS had WHERE (had.dag_id, had.dataset_event_id) = (new.dag_id, event.id))
     ON CONFLICT DO NOTHING

@@ -66,3 +66,48 @@ async def test_a_uri_that_cannot_be_one_is_refused(cli: Cli, kafka: str, topic_p
 async def _records(kafka: str, topic: str, count: int) -> Sequence[ConsumerRecord]:
     async with AIOKafkaConsumer(topic, bootstrap_servers=kafka, auto_offset_reset="earliest") as consumer:
         return [await consumer.getone() for _ in range(count)]
+
+
+async def test_an_audit_counts_the_fates_of_events(cli: Cli, past: Past) -> None:
+    await past.file()
+    await past.updated("lake://flights")
+
+    told, counted = await cli("datasets", "audit"), await cli("datasets", "audit", "--json")
+
+    assert (told.code, told.out.splitlines()) == (
+        0,
+        ["FATE     REASON  COUNT", "pending  -       1", "", "1 event, due: 1 fate", "each has exactly one fate"],
+    )
+    assert (counted.code, counted.json) == (
+        0,
+        {
+            "events": 1,
+            "due": 1,
+            "unproven": 0,
+            "fates": [{"fate": "pending", "reason": None, "count": 1}],
+            "wrong": 0,
+            "findings": [],
+        },
+    )
+
+
+async def test_an_audit_fails_and_names_what_is_wrong(cli: Cli, past: Past) -> None:
+    await past.file()
+    await past.updated("lake://flights", "1")
+    await past.updated("lake://flights", "2")
+    await past.database.pool.execute("DELETE FROM dataset_dag_run_queue")
+
+    told, counted = await cli("datasets", "audit", "--limit", "1"), await cli("datasets", "audit", "--json")
+
+    assert told.code == 1
+    assert told.out.splitlines()[:3] == ["2 events, due: 2 fates", "", "wrong: 2 fates"]
+    assert told.out.endswith("it is neither pending nor consumed nor discarded\n")
+    assert told.err == "1 more is wrong; --limit shows more\n"
+    assert (counted.code, counted.json["wrong"]) == (1, 2)
+    assert {(each["dag_id"], each["uri"]) for each in counted.json["findings"]} == {("daily_delays", "lake://flights")}
+
+
+async def test_an_audit_of_nothing_finds_nothing(cli: Cli) -> None:
+    answer = await cli("datasets", "audit")
+
+    assert answer == (0, "no event has come yet\n", "")

@@ -15,6 +15,7 @@ import pytest
 from tests.integration.engine.lives import Edit, Finish, Step, Switch, Update, lives
 from tests.integration.engine.oracle import Consumer, Happened
 from tests.integration.engine.world import World, utc
+from tidegate.daemon.audit import audit_ledger
 from tidegate.daemon.engine import Batch, apply
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.event import DatasetUpdated, EventId
@@ -28,7 +29,7 @@ TABLES = (
     "dag_run, task_instance, submission, run_state_log, task_result, run_to_reconsider, outbox, ignored_finish, schedule_note,"
     " dagrun_dataset_event, discarded_dataset_event, dataset_dag_run_queue, dataset_event, dag_schedule_dataset_reference,"
     " dag_schedule_pattern_reference, task_outlet_dataset_reference, dataset, dag, dag_version, import_error, dag_file,"
-    " event_dedupe"
+    " event_dedupe, dataset_subscription, dataset_event_arrival"
 )
 RUNS = """
     SELECT run.dag_id, coalesce(run.logical_date, run.start_date) AS at, array_remove(array_agg(event.event_id), NULL)
@@ -119,6 +120,8 @@ class Both:
         runs: dict[str, list[tuple[int, frozenset[str]]]] = defaultdict(list)
         for dag_id, at, events in await self.world.rows(RUNS):
             runs[dag_id].append((minute_of(at), frozenset(events)))
+        audited = await audit_ledger(self.world.database.ask, 10)
+        assert (audited.wrong, audited.unproven) == (0, 0), audited.findings
         fates: dict[str, dict[str, str]] = defaultdict(dict)
         for dag_id, event_id, fate in await self.world.rows(FATES):
             assert event_id not in fates[dag_id], f"{event_id} has two fates for {dag_id}"

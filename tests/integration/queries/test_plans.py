@@ -80,6 +80,18 @@ READ = {
     "submissions.doomed_intents": ("100", "submission_open"),
     "submissions.open_at": ("'here'", "submission_open"),
     "submissions.silent": ("60, NULL, 100", "submission_open"),
+    "audit.page_of_events": ("100, 1000", "dataset_event_pkey"),
+    "audit.count_fates": (
+        "100, 1100",
+        "dataset_event_pkey dataset_subscription_pkey dataset_event_arrival_pkey dataset_dag_run_queue_pkey"
+        " dagrun_dataset_event_pkey dagrun_dataset_event_run discarded_dataset_event_pkey",
+    ),
+    "audit.check_pending": ("'', 0, 0, 1000", "dataset_dag_run_queue_pkey dataset_event_pkey dataset_subscription_pkey"),
+    "audit.check_consumed": (
+        "'', 0, 1000",
+        "dagrun_dataset_event_pkey dataset_event_pkey dag_run_pkey dataset_subscription_pkey",
+    ),
+    "audit.check_discarded": ("'', 0, 1000", "discarded_dataset_event_pkey dataset_event_pkey dataset_subscription_pkey"),
 }
 
 WRITE = {

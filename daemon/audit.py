@@ -1,0 +1,126 @@
+"""The audit of the event ledger: one fate for each event and each of its subscribers. It only reads."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from tidegate.schemas.queries import audit
+from tidegate.schemas.queries.audit import EventName, Fate, Problem, Side
+from tidegate.schemas.queries.db import Db
+
+T = TypeVar("T")
+
+EVENTS_AT_ONCE = 1000
+PAIRS_AT_ONCE = 20_000
+"""Pages of events are made smaller where these have many subscribers."""
+
+UNKNOWN = EventName(0, None, None, None)
+
+
+class Ask(Protocol):
+    """Do what reads one moment: `Database.ask`."""
+
+    def __call__(self, work: Callable[[Db], Awaitable[T]], /) -> Awaitable[T]: ...
+
+
+class FateCount(msgspec.Struct, frozen=True):
+    """How many fates of a sort there are."""
+
+    fate: str
+    reason: str | None
+    count: int
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """Something wrong with an event's fate for a DAG. What producers know the event by is None for one that is not there."""
+
+    dag_id: str
+    event: int
+    uri: str | None
+    source: str | None
+    event_id: str | None
+    problem: str
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """`due` is how many fates there must be, by the subscribers that events had. `findings` are the first of all `wrong` ones.
+
+    Of `unproven` events, which came before subscriptions were recorded, only what contradicts itself is found.
+    """
+
+    events: int
+    due: int
+    unproven: int
+    fates: list[FateCount]
+    wrong: int
+    findings: list[Finding]
+
+
+async def audit_ledger(ask: Ask, most: int) -> Report:
+    """Look at all of the ledger and of the fates. At most so many findings are told in full."""
+    auditor = Auditor(ask, most)
+    await auditor.walk_events()
+    for side in audit.SIDES:
+        await auditor.walk_fates(side)
+    return await auditor.report()
+
+
+class Auditor:
+    """What was found so far."""
+
+    def __init__(self, ask: Ask, most: int) -> None:
+        self._ask = ask
+        self._most = most
+        self._events = 0
+        self._unproven = 0
+        self._fates: Counter[Fate] = Counter()
+        self._lost = 0
+        self._wrong = 0
+        self._problems: list[Problem] = []
+
+    async def walk_events(self) -> None:
+        """From each event to its fates: one that is lost is found here."""
+        after, at_once = 0, EVENTS_AT_ONCE
+        while (page := await self._ask(partial(audit.page_after, last=after, most=at_once))) is not None:
+            counts, lost = await self._ask(partial(audit.fates, after=after, last=page.last))
+            self._events += page.events
+            self._unproven += page.unproven
+            self._fates.update(counts)
+            self._lost += len(lost)
+            self._keep(lost)
+            pairs = sum(counts.values()) + len(lost)
+            at_once = max(1, min(EVENTS_AT_ONCE, PAIRS_AT_ONCE * page.events // max(pairs, 1)))
+            after = page.last
+
+    async def walk_fates(self, side: Side) -> None:
+        """From each fate to its event: one too many is found here."""
+        begin: tuple[str | int, ...] | None = side.begin
+        while begin is not None:
+            problems, begin = await self._ask(partial(audit.check, side=side, begin=begin))
+            self._keep(problems)
+
+    def _keep(self, problems: list[Problem]) -> None:
+        self._wrong += len(problems)
+        self._problems += problems[: self._most - len(self._problems)]
+
+    async def report(self) -> Report:
+        names = await self._ask(partial(audit.names, ids=[problem.dataset_event_id for problem in self._problems]))
+        findings = []
+        for dag_id, id_, what in sorted(self._problems):
+            name = names.get(id_, UNKNOWN)
+            findings.append(Finding(dag_id, id_, name.uri, name.source, name.event_id, what))
+        return Report(
+            events=self._events,
+            due=self._fates.total() + self._lost,
+            unproven=self._unproven,
+            fates=[FateCount(*fate, count) for fate, count in sorted(self._fates.items(), key=_order)],
+            wrong=self._wrong,
+            findings=findings,
+        )
+
+
+def _order(counted: tuple[Fate, int]) -> tuple[str, str]:
+    return counted[0].fate, counted[0].reason or ""

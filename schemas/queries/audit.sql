@@ -1,0 +1,180 @@
+-- name: page_of_events
+-- The next events of the ledger: the last of them, how many they are, and how many came before subscriptions were recorded.
+SELECT max(id), count(*), count(*) FILTER (WHERE arrival_id IS NULL)
+FROM (SELECT id, arrival_id FROM dataset_event WHERE id > $1 ORDER BY id LIMIT $2) AS page
+
+-- name: count_fates
+-- What became of these events for each of their subscribers; one by one where it is nothing.
+WITH event AS MATERIALIZED (
+    SELECT id, dataset_id, occurred_at, arrival_id FROM dataset_event WHERE id > $1 AND id <= $2
+),
+due AS MATERIALIZED (
+    SELECT DISTINCT event.id, event.dataset_id, subscription.dag_id
+    FROM event
+    JOIN dataset_subscription AS subscription USING (dataset_id)
+    LEFT JOIN dataset_event_arrival AS arrival ON arrival.id = event.arrival_id
+    WHERE was_subscribed(
+        subscription.began_in, subscription.ended_in, subscription.history_since, arrival.xact, arrival.seen, event.occurred_at
+    )
+),
+found AS (
+    SELECT
+        due.id, due.dag_id,
+        CASE
+            WHEN consumed.dag_run_id IS NULL THEN
+                CASE WHEN discarded.reason IS NOT NULL THEN 'discarded' WHEN queue.dataset_event_id IS NOT NULL THEN 'pending' END
+            WHEN EXISTS (
+                SELECT FROM dagrun_dataset_event AS other
+                WHERE other.dag_run_id = consumed.dag_run_id AND other.dataset_event_id <> due.id
+            ) THEN 'consumed with others'
+            ELSE 'consumed alone'
+        END AS fate,
+        CASE WHEN consumed.dag_run_id IS NULL THEN discarded.reason END AS reason
+    FROM due
+    LEFT JOIN dataset_dag_run_queue AS queue
+        ON (queue.target_dag_id, queue.dataset_id, queue.dataset_event_id) = (due.dag_id, due.dataset_id, due.id)
+    LEFT JOIN dagrun_dataset_event AS consumed ON (consumed.dag_id, consumed.dataset_event_id) = (due.dag_id, due.id)
+    LEFT JOIN discarded_dataset_event AS discarded ON (discarded.dag_id, discarded.dataset_event_id) = (due.dag_id, due.id)
+)
+SELECT fate, reason, CASE WHEN fate IS NULL THEN dag_id END AS dag_id, CASE WHEN fate IS NULL THEN id END AS id, count(*)
+FROM found
+GROUP BY 1, 2, 3, 4
+ORDER BY 3, 4
+
+-- name: check_pending
+-- What is wrong with the next rows of the queue; and the last of them, be it right or wrong.
+WITH page AS MATERIALIZED (
+    SELECT *, lead(true) OVER (ORDER BY target_dag_id, dataset_id, dataset_event_id) IS NULL AS is_last
+    FROM (
+        SELECT target_dag_id, dataset_id, dataset_event_id
+        FROM dataset_dag_run_queue
+        WHERE (target_dag_id, dataset_id, dataset_event_id) > ($1, $2::bigint, $3::bigint)
+        ORDER BY target_dag_id, dataset_id, dataset_event_id
+        LIMIT $4
+    ) AS row
+),
+found AS (
+    SELECT
+        page.*,
+        CASE
+            WHEN event.id IS NULL THEN 'no_event'
+            WHEN dag.dag_id IS NULL THEN 'no_dag'
+            WHEN event.dataset_id <> page.dataset_id THEN 'other_dataset'
+            WHEN event.arrival_id IS NOT NULL AND NOT EXISTS (
+                SELECT FROM dataset_subscription AS subscription
+                WHERE (subscription.dataset_id, subscription.dag_id) = (event.dataset_id, page.target_dag_id)
+                  AND was_subscribed(
+                      subscription.began_in, subscription.ended_in, subscription.history_since,
+                      arrival.xact, arrival.seen, event.occurred_at
+                  )
+            ) THEN 'not_subscribed'
+        END AS problem
+    FROM page
+    LEFT JOIN dag ON dag.dag_id = page.target_dag_id
+    LEFT JOIN dataset_event AS event ON event.id = page.dataset_event_id
+    LEFT JOIN dataset_event_arrival AS arrival ON arrival.id = event.arrival_id
+)
+SELECT target_dag_id, dataset_id, dataset_event_id, problem, 'pending' AS fate, NULL AS second
+FROM found
+WHERE problem IS NOT NULL OR is_last
+ORDER BY target_dag_id, dataset_id, dataset_event_id
+
+-- name: check_consumed
+-- The same for what runs took. Of events older than the ledger only that the DAG and the run are there is to be seen.
+WITH page AS MATERIALIZED (
+    SELECT *, lead(true) OVER (ORDER BY dag_id, dataset_event_id) IS NULL AS is_last
+    FROM (
+        SELECT dag_id, dataset_event_id, dag_run_id
+        FROM dagrun_dataset_event
+        WHERE (dag_id, dataset_event_id) > ($1, $2::bigint)
+        ORDER BY dag_id, dataset_event_id
+        LIMIT $3
+    ) AS row
+),
+found AS (
+    SELECT
+        page.*,
+        'consumed by run ' || coalesce(run.run_id, page.dag_run_id::text) AS fate,
+        CASE
+            WHEN discarded.reason IS NOT NULL THEN 'discarded: ' || discarded.reason
+            WHEN queue.dataset_event_id IS NOT NULL THEN 'pending'
+            WHEN run.dag_id <> page.dag_id THEN run.dag_id
+        END AS second,
+        CASE
+            WHEN event.id IS NULL AND EXISTS (SELECT FROM dataset_event AS older WHERE older.id < page.dataset_event_id) THEN 'no_event'
+            WHEN dag.dag_id IS NULL THEN 'no_dag'
+            WHEN run.id IS NULL THEN 'no_run'
+            WHEN discarded.reason IS NOT NULL OR queue.dataset_event_id IS NOT NULL THEN 'doubled'
+            WHEN run.dag_id <> page.dag_id THEN 'other_run'
+            WHEN event.arrival_id IS NOT NULL AND NOT EXISTS (
+                SELECT FROM dataset_subscription AS subscription
+                WHERE (subscription.dataset_id, subscription.dag_id) = (event.dataset_id, page.dag_id)
+                  AND was_subscribed(
+                      subscription.began_in, subscription.ended_in, subscription.history_since,
+                      arrival.xact, arrival.seen, event.occurred_at
+                  )
+            ) THEN 'not_subscribed'
+        END AS problem
+    FROM page
+    LEFT JOIN dag ON dag.dag_id = page.dag_id
+    LEFT JOIN dag_run AS run ON run.id = page.dag_run_id
+    LEFT JOIN dataset_event AS event ON event.id = page.dataset_event_id
+    LEFT JOIN dataset_event_arrival AS arrival ON arrival.id = event.arrival_id
+    LEFT JOIN dataset_dag_run_queue AS queue
+        ON (queue.target_dag_id, queue.dataset_id, queue.dataset_event_id) = (page.dag_id, event.dataset_id, event.id)
+    LEFT JOIN discarded_dataset_event AS discarded
+        ON (discarded.dag_id, discarded.dataset_event_id) = (page.dag_id, page.dataset_event_id)
+)
+SELECT dag_id, dataset_event_id, problem, fate, second
+FROM found
+WHERE problem IS NOT NULL OR is_last
+ORDER BY dag_id, dataset_event_id
+
+-- name: check_discarded
+-- The same for what was discarded and not consumed.
+WITH page AS MATERIALIZED (
+    SELECT *, lead(true) OVER (ORDER BY dag_id, dataset_event_id) IS NULL AS is_last
+    FROM (
+        SELECT dag_id, dataset_event_id, reason
+        FROM discarded_dataset_event
+        WHERE (dag_id, dataset_event_id) > ($1, $2::bigint)
+        ORDER BY dag_id, dataset_event_id
+        LIMIT $3
+    ) AS row
+),
+found AS (
+    SELECT
+        page.*,
+        'discarded: ' || page.reason AS fate,
+        CASE WHEN queue.dataset_event_id IS NOT NULL THEN 'pending' END AS second,
+        CASE
+            WHEN event.id IS NULL AND EXISTS (SELECT FROM dataset_event AS older WHERE older.id < page.dataset_event_id) THEN 'no_event'
+            WHEN dag.dag_id IS NULL THEN 'no_dag'
+            WHEN page.reason = '' THEN 'no_reason'
+            WHEN queue.dataset_event_id IS NOT NULL THEN 'doubled'
+            WHEN event.arrival_id IS NOT NULL AND NOT EXISTS (
+                SELECT FROM dataset_subscription AS subscription
+                WHERE (subscription.dataset_id, subscription.dag_id) = (event.dataset_id, page.dag_id)
+                  AND was_subscribed(
+                      subscription.began_in, subscription.ended_in, subscription.history_since,
+                      arrival.xact, arrival.seen, event.occurred_at
+                  )
+            ) THEN 'not_subscribed'
+        END AS problem
+    FROM page
+    LEFT JOIN dag ON dag.dag_id = page.dag_id
+    LEFT JOIN dataset_event AS event ON event.id = page.dataset_event_id
+    LEFT JOIN dataset_event_arrival AS arrival ON arrival.id = event.arrival_id
+    LEFT JOIN dataset_dag_run_queue AS queue
+        ON (queue.target_dag_id, queue.dataset_id, queue.dataset_event_id) = (page.dag_id, event.dataset_id, event.id)
+)
+SELECT dag_id, dataset_event_id, problem, fate, second
+FROM found
+WHERE problem IS NOT NULL OR is_last
+ORDER BY dag_id, dataset_event_id
+
+-- name: name_events
+SELECT event.id, dataset.uri, event.source, event.event_id
+FROM dataset_event AS event
+LEFT JOIN dataset ON dataset.id = event.dataset_id
+WHERE event.id = ANY ($1::bigint[])
