@@ -19,7 +19,7 @@ INVARIANTS: Sequence[Callable[[Evidence], Awaitable[Iterable[str]]]] = (
     events.the_dead_letters_are_the_bad_records,
     events.each_record_is_taken_once,
     events.offsets_only_move_forward_to_the_end,
-    events.each_subscription_is_accounted_for_once,
+    events.each_event_has_one_fate_for_each_subscriber,
     events.outlets_tell_each_success_once,
     runs.nothing_waits_beside_an_open_gate,
     runs.each_run_has_what_its_condition_needs,
@@ -75,6 +75,9 @@ async def _reached(e: Evidence) -> Mapping[str, int]:
     lost = {entry.stamp for entry in e.journal if entry.what == "request_lost"}
     return {
         "events": await e.db.fetchval("SELECT count(*) FROM dataset_event"),
+        "events discarded": await e.db.fetchval("SELECT count(*) FROM discarded_dataset_event"),
+        "subscriptions ended": await e.db.fetchval("SELECT count(*) FROM dataset_subscription WHERE ended_in IS NOT NULL"),
+        "runs cleared": len(e.cleared),
         "runs": await e.db.fetchval("SELECT count(*) FROM dag_run"),
         "applications": journal.count("accepted"),
         "duplicates suppressed": sum(not r.bad for r in e.updates) - len({r.identity for r in e.updates if not r.bad}),

@@ -1,6 +1,6 @@
 """What is known after a storm: the topics, the cluster's journal, the logs of the daemons; the rest is in Postgres."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -24,6 +24,13 @@ READ_S = 30.0
 READ = (Kind.DATASET_UPDATED, Kind.TASK_FINISHED, Kind.DAG_FILE_CHANGED)
 WRITTEN = (Kind.DAG_RUN_STATE, Kind.TASK_STATE)
 """The topics that daemons read, and those they only write."""
+
+CLEARED = """
+    SELECT DISTINCT ended.dag_run_id
+    FROM run_state_log AS ended
+    JOIN run_state_log AS again ON again.dag_run_id = ended.dag_run_id AND again.seq > ended.seq
+    WHERE ended.state IN ('success', 'failed') AND again.state IN ('queued', 'running')
+"""
 
 Place = tuple[str, int, int]
 """Topic, partition, offset."""
@@ -58,7 +65,10 @@ class Taken(msgspec.Struct, frozen=True):
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """`ends_of_logs` are those of the partitions that daemons read, by lease key."""
+    """`ends_of_logs` are those of the partitions that daemons read, by lease key.
+
+    `specs` are the current versions, `versions` all of them; `cleared` are the ids of runs that had ended and went on.
+    """
 
     db: "asyncpg.Connection[asyncpg.Record]"
     acknowledged: Sequence[Planned]
@@ -68,6 +78,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     task_states: Sequence[TaskStateChanged]
     journal: Sequence[Entry]
     specs: Mapping[str, DagSpec]
+    versions: Mapping[int, DagSpec]
+    cleared: Set[int]
     ends: Sequence[End]
     logs: Sequence[Mapping[str, Any]]
 
@@ -101,6 +113,8 @@ async def gather(
             row["dag_id"]: msgspec.convert(row["spec"], DagSpec)
             for row in await db.fetch("SELECT dag.dag_id, spec FROM dag JOIN dag_version ON dag_version.id = version_id")
         },
+        versions={row["id"]: msgspec.convert(row["spec"], DagSpec) for row in await db.fetch("SELECT id, spec FROM dag_version")},
+        cleared={row[0] for row in await db.fetch(CLEARED)},
         ends=ends,
         logs=list(_lines(sorted(home.glob("daemon-*.log")))),
     )

@@ -40,7 +40,20 @@ def submit_without_find() -> None:
     replace(Dispatcher, "settle", Dispatcher.submit)
 
 
+def queue_emptied_by_dag() -> None:
+    """A run takes all that waits for its DAG out of the queue, whatever it consumed."""
+    without(
+        datasets, "_CONSUME", ", queue.dataset_id, queue.dataset_event_id", ", consumed.dataset_id, consumed.dataset_event_id"
+    )
+
+
 FAULTS: Mapping[str, Callable[[], None]] = {
     fault.__name__: fault
-    for fault in (offset_not_compared, queue_rows_not_locked, outbox_deleted_before_ack, submit_without_find)
+    for fault in (
+        offset_not_compared,
+        queue_rows_not_locked,
+        queue_emptied_by_dag,
+        outbox_deleted_before_ack,
+        submit_without_find,
+    )
 }

@@ -63,11 +63,11 @@ class Nemesis:
             await anyio.sleep(self._random.uniform(*misery.every_s))
             daemon = await self._victim()
             if end in ("kill", "terminate"):
-                self._note(f"{end} {daemon.name}")
+                self.note(f"{end} {daemon.name}")
                 getattr(daemon, end)()
             else:
                 daemon.die_at = end
-                self._note(f"kill {daemon.name}, and the next one at {end}")
+                self.note(f"kill {daemon.name}, and the next one at {end}")
                 daemon.kill()
 
     async def _spread(self, misery: Misery, count: int, strike: Callable[[], Awaitable[None]]) -> None:
@@ -79,25 +79,25 @@ class Nemesis:
     async def _freeze(self, misery: Misery) -> None:
         daemon = await self._victim()
         seconds = self._random.uniform(*misery.stop_s)
-        self._note(f"freeze {daemon.name} for {seconds:.1f} s")
+        self.note(f"freeze {daemon.name} for {seconds:.1f} s")
         await daemon.freeze(seconds)
 
     async def _kill_broker(self) -> None:
-        self._note("kill the broker")
+        self.note("kill the broker")
         await self._kafka.kill()
         await anyio.sleep(self._random.uniform(0, 2))
         await self._kafka.start()
-        self._note("the broker is back")
+        self.note("the broker is back")
 
     async def _crash_postgres(self) -> None:
-        self._note("crash Postgres")
+        self.note("crash Postgres")
         await self._postgres.crash()
         await anyio.sleep(self._random.uniform(0, 1))
         await self._postgres.start()
-        self._note("Postgres is back")
+        self.note("Postgres is back")
 
     async def _cut(self, misery: Misery) -> None:
-        self._note("cut commits")
+        self.note("cut commits")
         self._proxy.cut_share = misery.cut_share
         await anyio.sleep(self._random.uniform(*misery.cut_s))
         self._proxy.cut_share = 0.0
@@ -108,7 +108,7 @@ class Nemesis:
             await anyio.sleep(0.05)
         return self._random.choice(candidates)
 
-    def _note(self, what: str) -> None:
+    def note(self, what: str) -> None:
         self.diary.append((anyio.current_time() - self._began_at, what))
 
 

@@ -87,6 +87,18 @@ for i in range(10):
 """,
 }
 
+SEPARATE_DAGS = 10
+
+SEPARATE: Mapping[str, str] = {
+    "separate.py": """\
+from tidegate import Dag, Dataset
+
+for i in range(10):
+    with Dag(f"separate_{i}", schedule=Dataset(f"storm://in/{i}"), mode="each", max_active_runs=1) as dag:
+        dag.command("work", ["work"])
+""",
+}
+
 
 def write(folder: Path, files: Mapping[str, str]) -> None:
     folder.mkdir(parents=True)

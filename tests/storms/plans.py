@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 
 from tests.storms.killpoints import POINTS
+from tests.storms.meddler import Meddling
 from tests.storms.nemesis import Misery
-from tests.storms.pipelines import CROWDED, CROWDED_DAGS
+from tests.storms.pipelines import CROWDED, CROWDED_DAGS, SEPARATE, SEPARATE_DAGS
 from tests.storms.storm import Plan
 
 STORM = Plan(
@@ -23,6 +24,7 @@ STORM = Plan(
         cut_bursts=5,
         within_s=60,
     ),
+    meddling=Meddling(pauses=12, edits=15, clears=15, within_s=58),
 )
 """`die_at` are kills beyond the twenty: one at each point where it matters most."""
 
@@ -51,6 +53,17 @@ AIMED: Mapping[str, Plan] = {
     ),
     "submit_without_find": Plan(
         events=1_000, send_s=8, misery=Misery(kills=2), rest_s=20, script={"answer_lost_share": 0.2, "fail_share": 0.0}
+    ),
+    # Each event makes a run of its own, and the others wait until it has ended.
+    "queue_emptied_by_dag": Plan(
+        events=500,
+        send_s=5,
+        misery=Misery(),
+        meddling=Meddling(pauses=2, edits=5, clears=3, within_s=5),
+        rest_s=20,
+        files=SEPARATE,
+        dags=SEPARATE_DAGS,
+        script={"run_s": (0.01, 0.05)},
     ),
 }
 """By fault, what brings it to light soon."""

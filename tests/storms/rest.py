@@ -13,6 +13,7 @@ SELECT EXISTS (SELECT FROM outbox)
     OR EXISTS (SELECT FROM dag_run WHERE state IN ('queued', 'running'))
     OR EXISTS (SELECT FROM submission WHERE state IN ('intent', 'submitting', 'accepted'))
     OR EXISTS (SELECT FROM deadline WHERE met_at IS NULL AND missed_at IS NULL)
+    OR EXISTS (SELECT FROM dag WHERE due_at <= clock_timestamp())
 """
 
 

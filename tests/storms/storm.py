@@ -17,6 +17,7 @@ from tests.storms import records, rest
 from tests.storms.checker import Verdict, judge
 from tests.storms.cluster import Script
 from tests.storms.evidence import gather
+from tests.storms.meddler import FILE, IDS, Meddler, Meddling, draw
 from tests.storms.nemesis import Misery, Nemesis
 from tests.storms.pipelines import DAGS, FILES, write
 from tests.storms.processes import Daemon, start_cluster
@@ -48,13 +49,14 @@ SETTINGS: Mapping[str, object] = {
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is sent within how many seconds, and what goes wrong meanwhile. `fault` is a seeded one, in every daemon.
+    """What is sent within how many seconds, what goes wrong and what users do meanwhile. `fault` is seeded in every daemon.
 
     `script` and `settings` change those of the cluster and of the daemons, which also get these `arguments`. `rest_s` is how long
     the daemons may take to come to rest when all is well again.
     """
 
     misery: Misery
+    meddling: Meddling | None = None
     events: int
     again_share: float = 0.0
     bad: int = 0
@@ -107,7 +109,7 @@ class Storm:
             async with anyio.create_task_group() as tg:
                 for daemon in self.daemons:
                     tg.start_soon(daemon.run)
-                await rest.until(lambda: rest.knows_dags(self.postgres.dsn, self.plan.dags), READY_S)
+                await rest.until(lambda: rest.knows_dags(self.postgres.dsn, self._dags()), READY_S)
                 await self._rage()
                 with suppress(TimeoutError):
                     await rest.until(lambda: rest.at_rest(self.postgres.dsn, self.kafka.bootstrap), self.plan.rest_s)
@@ -126,7 +128,11 @@ class Storm:
             await db.close()
 
     def _files(self) -> Mapping[str, str]:
-        return self.plan.files
+        changing = {FILE: draw(self.random, orderly=True)} if self.plan.meddling else {}
+        return {**self.plan.files, **changing}
+
+    def _dags(self) -> int:
+        return self.plan.dags + (len(IDS) if self.plan.meddling else 0)
 
     async def _set_up(self, db: "asyncpg.Connection[asyncpg.Record]") -> None:
         """Limits, after the probes are in the database."""
@@ -171,10 +177,15 @@ class Storm:
         planned = self.plan.records(self.random)
         nemesis = Nemesis(self.random, self.daemons, self.kafka, self.postgres, self.proxy)
         self.diary = nemesis.diary
+        meddler = Meddler(self.random, self.postgres.dsn, self.home / "dags", nemesis.note)
         async with anyio.create_task_group() as tg:
             tg.start_soon(nemesis.rage, self.plan.misery)
+            if self.plan.meddling:
+                tg.start_soon(meddler.meddle, self.plan.meddling)
             for number in range(PRODUCERS):
                 tg.start_soon(partial(self._produce, planned[number::PRODUCERS]))
+        if self.plan.meddling:
+            await meddler.mend(self._dags())
 
     async def _produce(self, share: Sequence[Planned]) -> None:
         topic = topics.name(PREFIX, Kind.DATASET_UPDATED)

@@ -15,6 +15,7 @@ from tests.storms.storm import Plan, Storm, seed
 GIVEN_AWAY_BY: Mapping[str, set[str]] = {
     "offset_not_compared": {events.each_record_is_taken_once.__name__},
     "queue_rows_not_locked": {runs.active_runs_stay_in_their_limit.__name__},
+    "queue_emptied_by_dag": {events.each_event_has_one_fate_for_each_subscriber.__name__},
     "outbox_deleted_before_ack": {
         topics.the_topic_tells_each_run.__name__,
         topics.the_topic_tells_each_task.__name__,

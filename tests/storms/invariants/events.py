@@ -1,9 +1,15 @@
 """What must be true of events after a storm. Each function returns what contradicts its name, as sentences."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import UTC, datetime
+from typing import TypeVar
 
 from tests.storms.evidence import Evidence, fingerprint
+from tidegate.daemon.audit import audit_ledger
+from tidegate.schemas.queries.db import Db, Memory
+
+T = TypeVar("T")
 
 
 async def each_event_is_in_the_ledger_once(e: Evidence) -> Iterable[str]:
@@ -62,44 +68,29 @@ async def offsets_only_move_forward_to_the_end(e: Evidence) -> Iterable[str]:
     ]
 
 
-async def each_subscription_is_accounted_for_once(e: Evidence) -> Iterable[str]:
-    """Every (DAG, event) that the DAG waits for is pending, consumed or discarded: one of them, once."""
-    rows = await e.db.fetch(
-        """
-        WITH place AS (
-            SELECT target_dag_id AS dag_id, dataset_event_id FROM dataset_dag_run_queue
-            UNION ALL SELECT dag_id, dataset_event_id FROM dagrun_dataset_event
-            UNION ALL SELECT dag_id, dataset_event_id FROM discarded_dataset_event
-        ),
-        found AS (
-            SELECT dag_id, dataset_event_id, count(*) AS places FROM place GROUP BY 1, 2
-        ),
-        due AS (
-            SELECT reference.dag_id, event.id AS dataset_event_id
-            FROM dataset_event AS event JOIN dag_schedule_dataset_reference AS reference USING (dataset_id)
-        )
-        SELECT dag_id, dataset_event_id, due.dag_id IS NOT NULL, coalesce(places, 0)
-        FROM due FULL JOIN found USING (dag_id, dataset_event_id)
-        WHERE due.dag_id IS NULL OR places IS DISTINCT FROM 1
-        """
-    )
+async def each_event_has_one_fate_for_each_subscriber(e: Evidence) -> Iterable[str]:
+    """As the audit of the ledger finds it, with nothing that it cannot prove."""
+    now = datetime.now(UTC)
+
+    async def ask(work: Callable[[Db], Awaitable[T]]) -> T:
+        return await work(Db(e.db, Memory(), now))
+
+    report = await audit_ledger(ask, 1000)
     return [
-        f"event {event} is in {places} places for {dag_id}" + ("" if is_due else ", which does not wait for it")
-        for dag_id, event, is_due, places in rows
+        *(f"event {each.event} for {each.dag_id}: {each.problem}" for each in report.findings),
+        *([f"{report.unproven} events are unproven"] if report.unproven else []),
     ]
 
 
 async def outlets_tell_each_success_once(e: Evidence) -> Iterable[str]:
-    """A task that succeeded made one event of each of its outlets, and no other task made any."""
-    rows = await e.db.fetch(
-        """
-        SELECT run.dag_id, run.run_id, task.task_id
-        FROM task_instance AS task JOIN dag_run AS run ON run.id = task.dag_run_id
-        WHERE task.state = 'success'
-        """
-    )
+    """A task that ever succeeded made one event of each of its outlets, and no other task made any."""
     outlets = {(spec.dag_id, task.task_id): task.outlets for spec in e.specs.values() for task in spec.tasks}
-    due = {f"{row[0]}/{row[1]}/{row[2]}/{uri}": uri for row in rows for uri in outlets[row[0], row[2]]}
+    due = {
+        f"{each.dag_id}/{each.run_id}/{each.task_id}/{uri}": uri
+        for each in e.task_states
+        if each.state == "success"
+        for uri in outlets[each.dag_id, each.task_id]
+    }
     made = await e.db.fetch(
         "SELECT event.event_id, uri FROM dataset_event AS event JOIN dataset ON dataset.id = dataset_id WHERE source = 'tidegate'"
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import pairwise
 
 from tests.storms.evidence import Evidence
-from tidegate.schemas.condition import holds, leaves
+from tidegate.schemas.condition import Condition, inputs, met
 from tidegate.schemas.state import RUN_MOVES, RunState
 
 
@@ -21,30 +21,35 @@ async def nothing_waits_beside_an_open_gate(e: Evidence) -> Iterable[str]:
     return [
         f"{dag_id} has {sorted(uris)} and room, but no run"
         for dag_id, uris in pending.items()
-        if (schedule := e.specs[dag_id].schedule) is not None
-        and holds(schedule, uris)
-        and active.get(dag_id, 0) < e.specs[dag_id].max_active_runs
+        if _is_open(e.specs[dag_id].schedule, uris) and active.get(dag_id, 0) < e.specs[dag_id].max_active_runs
     ]
 
 
 async def each_run_has_what_its_condition_needs(e: Evidence) -> Iterable[str]:
-    """The events that a run consumed meet the condition of its DAG, and none is of another dataset."""
-    consumed: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for dag_id, run_id, uri in await e.db.fetch(
+    """The events that a run consumed meet the condition of its version of the DAG, and none is of another dataset."""
+    rows = await e.db.fetch(
         """
-        SELECT DISTINCT run.dag_id, run.run_id, dataset.uri
+        SELECT run.dag_id, run.run_id, run.version_id, array_remove(array_agg(DISTINCT dataset.uri), NULL) AS uris
         FROM dag_run AS run
         LEFT JOIN dagrun_dataset_event AS consumed ON consumed.dag_run_id = run.id
         LEFT JOIN dataset_event AS event ON event.id = consumed.dataset_event_id
         LEFT JOIN dataset ON dataset.id = event.dataset_id
+        GROUP BY run.id
         """
-    ):
-        consumed[dag_id, run_id] |= {uri} - {None}
+    )
     return [
-        f"{run_id} of {dag_id} consumed only {sorted(uris)}"
-        for (dag_id, run_id), uris in consumed.items()
-        if (schedule := e.specs[dag_id].schedule) is None or not holds(schedule, uris) or not uris <= leaves(schedule)
+        f"{run_id} of {dag_id} consumed only {uris}"
+        for dag_id, run_id, version_id, uris in rows
+        if (schedule := e.versions[version_id].schedule) is None or not _is_met(schedule, uris)
     ]
+
+
+def _is_open(schedule: Condition | None, uris: Iterable[str]) -> bool:
+    return schedule is not None and met(schedule, {leaf for leaf in inputs(schedule) for uri in uris if leaf.covers(uri)})
+
+
+def _is_met(schedule: Condition, uris: Sequence[str]) -> bool:
+    return _is_open(schedule, uris) and all(any(leaf.covers(uri) for leaf in inputs(schedule)) for uri in uris)
 
 
 async def no_event_makes_two_runs(e: Evidence) -> Iterable[str]:

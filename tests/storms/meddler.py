@@ -1,0 +1,141 @@
+"""What users do to DAGs in a storm: pause them, clear their runs, edit their file; and in the end leave everything in order."""
+
+import hashlib
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from random import Random
+
+import anyio
+import asyncpg
+import msgspec
+
+from tests.storms import rest
+from tests.storms.pipelines import INPUTS
+from tidegate.daemon.cli.request import Request, ask
+from tidegate.daemon.database import Database, connect
+from tidegate.schemas.error import RequestError, UnavailableError
+from tidegate.schemas.message import ClearRequested, PauseRequested
+
+FILE = "changing.py"
+IDS = tuple(f"changing_{number}" for number in range(8))
+MENDED_S = 40.0
+ORDERLY = "# in order again\n"
+
+Note = Callable[[str], None]
+
+
+class Meddling(msgspec.Struct, frozen=True, kw_only=True):
+    """How often within how many seconds: pauses of several DAGs at once, edits of the file of those that change, clears."""
+
+    pauses: int = 0
+    edits: int = 0
+    clears: int = 0
+    paused_s: tuple[float, float] = (0.2, 2.0)
+    within_s: float = 60.0
+
+
+def draw(random: Random, *, orderly: bool = False) -> str:
+    """A DAG file: each of its DAGs waits for other datasets than before, or for none, or is not in it."""
+    ids = [id_ for id_ in IDS if orderly or random.random() < 0.9]
+    lines = ["from tidegate import Dag, Dataset, DatasetPattern", "", *(line for id_ in ids for line in _dag(id_, random))]
+    return "\n".join([ORDERLY if orderly else "", *lines, ""])
+
+
+def _dag(id_: str, random: Random) -> Iterator[str]:
+    inputs = [f'Dataset("storm://in/{number}")' for number in random.sample(range(INPUTS), random.randint(1, 3))]
+    match random.randrange(6):
+        case 0:
+            schedule = inputs[0]
+            facts = ', mode="each"'
+        case 1:
+            schedule, facts = 'DatasetPattern("storm://in/1*")', ""
+        case 2:
+            schedule, facts = "None", ""
+        case _:
+            schedule, facts = random.choice((" & ", " | ")).join(inputs), ""
+    if random.random() < 0.2 and schedule != "None":
+        facts += ", catchup=True"
+    if random.random() < 0.3 and schedule != "None":
+        facts += ', on_paused="keep"'
+    yield f'with Dag("{id_}", schedule={schedule}, max_active_runs={random.randint(1, 3)}{facts}) as dag:'
+    yield '    dag.empty("only")'
+
+
+class Meddler:
+    """A user of the servers of a storm, who knows that any of them may be away."""
+
+    def __init__(self, random: Random, dsn: str, folder: Path, note: Note) -> None:
+        self._random = random
+        self._dsn = dsn
+        self._file = folder / FILE
+        self._note = note
+
+    async def meddle(self, meddling: Meddling) -> None:
+        """Return when all is done."""
+        async with connect(self._dsn, connections=2) as database, anyio.create_task_group() as tg:
+            lanes: Sequence[tuple[int, Callable[[], Awaitable[None]]]] = (
+                (meddling.pauses, partial(self._pause, database, meddling)),
+                (meddling.edits, self._edit),
+                (meddling.clears, partial(self._clear, database)),
+            )
+            for count, act in lanes:
+                tg.start_soon(self._spread, count, meddling.within_s, act)
+
+    async def _spread(self, count: int, within_s: float, act: Callable[[], Awaitable[None]]) -> None:
+        begin = anyio.current_time()
+        for number in range(count):
+            await anyio.sleep_until(begin + within_s * (number + self._random.uniform(0.2, 0.8)) / count)
+            await act()
+
+    async def _pause(self, database: Database, meddling: Meddling) -> None:
+        dag_ids = await self._some(database, "SELECT dag_id FROM dag ORDER BY dag_id", 8)
+        self._note(f"pause {len(dag_ids)} DAGs")
+        for (dag_id,) in dag_ids:
+            await self._ask(database, PauseRequested(dag_id=dag_id, is_paused=True))
+        await anyio.sleep(self._random.uniform(*meddling.paused_s))
+        for (dag_id,) in dag_ids:
+            await self._ask(database, PauseRequested(dag_id=dag_id, is_paused=False))
+
+    async def _clear(self, database: Database) -> None:
+        sql = "SELECT dag_id, run_id, state FROM dag_run WHERE state IN ('success', 'failed') ORDER BY id DESC LIMIT 500"
+        for dag_id, run_id, state in await self._some(database, sql, 4):
+            self._note(f"clear {run_id} of {dag_id}")
+            await self._ask(database, ClearRequested(dag_id=dag_id, run_id=run_id, only_failed=state == "failed"))
+
+    async def _edit(self) -> None:
+        self._note(f"edit {FILE}")
+        self._write(draw(self._random))
+
+    def _write(self, source: str) -> None:
+        """At once, as editors do."""
+        draft = self._file.with_suffix(".draft")
+        draft.write_text(source)
+        draft.replace(self._file)
+
+    async def _some(self, database: Database, sql: str, most: int) -> Sequence[asyncpg.Record]:
+        try:
+            found = await database.ask(lambda db: db.fetch(sql))
+        except UnavailableError:
+            return []
+        return self._random.sample(found, min(most, len(found)))
+
+    async def _ask(self, database: Database, request: Request) -> None:
+        with suppress(RequestError, UnavailableError):
+            await ask(database, request)
+
+    async def mend(self, dags: int) -> None:
+        """Return when no DAG is paused, and the daemons know all of them as they are to stay. Raises TimeoutError."""
+        source = draw(self._random, orderly=True)
+        self._note(f"{FILE} is in order again")
+        self._write(source)
+        async with connect(self._dsn, connections=1) as database:
+            await rest.until(lambda: self._is_orderly(database, hashlib.sha256(source.encode()).hexdigest(), dags), MENDED_S)
+
+    async def _is_orderly(self, database: Database, digest: str, dags: int) -> bool:
+        for row in await self._some(database, "SELECT dag_id FROM dag WHERE is_paused", 1000):
+            await self._ask(database, PauseRequested(dag_id=row[0], is_paused=False))
+        sql = "SELECT count(*) FROM dag WHERE NOT is_paused AND NOT is_stale"
+        known = await self._some(database, f"SELECT digest FROM dag_file WHERE path = '{FILE}'", 1)
+        return [row[0] for row in known] == [digest] and [row[0] for row in await self._some(database, sql, 1)] == [dags]
