@@ -81,7 +81,9 @@ class Pair:
             await register_codecs(db)
             async with db.transaction():
                 message = Message(body=DatasetUpdated(uri=uri), at=datetime.now(UTC), id=EventId("third", event_id))
-                await _apply(Db(db, Memory(), await db.fetchval("SELECT clock_timestamp()")), Batch(messages=[message]))
+                third = Db(db, Memory(), await db.fetchval("SELECT clock_timestamp()"))
+                await _apply(third, Batch(messages=[message]))
+                await third.flush()
                 yield
         finally:
             await db.close()
