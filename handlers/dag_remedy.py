@@ -8,11 +8,12 @@ import msgspec
 
 from tidegate.handlers.dag_gates import would_run
 from tidegate.handlers.found_dag import FoundDag
-from tidegate.schemas import chain
+from tidegate.schemas import chain, remedy
 from tidegate.schemas import progress as shown
-from tidegate.schemas.chain import Change, Gate
+from tidegate.schemas.chain import Gate
 from tidegate.schemas.condition import AllOf, AnyOf, Condition, DatasetRef, Leaf, PatternRef
 from tidegate.schemas.dataset import text
+from tidegate.schemas.remedy import Change
 from tidegate.schemas.timetable import Continuous
 
 
@@ -45,40 +46,40 @@ def _publish(found: FoundDag, _block: Any) -> Iterator[Change]:
     there = frozenset(leaf for each in found.inputs() if since is None or each.event.time >= since for leaf in each.leaves)
     wanted = fewest(schedule, there) if schedule is not None else ()
     plain = tuple(leaf.uri for leaf in wanted if isinstance(leaf, DatasetRef) and not leaf.where)
-    yield chain.Publish(tuple(text(leaf) for leaf in wanted), plain)
+    yield remedy.Publish(tuple(text(leaf) for leaf in wanted), plain)
 
 
 def _mend(found: FoundDag, _block: Any) -> Iterator[Change]:
-    yield chain.MendFile(found.around.path)
+    yield remedy.MendFile(found.around.path)
 
 
 def _wait(_found: FoundDag, block: chain.Unquiet | chain.TooSoon) -> Iterator[Change]:
-    yield chain.Wait(block.until)
+    yield remedy.Wait(block.until)
 
 
 def _wait_for_tick(_found: FoundDag, block: shown.NotYetDue) -> Iterator[Change]:
-    yield chain.Wait(block.at)
+    yield remedy.Wait(block.at)
 
 
 def _trigger(found: FoundDag, _block: Any) -> Iterator[Change]:
-    yield chain.Trigger(found.dag.graph.dag_id)
+    yield remedy.Trigger(found.dag.graph.dag_id)
 
 
 def _unpause(found: FoundDag, _block: Any) -> Iterator[Change]:
-    yield chain.Unpause(found.dag.graph.dag_id)
+    yield remedy.Unpause(found.dag.graph.dag_id)
 
 
 def _restore(found: FoundDag, _block: Any) -> Iterator[Change]:
-    yield chain.RestoreFile(found.dag.graph.dag_id, found.around.path)
+    yield remedy.RestoreFile(found.dag.graph.dag_id, found.around.path)
 
 
 def _more_runs(found: FoundDag, _block: Any) -> Iterator[Change]:
     """Where runs follow each other's ends, more room is none."""
     graph, runs = found.dag.graph, tuple(found.around.running)
     if isinstance(graph.timetable, Continuous) and graph.schedule is None:
-        yield chain.EndRun(graph.dag_id, runs)
+        yield remedy.EndRun(graph.dag_id, runs)
     else:
-        yield chain.RaiseRuns(graph.dag_id, found.around.path, runs_needed(found), runs)
+        yield remedy.RaiseRuns(graph.dag_id, found.around.path, runs_needed(found), runs)
 
 
 def runs_needed(found: FoundDag) -> int:
@@ -95,15 +96,15 @@ def _with_limit(dag: Any, limit: int) -> Any:
 
 
 def _resume(_found: FoundDag, block: chain.IntakeHalted) -> Iterator[Change]:
-    yield chain.Resume(block.partitions)
+    yield remedy.Resume(block.partitions)
 
 
 def _bring_back(_found: FoundDag, block: chain.ServerAway) -> Iterator[Change]:
-    yield chain.BringBack(block.server)
+    yield remedy.BringBack(block.server)
 
 
 def _start_daemon(_found: FoundDag, _block: Any) -> Iterator[Change]:
-    yield chain.StartDaemon()
+    yield remedy.StartDaemon()
 
 
 _CHANGES: Mapping[type, Callable[[FoundDag, Any], Iterator[Change]]] = {

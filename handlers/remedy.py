@@ -12,7 +12,7 @@ from tidegate.handlers.room import Room, State
 from tidegate.handlers.tally import count_anew
 from tidegate.handlers.task_turn import rule
 from tidegate.handlers.tasks_ready import choose
-from tidegate.schemas import chain
+from tidegate.schemas import chain, remedy
 from tidegate.schemas import progress as shown
 from tidegate.schemas.graph import element_of
 from tidegate.schemas.queries.whynot import AtWork
@@ -21,52 +21,52 @@ from tidegate.schemas.state import TASK_ENDED, TASK_FAILED, TaskState
 TASK_LIMITS = (shown.RunLimit, shown.TaskLimitInRun, shown.TaskLimitInDag)
 
 
-def changes(found: Found, gates: Sequence[chain.Gate]) -> tuple[chain.Change, ...]:
+def changes(found: Found, gates: Sequence[chain.Gate]) -> tuple[remedy.Change, ...]:
     """What opens the closed ones of these gates; what two of them have in common is said once."""
     wanted = dict.fromkeys(change for gate in gates if gate.block for change in _of(found, gate.block))
-    if any(isinstance(change, chain.BringBack | chain.StartDaemon) for change in wanted):
-        wanted.pop(chain.Wait(None), None)
+    if any(isinstance(change, remedy.BringBack | remedy.StartDaemon) for change in wanted):
+        wanted.pop(remedy.Wait(None), None)
     return tuple(wanted)
 
 
-def _of(found: Found, block: chain.Obstacle | chain.DagObstacle) -> Iterator[chain.Change]:
+def _of(found: Found, block: chain.Obstacle | chain.DagObstacle) -> Iterator[remedy.Change]:
     return _CHANGES[type(block)](found, block)
 
 
-def _unpause(found: Found, _block: Any) -> Iterator[chain.Change]:
-    yield chain.Unpause(found.graph.dag_id)
+def _unpause(found: Found, _block: Any) -> Iterator[remedy.Change]:
+    yield remedy.Unpause(found.graph.dag_id)
 
 
-def _restore(found: Found, _block: Any) -> Iterator[chain.Change]:
-    yield chain.RestoreFile(found.graph.dag_id, found.around.path)
+def _restore(found: Found, _block: Any) -> Iterator[remedy.Change]:
+    yield remedy.RestoreFile(found.graph.dag_id, found.around.path)
 
 
-def _wait_for_time(_found: Found, block: shown.NotYetDue | shown.NextTry) -> Iterator[chain.Change]:
-    yield chain.Wait(block.at)
+def _wait_for_time(_found: Found, block: shown.NotYetDue | shown.NextTry) -> Iterator[remedy.Change]:
+    yield remedy.Wait(block.at)
 
 
-def _wait(_found: Found, _block: Any) -> Iterator[chain.Change]:
-    yield chain.Wait(None)
+def _wait(_found: Found, _block: Any) -> Iterator[remedy.Change]:
+    yield remedy.Wait(None)
 
 
-def _more_runs(found: Found, _block: Any) -> Iterator[chain.Change]:
+def _more_runs(found: Found, _block: Any) -> Iterator[remedy.Change]:
     """Queued runs that come first need room, too."""
     limit = found.run.running_runs + found.run.runs_ahead + 1
     if limit > found.limit:
-        yield chain.RaiseRuns(found.graph.dag_id, found.around.path, limit, tuple(found.around.running))
+        yield remedy.RaiseRuns(found.graph.dag_id, found.around.path, limit, tuple(found.around.running))
 
 
-def _upstream(found: Found, _block: Any) -> Iterator[chain.Change]:
+def _upstream(found: Found, _block: Any) -> Iterator[remedy.Change]:
     """What is to end: above it, those that wait for nothing above them."""
     first = tuple(found.graph.label(index) for index in _frontier(found))
-    yield chain.EndUpstream(found.graph.dag_id, found.run.run.run_id, first)
+    yield remedy.EndUpstream(found.graph.dag_id, found.run.run.run_id, first)
 
 
-def _instances(found: Found, _block: Any) -> Iterator[chain.Change]:
+def _instances(found: Found, _block: Any) -> Iterator[remedy.Change]:
     position = found.instance.index
     left = [i for i in found.instances if element_of(i) is not None and found.graph.node(i) is found.graph.nodes[position]]
     names = tuple(found.graph.label(i) for i in left if found.instances[i].state not in TASK_ENDED)
-    yield chain.EndUpstream(found.graph.dag_id, found.run.run.run_id, names)
+    yield remedy.EndUpstream(found.graph.dag_id, found.run.run.run_id, names)
 
 
 def _frontier(found: Found) -> list[int]:
@@ -81,7 +81,7 @@ def _frontier(found: Found) -> list[int]:
     return sorted(first)
 
 
-def _clear_cause(found: Found, block: chain.RuledOut) -> Iterator[chain.Change]:
+def _clear_cause(found: Found, block: chain.RuledOut) -> Iterator[remedy.Change]:
     """Itself, where its trigger rule lets it run by now; else what failed before it, or was skipped."""
     if block.state is TaskState.REMOVED:
         return
@@ -107,15 +107,15 @@ def _causes(found: Found) -> list[int]:
     return sorted(causes)
 
 
-def _clear_itself(found: Found, _block: Any) -> Iterator[chain.Change]:
+def _clear_itself(found: Found, _block: Any) -> Iterator[remedy.Change]:
     yield _clear(found, found.label)
 
 
-def _clear(found: Found, *labels: str) -> chain.Clear:
-    return chain.Clear(found.graph.dag_id, found.run.run.run_id, labels)
+def _clear(found: Found, *labels: str) -> remedy.Clear:
+    return remedy.Clear(found.graph.dag_id, found.run.run.run_id, labels)
 
 
-def _past(found: Found, block: shown.RunBefore) -> Iterator[chain.Change]:
+def _past(found: Found, block: shown.RunBefore) -> Iterator[remedy.Change]:
     """What failed in the run before is to run again; the rest of what holds it up is to end."""
     held = held_by(found.past, found.graph, found.instance.index)
     states = (found.past.states if found.past else None) or {}
@@ -123,22 +123,22 @@ def _past(found: Found, block: shown.RunBefore) -> Iterator[chain.Change]:
     left = tuple(task_id for task_id in held if task_id not in failed)
     if block.run_id is not None:
         if failed:
-            yield chain.Clear(found.graph.dag_id, block.run_id, failed)
+            yield remedy.Clear(found.graph.dag_id, block.run_id, failed)
         if left:
-            yield chain.EndUpstream(found.graph.dag_id, block.run_id, left)
+            yield remedy.EndUpstream(found.graph.dag_id, block.run_id, left)
 
 
-def _slots(found: Found, _block: Any) -> Iterator[chain.Change]:
+def _slots(found: Found, _block: Any) -> Iterator[remedy.Change]:
     if found.admission is not None and not _come_along(found, found.admission):
         names = tuple(" ".join((each.dag_id, each.run_id, each.task)) for each in found.in_pool)
-        yield chain.SetSlots(found.admission.pool.name, slots_needed(found.admission, found.occupied), names)
+        yield remedy.SetSlots(found.admission.pool.name, slots_needed(found.admission, found.occupied), names)
 
 
 def _come_along(found: Found, admission: State) -> bool:
     """Whether the slots that are missing come free with any task that is to end anyway."""
     *_, task = admission.waiting
     changes_ = [change for block in Room(admission).limits(task) if type(block) in TASK_LIMITS for change in _of(found, block)]
-    ends = {each for change in changes_ if isinstance(change, chain.EndTasks) for each in change.tasks}
+    ends = {each for change in changes_ if isinstance(change, remedy.EndTasks) for each in change.tasks}
     freed = [each.slots for each in found.in_pool if (each.dag_id, each.run_id, each.task) in ends]
     missing = task.pool_slots + found.occupied - (admission.pool.slots or 0)
     return bool(freed) and len(freed) == len(ends) and min(freed) >= missing
@@ -160,17 +160,17 @@ def _suffices(admission: State, free: int, size: int) -> bool:
     return task in list(choose(Room(msgspec.structs.replace(admission, pool=pool))))
 
 
-def _run_limit(found: Found, _block: Any) -> Iterator[chain.Change]:
+def _run_limit(found: Found, _block: Any) -> Iterator[remedy.Change]:
     run = found.run.run
     yield _end("max_active_tasks", run.active_tasks - run.max_active_tasks + 1, found.in_run)
 
 
-def _task_limit_in_dag(found: Found, block: shown.TaskLimitInDag) -> Iterator[chain.Change]:
+def _task_limit_in_dag(found: Found, block: shown.TaskLimitInDag) -> Iterator[remedy.Change]:
     working = sum((dag_id, task_id) == _name(found) for dag_id, _, task_id in found.limited)
     yield _end("max_active_tis_per_dag", working - block.limit + 1, found.of_task)
 
 
-def _task_limit_in_run(found: Found, block: shown.TaskLimitInRun) -> Iterator[chain.Change]:
+def _task_limit_in_run(found: Found, block: shown.TaskLimitInRun) -> Iterator[remedy.Change]:
     working = sum((run, task_id) == (found.run.run.id, _name(found)[1]) for _, run, task_id in found.limited)
     of_run = [each for each in found.of_task if each.run_id == found.run.run.run_id]
     yield _end("max_active_tis_per_dagrun", working - block.limit + 1, of_run)
@@ -180,23 +180,23 @@ def _name(found: Found) -> tuple[str, str]:
     return found.graph.dag_id, found.graph.node(found.instance.index).task.task_id
 
 
-def _end(limit: str, count: int, of: Sequence[AtWork]) -> chain.EndTasks:
-    return chain.EndTasks(limit, count, tuple((each.dag_id, each.run_id, each.task) for each in of))
+def _end(limit: str, count: int, of: Sequence[AtWork]) -> remedy.EndTasks:
+    return remedy.EndTasks(limit, count, tuple((each.dag_id, each.run_id, each.task) for each in of))
 
 
-def _parallelism(found: Found, _block: Any) -> Iterator[chain.Change]:
-    yield chain.SetParallelism(found.active + 1)
+def _parallelism(found: Found, _block: Any) -> Iterator[remedy.Change]:
+    yield remedy.SetParallelism(found.active + 1)
 
 
-def _bring_back(_found: Found, block: chain.ServerAway) -> Iterator[chain.Change]:
-    yield chain.BringBack(block.server)
+def _bring_back(_found: Found, block: chain.ServerAway) -> Iterator[remedy.Change]:
+    yield remedy.BringBack(block.server)
 
 
-def _start_daemon(_found: Found, _block: Any) -> Iterator[chain.Change]:
-    yield chain.StartDaemon()
+def _start_daemon(_found: Found, _block: Any) -> Iterator[remedy.Change]:
+    yield remedy.StartDaemon()
 
 
-_CHANGES: Mapping[type, Callable[[Found, Any], Iterator[chain.Change]]] = {
+_CHANGES: Mapping[type, Callable[[Found, Any], Iterator[remedy.Change]]] = {
     shown.DagPaused: _unpause,
     shown.DagStale: _restore,
     shown.NotYetDue: _wait_for_time,

@@ -10,7 +10,8 @@ from tidegate.daemon.cli import output
 from tidegate.daemon.cli.advice import advice
 from tidegate.daemon.cli.moment import age, utc
 from tidegate.daemon.cli.obstacle import obstacle_text
-from tidegate.schemas.chain import Chain, Change, Gate
+from tidegate.schemas.chain import Chain, Gate
+from tidegate.schemas.remedy import Change
 
 TITLES = ("GATE", "STATE", "FOR", "WHAT IS KNOWN")
 

@@ -10,7 +10,7 @@ from tidegate.daemon.cli.advice import Advice, advice
 from tidegate.daemon.cli.chain_page import document, print_chain
 from tidegate.daemon.cli.obstacle import obstacle_text
 from tidegate.schemas import chain as shown
-from tidegate.schemas import progress
+from tidegate.schemas import progress, remedy
 from tidegate.schemas.chain import Chain, Gate, GateState
 from tidegate.schemas.dag import TriggerRule
 from tidegate.schemas.state import RunState, TaskState
@@ -42,42 +42,42 @@ OBSTACLES = [
 ]
 
 CHANGES = [
-    (shown.Unpause("d"), Advice("unpause the DAG", ("tidegate dags unpause d",))),
-    (shown.RestoreFile("d", "d.py"), Advice("put d into a DAG file again; it was in d.py")),
-    (shown.Wait(None), Advice("wait a moment")),
-    (shown.Wait(NOON), Advice("wait until 2026-11-21 12:00:00Z")),
-    (shown.RaiseRuns("d", "d.py", 3, ("r0", "r1")), Advice("raise max_active_runs to 3 in d.py, or let r0 or r1 end")),
-    (shown.RaiseRuns("d", "d.py", 3, ()), Advice("raise max_active_runs to 3 in d.py")),
-    (shown.SetSlots("p", 1), Advice("give pool 'p' 1 slot", ("tidegate pools set p 1",))),
-    (shown.SetSlots("p", 5, ("d r a",)), Advice("give pool 'p' 5 slots, or let d r a end", ("tidegate pools set p 5",))),
+    (remedy.Unpause("d"), Advice("unpause the DAG", ("tidegate dags unpause d",))),
+    (remedy.RestoreFile("d", "d.py"), Advice("put d into a DAG file again; it was in d.py")),
+    (remedy.Wait(None), Advice("wait a moment")),
+    (remedy.Wait(NOON), Advice("wait until 2026-11-21 12:00:00Z")),
+    (remedy.RaiseRuns("d", "d.py", 3, ("r0", "r1")), Advice("raise max_active_runs to 3 in d.py, or let r0 or r1 end")),
+    (remedy.RaiseRuns("d", "d.py", 3, ()), Advice("raise max_active_runs to 3 in d.py")),
+    (remedy.SetSlots("p", 1), Advice("give pool 'p' 1 slot", ("tidegate pools set p 1",))),
+    (remedy.SetSlots("p", 5, ("d r a",)), Advice("give pool 'p' 5 slots, or let d r a end", ("tidegate pools set p 5",))),
     (
-        shown.EndTasks("max_active_tasks", 1, (("d", "r", "a"), ("d", "r", "b[0]"))),
+        remedy.EndTasks("max_active_tasks", 1, (("d", "r", "a"), ("d", "r", "b[0]"))),
         Advice(
             "let 1 of d r a, d r b[0] end, or end it; max_active_tasks of runs that there are stays as it is",
             ("tidegate tasks mark d r a success",),
         ),
     ),
-    (shown.SetParallelism(3), Advice("start the daemons with TIDEGATE_PARALLELISM=3, or let a task end")),
+    (remedy.SetParallelism(3), Advice("start the daemons with TIDEGATE_PARALLELISM=3, or let a task end")),
     (
-        shown.EndUpstream("d", "r", ("a", "b[1]")),
+        remedy.EndUpstream("d", "r", ("a", "b[1]")),
         Advice(
             "let a, b[1] of r end; what each waits for:", ("tidegate tasks why-not d r a", "tidegate tasks why-not d r 'b[1]'")
         ),
     ),
-    (shown.Clear("d", "r", ("a", "b")), Advice("let a, b of r run again", ("tidegate tasks clear d r a b --yes",))),
-    (shown.StartDaemon(), Advice("start a daemon", ("tidegate daemon",))),
-    (shown.BringBack("the runners"), Advice("bring back the runners")),
+    (remedy.Clear("d", "r", ("a", "b")), Advice("let a, b of r run again", ("tidegate tasks clear d r a b --yes",))),
+    (remedy.StartDaemon(), Advice("start a daemon", ("tidegate daemon",))),
+    (remedy.BringBack("the runners"), Advice("bring back the runners")),
     (
-        shown.Publish(("s://a", "s://b where n > 0"), ("s://a",)),
+        remedy.Publish(("s://a", "s://b where n > 0"), ("s://a",)),
         Advice("an event of s://a and of s://b where n > 0", ("tidegate datasets publish s://a",)),
     ),
-    (shown.MendFile("d.py"), Advice("mend the condition in d.py")),
+    (remedy.MendFile("d.py"), Advice("mend the condition in d.py")),
     (
-        shown.Resume(("t/3",)),
+        remedy.Resume(("t/3",)),
         Advice("say from where on these partitions are to be read", ("tidegate topics resume t/3 --at earliest",)),
     ),
-    (shown.EndRun("d", ("r0", "r1")), Advice("let r0 or r1 end")),
-    (shown.Trigger("d"), Advice("ask for a run", ("tidegate runs trigger d",))),
+    (remedy.EndRun("d", ("r0", "r1")), Advice("let r0 or r1 end")),
+    (remedy.Trigger("d"), Advice("ask for a run", ("tidegate runs trigger d",))),
 ]
 
 
@@ -87,12 +87,12 @@ def test_what_is_waited_for_is_said_in_words(block: shown.Obstacle, expected: st
 
 
 @pytest.mark.parametrize(("change", "expected"), CHANGES)
-def test_what_helps_is_said_with_the_commands_that_do_it(change: shown.Change, expected: Advice) -> None:
+def test_what_helps_is_said_with_the_commands_that_do_it(change: remedy.Change, expected: Advice) -> None:
     assert advice(change) == expected
 
 
 def test_everything_has_its_words() -> None:
-    assert {type(change) for change, _ in CHANGES} == set(get_args(shown.Change))
+    assert {type(change) for change, _ in CHANGES} == set(get_args(remedy.Change))
     assert {type(block) for block, _ in OBSTACLES} >= {
         *get_args(shown.Obstacle),
         *get_args(shown.DagObstacle),
@@ -115,7 +115,7 @@ PAGE = Chain(
         ),
         Gate(name="pool", state=GateState.NOT_REACHED, facts={"by": ("e x t", "e y t"), "needed": 1}),
     ),
-    change=(shown.Unpause("d"),),
+    change=(remedy.Unpause("d"),),
 )
 
 

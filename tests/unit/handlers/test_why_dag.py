@@ -13,11 +13,12 @@ from tidegate.handlers.dag_remedy import _CHANGES, fewest
 from tidegate.handlers.found_dag import FoundDag
 from tidegate.handlers.why_dag import dag_chain
 from tidegate.schemas import chain as shown
-from tidegate.schemas import progress
-from tidegate.schemas.chain import Change, DagChain, GateState
+from tidegate.schemas import progress, remedy
+from tidegate.schemas.chain import DagChain, GateState
 from tidegate.schemas.condition import AllOf, AnyOf, Condition, DatasetRef, Leaf, NOf, PatternRef
 from tidegate.schemas.queries.leases import Away, Incident, JobRow, Terms
 from tidegate.schemas.queries.seen import AroundDag
+from tidegate.schemas.remedy import Change
 from tidegate.schemas.tick import Tick
 from tidegate.schemas.timetable import Continuous, Cron, Once
 from tidegate.schemas.view import DagView
@@ -45,7 +46,7 @@ def closed(page: DagChain) -> dict[str, object]:
     return {gate.name: gate.block for gate in page.closed}
 
 
-NEW_A = shown.Publish(("s://a",), ("s://a",))
+NEW_A = remedy.Publish(("s://a",), ("s://a",))
 
 GATES = [
     pytest.param(waiting(A, event(1)), {}, (), id="nothing"),
@@ -53,19 +54,19 @@ GATES = [
     pytest.param(
         waiting(BOTH, event(1)),
         {"condition": shown.InputsMissing(("s://b",))},
-        (shown.Publish(("s://b",), ("s://b",)),),
+        (remedy.Publish(("s://b",), ("s://b",)),),
         id="one of two inputs",
     ),
     pytest.param(
         waiting(DatasetRef("s://a", "n > 1"), event(1, n=1)),
         {"condition": shown.InputsMissing(("s://a[n > 1]",))},
-        (shown.Publish(("s://a[n > 1]",), ()),),
+        (remedy.Publish(("s://a[n > 1]",), ()),),
         id="a filter",
     ),
     pytest.param(
         waiting(expiring("a", 5), event(1, arrived=-9)),
         {"condition": shown.InputsMissing(("s://a",))},
-        (shown.Publish(("s://a",), ("s://a",)),),
+        (remedy.Publish(("s://a",), ("s://a",)),),
         id="an input that expired",
     ),
     pytest.param(
@@ -77,70 +78,70 @@ GATES = [
     pytest.param(
         waiting(DatasetRef("s://a", "n >"), event(1)),
         {"condition": None},
-        (shown.MendFile("d.py"),),
+        (remedy.MendFile("d.py"),),
         id="a condition that cannot be read",
     ),
     pytest.param(
         waiting(A, event(1, arrived=-1), timing=timed(quiet_for=10)),
         {"timing": shown.Unquiet(at(9))},
-        (shown.Wait(at(9)),),
+        (remedy.Wait(at(9)),),
         id="quiet",
     ),
     pytest.param(
         waiting(A, event(1), timing=timed(min_interval=60), dataset_run_at=at(-10)),
         {"timing": shown.TooSoon(at(50))},
-        (shown.Wait(at(50)),),
+        (remedy.Wait(at(50)),),
         id="interval",
     ),
-    pytest.param(waiting(A, event(1), is_paused=True), {"pause": progress.DagPaused()}, (shown.Unpause("d"),), id="pause"),
+    pytest.param(waiting(A, event(1), is_paused=True), {"pause": progress.DagPaused()}, (remedy.Unpause("d"),), id="pause"),
     pytest.param(
-        waiting(A, event(1), is_stale=True), {"DAG file": progress.DagStale()}, (shown.RestoreFile("d", "d.py"),), id="file"
+        waiting(A, event(1), is_stale=True), {"DAG file": progress.DagStale()}, (remedy.RestoreFile("d", "d.py"),), id="file"
     ),
     pytest.param(
         waiting(A, event(1), **LIMITED),
         {"run limit": progress.DagLimit(1)},
-        (shown.RaiseRuns("d", "d.py", 2, ("r1", "r2")),),
+        (remedy.RaiseRuns("d", "d.py", 2, ("r1", "r2")),),
         id="run limit",
     ),
     pytest.param(
         waiting(A, event(1), **LIMITED, queued=1, waiting=queued(graph("t"), 5)),
         {"run limit": progress.DagLimit(1)},
-        (shown.RaiseRuns("d", "d.py", 3, ("r1", "r2")),),
+        (remedy.RaiseRuns("d", "d.py", 3, ("r1", "r2")),),
         id="run limit, and a queued run whose turn it is",
     ),
     pytest.param(
         waiting(A, event(1), limit=1, queued=1, waiting=queued(graph("t"), 5)),
         {"queued runs": progress.RunsAhead(1)},
-        (shown.RaiseRuns("d", "d.py", 2, ("r1", "r2")),),
+        (remedy.RaiseRuns("d", "d.py", 2, ("r1", "r2")),),
         id="queued runs",
     ),
     pytest.param(
         waiting(A, is_paused=True, **LIMITED),
         {"condition": shown.InputsMissing(("s://a",)), "pause": progress.DagPaused(), "run limit": progress.DagLimit(1)},
-        (NEW_A, shown.Unpause("d"), shown.RaiseRuns("d", "d.py", 2, ("r1", "r2"))),
+        (NEW_A, remedy.Unpause("d"), remedy.RaiseRuns("d", "d.py", 2, ("r1", "r2"))),
         id="several",
     ),
-    pytest.param(dag_view(graph("t")), {"schedule": shown.NoSchedule()}, (shown.Trigger("d"),), id="no schedule"),
+    pytest.param(dag_view(graph("t")), {"schedule": shown.NoSchedule()}, (remedy.Trigger("d"),), id="no schedule"),
     pytest.param(ticking(HOURLY), {}, (), id="a tick that is due"),
     pytest.param(
-        ticking(HOURLY, taken=frozenset({NOW})), {"timetable": progress.NotYetDue(at(60))}, (shown.Wait(at(60)),), id="tick"
+        ticking(HOURLY, taken=frozenset({NOW})), {"timetable": progress.NotYetDue(at(60))}, (remedy.Wait(at(60)),), id="tick"
     ),
     pytest.param(
         ticking(Once(), last_tick=Tick(at(-90), at(-90), at(-90), at(-90))),
         {"timetable": shown.TicksOver()},
-        (shown.Trigger("d"),),
+        (remedy.Trigger("d"),),
         id="no more ticks",
     ),
     pytest.param(
         ticking(Continuous(), running=1),
         {"timetable": progress.DagLimit(1)},
-        (shown.EndRun("d", ("r1", "r2")),),
+        (remedy.EndRun("d", ("r1", "r2")),),
         id="a run that follows the end of another",
     ),
     pytest.param(
         ticking(HOURLY, schedule=A, together=True, taken=frozenset({NOW})),
         {"condition": shown.InputsMissing(("s://a",)), "timetable": progress.NotYetDue(at(60))},
-        (NEW_A, shown.Wait(at(60))),
+        (NEW_A, remedy.Wait(at(60))),
         id="a tick that needs datasets",
     ),
     pytest.param(ticking(HOURLY, schedule=A), {"condition": shown.InputsMissing(("s://a",))}, (), id="time alone will do"),
@@ -175,8 +176,8 @@ def test_a_run_starts_exactly_where_nothing_has_to_change(
 def test_where_events_and_time_both_make_runs_either_will_do() -> None:
     page = dag_chain(found(ticking(HOURLY, schedule=A, taken=frozenset({NOW}), is_paused=True)))
 
-    assert page.change == (NEW_A, shown.Unpause("d"))
-    assert page.instead == (shown.Wait(at(60)), shown.Unpause("d"))
+    assert page.change == (NEW_A, remedy.Unpause("d"))
+    assert page.instead == (remedy.Wait(at(60)), remedy.Unpause("d"))
 
 
 @pytest.mark.parametrize(
@@ -185,20 +186,20 @@ def test_where_events_and_time_both_make_runs_either_will_do() -> None:
         pytest.param(
             {"incidents": [Incident("tidegate.dataset-updated/3", 1, 2, 3, NOW)]},
             {"intake": shown.IntakeHalted(("tidegate.dataset-updated/3",))},
-            shown.Resume(("tidegate.dataset-updated/3",)),
+            remedy.Resume(("tidegate.dataset-updated/3",)),
             id="a partition that stands still",
         ),
         pytest.param({"incidents": [Incident("tidegate.task-finished/3", 1, 2, 3, NOW)]}, {}, None, id="of another topic"),
         pytest.param(
             {"daemons": [msgspec.structs.replace(DAEMON, away={"Kafka": Away(NOW, "refused")})]},
             {"intake": shown.ServerAway("Kafka", "refused")},
-            shown.BringBack("Kafka"),
+            remedy.BringBack("Kafka"),
             id="Kafka",
         ),
         pytest.param(
             {"daemons": [msgspec.structs.replace(DAEMON, away={"Kafka": Away(NOW, "refused")}), DAEMON]}, {}, None, id="one reads"
         ),
-        pytest.param({"daemons": []}, {"daemons": progress.NoDaemon()}, shown.StartDaemon(), id="daemons"),
+        pytest.param({"daemons": []}, {"daemons": progress.NoDaemon()}, remedy.StartDaemon(), id="daemons"),
     ],
 )
 def test_what_is_around_a_dag_may_be_closed_too(facts: Any, block: Mapping[str, object], change: Change | None) -> None:

@@ -15,7 +15,7 @@ from tidegate.handlers.room import State
 from tidegate.handlers.tally import count_anew
 from tidegate.handlers.why_task import chain
 from tidegate.schemas import chain as shown
-from tidegate.schemas import progress
+from tidegate.schemas import progress, remedy
 from tidegate.schemas.chain import Chain, GateState
 from tidegate.schemas.dag import TaskSpec, TriggerRule
 from tidegate.schemas.graph import Graph, element_index
@@ -104,29 +104,31 @@ def closed(page: Chain) -> dict[str, object]:
     return {gate.name: gate.block for gate in page.closed}
 
 
-CLEAR = shown.Clear("d", "r1", ("b",))
+CLEAR = remedy.Clear("d", "r1", ("b",))
 ONE_DAEMON_AWAY = msgspec.structs.replace(DAEMON, away={"the runners": Away(BEFORE, "no space"), "Kafka": Away(BEFORE, "gone")})
 
 GATES = [
     pytest.param(queued(), {}, (), id="a run that is about to start"),
-    pytest.param(queued(run={"run_after": LATER}), {"timing": progress.NotYetDue(LATER)}, (shown.Wait(LATER),), id="timing"),
-    pytest.param(queued(run={"is_paused": True}), {"pause": progress.DagPaused()}, (shown.Unpause("d"),), id="pause of a run"),
+    pytest.param(queued(run={"run_after": LATER}), {"timing": progress.NotYetDue(LATER)}, (remedy.Wait(LATER),), id="timing"),
+    pytest.param(queued(run={"is_paused": True}), {"pause": progress.DagPaused()}, (remedy.Unpause("d"),), id="pause of a run"),
     pytest.param(
-        found(graph("a"), NONE, run={"is_paused": True}), {"pause": progress.DagPaused()}, (shown.Unpause("d"),), id="pause"
+        found(graph("a"), NONE, run={"is_paused": True}), {"pause": progress.DagPaused()}, (remedy.Unpause("d"),), id="pause"
     ),
     pytest.param(found(graph("a"), RUNNING, run={"is_paused": True}, attempt=ATTEMPT), {}, (), id="pause of what runs"),
-    pytest.param(queued(run={"is_stale": True}), {"DAG file": progress.DagStale()}, (shown.RestoreFile("d", "d.py"),), id="file"),
+    pytest.param(
+        queued(run={"is_stale": True}), {"DAG file": progress.DagStale()}, (remedy.RestoreFile("d", "d.py"),), id="file"
+    ),
     pytest.param(found(graph("a"), NONE, run={"is_stale": True}), {}, (), id="a run that has started needs no file"),
     pytest.param(
         queued(run={"running_runs": 2}, running=["r0", "r9"]),
         {"run limit": progress.DagLimit(2)},
-        (shown.RaiseRuns("d", "d.py", 3, ("r0", "r9")),),
+        (remedy.RaiseRuns("d", "d.py", 3, ("r0", "r9")),),
         id="run limit",
     ),
     pytest.param(
         queued(run={"running_runs": 2, "runs_ahead": 3}),
         {"run limit": progress.DagLimit(2), "runs before it": progress.RunsAhead(3)},
-        (shown.RaiseRuns("d", "d.py", 6, ("r1",)),),
+        (remedy.RaiseRuns("d", "d.py", 6, ("r1",)),),
         id="run limit and runs before it",
     ),
     pytest.param(
@@ -135,32 +137,32 @@ GATES = [
     pytest.param(
         found(graph("a"), NONE, run={"state": RunState.FAILED}, reason="deadlock", end_date=NOW),
         {"run state": shown.RunEnded(RunState.FAILED, "deadlock")},
-        (shown.Clear("d", "r1", ("a",)),),
+        (remedy.Clear("d", "r1", ("a",)),),
         id="run state",
     ),
     pytest.param(
         found(graph("a", "b < a", "c", "d < b c"), RUNNING, NONE, S, NONE),
         {"upstream": progress.UpstreamNotDone(("b",))},
-        (shown.EndUpstream("d", "r1", ("a",)),),
+        (remedy.EndUpstream("d", "r1", ("a",)),),
         id="upstream",
     ),
     pytest.param(found(graph("a", "b:one_success < a"), S, NONE), {}, (), id="its turn"),
     pytest.param(
         found(graph("a", "b < a"), F, UF),
         {"trigger rule": shown.RuledOut(TriggerRule.ALL_SUCCESS, UF)},
-        (shown.Clear("d", "r1", ("a",)),),
+        (remedy.Clear("d", "r1", ("a",)),),
         id="trigger rule",
     ),
     pytest.param(
         found(graph("a", "c < a", "b < c"), F, UF, UF),
         {"trigger rule": shown.RuledOut(TriggerRule.ALL_SUCCESS, UF)},
-        (shown.Clear("d", "r1", ("a",)),),
+        (remedy.Clear("d", "r1", ("a",)),),
         id="trigger rule, further up",
     ),
     pytest.param(
         found(graph("a", "b < a"), K, K),
         {"trigger rule": shown.RuledOut(TriggerRule.ALL_SUCCESS, K)},
-        (shown.Clear("d", "r1", ("a",)),),
+        (remedy.Clear("d", "r1", ("a",)),),
         id="skipped like what is before it",
     ),
     pytest.param(
@@ -184,108 +186,108 @@ GATES = [
     pytest.param(
         found(graph("a"), F, attempt=msgspec.structs.replace(ATTEMPT, state="failed", reason="x")),
         {"next try": shown.TaskEnded(F, 0, "x")},
-        (shown.Clear("d", "r1", ("a",)),),
+        (remedy.Clear("d", "r1", ("a",)),),
         id="failed for good",
     ),
     pytest.param(
         found(graph("a"), F),
         {"next try": shown.TaskEnded(F, 0, "")},
-        (shown.Clear("d", "r1", ("a",)),),
+        (remedy.Clear("d", "r1", ("a",)),),
         id="marked as failed",
     ),
     pytest.param(
         waiting({"pool_slots": 2}, pool_open=1, occupied=3, in_pool=(OTHER,)),
         {"pool": progress.PoolFull("default_pool", 4, 1, 2)},
-        (shown.SetSlots("default_pool", 5, ("e x t",)),),
+        (remedy.SetSlots("default_pool", 5, ("e x t",)),),
         id="pool",
     ),
     pytest.param(
         waiting(pool_open=0, pool_slots=None, pool_exists=False),
         {"pool": progress.PoolMissing("default_pool")},
-        (shown.SetSlots("default_pool", 1),),
+        (remedy.SetSlots("default_pool", 1),),
         id="no such pool",
     ),
     pytest.param(
         waiting({"pool_slots": 9}),
         {"pool": progress.PoolTooSmall("default_pool", 4, 9)},
-        (shown.SetSlots("default_pool", 9),),
+        (remedy.SetSlots("default_pool", 9),),
         id="too small a pool",
     ),
     pytest.param(
         waiting(None, None, before(2), before(3, 2), pool_open=1, occupied=3),
         {"priority": shown.Outranked("default_pool", 1)},
-        (shown.SetSlots("default_pool", 5),),
+        (remedy.SetSlots("default_pool", 5),),
         id="priority",
     ),
     pytest.param(
         waiting(run={"active_tasks": 16}, in_run=(MINE,)),
         {"max_active_tasks": progress.RunLimit(16)},
-        (shown.EndTasks("max_active_tasks", 1, (("d", "r1", "b"),)),),
+        (remedy.EndTasks("max_active_tasks", 1, (("d", "r1", "b"),)),),
         id="max_active_tasks",
     ),
     pytest.param(
         waiting(run={"active_tasks": 16}, pool_open=0, occupied=4, in_run=(MINE,), in_pool=(MINE, OTHER)),
         {"pool": progress.PoolFull("default_pool", 4, 0, 1), "max_active_tasks": progress.RunLimit(16)},
-        (shown.EndTasks("max_active_tasks", 1, (("d", "r1", "b"),)),),
+        (remedy.EndTasks("max_active_tasks", 1, (("d", "r1", "b"),)),),
         id="what is to end gives back its slots",
     ),
     pytest.param(
         waiting(run={"active_tasks": 16}, pool_open=0, occupied=4, in_run=(MINE,), in_pool=(OTHER,)),
         {"pool": progress.PoolFull("default_pool", 4, 0, 1), "max_active_tasks": progress.RunLimit(16)},
         (
-            shown.SetSlots("default_pool", 5, ("e x t",)),
-            shown.EndTasks("max_active_tasks", 1, (("d", "r1", "b"),)),
+            remedy.SetSlots("default_pool", 5, ("e x t",)),
+            remedy.EndTasks("max_active_tasks", 1, (("d", "r1", "b"),)),
         ),
         id="a limit and a pool",
     ),
     pytest.param(
         waiting({"per_run": 1}, limited=(("d", 1, "a"),), of_task=(MINE, msgspec.structs.replace(MINE, run_id="r2"))),
         {"max_active_tis_per_dagrun": progress.TaskLimitInRun(1)},
-        (shown.EndTasks("max_active_tis_per_dagrun", 1, (("d", "r1", "b"),)),),
+        (remedy.EndTasks("max_active_tis_per_dagrun", 1, (("d", "r1", "b"),)),),
         id="max_active_tis_per_dagrun",
     ),
     pytest.param(
         waiting({"per_dag": 2}, limited=(("d", 2, "a"),) * 3, of_task=(MINE,)),
         {"max_active_tis_per_dag": progress.TaskLimitInDag(2)},
-        (shown.EndTasks("max_active_tis_per_dag", 2, (("d", "r1", "b"),)),),
+        (remedy.EndTasks("max_active_tis_per_dag", 2, (("d", "r1", "b"),)),),
         id="max_active_tis_per_dag",
     ),
     pytest.param(
         waiting(pool_parallel=0, pool_parallelism=6, active=7),
         {"parallelism": progress.Parallelism(6)},
-        (shown.SetParallelism(8),),
+        (remedy.SetParallelism(8),),
         id="parallelism",
     ),
     pytest.param(waiting(pool_open=None, pool_slots=None), {}, (), id="any number of slots"),
     pytest.param(
         waiting(run={"active_tasks": 16}, pool_open=None, pool_slots=None, in_run=(MINE,)),
         {"max_active_tasks": progress.RunLimit(16)},
-        (shown.EndTasks("max_active_tasks", 1, (("d", "r1", "b"),)),),
+        (remedy.EndTasks("max_active_tasks", 1, (("d", "r1", "b"),)),),
         id="a limit beside any number of slots",
     ),
     pytest.param(
         found(graph("a"), QUEUED, attempt=msgspec.structs.replace(ATTEMPT, state="intent", started_at=None, submitted_at=None)),
         {"submission": shown.NotSubmitted("command", "intent")},
-        (shown.Wait(None),),
+        (remedy.Wait(None),),
         id="submission",
     ),
     pytest.param(
         found(graph("a"), QUEUED, attempt=msgspec.structs.replace(ATTEMPT, state="intent"), daemons=[ONE_DAEMON_AWAY] * 2),
         {"submission": shown.NotSubmitted("command", "intent"), "backend": shown.ServerAway("the runners", "no space")},
-        (shown.BringBack("the runners"),),
+        (remedy.BringBack("the runners"),),
         id="backend",
     ),
     pytest.param(
         found(graph("a"), QUEUED, attempt=msgspec.structs.replace(ATTEMPT, state="intent"), daemons=[ONE_DAEMON_AWAY, DAEMON]),
         {"submission": shown.NotSubmitted("command", "intent")},
-        (shown.Wait(None),),
+        (remedy.Wait(None),),
         id="another daemon reaches the backend",
     ),
     pytest.param(found(graph("a"), RUNNING, attempt=ATTEMPT, daemons=[ONE_DAEMON_AWAY]), {}, (), id="it runs all the same"),
     pytest.param(
         found(graph("a"), QUEUED, attempt=msgspec.structs.replace(ATTEMPT, state="intent"), daemons=[]),
         {"submission": shown.NotSubmitted("command", "intent"), "daemons": progress.NoDaemon()},
-        (shown.StartDaemon(),),
+        (remedy.StartDaemon(),),
         id="daemons",
     ),
     pytest.param(found(graph("a"), S, attempt=ATTEMPT, daemons=[]), {}, (), id="it has run"),
@@ -294,7 +296,7 @@ GATES = [
 
 @pytest.mark.parametrize(("around", "gates", "change"), GATES)
 def test_a_gate_is_closed_for_a_reason_and_something_opens_it(
-    around: Found, gates: dict[str, object], change: tuple[shown.Change, ...]
+    around: Found, gates: dict[str, object], change: tuple[remedy.Change, ...]
 ) -> None:
     page = chain(around)
 
@@ -307,9 +309,9 @@ PATIENT = graph(task("a", depends_on_past=True))
 @pytest.mark.parametrize(
     ("past", "change"),
     [
-        pytest.param(Past(None), (shown.EndUpstream("d", "r0", ("a",)),), id="it has not started"),
-        pytest.param(Past({"a": RUNNING}), (shown.EndUpstream("d", "r0", ("a",)),), id="it works"),
-        pytest.param(Past({"a": F}), (shown.Clear("d", "r0", ("a",)),), id="it failed"),
+        pytest.param(Past(None), (remedy.EndUpstream("d", "r0", ("a",)),), id="it has not started"),
+        pytest.param(Past({"a": RUNNING}), (remedy.EndUpstream("d", "r0", ("a",)),), id="it works"),
+        pytest.param(Past({"a": F}), (remedy.Clear("d", "r0", ("a",)),), id="it failed"),
         pytest.param(None, (), id="it is about to be looked at again"),
     ],
 )
@@ -339,7 +341,7 @@ def test_a_task_waits_for_its_next_try() -> None:
     (gate,) = page.closed
     assert (gate.name, gate.block, gate.since) == ("next try", progress.NextTry(LATER), NOW)
     assert gate.facts == {"tries": 1, "of": 2, "reason": "no disk"}
-    assert page.change == (shown.Wait(LATER),)
+    assert page.change == (remedy.Wait(LATER),)
 
 
 def mapped(*elements: TaskState) -> Found:
@@ -356,7 +358,7 @@ def test_a_mapped_task_waits_for_its_instances() -> None:
     page = chain(mapped(S, SCHEDULED, RUNNING))
 
     assert closed(page) == {"upstream": progress.ElementsNotDone(2, 3)}
-    assert page.change == (shown.EndUpstream("d", "r1", ("b[1]", "b[2]")),)
+    assert page.change == (remedy.EndUpstream("d", "r1", ("b[1]", "b[2]")),)
 
 
 def test_an_instance_of_a_mapped_task_has_no_upstream_of_its_own() -> None:

@@ -1,0 +1,58 @@
+"""Asking why a task does not run, and doing what is said to help."""
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from tests.integration.cli.conftest import Cli
+from tests.integration.cli.past import Past
+
+ONE = (
+    'from datetime import timedelta\nfrom tidegate import Dag\nwith Dag("d", {dag}) as dag: dag.command("a", ["true"], {task})\n'
+)
+
+
+def one(dag: str = "", task: str = "") -> str:
+    """A DAG `d` with one task `a`."""
+    return ONE.format(dag=dag, task=task)
+
+
+class Asked:
+    """What `tasks why-not` says of a task of DAG `d`, and doing what it says."""
+
+    def __init__(self, cli: Cli, past: Past) -> None:
+        self.cli = cli
+        self.past = past
+
+    async def run(self, run_id: str = "r", *options: str) -> None:
+        answer = await self.cli("runs", "trigger", "d", "--run-id", run_id, *options)
+        assert answer.code == 0, answer.err
+
+    async def why(self, task: str = "a", run_id: str = "r", *rest: str) -> Mapping[str, Any]:
+        answer = await self.cli("tasks", "why-not", "d", run_id, task, *rest, "--json")
+        assert answer.code == 0, answer.err
+        return dict(answer.json)
+
+    async def closed(self, task: str = "a", run_id: str = "r") -> Mapping[str, Any]:
+        """The closed gates by name."""
+        return {gate["name"]: gate for gate in (await self.why(task, run_id))["gates"] if gate["state"] == "closed"}
+
+    async def obey(self, task: str = "a", run_id: str = "r", *, first: bool = False) -> None:
+        """Call the commands that are said to help, or only the first one."""
+        commands = [command for change in (await self.why(task, run_id))["change"] for command in change["commands"]]
+        assert commands
+        for command in commands[:1] if first else commands:
+            program, *args = shlex.split(command)
+            answer = await self.cli(*args)
+            assert (program, answer.code) == ("tidegate", 0), answer.err
+        await self.past.clock("d")
+        await self.past.reconsidered()
+
+    async def state(self, task: str = "a", run_id: str = "r") -> str | None:
+        state: str | None = (await self.why(task, run_id))["state"]
+        return state
+
+    async def change(self, task: str = "a", run_id: str = "r") -> dict[str, Any]:
+        """The one change that is said to help, without its words."""
+        (change,) = (await self.why(task, run_id))["change"]
+        return {name: value for name, value in change.items() if name not in ("says", "commands")}

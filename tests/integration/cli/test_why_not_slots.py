@@ -1,0 +1,215 @@
+"""`tidegate tasks why-not` of tasks whose turn has come: each gate closed once, what is said to help, and that it does."""
+
+import pytest
+
+from tests.integration.cli.asked import Asked, one
+from tests.integration.cli.conftest import Cli
+from tests.integration.cli.past import Past
+
+
+@pytest.fixture(autouse=True)
+async def _a_daemon_is_alive(past: Past) -> None:
+    await past.daemon()
+
+
+@pytest.fixture
+def asked(cli: Cli, past: Past) -> Asked:
+    return Asked(cli, past)
+
+
+@pytest.mark.parametrize(
+    ("slots", "kind"), [(None, "pool_missing"), ("1", "pool_too_small")], ids=["no such pool", "the pool is too small"]
+)
+async def test_a_pool_that_can_never_do_is_to_get_slots(asked: Asked, past: Past, slots: str | None, kind: str) -> None:
+    await past.file(one(task='pool="p", pool_slots=2'))
+    if slots is not None:
+        await asked.cli("pools", "set", "p", slots)
+    await asked.run()
+
+    closed, change = await asked.closed(), await asked.change()
+    await asked.obey()
+    await past.admitted("p")
+
+    assert closed["pool"]["block"]["kind"] == kind
+    assert change == {"kind": "set_slots", "pool": "p", "slots": 2, "tasks": []}
+    assert await asked.state() == "queued"
+
+
+async def test_a_pool_that_is_full_is_to_get_more_slots(asked: Asked, past: Past) -> None:
+    await asked.cli("pools", "set", "default_pool", "3")
+    await past.file(one(task="pool_slots=2"))
+    await asked.run("first")
+    await past.attempts_begin()
+    await asked.run()
+
+    closed, change = await asked.closed(), await asked.change()
+    await asked.obey()
+    await past.admitted()
+
+    assert closed["pool"]["block"] == {"kind": "pool_full", "pool": "default_pool", "slots": 3, "open": 1, "wanted": 2}
+    assert change == {"kind": "set_slots", "pool": "default_pool", "slots": 4, "tasks": ["d first a"]}
+    assert await asked.state() == "queued"
+
+
+async def test_what_comes_first_in_the_queue_takes_the_slots(asked: Asked, past: Past) -> None:
+    await asked.cli("pools", "set", "default_pool", "1")
+    await past.file(one())
+    await asked.run("first")
+    await asked.run()
+
+    closed, change = await asked.closed(), await asked.change()
+    await asked.obey()
+    await past.admitted()
+
+    assert closed["priority"]["block"] == {"kind": "outranked", "pool": "default_pool", "others": 1}
+    assert closed["priority"]["facts"] == {"before_it": 1, "first": ["d first a"]}
+    assert change["slots"] == 2
+    assert await asked.state() == "queued"
+
+
+LIMITED = """
+from tidegate import Dag
+with Dag("d", max_active_tasks={limit}) as dag:
+    dag.command("a", ["true"], {task})
+    dag.command("b", ["true"], {task})
+"""
+
+
+async def test_a_run_has_as_many_tasks_at_work_as_it_may(asked: Asked, past: Past) -> None:
+    await past.file(LIMITED.format(limit=1, task=""))
+    await asked.run()
+    await past.attempts_begin()
+
+    closed, change = await asked.closed("b"), await asked.change("b")
+    await asked.obey("b")
+    await past.admitted()
+
+    assert closed["max_active_tasks"]["facts"] == {"limit": 1, "working": 1, "tasks": ["d r a"]}
+    assert change == {"kind": "end_tasks", "limit": "max_active_tasks", "count": 1, "tasks": [["d", "r", "a"]]}
+    assert await asked.state("b") == "queued"
+
+
+async def test_slots_that_come_free_with_a_task_need_no_larger_pool(asked: Asked, past: Past) -> None:
+    await asked.cli("pools", "set", "default_pool", "1")
+    await past.file(LIMITED.format(limit=1, task=""))
+    await asked.run()
+    await past.attempts_begin()
+
+    closed, change = await asked.closed("b"), await asked.change("b")
+
+    assert list(closed) == ["pool", "max_active_tasks"]
+    assert change["kind"] == "end_tasks"
+
+
+async def test_a_task_has_as_many_instances_at_work_in_the_dag_as_it_may(asked: Asked, past: Past) -> None:
+    await past.file(one(task="max_active_tis_per_dag=1"))
+    await asked.run("first")
+    await past.attempts_begin()
+    await asked.run()
+
+    closed, change = await asked.closed(), await asked.change()
+    await asked.obey()
+    await past.admitted()
+
+    assert list(closed) == ["max_active_tis_per_dag"]
+    assert change == {"kind": "end_tasks", "limit": "max_active_tis_per_dag", "count": 1, "tasks": [["d", "first", "a"]]}
+    assert await asked.state() == "queued"
+
+
+MAPPED = """
+from tidegate import Dag
+with Dag("d") as dag:
+    load = dag.command("load", ["true"], max_active_tis_per_dagrun=1).expand(over=dag.command("find", ["true"]))
+"""
+
+
+async def test_a_task_has_as_many_instances_at_work_in_the_run_as_it_may(asked: Asked, past: Past) -> None:
+    await past.file(MAPPED)
+    await asked.run()
+    (attempt,) = await past.attempts_begin()
+    await past.attempt_ends(attempt.submission_id, result=["x", "y"])
+    (attempt,) = await past.attempts_begin()
+
+    closed, change = await asked.closed("load[1]"), await asked.change("load[1]")
+    by_index = await asked.why("load", "r", "1")
+    await past.attempt_ends(attempt.submission_id)
+    await past.admitted()
+
+    assert list(closed) == ["max_active_tis_per_dagrun"]
+    assert change == {"kind": "end_tasks", "limit": "max_active_tis_per_dagrun", "count": 1, "tasks": [["d", "r", "load[0]"]]}
+    assert by_index["task"] == "load[1]"
+    assert await asked.state("load[1]") == "queued"
+
+
+async def test_a_mapped_task_waits_for_its_instances(asked: Asked, past: Past) -> None:
+    await past.file(MAPPED)
+    await asked.run()
+    (attempt,) = await past.attempts_begin()
+    await past.attempt_ends(attempt.submission_id, result=["x", "y"])
+
+    closed, change = await asked.closed("load"), await asked.change("load")
+    for _ in range(2):
+        (attempt,) = await past.attempts_begin()
+        await past.attempt_ends(attempt.submission_id)
+
+    assert closed["upstream"]["block"] == {"kind": "elements", "left": 2, "total": 2}
+    assert change["tasks"] == ["load[0]", "load[1]"]
+    assert await asked.state("load") == "success"
+
+
+async def test_the_whole_installation_may_be_full(asked: Asked, past: Past) -> None:
+    await past.no_daemon()
+    await past.daemon(parallelism=1)
+    await past.file(one())
+    await asked.run("first")
+    await past.attempts_begin()
+    await asked.run()
+
+    closed, change = await asked.closed(), await asked.change()
+    await past.admitted(parallelism=1)
+    before = await asked.state()
+    await past.admitted(parallelism=change["limit"])
+
+    assert closed["parallelism"]["facts"] == {"limit": 1, "working": 1}
+    assert (change["kind"], before, await asked.state()) == ("set_parallelism", "scheduled", "queued")
+
+
+async def test_an_intent_waits_for_being_submitted(asked: Asked, past: Past) -> None:
+    await past.file(one())
+    await asked.run()
+    await past.admitted()
+
+    closed, change = await asked.closed(), await asked.change()
+    await past.attempts_begin()
+
+    assert closed["submission"]["block"] == {"kind": "not_submitted", "backend": "command", "state": "intent"}
+    assert change == {"kind": "wait", "until": None}
+    assert await asked.state() == "running"
+
+
+async def test_what_no_daemon_can_reach_is_named(asked: Asked, past: Past) -> None:
+    await past.no_daemon()
+    await past.daemon(away={"the runners": "no space", "Kafka": "refused"})
+    await past.file(one())
+    await asked.run()
+    await past.admitted()
+
+    closed, change = await asked.closed(), await asked.change()
+    await past.daemon()
+
+    assert closed["backend"]["block"] == {"kind": "server_away", "server": "the runners", "error": "no space"}
+    assert change == {"kind": "bring_back", "server": "the runners"}
+    assert list(await asked.closed()) == ["submission"]
+
+
+async def test_without_a_daemon_nothing_happens(asked: Asked, past: Past) -> None:
+    await past.no_daemon()
+    await past.file(one())
+    await asked.run()
+
+    closed, change = await asked.closed(), await asked.change()
+    await past.daemon()
+
+    assert closed["daemons"]["block"] == {"kind": "no_daemon"}
+    assert change == {"kind": "start_daemon"}
+    assert await asked.closed() == {}
