@@ -14,7 +14,7 @@ from tidegate.schemas.queries.db import Db
 T = TypeVar("T")
 
 EVENTS_AT_ONCE = 1000
-PAIRS_AT_ONCE = 20_000
+PAIRS_AT_ONCE = 5_000
 """Pages of events are made smaller where these have many subscribers."""
 
 UNKNOWN = EventName(0, None, None, None)

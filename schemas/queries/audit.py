@@ -19,7 +19,7 @@ _CONSUMED = _SQL["check_consumed"]
 _DISCARDED = _SQL["check_discarded"]
 _NAME = _SQL["name_events"]
 
-ROWS_AT_ONCE = 20_000
+ROWS_AT_ONCE = 5_000
 
 NO_FATE = "it is neither pending nor consumed nor discarded"
 
