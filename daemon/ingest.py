@@ -121,8 +121,7 @@ class Reader:
         ahead = Ahead()
         if sum(map(len, arrivals.values())) < BACKLOG:
             await self._take(self._stretches(arrivals))
-            if arrivals and (gather_s := GATHER_S.get(self.kind)):
-                await anyio.sleep(gather_s)
+            await anyio.sleep(GATHER_S.get(self.kind, 0.0) if arrivals else 0.0)
             await self._read_on(ahead)
         else:
             await self._take_beside_reading(arrivals, ahead)
