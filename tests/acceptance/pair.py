@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ import asyncpg
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
+from tests.acceptance.command import TIDEGATE
 from tests.acceptance.stage import Connection, until
 from tests.storms.records import event
 from tests.storms.storm import SETTINGS
@@ -26,7 +26,6 @@ from tidegate.schemas.event import DatasetUpdated, EventId, Kind
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries.db import Db, Memory
 
-TIDEGATE = str(Path(sys.executable).with_name("tidegate"))
 PARTITIONS = 6
 """Of dataset events; the other topics have one, so that no daemon can own all of these and its share."""
 
