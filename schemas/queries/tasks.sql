@@ -239,7 +239,8 @@ ORDER BY head.scheduled_at
 LIMIT $3
 
 -- name: waiting
--- Candidates under the locks of their runs.
+-- Candidates under the locks of their runs. One that was decided without waiting for its attempt, and then cleared, waits until
+-- that has ended: no two attempts of a task run at a time.
 SELECT
     task.dag_run_id, task.task_index, run.dag_id, task.task_id, task.state, task.try_number, task.pool_slots, task.per_dag,
     task.per_run, dag.is_paused
@@ -247,6 +248,11 @@ FROM unnest($1::bigint[], $2::integer[]) AS target (dag_run_id, task_index)
 JOIN task_instance AS task USING (dag_run_id, task_index)
 JOIN dag_run AS run ON run.id = task.dag_run_id
 JOIN dag USING (dag_id)
+WHERE NOT EXISTS (
+    SELECT FROM submission AS attempt
+    WHERE attempt.dag_run_id = task.dag_run_id AND attempt.task_index = task.task_index
+      AND attempt.state IN ('intent', 'submitting', 'accepted')
+)
 
 -- name: limited_activity
 SELECT task.dag_run_id, run.dag_id, task.task_id
