@@ -15,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest --cov --cov-report=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-long check bench clean lock java FORCE
+.PHONY: help run test test-long storm check bench clean lock java FORCE
 
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -40,6 +40,9 @@ test-long: export TEST_LONG = 1
 test-long: java $(PACKAGES) $(JARS) ## Run the tests that draw at random with a hundred times as many draws (TEST_SEED=1: again)
 	@mkdir -p $(TMPDIR)
 	@$(BIN)/python -m pytest -m long -v $(ARGS)
+
+storm: java $(PACKAGES) $(JARS) ## Ride out the great storm, about six minutes (ARGS="--seed 7": one that was before)
+	@$(BIN)/python -m tests.storms --great $(ARGS)
 
 check: $(PACKAGES) ## Check format, style, types and imports
 	$(BIN)/ruff format --check .

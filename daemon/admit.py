@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 from anyio.abc import TaskStatus
 
+from tidegate.daemon.attend import attend
 from tidegate.daemon.context import Context
-from tidegate.daemon.engine import Work
-from tidegate.daemon.outage import Backoff
-from tidegate.schemas.error import UnavailableError
+from tidegate.daemon.work import Work
 from tidegate.schemas.message import TasksReady
 from tidegate.schemas.queries import pools
 
@@ -16,20 +15,18 @@ AT_ONCE = 1000
 
 async def admit(context: Context, *, task_status: TaskStatus[None]) -> None:
     """For ever. A daemon that died in the middle leaves nothing half done: each admission is one transaction."""
-    bell, backoff, turns = context.bells.of[Work.ADMIT], Backoff(), Turns()
+    turns = Turns()
     task_status.started()
-    while True:
-        await bell.wait(context.settings.sweep_s)
-        try:
-            for pool in turns.of(await context.database.ask(pools.in_demand)):
-                if not await has_room(context):
-                    break
-                if await admitted(context, pool):
-                    turns.had(pool)
-            backoff.reset()
-        except UnavailableError as error:
-            context.outages.begin(error)
-            await backoff.pause()
+
+    async def look() -> bool:
+        for pool in turns.of(await context.database.ask(pools.in_demand)):
+            if not await has_room(context):
+                break
+            if await admitted(context, pool):
+                turns.had(pool)
+        return False
+
+    await attend(context, Work.ADMIT, look)
 
 
 class Turns:

@@ -12,8 +12,8 @@ import msgspec
 from anyio.abc import TaskStatus
 
 from tidegate.daemon.context import Context
-from tidegate.daemon.engine import Work
 from tidegate.daemon.outage import Backoff
+from tidegate.daemon.work import Work
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.message import AttemptTimedOut, DeadlineDue, RetryDue, RunTimedOut, ScheduleDue
 from tidegate.schemas.queries import clock as queries

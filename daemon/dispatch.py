@@ -13,11 +13,11 @@ import structlog
 from anyio.abc import TaskStatus
 
 from tidegate.daemon.context import Context
-from tidegate.daemon.engine import Work
 from tidegate.daemon.outage import Backoff
 from tidegate.daemon.spark.contract import Backend, Handle, SubmissionSpec
 from tidegate.daemon.specs import specs
 from tidegate.daemon.wake import Bell
+from tidegate.daemon.work import Work
 from tidegate.schemas.error import RejectedError, UnavailableError
 from tidegate.schemas.event import EventId, TaskFinished
 from tidegate.schemas.message import SubmissionAccepted

@@ -1,19 +1,17 @@
 """Apply a batch of messages in one transaction: fence, remember, load, decide, perform.
 
-A handler is a module with `load` and `decide`. The effects of a batch are performed type by type in the global lock order, each
-type with one statement, whatever the size of the batch.
+A handler is a module with `load` and `decide`.
 """
 
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from enum import Flag, auto
-from operator import attrgetter
 from typing import Any, Protocol
 
 import msgspec
 
 from tidegate.daemon.database import Database
 from tidegate.daemon.lineage import Lineage
+from tidegate.daemon.perform import perform
+from tidegate.daemon.work import Work, work_of
 from tidegate.handlers import (
     attempt_stuck,
     attempt_timed_out,
@@ -35,8 +33,9 @@ from tidegate.handlers import (
     task_marked,
     tasks_ready,
 )
-from tidegate.schemas import effect as fx
 from tidegate.schemas.dag import ParsedFile
+from tidegate.schemas.effect import Effect, RejectMessage
+from tidegate.schemas.effect.dag import NoteSchedule
 from tidegate.schemas.event import DatasetUpdated, EventId, TaskFinished
 from tidegate.schemas.message import (
     AttemptStuck,
@@ -57,20 +56,7 @@ from tidegate.schemas.message import (
     TaskMarked,
     TasksReady,
 )
-from tidegate.schemas.queries import (
-    dags,
-    datasets,
-    deadlines,
-    files,
-    inbox,
-    notifications,
-    outbox,
-    pools,
-    references,
-    runs,
-    submissions,
-    tasks,
-)
+from tidegate.schemas.queries import inbox, outbox
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import DeadLetter, OffsetMove
 
@@ -83,7 +69,7 @@ class Handler(Protocol):
     @property
     def load(self) -> Callable[[Db, Any], Awaitable[Any]]: ...
     @property
-    def decide(self) -> Callable[[Any, Any], Iterable[fx.Effect]]: ...
+    def decide(self) -> Callable[[Any, Any], Iterable[Effect]]: ...
 
 
 HANDLERS: Mapping[type, Handler] = {
@@ -111,60 +97,6 @@ HANDLERS: Mapping[type, Handler] = {
 KINDS: Mapping[type, str] = {type_: str(handler.__name__).rpartition(".")[2] for type_, handler in HANDLERS.items()}
 """What the kinds of messages are called where it is recorded that one was handled."""
 
-Perform = Callable[[Db, Any], Awaitable[None]]
-
-PERFORM: Sequence[tuple[tuple[type, ...], Perform]] = (
-    ((fx.RecordFile,), files.record),
-    ((fx.RecordImportError,), files.record_errors),
-    ((fx.ClearImportError,), files.clear_errors),
-    ((fx.SetPaused,), dags.set_paused),
-    ((fx.CountFailures,), dags.count_failures),
-    ((fx.SetClock,), dags.set_clock),
-    ((fx.StoreVersion,), files.store),
-    ((fx.AdoptDag,), files.adopt),
-    ((fx.MarkStale,), files.mark_stale),
-    ((fx.DeleteDag,), references.delete),
-    ((fx.NoteSchedule,), dags.note),
-    ((fx.ConsumeEvents,), datasets.consume),
-    ((fx.DiscardEvents,), datasets.discard),
-    ((fx.InsertRun,), runs.insert),
-    ((fx.UpdateRun,), runs.update),
-    ((fx.RunMoved,), runs.log),
-    ((fx.ChangeVersion,), runs.change_version),
-    ((fx.PlaceTask,), tasks.place),
-    ((fx.InsertTask,), tasks.insert),
-    ((fx.UpdateTask,), tasks.update),
-    ((fx.MoveTask,), tasks.move),
-    ((fx.Reconsider,), runs.reconsider),
-    ((fx.ReconsiderAfter,), runs.reconsider_after),
-    ((fx.CountAdmitted,), pools.count_admitted),
-    ((fx.InsertSubmission,), submissions.insert),
-    ((fx.KillSubmissions,), submissions.kill),
-    ((fx.AcceptSubmission,), submissions.accept),
-    ((fx.EndSubmission,), submissions.end),
-    ((fx.DropResult,), tasks.drop_results),
-    ((fx.StoreResult,), tasks.store_results),
-    ((fx.InsertDeadline,), deadlines.insert),
-    ((fx.MeetDeadlines,), deadlines.meet),
-    ((fx.MissDeadline,), deadlines.miss),
-    ((fx.Notify,), notifications.insert),
-    ((fx.IgnoreFinish,), inbox.insert_ignored),
-    ((fx.RunMoved, fx.TaskMoved, fx.OutletUpdated), outbox.insert),
-)
-"""How each type of effect is performed, in the global lock order. Types of one line are performed together, in their order."""
-
-
-class Work(Flag):
-    """What a transaction may have made for the duties to do."""
-
-    NONE = 0
-    ADMIT = auto()
-    DISPATCH = auto()
-    RELAY = auto()
-    RECONSIDER = auto()
-    CLOCK = auto()
-    NOTIFY = auto()
-
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """Messages of one type and where they came from.
@@ -188,9 +120,9 @@ class Applied(msgspec.Struct, frozen=True):
 
     work: Work
     effects: int
-    rejected: tuple[fx.RejectMessage, ...]
+    rejected: tuple[RejectMessage, ...]
     statements: int
-    notes: tuple[fx.NoteSchedule, ...] = ()
+    notes: tuple[NoteSchedule, ...] = ()
 
 
 async def apply(database: Database, batch: Batch) -> Applied:
@@ -208,18 +140,18 @@ async def _apply(db: Db, batch: Batch) -> Applied:
         kept = await batch.lineage.settle(db, kept)
     messages = [batch.messages[index] for index in kept]
     effects = await _decide(db, messages)
-    rejected = [e for e in effects if isinstance(e, fx.RejectMessage)]
+    rejected = [e for e in effects if isinstance(e, RejectMessage)]
     if again := sorted(id_ for e in rejected if (id_ := messages[e.index].id)):
         await inbox.forget_ids(db, again)  # it was not taken: replayed, it is no repetition
-    await _perform(db, effects)
+    await perform(db, effects)
     letters = list(batch.letters)
     if batch.origins:
         letters += [batch.origins[kept[e.index]](e.reason, e.message) for e in rejected]
     if letters:
         await outbox.announce(db, await inbox.insert_dead_letters(db, letters))
     unanswered = () if batch.origins else tuple(rejected)
-    work = _work(effects) | (Work.RELAY if letters else Work.NONE)
-    notes = tuple(effect for effect in effects if isinstance(effect, fx.NoteSchedule))
+    work = work_of(effects) | (Work.RELAY if letters else Work.NONE)
+    notes = tuple(effect for effect in effects if isinstance(effect, NoteSchedule))
     return Applied(work, len(effects), unanswered, db.statements, notes)
 
 
@@ -233,52 +165,9 @@ async def _unseen(db: Db, batch: Batch) -> list[int]:
     return [index for index, m in enumerate(batch.messages) if m.id is None or (first[m.id] == index and m.id not in known)]
 
 
-async def _decide(db: Db, messages: Sequence[Message[Any]]) -> list[fx.Effect]:
+async def _decide(db: Db, messages: Sequence[Message[Any]]) -> list[Effect]:
     if not messages:
         return []
     handler = HANDLERS[type(messages[0].body)]
     db.upon = KINDS[type(messages[0].body)]
     return list(handler.decide(messages, await handler.load(db, messages)))
-
-
-async def _perform(db: Db, effects: Sequence[fx.Effect]) -> None:
-    by_type: dict[type, list[fx.Effect]] = defaultdict(list)
-    for effect in effects:
-        by_type[type(effect)].append(effect)
-    for types, perform in PERFORM:
-        group = by_type[types[0]] if len(types) == 1 else [effect for effect in effects if type(effect) in types]
-        if group:
-            await perform(db, group)
-
-
-def _work(effects: Sequence[fx.Effect]) -> Work:
-    work = Work.NONE
-    for type_ in {type(effect) for effect in effects}:
-        work |= WORK.get(type_, Work.NONE)
-    timed = any(moment(effect) is not None for effect in effects if (moment := MOMENTS.get(type(effect))))
-    return work | Work.CLOCK if timed else work
-
-
-MOMENTS: Mapping[type, Callable[[Any], Any]] = {
-    fx.UpdateTask: attrgetter("next_try_at"),
-    fx.AcceptSubmission: attrgetter("times_out_at"),
-    fx.InsertRun: attrgetter("times_out_at"),
-    fx.UpdateRun: attrgetter("times_out_at"),
-}
-"""Effects with which the clock may have to come earlier than it knows."""
-
-WORK: Mapping[type, Work] = {
-    fx.InsertTask: Work.ADMIT,
-    fx.UpdateTask: Work.ADMIT,
-    fx.LookAgain: Work.ADMIT,
-    fx.SetClock: Work.CLOCK,
-    fx.InsertDeadline: Work.CLOCK,
-    fx.Notify: Work.NOTIFY,
-    fx.StoreVersion: Work.CLOCK,
-    fx.Reconsider: Work.RECONSIDER,
-    fx.ReconsiderAfter: Work.RECONSIDER,
-    fx.InsertSubmission: Work.DISPATCH,
-    fx.RunMoved: Work.RELAY,
-    fx.TaskMoved: Work.RELAY,
-    fx.OutletUpdated: Work.RELAY,
-}

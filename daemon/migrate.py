@@ -1,8 +1,14 @@
-"""Bring the schema up to date: numbered, forward only, one transaction each, one process at a time."""
+"""Bring the schema up to date: numbered, forward only, one transaction each, one process at a time.
 
+Daemons may be at work meanwhile. Whoever waits for a lock lets nobody else have it, so a migration waits for a moment only, and
+then lets the others go on before it tries again.
+"""
+
+import random
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+import anyio
 import asyncpg
 
 from tidegate.daemon.database import AWAY, INTERRUPTED, describe
@@ -13,6 +19,11 @@ if TYPE_CHECKING:
 
 LOCK = 0x7469_6465_6761_7465
 """The advisory lock of migrations: "tidegate" in ASCII."""
+
+LOCK_TIMEOUT_MS = 1000
+PAUSE_S = 2.0
+TRIES = 30
+BUSY = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS schema_migration (
@@ -35,7 +46,7 @@ def known() -> list[str]:
 async def migrate(dsn: str) -> list[str]:
     """Apply what is missing; returns the names applied.
 
-    Raises UnavailableError when Postgres is away, PostgresError when it does not let us in.
+    Raises UnavailableError when Postgres is away or somebody keeps a table from us, PostgresError when it does not let us in.
     """
     connection = await _connect(dsn)
     try:
@@ -69,9 +80,19 @@ async def _connect(dsn: str) -> "asyncpg.Connection[asyncpg.Record]":
 
 async def _apply(connection: "asyncpg.Connection[asyncpg.Record]", name: str) -> None:
     sql = files("tidegate.schemas").joinpath("migrations", name).read_text()
-    async with connection.transaction():
-        await connection.execute(sql)
-        await connection.execute("INSERT INTO schema_migration (name) VALUES ($1)", name)
+    for attempt in range(1, TRIES + 1):
+        try:
+            async with connection.transaction():
+                await connection.execute(f"SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}")
+                await connection.execute(sql)
+                await connection.execute("INSERT INTO schema_migration (name) VALUES ($1)", name)
+        except BUSY as error:
+            if attempt == TRIES:
+                message = f"somebody keeps a table from {name}, which has to change it: {describe(error)}"
+                raise UnavailableError(message, server="Postgres") from error
+            await anyio.sleep(random.uniform(0, PAUSE_S))  # noqa: S311, not a secret
+        else:
+            return
 
 
 def _refuse_newer(applied: set[str]) -> None:

@@ -14,14 +14,15 @@ import httpx
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
+from tidegate.daemon.attend import attend
 from tidegate.daemon.context import Context
-from tidegate.daemon.engine import Work
 from tidegate.daemon.outage import Backoff
 from tidegate.daemon.receivers.delivery import Delivery, Failed, Sender, Sent, UnderWay, label
 from tidegate.daemon.receivers.function import FunctionSender
 from tidegate.daemon.receivers.mail import MailSender
 from tidegate.daemon.receivers.webhook import WebhookSender
 from tidegate.daemon.settings import Settings
+from tidegate.daemon.work import Work
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.event import storable
 from tidegate.schemas.queries import notifications
@@ -44,19 +45,10 @@ LOOK_MARGIN_S = 5.0
 
 async def notify(context: Context, *, task_status: TaskStatus[None]) -> None:
     """For ever."""
-    bell, backoff = context.bells.of[Work.NOTIFY], Backoff()
     async with open_senders(context) as senders, anyio.create_task_group() as tg:
         notifier = Notifier(context, senders, tg)
         task_status.started()
-        while True:
-            await bell.wait(context.settings.sweep_s)
-            try:
-                while await notifier.take():
-                    pass
-                backoff.reset()
-            except UnavailableError as error:
-                context.outages.begin(error)
-                await backoff.pause()
+        await attend(context, Work.NOTIFY, notifier.take)
 
 
 @asynccontextmanager
@@ -168,7 +160,8 @@ class Notifier:
 
     def _say(self, claimed: Claimed, outcome: Sent | Failed) -> None:
         context = claimed.context
-        facts = {"to": label(claimed.receiver), "on": context.on, "dag_id": context.dag_id, "run_id": context.run_id}
+        facts = {"to": label(claimed.receiver), "on": context.on, "dag_id": context.dag_id}
+        facts |= {"run_id": context.run_id} if context.run_id else {}
         facts |= {"task_id": context.task_id} if context.task_id else {}
         match outcome:
             case Sent():

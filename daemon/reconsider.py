@@ -1,11 +1,12 @@
 """Runs that are to be looked at as a whole: after a clear, when the run before went on, or to be stopped."""
 
+from functools import partial
+
 from anyio.abc import TaskStatus
 
+from tidegate.daemon.attend import attend
 from tidegate.daemon.context import Context
-from tidegate.daemon.engine import Work
-from tidegate.daemon.outage import Backoff
-from tidegate.schemas.error import UnavailableError
+from tidegate.daemon.work import Work
 from tidegate.schemas.message import RunReconsidered
 from tidegate.schemas.queries import runs
 
@@ -14,17 +15,8 @@ AT_ONCE = 50
 
 async def reconsider(context: Context, *, task_status: TaskStatus[None]) -> None:
     """For ever. Who is asked for stays on the list until the transaction that looked at it."""
-    bell, backoff = context.bells.of[Work.RECONSIDER], Backoff()
     task_status.started()
-    while True:
-        await bell.wait(context.settings.sweep_s)
-        try:
-            while await reconsidered(context):
-                pass
-            backoff.reset()
-        except UnavailableError as error:
-            context.outages.begin(error)
-            await backoff.pause()
+    await attend(context, Work.RECONSIDER, partial(reconsidered, context))
 
 
 async def reconsidered(context: Context) -> bool:

@@ -1,19 +1,20 @@
 """The outbox to Kafka: sent in order, deleted after the broker's acknowledgement and not before."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
+from functools import partial
 
 import anyio
 import structlog
 from anyio.abc import TaskStatus
 
+from tidegate.daemon.attend import attend
 from tidegate.daemon.context import Context
-from tidegate.daemon.engine import Work
-from tidegate.daemon.outage import Backoff
+from tidegate.daemon.floor import Floor
 from tidegate.daemon.settings import Settings
+from tidegate.daemon.work import Work
 from tidegate.events import deadletter
 from tidegate.events.cloudevents import headers
 from tidegate.events.sink import OutMessage, Sink, UndeliveredError
-from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.event import Kind
 from tidegate.schemas.queries import inbox, outbox
 from tidegate.schemas.queries.db import Db
@@ -37,27 +38,17 @@ def duties() -> list[Duty]:
 
 async def relay(context: Context, *, task_status: TaskStatus[None]) -> None:
     """For ever. Killed between acknowledgement and deletion it sends again: subscribers drop what they have by `seq`."""
-    bell, backoff = context.bells.of[Work.RELAY], Backoff()
     async with Sink(context.settings.kafka_servers) as sink:
         task_status.started()
-        while True:
-            await bell.wait(context.settings.sweep_s)
-            try:
-                while await relayed(context, sink):
-                    pass
-                backoff.reset()
-                await anyio.sleep(PACE_S)
-            except UnavailableError as error:
-                context.outages.begin(error)
-                await backoff.pause()
+        await attend(context, Work.RELAY, partial(relayed, context, sink, Floor()), pace_s=PACE_S)
 
 
-async def relayed(context: Context, sink: Sink) -> bool:
+async def relayed(context: Context, sink: Sink, floor: Floor) -> bool:
     """Send what waits in our shards, once; whether there may be more."""
-    shards = [int(key) for key in context.holdings.of(OUTBOX)]
+    shards = {int(key) for key in context.holdings.of(OUTBOX)}
     if not shards:
         return False
-    rows = await context.database.ask(lambda db: outbox.next_rows(db, shards, AT_ONCE))
+    rows = await _next_rows(context, floor, shards)
     if events := [row for row in rows if row.kind is not Kind.DEAD_LETTER]:
         await _send_events(context, sink, events)
     letters = [row for row in rows if row.kind is Kind.DEAD_LETTER]
@@ -66,6 +57,15 @@ async def relayed(context: Context, sink: Sink) -> bool:
     if rows:
         context.outages.end("Kafka")
     return len(rows) == AT_ONCE
+
+
+async def _next_rows(context: Context, floor: Floor, shards: Set[int]) -> Sequence[OutboxRow]:
+    if floor.is_to_see(anyio.current_time()):
+        floor.see(await context.database.ask(outbox.writers))
+    lowest = floor.below(shards)
+    rows = await context.database.ask(lambda db: outbox.next_rows(db, sorted(shards), lowest, AT_ONCE))
+    floor.rise(rows[0].id if rows else None)
+    return rows
 
 
 async def _send_events(context: Context, sink: Sink, rows: Sequence[OutboxRow]) -> None:

@@ -50,6 +50,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     batch_records: Count = 1000
     pool_connections: Count = 8
     dedupe_days: Count = 14
+    ledger_days: Count = 90
     unknown_datasets: Literal["record", "reject"] = "record"
 
     parse_wall_s: Positive = 30.0

@@ -7,7 +7,7 @@ import msgspec
 
 from tidegate.daemon.spark.contract import SubmissionSpec
 from tidegate.schemas.graph import Graph, element_of
-from tidegate.schemas.queries import dags, sources
+from tidegate.schemas.queries import sources, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.results import results_for
 from tidegate.schemas.queries.sources import RunSource
@@ -17,7 +17,7 @@ from tidegate.schemas.queries.submissions import Claimed
 async def specs(db: Db, claims: Sequence[Claimed]) -> list[SubmissionSpec]:
     """What is to be submitted for these claims, in their order."""
     known = await sources.of_runs(db, {claim.dag_run_id for claim in claims})
-    graphs = await dags.graphs(db, {source.version_id for source in known.values()})
+    graphs = await versions.graphs(db, {source.version_id for source in known.values()})
     wanted = [Wanted(claim, source := known[claim.dag_run_id], graphs[source.version_id]) for claim in claims]
     instances = [(each.claim.dag_run_id, each.graph, each.claim.task_index) for each in wanted if each.may_find_results]
     results = await results_for(db, instances)

@@ -59,19 +59,18 @@ def halves(stretches: Sequence[Stretch]) -> tuple[list[Stretch], list[Stretch]]:
 def batch_of(stretches: Sequence[Stretch]) -> Batch:
     """The batch that takes these records."""
     messages, letters, origins, lineage = [], [], [], Lineage()
-    for stretch in stretches:
-        for record, reading in stretch.arrived:
-            if isinstance(reading, Message):
-                messages.append(reading)
-                origins.append(partial(letter_of, record))
-            elif isinstance(reading, RejectedError):
-                letters.append(letter_of(record, reading.reason, str(reading)))
-            else:
-                written = lineage.take(len(messages), key_of(stretch.partition), reading)
-                messages += written
-                origins += [partial(letter_of, record)] * len(written)
-                if reading.refused:
-                    letters.append(letter_of(record, Rejection.UNKNOWN_DATASET, unknown(reading.refused)))
+    for partition, record, reading in ((stretch.partition, *arrived) for stretch in stretches for arrived in stretch.arrived):
+        if isinstance(reading, Message):
+            messages.append(reading)
+            origins.append(partial(letter_of, record))
+        elif isinstance(reading, RejectedError):
+            letters.append(letter_of(record, reading.reason, str(reading)))
+        else:
+            written = lineage.take(len(messages), key_of(partition), reading)
+            messages += written
+            origins += [partial(letter_of, record)] * len(written)
+            if reading.refused:
+                letters.append(letter_of(record, Rejection.UNKNOWN_DATASET, unknown(reading.refused)))
     moves = [OffsetMove(key_of(s.partition), s.epoch, s.start, s.end) for s in stretches]
     return Batch(messages=messages, moves=moves, letters=letters, origins=origins, lineage=lineage if lineage.used else None)
 

@@ -8,12 +8,13 @@ from anyio import to_thread
 from anyio.abc import TaskStatus
 
 from tidegate.daemon.context import Context
+from tidegate.daemon.ledger import keep
 from tidegate.daemon.outage import Backoff
 from tidegate.daemon.settings import spool_root
 from tidegate.daemon.spark import spool
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.message import AttemptStuck, LeaseLapsed
-from tidegate.schemas.queries import inbox, pools, submissions
+from tidegate.schemas.queries import held, inbox, pools, submissions
 from tidegate.schemas.queries.db import Db
 
 log = structlog.get_logger()
@@ -21,6 +22,8 @@ log = structlog.get_logger()
 FORGET_AT_ONCE = 10_000
 PRUNE_EVERY_S = 3600.0
 DAY_S = 86_400.0
+HELD_S = 60.0
+"""No transaction of ours lasts that long."""
 
 
 async def sweep(context: Context, *, task_status: TaskStatus[None]) -> None:
@@ -30,14 +33,17 @@ async def sweep(context: Context, *, task_status: TaskStatus[None]) -> None:
     await anyio.sleep(context.settings.runner_heartbeat_s * 2)
     prune_at = anyio.current_time()
     missing: frozenset[str] = frozenset()
+    open_long: frozenset[str] = frozenset()
     while True:
         try:
             await lapse(context)
             await requeue(context)
             await forget(context)
             missing = await warn_of_missing_pools(context, missing)
+            open_long = await warn_of_open_transactions(context, open_long)
             if anyio.current_time() >= prune_at:
                 await prune(context)
+                await keep(context.database, context.settings.ledger_days)
                 prune_at = anyio.current_time() + PRUNE_EVERY_S
             backoff.reset()
         except UnavailableError as error:
@@ -81,6 +87,16 @@ async def warn_of_missing_pools(context: Context, said: frozenset[str]) -> froze
         if name not in said:
             log.warning("pool_missing", pool=name, tasks=waiting, hint=f"tidegate pools set {name} SLOTS")
     return frozenset(found)
+
+
+async def warn_of_open_transactions(context: Context, said: frozenset[str]) -> frozenset[str]:
+    """While somebody has a transaction open everything gets slower: said once for each. Returns those that are open."""
+    found = await context.database.ask(partial(held.held, seconds=HELD_S))
+    for row in found:
+        if row.id not in said:
+            facts = {"role": row.role, "application": row.application, "address": row.address}
+            log.warning("transaction_open_for_long", id=row.id, seconds=round(row.seconds), **facts)
+    return frozenset(row.id for row in found)
 
 
 async def prune(context: Context) -> None:

@@ -11,8 +11,8 @@ import asyncpg
 import structlog
 
 from tidegate.daemon.database import SERVER_SETTINGS, Database, describe
-from tidegate.daemon.engine import Work
 from tidegate.daemon.leases import Holdings
+from tidegate.daemon.work import Work
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries.db import Db
 

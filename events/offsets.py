@@ -45,10 +45,9 @@ async def _ask(client: AIOKafkaClient, group: str, request: Any) -> Any:
         try:
             node = await client.coordinator_lookup(CoordinationType.GROUP, group)
             response = await client.send(node, request, group=ConnectionGroup.COORDINATION)
-            for _, answers in response.topics:
-                for *_, code in answers:
-                    if (error := for_code(code)) is not NoError:
-                        raise error(group)
+            errors = (for_code(code) for _, answers in response.topics for *_, code in answers)
+            if (error := next((error for error in errors if error is not NoError), None)) is not None:
+                raise error(group)
         except _NOT_YET:
             await anyio.sleep(_RETRY_S)
         else:

@@ -181,22 +181,24 @@ class Publisher:
     async def _persist(self, attempt: Callable[[], Awaitable[object]]) -> None:
         """Try until it worked. Raises UnavailableError after `timeout_s`."""
         problem = UnavailableError(f"Kafka does not answer at {self._servers}")
+        with anyio.move_on_after(self._timeout_s):
+            while (failed := await self._try(attempt)) is not None:
+                problem = failed
+                await anyio.sleep(RETRY_AFTER_S)
+            return
+        raise UnavailableError(f"{problem} (tried for {self._timeout_s:g} s)") from problem
+
+    async def _try(self, attempt: Callable[[], Awaitable[object]]) -> UnavailableError | None:
+        """What kept it from working, if it may work later. Raises RequestError where it never will."""
         try:
-            with anyio.fail_after(self._timeout_s):
-                while True:
-                    try:
-                        await attempt()
-                    except UnavailableError as error:
-                        if self._closed:
-                            raise
-                        problem = error
-                    else:
-                        return
-                    await anyio.sleep(RETRY_AFTER_S)
-        except TimeoutError:
-            raise UnavailableError(f"{problem} (tried for {self._timeout_s:g} s)") from problem
+            await attempt()
         except RejectedError as error:
             raise RequestError(f"this event cannot be published: {error}") from error
+        except UnavailableError as error:
+            if self._closed:
+                raise
+            return error
+        return None
 
 
 def _message(topic: str, kind: Kind, key: str, event: Incoming, identity: EventId, time: datetime) -> OutMessage:

@@ -139,7 +139,7 @@ class Follower:
     async def pause(self) -> None:
         """Longer after each failure that follows another one."""
         self._failures += 1
-        await anyio.sleep(min(BACKOFF_S * 2**self._failures, BACKOFF_MAX_S) * uniform(0.5, 1.0))  # noqa: S311
+        await anyio.sleep(min(BACKOFF_S * 2**self._failures, BACKOFF_MAX_S) * uniform(0.5, 1.0))  # noqa: S311, not a secret
 
     async def _start(self, source: Source, *, from_beginning: bool) -> dict[Partition, int]:
         partitions = []

@@ -16,7 +16,7 @@ from tidegate.handlers.tally import count, upstream_of
 from tidegate.handlers.task_turn import Hold, turn
 from tidegate.handlers.trigger import RUN, SKIP
 from tidegate.schemas.graph import Graph, Node, element_of, position_of
-from tidegate.schemas.state import TASK_FAILED, RunState, TaskState
+from tidegate.schemas.state import TASK_FAILED, TaskState
 from tidegate.schemas.view import Instance
 
 Instances = Mapping[int, Instance]
@@ -134,8 +134,7 @@ class _Step:
         self.moves: list[Move] = []
         self.turns: list[int] = []
         self.awaits_turn: set[int] = set()
-        self.failed_leaves = 0
-        self.ended = 0
+        self.failed_leaves = self.ended = 0
 
     def at(self, index: int) -> Instance:
         found = self.touched.get(index)
@@ -249,10 +248,3 @@ class _Step:
     def result(self, *, every: bool) -> Advance:
         touched = [self.at(index) for index in self.before] if every else self.touched.values()
         return Advance(tuple(touched), tuple(self.moves), self.ended, self.failed_leaves, tuple(self.born))
-
-
-def run_state(unfinished: int, failed_leaves: int) -> RunState:
-    """The state of a started run: its leaves decide, once nothing is unfinished."""
-    if unfinished:
-        return RunState.RUNNING
-    return RunState.FAILED if failed_leaves else RunState.SUCCESS

@@ -6,7 +6,8 @@ from uuid import UUID
 import msgspec
 
 from tidegate.handlers.finish import STUCK
-from tidegate.schemas.effect import Effect, KillSubmissions
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.message import AttemptStuck, Message
 from tidegate.schemas.queries import runs, submissions
 from tidegate.schemas.queries.db import Db

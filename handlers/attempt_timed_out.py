@@ -7,10 +7,11 @@ from uuid import UUID
 import msgspec
 
 from tidegate.handlers.notice import too_long
-from tidegate.schemas.effect import Effect, KillSubmissions
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import AttemptTimedOut, Message
-from tidegate.schemas.queries import dags, runs, submissions
+from tidegate.schemas.queries import runs, submissions, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import SubmissionState
 from tidegate.schemas.view import RunView, SubmissionView
@@ -28,7 +29,7 @@ class State(msgspec.Struct, frozen=True):
 async def load(db: Db, messages: Sequence[Message[AttemptTimedOut]]) -> State:
     ids = [message.body.submission_id for message in messages]
     locked = await runs.lock_of_attempts(db, ids)
-    graphs = await dags.graphs(db, {run.version_id for run in locked.values()})
+    graphs = await versions.graphs(db, {run.version_id for run in locked.values()})
     return State(db.now, locked, graphs, await submissions.read(db, ids))
 
 

@@ -13,7 +13,7 @@ from tidegate.handlers.version import change
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import ClearRequested, Message
-from tidegate.schemas.queries import dags, runs, tasks
+from tidegate.schemas.queries import dags, runs, tasks, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import TASK_FAILED, RunState, TaskState
 from tidegate.schemas.view import DagView, Instance, RunView
@@ -34,14 +34,15 @@ class State(msgspec.Struct, frozen=True):
 
 async def load(db: Db, messages: Sequence[Message[ClearRequested]]) -> State:
     (asked,) = (message.body for message in messages)
-    found = await dags.lock(db, [asked.dag_id])
-    if not found:
+    held = await dags.hold(db, [asked.dag_id])
+    if not held:
         return State(db.now, None)
     locked = await runs.lock(db, await runs.matching(db, asked.dag_id, asked.run_id, asked.start, asked.end))
     instances: dict[int, dict[int, Instance]] = defaultdict(dict)
     for (dag_run_id, index), instance in (await tasks.of_runs(db, locked)).items():
         instances[dag_run_id][index] = instance
-    return State(db.now, found[0], locked, await dags.graphs(db, {run.version_id for run in locked.values()}), instances)
+    (found,) = await dags.look(db, held)
+    return State(db.now, found, locked, await versions.graphs(db, {run.version_id for run in locked.values()}), instances)
 
 
 def decide(messages: Sequence[Message[ClearRequested]], state: State) -> Iterator[Effect]:

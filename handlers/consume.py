@@ -9,7 +9,8 @@ import msgspec
 from tidegate.handlers.inputs import Sifted, sift, wanted
 from tidegate.handlers.judge import Open
 from tidegate.handlers.start import create, ends_at_once, queued_run
-from tidegate.schemas.effect import ConsumeEvents, DiscardEvents, Effect, NoteSchedule
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.dag import ConsumeEvents, DiscardEvents, NoteSchedule
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import RunType
 from tidegate.schemas.view import DagView, PendingEvent, RunView
@@ -46,7 +47,7 @@ def dataset_run(dag: DagView, id_: int, verdict: Open, now: datetime, due: datet
     run_after = max((event.occurred_at for event in verdict.events), default=due or now)
     run_id = dataset_run_id(run_after, verdict.events)
     run = queued_run(id_, dag.graph, run_id, RunType.DATASET, run_after)
-    yield from create(run, {}, dag.graph, now, started=True)
+    yield from create(run, {}, dag.graph, now, started=True, events=len(verdict.events))
     yield from taken(dag, run, verdict)
     return after_run(without(dag, verdict), run, now)
 

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from tidegate.handlers.run_requested import no_such_dag
-from tidegate.schemas.effect import DeleteDag, Effect, RejectMessage
+from tidegate.schemas.effect import Effect, RejectMessage
+from tidegate.schemas.effect.dag import DeleteDag
 from tidegate.schemas.message import DagDeleteRequested, Message
 from tidegate.schemas.queries import dags, references
 from tidegate.schemas.queries.db import Db

@@ -10,15 +10,8 @@ import msgspec
 
 from tidegate.handlers.settle import settle
 from tidegate.schemas.dag import DagSpec, FunctionTask, ParsedFile
-from tidegate.schemas.effect import (
-    AdoptDag,
-    ClearImportError,
-    Effect,
-    MarkStale,
-    RecordFile,
-    RecordImportError,
-    StoreVersion,
-)
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.dag import AdoptDag, ClearImportError, MarkStale, RecordFile, RecordImportError, StoreVersion
 from tidegate.schemas.graph import Graph, graph_of
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries import dags, datasets, files, references

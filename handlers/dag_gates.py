@@ -6,19 +6,18 @@ from typing import Any
 
 from tidegate.handlers.due import deadline_of
 from tidegate.handlers.found_dag import FoundDag
-from tidegate.handlers.gate import Broken, gates, has_room
+from tidegate.handlers.gate import Broken, gates
 from tidegate.handlers.gate import Gate as Verdict
 from tidegate.handlers.judge import Apart, Busy, TooSoon, Waiting
 from tidegate.handlers.promotion import full
-from tidegate.handlers.run_gates import gate
+from tidegate.handlers.run_gates import daemons_gate, gate
 from tidegate.handlers.settle import settle
 from tidegate.handlers.tick import following, is_due, paced_until
-from tidegate.handlers.tick import has_room as has_room_for_tick
 from tidegate.schemas import chain
 from tidegate.schemas import progress as shown
 from tidegate.schemas.chain import DagObstacle, Gate
 from tidegate.schemas.condition import ANY_TIME, inputs
-from tidegate.schemas.effect import InsertRun
+from tidegate.schemas.effect.run import InsertRun
 from tidegate.schemas.view import DagView, held_by
 
 INTAKE = "Kafka"
@@ -50,8 +49,6 @@ def gates_of_time(found: FoundDag) -> Iterator[Gate]:
         block = chain.TicksOver()
     elif not is_due(found.dag, tick, found.now):
         block = shown.NotYetDue(paced_until(found.dag, found.now) or tick.run_after)
-    elif not has_room_for_tick(found.dag) and has_room(found.dag):
-        block = shown.DagLimit(1)
     last = found.dag.last_tick
     yield gate("timetable", block, {"next": tick and tick.run_after, "last_date": last and last.logical_date})
 
@@ -80,8 +77,7 @@ def gates_around(found: FoundDag) -> Iterator[Gate]:
         block = chain.IntakeHalted(halted) if halted else chain.ServerAway(INTAKE, lost.error) if lost else _NOTHING
         since = min((each.at for each in found.incidents if each.at and each.partition in halted), default=None)
         yield gate("intake", block, since=since or (lost.since if lost else None))
-    hosts = tuple(f"{daemon.host} (pid {daemon.pid})" for daemon in found.daemons)
-    yield gate("daemons", None if hosts else shown.NoDaemon(), {"alive": len(hosts), "daemons": hosts})
+    yield daemons_gate(found.daemons)
 
 
 def queue_gate(found: FoundDag, *, others_open: bool) -> Gate:

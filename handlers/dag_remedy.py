@@ -1,6 +1,6 @@
 """The smallest change that makes a DAG's next run, found by asking those that decide."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +14,7 @@ from tidegate.schemas.chain import Gate
 from tidegate.schemas.condition import AllOf, AnyOf, Condition, DatasetRef, Leaf, PatternRef
 from tidegate.schemas.dataset import text
 from tidegate.schemas.remedy import Change
-from tidegate.schemas.timetable import Continuous
+from tidegate.schemas.view import DagView
 
 
 def dag_changes(found: FoundDag, gates: Sequence[Gate]) -> tuple[Change, ...]:
@@ -35,7 +35,7 @@ def fewest(condition: Condition, there: frozenset[Leaf]) -> tuple[Leaf, ...]:
             return _union(sorted((fewest(operand, there) for operand in condition.of), key=len)[: condition.k])
 
 
-def _union(parts: Any) -> tuple[Leaf, ...]:
+def _union(parts: Iterable[tuple[Leaf, ...]]) -> tuple[Leaf, ...]:
     return tuple(dict.fromkeys(leaf for part in parts for leaf in part))
 
 
@@ -74,9 +74,9 @@ def _restore(found: FoundDag, _block: Any) -> Iterator[Change]:
 
 
 def _more_runs(found: FoundDag, _block: Any) -> Iterator[Change]:
-    """Where runs follow each other's ends, more room is none."""
+    """Where runs follow each other's ends, there is never room for more."""
     graph, runs = found.dag.graph, tuple(found.around.running)
-    if isinstance(graph.timetable, Continuous) and graph.schedule is None:
+    if graph.is_continuous:
         yield remedy.EndRun(graph.dag_id, runs)
     else:
         yield remedy.RaiseRuns(graph.dag_id, found.around.path, runs_needed(found), runs)
@@ -91,7 +91,7 @@ def runs_needed(found: FoundDag) -> int:
     return next(enough, dag.running + 1)
 
 
-def _with_limit(dag: Any, limit: int) -> Any:
+def _with_limit(dag: DagView, limit: int) -> DagView:
     return msgspec.structs.replace(dag, graph=msgspec.structs.replace(dag.graph, max_active_runs=limit))
 
 

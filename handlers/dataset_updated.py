@@ -23,7 +23,8 @@ class State(msgspec.Struct, frozen=True):
 
 async def load(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> State:
     recorded = await datasets.record(db, messages)
-    return State(db.now, await dags.lock(db, recorded.dag_ids, fresh=recorded.arrived))
+    found = await dags.lock(db, recorded.dag_ids, fresh=recorded.arrived)
+    return State(db.now, found)
 
 
 def decide(_messages: Sequence[Message[DatasetUpdated]], state: State) -> Iterator[Effect]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from tidegate.schemas.effect import InsertDeadline
+from tidegate.schemas.effect.deadline import InsertDeadline
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.moment import held
 from tidegate.schemas.receiver import DeadlineSpec

@@ -9,11 +9,13 @@ from msgspec import UNSET
 
 from tidegate.handlers.notice import of_missed_deadline
 from tidegate.handlers.start import moved
-from tidegate.schemas.effect import Effect, MissDeadline, RunMoved, UpdateRun
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.deadline import MissDeadline
+from tidegate.schemas.effect.run import RunMoved, UpdateRun
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import DeadlineDue, Message
 from tidegate.schemas.notice import MissedDeadline
-from tidegate.schemas.queries import dags, deadlines, runs
+from tidegate.schemas.queries import deadlines, runs, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.view import DeadlineView, RunView
 
@@ -31,7 +33,7 @@ async def load(db: Db, messages: Sequence[Message[DeadlineDue]]) -> State:
     ids = [message.body.deadline_id for message in messages]
     locked = await runs.lock(db, await deadlines.lock_runs(db, ids))
     due = await deadlines.lock_due(db, ids, locked) if locked else []
-    return State(db.now, due, locked, await dags.graphs(db, {run.version_id for run in locked.values()}))
+    return State(db.now, due, locked, await versions.graphs(db, {run.version_id for run in locked.values()}))
 
 
 def decide(_messages: Sequence[Message[DeadlineDue]], state: State) -> Iterator[Effect]:

@@ -6,10 +6,12 @@ import msgspec
 
 from tidegate.handlers.consume import Step, dataset_run
 from tidegate.handlers.due import deadline_of
-from tidegate.handlers.gate import condition_gate, has_room
+from tidegate.handlers.gate import condition_gate
 from tidegate.handlers.inputs import inputs_of
 from tidegate.handlers.judge import Apart, Open, Waiting, too_soon
-from tidegate.schemas.effect import DiscardEvents, NoteSchedule
+from tidegate.handlers.notice import of_late_inputs
+from tidegate.handlers.promotion import has_room
+from tidegate.schemas.effect.dag import DiscardEvents, NoteSchedule
 from tidegate.schemas.view import DagView
 
 SKIPPED = "the inputs beside it had not arrived by the deadline"
@@ -23,7 +25,9 @@ def past_deadline(dag: DagView, now: datetime) -> Step:
         return dag
     dealt = msgspec.structs.replace(dag, deadline_at=due)
     if spec.fallback == "alert":
-        yield NoteSchedule(dag.graph.dag_id, "deadline_alert", f"{_said(due)}: they are still awaited", now)
+        reason = f"{_said(due)}: they are still awaited"
+        yield NoteSchedule(dag.graph.dag_id, "deadline_alert", reason, now)
+        yield from of_late_inputs(dag.graph, due, now, reason)
         return dealt
     yield NoteSchedule(dag.graph.dag_id, "deadline_skip", f"{_said(due)}: no run", now)
     if dag.pending:

@@ -8,18 +8,30 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET
 
-from tidegate.handlers.advance import NO_LISTS, Advance, Finish, advance, run_state
+from tidegate.handlers.advance import NO_LISTS, Advance, Finish, advance
 from tidegate.handlers.ending import meant, wrong_result
 from tidegate.handlers.reach import reach
 from tidegate.handlers.settle import settle_after
 from tidegate.handlers.start import new_task, run_ended, tasks_moved
-from tidegate.schemas.effect import Effect, EndSubmission, Reconsider, ReconsiderAfter, StoreResult, UpdateRun, UpdateTask
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.run import Reconsider, ReconsiderAfter, UpdateRun
+from tidegate.schemas.effect.submission import EndSubmission
+from tidegate.schemas.effect.task import StoreResult, UpdateTask
 from tidegate.schemas.event import TaskFinished, storable
 from tidegate.schemas.graph import Graph
-from tidegate.schemas.queries import dags, runs, submissions, tasks
+from tidegate.schemas.queries import dags, runs, submissions, tasks, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.submissions import Whereabouts
-from tidegate.schemas.state import RUN_ENDED, SUBMISSION_OPEN, TASK_ACTIVE, TASK_ENDED, RunState, SubmissionState, TaskState
+from tidegate.schemas.state import (
+    RUN_ENDED,
+    SUBMISSION_OPEN,
+    TASK_ACTIVE,
+    TASK_ENDED,
+    RunState,
+    SubmissionState,
+    TaskState,
+    run_state,
+)
 from tidegate.schemas.view import DagView, Instance, RunView, SubmissionView
 
 CLEARED = "cleared by a user"
@@ -54,7 +66,7 @@ async def load(db: Db, finishes: Sequence[TaskFinished]) -> State:
     locked = await runs.lock(db, {place.dag_run_id for place in places.values()})
     if any(place.version_id != locked[place.dag_run_id].version_id for place in places.values()):
         places = await submissions.find(db, ids)  # a run went on with another version meanwhile
-    graphs = await dags.graphs(db, {run.version_id for run in locked.values()})
+    graphs = await versions.graphs(db, {run.version_id for run in locked.values()})
     touched = _reach(finishes, places, graphs)
     own = {(place.dag_run_id, place.task_index) for place in places.values()}
     attempts, instances = await submissions.read_with_tasks(db, places.keys(), touched - own) if places else ({}, {})

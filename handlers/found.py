@@ -10,7 +10,7 @@ from tidegate.handlers.past import Past, pasts
 from tidegate.handlers.room import State
 from tidegate.schemas.graph import Graph, element_index, element_of
 from tidegate.schemas.message import TasksReady
-from tidegate.schemas.queries import dags, leases, pools, progress, tasks, whynot
+from tidegate.schemas.queries import leases, pools, progress, tasks, versions, whynot
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import JobRow, Terms
 from tidegate.schemas.queries.progress import RunFacts
@@ -26,16 +26,16 @@ MOST_BEFORE = 2_000
 class Found(msgspec.Struct, frozen=True, kw_only=True):
     """A task instance and what surrounds it.
 
-    `limit` is `max_active_runs` of its DAG. `instances` are all of its run, none before that starts. `admission`, while it waits
-    for slots: what an admission would find, with all that comes before it, and it as the last. `occupied` slots of its pool are
-    taken, `active` tasks work in the whole installation. `in_pool`, `in_run` and `of_task` are the first few of those that take
-    slots of its pool, that work in its run, and that work of the same task.
+    `graph` is of the version its run is pinned to, `newest` of the DAG's newest one. `instances` are all of its run, none before
+    that starts. `admission`, while it waits for slots: what an admission would find, with all that comes before it, and it as the
+    last. `occupied` slots of its pool are taken, `active` tasks work in the whole installation. `in_pool`, `in_run` and `of_task`
+    are the first few of those that take slots of its pool, that work in its run, and that work of the same task.
     """
 
     now: datetime
     graph: Graph
     run: RunFacts
-    limit: int
+    newest: Graph
     around: Circumstances
     instance: Instance
     instances: Mapping[int, Instance] = {}
@@ -79,7 +79,7 @@ async def load(db: Db, dag_id: str, run_id: str, index: int, terms: Terms) -> Fo
     """Of a run that exists. `terms` are taken for those of the daemons where none is alive."""
     facts = await progress.run_facts(db, dag_id, run_id)
     run = facts.run
-    graphs = await dags.graphs(db, {run.version_id, facts.newest_version_id})
+    graphs = await versions.graphs(db, {run.version_id, facts.newest_version_id})
     graph = graphs[run.version_id]
     instances = {of: instance for (_, of), instance in (await tasks.of_runs(db, [run.id])).items()}
     instance = instances.get(index) or Instance(index)
@@ -92,7 +92,7 @@ async def load(db: Db, dag_id: str, run_id: str, index: int, terms: Terms) -> Fo
         now=db.now,
         graph=graph,
         run=facts,
-        limit=graphs[facts.newest_version_id].max_active_runs,
+        newest=graphs[facts.newest_version_id],
         around=await whynot.circumstances(db, run.id),
         instance=instance,
         instances=instances,

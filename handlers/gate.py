@@ -8,7 +8,7 @@ import msgspec
 from tidegate.handlers.due import deadline_of
 from tidegate.handlers.inputs import inputs_of
 from tidegate.handlers.judge import Apart, Busy, Open, TooSoon, Verdict, Waiting, judge
-from tidegate.handlers.promotion import full
+from tidegate.handlers.promotion import has_room
 from tidegate.schemas.condition import Condition, holds, leaves
 from tidegate.schemas.view import DagView
 
@@ -61,11 +61,6 @@ def gates(dag: DagView, schedule: Condition, now: datetime) -> Iterator[Gate]:
     if dag.graph.together:
         yield AwaitsTick()
     yield condition_gate(dag, now) if dag.graph.sifts else _plain_gate(dag, schedule)
-
-
-def has_room(dag: DagView) -> bool:
-    """Whether one more run may be at work."""
-    return full(dag.running, dag.graph.max_active_runs) is None
 
 
 def condition_gate(dag: DagView, now: datetime) -> Verdict | Broken:

@@ -10,7 +10,7 @@ from tidegate.handlers.inputs import sift
 from tidegate.handlers.judge import Apart, Busy, Open, TooSoon, Verdict, Waiting, judge
 from tidegate.handlers.start import create
 from tidegate.handlers.tick import after_tick, following, is_due, timed_run
-from tidegate.schemas.effect import NoteSchedule
+from tidegate.schemas.effect.dag import NoteSchedule
 from tidegate.schemas.tick import Tick
 from tidegate.schemas.view import DagView
 
@@ -35,7 +35,7 @@ def joint_run(dag: DagView, tick: Tick, now: datetime) -> Step:
 
 def _run(dag: DagView, tick: Tick, verdict: Open, now: datetime) -> Step:
     run = timed_run(dag, tick)
-    yield from create(run, {}, dag.graph, now, started=True)
+    yield from create(run, {}, dag.graph, now, started=True, events=len(verdict.events))
     yield from taken(dag, run, verdict)
     return after_run(without(after_tick(dag, tick, now), verdict), run, tick.run_after)
 

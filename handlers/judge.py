@@ -4,7 +4,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 import msgspec
 
@@ -48,17 +47,10 @@ class TooSoon(msgspec.Struct, frozen=True):
 Verdict = Open | Waiting | Apart | Busy | TooSoon
 
 
-class Taken(NamedTuple):
-    """The inputs of a run, and those before them that it supersedes."""
-
-    events: tuple[PendingEvent, ...]
-    superseded: tuple[PendingEvent, ...]
-
-
 def judge(graph: Graph, found: Sequence[Input], at: datetime, last_run_at: datetime | None, *, hurry: bool = False) -> Verdict:
     """What these inputs come to at that moment. In a `hurry` nobody waits for quiet."""
-    taken = _first(found) if graph.each else _take(graph, found)
-    if taken is None:
+    opened = _first(found) if graph.each else _take(graph, found)
+    if opened is None:
         return _lacking(graph, found)
     timing = graph.timing
     if timing.quiet_for_s is not None and not hurry:
@@ -67,7 +59,7 @@ def judge(graph: Graph, found: Sequence[Input], at: datetime, last_run_at: datet
             quiet_at = min(quiet_at, _held_since(graph, found) + timedelta(seconds=timing.max_wait_s))
         if at < quiet_at:
             return Busy(quiet_at)
-    return too_soon(graph, at, last_run_at) or Open(taken.events, taken.superseded)
+    return too_soon(graph, at, last_run_at) or opened
 
 
 def too_soon(graph: Graph, at: datetime, last_run_at: datetime | None) -> TooSoon | None:
@@ -78,22 +70,22 @@ def too_soon(graph: Graph, at: datetime, last_run_at: datetime | None) -> TooSoo
     return TooSoon(free_at) if at < free_at else None
 
 
-def _first(found: Sequence[Input]) -> Taken | None:
+def _first(found: Sequence[Input]) -> Open | None:
     """Each event makes a run of its own, in the order in which they came."""
-    return Taken((found[0].event,), ()) if found else None
+    return Open((found[0].event,)) if found else None
 
 
-def _take(graph: Graph, found: Sequence[Input]) -> Taken | None:
+def _take(graph: Graph, found: Sequence[Input]) -> Open | None:
     if graph.timing.within_s is not None:
         return _window(graph, found, graph.timing.within_s)
-    return Taken(tuple(each.event for each in found), ()) if _holds(graph, found) else None
+    return Open(tuple(each.event for each in found)) if _holds(graph, found) else None
 
 
 def _holds(graph: Graph, found: Sequence[Input]) -> bool:
     return graph.schedule is not None and met(graph.schedule, {leaf for each in found for leaf in each.leaves})
 
 
-def _window(graph: Graph, found: Sequence[Input], within_s: float) -> Taken | None:
+def _window(graph: Graph, found: Sequence[Input], within_s: float) -> Open | None:
     """The newest stretch of time of that length whose events meet the condition."""
     ordered = sorted(found, key=lambda each: (each.event.time, each.event.dataset_event_id))
     times = [each.event.time for each in ordered]
@@ -107,7 +99,7 @@ def _window(graph: Graph, found: Sequence[Input], within_s: float) -> Taken | No
             inside = {each.event.dataset_event_id for each in ordered[first:end]}
             before = {each.event.dataset_event_id for each in ordered[:first]}
             events = [each.event for each in found]
-            return Taken(
+            return Open(
                 tuple(event for event in events if event.dataset_event_id in inside),
                 tuple(event for event in events if event.dataset_event_id in before),
             )

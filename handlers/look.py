@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from tidegate.handlers.due import deadline_of, ends
-from tidegate.handlers.gate import Broken, condition_gate, has_room
+from tidegate.handlers.gate import Broken, condition_gate
 from tidegate.handlers.inputs import inputs_of, sift
 from tidegate.handlers.judge import Busy, Open, TooSoon, Verdict, too_soon
+from tidegate.handlers.promotion import has_room
 from tidegate.schemas.view import DagView
 
 

@@ -7,7 +7,8 @@ import msgspec
 
 from tidegate.handlers.run_requested import no_such_dag
 from tidegate.handlers.settle import settle
-from tidegate.schemas.effect import Effect, SetPaused
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.dag import SetPaused
 from tidegate.schemas.message import Message, PauseRequested
 from tidegate.schemas.queries import dags
 from tidegate.schemas.queries.db import Db

@@ -21,9 +21,9 @@ from tidegate.schemas.view import Instance, PoolView, WaitingTask
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """What surrounds a run.
 
-    `attempts` are those under way, by the index of their task; `limited` the active instances of tasks with limits of their own,
-    as (DAG, run, task). In the whole installation `active` tasks work, and `parallelism` may, 0 for any number. `daemons` is how
-    many are alive.
+    `attempts` are those under way, by the index of their task, and `attempted` the indices of tasks that wait for slots although
+    an attempt of theirs has not ended. `limited` are the active instances of tasks with limits of their own, as (DAG, run, task).
+    In the whole installation `active` tasks work, and `parallelism` may, 0 for any number. `daemons` is how many are alive.
     """
 
     now: datetime
@@ -31,6 +31,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     max_active_runs: int = 16
     pools: Mapping[str, PoolRow] = {}
     attempts: Mapping[int, AttemptRow] = {}
+    attempted: frozenset[int] = frozenset()
     limited: Sequence[tuple[str, int, str]] = ()
     parallelism: int = 0
     active: int = 0
@@ -71,15 +72,7 @@ def _blocks_of_run(facts: Facts) -> Iterator[shown.RunBlock]:
     if run.run.state not in RUN_ENDED and not facts.daemons:
         yield shown.NoDaemon()
     if run.run.state is RunState.QUEUED:
-        yield from run_blocks(
-            is_paused=run.is_paused,
-            is_stale=run.is_stale,
-            run_after=run.run.run_after,
-            running=run.running_runs,
-            ahead=run.runs_ahead,
-            limit=facts.max_active_runs,
-            now=facts.now,
-        )
+        yield from run_blocks(run, facts.max_active_runs, facts.now)
 
 
 def _blocks(graph: Graph, instance: Instance, states: Mapping[int, TaskState], facts: Facts) -> Iterator[shown.TaskBlock]:
@@ -87,7 +80,7 @@ def _blocks(graph: Graph, instance: Instance, states: Mapping[int, TaskState], f
         case TaskState.NONE:
             yield from blocks_of_turn(graph, instance, states, facts.run.run_before)
         case TaskState.SCHEDULED:
-            task = waiting(graph, instance, facts.run)
+            task = waiting(graph, instance, facts)
             yield from room(facts, graph.node(instance.index).task.pool).blocks(task)
         case _:
             yield shown.NextTry(instance.next_try_at)
@@ -109,11 +102,11 @@ def blocks_of_turn(
         yield shown.RunBefore(run_before)
 
 
-def waiting(graph: Graph, instance: Instance, facts: RunFacts) -> WaitingTask:
+def waiting(graph: Graph, instance: Instance, facts: Facts) -> WaitingTask:
     """A task instance as the admission sees it."""
     task = graph.node(instance.index).task
     return WaitingTask(
-        dag_run_id=facts.run.id,
+        dag_run_id=facts.run.run.id,
         task_index=instance.index,
         dag_id=graph.dag_id,
         task_id=task.task_id,
@@ -122,7 +115,8 @@ def waiting(graph: Graph, instance: Instance, facts: RunFacts) -> WaitingTask:
         pool_slots=task.pool_slots,
         per_dag=task.max_active_per_dag,
         per_run=task.max_active_per_run,
-        is_paused=facts.is_paused,
+        is_paused=facts.run.is_paused,
+        is_attempted=instance.index in facts.attempted,
     )
 
 

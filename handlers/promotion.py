@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from tidegate.schemas import progress as shown
-from tidegate.schemas.view import held_by
+from tidegate.schemas.queries.progress import RunFacts
+from tidegate.schemas.view import DagView, held_by
 
 
 def full(running: int, limit: int) -> shown.DagLimit | None:
@@ -12,14 +13,17 @@ def full(running: int, limit: int) -> shown.DagLimit | None:
     return shown.DagLimit(limit) if running >= limit else None
 
 
-def run_blocks(
-    *, is_paused: bool, is_stale: bool, run_after: datetime, running: int, ahead: int, limit: int, now: datetime
-) -> Iterator[shown.RunBlock]:
-    """All that keeps a queued run from starting; `ahead` others of its DAG come first."""
-    yield from held_by(is_paused=is_paused, is_stale=is_stale)
-    if run_after > now:
-        yield shown.NotYetDue(run_after)
-    if block := full(running, limit):
+def has_room(dag: DagView) -> bool:
+    """Whether one more run may be at work."""
+    return full(dag.running, dag.graph.max_active_runs) is None
+
+
+def run_blocks(facts: RunFacts, limit: int, now: datetime) -> Iterator[shown.RunBlock]:
+    """All that keeps a queued run from starting, where so many runs of its DAG may work at a time."""
+    yield from held_by(is_paused=facts.is_paused, is_stale=facts.is_stale)
+    if facts.run.run_after > now:
+        yield shown.NotYetDue(facts.run.run_after)
+    if block := full(facts.running_runs, limit):
         yield block
-    if ahead:
-        yield shown.RunsAhead(ahead)
+    if facts.runs_ahead:
+        yield shown.RunsAhead(facts.runs_ahead)

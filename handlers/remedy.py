@@ -50,10 +50,12 @@ def _wait(_found: Found, _block: Any) -> Iterator[remedy.Change]:
 
 
 def _more_runs(found: Found, _block: Any) -> Iterator[remedy.Change]:
-    """Queued runs that come first need room, too."""
-    limit = found.run.running_runs + found.run.runs_ahead + 1
-    if limit > found.limit:
-        yield remedy.RaiseRuns(found.graph.dag_id, found.around.path, limit, tuple(found.around.running))
+    """Queued runs that come first need room, too. Where runs follow each other's ends, there is never room for more."""
+    running, limit = tuple(found.around.running), found.run.running_runs + found.run.runs_ahead + 1
+    if found.newest.is_continuous:
+        yield from (remedy.EndRun(found.graph.dag_id, running),) if running else ()
+    elif limit > found.newest.max_active_runs:
+        yield remedy.RaiseRuns(found.graph.dag_id, found.around.path, limit, running)
 
 
 def _upstream(found: Found, _block: Any) -> Iterator[remedy.Change]:
@@ -214,6 +216,7 @@ _CHANGES: Mapping[type, Callable[[Found, Any], Iterator[remedy.Change]]] = {
     shown.TaskLimitInRun: _task_limit_in_run,
     shown.Parallelism: _parallelism,
     shown.NoDaemon: _start_daemon,
+    shown.AttemptOpen: _wait,
     chain.RunEnded: _clear_itself,
     chain.TaskEnded: _clear_itself,
     chain.RuledOut: _clear_cause,

@@ -10,7 +10,10 @@ from tidegate.handlers.finish import CLEARED, updated
 from tidegate.handlers.start import moved, tasks_moved
 from tidegate.handlers.tally import count_anew
 from tidegate.schemas.dag import BaseTask
-from tidegate.schemas.effect import DropResult, Effect, KillSubmissions, Reconsider, UpdateRun
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.run import Reconsider, UpdateRun
+from tidegate.schemas.effect.submission import KillSubmissions
+from tidegate.schemas.effect.task import DropResult
 from tidegate.schemas.graph import Graph, element_of, position_of
 from tidegate.schemas.state import RUN_ENDED, TASK_ACTIVE, TASK_ENDED, TASK_FAILED, RunState, TaskState
 from tidegate.schemas.view import Instance, RunView

@@ -12,7 +12,7 @@ from tidegate.handlers.submission_accepted import renumbered
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import Message, RetryDue
-from tidegate.schemas.queries import dags, runs, tasks
+from tidegate.schemas.queries import runs, tasks, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.view import Instance, RunView
@@ -33,7 +33,7 @@ async def load(db: Db, messages: Sequence[Message[RetryDue]]) -> State:
     instances: dict[int, list[Instance]] = defaultdict(list)
     for (dag_run_id, _), instance in (await tasks.instances(db, keys)).items():
         instances[dag_run_id].append(instance)
-    return State(db.now, locked, await dags.graphs(db, {run.version_id for run in locked.values()}), instances)
+    return State(db.now, locked, await versions.graphs(db, {run.version_id for run in locked.values()}), instances)
 
 
 def decide(_messages: Sequence[Message[RetryDue]], state: State) -> Iterator[Effect]:

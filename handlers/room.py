@@ -20,6 +20,7 @@ Limit = (
     | shown.TaskLimitInRun
     | shown.TaskLimitInDag
     | shown.Parallelism
+    | shown.AttemptOpen
     | shown.PoolMissing
     | shown.PoolTooSmall
 )
@@ -85,15 +86,21 @@ class Room:
 
     def limits(self, task: WaitingTask) -> Iterator[Limit]:
         """All that holds it up but slots that come free."""
-        run, pool = self.state.runs[task.dag_run_id], self.state.pool
+        run = self.state.runs[task.dag_run_id]
         if task.is_paused:
             yield shown.DagPaused()
+        if task.is_attempted:
+            yield shown.AttemptOpen()
         if self.active[run.id] >= run.max_active_tasks:
             yield shown.RunLimit(run.max_active_tasks)
         if task.per_run is not None and self.in_run[run.id, task.task_id] >= task.per_run:
             yield shown.TaskLimitInRun(task.per_run)
         if task.per_dag is not None and self.in_dag[task.dag_id, task.task_id] >= task.per_dag:
             yield shown.TaskLimitInDag(task.per_dag)
+        yield from self._limits_of_all(task)
+
+    def _limits_of_all(self, task: WaitingTask) -> Iterator[Limit]:
+        pool = self.state.pool
         if self.tasks is not None and self.tasks <= 0:
             yield shown.Parallelism(pool.parallelism)
         if not pool.exists:

@@ -11,7 +11,7 @@ from tidegate.handlers.stop import mark, stop
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import Message, RunEndRequested
-from tidegate.schemas.queries import dags, runs, tasks
+from tidegate.schemas.queries import dags, runs, tasks, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import RUN_ENDED, RunState, TaskState
 from tidegate.schemas.view import DagView, Instance, RunView
@@ -41,7 +41,7 @@ async def find(db: Db, dag_id: str, run_id: str) -> State:
     locked = await runs.lock(db, await runs.matching(db, dag_id, run_id, None, None)) if held else {}
     found = await dags.look(db, held, freeing={dag_id: 1})
     for run in locked.values():
-        graphs = await dags.graphs(db, {run.version_id})
+        graphs = await versions.graphs(db, {run.version_id})
         instances = await tasks.of_runs(db, [run.id])
         return State(db.now, found[0], run, graphs[run.version_id], tuple(instances.values()))
     return State(db.now, found[0] if found else None)

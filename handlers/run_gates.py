@@ -1,6 +1,6 @@
 """The gates of a run, which all its tasks have to pass: what made it, its time, its DAG, its turn."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -8,6 +8,7 @@ from tidegate.handlers.found import Found
 from tidegate.handlers.promotion import run_blocks
 from tidegate.schemas import progress as shown
 from tidegate.schemas.chain import DagObstacle, Gate, GateState, Obstacle, RunEnded
+from tidegate.schemas.queries.leases import JobRow
 from tidegate.schemas.state import RUN_ENDED, TASK_ACTIVE, TASK_ENDED, RunState
 from tidegate.schemas.view import held_by
 
@@ -26,6 +27,13 @@ def gate(
     return Gate(name=name, state=state, block=block, since=since, facts=known)
 
 
+def daemons_gate(daemons: Sequence[JobRow], *, needed: bool = True) -> Gate:
+    """Whether anybody decides, where that is needed."""
+    hosts = tuple(f"{daemon.host} (pid {daemon.pid})" for daemon in daemons)
+    block = shown.NoDaemon() if needed and not hosts else None
+    return gate("daemons", block, {"alive": len(hosts), "daemons": hosts})
+
+
 def run_gates(found: Found) -> Iterator[Gate]:
     run, around, blocks = found.run, found.around, _blocks(found)
     made = {"made": run.run.run_type, "events": around.events or None, "logical_date": run.run.logical_date}
@@ -36,7 +44,7 @@ def run_gates(found: Found) -> Iterator[Gate]:
     broken = {"error": around.import_error, "broken_since": around.broken_since}
     file = {"file": around.path, "missing": run.is_stale or None, **broken}
     yield gate("DAG file", blocks.get(shown.DagStale), file, since=around.stale_at if run.is_stale else None)
-    working = {"running": run.running_runs, "max_active_runs": found.limit, "runs": tuple(around.running)}
+    working = {"running": run.running_runs, "max_active_runs": found.newest.max_active_runs, "runs": tuple(around.running)}
     yield gate("run limit", blocks.get(shown.DagLimit), working)
     yield gate("runs before it", blocks.get(shown.RunsAhead), {"queued": run.runs_ahead or None})
     yield _run_state(found)
@@ -46,15 +54,7 @@ def _blocks(found: Found) -> Mapping[type, shown.RunBlock]:
     """What keeps the run from starting; once it has, pause still keeps its tasks from that."""
     run = found.run
     if run.run.state is RunState.QUEUED:
-        blocks: Iterator[shown.RunBlock] = run_blocks(
-            is_paused=run.is_paused,
-            is_stale=run.is_stale,
-            run_after=run.run.run_after,
-            running=run.running_runs,
-            ahead=run.runs_ahead,
-            limit=found.limit,
-            now=found.now,
-        )
+        blocks: Iterator[shown.RunBlock] = run_blocks(run, found.newest.max_active_runs, found.now)
     elif run.run.state is RunState.RUNNING and found.instance.state not in TASK_ACTIVE | TASK_ENDED:
         blocks = iter(held_by(is_paused=run.is_paused, is_stale=False))
     else:

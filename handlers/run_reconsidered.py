@@ -9,19 +9,20 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.advance import NO_LISTS, Advance, judge_again, run_state
+from tidegate.handlers.advance import NO_LISTS, Advance, judge_again
 from tidegate.handlers.finish import updated
 from tidegate.handlers.past import Past, allows, pasts
 from tidegate.handlers.settle import settle_after
 from tidegate.handlers.start import new_task, run_ended, tasks_moved
 from tidegate.handlers.stop import stop
 from tidegate.handlers.tally import count_anew, upstream_of
-from tidegate.schemas.effect import Effect, ReconsiderAfter, UpdateRun
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.run import ReconsiderAfter, UpdateRun
 from tidegate.schemas.graph import Graph, element_of
 from tidegate.schemas.message import Message, RunReconsidered
-from tidegate.schemas.queries import dags, runs, tasks
+from tidegate.schemas.queries import dags, runs, tasks, versions
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.state import RUN_ENDED, TASK_ENDED, RunState, TaskState
+from tidegate.schemas.state import RUN_ENDED, TASK_ENDED, RunState, TaskState, run_state
 from tidegate.schemas.view import DagView, Instance, RunView
 
 
@@ -46,7 +47,7 @@ async def load(db: Db, messages: Sequence[Message[RunReconsidered]]) -> State:
     held = await dags.hold(db, await runs.dags_of(db, asked))
     locked = await runs.lock(db, asked)
     reasons = await runs.taken_up(db, asked)
-    graphs = await dags.graphs(db, {run.version_id for run in locked.values()})
+    graphs = await versions.graphs(db, {run.version_id for run in locked.values()})
     may_end = Counter(run.dag_id for run in locked.values() if run.state is RunState.RUNNING)
     instances: dict[int, list[Instance]] = defaultdict(list)
     for (dag_run_id, _), instance in (await tasks.of_runs(db, locked)).items():

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from tidegate.handlers.promotion import has_room
 from tidegate.handlers.settle import look_at
 from tidegate.handlers.start import create, queued_run
 from tidegate.schemas.effect import Effect, RejectMessage
@@ -52,7 +53,7 @@ def decide(messages: Sequence[Message[RunRequested]], state: State) -> Iterator[
         run = new_run(state.dag, message, state.now)
         now = state.now
         is_due = run.run_after <= now
-        yield from create(run, request.conf, state.dag.graph, now, started=is_due and has_room(state.dag, now))
+        yield from create(run, request.conf, state.dag.graph, now, started=is_due and may_start(state.dag, now))
         if not is_due and (state.dag.due_at is None or run.run_after < state.dag.due_at):
             yield look_at(state.dag, run.run_after)
 
@@ -83,7 +84,7 @@ def run_id_of(message: Message[RunRequested]) -> str:
     return message.body.run_id or f"manual__{message.at.astimezone(UTC).isoformat()}"
 
 
-def has_room(dag: DagView, now: datetime) -> bool:
+def may_start(dag: DagView, now: datetime) -> bool:
     """Whether a new run may start at once, without overtaking one that waits, or one of the timetable where the clock is late."""
     is_awaited = dag.queued or (dag.due_at is not None and dag.due_at <= now)
-    return not dag.is_held and not is_awaited and dag.running < dag.graph.max_active_runs
+    return not dag.is_held and not is_awaited and has_room(dag)

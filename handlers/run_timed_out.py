@@ -11,7 +11,7 @@ from tidegate.handlers.stop import stop
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import Message, RunTimedOut
-from tidegate.schemas.queries import dags, runs, tasks
+from tidegate.schemas.queries import dags, runs, tasks, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import RunState
 from tidegate.schemas.view import DagView, Instance, RunView
@@ -36,7 +36,7 @@ async def load(db: Db, messages: Sequence[Message[RunTimedOut]]) -> State:
     for (dag_run_id, _), instance in (await tasks.of_runs(db, [run.id for run in late])).items():
         instances[dag_run_id].append(instance)
     freed = await dags.look(db, held, freeing=Counter(run.dag_id for run in late))
-    return State(db.now, freed, late, await dags.graphs(db, {run.version_id for run in late}), instances)
+    return State(db.now, freed, late, await versions.graphs(db, {run.version_id for run in late}), instances)
 
 
 def decide(_messages: Sequence[Message[RunTimedOut]], state: State) -> Iterator[Effect]:

@@ -21,7 +21,8 @@ class State(msgspec.Struct, frozen=True):
 
 
 async def load(db: Db, messages: Sequence[Message[ScheduleDue]]) -> State:
-    return State(db.now, await dags.lock(db, {message.body.dag_id for message in messages}))
+    found = await dags.lock(db, {message.body.dag_id for message in messages})
+    return State(db.now, found)
 
 
 def decide(_messages: Sequence[Message[ScheduleDue]], state: State) -> Iterator[Effect]:

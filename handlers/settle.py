@@ -11,9 +11,11 @@ import msgspec
 from tidegate.handlers.consume import sifted
 from tidegate.handlers.fallback import past_deadline, watched
 from tidegate.handlers.look import looks
-from tidegate.handlers.tick import following, has_room, is_due, paced_until
+from tidegate.handlers.promotion import has_room
+from tidegate.handlers.tick import following, is_due, paced_until
 from tidegate.handlers.turn import start_runs
-from tidegate.schemas.effect import CountFailures, Effect, SetClock, SetPaused
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.dag import CountFailures, SetClock, SetPaused
 from tidegate.schemas.state import RunState
 from tidegate.schemas.view import DagView
 
@@ -21,11 +23,11 @@ from tidegate.schemas.view import DagView
 def settle(dag: DagView, now: datetime) -> Iterator[Effect]:
     """Start what may start: runs that are queued, of everything pending, and of the timetable, in turns."""
     before = dag
-    dag = yield from sifted(dag, _sift_at(dag, now))
+    dag = watched((yield from sifted(dag, _sift_at(dag, now))), now)
     if dag.is_held:
         yield from _set_clock(before, dag, min(looks(before, dag, now), default=None) if dag.graph.sifts else None)
         return
-    dag = watched(msgspec.structs.replace(dag, event_run_ids=(dag.next_run_id, *dag.event_run_ids)), now)
+    dag = msgspec.structs.replace(dag, event_run_ids=(dag.next_run_id, *dag.event_run_ids))
     dag = yield from start_runs(dag, now)
     if dag.graph.together:
         dag = yield from sifted(dag, now)
@@ -60,7 +62,7 @@ def settle_after(dag: DagView, ended: Sequence[RunState], now: datetime) -> Iter
 def _next_look(before: DagView, dag: DagView, now: datetime) -> datetime | None:
     """When the clock is to come again. While there is no room the end of a run will do."""
     moments = [moment for moment in (dag.next_queued_at, _tick_look(dag, now)) if moment is not None]
-    if dag.queued and dag.running < dag.graph.max_active_runs:
+    if dag.queued and has_room(dag):
         moments.append(now)  # Fewer were read than can start: some ended as soon as they did.
     if dag.graph.sifts:
         moments += looks(before, dag, now)

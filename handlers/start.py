@@ -8,25 +8,17 @@ from uuid import NAMESPACE_OID, uuid5
 
 import msgspec
 
-from tidegate.handlers.advance import Advance, begin, run_state
+from tidegate.handlers.advance import Advance, begin
 from tidegate.handlers.deadline import planned
 from tidegate.handlers.notice import of_run_end, of_task_move
 from tidegate.schemas.dag import BaseTask
-from tidegate.schemas.effect import (
-    Effect,
-    InsertRun,
-    InsertTask,
-    OutletUpdated,
-    Reconsider,
-    ReconsiderAfter,
-    RunMoved,
-    TaskMoved,
-    UpdateRun,
-)
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.run import InsertRun, Reconsider, ReconsiderAfter, RunMoved, UpdateRun
+from tidegate.schemas.effect.task import InsertTask, OutletUpdated, TaskMoved
 from tidegate.schemas.event import MAX_ID_LENGTH, DagRunStateChanged, TaskStateChanged
 from tidegate.schemas.graph import Graph, element_of
 from tidegate.schemas.params import conf_of
-from tidegate.schemas.state import RUN_ENDED, TASK_ENDED, RunState, RunType, TaskState
+from tidegate.schemas.state import RUN_ENDED, TASK_ENDED, RunState, RunType, TaskState, run_state
 from tidegate.schemas.tick import Tick
 from tidegate.schemas.view import Instance, RunView
 
@@ -45,8 +37,10 @@ def _within(task: BaseTask, date: datetime) -> bool:
     return (task.start_date is None or task.start_date <= date) and (task.end_date is None or date <= task.end_date)
 
 
-def create(run: RunView, conf: dict[str, Any], graph: Graph, now: datetime, *, started: bool) -> Iterator[Effect]:
-    """Insert a run, queued or at once started. `run` is as it will be when queued: `state_seq` 1."""
+def create(
+    run: RunView, conf: dict[str, Any], graph: Graph, now: datetime, *, started: bool, events: int = 0
+) -> Iterator[Effect]:
+    """Insert a run of so many events, queued or at once started. `run` is as it will be when queued: `state_seq` 1."""
     yield moved(run, RunState.QUEUED, 1, now)
     after = _started(run, graph, now) if started else _counters(run)
     yield InsertRun(
@@ -69,6 +63,7 @@ def create(run: RunView, conf: dict[str, Any], graph: Graph, now: datetime, *, s
         start_date=after.start_date,
         end_date=after.end_date,
         times_out_at=after.times_out_at,
+        events=events,
     )
     if graph.has_deadlines:
         yield from planned(run, graph, now)

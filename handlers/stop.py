@@ -6,7 +6,9 @@ from datetime import datetime
 from tidegate.handlers.advance import Advance, Move
 from tidegate.handlers.finish import updated
 from tidegate.handlers.start import run_ended, tasks_moved
-from tidegate.schemas.effect import Effect, KillSubmissions, ReconsiderAfter, UpdateRun
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.run import ReconsiderAfter, UpdateRun
+from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.graph import Graph, element_of
 from tidegate.schemas.state import TASK_ACTIVE, TASK_ENDED, TASK_FAILED, RunState, TaskState
 from tidegate.schemas.view import Instance, RunView

@@ -9,10 +9,13 @@ import msgspec
 
 from tidegate.handlers.advance import Advance, Move
 from tidegate.handlers.start import tasks_moved
-from tidegate.schemas.effect import AcceptSubmission, Effect, MoveTask, UpdateRun
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.run import UpdateRun
+from tidegate.schemas.effect.submission import AcceptSubmission
+from tidegate.schemas.effect.task import MoveTask
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import Message, SubmissionAccepted
-from tidegate.schemas.queries import dags, runs, submissions
+from tidegate.schemas.queries import runs, submissions, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import SubmissionState, TaskState
 from tidegate.schemas.view import Instance, RunView, SubmissionView
@@ -31,7 +34,7 @@ class State(msgspec.Struct, frozen=True):
 async def load(db: Db, messages: Sequence[Message[SubmissionAccepted]]) -> State:
     ids = [message.body.submission_id for message in messages]
     locked = await runs.lock_of_attempts(db, ids)
-    graphs = await dags.graphs(db, {run.version_id for run in locked.values()})
+    graphs = await versions.graphs(db, {run.version_id for run in locked.values()})
     attempts, instances = await submissions.read_with_tasks(db, ids)
     return State(db.now, locked, graphs, attempts, instances)
 

@@ -5,10 +5,13 @@ from uuid import UUID
 
 from tidegate.handlers import finish
 from tidegate.handlers.finish import State, end_of, ended_already, moved_on, take
-from tidegate.schemas.effect import Effect, IgnoreFinish, RejectMessage
+from tidegate.schemas.effect import Effect, RejectMessage
+from tidegate.schemas.effect.submission import IgnoreFinish
+from tidegate.schemas.effect.task import LookAgain
 from tidegate.schemas.event import EventId, Rejection, TaskFinished
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.state import TaskState
 
 REPEATED = "the attempt had already ended"
 
@@ -29,10 +32,18 @@ def decide(messages: Sequence[Message[TaskFinished]], state: State) -> Iterator[
         elif why := moved_on(ended, state):
             yield end_of(ended, state.now)
             yield _ignore(message, why)
+            yield from _awaited(ended, state)
         else:
             taken.append(ended)
         seen.add(ended.submission_id)
     yield from take(taken, state)
+
+
+def _awaited(ended: TaskFinished, state: State) -> Iterator[LookAgain]:
+    """A task that was cleared meanwhile may have waited for its attempt to end."""
+    attempt = state.submissions[ended.submission_id]
+    if state.tasks[attempt.dag_run_id, attempt.task_index].state is TaskState.SCHEDULED:
+        yield LookAgain(state.graphs[state.runs[attempt.dag_run_id].version_id].node(attempt.task_index).task.pool)
 
 
 def _ignore(message: Message[TaskFinished], why: str) -> IgnoreFinish:

@@ -7,7 +7,7 @@ from tidegate.handlers.found import Found
 from tidegate.handlers.past import held_by
 from tidegate.handlers.progress import blocks_of_turn
 from tidegate.handlers.room import Room
-from tidegate.handlers.run_gates import gate
+from tidegate.handlers.run_gates import daemons_gate, gate
 from tidegate.handlers.tally import upstream_of
 from tidegate.handlers.tasks_ready import choose
 from tidegate.schemas import progress as shown
@@ -43,6 +43,8 @@ def admission_gates(found: Found) -> Iterator[Gate]:
     reached = found.admission is not None or _was_admitted(found)
     yield _pool(found, next((blocks[of] for of in POOL_BLOCKS if of in blocks), None), reached=reached)
     yield gate("priority", blocks.get(Outranked), _before(found), reached=reached)
+    if shown.AttemptOpen in blocks:
+        yield gate("attempt", blocks[shown.AttemptOpen], _submission(found.attempt) if found.attempt else {}, reached=reached)
     for name, of, limit, working in _limits(found):
         facts = {"limit": limit, **(working if found.admission else {})}
         yield gate(name, blocks.get(of), facts, reached=reached)
@@ -85,9 +87,7 @@ def submission_gates(found: Found) -> Iterator[Gate]:
     lost = ServerAway(server, away.error) if away and block else None
     backend = {"backend": attempt.backend} if attempt else {}
     yield gate("backend", lost, backend, reached=reached, since=away.since if away and lost else None)
-    hosts = tuple(f"{daemon.host} (pid {daemon.pid})" for daemon in found.daemons)
-    idle = not found.daemons and state not in TASK_ENDED | {TaskState.RUNNING}
-    yield gate("daemons", shown.NoDaemon() if idle else None, {"alive": len(hosts), "daemons": hosts})
+    yield daemons_gate(found.daemons, needed=state not in TASK_ENDED | {TaskState.RUNNING})
 
 
 def _submission(attempt: AttemptFacts) -> Mapping[str, Any]:

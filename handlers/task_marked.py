@@ -10,7 +10,9 @@ from tidegate.handlers.run_end_requested import ENDED_SO, NO_SUCH_RUN, State, fi
 from tidegate.handlers.run_requested import no_such_dag
 from tidegate.handlers.settle import look_at
 from tidegate.handlers.start import tasks_moved
-from tidegate.schemas.effect import Effect, KillSubmissions, ReconsiderAfter, RejectMessage
+from tidegate.schemas.effect import Effect, RejectMessage
+from tidegate.schemas.effect.run import ReconsiderAfter
+from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.graph import Graph, element_of, position_of
 from tidegate.schemas.message import Message, TaskMarked
 from tidegate.schemas.queries.db import Db

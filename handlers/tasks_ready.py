@@ -11,20 +11,23 @@ from datetime import timedelta
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 from tidegate.handlers.advance import Move
+from tidegate.handlers.elders import SPARE, choose_elders
 from tidegate.handlers.room import Room, State
 from tidegate.handlers.submission_accepted import renumbered
 from tidegate.schemas.dag import BACKENDS, kind_of
-from tidegate.schemas.effect import CountAdmitted, Effect, InsertSubmission, LookAgain, MoveTask
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.submission import InsertSubmission
+from tidegate.schemas.effect.task import CountAdmitted, LookAgain, MoveTask
 from tidegate.schemas.message import Message, TasksReady
-from tidegate.schemas.queries import dags, pools, runs, tasks
+from tidegate.schemas.queries import dags, pools, runs, tasks, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.tasks import Candidate, Key
 from tidegate.schemas.state import TaskState
 from tidegate.schemas.view import MANY, PoolView, RunView, WaitingTask
 
 FAIR_EVERY = 4
-SPARE = 8
-"""How many more than there are slots are looked at of those that have waited longest: some may have no room by then."""
+FURTHER = 8
+"""By how much further it is looked where too few of them may go together."""
 
 
 async def load(db: Db, messages: Sequence[Message[TasksReady]]) -> State:
@@ -53,10 +56,16 @@ async def look(db: Db, ready: TasksReady, keys: Sequence[Key]) -> State:
 
 async def _longest(db: Db, ready: TasksReady, pool: PoolView, wanted: int) -> Sequence[Candidate]:
     """Those that have waited for long, where anybody has."""
-    long_ago, most = db.now - timedelta(seconds=ready.fair_after_s), MANY if pool.slots is None else pool.slots
+    long_ago, slots = db.now - timedelta(seconds=ready.fair_after_s), MANY if pool.slots is None else pool.slots
     if pool.waits_since is None or pool.waits_since >= long_ago:
         return []
-    return await tasks.longest_waiting(db, ready.pool, long_ago, wanted + SPARE, most)
+    asked = most = wanted + SPARE
+    while True:
+        found = await tasks.longest_waiting(db, ready.pool, long_ago, asked, slots)
+        chosen = choose_elders(found, most)
+        if chosen.together == most or len(found) < asked:
+            return chosen.candidates
+        asked *= FURTHER
 
 
 def _keys(candidates: Sequence[Candidate]) -> list[Key]:
@@ -76,7 +85,7 @@ async def _state(
         cut=cut,
         limited=tuple(await tasks.limited_activity(db, limited)) if limited else (),
         runs=found_runs,
-        graphs=await dags.graphs(db, {run.version_id for run in found_runs.values()}),
+        graphs=await versions.graphs(db, {run.version_id for run in found_runs.values()}),
     )
 
 
@@ -111,8 +120,13 @@ def choose(room: Room) -> Iterator[WaitingTask]:
 
 
 def submission_id(run: RunView, label: str, try_number: int) -> UUID:
-    """The stamp of an attempt: the same however often it is computed, and no other attempt's."""
-    return uuid5(NAMESPACE_OID, f"tidegate/{run.id}/{run.dag_id}/{run.run_id}/{label}/{try_number}")
+    """The stamp of an attempt: the same however often it is computed, and no other attempt's.
+
+    The run's number comes before the digest, in a UUID of version 8 (RFC 9562, 5.8): what is inserted at one time lies together
+    in the index, however many attempts are recorded there.
+    """
+    digest = uuid5(NAMESPACE_OID, f"tidegate/{run.id}/{run.dag_id}/{run.run_id}/{label}/{try_number}").int
+    return UUID(int=run.id << 80 | 8 << 76 | digest & ((1 << 76) - 1))
 
 
 def _admit(run: RunView, admitted: Sequence[WaitingTask], state: State) -> Iterator[Effect]:

@@ -8,7 +8,6 @@ from tidegate.handlers.start import queued_run
 from tidegate.schemas.graph import bounds_of
 from tidegate.schemas.state import RunType
 from tidegate.schemas.tick import Tick, next_tick, was_missed
-from tidegate.schemas.timetable import Continuous
 from tidegate.schemas.view import DagView, RunView
 
 
@@ -47,11 +46,6 @@ def timed_run(dag: DagView, tick: Tick) -> RunView:
 
 def after_tick(dag: DagView, tick: Tick, now: datetime) -> DagView:
     """The DAG once a tick has its run. Of runs that follow each other's ends a decision makes one."""
-    left = () if isinstance(dag.graph.timetable, Continuous) else dag.tick_run_ids[1:]
+    left = () if dag.graph.is_continuous else dag.tick_run_ids[1:]
     due_at = now + dag.graph.pace if dag.graph.pace and was_missed(tick, now) else dag.due_at
     return msgspec.structs.replace(dag, last_tick=tick, tick_run_ids=left, due_at=due_at)
-
-
-def has_room(dag: DagView) -> bool:
-    """Whether one more timed run may be at work. One that follows the end of another has its DAG to itself."""
-    return dag.running < (1 if isinstance(dag.graph.timetable, Continuous) else dag.graph.max_active_runs)

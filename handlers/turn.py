@@ -15,9 +15,9 @@ from tidegate.handlers.fallback import fallback_run
 from tidegate.handlers.gate import gate
 from tidegate.handlers.joint import joint_run
 from tidegate.handlers.judge import Open
-from tidegate.handlers.promotion import full
+from tidegate.handlers.promotion import has_room
 from tidegate.handlers.start import create, promote
-from tidegate.handlers.tick import after_tick, following, has_room, is_due, timed_run
+from tidegate.handlers.tick import after_tick, following, is_due, timed_run
 from tidegate.schemas.tick import Tick
 from tidegate.schemas.view import DagView
 
@@ -54,7 +54,7 @@ def _turn(last: str | None, starts: Mapping[Source, Step]) -> Source:
 
 
 def _of_queue(dag: DagView, now: datetime) -> Step | None:
-    return _promoted(dag, now) if dag.waiting and not full(dag.running, dag.graph.max_active_runs) else None
+    return _promoted(dag, now) if dag.waiting and has_room(dag) else None
 
 
 def _promoted(dag: DagView, now: datetime) -> Step:

@@ -5,7 +5,9 @@ from datetime import datetime
 
 from tidegate.handlers.start import new_task
 from tidegate.schemas.dag import BaseTask
-from tidegate.schemas.effect import ChangeVersion, Effect, PlaceTask
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.run import ChangeVersion
+from tidegate.schemas.effect.task import PlaceTask
 from tidegate.schemas.graph import Graph, element_index, element_of
 from tidegate.schemas.view import Instance, RunView
 

@@ -15,34 +15,21 @@
 Every mistake raises DagError at the author's line.
 """
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, Self, TypeVar, Unpack, overload
+from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
-import msgspec
-
+from tidegate.schemas.assembly import assembled
+from tidegate.schemas.build import register
 from tidegate.schemas.consumer import check_consumer
-from tidegate.schemas.dag import (
-    CommandTask,
-    DagSpec,
-    EmptyTask,
-    FunctionTask,
-    SqlTask,
-    SubmitTask,
-    TaskSpec,
-)
-from tidegate.schemas.dataset import described
+from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, FunctionTask, SqlTask, SubmitTask, TaskSpec
 from tidegate.schemas.duration import limit
 from tidegate.schemas.error import DagError
 from tidegate.schemas.hooks import CallbackFunction, Deadline, Hooks, Receivers, clock_of
 from tidegate.schemas.options import Options, fields, moment
-from tidegate.schemas.order import cycle, topological
 from tidegate.schemas.params import specs
-from tidegate.schemas.priority import weights
 from tidegate.schemas.schedule import Schedule, split
 from tidegate.schemas.task import PythonTask, Task, TaskGroup, check_function, checked, name, table, texts
 from tidegate.schemas.timing import zoned
@@ -135,7 +122,7 @@ class Dag:
         self._default_args = fields(f"{where}: default_args", default_args or {})
         self.tasks: dict[str, Task] = {}
         self._group: TaskGroup | None = None
-        _register(self)
+        register(self)
 
     def __enter__(self) -> Self:
         return self
@@ -231,16 +218,7 @@ class Dag:
 
     def spec(self) -> DagSpec:
         """The serialised form, tasks in topological order. Raises DagError for a cycle."""
-        upstream = {task_id: task.upstream for task_id, task in self.tasks.items()}
-        if path := cycle(upstream):
-            links = zip(path, (*path[1:], path[0]), strict=True)
-            place = max((upstream[below][above] for above, below in links), key=lambda place: place[1])
-            raise DagError(f"{self._where}: its tasks form a cycle: {' >> '.join((*path, path[0]))}", place)
-        tasks = [_linked(self.tasks[task_id]) for task_id in topological(upstream)]
-        weighed = zip(tasks, weights(tasks), strict=True)
-        said = described(self._head.schedule, (uri for task in tasks for uri in task.outlets))
-        whole = tuple(msgspec.structs.replace(task, weight=weight) for task, weight in weighed)
-        return msgspec.structs.replace(self._head, tasks=whole, datasets=said)
+        return assembled(self._where, self._head, self.tasks)
 
     def _new(self, task_id: object, options: Options) -> tuple[str, dict[str, Any]]:
         """How messages call a task that is about to be added, and what all kinds of tasks have. Raises DagError."""
@@ -263,58 +241,3 @@ class Dag:
         if self._group:
             self._group.add(task)
         return task
-
-
-class _Collection(NamedTuple):
-    filename: str | None
-    dags: dict[str, Dag]
-
-
-_collection: ContextVar[_Collection | None] = ContextVar("dag_collection", default=None)
-
-
-@contextmanager
-def collect(filename: str | None = None) -> Iterator[Mapping[str, Dag]]:
-    """The DAGs that are built meanwhile, by id; only those that the top-level code of `filename` builds, if it is given."""
-    collection = _Collection(filename, {})
-    token = _collection.set(collection)
-    try:
-        yield collection.dags
-    finally:
-        _collection.reset(token)
-
-
-def build(source: str, filename: str) -> tuple[Dag, ...]:
-    """Run a DAG file and return its DAGs, checked, in the order they were built.
-
-    A DAG belongs to the file whose top-level code builds it: importing another DAG file does not take its DAGs along.
-    Raises DagError, or whatever else the file raises.
-    """
-    code = compile(source, filename, "exec", dont_inherit=True)
-    stem = filename.rpartition("/")[2].removesuffix(".py")
-    with collect(filename) as dags:
-        exec(code, {"__name__": f"dagfile.{stem}", "__file__": filename})  # noqa: S102 - what a DAG file is for
-    for dag in dags.values():
-        dag.spec()
-    return tuple(dags.values())
-
-
-def _register(dag: Dag) -> None:
-    collection = _collection.get()
-    if collection is None or collection.filename not in (None, _building_file()):
-        return
-    if dag.dag_id in collection.dags:
-        raise DagError(f"dag_id {dag.dag_id!r} is used twice in this file; each DAG needs a name of its own")
-    collection.dags[dag.dag_id] = dag
-
-
-def _building_file() -> str | None:
-    """The file whose top-level code is running."""
-    frame = sys._getframe(1)
-    while frame.f_code.co_name != "<module>" and frame.f_back is not None:
-        frame = frame.f_back
-    return frame.f_code.co_filename
-
-
-def _linked(task: Task) -> TaskSpec:
-    return msgspec.structs.replace(task.spec, upstream=tuple(task.upstream))

@@ -212,4 +212,3 @@ class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 encode_spec = msgspec.json.Encoder(order="sorted").encode
-decode_spec = msgspec.json.Decoder(DagSpec).decode

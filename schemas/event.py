@@ -122,7 +122,6 @@ class TaskStateChanged(msgspec.Struct, frozen=True, kw_only=True):
 
 Incoming = DagFileChanged | DatasetUpdated | TaskFinished | LineageEvent
 StateChanged = DagRunStateChanged | TaskStateChanged
-Outgoing = StateChanged | DatasetUpdated
 
 
 class Kind(StrEnum):

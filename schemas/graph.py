@@ -9,7 +9,7 @@ from tidegate.schemas.condition import ANY_TIME, Condition, Timing, inputs, look
 from tidegate.schemas.dag import BaseTask, DagSpec, EmptyTask, ParamSpec, TaskSpec
 from tidegate.schemas.receiver import Callback, DeadlineSpec
 from tidegate.schemas.tick import UNBOUND, Bounds
-from tidegate.schemas.timetable import Timetable
+from tidegate.schemas.timetable import Continuous, Timetable
 
 MAX_ELEMENTS = 10_000
 """How many instances a mapped task may have in a run."""
@@ -34,6 +34,12 @@ def position_of(index: int) -> int:
 def element_of(index: int) -> int | None:
     """Which element of a mapped task an instance is for; None for all other instances."""
     return None if index < _ELEMENTS_FROM else (index - _ELEMENTS_FROM) % _ELEMENTS
+
+
+def label(task_id: str, index: int) -> str:
+    """The name of an instance in its run: `load`, or `load[3]` for an element of a mapped task."""
+    element = element_of(index)
+    return task_id if element is None else f"{task_id}[{element}]"
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -103,15 +109,18 @@ class Graph(msgspec.Struct, frozen=True, eq=False):
         return self.nodes[position_of(index)]
 
     def label(self, index: int) -> str:
-        """The name of an instance in its run: `load`, or `load[3]` for an element of a mapped task."""
-        element = element_of(index)
-        task_id = self.node(index).task.task_id
-        return task_id if element is None else f"{task_id}[{element}]"
+        """The name of an instance in its run."""
+        return label(self.node(index).task.task_id, index)
 
     @property
     def instant(self) -> bool:
         """Whether its runs end as soon as they start, and take no room."""
         return not self.sequential and all(node.instant for node in self.nodes)
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether its timed runs follow each other's ends. Then `max_active_runs` is 1, and cannot be more."""
+        return isinstance(self.timetable, Continuous)
 
 
 def bounds_of(graph: Graph, since: datetime) -> Bounds:

@@ -21,17 +21,18 @@ class MissedDeadline(msgspec.Struct, frozen=True, kw_only=True):
 class CallbackContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a callback is told. Times are in UTC.
 
-    `state` is what the task came to, or else the run; where a deadline was missed, that of the run. `id` is the same however
-    often the same thing is told to the same receiver, which can know by it what it knows already.
+    `state` is what the task came to, or else the run; where a deadline was missed, that of the run. Where the inputs of a DAG
+    are late there is no run, and nothing known of one. `id` is the same however often the same thing is told to the same
+    receiver, which can know by it what it knows already.
     """
 
     on: On
     dag_id: str
-    run_id: str
-    run_type: str
-    run_after: datetime
+    run_id: str | None
+    run_type: str | None
+    run_after: datetime | None
     logical_date: datetime | None
-    state: str
+    state: str | None
     at: datetime
     reason: str = ""
     task_id: str | None = None
@@ -42,6 +43,8 @@ class CallbackContext(msgspec.Struct, frozen=True, kw_only=True):
 
 def headline(context: CallbackContext) -> str:
     """One line for people: `daily: run r1, task load: try 2 failed and is retried`."""
+    if context.run_id is None:
+        return f"{context.dag_id}: inputs were not there by the deadline"
     return f"{context.dag_id}: run {context.run_id}{f', task {context.task_id}' if context.task_id else ''}: {_said(context)}"
 
 

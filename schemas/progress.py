@@ -80,6 +80,10 @@ class Parallelism(msgspec.Struct, frozen=True, tag="parallelism", tag_field="kin
     limit: int
 
 
+class AttemptOpen(msgspec.Struct, frozen=True, tag="attempt_open", tag_field="kind"):
+    """A user decided about the task while it was at work, and its attempt has not ended: no two run at a time."""
+
+
 class DagPaused(msgspec.Struct, frozen=True, tag="dag_paused", tag_field="kind"):
     """The DAG starts no runs and no tasks."""
 
@@ -112,7 +116,7 @@ class NoDaemon(msgspec.Struct, frozen=True, tag="no_daemon", tag_field="kind"):
 
 Turn = UpstreamNotDone | ElementsNotDone | RunBefore | NextTry | NotYetDue | RunsAhead
 Slots = PoolMissing | PoolTooSmall | PoolFull
-Limit = RunLimit | TaskLimitInRun | TaskLimitInDag | Parallelism | DagLimit
+Limit = RunLimit | TaskLimitInRun | TaskLimitInDag | Parallelism | DagLimit | AttemptOpen
 Held = DagPaused | DagStale | NoDaemon
 
 TaskBlock = (
@@ -125,6 +129,7 @@ TaskBlock = (
     | TaskLimitInRun
     | TaskLimitInDag
     | Parallelism
+    | AttemptOpen
     | Slots
 )
 RunBlock = NotYetDue | RunsAhead | DagLimit | Held

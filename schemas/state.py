@@ -60,6 +60,14 @@ TASK_ACTIVE = frozenset({TaskState.QUEUED, TaskState.RUNNING})
 TASK_FAILED = frozenset({TaskState.FAILED, TaskState.UPSTREAM_FAILED})
 SUBMISSION_OPEN = frozenset({SubmissionState.INTENT, SubmissionState.SUBMITTING, SubmissionState.ACCEPTED})
 
+
+def run_state(unfinished: int, failed_leaves: int) -> RunState:
+    """The state of a started run: its leaves decide, once nothing is unfinished."""
+    if unfinished:
+        return RunState.RUNNING
+    return RunState.FAILED if failed_leaves else RunState.SUCCESS
+
+
 State = TypeVar("State", bound=StrEnum)
 
 

@@ -7,7 +7,6 @@ Nothing here looks at a clock: `now` is given. All times have a zone, those retu
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -94,30 +93,11 @@ def manual_interval(timetable: Timetable | None, at: datetime) -> tuple[datetime
             return at, at
 
 
-def on_schedule(timetable: Timetable | None, date: datetime, bounds: Bounds = UNBOUND) -> bool:
-    """Whether the timetable plans a run with this logical date. For a delta, whole periods from the start date (or 1970) are."""
-    date, bounds = held(date), _in_utc(bounds)
-    match timetable:
-        case Once():
-            return date == bounds.start_date
-        case Cron() | Every() | Dates():
-            fires = date if isinstance(timetable, Dates) else date + timedelta(seconds=timetable.interval_s)
-            ticks = Grid(timetable, bounds.start_date or EPOCH) if isinstance(timetable, Every) else moments(timetable)
-            return ticks.until(fires) == fires and _inside(fires, bounds)
-        case _:
-            return False
-
-
-def next_runs(timetable: Timetable | None, count: int, after: datetime, bounds: Bounds = UNBOUND) -> list[Tick]:
-    """The first `count` planned runs that become due later than `after`, one after the other, whatever was missed.
+def runs_after(timetable: Timetable | None, after: datetime, bounds: Bounds = UNBOUND) -> Iterator[Tick]:
+    """The planned runs that become due later than `after`, one after the other, whatever was missed.
 
     For a delta in trigger mode, which counts from its last run, `after` is best the moment of that.
     """
-    return list(islice(runs_after(timetable, after, bounds), count))
-
-
-def runs_after(timetable: Timetable | None, after: datetime, bounds: Bounds = UNBOUND) -> Iterator[Tick]:
-    """As `next_runs`, as many as there are."""
     after, bounds = held(after), msgspec.structs.replace(bounds, missed="all")
     match timetable:
         case Once() | Continuous():
@@ -244,10 +224,6 @@ def _missed_start(ticks: Moments, last: Tick | None, bounds: Bounds, now: dateti
     if start and last and bounds.end_date and bounds.missed == "latest":
         start = ticks.until(min(start, bounds.end_date))
     return start or end or now
-
-
-def _inside(moment: datetime, bounds: Bounds) -> bool:
-    return (not bounds.start_date or bounds.start_date <= moment) and (not bounds.end_date or moment <= bounds.end_date)
 
 
 def _in_utc(bounds: Bounds) -> Bounds:

@@ -156,7 +156,10 @@ class Instance(msgspec.Struct):
 
 
 class WaitingTask(msgspec.Struct, frozen=True):
-    """A task instance that waits for slots; `per_dag` and `per_run` are the limits of its task, `is_paused` is its DAG."""
+    """A task instance that waits for slots; `per_dag` and `per_run` are the limits of its task, `is_paused` is its DAG.
+
+    `is_attempted`: an attempt of it has not ended, since a user decided about the task meanwhile.
+    """
 
     dag_run_id: int
     task_index: int
@@ -168,6 +171,7 @@ class WaitingTask(msgspec.Struct, frozen=True):
     per_dag: int | None = None
     per_run: int | None = None
     is_paused: bool = False
+    is_attempted: bool = False
 
     @property
     def key(self) -> tuple[int, int]:

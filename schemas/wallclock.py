@@ -129,7 +129,7 @@ def _start(stretch: Stretch) -> datetime:
 def stretches(clock: str, year: int) -> tuple[Stretch, ...]:
     """Those that begin in a year (UTC), the first of them with the year itself."""
     info = zone(clock)
-    begin, end = datetime(year, 1, 1), datetime(year + 1, 1, 1)  # noqa: DTZ001
+    begin, end = datetime(year, 1, 1), datetime(year + 1, 1, 1)  # noqa: DTZ001 - a wall clock has no zone
     starts = [begin, *_changes(info, begin, end), end]
     offsets = [_offset(info, begin - SECOND), *(_offset(info, start) for start in starts)]
     return tuple(

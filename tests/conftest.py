@@ -133,8 +133,8 @@ def settings(dsn: str, kafka: str, topic_prefix: str, tmp_path: Path) -> MakeSet
     """Make the settings of a daemon of this test; any of them may be given."""
     (tmp_path / "dags").mkdir()
 
-    def make(**given: object) -> Settings:
-        mine: dict[str, object] = {
+    def make(**given: Any) -> Settings:
+        mine: dict[str, Any] = {
             "postgres_dsn": dsn,
             "kafka_servers": kafka,
             "topic_prefix": topic_prefix,
@@ -142,7 +142,7 @@ def settings(dsn: str, kafka: str, topic_prefix: str, tmp_path: Path) -> MakeSet
             "dags_folder": str(tmp_path / "dags"),
             "spool_dir": str(tmp_path / "spool"),
         }
-        return Settings(**{**mine, **given})  # type: ignore[arg-type]
+        return Settings(**{**mine, **given})
 
     return make
 

@@ -15,6 +15,9 @@ from tidegate.schemas.view import DagView, PendingEvent, QueuedRun, RunView
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
+decode_spec = msgspec.json.Decoder(DagSpec).decode
+"""A serialised DAG, as it is read again."""
+
 A, B, C = DatasetRef("s://a"), DatasetRef("s://b"), DatasetRef("s://c")
 
 

@@ -13,7 +13,10 @@ from tidegate.daemon.cli.agreement import agree
 from tidegate.daemon.cli.lookup import find_dag, find_run
 from tidegate.daemon.cli.session import query, with_database
 from tidegate.handlers.clear_requested import State, decide, load
-from tidegate.schemas.effect import Effect, InsertTask, KillSubmissions, RejectMessage, TaskMoved, UpdateRun
+from tidegate.schemas.effect import Effect, RejectMessage
+from tidegate.schemas.effect.run import UpdateRun
+from tidegate.schemas.effect.submission import KillSubmissions
+from tidegate.schemas.effect.task import InsertTask, TaskMoved
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import ClearRequested, Message

@@ -14,9 +14,8 @@ from tidegate.handlers.found_dag import load
 from tidegate.handlers.why_dag import dag_chain
 from tidegate.schemas.chain import DagChain
 from tidegate.schemas.dag import DagSpec
-from tidegate.schemas.error import InvariantError
-from tidegate.schemas.queries import dags, seen
-from tidegate.schemas.queries.dags import NoteRow
+from tidegate.schemas.queries import dag_pages, seen, versions
+from tidegate.schemas.queries.dag_pages import NoteRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.seen import DiscardRow
 
@@ -38,14 +37,12 @@ class WhyNot(msgspec.Struct, frozen=True):
 async def read_page(db: Db, dag_id: str, ttl_s: float) -> WhyNot:
     """Raises RequestError for a DAG that does not exist."""
     await find_dag(db, dag_id)
-    spec = await dags.current_spec(db, dag_id)
-    if spec is None:
-        raise InvariantError(f"DAG {dag_id!r} has no current version")
+    spec = await versions.current_spec(db, dag_id)
     return WhyNot(
         chain=dag_chain(await load(db, dag_id, ttl_s)),
         spec=spec,
         inputs=inputs.rows(spec, await inputs.present(db, dag_id, spec)),
-        notes=await dags.list_notes(db, dag_id, LAST_NOTES),
+        notes=await dag_pages.list_notes(db, dag_id, LAST_NOTES),
         discarded=await seen.discards(db, dag_id),
     )
 

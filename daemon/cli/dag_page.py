@@ -14,13 +14,12 @@ from tidegate.daemon.cli.next_runs import write_table
 from tidegate.daemon.cli.plan import Planned, clock_of, coming, planned
 from tidegate.daemon.cli.runs import RUN_TITLES, run_cells
 from tidegate.schemas.dag import BaseTask, DagSpec, ParamSpec, kind_of
-from tidegate.schemas.error import InvariantError
-from tidegate.schemas.queries import dags, datasets, runs
-from tidegate.schemas.queries.dags import DagRow, NoteRow
+from tidegate.schemas.queries import dag_pages, datasets, run_pages, versions
+from tidegate.schemas.queries.dag_pages import DagRow, NoteRow
 from tidegate.schemas.queries.datasets import PendingRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.plans import plans
-from tidegate.schemas.queries.runs import RunRow
+from tidegate.schemas.queries.run_pages import RunRow
 from tidegate.schemas.timetable import describe
 
 LAST_RUNS, LAST_NOTES, NEXT_RUNS = 5, 5, 3
@@ -48,9 +47,7 @@ class DagPage(msgspec.Struct, frozen=True):
 
 async def read_page(db: Db, dag_id: str) -> DagPage:
     dag = await find_dag(db, dag_id)
-    spec = await dags.current_spec(db, dag_id)
-    if spec is None:
-        raise InvariantError(f"DAG {dag_id!r} has no current version")
+    spec = await versions.current_spec(db, dag_id)
     there = await inputs.present(db, dag_id, spec)
     plan = (await plans(db, dag_id)).get(dag_id)
     return DagPage(
@@ -58,9 +55,9 @@ async def read_page(db: Db, dag_id: str) -> DagPage:
         spec=spec,
         pending=await datasets.pending_of(db, dag_id),
         inputs=inputs.rows(spec, there),
-        notes=await dags.list_notes(db, dag_id, LAST_NOTES),
+        notes=await dag_pages.list_notes(db, dag_id, LAST_NOTES),
         next_runs=[planned(tick) for tick in islice(coming(plan, db.now), NEXT_RUNS)] if plan else [],
-        runs=await runs.list_runs(db, dag_id=dag_id, limit=LAST_RUNS),
+        runs=await run_pages.list_runs(db, dag_id=dag_id, limit=LAST_RUNS),
     )
 
 
@@ -95,7 +92,7 @@ def print_page(page: DagPage, now: datetime) -> None:
         output.section("params", PARAM_TITLES, starmap(_param_cells, spec.params.items()), empty="none")
     output.section("tasks", TASK_TITLES, map(task_cells, spec.tasks), empty="no tasks")
     if page.notes:
-        output.section("no runs", NOTE_TITLES, starmap(_note_cells, map(msgspec.structs.astuple, page.notes)), empty="none")
+        output.section("no runs", NOTE_TITLES, ((n.kind, n.last_at, n.times, n.reason) for n in page.notes), empty="none")
     output.section("last runs", RUN_TITLES, (run_cells(run, now) for run in page.runs), empty="no runs yet")
 
 
@@ -103,10 +100,6 @@ def task_cells(task: BaseTask) -> tuple[output.Cell, ...]:
     """A line of a DAG's tasks, for `TASK_TITLES`."""
     kind = ", ".join(filter(None, (kind_of(task), tree.role_text(task))))
     return task.task_id, kind, tree.after_text(task), task.retries, ", ".join(task.outlets)
-
-
-def _note_cells(kind: str, reason: str, _first_at: datetime, last_at: datetime, times: int) -> tuple[output.Cell, ...]:
-    return kind, last_at, times, reason
 
 
 def _param_cells(name: str, param: ParamSpec) -> tuple[output.Cell, ...]:

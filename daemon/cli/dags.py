@@ -15,8 +15,8 @@ from tidegate.daemon.cli.plan import Planned, next_run
 from tidegate.daemon.cli.session import query, settings_of, with_database
 from tidegate.schemas.condition import Condition
 from tidegate.schemas.message import DagDeleteRequested, PauseRequested
-from tidegate.schemas.queries import dags
-from tidegate.schemas.queries.dags import DagRow, ImportErrorRow
+from tidegate.schemas.queries import dag_pages
+from tidegate.schemas.queries.dag_pages import DagRow, ImportErrorRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.plans import plans
 from tidegate.schemas.timetable import Timetable
@@ -51,7 +51,7 @@ def list_(context: typer.Context, *, json: Json = False) -> None:
     """List the DAGs. NEXT is when the next run by time is due."""
 
     async def read(db: Db) -> tuple[list[Listed], list[ImportErrorRow]]:
-        return await _list(db), await dags.list_import_errors(db)
+        return await _list(db), await dag_pages.list_import_errors(db)
 
     found, errors = query(context, read)
     if json:
@@ -135,7 +135,7 @@ def errors(context: typer.Context, *, json: Json = False) -> None:
 
     Their last good version stays in force.
     """
-    found = query(context, dags.list_import_errors)
+    found = query(context, dag_pages.list_import_errors)
     if json:
         output.write_json(found)
         return
@@ -159,7 +159,7 @@ async def _list(db: Db) -> list[Listed]:
     timed = await plans(db)
     return [
         Listed(dag, plan.graph.timetable if plan else None, next_run(plan, db.now))
-        for dag in await dags.list_dags(db)
+        for dag in await dag_pages.list_dags(db)
         for plan in (timed.get(dag.dag_id),)
     ]
 

@@ -8,13 +8,18 @@ import typer
 from tidegate.daemon.cli import output
 from tidegate.daemon.cli.audit import audit
 from tidegate.daemon.cli.command import Json, Limit, examples, json_object, noun
+from tidegate.daemon.cli.events import events
 from tidegate.daemon.cli.moment import age
 from tidegate.daemon.cli.session import query, settings_of
 from tidegate.schemas.event import EventId
 from tidegate.schemas.queries import datasets
 from tidegate.schemas.queries.db import Db
 
-app = noun("List datasets, publish their updates, audit what became of them.")
+app = noun("List datasets and their events, publish their updates, audit what became of them.")
+app.command(
+    "events",
+    epilog=examples("tidegate datasets events lake://flights", "tidegate datasets events lake://flights --event-id 2013-01-01"),
+)(events)
 app.command("audit", epilog=examples("tidegate datasets audit", "tidegate datasets audit --json | jq .findings"))(audit)
 
 SOURCE = "tidegate-cli"

@@ -8,12 +8,13 @@ import msgspec
 
 from tidegate.daemon.cli import inputs, output, tree
 from tidegate.daemon.cli.moment import span, took, utc
+from tidegate.daemon.cli.run_page import print_events
 from tidegate.handlers.explained import Stage, stages
 from tidegate.schemas.dag import DagSpec
-from tidegate.schemas.queries import explain, runs
+from tidegate.schemas.queries import explain, run_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.explain import ConsumedEvent, Origin, Steps
-from tidegate.schemas.queries.runs import RunMoveRow, RunRow
+from tidegate.schemas.queries.run_pages import RunMoveRow, RunRow
 
 MOST_ATTEMPTS = 1_000
 
@@ -41,7 +42,10 @@ ENDED = "an attempt ended, and with it a run that was in its way"
 
 
 class Explained(msgspec.Struct, frozen=True):
-    """All of `runs explain`. `condition` and `timing` are those of the version that the run is pinned to."""
+    """All of `runs explain`. `condition` and `timing` are those of the version that the run is pinned to.
+
+    `forgotten` are how many of the events that it consumed are older than the retention.
+    """
 
     dag_id: str
     run_id: str
@@ -50,6 +54,7 @@ class Explained(msgspec.Struct, frozen=True):
     condition: str
     timing: str
     events: Sequence[ConsumedEvent]
+    forgotten: int
     stages: Sequence[Stage]
     attempts: Sequence[Steps]
     journal: Sequence[RunMoveRow]
@@ -68,9 +73,10 @@ async def read_page(db: Db, run: RunRow) -> Explained:
         condition=tree.schedule_text(spec.schedule, spec.timetable, together=spec.together),
         timing=inputs.timing_text(spec.timing),
         events=events,
+        forgotten=(origin.events or 0) - len(events),
         stages=stages(origin, events, steps),
         attempts=steps,
-        journal=await runs.journal_of(db, run.dag_id, run.run_id),
+        journal=await run_pages.journal_of(db, run.dag_id, run.run_id),
     )
 
 
@@ -97,29 +103,34 @@ def print_page(page: Explained, now: datetime) -> None:
         )
     )
     cells = (_event_cells(event, run["created_at"]) for event in page.events)
-    output.section("consumed events", EVENT_TITLES, cells, empty="none")
+    print_events(EVENT_TITLES, cells, page.forgotten)
     output.section("stages", STAGE_TITLES, map(_stage_cells, page.stages), empty="none")
     output.section("attempts", STEP_TITLES, (_step_cells(each, now) for each in page.attempts), empty="none")
     output.section("journal", JOURNAL_TITLES, ((m.state, m.at, m.reason) for m in page.journal), empty="none")
 
 
 def _made_by(page: Explained) -> str:
+    events = page.origin["events"]
     match page.origin["run_type"]:
         case "dataset":
-            return "1 dataset event" if len(page.events) == 1 else f"{len(page.events)} dataset events"
+            return "dataset events, of which none is on record any more" if events is None else _many(events)
         case "scheduled":
-            return "its timetable" + (f", with {len(page.events)} dataset events" if page.events else "")
+            return "its timetable" + (f", with {_many(events)}" if events else "")
         case "manual":
             return "a request"
         case other:
             return str(other)
 
 
+def _many(events: int) -> str:
+    return "1 dataset event" if events == 1 else f"{events} dataset events"
+
+
 def _event_cells(event: ConsumedEvent, created_at: datetime) -> tuple[output.Cell, ...]:
     """How long after its own time it arrived, and how long it waited then for the run."""
     transit = took(event.occurred_at, event.received_at, created_at) if event.received_at else None
     waited = took(event.received_at, created_at, created_at)
-    return event.number, event.uri or "forgotten", event.source, event.id, event.occurred_at, transit, waited
+    return event.number, event.uri or "older than the retention", event.source, event.id, event.occurred_at, transit, waited
 
 
 def _stage_cells(stage: Stage) -> tuple[output.Cell, ...]:

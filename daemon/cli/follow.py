@@ -12,9 +12,9 @@ from tidegate.daemon.cli.lookup import find_run
 from tidegate.daemon.cli.moment import utc
 from tidegate.daemon.database import Database
 from tidegate.schemas.error import UnavailableError
-from tidegate.schemas.queries import runs
+from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.runs import RunRow, RunTaskRow
+from tidegate.schemas.queries.run_pages import RunRow, RunTaskRow
 from tidegate.schemas.state import RUN_ENDED, SUBMISSION_OPEN, TaskState
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ async def follow(database: Database, run: RunRow) -> RunRow:
         await anyio.sleep(POLL_S)
         run = await _persistent(database, partial(_again, run))
         said = _say(run, said)
-    for task in await database.run(lambda db: runs.tasks_of(db, run.dag_id, run.run_id)):
+    for task in await database.run(lambda db: run_pages.tasks_of(db, run.dag_id, run.run_id)):
         if task.state in UNSUCCESSFUL:
             output.say(_failure(task))
     return run
@@ -45,7 +45,7 @@ async def dead(database: Database, run: RunRow) -> None:
     """Wait until nothing of a run works any more; what is still to be killed is said on stderr."""
     said: list[str] = []
     while True:
-        attempts = await _persistent(database, lambda db: runs.attempts_of(db, run.dag_id, run.run_id))
+        attempts = await _persistent(database, lambda db: run_pages.attempts_of(db, run.dag_id, run.run_id))
         left = [f"try {it.try_number} of {it.task_id}" for it in attempts if it.state in SUBMISSION_OPEN]
         if not left:
             return

@@ -93,7 +93,7 @@ class _Plan:
 
     async def carry_out(self, database: "Database", ids: Sequence[int]) -> Outcome:
         from tidegate.daemon.cli.request import wake_daemons
-        from tidegate.daemon.engine import Work
+        from tidegate.daemon.work import Work
 
         outcome = Outcome()
         with _progress(f"{self.change.state} dead letters", len(ids)) as advance:
@@ -101,9 +101,8 @@ class _Plan:
                 few = ids[start : start + AT_ONCE]
                 done, standing, refused = await database.run(self._few(few))
                 outcome.done += done
-                for id_ in few:
-                    if id_ not in done:
-                        self._sort(id_, standing.get(id_), refused.get(id_), outcome)
+                for id_ in (each for each in few if each not in done):
+                    self._sort(id_, standing.get(id_), refused.get(id_), outcome)
                 advance(len(few))
         if self.change is Change.REPLAY and outcome.done:
             await wake_daemons(database, Work.RELAY)

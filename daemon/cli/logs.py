@@ -13,7 +13,7 @@ from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.backends import open_backends
 from tidegate.daemon.spark.contract import Backend, Handle
 from tidegate.schemas.error import RequestError, UnavailableError
-from tidegate.schemas.queries import runs, submissions
+from tidegate.schemas.queries import run_pages, submissions
 from tidegate.schemas.queries.submissions import Attempt
 from tidegate.schemas.state import SUBMISSION_OPEN, TASK_ENDED, SubmissionState
 
@@ -121,7 +121,7 @@ class Reader:
 
     async def _check_task(self) -> None:
         dag_id, run_id, task_id, _ = self._wanted
-        tasks = {task.task_id: task for task in await self._database.run(lambda db: runs.tasks_of(db, dag_id, run_id))}
+        tasks = {task.task_id: task for task in await self._database.run(lambda db: run_pages.tasks_of(db, dag_id, run_id))}
         if tasks and task_id not in tasks:
             raise RequestError(f"run {run_id!r} has no task {task_id!r}; its tasks are {', '.join(tasks)}")
         if tasks and tasks[task_id].state in TASK_ENDED:

@@ -42,7 +42,7 @@ def coming(dag: DagView, now: datetime) -> Iterator[Tick]:
     """The runs as a daemon will start them, those first that are due. Where each follows another's end, only one is known."""
     while (tick := following(dag, now)) is not None:
         yield tick
-        if isinstance(dag.graph.timetable, Continuous):
+        if dag.graph.is_continuous:
             return
         dag = msgspec.structs.replace(dag, last_tick=tick)
 

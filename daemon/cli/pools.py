@@ -106,7 +106,7 @@ def delete(context: typer.Context, name: Name, *, json: Json = False) -> None:
 async def _change(database: "Database", change: Callable[[Db], Awaitable[T]]) -> T:
     """One transaction, and the daemons look who has room now."""
     from tidegate.daemon.cli.request import wake_daemons
-    from tidegate.daemon.engine import Work
+    from tidegate.daemon.work import Work
 
     done = await database.run(change)
     await wake_daemons(database, Work.ADMIT)

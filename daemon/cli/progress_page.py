@@ -9,10 +9,10 @@ from tidegate.daemon.cli.moment import took, utc
 from tidegate.daemon.settings import Settings
 from tidegate.handlers.progress import Facts, progress
 from tidegate.schemas import progress as shown
-from tidegate.schemas.queries import dags, leases, pools, tasks
+from tidegate.schemas.queries import leases, pools, tasks, versions
 from tidegate.schemas.queries import progress as queries
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.runs import RunRow
+from tidegate.schemas.queries.run_pages import RunRow
 
 WORKING_TITLES = ("TASK", "STATE", "TRY", "SINCE", "FOR", "BACKEND", "HOST")
 WAITING_TITLES = ("TASK", "STATE", "WAITS FOR")
@@ -23,7 +23,7 @@ async def read_progress(db: Db, asked: RunRow, settings: Settings) -> shown.Prog
     """`settings` are taken for those of the daemons."""
     found = await queries.run_facts(db, asked.dag_id, asked.run_id)
     run = found.run
-    graphs = await dags.graphs(db, {run.version_id, found.newest_version_id})
+    graphs = await versions.graphs(db, {run.version_id, found.newest_version_id})
     graph = graphs[run.version_id]
     limited = [node.task.task_id for node in graph.nodes if node.task.max_active_per_dag or node.task.max_active_per_run]
     instances = await tasks.of_runs(db, [run.id])
@@ -33,6 +33,7 @@ async def read_progress(db: Db, asked: RunRow, settings: Settings) -> shown.Prog
         max_active_runs=graphs[found.newest_version_id].max_active_runs,
         pools={pool.name: pool for pool in await pools.list_pools(db)},
         attempts={attempt.task_index: attempt for attempt in await queries.attempts_under_way(db, run.id)},
+        attempted=await queries.still_attempted(db, run.id),
         limited=await tasks.limited_activity(db, limited) if limited else (),
         parallelism=settings.parallelism,
         active=await pools.active(db) if settings.parallelism else 0,
@@ -62,7 +63,14 @@ def text_of(block: shown.Block) -> str:
             return _text_of_slots(block)
         case shown.DagPaused() | shown.DagStale() | shown.NoDaemon():
             return _text_of_held(block)
-        case shown.RunLimit() | shown.TaskLimitInRun() | shown.TaskLimitInDag() | shown.Parallelism() | shown.DagLimit():
+        case (
+            shown.RunLimit()
+            | shown.TaskLimitInRun()
+            | shown.TaskLimitInDag()
+            | shown.Parallelism()
+            | shown.DagLimit()
+            | shown.AttemptOpen()
+        ):
             return _text_of_limit(block)
         case _:
             return _text_of_turn(block)
@@ -106,6 +114,8 @@ def _text_of_limit(block: shown.Limit) -> str:
             return f"room in the whole installation: parallelism is {limit}"
         case shown.DagLimit(limit):
             return f"other runs of the DAG: max_active_runs is {limit}"
+        case shown.AttemptOpen():
+            return "its attempt to end, which was at work when a user decided about the task"
 
 
 def _text_of_held(block: shown.Held) -> str:

@@ -3,10 +3,10 @@
 from typing import Any
 
 from tidegate.schemas.graph import Graph, element_index
-from tidegate.schemas.queries import dags, tasks
+from tidegate.schemas.queries import tasks, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.progress import run_facts
-from tidegate.schemas.queries.runs import RunRow
+from tidegate.schemas.queries.run_pages import RunRow
 
 
 async def result_of(db: Db, run: RunRow, label: str) -> Any:
@@ -15,7 +15,7 @@ async def result_of(db: Db, run: RunRow, label: str) -> Any:
     A mapped task returns the list of what its instances did.
     """
     found = (await run_facts(db, run.dag_id, run.run_id)).run
-    graph = (await dags.graphs(db, {found.version_id}))[found.version_id]
+    graph = (await versions.graphs(db, {found.version_id}))[found.version_id]
     index = _index(graph, label)
     key = (found.id, index)
     if index < len(graph.nodes) and graph.nodes[index].over is not None:

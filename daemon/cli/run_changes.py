@@ -13,7 +13,7 @@ from tidegate.daemon.cli.lookup import find_run
 from tidegate.daemon.cli.session import settings_of, who, with_database
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.message import ClearRequested, RunEndRequested
-from tidegate.schemas.queries.runs import RunRow
+from tidegate.schemas.queries.run_pages import RunRow
 from tidegate.schemas.state import RUN_ENDED, RunState
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """All that is known of a run: what it consumed, every move it made, its tasks and their attempts."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,11 +10,11 @@ import msgspec
 from tidegate.daemon.cli import output
 from tidegate.daemon.cli.moment import age, span, took, utc
 from tidegate.daemon.cli.notices import print_notices
-from tidegate.schemas.queries import runs
+from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.deadlines import DeadlineRow, list_deadlines
 from tidegate.schemas.queries.notifications import NotificationRow, list_notifications
-from tidegate.schemas.queries.runs import RunAttemptRow, RunEventRow, RunMoveRow, RunRow, RunTaskRow
+from tidegate.schemas.queries.run_pages import RunAttemptRow, RunEventRow, RunMoveRow, RunRow, RunTaskRow
 from tidegate.schemas.state import TaskState
 
 EVENT_TITLES = ("DATASET", "OCCURRED", "SOURCE", "ID", "EXTRA")
@@ -31,11 +31,12 @@ class TaskPage(msgspec.Struct, frozen=True):
 
 
 class RunPage(msgspec.Struct, frozen=True):
-    """All of `runs show`. `tasks` is empty for a run that has not started."""
+    """All of `runs show`. `tasks` is empty for a run that has not started; `forgotten` events are older than the retention."""
 
     run: RunRow
     conf: dict[str, Any]
     events: Sequence[RunEventRow]
+    forgotten: int
     journal: Sequence[RunMoveRow]
     tasks: Sequence[TaskPage]
     deadlines: Sequence[DeadlineRow]
@@ -45,14 +46,16 @@ class RunPage(msgspec.Struct, frozen=True):
 async def read_page(db: Db, run: RunRow) -> RunPage:
     key = (run.dag_id, run.run_id)
     attempts: dict[str, list[RunAttemptRow]] = defaultdict(list)
-    for attempt in await runs.attempts_of(db, *key):
+    for attempt in await run_pages.attempts_of(db, *key):
         attempts[attempt.task_id].append(attempt)
+    events = await run_pages.events_of(db, *key)
     return RunPage(
         run=run,
-        conf=await runs.conf_of(db, *key),
-        events=await runs.events_of(db, *key),
-        journal=await runs.journal_of(db, *key),
-        tasks=[TaskPage(task, attempts[task.task_id]) for task in await runs.tasks_of(db, *key)],
+        conf=await run_pages.conf_of(db, *key),
+        events=events,
+        forgotten=await run_pages.event_count(db, *key) - len(events),
+        journal=await run_pages.journal_of(db, *key),
+        tasks=[TaskPage(task, attempts[task.task_id]) for task in await run_pages.tasks_of(db, *key)],
         deadlines=await list_deadlines(db, dag_id=run.dag_id, run_id=run.run_id),
         notifications=await list_notifications(db, dag_id=run.dag_id, run_id=run.run_id),
     )
@@ -76,12 +79,21 @@ def print_page(page: RunPage, now: datetime) -> None:
             ("took", took(run.start_date, run.end_date, now)),
         )
     )
-    output.section("consumed events", EVENT_TITLES, map(_event_cells, page.events), empty="none")
+    print_events(EVENT_TITLES, map(_event_cells, page.events), page.forgotten)
     output.section("journal", JOURNAL_TITLES, ((m.seq, m.state, m.at, m.reason) for m in page.journal), empty="none")
     output.section("tasks", TASK_TITLES, (task_cells(each.task, now) for each in page.tasks), empty="not started yet")
     attempts = [_attempt_cells(attempt, now) for each in page.tasks for attempt in each.attempts]
     output.section("attempts", ATTEMPT_TITLES, attempts, empty="none")
     print_notices(page.deadlines, page.notifications, now)
+
+
+def print_events(titles: Sequence[str], rows: Iterable[Sequence[output.Cell]], forgotten: int) -> None:
+    """The events that a run consumed, and how many more there were."""
+    known = list(rows)
+    older = f"{forgotten}{' more' if known else ''} older than the retention: the ledger does not have them any more"
+    output.section("consumed events", titles, known, empty=older if forgotten else "none")
+    if known and forgotten:
+        output.write(f"  {older}")
 
 
 def _started(run: RunRow) -> str | None:

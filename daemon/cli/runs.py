@@ -15,9 +15,9 @@ from tidegate.daemon.cli.run_page import RunPage, print_page, read_page
 from tidegate.daemon.cli.session import query, settings_of, with_database
 from tidegate.schemas.message import RunRequested
 from tidegate.schemas.progress import Progress
-from tidegate.schemas.queries import runs
+from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.runs import RunRow
+from tidegate.schemas.queries.run_pages import RunRow
 from tidegate.schemas.state import RunState, RunType
 
 if TYPE_CHECKING:
@@ -35,6 +35,15 @@ app.command(epilog=examples("tidegate runs cancel daily_delays latest --wait"))(
 app.command(epilog=examples("tidegate runs mark daily_delays latest success"))(run_changes.mark)
 
 RUN_TITLES = ("RUN", "TYPE", "STATE", "TASKS", "LOGICAL DATE", "CREATED", "AGE", "TOOK")
+
+LogicalDate = Annotated[
+    datetime | None,
+    typer.Option(
+        parser=moment,
+        metavar="TIME",
+        help="The date it is for, in UTC unless it says otherwise; it gets the timetable's data interval.",
+    ),
+]
 
 _RUN_ID = re.compile(r"[\w.~:+-]{1,250}", re.ASCII)
 
@@ -61,7 +70,9 @@ def list_(
     """List runs, newest first."""
 
     async def read(db: Db) -> tuple[list[RunRow], datetime]:
-        found = await runs.list_runs(db, dag_id=dag_id, state=state, run_type=run_type, since=since, until=until, limit=limit)
+        found = await run_pages.list_runs(
+            db, dag_id=dag_id, state=state, run_type=run_type, since=since, until=until, limit=limit
+        )
         if not found and dag_id is not None:
             await find_dag(db, dag_id)
         return found, db.now
@@ -136,14 +147,7 @@ def trigger(
     context: typer.Context,
     dag_id: DagId,
     *,
-    logical_date: Annotated[
-        datetime | None,
-        typer.Option(
-            parser=moment,
-            metavar="TIME",
-            help="The date it is for, in UTC unless it says otherwise; it gets the timetable's data interval.",
-        ),
-    ] = None,
+    logical_date: LogicalDate = None,
     run_after: Annotated[
         datetime | None, typer.Option(parser=moment, metavar="TIME", help="When it may start; else now.")
     ] = None,

@@ -17,9 +17,9 @@ from tidegate.daemon.cli.session import query, settings_of, with_database
 from tidegate.schemas.chain import Chain
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.message import ClearRequested, TaskMarked
-from tidegate.schemas.queries import runs
+from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.runs import RunTaskRow
+from tidegate.schemas.queries.run_pages import RunTaskRow
 from tidegate.schemas.state import TaskState
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def list_(context: typer.Context, dag_id: DagId, run_id: RunId, *, json: Json = 
 
     async def read(db: Db) -> tuple[list[RunTaskRow], datetime]:
         run = await find_run(db, dag_id, run_id)
-        return await runs.tasks_of(db, dag_id, run.run_id), db.now
+        return await run_pages.tasks_of(db, dag_id, run.run_id), db.now
 
     found, now = query(context, read)
     if json:

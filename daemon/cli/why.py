@@ -5,10 +5,10 @@ from tidegate.handlers.found import index_of, load
 from tidegate.handlers.why_task import chain
 from tidegate.schemas.chain import Chain
 from tidegate.schemas.error import RequestError
-from tidegate.schemas.queries import dags, progress
+from tidegate.schemas.queries import progress, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import Terms
-from tidegate.schemas.queries.runs import RunRow
+from tidegate.schemas.queries.run_pages import RunRow
 
 
 async def read_chain(db: Db, run: RunRow, label: str, settings: Settings) -> Chain:
@@ -17,7 +17,7 @@ async def read_chain(db: Db, run: RunRow, label: str, settings: Settings) -> Cha
     Raises RequestError for a task that the run does not have.
     """
     version = (await progress.run_facts(db, run.dag_id, run.run_id)).run.version_id
-    graph = (await dags.graphs(db, {version}))[version]
+    graph = (await versions.graphs(db, {version}))[version]
     index = index_of(graph, label)
     terms = Terms(settings.parallelism, settings.fair_after_s, settings.lease_ttl_s)
     found = None if index is None else await load(db, run.dag_id, run.run_id, index, terms)

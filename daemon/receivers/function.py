@@ -8,8 +8,11 @@ from tidegate.daemon.receivers.delivery import Delivery, Failed, Sent, UnderWay
 from tidegate.daemon.spark.contract import CALLBACK_BACKEND, CallbackTask, Phase, Status, SubmissionSpec
 from tidegate.schemas.error import RejectedError, UnavailableError
 from tidegate.schemas.queries import sources
+from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.notifications import Claimed
+from tidegate.schemas.queries.sources import DagFile
 from tidegate.schemas.receiver import FunctionReceiver
+from tidegate.schemas.run import RunContext
 
 UNKNOWN_IN_S = 1.0
 
@@ -56,16 +59,25 @@ class FunctionSender:
     async def _spec(self, claimed: Claimed) -> SubmissionSpec:
         if not isinstance(claimed.receiver, FunctionReceiver):
             raise TypeError(claimed.receiver)
-        found = await self._context.database.run(lambda db: sources.of_runs(db, [claimed.dag_run_id]))
-        source = found[claimed.dag_run_id]
+        run, (path, source) = await self._context.database.run(lambda db: _subject(db, claimed))
         return SubmissionSpec(
             submission_id=submission_id(claimed.delivery_id, claimed.tries),
             try_number=claimed.tries,
             task=CallbackTask(task_id=claimed.receiver.name, context=claimed.context),
-            run=source.context,
-            dag_path=source.dag_path,
-            source=source.source,
+            run=run,
+            dag_path=path,
+            source=source,
         )
+
+
+async def _subject(db: Db, claimed: Claimed) -> tuple[RunContext, DagFile]:
+    """The run that it tells of, with its file; of a DAG alone its file at the version that says who is told."""
+    if claimed.dag_run_id is not None:
+        found = (await sources.of_runs(db, [claimed.dag_run_id]))[claimed.dag_run_id]
+        return found.context, (found.dag_path, found.source)
+    ((_, file),) = (await sources.of_versions(db, [claimed.version_id or 0])).items()
+    none = RunContext(dag_id=claimed.context.dag_id, run_id="", run_type="", run_after=claimed.context.at, params={})
+    return none, file
 
 
 def _is_late(status: Status, limit_s: float) -> bool:

@@ -99,7 +99,7 @@ def lines(context: CallbackContext) -> list[str]:
         ("at", _seen(context.at)),
         ("deadline", context.deadline and f"{context.deadline.name}, {_seen(context.deadline.due_at)}"),
         ("logical date", context.logical_date and _seen(context.logical_date)),
-        ("run after", _seen(context.run_after)),
+        ("run after", context.run_after and _seen(context.run_after)),
     ]
     return [headline(context), "", *(f"{name + ':':14}{_one_line(str(value))}" for name, value in facts if value)]
 

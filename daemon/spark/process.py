@@ -79,11 +79,11 @@ async def until_gone(identity: Identity) -> None:
 def stamped(submission_id: UUID) -> Iterator[Identity]:
     """The processes of a submission, the caller left out; those of other users cannot be seen."""
     stamp = f"{STAMP}={submission_id}".encode()
-    for entry in os.scandir(_PROC):
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            with suppress(OSError):
-                if stamp in (_PROC / entry.name / "environ").read_bytes().split(b"\0"):
-                    yield from filter(None, (identify(int(entry.name)),))
+    pids = (int(entry.name) for entry in os.scandir(_PROC) if entry.name.isdigit())
+    for pid in (pid for pid in pids if pid != os.getpid()):
+        with suppress(OSError):
+            if stamp in (_PROC / str(pid) / "environ").read_bytes().split(b"\0"):
+                yield from filter(None, (identify(pid),))
 
 
 def end_all(submission_id: UUID, grace_s: float) -> int:

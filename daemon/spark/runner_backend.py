@@ -19,7 +19,7 @@ from tidegate.daemon.spark import launch
 from tidegate.daemon.spark.contract import Handle, LogChunk, Phase, Status, SubmissionSpec, backend_of
 from tidegate.daemon.spark.job import Claim, Job, Outcome
 from tidegate.daemon.spark.process import alive, identify, send, until_gone
-from tidegate.daemon.spark.spool import Spool, spools
+from tidegate.daemon.spark.spool import Spool
 from tidegate.schemas.dag import kind_of
 from tidegate.schemas.error import RejectedError, UnavailableError
 from tidegate.schemas.event import Rejection
@@ -82,14 +82,6 @@ class RunnerBackend:
             await until_gone(claim.claimant)
         if grace.cancelled_caught:
             send(claim.claimant, signal.SIGKILL)
-
-    async def kill_all(self) -> int:
-        """Kill whatever runs on this spool, also for other backends. Returns how many submissions that were."""
-        running = await self._io(lambda: [spool for spool in spools(self._root) if self._look(spool)[0].phase is Phase.RUNNING])
-        async with anyio.create_task_group() as kills:
-            for spool in running:
-                kills.start_soon(self.kill, {"spool": str(spool.submission_id)})
-        return len(running)
 
     async def logs(self, handle: Handle, offset: int) -> LogChunk:
         spool = self._spool(UUID(handle["spool"]))

@@ -20,7 +20,7 @@ from tidegate.daemon.standalone.example.nycflights import FIRST
 from tidegate.daemon.standalone.example.pipelines import install
 from tidegate.daemon.standalone.process import Child, ServerError, spawn
 from tidegate.daemon.standalone.stack import Stack, exclusive, stack
-from tidegate.schemas.queries import dags, runs
+from tidegate.schemas.queries import dag_pages, run_pages
 from tidegate.schemas.state import RunState
 
 LOOK_EVERY_S = 0.3
@@ -114,7 +114,7 @@ async def _until_loaded(database: Database, console: Console) -> None:
     """A consumer gets the events from the moment it exists: so first the DAGs, then the data."""
 
     async def loaded() -> bool:
-        return {dag.dag_id for dag in await database.run(dags.list_dags)} >= EXAMPLE_DAGS
+        return {dag.dag_id for dag in await database.run(dag_pages.list_dags)} >= EXAMPLE_DAGS
 
     await _until(loaded)
     console.print("the example's DAGs are loaded", style="dim")
@@ -155,8 +155,8 @@ async def _until(holds: Callable[[], Awaitable[bool]]) -> None:
         await anyio.sleep(LOOK_EVERY_S)
 
 
-async def _runs(database: Database) -> list[runs.RunRow]:
-    return await database.run(lambda db: runs.list_runs(db, limit=LISTED))
+async def _runs(database: Database) -> list[run_pages.RunRow]:
+    return await database.run(lambda db: run_pages.list_runs(db, limit=LISTED))
 
 
 async def _show(database: Database, console: Console) -> None:

@@ -66,11 +66,6 @@ class Server(ABC):
         """End it as a crash would."""
         await self._end(signal.SIGKILL)
 
-    async def restart(self) -> None:
-        """Stop, and start again on the same port."""
-        await self.stop()
-        await self.start()
-
     async def watch(self) -> NoReturn:
         """Wait for its death. Raises ServerError when it comes."""
         await self.process.process.wait()

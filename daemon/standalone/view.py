@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from rich.table import Table
 
-from tidegate.schemas.queries.runs import RunRow
+from tidegate.schemas.queries.run_pages import RunRow
 
 SHOWN = 15
 COLOURS = {"success": "green", "failed": "red", "running": "yellow", "queued": "cyan"}

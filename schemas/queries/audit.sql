@@ -11,11 +11,7 @@ WITH event AS MATERIALIZED (
 due AS MATERIALIZED (
     SELECT DISTINCT event.id, event.dataset_id, subscription.dag_id
     FROM event
-    JOIN dataset_subscription AS subscription USING (dataset_id)
-    LEFT JOIN dataset_event_arrival AS arrival ON arrival.id = event.arrival_id
-    WHERE was_subscribed(
-        subscription.began_in, subscription.ended_in, subscription.history_since, arrival.xact, arrival.seen, event.occurred_at
-    )
+    CROSS JOIN subscriptions_owed(event.dataset_id, event.arrival_id, event.occurred_at) AS subscription
 ),
 found AS (
     SELECT
@@ -61,18 +57,13 @@ found AS (
             WHEN dag.dag_id IS NULL THEN 'no_dag'
             WHEN event.dataset_id <> page.dataset_id THEN 'other_dataset'
             WHEN event.arrival_id IS NOT NULL AND NOT EXISTS (
-                SELECT FROM dataset_subscription AS subscription
-                WHERE (subscription.dataset_id, subscription.dag_id) = (event.dataset_id, page.target_dag_id)
-                  AND was_subscribed(
-                      subscription.began_in, subscription.ended_in, subscription.history_since,
-                      arrival.xact, arrival.seen, event.occurred_at
-                  )
+                SELECT FROM subscriptions_owed(event.dataset_id, event.arrival_id, event.occurred_at) AS subscription
+                WHERE subscription.dag_id = page.target_dag_id
             ) THEN 'not_subscribed'
         END AS problem
     FROM page
     LEFT JOIN dag ON dag.dag_id = page.target_dag_id
     LEFT JOIN dataset_event AS event ON event.id = page.dataset_event_id
-    LEFT JOIN dataset_event_arrival AS arrival ON arrival.id = event.arrival_id
 )
 SELECT target_dag_id, dataset_id, dataset_event_id, problem, 'pending' AS fate, NULL AS second
 FROM found
@@ -107,19 +98,14 @@ found AS (
             WHEN discarded.reason IS NOT NULL OR queue.dataset_event_id IS NOT NULL THEN 'doubled'
             WHEN run.dag_id <> page.dag_id THEN 'other_run'
             WHEN event.arrival_id IS NOT NULL AND NOT EXISTS (
-                SELECT FROM dataset_subscription AS subscription
-                WHERE (subscription.dataset_id, subscription.dag_id) = (event.dataset_id, page.dag_id)
-                  AND was_subscribed(
-                      subscription.began_in, subscription.ended_in, subscription.history_since,
-                      arrival.xact, arrival.seen, event.occurred_at
-                  )
+                SELECT FROM subscriptions_owed(event.dataset_id, event.arrival_id, event.occurred_at) AS subscription
+                WHERE subscription.dag_id = page.dag_id
             ) THEN 'not_subscribed'
         END AS problem
     FROM page
     LEFT JOIN dag ON dag.dag_id = page.dag_id
     LEFT JOIN dag_run AS run ON run.id = page.dag_run_id
     LEFT JOIN dataset_event AS event ON event.id = page.dataset_event_id
-    LEFT JOIN dataset_event_arrival AS arrival ON arrival.id = event.arrival_id
     LEFT JOIN dataset_dag_run_queue AS queue
         ON (queue.target_dag_id, queue.dataset_id, queue.dataset_event_id) = (page.dag_id, event.dataset_id, event.id)
     LEFT JOIN discarded_dataset_event AS discarded
@@ -153,18 +139,13 @@ found AS (
             WHEN page.reason = '' THEN 'no_reason'
             WHEN queue.dataset_event_id IS NOT NULL THEN 'doubled'
             WHEN event.arrival_id IS NOT NULL AND NOT EXISTS (
-                SELECT FROM dataset_subscription AS subscription
-                WHERE (subscription.dataset_id, subscription.dag_id) = (event.dataset_id, page.dag_id)
-                  AND was_subscribed(
-                      subscription.began_in, subscription.ended_in, subscription.history_since,
-                      arrival.xact, arrival.seen, event.occurred_at
-                  )
+                SELECT FROM subscriptions_owed(event.dataset_id, event.arrival_id, event.occurred_at) AS subscription
+                WHERE subscription.dag_id = page.dag_id
             ) THEN 'not_subscribed'
         END AS problem
     FROM page
     LEFT JOIN dag ON dag.dag_id = page.dag_id
     LEFT JOIN dataset_event AS event ON event.id = page.dataset_event_id
-    LEFT JOIN dataset_event_arrival AS arrival ON arrival.id = event.arrival_id
     LEFT JOIN dataset_dag_run_queue AS queue
         ON (queue.target_dag_id, queue.dataset_id, queue.dataset_event_id) = (page.dag_id, event.dataset_id, event.id)
 )

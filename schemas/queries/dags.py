@@ -1,4 +1,4 @@
-"""DAGs: locked for a decision with all that waits for them; versions as graphs; lists."""
+"""DAGs: locked for a decision with all that waits for them."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -8,11 +8,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tidegate.schemas.dag import DagSpec
-from tidegate.schemas.effect import CountFailures, NoteSchedule, SetClock, SetPaused
-from tidegate.schemas.error import InvariantError
-from tidegate.schemas.graph import Graph, bounds_of, graph_of
-from tidegate.schemas.queries import pending
+from tidegate.schemas.effect.dag import CountFailures, NoteSchedule, SetClock, SetPaused
+from tidegate.schemas.graph import Graph, bounds_of
+from tidegate.schemas.queries import pending, versions
 from tidegate.schemas.queries.datasets import Arrived
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.pending import Wish
@@ -25,56 +23,20 @@ _SQL = load("dags")
 _LOCK = _SQL["lock"]
 _ACTIVITY = _SQL["activity"]
 _WAITING = _SQL["waiting_runs"]
-_GRAPHS = _SQL["graphs"]
 _TAKEN = _SQL["taken_dates"]
 _RESERVE = _SQL["reserve_runs"]
 _SET_CLOCK = _SQL["set_clock"]
 _NOTE = _SQL["note_schedule"]
-_LIST_NOTES = _SQL["list_notes"]
 _COUNT_FAILURES = _SQL["count_failures"]
 _SET_PAUSED = _SQL["set_paused"]
-_LIST = _SQL["list_dags"]
-_LIST_ERRORS = _SQL["list_import_errors"]
-_CURRENT = _SQL["current_version"]
 
 FIRST_DATE = datetime.min.replace(tzinfo=UTC)
 MOST_TICKS = 100
 """How many timed runs of a DAG start in one transaction at most."""
 
 
-class DagRow(msgspec.Struct, frozen=True):
-    """A line of the list of DAGs. `pending` counts events waiting for it; `import_error` is about its file."""
-
-    dag_id: str
-    path: str
-    is_paused: bool
-    is_stale: bool
-    version: int
-    schedule: Any
-    together: bool
-    running: int
-    queued: int
-    pending: int
-    import_error: str | None
-
-
-class ImportErrorRow(msgspec.Struct, frozen=True):
-    """A DAG file that cannot be used as it is."""
-
-    path: str
-    line: int | None
-    reason: str
-    at: datetime
-
-
-class NoteRow(msgspec.Struct, frozen=True):
-    """Something that a DAG's schedule came to that was no run."""
-
-    kind: str
-    reason: str
-    first_at: datetime
-    last_at: datetime
-    times: int
+Fresh = Mapping[str, Sequence[Arrived]] | None
+"""By DAG, the events that a transaction has queued for those that look closer at events."""
 
 
 class Looks(NamedTuple):
@@ -82,7 +44,7 @@ class Looks(NamedTuple):
 
     now: datetime
     whatever_waits: bool
-    fresh: Mapping[str, Sequence[Arrived]] | None
+    fresh: Fresh
     ticking: Collection[str]
     freed: Collection[str]
 
@@ -138,6 +100,10 @@ class Held(msgspec.Struct, frozen=True):
             **read,
         )
 
+    def slots(self, running: int) -> int:
+        """How many more runs may work beside so many."""
+        return max(self.graph.max_active_runs - running, 0)
+
     def due_ticks(self, room: int, now: datetime) -> int:
         """How many runs its timetable may want to start now, up to `room`."""
         if self.graph.timetable is None or self.is_paused or self.is_stale or not room:
@@ -155,21 +121,19 @@ class Activity(msgspec.Struct, frozen=True):
     has_pending: bool
 
 
-async def lock(
-    db: Db, dag_ids: Collection[str], *, whatever_waits: bool = False, fresh: Mapping[str, Sequence[Arrived]] | None = None
-) -> tuple[DagView, ...]:
+async def lock(db: Db, dag_ids: Collection[str], *, whatever_waits: bool = False, fresh: Fresh = None) -> tuple[DagView, ...]:
     """Lock these DAGs, in the global order, and read what waits for them. Ids that do not exist are left out.
 
-    `whatever_waits` and `fresh`: as in `look`.
+    `whatever_waits`: as in `look`.
     """
     return await look(db, await hold(db, dag_ids), whatever_waits=whatever_waits, fresh=fresh)
 
 
 async def hold(db: Db, dag_ids: Collection[str]) -> Mapping[str, Held]:
     """Lock these DAGs, in the global order. Ids that do not exist are left out."""
-    rows = await db.fetch(_LOCK, sorted(dag_ids)) if dag_ids else []
-    known = await graphs(db, {row["version_id"] for row in rows})
-    return {row["dag_id"]: held_of(known[row["version_id"]], *row) for row in rows}
+    rows = await db.lock(_LOCK, sorted(dag_ids)) if dag_ids else []
+    known = await versions.graphs(db, {version_id for _, version_id, *_ in rows})
+    return {dag_id: held_of(known[version_id], dag_id, version_id, *rest) for dag_id, version_id, *rest in rows}
 
 
 def held_of(graph: Graph, *row: Any) -> Held:
@@ -185,36 +149,31 @@ async def look(
     *,
     freeing: Mapping[str, int] | None = None,
     whatever_waits: bool = False,
-    fresh: Mapping[str, Sequence[Arrived]] | None = None,
+    fresh: Fresh = None,
 ) -> tuple[DagView, ...]:
     """Read what waits for DAGs that are locked already.
 
-    `freeing`: by DAG, how many running runs this transaction may end at most; it makes room for what waits.
-    `whatever_waits`: read all of it, even where the DAG as it is could not use it, because its version may change, or the clock
-    knew of it only when it expires, because the DAG was held.
-    `fresh`: by DAG, the events that this transaction has queued for those that look closer at events.
+    `freeing`: by DAG, how many running runs this transaction may end at most. `whatever_waits`: read all of it, even where the
+    DAG as it is could not use it, because its version may change, or the clock knew of it only when it expires: it was held.
     """
     if not held:
         return ()
     active = await activity(db, list(held))
     may_end = freeing or {}
-    slots = {
-        dag_id: max(dag.graph.max_active_runs - active[dag_id].running + may_end.get(dag_id, 0), 0)
-        for dag_id, dag in held.items()
-    }
+    slots = {dag_id: dag.slots(active[dag_id].running - may_end.get(dag_id, 0)) for dag_id, dag in held.items()}
     starting = {dag_id: active[dag_id].queued if whatever_waits else slots[dag_id] for dag_id in held if active[dag_id].queued}
     waiting = await queued(db, {dag_id: count for dag_id, count in starting.items() if count})
     ticking = {dag_id: count for dag_id, dag in held.items() if (count := dag.due_ticks(slots[dag_id], db.now))}
     looks = Looks(db.now, whatever_waits, fresh, ticking, may_end)
     wishes = {dag_id: dag.wish(slots[dag_id], looks) for dag_id, dag in held.items() if active[dag_id].has_pending}
     events, unread, arrived = await pending.read(db, wishes, fresh or {})
-    taken_dates = await taken(db, {dag_id: held[dag_id] for dag_id in ticking})
     each = {dag_id: pending.more_runs(wish, events[dag_id]) for dag_id, wish in wishes.items() if dag_id in events}
     ids = iter(await _reserve(db, sum(ticking.values()) + sum(each.values())))
+    dates = await taken(db, {dag_id: held[dag_id] for dag_id in ticking})
     return tuple(
         dag.view(
             active[dag_id],
-            taken=taken_dates.get(dag_id, frozenset()),
+            taken=dates.get(dag_id, frozenset()),
             tick_run_ids=tuple(islice(ids, ticking.get(dag_id, 0))),
             event_run_ids=tuple(islice(ids, each.get(dag_id, 0))),
             unread=dag_id in unread,
@@ -229,18 +188,6 @@ async def look(
 async def activity(db: Db, dag_ids: Collection[str]) -> Mapping[str, Activity]:
     """What goes on in these DAGs."""
     return {row[0]: Activity(*row[1:]) for row in await db.fetch(_ACTIVITY, list(dag_ids), db.now)}
-
-
-async def graphs(db: Db, version_ids: Collection[int]) -> Mapping[int, Graph]:
-    """The graphs of these versions; read once per process."""
-    found = {id_: db.memory.graphs[id_] for id_ in version_ids if id_ in db.memory.graphs}
-    if unknown := [id_ for id_ in version_ids if id_ not in found]:
-        for id_, spec in await db.fetch(_GRAPHS, unknown):
-            found[id_] = graph_of(id_, msgspec.convert(spec, DagSpec))
-            db.memory.remember_graph(found[id_])
-    if missing := [id_ for id_ in version_ids if id_ not in found]:
-        raise InvariantError(f"dag_version {missing[0]} is referenced but does not exist")
-    return found
 
 
 async def set_paused(db: Db, effects: Sequence[SetPaused]) -> None:
@@ -259,27 +206,6 @@ async def note(db: Db, effects: Sequence[NoteSchedule]) -> None:
 
 async def count_failures(db: Db, effects: Sequence[CountFailures]) -> None:
     await db.execute(_COUNT_FAILURES, *columns(effects))
-
-
-async def list_dags(db: Db, dag_id: str | None = None) -> list[DagRow]:
-    """By id; all of them, or the one named."""
-    return [DagRow(*row) for row in await db.fetch(_LIST, dag_id)]
-
-
-async def list_notes(db: Db, dag_id: str, limit: int) -> list[NoteRow]:
-    """What a DAG's schedule came to that was no run, newest first."""
-    return [NoteRow(*row) for row in await db.fetch(_LIST_NOTES, dag_id, limit)]
-
-
-async def list_import_errors(db: Db) -> list[ImportErrorRow]:
-    """By path."""
-    return [ImportErrorRow(*row) for row in await db.fetch(_LIST_ERRORS)]
-
-
-async def current_spec(db: Db, dag_id: str) -> DagSpec | None:
-    """The serialised DAG at its current version; None for a DAG that does not exist."""
-    rows = await db.fetch(_CURRENT, dag_id)
-    return msgspec.convert(rows[0]["spec"], DagSpec) if rows else None
 
 
 async def taken(db: Db, ticking: Mapping[str, Held]) -> Mapping[str, frozenset[datetime]]:
@@ -314,7 +240,7 @@ async def queued(db: Db, slots: Mapping[str, int]) -> Mapping[str, tuple[QueuedR
 
 async def _first_waiting(db: Db, limits: Mapping[str, int]) -> Mapping[str, tuple[QueuedRun, ...]]:
     runs = [run_view(row) for row in await db.fetch(_WAITING, list(limits), list(limits.values()), db.now)]
-    known = await graphs(db, {run.version_id for run in runs})
+    known = await versions.graphs(db, {run.version_id for run in runs})
     found: dict[str, list[QueuedRun]] = defaultdict(list)
     for run in runs:
         found[run.dag_id].append(QueuedRun(run, known[run.version_id]))

@@ -10,6 +10,7 @@ ORDER BY dag_id
 FOR NO KEY UPDATE
 
 -- name: activity
+-- LIMIT keeps Postgres from hashing the whole queue, which it would rather do as long as it knows the queue as a small one.
 SELECT
     target.dag_id,
     (SELECT count(*) FROM dag_run WHERE dag_run.dag_id = target.dag_id AND state = 'running') AS running,
@@ -19,7 +20,7 @@ SELECT
     (
         SELECT min(run_after) FROM dag_run WHERE dag_run.dag_id = target.dag_id AND state = 'queued' AND run_after > $2
     ) AS next_queued_at,
-    EXISTS (SELECT FROM dataset_dag_run_queue AS queue WHERE queue.target_dag_id = target.dag_id) AS has_pending
+    (SELECT true FROM dataset_dag_run_queue AS queue WHERE queue.target_dag_id = target.dag_id LIMIT 1) IS NOT NULL AS has_pending
 FROM unnest($1::text[]) AS target (dag_id)
 
 -- name: taken_dates
@@ -50,13 +51,6 @@ INSERT INTO schedule_note (dag_id, kind, reason, first_at, last_at)
 SELECT note.*, note.at FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[]) AS note (dag_id, kind, reason, at)
 ON CONFLICT (dag_id, kind, reason) DO UPDATE SET last_at = excluded.last_at, times = schedule_note.times + 1
 
--- name: list_notes
-SELECT kind, reason, first_at, last_at, times
-FROM schedule_note
-WHERE dag_id = $1
-ORDER BY last_at DESC, kind, reason
-LIMIT $2
-
 -- name: count_failures
 UPDATE dag SET failed_runs = change.failed_runs
 FROM unnest($1::text[], $2::integer[]) AS change (dag_id, failed_runs)
@@ -64,11 +58,7 @@ WHERE dag.dag_id = change.dag_id
 
 -- name: waiting_runs
 -- The first queued runs of each DAG, as many as it may start.
-SELECT
-    run.id, run.dag_id, run.run_id, run.run_type, run.state, run.version_id, run.run_after,
-    run.state_seq, run.task_seq, run.unfinished, run.failed_leaves, run.start_date, run.active_tasks,
-    run.max_active_tasks, run.logical_date, run.data_interval_start, run.data_interval_end,
-    run.times_out_at
+SELECT {run.RunView}
 FROM unnest($1::text[], $2::integer[]) AS target (dag_id, slots)
 CROSS JOIN LATERAL (
     SELECT *
@@ -78,43 +68,8 @@ CROSS JOIN LATERAL (
     LIMIT target.slots
 ) AS run
 
--- name: graphs
-SELECT id, spec
-FROM dag_version
-WHERE id = ANY ($1::bigint[])
-
 -- name: set_paused
 UPDATE dag
 SET is_paused = change.is_paused, paused_at = now()
 FROM unnest($1::text[], $2::boolean[]) AS change (dag_id, is_paused)
 WHERE dag.dag_id = change.dag_id
-
--- name: list_dags
-SELECT
-    dag.dag_id,
-    dag.path,
-    dag.is_paused,
-    dag.is_stale,
-    version.number AS version,
-    version.spec -> 'schedule' AS schedule,
-    coalesce((version.spec ->> 'together')::boolean, false) AS together,
-    (SELECT count(*) FROM dag_run WHERE dag_run.dag_id = dag.dag_id AND state = 'running') AS running,
-    (SELECT count(*) FROM dag_run WHERE dag_run.dag_id = dag.dag_id AND state = 'queued') AS queued,
-    (SELECT count(*) FROM dataset_dag_run_queue AS queue WHERE queue.target_dag_id = dag.dag_id) AS pending,
-    error.reason AS import_error
-FROM dag
-JOIN dag_version AS version ON version.id = dag.version_id
-LEFT JOIN import_error AS error ON error.path = dag.path
-WHERE $1::text IS NULL OR dag.dag_id = $1
-ORDER BY dag.dag_id
-
--- name: list_import_errors
-SELECT path, line, reason, at
-FROM import_error
-ORDER BY path
-
--- name: current_version
-SELECT version.id, version.number, version.spec, version.created_at
-FROM dag
-JOIN dag_version AS version ON version.id = dag.version_id
-WHERE dag.dag_id = $1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from tidegate.schemas.condition import DatasetSpec
-from tidegate.schemas.effect import ConsumeEvents, DiscardEvents
+from tidegate.schemas.effect.dag import ConsumeEvents, DiscardEvents
 from tidegate.schemas.event import DatasetUpdated
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries import references

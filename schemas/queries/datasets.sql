@@ -18,13 +18,18 @@ WHERE dataset.uri = said.uri AND (dataset.name, dataset.extra) IS DISTINCT FROM 
 
 -- name: record_events
 -- The ledger, and for every consumer one row: pending, or discarded with the reason. Returns whom to look at, and for those who
--- look closer at events which ones. The arrival says which consumers this statement could see.
-WITH arrival AS (INSERT INTO dataset_event_arrival DEFAULT VALUES RETURNING id),
+-- look closer at events which ones. The arrival says which consumers this statement could see; it has the id of its last event.
+WITH new AS MATERIALIZED (
+    SELECT nextval('dataset_event_id_seq') AS id, row.*
+    FROM unnest($1::bigint[], $2::text[], $3::text[], $4::jsonb[], $5::timestamptz[])
+        AS row (dataset_id, source, event_id, extra, occurred_at)
+),
+arrival AS (
+    INSERT INTO dataset_event_arrival (id) SELECT max(id) FROM new HAVING max(id) IS NOT NULL RETURNING id
+),
 event AS (
-    INSERT INTO dataset_event (dataset_id, source, event_id, extra, occurred_at, received_at, arrival_id)
-    SELECT row.*, $6::timestamptz, arrival.id
-    FROM unnest($1::bigint[], $2::text[], $3::text[], $4::jsonb[], $5::timestamptz[]) AS row
-    CROSS JOIN arrival
+    INSERT INTO dataset_event (id, dataset_id, source, event_id, extra, occurred_at, received_at, arrival_id)
+    SELECT new.*, $6::timestamptz, arrival.id FROM new CROSS JOIN arrival
     RETURNING id, dataset_id
 ),
 consumer AS (
@@ -68,7 +73,7 @@ ORDER BY queue.target_dag_id, queue.dataset_id, queue.dataset_event_id
 FOR UPDATE OF queue
 
 -- name: lock_inputs
--- The same with all that conditions may look at, and no more of each DAG than asked for.
+-- The same with all that conditions may look at, and no more of each DAG than asked for. OFFSET: as in `tasks.results`.
 SELECT queue.target_dag_id, queue.dataset_id, queue.dataset_event_id, dataset.uri, event.occurred_at, queue.created_at, event.extra::text
 FROM unnest($1::text[], $2::integer[]) AS target (dag_id, most)
 CROSS JOIN LATERAL (
@@ -79,7 +84,7 @@ CROSS JOIN LATERAL (
     FOR UPDATE
 ) AS queue
 JOIN dataset ON dataset.id = queue.dataset_id
-JOIN dataset_event AS event ON event.id = queue.dataset_event_id
+CROSS JOIN LATERAL (SELECT * FROM dataset_event WHERE id = queue.dataset_event_id OFFSET 0) AS event
 ORDER BY queue.target_dag_id, queue.dataset_id, queue.dataset_event_id
 
 -- name: read_arrived

@@ -1,7 +1,8 @@
 """One transaction as queries see it, and the transposition of rows into columns for `unnest`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -43,20 +44,33 @@ class Memory:
         self.dataset_ids[uri] = id_
 
 
-class Db:
-    """A connection inside a transaction. `now` is the clock of the server when it began: the time of everything it decides.
+def identity(said: datetime) -> datetime:
+    """The server is right."""
+    return said
 
-    `author` is the daemon that writes; None for other programs. `writer` names it, or the user. `upon` is the kind of message
-    that is handled. `statements` counts the round trips to Postgres.
+
+class Db:
+    """A connection inside a transaction. `now` is the time of everything it decides: the clock of the server when it last got
+    locks, so that of two that decide about one thing the later one decides later. Before that it is what we take for that clock.
+
+    `author` is the daemon that writes; None for other programs. `writer` names it, or the user. `told` is the time when the
+    server has said it. `upon` is the kind of message that is handled. `statements` counts the round trips to Postgres.
     """
 
-    __slots__ = ("_writes", "author", "connection", "memory", "now", "statements", "upon", "writer")
+    __slots__ = ("_told", "_writes", "author", "connection", "memory", "now", "statements", "upon", "writer")
 
     def __init__(
-        self, connection: "Connected", memory: Memory, now: datetime, author: UUID | None = None, writer: str | None = None
+        self,
+        connection: "Connected",
+        memory: Memory,
+        now: datetime,
+        author: UUID | None = None,
+        writer: str | None = None,
+        told: Callable[[datetime], datetime] = identity,
     ) -> None:
         self.author = author
         self.writer = writer
+        self._told = told
         self.upon: str | None = None
         self.connection = connection
         self.memory = memory
@@ -68,6 +82,13 @@ class Db:
         await self.flush()
         self.statements += 1
         return await self.connection.fetch(sql, *args)
+
+    async def lock(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
+        """Fetch with a statement that may have to wait for locks: time passes."""
+        rows = await self.fetch(timed(sql), *args)
+        if rows:
+            self.now = self._told(max(row[-1] for row in rows))
+        return [row[:-1] for row in rows]
 
     async def execute(self, sql: str, *args: Any) -> str:
         await self.flush()
@@ -91,6 +112,12 @@ class Db:
         self.statements += 1
         sql = together(tuple(sql for sql, _ in writes), tuple(len(args) for _, args in writes))
         await self.connection.execute(sql, *(arg for _, args in writes for arg in args))
+
+
+@cache
+def timed(sql: str) -> str:
+    """The statement with the clock of the server as its last column: of each row once it is locked, and not as it was found."""
+    return f"SELECT locked.*, clock_timestamp() FROM ({sql}) AS locked"  # noqa: S608, a statement of ours
 
 
 def columns(rows: Sequence[msgspec.Struct]) -> Sequence[Sequence[Any]]:

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.schemas.effect import InsertDeadline, MeetDeadlines, MissDeadline
+from tidegate.schemas.effect.deadline import InsertDeadline, MeetDeadlines, MissDeadline
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.view import DeadlineView

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from tidegate.schemas.graph import element_of
+from tidegate.schemas.graph import label
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 
@@ -18,6 +18,7 @@ _STEPS = _SQL["steps"]
 class Origin(msgspec.Struct, frozen=True):
     """What a run is, and what made it: `creator` upon a message of the kind `created_upon`, where that is on record.
 
+    `events` are how many it consumed, which the ledger may not have any more; None where it is not known whether there were any.
     `spec` is the serialised DAG at the `version` that the run is pinned to.
     """
 
@@ -33,6 +34,7 @@ class Origin(msgspec.Struct, frozen=True):
     created_upon: str | None
     start_date: datetime | None
     end_date: datetime | None
+    events: int | None
     version: int
     version_at: datetime
     path: str
@@ -40,7 +42,7 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class ConsumedEvent(msgspec.Struct, frozen=True):
-    """A dataset event that a run consumed. All but its `number` is None once the ledger has forgotten it."""
+    """A dataset event that a run consumed. All but its `number` is None if the ledger does not have it any more."""
 
     number: int
     uri: str | None
@@ -82,5 +84,4 @@ async def steps(db: Db, dag_run_id: int, limit: int) -> list[Steps]:
 
 
 def _steps(task_id: str, index: int, *rest: Any) -> Steps:
-    element = element_of(index)
-    return Steps(task_id if element is None else f"{task_id}[{element}]", *rest)
+    return Steps(label(task_id, index), *rest)

@@ -1,9 +1,11 @@
 -- name: origin
--- What a run is, and what made it, at the version of its DAG that it is pinned to.
+-- What a run is, and what made it, at the version of its DAG that it is pinned to. Of a run of an earlier version that has no event
+-- on record any more nobody knows how many there were.
 SELECT
     run.id, run.run_type, run.state, run.run_after, run.logical_date, run.data_interval_start, run.data_interval_end,
-    run.created_at, run.creator, run.created_upon, run.start_date, run.end_date, version.number AS version,
-    version.created_at AS version_at, version.path, version.spec
+    run.created_at, run.creator, run.created_upon, run.start_date, run.end_date,
+    coalesce(run.events, (SELECT nullif(count(*), 0) FROM dagrun_dataset_event AS event WHERE event.dag_run_id = run.id)) AS events,
+    version.number AS version, version.created_at AS version_at, version.path, version.spec
 FROM dag_run AS run
 JOIN dag_version AS version ON version.id = run.version_id
 WHERE run.dag_id = $1 AND run.run_id = $2

@@ -6,7 +6,7 @@ import msgspec
 
 from tidegate.schemas.condition import leaves
 from tidegate.schemas.dag import DagSpec
-from tidegate.schemas.effect import AdoptDag, ClearImportError, MarkStale, RecordFile, RecordImportError, StoreVersion
+from tidegate.schemas.effect.dag import AdoptDag, ClearImportError, MarkStale, RecordFile, RecordImportError, StoreVersion
 from tidegate.schemas.graph import sifts
 from tidegate.schemas.queries import datasets, references
 from tidegate.schemas.queries.db import Db, columns

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.schemas.effect import IgnoreFinish
+from tidegate.schemas.effect.submission import IgnoreFinish
 from tidegate.schemas.error import FencedError
 from tidegate.schemas.event import EventId
 from tidegate.schemas.queries.db import Db, columns

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 
-from tidegate.schemas.effect import Notify
+from tidegate.schemas.effect.deadline import Notify
 from tidegate.schemas.notice import CallbackContext
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
@@ -22,11 +22,15 @@ _LIST = _SQL["list_notifications"]
 
 
 class Claimed(msgspec.Struct, frozen=True):
-    """A notification that this daemon is to send. `tries` counts this one; `delivery_id` is the same at all of them."""
+    """A notification that this daemon is to send. `tries` counts this one; `delivery_id` is the same at all of them.
+
+    It tells of a run, or, in place of that, of a version of a DAG.
+    """
 
     id: int
     delivery_id: UUID
-    dag_run_id: int
+    dag_run_id: int | None
+    version_id: int | None
     receiver: Receiver
     context: CallbackContext
     tries: int
@@ -37,7 +41,7 @@ class NotificationRow(msgspec.Struct, frozen=True):
 
     id: int
     dag_id: str
-    run_id: str
+    run_id: str | None
     context: dict[str, Any]
     receiver: dict[str, Any]
     state: str
@@ -108,6 +112,8 @@ async def _conclude(db: Db, claimed: Claimed, owner: UUID, state: str, reason: s
     await db.execute(_CONCLUDE, claimed.id, owner, claimed.tries, state, reason, due_at)
 
 
-def _claimed(id_: int, delivery_id: UUID, dag_run_id: int, receiver: Any, context: Any, tries: int) -> Claimed:
+def _claimed(
+    id_: int, delivery_id: UUID, dag_run_id: int | None, version_id: int | None, receiver: Any, context: Any, tries: int
+) -> Claimed:
     told = msgspec.convert({**context, "id": delivery_id}, CallbackContext)
-    return Claimed(id_, delivery_id, dag_run_id, msgspec.convert(receiver, Receiver), told, tries)
+    return Claimed(id_, delivery_id, dag_run_id, version_id, msgspec.convert(receiver, Receiver), told, tries)

@@ -1,6 +1,8 @@
 -- name: insert_notifications
-INSERT INTO notification (dag_run_id, about, seq, kind, receiver_id, receiver, context)
-SELECT * FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::text[], $5::uuid[], $6::jsonb[], $7::jsonb[])
+INSERT INTO notification (dag_run_id, version_id, about, seq, kind, receiver_id, receiver, context)
+SELECT * FROM unnest(
+    $1::bigint[], $2::bigint[], $3::text[], $4::integer[], $5::text[], $6::uuid[], $7::jsonb[], $8::jsonb[]
+)
 ON CONFLICT (dag_run_id, about, seq, receiver_id) DO NOTHING
 
 -- name: claim
@@ -28,7 +30,7 @@ SET state = 'sending',
     due_at = $5 + make_interval(secs => $6)
 FROM ready
 WHERE notification.id = ready.id
-RETURNING notification.id, delivery_id, dag_run_id, receiver, context, tries
+RETURNING notification.id, delivery_id, dag_run_id, version_id, receiver, context, tries
 
 -- name: acknowledge
 -- Whoever it is that was told so: it will never be sent again.
@@ -45,12 +47,13 @@ WHERE id = $1 AND owner = $2 AND tries = $3 AND state = 'sending'
 
 -- name: list_notifications
 SELECT
-    notification.id, run.dag_id, run.run_id, notification.context, notification.receiver, notification.state, notification.tries,
+    notification.id, coalesce(run.dag_id, version.dag_id) AS dag_id, run.run_id, notification.context, notification.receiver, notification.state, notification.tries,
     notification.reason, notification.created_at, notification.due_at, notification.ended_at, notification.delivery_id,
     notification.host
 FROM notification
-JOIN dag_run AS run ON run.id = notification.dag_run_id
-WHERE ($1::text IS NULL OR run.dag_id = $1)
+LEFT JOIN dag_run AS run ON run.id = notification.dag_run_id
+LEFT JOIN dag_version AS version ON version.id = notification.version_id
+WHERE ($1::text IS NULL OR coalesce(run.dag_id, version.dag_id) = $1)
   AND ($2::text IS NULL OR run.run_id = $2)
   AND (NOT $3::boolean OR notification.state = 'failed')
   AND ($4::bigint IS NULL OR notification.id = $4)

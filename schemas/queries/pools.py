@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from tidegate.schemas.dag import DEFAULT_POOL
-from tidegate.schemas.effect import CountAdmitted
+from tidegate.schemas.effect.task import CountAdmitted
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.view import PoolView
@@ -66,7 +66,7 @@ async def lock(db: Db, name: str, parallelism: int) -> PoolView:
     Where there is a limit for the whole installation, the default pool stands for that.
     """
     names = {name, DEFAULT_POOL} if parallelism else {name}
-    found = {row[0]: row for row in await db.fetch(_LOCK, sorted(names))}
+    found = {row[0]: row for row in await db.lock(_LOCK, sorted(names))}
     if name not in found:
         return PoolView(name=name, open=0, exists=False)
     _, slots, admitted = found[name]

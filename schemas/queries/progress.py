@@ -12,6 +12,7 @@ from tidegate.schemas.view import RunView
 _SQL = load("progress")
 _RUN = _SQL["run_facts"]
 _ATTEMPTS = _SQL["newest_attempts"]
+_STILL_ATTEMPTED = _SQL["still_attempted"]
 
 
 class RunFacts(msgspec.Struct, frozen=True):
@@ -47,3 +48,8 @@ async def run_facts(db: Db, dag_id: str, run_id: str) -> RunFacts:
 
 async def attempts_under_way(db: Db, dag_run_id: int) -> list[AttemptRow]:
     return [AttemptRow(*row) for row in await db.fetch(_ATTEMPTS, dag_run_id)]
+
+
+async def still_attempted(db: Db, dag_run_id: int) -> frozenset[int]:
+    """The indices of tasks that wait for slots although an attempt of theirs has not ended."""
+    return frozenset(row[0] for row in await db.fetch(_STILL_ATTEMPTED, dag_run_id))

@@ -1,10 +1,7 @@
 -- name: run_facts
 -- A run and its DAG, as they are at the moment: nothing is locked.
 SELECT
-    run.id, run.dag_id, run.run_id, run.run_type, run.state, run.version_id, run.run_after, run.state_seq, run.task_seq,
-    run.unfinished, run.failed_leaves, run.start_date, run.active_tasks, run.max_active_tasks, run.logical_date,
-    run.data_interval_start, run.data_interval_end, run.times_out_at, dag.version_id AS newest_version_id, dag.is_paused,
-    dag.is_stale,
+    {run.RunView}, dag.version_id AS newest_version_id, dag.is_paused, dag.is_stale,
     (SELECT count(*) FROM dag_run AS other WHERE other.dag_id = run.dag_id AND other.state = 'running') AS running_runs,
     (
         SELECT count(*) FROM dag_run AS other
@@ -28,3 +25,11 @@ SELECT
 FROM task_instance AS task
 JOIN submission AS attempt USING (dag_run_id, task_index, try_number)
 WHERE task.dag_run_id = $1 AND task.state IN ('queued', 'running')
+
+-- name: still_attempted
+-- Tasks that wait for slots although an attempt of theirs has not ended.
+SELECT DISTINCT attempt.task_index
+FROM task_instance AS task
+JOIN submission AS attempt USING (dag_run_id, task_index)
+WHERE task.dag_run_id = $1 AND task.state = 'scheduled' AND task.try_number > 0
+  AND attempt.state IN ('intent', 'submitting', 'accepted')

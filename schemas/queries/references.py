@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tidegate.schemas.condition import leaves, patterns
 from tidegate.schemas.dag import DagSpec
-from tidegate.schemas.effect import DeleteDag
+from tidegate.schemas.effect.dag import DeleteDag
 from tidegate.schemas.pattern import literal_prefix, matches
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load

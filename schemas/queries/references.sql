@@ -14,7 +14,7 @@ LOCK TABLE dataset_event IN SHARE MODE
 SELECT new.uri, pattern.pattern, pattern.dag_id
 FROM unnest($1::text[]) AS new (uri)
 CROSS JOIN LATERAL generate_series(0, length(new.uri)) AS prefix (length)
-JOIN dag_schedule_pattern_reference AS pattern ON pattern.prefix = left(new.uri, prefix.length)
+CROSS JOIN LATERAL (SELECT * FROM dag_schedule_pattern_reference WHERE prefix = left(new.uri, prefix.length) OFFSET 0) AS pattern
 WHERE EXISTS (SELECT FROM dag_schedule_pattern_reference)
 
 -- name: datasets_near
@@ -27,10 +27,7 @@ JOIN dataset ON dataset.uri >= pattern.prefix COLLATE "C" AND dataset.uri < (pat
 WITH dropped AS (
     DELETE FROM dag_schedule_dataset_reference AS reference
     WHERE reference.dag_id = ANY ($1::text[])
-      AND NOT EXISTS (
-          SELECT FROM unnest($2::text[], $3::bigint[]) AS kept (dag_id, dataset_id)
-          WHERE (kept.dag_id, kept.dataset_id) = (reference.dag_id, reference.dataset_id)
-      )
+      AND (reference.dag_id, reference.dataset_id) NOT IN (SELECT * FROM unnest($2::text[], $3::bigint[]))
     RETURNING reference.dag_id, reference.dataset_id
 ),
 ended AS (
@@ -70,13 +67,13 @@ INSERT INTO dag_schedule_pattern_reference (dag_id, pattern, prefix)
 SELECT * FROM unnest($1::text[], $2::text[], $3::text[])
 
 -- name: refresh_activity
--- Returns how many changed.
+-- Returns how many changed. LIMIT: as in `dags.activity`.
 UPDATE dataset
 SET is_active = NOT is_active
 WHERE id = ANY ($1::bigint[])
   AND is_active IS DISTINCT FROM (
-      EXISTS (SELECT FROM dag_schedule_dataset_reference AS reference WHERE reference.dataset_id = dataset.id)
-      OR EXISTS (SELECT FROM task_outlet_dataset_reference AS reference WHERE reference.dataset_id = dataset.id)
+      (SELECT true FROM dag_schedule_dataset_reference AS reference WHERE reference.dataset_id = dataset.id LIMIT 1) IS NOT NULL
+      OR (SELECT true FROM task_outlet_dataset_reference AS reference WHERE reference.dataset_id = dataset.id LIMIT 1) IS NOT NULL
   )
 
 -- name: delete_runs
@@ -95,7 +92,10 @@ WITH gone AS (DELETE FROM dag WHERE dag_id = ANY ($1::text[]) RETURNING dag_id),
     waiting AS (DELETE FROM dataset_dag_run_queue USING gone WHERE target_dag_id = gone.dag_id),
     consumed AS (DELETE FROM dagrun_dataset_event AS event USING gone WHERE event.dag_id = gone.dag_id),
     discarded AS (DELETE FROM discarded_dataset_event AS event USING gone WHERE event.dag_id = gone.dag_id),
-    noted AS (DELETE FROM schedule_note AS note USING gone WHERE note.dag_id = gone.dag_id)
+    noted AS (DELETE FROM schedule_note AS note USING gone WHERE note.dag_id = gone.dag_id),
+    told AS (
+        DELETE FROM notification USING gone JOIN dag_version AS of ON of.dag_id = gone.dag_id WHERE notification.version_id = of.id
+    )
 DELETE FROM dag_version AS version USING gone WHERE version.dag_id = gone.dag_id
 
 -- name: queue_history

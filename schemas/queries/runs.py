@@ -1,13 +1,11 @@
 """DAG runs: lock, insert, update, journal, lists."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-import msgspec
-
-from tidegate.schemas.effect import ChangeVersion, InsertRun, Reconsider, ReconsiderAfter, RunMoved, UpdateRun
+from tidegate.schemas.effect.run import ChangeVersion, InsertRun, Reconsider, ReconsiderAfter, RunMoved, UpdateRun
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.state import RunState, RunType
@@ -36,86 +34,6 @@ _UPDATE = _SQL["update_runs"]
 _LOG = _SQL["log_moves"]
 _EXISTS = _SQL["exists"]
 _OF_DATE = _SQL["run_of_date"]
-_LIST = _SQL["list_runs"]
-_EVENTS = _SQL["run_events"]
-_TASKS = _SQL["run_tasks"]
-_CONF = _SQL["run_conf"]
-_JOURNAL = _SQL["run_journal"]
-_ATTEMPTS = _SQL["run_attempts"]
-
-
-class RunRow(msgspec.Struct, frozen=True):
-    """A line of the list of runs. `unfinished` of `tasks` have no end state yet.
-
-    `schedule_delay_s`: how long after `run_after` it started.
-    """
-
-    dag_id: str
-    run_id: str
-    run_type: str
-    state: str
-    run_after: datetime
-    created_at: datetime
-    start_date: datetime | None
-    end_date: datetime | None
-    version: int
-    unfinished: int
-    tasks: int
-    logical_date: datetime | None
-    data_interval_start: datetime | None
-    data_interval_end: datetime | None
-    schedule_delay_s: float | None
-
-
-class RunEventRow(msgspec.Struct, frozen=True):
-    """A dataset event that a run consumed."""
-
-    uri: str
-    source: str
-    event_id: str
-    occurred_at: datetime
-    extra: dict[str, Any]
-
-
-class RunTaskRow(msgspec.Struct, frozen=True):
-    """A task instance with its newest attempt."""
-
-    task_id: str
-    state: str
-    try_number: int
-    start_date: datetime | None
-    end_date: datetime | None
-    next_try_at: datetime | None
-    submission_id: UUID | None
-    backend: str | None
-    submission_state: str | None
-    reason: str | None
-
-
-class RunMoveRow(msgspec.Struct, frozen=True):
-    """A line of a run's journal."""
-
-    seq: int
-    state: str
-    reason: str
-    at: datetime
-
-
-class RunAttemptRow(msgspec.Struct, frozen=True):
-    """An attempt of one of a run's tasks. `state` is the submission's; `reason` says why it ended as it did."""
-
-    task_id: str
-    try_number: int
-    submission_id: UUID
-    backend: str
-    state: str
-    host: str | None
-    reason: str
-    exit_code: int | None
-    created_at: datetime
-    submitted_at: datetime | None
-    started_at: datetime | None
-    ended_at: datetime | None
 
 
 def run_view(row: Any) -> RunView:
@@ -127,17 +45,21 @@ def run_view(row: Any) -> RunView:
 
 async def lock(db: Db, ids: Collection[int]) -> Mapping[int, RunView]:
     """Lock these runs, in the global order."""
-    return {row["id"]: run_view(row) for row in await db.fetch(_LOCK, sorted(ids))} if ids else {}
+    return _by_id(await db.lock(_LOCK, sorted(ids))) if ids else {}
 
 
 async def lock_of_attempts(db: Db, submission_ids: Collection[UUID]) -> Mapping[int, RunView]:
     """Lock the runs that these attempts belong to, in the global order."""
-    return {row["id"]: run_view(row) for row in await db.fetch(_LOCK_OF_ATTEMPTS, list(submission_ids))}
+    return _by_id(await db.lock(_LOCK_OF_ATTEMPTS, list(submission_ids)))
 
 
 async def views(db: Db, ids: Collection[int]) -> Mapping[int, RunView]:
     """These runs as they are at the moment: for who only looks."""
-    return {row["id"]: run_view(row) for row in await db.fetch(_VIEWS, list(ids))} if ids else {}
+    return _by_id(await db.fetch(_VIEWS, list(ids))) if ids else {}
+
+
+def _by_id(rows: Iterable[Any]) -> Mapping[int, RunView]:
+    return {view.id: view for view in map(run_view, rows)}
 
 
 async def insert(db: Db, effects: Sequence[InsertRun]) -> None:
@@ -209,44 +131,3 @@ async def run_of_date(db: Db, dag_id: str, logical_date: datetime) -> str | None
     """The run of a DAG for a logical date: there is one at most."""
     rows = await db.fetch(_OF_DATE, dag_id, logical_date)
     return str(rows[0][0]) if rows else None
-
-
-async def list_runs(
-    db: Db,
-    *,
-    dag_id: str | None = None,
-    state: RunState | None = None,
-    run_id: str | None = None,
-    run_type: RunType | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    limit: int = 100,
-) -> list[RunRow]:
-    """Newest first. `since` and `until` are about the logical date, or `run_after` of runs that have none."""
-    return [RunRow(*row) for row in await db.fetch(_LIST, dag_id, state, run_id, limit, run_type, since, until)]
-
-
-async def events_of(db: Db, dag_id: str, run_id: str) -> list[RunEventRow]:
-    """The dataset events a run consumed, oldest first."""
-    return [RunEventRow(*row) for row in await db.fetch(_EVENTS, dag_id, run_id)]
-
-
-async def tasks_of(db: Db, dag_id: str, run_id: str) -> list[RunTaskRow]:
-    """The task instances of a run in topological order; none before it started."""
-    return [RunTaskRow(*row) for row in await db.fetch(_TASKS, dag_id, run_id)]
-
-
-async def conf_of(db: Db, dag_id: str, run_id: str) -> dict[str, Any]:
-    """What a run was given; empty for one that does not exist."""
-    rows = await db.fetch(_CONF, dag_id, run_id)
-    return dict(rows[0]["conf"]) if rows else {}
-
-
-async def journal_of(db: Db, dag_id: str, run_id: str) -> list[RunMoveRow]:
-    """Every move a run made, oldest first."""
-    return [RunMoveRow(*row) for row in await db.fetch(_JOURNAL, dag_id, run_id)]
-
-
-async def attempts_of(db: Db, dag_id: str, run_id: str) -> list[RunAttemptRow]:
-    """The attempts of a run's tasks, in the order of the tasks, each task's oldest first."""
-    return [RunAttemptRow(*row) for row in await db.fetch(_ATTEMPTS, dag_id, run_id)]

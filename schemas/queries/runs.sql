@@ -1,32 +1,23 @@
 -- name: lock
-SELECT
-    id, dag_id, run_id, run_type, state, version_id, run_after,
-    state_seq, task_seq, unfinished, failed_leaves, start_date, active_tasks, max_active_tasks, logical_date,
-    data_interval_start, data_interval_end, times_out_at
-FROM dag_run
-WHERE id = ANY ($1::bigint[])
-ORDER BY id
+SELECT {run.RunView}
+FROM dag_run AS run
+WHERE run.id = ANY ($1::bigint[])
+ORDER BY run.id
 FOR NO KEY UPDATE
 
 -- name: lock_of_attempts
 -- The runs of these attempts; which run an attempt belongs to never changes.
-SELECT
-    id, dag_id, run_id, run_type, state, version_id, run_after,
-    state_seq, task_seq, unfinished, failed_leaves, start_date, active_tasks, max_active_tasks, logical_date,
-    data_interval_start, data_interval_end, times_out_at
-FROM dag_run
-WHERE id IN (SELECT dag_run_id FROM submission WHERE submission_id = ANY ($1::uuid[]))
-ORDER BY id
+SELECT {run.RunView}
+FROM dag_run AS run
+WHERE run.id IN (SELECT dag_run_id FROM submission WHERE submission_id = ANY ($1::uuid[]))
+ORDER BY run.id
 FOR NO KEY UPDATE
 
 -- name: views
 -- As `lock`, without it.
-SELECT
-    id, dag_id, run_id, run_type, state, version_id, run_after,
-    state_seq, task_seq, unfinished, failed_leaves, start_date, active_tasks, max_active_tasks, logical_date,
-    data_interval_start, data_interval_end, times_out_at
-FROM dag_run
-WHERE id = ANY ($1::bigint[])
+SELECT {run.RunView}
+FROM dag_run AS run
+WHERE run.id = ANY ($1::bigint[])
 
 -- name: find_runs
 SELECT id
@@ -86,8 +77,11 @@ INSERT INTO run_to_reconsider (dag_run_id)
 SELECT DISTINCT later.id
 FROM unnest($1::text[], $2::bigint[]) AS ended (dag_id, id)
 JOIN dag_run AS run ON run.id = ended.id
-JOIN dag_run AS later ON later.dag_id = ended.dag_id
-    AND later.state = 'running' AND (later.order_at, later.id) > (run.order_at, run.id)
+CROSS JOIN LATERAL (
+    SELECT * FROM dag_run
+    WHERE dag_id = ended.dag_id AND state = 'running' AND (order_at, id) > (run.order_at, run.id)
+    OFFSET 0
+) AS later
 ON CONFLICT (dag_run_id) DO NOTHING
 
 -- name: to_reconsider
@@ -112,13 +106,13 @@ WHERE run.id = ANY ($1::bigint[])
 -- name: insert_runs
 INSERT INTO dag_run (
     id, dag_id, run_id, run_type, state, version_id, run_after, logical_date, data_interval_start, data_interval_end,
-    max_active_tasks, conf, state_seq, task_seq, unfinished, failed_leaves, start_date, end_date, times_out_at, created_by,
-    creator, created_upon
+    max_active_tasks, conf, state_seq, task_seq, unfinished, failed_leaves, start_date, end_date, times_out_at, events,
+    created_by, creator, created_upon
 )
-SELECT *, $20::uuid, $21::text, $22::text FROM unnest(
+SELECT *, $21::uuid, $22::text, $23::text FROM unnest(
     $1::bigint[], $2::text[], $3::text[], $4::run_type[], $5::run_state[], $6::bigint[], $7::timestamptz[], $8::timestamptz[],
     $9::timestamptz[], $10::timestamptz[], $11::integer[], $12::jsonb[], $13::integer[], $14::integer[], $15::integer[],
-    $16::integer[], $17::timestamptz[], $18::timestamptz[], $19::timestamptz[]
+    $16::integer[], $17::timestamptz[], $18::timestamptz[], $19::timestamptz[], $20::integer[]
 )
 
 -- name: update_runs
@@ -147,69 +141,3 @@ SELECT FROM dag_run WHERE dag_id = $1 AND run_id = $2
 
 -- name: run_of_date
 SELECT run_id FROM dag_run WHERE dag_id = $1 AND logical_date = $2
-
--- name: list_runs
-SELECT
-    run.dag_id, run.run_id, run.run_type, run.state, run.run_after, run.created_at, run.start_date, run.end_date,
-    version.number AS version, run.unfinished, jsonb_array_length(coalesce(version.spec -> 'tasks', '[]')) AS tasks,
-    run.logical_date, run.data_interval_start, run.data_interval_end,
-    extract(epoch FROM run.start_date - run.run_after)::double precision AS schedule_delay_s
-FROM dag_run AS run
-JOIN dag_version AS version ON version.id = run.version_id
-WHERE ($1::text IS NULL OR run.dag_id = $1)
-  AND ($2::run_state IS NULL OR run.state = $2)
-  AND ($3::text IS NULL OR run.run_id = $3)
-  AND ($5::run_type IS NULL OR run.run_type = $5)
-  AND ($6::timestamptz IS NULL OR run.order_at >= $6)
-  AND ($7::timestamptz IS NULL OR run.order_at <= $7)
-ORDER BY run.id DESC
-LIMIT $4
-
--- name: run_events
-SELECT dataset.uri, event.source, event.event_id, event.occurred_at, event.extra
-FROM dag_run AS run
-JOIN dagrun_dataset_event AS consumed ON consumed.dag_run_id = run.id
-JOIN dataset_event AS event ON event.id = consumed.dataset_event_id
-JOIN dataset ON dataset.id = event.dataset_id
-WHERE run.dag_id = $1 AND run.run_id = $2
-ORDER BY event.occurred_at, event.id
-
--- name: run_tasks
--- The instances of a mapped task are called `load[3]`, and follow it; tasks that the run has no more come last.
-SELECT
-    task.task_id || CASE WHEN task.task_index < 1048576 THEN '' ELSE '[' || (task.task_index - 1048576) % 16384 || ']' END
-        AS task_id,
-    task.state, task.try_number, task.start_date, task.end_date, task.next_try_at,
-    submission.submission_id, submission.backend, submission.state AS submission_state, submission.reason
-FROM dag_run AS run
-JOIN task_instance AS task ON task.dag_run_id = run.id
-LEFT JOIN submission ON (submission.dag_run_id, submission.task_index, submission.try_number)
-    = (task.dag_run_id, task.task_index, task.try_number)
-WHERE run.dag_id = $1 AND run.run_id = $2
-ORDER BY
-    task.task_index < 0,
-    CASE WHEN task.task_index < 1048576 THEN task.task_index ELSE (task.task_index - 1048576) / 16384 END,
-    task.task_index
-
--- name: run_conf
-SELECT conf FROM dag_run WHERE dag_id = $1 AND run_id = $2
-
--- name: run_journal
-SELECT log.seq, log.state, log.reason, log.at
-FROM dag_run AS run
-JOIN run_state_log AS log ON log.dag_run_id = run.id
-WHERE run.dag_id = $1 AND run.run_id = $2
-ORDER BY log.seq
-
--- name: run_attempts
-SELECT
-    task.task_id || CASE WHEN task.task_index < 1048576 THEN '' ELSE '[' || (task.task_index - 1048576) % 16384 || ']' END
-        AS task_id,
-    submission.try_number, submission.submission_id, submission.backend, submission.state, submission.host,
-    submission.reason, submission.exit_code, submission.created_at, submission.submitted_at, submission.started_at,
-    submission.ended_at
-FROM dag_run AS run
-JOIN task_instance AS task ON task.dag_run_id = run.id
-JOIN submission ON (submission.dag_run_id, submission.task_index) = (task.dag_run_id, task.task_index)
-WHERE run.dag_id = $1 AND run.run_id = $2
-ORDER BY submission.task_index, submission.try_number

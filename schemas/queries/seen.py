@@ -4,7 +4,7 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.schemas.queries import dags, datasets
+from tidegate.schemas.queries import dags, datasets, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.view import DagView
@@ -41,7 +41,7 @@ class DiscardRow(msgspec.Struct, frozen=True):
 async def dag(db: Db, dag_id: str) -> DagView:
     """Of a DAG that exists, as a decision would find it that had read everything. The ids in it stand for runs and are no ids."""
     (row,) = await db.fetch(_DAG, dag_id)
-    graph = (await dags.graphs(db, {row["version_id"]}))[row["version_id"]]
+    graph = (await versions.graphs(db, {row["version_id"]}))[row["version_id"]]
     held = dags.held_of(graph, *row)
     active = (await dags.activity(db, [dag_id]))[dag_id]
     return held.view(

@@ -32,11 +32,11 @@ class RunSource(msgspec.Struct, frozen=True):
 async def of_runs(db: Db, dag_run_ids: Collection[int]) -> Mapping[int, RunSource]:
     """What the attempts of these runs need."""
     rows = await db.fetch(_CONTEXTS, list(dag_run_ids))
-    files = await _files(db, {row["version_id"] for row in rows})
+    files = await of_versions(db, {row["version_id"] for row in rows})
     return {id_: _source(list(of_run), files) for id_, of_run in groupby(rows, itemgetter("id"))}
 
 
-async def _files(db: Db, version_ids: Collection[int]) -> Mapping[int, DagFile]:
+async def of_versions(db: Db, version_ids: Collection[int]) -> Mapping[int, DagFile]:
     """The files of these versions; read once per process, as long as there are not too many."""
     found = {id_: db.memory.files[id_] for id_ in version_ids if id_ in db.memory.files}
     if unknown := [id_ for id_ in version_ids if id_ not in found]:

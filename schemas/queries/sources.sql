@@ -1,8 +1,8 @@
 -- name: contexts
 -- What the attempts of these runs need to know of them: a row for each event that a run consumed, one where there was none. What
--- a user gave the run is in the first alone.
+-- a user gave the run is in the first alone. LIMIT: as in `dags.activity`.
 SELECT
-    run.id, run.version_id, EXISTS (SELECT FROM task_result WHERE task_result.dag_run_id = run.id) AS has_results,
+    run.id, run.version_id, (SELECT true FROM task_result WHERE task_result.dag_run_id = run.id LIMIT 1) IS NOT NULL AS has_results,
     CASE WHEN coalesce(event.number, 1) = 1 THEN run.conf END AS conf,
     run.dag_id, run.run_id, run.run_type, run.run_after, run.logical_date, run.data_interval_start, run.data_interval_end,
     event.uri, event.source, event.event_id, event.occurred_at, event.extra

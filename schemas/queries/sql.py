@@ -1,18 +1,30 @@
-"""Read the named blocks of a `.sql` file: `-- name: claim_runs`, then the statement; and make one statement of several."""
+"""Read the named blocks of a `.sql` file: `-- name: claim_runs`, then the statement; and make one statement of several.
+
+In a statement, `{run.RunView}` is the columns of `run` that are the fields of that view.
+"""
 
 import re
 from functools import lru_cache
 from importlib.resources import files
 from itertools import accumulate
 
+from tidegate.schemas import view
+
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_COLUMNS = re.compile(r"\{(\w+)\.(\w+)\}")
 _PARAMETER = re.compile(r"\$(\d+)")
 
 
 def load(topic: str) -> dict[str, str]:
     """The blocks of `<topic>.sql` by name; a missing name is a KeyError at import, not at 3 a.m."""
-    _, *parts = _NAME.split(files(__package__).joinpath(f"{topic}.sql").read_text())
+    text = files(__package__).joinpath(f"{topic}.sql").read_text()
+    _, *parts = _NAME.split(_COLUMNS.sub(_columns, text))
     return dict(zip(parts[::2], map(str.strip, parts[1::2]), strict=True))
+
+
+def _columns(found: re.Match[str]) -> str:
+    table, name = found.groups()
+    return ", ".join(f"{table}.{field}" for field in getattr(view, name).__struct_fields__)
 
 
 @lru_cache(maxsize=1000)

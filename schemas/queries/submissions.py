@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 
-from tidegate.schemas.effect import AcceptSubmission, EndSubmission, InsertSubmission, KillSubmissions
+from tidegate.schemas.effect.submission import AcceptSubmission, EndSubmission, InsertSubmission, KillSubmissions
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.queries.tasks import Key

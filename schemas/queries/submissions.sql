@@ -57,6 +57,7 @@ FROM unnest(
 WHERE submission.submission_id = change.submission_id
 
 -- name: accept
+-- The state is compared as text so that nobody looks through the index of all that is open.
 UPDATE submission
 SET state = 'accepted',
     handle = change.handle,
@@ -65,7 +66,7 @@ SET state = 'accepted',
     times_out_at = change.times_out_at
 FROM unnest($1::uuid[], $2::jsonb[], $3::timestamptz[], $4::timestamptz[])
     AS change (submission_id, handle, at, times_out_at)
-WHERE submission.submission_id = change.submission_id AND submission.state = 'submitting'
+WHERE submission.submission_id = change.submission_id AND submission.state::text = 'submitting'
 
 -- name: kill
 -- Only the wish: whoever watches an attempt kills it, and its end is told like every other.
@@ -82,17 +83,20 @@ SELECT submission_id, kill_reason FROM submission WHERE state = 'intent' AND des
 
 -- name: claim_intents
 -- The mark `submitting` is committed before anything is tried, so that an intent is known to be untouched.
-UPDATE submission
-SET state = 'submitting', owner = $1, host = $2, submitted_at = clock_timestamp()
-WHERE submission_id IN (
-    SELECT submission_id
-    FROM submission
-    WHERE state = 'intent' AND backend = $3 AND desired_state = 'run'
-    ORDER BY created_at, dag_run_id, task_index
-    LIMIT $4
-    FOR UPDATE SKIP LOCKED
+WITH claimed AS (
+    UPDATE submission
+    SET state = 'submitting', owner = $1, host = $2, submitted_at = clock_timestamp()
+    WHERE submission_id IN (
+        SELECT submission_id
+        FROM submission
+        WHERE state = 'intent' AND backend = $3 AND desired_state = 'run'
+        ORDER BY created_at, dag_run_id, task_index
+        LIMIT $4
+        FOR UPDATE SKIP LOCKED
+    )
+    RETURNING submission_id, dag_run_id, task_index, try_number, kill_reason, created_at
 )
-RETURNING submission_id, dag_run_id, task_index, try_number, kill_reason
+SELECT submission_id, dag_run_id, task_index, try_number, kill_reason FROM claimed ORDER BY created_at, dag_run_id, task_index
 
 -- name: claim_abandoned
 -- Submits that may have happened: their daemon shows no life, or is this one and is not working on them.

@@ -1,10 +1,10 @@
 """Task instances: written, and found when it is their turn."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from tidegate.schemas.effect import DropResult, InsertTask, MoveTask, PlaceTask, StoreResult, UpdateTask
+from tidegate.schemas.effect.task import DropResult, InsertTask, MoveTask, PlaceTask, StoreResult, UpdateTask
 from tidegate.schemas.event import encode
 from tidegate.schemas.graph import element_index, element_of, position_of
 from tidegate.schemas.queries.db import Db, columns
@@ -33,6 +33,9 @@ _LIMITED = _SQL["limited_activity"]
 
 Key = tuple[int, int]
 """(dag_run_id, task_index)"""
+
+Whose = tuple[int | str, str]
+"""Whose limit it is: a run's, a task's in a run, or a task's in a DAG; by dag_run_id or dag_id, and task_id or nothing."""
 
 
 async def instances(db: Db, keys: Collection[Key]) -> dict[Key, Instance]:
@@ -125,9 +128,25 @@ async def ready(db: Db, pool: str, wanted: int, slots: int) -> list[Candidate]:
     return found
 
 
-async def longest_waiting(db: Db, pool: str, since: datetime, wanted: int, slots: int) -> list[Candidate]:
-    """Up to `wanted` that have waited since before that, oldest first, for no more slots than the pool has in all."""
-    return [Candidate(*row) for row in await db.fetch(_LONGEST, pool, since, wanted, slots)]
+class Elder(NamedTuple):
+    """A candidate that has waited long. `left`: how many more each limit that it is under would admit, by whose limit it is."""
+
+    candidate: Candidate
+    left: Mapping[Whose, int]
+
+
+async def longest_waiting(db: Db, pool: str, since: datetime, wanted: int, slots: int) -> list[Elder]:
+    """Up to `wanted` that have waited since before that, oldest first, for no more slots than the pool has in all.
+
+    Each alone would be admitted; all together they may be more than their limits admit.
+    """
+    rows = await db.fetch(_LONGEST, pool, since, wanted, slots)
+    return [Elder(Candidate(*row[:3]), _left(row[0], *row[3:])) for row in rows]
+
+
+def _left(dag_run_id: int, dag_id: str, task_id: str, of_run: int, in_run: int | None, in_dag: int | None) -> Mapping[Whose, int]:
+    limits: Mapping[Whose, int | None] = {(dag_run_id, ""): of_run, (dag_run_id, task_id): in_run, (dag_id, task_id): in_dag}
+    return {whose: left for whose, left in limits.items() if left is not None}
 
 
 async def waiting(db: Db, keys: Collection[Key]) -> dict[Key, WaitingTask]:

@@ -90,9 +90,12 @@ USING unnest($1::bigint[], $2::integer[]) AS target (dag_run_id, task_index)
 WHERE (result.dag_run_id, result.task_index) = (target.dag_run_id, target.task_index)
 
 -- name: results
+-- OFFSET keeps Postgres from reading all results, which it would rather do as long as it knows them as few.
 SELECT result.dag_run_id, result.task_index, result.value
 FROM unnest($1::bigint[], $2::integer[]) AS target (dag_run_id, task_index)
-JOIN task_result AS result USING (dag_run_id, task_index)
+CROSS JOIN LATERAL (
+    SELECT * FROM task_result WHERE (dag_run_id, task_index) = (target.dag_run_id, target.task_index) OFFSET 0
+) AS result
 
 -- name: lengths
 -- How many elements what these tasks returned has: none where it is no list. A mapped task returns what its instances do.
@@ -109,7 +112,9 @@ LEFT JOIN task_result AS result USING (dag_run_id, task_index)
 -- name: results_of_elements
 SELECT target.dag_run_id, result.task_index, result.value
 FROM unnest($1::bigint[], $2::integer[], $3::integer[]) AS target (dag_run_id, first, last)
-JOIN task_result AS result ON result.dag_run_id = target.dag_run_id AND result.task_index BETWEEN target.first AND target.last
+CROSS JOIN LATERAL (
+    SELECT * FROM task_result WHERE dag_run_id = target.dag_run_id AND task_index BETWEEN target.first AND target.last OFFSET 0
+) AS result
 
 -- name: ready
 -- Candidates only: nothing is locked yet, so each is looked at again under its run's lock. The first $2 in their order, and
@@ -118,6 +123,13 @@ SELECT
     head.dag_run_id,
     head.task_index,
     head.pool_slots <= $3 AND run.state = 'running' AND run.active_tasks < run.max_active_tasks AND NOT dag.is_paused
+    AND (
+        head.try_number = 0 OR NOT EXISTS (
+            SELECT FROM submission AS attempt
+            WHERE attempt.dag_run_id = head.dag_run_id AND attempt.task_index = head.task_index
+              AND attempt.state IN ('intent', 'submitting', 'accepted')
+        )
+    )
     AND (
         head.per_run IS NULL OR head.per_run > (
             SELECT count(*) FROM task_instance AS task
@@ -134,7 +146,7 @@ SELECT
     ) AS is_open,
     CASE WHEN head.per_dag IS NOT NULL THEN run.dag_id END AS limited_in
 FROM (
-    SELECT rank, order_at, dag_run_id, task_index, task_id, pool_slots, per_dag, per_run
+    SELECT rank, order_at, dag_run_id, task_index, task_id, try_number, pool_slots, per_dag, per_run
     FROM task_instance
     WHERE pool = $1 AND state = 'scheduled'
     ORDER BY rank, order_at, dag_run_id, task_index
@@ -196,6 +208,11 @@ walk (rank, order_at, dag_run_id, tasks, found) AS (
               AND (task.per_dag IS NULL OR NOT EXISTS (
                   SELECT FROM full_in_dag AS held WHERE held.dag_id = run.dag_id AND held.task_id = task.task_id
               ))
+              AND (task.try_number = 0 OR NOT EXISTS (
+                  SELECT FROM submission AS attempt
+                  WHERE attempt.dag_run_id = task.dag_run_id AND attempt.task_index = task.task_index
+                    AND attempt.state IN ('intent', 'submitting', 'accepted')
+              ))
             ORDER BY task.task_index
             LIMIT least(run.room, $2)
         ) END AS tasks
@@ -209,10 +226,14 @@ ORDER BY walk.rank, walk.order_at, walk.dag_run_id, task.index
 LIMIT $2
 
 -- name: longest_waiting
--- Those that wait since before $2, oldest first, up to $3 that only too few free slots can hold up. The pool has $4 in all.
-SELECT head.dag_run_id, head.task_index, CASE WHEN head.per_dag IS NOT NULL THEN run.dag_id END AS limited_in
+-- Those that wait since before $2, oldest first, up to $3 of which each alone only too few free slots can hold up; and how many
+-- more its run and its own limits would admit. The pool has $4 in all.
+SELECT
+    head.dag_run_id, head.task_index, CASE WHEN head.per_dag IS NOT NULL THEN run.dag_id END AS limited_in, run.dag_id, head.task_id,
+    run.max_active_tasks - run.active_tasks AS left_of_run, head.per_run - in_run.active AS left_in_run,
+    head.per_dag - in_dag.active AS left_in_dag
 FROM (
-    SELECT dag_run_id, task_index, scheduled_at, task_id, per_dag, per_run
+    SELECT dag_run_id, task_index, scheduled_at, task_id, try_number, per_dag, per_run
     FROM task_instance
     WHERE pool = $1 AND state = 'scheduled' AND scheduled_at < $2 AND pool_slots <= $4
     ORDER BY scheduled_at
@@ -220,39 +241,44 @@ FROM (
 ) AS head
 CROSS JOIN LATERAL (SELECT * FROM dag_run WHERE dag_run.id = head.dag_run_id LIMIT 1) AS run
 JOIN dag USING (dag_id)
+CROSS JOIN LATERAL (
+    SELECT count(*) AS active FROM task_instance AS task
+    WHERE head.per_run IS NOT NULL
+      AND task.task_id = head.task_id AND task.dag_run_id = head.dag_run_id AND task.state IN ('queued', 'running')
+      AND (task.per_dag IS NOT NULL OR task.per_run IS NOT NULL)
+) AS in_run
+CROSS JOIN LATERAL (
+    SELECT count(*) AS active FROM task_instance AS task JOIN dag_run AS other ON other.id = task.dag_run_id
+    WHERE head.per_dag IS NOT NULL
+      AND task.task_id = head.task_id AND other.dag_id = run.dag_id AND task.state IN ('queued', 'running')
+      AND (task.per_dag IS NOT NULL OR task.per_run IS NOT NULL)
+) AS in_dag
 WHERE run.state = 'running' AND run.active_tasks < run.max_active_tasks AND NOT dag.is_paused
   AND (
-      head.per_run IS NULL OR head.per_run > (
-          SELECT count(*) FROM task_instance AS task
-          WHERE task.task_id = head.task_id AND task.dag_run_id = head.dag_run_id AND task.state IN ('queued', 'running')
-            AND (task.per_dag IS NOT NULL OR task.per_run IS NOT NULL)
+      head.try_number = 0 OR NOT EXISTS (
+          SELECT FROM submission AS attempt
+          WHERE attempt.dag_run_id = head.dag_run_id AND attempt.task_index = head.task_index
+            AND attempt.state IN ('intent', 'submitting', 'accepted')
       )
   )
-  AND (
-      head.per_dag IS NULL OR head.per_dag > (
-          SELECT count(*) FROM task_instance AS task JOIN dag_run AS other ON other.id = task.dag_run_id
-          WHERE task.task_id = head.task_id AND other.dag_id = run.dag_id AND task.state IN ('queued', 'running')
-            AND (task.per_dag IS NOT NULL OR task.per_run IS NOT NULL)
-      )
-  )
+  AND (head.per_run IS NULL OR head.per_run > in_run.active)
+  AND (head.per_dag IS NULL OR head.per_dag > in_dag.active)
 ORDER BY head.scheduled_at
 LIMIT $3
 
 -- name: waiting
--- Candidates under the locks of their runs. One that was decided without waiting for its attempt, and then cleared, waits until
--- that has ended: no two attempts of a task run at a time.
+-- Candidates under the locks of their runs.
 SELECT
     task.dag_run_id, task.task_index, run.dag_id, task.task_id, task.state, task.try_number, task.pool_slots, task.per_dag,
-    task.per_run, dag.is_paused
+    task.per_run, dag.is_paused, task.try_number > 0 AND EXISTS (
+        SELECT FROM submission AS attempt
+        WHERE attempt.dag_run_id = task.dag_run_id AND attempt.task_index = task.task_index
+          AND attempt.state IN ('intent', 'submitting', 'accepted')
+    ) AS is_attempted
 FROM unnest($1::bigint[], $2::integer[]) AS target (dag_run_id, task_index)
 JOIN task_instance AS task USING (dag_run_id, task_index)
 JOIN dag_run AS run ON run.id = task.dag_run_id
 JOIN dag USING (dag_id)
-WHERE NOT EXISTS (
-    SELECT FROM submission AS attempt
-    WHERE attempt.dag_run_id = task.dag_run_id AND attempt.task_index = task.task_index
-      AND attempt.state IN ('intent', 'submitting', 'accepted')
-)
 
 -- name: limited_activity
 SELECT task.dag_run_id, run.dag_id, task.task_id

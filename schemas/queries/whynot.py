@@ -4,7 +4,7 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.schemas.graph import element_of
+from tidegate.schemas.graph import label
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.queries.tasks import Key
@@ -119,5 +119,4 @@ async def attempt(db: Db, key: Key, ttl_s: float) -> AttemptFacts | None:
 
 
 def _at_work(dag_id: str, run_id: str, task_id: str, index: int, slots: int, since: datetime | None) -> AtWork:
-    element = element_of(index)
-    return AtWork(dag_id, run_id, task_id if element is None else f"{task_id}[{element}]", slots, since)
+    return AtWork(dag_id, run_id, label(task_id, index), slots, since)

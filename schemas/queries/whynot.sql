@@ -3,7 +3,7 @@
 SELECT
     dag.path, dag.paused_at, dag.stale_at, error.reason AS import_error, error.at AS broken_since, version.number AS version,
     run.created_at, run.end_date,
-    (SELECT count(*) FROM dagrun_dataset_event AS consumed WHERE consumed.dag_run_id = run.id) AS events,
+    coalesce(run.events, (SELECT count(*) FROM dagrun_dataset_event AS consumed WHERE consumed.dag_run_id = run.id)) AS events,
     (SELECT log.reason FROM run_state_log AS log WHERE log.dag_run_id = run.id ORDER BY log.seq DESC LIMIT 1) AS reason,
     ARRAY(
         SELECT other.run_id FROM dag_run AS other

@@ -1,5 +1,7 @@
-"""`python -m tests.benchmarks [A B …] [--repeat N] [--json]`: run scenarios and print their figures beside the peer's."""
+"""`python -m tests.benchmarks [A B …] [--repeat N] [--minutes N] [--json]`: run scenarios, print figures beside the peer's."""
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Annotated
 
 import anyio
@@ -9,7 +11,8 @@ import uvloop
 from rich.console import Console
 
 from tests.benchmarks.figures import Figure, table
-from tests.benchmarks.scenarios import SCENARIOS
+from tests.benchmarks.held_scenarios import MINUTES, j
+from tests.benchmarks.scenarios import SCENARIOS, Scenario
 
 
 def main(
@@ -18,26 +21,29 @@ def main(
     ] = None,
     *,
     repeat: Annotated[int, typer.Option(min=2, help="Measurements of each, after one to warm up.")] = 5,
+    minutes: Annotated[float, typer.Option(min=0, help="How long J holds a transaction open.")] = MINUTES,
     json: Annotated[bool, typer.Option("--json", help="One JSON array instead of a table.")] = False,
 ) -> None:
     """Start fresh servers for each scenario and measure it."""
     chosen = scenarios or list(SCENARIOS)
     if unknown := [name for name in chosen if name not in SCENARIOS]:
         raise typer.BadParameter(f"there is no scenario {unknown[0]}; there are {', '.join(SCENARIOS)}")
-    figures = anyio.run(measure, chosen, repeat, backend_options={"loop_factory": uvloop.new_event_loop})
+    known: Mapping[str, Scenario] = {**SCENARIOS, "J": partial(j, minutes=minutes)}
+    wanted = {name: known[name] for name in chosen}
+    figures = anyio.run(measure, wanted, repeat, backend_options={"loop_factory": uvloop.new_event_loop})
     if json:
         typer.echo(msgspec.json.encode(figures).decode())
     else:
         Console(width=None if Console().is_terminal else 160).print(table(figures))
 
 
-async def measure(chosen: list[str], repeat: int) -> list[Figure]:
+async def measure(chosen: Mapping[str, Scenario], repeat: int) -> list[Figure]:
     progress = Console(stderr=True)
     figures: list[Figure] = []
-    for name in chosen:
+    for name, scenario in chosen.items():
         doc = (SCENARIOS[name].__doc__ or "").strip()
         with progress.status(f"{name}: {doc}"):
-            figures += await SCENARIOS[name](repeat)
+            figures += await scenario(repeat)
         progress.print(f"{name} done", style="dim")
     return figures
 

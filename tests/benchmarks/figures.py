@@ -56,6 +56,11 @@ def rate(scenario: str, what: str, unit: str, rates: list[float], beside: Peer, 
     )
 
 
+def duration(scenario: str, what: str, times: list[float], beside: Peer, target: float | None) -> Figure:
+    """The figure of a time in s, measured some times."""
+    return msgspec.structs.replace(rate(scenario, what, "s", times, beside, target), lower_is_better=True)
+
+
 def percentiles(
     scenario: str, what: str, rounds: Sequence[Sequence[float]], wanted: Iterable[tuple[int, Peer, float | None]]
 ) -> list[Figure]:

@@ -14,6 +14,9 @@ CREATED_MS = Peer(525, 54)
 CREATED_P95_MS = Peer(953, 80)
 FINISHED_MS = Peer(600, 82)
 FAN_OUT_RUNS_PER_S = Peer(8.8, 78)
+FAN_IN_S = Peer(12.4, 2.0)
+"""After the last event."""
+
 INGEST_PER_S = Peer(424, 661)
 TASKS_PER_S = Peer(151, 377)
 CHAIN_PER_S = Peer(None, 117)

@@ -2,19 +2,28 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from tests.benchmarks.event_scenarios import a, b, d
+from tests.benchmarks.event_scenarios import a, a2, b, c, d
 from tests.benchmarks.figures import Figure
+from tests.benchmarks.held_scenarios import j
 from tests.benchmarks.history_scenarios import k
+from tests.benchmarks.recovery_scenarios import m
 from tests.benchmarks.task_scenarios import e, e2, w
 from tests.benchmarks.time_scenarios import h
 
-SCENARIOS: Mapping[str, Callable[[int], Awaitable[list[Figure]]]] = {
+Scenario = Callable[[int], Awaitable[list[Figure]]]
+"""Measures so many times, after once to warm up."""
+
+SCENARIOS: Mapping[str, Scenario] = {
     "A": a,
+    "A2": a2,
     "B": b,
+    "C": c,
     "D": d,
     "E": e,
     "E2": e2,
     "H": h,
+    "J": j,
     "K": k,
+    "M": m,
     "W": w,
 }

@@ -53,7 +53,7 @@ for number in range({runs}):
 NARROW = "INSERT INTO pool (name, slots) VALUES ('narrow', 0)"
 OPEN_NARROW = "UPDATE pool SET slots = $1 WHERE name = 'narrow'"
 WAITING_TASKS = "SELECT count(*) FROM task_instance WHERE state = 'scheduled'"
-DONE_TASKS = "SELECT count(*) FROM task_instance WHERE state = 'success'"
+DONE_TASKS = "SELECT -sum(unfinished) FROM dag_run"
 TURNED_OVER = 2000
 SLOTS = 50
 

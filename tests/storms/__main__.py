@@ -1,4 +1,4 @@
-"""Storms by hand: `python -m tests.storms [--seed N] [--aimed-at FAULT] [--fault FAULT]`, with the logs kept.
+"""Storms by hand: `python -m tests.storms [--great] [--seed N] [--aimed-at FAULT] [--fault FAULT]`, with the logs kept.
 
 `--limits` is the storm over pools and limits, in its full size unless `--aimed-at` a fault of its own.
 """
@@ -33,13 +33,15 @@ async def main(plan: Plan, seed: int) -> int:
 
 def read(parser: ArgumentParser) -> tuple[Plan, int]:
     parser.add_argument("--seed", type=int, default=seed())
+    parser.add_argument("--great", action="store_true", help="three daemons, 200 DAGs, and more of everything")
     parser.add_argument("--limits", action="store_true", help="the storm over pools and limits")
     faults = sorted({**FAULTS, **LIMIT_FAULTS})
     parser.add_argument("--aimed-at", choices=faults, help="the small storm that this fault does not survive")
     parser.add_argument("--fault", choices=faults, default="", help="seed this fault in every daemon")
     chosen = parser.parse_args()
     aimed = {**plans.AIMED, **limits.AIMED}
-    plan = aimed[chosen.aimed_at] if chosen.aimed_at else limits.FULL if chosen.limits else plans.STORM
+    whole = limits.FULL if chosen.limits else plans.GREAT if chosen.great else plans.STORM
+    plan = aimed[chosen.aimed_at] if chosen.aimed_at else whole
     return replace(plan, fault=chosen.fault), chosen.seed
 
 

@@ -15,7 +15,8 @@ from tidegate.daemon import relay
 from tidegate.daemon.dispatch import Dispatcher
 from tidegate.daemon.ingest import Reader
 from tidegate.handlers import dataset_updated, submission_accepted, tasks_ready
-from tidegate.schemas.effect import AcceptSubmission, InsertRun, InsertSubmission
+from tidegate.schemas.effect.run import InsertRun
+from tidegate.schemas.effect.submission import AcceptSubmission, InsertSubmission
 from tidegate.schemas.queries import submissions
 
 Reached = Callable[[], None]

@@ -1,16 +1,23 @@
 """What happens to the processes of a storm, by a seed: two storms of one seed are alike, though never the same."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from random import Random
 
 import anyio
+import asyncpg
 import msgspec
 
+from tests.storms.links import Link, PostgresLink
 from tests.storms.processes import Daemon
-from tests.storms.proxy import Proxy
 from tidegate.daemon.standalone.kafka import Kafka
 from tidegate.daemon.standalone.postgres import Postgres
+
+TERMINATE = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND random() < 0.5
+"""
 
 
 class Misery(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,20 +34,32 @@ class Misery(msgspec.Struct, frozen=True, kw_only=True):
     cut_bursts: int = 0
     cut_share: float = 0.4
     cut_s: tuple[float, float] = (0.5, 1.5)
+    terminations: int = 0
+    partitions: int = 0
+    partition_s: tuple[float, float] = (1.0, 8.0)
+    delays: int = 0
+    delay_s: tuple[float, float] = (0.01, 0.15)
+    delayed_s: tuple[float, float] = (1.0, 3.0)
     within_s: float = 60.0
-    """The stops, the crashes of servers and the cuts are spread over this time."""
+    """All but the ends of daemons is spread over this time."""
+
+    @property
+    def parts(self) -> bool:
+        """Whether daemons and servers are kept from each other."""
+        return self.partitions + self.delays > 0
 
 
 class Nemesis:
     """`diary` is what it did, and when, counted from the beginning."""
 
-    def __init__(self, random: Random, daemons: Sequence[Daemon], kafka: Kafka, postgres: Postgres, proxy: Proxy) -> None:
+    def __init__(self, random: Random, daemons: Sequence[Daemon], kafka: Kafka, postgres: Postgres) -> None:
         self.diary: list[tuple[float, str]] = []
         self._random = random
         self._daemons = daemons
         self._kafka = kafka
         self._postgres = postgres
-        self._proxy = proxy
+        links = [link for daemon in daemons for link in daemon.links]
+        self._to_part, self._to_delay = _in_turn(random, links), _in_turn(random, links)
         self._began_at = anyio.current_time()
 
     async def rage(self, misery: Misery) -> None:
@@ -51,6 +70,9 @@ class Nemesis:
             self._spread(misery, misery.broker_kills, self._kill_broker),
             self._spread(misery, misery.postgres_crashes, self._crash_postgres),
             self._spread(misery, misery.cut_bursts, partial(self._cut, misery)),
+            self._spread(misery, misery.terminations, self._terminate_backends),
+            self._spread(misery, misery.partitions, partial(self._part, misery)),
+            self._spread(misery, misery.delays, partial(self._delay, misery)),
         ]
         async with anyio.create_task_group() as tg:
             for lane in lanes:
@@ -98,9 +120,37 @@ class Nemesis:
 
     async def _cut(self, misery: Misery) -> None:
         self.note("cut commits")
-        self._proxy.cut_share = misery.cut_share
+        links = [link for daemon in self._daemons for link in daemon.links if isinstance(link, PostgresLink)]
+        for link in links:
+            link.cut_share = misery.cut_share
         await anyio.sleep(self._random.uniform(*misery.cut_s))
-        self._proxy.cut_share = 0.0
+        for link in links:
+            link.cut_share = 0.0
+
+    async def _terminate_backends(self) -> None:
+        """A half of all connections to Postgres, whoever has them."""
+        self.note("terminate backends")
+        with suppress(OSError, asyncpg.PostgresError):
+            db = await asyncpg.connect(self._postgres.dsn)
+            try:
+                await db.execute(TERMINATE)
+            finally:
+                await db.close()
+
+    async def _part(self, misery: Misery) -> None:
+        link, seconds = next(self._to_part), self._random.uniform(*misery.partition_s)
+        self.note(f"{link.name} stands still for {seconds:.1f} s")
+        link.stand_still()
+        await anyio.sleep(seconds)
+        link.flow()
+
+    async def _delay(self, misery: Misery) -> None:
+        link, link_delay_s = next(self._to_delay), self._random.uniform(*misery.delay_s)
+        seconds = self._random.uniform(*misery.delayed_s)
+        self.note(f"{link.name} is slow by {link_delay_s * 1000:.0f} ms for {seconds:.1f} s")
+        link.delay_s = link_delay_s
+        await anyio.sleep(seconds)
+        link.delay_s = 0.0
 
     async def _victim(self) -> Daemon:
         """One that runs; nobody ends a frozen one, which is to wake up again, nor one that is about to end itself."""
@@ -110,6 +160,12 @@ class Nemesis:
 
     def note(self, what: str) -> None:
         self.diary.append((anyio.current_time() - self._began_at, what))
+
+
+def _in_turn(random: Random, links: Sequence[Link]) -> Iterator[Link]:
+    """Each as often as the others, in an order that changes."""
+    while links:
+        yield from random.sample(links, len(links))
 
 
 async def _wait(lane: Awaitable[None]) -> None:

@@ -106,6 +106,17 @@ def write(folder: Path, files: Mapping[str, str]) -> None:
         (folder / name).write_text(source)
 
 
+def copies(count: int) -> Mapping[str, str]:
+    """The files so many times, on as many times the datasets."""
+    again = {
+        f"{copy}_{name}": source.replace("storm://", f"storm://{copy}/").replace('Dag(f"', f'Dag(f"copy_{copy}_')
+        for copy in range(1, count)
+        for name, source in FILES.items()
+    }
+    return {**FILES, **again}
+
+
 def uri(number: int) -> str:
     """A dataset that producers update."""
-    return f"storm://in/{number}"
+    copy, input_ = divmod(number, INPUTS)
+    return f"storm://{copy}/in/{input_}" if copy else f"storm://in/{input_}"

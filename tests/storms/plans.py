@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from tests.storms.killpoints import POINTS
 from tests.storms.meddler import Meddling
 from tests.storms.nemesis import Misery
-from tests.storms.pipelines import CROWDED, CROWDED_DAGS, SEPARATE, SEPARATE_DAGS
+from tests.storms.pipelines import CROWDED, CROWDED_DAGS, DAGS, INPUTS, SEPARATE, SEPARATE_DAGS, copies
 from tests.storms.storm import Plan
 
 STORM = Plan(
@@ -27,6 +27,35 @@ STORM = Plan(
     meddling=Meddling(pauses=12, edits=15, clears=15, within_s=58),
 )
 """`die_at` are kills beyond the twenty: one at each point where it matters most."""
+
+
+GREAT = Plan(
+    daemons=3,
+    events=50_000,
+    again_share=0.2,
+    bad=250,
+    send_s=270,
+    files=copies(4),
+    dags=4 * DAGS,
+    inputs=4 * INPUTS,
+    misery=Misery(
+        kills=60,
+        terms=10,
+        stops=20,
+        die_at=tuple(f"{point}:3" for point in POINTS),
+        every_s=(1.5, 4.5),
+        broker_kills=10,
+        postgres_crashes=5,
+        cut_bursts=10,
+        terminations=10,
+        partitions=24,
+        delays=12,
+        within_s=270,
+    ),
+    meddling=Meddling(pauses=30, edits=40, clears=40, within_s=265),
+    rest_s=180,
+)
+"""The one that is to convince: every way between a daemon and a server is cut four times, mostly for longer than leases last."""
 
 
 AIMED: Mapping[str, Plan] = {

@@ -11,6 +11,7 @@ import anyio
 import msgspec
 
 from tests.storms.cluster import Script
+from tests.storms.links import Link
 from tidegate.daemon.standalone.process import Child, spawn
 
 ROOT = Path(__file__).parents[2]
@@ -29,10 +30,19 @@ class End(msgspec.Struct, frozen=True):
 
 
 class Daemon:
-    """A daemon that is started again after up to two seconds whenever it ends, until `rest`."""
+    """A daemon that is started again after up to two seconds whenever it ends. `links` are its ways to servers."""
 
-    def __init__(self, name: str, home: Path, env: Mapping[str, str], arguments: Sequence[str], random: Random) -> None:
+    def __init__(
+        self,
+        name: str,
+        home: Path,
+        env: Mapping[str, str],
+        arguments: Sequence[str],
+        random: Random,
+        links: Sequence[Link] = (),
+    ) -> None:
         self.name = name
+        self.links = links
         self.ends: list[End] = []
         self.frozen = False
         self.die_at: str | None = None

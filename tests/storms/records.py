@@ -32,9 +32,9 @@ class Planned(msgspec.Struct, frozen=True):
     headers: Sequence[tuple[str, bytes]]
 
 
-def plan(random: Random, events: int, again_share: float, bad: int) -> list[Planned]:
+def plan(random: Random, events: int, again_share: float, bad: int, inputs: int = INPUTS) -> list[Planned]:
     """In the order of sending: `events` different ones, a share of them more than once, and `bad` bad records."""
-    good = [_event(random, number) for number in range(events)]
+    good = [_event(random, number, inputs) for number in range(events)]
     order = [(float(place), record) for place, record in enumerate(good)]
     again = random.sample(range(events), int(events * again_share))
     order += [(place + random.uniform(0, AGAIN_WITHIN), good[place]) for place in again]
@@ -49,8 +49,8 @@ def event(number: int, at: datetime, dataset: str, source: str = "storm/0") -> P
     return Planned(dataset.encode(), value, headers(Kind.DATASET_UPDATED, event_id=f"event-{number}", source=source, time=at))
 
 
-def _event(random: Random, number: int) -> Planned:
-    dataset = f"storm://unheard/{number % 7}" if random.random() < UNHEARD_SHARE else uri(random.randrange(INPUTS))
+def _event(random: Random, number: int, inputs: int) -> Planned:
+    dataset = f"storm://unheard/{number % 7}" if random.random() < UNHEARD_SHARE else uri(random.randrange(inputs))
     planned = event(number, BEGIN + timedelta(milliseconds=number), dataset, f"storm/{number % SOURCES}")
     return msgspec.structs.replace(planned, headers=()) if random.random() < BARE_SHARE else planned
 

@@ -1,9 +1,9 @@
-"""A storm: two daemons at work while everything around them breaks; then calm, until they are done; then the verdict."""
+"""A storm: daemons at work while everything around them breaks; then calm, until they are done; then the verdict."""
 
 import os
 import signal
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
 from random import Random, SystemRandom
@@ -14,18 +14,19 @@ import asyncpg
 import msgspec
 
 from tests.storms import records, rest
+from tests.storms.broker import Broker
 from tests.storms.checker import Verdict, judge
 from tests.storms.cluster import Script
 from tests.storms.evidence import gather
+from tests.storms.links import Link, PostgresLink
 from tests.storms.meddler import FILE, IDS, Meddler, Meddling, draw
 from tests.storms.nemesis import Misery, Nemesis
-from tests.storms.pipelines import DAGS, FILES, write
+from tests.storms.pipelines import DAGS, FILES, INPUTS, write
 from tests.storms.processes import Daemon, start_cluster
 from tests.storms.producers import Tally, produce
-from tests.storms.proxy import Proxy
 from tests.storms.records import Planned
 from tidegate.daemon.migrate import migrate
-from tidegate.daemon.standalone.kafka import Kafka
+from tidegate.daemon.standalone.port import LOOPBACK
 from tidegate.daemon.standalone.postgres import Postgres
 from tidegate.events import topics
 from tidegate.schemas.event import Kind
@@ -62,17 +63,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     bad: int = 0
     send_s: float
     rest_s: float = 90.0
+    daemons: int = 2
     fault: str = ""
     partitions: int = 6
     slots: int = 10
     files: Mapping[str, str] = msgspec.field(default_factory=lambda: FILES)
     dags: int = DAGS
+    inputs: int = INPUTS
     script: Mapping[str, Any] = {}
     settings: Mapping[str, object] = {}
     arguments: Sequence[str] = ()
 
     def records(self, random: Random) -> list[Planned]:
-        return records.plan(random, self.events, self.again_share, self.bad)
+        return records.plan(random, self.events, self.again_share, self.bad, self.inputs)
 
 
 def seed() -> int:
@@ -91,21 +94,24 @@ class Storm:
         self.seed = seed
         self.random = Random(seed)
         self.tally = Tally()
-        self.kafka = Kafka(home / "kafka", cache)
+        self.names = [chr(ord("a") + number) for number in range(plan.daemons)]
+        self.ways_to_kafka = {f"daemon_{name}": Link(f"{name} to Kafka") for name in self.names if plan.misery.parts}
+        self.ways_to_postgres: list[PostgresLink] = []
+        self.kafka = Broker(home / "kafka", cache, self.ways_to_kafka)
         self.postgres = Postgres(home / "postgres")
-        self.proxy = Proxy("", self.random)
         self.daemons: list[Daemon] = []
         self.diary: list[tuple[float, str]] = []
 
     async def run(self) -> Verdict:
         """Raises TimeoutError when the DAGs do not appear. Daemons that do not come to rest are for the checker to see."""
         async with AsyncExitStack() as stack:
+            for link in self.ways_to_kafka.values():
+                await stack.enter_async_context(link.open())
             await stack.enter_async_context(self.kafka)
             await stack.enter_async_context(self.postgres)
             await self._prepare()
-            dsn = await stack.enter_async_context(self._way_to_postgres())
             cluster = await self._cluster(stack)
-            self.daemons = [self._daemon(name, dsn, cluster) for name in ("a", "b")]
+            self.daemons = [await self._daemon(name, cluster, stack) for name in self.names]
             async with anyio.create_task_group() as tg:
                 for daemon in self.daemons:
                     tg.start_soon(daemon.run)
@@ -138,12 +144,12 @@ class Storm:
         """Limits, after the probes are in the database."""
         await db.execute("UPDATE pool SET slots = $1", self.plan.slots)
 
-    @asynccontextmanager
-    async def _way_to_postgres(self) -> AsyncIterator[str]:
-        """What daemons have for the address of Postgres."""
-        self.proxy = Proxy(self.postgres.dsn, self.random)
-        async with self.proxy.open():
-            yield self.proxy.dsn
+    async def _way_to_postgres(self, name: str, stack: AsyncExitStack) -> PostgresLink | None:
+        """None where there is nothing in between."""
+        link = PostgresLink(f"{name} to Postgres", self.postgres.dsn, self.random)
+        await stack.enter_async_context(link.open())
+        self.ways_to_postgres.append(link)
+        return link
 
     async def _cluster(self, stack: AsyncExitStack) -> str:
         script = Script(
@@ -158,11 +164,12 @@ class Storm:
         stack.push_async_callback(child.end, signal.SIGTERM, 10)
         return address
 
-    def _daemon(self, name: str, dsn: str, cluster: str) -> Daemon:
+    async def _daemon(self, name: str, cluster: str, stack: AsyncExitStack) -> Daemon:
+        way_to_kafka, way_to_postgres = self.ways_to_kafka.get(f"daemon_{name}"), await self._way_to_postgres(name, stack)
         settings = {
             **SETTINGS,
-            "postgres_dsn": dsn,
-            "kafka_servers": self.kafka.bootstrap,
+            "postgres_dsn": way_to_postgres.dsn if way_to_postgres else self.postgres.dsn,
+            "kafka_servers": f"{LOOPBACK}:{way_to_kafka.port}" if way_to_kafka else self.kafka.bootstrap,
             "dags_folder": self.home / "dags",
             "spool_dir": self.home / "spool",
             "host": f"host-{name}",
@@ -170,12 +177,13 @@ class Storm:
         }
         env = {f"TIDEGATE_{key.upper()}": str(value) for key, value in settings.items()}
         arguments = ["--cluster", cluster, *self.plan.arguments, *(["--fault", self.plan.fault] if self.plan.fault else [])]
-        return Daemon(name, self.home, env, arguments, self.random)
+        links = [way for way in (way_to_kafka, way_to_postgres) if way is not None]
+        return Daemon(name, self.home, env, arguments, self.random, links)
 
     async def _rage(self) -> None:
         """Return when everything is acknowledged and nothing more will break."""
         planned = self.plan.records(self.random)
-        nemesis = Nemesis(self.random, self.daemons, self.kafka, self.postgres, self.proxy)
+        nemesis = Nemesis(self.random, self.daemons, self.kafka, self.postgres)
         self.diary = nemesis.diary
         meddler = Meddler(self.random, self.postgres.dsn, self.home / "dags", nemesis.note)
         async with anyio.create_task_group() as tg:
@@ -200,8 +208,10 @@ class Storm:
             await db.close()
 
     def report(self, verdict: Verdict) -> str:
-        """What happened, and what is true nevertheless."""
+        """What is true nevertheless, then what happened: a reader of the first lines only has what matters."""
         told = [f"{at:7.1f} {what}" for at, what in self.diary]
-        sums = f"{self.proxy.cuts:7} commits cut\n{self.tally.unknown:7} acknowledgements missing"
+        sums = (
+            f"{sum(link.cuts for link in self.ways_to_postgres):7} commits cut\n{self.tally.unknown:7} acknowledgements missing"
+        )
         head = f"storm with {SEED}={self.seed}; the logs are in {self.home}"
-        return "\n".join([head, *told, verdict.table(), sums])
+        return "\n".join([head, verdict.table(), sums, *told])

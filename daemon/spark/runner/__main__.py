@@ -23,7 +23,7 @@ def main() -> None:
     spool = Spool(arguments.spool.absolute().parent, UUID(arguments.spool.name))
     _set_up_log()
     if arguments.action == "bury":
-        from tidegate.daemon.spark.runner.burial import bury  # noqa: PLC0415
+        from tidegate.daemon.spark.runner.burial import bury  # noqa: PLC0415 - as below
 
         _tell(announce, 0)
         bury(spool)
@@ -34,7 +34,7 @@ def main() -> None:
     if not claimed:
         sys.exit(ALREADY_CLAIMED)
     # Only now: whoever started us waits for the claim, and not for these.
-    from tidegate.daemon.spark.runner.attempt import execute  # noqa: PLC0415
+    from tidegate.daemon.spark.runner.attempt import execute  # noqa: PLC0415 - as said
 
     execute(spool)
 

@@ -17,8 +17,3 @@ def install(dags_folder: Path) -> bool:
         shutil.copyfile(file, unfinished / file.name)
     unfinished.rename(dags_folder)
     return True
-
-
-def lake_of(dags_folder: Path) -> Path:
-    """Where the DAG files expect the lake: beside their folder."""
-    return dags_folder.resolve().parent / "lake"

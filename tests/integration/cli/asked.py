@@ -1,15 +1,27 @@
-"""Asking why a task does not run, and doing what is said to help."""
+"""Asking why a task does not run, or a DAG has no new run, and doing what is said to help."""
 
 import shlex
 from collections.abc import Mapping
-from typing import Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
-from tests.integration.cli.conftest import Cli
+import anyio
+
 from tests.integration.cli.past import Past
+
+if TYPE_CHECKING:
+    from tests.integration.cli.conftest import Cli
 
 ONE = (
     'from datetime import timedelta\nfrom tidegate import Dag\nwith Dag("d", {dag}) as dag: dag.command("a", ["true"], {task})\n'
 )
+
+DAG = """
+from datetime import UTC, datetime, timedelta
+from tidegate import *
+a, b = (Dataset(uri) for uri in ("s://a", "s://b"))
+with Dag("d", {dag}) as dag: dag.command("t", ["true"])
+"""
 
 
 def one(dag: str = "", task: str = "") -> str:
@@ -20,7 +32,7 @@ def one(dag: str = "", task: str = "") -> str:
 class Asked:
     """What `tasks why-not` says of a task of DAG `d`, and doing what it says."""
 
-    def __init__(self, cli: Cli, past: Past) -> None:
+    def __init__(self, cli: "Cli", past: Past) -> None:
         self.cli = cli
         self.past = past
 
@@ -29,9 +41,7 @@ class Asked:
         assert answer.code == 0, answer.err
 
     async def why(self, task: str = "a", run_id: str = "r", *rest: str) -> Mapping[str, Any]:
-        answer = await self.cli("tasks", "why-not", "d", run_id, task, *rest, "--json")
-        assert answer.code == 0, answer.err
-        return dict(answer.json)
+        return await _page(self.cli, "tasks", "why-not", "d", run_id, task, *rest)
 
     async def closed(self, task: str = "a", run_id: str = "r") -> Mapping[str, Any]:
         """The closed gates by name."""
@@ -54,5 +64,44 @@ class Asked:
 
     async def change(self, task: str = "a", run_id: str = "r") -> dict[str, Any]:
         """The one change that is said to help, without its words."""
-        (change,) = (await self.why(task, run_id))["change"]
-        return {name: value for name, value in change.items() if name not in ("says", "commands")}
+        return _one_change(await self.why(task, run_id))
+
+
+class AskedOfDag:
+    """What `dags why-not` says of DAG `d`, and how many runs it has."""
+
+    def __init__(self, cli: "Cli", past: Past) -> None:
+        self.cli = cli
+        self.past = past
+
+    async def file(self, dag: str) -> None:
+        await self.past.file(DAG.format(dag=dag))
+
+    async def why(self) -> Mapping[str, Any]:
+        return await _page(self.cli, "dags", "why-not", "d")
+
+    async def closed(self) -> Mapping[str, Any]:
+        """What closes each closed gate."""
+        return {gate["name"]: gate["block"] for gate in (await self.why())["gates"] if gate["state"] == "closed"}
+
+    async def change(self) -> dict[str, Any]:
+        """The one change that is said to help, without its words."""
+        return _one_change(await self.why())
+
+    async def runs(self) -> int:
+        return len((await self.cli("runs", "list", "d", "--json")).json)
+
+    async def wait_until(self, moment: str) -> None:
+        await anyio.sleep((datetime.fromisoformat(moment) - datetime.now(UTC)).total_seconds() + 0.1)
+        await self.past.clock("d")
+
+
+async def _page(cli: "Cli", *command: str) -> Mapping[str, Any]:
+    answer = await cli(*command, "--json")
+    assert answer.code == 0, answer.err
+    return dict(answer.json)
+
+
+def _one_change(page: Mapping[str, Any]) -> dict[str, Any]:
+    (change,) = page["change"]
+    return {name: value for name, value in change.items() if name not in ("says", "commands")}

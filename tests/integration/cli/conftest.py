@@ -5,10 +5,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import anyio
 import pytest
 
+from tests.integration.cli import letters
+from tests.integration.cli.asked import Asked
 from tests.integration.cli.past import DAEMON, HOST, Past
 from tidegate.daemon.cli.app import run
 from tidegate.daemon.database import connect
@@ -52,3 +55,29 @@ def cli(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
 async def past(dsn: str) -> AsyncIterator[Past]:
     async with connect(dsn, writer=DAEMON) as database:
         yield Past(database)
+
+
+@pytest.fixture
+async def a_daemon(past: Past) -> None:
+    """One that shows life."""
+    await past.daemon()
+
+
+@pytest.fixture
+def asked(cli: Cli, past: Past) -> Asked:
+    return Asked(cli, past)
+
+
+@pytest.fixture
+async def dead(past: Past) -> list[int]:
+    """The ids of three dead letters, oldest first."""
+    return await letters.written(past)
+
+
+@pytest.fixture
+async def attempt(past: Past) -> UUID:
+    """The first try of `join`, which runs."""
+    await past.file()
+    await past.run()
+    (claimed,) = await past.attempts_begin()
+    return claimed.submission_id

@@ -11,7 +11,7 @@ from tidegate.daemon.database import Database
 from tidegate.daemon.engine import Applied, Batch, apply
 from tidegate.events.publisher import Outcome
 from tidegate.handlers.dag_file_changed import ABSENT_SCANS
-from tidegate.schemas.authoring import build
+from tidegate.schemas.build import build
 from tidegate.schemas.dag import BACKENDS, ImportProblem, ParsedFile
 from tidegate.schemas.event import DatasetUpdated, EventId, TaskFinished
 from tidegate.schemas.message import Message, RetryDue, RunReconsidered, ScheduleDue, SubmissionAccepted, TasksReady
@@ -57,6 +57,15 @@ class Past:
         """A run of `daily_delays`, by the events it waits for."""
         await self.updated("lake://flights", "f-1", {"day": "2013-01-01"})
         await self.updated("lake://weather", "w-1")
+
+    async def retention(self) -> None:
+        """Everything that has come is older than it by now, but for what still counts."""
+        for step in (
+            "make_ledger_month(9912, 10001)",
+            "begin_ledger_month(9912)",
+            "retire_ledger_month(0, 2001, 'infinity', 10)",
+        ):
+            await self.database.pool.execute(f"SELECT {step}")
 
     async def clock(self, dag_id: str) -> None:
         """The runs of a DAG that are due by time start, and queued ones whose time has come."""

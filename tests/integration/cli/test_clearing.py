@@ -1,25 +1,13 @@
 """`tidegate runs clear` and `tidegate tasks clear` on a real database."""
 
-import os
-import pty
-import sys
-from collections.abc import Callable, Iterator
-
 import pytest
 
 from tests.integration.cli.conftest import Cli
 from tests.integration.cli.past import Past
-
-THREE = """
-from tidegate import Dag
-with Dag("three") as dag:
-    dag.command("first", ["true"]) >> dag.command("second", ["true"]) >> dag.command("third", ["true"])
-"""
+from tests.integration.cli.three import THREE, failed, states
 
 WITHOUT_THIRD = THREE.replace(' >> dag.command("third", ["true"])', "")
-
 OTHER = 'from tidegate import Dag\nwith Dag("three") as dag: dag.command("other", ["true"])\n'
-
 DATED = """
 from datetime import datetime, UTC
 from tidegate import Dag
@@ -27,35 +15,6 @@ with Dag("dated", schedule="@daily", start_date=datetime(2013, 1, 1, tzinfo=UTC)
          catchup=True) as dag:
     dag.command("only", ["true"])
 """
-
-Type = Callable[[str], None]
-
-
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Type]:
-    """Somebody sits at a terminal and types."""
-    here, there = pty.openpty()
-    with os.fdopen(here, "w") as keyboard, os.fdopen(there) as stdin:
-        monkeypatch.setattr(sys, "stdin", stdin)
-
-        def type_(line: str) -> None:
-            keyboard.write(line)
-            keyboard.flush()
-
-        yield type_
-
-
-async def failed(past: Past, cli: Cli, run_id: str = "a") -> None:
-    """A run whose second task failed."""
-    await past.file(THREE)
-    await cli("runs", "trigger", "three", "--run-id", run_id)
-    for outcome in ("succeeded", "failed"):
-        (attempt,) = await past.attempts_begin()
-        await past.attempt_ends(attempt.submission_id, "succeeded" if outcome == "succeeded" else "failed", "boom")
-
-
-async def states(cli: Cli, dag_id: str = "three", run_id: str = "a") -> dict[str, str]:
-    return {task["task_id"]: task["state"] for task in (await cli("tasks", "list", dag_id, run_id, "--json")).json}
 
 
 async def test_a_cleared_run_is_queued_with_all_its_tasks_and_runs_again(cli: Cli, past: Past) -> None:
@@ -188,71 +147,3 @@ async def test_cleared_tasks_are_one_json_object(cli: Cli, past: Past) -> None:
     answer = await cli("tasks", "clear", "three", "a", "third", "--upstream", "--only-failed", "--yes", "--json")
 
     assert [run["tasks"] for run in answer.json["runs"]] == [["second", "third"]]
-
-
-async def test_where_nobody_can_be_asked_nothing_is_cleared_without_yes(cli: Cli, past: Past) -> None:
-    await failed(past, cli)
-    before = await states(cli)
-
-    answer = await cli("runs", "clear", "three", "a")
-
-    assert answer.code == 2
-    assert answer.rows[1] == ["a", "-", "failed", "first,", "second,", "third"]
-    assert answer.err.startswith("tidegate: invalid value for --yes: nobody can be asked here; say --yes to clear this")
-    assert await states(cli) == before
-
-
-@pytest.mark.parametrize("given", ["y", "yes", "Y"])
-async def test_somebody_at_a_terminal_is_asked(cli: Cli, past: Past, terminal: Type, given: str) -> None:
-    await failed(past, cli)
-    terminal(f"{given}\n")
-
-    answer = await cli("runs", "clear", "three", "a", "--only-failed")
-
-    assert (answer.code, answer.err) == (0, "clear 2 tasks of 1 run? [y/N] ")
-    assert await states(cli) == {"first": "success", "second": "none", "third": "none"}
-
-
-@pytest.mark.parametrize("given", ["", "n", "maybe"])
-async def test_any_other_answer_clears_nothing(cli: Cli, past: Past, terminal: Type, given: str) -> None:
-    await failed(past, cli)
-    before = await states(cli)
-    terminal(f"{given}\n")
-
-    answer = await cli("tasks", "clear", "three", "a", "second")
-
-    assert (answer.code, answer.err) == (1, "clear 2 tasks of 1 run? [y/N] tidegate: nothing was cleared\n")
-    assert await states(cli) == before
-
-
-@pytest.mark.parametrize("args", [(), ("a", "--since", "2013-01-01"), ("a", "--until", "2013-01-01")])
-async def test_either_a_run_or_a_time_is_cleared(cli: Cli, past: Past, args: tuple[str, ...]) -> None:
-    answer = await cli("runs", "clear", "three", *args, "--yes")
-
-    assert (answer.code, answer.out) == (2, "")
-    assert "invalid value for RUN: either a run is needed, or --since, --until or both" in answer.err
-
-
-@pytest.mark.parametrize(
-    ("args", "said"),
-    [
-        (("nope", "a"), "there is no DAG 'nope'; `tidegate dags list` shows those there are"),
-        (("nope", "--since", "2013-01-01"), "there is no DAG 'nope'; `tidegate dags list` shows those there are"),
-        (("three", "nope"), "DAG 'three' has no run 'nope'; `tidegate runs list three` shows those there are"),
-        (("three", "--until", "2013-01-01"), "DAG 'three' has no run in that time"),
-        (
-            ("three", "a", "--task", "first", "--task", "nope"),
-            "DAG 'three' has no task 'nope' in these runs; its tasks are first, second, third",
-        ),
-        (
-            ("three", "a", "--task", "first", "--no-downstream", "--only-failed"),
-            "no task of these runs is to be cleared: none has started, or none has failed",
-        ),
-    ],
-)
-async def test_what_cannot_be_cleared_is_one_sentence(cli: Cli, past: Past, args: tuple[str, ...], said: str) -> None:
-    await failed(past, cli)
-
-    answer = await cli("runs", "clear", *args, "--yes", "--json")
-
-    assert answer == (1, "", f"tidegate: {said}\n")

@@ -32,6 +32,63 @@ async def test_datasets_are_listed_by_the_beginning_of_their_uri(cli: Cli, past:
     assert [row["uri"] for row in answer.json] == ["s3://flights"]
 
 
+CONSUMERS = """
+from tidegate import Dag, Dataset
+flights, weather = Dataset("lake://flights"), Dataset("lake://weather")
+with Dag("both", schedule=flights & weather) as dag: dag.empty("a")
+with Dag("each", schedule=flights) as dag: dag.empty("a")
+with Dag("paused", schedule=flights) as dag: dag.empty("a")
+"""
+
+
+async def test_events_are_listed_with_what_became_of_each_for_every_dag(cli: Cli, past: Past) -> None:
+    await past.file(CONSUMERS)
+    await cli("dags", "pause", "paused")
+    for id_ in ("f-1", "f-2"):
+        await past.updated("lake://flights", id_, {"day": id_})
+
+    events = (await cli("datasets", "events", "lake://flights", "--json")).json
+
+    assert [(each["event"]["id"], each["event"]["source"], each["event"]["extra"]) for each in events] == [
+        ("f-2", "importer", {"day": "f-2"}),
+        ("f-1", "importer", {"day": "f-1"}),
+    ]
+    (run,) = [fate["run_id"] for fate in events[1]["fates"] if fate["run_id"]]
+    assert [(fate["dag_id"], fate["fate"], fate["run_id"], fate["reason"]) for fate in events[1]["fates"]] == [
+        ("both", "pending", None, None),
+        ("each", "consumed", run, None),
+        ("paused", "discarded", None, "the DAG was paused"),
+    ]
+
+
+async def test_an_event_is_shown_for_people_also_when_nobody_waited_for_it(cli: Cli, past: Past) -> None:
+    await past.updated("lake://flights", "f-1", {"day": 1})
+    await past.updated("lake://flights", "f-2")
+
+    answer = await cli("datasets", "events", "lake://flights", "--event-id", "f-1")
+
+    title, row = answer.out.splitlines()
+    assert title.split() == ["EVENT", "OCCURRED", "SOURCE", "ID", "EXTRA", "DAG", "FATE", "RUN", "OR", "REASON"]
+    assert row.endswith('importer  f-1  {"day":1}  -    nobody waited  -')
+
+
+async def test_events_that_are_older_than_the_retention_are_said_to_be(cli: Cli, past: Past) -> None:
+    await past.file(CONSUMERS)
+    await past.updated("lake://flights", "f-1")
+    await past.updated("lake://weather", "w-1")
+    await past.updated("lake://flights", "f-2")
+    before = await cli("datasets", "events", "lake://flights")
+    await past.retention()
+
+    flights = await cli("datasets", "events", "lake://flights", "--json")
+    weather = await cli("datasets", "events", "lake://weather")
+
+    older = "events that came before 2099-12-01 are older than the retention, but for those that still count\n"
+    assert before.err == ""
+    assert ([each["event"]["id"] for each in flights.json], flights.err) == (["f-2"], older)
+    assert (weather.code, weather.out, weather.err) == (0, "", f"there are no such events\n{older}")
+
+
 async def test_an_update_is_published_with_its_identity(cli: Cli, kafka: str, topic_prefix: str) -> None:
     at = ("--kafka-servers", kafka, "--topic-prefix", topic_prefix)
     await cli(*at, "topics", "create", "--partitions", "1")

@@ -1,53 +1,21 @@
 """`tidegate deadletters` on a real database."""
 
-from datetime import UTC, datetime
-from typing import Any
-
-import anyio
 import pytest
 
 from tests.integration.cli.conftest import Cli
+from tests.integration.cli.letters import letter
 from tests.integration.cli.past import Past
-from tidegate.daemon.cli.letter_changes import AT_ONCE
-from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import inbox, letters
-from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.inbox import DeadLetter
 from tidegate.schemas.queries.letters import Chosen
 
-NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
 
-
-def letter(offset: int, reason: str, value: bytes | None, size: int | None = None) -> DeadLetter:
-    return DeadLetter(
-        topic="tidegate.dataset-updated",
-        partition=3,
-        offset=offset,
-        key=b"lake://flights",
-        headers=[("ce_id", str(offset)), ("ce_source", "importer")],
-        value=value,
-        value_bytes=len(value or b"") if size is None else size,
-        reason=reason,
-        message="not JSON: unexpected end",
-        recorded_at=NOON,
-    )
-
-
-@pytest.fixture
-async def ids(past: Past) -> list[int]:
-    """Three dead letters, oldest first."""
-    three = [letter(1, "malformed", b"{\x1b[2J"), letter(2, "invalid", b"\xff\xfe"), letter(3, "malformed", None)]
-    await past.database.run(lambda db: inbox.insert_dead_letters(db, three))
-    return await past.database.run(lambda db: letters.open_ids(db, Chosen()))
-
-
-async def test_dead_letters_are_listed_newest_first(cli: Cli, ids: list[int]) -> None:
+async def test_dead_letters_are_listed_newest_first(cli: Cli, dead: list[int]) -> None:
     answer = await cli("deadletters", "list", "--json")
 
-    assert [row["id"] for row in answer.json] == ids[::-1]
+    assert [row["id"] for row in answer.json] == dead[::-1]
 
 
-async def test_dead_letters_are_listed_by_reason(cli: Cli, ids: list[int]) -> None:
+async def test_dead_letters_are_listed_by_reason(cli: Cli, dead: list[int]) -> None:
     answer = await cli("deadletters", "list", "--reason", "malformed", "-n", "1")
 
     assert [row[2] for row in answer.rows] == ["REASON", "malformed"]
@@ -60,8 +28,8 @@ async def test_a_reason_that_there_is_not_is_wrong_usage(cli: Cli) -> None:
     assert "'ugly' is not one of 'too_large'" in answer.err
 
 
-async def test_a_dead_letter_is_shown_without_moving_the_cursor(cli: Cli, ids: list[int]) -> None:
-    answer = await cli("deadletters", "show", str(ids[0]))
+async def test_a_dead_letter_is_shown_without_moving_the_cursor(cli: Cli, dead: list[int]) -> None:
+    answer = await cli("deadletters", "show", str(dead[0]))
 
     assert "value\n  {\\x1b[2J\n" in answer.out
     assert ["ce_id", "1"] in answer.rows
@@ -69,10 +37,10 @@ async def test_a_dead_letter_is_shown_without_moving_the_cursor(cli: Cli, ids: l
     assert ["state", "open"] in answer.rows
 
 
-async def test_what_to_do_about_an_open_letter_is_said(cli: Cli, ids: list[int]) -> None:
-    waiting = await cli("deadletters", "show", str(ids[1]))
-    await cli("deadletters", "discard", str(ids[1]), "--because", "x")
-    closed = await cli("deadletters", "show", str(ids[1]))
+async def test_what_to_do_about_an_open_letter_is_said(cli: Cli, dead: list[int]) -> None:
+    waiting = await cli("deadletters", "show", str(dead[1]))
+    await cli("deadletters", "discard", str(dead[1]), "--because", "x")
+    closed = await cli("deadletters", "show", str(dead[1]))
 
     assert "  what to do   mend its producer, `tidegate topics schema` says what is expected" in waiting.out
     assert "what to do" not in closed.out
@@ -88,8 +56,8 @@ async def test_a_value_that_was_cut_says_how_much_of_it_is_left(cli: Cli, past: 
     assert "  begin\n  (the first 5 bytes of it)\n" in answer.out
 
 
-async def test_a_value_in_json_is_text_or_says_that_it_is_not(cli: Cli, ids: list[int]) -> None:
-    text, binary, nothing = [(await cli("deadletters", "show", str(id_), "--json")).json for id_ in ids]
+async def test_a_value_in_json_is_text_or_says_that_it_is_not(cli: Cli, dead: list[int]) -> None:
+    text, binary, nothing = [(await cli("deadletters", "show", str(id_), "--json")).json for id_ in dead]
 
     assert (text["value"], text["headers"], "value_encoding" in text) == (
         "{\x1b[2J",
@@ -106,68 +74,6 @@ async def test_a_dead_letter_that_does_not_exist_is_one_sentence(cli: Cli) -> No
     assert answer == (1, "", "tidegate: there is no dead letter 77; `tidegate deadletters list` shows those there are\n")
 
 
-async def rows(past: Past, sql: str) -> list[dict[str, Any]]:
-    return [dict(row) for row in await past.database.run(lambda db: db.fetch(sql))]
-
-
-async def states(past: Past) -> list[str]:
-    return [row["state"] for row in await rows(past, "SELECT state FROM dead_letter ORDER BY id")]
-
-
-async def test_a_replayed_letter_waits_in_the_outbox_and_is_on_record(cli: Cli, past: Past, ids: list[int]) -> None:
-    answer = await cli("deadletters", "replay", str(ids[1]), str(ids[0]))
-
-    assert answer[:2] == (0, "replayed 2 dead letters\n")
-    assert await states(past) == ["replayed", "replayed", "open"]
-    assert {row["key"] for row in await rows(past, "SELECT key FROM outbox WHERE kind = 'replay'")} == {
-        str(id_) for id_ in ids[:2]
-    }
-    entries = await rows(past, "SELECT who, what, object, details FROM audit_log ORDER BY id")
-    assert [(entry["what"], entry["object"]) for entry in entries] == [
-        ("replayed a dead letter", f"dead letter {id_}") for id_ in ids[:2]
-    ]
-    assert entries[0]["details"] == {"topic": "tidegate.dataset-updated", "partition": 3, "offset": 1, "reason": "malformed"}
-
-
-async def test_a_discarded_letter_keeps_why_and_by_whom(cli: Cli, past: Past, ids: list[int]) -> None:
-    answer = await cli("deadletters", "discard", str(ids[2]), "--because", "a test of ours")
-
-    assert answer[:2] == (0, f"discarded dead letter {ids[2]}\n")
-    shown = (await cli("deadletters", "show", str(ids[2]), "--json")).json
-    assert (shown["state"], shown["closed_because"]) == ("discarded", "a test of ours")
-    (entry,) = await rows(past, "SELECT who, what, details ->> 'because' AS because FROM audit_log")
-    assert (entry["who"], entry["what"], entry["because"]) == (shown["closed_by"], "discarded a dead letter", "a test of ours")
-    assert await rows(past, "SELECT FROM outbox WHERE kind = 'replay'") == []
-
-
-@pytest.mark.parametrize("command", [("replay",), ("discard", "--because", "x")], ids=["replay", "discard"])
-async def test_what_is_done_is_not_done_again(cli: Cli, past: Past, ids: list[int], command: tuple[str, ...]) -> None:
-    await cli("deadletters", *command, str(ids[0]))
-
-    again = await cli("deadletters", *command, str(ids[0]), "--json")
-
-    assert (again.code, again.json[f"{command[0]}ed"], again.json["already"]) == (0, [], [ids[0]])
-    assert len(await rows(past, "SELECT FROM audit_log")) == 1
-    assert len(await rows(past, "SELECT FROM outbox WHERE kind = 'replay'")) == (command[0] == "replay")
-
-
-async def test_what_was_discarded_is_not_replayed_and_the_others_are(cli: Cli, past: Past, ids: list[int]) -> None:
-    await cli("deadletters", "discard", str(ids[0]), "--because", "x")
-
-    answer = await cli("deadletters", "replay", *map(str, ids), "--json")
-
-    (entry,) = await rows(past, "SELECT DISTINCT who FROM audit_log")
-    assert (answer.code, answer.json["replayed"]) == (1, ids[1:])
-    assert answer.err == f"tidegate: dead letter {ids[0]} was discarded by {entry['who']}\n"
-
-
-async def test_letters_are_chosen_by_what_they_are(cli: Cli, past: Past, ids: list[int]) -> None:
-    answer = await cli("deadletters", "discard", "--reason", "malformed", "--yes", "--because", "mended", "--json")
-
-    assert answer.json["discarded"] == [ids[0], ids[2]]
-    assert await states(past) == ["discarded", "open", "discarded"]
-
-
 @pytest.mark.parametrize(
     ("options", "found"),
     [
@@ -180,109 +86,21 @@ async def test_letters_are_chosen_by_what_they_are(cli: Cli, past: Past, ids: li
         (("--state", "replayed"), 0),
     ],
 )
-async def test_letters_are_listed_by_what_they_are(cli: Cli, ids: list[int], options: tuple[str, ...], found: int) -> None:
+async def test_letters_are_listed_by_what_they_are(cli: Cli, dead: list[int], options: tuple[str, ...], found: int) -> None:
     answer = await cli("deadletters", "list", *options, "--json")
 
     assert len(answer.json) == found
 
 
-async def test_letters_that_are_open_no_more_are_listed_when_asked_for(cli: Cli, ids: list[int]) -> None:
-    await cli("deadletters", "replay", str(ids[1]))
+async def test_letters_that_are_open_no_more_are_listed_when_asked_for(cli: Cli, dead: list[int]) -> None:
+    await cli("deadletters", "replay", str(dead[1]))
 
     listed = [
         (await cli("deadletters", "list", *state, "--json")).json for state in ((), ("--state", "replayed"), ("--state", "all"))
     ]
 
-    assert [[row["id"] for row in answer] for answer in listed] == [[ids[2], ids[0]], [ids[1]], ids[::-1]]
-
-
-async def test_many_are_replayed_in_their_order(cli: Cli, past: Past) -> None:
-    many = [letter(offset, "malformed", b"{") for offset in range(2 * AT_ONCE + 1)]
-    await past.database.run(lambda db: inbox.insert_dead_letters(db, many))
-
-    answer = await cli("deadletters", "replay", "--all", "--yes")
-
-    waiting = await rows(past, "SELECT key::bigint AS id FROM outbox WHERE kind = 'replay' ORDER BY id")
-    assert answer.out == f"replayed {len(many)} dead letters\n"
-    assert [row["id"] for row in waiting] == sorted(row["id"] for row in waiting)
-    assert len(waiting) == len(many)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (("replay",), "which ones? Name them, or choose by --reason, --topic, --since, --until, or --all"),
-        (("replay", "1", "--reason", "invalid"), "name dead letters, or choose them by options; not both"),
-        (("replay", "--reason", "malformed"), "nobody can be asked here; say --yes to replay this"),
-        (("discard", "1"), "--because"),
-        (("discard", "1", "--because", " "), "a few words are needed that say why"),
-    ],
-)
-async def test_what_is_not_clear_is_wrong_usage(
-    cli: Cli, past: Past, ids: list[int], arguments: tuple[str, ...], says: str
-) -> None:
-    answer = await cli("deadletters", *arguments)
-
-    assert (answer.code, says in answer.err) == (2, True)
-    assert await states(past) == ["open"] * 3
-
-
-UNSENDABLE = {
-    "larger than Kafka takes": (
-        letter(1, "too_large", b"x" * 2_000_000),
-        "and Kafka takes 1047552 at most; it can only be discarded",
-    ),
-    "of a topic of others": (
-        DeadLetter("elsewhere", 0, 1, None, [], b"{", 1, "malformed", "", NOON),
-        "is of topic elsewhere, which is not read here; is TIDEGATE_TOPIC_PREFIX right?",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", UNSENDABLE)
-async def test_what_cannot_be_sent_stays_open_and_says_why(cli: Cli, past: Past, case: str) -> None:
-    unsendable, says = UNSENDABLE[case]
-    await past.database.run(lambda db: inbox.insert_dead_letters(db, [unsendable]))
-
-    answer = await cli("deadletters", "replay", "--all", "--yes")
-
-    assert (answer.code, says in answer.err) == (1, True)
-    assert await states(past) == ["open"]
-    assert await rows(past, "SELECT FROM audit_log") == []
-
-
-async def test_a_letter_that_there_is_not_is_said(cli: Cli) -> None:
-    answer = await cli("deadletters", "replay", "77")
-
-    assert (answer.code, answer.err) == (
-        1,
-        "tidegate: there is no dead letter 77; `tidegate deadletters list` shows those there are\n",
-    )
-
-
-async def test_a_replay_that_was_cut_short_did_nothing(past: Past, ids: list[int]) -> None:
-    async def cut_short(db: Db) -> None:
-        assert await letters.replay(db, ids, "somebody") == ids
-        raise ConnectionAbortedError
-
-    with pytest.raises(UnavailableError):
-        await past.database.run(cut_short)
-
-    assert await states(past) == ["open"] * 3
-    assert await rows(past, "SELECT FROM outbox WHERE kind = 'replay' UNION ALL SELECT FROM audit_log") == []
-
-
-async def test_several_who_replay_at_once_replay_each_once(past: Past, ids: list[int]) -> None:
-    done: list[int] = []
-
-    async def one(order: list[int]) -> None:
-        done.extend(await past.database.run(lambda db: letters.replay(db, order, "somebody")))
-
-    async with anyio.create_task_group() as group:
-        for number in range(8):
-            group.start_soon(one, ids[:: 1 if number % 2 else -1])
-
-    assert sorted(done) == ids
-    waiting = await rows(past, "SELECT key FROM outbox WHERE kind = 'replay'")
-    assert sorted(int(row["key"]) for row in waiting) == ids
-    assert len(await rows(past, "SELECT FROM audit_log")) == len(ids)
+    assert [[row["id"] for row in answer] for answer in listed] == [
+        [dead[2], dead[0]],
+        [dead[1]],
+        dead[::-1],
+    ]

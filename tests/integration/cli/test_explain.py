@@ -44,6 +44,49 @@ async def test_a_run_stays_with_the_condition_of_its_version(cli: Cli, past: Pas
     assert (page["condition"], page["origin"]["version"]) == ("lake://flights & lake://weather", 1)
 
 
+BOTH = """
+from tidegate import Dag, Dataset
+with Dag("d", schedule=Dataset("lake://flights") & Dataset("lake://weather")) as dag: dag.empty("a")
+"""
+
+
+async def test_a_run_whose_events_are_older_than_the_retention_says_how_many_there_were(cli: Cli, past: Past) -> None:
+    await past.file(BOTH)
+    await past.run()
+    await past.retention()
+
+    page = (await cli("runs", "explain", "d", "latest", "--json")).json
+    text = (await cli("runs", "explain", "d", "latest")).out
+
+    assert (page["origin"]["events"], page["events"], page["forgotten"]) == (2, [], 2)
+    assert "made by    2 dataset events\n" in text
+    assert "consumed events\n  2 older than the retention: the ledger does not have them any more\n" in text
+
+
+async def test_a_run_some_of_whose_events_still_wait_for_others_has_those(cli: Cli, past: Past) -> None:
+    waits = BOTH.replace('"d"', '"waits"').replace("weather", "never")
+    await past.file(BOTH + waits)
+    await past.run()
+    await past.retention()
+
+    page = (await cli("runs", "explain", "d", "latest", "--json")).json
+
+    assert ([event["id"] for event in page["events"]], page["forgotten"]) == (["f-1"], 1)
+
+
+async def test_a_run_of_an_earlier_version_does_not_know_how_many_there_were(cli: Cli, past: Past) -> None:
+    await past.file(BOTH)
+    await past.run()
+    await past.database.pool.execute("UPDATE dag_run SET events = NULL")
+    before = (await cli("runs", "explain", "d", "latest", "--json")).json
+    await past.retention()
+
+    text = (await cli("runs", "explain", "d", "latest")).out
+
+    assert (before["origin"]["events"], len(before["events"])) == (2, 2)
+    assert "made by    dataset events, of which none is on record any more\n" in text
+
+
 async def test_the_stages_of_a_run_follow_each_other(cli: Cli, past: Past) -> None:
     await past.file()
     await past.run()

@@ -11,7 +11,7 @@ from tidegate.daemon.cli.request import ask
 from tidegate.daemon.database import connect
 from tidegate.daemon.migrate import migrate
 from tidegate.schemas.message import RunRequested
-from tidegate.schemas.queries.runs import RunRow
+from tidegate.schemas.queries.run_pages import RunRow
 
 SOURCE = """
 from tidegate import Dag

@@ -89,6 +89,22 @@ async def test_a_full_pool_is_named_with_its_slots(cli: Cli, past: Past) -> None
     ]
 
 
+async def test_a_task_that_was_marked_at_work_and_cleared_waits_for_its_attempt(cli: Cli, past: Past) -> None:
+    await past.file('from tidegate import Dag\nwith Dag("d") as dag: dag.command("a", ["true"])\n')
+    await cli("runs", "trigger", "d", "--run-id", "r")
+    (attempt,) = await past.attempts_begin()
+    await cli("tasks", "mark", "d", "r", "a", "success")
+    await cli("runs", "clear", "d", "r", "--yes")
+    await past.clock("d")
+    await past.reconsidered()
+
+    before = await blocks(cli, "d", "r")
+    await past.attempt_ends(attempt.submission_id, "killed")
+
+    assert before == {"a": [{"kind": "attempt_open"}]}
+    assert await blocks(cli, "d", "r") == {"a": []}
+
+
 async def test_a_task_that_failed_waits_for_its_next_try(cli: Cli, past: Past) -> None:
     await past.file('from tidegate import Dag\nwith Dag("d") as dag: dag.command("lazy", ["true"], retries=1)\n')
     await cli("runs", "trigger", "d", "--run-id", "a")

@@ -1,20 +1,10 @@
 """`tidegate runs` on a real database."""
 
-from datetime import UTC, datetime
-
-import anyio
-import asyncpg
 import pytest
 
 from tests.integration.cli.conftest import Cli
 from tests.integration.cli.past import HOST, Past
-from tidegate.events.publisher import Outcome
-
-SINGLE = """
-from tidegate import Dag
-with Dag("single") as dag:
-    dag.command("only", ["true"])
-"""
+from tests.integration.cli.sources import SINGLE, TIMED
 
 
 async def test_runs_are_listed_newest_first(cli: Cli, past: Past) -> None:
@@ -37,15 +27,6 @@ async def test_runs_are_listed_by_state(cli: Cli, past: Past) -> None:
     answer = await cli("runs", "list", "--state", "success", "--json")
 
     assert [run["run_id"] for run in answer.json] == ["ended"]
-
-
-TIMED = """
-from datetime import datetime, UTC
-from tidegate import Dag, cron
-with Dag("timed", schedule=cron("0 6 * * *", mode="interval"), start_date=datetime(2013, 1, 1, tzinfo=UTC),
-         end_date=datetime(2013, 1, 3, tzinfo=UTC), catchup=True) as dag:
-    dag.command("only", ["true"])
-"""
 
 
 async def test_runs_are_listed_with_their_logical_dates(cli: Cli, past: Past) -> None:
@@ -150,6 +131,20 @@ async def test_a_run_is_shown_for_people(cli: Cli, past: Past) -> None:
     assert ["2", "running"] in [row[:2] for row in answer.rows]
 
 
+async def test_a_run_is_shown_with_how_many_of_its_events_are_older_than_the_retention(cli: Cli, past: Past) -> None:
+    await past.file(
+        'from tidegate import Dag, Dataset\nwith Dag("d", schedule=Dataset("lake://flights")) as dag: dag.empty("a")\n'
+    )
+    await past.updated("lake://flights")
+    await past.retention()
+
+    page = (await cli("runs", "show", "d", "latest", "--json")).json
+    text = (await cli("runs", "show", "d", "latest")).out
+
+    assert (page["events"], page["forgotten"]) == ([], 1)
+    assert "consumed events\n  1 older than the retention: the ledger does not have them any more\n" in text
+
+
 async def test_a_run_that_does_not_exist_is_one_sentence(cli: Cli, past: Past) -> None:
     await past.file(SINGLE)
 
@@ -158,157 +153,3 @@ async def test_a_run_that_does_not_exist_is_one_sentence(cli: Cli, past: Past) -
     assert named.err == "tidegate: DAG 'single' has no run 'nope'; `tidegate runs list single` shows those there are\n"
     assert newest.err == "tidegate: DAG 'single' has no runs yet\n"
     assert named.code == newest.code == 1
-
-
-async def test_a_triggered_run_has_its_conf(cli: Cli, past: Past) -> None:
-    await past.file(SINGLE)
-
-    answer = await cli("runs", "trigger", "single", "--conf", '{"day": "2013-01-01"}', "--run-id", "fix-1")
-
-    assert answer == (0, "triggered single fix-1\n", "")
-    page = (await cli("runs", "show", "single", "fix-1", "--json")).json
-    assert (page["conf"], page["run"]["run_type"]) == ({"day": "2013-01-01"}, "manual")
-
-
-async def test_a_run_without_an_id_is_named_by_the_time(cli: Cli, past: Past) -> None:
-    await past.file(SINGLE)
-
-    run = (await cli("runs", "trigger", "single", "--json")).json
-
-    assert (datetime.now(UTC) - datetime.fromisoformat(run["run_id"].removeprefix("manual__"))).total_seconds() < 60
-
-
-async def test_a_run_is_triggered_for_a_date_with_its_data_interval(cli: Cli, past: Past) -> None:
-    await past.file(TIMED)
-
-    await cli("runs", "trigger", "timed", "--run-id", "a", "--logical-date", "2013-01-02T08:00+01:00")
-
-    run = (await cli("runs", "show", "timed", "a", "--json")).json["run"]
-    assert (run["logical_date"], run["data_interval_start"], run["data_interval_end"]) == (
-        "2013-01-02T07:00:00Z",
-        "2013-01-01T06:00:00Z",
-        "2013-01-02T06:00:00Z",
-    )
-    out = (await cli("runs", "show", "timed", "a")).out
-    assert "  logical date   2013-01-02 07:00:00Z\n  data interval  2013-01-01 06:00:00Z to 2013-01-02 06:00:00Z\n" in out
-
-
-async def test_a_date_that_has_a_run_is_not_triggered_again(cli: Cli, past: Past) -> None:
-    await past.file(TIMED)
-    await cli("runs", "trigger", "timed", "--run-id", "a", "--logical-date", "2013-01-02")
-
-    answer = await cli("runs", "trigger", "timed", "--logical-date", "2013-01-02")
-
-    assert (answer.code, answer.out) == (1, "")
-    assert answer.err == "tidegate: DAG 'timed' already has run 'a' for 2013-01-02T00:00:00+00:00; clear that one\n"
-
-
-async def test_a_run_of_later_is_queued_until_then(cli: Cli, past: Past) -> None:
-    await past.file(SINGLE)
-
-    answer = await cli("runs", "trigger", "single", "--run-id", "a", "--run-after", "2040-01-01T00:00")
-
-    assert answer == (0, "triggered single a\n", "it is queued: it may start at 2040-01-01 00:00:00Z\n")
-
-
-@pytest.mark.parametrize("option", ["--logical-date", "--run-after"])
-async def test_a_date_that_cannot_be_one_is_wrong_usage(cli: Cli, past: Past, option: str) -> None:
-    await past.file(SINGLE)
-
-    answer = await cli("runs", "trigger", "single", option, "soon")
-
-    assert answer.code == 2
-    assert "a date or a time is needed, like 2013-01-31" in answer.err
-
-
-async def test_a_triggered_run_wakes_the_daemons(cli: Cli, past: Past, dsn: str) -> None:
-    await past.file(SINGLE)
-    heard: list[object] = []
-    listener = await asyncpg.connect(dsn)
-    await listener.add_listener("tidegate", lambda *said: heard.append(said[3]))
-
-    await cli("runs", "trigger", "single")
-
-    await listener.execute("SELECT 1")
-    await listener.close()
-    assert [set(str(said).split(",")) for said in heard] == [{"ADMIT", "RELAY"}]
-
-
-async def test_the_same_run_is_not_made_twice(cli: Cli, past: Past) -> None:
-    await past.file(SINGLE)
-    await cli("runs", "trigger", "single", "--run-id", "a")
-
-    answer = await cli("runs", "trigger", "single", "--run-id", "a", "--json")
-
-    assert answer == (1, "", "tidegate: DAG 'single' already has a run 'a'\n")
-
-
-async def test_a_run_of_a_paused_dag_says_that_it_waits(cli: Cli, past: Past) -> None:
-    await past.file(SINGLE)
-    await cli("dags", "pause", "single")
-
-    answer = await cli("runs", "trigger", "single", "--run-id", "a")
-
-    assert (answer.code, answer.out) == (0, "triggered single a\n")
-    assert answer.err == "it is queued: the DAG is paused, in no file, or has as many active runs as it may\n"
-
-
-@pytest.mark.parametrize("conf", ["[1]", "{", '"x"', "{1: 2}", "[" * 100_000])
-async def test_a_conf_that_is_no_object_is_wrong_usage(cli: Cli, past: Past, conf: str) -> None:
-    await past.file(SINGLE)
-
-    answer = await cli("runs", "trigger", "single", "--conf", conf)
-
-    assert answer.code == 2
-    assert answer.err.startswith("tidegate: invalid value for --conf: a JSON object is needed")
-    assert (await cli("runs", "list", "--json")).json == []
-
-
-async def test_a_conf_that_the_dag_does_not_take_is_one_sentence(cli: Cli, past: Past) -> None:
-    await past.file('from tidegate import Dag, Param\nwith Dag("asked", params={"day": Param(type="string")}): pass\n')
-
-    answer = await cli("runs", "trigger", "asked", "--conf", '{"day": 3}')
-
-    assert answer == (1, "", "tidegate: the conf does not fit DAG 'asked': param 'day': 3 is not of type 'string'\n")
-
-
-@pytest.mark.parametrize("run_id", ["", "a b", "a/b", "a\n", "latest", "x" * 251, "é"])
-async def test_a_run_id_that_cannot_be_one_is_wrong_usage(cli: Cli, past: Past, run_id: str) -> None:
-    await past.file(SINGLE)
-
-    answer = await cli("runs", "trigger", "single", "--run-id", run_id)
-
-    assert answer.code == 2
-    assert (await cli("runs", "list", "--json")).json == []
-
-
-async def test_a_run_is_followed_to_its_end(cli: Cli, past: Past) -> None:
-    await past.file(SINGLE)
-
-    async with anyio.create_task_group() as tg:
-        tg.start_soon(_end_the_only_attempt, past, "succeeded")
-        answer = await cli("runs", "trigger", "single", "--wait", "--json")
-
-    assert (answer.code, answer.json["state"]) == (0, "success")
-    assert [line.split("Z  ")[1] for line in answer.err.splitlines()] == [
-        "running, 0 of 1 tasks ended",
-        "success, 1 of 1 tasks ended",
-    ]
-
-
-async def test_a_followed_run_that_fails_says_why(cli: Cli, past: Past) -> None:
-    await past.file(SINGLE)
-
-    async with anyio.create_task_group() as tg:
-        tg.start_soon(_end_the_only_attempt, past, "failed")
-        answer = await cli("runs", "trigger", "single", "--wait", "--run-id", "a")
-
-    assert (answer.code, answer.out) == (1, "triggered single a\n")
-    assert answer.err.splitlines()[-1] == "task only failed: exit code 1: boom"
-
-
-async def _end_the_only_attempt(past: Past, outcome: Outcome) -> None:
-    with anyio.fail_after(20):
-        while not (begun := await past.attempts_begin()):
-            await anyio.sleep(0.05)
-    await past.attempt_ends(begun[0].submission_id, outcome, "exit code 1: boom" if outcome == "failed" else "")

@@ -1,74 +1,30 @@
 """`tidegate dags why-not`: each gate closed once, what is said to help, and that it does."""
 
 import re
-from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import Any
 
 import anyio
 import pytest
 
+from tests.integration.cli.asked import DAG, AskedOfDag
 from tests.integration.cli.conftest import Cli
 from tests.integration.cli.past import Past
 from tidegate.schemas.queries import leases
 from tidegate.schemas.queries.leases import Incident
-
-DAG = """
-from datetime import UTC, datetime, timedelta
-from tidegate import *
-a, b = (Dataset(uri) for uri in ("s://a", "s://b"))
-with Dag("d", {dag}) as dag: dag.command("t", ["true"])
-"""
-
 
 BREAK = """UPDATE dag_version SET spec = jsonb_set(spec, '{schedule,where}', '"n >"')"""
 HALT = "INSERT INTO lease (kind, key, halted) VALUES ('partition', $1, true)"
 RECORD = "INSERT INTO ingest_incident (partition, next_offset, log_start, log_end) VALUES ($1, 9, 0, 5)"
 
 
-@pytest.fixture(autouse=True)
-async def _a_daemon_is_alive(past: Past) -> None:
-    await past.daemon()
-
-
-class Asked:
-    """What `dags why-not` says of DAG `d`, and how many runs it has."""
-
-    def __init__(self, cli: Cli, past: Past) -> None:
-        self.cli = cli
-        self.past = past
-
-    async def file(self, dag: str) -> None:
-        await self.past.file(DAG.format(dag=dag))
-
-    async def why(self) -> Mapping[str, Any]:
-        answer = await self.cli("dags", "why-not", "d", "--json")
-        assert answer.code == 0, answer.err
-        return dict(answer.json)
-
-    async def closed(self) -> Mapping[str, Any]:
-        """What closes each closed gate."""
-        return {gate["name"]: gate["block"] for gate in (await self.why())["gates"] if gate["state"] == "closed"}
-
-    async def change(self) -> dict[str, Any]:
-        """The one change that is said to help, without its words."""
-        (change,) = (await self.why())["change"]
-        return {name: value for name, value in change.items() if name not in ("says", "commands")}
-
-    async def runs(self) -> int:
-        return len((await self.cli("runs", "list", "d", "--json")).json)
-
-    async def wait_until(self, moment: str) -> None:
-        await anyio.sleep((datetime.fromisoformat(moment) - datetime.now(UTC)).total_seconds() + 0.1)
-        await self.past.clock("d")
+pytestmark = pytest.mark.usefixtures("a_daemon")
 
 
 @pytest.fixture
-def asked(cli: Cli, past: Past) -> Asked:
-    return Asked(cli, past)
+def asked(cli: Cli, past: Past) -> AskedOfDag:
+    return AskedOfDag(cli, past)
 
 
-async def test_inputs_that_are_missing_are_to_come(asked: Asked, past: Past) -> None:
+async def test_inputs_that_are_missing_are_to_come(asked: AskedOfDag, past: Past) -> None:
     await asked.file("schedule=a & b")
     await past.updated("s://b")
 
@@ -82,7 +38,7 @@ async def test_inputs_that_are_missing_are_to_come(asked: Asked, past: Past) -> 
     assert await asked.runs() == 1
 
 
-async def test_inputs_that_are_apart_are_to_come_again(asked: Asked, past: Past) -> None:
+async def test_inputs_that_are_apart_are_to_come_again(asked: AskedOfDag, past: Past) -> None:
     await asked.file("schedule=Timed(a & b, within=timedelta(seconds=1))")
     await past.updated("s://a", "1")
     await anyio.sleep(1.1)
@@ -96,7 +52,7 @@ async def test_inputs_that_are_apart_are_to_come_again(asked: Asked, past: Past)
     assert await asked.runs() == 1
 
 
-async def test_events_that_still_come_are_waited_for(asked: Asked, past: Past) -> None:
+async def test_events_that_still_come_are_waited_for(asked: AskedOfDag, past: Past) -> None:
     await asked.file("schedule=Timed(a, quiet_for=timedelta(seconds=2))")
     await past.updated("s://a")
 
@@ -107,7 +63,7 @@ async def test_events_that_still_come_are_waited_for(asked: Asked, past: Past) -
     assert await asked.runs() == 1
 
 
-async def test_the_time_between_two_runs_is_waited_for(asked: Asked, past: Past) -> None:
+async def test_the_time_between_two_runs_is_waited_for(asked: AskedOfDag, past: Past) -> None:
     await asked.file("schedule=Timed(a, min_interval=timedelta(seconds=2))")
     await past.updated("s://a", "1")
     await past.updated("s://a", "2")
@@ -119,7 +75,7 @@ async def test_the_time_between_two_runs_is_waited_for(asked: Asked, past: Past)
     assert await asked.runs() == 2
 
 
-async def test_a_tick_is_waited_for(asked: Asked) -> None:
+async def test_a_tick_is_waited_for(asked: AskedOfDag) -> None:
     await asked.file("schedule=timedelta(seconds=2), start_date=datetime(2026, 1, 1, tzinfo=UTC)")
     await asked.past.clock("d")
     before = await asked.runs()
@@ -131,7 +87,7 @@ async def test_a_tick_is_waited_for(asked: Asked) -> None:
     assert await asked.runs() == before + 1
 
 
-async def test_where_events_and_time_each_make_runs_either_will_do(asked: Asked, past: Past) -> None:
+async def test_where_events_and_time_each_make_runs_either_will_do(asked: AskedOfDag, past: Past) -> None:
     await asked.file('schedule=DatasetOrTime(a, "@yearly")')
 
     page = await asked.why()
@@ -142,7 +98,7 @@ async def test_where_events_and_time_each_make_runs_either_will_do(asked: Asked,
     assert await asked.runs() == 1
 
 
-async def test_a_dag_that_is_paused_is_to_be_unpaused_and_what_it_missed_is_told(asked: Asked, past: Past) -> None:
+async def test_a_dag_that_is_paused_is_to_be_unpaused_and_what_it_missed_is_told(asked: AskedOfDag, past: Past) -> None:
     await asked.file("schedule=a")
     await asked.cli("dags", "pause", "d")
     await past.updated("s://a", "1")
@@ -159,7 +115,7 @@ async def test_a_dag_that_is_paused_is_to_be_unpaused_and_what_it_missed_is_told
     assert await asked.runs() == 1
 
 
-async def test_a_dag_that_is_in_no_file_is_to_be_in_one(asked: Asked, past: Past) -> None:
+async def test_a_dag_that_is_in_no_file_is_to_be_in_one(asked: AskedOfDag, past: Past) -> None:
     await asked.file("schedule=a")
     await past.file_absent()
     await past.updated("s://a")
@@ -171,7 +127,7 @@ async def test_a_dag_that_is_in_no_file_is_to_be_in_one(asked: Asked, past: Past
     assert await asked.runs() == 1
 
 
-async def test_a_dag_at_its_limit_is_to_have_more_room(asked: Asked, past: Past) -> None:
+async def test_a_dag_at_its_limit_is_to_have_more_room(asked: AskedOfDag, past: Past) -> None:
     await asked.file("schedule=a, max_active_runs=1")
     await past.updated("s://a", "1")
     await past.updated("s://a", "2")
@@ -183,7 +139,7 @@ async def test_a_dag_at_its_limit_is_to_have_more_room(asked: Asked, past: Past)
     assert (change["limit"], await asked.runs()) == (2, 2)
 
 
-async def test_queued_runs_may_have_their_turn_first(asked: Asked, past: Past) -> None:
+async def test_queued_runs_may_have_their_turn_first(asked: AskedOfDag, past: Past) -> None:
     await asked.file("schedule=a, max_active_runs=1")
     await past.updated("s://a", "1")
     await past.updated("s://a", "2")
@@ -196,7 +152,7 @@ async def test_queued_runs_may_have_their_turn_first(asked: Asked, past: Past) -
     assert await asked.runs() == 3
 
 
-async def test_a_dag_without_a_schedule_is_to_be_asked(asked: Asked) -> None:
+async def test_a_dag_without_a_schedule_is_to_be_asked(asked: AskedOfDag) -> None:
     await asked.file("")
 
     closed = await asked.closed()
@@ -207,7 +163,7 @@ async def test_a_dag_without_a_schedule_is_to_be_asked(asked: Asked) -> None:
     assert await asked.runs() == 1
 
 
-async def test_a_condition_that_cannot_be_read_is_to_be_mended(asked: Asked, past: Past) -> None:
+async def test_a_condition_that_cannot_be_read_is_to_be_mended(asked: AskedOfDag, past: Past) -> None:
     await asked.file("schedule=Dataset('s://a', where='n > 1')")
     await past.database.run(lambda db: db.execute(BREAK))
     await past.updated("s://a", extra={"n": 1})
@@ -220,7 +176,7 @@ async def test_a_condition_that_cannot_be_read_is_to_be_mended(asked: Asked, pas
     assert await asked.runs() == 1
 
 
-async def test_a_partition_that_stands_still_is_told(asked: Asked, past: Past) -> None:
+async def test_a_partition_that_stands_still_is_told(asked: AskedOfDag, past: Past) -> None:
     await asked.file("schedule=a")
     stop = Incident("tidegate.dataset-updated/3", 9, 0, 5)
     await past.database.run(lambda db: db.execute(HALT, stop.partition))
@@ -234,7 +190,7 @@ async def test_a_partition_that_stands_still_is_told(asked: Asked, past: Past) -
     assert "intake" not in await asked.closed()
 
 
-async def test_without_a_daemon_nothing_is_decided(asked: Asked, past: Past) -> None:
+async def test_without_a_daemon_nothing_is_decided(asked: AskedOfDag, past: Past) -> None:
     await asked.file("schedule=a")
     await past.no_daemon()
 
@@ -245,7 +201,7 @@ async def test_without_a_daemon_nothing_is_decided(asked: Asked, past: Past) -> 
     assert list(await asked.closed()) == ["condition"]
 
 
-async def test_a_dag_that_never_got_its_inputs_is_a_page_for_people(asked: Asked, past: Past) -> None:
+async def test_a_dag_that_never_got_its_inputs_is_a_page_for_people(asked: AskedOfDag, past: Past) -> None:
     await asked.file("schedule=a & b")
     await past.updated("s://b")
 
@@ -257,7 +213,7 @@ async def test_a_dag_that_never_got_its_inputs_is_a_page_for_people(asked: Asked
     assert out.endswith("\nthe smallest change that makes a run\n  an event of s://a\n    tidegate datasets publish s://a\n")
 
 
-async def test_a_dag_that_does_not_exist_is_refused(asked: Asked) -> None:
+async def test_a_dag_that_does_not_exist_is_refused(asked: AskedOfDag) -> None:
     complaint = "tidegate: there is no DAG 'd'; `tidegate dags list` shows those there are\n"
 
     assert await asked.cli("dags", "why-not", "d") == (1, "", complaint)

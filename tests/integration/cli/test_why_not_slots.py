@@ -3,18 +3,9 @@
 import pytest
 
 from tests.integration.cli.asked import Asked, one
-from tests.integration.cli.conftest import Cli
 from tests.integration.cli.past import Past
 
-
-@pytest.fixture(autouse=True)
-async def _a_daemon_is_alive(past: Past) -> None:
-    await past.daemon()
-
-
-@pytest.fixture
-def asked(cli: Cli, past: Past) -> Asked:
-    return Asked(cli, past)
+pytestmark = pytest.mark.usefixtures("a_daemon")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import anyio
 import psutil
 import pytest
 
+from tests.integration.dagfiles.watched import Database
 from tidegate.daemon.dagfiles.parse import open_parser
 from tidegate.daemon.settings import Settings
 from tidegate.schemas.condition import DatasetRef
@@ -45,6 +46,12 @@ def settings(root: Path) -> Settings:
 def write(root: Path) -> Write:
     """Write a file of the DAG folder; returns its path relative to it."""
     return partial(write_below, root)
+
+
+@pytest.fixture
+def database(root: Path) -> Database:
+    """Where the reports of a watcher go."""
+    return Database(root)
 
 
 def small_limits(root: Path) -> Settings:

@@ -2,73 +2,13 @@
 
 import os
 import shutil
-import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
-import anyio
-import msgspec
-import pytest
-from structlog.testing import capture_logs
-
 from tests.integration.dagfiles.conftest import Write, until
-from tidegate.daemon.dagfiles.watch import digest, watch
+from tests.integration.dagfiles.watched import SLOW, Database, quiet, watching
+from tidegate.daemon.dagfiles.watch import digest
 from tidegate.daemon.settings import Settings
-from tidegate.schemas.error import UnavailableError
-
-SLOW = 3600.0
-"""So long between two scans that a test sees inotify alone."""
-
-
-class Database:
-    """What a daemon would do with the reports: record the file, or count how often it was absent."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.known: dict[str, str | None] = {}
-        self.absent: dict[str, int] = {}
-        self.reports: list[str] = []
-        self.is_away = False
-        self.is_slow = False
-
-    async def publish(self, paths: Sequence[str]) -> None:
-        self.reports += paths
-        for path in paths if not self.is_slow else ():
-            self._record(path)
-
-    async def digests(self) -> Mapping[str, str | None]:
-        if self.is_away:
-            raise UnavailableError("Postgres is not available", server="Postgres")
-        return dict(self.known)
-
-    def _record(self, path: str) -> None:
-        if (self.root / path).exists():
-            self.known[path] = digest(self.root, path)
-            return
-        self.known[path] = None
-        self.absent[path] = self.absent.get(path, 0) + 1
-        if self.absent[path] == 2:
-            del self.known[path]
-
-
-@pytest.fixture
-def database(root: Path) -> Database:
-    return Database(root)
-
-
-@asynccontextmanager
-async def watching(settings: Settings, database: Database, *, scan_s: float) -> AsyncIterator[None]:
-    settings = msgspec.structs.replace(settings, dags_scan_s=scan_s)
-    async with anyio.create_task_group() as tg:
-        await tg.start(watch, settings, database.publish, database.digests)
-        yield
-        tg.cancel_scope.cancel()
-
-
-async def quiet() -> None:
-    """Long enough for several scans."""
-    await anyio.sleep(0.6)
 
 
 async def test_files_that_were_there_before_are_reported_at_the_start(
@@ -143,7 +83,7 @@ async def test_a_file_that_is_changed_twice_is_reported_twice(settings: Settings
         for text in ("1", "2", "1"):
             reports = len(database.reports)
             write("a.py", text)
-            await until(lambda before=reports: len(database.reports) > before)  # type: ignore[misc]
+            await until(partial(database.has_more_than, reports))
 
     assert database.reports == ["a.py", "a.py", "a.py"]
 
@@ -205,56 +145,3 @@ async def test_a_file_that_is_ignored_from_now_on_is_reported_as_gone(
         await until(lambda: database.reports[:3] == ["a.py", "a.py", "a.py"])
 
     assert digest(root, "a.py") == ""
-
-
-async def test_a_database_that_is_away_loses_nothing_and_is_said_once(
-    settings: Settings, database: Database, write: Write
-) -> None:
-    database.is_away = True
-
-    with capture_logs() as logs:
-        async with watching(settings, database, scan_s=SLOW):
-            write("a.py", "1")
-            await anyio.sleep(1.2)
-            assert database.reports == []
-            database.is_away = False
-            await until(lambda: database.reports == ["a.py"])
-
-    assert [line["event"] for line in logs] == ["dag_scan_postponed"]
-
-
-async def test_a_dag_folder_that_is_missing_is_said_once_and_waited_for(
-    settings: Settings, database: Database, root: Path, write: Write
-) -> None:
-    os.rmdir(root)
-    database.known["a.py"] = "digest"
-
-    with capture_logs() as logs:
-        async with watching(settings, database, scan_s=0.1):
-            await quiet()
-            assert database.reports == []
-            write("b.py", "1")
-            await until(lambda: "b.py" in database.reports)
-
-    assert [line["folder"] for line in logs if line["event"] == "dag_folder_missing"] == [str(root)]
-
-
-async def test_a_dag_folder_that_is_replaced_is_watched_again(
-    settings: Settings, database: Database, root: Path, write: Write
-) -> None:
-    async with watching(settings, database, scan_s=SLOW):
-        await quiet()
-        shutil.move(root, root.parent / "old")
-        shutil.copytree(root.parent / "old", root)
-        await anyio.sleep(2.5)
-        write("a.py", "1")
-        await until(lambda: database.reports == ["a.py"])
-
-
-async def test_the_watcher_stops_at_once_when_it_is_cancelled(settings: Settings, database: Database) -> None:
-    async with watching(settings, database, scan_s=SLOW):
-        # inotify is asked anew each second: be early in one.
-        await anyio.sleep(1.2)
-        started = time.monotonic()
-
-    assert time.monotonic() - started < 0.6

@@ -9,9 +9,10 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from tidegate.daemon import engine
+from tidegate.daemon import perform
 from tidegate.daemon.database import Database
-from tidegate.daemon.engine import Applied, Batch, Work, apply
+from tidegate.daemon.engine import Applied, Batch, apply
+from tidegate.daemon.work import Work
 from tidegate.schemas.condition import AllOf, DatasetRef
 from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, ParsedFile, TaskSpec
 from tidegate.schemas.error import FencedError
@@ -100,7 +101,7 @@ async def test_a_batch_that_fails_in_the_end_leaves_nothing(database: Database, 
     async def fail(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(engine, "PERFORM", (*engine.PERFORM[:-1], (engine.PERFORM[-1][0], fail)))
+    monkeypatch.setattr(perform, "PERFORM", (*perform.PERFORM[:-1], (perform.PERFORM[-1][0], fail)))
     with pytest.raises(ZeroDivisionError):
         await apply(database, Batch(messages=updates(["s://0"])))
 

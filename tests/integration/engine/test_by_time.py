@@ -10,7 +10,7 @@ from tests.integration.engine.world import World, states, utc
 from tidegate.schemas.condition import DatasetRef
 from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, TaskSpec
 from tidegate.schemas.message import PauseRequested, RunRequested
-from tidegate.schemas.queries.runs import list_runs
+from tidegate.schemas.queries.run_pages import list_runs
 from tidegate.schemas.timetable import Cron, Once
 
 HOURLY = Cron(("0 * * * *",))

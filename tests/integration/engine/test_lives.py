@@ -20,6 +20,7 @@ from tidegate.daemon.engine import Batch, apply
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.event import DatasetUpdated, EventId
 from tidegate.schemas.message import Message, PauseRequested
+from tidegate.schemas.queries.db import Memory
 
 SEED = int(os.environ.get("TEST_SEED") or Random().randrange(2**32))
 EXAMPLES = 100_000 if os.environ.get("TEST_LONG") else 2_000
@@ -60,7 +61,7 @@ class Both:
 
     async def begin(self) -> None:
         await self.world.rows(f"TRUNCATE {TABLES}")
-        self.world.database.memory.__init__()  # type: ignore[misc]
+        self.world.database.memory = Memory()
         self.world.clock.at = START
         await self.world.file(*self.specs)
         await self.world.tick()
@@ -162,7 +163,7 @@ def seeds() -> Iterator[int]:
 @pytest.mark.timeout(7200 if os.environ.get("TEST_LONG") else 300)
 async def test_every_event_comes_to_what_a_slow_oracle_says(world: World) -> None:
     for seed in seeds():
-        print(f"TEST_SEED={seed}")  # noqa: T201
+        print(f"TEST_SEED={seed}")  # noqa: T201 - to draw the same again
         chance = Random(seed)
         specs, happening = lives(chance, AT_ONCE, STEPS)
         both = Both(world, specs)

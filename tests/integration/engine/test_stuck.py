@@ -1,6 +1,6 @@
 """Attempts that nobody submits in time, as Postgres counts them."""
 
-from tests.integration.engine.test_run_life import command, started
+from tests.integration.engine.chains import command, started
 from tests.integration.engine.world import World
 from tidegate.handlers.finish import STUCK
 from tidegate.schemas.message import AttemptStuck

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import count
 from typing import Any
 from uuid import UUID, uuid4
@@ -38,6 +39,9 @@ class FixedClock:
     async def now(self, _connection: object) -> datetime:
         return self.at
 
+    def told(self, _said: datetime) -> datetime:
+        return self.at
+
 
 class World:
     """One database; `at` is its time."""
@@ -45,7 +49,7 @@ class World:
     def __init__(self, database: Database, at: datetime) -> None:
         self.database = database
         self.clock = FixedClock(at)
-        database.clock = self.clock  # type: ignore[assignment]
+        database.clock = self.clock  # type: ignore[assignment]  # what it has is all that is asked for
 
     @property
     def at(self) -> datetime:
@@ -90,7 +94,7 @@ class World:
     async def tick(self) -> None:
         """Whatever is due is told."""
         for kind in KINDS:
-            if found := await self.database.run(lambda db, find=kind.find: find(db, SHARDS, 1000)):  # type: ignore[misc]
+            if found := await self.database.run(lambda db, find=kind.find: find(db, SHARDS, 1000)):  # type: ignore[misc]  # mypy infers no such lambda
                 await self.tell(*map(kind.tell, found))
         await self.reconsider()
 
@@ -109,9 +113,9 @@ class World:
             await self.finish(id_, "killed", reason=reason)
         me = uuid4()
         for backend in BACKENDS:
-            claims = await self.database.run(lambda db, name=backend: submissions.claim_intents(db, me, "here", name, 1000))  # type: ignore[misc]
-            for claim in claims:
-                await self.tell(SubmissionAccepted(submission_id=claim.submission_id, handle={}))
+            claim = partial(submissions.claim_intents, owner=me, host="here", backend=backend, limit=1000)
+            for claimed in await self.database.run(claim):
+                await self.tell(SubmissionAccepted(submission_id=claimed.submission_id, handle={}))
 
     async def finish(self, attempt: UUID, outcome: Any = "succeeded", **facts: Any) -> None:
         """An attempt ends."""
@@ -149,7 +153,7 @@ class World:
 
 
 def utc(*parts: int) -> datetime:
-    return datetime(*parts, tzinfo=UTC)  # type: ignore[arg-type,misc]
+    return datetime(*parts, tzinfo=UTC)  # type: ignore[arg-type,misc]  # as many parts as a date has
 
 
 def states(found: Sequence[tuple[str, str]]) -> list[str]:

@@ -1,18 +1,16 @@
 """Records come from the positions the caller keeps, each once, whatever lies in the log."""
 
 import json
-from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import anyio
 import pytest
-from aiokafka import AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.admin.records_to_delete import RecordsToDelete
+from aiokafka import AIOKafkaProducer
 
 from tests.integration.events.conftest import PARTITIONS, beginning, read
+from tests.integration.events.sourcing import fill, values
 from tidegate.events import cloudevents
-from tidegate.events.source import Bounds, OffsetOutOfRangeError, Partition, Record, Source
+from tidegate.events.source import Partition, Record, Source
 from tidegate.schemas.envelope import Envelope, decode
 from tidegate.schemas.error import RejectedError, UnavailableError
 from tidegate.schemas.event import DatasetUpdated, Kind, Rejection
@@ -22,23 +20,6 @@ NOON_MS = int(NOON.timestamp() * 1000)
 ENVELOPE = Envelope(source="test", id="7", time=NOON)
 EVENT = DatasetUpdated(uri="lake://a", extra={"x": 1})
 DATA = b'{"uri":"lake://a","extra":{"x":1}}'
-
-
-async def fill(producer: AIOKafkaProducer, topic: str, count: int, partition: int = 0) -> None:
-    """Values 0, 1, 2 …, one batch each."""
-    for number in range(count):
-        await producer.send_and_wait(topic, b"%d" % number, partition=partition)
-
-
-def values(records: list[Record]) -> list[int]:
-    return [int(record.value or b"") for record in records]
-
-
-async def delete_before(kafka: str, partition: Partition, offset: int) -> None:
-    admin = AIOKafkaAdminClient(bootstrap_servers=kafka)
-    await admin.start()
-    await admin.delete_records({TopicPartition(*partition): RecordsToDelete(offset)})
-    await admin.close()
 
 
 async def test_a_record_arrives_whole(kafka: str, topic: str, producer: AIOKafkaProducer) -> None:
@@ -197,126 +178,6 @@ async def test_what_was_taken_back_comes_again(kafka: str, topic: str, producer:
     assert first == second
 
 
-async def test_a_position_beyond_the_log_is_told_with_its_bounds(kafka: str, topic: str, producer: AIOKafkaProducer) -> None:
-    await fill(producer, topic, 2)
-
-    async with Source(kafka) as source:
-        source.assign({Partition(topic, 0): 9})
-        with pytest.raises(OffsetOutOfRangeError, match="to be read from offset 9, but the log holds 0 to 2") as caught:
-            await source.fetch(20.0, 10)
-
-    error = caught.value
-    assert (error.partition, error.position, error.bounds) == (Partition(topic, 0), 9, Bounds(0, 2))
-
-
-async def test_a_position_whose_records_expired_is_told_with_its_bounds(
-    kafka: str, topic: str, producer: AIOKafkaProducer
-) -> None:
-    partition = Partition(topic, 0)
-    await fill(producer, topic, 5)
-    await delete_before(kafka, partition, 3)
-
-    async with Source(kafka) as source:
-        source.assign({partition: 1})
-        with pytest.raises(OffsetOutOfRangeError) as caught:
-            await source.fetch(20.0, 10)
-
-    assert (caught.value.position, caught.value.bounds) == (1, Bounds(3, 5))
-
-
-async def test_a_partition_out_of_range_does_not_stop_the_others(kafka: str, topic: str, producer: AIOKafkaProducer) -> None:
-    async with Source(kafka) as source:
-        source.assign({Partition(topic, 0): 9, Partition(topic, 1): 0})
-        with pytest.raises(OffsetOutOfRangeError):
-            await source.fetch(20.0, 10)
-        await fill(producer, topic, 3, partition=1)
-        records = await read(source, 3)
-        left = source.positions()
-
-    assert (values(records), left) == ([0, 1, 2], {Partition(topic, 1): 3})
-
-
-async def test_each_partition_out_of_range_is_told_once(kafka: str, topic: str) -> None:
-    told = []
-
-    async with Source(kafka) as source:
-        source.assign(dict.fromkeys(beginning(topic), 9))
-        for _ in range(PARTITIONS):
-            with pytest.raises(OffsetOutOfRangeError) as caught:
-                await source.fetch(20.0, 10)
-            told.append(caught.value.partition.partition)
-        after = await source.fetch(0.3, 10)
-
-    assert (sorted(told), after) == ([0, 1, 2], {})
-
-
-async def test_a_partition_put_right_is_read_again(kafka: str, topic: str, producer: AIOKafkaProducer) -> None:
-    await fill(producer, topic, 2)
-
-    async with Source(kafka) as source:
-        source.assign({Partition(topic, 0): 9})
-        with pytest.raises(OffsetOutOfRangeError):
-            await source.fetch(20.0, 10)
-        source.assign({Partition(topic, 0): 1})
-        records = await read(source, 1)
-
-    assert values(records) == [1]
-
-
-async def transactions(kafka: str, topic: str) -> None:
-    """0 committed, 1 aborted, 2 committed; a marker of Kafka's own follows each of them."""
-    async with AIOKafkaProducer(bootstrap_servers=kafka, transactional_id=topic) as producer:
-        for number, commits in enumerate((True, False, True)):
-            await producer.begin_transaction()
-            await producer.send_and_wait(topic, b"%d" % number, partition=0)
-            await (producer.commit_transaction() if commits else producer.abort_transaction())
-
-
-async def test_only_committed_transactions_are_read(kafka: str, topic: str) -> None:
-    await transactions(kafka, topic)
-
-    async with Source(kafka) as source:
-        source.assign({Partition(topic, 0): 0})
-        records = await read(source, 2)
-
-    assert [(record.offset, record.value) for record in records] == [(0, b"0"), (4, b"2")]
-
-
-async def test_markers_at_the_end_of_the_log_are_no_lag(kafka: str, topic: str) -> None:
-    await transactions(kafka, topic)
-
-    async with Source(kafka) as source:
-        source.assign({Partition(topic, 0): 0})
-        records = await read(source, 2)
-        with anyio.fail_after(20):
-            while (await source.lag())[Partition(topic, 0)]:
-                await source.fetch(0.1, 10)
-        bounds = await source.bounds([Partition(topic, 0)])
-
-    assert (records[-1].offset, bounds[Partition(topic, 0)]) == (4, Bounds(0, 6))
-
-
-async def test_reading_goes_on_from_a_position_at_a_marker(kafka: str, topic: str) -> None:
-    await transactions(kafka, topic)
-
-    async with Source(kafka) as source:
-        source.assign({Partition(topic, 0): 1})
-        records = await read(source, 1)
-
-    assert [record.offset for record in records] == [4]
-
-
-async def test_lag_counts_what_was_not_read(kafka: str, topic: str, producer: AIOKafkaProducer) -> None:
-    await fill(producer, topic, 5)
-
-    async with Source(kafka) as source:
-        source.assign({Partition(topic, 0): 1, Partition(topic, 1): 0})
-        await read(source, 1)
-        lag = await source.lag()
-
-    assert lag == {Partition(topic, 0): 3, Partition(topic, 1): 0}
-
-
 async def test_partitions_of_a_topic_are_known(kafka: str, topic: str) -> None:
     async with Source(kafka) as source:
         known = await source.partitions_of(topic)
@@ -358,30 +219,6 @@ async def test_any_time_a_producer_writes_can_be_read(
         (record,) = await read(source, 1)
 
     assert record.timestamp == read_as
-
-
-async def committed(kafka: str, group: str | None, partitions: list[Partition]) -> Mapping[Partition, int]:
-    async with Source(kafka, group=group) as source:
-        return await source.committed(partitions)
-
-
-async def test_offsets_told_under_a_name_are_found_under_it(kafka: str, topic: str, topic_prefix: str) -> None:
-    async with Source(kafka, group=f"{topic_prefix}a") as source:
-        await source.committed([Partition(topic, 0)])  # waits until Kafka has a place for them
-        await source.commit({Partition(topic, 0): 5})
-
-    found = await committed(kafka, f"{topic_prefix}a", [Partition(topic, 0), Partition(topic, 1)])
-    elsewhere = await committed(kafka, f"{topic_prefix}b", [Partition(topic, 0)])
-    assert (found, elsewhere) == ({Partition(topic, 0): 5}, {})
-
-
-async def test_offsets_are_told_now_and_then_only(kafka: str, topic: str, topic_prefix: str) -> None:
-    async with Source(kafka, group=topic_prefix) as source:
-        await source.committed([Partition(topic, 0)])
-        for offset in (1, 2, 3):
-            await source.commit({Partition(topic, 0): offset})
-
-    assert await committed(kafka, topic_prefix, [Partition(topic, 0)]) == {Partition(topic, 0): 1}
 
 
 async def test_an_absent_kafka_is_told_in_one_sentence() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import anyio
@@ -34,7 +35,7 @@ class Host:
         self.settings = settings
         self.dags = dags_root(settings)
         pipelines.install(self.dags)
-        self.lake = pipelines.lake_of(self.dags)
+        self.lake = self.dags.resolve().parent / "lake"
 
     def arrive(self, dataset: str, day: date, change: Callable[[pa.Table], pa.Table] | None = None) -> ConsumedEvent:
         """Put a file into the lake, changed if one likes; the event of it."""
@@ -98,8 +99,8 @@ async def published(servers: str, prefix: str) -> Sequence[ConsumedEvent]:
         return [_consumed(await consumer.getone()) for _ in range(end)]
 
 
-def _consumed(record: object) -> ConsumedEvent:
-    headers, value = record.headers, record.value  # type: ignore[attr-defined]
+def _consumed(record: Any) -> ConsumedEvent:
+    headers, value = record.headers, record.value
     envelope, data = decode(Kind.DATASET_UPDATED, headers, value)
     assert isinstance(data, DatasetUpdated)
     assert envelope.source is not None

@@ -12,6 +12,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPa
 
 from tidegate.daemon.context import Context
 from tidegate.daemon.database import Database
+from tidegate.daemon.floor import Floor
 from tidegate.daemon.ingest import ingest
 from tidegate.daemon.leases import Holdings, keep, offer, refresh
 from tidegate.daemon.outage import Outages
@@ -45,6 +46,7 @@ class Intake:
     def __init__(self, settings: Settings, database: Database) -> None:
         self.settings = settings
         self.database = database
+        self.floor = Floor()
         self.context = Context(
             settings=settings,
             database=database,
@@ -76,7 +78,7 @@ class Intake:
         await offer(self.database, duties())
         await refresh(self.database, self.context.holdings)
         async with Sink(self.settings.kafka_servers) as sink:
-            while await relayed(self.context, sink):
+            while await relayed(self.context, sink, self.floor):
                 pass
         return await self.published(kind)
 

@@ -58,3 +58,10 @@ def hook() -> Iterator[Hook]:
 async def mailbox() -> AsyncIterator[Mailbox]:
     async with serve() as mailbox:
         yield mailbox
+
+
+@pytest.fixture
+async def other(dsn: str) -> AsyncIterator[Database]:
+    """As another daemon has it."""
+    async with connect(dsn) as database:
+        yield database

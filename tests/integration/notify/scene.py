@@ -11,14 +11,14 @@ import msgspec
 from tests.integration.cli.past import Past
 from tidegate.daemon.database import Database
 from tidegate.daemon.engine import Applied, Batch, apply
-from tidegate.schemas.event import DagRunStateChanged, EventId
-from tidegate.schemas.message import DeadlineDue, Message, RunRequested
+from tidegate.schemas.event import DagRunStateChanged, DatasetUpdated, EventId
+from tidegate.schemas.message import DeadlineDue, Message, RunRequested, ScheduleDue
 
 PATIENCE_S = 30.0
 
 FILE = """
 from datetime import time, timedelta
-from tidegate import Dag, Dataset, Deadline, Email, Webhook
+from tidegate import Dag, Dataset, Deadline, Email, InputDeadline, Timed, Webhook
 {functions}
 with Dag("d", {dag}) as dag:
     dag.{task}
@@ -48,6 +48,14 @@ class Scene:
 
     async def run(self, run_id: str = "r1", **facts: Any) -> None:
         await self.apply(RunRequested(dag_id="d", run_id=run_id, conf={}, **facts))
+
+    async def inputs_are_late(self, *databases: Database) -> None:
+        """One of two inputs comes, the other does not; then the clocks of these daemons say what time it is."""
+        await self.apply(DatasetUpdated(uri="s://a"), EventId("test", "1"))
+        await anyio.sleep(0.25)
+        async with anyio.create_task_group() as tg:
+            for database in databases or (self.database,):
+                tg.start_soon(apply, database, batch(ScheduleDue(dag_id="d")))
 
     async def attempt(self) -> UUID:
         """The attempt of the task runs."""

@@ -17,7 +17,7 @@ import pytest
 from tests.integration.notify.hook import HANG, Hook
 from tests.integration.notify.post import Post
 from tests.integration.notify.scene import Scene
-from tidegate.daemon import engine
+from tidegate.daemon import perform
 from tidegate.daemon.settings import Settings
 from tidegate.schemas.queries import notifications
 
@@ -31,7 +31,7 @@ async def begun(scene: Scene, hook: Hook) -> Any:
 
 def at_last(monkeypatch: pytest.MonkeyPatch, step: Any) -> None:
     """In the place of the last step of a transaction."""
-    monkeypatch.setattr(engine, "PERFORM", (*engine.PERFORM[:-1], (engine.PERFORM[-1][0], step)))
+    monkeypatch.setattr(perform, "PERFORM", (*perform.PERFORM[:-1], (perform.PERFORM[-1][0], step)))
 
 
 async def test_r25_a_callback_is_sent_only_after_the_commit(
@@ -77,7 +77,7 @@ async def test_r25_a_callback_of_what_was_rolled_back_is_never_sent(
 async def test_a_transition_that_is_taken_twice_is_told_once(scene: Scene, post: Post, hook: Hook) -> None:
     attempt = await begun(scene, hook)
     await scene.ends(attempt, "failed")
-    (row,) = await scene.rows("SELECT dag_run_id, about, seq, kind, receiver_id, receiver, context FROM notification")
+    (row,) = await scene.rows("SELECT dag_run_id, version_id, about, seq, kind, receiver_id, receiver, context FROM notification")
 
     await scene.database.run(lambda db: db.execute(notifications._INSERT, *[[value] for value in row]))
     async with post.at_work():

@@ -1,34 +1,16 @@
 """Deadlines in Postgres: met by whatever ends in time, missed once, by whichever daemon."""
 
-from collections.abc import AsyncIterator
-
 import anyio
 import asyncpg
 import pytest
 
-from tests.integration.notify.post import Post
+from tests.integration.notify.late import AT_WORK, LATE_INPUTS, SOON, the_time_comes
 from tests.integration.notify.scene import Scene
-from tidegate.daemon import clock
-from tidegate.daemon.context import Context
-from tidegate.daemon.database import Database, connect
-from tidegate.daemon.leases import offer, refresh
-from tidegate.schemas.message import ClearRequested
+from tidegate.daemon.database import Database
+from tidegate.schemas.message import ClearRequested, DagDeleteRequested
 from tidegate.schemas.state import RunState
 
-SOON = "deadlines=[Deadline('soon', after=timedelta(seconds=0.2), since='queued_at')]"
 LATER = "deadlines=[Deadline('later', after=timedelta(hours=1))]"
-AT_WORK = "command('a', ['true'])"
-
-
-@pytest.fixture
-async def other(dsn: str) -> AsyncIterator[Database]:
-    """As another daemon has it."""
-    async with connect(dsn) as database:
-        yield database
-
-
-async def the_time_comes() -> None:
-    await anyio.sleep(0.25)
 
 
 async def test_r26_two_daemons_miss_a_deadline_once(scene: Scene, other: Database) -> None:
@@ -44,6 +26,24 @@ async def test_r26_two_daemons_miss_a_deadline_once(scene: Scene, other: Databas
     assert await scene.deadlines() == [("soon", False, True)]
     assert [(event.seq, event.state) for event in await scene.published()] == [(1, "queued"), (2, "running"), (3, "running")]
     assert [(each.on, each.kind) for each in await scene.notifications()] == [("deadline", "email"), ("deadline", "webhook")]
+
+
+async def test_two_daemons_tell_of_late_inputs_once(scene: Scene, other: Database) -> None:
+    await scene.dag(f"{LATE_INPUTS}, on_deadline=[Email('ops@example.org'), Webhook('http://127.0.0.1/')]")
+
+    await scene.inputs_are_late(*(scene.database, other) * 8)
+
+    assert [(each.on, each.kind) for each in await scene.notifications()] == [("deadline", "email"), ("deadline", "webhook")]
+
+
+async def test_of_a_dag_that_is_deleted_nobody_is_told(scene: Scene) -> None:
+    await scene.dag(f"{LATE_INPUTS}, on_deadline=Webhook('http://127.0.0.1/')")
+    await scene.inputs_are_late()
+    await scene.past.file("", "d.py")
+
+    await scene.apply(DagDeleteRequested(dag_id="d"))
+
+    assert await scene.notifications() == []
 
 
 async def test_r26_a_missed_deadline_is_in_the_journal_without_a_gap(scene: Scene) -> None:
@@ -63,6 +63,24 @@ async def test_r26_a_missed_deadline_is_in_the_journal_without_a_gap(scene: Scen
     ]
     assert await scene.rows("SELECT missed_seq FROM deadline") == [(3,)]
     assert (await scene.journal())[2][2].startswith("missed the deadline 'soon' of ")
+
+
+async def test_a_run_whose_end_is_written_after_its_deadline_has_not_ended_before_it(scene: Scene, dsn: str) -> None:
+    """The end waits for its locks while the time passes."""
+    await scene.dag(SOON, task=AT_WORK)
+    await scene.run()
+    attempt = await scene.attempt()
+    elsewhere = await asyncpg.connect(dsn)
+
+    async with anyio.create_task_group() as tg, elsewhere.transaction():
+        await elsewhere.execute("SELECT FROM dag_run FOR NO KEY UPDATE")
+        tg.start_soon(scene.ends, attempt)
+        await the_time_comes()
+    await scene.deadlines_pass()
+
+    await elsewhere.close()
+    assert await scene.deadlines() == [("soon", False, True)]
+    assert await scene.rows("SELECT end_date >= due_at FROM deadline JOIN dag_run AS run ON run.id = dag_run_id") == [(True,)]
 
 
 @pytest.mark.parametrize("row", ["dag_run", "deadline"])
@@ -169,63 +187,3 @@ async def test_a_cleared_run_keeps_what_it_met_and_missed(scene: Scene) -> None:
     await scene.apply(ClearRequested(dag_id="d", run_id="r1"))
 
     assert await scene.deadlines() == [("later", True, False)]
-
-
-async def holding(post: Post) -> Context:
-    """A daemon that has its share of the clock."""
-    context = post.context()
-    await offer(context.database, clock.duties())
-    await refresh(context.database, context.holdings)
-    return context
-
-
-async def test_the_clock_sleeps_until_the_deadline_and_tells_of_it(scene: Scene, post: Post) -> None:
-    context = await holding(post)
-    await scene.dag(SOON, task=AT_WORK)
-    await scene.run()
-
-    first = await clock.tick(context)
-    await anyio.sleep(first)
-    await clock.tick(context)
-
-    assert 0 < first <= 0.2
-    assert await scene.deadlines() == [("soon", False, True)]
-
-
-async def test_the_clock_does_not_spin_while_somebody_is_at_work_on_the_run(scene: Scene, post: Post, dsn: str) -> None:
-    context = await holding(post)
-    await scene.dag(SOON, task=AT_WORK)
-    await scene.run()
-    await the_time_comes()
-    elsewhere = await asyncpg.connect(dsn)
-
-    async with elsewhere.transaction():
-        await elsewhere.execute("SELECT FROM dag_run FOR NO KEY UPDATE")
-        pause = await clock.tick(context)
-    await clock.tick(context)
-
-    await elsewhere.close()
-    assert pause >= clock.LOCKED_S * 0.9
-    assert await scene.deadlines() == [("soon", False, True)]
-
-
-async def test_r26_two_clocks_miss_many_deadlines_once(scene: Scene, post: Post, other: Database) -> None:
-    """Each has its own shards, and both try those of the other while these change hands."""
-    mine, theirs = await holding(post), await holding(Post(post.settings, other))
-    await refresh(mine.database, mine.holdings)
-    await scene.dag(f"{SOON}, max_active_runs=100, on_deadline=Webhook('http://127.0.0.1/')", task=AT_WORK)
-    for number in range(40):
-        await scene.run(f"r{number}")
-    await the_time_comes()
-
-    async with anyio.create_task_group() as tg:
-        for context in (mine, theirs):
-            tg.start_soon(clock.tick, context)
-            tg.start_soon(scene.deadlines_pass, context.database)
-
-    for context in (mine, theirs):
-        await clock.tick(context)
-    await scene.deadlines_pass()
-    assert await scene.deadlines() == [("soon", False, True)] * 40
-    assert [each.on for each in await scene.notifications()] == ["deadline"] * 40
-    assert await scene.rows("SELECT DISTINCT state_seq FROM dag_run") == [(3,)]

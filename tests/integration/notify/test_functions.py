@@ -7,9 +7,10 @@ from pathlib import Path
 from uuid import UUID
 
 import anyio
-import msgspec
 import pytest
 
+from tests.integration.notify.functions import FUNCTIONS, Told
+from tests.integration.notify.late import LATE_INPUTS
 from tests.integration.notify.post import Post
 from tests.integration.notify.scene import Notification, Scene
 from tests.servers import MARK
@@ -19,48 +20,6 @@ from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark import launch
 from tidegate.daemon.spark.process import end_all, stamped
 from tidegate.daemon.spark.spool import Spool, spools
-from tidegate.schemas.notice import CallbackContext
-
-FUNCTIONS = """
-import os, time
-from pathlib import Path
-from tidegate.schemas.event import encode
-
-def tell(context):
-    print("told of", context.on)
-    with Path({out!r}).open("ab") as file:
-        file.write(encode(context) + b"\\n")
-
-def fail_once(context):
-    tell(context)
-    if Path({out!r}).read_text().count("\\n") == 1:
-        raise ValueError("the pager is off")
-
-def wait(context):
-    tell(context)
-    while not Path({out!r} + ".go").exists():
-        time.sleep(0.02)
-"""
-
-
-class Told:
-    """What the functions were told, by their own record."""
-
-    def __init__(self, out: Path) -> None:
-        self.out = out
-
-    def all(self) -> list[CallbackContext]:
-        lines = self.out.read_bytes().splitlines() if self.out.exists() else []
-        return [msgspec.json.decode(line, type=CallbackContext) for line in lines]
-
-    async def until(self, count: int) -> None:
-        with anyio.fail_after(30):
-            while len(self.all()) < count:
-                await anyio.sleep(0.02)
-
-    def go(self) -> None:
-        """Whoever waits ends."""
-        Path(f"{self.out}.go").touch()
 
 
 @pytest.fixture
@@ -97,6 +56,18 @@ async def test_a_function_is_told_what_happened_in_another_process(scene: Scene,
     assert context.id == await delivery(scene)
     spool = Spool(Path(post.settings.spool_dir), submission_id(await delivery(scene), 1))
     assert b"told of failure\n" in spool.log.read_bytes()
+
+
+async def test_a_function_is_told_of_inputs_that_are_late_without_a_run(scene: Scene, post: Post, told: Told) -> None:
+    await scene.dag(f"{LATE_INPUTS}, on_deadline=tell", functions=FUNCTIONS.format(out=str(told.out)))
+    await scene.inputs_are_late()
+
+    async with post.at_work():
+        await scene.until("sent")
+
+    (context,) = told.all()
+    assert (context.on, context.dag_id, context.run_id, context.state) == ("deadline", "d", None, None)
+    assert context.reason.endswith(": they are still awaited")
 
 
 async def test_it_is_no_attempt_of_a_task_and_nobody_says_so_to_kafka(scene: Scene, post: Post, told: Told) -> None:

@@ -1,12 +1,14 @@
 -- A hundred DAGs after a long life: almost all of it is over.
 SET synchronous_commit = off;
-ALTER TABLE dataset_event SET UNLOGGED;
 ALTER TABLE dag_run SET UNLOGGED;
-ALTER TABLE dagrun_dataset_event SET UNLOGGED;
 ALTER TABLE task_instance SET UNLOGGED;
 ALTER TABLE submission SET UNLOGGED;
 ALTER TABLE deadline SET UNLOGGED;
 ALTER TABLE notification SET UNLOGGED;
+
+SELECT make_ledger_month(month, month + 1) FROM generate_series(2606, 2611) AS month;
+SELECT begin_ledger_month(2611);
+SELECT retire_ledger_month(0, 2001, now(), 0);
 
 INSERT INTO dag_file (path, digest, parse_duration_s) VALUES ('dags.py', 'd', 0);
 
@@ -20,8 +22,11 @@ INSERT INTO dataset (uri) SELECT 's://' || n FROM generate_series(1, 200) AS n;
 INSERT INTO dag_schedule_dataset_reference (dataset_id, dag_id)
 SELECT n, 'dag_' || (n + 1) / 2 FROM generate_series(1, 200) AS n;
 
-INSERT INTO dataset_event (dataset_id, source, event_id, extra, occurred_at)
-SELECT 1 + n % 200, 'p', n::text, '{}', now() - make_interval(secs => 110000 - n) FROM generate_series(1, 110000) AS n;
+-- The numbers of events in their month go on from month to month: they are those of the runs that took them.
+INSERT INTO dataset_event (id, dataset_id, source, event_id, extra, occurred_at)
+SELECT
+    (2606 + n / 20000) * 1000000000000::bigint + n, 1 + n % 200, 'p', n::text, '{}', now() - make_interval(secs => 110000 - n)
+FROM generate_series(1, 110000) AS n;
 
 INSERT INTO dag_run (dag_id, run_id, run_type, state, version_id, run_after, state_seq, unfinished)
 SELECT
@@ -36,10 +41,10 @@ SELECT
 FROM generate_series(1, 110000) AS n;
 
 INSERT INTO dagrun_dataset_event (dag_id, dataset_event_id, dag_run_id)
-SELECT 'dag_' || (event.dataset_id + 1) / 2, event.id, event.id FROM dataset_event AS event WHERE id <= 104000;
+SELECT 'dag_' || (dataset_id + 1) / 2, id, id % 1000000 FROM dataset_event WHERE id % 1000000 <= 104000;
 
 INSERT INTO dataset_dag_run_queue (target_dag_id, dataset_id, dataset_event_id)
-SELECT 'dag_' || (event.dataset_id + 1) / 2, event.dataset_id, event.id FROM dataset_event AS event WHERE id > 104000;
+SELECT 'dag_' || (dataset_id + 1) / 2, dataset_id, id FROM dataset_event WHERE id % 1000000 > 104000;
 
 INSERT INTO task_instance (dag_run_id, task_index, task_id, state, try_number, next_try_at)
 SELECT
@@ -93,6 +98,17 @@ SELECT
     (CASE WHEN id % 200 = 0 THEN 'pending' WHEN id % 50 = 0 THEN 'failed' ELSE 'sent' END)::notification_state
 FROM dag_run
 WHERE state IN ('success', 'failed');
+
+INSERT INTO task_result (dag_run_id, task_index, value)
+SELECT dag_run_id, task_index, '1' FROM task_instance WHERE state = 'success';
+
+INSERT INTO dataset_subscription (dataset_id, dag_id) SELECT dataset_id, dag_id FROM dag_schedule_dataset_reference;
+
+INSERT INTO task_outlet_dataset_reference (dag_id, task_id, dataset_id)
+SELECT 'dag_' || (n + 1) / 2, 't0', n FROM generate_series(1, 200) AS n;
+
+INSERT INTO discarded_dataset_event (dag_id, dataset_event_id, reason)
+SELECT 'dag_' || (dataset_id + 1) / 2, id, 'ttl' FROM dataset_event WHERE id % 1000000 <= 4000;
 
 INSERT INTO outbox (shard, kind, key, event_id, time, payload)
 SELECT n % 8, 'task-state', 'k', n::text, now(), '' FROM generate_series(1, 5000) AS n;

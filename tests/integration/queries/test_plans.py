@@ -15,7 +15,8 @@ from tidegate.daemon.database import SERVER_SETTINGS
 
 HISTORY = {
     *("dag_run", "task_instance", "submission", "dataset_event", "dagrun_dataset_event", "outbox"),
-    *("deadline", "notification"),
+    *("dataset_dag_run_queue", "discarded_dataset_event", "dataset_subscription", "task_result", "deadline", "notification"),
+    *("dataset", "dag", "dag_version", "dag_schedule_dataset_reference", "task_outlet_dataset_reference"),
 }
 
 OF_WHAT_IS_ACTIVE = {"task_instance_occupying", "task_instance_limited"}
@@ -42,7 +43,10 @@ READ = {
     "datasets.satisfied_leaves": ("{dags}", "dag_schedule_dataset_reference_dag dataset_dag_run_queue_pkey"),
     "datasets.lock_pending": ("{dags}", "dataset_dag_run_queue_pkey dataset_event_pkey"),
     "datasets.lock_inputs": ("{dags}, ARRAY[3, NULL]", "dataset_dag_run_queue_pkey dataset_event_pkey"),
-    "datasets.read_arrived": ("{dags}, ARRAY[1, 2], ARRAY[104001, 104002]", "dataset_dag_run_queue_pkey dataset_event_pkey"),
+    "datasets.read_arrived": (
+        "{dags}, ARRAY[13, 15], ARRAY[2611000000104012, 2611000000104014]",
+        "dataset_dag_run_queue_pkey dataset_event_pkey",
+    ),
     "references.patterns_near": ("ARRAY['s://new/1', 's://new/2']", "dag_schedule_pattern_reference_pkey"),
     "references.datasets_near": ("ARRAY['s://1', 's://2']", "dataset_uri_key"),
     "tasks.ready": ("'default_pool', 100, 100", "task_instance_ready task_instance_limited dag_run_pkey"),
@@ -82,7 +86,7 @@ READ = {
     "submissions.silent": ("60, NULL, 100", "submission_open"),
     "audit.page_of_events": ("100, 1000", "dataset_event_pkey"),
     "audit.count_fates": (
-        "100, 1100",
+        "2611000000104000, 2611000000105000",
         "dataset_event_pkey dataset_subscription_pkey dataset_event_arrival_pkey dataset_dag_run_queue_pkey"
         " dagrun_dataset_event_pkey dagrun_dataset_event_run discarded_dataset_event_pkey",
     ),
@@ -127,6 +131,8 @@ WRITE = {
     "outbox.delete_outbox": ("ARRAY[1, 2]", "outbox_pkey"),
 }
 
+PARENTS = "SELECT inhrelid::regclass::text, inhparent::regclass::text FROM pg_inherits"
+
 HOT = READ | WRITE
 """Each with its arguments and the indexes that carry it."""
 
@@ -163,10 +169,53 @@ async def test_a_hot_statement_that_was_planned_on_empty_tables_reads_no_history
     assert [node for node in nodes if reads_everything(node)] == []
 
 
+FENCED = {
+    "dags.activity": {"dag_run", "dataset_dag_run_queue"},
+    "datasets.lock_inputs": {"dataset_event"},
+    "references.refresh_activity": {"dag_schedule_dataset_reference", "task_outlet_dataset_reference"},
+    "tasks.results": {"task_result"},
+    "tasks.results_of_elements": {"task_result"},
+}
+"""Statements with tables that Postgres, where it knows them as small, would rather read whole, even by an index."""
+
+
+@pytest.mark.parametrize("block", FENCED)
+async def test_a_fenced_statement_that_was_planned_on_a_small_table_reads_no_history(schema: str, block: str) -> None:
+    """It keeps that plan while the table grows, until it is analyzed anew."""
+    connection = await asyncpg.connect(schema)
+    await connection.execute("ANALYZE")
+    await connection.close()
+
+    nodes = await settled_plan(schema, block)
+
+    assert {node.get("Relation Name") for node in nodes if reads_everything(node)} & FENCED[block] == set()
+
+
+BY_EVENT = {
+    "datasets.lock_pending": ("{dags}", {"dataset_event_2611"}),
+    "datasets.lock_inputs": ("{dags}, ARRAY[3, NULL]", {"dataset_event_2611"}),
+    "datasets.read_arrived": (READ["datasets.read_arrived"][0], {"dataset_event_2611"}),
+    "sources.contexts": ("ARRAY[103999]::bigint[]", {"dataset_event_2611"}),
+    "audit.page_of_events": ("2611000000100000, 1000", {"dataset_event_2611"}),
+}
+"""Statements that come to events by their ids, and the partitions of the ledger that they may look into."""
+
+
+@pytest.mark.parametrize("block", BY_EVENT)
+async def test_an_event_is_looked_for_in_the_partition_of_its_month_alone(history: str, block: str) -> None:
+    arguments, partitions = BY_EVENT[block]
+
+    nodes = await settled_plan(history, block, arguments.format(**SAMPLES), "ANALYZE, TIMING OFF")
+
+    looked_into = {node["Partition"] for node in nodes if node.get("Partition") and node["Actual Loops"]}
+    assert {name for name in looked_into if name.startswith("dataset_event_2")} == partitions
+
+
 async def test_the_outbox_is_read_in_its_order_and_no_further_than_asked(history: str) -> None:
-    nodes = await settled_plan(history, "outbox.next_outbox", "ARRAY[1, 2]::smallint[], 500")
+    nodes = await settled_plan(history, "outbox.next_outbox", "ARRAY[1, 2]::smallint[], 100, 500")
 
     assert [(node["Node Type"], node.get("Index Name")) for node in nodes] == [("Limit", None), ("Index Scan", "outbox_pkey")]
+    assert nodes[1]["Index Cond"] == "(id >= $2)"
 
 
 def indexes_of(nodes: Sequence[dict[str, Any]]) -> set[str]:
@@ -175,6 +224,8 @@ def indexes_of(nodes: Sequence[dict[str, Any]]) -> set[str]:
 
 def reads_everything(node: dict[str, Any]) -> bool:
     """Whether it goes through a whole table that grows, or through a whole index of it."""
+    if "Join Filter" in node and any(inner["Node Type"] == "Function Scan" for inner in node["Plans"][1:]):
+        return True  # all the arguments, for each row of a table
     if node.get("Relation Name") not in HISTORY:
         return False
     if node.get("Index Name") in OF_WHAT_IS_ACTIVE:
@@ -182,7 +233,7 @@ def reads_everything(node: dict[str, Any]) -> bool:
     return node["Node Type"] == "Seq Scan" or (node["Node Type"].startswith("Index") and "Index Cond" not in node)
 
 
-async def settled_plan(dsn: str, block: str, arguments: str | None = None) -> list[dict[str, Any]]:
+async def settled_plan(dsn: str, block: str, arguments: str | None = None, options: str = "COSTS") -> list[dict[str, Any]]:
     """The nodes of the plan that Postgres has settled on once it knows the statement. Nothing is changed."""
     connection = await asyncpg.connect(dsn, server_settings=SERVER_SETTINGS)
     try:
@@ -192,11 +243,18 @@ async def settled_plan(dsn: str, block: str, arguments: str | None = None) -> li
         await connection.execute("BEGIN")
         for _ in range(6):
             await connection.execute(call)
-        plan: str = await connection.fetchval(f"EXPLAIN (FORMAT JSON) {call}")
+        plan: str = await connection.fetchval(f"EXPLAIN ({options}, FORMAT JSON) {call}")
         await connection.execute("ROLLBACK")
+        parents = {row[0]: row[1] for row in await connection.fetch(PARENTS)}
     finally:
         await connection.close()
-    return list(nodes_of(json.loads(plan)[0]["Plan"]))
+    return [node | whole(node, parents) for node in nodes_of(json.loads(plan)[0]["Plan"])]
+
+
+def whole(node: dict[str, Any], parents: dict[str, str]) -> dict[str, Any]:
+    """What a node reads, by the names of the whole table and index where it reads a partition; and of which one."""
+    names = {name: parents.get(node[name], node[name]) for name in ("Relation Name", "Index Name") if name in node}
+    return names | ({"Partition": node["Relation Name"]} if node.get("Relation Name") in parents else {})
 
 
 def nodes_of(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:

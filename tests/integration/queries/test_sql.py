@@ -8,7 +8,11 @@ import msgspec
 import pytest
 
 from tests.integration.queries.blocks import BLOCKS, TOPICS, Connection, Made, made, module_of
-from tidegate.schemas import effect as fx
+from tidegate.schemas.effect.dag import AdoptDag, CountFailures, RecordFile, RecordImportError, SetClock, SetPaused
+from tidegate.schemas.effect.deadline import InsertDeadline, MissDeadline, Notify
+from tidegate.schemas.effect.run import InsertRun, UpdateRun
+from tidegate.schemas.effect.submission import AcceptSubmission, EndSubmission, IgnoreFinish, InsertSubmission
+from tidegate.schemas.effect.task import InsertTask, MoveTask, PlaceTask, UpdateTask
 from tidegate.schemas.view import Instance, RunView, SubmissionView
 
 MADE = {
@@ -19,25 +23,25 @@ MADE = {
 }
 
 WRITTEN: Mapping[str, type[msgspec.Struct]] = {
-    "runs.insert_runs": fx.InsertRun,
-    "runs.update_runs": fx.UpdateRun,
-    "tasks.insert_tasks": fx.InsertTask,
-    "tasks.update_tasks": fx.UpdateTask,
-    "tasks.move_tasks": fx.MoveTask,
-    "tasks.place_tasks": fx.PlaceTask,
-    "dags.set_clock": fx.SetClock,
-    "dags.count_failures": fx.CountFailures,
-    "submissions.insert_submissions": fx.InsertSubmission,
-    "submissions.accept": fx.AcceptSubmission,
-    "submissions.end_submissions": fx.EndSubmission,
-    "deadlines.insert_deadlines": fx.InsertDeadline,
-    "deadlines.miss_deadlines": fx.MissDeadline,
-    "notifications.insert_notifications": fx.Notify,
-    "inbox.insert_ignored_finishes": fx.IgnoreFinish,
-    "files.record_files": fx.RecordFile,
-    "files.record_errors": fx.RecordImportError,
-    "files.adopt": fx.AdoptDag,
-    "dags.set_paused": fx.SetPaused,
+    "runs.insert_runs": InsertRun,
+    "runs.update_runs": UpdateRun,
+    "tasks.insert_tasks": InsertTask,
+    "tasks.update_tasks": UpdateTask,
+    "tasks.move_tasks": MoveTask,
+    "tasks.place_tasks": PlaceTask,
+    "dags.set_clock": SetClock,
+    "dags.count_failures": CountFailures,
+    "submissions.insert_submissions": InsertSubmission,
+    "submissions.accept": AcceptSubmission,
+    "submissions.end_submissions": EndSubmission,
+    "deadlines.insert_deadlines": InsertDeadline,
+    "deadlines.miss_deadlines": MissDeadline,
+    "notifications.insert_notifications": Notify,
+    "inbox.insert_ignored_finishes": IgnoreFinish,
+    "files.record_files": RecordFile,
+    "files.record_errors": RecordImportError,
+    "files.adopt": AdoptDag,
+    "dags.set_paused": SetPaused,
 }
 """The statements that take an effect's fields by position."""
 

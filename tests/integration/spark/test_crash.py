@@ -11,11 +11,10 @@ import anyio
 import msgspec
 import pytest
 
-from tests.integration.spark.submissions import LONG_S, Bench, processes, runner_of, task, until_nothing_runs
+from tests.integration.spark.submissions import LONG_S, Bench, runner_of, task, until_nothing_runs
 from tidegate.daemon.spark.contract import Phase, SubmissionSpec
 from tidegate.daemon.spark.launch import ALREADY_CLAIMED, RUNNER, environment
 from tidegate.daemon.spark.process import Identity, identify
-from tidegate.daemon.spark.runner_backend import RunnerBackend
 from tidegate.daemon.spark.spool import Spool
 
 SUBMITTER = Path(__file__).with_name("submitter.py")
@@ -129,19 +128,6 @@ async def test_a_running_submission_shows_signs_of_life(bench: Bench) -> None:
     assert first is not None
     assert later is not None
     assert first < later
-
-
-async def test_everything_on_a_spool_can_be_killed(bench: Bench) -> None:
-    waiting, done = bench.spec(task("command", "wait")), bench.spec(task("command", "succeed"))
-    given = {spec.submission_id: await bench.submit(spec) for spec in (waiting, done)}
-    await bench.until_ended(done, given[done.submission_id])
-    backend = RunnerBackend("spark-submit", bench.settings)
-
-    killed = await backend.kill_all()
-
-    assert killed == 1
-    assert (await backend.status(given))[waiting.submission_id].phase is Phase.KILLED
-    assert processes(waiting.submission_id) == []
 
 
 async def submit_and_kill(bench: Bench, spec: SubmissionSpec, after_s: float) -> None:

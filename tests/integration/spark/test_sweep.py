@@ -1,4 +1,4 @@
-"""Old directories of the spool go by themselves, but for those whose end nobody knows yet."""
+"""Old directories of the spool go by themselves, but for those whose end nobody knows yet; and what a sweep warns of."""
 
 import os
 from collections.abc import AsyncIterator
@@ -6,16 +6,18 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 import anyio
+import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
 from tests.integration.cli.past import HOST, Past
 from tests.servers import MakeSettings
+from tidegate.daemon import sweep as sweep_module
 from tidegate.daemon.context import Context
 from tidegate.daemon.database import connect
 from tidegate.daemon.leases import Holdings
 from tidegate.daemon.outage import Outages
-from tidegate.daemon.sweep import prune, sweep
+from tidegate.daemon.sweep import prune, sweep, warn_of_open_transactions
 from tidegate.daemon.wake import Bells
 from tidegate.schemas.queries.leases import Job
 
@@ -69,3 +71,20 @@ async def test_a_spool_that_cannot_be_read_is_said_and_no_end(daemon: Context) -
         await prune(daemon)
 
     assert [line["event"] for line in logs] == ["spool_not_pruned"]
+
+
+async def test_a_transaction_that_somebody_holds_open_is_told_once(daemon: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep_module, "HELD_S", 0.2)
+    other = await asyncpg.connect(daemon.settings.postgres_dsn, server_settings={"application_name": "report"})
+
+    with capture_logs() as logs:
+        async with other.transaction(isolation="repeatable_read"):
+            await other.fetch("SELECT FROM dag")
+            await anyio.sleep(0.3)
+            said = await warn_of_open_transactions(daemon, frozenset())
+            again = await warn_of_open_transactions(daemon, said)
+        after = await warn_of_open_transactions(daemon, again)
+    await other.close()
+
+    assert [(entry["event"], entry["application"]) for entry in logs] == [("transaction_open_for_long", "report")]
+    assert (len(said), again, after) == (1, said, frozenset())

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
+import asyncpg
 from msgspec import UNSET
 
 from tests.storms.evidence import Evidence
@@ -24,8 +25,12 @@ async def each_deadline_was_met_or_missed(e: Evidence) -> Iterable[str]:
         f" {row['met_at']} and missed at {row['missed_at']}"
         for row in rows
         if (row["met_at"] is None) == (row["missed_at"] is None)
-        or (row["id"] not in e.cleared and (row["ended_at"] <= row["due_at"]) != (row["met_at"] is not None))
+        or (row["id"] not in e.cleared and _in_time(row) != (row["met_at"] is not None))
     ]
+
+
+def _in_time(row: "asyncpg.Record") -> bool:
+    return row["ended_at"] is not None and row["ended_at"] <= row["due_at"]
 
 
 async def each_missed_deadline_is_told_once(e: Evidence) -> Iterable[str]:

@@ -21,7 +21,7 @@ from tidegate.schemas.effect import Effect
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries import dags, pools, tasks
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.tasks import Candidate
+from tidegate.schemas.queries.tasks import Candidate, Elder
 from tidegate.schemas.view import RunView
 
 LINGER_S = 0.1
@@ -97,7 +97,7 @@ def head_holds_up_all() -> None:
 def nobody_waits_long() -> None:
     """However long somebody waits: there is always somebody who is heavier."""
 
-    async def longest_waiting(db: Db, pool: str, since: datetime, wanted: int, slots: int) -> list[Candidate]:
+    async def longest_waiting(db: Db, pool: str, since: datetime, wanted: int, slots: int) -> list[Elder]:
         return []
 
     replace(tasks, "longest_waiting", longest_waiting)

@@ -1,7 +1,7 @@
 """A storm over pools and limits: a crowd of DAGs, two daemons that are killed at random, and a database that counts."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -13,14 +13,15 @@ from msgspec.structs import replace
 from tests.storms.checker import Verdict
 from tests.storms.limits.checker import Bounds, judge, waited
 from tests.storms.limits.crowd import LOWERED, POOLS, Crowd, Shape, Wanted, crowd, uri
+from tests.storms.links import PostgresLink
 from tests.storms.nemesis import Nemesis
 from tests.storms.producers import produce
 from tests.storms.records import Planned, event
 from tests.storms.storm import PREFIX, Plan, Storm
 from tidegate.daemon.cli.request import ask, wake_daemons
 from tidegate.daemon.database import Database, connect
-from tidegate.daemon.engine import Work
 from tidegate.daemon.standalone.postgres import Postgres
+from tidegate.daemon.work import Work
 from tidegate.events import topics
 from tidegate.schemas.event import Kind
 from tidegate.schemas.message import RunRequested
@@ -86,12 +87,11 @@ class LimitsStorm(Storm):
         await db.executemany(sql, list(POOLS.items()))
         await db.execute("INSERT INTO limits_setting VALUES ($1)", self.plan.parallelism)
 
-    @asynccontextmanager
-    async def _way_to_postgres(self) -> AsyncIterator[str]:
-        yield self.postgres.dsn
+    async def _way_to_postgres(self, _name: str, _stack: AsyncExitStack) -> PostgresLink | None:
+        return None
 
     async def _rage(self) -> None:
-        nemesis = Nemesis(self.random, self.daemons, self.kafka, self.postgres, self.proxy)
+        nemesis = Nemesis(self.random, self.daemons, self.kafka, self.postgres)
         self.diary = nemesis.diary
         requests = [(each.dag_id, f"asked_{n}") for each in self.crowd.wanted for n in range(each.requests)]
         self.random.shuffle(requests)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.daemon.cli.check import distinct, near, report
-from tidegate.schemas.authoring import build
+from tidegate.schemas.build import build
 from tidegate.schemas.dag import ImportProblem, ParsedFile
 
 SOURCE = """

@@ -9,7 +9,7 @@ from tidegate.daemon.cli.explain_page import ENDED, UPON, Explained, print_page,
 from tidegate.daemon.engine import KINDS
 from tidegate.handlers.explained import Stage
 from tidegate.schemas.queries.explain import ConsumedEvent, Origin, Steps
-from tidegate.schemas.queries.runs import RunMoveRow
+from tidegate.schemas.queries.run_pages import RunMoveRow
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -27,6 +27,38 @@ def test_what_made_a_run_is_said_in_words(kind: str | None, words: str | None) -
     assert upon(origin(created_upon=kind)) == words
 
 
+EXPLAINED = (
+    "d r\n"
+    "  state      running\n"
+    "  made by    5 dataset events\n"
+    "  because    dataset events arrived\n"
+    "  created    2026-11-21 12:00:00Z\n"
+    "  by         h (pid 7)\n"
+    "  schedule   s://a\n"
+    "  version    3, since 2026-11-21 12:00:00Z, d.py\n"
+    "  run after  2026-11-21 12:00:00Z\n"
+    "\n"
+    "consumed events\n"
+    "EVENT  DATASET                   SOURCE  ID  OCCURRED              ARRIVED AFTER  WAITED\n"
+    "1      s://a                     p       e   2026-11-21 11:59:55Z  0.0s           5.0s\n"
+    "2      older than the retention  -       -   -                     -              -\n"
+    "  3 more older than the retention: the ledger does not have them any more\n"
+    "\n"
+    "stages\n"
+    "STAGE                AT                    TOOK\n"
+    "it arrived           2026-11-21 11:59:55Z  -\n"
+    "the run was created  2026-11-21 12:00:00Z  5.0s\n"
+    "\n"
+    "attempts\n"
+    "TASK  TRY  FOR SLOTS  TO SUBMIT  TO START  RAN  STATE     HOST\n"
+    "a     1    0.0s       0.0s       0.0s      12s  accepted  h\n"
+    "\n"
+    "journal\n"
+    "STATE   AT                    REASON\n"
+    "queued  2026-11-21 12:00:00Z  -\n"
+)
+
+
 def test_a_run_is_explained_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     run = {
         "state": "running",
@@ -38,6 +70,7 @@ def test_a_run_is_explained_for_people(capsys: pytest.CaptureFixture[str]) -> No
         "path": "d.py",
         "logical_date": None,
         "run_after": NOON,
+        "events": 5,
     }
     before = NOON - timedelta(seconds=5)
     page = Explained(
@@ -51,6 +84,7 @@ def test_a_run_is_explained_for_people(capsys: pytest.CaptureFixture[str]) -> No
             ConsumedEvent(1, "s://a", "p", "e", before, before, {}),
             ConsumedEvent(2, None, None, None, None, None, None),
         ],
+        forgotten=3,
         stages=[Stage("it arrived", before, None), Stage("the run was created", NOON, 5)],
         attempts=[Steps("a", 1, NOON, NOON, NOON, NOON, None, "accepted", "h")],
         journal=[RunMoveRow(1, "queued", "", NOON)],
@@ -58,32 +92,4 @@ def test_a_run_is_explained_for_people(capsys: pytest.CaptureFixture[str]) -> No
 
     print_page(page, NOON + timedelta(seconds=12))
 
-    assert capsys.readouterr().out == (
-        "d r\n"
-        "  state      running\n"
-        "  made by    2 dataset events\n"
-        "  because    dataset events arrived\n"
-        "  created    2026-11-21 12:00:00Z\n"
-        "  by         h (pid 7)\n"
-        "  schedule   s://a\n"
-        "  version    3, since 2026-11-21 12:00:00Z, d.py\n"
-        "  run after  2026-11-21 12:00:00Z\n"
-        "\n"
-        "consumed events\n"
-        "EVENT  DATASET    SOURCE  ID  OCCURRED              ARRIVED AFTER  WAITED\n"
-        "1      s://a      p       e   2026-11-21 11:59:55Z  0.0s           5.0s\n"
-        "2      forgotten  -       -   -                     -              -\n"
-        "\n"
-        "stages\n"
-        "STAGE                AT                    TOOK\n"
-        "it arrived           2026-11-21 11:59:55Z  -\n"
-        "the run was created  2026-11-21 12:00:00Z  5.0s\n"
-        "\n"
-        "attempts\n"
-        "TASK  TRY  FOR SLOTS  TO SUBMIT  TO START  RAN  STATE     HOST\n"
-        "a     1    0.0s       0.0s       0.0s      12s  accepted  h\n"
-        "\n"
-        "journal\n"
-        "STATE   AT                    REASON\n"
-        "queued  2026-11-21 12:00:00Z  -\n"
-    )
+    assert capsys.readouterr().out == EXPLAINED

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from tests.shapes import dag_view, graph
+from tests.unit.timetable.scheduled import on_schedule
 from tidegate.daemon.cli.plan import (
     Planned,
     clock_of,
@@ -18,7 +19,7 @@ from tidegate.daemon.cli.plan import (
     planned,
     stretch_of,
 )
-from tidegate.schemas.tick import Tick, on_schedule
+from tidegate.schemas.tick import Tick
 from tidegate.schemas.timetable import Continuous, Cron, Dates, Every, Once, Timetable
 from tidegate.schemas.view import DagView
 

@@ -28,6 +28,7 @@ TEXTS: list[tuple[shown.Block, str]] = [
     (shown.TaskLimitInRun(1), "other instances of it in the run: max_active_tis_per_dagrun is 1"),
     (shown.TaskLimitInDag(1), "other instances of it in the DAG: max_active_tis_per_dag is 1"),
     (shown.Parallelism(32), "room in the whole installation: parallelism is 32"),
+    (shown.AttemptOpen(), "its attempt to end, which was at work when a user decided about the task"),
     (shown.DagLimit(1), "other runs of the DAG: max_active_runs is 1"),
     (shown.DagPaused(), "the DAG to be unpaused"),
     (shown.DagStale(), "the DAG to be in a DAG file again"),

@@ -32,7 +32,7 @@ def test_the_rest_of_the_environment_is_not_ours() -> None:
 
 def test_settings_do_not_change() -> None:
     with pytest.raises(AttributeError):
-        read(SERVERS).sweep_s = 2.0  # type: ignore[misc]
+        read(SERVERS).sweep_s = 2.0  # type: ignore[misc]  # mypy says so, too
 
 
 @pytest.mark.parametrize("missing", SERVERS)

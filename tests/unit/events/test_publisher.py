@@ -20,7 +20,7 @@ REFUSED: list[tuple[Call, str]] = [
     (lambda p: p.dataset_updated("lake://a", {"x": "\0"}), "NUL"),
     (lambda p: p.dataset_updated("lake://a", {"x": "y" * (1 << 20)}), "at most 1048576 are accepted"),
     (lambda p: p.dataset_updated("lake://a", event_id="i" * 600), "CloudEvents id needs"),
-    (lambda p: p.dataset_updated("lake://a", time=datetime(2026, 3, 29)), "needs a time zone"),  # noqa: DTZ001
+    (lambda p: p.dataset_updated("lake://a", time=datetime(2026, 3, 29)), "needs a time zone"),  # noqa: DTZ001 - the mistake
     (lambda p: p.dag_file_changed(""), "at `$.path`"),
 ]
 

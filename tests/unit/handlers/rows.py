@@ -7,7 +7,10 @@ from uuid import UUID
 
 import msgspec
 
-from tidegate.schemas import effect as fx
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.run import InsertRun, RunMoved, UpdateRun
+from tidegate.schemas.effect.submission import AcceptSubmission, EndSubmission, InsertSubmission
+from tidegate.schemas.effect.task import InsertTask, MoveTask, StoreResult, TaskMoved, UpdateTask
 from tidegate.schemas.event import DagRunStateChanged, TaskStateChanged
 from tidegate.schemas.graph import Graph, Node, element_index
 from tidegate.schemas.state import TASK_ACTIVE, TASK_ENDED, TASK_FAILED, SubmissionState, TaskState
@@ -24,21 +27,21 @@ class Rows:
         self.graph = graph
         self.run = run
         self.index = {node.task.task_id: position for position, node in enumerate(graph.nodes)}
-        self.rows: dict[int, fx.InsertTask] = {}
+        self.rows: dict[int, InsertTask] = {}
         self.tasks: dict[int, Instance] = {}
         self.submissions: dict[UUID, SubmissionView] = {}
         self.results: dict[int, Any] = {}
         self.published: list[TaskStateChanged] = []
         self.journal: list[DagRunStateChanged] = []
         self.touched: set[int] = set()
-        self.others: list[fx.Effect] = []
+        self.others: list[Effect] = []
 
     def lengths(self) -> dict[int, int]:
         """How many elements the lists have that tasks returned; a mapped one returns what its instances do."""
         lists = {index: len(result) for index, result in self.results.items() if isinstance(result, list)}
         return lists | {index: task.elements for index, task in self.tasks.items() if task.elements}
 
-    def apply(self, effects: Iterable[fx.Effect]) -> None:
+    def apply(self, effects: Iterable[Effect]) -> None:
         self.touched = set()
         for effect in effects:
             if run_of(effect) in (None, self.run.id):
@@ -46,45 +49,45 @@ class Rows:
             else:
                 self.others.append(effect)
 
-    def _apply(self, effect: fx.Effect) -> None:
+    def _apply(self, effect: Effect) -> None:
         match effect:
-            case fx.InsertRun() | fx.UpdateRun():
+            case InsertRun() | UpdateRun():
                 self.run = _changed(self.run, effect)
-            case fx.InsertTask() | fx.UpdateTask() | fx.MoveTask():
+            case InsertTask() | UpdateTask() | MoveTask():
                 self._write(effect)
-            case fx.InsertSubmission(id_, run_id, index, try_number):
+            case InsertSubmission(id_, run_id, index, try_number):
                 self.submissions[id_] = SubmissionView(
                     submission_id=id_, dag_run_id=run_id, task_index=index, try_number=try_number, state=SubmissionState.INTENT
                 )
-            case fx.AcceptSubmission(id_):
+            case AcceptSubmission(id_):
                 self.submissions[id_] = msgspec.structs.replace(self.submissions[id_], state=SubmissionState.ACCEPTED)
-            case fx.EndSubmission(id_, state):
+            case EndSubmission(id_, state):
                 self.submissions[id_] = msgspec.structs.replace(self.submissions[id_], state=state)
             case _:
                 self._keep(effect)
 
-    def _keep(self, effect: fx.Effect) -> None:
+    def _keep(self, effect: Effect) -> None:
         match effect:
-            case fx.TaskMoved(_, moved):
+            case TaskMoved(_, moved):
                 self.published.append(moved)
-            case fx.RunMoved(_, moved_run):
+            case RunMoved(_, moved_run):
                 self.journal.append(moved_run)
-            case fx.StoreResult(_, index, value):
+            case StoreResult(_, index, value):
                 self.results[index] = value
             case _:
                 self.others.append(effect)
 
-    def _write(self, effect: fx.InsertTask | fx.UpdateTask | fx.MoveTask) -> None:
+    def _write(self, effect: InsertTask | UpdateTask | MoveTask) -> None:
         self.touched.add(effect.task_index)
         match effect:
-            case fx.InsertTask():
+            case InsertTask():
                 self.rows[effect.task_index] = effect
                 self.index[self.graph.label(effect.task_index)] = effect.task_index
                 before = self.tasks.get(effect.task_index)
                 self.tasks[effect.task_index] = _counted_on(_instance(effect, effect.task_index), before)
-            case fx.UpdateTask():
+            case UpdateTask():
                 self.tasks[effect.task_index] = _instance(effect, effect.task_index)
-            case fx.MoveTask(_, index, state, try_number):
+            case MoveTask(_, index, state, try_number):
                 self.tasks[index] = msgspec.structs.replace(self.tasks[index], state=state, try_number=try_number)
 
     def check(self, *, decided: bool = True) -> None:
@@ -111,12 +114,12 @@ class Rows:
         assert self.run.state_seq == len(self.journal)
 
 
-def run_of(effect: fx.Effect) -> int | None:
+def run_of(effect: Effect) -> int | None:
     """Which run an effect is about; None where it is about none alone."""
-    return effect.id if isinstance(effect, fx.InsertRun | fx.UpdateRun) else getattr(effect, "dag_run_id", None)
+    return effect.id if isinstance(effect, InsertRun | UpdateRun) else getattr(effect, "dag_run_id", None)
 
 
-def counted(task: Instance | fx.InsertTask | fx.UpdateTask) -> tuple[int, ...]:
+def counted(task: Instance | InsertTask | UpdateTask) -> tuple[int, ...]:
     return task.awaited, task.success, task.failed, task.skipped, task.upstream_failed
 
 
@@ -127,7 +130,7 @@ def expected(upstream: Sequence[TaskState]) -> tuple[int, ...]:
     return awaited, *(seen[s] for s in (TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED, TaskState.UPSTREAM_FAILED))
 
 
-def _instance(effect: fx.InsertTask | fx.UpdateTask, index: int) -> Instance:
+def _instance(effect: InsertTask | UpdateTask, index: int) -> Instance:
     names = {field for field in Instance.__struct_fields__ if hasattr(effect, field)}
     return Instance(index, **{name: getattr(effect, name) for name in names})
 
@@ -139,7 +142,7 @@ def _counted_on(task: Instance, before: Instance | None) -> Instance:
     return msgspec.structs.replace(task, try_number=before.try_number, max_tries=before.try_number + task.max_tries)
 
 
-def _changed(run: RunView, effect: fx.InsertRun | fx.UpdateRun) -> RunView:
+def _changed(run: RunView, effect: InsertRun | UpdateRun) -> RunView:
     return msgspec.structs.replace(
         run,
         state=effect.state,
@@ -147,7 +150,7 @@ def _changed(run: RunView, effect: fx.InsertRun | fx.UpdateRun) -> RunView:
         task_seq=effect.task_seq,
         unfinished=effect.unfinished,
         failed_leaves=effect.failed_leaves,
-        active_tasks=effect.active_tasks if isinstance(effect, fx.UpdateRun) else 0,
+        active_tasks=effect.active_tasks if isinstance(effect, UpdateRun) else 0,
         start_date=effect.start_date or run.start_date,
         times_out_at=effect.times_out_at or run.times_out_at,
     )

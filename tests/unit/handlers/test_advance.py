@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from tests.shapes import NOW, graph, task
-from tidegate.handlers.advance import Finish, advance, begin, run_state
+from tidegate.handlers.advance import Finish, advance, begin
 from tidegate.handlers.reach import reach
 from tidegate.schemas.graph import Graph
-from tidegate.schemas.state import RunState, TaskState
+from tidegate.schemas.state import TaskState
 from tidegate.schemas.view import Instance
 
 NONE, SCHEDULED, RUNNING, SUCCESS = TaskState.NONE, TaskState.SCHEDULED, TaskState.RUNNING, TaskState.SUCCESS
@@ -232,16 +232,3 @@ def test_an_end_reaches_no_more_than_it_may_touch(lines: Sequence[str], succeede
     found = reach(dag, [finish(dag, task_id, succeeded=ok) for task_id, ok in succeeded.items()])
 
     assert {ids_of(dag)[index] for index in found} == set(reached)
-
-
-@pytest.mark.parametrize(
-    ("unfinished", "failed_leaves", "state"),
-    [
-        (1, 0, RunState.RUNNING),
-        (1, 1, RunState.RUNNING),
-        (0, 0, RunState.SUCCESS),
-        (0, 1, RunState.FAILED),
-    ],
-)
-def test_the_leaves_decide_the_run_once_nothing_is_unfinished(unfinished: int, failed_leaves: int, state: RunState) -> None:
-    assert run_state(unfinished, failed_leaves) is state

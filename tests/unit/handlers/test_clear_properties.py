@@ -11,7 +11,7 @@ from tests.unit.handlers.test_advance_properties import CHANCES, Life, tasks_of
 from tests.unit.handlers.world import ACTIVE, READY
 from tidegate.handlers import clear_requested
 from tidegate.handlers.start import promote
-from tidegate.schemas.effect import KillSubmissions
+from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.message import ClearRequested
 from tidegate.schemas.state import RUN_ENDED, TASK_MOVES, RunState, TaskState
 

@@ -11,7 +11,10 @@ from tests.shapes import NOW, dag_view, graph, message, task
 from tests.unit.handlers.world import End, World
 from tidegate.handlers.clear_requested import State, choose, decide
 from tidegate.schemas.dag import TaskSpec
-from tidegate.schemas.effect import Effect, KillSubmissions, Reconsider, RejectMessage, SetClock, UpdateRun
+from tidegate.schemas.effect import Effect, RejectMessage
+from tidegate.schemas.effect.dag import SetClock
+from tidegate.schemas.effect.run import Reconsider, UpdateRun
+from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.message import ClearRequested
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.view import Instance

@@ -6,7 +6,8 @@ import pytest
 
 from tests.shapes import NOW, dag_view, graph, message
 from tidegate.handlers import dag_delete_requested
-from tidegate.schemas.effect import DeleteDag, RejectMessage
+from tidegate.schemas.effect import RejectMessage
+from tidegate.schemas.effect.dag import DeleteDag
 from tidegate.schemas.message import DagDeleteRequested
 from tidegate.schemas.view import DagView
 

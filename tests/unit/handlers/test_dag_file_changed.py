@@ -8,19 +8,18 @@ from tests.shapes import NOW, A, B, dag_view, message, pending, queued, spec, ta
 from tidegate.handlers.dag_file_changed import LOOK_AGAIN, State, decide
 from tidegate.schemas.condition import AnyOf
 from tidegate.schemas.dag import DagSpec, FunctionTask, ImportProblem, ParsedFile
-from tidegate.schemas.effect import (
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.dag import (
     AdoptDag,
     ClearImportError,
     ConsumeEvents,
     DiscardEvents,
-    Effect,
-    InsertRun,
     MarkStale,
     RecordFile,
     RecordImportError,
     StoreVersion,
-    UpdateRun,
 )
+from tidegate.schemas.effect.run import InsertRun, UpdateRun
 from tidegate.schemas.graph import graph_of
 from tidegate.schemas.queries.files import FileView, StoredDag
 from tidegate.schemas.receiver import Callback, FunctionReceiver, On, Receiver, WebhookReceiver

@@ -11,7 +11,9 @@ from tests.shapes import NOW, graph, message, run_view, task
 from tests.unit.handlers.world import World
 from tidegate.handlers import deadline_due
 from tidegate.handlers.deadline import due_at
-from tidegate.schemas.effect import Effect, InsertDeadline, MeetDeadlines, MissDeadline, Notify, RunMoved, UpdateRun
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.deadline import InsertDeadline, MeetDeadlines, MissDeadline, Notify
+from tidegate.schemas.effect.run import RunMoved, UpdateRun
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import DeadlineDue
 from tidegate.schemas.notice import MissedDeadline
@@ -31,7 +33,7 @@ def by(at: time, zone: str = "Europe/Zurich") -> DeadlineSpec:
 
 
 def utc(*at: int) -> datetime:
-    return datetime(*at, tzinfo=UTC)  # type: ignore[arg-type, misc]
+    return datetime(*at, tzinfo=UTC)  # type: ignore[arg-type, misc]  # as many parts as a date has
 
 
 @pytest.mark.parametrize(

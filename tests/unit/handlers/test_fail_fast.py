@@ -8,7 +8,9 @@ from tests.shapes import NOW, A, dag_view, graph, pending, queued
 from tests.unit.handlers.world import End, World
 from tidegate.handlers.finish import FAIL_FAST
 from tidegate.handlers.settle import settle_after
-from tidegate.schemas.effect import ConsumeEvents, CountFailures, Effect, Reconsider, SetPaused, UpdateRun
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.dag import ConsumeEvents, CountFailures, SetPaused
+from tidegate.schemas.effect.run import Reconsider, UpdateRun
 from tidegate.schemas.state import RunState, TaskState
 
 S, F = RunState.SUCCESS, RunState.FAILED

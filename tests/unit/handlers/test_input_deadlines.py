@@ -3,17 +3,22 @@
 from datetime import time
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.shapes import A, B
 from tests.unit.handlers.waiting import Done, at, by, event, expiring, settled, timed, waiting
 from tidegate.handlers.fallback import SKIPPED
 from tidegate.schemas.condition import AllOf, DatasetRef, InputDeadlineSpec, Timing
-from tidegate.schemas.effect import InsertRun
+from tidegate.schemas.effect.deadline import Notify
+from tidegate.schemas.effect.run import InsertRun
+from tidegate.schemas.notice import MissedDeadline
+from tidegate.schemas.receiver import Callback, EmailReceiver, On
 from tidegate.schemas.view import DagView
 
 BOTH = AllOf((A, B))
 NINE = time(13)  # an hour from now
+OPS = EmailReceiver(("ops@example.org",))
 
 
 def after(fallback: Any, *events: Any, **facts: Any) -> DagView:
@@ -53,6 +58,20 @@ def test_alert_says_so_once_and_everything_goes_on_waiting() -> None:
     assert (done.runs, done.discarded, dealt(done)) == ([], {}, at(0))
     assert done.noted == [("deadline_alert", "the inputs had not arrived by 2024-05-01 12:00:00 UTC: they are still awaited")]
     assert (again.noted, again.clock) == ([], None)
+
+
+@pytest.mark.parametrize("fallback", ["run_anyway", "skip", "alert"])
+def test_who_is_told_of_missed_deadlines_is_told_of_late_inputs_with_an_alert_alone(fallback: str) -> None:
+    wanted = (Callback(On.DEADLINE, OPS), Callback(On.FAILURE, EmailReceiver(("boss@example.org",))))
+    dag = after(fallback, event(1, arrived=-10))
+    dag = msgspec.structs.replace(dag, graph=msgspec.structs.replace(dag.graph, callbacks=wanted))
+
+    told = [effect for effect in settled(dag).effects if isinstance(effect, Notify)]
+
+    assert [(each.receiver, each.dag_run_id, each.about) for each in told] == (
+        [(OPS, None, "dag")] if fallback == "alert" else []
+    )
+    assert all(each.context.deadline == MissedDeadline(name="inputs", due_at=at(0)) for each in told)
 
 
 def test_inputs_that_are_there_in_time_meet_the_deadline() -> None:
@@ -139,6 +158,15 @@ def test_a_run_of_nothing_is_of_the_time_of_its_deadline() -> None:
 
     (run,) = (effect for effect in done.effects if isinstance(effect, InsertRun))
     assert (run.run_after, run.run_id[:34]) == (at(60), "dataset__2024-05-01T13:00:00+00:00")
+
+
+def test_a_daily_deadline_counts_from_when_it_is_first_seen_also_while_the_dag_is_paused() -> None:
+    dag = waiting(BOTH, timing=by("run_anyway", at=NINE), is_paused=True)
+
+    seen = settled(dag)
+    unpaused = settled(msgspec.structs.replace(dag, is_paused=False, deadline_at=dealt(seen)), 65)
+
+    assert (dealt(seen), unpaused.runs) == (at(0), [[]])
 
 
 def test_a_daily_deadline_is_met_by_a_run_since_the_day_before() -> None:

@@ -11,7 +11,7 @@ from tidegate.handlers.gate import Broken, gate
 from tidegate.handlers.inputs import EXPIRED, FILTERED, NOT_SCHEDULED
 from tidegate.handlers.judge import Waiting
 from tidegate.schemas.condition import AllOf, AnyOf, DatasetRef, PatternRef
-from tidegate.schemas.effect import InsertRun
+from tidegate.schemas.effect.run import InsertRun
 
 MANY = DatasetRef("s://a", "n > 2")
 FEW = DatasetRef("s://a", "n <= 2")

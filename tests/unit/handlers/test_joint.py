@@ -11,7 +11,7 @@ from tests.unit.handlers.waiting import at, event, expiring, settled, timed, wai
 from tidegate.handlers import joint
 from tidegate.handlers.inputs import EXPIRED
 from tidegate.schemas.condition import AllOf, Condition, DatasetRef
-from tidegate.schemas.effect import InsertRun
+from tidegate.schemas.effect.run import InsertRun
 from tidegate.schemas.timetable import Dates
 from tidegate.schemas.view import DagView
 
@@ -28,7 +28,7 @@ def test_a_tick_that_finds_the_condition_met_makes_a_run_of_what_has_arrived() -
     done = settled(both(0, 10, events=(event(1, arrived=-5), event(2, "b", arrived=-1))))
 
     (run,) = (effect for effect in done.effects if isinstance(effect, InsertRun))
-    assert (run.run_type, run.logical_date, run.id, done.runs) == ("scheduled", at(0), 201, [[1, 2]])
+    assert (run.run_type, run.logical_date, run.id, run.events, done.runs) == ("scheduled", at(0), 201, 2, [[1, 2]])
     assert (done.noted, done.look) == ([], 10)
 
 

@@ -5,7 +5,8 @@ from uuid import UUID
 from tests.shapes import graph, message
 from tests.unit.handlers.world import World
 from tidegate.handlers.lease_lapsed import State, decide
-from tidegate.schemas.effect import EndSubmission, UpdateTask
+from tidegate.schemas.effect.submission import EndSubmission
+from tidegate.schemas.effect.task import UpdateTask
 from tidegate.schemas.message import LeaseLapsed, Message
 from tidegate.schemas.state import SubmissionState, TaskState
 

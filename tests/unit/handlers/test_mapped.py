@@ -9,7 +9,7 @@ from tests.shapes import graph, task
 from tests.unit.handlers.world import End, World
 from tidegate.handlers.finish import FAIL_FAST
 from tidegate.schemas.dag import TaskSpec
-from tidegate.schemas.effect import Reconsider
+from tidegate.schemas.effect.run import Reconsider
 from tidegate.schemas.graph import MAX_ELEMENTS, element_index, element_of, position_of
 from tidegate.schemas.state import RunState, TaskState
 

@@ -9,7 +9,11 @@ from tests.shapes import NOW, dag_view, graph, message, queued, task
 from tests.unit.handlers.world import World
 from tidegate.handlers import run_end_requested, task_marked
 from tidegate.handlers.run_end_requested import State
-from tidegate.schemas.effect import Effect, KillSubmissions, OutletUpdated, Reconsider, RejectMessage, SetClock, UpdateRun
+from tidegate.schemas.effect import Effect, RejectMessage
+from tidegate.schemas.effect.dag import SetClock
+from tidegate.schemas.effect.run import Reconsider, UpdateRun
+from tidegate.schemas.effect.submission import KillSubmissions
+from tidegate.schemas.effect.task import OutletUpdated
 from tidegate.schemas.message import RunEndRequested, TaskMarked
 from tidegate.schemas.state import RunState, TaskState
 

@@ -7,31 +7,24 @@ from typing import Any
 import pytest
 
 from tests.shapes import NOW, dag_view, graph, message, run_view, task
+from tests.unit.handlers.telling import each_to_its_own
 from tests.unit.handlers.world import End, World
 from tidegate.handlers import attempt_timed_out, run_end_requested, run_timed_out
-from tidegate.handlers.advance import Advance, Move
 from tidegate.handlers.notice import too_long
-from tidegate.handlers.start import tasks_moved
-from tidegate.schemas.effect import Effect, KillSubmissions, MeetDeadlines, Notify
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.deadline import Notify
+from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.event import TaskFinished
-from tidegate.schemas.graph import element_index
 from tidegate.schemas.message import AttemptTimedOut, RunEndRequested, RunTimedOut
-from tidegate.schemas.receiver import Callback, DeadlineSpec, EmailReceiver, FunctionReceiver, On, Receiver, WebhookReceiver
+from tidegate.schemas.receiver import Callback, EmailReceiver, FunctionReceiver, On, Receiver, WebhookReceiver
 from tidegate.schemas.state import RunState, SubmissionState, TaskState
 from tidegate.schemas.view import Instance, SubmissionView
 
 MAIL, HOOK, TELL = EmailReceiver(("ops@example.org",)), WebhookReceiver("https://example.org/hook"), FunctionReceiver("tell")
 
-HOUR = DeadlineSpec(name="hour", after_s=3600.0)
-LATE = "it took longer than 90 s"
-
 
 def all_to(receiver: Receiver) -> tuple[Callback, ...]:
     return tuple(Callback(on, receiver) for on in On)
-
-
-def each_to_its_own() -> tuple[Callback, ...]:
-    return tuple(Callback(on, FunctionReceiver(str(on))) for on in On)
 
 
 def told(effects: Iterable[Effect]) -> list[tuple[str, int, str, str]]:
@@ -221,36 +214,3 @@ def test_an_event_tells_when_it_happened() -> None:
     (notice,) = [effect for effect in world.others if isinstance(effect, Notify)]
 
     assert (notice.context.at, notice.context.logical_date) == (NOW, NOW - timedelta(days=1))
-
-
-def mapped_moves(*moves: Move) -> list[Effect]:
-    dag = graph("a", task("b < a", over="a", callbacks=each_to_its_own(), execution_timeout_s=90.0, deadlines=(HOUR,)))
-    return list(tasks_moved(run_view(state=RunState.RUNNING), dag, Advance((), moves, 0, 0), NOW))
-
-
-def instance(element: int, state: TaskState, reason: str = "") -> Move:
-    return Move(element_index(1, element), state, 1, reason)
-
-
-@pytest.mark.parametrize(
-    ("move", "expected"),
-    [
-        pytest.param(instance(3, TaskState.SUCCESS), [], id="an instance succeeded"),
-        pytest.param(instance(3, TaskState.FAILED), [], id="an instance failed for good"),
-        pytest.param(instance(3, TaskState.UP_FOR_RETRY), [("b[3]", "retry")], id="an instance is tried again"),
-        pytest.param(instance(3, TaskState.FAILED, LATE), [("b[3]", "timeout")], id="an instance took too long"),
-        pytest.param(Move(1, TaskState.FAILED, 0, "1 of 4 instances failed"), [("b", "failure")], id="the task failed"),
-        pytest.param(Move(1, TaskState.SUCCESS, 0), [("b", "success")], id="the task succeeded"),
-    ],
-)
-def test_a_mapped_task_tells_of_its_end_once(move: Move, expected: list[tuple[str, str]]) -> None:
-    notices = [effect for effect in mapped_moves(move) if isinstance(effect, Notify)]
-
-    assert [(notice.context.task_id, notice.context.on) for notice in notices] == expected
-
-
-def test_a_mapped_task_meets_its_deadlines_when_all_its_instances_have_ended() -> None:
-    effects = mapped_moves(instance(0, TaskState.SUCCESS), instance(1, TaskState.FAILED), Move(1, TaskState.FAILED, 0))
-
-    assert [effect for effect in effects if isinstance(effect, MeetDeadlines)] == [MeetDeadlines(1, "b", NOW)]
-    assert isinstance(effects[-1], Notify)

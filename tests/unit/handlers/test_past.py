@@ -9,7 +9,7 @@ import pytest
 from tests.shapes import NOW, graph, task
 from tests.unit.handlers.world import FIRST, End, World
 from tidegate.handlers.past import Past, allows
-from tidegate.schemas.effect import Reconsider, ReconsiderAfter
+from tidegate.schemas.effect.run import Reconsider, ReconsiderAfter
 from tidegate.schemas.state import RunState, TaskState
 
 NONE, SCHEDULED, RUNNING, REMOVED = TaskState.NONE, TaskState.SCHEDULED, TaskState.RUNNING, TaskState.REMOVED

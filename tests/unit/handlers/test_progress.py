@@ -7,61 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.shapes import NOW, graph, run_view, task
+from tests.shapes import NOW, graph, task
+from tests.unit.handlers.going import NONE, QUEUED, RETRY, RUNNING, SCHEDULED, F, S, blocks, facts, instances, pools
 from tidegate.handlers.progress import Facts, progress
 from tidegate.schemas import progress as shown
-from tidegate.schemas.graph import Graph, element_index
-from tidegate.schemas.queries.pools import PoolRow
-from tidegate.schemas.queries.progress import AttemptRow, RunFacts
+from tidegate.schemas.queries.progress import AttemptRow
 from tidegate.schemas.state import TASK_ENDED, RunState, TaskState
-from tidegate.schemas.view import Instance, RunView
+from tidegate.schemas.view import Instance
 
 LATER = NOW + timedelta(minutes=5)
-NONE, SCHEDULED, QUEUED, RUNNING = TaskState.NONE, TaskState.SCHEDULED, TaskState.QUEUED, TaskState.RUNNING
-S, F, K = TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED
-RETRY, GIVEN_UP = TaskState.UP_FOR_RETRY, TaskState.UPSTREAM_FAILED
-
-RUN = RunFacts(
-    run=run_view(state=RunState.RUNNING),
-    newest_version_id=1,
-    is_paused=False,
-    is_stale=False,
-    running_runs=1,
-    runs_ahead=0,
-    run_before="r0",
-)
-
-
-def facts(run: Mapping[str, Any] | None = None, **others: Any) -> Facts:
-    """A run that works, alone in a pool of ten slots, but for the facts given."""
-    usual = {"now": NOW, "pools": pools(slots=10)}
-    given = run or {}
-    of_run = {name: fact for name, fact in given.items() if name in RunView.__struct_fields__}
-    around = {name: fact for name, fact in given.items() if name not in of_run}
-    view = msgspec.structs.replace(RUN.run, **of_run)
-    return Facts(run=msgspec.structs.replace(RUN, run=view, **around), **{**usual, **others})
-
-
-def pools(slots: int, *, running: int = 0, queued: int = 0, name: str = "default_pool") -> Mapping[str, PoolRow]:
-    return {name: PoolRow(name, slots, running, queued, 0)}
-
-
-def instances(graph: Graph, *states: TaskState, **changed: Any) -> list[Instance]:
-    """One of each task, counted; the last one changed."""
-    found = [Instance(index, state, awaited=graph.nodes[index].upstream) for index, state in enumerate(states)]
-    for instance in found:
-        above = [found[index].state for index in graph.above[instance.index]]
-        instance.success, instance.failed, instance.skipped = above.count(S), above.count(F), above.count(K)
-        instance.upstream_failed = above.count(GIVEN_UP)
-    found[-1] = msgspec.structs.replace(found[-1], **changed)
-    return found
-
-
-def blocks(graph: Graph, waits: list[Instance], around: Facts | None = None) -> tuple[shown.TaskBlock, ...]:
-    """What the last task of a run waits for."""
-    *_, last = progress(graph, waits, around or facts()).waiting
-    assert last.task_id == graph.nodes[-1].task.task_id
-    return last.blocked_by
 
 
 def test_tasks_are_counted_by_state_in_the_order_of_the_states() -> None:
@@ -181,6 +135,7 @@ MINE, OTHERS = ("d", 1, "a"), ("d", 2, "a")
         (facts(pools=pools(slots=3, running=1, queued=1)), []),
         (facts(pools=pools(slots=3, running=2, queued=1)), [shown.PoolFull("default_pool", 3, 0, 1)]),
         (facts(pools=pools(slots=3, running=5)), [shown.PoolFull("default_pool", 3, 0, 1)]),
+        (facts(attempted=frozenset({0})), [shown.AttemptOpen()]),
         (facts(pools=pools(slots=0)), [shown.PoolTooSmall("default_pool", 0, 1)]),
         (facts(pools=pools(slots=9, name="another")), [shown.PoolMissing("default_pool")]),
         (
@@ -203,50 +158,6 @@ def test_a_task_that_needs_several_slots_waits_for_all_of_them() -> None:
     found = blocks(wide, [Instance(0, SCHEDULED)], facts(pools=pools(slots=4, running=2, name="wide")))
 
     assert found == (shown.PoolFull("wide", 4, 2, 3),)
-
-
-def mapped(*elements: TaskState) -> list[Instance]:
-    """The instances of `list`, of `load`, which is mapped over it, and one of `load` per element."""
-    load = Instance(1, NONE, awaited=len(elements), elements=len(elements))
-    load.success, load.failed, load.skipped = elements.count(S), elements.count(F), elements.count(K)
-    return [Instance(0, S), load, *(Instance(element_index(1, n), state) for n, state in enumerate(elements))]
-
-
-MAPPED = (task("list"), task("load < list", over="list", max_active_per_run=2))
-
-
-def test_a_mapped_task_waits_for_its_instances() -> None:
-    page = progress(graph(*MAPPED), mapped(S, F, K, RUNNING, SCHEDULED), facts())
-
-    assert [waiting.task_id for waiting in page.waiting] == ["load", "load[4]"]
-    assert page.waiting[0].blocked_by == (shown.ElementsNotDone(2, 5),)
-    assert [working.task_id for working in page.working] == ["load[3]"]
-
-
-def test_instances_of_a_mapped_task_stand_behind_it() -> None:
-    three = graph(*MAPPED, "last < load")
-
-    page = progress(three, [*mapped(SCHEDULED, SCHEDULED), Instance(2, NONE, awaited=1)], facts())
-
-    assert [waiting.task_id for waiting in page.waiting] == ["load", "load[0]", "load[1]", "last"]
-
-
-def test_a_mapped_task_counts_as_one() -> None:
-    page = progress(graph(*MAPPED), mapped(S, S, RUNNING), facts())
-
-    assert (page.tasks, page.ended, page.counts) == (2, 1, {NONE: 1, S: 1})
-
-
-def test_instances_of_a_mapped_task_wait_for_its_limits() -> None:
-    page = progress(graph(*MAPPED), mapped(SCHEDULED), facts(limited=[("d", 1, "load")] * 2, pools={}))
-
-    assert page.waiting[-1].blocked_by == (shown.TaskLimitInRun(2), shown.PoolMissing("default_pool"))
-
-
-def test_a_mapped_task_that_is_not_expanded_waits_for_what_comes_before_it() -> None:
-    two = graph(*MAPPED)
-
-    assert blocks(two, instances(two, RUNNING, NONE)) == (shown.UpstreamNotDone(("list",)),)
 
 
 QUEUED_RUN = {"state": RunState.QUEUED, "running_runs": 0}

@@ -9,7 +9,10 @@ import pytest
 from tests.shapes import NOW, A, B, dag_view, graph, message, pending, queued
 from tidegate.handlers import dataset_updated, pause_requested, run_requested
 from tidegate.schemas.dag import ParamSpec
-from tidegate.schemas.effect import ConsumeEvents, InsertRun, InsertTask, RejectMessage, SetClock, SetPaused, UpdateRun
+from tidegate.schemas.effect import RejectMessage
+from tidegate.schemas.effect.dag import ConsumeEvents, SetClock, SetPaused
+from tidegate.schemas.effect.run import InsertRun, UpdateRun
+from tidegate.schemas.effect.task import InsertTask
 from tidegate.schemas.event import DatasetUpdated
 from tidegate.schemas.message import PauseRequested, RunRequested
 from tidegate.schemas.state import RunState, RunType

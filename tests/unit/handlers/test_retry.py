@@ -15,7 +15,9 @@ from tests.unit.handlers.world import World
 from tidegate.handlers.advance import Finish, advance
 from tidegate.handlers.retry import delay
 from tidegate.handlers.retry_due import decide
-from tidegate.schemas.effect import Effect, TaskMoved, UpdateRun, UpdateTask
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.run import UpdateRun
+from tidegate.schemas.effect.task import TaskMoved, UpdateTask
 from tidegate.schemas.message import RetryDue
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.view import Instance

@@ -31,6 +31,7 @@ def around(task: dict[str, Any] | None = None, run: dict[str, Any] | None = None
 CASES = [
     pytest.param(around(), (), id="nothing holds it up"),
     pytest.param(around({"is_paused": True}), (shown.DagPaused(),), id="pause"),
+    pytest.param(around({"is_attempted": True}), (shown.AttemptOpen(),), id="an attempt that has not ended"),
     pytest.param(around(run={"active_tasks": 2}), (shown.RunLimit(2),), id="max_active_tasks"),
     pytest.param(around(limited=(("d", 1, "t"),)), (shown.TaskLimitInRun(1),), id="max_active_tis_per_dagrun"),
     pytest.param(around(limited=(("d", 2, "t"), ("d", 3, "t"))), (shown.TaskLimitInDag(2),), id="max_active_tis_per_dag"),

@@ -8,7 +8,10 @@ import pytest
 from tests.shapes import NOW, dag_view, graph, message, queued
 from tests.unit.handlers.world import World
 from tidegate.handlers.run_reconsidered import decide
-from tidegate.schemas.effect import Effect, KillSubmissions, RunMoved, TaskMoved, UpdateRun, UpdateTask
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.run import RunMoved, UpdateRun
+from tidegate.schemas.effect.submission import KillSubmissions
+from tidegate.schemas.effect.task import TaskMoved, UpdateTask
 from tidegate.schemas.message import RunReconsidered
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.view import DagView, Instance

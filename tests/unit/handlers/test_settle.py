@@ -10,7 +10,9 @@ from tidegate.handlers.consume import dataset_run_id
 from tidegate.handlers.inputs import NOT_SCHEDULED
 from tidegate.handlers.settle import settle
 from tidegate.schemas.condition import AnyOf
-from tidegate.schemas.effect import ConsumeEvents, DiscardEvents, Effect, InsertRun, UpdateRun
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.dag import ConsumeEvents, DiscardEvents
+from tidegate.schemas.effect.run import InsertRun, UpdateRun
 from tidegate.schemas.state import RunState
 from tidegate.schemas.view import DagView
 
@@ -33,7 +35,7 @@ def test_everything_pending_makes_one_run() -> None:
 
     effects = list(settle(dag_view(DAG, pending=events), NOW))
 
-    assert [(run.id, run.state) for run in created(effects)] == [(100, RunState.RUNNING)]
+    assert [(run.id, run.state, run.events) for run in created(effects)] == [(100, RunState.RUNNING, 3)]
     assert [e.events for e in effects if isinstance(e, ConsumeEvents)] == [events]
 
 

@@ -11,7 +11,8 @@ from tests.shapes import NOW, A, dag_view, graph, message, pending, queued, run_
 from tests.unit.handlers.ticks import at, clock, fired, settled, tick, timed, view
 from tidegate.handlers import run_requested
 from tidegate.handlers.settle import settle, settle_after
-from tidegate.schemas.effect import InsertRun, InsertTask, Reconsider, UpdateRun
+from tidegate.schemas.effect.run import InsertRun, Reconsider, UpdateRun
+from tidegate.schemas.effect.task import InsertTask
 from tidegate.schemas.message import RunRequested
 from tidegate.schemas.state import RunState, RunType
 from tidegate.schemas.tick import Tick
@@ -63,7 +64,8 @@ def test_a_dataset_run_leaves_the_timetable_where_it_is() -> None:
     assert clock(effects) == []
 
 
-CONTINUOUS = graph("t", timetable=Continuous(), start_date=at(-60), limit=5)
+CONTINUOUS = graph("t", timetable=Continuous(), start_date=at(-60), limit=1)
+AT_ONCE = graph("t!", timetable=Continuous(), start_date=at(-60), limit=1)
 LONG = Tick(at(-60), at(-60), at(-40), at(-40))
 
 
@@ -77,7 +79,7 @@ LONG = Tick(at(-60), at(-60), at(-40), at(-40))
         ),
         pytest.param(view(CONTINUOUS, last_tick=LONG), [-40], [(-40, None)], id="the next one"),
         pytest.param(
-            view(graph("t!", timetable=Continuous(), start_date=at(-60)), last_tick=tick(-50)), [0], [(0, 0)], id="one at a time"
+            view(AT_ONCE, last_tick=tick(-50)), [0], [(0, 0)], id="one at a time"
         ),
     ],
 )  # fmt: skip

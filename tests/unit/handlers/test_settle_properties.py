@@ -15,7 +15,9 @@ from tidegate.handlers.settle import settle
 from tidegate.handlers.tick import following
 from tidegate.handlers.turn import Source
 from tidegate.schemas.condition import AllOf, AnyOf, Condition
-from tidegate.schemas.effect import ConsumeEvents, DiscardEvents, Effect, InsertRun, SetClock, UpdateRun
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.dag import ConsumeEvents, DiscardEvents, SetClock
+from tidegate.schemas.effect.run import InsertRun, UpdateRun
 from tidegate.schemas.state import RunState
 from tidegate.schemas.tick import Tick
 from tidegate.schemas.timetable import Dates

@@ -10,7 +10,9 @@ from tests.unit.handlers.ticks import at, clock, fired, minutes_of, settled, tic
 from tidegate.handlers import schedule_due
 from tidegate.handlers.settle import settle_after
 from tidegate.handlers.tick import following
-from tidegate.schemas.effect import InsertRun, InsertTask, RunMoved, SetClock
+from tidegate.schemas.effect.dag import SetClock
+from tidegate.schemas.effect.run import InsertRun, RunMoved
+from tidegate.schemas.effect.task import InsertTask
 from tidegate.schemas.message import ScheduleDue
 from tidegate.schemas.state import RunState
 from tidegate.schemas.tick import Tick

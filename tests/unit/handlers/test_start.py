@@ -8,7 +8,9 @@ import pytest
 from tests.shapes import NOW, graph, run_view, task
 from tests.unit.handlers.rows import counted
 from tidegate.handlers.start import create, outlet, promote
-from tidegate.schemas.effect import Effect, InsertRun, InsertTask, OutletUpdated, RunMoved, TaskMoved, UpdateRun
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.run import InsertRun, RunMoved, UpdateRun
+from tidegate.schemas.effect.task import InsertTask, OutletUpdated, TaskMoved
 from tidegate.schemas.event import MAX_ID_LENGTH
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import RunState, TaskState

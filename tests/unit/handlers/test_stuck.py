@@ -10,7 +10,8 @@ from tests.shapes import graph, message
 from tests.unit.handlers.world import World
 from tidegate.handlers import attempt_stuck
 from tidegate.handlers.finish import CLEARED, STUCK
-from tidegate.schemas.effect import Effect, KillSubmissions
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.event import TaskFinished
 from tidegate.schemas.message import AttemptStuck
 from tidegate.schemas.state import SubmissionState, TaskState

@@ -7,7 +7,9 @@ import msgspec
 from tests.shapes import NOW, graph, message
 from tests.unit.handlers.world import World
 from tidegate.handlers.submission_accepted import State, decide
-from tidegate.schemas.effect import AcceptSubmission, MoveTask, TaskMoved, UpdateRun
+from tidegate.schemas.effect.run import UpdateRun
+from tidegate.schemas.effect.submission import AcceptSubmission
+from tidegate.schemas.effect.task import MoveTask, TaskMoved
 from tidegate.schemas.message import Message, SubmissionAccepted
 from tidegate.schemas.state import SubmissionState, TaskState
 

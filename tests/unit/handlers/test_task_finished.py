@@ -12,18 +12,11 @@ from tests.shapes import NOW, A, dag_view, graph, message, pending, queued
 from tests.unit.handlers.world import World
 from tidegate.handlers.finish import State
 from tidegate.handlers.task_finished import decide
-from tidegate.schemas.effect import (
-    ConsumeEvents,
-    Effect,
-    EndSubmission,
-    IgnoreFinish,
-    InsertRun,
-    RejectMessage,
-    RunMoved,
-    TaskMoved,
-    UpdateRun,
-    UpdateTask,
-)
+from tidegate.schemas.effect import Effect, RejectMessage
+from tidegate.schemas.effect.dag import ConsumeEvents
+from tidegate.schemas.effect.run import InsertRun, RunMoved, UpdateRun
+from tidegate.schemas.effect.submission import EndSubmission, IgnoreFinish
+from tidegate.schemas.effect.task import LookAgain, TaskMoved, UpdateTask
 from tidegate.schemas.event import MAX_REASON_LENGTH, TaskFinished
 from tidegate.schemas.message import Message
 from tidegate.schemas.state import RunState, SubmissionState, TaskState
@@ -148,6 +141,16 @@ def test_of_two_finishes_after_the_run_ended_the_first_ends_the_attempt() -> Non
 
     assert [e.state for e in effects if isinstance(e, EndSubmission)] == [SubmissionState.KILLED]
     assert reasons(effects) == ["its task was failed by then", "the attempt had already ended"]
+
+
+def test_the_end_that_a_cleared_task_waits_for_has_the_pool_looked_at() -> None:
+    world, attempt = running("a")
+    world.tasks[0].state = TaskState.SCHEDULED
+
+    effects = list(decide([ended(attempt, "killed")], found(world)))
+
+    assert [type(effect) for effect in effects] == [EndSubmission, IgnoreFinish, LookAgain]
+    assert effects[-1] == LookAgain("default_pool")
 
 
 @pytest.mark.parametrize(("succeeded", "state"), [(True, RunState.SUCCESS), (False, RunState.FAILED)])

@@ -12,16 +12,10 @@ from tests.shapes import NOW, dag_view, graph, message, queued, run_view, task
 from tests.unit.handlers.world import World
 from tidegate.handlers import attempt_timed_out, run_timed_out, submission_accepted
 from tidegate.handlers.start import create, promote
-from tidegate.schemas.effect import (
-    AcceptSubmission,
-    CountFailures,
-    Effect,
-    InsertRun,
-    KillSubmissions,
-    RunMoved,
-    SetPaused,
-    UpdateRun,
-)
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.dag import CountFailures, SetPaused
+from tidegate.schemas.effect.run import InsertRun, RunMoved, UpdateRun
+from tidegate.schemas.effect.submission import AcceptSubmission, KillSubmissions
 from tidegate.schemas.event import TaskFinished
 from tidegate.schemas.message import AttemptTimedOut, RunTimedOut, SubmissionAccepted
 from tidegate.schemas.state import RunState, SubmissionState, TaskState

@@ -1,5 +1,7 @@
 """When a condition counts: within, quiet, between runs, one by one."""
 
+from typing import Any
+
 import pytest
 
 from tests.shapes import A, B, C
@@ -138,8 +140,8 @@ def test_each_event_makes_a_run_of_its_own_in_order() -> None:
     ],
     ids=str,
 )
-def test_runs_of_one_event_each_start_while_they_may(facts: dict[str, object], runs: list[list[int]], look: float | None) -> None:
-    done = settled(waiting(A, event(4), event(5), event(6), mode="each", **{"event_run_ids": (101, 102), **facts}))  # type: ignore[arg-type]
+def test_runs_of_one_event_each_start_while_they_may(facts: dict[str, Any], runs: list[list[int]], look: float | None) -> None:
+    done = settled(waiting(A, event(4), event(5), event(6), mode="each", **{"event_run_ids": (101, 102), **facts}))
 
     assert (done.runs, done.look) == (runs, look)
 

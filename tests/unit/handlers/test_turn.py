@@ -9,7 +9,9 @@ from tests.shapes import NOW, A, pending, queued
 from tests.unit.handlers.ticks import settled, timed, view
 from tidegate.handlers.settle import settle_after
 from tidegate.handlers.turn import Source
-from tidegate.schemas.effect import ConsumeEvents, Effect, InsertRun, SetClock, UpdateRun
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.dag import ConsumeEvents, SetClock
+from tidegate.schemas.effect.run import InsertRun, UpdateRun
 from tidegate.schemas.state import RunState
 from tidegate.schemas.tick import Tick
 from tidegate.schemas.view import DagView, PendingEvent

@@ -8,7 +8,9 @@ import msgspec
 from tests.shapes import NOW, dag_view, graph, message
 from tests.unit.handlers.world import World
 from tidegate.handlers.clear_requested import State, decide
-from tidegate.schemas.effect import ChangeVersion, Effect, InsertTask, UpdateRun, UpdateTask
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.run import ChangeVersion, UpdateRun
+from tidegate.schemas.effect.task import InsertTask, UpdateTask
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import ClearRequested
 from tidegate.schemas.state import RunState, TaskState

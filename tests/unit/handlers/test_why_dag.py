@@ -1,21 +1,20 @@
 """The gates between a DAG and its next run, and what opens them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 import pytest
 
-from tests.shapes import NOW, A, B, C, dag_view, graph, queued
+from tests.shapes import NOW, A, B, dag_view, graph, queued
 from tests.unit.handlers.waiting import at, by, event, expiring, timed, waiting
 from tidegate.handlers.dag_gates import would_run
-from tidegate.handlers.dag_remedy import _CHANGES, fewest
 from tidegate.handlers.found_dag import FoundDag
 from tidegate.handlers.why_dag import dag_chain
 from tidegate.schemas import chain as shown
 from tidegate.schemas import progress, remedy
 from tidegate.schemas.chain import DagChain, GateState
-from tidegate.schemas.condition import AllOf, AnyOf, Condition, DatasetRef, Leaf, NOf, PatternRef
+from tidegate.schemas.condition import AllOf, DatasetRef
 from tidegate.schemas.queries.leases import Away, Incident, JobRow, Terms
 from tidegate.schemas.queries.seen import AroundDag
 from tidegate.schemas.remedy import Change
@@ -47,7 +46,6 @@ def closed(page: DagChain) -> dict[str, object]:
 
 
 NEW_A = remedy.Publish(("s://a",), ("s://a",))
-
 GATES = [
     pytest.param(waiting(A, event(1)), {}, (), id="nothing"),
     pytest.param(waiting(A), {"condition": shown.InputsMissing(("s://a",))}, (NEW_A,), id="condition"),
@@ -133,10 +131,16 @@ GATES = [
         id="no more ticks",
     ),
     pytest.param(
-        ticking(Continuous(), running=1),
-        {"timetable": progress.DagLimit(1)},
+        ticking(Continuous(), limit=1, running=1),
+        {"run limit": progress.DagLimit(1)},
         (remedy.EndRun("d", ("r1", "r2")),),
         id="a run that follows the end of another",
+    ),
+    pytest.param(
+        ticking(Continuous(), limit=1, running=1, schedule=A, pending=(event(1),)),
+        {"run limit": progress.DagLimit(1)},
+        (remedy.EndRun("d", ("r1", "r2")),),
+        id="a run of events beside those that follow each other",
     ),
     pytest.param(
         ticking(HOURLY, schedule=A, together=True, taken=frozenset({NOW})),
@@ -235,28 +239,3 @@ def test_timing_of_a_condition_that_cannot_be_read_tells_no_deadline() -> None:
     gates = {gate.name: gate for gate in dag_chain(found(dag)).gates}
 
     assert gates["timing"].facts == {}
-
-
-PATTERN = PatternRef("s://x/*")
-
-
-@pytest.mark.parametrize(
-    ("condition", "there", "expected"),
-    [
-        (A, (), (A,)),
-        (A, (A,), ()),
-        (AllOf((A, B, A)), (), (A, B)),
-        (AnyOf((AllOf((A, B)), C)), (), (C,)),
-        (AnyOf((AllOf((A, B)), AllOf((B, C, PATTERN)))), (B, C), (A,)),
-        (NOf(2, (A, AllOf((B, C)), PATTERN)), (), (A, PATTERN)),
-        (NOf(2, (A, B, C)), (C,), (A,)),
-    ],
-)
-def test_of_alternatives_those_that_lack_least_are_wanted(
-    condition: Condition, there: tuple[Leaf, ...], expected: tuple[Leaf, ...]
-) -> None:
-    assert fewest(condition, frozenset(there)) == expected
-
-
-def test_every_obstacle_has_something_that_may_open_it() -> None:
-    assert set(_CHANGES) == set(get_args(shown.DagObstacle))

@@ -9,7 +9,7 @@ from tests.unit.handlers.test_settle_properties import CHANCES, dag_of
 from tests.unit.handlers.test_why_dag import found
 from tidegate.handlers.settle import settle
 from tidegate.handlers.why_dag import dag_chain
-from tidegate.schemas.effect import InsertRun
+from tidegate.schemas.effect.run import InsertRun
 
 
 @settings(max_examples=500, deadline=None)

@@ -6,7 +6,9 @@ from typing import Any
 
 from tests.shapes import NOW, dag_view, graph
 from tidegate.handlers.settle import settle
-from tidegate.schemas.effect import Effect, InsertRun, SetClock
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.dag import SetClock
+from tidegate.schemas.effect.run import InsertRun
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import RunType
 from tidegate.schemas.tick import Tick

@@ -10,7 +10,9 @@ from tests.shapes import NOW, dag_view, graph
 from tests.unit.handlers.ticks import minutes_of
 from tidegate.handlers.settle import settle
 from tidegate.schemas.condition import Condition, DatasetRef, InputDeadlineSpec, Timing
-from tidegate.schemas.effect import ConsumeEvents, DiscardEvents, Effect, InsertRun, NoteSchedule, SetClock
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.dag import ConsumeEvents, DiscardEvents, NoteSchedule, SetClock
+from tidegate.schemas.effect.run import InsertRun
 from tidegate.schemas.view import DagView, PendingEvent
 
 

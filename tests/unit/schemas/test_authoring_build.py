@@ -8,7 +8,7 @@ from textwrap import dedent
 import pytest
 
 from tidegate import Dag, DagError
-from tidegate.schemas.authoring import build, collect
+from tidegate.schemas.build import build, collect
 
 
 def ids(source: str, filename: str = "dags/example.py") -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import tidegate
+from tests.shapes import decode_spec
 from tidegate import DagError, DatasetOrTime, DatasetPattern
 from tidegate.schemas.condition import (
     AllOf,
@@ -22,7 +23,7 @@ from tidegate.schemas.condition import (
     looks_closer,
     patterns,
 )
-from tidegate.schemas.dag import DagSpec, decode_spec, encode_spec
+from tidegate.schemas.dag import DagSpec, encode_spec
 from tidegate.schemas.dataset import text
 from tidegate.schemas.graph import ages, graph_of, sifts
 from tidegate.schemas.order import verify

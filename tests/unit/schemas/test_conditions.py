@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.shapes import A, B, C, spec
+from tests.shapes import A, B, C, decode_spec, spec
 from tidegate.schemas.condition import AllOf, AnyOf, Condition, DatasetRef, NOf, PatternRef, holds, leaves
-from tidegate.schemas.dag import decode_spec, encode_spec
+from tidegate.schemas.dag import encode_spec
 
 STATUSES = list(product((False, True), repeat=3))
 THREE = (A, B, C)

@@ -121,14 +121,15 @@ BEFORE = {
 
 def changed(path: str, value: Any) -> dict[str, Any]:
     """BEFORE with one value set, or taken away by None."""
-    after = json.loads(json.dumps(BEFORE))
-    part, (*way, last) = after, path.split("/")
+    after: dict[str, Any] = json.loads(json.dumps(BEFORE))
+    part: Any = after
+    *way, last = path.split("/")
     for name in way:
         part = part[name]
     part[last] = value
     if value is None:
         del part[last]
-    return after  # type: ignore[no-any-return]
+    return after
 
 
 BOTH: Mapping[str, tuple[Any, str]] = {

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from tests.shapes import decode_spec
 from tidegate.schemas.condition import AllOf, AnyOf, Condition, DatasetRef, holds, leaves
 from tidegate.schemas.dag import (
     BACKENDS,
@@ -12,7 +13,6 @@ from tidegate.schemas.dag import (
     FunctionTask,
     SqlTask,
     SubmitTask,
-    decode_spec,
     encode_spec,
     kind_of,
 )

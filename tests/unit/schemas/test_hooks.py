@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.shapes import decode_spec
 from tidegate import CallbackContext, Dag, DagError, Deadline, Email, Webhook, cron
-from tidegate.schemas.dag import DagSpec, decode_spec, encode_spec
+from tidegate.schemas.dag import DagSpec, encode_spec
 from tidegate.schemas.graph import graph_of
 from tidegate.schemas.receiver import Callback, DeadlineSpec, EmailReceiver, FunctionReceiver, On, WebhookReceiver
 
@@ -148,6 +149,7 @@ def test_a_graph_knows_whether_there_is_anything_to_watch(
     assert (graph.has_deadlines, graph.watched) == (has_deadlines, watched)
 
 
+# What the types forbid is refused at run time, too.
 REFUSED: list[tuple[Callable[[], object], str]] = [
     (Email, "Email(): write addresses like 'ops@example.org'"),
     (lambda: Email("ops"), "Email('ops'): write addresses like"),
@@ -211,7 +213,7 @@ def test_every_occasion_is_an_option_of_tasks() -> None:
 
 def test_runs_are_never_retried() -> None:
     with pytest.raises(TypeError, match="on_retry"):
-        Dag("d", on_retry=tell)  # type: ignore[call-arg]
+        Dag("d", on_retry=tell)  # type: ignore[call-arg]  # mypy says so, too
 
 
 def test_a_receiver_of_an_unknown_kind_is_refused_where_it_is_read() -> None:

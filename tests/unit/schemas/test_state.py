@@ -14,6 +14,7 @@ from tidegate.schemas.state import (
     RunState,
     SubmissionState,
     TaskState,
+    run_state,
 )
 
 
@@ -90,3 +91,16 @@ def test_an_attempt_is_open_until_its_outcome_is_known() -> None:
     outcomes = {SubmissionState.SUCCEEDED, SubmissionState.FAILED, SubmissionState.KILLED, SubmissionState.LOST}
 
     assert set(SubmissionState) - SUBMISSION_OPEN == outcomes
+
+
+@pytest.mark.parametrize(
+    ("unfinished", "failed_leaves", "state"),
+    [
+        (1, 0, RunState.RUNNING),
+        (1, 1, RunState.RUNNING),
+        (0, 0, RunState.SUCCESS),
+        (0, 1, RunState.FAILED),
+    ],
+)
+def test_the_leaves_decide_the_run_once_nothing_is_unfinished(unfinished: int, failed_leaves: int, state: RunState) -> None:
+    assert run_state(unfinished, failed_leaves) is state

@@ -1,6 +1,7 @@
 """Reasons of failures, from what Spark, Python and programs say."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,10 +12,10 @@ FOLDER = Path("/dags")
 
 def raised_in(filename: str, statement: str) -> Exception:
     """What such a statement raises on line 3 of a function in that file."""
-    scope: dict[str, object] = {}
+    scope: dict[str, Any] = {}
     exec(compile(f"\ndef run():\n    {statement}\n", filename, "exec"), scope)  # noqa: S102 - a frame of a chosen file name
     try:
-        scope["run"]()  # type: ignore[operator]
+        scope["run"]()
     except Exception as error:  # noqa: BLE001 - whatever it is
         return error
     raise AssertionError("it raised nothing")

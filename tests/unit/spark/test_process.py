@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 from uuid import UUID, uuid4
 
 import anyio
@@ -20,7 +21,7 @@ def submission_id() -> UUID:
 
 @pytest.fixture
 def sleeper(submission_id: UUID) -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen(["sleep", "600"], env=os.environ | {STAMP: str(submission_id)}) as process:  # noqa: S607
+    with subprocess.Popen(["sleep", "600"], env=os.environ | {STAMP: str(submission_id)}) as process:  # noqa: S607 - whichever there is
         yield process
         process.kill()
 
@@ -43,9 +44,9 @@ def test_a_process_is_alive_until_it_is_a_zombie(sleeper: subprocess.Popen[bytes
 
 
 @pytest.mark.parametrize("change", [{"start_time": 1}, {"boot_id": "another boot"}])
-def test_another_process_with_the_same_pid_is_not_signalled(sleeper: subprocess.Popen[bytes], change: dict[str, object]) -> None:
+def test_another_process_with_the_same_pid_is_not_signalled(sleeper: subprocess.Popen[bytes], change: dict[str, Any]) -> None:
     it = identity(sleeper)
-    other = Identity(**{"pid": it.pid, "start_time": it.start_time, "boot_id": it.boot_id, **change})  # type: ignore[arg-type]
+    other = Identity(**{"pid": it.pid, "start_time": it.start_time, "boot_id": it.boot_id, **change})
 
     sent = send(other, signal.SIGKILL)
 

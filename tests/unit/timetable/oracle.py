@@ -103,7 +103,7 @@ def changes(zone: ZoneInfo, year: int) -> list[datetime]:
         return shown(zone, at) - at
 
     found = []
-    for begin in every(timedelta(days=1), datetime(year, 1, 1), datetime(year + 1, 1, 1)):  # noqa: DTZ001
+    for begin in every(timedelta(days=1), datetime(year, 1, 1), datetime(year + 1, 1, 1)):  # noqa: DTZ001 - a wall clock
         end = begin + timedelta(days=1)
         if offset(begin) == offset(end):
             continue

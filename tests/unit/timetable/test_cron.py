@@ -89,8 +89,8 @@ def test_a_refused_expression_is_named_with_the_field_to_blame(expression: str, 
 def test_an_expression_that_never_fires_is_accepted_and_has_no_ticks(expression: str) -> None:
     never = compiled(expression)
 
-    assert never.after(datetime(2024, 1, 1)) is None  # noqa: DTZ001
-    assert never.until(datetime(2024, 1, 1)) is None  # noqa: DTZ001
+    assert never.after(datetime(2024, 1, 1)) is None  # noqa: DTZ001 - a wall clock
+    assert never.until(datetime(2024, 1, 1)) is None  # noqa: DTZ001 - a wall clock
     assert fires(cron(expression, zone="Europe/Zurich"), 1, "2024-01-01") == []
 
 
@@ -107,7 +107,7 @@ def any_field(chance: Random, low: int, high: int) -> str:
     )
 
 
-MOMENTS = st.datetimes(datetime(1990, 1, 1), datetime(2090, 1, 1)).map(lambda at: at.replace(microsecond=0))  # noqa: DTZ001
+MOMENTS = st.datetimes(datetime(1990, 1, 1), datetime(2090, 1, 1)).map(lambda at: at.replace(microsecond=0))  # noqa: DTZ001 - a wall clock
 
 
 @settings(max_examples=300, deadline=None)
@@ -163,7 +163,7 @@ def test_whatever_a_field_says_it_is_read_or_refused_with_a_sentence(text: str, 
 def read_or_refused(text: str) -> str:
     """Why an expression is refused, nothing where it is not."""
     try:
-        compiled(text).after(datetime(2024, 1, 1))  # noqa: DTZ001
+        compiled(text).after(datetime(2024, 1, 1))  # noqa: DTZ001 - a wall clock
     except ValueError as error:
         return str(error)
     return ""

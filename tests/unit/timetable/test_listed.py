@@ -1,15 +1,20 @@
-"""Runs that are planned, listed ahead, and which dates are on schedule."""
+"""Runs that are planned, listed ahead."""
 
-import pytest
+from datetime import datetime
+from itertools import islice
 
-from tests.unit.timetable.given import DAY, HOUR, catchup, cron, fired, period, utc
-from tidegate.schemas.tick import next_runs, on_schedule
-from tidegate.schemas.timetable import Continuous, Dates, Every, Once, Timetable
+from tests.unit.timetable.given import HOUR, catchup, cron, fired, period, utc
+from tidegate.schemas.tick import UNBOUND, Bounds, Tick, runs_after
+from tidegate.schemas.timetable import Dates, Every, Once, Timetable
 
-DAILY = cron("0 3 * * *")
 HOURLY = cron("0 * * * *")
 EVERY_HOUR = Every(seconds=HOUR, mode="interval")
 HOURLY_PERIODS = cron("0 * * * *", mode="interval")
+
+
+def next_runs(timetable: Timetable | None, count: int, after: datetime, bounds: Bounds = UNBOUND) -> list[Tick]:
+    """The first few of them."""
+    return list(islice(runs_after(timetable, after, bounds), count))
 
 
 def test_the_next_runs_are_listed_without_regard_to_what_was_missed() -> None:
@@ -31,35 +36,3 @@ def test_what_runs_once_is_listed_while_it_is_to_come() -> None:
     assert next_runs(Once(), 5, utc("2024-08-15"), bounds) == [fired("2024-08-16")]
     assert next_runs(Once(), 5, utc("2024-08-16"), bounds) == []
     assert next_runs(None, 5, utc("2024-08-15"), bounds) == []
-
-
-@pytest.mark.parametrize(
-    ("timetable", "on", "off"),
-    [
-        pytest.param(cron("30 2 * * *", zone="Europe/Zurich"), "2023-03-26 01:30", "2023-03-26 00:30", id="cron"),
-        pytest.param(cron("0 3 * * *", mode="interval"), "2024-08-15 03:00", "2024-08-15 04:00", id="interval"),
-        pytest.param(cron("0 3 * * *", interval_s=HOUR), "2024-08-15 02:00", "2024-08-15 03:00", id="interval-before"),
-        pytest.param(Every(seconds=7 * DAY), "2020-01-08", "2020-01-09", id="delta"),
-        pytest.param(Every(months=1), "2020-02-01", "2020-02-02", id="months"),
-        pytest.param(Dates((utc("2024-08-15"),)), "2024-08-15", "2024-08-16", id="dates"),
-        pytest.param(Once(), "2020-01-01", "2020-01-02", id="once"),
-    ],
-)
-def test_a_date_is_on_schedule_or_not(timetable: Timetable, on: str, off: str) -> None:
-    bounds = catchup("2020-01-01")
-
-    assert on_schedule(timetable, utc(on), bounds)
-    assert not on_schedule(timetable, utc(off), bounds)
-
-
-def test_no_date_outside_the_bounds_is_on_schedule() -> None:
-    bounds = catchup("2024-08-15 03:00", "2024-08-16 03:00")
-
-    dates = [utc(f"2024-08-{day} 03:00") for day in (14, 15, 16, 17)]
-
-    assert [on_schedule(DAILY, date, bounds) for date in dates] == [False, True, True, False]
-
-
-def test_what_has_no_dates_is_never_on_schedule() -> None:
-    assert not on_schedule(None, utc("2024-08-15"))
-    assert not on_schedule(Continuous(), utc("2024-08-15"))

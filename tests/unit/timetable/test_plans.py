@@ -6,9 +6,10 @@ from random import Random
 
 import pytest
 
+from tests.unit.timetable.scheduled import on_schedule
 from tests.unit.timetable.transitions import EXPRESSIONS, SEED, odd_changes
 from tidegate.schemas.moment import Moments, moments
-from tidegate.schemas.tick import Bounds, manual_interval, next_tick, on_schedule, runs_after
+from tidegate.schemas.tick import Bounds, manual_interval, next_tick, runs_after
 from tidegate.schemas.timetable import Cron, Mode
 
 INSTANT = timedelta(microseconds=1)

@@ -67,7 +67,7 @@ def test_no_timetable_is_described_too() -> None:
         pytest.param(cron("0 3 * * *", interval_s=-1), "from 0 to 100 years long, not -1 s", id="interval"),
         pytest.param(cron("0 3 * * *", mode="interval", interval_s=60), "leave its length away", id="interval-twice"),
         pytest.param(Dates(()), "needs at least one date", id="no-date"),
-        pytest.param(Dates((datetime(2024, 1, 1),)), "the date 2024-01-01 00:00:00 has no time zone", id="naive"),  # noqa: DTZ001
+        pytest.param(Dates((datetime(2024, 1, 1),)), "the date 2024-01-01 00:00:00 has no time zone", id="naive"),  # noqa: DTZ001 - the mistake
     ],
 )
 def test_what_cannot_be_is_refused_with_a_sentence(timetable: Timetable, reason: str) -> None:

@@ -59,7 +59,7 @@ def test_cron_fires_when_a_walk_through_every_minute_says_so(capsys: pytest.Capt
         done, wrong = done + len(found), wrong + [difference for difference in found if difference]
         if LONG and number % 50 == 0:
             with capsys.disabled():
-                print(f"\r{done:,} (zone, expression, instant), {len(wrong)} wrong", end="", flush=True)  # noqa: T201
+                print(f"\r{done:,} (zone, expression, instant), {len(wrong)} wrong", end="", flush=True)  # noqa: T201 - it takes long
         if done >= COMBINATIONS and not LONG:
             break
 

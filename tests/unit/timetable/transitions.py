@@ -42,7 +42,7 @@ class Change(NamedTuple):
 
 def around(zone: str, years: Iterable[int], chance: Random) -> list[Change]:
     found = [at for year in years for at in changes(ZoneInfo(zone), year)]
-    any_moment = datetime(chance.choice(YEARS), 1, 1) + timedelta(minutes=chance.randrange(500_000))  # noqa: DTZ001
+    any_moment = datetime(chance.choice(YEARS), 1, 1) + timedelta(minutes=chance.randrange(500_000))  # noqa: DTZ001 - a wall clock
     return [Change(zone, at) for at in found or [any_moment]]
 
 

@@ -52,6 +52,7 @@ def context(on: On = On.FAILURE, **facts: Any) -> CallbackContext:
             "[Tidegate] daily: run r1: missed the deadline 'by nine'",
         ),
         (context(On.DEADLINE), "[Tidegate] daily: run r1: missed a deadline"),
+        (context(On.DEADLINE, run_id=None, run_after=None), "[Tidegate] daily: inputs were not there by the deadline"),
     ],
 )
 def test_the_subject_says_what_happened(told: CallbackContext, subject: str) -> None:

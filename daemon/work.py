@@ -1,0 +1,59 @@
+"""What a transaction may have made for the duties to do, so that they need not look for it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Flag, auto
+from operator import attrgetter
+from typing import Any
+
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.dag import SetClock, StoreVersion
+from tidegate.schemas.effect.deadline import InsertDeadline, Notify
+from tidegate.schemas.effect.run import InsertRun, Reconsider, ReconsiderAfter, RunMoved, UpdateRun
+from tidegate.schemas.effect.submission import AcceptSubmission, InsertSubmission
+from tidegate.schemas.effect.task import InsertTask, LookAgain, OutletUpdated, TaskMoved, UpdateTask
+
+
+class Work(Flag):
+    """What a transaction may have made for the duties to do."""
+
+    NONE = 0
+    ADMIT = auto()
+    DISPATCH = auto()
+    RELAY = auto()
+    RECONSIDER = auto()
+    CLOCK = auto()
+    NOTIFY = auto()
+
+
+def work_of(effects: Sequence[Effect]) -> Work:
+    """What these effects made for the duties."""
+    work = Work.NONE
+    for type_ in {type(effect) for effect in effects}:
+        work |= WORK.get(type_, Work.NONE)
+    timed = any(moment(effect) is not None for effect in effects if (moment := MOMENTS.get(type(effect))))
+    return work | Work.CLOCK if timed else work
+
+
+MOMENTS: Mapping[type, Callable[[Any], Any]] = {
+    UpdateTask: attrgetter("next_try_at"),
+    AcceptSubmission: attrgetter("times_out_at"),
+    InsertRun: attrgetter("times_out_at"),
+    UpdateRun: attrgetter("times_out_at"),
+}
+"""Effects with which the clock may have to come earlier than it knows."""
+
+WORK: Mapping[type, Work] = {
+    InsertTask: Work.ADMIT,
+    UpdateTask: Work.ADMIT,
+    LookAgain: Work.ADMIT,
+    SetClock: Work.CLOCK,
+    InsertDeadline: Work.CLOCK,
+    Notify: Work.NOTIFY,
+    StoreVersion: Work.CLOCK,
+    Reconsider: Work.RECONSIDER,
+    ReconsiderAfter: Work.RECONSIDER,
+    InsertSubmission: Work.DISPATCH,
+    RunMoved: Work.RELAY,
+    TaskMoved: Work.RELAY,
+    OutletUpdated: Work.RELAY,
+}

@@ -1,0 +1,20 @@
+"""What decisions may do to the world. The engine groups the effects of a batch by type and performs each group at once."""
+
+import msgspec
+
+from tidegate.schemas.effect.dag import DagEffect
+from tidegate.schemas.effect.deadline import DeadlineEffect
+from tidegate.schemas.effect.run import RunEffect
+from tidegate.schemas.effect.submission import SubmissionEffect
+from tidegate.schemas.effect.task import TaskEffect
+
+
+class RejectMessage(msgspec.Struct, frozen=True):
+    """The message cannot be handled: a dead letter, or the answer to who asked. `index` is its place in the batch."""
+
+    index: int
+    reason: str
+    message: str
+
+
+Effect = DagEffect | DeadlineEffect | RunEffect | SubmissionEffect | TaskEffect | RejectMessage

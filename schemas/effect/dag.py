@@ -1,0 +1,134 @@
+"""DAGs: their files and versions, when they are looked at, and what becomes of the events that wait for them."""
+
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from tidegate.schemas.dag import DagSpec
+from tidegate.schemas.view import PendingEvent
+
+
+class RecordFile(msgspec.Struct, frozen=True):
+    """What is known of a DAG file after a parse. `digest` None: it is not there; `absent_scans` counts how often in a row."""
+
+    path: str
+    digest: str | None
+    absent_scans: int
+    parse_duration_s: float
+
+
+class RecordImportError(msgspec.Struct, frozen=True):
+    """The file cannot be used as it is; its last good version stays in force."""
+
+    path: str
+    line: int | None
+    reason: str
+
+
+class ClearImportError(msgspec.Struct, frozen=True):
+    """The file is fine again."""
+
+    path: str
+
+
+class StoreVersion(msgspec.Struct, frozen=True):
+    """A DAG is new or changed: store the version, and make it the current one with its references."""
+
+    version_id: int
+    number: int
+    spec: DagSpec
+    path: str
+    digest: str
+    source: str
+
+
+class AdoptDag(msgspec.Struct, frozen=True):
+    """An unchanged DAG is in this file again, or now: no longer stale."""
+
+    dag_id: str
+    path: str
+
+
+class MarkStale(msgspec.Struct, frozen=True):
+    """The DAG is in no file any more; it keeps its versions, runs and pending events."""
+
+    dag_id: str
+
+
+class DeleteDag(msgspec.Struct, frozen=True):
+    """The DAG goes, with its versions, its runs, what waits for it and what became of its events."""
+
+    dag_id: str
+
+
+class SetPaused(msgspec.Struct, frozen=True):
+    """Pause or unpause a DAG."""
+
+    dag_id: str
+    is_paused: bool
+
+
+class CountFailures(msgspec.Struct, frozen=True):
+    """How many runs of the DAG have failed in a row."""
+
+    dag_id: str
+    failed_runs: int
+
+
+class SetClock(msgspec.Struct, frozen=True):
+    """How far a DAG's timetable has come, and when the clock is to look at the DAG again; None: something else will.
+
+    `dataset_run_at`, `deadline_at` and `turn` as in `tidegate.schemas.view.DagView`.
+    """
+
+    dag_id: str
+    last_logical_date: datetime | None
+    last_interval_start: datetime | None
+    last_interval_end: datetime | None
+    due_at: datetime | None
+    dataset_run_at: datetime | None = None
+    deadline_at: datetime | None = None
+    turn: str | None = None
+
+
+class NoteSchedule(msgspec.Struct, frozen=True):
+    """Something about a DAG's schedule that made no run is recorded, or once more."""
+
+    dag_id: str
+    kind: Literal["tick_unmet", "deadline_run", "deadline_skip", "deadline_alert", "condition_error"]
+    reason: str
+    at: datetime
+
+
+class ConsumeEvents(msgspec.Struct, frozen=True):
+    """These pending events made this run: recorded with it and taken from the queue, exactly these."""
+
+    dag_id: str
+    dag_run_id: int
+    events: tuple[PendingEvent, ...]
+
+
+class DiscardEvents(msgspec.Struct, frozen=True):
+    """These pending events will make no run of this DAG; why is recorded."""
+
+    dag_id: str
+    events: tuple[PendingEvent, ...]
+    reason: str
+
+
+DagEffect = (
+    RecordFile
+    | RecordImportError
+    | ClearImportError
+    | StoreVersion
+    | AdoptDag
+    | MarkStale
+    | DeleteDag
+    | SetPaused
+    | CountFailures
+    | SetClock
+    | NoteSchedule
+    | ConsumeEvents
+    | DiscardEvents
+)

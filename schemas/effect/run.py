@@ -1,0 +1,88 @@
+"""Runs: their rows, their moves, and what is to be looked at again."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tidegate.schemas.event import DagRunStateChanged
+from tidegate.schemas.state import RunState, RunType
+
+
+class InsertRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A new run; `id` was reserved when its DAG was locked. Counters as in `UpdateRun`. `events`: how many it consumes."""
+
+    id: int
+    dag_id: str
+    run_id: str
+    run_type: RunType
+    state: RunState
+    version_id: int
+    run_after: datetime
+    logical_date: datetime | None
+    data_interval_start: datetime | None
+    data_interval_end: datetime | None
+    max_active_tasks: int
+    conf: dict[str, Any]
+    state_seq: int
+    task_seq: int
+    unfinished: int
+    failed_leaves: int
+    start_date: datetime | None
+    end_date: datetime | None
+    times_out_at: datetime | None
+    events: int
+
+
+class UpdateRun(msgspec.Struct, frozen=True):
+    """A run's new state and counters, written under its lock.
+
+    `state_seq` and `task_seq` are the numbers last given to its run-state and task-state events. `unfinished` counts its
+    tasks without an end state, `active_tasks` its attempts under way, `failed_leaves` those tasks that decide about the run and
+    failed. A run that is queued again loses its dates; otherwise `start_date`, `end_date` and `times_out_at` of None leave what
+    is there.
+    """
+
+    id: int
+    state: RunState
+    state_seq: int
+    task_seq: int
+    unfinished: int
+    failed_leaves: int
+    active_tasks: int
+    start_date: datetime | None = None
+    end_date: datetime | None = None
+    times_out_at: datetime | None = None
+
+
+class ChangeVersion(msgspec.Struct, frozen=True):
+    """A run goes on with another version of its DAG. `indices`: old and new index of each task, negative for one that is gone."""
+
+    dag_run_id: int
+    version_id: int
+    max_active_tasks: int
+    indices: tuple[tuple[int, int], ...]
+
+
+class RunMoved(msgspec.Struct, frozen=True):
+    """Journal and publish a run's move."""
+
+    dag_run_id: int
+    event: DagRunStateChanged
+
+
+class Reconsider(msgspec.Struct, frozen=True):
+    """The run is to be looked at as a whole; with a reason, to be stopped."""
+
+    dag_run_id: int
+    stop_reason: str | None = None
+
+
+class ReconsiderAfter(msgspec.Struct, frozen=True):
+    """Runs of the DAG that come after this one may have waited for it."""
+
+    dag_id: str
+    dag_run_id: int
+
+
+RunEffect = InsertRun | UpdateRun | ChangeVersion | RunMoved | Reconsider | ReconsiderAfter

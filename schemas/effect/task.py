@@ -1,0 +1,139 @@
+"""Task instances: their rows, their moves, their results, and whether slots may be given."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tidegate.schemas.event import TaskStateChanged
+from tidegate.schemas.state import TaskState
+
+
+class InsertTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A task instance of a run that starts. `rank`: lower ones leave the queue of the pool first.
+
+    `awaited` and its counts as in `tidegate.handlers.advance.Instance`; `per_dag` and `per_run` are its task's limits.
+    """
+
+    dag_run_id: int
+    task_index: int
+    task_id: str
+    state: TaskState
+    max_tries: int
+    awaited: int
+    success: int
+    failed: int
+    skipped: int
+    upstream_failed: int
+    waits_for_past: bool
+    pool: str
+    pool_slots: int
+    rank: int
+    order_at: datetime
+    per_dag: int | None
+    per_run: int | None
+    scheduled_at: datetime | None
+    end_date: datetime | None
+
+
+class UpdateTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A task instance's new state and counts.
+
+    One whose turn comes is `scheduled_at`; dates of None leave what is there, but one that is reset to `none` loses them.
+    """
+
+    dag_run_id: int
+    task_index: int
+    state: TaskState
+    try_number: int
+    max_tries: int
+    awaited: int
+    success: int
+    failed: int
+    skipped: int
+    upstream_failed: int
+    waits_for_past: bool
+    next_try_at: datetime | None
+    elements: int
+    scheduled_at: datetime | None
+    end_date: datetime | None
+
+
+class MoveTask(msgspec.Struct, frozen=True):
+    """A task instance moves on while what it waited for stays as it is."""
+
+    dag_run_id: int
+    task_index: int
+    state: TaskState
+    try_number: int
+    start_date: datetime | None = None
+
+
+class PlaceTask(msgspec.Struct, frozen=True):
+    """A task instance waits from now on as its task does in another version of its DAG."""
+
+    dag_run_id: int
+    task_index: int
+    pool: str
+    pool_slots: int
+    rank: int
+    per_dag: int | None
+    per_run: int | None
+
+
+class TaskMoved(msgspec.Struct, frozen=True):
+    """Publish a task's move."""
+
+    dag_run_id: int
+    event: TaskStateChanged
+
+
+class OutletUpdated(msgspec.Struct, frozen=True):
+    """A task that succeeded updates a dataset: an event like any producer's, through Kafka. The id is the same at every try."""
+
+    uri: str
+    event_id: str
+    extra: dict[str, Any]
+    at: datetime
+
+
+class StoreResult(msgspec.Struct, frozen=True):
+    """What a task returned: any JSON value."""
+
+    dag_run_id: int
+    task_index: int
+    value: Any
+
+
+class DropResult(msgspec.Struct, frozen=True):
+    """What a task returned does not count any more: it is to run again."""
+
+    dag_run_id: int
+    task_index: int
+
+
+class CountAdmitted(msgspec.Struct, frozen=True):
+    """Tasks were given slots of a pool while others waited for long."""
+
+    pool: str
+    tasks: int
+
+
+class LookAgain(msgspec.Struct, frozen=True):
+    """There is room left in a pool, and more of its queue than was looked at. Performed by ringing."""
+
+    pool: str
+
+
+TaskEffect = (
+    InsertTask
+    | UpdateTask
+    | MoveTask
+    | PlaceTask
+    | TaskMoved
+    | OutletUpdated
+    | StoreResult
+    | DropResult
+    | CountAdmitted
+    | LookAgain
+)

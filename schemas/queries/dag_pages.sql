@@ -1,0 +1,30 @@
+-- name: list_dags
+SELECT
+    dag.dag_id,
+    dag.path,
+    dag.is_paused,
+    dag.is_stale,
+    version.number AS version,
+    version.spec -> 'schedule' AS schedule,
+    coalesce((version.spec ->> 'together')::boolean, false) AS together,
+    (SELECT count(*) FROM dag_run WHERE dag_run.dag_id = dag.dag_id AND state = 'running') AS running,
+    (SELECT count(*) FROM dag_run WHERE dag_run.dag_id = dag.dag_id AND state = 'queued') AS queued,
+    (SELECT count(*) FROM dataset_dag_run_queue AS queue WHERE queue.target_dag_id = dag.dag_id) AS pending,
+    error.reason AS import_error
+FROM dag
+JOIN dag_version AS version ON version.id = dag.version_id
+LEFT JOIN import_error AS error ON error.path = dag.path
+WHERE $1::text IS NULL OR dag.dag_id = $1
+ORDER BY dag.dag_id
+
+-- name: list_notes
+SELECT kind, reason, first_at, last_at, times
+FROM schedule_note
+WHERE dag_id = $1
+ORDER BY last_at DESC, kind, reason
+LIMIT $2
+
+-- name: list_import_errors
+SELECT path, line, reason, at
+FROM import_error
+ORDER BY path

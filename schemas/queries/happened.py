@@ -1,0 +1,56 @@
+"""Events of a dataset and what became of them, read for people who ask."""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.sql import load
+
+_SQL = load("happened")
+_EVENTS = _SQL["events"]
+_FATES = _SQL["fates"]
+_WHOLE_SINCE = _SQL["whole_since"]
+
+
+class EventRow(msgspec.Struct, frozen=True):
+    """An event of the ledger; (source, id) is what its producer calls it."""
+
+    number: int
+    source: str
+    id: str
+    occurred_at: datetime
+    received_at: datetime
+    extra: dict[str, Any]
+
+
+class FateRow(msgspec.Struct, frozen=True):
+    """What became of an event for a DAG: `pending`, `consumed` by a run, or `discarded` for a reason."""
+
+    number: int
+    dag_id: str
+    fate: str
+    run_id: str | None
+    reason: str | None
+
+
+async def events(db: Db, uri: str, id_: str | None, limit: int) -> list[EventRow]:
+    """The newest first; only those with this id, if there is one."""
+    return [EventRow(*row) for row in await db.fetch(_EVENTS, uri, id_, limit)]
+
+
+async def fates(db: Db, numbers: Collection[int]) -> Mapping[int, list[FateRow]]:
+    """By event and then by DAG."""
+    found: dict[int, list[FateRow]] = defaultdict(list)
+    for row in [FateRow(*row) for row in await db.fetch(_FATES, list(numbers))]:
+        found[row.number].append(row)
+    return found
+
+
+async def whole_since(db: Db) -> int | None:
+    """The first month of which the ledger has everything; None where it has all that there ever was."""
+    rows = await db.fetch(_WHOLE_SINCE)
+    return rows[0][0] if rows else None

@@ -1,0 +1,15 @@
+-- name: held
+-- Transactions that have been open for long, for as long as which no row that was deleted since can be removed.
+SELECT
+    coalesce(pid::text, 'prepared') || ' ' || xact_start::text AS id, coalesce(usename, '') AS role,
+    coalesce(application_name, '') AS application, coalesce(host(client_addr), '') AS address,
+    extract(epoch FROM clock_timestamp() - xact_start)::double precision AS seconds
+FROM (
+    SELECT pid, usename, application_name, client_addr, xact_start
+    FROM pg_stat_activity
+    WHERE datname = current_database() AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)
+    UNION ALL
+    SELECT NULL, owner, gid, NULL, prepared FROM pg_prepared_xacts WHERE database = current_database()
+) AS transaction
+WHERE xact_start < clock_timestamp() - make_interval(secs => $1)
+ORDER BY xact_start

@@ -1,0 +1,71 @@
+-- name: list_runs
+SELECT
+    run.dag_id, run.run_id, run.run_type, run.state, run.run_after, run.created_at, run.start_date, run.end_date,
+    version.number AS version, run.unfinished, jsonb_array_length(coalesce(version.spec -> 'tasks', '[]')) AS tasks,
+    run.logical_date, run.data_interval_start, run.data_interval_end,
+    extract(epoch FROM run.start_date - run.run_after)::double precision AS schedule_delay_s
+FROM dag_run AS run
+JOIN dag_version AS version ON version.id = run.version_id
+WHERE ($1::text IS NULL OR run.dag_id = $1)
+  AND ($2::run_state IS NULL OR run.state = $2)
+  AND ($3::text IS NULL OR run.run_id = $3)
+  AND ($5::run_type IS NULL OR run.run_type = $5)
+  AND ($6::timestamptz IS NULL OR run.order_at >= $6)
+  AND ($7::timestamptz IS NULL OR run.order_at <= $7)
+ORDER BY run.id DESC
+LIMIT $4
+
+-- name: run_events
+SELECT dataset.uri, event.source, event.event_id, event.occurred_at, event.extra
+FROM dag_run AS run
+JOIN dagrun_dataset_event AS consumed ON consumed.dag_run_id = run.id
+JOIN dataset_event AS event ON event.id = consumed.dataset_event_id
+JOIN dataset ON dataset.id = event.dataset_id
+WHERE run.dag_id = $1 AND run.run_id = $2
+ORDER BY event.occurred_at, event.id
+
+-- name: run_event_count
+-- Also of those that the ledger does not have any more, but not for runs of earlier versions.
+SELECT coalesce(run.events, (SELECT count(*) FROM dagrun_dataset_event AS consumed WHERE consumed.dag_run_id = run.id))
+FROM dag_run AS run
+WHERE run.dag_id = $1 AND run.run_id = $2
+
+-- name: run_tasks
+-- The instances of a mapped task are called `load[3]`, and follow it; tasks that the run has no more come last.
+SELECT
+    task.task_id || CASE WHEN task.task_index < 1048576 THEN '' ELSE '[' || (task.task_index - 1048576) % 16384 || ']' END
+        AS task_id,
+    task.state, task.try_number, task.start_date, task.end_date, task.next_try_at,
+    submission.submission_id, submission.backend, submission.state AS submission_state, submission.reason
+FROM dag_run AS run
+JOIN task_instance AS task ON task.dag_run_id = run.id
+LEFT JOIN submission ON (submission.dag_run_id, submission.task_index, submission.try_number)
+    = (task.dag_run_id, task.task_index, task.try_number)
+WHERE run.dag_id = $1 AND run.run_id = $2
+ORDER BY
+    task.task_index < 0,
+    CASE WHEN task.task_index < 1048576 THEN task.task_index ELSE (task.task_index - 1048576) / 16384 END,
+    task.task_index
+
+-- name: run_conf
+SELECT conf FROM dag_run WHERE dag_id = $1 AND run_id = $2
+
+-- name: run_journal
+SELECT log.seq, log.state, log.reason, log.at
+FROM dag_run AS run
+JOIN run_state_log AS log ON log.dag_run_id = run.id
+WHERE run.dag_id = $1 AND run.run_id = $2
+ORDER BY log.seq
+
+-- name: run_attempts
+SELECT
+    task.task_id || CASE WHEN task.task_index < 1048576 THEN '' ELSE '[' || (task.task_index - 1048576) % 16384 || ']' END
+        AS task_id,
+    submission.try_number, submission.submission_id, submission.backend, submission.state, submission.host,
+    submission.reason, submission.exit_code, submission.created_at, submission.submitted_at, submission.started_at,
+    submission.ended_at
+FROM dag_run AS run
+JOIN task_instance AS task ON task.dag_run_id = run.id
+JOIN submission ON (submission.dag_run_id, submission.task_index) = (task.dag_run_id, task.task_index)
+WHERE run.dag_id = $1 AND run.run_id = $2
+ORDER BY submission.task_index, submission.try_number

@@ -1,0 +1,32 @@
+"""Dead letters."""
+
+from datetime import UTC, datetime
+
+from tests.integration.cli.past import Past
+from tidegate.schemas.queries import inbox, letters
+from tidegate.schemas.queries.inbox import DeadLetter
+from tidegate.schemas.queries.letters import Chosen
+
+NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
+
+
+def letter(offset: int, reason: str, value: bytes | None, size: int | None = None) -> DeadLetter:
+    return DeadLetter(
+        topic="tidegate.dataset-updated",
+        partition=3,
+        offset=offset,
+        key=b"lake://flights",
+        headers=[("ce_id", str(offset)), ("ce_source", "importer")],
+        value=value,
+        value_bytes=len(value or b"") if size is None else size,
+        reason=reason,
+        message="not JSON: unexpected end",
+        recorded_at=NOON,
+    )
+
+
+async def written(past: Past) -> list[int]:
+    """The ids of three dead letters, oldest first."""
+    three = [letter(1, "malformed", b"{\x1b[2J"), letter(2, "invalid", b"\xff\xfe"), letter(3, "malformed", None)]
+    await past.database.run(lambda db: inbox.insert_dead_letters(db, three))
+    return await past.database.run(lambda db: letters.open_ids(db, Chosen()))

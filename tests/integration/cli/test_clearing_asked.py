@@ -1,0 +1,96 @@
+"""What is cleared only when somebody agrees, and what cannot be cleared."""
+
+import os
+import pty
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.integration.cli.conftest import Cli
+from tests.integration.cli.past import Past
+from tests.integration.cli.three import failed, states
+
+Type = Callable[[str], None]
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Type]:
+    """Somebody sits at a terminal and types."""
+    here, there = pty.openpty()
+    with os.fdopen(here, "w") as keyboard, os.fdopen(there) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+
+        def type_(line: str) -> None:
+            keyboard.write(line)
+            keyboard.flush()
+
+        yield type_
+
+
+async def test_where_nobody_can_be_asked_nothing_is_cleared_without_yes(cli: Cli, past: Past) -> None:
+    await failed(past, cli)
+    before = await states(cli)
+
+    answer = await cli("runs", "clear", "three", "a")
+
+    assert answer.code == 2
+    assert answer.rows[1] == ["a", "-", "failed", "first,", "second,", "third"]
+    assert answer.err.startswith("tidegate: invalid value for --yes: nobody can be asked here; say --yes to clear this")
+    assert await states(cli) == before
+
+
+@pytest.mark.parametrize("given", ["y", "yes", "Y"])
+async def test_somebody_at_a_terminal_is_asked(cli: Cli, past: Past, terminal: Type, given: str) -> None:
+    await failed(past, cli)
+    terminal(f"{given}\n")
+
+    answer = await cli("runs", "clear", "three", "a", "--only-failed")
+
+    assert (answer.code, answer.err) == (0, "clear 2 tasks of 1 run? [y/N] ")
+    assert await states(cli) == {"first": "success", "second": "none", "third": "none"}
+
+
+@pytest.mark.parametrize("given", ["", "n", "maybe"])
+async def test_any_other_answer_clears_nothing(cli: Cli, past: Past, terminal: Type, given: str) -> None:
+    await failed(past, cli)
+    before = await states(cli)
+    terminal(f"{given}\n")
+
+    answer = await cli("tasks", "clear", "three", "a", "second")
+
+    assert (answer.code, answer.err) == (1, "clear 2 tasks of 1 run? [y/N] tidegate: nothing was cleared\n")
+    assert await states(cli) == before
+
+
+@pytest.mark.parametrize("args", [(), ("a", "--since", "2013-01-01"), ("a", "--until", "2013-01-01")])
+async def test_either_a_run_or_a_time_is_cleared(cli: Cli, past: Past, args: tuple[str, ...]) -> None:
+    answer = await cli("runs", "clear", "three", *args, "--yes")
+
+    assert (answer.code, answer.out) == (2, "")
+    assert "invalid value for RUN: either a run is needed, or --since, --until or both" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("nope", "a"), "there is no DAG 'nope'; `tidegate dags list` shows those there are"),
+        (("nope", "--since", "2013-01-01"), "there is no DAG 'nope'; `tidegate dags list` shows those there are"),
+        (("three", "nope"), "DAG 'three' has no run 'nope'; `tidegate runs list three` shows those there are"),
+        (("three", "--until", "2013-01-01"), "DAG 'three' has no run in that time"),
+        (
+            ("three", "a", "--task", "first", "--task", "nope"),
+            "DAG 'three' has no task 'nope' in these runs; its tasks are first, second, third",
+        ),
+        (
+            ("three", "a", "--task", "first", "--no-downstream", "--only-failed"),
+            "no task of these runs is to be cleared: none has started, or none has failed",
+        ),
+    ],
+)
+async def test_what_cannot_be_cleared_is_one_sentence(cli: Cli, past: Past, args: tuple[str, ...], said: str) -> None:
+    await failed(past, cli)
+
+    answer = await cli("runs", "clear", *args, "--yes", "--json")
+
+    assert answer == (1, "", f"tidegate: {said}\n")

@@ -1,0 +1,24 @@
+"""Tasks that were tried, and what their runners write."""
+
+from uuid import UUID
+
+from tests.integration.cli.conftest import Cli
+from tests.integration.cli.past import Past
+
+MAPPED = """
+from tidegate import Dag
+with Dag("mapped") as dag:
+    load = dag.command("load", ["true"]).expand(over=dag.command("find", ["true"]))
+    load >> dag.command("after", ["true"])
+"""
+
+
+async def mapped_attempts(cli: Cli, past: Past) -> dict[str, UUID]:
+    """Of three instances of `load`, which works, by their names; `after` waits for them."""
+    await past.file(MAPPED)
+    await cli("runs", "trigger", "mapped", "--run-id", "a")
+    (found,) = await past.attempts_begin()
+    await past.attempt_ends(found.submission_id, result=["x", "y", "z"])
+    await past.attempts_begin()
+    tasks = (await cli("tasks", "list", "mapped", "a", "--json")).json
+    return {task["task_id"]: UUID(task["submission_id"]) for task in tasks if task["task_id"].startswith("load[")}

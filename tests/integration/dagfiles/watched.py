@@ -1,0 +1,63 @@
+"""A DAG folder that is watched, and what becomes of the reports."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import msgspec
+
+from tidegate.daemon.dagfiles.watch import digest, watch
+from tidegate.daemon.settings import Settings
+from tidegate.schemas.error import UnavailableError
+
+SLOW = 3600.0
+"""So long between two scans that a test sees inotify alone."""
+
+
+class Database:
+    """What a daemon would do with the reports: record the file, or count how often it was absent."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.known: dict[str, str | None] = {}
+        self.absent: dict[str, int] = {}
+        self.reports: list[str] = []
+        self.is_away = False
+        self.is_slow = False
+
+    async def publish(self, paths: Sequence[str]) -> None:
+        self.reports += paths
+        for path in paths if not self.is_slow else ():
+            self._record(path)
+
+    async def digests(self) -> Mapping[str, str | None]:
+        if self.is_away:
+            raise UnavailableError("Postgres is not available", server="Postgres")
+        return dict(self.known)
+
+    def has_more_than(self, reports: int) -> bool:
+        return len(self.reports) > reports
+
+    def _record(self, path: str) -> None:
+        if (self.root / path).exists():
+            self.known[path] = digest(self.root, path)
+            return
+        self.known[path] = None
+        self.absent[path] = self.absent.get(path, 0) + 1
+        if self.absent[path] == 2:
+            del self.known[path]
+
+
+@asynccontextmanager
+async def watching(settings: Settings, database: Database, *, scan_s: float) -> AsyncIterator[None]:
+    settings = msgspec.structs.replace(settings, dags_scan_s=scan_s)
+    async with anyio.create_task_group() as tg:
+        await tg.start(watch, settings, database.publish, database.digests)
+        yield
+        tg.cancel_scope.cancel()
+
+
+async def quiet() -> None:
+    """Long enough for several scans."""
+    await anyio.sleep(0.6)

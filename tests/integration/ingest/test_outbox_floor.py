@@ -1,0 +1,78 @@
+"""Where the relay reads the outbox from: past the rows that were deleted, and never past one that is still to come."""
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import asyncpg
+import pytest
+
+from tests.integration.ingest.intake import Intake
+from tidegate.daemon import floor
+from tidegate.schemas.event import Kind
+from tidegate.schemas.queries import outbox
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.outbox import OutboxRow
+
+WRITE = """
+    INSERT INTO outbox (shard, kind, key, event_id, time, payload)
+    SELECT $2, 'dag-run-state', 'd/r', $1 || '/' || n, now(), convert_to(json_build_object('name', $1)::text, 'UTF8')
+    FROM generate_series(1, $3) AS n
+"""
+SHARD = outbox.shard("d/r")
+
+
+@pytest.fixture(autouse=True)
+def writers_looked_at_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(floor, "SEE_EVERY_S", 0.0)
+
+
+@asynccontextmanager
+async def transaction(dsn: str) -> "AsyncIterator[asyncpg.Connection[asyncpg.Record]]":
+    """Committed at the end."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        async with connection.transaction(isolation="repeatable_read"):
+            yield connection
+    finally:
+        await connection.close()
+
+
+async def names(intake: Intake) -> list[str]:
+    """What has been told so far."""
+    return [json.loads(record.value or b"")["name"] for record in await intake.relay(Kind.DAG_RUN_STATE)]
+
+
+async def write(intake: Intake, name: str, rows: int = 1) -> None:
+    async with transaction(intake.settings.postgres_dsn) as db:
+        await db.execute(WRITE, name, SHARD, rows)
+
+
+async def test_what_is_committed_late_is_sent_late(intake: Intake) -> None:
+    async with transaction(intake.settings.postgres_dsn) as db:
+        await db.execute(WRITE, "late", SHARD, 1)
+        for name in ("a", "b", "c"):
+            await write(intake, name)
+            told = await names(intake)
+
+    assert told == ["a", "b", "c"]
+    assert await names(intake) == ["a", "b", "c", "late"]
+
+
+async def test_rows_that_nothing_may_remove_are_not_gone_through(intake: Intake, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_from: list[int] = []
+    next_rows = outbox.next_rows
+
+    async def noted(db: Db, shards: Sequence[int], lowest: int, limit: int) -> list[OutboxRow]:
+        read_from.append(lowest)
+        return await next_rows(db, shards, lowest, limit)
+
+    monkeypatch.setattr(outbox, "next_rows", noted)
+    async with transaction(intake.settings.postgres_dsn) as other:
+        await other.execute("SELECT pg_current_xact_id()")
+        for name in ("a", "b", "c"):
+            await write(intake, name, rows=50)
+            await names(intake)
+
+        assert len(await names(intake)) == 150
+        assert (read_from[0], read_from[-1] > 50) == (0, True)

@@ -1,0 +1,16 @@
+"""Tasks that are ready, and what an admission makes of them."""
+
+import msgspec
+
+from tests.shapes import message
+from tests.unit.handlers.world import World
+from tidegate.handlers.room import State
+from tidegate.schemas.message import TasksReady
+from tidegate.schemas.view import PoolView
+
+READY = [message(TasksReady(pool="default_pool", limit=100))]
+
+
+def found(world: World, *, slots: int | None = 100) -> State:
+    """All the tasks of a run, whatever their state, and a pool with so many free slots."""
+    return msgspec.structs.replace(world.pool(*world.index), pool=PoolView(name="default_pool", open=slots))

@@ -1,0 +1,192 @@
+"""What a DAG file cannot say, and what the author is told."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tidegate import Dag, DagError, Dataset, Task
+
+DELAYS = Dataset("lake://delays")
+NAMES: list[Any] = ["", "two words", "line\n", "a/b", "x" * 251, None, 5]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_dag_name_that_cannot_be_is_refused(name: Any) -> None:
+    with pytest.raises(DagError, match=r"^dag_id .*: a name is 1 to 250 letters, digits, _, - or \.$"):
+        Dag(name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_task_name_that_cannot_be_is_refused(name: Any) -> None:
+    with pytest.raises(DagError, match=r"^DAG 'd': task_id .*: a name is 1 to 250 letters, digits, _, - or \.$"):
+        Dag("d").empty(name)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_active_runs": 0}, "DAG 'd': max_active_runs: expected `int` >= 1"),
+        ({"max_active_runs": "4"}, "DAG 'd': max_active_runs: expected `int`, got `str`"),
+        ({"description": 5}, "DAG 'd': description: expected `str`, got `int`"),
+        ({"tags": "nightly"}, "DAG 'd': tags must be a list of strings, not 'nightly'"),
+        ({"tags": [1]}, "DAG 'd': tags[0]: expected `str`, got `int`"),
+    ],
+)
+def test_a_dag_option_that_cannot_be_is_refused(options: Any, message: str) -> None:
+    with pytest.raises(DagError) as caught:
+        Dag("d", **options)
+
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"retries": -1}, "retries: expected `int` >= 0"),
+        ({"retries": True}, "retries: expected `int`, got `bool`"),
+        ({"retires": 1}, "unknown option retires; did you mean retries?"),
+        ({"colour": 1}, "unknown option colour"),
+        ({"retry_delay": 5}, "retry_delay must be a timedelta like timedelta(minutes=5), not 5"),
+        ({"retry_delay": timedelta(seconds=-1)}, "retry_delay must not be negative"),
+        ({"outlets": DELAYS}, "outlets is a list of datasets, like outlets=[Dataset('lake://delays')]"),
+        ({"outlets": ["lake://x"]}, "outlets are datasets, not 'lake://x'"),
+        ({"outlets": [DELAYS & DELAYS]}, "outlets are datasets, not (lake://delays & lake://delays)"),
+    ],
+)
+def test_a_task_option_that_cannot_be_is_refused(options: Any, message: str) -> None:
+    with pytest.raises(DagError) as caught:
+        Dag("d").empty("t", **options)
+
+    assert str(caught.value) == f"DAG 'd', task 't': {message}"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda dag: dag.sql("t", ""), "sql: expected `str` of length >= 1"),
+        (lambda dag: dag.sql("t", object()), "Encoding objects of type object is unsupported"),
+        (lambda dag: dag.submit("t", ""), "application: expected `str` of length >= 1"),
+        (lambda dag: dag.submit("t", "a.py", args="--run"), "args must be a list of strings, not '--run'"),
+        (lambda dag: dag.submit("t", "a.py", conf={"a": 1}), "conf must be a dict of strings, not {'a': 1}"),
+        (lambda dag: dag.submit("t", "a.py", conf=["a"]), "conf must be a dict of strings, not ['a']"),
+        (lambda dag: dag.command("t", "ls -l"), "argv must be a list of strings, not 'ls -l'"),
+        (lambda dag: dag.command("t", []), "argv: expected `array` of length >= 1"),
+        (lambda dag: dag.command("t", ["ls", 1]), "argv[1]: expected `str`, got `int`"),
+    ],
+)
+def test_what_a_task_does_is_checked(wrong: Callable[[Dag], object], message: str) -> None:
+    with pytest.raises(DagError) as caught:
+        wrong(Dag("d"))
+
+    assert str(caught.value) == f"DAG 'd', task 't': {message}"
+
+
+async def coroutine(spark: object, run: object) -> None: ...
+
+
+def generator(spark: object, run: object) -> Any:
+    yield
+
+
+def one(spark: object) -> None: ...
+
+
+def three(spark: object, run: object, more: object) -> None: ...
+
+
+def keyword(spark: object, *, run: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (one, "the function is called with (spark, run), but its parameters are (spark: object) -> None"),
+        (
+            three,
+            "the function is called with (spark, run), but its parameters are (spark: object, run: object, more: object) -> None",
+        ),
+        (keyword, "the function is called with (spark, run), but its parameters are (spark: object, *, run: object) -> None"),
+        (coroutine, "the function must be a plain one, neither async nor a generator"),
+        (generator, "the function must be a plain one, neither async nor a generator"),
+    ],
+)
+def test_a_function_that_cannot_be_a_task_is_refused(function: Any, message: str) -> None:
+    with pytest.raises(DagError) as caught:
+        Dag("d").task(task_id="t")(function)
+
+    assert str(caught.value) == f"DAG 'd', task 't': {message}"
+
+
+def test_what_is_no_function_cannot_be_decorated() -> None:
+    wrong: Any = "join"
+
+    with pytest.raises(DagError, match=r"^DAG 'd': @dag\.task decorates a function, not 'join'"):
+        Dag("d").task(wrong)
+
+
+def test_a_task_id_cannot_be_used_twice() -> None:
+    dag = Dag("d")
+    dag.empty("t")
+
+    with pytest.raises(DagError, match="DAG 'd': task_id 't' is used twice; each task needs a name of its own"):
+        dag.sql("t", "SELECT 1")
+
+
+def test_a_cycle_is_named_and_blamed_on_the_line_that_closes_it() -> None:
+    dag = Dag("d")
+    a, b, c = (dag.empty(name) for name in "abc")
+    a >> b >> c
+    c >> a
+    closing_line = test_a_cycle_is_named_and_blamed_on_the_line_that_closes_it.__code__.co_firstlineno + 4
+
+    with pytest.raises(DagError) as caught:
+        dag.spec()
+
+    assert str(caught.value) == "DAG 'd': its tasks form a cycle: a >> b >> c >> a"
+    assert caught.value.place == (__file__, closing_line)
+
+
+def tangle(then: Exception | None = None) -> None:
+    with Dag("d") as dag:
+        a, b = dag.empty("a"), dag.empty("b")
+        a >> b >> a
+        if then:
+            raise then
+
+
+def test_leaving_the_with_block_checks_the_dag() -> None:
+    with pytest.raises(DagError, match="cycle: a >> b >> a"):
+        tangle()
+
+
+def test_an_error_inside_the_with_block_is_not_hidden_by_the_check() -> None:
+    with pytest.raises(ZeroDivisionError):
+        tangle(then=ZeroDivisionError())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda t: t >> t, "DAG 'd': task 't' cannot come after itself"),
+        (lambda t: t >> "x", "DAG 'd', task 't': >> and << take a task or a list of tasks, not 'x'"),
+        (lambda t: t << ["x"], "DAG 'd', task 't': >> and << take a task or a list of tasks, not ['x']"),
+        (lambda t: ["x"] >> t, "DAG 'd', task 't': >> and << take a task or a list of tasks, not ['x']"),
+        (
+            lambda t: t >> DELAYS,
+            "DAG 'd', task 't': >> and << take a task or a list of tasks, not Dataset('lake://delays');"
+            " a dataset that a task updates belongs in its outlets",
+        ),
+        (
+            lambda t: t >> Dag("other").empty("x"),
+            "task 't' of DAG 'd' and task 'x' of DAG 'other': only tasks of one DAG can be linked;"
+            " let one DAG wait for an outlet of the other",
+        ),
+    ],
+)
+def test_only_tasks_of_one_dag_can_be_linked(wrong: Callable[[Task], object], message: str) -> None:
+    with pytest.raises(DagError) as caught:
+        wrong(Dag("d").empty("t"))
+
+    assert str(caught.value) == message
