@@ -15,10 +15,10 @@ PYTEST := $(BIN)/python -m pytest --cov --cov-report=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-long storm check bench clean lock java FORCE
+.PHONY: help run test test-long storm storm-release check bench clean lock java FORCE
 
 help: ## Show what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
 
 run: java $(PACKAGES) $(JARS) ## Start everything with the example pipelines (ONCE=1: end after the first week)
 	@$(BIN)/tidegate standalone $(if $(filter-out 0,$(ONCE)),--once) $(ARGS)
@@ -43,6 +43,9 @@ test-long: java $(PACKAGES) $(JARS) ## Run the tests that draw at random with a 
 
 storm: java $(PACKAGES) $(JARS) ## Ride out the great storm, about six minutes (ARGS="--seed 7": one that was before)
 	@$(BIN)/python -m tests.storms --great $(ARGS)
+
+storm-release: java $(PACKAGES) $(JARS) ## Ride out great storms until a thousand daemons were killed, about two hours
+	@$(BIN)/python -m tests.storms --release $(ARGS)
 
 check: $(PACKAGES) ## Check format, style, types and imports
 	$(BIN)/ruff format --check .

@@ -1,16 +1,15 @@
 """Which duties this daemon owns: renewed, balanced by count, released at once when it stops."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from math import ceil
 from uuid import UUID
 
 import anyio
-import msgspec
 import structlog
 from anyio.abc import TaskStatus
 
 from tidegate.daemon.database import Database
 from tidegate.daemon.outage import Outages
+from tidegate.handlers.share import share
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import leases
 from tidegate.schemas.queries.db import Db
@@ -53,25 +52,6 @@ class Holdings:
         self._owned = {(lease.kind, lease.key): lease for lease in owned}
         if before != {key: (lease.epoch, lease.halted) for key, lease in self._owned.items()}:
             self.version += 1
-
-
-class Share(msgspec.Struct, frozen=True):
-    """What to give up and how many more to ask for, so that every daemon has its share."""
-
-    surplus: tuple[Lease, ...]
-    wanted: Mapping[str, int]
-
-
-def share(owned: Sequence[Lease], counts: Mapping[str, int], daemons: int) -> Share:
-    """By count, kind by kind: nobody owns more than the rounded-up share."""
-    surplus: list[Lease] = []
-    wanted: dict[str, int] = {}
-    for kind, count in counts.items():
-        mine = sorted((lease for lease in owned if lease.kind == kind and not lease.halted), key=lambda lease: lease.key)
-        target = ceil(count / max(daemons, 1))
-        surplus += mine[target:]
-        wanted[kind] = target - len(mine)
-    return Share(tuple(surplus), wanted)
 
 
 async def keep(
@@ -125,15 +105,15 @@ def _renewal(job: Job, ttl_s: float, away: Mapping[str, Away]) -> Callable[[Db],
     async def work(db: Db) -> tuple[list[Lease], int]:
         await leases.heartbeat(db, job, away)
         owned = await leases.renew(db, job.id, ttl_s)
-        daemons = await leases.live_jobs(db, ttl_s)
-        mine = share(owned, await leases.counts(db), daemons)
+        place = await leases.place(db, job.id, ttl_s)
+        mine = share(owned, await leases.counts(db), place)
         if mine.surplus:
             await leases.release(db, job.id, mine.surplus)
         kept = [lease for lease in owned if lease not in mine.surplus]
-        for kind, wanted in mine.wanted.items():
+        for group, wanted in mine.wanted.items():
             if wanted > 0:
-                kept += await leases.claim(db, job.id, ttl_s, kind, wanted)
+                kept += await leases.claim(db, job.id, ttl_s, group, wanted)
         await leases.forget_dead(db, GONE_S)
-        return kept, daemons
+        return kept, place.of
 
     return work

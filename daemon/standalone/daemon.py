@@ -15,6 +15,8 @@ from tidegate.daemon.standalone.server import Server
 
 STARTED = "SELECT EXISTS (SELECT FROM job WHERE pid = $1 AND heartbeat_at > clock_timestamp() - interval '10 s')"
 
+USUAL = (sys.executable, "-m", "tidegate.daemon")
+
 
 class Daemon(Server):
     """One `tidegate daemon` with these settings, named as in `Settings`. It answers once it has recorded itself.
@@ -25,9 +27,7 @@ class Daemon(Server):
     name: ClassVar[str] = "The daemon"
     ports_needed: ClassVar[int] = 0
 
-    def __init__(
-        self, home: Path, settings: Mapping[str, str], command: Sequence[str] = (sys.executable, "-m", "tidegate.daemon")
-    ) -> None:
+    def __init__(self, home: Path, settings: Mapping[str, str], command: Sequence[str] = USUAL) -> None:
         super().__init__(home)
         self._settings = settings
         self._command = command

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -13,6 +14,7 @@ from tidegate.schemas.queries.sql import load
 _SQL = load("leases")
 _HEARTBEAT = _SQL["heartbeat"]
 _LIVE = _SQL["live_jobs"]
+_PLACE = _SQL["place"]
 _LIVE_ROWS = _SQL["live_rows"]
 _OFFER = _SQL["offer"]
 _RENEW = _SQL["renew"]
@@ -70,6 +72,20 @@ class JobRow(msgspec.Struct, frozen=True):
     away: Mapping[str, Away]
 
 
+class Group(NamedTuple):
+    """Duties that are shared out among the daemons by themselves: those of a kind, or the partitions of a topic."""
+
+    kind: str
+    topic: str
+
+
+class Place(NamedTuple):
+    """Which of so many daemons one is, counted from 0."""
+
+    number: int
+    of: int
+
+
 class Lease(msgspec.Struct, frozen=True):
     """A duty that a daemon owns. `next_offset` is set for partitions only; `epoch` fences earlier owners."""
 
@@ -78,6 +94,10 @@ class Lease(msgspec.Struct, frozen=True):
     epoch: int
     next_offset: int | None
     halted: bool
+
+    @property
+    def group(self) -> Group:
+        return Group(self.kind, self.key.rpartition("/")[0])
 
 
 class Duty(msgspec.Struct, frozen=True):
@@ -114,6 +134,11 @@ async def live_jobs(db: Db, ttl_s: float) -> int:
     return int((await db.fetch(_LIVE, ttl_s))[0][0])
 
 
+async def place(db: Db, owner: UUID, ttl_s: float) -> Place:
+    """Of a daemon that has just shown life, among those that did within `ttl_s`."""
+    return Place(*(await db.fetch(_PLACE, owner, ttl_s))[0])
+
+
 async def offer(db: Db, duties: Sequence[Duty]) -> None:
     """Make duties known. Those that exist keep their owner and offset."""
     if duties:
@@ -125,14 +150,14 @@ async def renew(db: Db, owner: UUID, ttl_s: float) -> list[Lease]:
     return [Lease(*row) for row in await db.fetch(_RENEW, owner, ttl_s)]
 
 
-async def counts(db: Db) -> Mapping[str, int]:
-    """How many duties of each kind there are."""
-    return {row[0]: row[1] for row in await db.fetch(_COUNTS)}
+async def counts(db: Db) -> Mapping[Group, int]:
+    """How many duties there are in each group."""
+    return {Group(kind, topic): count for kind, topic, count in await db.fetch(_COUNTS)}
 
 
-async def claim(db: Db, owner: UUID, ttl_s: float, kind: str, limit: int) -> list[Lease]:
-    """Take up to `limit` free or expired duties of a kind."""
-    return [Lease(*row) for row in await db.fetch(_CLAIM, owner, ttl_s, kind, limit)]
+async def claim(db: Db, owner: UUID, ttl_s: float, group: Group, limit: int) -> list[Lease]:
+    """Take up to `limit` free or expired duties of a group."""
+    return [Lease(*row) for row in await db.fetch(_CLAIM, owner, ttl_s, *group, limit)]
 
 
 async def release(db: Db, owner: UUID, leases: Sequence[Lease]) -> None:

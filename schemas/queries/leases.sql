@@ -12,6 +12,12 @@ ORDER BY started_at, id
 -- name: live_jobs
 SELECT count(*) FROM job WHERE heartbeat_at > clock_timestamp() - make_interval(secs => $1)
 
+-- name: place
+-- Of a daemon among those that live, the oldest first, and how many they are.
+SELECT count(*) FILTER (WHERE (job.started_at, job.id) < (mine.started_at, mine.id)), count(*)
+FROM job, (SELECT started_at, id FROM job WHERE id = $1) AS mine
+WHERE job.heartbeat_at > clock_timestamp() - make_interval(secs => $2)
+
 -- name: offer
 -- Duties that exist; those already known stay as they are.
 INSERT INTO lease (kind, key, next_offset)
@@ -25,7 +31,11 @@ WHERE owner = $1
 RETURNING kind, key, epoch, next_offset, halted
 
 -- name: counts
-SELECT kind, count(*) FROM lease WHERE NOT halted GROUP BY kind
+SELECT kind, coalesce(substring(key FROM '^(.*)/'), '') AS topic, count(*)
+FROM lease
+WHERE NOT halted
+GROUP BY 1, 2
+ORDER BY 1, 2
 
 -- name: claim
 -- Free or expired ones. An owner frozen inside a transaction still holds its row: it is passed over, not waited for.
@@ -34,9 +44,9 @@ SET owner = $1, epoch = epoch + 1, expires_at = clock_timestamp() + make_interva
 WHERE (kind, key) IN (
     SELECT kind, key
     FROM lease
-    WHERE kind = $3 AND NOT halted AND (owner IS NULL OR expires_at < clock_timestamp())
+    WHERE kind = $3 AND coalesce(substring(key FROM '^(.*)/'), '') = $4 AND NOT halted AND (owner IS NULL OR expires_at < clock_timestamp())
     ORDER BY key
-    LIMIT $4
+    LIMIT $5
     FOR UPDATE SKIP LOCKED
 )
 RETURNING kind, key, epoch, next_offset, halted

@@ -4,7 +4,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from signal import SIGKILL
@@ -18,7 +18,7 @@ import msgspec
 from tests.servers import CHEAP_JAVA
 from tidegate.daemon.migrate import migrate
 from tidegate.daemon.standalone import jars
-from tidegate.daemon.standalone.daemon import Daemon
+from tidegate.daemon.standalone.daemon import USUAL, Daemon
 from tidegate.daemon.standalone.kafka import Kafka
 from tidegate.daemon.standalone.postgres import Postgres
 from tidegate.daemon.standalone.process import spawn
@@ -26,6 +26,19 @@ from tidegate.events import topics
 
 ROOT = Path(__file__).parents[2]
 LOADED = "SELECT count(*) FROM dag WHERE NOT is_stale"
+IN_BALANCE = """
+    SELECT bool_and(hands = least($1, leases) AND hands = owners AND largest - smallest <= 1)::integer
+    FROM (
+        SELECT count(*) AS hands, count(owner) AS owners, sum(owned) AS leases, max(owned) AS largest, min(owned) AS smallest
+        FROM (
+            SELECT kind, substring(key FROM '^(.*)/') AS topic, owner, count(*) AS owned
+            FROM lease
+            WHERE NOT halted
+            GROUP BY 1, 2, 3
+        ) AS hand
+        GROUP BY kind, topic
+    ) AS of_group
+"""
 
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -37,13 +50,22 @@ async def nothing(_connection: Connection) -> None:
 
 
 class Bench(msgspec.Struct, frozen=True):
-    """The servers, a connection to look with, and the daemon that is measured, with its settings."""
+    """The servers, a connection to look with, and the daemon that is measured, with its settings and what starts it."""
 
     postgres: Postgres
     kafka: Kafka
     daemon: Daemon
     connection: Connection
     settings: Mapping[str, str]
+    command: Sequence[str]
+
+    def another(self, name: str) -> Daemon:
+        """One more daemon, as if on a host of its own."""
+        return Daemon(self.daemon.home.with_name(name), {**self.settings, "host": name}, self.command)
+
+    async def until_balanced(self, daemons: int) -> None:
+        """Until so many daemons have their share of everything."""
+        await self.until(IN_BALANCE, 1, daemons, every_s=0.1)
 
     async def value(self, sql: str, *args: object) -> int:
         """The one number a query gives."""
@@ -89,8 +111,11 @@ async def bench(dag_file: str, dags: int, *, instant: bool = False, prepare: Pre
             connection = await asyncpg.connect(postgres.dsn)
             try:
                 await prepare(connection)
-                async with _daemon(home, settings, instant=instant) as daemon:
-                    ready = Bench(postgres, kafka, daemon, connection, settings)
+                async with (
+                    _command(home, settings, instant=instant) as command,
+                    Daemon(home / "daemon", settings, command) as daemon,
+                ):
+                    ready = Bench(postgres, kafka, daemon, connection, settings, command)
                     await ready.until(LOADED, dags, every_s=0.1)
                     yield ready
             finally:
@@ -98,10 +123,10 @@ async def bench(dag_file: str, dags: int, *, instant: bool = False, prepare: Pre
 
 
 @asynccontextmanager
-async def _daemon(home: Path, settings: Mapping[str, str], *, instant: bool) -> AsyncIterator[Daemon]:
+async def _command(home: Path, settings: Mapping[str, str], *, instant: bool) -> AsyncIterator[Sequence[str]]:
+    """What starts a daemon."""
     if not instant:
-        async with Daemon(home / "daemon", settings) as daemon:
-            yield daemon
+        yield USUAL
         return
     address = home / "cluster"
     start = (sys.executable, "-m", "tests.benchmarks.instant", str(address))
@@ -111,8 +136,7 @@ async def _daemon(home: Path, settings: Mapping[str, str], *, instant: bool) -> 
     try:
         while not address.exists():
             await anyio.sleep(0.05)
-        async with Daemon(home / "daemon", settings, ("env", f"PYTHONPATH={ROOT}", *start)) as daemon:
-            yield daemon
+        yield ("env", f"PYTHONPATH={ROOT}", *start)
     finally:
         await cluster.end(SIGKILL, 0)
 

@@ -153,7 +153,7 @@ async def ingest_per_s(ready: Bench) -> float:
     """The backlog is made while no daemon runs; the clock runs from the first event taken to the last."""
     await ready.daemon.stop()
     queued, taken = await ready.value(QUEUED_ROWS), await ready.value(TAKEN)
-    await _backlog(ready)
+    await make_backlog(ready)
     await ready.daemon.start()
     began_at = await ready.until(TAKEN, taken + 1, every_s=0.005)
     already = await ready.value(TAKEN) - taken
@@ -163,7 +163,7 @@ async def ingest_per_s(ready: Bench) -> float:
     return (EVENTS - already) / (ended_at - began_at)
 
 
-async def _backlog(ready: Bench) -> None:
+async def make_backlog(ready: Bench) -> None:
     async with Publisher(ready.kafka.bootstrap, source="bench", timeout_s=60) as publisher:
         for start in range(0, EVENTS, AT_ONCE):
             async with anyio.create_task_group() as tg:

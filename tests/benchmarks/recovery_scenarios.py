@@ -19,15 +19,6 @@ from tidegate.events import Publisher
 
 LEASES = "SELECT count(*) FROM lease WHERE NOT halted"
 OWNED = "SELECT count(*) FROM lease JOIN job ON job.id = lease.owner WHERE job.pid = $1 AND NOT halted"
-IN_BALANCE = """
-SELECT bool_and(mine <= other + 1 AND other <= mine + 1 AND mine + other = leases)::integer
-FROM (
-    SELECT count(*) AS leases, count(*) FILTER (WHERE job.pid = $1) AS mine, count(*) FILTER (WHERE job.pid = $2) AS other
-    FROM lease LEFT JOIN job ON job.id = lease.owner
-    WHERE NOT halted
-    GROUP BY lease.kind
-) AS of_kind
-"""
 LEASE_TTL_S = 10
 
 
@@ -48,7 +39,7 @@ async def m(repeat: int) -> list[Figure]:
 async def _at_work() -> AsyncIterator[tuple[Bench, Daemon]]:
     async with (
         bench(QUEUED, DATASETS) as ready,
-        Daemon(ready.daemon.home.with_name("other"), {**ready.settings, "host": "other"}) as other,
+        ready.another("other") as other,
         Publisher(ready.kafka.bootstrap, source="bench", timeout_s=60) as publisher,
         anyio.create_task_group() as tg,
     ):
@@ -59,7 +50,7 @@ async def _at_work() -> AsyncIterator[tuple[Bench, Daemon]]:
 
 async def _taken_over_s(ready: Bench, other: Daemon, end: Callable[[], Coroutine[Any, Any, None]]) -> float:
     """Both have their share before, and the one that ended is started again after."""
-    await ready.until(IN_BALANCE, 1, ready.daemon.pid, other.pid, every_s=0.1)
+    await ready.until_balanced(2)
     leases = await ready.value(LEASES)
     began_at = perf_counter()
     async with anyio.create_task_group() as tg:

@@ -7,6 +7,7 @@ from tests.benchmarks.figures import Figure
 from tests.benchmarks.held_scenarios import j
 from tests.benchmarks.history_scenarios import k
 from tests.benchmarks.recovery_scenarios import m
+from tests.benchmarks.scale_scenarios import n
 from tests.benchmarks.task_scenarios import e, e2, w
 from tests.benchmarks.time_scenarios import h
 
@@ -25,5 +26,6 @@ SCENARIOS: Mapping[str, Scenario] = {
     "J": j,
     "K": k,
     "M": m,
+    "N": n,
     "W": w,
 }

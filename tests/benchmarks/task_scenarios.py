@@ -69,7 +69,7 @@ async def e(repeat: int) -> list[Figure]:
         ("10 tasks side by side", PARALLEL, peer.TASKS_PER_S, 8000),
         ("10 tasks in a chain", CHAIN, peer.CHAIN_PER_S, 6000),
     ):
-        async with bench(file, 100, instant=True, prepare=_wide) as ready:
+        async with bench(file, 100, instant=True, prepare=prepare_wide) as ready:
             rates = await repeated(repeat, partial(tasks_per_s, ready, runs=100, tasks=1000))
         figures.append(rate("E", f"100 DAGs, {what}", "tasks/s", rates, beside, target))
     return figures
@@ -77,7 +77,7 @@ async def e(repeat: int) -> list[Figure]:
 
 async def e2(repeat: int) -> list[Figure]:
     """One run of 10,000 tasks in 100 layers, each task after the whole layer before."""
-    async with bench(LAYERS, 1, instant=True, prepare=_wide) as ready:
+    async with bench(LAYERS, 1, instant=True, prepare=prepare_wide) as ready:
         rates = await repeated(repeat, partial(tasks_per_s, ready, runs=1, tasks=10_000))
     return [rate("E2", "10,000 tasks in 100 layers", "tasks/s", rates, peer.NONE, 6000)]
 
@@ -111,7 +111,7 @@ async def _turnover_per_s(ready: Bench) -> float:
     return done / (ended_at - began_at)
 
 
-async def _wide(connection: Connection) -> None:
+async def prepare_wide(connection: Connection) -> None:
     await connection.execute(WIDE)
 
 

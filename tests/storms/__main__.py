@@ -1,6 +1,7 @@
 """Storms by hand: `python -m tests.storms [--great] [--seed N] [--aimed-at FAULT] [--fault FAULT]`, with the logs kept.
 
-`--limits` is the storm over pools and limits, in its full size unless `--aimed-at` a fault of its own.
+`--limits` is the storm over pools and limits, in its full size unless `--aimed-at` a fault of its own. `--release` is great
+storms until a thousand daemons were killed, from `--seed` on; their logs are kept if something was broken.
 """
 
 import os
@@ -17,11 +18,15 @@ from tests.storms.faults import FAULTS
 from tests.storms.limits import plans as limits
 from tests.storms.limits.faults import LIMIT_FAULTS
 from tests.storms.limits.storm import LimitsPlan, LimitsStorm
+from tests.storms.release import release
 from tests.storms.storm import Plan, Storm, seed
 from tidegate.daemon.standalone.jars import cache_of
 
 
-async def main(plan: Plan, seed: int) -> int:
+async def main(plan: Plan | None, seed: int) -> int:
+    """No plan is all of them that a release takes."""
+    if plan is None:
+        return await release(seed, cache_of(os.environ))
     home = Path(tempfile.mkdtemp(prefix="storm-"))
     home.chmod(0o755)
     cache = cache_of(os.environ)
@@ -31,14 +36,17 @@ async def main(plan: Plan, seed: int) -> int:
     return 1 if verdict.broken else 0
 
 
-def read(parser: ArgumentParser) -> tuple[Plan, int]:
+def read(parser: ArgumentParser) -> tuple[Plan | None, int]:
     parser.add_argument("--seed", type=int, default=seed())
     parser.add_argument("--great", action="store_true", help="three daemons, 200 DAGs, and more of everything")
+    parser.add_argument("--release", action="store_true", help="great storms for hours")
     parser.add_argument("--limits", action="store_true", help="the storm over pools and limits")
     faults = sorted({**FAULTS, **LIMIT_FAULTS})
     parser.add_argument("--aimed-at", choices=faults, help="the small storm that this fault does not survive")
     parser.add_argument("--fault", choices=faults, default="", help="seed this fault in every daemon")
     chosen = parser.parse_args()
+    if chosen.release:
+        return None, chosen.seed
     aimed = {**plans.AIMED, **limits.AIMED}
     whole = limits.FULL if chosen.limits else plans.GREAT if chosen.great else plans.STORM
     plan = aimed[chosen.aimed_at] if chosen.aimed_at else whole

@@ -79,6 +79,7 @@ async def _reached(e: Evidence) -> Mapping[str, int]:
         "subscriptions ended": await e.db.fetchval("SELECT count(*) FROM dataset_subscription WHERE ended_in IS NOT NULL"),
         "runs cleared": len(e.cleared),
         "runs": await e.db.fetchval("SELECT count(*) FROM dag_run"),
+        "points died at": len({end.point for end in e.ends} - {""}),
         "applications": journal.count("accepted"),
         "duplicates suppressed": sum(not r.bad for r in e.updates) - len({r.identity for r in e.updates if not r.bad}),
         FENCED: e.logged("batch_fenced"),

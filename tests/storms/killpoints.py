@@ -12,12 +12,15 @@ from typing import Any
 
 from tests.storms.replace import replace
 from tidegate.daemon import relay
+from tidegate.daemon.context import Context
 from tidegate.daemon.dispatch import Dispatcher
 from tidegate.daemon.ingest import Reader
 from tidegate.handlers import dataset_updated, submission_accepted, tasks_ready
 from tidegate.schemas.effect.run import InsertRun
 from tidegate.schemas.effect.submission import AcceptSubmission, InsertSubmission
+from tidegate.schemas.event import Kind
 from tidegate.schemas.queries import submissions
+from tidegate.schemas.queries.outbox import OutboxRow
 
 Reached = Callable[[], None]
 """To be called at the point."""
@@ -39,15 +42,16 @@ def arm(point: str) -> None:
     POINTS[name](reached)
 
 
-def before(owner: Any, name: str) -> Arm:
-    """When the coroutine function is called."""
+def before(owner: Any, name: str, matters: Callable[..., bool] = lambda *_: True) -> Arm:
+    """When the coroutine function is called with arguments that matter."""
 
     def arm(reached: Reached) -> None:
         original: Callable[..., Awaitable[Any]] = getattr(owner, name)
 
         @wraps(original)
         async def dying(*args: Any, **kwargs: Any) -> Any:
-            reached()
+            if matters(*args):
+                reached()
             return await original(*args, **kwargs)
 
         replace(owner, name, dying)
@@ -101,6 +105,11 @@ def advancing(reached: Reached) -> None:
     replace(Reader, "_advance", dying)
 
 
+def _tells_states(context: Context, rows: Sequence[OutboxRow]) -> bool:
+    """Whether what was sent is told again by whoever comes next; dead letters are in another topic."""
+    return any(row.kind is not Kind.DEAD_LETTER for row in rows)
+
+
 POINTS: Mapping[str, Arm] = {
     # The life of a submission, in order.
     "before_intent": deciding(tasks_ready, InsertSubmission),
@@ -111,5 +120,5 @@ POINTS: Mapping[str, Arm] = {
     # Elsewhere.
     "run_decided": deciding(dataset_updated, InsertRun),
     "batch_taken": advancing,
-    "outbox_acknowledged": before(relay, "_delete"),
+    "outbox_acknowledged": before(relay, "_delete", _tells_states),
 }

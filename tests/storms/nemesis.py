@@ -1,5 +1,6 @@
 """What happens to the processes of a storm, by a seed: two storms of one seed are alike, though never the same."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -13,6 +14,9 @@ from tests.storms.links import Link, PostgresLink
 from tests.storms.processes import Daemon
 from tidegate.daemon.standalone.kafka import Kafka
 from tidegate.daemon.standalone.postgres import Postgres
+
+TRIES = 3
+"""How often a daemon is to die at a point, until one has."""
 
 TERMINATE = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -79,11 +83,19 @@ class Nemesis:
                 tg.start_soon(partial(_wait, lane))
 
     async def _end_daemons(self, misery: Misery) -> None:
-        ends = ["kill"] * misery.kills + ["terminate"] * misery.terms + list(misery.die_at)
+        """The points come in the first half of it, so that there is time to try again those that were not reached."""
+        others = ["kill"] * misery.kills + ["terminate"] * misery.terms
+        self._random.shuffle(others)
+        ends = [*misery.die_at, *others[len(misery.die_at) :]]
         self._random.shuffle(ends)
-        for end in ends:
+        ends += others[: len(misery.die_at)]
+        again = Counter(dict.fromkeys(misery.die_at, TRIES - 1))
+        while ends:
             await anyio.sleep(self._random.uniform(*misery.every_s))
-            daemon = await self._victim()
+            missed = Counter(self._missed_points()) & again
+            again -= missed
+            ends[:0] = missed.elements()
+            end, daemon = ends.pop(0), await self._victim()
             if end in ("kill", "terminate"):
                 self.note(f"{end} {daemon.name}")
                 getattr(daemon, end)()
@@ -91,6 +103,12 @@ class Nemesis:
                 daemon.die_at = end
                 self.note(f"kill {daemon.name}, and the next one at {end}")
                 daemon.kill()
+
+    def _missed_points(self) -> Iterator[str]:
+        """Since this was asked last."""
+        for daemon in self._daemons:
+            yield from daemon.missed
+            daemon.missed.clear()
 
     async def _spread(self, misery: Misery, count: int, strike: Callable[[], Awaitable[None]]) -> None:
         begin = anyio.current_time()

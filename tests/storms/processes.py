@@ -16,17 +16,18 @@ from tidegate.daemon.standalone.process import Child, spawn
 
 ROOT = Path(__file__).parents[2]
 STOP_S = 20.0
-DOOM_S = 8.0
+DOOM_S = 12.0
 """Within this time a daemon reaches its point, unless there is nothing more to do."""
 
 
 class End(msgspec.Struct, frozen=True):
-    """How a daemon ended. `told`: by the storm; else it did so by itself."""
+    """How a daemon ended. `told`: by the storm; else it did so by itself. `point`: where it was to end itself, and did."""
 
     daemon: str
     code: int
     told: bool
     log: Path
+    point: str = ""
 
 
 class Daemon:
@@ -47,6 +48,9 @@ class Daemon:
         self.frozen = False
         self.die_at: str | None = None
         """The point at which its next process ends itself."""
+        self.missed: list[str] = []
+        """The points that processes did not reach, because they were ended otherwise before."""
+        self._point = ""
         self._home = home
         self._env = env
         self._arguments = arguments
@@ -71,7 +75,9 @@ class Daemon:
             while True:
                 child = self._child = await self._start()
                 code = await child.process.wait()
-                self.ends.append(End(self.name, code, child.pid in self._told, child.log))
+                self._doomed_until = 0.0
+                point = self._point if code == -signal.SIGKILL else ""
+                self.ends.append(End(self.name, code, child.pid in self._told, child.log, point))
                 await anyio.sleep(self._random.uniform(0, 2))
         finally:
             with anyio.CancelScope(shield=True):
@@ -96,7 +102,13 @@ class Daemon:
         if self._child is not None and self._child.alive:
             if ends:
                 self._told.add(self._child.pid)
+                self._miss_point()
             self._child.process.send_signal(number)
+
+    def _miss_point(self) -> None:
+        if self._point:
+            self.missed.append(self._point)
+            self._point = ""
 
     async def _start(self) -> Child:
         self._starts += 1
@@ -110,6 +122,7 @@ class Daemon:
             on_orphaned=signal.SIGKILL,
         )
         self._doomed_until = anyio.current_time() + DOOM_S if die_at else 0.0
+        self._point = die_at or ""
         if die_at:
             self._told.add(child.pid)
         return child
@@ -117,6 +130,7 @@ class Daemon:
     async def _stop(self) -> None:
         if self._child is not None and self._child.alive:
             self._told.add(self._child.pid)
+            self._miss_point()
             await self._child.end(signal.SIGTERM, STOP_S)
             self.ends.append(End(self.name, self._child.process.returncode or 0, told=True, log=self._child.log))
 

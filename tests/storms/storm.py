@@ -14,6 +14,7 @@ import asyncpg
 import msgspec
 
 from tests.storms import records, rest
+from tests.storms.always import Watch
 from tests.storms.broker import Broker
 from tests.storms.checker import Verdict, judge
 from tests.storms.cluster import Script
@@ -116,11 +117,14 @@ class Storm:
                 for daemon in self.daemons:
                     tg.start_soon(daemon.run)
                 await rest.until(lambda: rest.knows_dags(self.postgres.dsn, self._dags()), READY_S)
+                watch = Watch(self.postgres.dsn)
+                tg.start_soon(watch.watch)
                 await self._rage()
                 with suppress(TimeoutError):
                     await rest.until(lambda: rest.at_rest(self.postgres.dsn, self.kafka.bootstrap), self.plan.rest_s)
                 tg.cancel_scope.cancel()
-            return await self._judge()
+            await watch.look()
+            return watch.joined(await self._judge())
 
     async def _prepare(self) -> None:
         await migrate(self.postgres.dsn)

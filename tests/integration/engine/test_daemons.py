@@ -3,11 +3,11 @@
 from uuid import uuid4
 
 from tidegate.daemon.database import Database
-from tidegate.daemon.leases import Holdings, refresh
+from tidegate.daemon.leases import Holdings, offer, refresh
 from tidegate.daemon.outage import Outages
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import leases
-from tidegate.schemas.queries.leases import Job, JobRow, Terms
+from tidegate.schemas.queries.leases import Duty, Group, Job, JobRow, Terms
 
 TERMS = Terms(parallelism=7, fair_after_s=5, lease_ttl_s=30, backends=("command",))
 
@@ -45,3 +45,21 @@ async def test_a_daemon_is_taken_for_dead_by_its_own_time(database: Database) ->
     await database.pool.execute("UPDATE job SET heartbeat_at = heartbeat_at - interval '20 s'")
 
     assert [daemon.host for daemon in await live(database)] == ["30"]
+
+
+async def test_five_daemons_have_the_same_of_each_topic_but_for_one(database: Database) -> None:
+    topics = {Group("partition", "dataset-updated"): 12, Group("partition", "task-finished"): 12, Group("outbox", ""): 16}
+    keys = [(group, f"{group.topic}/{n}" if group.topic else f"{n}") for group, count in topics.items() for n in range(count)]
+    await offer(database, [Duty(group.kind, key) for group, key in keys])
+    daemons = [Holdings(Job(uuid4(), str(number), 7, "test"), 10) for number in range(5)]
+
+    for _ in range(3):
+        for daemon in daemons:
+            await refresh(database, daemon)
+
+    for group, count in topics.items():
+        hands = [sum(lease.group == group for lease in daemon.of(group.kind).values()) for daemon in daemons]
+        assert sum(hands) == count
+        assert max(hands) - min(hands) == 1
+    hands = [sum(len(daemon.of(kind)) for kind in ("partition", "outbox")) for daemon in daemons]
+    assert hands == [8] * 5

@@ -31,7 +31,8 @@ MOST_ELEMENTS = 6
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """How many DAGs, with about how many task instances in all their runs; what may be drawn for each of them.
 
-    `lengths`: how many tasks a DAG may have; `shares`: how many tasks are in which pool, compared to the others.
+    `lengths`: how many tasks a DAG may have; `shares`: how many tasks are in which pool, compared to the others; `limited`: the
+    share of tasks with a limit of their own for all runs of the DAG.
     """
 
     dags: int
@@ -39,6 +40,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     kinds: Mapping[str, str] = msgspec.field(default_factory=lambda: KINDS)
     lengths: tuple[int, int] = (4, 20)
     shares: Mapping[str, int] = msgspec.field(default_factory=lambda: SHARES)
+    limited: float = 0.15
     rules: Sequence[str] = ("downstream", "upstream", "absolute")
 
 
@@ -138,7 +140,7 @@ def _options(random: Random, shape: Shape) -> str:
     (pool,) = random.choices(list(shape.shares), list(shape.shares.values()))
     slots = random.choice((1, random.randint(1, LARGEST[pool])))
     rule = random.choice(shape.rules)
-    few = f", max_active_tis_per_dag={random.randint(1, 3)}" if random.random() < 0.15 else ""
+    few = f", max_active_tis_per_dag={random.randint(1, 3)}" if random.random() < shape.limited else ""
     weight = random.choice((1, 1, random.randint(1, 50)))
     facts = f"pool={pool!r}, pool_slots={slots}, priority_weight={weight}, weight_rule={rule!r}{few}"
     return f"{facts}, retries=1, retry_delay=SOON"

@@ -44,6 +44,8 @@ AIMED: Mapping[str, LimitsPlan] = {
         Shape(dags=100, tasks=2_500, lengths=(1, 4), shares={"default_pool": 1}), settings={**SETTINGS, "fair_after_s": 60}
     ),
     "installation_not_locked": small(ANY, parallelism=12),
+    # Nothing but limits of their own holds most tasks up.
+    "instances_not_counted": small(replace(ANY, shares={"endless": 1}, limited=0.6)),
     # Long enough to wait beside the slot that is left, the last seconds of it without a heavier head that fits coming.
     "head_holds_up_all": small(
         replace(ANY, shares={"changing": 1, "default_pool": 2}),

@@ -1,0 +1,85 @@
+"""Before a release: great storms, seed after seed, until so many daemons were killed, or one of them breaks something."""
+
+import shutil
+import tempfile
+from collections import Counter
+from pathlib import Path
+from time import monotonic
+
+import anyio
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from tests.storms.checker import Verdict
+from tests.storms.plans import GREAT
+from tests.storms.storm import Storm
+
+KILLS = 1000
+
+DONE = {
+    "terminate": "told to stop",
+    "freeze": "frozen for longer than leases last",
+    "kill the broker": "the broker killed",
+    "crash Postgres": "Postgres crashed",
+    "terminate backends": "half of all connections ended",
+    "cut commits": "bursts of commits cut",
+    "stands still": "a way stood still",
+    "is slow": "a way was slow",
+}
+"""By what the diary says of it."""
+
+
+class Tally:
+    """What was done in all storms so far, and what they reached."""
+
+    def __init__(self) -> None:
+        self.storms = 0
+        self.done: Counter[str] = Counter()
+        self.reached: Counter[str] = Counter()
+
+    @property
+    def kills(self) -> int:
+        return self.done["killed"]
+
+    def add(self, storm: Storm, verdict: Verdict) -> None:
+        self.storms += 1
+        self.reached.update(verdict.reached)
+        self.done["killed"] += sum(end.code == -9 for daemon in storm.daemons for end in daemon.ends)
+        for _, what in storm.diary:
+            self.done.update(name for words, name in DONE.items() if words in what)
+
+    def table(self) -> Table:
+        table = Table("", "in all")
+        for what, count in (*self.done.items(), *self.reached.items()):
+            table.add_row(what, f"{count:,}")
+        return table
+
+
+async def release(seed: int, cache: Path, kills: int = KILLS) -> int:
+    """The exit code: 1 when a storm broke something; its logs are kept then, and it says where."""
+    console, tally, began_at = Console(stderr=True), Tally(), monotonic()
+    columns = (TextColumn("killed"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        bar = progress.add_task("", total=kills)
+        while tally.kills < kills:
+            storm = Storm(GREAT, _home(), cache, seed)
+            verdict = await storm.run()
+            tally.add(storm, verdict)
+            progress.update(bar, completed=tally.kills)
+            if verdict.broken:
+                console.print(storm.report(verdict), markup=False)
+                return 1
+            missed = f", not reached: {', '.join(sorted(verdict.missed))}" if verdict.missed else ""
+            console.print(f"seed {seed}: {len(verdict.violations)} of {len(verdict.violations)} hold{missed}")
+            await anyio.to_thread.run_sync(shutil.rmtree, storm.home)
+            seed += 1
+    Console().print(tally.table())
+    Console().print(f"{tally.storms} storms in {(monotonic() - began_at) / 3600:.1f} h: nothing was broken")
+    return 0
+
+
+def _home() -> Path:
+    home = Path(tempfile.mkdtemp(prefix="storm-"))
+    home.chmod(0o755)
+    return home
