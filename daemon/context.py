@@ -9,6 +9,7 @@ import structlog
 
 from tidegate.daemon.database import Database
 from tidegate.daemon.engine import Applied, Batch, apply
+from tidegate.daemon.floor import Settled, settle
 from tidegate.daemon.leases import Holdings
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.settings import Settings
@@ -32,11 +33,13 @@ class Context(msgspec.Struct, frozen=True):
     bells: Bells
     outages: Outages
     backends: Mapping[str, Backend]
+    events: Settled = msgspec.field(default_factory=Settled)
 
     async def apply(self, batch: Batch) -> Applied:
         """Apply a batch and wake whoever has work from it. Raises as `engine.apply` does."""
         applied = await apply(self.database, batch)
         self.outages.end("Postgres")
+        await settle(self.database, self.events)
         self.bells.ring(applied.work)
         for note in applied.notes:
             if note.kind in LOGGED:

@@ -149,26 +149,38 @@ class Database:
         raise AssertionError
 
     async def _in_transaction(self, work: Callable[[Db], Awaitable[T]]) -> T:
-        async with self.pool.acquire(timeout=TRANSACTION_S / 2) as connection, connection.transaction():
-            return await self._worked(work, connection)
+        async with self.pool.acquire(timeout=TRANSACTION_S / 2) as connection:
+            async with connection.transaction():
+                db, result = await self._worked(work, connection)
+            self.memory.floors.rise(db.seen)
+            return result
 
     async def _alone(self, work: Callable[[Db], Awaitable[T]]) -> T:
         async with self.pool.acquire(timeout=TRANSACTION_S / 2) as connection:
-            return await self._worked(work, connection)
+            _, result = await self._worked(work, connection)
+            return result
 
-    async def _worked(self, work: Callable[[Db], Awaitable[T]], connection: "Connected") -> T:
+    async def _worked(self, work: Callable[[Db], Awaitable[T]], connection: "Connected") -> tuple[Db, T]:
         now = await self.clock.now(connection)
         db = Db(connection, self.memory, now, self.author, self.writer, self.clock.told)
         result = await work(db)
         await db.flush()
-        return result
+        return db, result
 
 
 @asynccontextmanager
 async def connect(
     dsn: str, *, connections: int = 4, author: UUID | None = None, writer: str | None = None
 ) -> AsyncIterator[Database]:
-    """Open the pool without needing the server yet: connections are made when they are used."""
+    """Open the pool without needing the server yet: connections are made when they are used.
+
+    Each may be to a server that took over from another one, and gives ids again that only the former had given.
+    """
+
+    async def greet(connection: Any) -> None:
+        await register_codecs(connection)
+        database.memory.floors.settle(0)
+
     pool = asyncpg.create_pool(
         dsn,
         min_size=0,
@@ -177,11 +189,12 @@ async def connect(
         timeout=5,
         max_inactive_connection_lifetime=0,
         server_settings=SERVER_SETTINGS,
-        init=register_codecs,
+        init=greet,
         reset=leave_as_is,
     )
+    database = Database(pool, author, writer)
     async with pool:
-        yield Database(pool, author, writer)
+        yield database
 
 
 async def register_codecs(connection: Any) -> None:

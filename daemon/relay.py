@@ -16,7 +16,7 @@ from tidegate.events import deadletter
 from tidegate.events.cloudevents import headers
 from tidegate.events.sink import OutMessage, Sink, UndeliveredError
 from tidegate.schemas.event import Kind
-from tidegate.schemas.queries import inbox, outbox
+from tidegate.schemas.queries import inbox, outbox, writers
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import DeadLetter
 from tidegate.schemas.queries.leases import OUTBOX, Duty
@@ -60,8 +60,8 @@ async def relayed(context: Context, sink: Sink, floor: Floor) -> bool:
 
 
 async def _next_rows(context: Context, floor: Floor, shards: Set[int]) -> Sequence[OutboxRow]:
-    if floor.is_to_see(anyio.current_time()):
-        floor.see(await context.database.ask(outbox.writers))
+    if floor.settled.is_to_see(anyio.current_time()):
+        floor.settled.see(await context.database.ask(writers.of_outbox))
     lowest = floor.below(shards)
     rows = await context.database.ask(lambda db: outbox.next_rows(db, sorted(shards), lowest, AT_ONCE))
     floor.rise(rows[0].id if rows else None)

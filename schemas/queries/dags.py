@@ -13,6 +13,7 @@ from tidegate.schemas.graph import Graph, bounds_of
 from tidegate.schemas.queries import pending, versions
 from tidegate.schemas.queries.datasets import Arrived
 from tidegate.schemas.queries.db import Db, columns
+from tidegate.schemas.queries.floors import Seen
 from tidegate.schemas.queries.pending import Wish
 from tidegate.schemas.queries.runs import run_view
 from tidegate.schemas.queries.sql import load
@@ -63,6 +64,7 @@ class Held(msgspec.Struct, frozen=True):
     dataset_run_at: datetime | None
     deadline_at: datetime | None
     turn: str | None
+    history_seq: int
 
     def wish(self, slots: int, looks: "Looks") -> Wish:
         """What is to be read of the events that wait for it.
@@ -158,7 +160,9 @@ async def look(
     """
     if not held:
         return ()
-    active = await activity(db, list(held))
+    settled = db.memory.floors.settled
+    floors = {dag_id: db.memory.floors.of(dag_id, dag.history_seq, db.now) for dag_id, dag in held.items()}
+    active = await activity(db, floors)
     may_end = freeing or {}
     slots = {dag_id: dag.slots(active[dag_id].running - may_end.get(dag_id, 0)) for dag_id, dag in held.items()}
     starting = {dag_id: active[dag_id].queued if whatever_waits else slots[dag_id] for dag_id in held if active[dag_id].queued}
@@ -166,7 +170,10 @@ async def look(
     ticking = {dag_id: count for dag_id, dag in held.items() if (count := dag.due_ticks(slots[dag_id], db.now))}
     looks = Looks(db.now, whatever_waits, fresh, ticking, may_end)
     wishes = {dag_id: dag.wish(slots[dag_id], looks) for dag_id, dag in held.items() if active[dag_id].has_pending}
-    events, unread, arrived = await pending.read(db, wishes, fresh or {})
+    events, whole, unread, arrived = await pending.read(db, wishes, floors, fresh or {})
+    for dag_id in held.keys() - wishes.keys() | whole:
+        oldest = min((event.dataset_event_id for event in events.get(dag_id, ())), default=settled)
+        db.seen[dag_id] = Seen(held[dag_id].history_seq, db.now, min(oldest, settled))
     each = {dag_id: pending.more_runs(wish, events[dag_id]) for dag_id, wish in wishes.items() if dag_id in events}
     ids = iter(await _reserve(db, sum(ticking.values()) + sum(each.values())))
     dates = await taken(db, {dag_id: held[dag_id] for dag_id in ticking})
@@ -185,9 +192,10 @@ async def look(
     )
 
 
-async def activity(db: Db, dag_ids: Collection[str]) -> Mapping[str, Activity]:
-    """What goes on in these DAGs."""
-    return {row[0]: Activity(*row[1:]) for row in await db.fetch(_ACTIVITY, list(dag_ids), db.now)}
+async def activity(db: Db, floors: Mapping[str, int]) -> Mapping[str, Activity]:
+    """What goes on in these DAGs. `floors`: from which event on something may wait for them."""
+    rows = await db.fetch(_ACTIVITY, list(floors), db.now, list(floors.values()))
+    return {row[0]: Activity(*row[1:]) for row in rows}
 
 
 async def set_paused(db: Db, effects: Sequence[SetPaused]) -> None:

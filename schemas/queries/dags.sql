@@ -3,7 +3,7 @@
 -- snapshot may be older than the lock.
 SELECT
     dag_id, version_id, is_paused, is_stale, nextval('dag_run_id_seq'), failed_runs, last_logical_date, last_interval_start,
-    last_interval_end, due_at, timed_since, dataset_run_at, deadline_at, turn
+    last_interval_end, due_at, timed_since, dataset_run_at, deadline_at, turn, history_seq
 FROM dag
 WHERE dag_id = ANY ($1::text[])
 ORDER BY dag_id
@@ -20,8 +20,12 @@ SELECT
     (
         SELECT min(run_after) FROM dag_run WHERE dag_run.dag_id = target.dag_id AND state = 'queued' AND run_after > $2
     ) AS next_queued_at,
-    (SELECT true FROM dataset_dag_run_queue AS queue WHERE queue.target_dag_id = target.dag_id LIMIT 1) IS NOT NULL AS has_pending
-FROM unnest($1::text[]) AS target (dag_id)
+    (
+        SELECT true FROM dataset_dag_run_queue AS queue
+        WHERE queue.target_dag_id = target.dag_id AND queue.dataset_event_id >= target.floor
+        LIMIT 1
+    ) IS NOT NULL AS has_pending
+FROM unnest($1::text[], $3::bigint[]) AS target (dag_id, floor)
 
 -- name: taken_dates
 SELECT target.dag_id, run.logical_date

@@ -125,22 +125,24 @@ async def record(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> Recorde
     return Recorded({row[0] for row in rows}, new)
 
 
-async def satisfied(db: Db, dag_ids: Sequence[str]) -> Mapping[str, set[str]]:
-    """The URIs with pending events, by DAG."""
+async def satisfied(db: Db, floors: Mapping[str, int]) -> Mapping[str, set[str]]:
+    """The URIs with pending events, by DAG. `floors`: from which event on to look, as below."""
     found: dict[str, set[str]] = defaultdict(set)
-    for dag_id, uri in await db.fetch(_SATISFIED, dag_ids):
+    for dag_id, uri in await db.fetch(_SATISFIED, list(floors), list(floors.values())):
         found[dag_id].add(uri)
     return found
 
 
-async def lock_pending(db: Db, dag_ids: Sequence[str]) -> Mapping[str, tuple[PendingEvent, ...]]:
-    """All pending events of these DAGs, whose rows are locked already."""
-    return _by_dag(await db.fetch(_LOCK_PENDING, dag_ids))
+async def lock_pending(db: Db, floors: Mapping[str, int]) -> Mapping[str, tuple[PendingEvent, ...]]:
+    """All pending events of these DAGs, whose rows are locked already: there are none below these `floors`."""
+    return _by_dag(await db.fetch(_LOCK_PENDING, list(floors), list(floors.values())))
 
 
-async def lock_inputs(db: Db, most: Mapping[str, int | None]) -> Mapping[str, tuple[PendingEvent, ...]]:
+async def lock_inputs(
+    db: Db, most: Mapping[str, int | None], floors: Mapping[str, int]
+) -> Mapping[str, tuple[PendingEvent, ...]]:
     """As `lock_pending`, with all that a condition may look at; of each DAG the first so many, or None: all."""
-    return _by_dag(await db.fetch(_LOCK_INPUTS, list(most), list(most.values())))
+    return _by_dag(await db.fetch(_LOCK_INPUTS, list(most), list(most.values()), [floors[dag_id] for dag_id in most]))
 
 
 async def arrived(db: Db, keys: Sequence[tuple[str, int, int]]) -> Mapping[str, tuple[PendingEvent, ...]]:

@@ -57,28 +57,34 @@ WHERE NOT is_dropped
 SELECT reference.dag_id, dataset.uri
 FROM dag_schedule_dataset_reference AS reference
 JOIN dataset ON dataset.id = reference.dataset_id
-WHERE reference.dag_id = ANY ($1::text[])
-  AND EXISTS (
-      SELECT FROM dataset_dag_run_queue AS queue
-      WHERE queue.target_dag_id = reference.dag_id AND queue.dataset_id = reference.dataset_id
-  )
+JOIN unnest($1::text[], $2::bigint[]) AS target (dag_id, floor) ON target.dag_id = reference.dag_id
+WHERE EXISTS (
+    SELECT FROM dataset_dag_run_queue AS queue
+    WHERE queue.target_dag_id = reference.dag_id
+      AND queue.dataset_id = reference.dataset_id
+      AND queue.dataset_event_id >= target.floor
+)
 
 -- name: lock_pending
 SELECT queue.target_dag_id, queue.dataset_id, queue.dataset_event_id, dataset.uri, event.occurred_at
-FROM dataset_dag_run_queue AS queue
+FROM unnest($1::text[], $2::bigint[]) AS target (dag_id, floor)
+CROSS JOIN LATERAL (
+    SELECT * FROM dataset_dag_run_queue
+    WHERE target_dag_id = target.dag_id AND dataset_event_id >= target.floor
+    ORDER BY target_dag_id, dataset_id, dataset_event_id
+    FOR UPDATE
+) AS queue
 JOIN dataset ON dataset.id = queue.dataset_id
-JOIN dataset_event AS event ON event.id = queue.dataset_event_id
-WHERE queue.target_dag_id = ANY ($1::text[])
+CROSS JOIN LATERAL (SELECT occurred_at FROM dataset_event WHERE id = queue.dataset_event_id OFFSET 0) AS event
 ORDER BY queue.target_dag_id, queue.dataset_id, queue.dataset_event_id
-FOR UPDATE OF queue
 
 -- name: lock_inputs
 -- The same with all that conditions may look at, and no more of each DAG than asked for. OFFSET: as in `tasks.results`.
 SELECT queue.target_dag_id, queue.dataset_id, queue.dataset_event_id, dataset.uri, event.occurred_at, queue.created_at, event.extra::text
-FROM unnest($1::text[], $2::integer[]) AS target (dag_id, most)
+FROM unnest($1::text[], $2::integer[], $3::bigint[]) AS target (dag_id, most, floor)
 CROSS JOIN LATERAL (
     SELECT * FROM dataset_dag_run_queue
-    WHERE target_dag_id = target.dag_id
+    WHERE target_dag_id = target.dag_id AND dataset_event_id >= target.floor
     ORDER BY target_dag_id, dataset_id, dataset_event_id
     LIMIT target.most
     FOR UPDATE
@@ -97,6 +103,7 @@ JOIN dataset ON dataset.id = queue.dataset_id
 JOIN dataset_event AS event ON event.id = queue.dataset_event_id
 
 -- name: consume
+-- Nobody else touches these rows: their DAG is locked. Each is looked up by its whole key, whatever Postgres thinks of the queue.
 WITH consumed AS (
     SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[])
         AS row (dag_id, dataset_id, dataset_event_id, dag_run_id)
@@ -105,10 +112,19 @@ recorded AS (
     INSERT INTO dagrun_dataset_event (dag_id, dag_run_id, dataset_event_id)
     SELECT dag_id, dag_run_id, dataset_event_id FROM consumed
 )
-DELETE FROM dataset_dag_run_queue AS queue
-USING consumed
-WHERE (queue.target_dag_id, queue.dataset_id, queue.dataset_event_id)
-    = (consumed.dag_id, consumed.dataset_id, consumed.dataset_event_id)
+DELETE FROM dataset_dag_run_queue
+WHERE ctid = ANY (
+    ARRAY(
+        SELECT queue.ctid
+        FROM consumed
+        CROSS JOIN LATERAL (
+            SELECT ctid FROM dataset_dag_run_queue
+            WHERE target_dag_id = consumed.dag_id
+              AND dataset_id = consumed.dataset_id AND dataset_event_id = consumed.dataset_event_id
+            OFFSET 0
+        ) AS queue
+    )
+)
 
 -- name: discard
 WITH discarded AS (
@@ -119,10 +135,19 @@ recorded AS (
     INSERT INTO discarded_dataset_event (dag_id, dataset_event_id, reason, at)
     SELECT dag_id, dataset_event_id, reason, $5 FROM discarded
 )
-DELETE FROM dataset_dag_run_queue AS queue
-USING discarded
-WHERE (queue.target_dag_id, queue.dataset_id, queue.dataset_event_id)
-    = (discarded.dag_id, discarded.dataset_id, discarded.dataset_event_id)
+DELETE FROM dataset_dag_run_queue
+WHERE ctid = ANY (
+    ARRAY(
+        SELECT queue.ctid
+        FROM discarded
+        CROSS JOIN LATERAL (
+            SELECT ctid FROM dataset_dag_run_queue
+            WHERE target_dag_id = discarded.dag_id
+              AND dataset_id = discarded.dataset_id AND dataset_event_id = discarded.dataset_event_id
+            OFFSET 0
+        ) AS queue
+    )
+)
 
 -- name: list_datasets
 SELECT

@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 
 from tidegate.schemas.graph import Graph
+from tidegate.schemas.queries.floors import Floors, Seen
 from tidegate.schemas.queries.sql import together
 
 if TYPE_CHECKING:
@@ -24,12 +25,17 @@ FILES = 200
 
 
 class Memory:
-    """Committed rows that never change, kept by one process: version id → graph and file, dataset URI → id. Oldest out first."""
+    """Committed rows that never change, kept by one process: version id → graph and file, dataset URI → id. Oldest out first.
+
+    And hints: the `places` where rows of leases were last, by key; `floors`, from where on what waits for DAGs is read.
+    """
 
     def __init__(self) -> None:
         self.graphs: dict[int, Graph] = {}
         self.files: dict[int, tuple[str, str]] = {}
         self.dataset_ids: dict[str, int] = {}
+        self.places: dict[str, str] = {}
+        self.floors = Floors()
 
     def remember_graph(self, graph: Graph) -> None:
         _bound(self.graphs)
@@ -54,10 +60,11 @@ class Db:
     locks, so that of two that decide about one thing the later one decides later. Before that it is what we take for that clock.
 
     `author` is the daemon that writes; None for other programs. `writer` names it, or the user. `told` is the time when the
-    server has said it. `upon` is the kind of message that is handled. `statements` counts the round trips to Postgres.
+    server has said it. `upon` is the kind of message that is handled. `statements` counts the round trips to Postgres. `seen` is
+    what was seen to wait for DAGs, to be remembered after the commit.
     """
 
-    __slots__ = ("_told", "_writes", "author", "connection", "memory", "now", "statements", "upon", "writer")
+    __slots__ = ("_told", "_writes", "author", "connection", "memory", "now", "seen", "statements", "upon", "writer")
 
     def __init__(
         self,
@@ -76,6 +83,7 @@ class Db:
         self.memory = memory
         self.now = now
         self.statements = 0
+        self.seen: dict[str, Seen] = {}
         self._writes: dict[str, tuple[str, Sequence[Any]]] = {}
 
     async def fetch(self, sql: str, *args: Any) -> "list[Record]":

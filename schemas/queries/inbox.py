@@ -13,6 +13,7 @@ from tidegate.schemas.queries.sql import load
 
 _SQL = load("inbox")
 _TAKE = _SQL["take"]
+_MOVE = _SQL["move"]
 _SEEN = _SQL["known_ids"]
 _FORGET = _SQL["forget"]
 _FORGET_IDS = _SQL["forget_ids"]
@@ -22,6 +23,9 @@ _COUNT_IGNORED = _SQL["count_ignored_records"]
 _IGNORED = _SQL["ignored_records"]
 _INSERT_IGNORED = _SQL["insert_ignored_finishes"]
 _WHOLE = _SQL["whole_dead_letters"]
+
+NOWHERE = "(0,0)"
+"""A place where no row ever is."""
 
 
 class OffsetMove(msgspec.Struct, frozen=True):
@@ -82,10 +86,19 @@ async def take(db: Db, moves: Sequence[OffsetMove], ids: Sequence[EventId]) -> s
     if not moves and not ids:
         return set()
     partitions = columns(moves) if moves else [()] * 4
-    first, *known = await db.fetch(_TAKE, *partitions, *(columns(ids) if ids else [()] * 2))
-    if first["moved"] != len(moves):
+    places = [db.memory.places.get(move.key, NOWHERE) for move in moves]
+    rows = await db.fetch(_TAKE, *partitions, places, *(columns(ids) if ids else [()] * 2))
+    await _move(db, moves, {key: place for moved, key, place in rows if moved})
+    return {EventId(source, id_) for moved, source, id_ in rows if not moved}
+
+
+async def _move(db: Db, moves: Sequence[OffsetMove], moved: dict[str, str]) -> None:
+    """Move the offsets that are not moved yet, and remember where all of them are now. Raises FencedError."""
+    if others := [move for move in moves if move.key not in moved]:
+        moved |= dict(await db.fetch(_MOVE, *columns(others)))
+    if len(moved) != len(moves):
         raise FencedError("another daemon took over a partition of this batch")
-    return {EventId(source, id_) for source, id_, _ in known}
+    db.memory.places.update(moved)
 
 
 async def forget(db: Db, days: int, limit: int) -> int:

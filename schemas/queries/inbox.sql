@@ -1,30 +1,44 @@
 -- name: take
--- A batch counts only if every one of its partitions stands where we think it does and is still ours: first, how many of them
--- moved. Then those of its ids that were seen before: as a rule, none.
+-- A batch counts only if every one of its partitions stands where we think it does and is still ours: first, which of them
+-- moved, and where their rows are now. Then those of its ids that were seen before: as a rule, none.
+-- By its key, a row is found behind all that it was before and that no vacuum may remove; so it is tried first where it was last.
+-- || keeps Postgres from using the key nevertheless.
 WITH moved AS (
     UPDATE lease
     SET next_offset = batch.new
-    FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) AS batch (key, epoch, expected, new)
-    WHERE lease.kind = 'partition'
-      AND lease.key = batch.key
+    FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[]) AS batch (key, epoch, expected, new, place)
+    WHERE lease.ctid = batch.place::tid
+      AND lease.kind || '' = 'partition'
+      AND lease.key || '' = batch.key
       AND lease.epoch = batch.epoch
       AND lease.next_offset = batch.expected
-    RETURNING lease.key
+    RETURNING lease.key, lease.ctid
 ),
 fresh AS (
     INSERT INTO event_dedupe (source, event_id)
-    SELECT * FROM unnest($5::text[], $6::text[])
+    SELECT * FROM unnest($6::text[], $7::text[])
     ON CONFLICT DO NOTHING
     RETURNING source, event_id
 )
-SELECT NULL AS source, NULL AS id, count(*) AS moved FROM moved
+SELECT true AS moved, key, ctid::text FROM moved
 UNION ALL
-SELECT source, id, 0
+SELECT false, source, id
 FROM (
-    SELECT source, id FROM unnest($5::text[], $6::text[]) AS event (source, id)
+    SELECT source, id FROM unnest($6::text[], $7::text[]) AS event (source, id)
     EXCEPT
     SELECT source, event_id FROM fresh
 ) AS known
+
+-- name: move
+-- The same for partitions whose rows were not where they had been.
+UPDATE lease
+SET next_offset = batch.new
+FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) AS batch (key, epoch, expected, new)
+WHERE lease.kind = 'partition'
+  AND lease.key = batch.key
+  AND lease.epoch = batch.epoch
+  AND lease.next_offset = batch.expected
+RETURNING lease.key, lease.ctid::text
 
 -- name: forget
 WITH old AS (

@@ -1,9 +1,8 @@
 """The outbox: what this database has promised to publish."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -18,8 +17,6 @@ from tidegate.schemas.queries.sql import load
 _SQL = load("outbox")
 _INSERT = _SQL["insert_outbox"]
 _NEXT = _SQL["next_outbox"]
-_LAST_GIVEN = _SQL["last_given"]
-_WRITERS = _SQL["writers"]
 _DELETE = _SQL["delete_outbox"]
 
 SHARDS = 8
@@ -32,17 +29,6 @@ REPLAY = "replay"
 """The kind of a row that sends a dead letter to its topic again."""
 
 Row = tuple[int, str, str, str, datetime, bytes]
-
-
-class Writers(NamedTuple):
-    """`last` is the highest id that had been given; `open` who was writing to the outbox after that, and had not ended.
-
-    Whoever has been given an id up to `last` is one of those, or has ended. `server` is when the server began.
-    """
-
-    server: datetime
-    last: int
-    open: Set[str]
 
 
 class OutboxRow(msgspec.Struct, frozen=True):
@@ -91,12 +77,6 @@ async def replay(db: Db, letters: Sequence[tuple[int, str, datetime]]) -> None:
 async def next_rows(db: Db, shards: Sequence[int], lowest: int, limit: int) -> list[OutboxRow]:
     """The oldest rows of these shards, from that id on. Found by existence: what is committed late is found late, not skipped."""
     return [_read(*row) for row in await db.fetch(_NEXT, shards, lowest, limit)]
-
-
-async def writers(db: Db) -> Writers:
-    """Who may still write a row with an id that has been given. Two statements, one after the other: see `Writers`."""
-    ((server, last),) = await db.fetch(_LAST_GIVEN)
-    return Writers(server, last, {row[0] for row in await db.fetch(_WRITERS)})
 
 
 async def delete(db: Db, ids: Sequence[int]) -> None:

@@ -27,38 +27,43 @@ class Wish(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """What was read of what waits. Of DAGs that look closer at events and were left `unread`, only what has just come."""
+    """What was read of what waits, all of it for those that are `whole`.
+
+    Of DAGs that look closer at events and were left `unread`, only what has just come.
+    """
 
     events: Mapping[str, tuple[PendingEvent, ...]]
+    whole: frozenset[str]
     unread: frozenset[str]
     arrived: Mapping[str, tuple[PendingEvent, ...]]
 
 
-async def read(db: Db, wishes: Mapping[str, Wish], fresh: Mapping[str, Sequence[Arrived]]) -> Pending:
-    """Pending events of those DAGs whose condition they may meet, or of which everything is wanted.
+async def read(db: Db, wishes: Mapping[str, Wish], floors: Mapping[str, int], fresh: Mapping[str, Sequence[Arrived]]) -> Pending:
+    """Pending events of those DAGs whose condition they may meet, or of which everything is wanted: from their `floors` on.
 
     Which leaves have something waiting is asked first: a condition that waits for one input must not read a growing queue of
     the others at every event.
     """
     possible = {dag_id: wish for dag_id, wish in wishes.items() if wish.everything or wish.room}
     joint = [dag_id for dag_id, wish in possible.items() if not wish.everything and not _single(wish.graph)]
-    waiting = await datasets.satisfied(db, joint) if joint else {}
+    waiting = await datasets.satisfied(db, {dag_id: floors[dag_id] for dag_id in joint}) if joint else {}
     unmet = {dag_id for dag_id in joint if not _met(possible[dag_id].graph, waiting.get(dag_id, set()))}
     ready = {dag_id: wish for dag_id, wish in possible.items() if dag_id not in unmet}
-    events = await _read(db, ready)
+    events = await _read(db, ready, floors)
+    whole = frozenset(dag_id for dag_id, wish in ready.items() if (most := _most(wish)) is None or len(events[dag_id]) < most)
     unread = frozenset(dag_id for dag_id, wish in wishes.items() if wish.graph.sifts and dag_id not in ready)
     new = [(dag_id, *keys) for dag_id in sorted(unread) for keys in fresh.get(dag_id, ())]
-    return Pending(events, unread, await datasets.arrived(db, new) if new else {})
+    return Pending(events, whole, unread, await datasets.arrived(db, new) if new else {})
 
 
-async def _read(db: Db, ready: Mapping[str, Wish]) -> Mapping[str, tuple[PendingEvent, ...]]:
-    plain = [dag_id for dag_id, wish in ready.items() if not (wish.graph.sifts or wish.everything)]
+async def _read(db: Db, ready: Mapping[str, Wish], floors: Mapping[str, int]) -> Mapping[str, tuple[PendingEvent, ...]]:
+    plain = {dag_id: floors[dag_id] for dag_id, wish in ready.items() if not (wish.graph.sifts or wish.everything)}
     closer = {dag_id: _most(wish) for dag_id, wish in ready.items() if wish.graph.sifts or wish.everything}
     found: dict[str, tuple[PendingEvent, ...]] = defaultdict(tuple)
     if plain:
         found |= await datasets.lock_pending(db, plain)
     if closer:
-        found |= await datasets.lock_inputs(db, closer)
+        found |= await datasets.lock_inputs(db, closer, floors)
     return found
 
 

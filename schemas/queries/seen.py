@@ -43,7 +43,7 @@ async def dag(db: Db, dag_id: str) -> DagView:
     (row,) = await db.fetch(_DAG, dag_id)
     graph = (await versions.graphs(db, {row["version_id"]}))[row["version_id"]]
     held = dags.held_of(graph, *row)
-    active = (await dags.activity(db, [dag_id]))[dag_id]
+    active = (await dags.activity(db, {dag_id: 0}))[dag_id]
     return held.view(
         active,
         taken=(await dags.taken(db, {dag_id: held} if graph.timetable else {})).get(dag_id, frozenset()),

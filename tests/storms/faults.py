@@ -16,13 +16,14 @@ from tidegate.schemas.queries.outbox import OutboxRow
 
 def offset_not_compared() -> None:
     """A batch moves the offsets to its end, wherever they stand."""
-    without(inbox, "_TAKE", "AND lease.next_offset = batch.expected")
+    for statement in ("_TAKE", "_MOVE"):
+        without(inbox, statement, "AND lease.next_offset = batch.expected")
 
 
 def queue_rows_not_locked() -> None:
     """Two daemons decide about one DAG at the same time."""
     without(dags, "_LOCK", "FOR NO KEY UPDATE")
-    without(datasets, "_LOCK_PENDING", "FOR UPDATE OF queue")
+    without(datasets, "_LOCK_PENDING", "FOR UPDATE")
 
 
 def outbox_deleted_before_ack() -> None:
@@ -42,9 +43,7 @@ def submit_without_find() -> None:
 
 def queue_emptied_by_dag() -> None:
     """A run takes all that waits for its DAG out of the queue, whatever it consumed."""
-    without(
-        datasets, "_CONSUME", ", queue.dataset_id, queue.dataset_event_id", ", consumed.dataset_id, consumed.dataset_event_id"
-    )
+    without(datasets, "_CONSUME", "AND dataset_id = consumed.dataset_id AND dataset_event_id = consumed.dataset_event_id")
 
 
 FAULTS: Mapping[str, Callable[[], None]] = {

@@ -11,10 +11,11 @@ from uuid import UUID, uuid4
 from tidegate.daemon.clock import KINDS
 from tidegate.daemon.database import Database
 from tidegate.daemon.engine import Applied, Batch, apply
+from tidegate.daemon.floor import Settled
 from tidegate.schemas.dag import DagSpec, ParsedFile
 from tidegate.schemas.event import DatasetUpdated, EventId, TaskFinished
 from tidegate.schemas.message import Message, RunReconsidered, SubmissionAccepted, TasksReady
-from tidegate.schemas.queries import clock, pools, runs, submissions
+from tidegate.schemas.queries import clock, pools, runs, submissions, writers
 
 SHARDS = range(clock.SHARDS)
 BACKENDS = ("command", "spark-connect", "spark-submit")
@@ -49,6 +50,7 @@ class World:
     def __init__(self, database: Database, at: datetime) -> None:
         self.database = database
         self.clock = FixedClock(at)
+        self._events = Settled()
         database.clock = self.clock  # type: ignore[assignment]  # what it has is all that is asked for
 
     @property
@@ -58,7 +60,10 @@ class World:
     async def tell(self, *bodies: Any, id_: str | None = None) -> Applied:
         """Messages of one type, as a batch."""
         identity = None if id_ is None else EventId("test", id_)
-        return await apply(self.database, Batch(messages=[Message(body=body, at=self.at, id=identity) for body in bodies]))
+        applied = await apply(self.database, Batch(messages=[Message(body=body, at=self.at, id=identity) for body in bodies]))
+        self._events.see(await self.database.ask(writers.of_events))
+        self.database.memory.floors.settle(self._events.at)
+        return applied
 
     async def file(self, *specs: DagSpec, path: str = "dags.py") -> None:
         """A DAG file is new or changed."""

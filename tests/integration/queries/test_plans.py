@@ -24,6 +24,7 @@ OF_WHAT_IS_ACTIVE = {"task_instance_occupying", "task_instance_limited"}
 
 SAMPLES = {
     "dags": "ARRAY['dag_7', 'dag_8']",
+    "floors": "ARRAY[0, 2611000000000000]",
     "me": "'00000000-0000-0000-0000-000000000002'",
     "none": "'{}'",
     "shards": "ARRAY[1, 2]::smallint[]",
@@ -38,11 +39,11 @@ def many(arrays: int) -> str:
 
 
 READ = {
-    "dags.activity": ("{dags}, now()", "dag_run_active dataset_dag_run_queue_pkey"),
+    "dags.activity": ("{dags}, now(), {floors}", "dag_run_active dataset_dag_run_queue_pkey"),
     "dags.waiting_runs": ("{dags}, ARRAY[3, 3], now()", "dag_run_active"),
-    "datasets.satisfied_leaves": ("{dags}", "dag_schedule_dataset_reference_dag dataset_dag_run_queue_pkey"),
-    "datasets.lock_pending": ("{dags}", "dataset_dag_run_queue_pkey dataset_event_pkey"),
-    "datasets.lock_inputs": ("{dags}, ARRAY[3, NULL]", "dataset_dag_run_queue_pkey dataset_event_pkey"),
+    "datasets.satisfied_leaves": ("{dags}, {floors}", "dag_schedule_dataset_reference_dag dataset_dag_run_queue_pkey"),
+    "datasets.lock_pending": ("{dags}, {floors}", "dataset_dag_run_queue_pkey dataset_event_pkey"),
+    "datasets.lock_inputs": ("{dags}, ARRAY[3, NULL], {floors}", "dataset_dag_run_queue_pkey dataset_event_pkey"),
     "datasets.read_arrived": (
         "{dags}, ARRAY[13, 15], ARRAY[2611000000104012, 2611000000104014]",
         "dataset_dag_run_queue_pkey dataset_event_pkey",
@@ -171,7 +172,10 @@ async def test_a_hot_statement_that_was_planned_on_empty_tables_reads_no_history
 
 FENCED = {
     "dags.activity": {"dag_run", "dataset_dag_run_queue"},
-    "datasets.lock_inputs": {"dataset_event"},
+    "datasets.lock_pending": {"dataset_dag_run_queue", "dataset_event"},
+    "datasets.lock_inputs": {"dataset_dag_run_queue", "dataset_event"},
+    "datasets.consume": {"dataset_dag_run_queue"},
+    "datasets.discard": {"dataset_dag_run_queue"},
     "references.refresh_activity": {"dag_schedule_dataset_reference", "task_outlet_dataset_reference"},
     "tasks.results": {"task_result"},
     "tasks.results_of_elements": {"task_result"},
@@ -192,8 +196,8 @@ async def test_a_fenced_statement_that_was_planned_on_a_small_table_reads_no_his
 
 
 BY_EVENT = {
-    "datasets.lock_pending": ("{dags}", {"dataset_event_2611"}),
-    "datasets.lock_inputs": ("{dags}, ARRAY[3, NULL]", {"dataset_event_2611"}),
+    "datasets.lock_pending": (READ["datasets.lock_pending"][0], {"dataset_event_2611"}),
+    "datasets.lock_inputs": (READ["datasets.lock_inputs"][0], {"dataset_event_2611"}),
     "datasets.read_arrived": (READ["datasets.read_arrived"][0], {"dataset_event_2611"}),
     "sources.contexts": ("ARRAY[103999]::bigint[]", {"dataset_event_2611"}),
     "audit.page_of_events": ("2611000000100000, 1000", {"dataset_event_2611"}),
@@ -216,6 +220,16 @@ async def test_the_outbox_is_read_in_its_order_and_no_further_than_asked(history
 
     assert [(node["Node Type"], node.get("Index Name")) for node in nodes] == [("Limit", None), ("Index Scan", "outbox_pkey")]
     assert nodes[1]["Index Cond"] == "(id >= $2)"
+
+
+@pytest.mark.parametrize("state", ["schema", "history"])
+async def test_offsets_are_moved_where_they_were_last(state: str, request: pytest.FixtureRequest) -> None:
+    """By its key, a row is found behind all that it was before."""
+    taking = "ARRAY['updates/1'], ARRAY[1], ARRAY[7], ARRAY[9], ARRAY['(0,1)'], {none}, {none}".format(**SAMPLES)
+
+    nodes = await settled_plan(request.getfixturevalue(state), "inbox.take", taking)
+
+    assert [node["Node Type"] for node in nodes if node.get("Relation Name") == "lease"] == ["ModifyTable", "Tid Scan"]
 
 
 def indexes_of(nodes: Sequence[dict[str, Any]]) -> set[str]:

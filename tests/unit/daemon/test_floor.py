@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from tidegate.daemon.floor import SEE_EVERY_S, Floor
-from tidegate.schemas.queries.outbox import Writers
+from tidegate.schemas.queries.writers import Writers
 
 BEGAN = datetime(2026, 11, 1, tzinfo=UTC)
 SHARDS = {1, 2}
@@ -13,7 +13,7 @@ def seen(*looks: tuple[int, set[str]], oldest: int | None = None) -> int:
     """Where is read from after these looks at the writers, each followed by one for rows."""
     floor = Floor()
     for last, writers in looks:
-        floor.see(Writers(BEGAN, last, writers))
+        floor.settled.see(Writers(BEGAN, last, writers))
         floor.below(SHARDS)
         floor.rise(oldest)
     return floor.below(SHARDS)
@@ -37,7 +37,7 @@ def test_a_row_that_is_there_is_read_until_it_is_deleted() -> None:
 def test_of_shards_that_are_new_nothing_has_been_seen() -> None:
     floor = Floor()
     for last in (10, 20):
-        floor.see(Writers(BEGAN, last, set()))
+        floor.settled.see(Writers(BEGAN, last, set()))
         floor.rise(None)
 
     assert (floor.below({1}), floor.below({1, 2})) == (0, 0)
@@ -48,10 +48,10 @@ def test_of_shards_that_are_new_nothing_has_been_seen() -> None:
 def test_another_server_may_give_ids_again() -> None:
     floor = Floor()
     for last in (10, 20):
-        floor.see(Writers(BEGAN, last, set()))
+        floor.settled.see(Writers(BEGAN, last, set()))
         floor.below(SHARDS)
         floor.rise(None)
-    floor.see(Writers(datetime(2026, 11, 2, tzinfo=UTC), 25, set()))
+    floor.settled.see(Writers(datetime(2026, 11, 2, tzinfo=UTC), 25, set()))
 
     assert floor.below(SHARDS) == 0
 
@@ -59,4 +59,4 @@ def test_another_server_may_give_ids_again() -> None:
 def test_writers_are_looked_at_now_and_then() -> None:
     floor = Floor()
 
-    assert [floor.is_to_see(now) for now in (5.0, 5.5, 5.0 + SEE_EVERY_S, 6.1)] == [True, False, True, False]
+    assert [floor.settled.is_to_see(now) for now in (5.0, 5.5, 5.0 + SEE_EVERY_S, 6.1)] == [True, False, True, False]

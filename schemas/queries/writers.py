@@ -1,0 +1,39 @@
+"""Who may still write a row of a queue with an id that has been given."""
+
+from collections.abc import Set
+from datetime import datetime
+from typing import NamedTuple
+
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.sql import load
+
+_SQL = load("writers")
+_LAST_OF_OUTBOX = _SQL["last_of_outbox"]
+_LAST_OF_EVENTS = _SQL["last_of_events"]
+_WRITERS = _SQL["writers"]
+
+
+class Writers(NamedTuple):
+    """`last` is the highest id that had been given; `open` who was writing to the queue after that, and had not ended.
+
+    Whoever has been given an id up to `last` is one of those, or has ended. `server` is when the server began.
+    """
+
+    server: datetime
+    last: int
+    open: Set[str]
+
+
+async def of_outbox(db: Db) -> Writers:
+    return await _writers(db, _LAST_OF_OUTBOX, "outbox")
+
+
+async def of_events(db: Db) -> Writers:
+    """Of events that wait for DAGs."""
+    return await _writers(db, _LAST_OF_EVENTS, "dataset_dag_run_queue")
+
+
+async def _writers(db: Db, last_given: str, table: str) -> Writers:
+    """Two statements, one after the other: see `Writers`."""
+    ((server, last),) = await db.fetch(last_given)
+    return Writers(server, last, {row[0] for row in await db.fetch(_WRITERS, table)})

@@ -1,0 +1,123 @@
+"""What waits for a DAG is read past what was consumed, and never past what is still to come."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.integration.engine.world import World
+from tests.shapes import spec
+from tidegate.daemon.database import connect
+from tidegate.schemas.condition import AllOf, AnyOf, DatasetRef
+from tidegate.schemas.queries import dags, datasets
+from tidegate.schemas.queries.db import Db
+
+A, B = DatasetRef("s://a"), DatasetRef("s://b")
+
+QUEUED = """
+    WITH event AS (
+        INSERT INTO dataset_event (id, dataset_id, source, event_id, extra, occurred_at, received_at, arrival_id)
+        SELECT nextval('dataset_event_id_seq'), id, 'test', 'late', '{}', now(), now(), 0 FROM dataset WHERE uri = 's://b'
+        RETURNING id, dataset_id
+    )
+    INSERT INTO dataset_dag_run_queue (target_dag_id, dataset_id, dataset_event_id, created_at)
+    SELECT 'd', dataset_id, id, now() FROM event
+"""
+
+
+@pytest.fixture
+def read_from(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """From where on what waits for a DAG was read each time."""
+    found: list[int] = []
+    lock_pending = datasets.lock_pending
+
+    async def noted(db: Any, floors: Any) -> Any:
+        found.extend(floors.values())
+        return await lock_pending(db, floors)
+
+    monkeypatch.setattr(datasets, "lock_pending", noted)
+    return found
+
+
+@asynccontextmanager
+async def transaction(dsn: str) -> "AsyncIterator[asyncpg.Connection[asyncpg.Record]]":
+    """Committed at the end."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        async with connection.transaction(isolation="repeatable_read"):
+            yield connection
+    finally:
+        await connection.close()
+
+
+async def runs(world: World) -> int:
+    ((found,),) = await world.rows("SELECT count(*) FROM dag_run")
+    return int(found)
+
+
+async def test_what_was_consumed_is_not_gone_through_again(world: World, dsn: str, read_from: list[int]) -> None:
+    await world.file(spec("t!", schedule=A, limit=1))
+    async with transaction(dsn) as other:
+        await other.execute("SELECT pg_current_xact_id()")
+        for _ in range(10):
+            await world.updated("s://a")
+
+    ((last,),) = await world.rows("SELECT max(id) FROM dataset_event")
+    assert (await runs(world), read_from[0]) == (10, 0)
+    assert last - 4 < read_from[-1] <= last
+
+
+async def test_what_is_committed_late_counts_late(world: World, dsn: str) -> None:
+    await world.file(spec("t!", schedule=AnyOf((A, B)), limit=1))
+    await world.updated("s://b")
+    async with transaction(dsn) as other:
+        await other.execute(QUEUED)
+        for _ in range(6):
+            await world.updated("s://a")
+    before = await world.fates()
+
+    await world.updated("s://a")
+
+    assert (before, await world.fates()) == ({"consumed": 7, "pending": 1}, {"consumed": 9})
+
+
+async def test_recorded_events_that_another_daemon_queues_count(world: World, dsn: str) -> None:
+    """They are older than what this one knows to have been consumed."""
+    await world.file(spec("t!", schedule=A, limit=1))
+    await world.updated("s://b")
+    for _ in range(4):
+        await world.updated("s://a")
+    async with other_daemon(world, dsn) as other:
+        await other.file(spec("t!", schedule=AllOf((A, B)), limit=1, missed="all"))
+    before = await runs(world)
+
+    await world.updated("s://a")
+
+    assert await runs(world) == before + 1
+
+
+async def test_what_a_decision_saw_that_was_rolled_back_still_waits(world: World) -> None:
+    await world.file(spec("t!", schedule=AllOf((A, B)), limit=1))
+    for _ in range(6):
+        await world.updated("s://a")
+    with pytest.raises(ZeroDivisionError):
+        await world.database.run(consume_for_nothing)
+
+    await world.updated("s://b")
+
+    assert await world.fates() == {"consumed": 7}
+
+
+async def consume_for_nothing(db: Db) -> None:
+    """A decision that has consumed all there is, and fails then."""
+    await db.execute("DELETE FROM dataset_dag_run_queue")
+    await dags.lock(db, ["d"])
+    raise ZeroDivisionError
+
+
+@asynccontextmanager
+async def other_daemon(world: World, dsn: str) -> AsyncIterator[World]:
+    async with connect(dsn) as database:
+        yield World(database, world.at)
