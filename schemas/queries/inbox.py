@@ -95,7 +95,7 @@ async def take(db: Db, moves: Sequence[OffsetMove], ids: Sequence[EventId]) -> s
 async def _move(db: Db, moves: Sequence[OffsetMove], moved: dict[str, str]) -> None:
     """Move the offsets that are not moved yet, and remember where all of them are now. Raises FencedError."""
     if others := [move for move in moves if move.key not in moved]:
-        moved |= dict(await db.fetch(_MOVE, *columns(others)))
+        moved |= {row[0]: row[1] for row in await db.fetch(_MOVE, *columns(others))}
     if len(moved) != len(moves):
         raise FencedError("another daemon took over a partition of this batch")
     db.memory.places.update(moved)

@@ -23,24 +23,37 @@ GIVEN_AWAY_BY: Mapping[str, set[str]] = {
     "submit_without_find": {attempts.each_attempt_has_one_application.__name__},
 }
 
+STORMS = 3
+
 
 async def ride_out(plan: Plan, home: Path, cache: Path) -> tuple[Verdict, str]:
     """The verdict, and the whole story for whoever has to look into it."""
+    home.mkdir()
     storm = Storm(plan, home, cache, seed())
     verdict = await storm.run()
     return verdict, storm.report(verdict)
 
 
 async def test_nothing_is_lost_or_doubled(tmp_path: Path, cache: Path) -> None:
-    verdict, report = await ride_out(STORM, tmp_path, cache)
+    """What is rare and was not reached may be in a second storm."""
+    missed: set[str] | None = None
+    for number in range(2):
+        verdict, report = await ride_out(STORM, tmp_path / str(number), cache)
+        assert verdict.broken == set(), report
+        missed = verdict.missed if missed is None else missed & verdict.missed
+        if not missed:
+            break
 
-    assert verdict.broken == set(), report
-    assert verdict.missed == set(), report
+    assert missed == set(), report
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_seeded_fault_is_noticed(fault: str, tmp_path: Path, cache: Path) -> None:
-    verdict, report = await ride_out(replace(AIMED[fault], fault=fault), tmp_path, cache)
+    """Within three storms: it takes chance to bring it about."""
+    for number in range(STORMS):
+        verdict, report = await ride_out(replace(AIMED[fault], fault=fault), tmp_path / str(number), cache)
+        assert attempts.daemons_end_only_when_told.__name__ not in verdict.broken, report
+        if verdict.broken >= GIVEN_AWAY_BY[fault]:
+            return
 
-    assert verdict.broken >= GIVEN_AWAY_BY[fault], report
-    assert attempts.daemons_end_only_when_told.__name__ not in verdict.broken, report
+    raise AssertionError(report)

@@ -30,9 +30,12 @@ GIVEN_AWAY_BY: Mapping[str, str] = {
 SOME = ("pool_rows_not_locked", "instances_not_counted", "head_holds_up_all", "nobody_waits_long")
 """One of each sort: a lock, a count, the order, fairness. The others take minutes, and are tried by `make test-long`."""
 
+STORMS = 3
+
 
 async def ride_out(plan: LimitsPlan, home: Path, cache: Path) -> tuple[set[str], set[str], str]:
     """What was broken, what was not reached, and the whole story for whoever has to look into it."""
+    home.mkdir(exist_ok=True)
     storm = LimitsStorm(plan, home, cache, seed())
     verdict = await storm.run()
     return verdict.broken, verdict.missed, storm.report(verdict)
@@ -48,6 +51,10 @@ async def test_no_limit_is_exceeded_and_nobody_waits_without_a_reason(tmp_path: 
 @pytest.mark.long
 @pytest.mark.parametrize("fault", LIMIT_FAULTS if os.environ.get("TEST_LONG") else SOME)
 async def test_a_seeded_fault_is_noticed(fault: str, tmp_path: Path, cache: Path) -> None:
-    broken, _, report = await ride_out(replace(AIMED[fault], fault=fault), tmp_path, cache)
+    """Within three storms: it takes chance to bring it about."""
+    for number in range(STORMS):
+        broken, _, report = await ride_out(replace(AIMED[fault], fault=fault), tmp_path / str(number), cache)
+        if GIVEN_AWAY_BY[fault] in broken:
+            return
 
-    assert GIVEN_AWAY_BY[fault] in broken, report
+    raise AssertionError(report)
