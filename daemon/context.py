@@ -52,6 +52,12 @@ class Context(msgspec.Struct, frozen=True):
         )
 
     @property
+    def in_doubt(self) -> bool:
+        """Whether there may be more under way than Postgres knows: commits were lost, or may turn out to be."""
+        lookout = self.database.lookout
+        return self.holdings.after_loss or (lookout is not None and lookout.unsure)
+
+    @property
     def everywhere(self) -> list[str]:
         """The backends whose submissions every host can see."""
         return [name for name, backend in self.backends.items() if backend.host is None]

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from math import ceil
+from typing import NamedTuple
 from uuid import UUID
 
 import anyio
@@ -12,7 +13,7 @@ from anyio.abc import TaskStatus
 from tidegate.daemon.database import Database
 from tidegate.daemon.outage import Outages
 from tidegate.schemas.error import UnavailableError
-from tidegate.schemas.queries import leases
+from tidegate.schemas.queries import leases, losses
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import Away, Duty, Job, Lease
 
@@ -31,6 +32,7 @@ class Holdings:
         self.job = job
         self.ttl_s = ttl_s
         self.alone = True
+        self.after_loss = False
         self._owned: dict[tuple[str, str], Lease] = {}
         self._renewed_at = float("-inf")
         self.version = 0
@@ -53,6 +55,14 @@ class Holdings:
         self._owned = {(lease.kind, lease.key): lease for lease in owned}
         if before != {key: (lease.epoch, lease.halted) for key, lease in self._owned.items()}:
             self.version += 1
+
+
+class Renewed(NamedTuple):
+    """What we own, how many daemons there are, and whether acknowledged commits were lost that nobody has seen to."""
+
+    owned: list[Lease]
+    daemons: int
+    after_loss: bool
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -95,7 +105,7 @@ async def keep(
 async def refresh(database: Database, holdings: Holdings, away: Mapping[str, Away] = NOBODY) -> None:
     """One renewal, which says who is `away`. Raises UnavailableError."""
     began_at = anyio.current_time()
-    owned, daemons = await database.run(_renewal(holdings.job, holdings.ttl_s, away))
+    owned, daemons, holdings.after_loss = await database.run(_renewal(holdings.job, holdings.ttl_s, away))
     holdings.alone = daemons <= 1
     holdings.replace(owned, began_at)
 
@@ -121,8 +131,9 @@ async def leave(database: Database, owner: UUID) -> None:
         log.warning("leases_not_released", error=str(error))
 
 
-def _renewal(job: Job, ttl_s: float, away: Mapping[str, Away]) -> Callable[[Db], Awaitable[tuple[list[Lease], int]]]:
-    async def work(db: Db) -> tuple[list[Lease], int]:
+def _renewal(job: Job, ttl_s: float, away: Mapping[str, Away]) -> Callable[[Db], Awaitable[Renewed]]:
+    async def work(db: Db) -> Renewed:
+        db.mark()
         await leases.heartbeat(db, job, away)
         owned = await leases.renew(db, job.id, ttl_s)
         daemons = await leases.live_jobs(db, ttl_s)
@@ -134,6 +145,6 @@ def _renewal(job: Job, ttl_s: float, away: Mapping[str, Away]) -> Callable[[Db],
             if wanted > 0:
                 kept += await leases.claim(db, job.id, ttl_s, kind, wanted)
         await leases.forget_dead(db, GONE_S)
-        return kept, daemons
+        return Renewed(kept, daemons, await losses.any_open(db))
 
     return work

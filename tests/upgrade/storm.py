@@ -1,0 +1,74 @@
+"""A storm in which daemons of one build are replaced by those of the next one, one after the other, over a migration."""
+
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+
+import anyio
+import msgspec
+
+from tests.acceptance.command import Ended, environment, run
+from tests.storms.links import PostgresLink
+from tests.storms.nemesis import Misery
+from tests.storms.processes import Daemon, build_env
+from tests.storms.storm import Plan, Storm
+from tests.upgrade.builds import command
+
+EXPECTED = {"batch_bisected"}
+"""What a storm's bad records bring about."""
+
+PLAN = Plan(events=4_000, again_share=0.2, bad=40, send_s=24, misery=Misery(), rest_s=60, script={"run_s": (0.05, 0.2)})
+REPLACE_AT = (0.35, 0.75)
+"""After so much of the time each daemon is of the next build: between, both builds are at work."""
+
+MIGRATE_AT = 0.2
+
+
+class UpgradeStorm(Storm):
+    """`refused` is what a daemon of the next build said before the migration, `migrated` what the migration did."""
+
+    def __init__(self, home: Path, cache: Path, seed: int, *, before: Path, after: Path) -> None:
+        super().__init__(PLAN, home, cache, seed)
+        self.before = before
+        self.after = after
+        self.refused: Ended | None = None
+        self.migrated: Ended | None = None
+
+    async def tidegate(self, build: Path, *words: str) -> Ended:
+        settings = {"TIDEGATE_POSTGRES_DSN": self.postgres.dsn, "TIDEGATE_KAFKA_SERVERS": self.kafka.bootstrap}
+        return await run(*command(*words), env={**environment(), **settings, **build_env(build)}, cwd=self.home)
+
+    async def _migrate(self) -> None:
+        await self.tidegate(self.before, "migrate")
+
+    async def _way_to_postgres(self, _name: str, _stack: AsyncExitStack) -> PostgresLink | None:
+        return None
+
+    async def _daemon(self, name: str, cluster: str, stack: AsyncExitStack) -> Daemon:
+        daemon = await super()._daemon(name, cluster, stack)
+        daemon.root = self.before
+        return daemon
+
+    async def _rage(self) -> None:
+        async with anyio.create_task_group() as tg:
+            tg.start_soon(self._upgrade)
+            for daemon, share in zip(self.daemons, REPLACE_AT, strict=True):
+                tg.start_soon(partial(self._replace, daemon, self.plan.send_s * share))
+            await super()._rage()
+
+    async def _upgrade(self) -> None:
+        await anyio.sleep(self.plan.send_s * MIGRATE_AT)
+        self.refused = await self.tidegate(self.after, "daemon")
+        self.migrated = await self.tidegate(self.after, "migrate", "--json")
+
+    async def _replace(self, daemon: Daemon, after_s: float) -> None:
+        await anyio.sleep(after_s)
+        daemon.root = self.after
+        daemon.terminate()
+
+    @property
+    def complaints(self) -> list[str]:
+        """What daemons said that is worse than a piece of news."""
+        lines = [line for log in sorted(self.home.glob("daemon-*.log")) for line in log.read_bytes().splitlines()]
+        said = [msgspec.json.decode(line) for line in lines]
+        return [str(line) for line in said if line["level"] not in ("debug", "info") and line["event"] not in EXPECTED]
