@@ -170,4 +170,3 @@ class Couple:
         with anyio.CancelScope(shield=True):
             await self.standby.stop()
             await self.primary.stop()
-

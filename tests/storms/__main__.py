@@ -13,9 +13,9 @@ from pathlib import Path
 import anyio
 from msgspec.structs import replace
 
-from tests.failover.storm import FULL as FAILOVER
-from tests.failover.storm import FailoverPlan, FailoverStorm
 from tests.storms import plans
+from tests.storms.failover.storm import FULL as FAILOVER
+from tests.storms.failover.storm import FailoverPlan, FailoverStorm
 from tests.storms.faults import FAULTS
 from tests.storms.limits import plans as limits
 from tests.storms.limits.faults import LIMIT_FAULTS

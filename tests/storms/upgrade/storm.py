@@ -1,8 +1,10 @@
 """A storm in which daemons of one build are replaced by those of the next one, one after the other, over a migration."""
 
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 import msgspec
@@ -12,10 +14,13 @@ from tests.storms.links import PostgresLink
 from tests.storms.nemesis import Misery
 from tests.storms.processes import Daemon, build_env
 from tests.storms.storm import Plan, Storm
-from tests.upgrade.builds import command
+from tests.storms.upgrade.builds import command
 
-EXPECTED = {"batch_bisected"}
-"""What a storm's bad records bring about."""
+EXPECTED = {"batch_bisected", "notification_failed"}
+"""What a storm's bad records and its deadlines, which nobody is told of, bring about."""
+
+LATE = "this daemon has not renewed its leases in time"
+"""A slow machine is enough for that."""
 
 PLAN = Plan(events=4_000, again_share=0.2, bad=40, send_s=24, misery=Misery(), rest_s=60, script={"run_s": (0.05, 0.2)})
 REPLACE_AT = (0.35, 0.75)
@@ -68,7 +73,13 @@ class UpgradeStorm(Storm):
 
     @property
     def complaints(self) -> list[str]:
-        """What daemons said that is worse than a piece of news."""
+        """What daemons said that is worse than a piece of news, and is of no storm."""
         lines = [line for log in sorted(self.home.glob("daemon-*.log")) for line in log.read_bytes().splitlines()]
         said = [msgspec.json.decode(line) for line in lines]
-        return [str(line) for line in said if line["level"] not in ("debug", "info") and line["event"] not in EXPECTED]
+        return [str(line) for line in said if line["level"] not in ("debug", "info") and not _is_expected(line)]
+
+
+def _is_expected(line: Mapping[str, Any]) -> bool:
+    if line["event"] == "server_lost":
+        return bool(line["server"] == "the cluster" or line["error"] == LATE)
+    return line["event"] in EXPECTED

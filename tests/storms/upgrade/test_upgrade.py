@@ -8,8 +8,8 @@ import pytest
 
 from tests.storms.processes import ROOT
 from tests.storms.storm import seed
-from tests.upgrade.builds import NEXT, next_one, previous
-from tests.upgrade.storm import UpgradeStorm
+from tests.storms.upgrade.builds import NEXT, next_one, previous
+from tests.storms.upgrade.storm import UpgradeStorm
 
 
 def from_the_previous(folder: Path) -> tuple[Path, Path]:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.failover.storm import SMALL, FailoverStorm
+from tests.storms.failover.storm import SMALL, FailoverStorm
 from tests.storms.storm import seed
 
 
