@@ -30,11 +30,15 @@ KEPT_S = 30 * 86_400.0
 
 
 class Lookout:
-    """Looks at every new connection of a daemon, which may lead to another server than those before."""
+    """Looks at every new connection of a daemon, which may lead to another server than those before.
+
+    `takeovers` counts how often it did: whatever was known of the one before may not be true any more.
+    """
 
     def __init__(self, receipts: Receipts, writer: str) -> None:
         self.receipts = receipts
         self._writer = writer
+        self.takeovers = 0
         self._timeline: str | None = None
         self._changed_at = float("-inf")
         self._one_at_a_time = anyio.Lock()
@@ -55,16 +59,18 @@ class Lookout:
             if place.timeline is None:
                 raise UnavailableError("Postgres is a standby there, and takes no writes", server="Postgres")
             self._stay(place)
-            if not self.receipts.any:
-                return
-            there = await losses.marks(connection, self.receipts.daemon)
-            if lost := self.receipts.missing(there):
+            held = self.receipts.held
+            there = await losses.marks(connection, self.receipts.daemon) if held else {}
+            # Only what had been acknowledged before: other connections go on meanwhile.
+            if lost := missing(held, there):
                 await tell(connection, place, lost, there, self._writer)
                 self.receipts.forget()
+                self.takeovers += 1
 
     def _stay(self, place: Place) -> None:
         if self._timeline not in (None, place.timeline):
             self._changed_at = anyio.current_time()
+            self.takeovers += 1
             log.warning("server_took_over", timeline=place.timeline, before=self._timeline)
         self._timeline = place.timeline
         if self.receipts.database != place.database:
@@ -94,7 +100,8 @@ async def account(database: "Database", root: Path, writer: str) -> None:
     for daemon, kept, path in former(root):
         if kept is not None:
             await database.run(partial(_account, daemon=daemon, kept=kept, writer=writer))
-        path.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)  # before the marks: without them all of it would be missing
+        await database.ask(partial(losses.forget_daemon, daemon=daemon))
 
 
 async def _account(db: Db, *, daemon: UUID, kept: Kept, writer: str) -> None:

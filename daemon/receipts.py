@@ -5,15 +5,18 @@ A server that lacks any of it has lost commits: an asynchronous standby that was
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from uuid import UUID
 
 import msgspec
+import structlog
 
 from tidegate.schemas.queries.losses import Mark
+
+log = structlog.get_logger()
 
 FOLDER = "receipts"
 
@@ -44,12 +47,13 @@ class Receipts:
         self._number = 0
         self._newest: dict[int, Receipt] = {}
         self._length = 0
+        self._failed = False
         self._descriptor = _locked(self.path, os.O_CREAT)
 
     @property
-    def any(self) -> bool:
-        """Whether anything was acknowledged."""
-        return bool(self._newest)
+    def held(self) -> tuple[Receipt, ...]:
+        """What was acknowledged by now."""
+        return tuple(self._newest.values())
 
     def next(self) -> int:
         """The number of a transaction that begins."""
@@ -62,10 +66,6 @@ class Receipts:
         self._newest[backend] = Receipt(backend, number, self._number, at)
         self._keep()
 
-    def missing(self, there: Mapping[int, Mark]) -> list[Receipt]:
-        """What was acknowledged, and is not there."""
-        return missing(tuple(self._newest.values()), there)
-
     def forget(self) -> None:
         """What is missing was told of."""
         self._newest = {}
@@ -76,13 +76,19 @@ class Receipts:
         os.close(self._descriptor)
 
     def _keep(self) -> None:
-        """Not synced: a process that is killed is what it has to outlive."""
-        content = msgspec.json.encode(Kept(self.database, tuple(self._newest.values()))).ljust(self._length)
+        """Not synced: a process that is killed is what it has to outlive. A full disk keeps nobody from committing."""
+        content = msgspec.json.encode(Kept(self.database, self.held)).ljust(self._length)
         self._length = len(content)
-        os.pwrite(self._descriptor, content, 0)
+        try:
+            os.pwrite(self._descriptor, content, 0)
+            self._failed = False
+        except OSError as error:
+            if not self._failed:
+                log.warning("receipts_not_kept", path=str(self.path), error=str(error))
+            self._failed = True
 
 
-def missing(receipts: tuple[Receipt, ...], there: Mapping[int, Mark]) -> list[Receipt]:
+def missing(receipts: Sequence[Receipt], there: Mapping[int, Mark]) -> list[Receipt]:
     """Those whose connection is not known to have come so far."""
     return [it for it in receipts if it.backend not in there or there[it.backend].number < it.number]
 

@@ -21,10 +21,14 @@ _OPEN = _SQL["open_losses"]
 _LIST = _SQL["list_losses"]
 _SETTLE = _SQL["settle_loss"]
 _RECORD_SETTLING = _SQL["record_settling"]
+_FORGET_DAEMON = _SQL["forget_daemon"]
 _FORGET = _SQL["forget_marks"]
 
 SKIPPED = 1_000_000
 """How many numbers of events a run leaves out after a loss: more than can have been told in the time of one."""
+
+RUNS = 50_000
+"""How many runs at most: it takes a second."""
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -80,7 +84,7 @@ async def record(db: "Db", timeline: str, since: datetime, until: datetime, foun
     """Once for each loss, which several daemons may find out; no number is given twice to an event of a run at work."""
     ((_, is_new),) = await db.fetch(_RECORD, timeline, since, until, found_by)
     if is_new:
-        await db.execute(_SKIP, SKIPPED)
+        await db.execute(_SKIP, SKIPPED, RUNS)
 
 
 async def any_open(db: "Db") -> bool:
@@ -99,6 +103,11 @@ async def settle(db: "Db", id_: int, who: str, because: str) -> bool:
         return False
     await db.execute(_RECORD_SETTLING, who, id_, {"because": because})
     return True
+
+
+async def forget_daemon(db: "Db", daemon: UUID) -> None:
+    """Drop the marks of a daemon that is no more."""
+    await db.execute(_FORGET_DAEMON, daemon)
 
 
 async def forget_marks(db: "Db", older_than_s: float) -> None:

@@ -22,10 +22,13 @@ DO UPDATE SET since = least(commit_loss.since, excluded.since), until = greatest
 RETURNING id, xmax = 0
 
 -- name: skip_numbers
--- More may have been told of these runs than is known here, and no number may be given twice.
+-- More may have been told of these runs than is known here, and no number may be given twice. Of a long queue those come first that
+-- are at work or next; nobody waits for the rest of it.
+WITH active AS MATERIALIZED (SELECT id, state FROM dag_run WHERE state IN ('queued', 'running')),
+    first AS MATERIALIZED (SELECT id FROM active ORDER BY state DESC, id LIMIT $2)
 UPDATE dag_run
 SET state_seq = state_seq + $1, task_seq = CASE WHEN task_seq > 0 THEN task_seq + $1 ELSE 0 END
-WHERE id IN (SELECT id FROM dag_run WHERE state IN ('queued', 'running') ORDER BY id FOR NO KEY UPDATE)
+WHERE id IN (SELECT id FROM dag_run WHERE id IN (SELECT id FROM first) ORDER BY id FOR NO KEY UPDATE)
 
 -- name: open_losses
 SELECT count(*) FROM commit_loss WHERE settled_at IS NULL
@@ -44,6 +47,9 @@ RETURNING id
 
 -- name: record_settling
 INSERT INTO audit_log (who, what, object, details) VALUES ($1, 'settled a loss of commits', 'loss ' || $2::bigint, $3)
+
+-- name: forget_daemon
+DELETE FROM commit_mark WHERE daemon = $1
 
 -- name: forget_marks
 DELETE FROM commit_mark WHERE at < clock_timestamp() - make_interval(secs => $1)

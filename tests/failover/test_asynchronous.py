@@ -22,6 +22,9 @@ from tidegate.schemas.envelope import decode_state
 from tidegate.schemas.event import Kind
 
 WITHIN_S = 60.0
+LONG_S = 60
+"""Daemons keep what they work on all the time: nothing is read again only because it is somebody else's."""
+
 DAGS = """\
 from tidegate import Dag, Dataset
 
@@ -55,6 +58,7 @@ class Scene:
     def env(self) -> dict[str, str]:
         settings: dict[str, object] = {
             **SETTINGS,
+            "lease_ttl_s": LONG_S,
             "postgres_dsn": self.couple.dsn,
             "kafka_servers": self.kafka,
             "topic_prefix": self.prefix,
@@ -135,7 +139,7 @@ async def test_lost_commits_are_told_and_their_inputs_are_read_again(
             await scene.until_taken(10)
             end = await loose_couple.primary.ask("SELECT clock_timestamp()")
             await loose_couple.fail_over()
-        before = await loose_couple.primary.ask(TAKEN)
+        again = await scene.until_taken(10)
         more = await scene.send("s://a", 5)
         taken = await scene.until_taken(15)
         await scene.until(ENDED)
@@ -145,7 +149,7 @@ async def test_lost_commits_are_told_and_their_inputs_are_read_again(
         silent = await scene.tidegate("dags", "list")
 
     assert sorted(taken) == sorted(kept + lost + more)
-    assert set(kept) <= set(before)
+    assert sorted(again) == sorted(kept + lost)
     (loss,) = msgspec.json.decode(listed.out)
     since, until = (datetime.fromisoformat(loss[name]) for name in ("since", "until"))
     assert since <= begin
