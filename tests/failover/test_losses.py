@@ -166,6 +166,25 @@ async def test_nothing_is_told_of_a_crash(own_postgres: StartPostgres, tmp_path:
     assert (rows, said(logs)) == ([], [])
 
 
+async def test_nothing_is_told_while_connections_come_and_go(own_postgres: StartPostgres, tmp_path: Path) -> None:
+    server = await own_postgres()
+    await migrate(server.dsn)
+
+    async def commit_often(daemon: Process) -> None:
+        for _ in range(150):
+            await daemon.commit()
+
+    with capture_logs() as logs:
+        async with process(server.dsn, tmp_path) as daemon, anyio.create_task_group() as tg:
+            for _ in range(3):
+                tg.start_soon(commit_often, daemon)
+            for _ in range(100):
+                await daemon.database.pool.expire_connections()
+                await daemon.database.ask(lambda db: db.fetch("SELECT 1"))
+
+    assert said(logs) == []
+
+
 async def test_nothing_is_told_of_a_database_that_is_another_one(own_postgres: StartPostgres, tmp_path: Path) -> None:
     """The same address, and made anew."""
     server = await own_postgres()

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -188,6 +188,20 @@ async def test_a_commit_that_waits_for_its_standby_is_not_seen_when_we_give_up(
             while await database.run(count) != 3:
                 await anyio.sleep(0.05)
     assert seen == 1
+
+
+async def test_what_was_read_from_one_server_is_not_taken_for_true_on_the_next(couple: Couple) -> None:
+    async with connect(couple.dsn) as database:
+        await database.run(count)
+        database.memory.remember_dataset("s://a", 7)
+        await couple.fail_over()
+        with anyio.fail_after(WITHIN_S):
+            while True:
+                with suppress(UnavailableError):
+                    await database.run(count)
+                    break
+
+        assert database.memory.dataset_ids == {}
 
 
 def test_servers_are_read_from_the_dsn() -> None:
