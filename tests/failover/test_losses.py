@@ -5,9 +5,10 @@ from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import anyio
+import pytest
 from structlog.testing import capture_logs
 
 from tests.failover.couple import Couple
@@ -18,8 +19,10 @@ from tidegate.daemon.migrate import migrate
 from tidegate.daemon.receipts import Receipts
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import leases
+from tidegate.schemas.queries import losses as queries
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import Job
+from tidegate.schemas.queries.losses import Mark
 
 WITHIN_S = 30.0
 LOSSES = "SELECT since, until, found_by, timeline FROM commit_loss ORDER BY id"
@@ -166,21 +169,34 @@ async def test_nothing_is_told_of_a_crash(own_postgres: StartPostgres, tmp_path:
     assert (rows, said(logs)) == ([], [])
 
 
-async def test_nothing_is_told_while_connections_come_and_go(own_postgres: StartPostgres, tmp_path: Path) -> None:
+async def test_nothing_is_told_of_what_is_acknowledged_while_a_new_connection_is_looked_at(
+    own_postgres: StartPostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = await own_postgres()
     await migrate(server.dsn)
+    read = queries.marks
+
+    async def read_slowly(connection: Any, daemon: UUID) -> dict[int, Mark]:
+        marks = await read(connection, daemon)
+        await anyio.sleep(0.2)
+        return marks
 
     async def commit_often(daemon: Process) -> None:
-        for _ in range(150):
+        for _ in range(100):
             await daemon.commit()
 
+    async def hold(daemon: Process) -> None:
+        async with daemon.database.pool.acquire():
+            await anyio.sleep(0.3)
+
     with capture_logs() as logs:
-        async with process(server.dsn, tmp_path) as daemon, anyio.create_task_group() as tg:
-            for _ in range(3):
+        async with process(server.dsn, tmp_path) as daemon:
+            await daemon.commit()
+            monkeypatch.setattr(queries, "marks", read_slowly)
+            async with anyio.create_task_group() as tg:
                 tg.start_soon(commit_often, daemon)
-            for _ in range(100):
-                await daemon.database.pool.expire_connections()
-                await daemon.database.ask(lambda db: db.fetch("SELECT 1"))
+                for _ in range(3):
+                    tg.start_soon(hold, daemon)
 
     assert said(logs) == []
 
