@@ -134,9 +134,9 @@ class Database:
         raise AssertionError
 
     async def _leave(self, error: Exception) -> None:
-        """A server that takes no writes any more keeps its connections: they are made anew, to whichever takes some."""
+        """A server that is frozen, or takes no writes any more, keeps its connections: all are made anew, to whichever works."""
         self.forget()
-        if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
+        if isinstance(error, (*AWAY, TimeoutError, asyncpg.ReadOnlySQLTransactionError)):
             await self.pool.expire_connections()
 
     @asynccontextmanager

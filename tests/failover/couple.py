@@ -152,6 +152,19 @@ class Couple:
             if sender.is_running():
                 sender.send_signal(signal.SIGCONT)
 
+    @asynccontextmanager
+    async def frozen(self) -> AsyncIterator[None]:
+        """The primary of now stands still with all its connections."""
+        postmaster = psutil.Process(self.primary.pid)
+        family = [postmaster, *postmaster.children()]
+        for process in family:
+            process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for process in filter(psutil.Process.is_running, family):
+                process.send_signal(signal.SIGCONT)
+
     async def _wait_for(self, names: str) -> None:
         db = await asyncpg.connect(self.primary.dsn, timeout=10)
         try:

@@ -190,6 +190,23 @@ async def test_a_commit_that_waits_for_its_standby_is_not_seen_when_we_give_up(
     assert seen == 1
 
 
+async def test_a_server_that_is_frozen_holds_up_each_user_once(couple: Couple, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of the connections to it is tried after the first has failed."""
+    monkeypatch.setattr(databases, "TRANSACTION_S", 3.0)
+    async with connect(couple.dsn) as database:
+        async with anyio.create_task_group() as tg:
+            for _ in range(4):
+                tg.start_soon(database.ask, lambda db: db.fetch("SELECT pg_sleep(0.3)"))
+        async with couple.frozen():
+            await couple.take_over()
+            with pytest.raises(UnavailableError):
+                await database.run(write)
+            with anyio.fail_after(databases.TRANSACTION_S - 0.5):
+                await database.run(write)
+
+            assert await database.run(count) == 2
+
+
 async def test_what_was_read_from_one_server_is_not_taken_for_true_on_the_next(couple: Couple) -> None:
     async with connect(couple.dsn) as database:
         await database.run(count)
