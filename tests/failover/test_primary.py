@@ -1,7 +1,6 @@
 """Whoever is the primary is found, by every connection that we make."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -18,7 +17,6 @@ from tidegate.daemon import database as databases
 from tidegate.daemon import primary
 from tidegate.daemon.database import Database, connect
 from tidegate.daemon.migrate import migrate
-from tidegate.daemon.primary import NoPrimaryError
 from tidegate.daemon.standalone import port as ports
 from tidegate.daemon.standalone.port import LOOPBACK
 from tidegate.daemon.standalone.postgres import Postgres
@@ -76,10 +74,9 @@ async def tidegate(home: Path, dsn: str, *args: str) -> Ended:
 async def test_a_server_that_does_not_answer_hides_no_other(own_postgres: StartPostgres, other: object) -> None:
     server = await own_postgres()
     async with other() as port:  # type: ignore[operator]  # one of the two above
-        with anyio.fail_after(databases.TRANSACTION_S / 2):
-            assert await migrate(dsn_of(port, server.port)) != []
-            async with connect(dsn_of(port, server.port)) as database:
-                assert await database.run(count) == 1
+        assert await migrate(dsn_of(port, server.port)) != []
+        async with connect(dsn_of(port, server.port)) as database:
+            assert await database.run(count) == 1
 
 
 async def test_the_standby_is_passed_over_and_the_commands_find_the_primary(couple: Couple, tmp_path: Path) -> None:
@@ -175,7 +172,7 @@ async def test_a_commit_that_waits_for_its_standby_is_not_seen_when_we_give_up(
     couple: Couple, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Asked to cancel, Postgres would show it to everybody, as done, though the standby does not have it."""
-    monkeypatch.setattr(databases, "TRANSACTION_S", 2.0)
+    monkeypatch.setattr(databases, "TRANSACTION_S", 4.0)
     async with connect(couple.dsn) as database:
         assert await database.run(count) == 1
         async with couple.held_back():
@@ -192,7 +189,7 @@ async def test_a_commit_that_waits_for_its_standby_is_not_seen_when_we_give_up(
 
 async def test_a_server_that_is_frozen_holds_up_each_user_once(couple: Couple, monkeypatch: pytest.MonkeyPatch) -> None:
     """None of the connections to it is tried after the first has failed."""
-    monkeypatch.setattr(databases, "TRANSACTION_S", 3.0)
+    monkeypatch.setattr(databases, "TRANSACTION_S", 6.0)
     async with connect(couple.dsn) as database:
         async with anyio.create_task_group() as tg:
             for _ in range(4):
@@ -225,8 +222,3 @@ def test_servers_are_read_from_the_dsn() -> None:
     dsn = "postgresql://u:p%40x@db-1:5433,[fe80::1]:5434,[::2],db-3/t?target_session_attrs=primary"
 
     assert list(map(tuple, primary.servers(dsn))) == [("db-1", 5433), ("fe80::1", 5434), ("::2", 5432), ("db-3", 5432)]
-
-
-def test_no_primary_is_an_error_of_asyncpg_so_that_it_is_known_wherever_those_are() -> None:
-    assert issubclass(NoPrimaryError, asyncpg.InternalClientError)
-    assert "PGTARGETSESSIONATTRS" not in os.environ
