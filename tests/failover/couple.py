@@ -13,10 +13,13 @@ import asyncpg
 import psutil
 
 from tidegate.daemon.standalone.port import LOOPBACK
-from tidegate.daemon.standalone.postgres import DATABASE, SETTINGS, SUPERUSER, Postgres
+from tidegate.daemon.standalone.postgres import DATABASE, INITDB, SETTINGS, SUPERUSER, Postgres
 
 WITHIN_S = 30.0
 LOOK_EVERY_S = 0.02
+
+NO_SYNC = "--no-sync"
+"""It is processes that end here, and no machine: what is written once need not be on the disk."""
 
 KEPT = "wal_keep_size = 1GB\n"
 """Also for the recovery that precedes a rewind, which must not recycle what the rewind reads."""
@@ -70,11 +73,11 @@ class Member(Postgres):
 
     async def _fill(self, folder: Path) -> None:
         if self.follows is None:
-            await super()._fill(folder)
+            await self._finish("initdb", f"--pgdata={folder}", NO_SYNC, *INITDB)
             with (folder / "postgresql.conf").open("a") as file:
                 file.write(KEPT)
         else:
-            what = ("--wal-method=stream", "--checkpoint=fast", "--write-recovery-conf")
+            what = (NO_SYNC, "--wal-method=stream", "--checkpoint=fast", "--write-recovery-conf")
             await self._finish("pg_basebackup", f"--pgdata={folder}", f"--dbname={self._source()}", *what)
 
     def _source(self) -> str:

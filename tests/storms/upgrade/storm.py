@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
+import asyncpg
 import msgspec
 
 from tests.acceptance.command import Ended, environment, run
@@ -22,11 +22,13 @@ EXPECTED = {"batch_bisected", "notification_failed"}
 LATE = "this daemon has not renewed its leases in time"
 """A slow machine is enough for that."""
 
-PLAN = Plan(events=4_000, again_share=0.2, bad=40, send_s=24, misery=Misery(), rest_s=60, script={"run_s": (0.05, 0.2)})
-REPLACE_AT = (0.35, 0.75)
-"""After so much of the time each daemon is of the next build: between, both builds are at work."""
+PLAN = Plan(events=4_000, again_share=0.2, bad=40, send_s=30, misery=Misery(), rest_s=60, script={"run_s": (0.05, 0.2)})
+MIGRATE_AT_S = 4.0
+JOINED_S = 60.0
+SIDE_BY_SIDE_S = 8.0
+"""So long both builds are at work."""
 
-MIGRATE_AT = 0.2
+JOINED = "SELECT EXISTS (SELECT FROM job WHERE host = $1 AND started_at > $2)"
 
 
 class UpgradeStorm(Storm):
@@ -57,19 +59,28 @@ class UpgradeStorm(Storm):
     async def _rage(self) -> None:
         async with anyio.create_task_group() as tg:
             tg.start_soon(self._upgrade)
-            for daemon, share in zip(self.daemons, REPLACE_AT, strict=True):
-                tg.start_soon(partial(self._replace, daemon, self.plan.send_s * share))
             await super()._rage()
 
     async def _upgrade(self) -> None:
-        await anyio.sleep(self.plan.send_s * MIGRATE_AT)
+        await anyio.sleep(MIGRATE_AT_S)
         self.refused = await self.tidegate(self.after, "daemon")
         self.migrated = await self.tidegate(self.after, "migrate", "--json")
+        for daemon in self.daemons:
+            await self._replace(daemon)
+            await anyio.sleep(SIDE_BY_SIDE_S)
 
-    async def _replace(self, daemon: Daemon, after_s: float) -> None:
-        await anyio.sleep(after_s)
-        daemon.root = self.after
-        daemon.terminate()
+    async def _replace(self, daemon: Daemon) -> None:
+        """Return when the next one is at work."""
+        db = await asyncpg.connect(self.postgres.dsn)
+        try:
+            before = await db.fetchval("SELECT clock_timestamp()")
+            daemon.root = self.after
+            daemon.terminate()
+            with anyio.fail_after(JOINED_S):
+                while not await db.fetchval(JOINED, f"host-{daemon.name}", before):
+                    await anyio.sleep(0.1)
+        finally:
+            await db.close()
 
     @property
     def complaints(self) -> list[str]:
