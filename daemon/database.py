@@ -2,12 +2,15 @@
 
 anyio's cancellation is level-triggered: inside a cancelled scope even ROLLBACK is cancelled. So a transaction runs shielded, with
 a deadline, and cancellation takes effect between transactions.
+
+At the deadline the connection ends, and nothing is asked to be cancelled: a commit that waits for its synchronous standby would
+be done by that, and be seen by everybody, though a standby that is promoted then does not have it.
 """
 
+import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,8 +20,12 @@ import anyio
 import asyncpg
 import msgspec
 
+from tidegate.daemon import primary
+from tidegate.daemon.losses import Lookout
+from tidegate.daemon.serverclock import ServerClock
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries.db import Db, Memory
+from tidegate.schemas.queries.losses import marking
 
 if TYPE_CHECKING:
     from tidegate.schemas.queries.db import Connected
@@ -28,9 +35,8 @@ T = TypeVar("T")
 TRANSACTION_S = 15.0
 """The deadline of a transaction, waiting for a connection included."""
 
-ASK_CLOCK_EVERY_S = 5.0
-DRIFT = 1e-4
-"""How much two clocks may part per second, at most."""
+LATE_S = 5.0
+"""So long after its deadline a transaction whose connection was ended has given up, too."""
 
 TRIES = 5
 AWAY = (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, asyncpg.CannotConnectNowError, ConnectionError, OSError)
@@ -48,6 +54,7 @@ INTERRUPTED = (
     asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.InsufficientResourcesError,
     asyncpg.OperatorInterventionError,
+    asyncpg.ReadOnlySQLTransactionError,
 )
 
 # Everything we ask for all the time is found by an index, whatever is asked for. Left to itself Postgres reads whole tables while
@@ -71,49 +78,22 @@ SERVER_SETTINGS = {
 }
 
 
-class ServerClock:
-    """The clock of the server, which all daemons go by, without a round trip for each look at it.
-
-    It is asked now and then, and carried on by the monotonic clock of this host between. An answer that was long under way says
-    less than an older one that was not: it counts only where that one must be wrong. After NTP's clock filter (RFC 5905, 10).
-    """
-
-    def __init__(self) -> None:
-        self._asked_at = float("-inf")
-        self._said = datetime.min.replace(tzinfo=UTC)
-        self._said_at = 0.0
-        self._error_s = float("inf")
-
-    async def now(self, connection: "Connected") -> datetime:
-        if monotonic() - self._asked_at > ASK_CLOCK_EVERY_S:
-            asked_at = monotonic()
-            said = await connection.fetchval("SELECT clock_timestamp()")
-            self._asked_at = monotonic()
-            self._hear(said, (asked_at + self._asked_at) / 2, (self._asked_at - asked_at) / 2)
-        return self.carried_on()
-
-    def _hear(self, said: datetime, at: float, error_s: float) -> None:
-        grown_s = self._error_s + DRIFT * (at - self._said_at)
-        if error_s <= grown_s or abs((said - self.carried_on()).total_seconds()) > error_s + grown_s:
-            self._said, self._said_at, self._error_s = said, at, error_s
-
-    def told(self, said: datetime) -> datetime:
-        """The time when the server has just said it: its word counts."""
-        return said
-
-    def carried_on(self) -> datetime:
-        """Once it was asked."""
-        return self._said + timedelta(seconds=monotonic() - self._said_at)
-
-
 class Database:
     """A pool of connections, and what this process remembers of immutable rows and of the server's clock.
 
-    `author` is the daemon that this process is, if it is one; `writer` names it, or whoever uses it.
+    `author` is the daemon that this process is, if it is one; `writer` names it, or whoever uses it. `lookout` notices when a
+    server lacks what was acknowledged.
     """
 
-    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]", author: UUID | None = None, writer: str | None = None) -> None:
+    def __init__(
+        self,
+        pool: "asyncpg.Pool[asyncpg.Record]",
+        author: UUID | None = None,
+        writer: str | None = None,
+        lookout: Lookout | None = None,
+    ) -> None:
         self.pool = pool
+        self.lookout = lookout
         self.memory = Memory()
         self.clock = ServerClock()
         self.author = author
@@ -134,65 +114,100 @@ class Database:
         """
         return await self._patiently(partial(self._alone, work))
 
+    def forget(self) -> None:
+        """Another server may lack what was read from the one before it. Transactions under way go on with what they know."""
+        self.memory = Memory()
+
     async def _patiently(self, once: Callable[[], Awaitable[T]]) -> T:
         for attempt in range(1, TRIES + 1):
             await anyio.lowlevel.checkpoint()
             try:
-                with anyio.fail_after(TRANSACTION_S, shield=True):
+                with anyio.fail_after(TRANSACTION_S + LATE_S, shield=True):
                     return await once()
             except AGAIN as error:
                 if attempt == TRIES:
                     raise UnavailableError(f"Postgres refused {TRIES} times: {describe(error)}", server="Postgres") from error
                 await anyio.sleep(random.uniform(0, 0.05 * 2**attempt))  # noqa: S311, not a secret
             except (*AWAY, *INTERRUPTED, TimeoutError) as error:
+                await self._leave(error)
                 raise UnavailableError(f"Postgres is not available: {describe(error)}", server="Postgres") from error
         raise AssertionError
 
-    async def _in_transaction(self, work: Callable[[Db], Awaitable[T]]) -> T:
+    async def _leave(self, error: Exception) -> None:
+        """A server that is frozen, or takes no writes any more, keeps its connections: all are made anew, to whichever works."""
+        self.forget()
+        if isinstance(error, (*AWAY, TimeoutError, asyncpg.ReadOnlySQLTransactionError)):
+            await self.pool.expire_connections()
+
+    @asynccontextmanager
+    async def _connection(self) -> "AsyncIterator[Connected]":
+        began_at = monotonic()
         async with self.pool.acquire(timeout=TRANSACTION_S / 2) as connection:
+            left_s = TRANSACTION_S - (monotonic() - began_at)
+            end = asyncio.get_running_loop().call_later(left_s, connection.terminate)
+            try:
+                yield connection
+            finally:
+                end.cancel()
+
+    async def _in_transaction(self, work: Callable[[Db], Awaitable[T]]) -> T:
+        async with self._connection() as connection:
+            number = self._next()
             async with connection.transaction():
-                db, result = await self._worked(work, connection)
-            self.memory.floors.rise(db.seen)
+                db, result = await self._worked(work, connection, number)
+            self._take(connection, number, marked=db.marked)
+            db.memory.floors.rise(db.seen)
             return result
 
     async def _alone(self, work: Callable[[Db], Awaitable[T]]) -> T:
-        async with self.pool.acquire(timeout=TRANSACTION_S / 2) as connection:
-            _, result = await self._worked(work, connection)
+        async with self._connection() as connection:
+            number = self._next()
+            db, result = await self._worked(work, connection, number)
+            self._take(connection, number, marked=db.marked)
             return result
 
-    async def _worked(self, work: Callable[[Db], Awaitable[T]], connection: "Connected") -> tuple[Db, T]:
+    async def _worked(self, work: Callable[[Db], Awaitable[T]], connection: "Connected", number: int) -> tuple[Db, T]:
         now = await self.clock.now(connection)
-        db = Db(connection, self.memory, now, self.author, self.writer, self.clock.told)
+        mark = marking(self.lookout.daemon, connection.get_server_pid(), number) if self.lookout else None
+        db = Db(connection, self.memory, now, self.author, self.writer, self.clock.told, mark)
         result = await work(db)
         await db.flush()
         return db, result
 
+    def _next(self) -> int:
+        return self.lookout.receipts.next() if self.lookout else 0
+
+    def _take(self, connection: "Connected", number: int, *, marked: bool) -> None:
+        """What was written is acknowledged."""
+        if self.lookout and marked:
+            self.lookout.receipts.take(connection.get_server_pid(), number, self.clock.carried_on())
+
 
 @asynccontextmanager
 async def connect(
-    dsn: str, *, connections: int = 4, author: UUID | None = None, writer: str | None = None
+    dsn: str, *, connections: int = 4, author: UUID | None = None, writer: str | None = None, lookout: Lookout | None = None
 ) -> AsyncIterator[Database]:
-    """Open the pool without needing the server yet: connections are made when they are used.
+    """Open the pool without needing the server yet: connections are made when they are used."""
 
-    Each may be to a server that took over from another one, and gives ids again that only the former had given.
-    """
-
-    async def greet(connection: Any) -> None:
+    async def init(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
         await register_codecs(connection)
-        database.memory.floors.settle(0)
+        database.forget()
+        if lookout is not None:
+            await lookout.look(connection)
 
     pool = asyncpg.create_pool(
         dsn,
         min_size=0,
         max_size=connections,
-        command_timeout=TRANSACTION_S,
+        command_timeout=TRANSACTION_S + LATE_S,
         timeout=5,
         max_inactive_connection_lifetime=0,
         server_settings=SERVER_SETTINGS,
-        init=greet,
+        connect=primary.connect,
+        init=init,
         reset=leave_as_is,
     )
-    database = Database(pool, author, writer)
+    database = Database(pool, author, writer, lookout)
     async with pool:
         yield database
 

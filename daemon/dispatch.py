@@ -121,6 +121,8 @@ class Dispatcher:
     async def submit(self, _claim: Claimed, spec: SubmissionSpec) -> Handle | None:
         """None when it can never be started: then the attempt has failed, and the reason is told. Raises UnavailableError."""
         self._stop_if_stale()
+        if self.context.in_doubt and (handle := await self.find(spec.submission_id, 0)) is not None:
+            return handle
         try:
             return await self.backend.submit(spec)
         except RejectedError as error:
@@ -136,12 +138,8 @@ class Dispatcher:
             raise UnavailableError("this daemon has not renewed its leases in time", server="Postgres")
 
     async def settle(self, claim: Claimed, spec: SubmissionSpec) -> Handle | None:
-        """Find the submission by its stamp, or submit it once it is sure that there is none; what is to be killed has ended then.
-
-        Raises UnavailableError.
-        """
-        handle = await self.find(claim.submission_id)
-        if handle is not None:
+        """Find it by its stamp, or submit it once it is sure that there is none; what is to be killed has ended then."""
+        if (handle := await self.find(claim.submission_id, self.backend.visibility_grace_s)) is not None:
             return handle
         if claim.kill_reason is None:
             async with self._limiter:
@@ -149,9 +147,9 @@ class Dispatcher:
         await self._tell_end(TaskFinished(submission_id=claim.submission_id, outcome="killed", reason=claim.kill_reason))
         return None
 
-    async def find(self, submission_id: UUID) -> Handle | None:
-        """Look for the stamp for as long as a submit by a process that died may still become visible."""
-        deadline = anyio.current_time() + self.backend.visibility_grace_s
+    async def find(self, submission_id: UUID, within_s: float) -> Handle | None:
+        """Look for the stamp, for as long as a submit by a process that died may still become visible."""
+        deadline = anyio.current_time() + within_s
         while True:
             if (handle := await self.backend.find(submission_id)) is not None:
                 log.info("submission_adopted", submission_id=str(submission_id), backend=self.backend.name)

@@ -99,14 +99,13 @@ class Reader:
         self.topic = context.settings.topic(kind)
         self.owned: Mapping[Partition, Lease] = {}
         self.positions: dict[Partition, int] = {}
-        self.version = -1
         self.discovered_at = float("-inf")
-        self.progress = Progress()
+        self.progress, self.takeovers = Progress(), context.takeovers
 
     async def run(self, backoff: Backoff) -> None:
         """Raises UnavailableError or FencedError: the positions are not known any more."""
         ahead: Arrivals = {}
-        while True:
+        while self.takeovers == self.context.takeovers:
             await self._discover()
             if self._assign():
                 ahead = {}  # the source starts again from where the leases say
@@ -115,6 +114,7 @@ class Reader:
                 backoff.reset()
             else:
                 await anyio.sleep(min(FETCH_S, self.context.settings.lease_renew_s))
+        raise FencedError("another server of Postgres took over")
 
     async def _take_and_read_on(self, arrivals: Arrivals) -> Arrivals:
         """Take what has arrived and return what comes next; both at once where there is a backlog."""

@@ -1,6 +1,7 @@
 """Which duties this daemon owns: renewed, balanced by count, released at once when it stops."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple
 from uuid import UUID
 
 import anyio
@@ -11,13 +12,15 @@ from tidegate.daemon.database import Database
 from tidegate.daemon.outage import Outages
 from tidegate.handlers.share import share
 from tidegate.schemas.error import UnavailableError
-from tidegate.schemas.queries import leases
+from tidegate.schemas.queries import leases, losses
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import Away, Duty, Job, Lease
 
 log = structlog.get_logger()
 
 NOBODY: Mapping[str, Away] = {}
+
+NOTHING = range(0)
 
 GONE_S = 3600.0
 """How long the record of a daemon that died is kept."""
@@ -30,6 +33,7 @@ class Holdings:
         self.job = job
         self.ttl_s = ttl_s
         self.alone = True
+        self.after_loss = False
         self._owned: dict[tuple[str, str], Lease] = {}
         self._renewed_at = float("-inf")
         self.version = 0
@@ -54,6 +58,14 @@ class Holdings:
             self.version += 1
 
 
+class Renewed(NamedTuple):
+    """What we own, how many daemons there are, and whether acknowledged commits were lost that nobody has seen to."""
+
+    owned: list[Lease]
+    daemons: int
+    after_loss: bool
+
+
 async def keep(
     database: Database, holdings: Holdings, renew_s: float, outages: Outages, *, task_status: TaskStatus[None]
 ) -> None:
@@ -75,7 +87,10 @@ async def keep(
 async def refresh(database: Database, holdings: Holdings, away: Mapping[str, Away] = NOBODY) -> None:
     """One renewal, which says who is `away`. Raises UnavailableError."""
     began_at = anyio.current_time()
-    owned, daemons = await database.run(_renewal(holdings.job, holdings.ttl_s, away))
+    spent = database.lookout.receipts.spent if database.lookout else NOTHING
+    owned, daemons, holdings.after_loss = await database.run(_renewal(holdings.job, holdings.ttl_s, away, spent))
+    if database.lookout:
+        database.lookout.receipts.spend(spent)
     holdings.alone = daemons <= 1
     holdings.replace(owned, began_at)
 
@@ -101,8 +116,9 @@ async def leave(database: Database, owner: UUID) -> None:
         log.warning("leases_not_released", error=str(error))
 
 
-def _renewal(job: Job, ttl_s: float, away: Mapping[str, Away]) -> Callable[[Db], Awaitable[tuple[list[Lease], int]]]:
-    async def work(db: Db) -> tuple[list[Lease], int]:
+def _renewal(job: Job, ttl_s: float, away: Mapping[str, Away], spent: range) -> Callable[[Db], Awaitable[Renewed]]:
+    async def work(db: Db) -> Renewed:
+        db.mark()
         await leases.heartbeat(db, job, away)
         owned = await leases.renew(db, job.id, ttl_s)
         place = await leases.place(db, job.id, ttl_s)
@@ -114,6 +130,8 @@ def _renewal(job: Job, ttl_s: float, away: Mapping[str, Away]) -> Callable[[Db],
             if wanted > 0:
                 kept += await leases.claim(db, job.id, ttl_s, group, wanted)
         await leases.forget_dead(db, GONE_S)
-        return kept, place.of
+        if spent:
+            await losses.forget_numbers(db, job.id, spent)
+        return Renewed(kept, place.of, await losses.any_open(db))
 
     return work

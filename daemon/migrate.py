@@ -12,6 +12,7 @@ import anyio
 import asyncpg
 
 from tidegate.daemon.database import AWAY, INTERRUPTED, describe
+from tidegate.daemon.primary import connect
 from tidegate.schemas.error import TidegateError, UnavailableError
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ async def pending(connection: "Connected") -> list[str]:
 
 async def _connect(dsn: str) -> "asyncpg.Connection[asyncpg.Record]":
     try:
-        return await asyncpg.connect(dsn, timeout=10)
+        return await connect(dsn, timeout=10)
     except (*AWAY, *INTERRUPTED, TimeoutError) as error:
         raise UnavailableError(f"cannot connect to Postgres: {describe(error)}", server="Postgres") from error
 

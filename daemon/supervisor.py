@@ -29,10 +29,12 @@ from tidegate.daemon.dispatch import dispatch
 from tidegate.daemon.idle import FOR_EVER, Until, done
 from tidegate.daemon.ingest import Enrich, ingest
 from tidegate.daemon.leases import Holdings, keep, offer
+from tidegate.daemon.losses import Lookout, account
 from tidegate.daemon.migrate import SchemaError, pending
 from tidegate.daemon.notify import notify
 from tidegate.daemon.observe import observe
 from tidegate.daemon.outage import Backoff, Outages
+from tidegate.daemon.receipts import Receipts
 from tidegate.daemon.reconsider import reconsider
 from tidegate.daemon.relay import duties as relay_duties
 from tidegate.daemon.relay import relay
@@ -76,7 +78,8 @@ async def run(settings: Settings, until: Until) -> None:
         backends = open_backends(settings)
         job = Job(uuid4(), settings.host, os.getpid(), version("tidegate"), terms(settings, backends))
         name = f"{job.host} (pid {job.pid})"
-        pool = connect(settings.postgres_dsn, connections=settings.pool_connections, author=job.id, writer=name)
+        lookout = Lookout(Receipts(job.id, spool_root(settings)), name)
+        pool = connect(settings.postgres_dsn, connections=settings.pool_connections, author=job.id, writer=name, lookout=lookout)
         database = await stack.enter_async_context(pool)
         context = Context(
             settings=settings,
@@ -132,6 +135,7 @@ async def schema_ready(context: Context) -> None:
 
     if missing := await _when_up(context, lambda: context.database.run(look)):
         raise SchemaError(f"the database lacks migration {missing[0]}; run `tidegate migrate`")
+    await _when_up(context, lambda: account(context.database, spool_root(context.settings), str(context.holdings.job.host)))
     await _when_up(context, lambda: offer(context.database, [*relay_duties(), *clock_duties()]))
 
 

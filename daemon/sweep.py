@@ -9,12 +9,13 @@ from anyio.abc import TaskStatus
 
 from tidegate.daemon.context import Context
 from tidegate.daemon.ledger import keep
+from tidegate.daemon.losses import KEPT_S
 from tidegate.daemon.outage import Backoff
 from tidegate.daemon.settings import spool_root
 from tidegate.daemon.spark import spool
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.message import AttemptStuck, LeaseLapsed
-from tidegate.schemas.queries import held, inbox, pools, submissions
+from tidegate.schemas.queries import held, inbox, losses, pools, submissions
 from tidegate.schemas.queries.db import Db
 
 log = structlog.get_logger()
@@ -44,6 +45,7 @@ async def sweep(context: Context, *, task_status: TaskStatus[None]) -> None:
             if anyio.current_time() >= prune_at:
                 await prune(context)
                 await keep(context.database, context.settings.ledger_days)
+                await context.database.ask(lambda db: losses.forget_marks(db, KEPT_S))
                 prune_at = anyio.current_time() + PRUNE_EVERY_S
             backoff.reset()
         except UnavailableError as error:

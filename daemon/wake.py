@@ -12,6 +12,7 @@ import structlog
 
 from tidegate.daemon.database import SERVER_SETTINGS, Database, describe
 from tidegate.daemon.leases import Holdings
+from tidegate.daemon.primary import connect
 from tidegate.daemon.work import Work
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries.db import Db
@@ -87,14 +88,14 @@ async def listen(dsn: str, bells: Bells) -> None:
     while True:
         try:
             await _listen_once(dsn, bells)
-        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
             log.debug("listener_lost", error=describe(error))
         await anyio.sleep(RECONNECT_S)
 
 
 async def _listen_once(dsn: str, bells: Bells) -> None:
     settings = {**SERVER_SETTINGS, "application_name": "tidegate listener"}
-    connection = await asyncpg.connect(dsn, timeout=5, command_timeout=5, server_settings=settings)
+    connection = await connect(dsn, timeout=5, command_timeout=5, server_settings=settings)
     try:
         await connection.add_listener(CHANNEL, lambda *said: bells.ring_here(heard(_payload(said))))
         bells.ring_here(~Work.NONE)

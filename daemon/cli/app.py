@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from tidegate.daemon.cli import check, dags, datasets, deadletters, notices, pools, runs, servers, tasks, topics
+from tidegate.daemon.cli import check, dags, datasets, deadletters, losses, notices, pools, runs, servers, tasks, topics
 from tidegate.daemon.cli.command import examples, show_help
 from tidegate.daemon.cli.failure import report
 from tidegate.daemon.settings import PREFIX
@@ -27,6 +27,7 @@ app.add_typer(notices.deadlines, name="deadlines")
 app.add_typer(notices.notifications, name="notifications")
 app.add_typer(topics.app, name="topics")
 app.add_typer(deadletters.app, name="deadletters")
+app.add_typer(losses.app, name="losses")
 app.command(epilog=examples("tidegate version"))(servers.version)
 
 

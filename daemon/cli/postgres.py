@@ -3,9 +3,11 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from tidegate.daemon.cli import output
 from tidegate.daemon.database import Database, connect
 from tidegate.daemon.migrate import pending
 from tidegate.schemas.error import RequestError
+from tidegate.schemas.queries import losses
 from tidegate.schemas.queries.db import Db
 
 
@@ -17,6 +19,8 @@ async def open_database(dsn: str, user: str) -> AsyncIterator[Database]:
     """
     async with connect(dsn, connections=1, writer=user) as database:
         await database.run(_check_schema)
+        if await database.ask(losses.any_open):
+            output.say("Postgres has lost commits that were acknowledged; see `tidegate losses list`")
         yield database
 
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import asyncpg
 
+from tidegate.daemon.primary import connect
 from tidegate.daemon.settings import PREFIX
 from tidegate.daemon.standalone.process import Child, spawn
 from tidegate.daemon.standalone.server import Server
@@ -50,8 +51,8 @@ class Daemon(Server):
 
     async def _answers(self, child: Child, port: int) -> bool:  # noqa: ARG002 - it listens on none
         try:
-            connection = await asyncpg.connect(self._settings["postgres_dsn"], timeout=5)
-        except (OSError, asyncpg.PostgresError):
+            connection = await connect(self._settings["postgres_dsn"], timeout=5)
+        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InternalClientError):
             return False
         try:
             return bool(await connection.fetchval(STARTED, child.pid))

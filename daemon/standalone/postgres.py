@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
@@ -51,6 +52,7 @@ class Postgres(Server):
 
     name: ClassVar[str] = "Postgres"
     stop_signal: ClassVar[signal.Signals] = signal.SIGINT
+    settings: ClassVar[Mapping[str, str]] = SETTINGS
 
     def __init__(self, home: Path, *, fsync: bool = True) -> None:
         super().__init__(home)
@@ -70,23 +72,31 @@ class Postgres(Server):
 
     async def _prepare(self) -> None:
         if not self._data.exists():
-            await self._initdb()
+            await self._create()
         await _outlast_former(self._data)
 
-    async def _initdb(self) -> None:
+    async def _create(self) -> None:
         """A half-made cluster is never taken for a whole one: it gets its name at the end."""
         unfinished = self.home / "data.unfinished"
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(mode=0o700)
         if _user() != "-":
             shutil.chown(unfinished, _user())
-        child = await self._run("initdb", f"--pgdata={unfinished}", *INITDB)
-        if await child.outcome() != 0:
-            raise ServerError(f"initdb {ending(child)}{self._log_end(child)}")
+        await self._fill(unfinished)
         unfinished.rename(self._data)
 
+    async def _fill(self, folder: Path) -> None:
+        """Make a cluster in an empty folder."""
+        await self._finish("initdb", f"--pgdata={folder}", *INITDB)
+
+    async def _finish(self, binary: str, *arguments: str) -> None:
+        """Run a program to its end. Raises ServerError when it fails."""
+        child = await self._run(binary, *arguments)
+        if await child.outcome() != 0:
+            raise ServerError(f"{binary} {ending(child)}{self._log_end(child)}")
+
     async def _spawn(self, chosen: tuple[int, ...]) -> Child:
-        settings = {**SETTINGS, "port": str(chosen[0]), "fsync": "on" if self._fsync else "off"}
+        settings = {**self.settings, "port": str(chosen[0]), "fsync": "on" if self._fsync else "off"}
         return await self._run("postgres", "-D", str(self._data), *(f"--{key}={value}" for key, value in settings.items()))
 
     async def _run(self, binary: str, *arguments: str) -> Child:

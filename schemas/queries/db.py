@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     Connected = Connection[Record] | PoolConnectionProxy[Record]
 
 REMEMBERED = 20_000
+MARKS = "commit_mark"
 FILES = 200
 """Fewer: each may be large."""
 
@@ -62,9 +63,23 @@ class Db:
     `author` is the daemon that writes; None for other programs. `writer` names it, or the user. `told` is the time when the
     server has said it. `upon` is the kind of message that is handled. `statements` counts the round trips to Postgres. `seen` is
     what was seen to wait for DAGs, to be remembered after the commit.
+    `mark` is a statement that goes with the first of what is written, by which it is known later that it was; `marked`: it did.
     """
 
-    __slots__ = ("_told", "_writes", "author", "connection", "memory", "now", "seen", "statements", "upon", "writer")
+    __slots__ = (
+        "_mark",
+        "_told",
+        "_writes",
+        "author",
+        "connection",
+        "marked",
+        "memory",
+        "now",
+        "seen",
+        "statements",
+        "upon",
+        "writer",
+    )
 
     def __init__(
         self,
@@ -74,7 +89,10 @@ class Db:
         author: UUID | None = None,
         writer: str | None = None,
         told: Callable[[datetime], datetime] = identity,
+        mark: tuple[str, tuple[Any, ...]] | None = None,
     ) -> None:
+        self._mark = mark
+        self.marked = False
         self.author = author
         self.writer = writer
         self._told = told
@@ -112,10 +130,18 @@ class Db:
             await self.flush()
         self._writes[table] = (sql, args)
 
+    def mark(self) -> None:
+        """Once in a transaction, whatever else it writes."""
+        if self._mark is not None:
+            self._writes = {MARKS: self._mark, **self._writes}
+            self._mark = None
+            self.marked = True
+
     async def flush(self) -> None:
         """Execute what was to be written, all in one statement."""
         if not self._writes:
             return
+        self.mark()
         writes, self._writes = self._writes.values(), {}
         self.statements += 1
         sql = together(tuple(sql for sql, _ in writes), tuple(len(args) for _, args in writes))

@@ -20,6 +20,11 @@ DOOM_S = 12.0
 """Within this time a daemon reaches its point, unless there is nothing more to do."""
 
 
+def build_env(root: Path) -> Mapping[str, str]:
+    """What makes a program be of that tree, and not of the one that is installed."""
+    return {} if root == ROOT else {"PYTHONPATH": str(root / ".src")}
+
+
 class End(msgspec.Struct, frozen=True):
     """How a daemon ended. `told`: by the storm; else it did so by itself. `point`: where it was to end itself, and did."""
 
@@ -31,7 +36,10 @@ class End(msgspec.Struct, frozen=True):
 
 
 class Daemon:
-    """A daemon that is started again after up to two seconds whenever it ends. `links` are its ways to servers."""
+    """A daemon that is started again after up to two seconds whenever it ends. `links` are its ways to servers.
+
+    `root` is the tree of the project that its next process is of.
+    """
 
     def __init__(
         self,
@@ -43,6 +51,7 @@ class Daemon:
         links: Sequence[Link] = (),
     ) -> None:
         self.name = name
+        self.root = ROOT
         self.links = links
         self.ends: list[End] = []
         self.frozen = False
@@ -117,8 +126,8 @@ class Daemon:
         child = await spawn(
             (sys.executable, "-m", "tests.storms.daemon", *self._arguments, *last_words),
             log=self._home / f"daemon-{self.name}-{self._starts:03}.log",
-            cwd=ROOT,
-            env={**os.environ, **self._env},
+            cwd=self.root,
+            env={**os.environ, **self._env, **build_env(self.root)},
             on_orphaned=signal.SIGKILL,
         )
         self._doomed_until = anyio.current_time() + DOOM_S if die_at else 0.0

@@ -127,7 +127,7 @@ class Storm:
             return watch.joined(await self._judge())
 
     async def _prepare(self) -> None:
-        await migrate(self.postgres.dsn)
+        await self._migrate()
         await topics.create(self.kafka.bootstrap, PREFIX, self.plan.partitions, 1)
         write(self.home / "dags", self._files())
         db = await asyncpg.connect(self.postgres.dsn)
@@ -136,6 +136,9 @@ class Storm:
             await self._set_up(db)
         finally:
             await db.close()
+
+    async def _migrate(self) -> None:
+        await migrate(self.postgres.dsn)
 
     def _files(self) -> Mapping[str, str]:
         changing = {FILE: draw(self.random, orderly=True)} if self.plan.meddling else {}

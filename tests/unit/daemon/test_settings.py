@@ -81,7 +81,13 @@ def test_what_is_no_postgres_address_is_refused_without_quoting_it(dsn: str) -> 
 
 
 @pytest.mark.parametrize(
-    "dsn", ["postgresql://localhost/t", "postgres://u:p@[::1]:5432/t", "postgresql://a:1,b:2/t?target_session_attrs=any"]
+    "dsn",
+    [
+        "postgresql://localhost/t",
+        "postgres://u:p@[::1]:5432/t",
+        "postgresql://a:1,b:2/t?target_session_attrs=any",
+        "postgresql://u:p%2C%40@db-1:5432,[fe80::1]:5433,db-3/t?target_session_attrs=read-write",
+    ],
 )
 def test_every_shape_of_postgres_address_is_accepted(dsn: str) -> None:
     assert read({**SERVERS, "TIDEGATE_POSTGRES_DSN": dsn}).postgres_dsn == dsn

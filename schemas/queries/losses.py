@@ -1,0 +1,121 @@
+"""Commits that were acknowledged and are not there: marks by which that is noticed, and losses on record."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import msgspec
+
+from tidegate.schemas.queries.sql import load
+
+if TYPE_CHECKING:
+    from tidegate.schemas.queries.db import Connected, Db
+
+_SQL = load("losses")
+_MARK = _SQL["mark"]
+_MARKS = _SQL["marks"]
+_PLACE = _SQL["place"]
+_RECORD = _SQL["record_loss"]
+_SKIP = _SQL["skip_numbers"]
+_OPEN = _SQL["open_losses"]
+_LIST = _SQL["list_losses"]
+_SETTLE = _SQL["settle_loss"]
+_RECORD_SETTLING = _SQL["record_settling"]
+_FORGET_NUMBERS = _SQL["forget_numbers"]
+_FORGET_DAEMON = _SQL["forget_daemon"]
+_FORGET = _SQL["forget_marks"]
+
+SKIPPED = 1_000_000
+"""How many numbers of events a run leaves out after a loss: more than can have been told in the time of one."""
+
+RUNS = 50_000
+"""How many runs at most: it takes a second."""
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """Every transaction of a daemon writes the next number, and on which connection."""
+
+    backend: int
+    number: int
+    at: datetime
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Which database this is, whatever server it is on, and the server's timeline: None for a standby.
+
+    `inherited_at`: when the last commit was made that the server got from the one before it, where it is not the first.
+    """
+
+    database: str
+    timeline: str | None
+    inherited_at: datetime | None
+
+
+class LossRow(msgspec.Struct, frozen=True):
+    """Commits of this time that were acknowledged are not there."""
+
+    id: int
+    since: datetime
+    until: datetime
+    timeline: str
+    found_at: datetime
+    found_by: str
+    settled_at: datetime | None
+    settled_by: str | None
+    settled_because: str | None
+
+
+def marking(daemon: UUID, backend: int, number: int) -> tuple[str, tuple[Any, ...]]:
+    """The statement that writes a mark, for `Db`."""
+    return _MARK, (daemon, backend, number)
+
+
+async def place(connection: "Connected") -> Place:
+    """Needs no schema of ours."""
+    ((*facts,),) = await connection.fetch(_PLACE)
+    return Place(*facts)
+
+
+async def marks(connection: "Connected", daemon: UUID) -> dict[int, Mark]:
+    """The newest of a daemon that are there, by connection."""
+    return {row[0]: Mark(*row) for row in await connection.fetch(_MARKS, daemon)}
+
+
+async def record(db: "Db", timeline: str, since: datetime, until: datetime, found_by: str) -> None:
+    """Once for each loss, which several daemons may find out; no number is given twice to an event of a run at work."""
+    ((_, is_new),) = await db.fetch(_RECORD, timeline, since, until, found_by)
+    if is_new:
+        await db.execute(_SKIP, SKIPPED, RUNS)
+
+
+async def any_open(db: "Db") -> bool:
+    """Whether there is a loss that nobody has settled."""
+    return bool((await db.fetch(_OPEN))[0][0])
+
+
+async def list_losses(db: "Db", *, settled: bool) -> list[LossRow]:
+    """The newest first; those that are settled, too, where they are asked for."""
+    return [LossRow(*row) for row in await db.fetch(_LIST, settled)]
+
+
+async def settle(db: "Db", id_: int, who: str, because: str) -> bool:
+    """Close a loss, on record; False if it is not open."""
+    if not await db.fetch(_SETTLE, id_, who, because):
+        return False
+    await db.execute(_RECORD_SETTLING, who, id_, {"because": because})
+    return True
+
+
+async def forget_numbers(db: "Db", daemon: UUID, spent: range) -> None:
+    """Drop marks of a daemon for which newer ones vouch."""
+    await db.execute(_FORGET_NUMBERS, daemon, spent.start, spent.stop)
+
+
+async def forget_daemon(db: "Db", daemon: UUID) -> None:
+    """Drop the marks of a daemon that is no more."""
+    await db.execute(_FORGET_DAEMON, daemon)
+
+
+async def forget_marks(db: "Db", older_than_s: float) -> None:
+    """Drop those of daemons long gone."""
+    await db.execute(_FORGET, older_than_s)

@@ -1,0 +1,58 @@
+-- name: mark
+-- A row of its own: one that is changed each time is found behind all that it was, while a transaction is open anywhere.
+INSERT INTO commit_mark (daemon, backend, number, at)
+VALUES ($1, $2, $3, clock_timestamp())
+
+-- name: marks
+SELECT DISTINCT ON (backend) backend, number, at FROM commit_mark WHERE daemon = $1 ORDER BY backend, number DESC
+
+-- name: forget_numbers
+DELETE FROM commit_mark WHERE daemon = $1 AND number >= $2 AND number < $3
+
+-- name: place
+-- A standby has no timeline of its own. `inherited_at`: when the last commit was made that this server got from the one before it.
+SELECT
+    (SELECT system_identifier FROM pg_control_system())
+    || '/' || (SELECT oid FROM pg_database WHERE datname = current_database()) AS database,
+    CASE WHEN pg_is_in_recovery() THEN NULL ELSE substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END AS timeline,
+    pg_last_xact_replay_timestamp() AS inherited_at
+
+-- name: record_loss
+INSERT INTO commit_loss (timeline, since, until, found_by)
+VALUES ($1, $2, $3, $4)
+ON CONFLICT (timeline) WHERE settled_at IS NULL
+DO UPDATE SET since = least(commit_loss.since, excluded.since), until = greatest(commit_loss.until, excluded.until)
+RETURNING id, xmax = 0
+
+-- name: skip_numbers
+-- More may have been told of these runs than is known here, and no number may be given twice. Of a long queue those come first that
+-- are at work or next; nobody waits for the rest of it.
+WITH active AS MATERIALIZED (SELECT id, state FROM dag_run WHERE state IN ('queued', 'running')),
+    first AS MATERIALIZED (SELECT id FROM active ORDER BY state DESC, id LIMIT $2)
+UPDATE dag_run
+SET state_seq = state_seq + $1, task_seq = CASE WHEN task_seq > 0 THEN task_seq + $1 ELSE 0 END
+WHERE id IN (SELECT id FROM dag_run WHERE id IN (SELECT id FROM first) ORDER BY id FOR NO KEY UPDATE)
+
+-- name: open_losses
+SELECT count(*) FROM commit_loss WHERE settled_at IS NULL
+
+-- name: list_losses
+SELECT id, since, until, timeline, found_at, found_by, settled_at, settled_by, settled_because
+FROM commit_loss
+WHERE $1 OR settled_at IS NULL
+ORDER BY id DESC
+
+-- name: settle_loss
+UPDATE commit_loss
+SET settled_at = now(), settled_by = $2, settled_because = $3
+WHERE id = $1 AND settled_at IS NULL
+RETURNING id
+
+-- name: record_settling
+INSERT INTO audit_log (who, what, object, details) VALUES ($1, 'settled a loss of commits', 'loss ' || $2::bigint, $3)
+
+-- name: forget_daemon
+DELETE FROM commit_mark WHERE daemon = $1
+
+-- name: forget_marks
+DELETE FROM commit_mark WHERE at < clock_timestamp() - make_interval(secs => $1)
