@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 from tests.failover.couple import Couple
 from tests.servers import StartPostgres
 from tidegate.daemon.database import Database, connect
+from tidegate.daemon.leases import Holdings, refresh
 from tidegate.daemon.losses import Lookout, account
 from tidegate.daemon.migrate import migrate
 from tidegate.daemon.receipts import Receipts
@@ -233,3 +234,15 @@ async def test_a_role_without_any_privilege_of_the_server_can_find_it(loose_coup
         await daemon.commit_again()
 
     assert [row["found_by"] for row in await recorded(loose_couple)] == ["a"]
+
+
+async def test_marks_for_which_newer_ones_vouch_are_dropped(dsn: str, tmp_path: Path) -> None:
+    async with process(dsn, tmp_path) as daemon:
+        for _ in range(20):
+            await daemon.commit()
+        before = await daemon.database.pool.fetchval("SELECT count(*) FROM commit_mark")
+        for _ in range(2):
+            await refresh(daemon.database, Holdings(daemon.job, 10))
+        after = await daemon.database.pool.fetchval("SELECT count(*) FROM commit_mark")
+
+    assert (before, after) == (20, 2)
