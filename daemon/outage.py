@@ -16,10 +16,21 @@ FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 
 
-class Outages:
-    """Which servers are away, for all duties of a process. `on_change` hears of every change, with all that are away."""
+def here() -> datetime:
+    """The time by this host's clock."""
+    return datetime.now(UTC)
 
-    def __init__(self, on_change: Callable[[frozenset[str]], None] = lambda _: None) -> None:
+
+class Outages:
+    """Which servers are away, for all duties of a process, and since when by this `clock`.
+
+    `on_change` hears of every change, with all that are away.
+    """
+
+    def __init__(
+        self, on_change: Callable[[frozenset[str]], None] = lambda _: None, clock: Callable[[], datetime] = here
+    ) -> None:
+        self._clock = clock
         self._since: dict[str, float] = {}
         self._away: dict[str, Away] = {}
         self._on_change = on_change
@@ -33,7 +44,7 @@ class Outages:
         """A server did not answer."""
         if error.server not in self._since:
             self._since[error.server] = anyio.current_time()
-            self._away[error.server] = Away(datetime.now(UTC), str(error))
+            self._away[error.server] = Away(self._clock(), str(error))
             log.warning("server_lost", server=error.server, error=str(error))
             self._on_change(frozenset(self._since))
 

@@ -1,6 +1,7 @@
 """Storms by hand: `python -m tests.storms [--great] [--seed N] [--aimed-at FAULT] [--fault FAULT]`, with the logs kept.
 
-`--limits` is the storm over pools and limits, in its full size unless `--aimed-at` a fault of its own.
+`--limits` is the storm over pools and limits, in its full size unless `--aimed-at` a fault of its own; `--brokers` the one over
+three brokers, `--clocks` the one of wrong clocks.
 """
 
 import os
@@ -13,6 +14,11 @@ import anyio
 from msgspec.structs import replace
 
 from tests.storms import plans
+from tests.storms.brokers.plans import BROKERS, GREAT_BROKERS
+from tests.storms.brokers.storm import BrokersPlan, BrokersStorm
+from tests.storms.clocks.faults import CLOCK_FAULTS
+from tests.storms.clocks.plans import CLOCKED, LONG_CLOCKED
+from tests.storms.clocks.storm import ClocksPlan, ClocksStorm
 from tests.storms.faults import FAULTS
 from tests.storms.limits import plans as limits
 from tests.storms.limits.faults import LIMIT_FAULTS
@@ -24,24 +30,45 @@ from tidegate.daemon.standalone.jars import cache_of
 async def main(plan: Plan, seed: int) -> int:
     home = Path(tempfile.mkdtemp(prefix="storm-"))
     home.chmod(0o755)
-    cache = cache_of(os.environ)
-    storm = LimitsStorm(plan, home, cache, seed) if isinstance(plan, LimitsPlan) else Storm(plan, home, cache, seed)
+    storm = _storm(plan, home, seed)
     verdict = await storm.run()
     sys.stdout.write(storm.report(verdict) + "\n")
     return 1 if verdict.broken else 0
 
 
+def _storm(plan: Plan, home: Path, seed: int) -> Storm:
+    cache = cache_of(os.environ)
+    match plan:
+        case LimitsPlan():
+            return LimitsStorm(plan, home, cache, seed)
+        case BrokersPlan():
+            return BrokersStorm(plan, home, cache, seed)
+        case ClocksPlan():
+            return ClocksStorm(plan, home, cache, seed)
+        case _:
+            return Storm(plan, home, cache, seed)
+
+
+WHOLE = {
+    "": (plans.STORM, plans.GREAT),
+    "limits": (limits.FULL, limits.FULL),
+    "brokers": (BROKERS, GREAT_BROKERS),
+    "clocks": (CLOCKED, LONG_CLOCKED),
+}
+"""The storms there are, as they fit into a test and great."""
+
+
 def read(parser: ArgumentParser) -> tuple[Plan, int]:
     parser.add_argument("--seed", type=int, default=seed())
-    parser.add_argument("--great", action="store_true", help="three daemons, 200 DAGs, and more of everything")
-    parser.add_argument("--limits", action="store_true", help="the storm over pools and limits")
-    faults = sorted({**FAULTS, **LIMIT_FAULTS})
-    parser.add_argument("--aimed-at", choices=faults, help="the small storm that this fault does not survive")
+    parser.add_argument("--great", action="store_true", help="more of everything: three daemons, 200 DAGs; twelve strikes")
+    for name, what in {"limits": "over pools and limits", "brokers": "over three brokers", "clocks": "of wrong clocks"}.items():
+        parser.add_argument(f"--{name}", action="store_const", dest="kind", const=name, default="", help=f"the storm {what}")
+    faults = sorted({**FAULTS, **LIMIT_FAULTS, **CLOCK_FAULTS})
+    aimed = {**plans.AIMED, **limits.AIMED}
+    parser.add_argument("--aimed-at", choices=sorted(aimed), help="the small storm that this fault does not survive")
     parser.add_argument("--fault", choices=faults, default="", help="seed this fault in every daemon")
     chosen = parser.parse_args()
-    aimed = {**plans.AIMED, **limits.AIMED}
-    whole = limits.FULL if chosen.limits else plans.GREAT if chosen.great else plans.STORM
-    plan = aimed[chosen.aimed_at] if chosen.aimed_at else whole
+    plan = aimed[chosen.aimed_at] if chosen.aimed_at else WHOLE[chosen.kind][chosen.great]
     return replace(plan, fault=chosen.fault), chosen.seed
 
 
