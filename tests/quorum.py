@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -56,6 +57,7 @@ class Member(Kafka):
     """One node. Its ports are known to the others, and so never change."""
 
     heap_mb: ClassVar[int] = 256
+    start_s: ClassVar[float] = 120.0
 
     def __init__(self, home: Path, cache: Path, node: int, cluster: str, seats: Mapping[int, Seat]) -> None:
         super().__init__(home, cache)
@@ -108,7 +110,7 @@ class Quorum:
         """It stands still before we return: on a busy machine it may answer for a moment."""
         os.kill(self.members[node].pid, signal.SIGSTOP)
         while psutil.Process(self.members[node].pid).status() != psutil.STATUS_STOPPED:
-            pass
+            time.sleep(0.01)
 
     def thaw(self, node: int) -> None:
         os.kill(self.members[node].pid, signal.SIGCONT)

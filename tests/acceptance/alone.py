@@ -32,6 +32,9 @@ with Dag("d", schedule=Dataset("s://a", name="A"), mode="each") as dag:
 
 with Dag("works") as dag:
     dag.command("work", ["true"])
+
+with Dag("chatters") as dag:
+    dag.command("chatter", ["sh", "-c", "head -c 1000000000 /dev/zero"])
 """
 
 RUNS = "SELECT dag_id, run_id, state::text FROM dag_run"
@@ -98,7 +101,7 @@ class Alone:
     async def knows_dags(self) -> bool:
         db = await asyncpg.connect(self.postgres.dsn)
         try:
-            return bool(await db.fetchval("SELECT count(*) = 2 FROM dag"))
+            return bool(await db.fetchval("SELECT count(*) = 3 FROM dag"))
         finally:
             await db.close()
 

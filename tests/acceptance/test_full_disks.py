@@ -157,3 +157,31 @@ async def test_a_spool_without_room_is_said_and_attempts_wait_for_it(
 
         assert waiting == {"running"}
         assert daemon.said("server_lost") == daemon.said("server_back") == ["the spool"]
+
+
+async def test_a_task_that_fills_the_spool_fails_and_its_end_is_known(
+    disk: Disk, own_postgres: StartPostgres, own_kafka: StartKafka, tmp_path: Path
+) -> None:
+    """Its outcome finds no room either, and is told by Kafka alone."""
+    postgres, kafka = await own_postgres(), await own_kafka()
+    await prepare(postgres, kafka, tmp_path)
+    async with alone(postgres, kafka, tmp_path, spool_dir=disk.path / "spool") as daemon:
+        await until(daemon.knows_dags, WITHIN_S)
+        await daemon.request("chatters", 1, "full")
+        await until(lambda: has_failed(daemon), WITHIN_S)
+
+    assert disk.free() == 0
+    assert not list(disk.path.glob("spool/*/outcome.json"))
+    assert "exit" in await reason_of_attempt(postgres)
+
+
+async def has_failed(daemon: Alone) -> bool:
+    return list((await daemon.runs()).values()) == ["failed"]
+
+
+async def reason_of_attempt(postgres: Postgres) -> str:
+    db = await asyncpg.connect(postgres.dsn)
+    try:
+        return str(await db.fetchval("SELECT reason FROM submission"))
+    finally:
+        await db.close()

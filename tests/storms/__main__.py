@@ -13,6 +13,7 @@ from pathlib import Path
 import anyio
 from msgspec.structs import replace
 
+from tests.servers import CHEAP_JAVA
 from tests.storms import plans
 from tests.storms.brokers.plans import BROKERS, GREAT_BROKERS
 from tests.storms.brokers.storm import BrokersPlan, BrokersStorm
@@ -30,6 +31,7 @@ from tidegate.daemon.standalone.jars import cache_of
 async def main(plan: Plan, seed: int) -> int:
     home = Path(tempfile.mkdtemp(prefix="storm-"))
     home.chmod(0o755)
+    os.environ.update(CHEAP_JAVA)
     storm = _storm(plan, home, seed)
     verdict = await storm.run()
     sys.stdout.write(storm.report(verdict) + "\n")
