@@ -56,13 +56,12 @@ class Outages:
 
     def _say_lost(self, error: UnavailableError) -> None:
         server, now = error.server, anyio.current_time()
-        if server in self._unsteady:
-            return
-        if now - self._until.get(server, float("-inf")) < STEADY_S:
+        if now - self._until.get(server, float("-inf")) > STEADY_S:
+            self._unsteady.pop(server, None)
+            log.warning("server_lost", server=server, error=str(error))
+        elif server not in self._unsteady:
             self._unsteady[server] = now
             log.warning("server_unsteady", server=server, error=str(error))
-        else:
-            log.warning("server_lost", server=server, error=str(error))
 
     def end(self, server: str) -> None:
         """A server answered."""

@@ -69,3 +69,16 @@ async def test_a_server_that_stayed_for_long_is_lost_anew() -> None:
         outages.begin(FULL)
 
     assert events(logs) == ["server_lost", "server_back", "server_lost"]
+
+
+async def test_a_server_that_was_unsteady_and_that_nobody_asked_for_long_is_lost_anew() -> None:
+    outages = Outages()
+    with capture_logs() as logs:
+        for _ in range(2):
+            outages.begin(FULL)
+            outages.end("Postgres")
+        await anyio.sleep(0.3)
+        outages.begin(FULL)
+        outages.end("Postgres")
+
+    assert events(logs) == ["server_lost", "server_back", "server_unsteady", "server_lost", "server_back"]
