@@ -12,7 +12,10 @@ from tests.storms.links import PostgresLink
 from tidegate.daemon import wake
 from tidegate.daemon.wake import Bells, listen
 
-LISTENERS = "SELECT pid FROM pg_stat_activity WHERE application_name = 'tidegate listener' AND datname = current_database() AND state = 'idle'"
+LISTENERS = """
+SELECT pid FROM pg_stat_activity
+WHERE application_name = 'tidegate listener' AND datname = current_database() AND state = 'idle'
+"""
 WITHIN_S = 30.0
 
 
