@@ -37,7 +37,7 @@ endif
 
 test-long: export TMPDIR = $(CURDIR)/.cache/tmp
 test-long: export TEST_LONG = 1
-test-long: java $(PACKAGES) $(JARS) ## Run the tests that draw at random with a hundred times as many draws (TEST_SEED=1: again)
+test-long: java $(PACKAGES) $(JARS) ## Run the tests that draw at random, or wait, at length (TEST_SEED=1: again)
 	@mkdir -p $(TMPDIR)
 	@$(BIN)/python -m pytest -m long -v $(ARGS)
 

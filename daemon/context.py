@@ -1,7 +1,6 @@
 """What the duties of one daemon share."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -48,7 +47,7 @@ class Context(msgspec.Struct, frozen=True):
 
     async def tell(self, bodies: Sequence[Any], ids: Sequence[EventId | None] = ()) -> Applied:
         """Apply messages of our own; all of one type, at least one."""
-        at = datetime.now(UTC)
+        at = self.database.clock.known()
         known = ids or [None] * len(bodies)
         return await self.apply(
             Batch(messages=[Message(body=body, at=at, id=id_) for body, id_ in zip(bodies, known, strict=True)])

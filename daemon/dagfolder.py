@@ -1,7 +1,7 @@
 """The DAG folder: events that name files are parsed here, and a watcher publishes such events."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from uuid import uuid4
 
@@ -73,7 +73,7 @@ async def _send(context: Context, sink: Sink, paths: Sequence[str]) -> None:
     topic = context.settings.topic(Kind.DAG_FILE_CHANGED)
     while True:
         try:
-            await sink.send_all([change(topic, path) for path in paths])
+            await sink.send_all([change(topic, path, context.database.clock.known()) for path in paths])
         except UnavailableError as error:
             context.outages.begin(error)
             await backoff.pause()
@@ -81,12 +81,11 @@ async def _send(context: Context, sink: Sink, paths: Sequence[str]) -> None:
             return
 
 
-def change(topic: str, path: str) -> OutMessage:
+def change(topic: str, path: str, at: datetime) -> OutMessage:
     """The event that a file may have changed: every one of them is new."""
-    now = datetime.now(UTC)
     return OutMessage(
         topic=topic,
         key=path.encode(),
         value=encode(DagFileChanged(path=path)),
-        headers=headers(Kind.DAG_FILE_CHANGED, event_id=str(uuid4()), source=SOURCE, time=now),
+        headers=headers(Kind.DAG_FILE_CHANGED, event_id=str(uuid4()), source=SOURCE, time=at),
     )

@@ -12,6 +12,7 @@ import anyio
 import structlog
 from anyio.abc import TaskStatus
 
+from tidegate.daemon.claims import InHand
 from tidegate.daemon.context import Context
 from tidegate.daemon.outage import Backoff
 from tidegate.daemon.spark.contract import Backend, Handle, SubmissionSpec
@@ -82,7 +83,7 @@ class Dispatcher:
         self.context = context
         self.backend = backend
         self.bell = Bell()
-        self.in_hand: set[UUID] = set()
+        self.in_hand = InHand(context.holdings)
         self._lost: set[str] = set()
         self._claiming = anyio.Lock()
         self._places = context.settings.dispatch_concurrency
@@ -116,11 +117,11 @@ class Dispatcher:
             except UnavailableError as error:
                 self.context.outages.begin(error)
             finally:
-                self.in_hand -= {each.submission_id for each in accepted}
+                self.in_hand.drop(each.submission_id for each in accepted)
 
     async def submit(self, _claim: Claimed, spec: SubmissionSpec) -> Handle | None:
         """None when it can never be started: then the attempt has failed, and the reason is told. Raises UnavailableError."""
-        self._stop_if_stale()
+        self._stop_if_stale(spec.submission_id)
         if self.context.in_doubt and (handle := await self.find(spec.submission_id, 0)) is not None:
             return handle
         try:
@@ -132,9 +133,9 @@ class Dispatcher:
     async def _tell_end(self, end: TaskFinished) -> None:
         await self.context.tell([end], [finish_id(end.submission_id)])
 
-    def _stop_if_stale(self) -> None:
+    def _stop_if_stale(self, submission_id: UUID) -> None:
         """A daemon that was frozen may wake up here, with its work long taken over by somebody else."""
-        if not self.context.holdings.fresh:
+        if not self.in_hand.is_ours(submission_id):
             raise UnavailableError("this daemon has not renewed its leases in time", server="Postgres")
 
     async def settle(self, claim: Claimed, spec: SubmissionSpec) -> Handle | None:
@@ -175,8 +176,8 @@ class Dispatcher:
     async def _take(self, claim: Claim) -> Lot:
         """Claim, and have the claims in hand before anybody asks for what we own and do not work on."""
         async with self._claiming:
-            lot = await claim()
-            self.in_hand |= {claimed.submission_id for claimed in lot.claims}
+            life, lot = self.in_hand.life, await claim()
+            self.in_hand.add((claimed.submission_id for claimed in lot.claims), life)
         return lot
 
     async def _submit_each(self, claims: Sequence[Claimed]) -> None:
@@ -201,15 +202,16 @@ class Dispatcher:
 
     async def _settle_each(self, claims: Sequence[Claimed]) -> None:
         """All at a time: most of it is waiting for what may still become visible."""
+        wanted = await self._wanted(claims)
         async with anyio.create_task_group() as tg:
-            for claim, spec in await self._wanted(claims):
+            for claim, spec in wanted:
                 tg.start_soon(self._one, self.settle, claim, spec)
 
     async def _wanted(self, claims: Sequence[Claimed]) -> Sequence[tuple[Claimed, SubmissionSpec]]:
         try:
             return list(zip(claims, await self.context.database.ask(lambda db: specs(db, claims)), strict=True))
         except BaseException:
-            self.in_hand -= {claim.submission_id for claim in claims}
+            self.in_hand.drop(claim.submission_id for claim in claims)
             raise
 
     async def _one(self, submit: Submit, claim: Claimed, spec: SubmissionSpec) -> None:
@@ -223,7 +225,7 @@ class Dispatcher:
             self.context.outages.end_all(self._lost)
         finally:
             if handle is None:
-                self.in_hand.discard(claim.submission_id)
+                self.in_hand.drop([claim.submission_id])
         if handle is not None:
             self._accepted.append(SubmissionAccepted(submission_id=claim.submission_id, handle=handle))
             self._news.ring()
@@ -242,7 +244,7 @@ class Dispatcher:
         host = None if self.backend.host is None else job.host
 
         async def work(db: Db) -> list[Claimed]:
-            return await submissions.claim_abandoned(db, job.id, job.host, self.backend.name, host, ttl_s, self.in_hand)
+            return await submissions.claim_abandoned(db, job.id, job.host, self.backend.name, host, ttl_s, self.in_hand.ids)
 
         claims = await self.context.database.ask(work)
         return Lot(claims, more=bool(claims))

@@ -27,13 +27,17 @@ GONE_S = 3600.0
 
 
 class Holdings:
-    """What we own. Leases only say who works: a daemon that wrongly believes to own something is fenced when it writes."""
+    """What we own. Leases only say who works: a daemon that wrongly believes to own something is fenced when it writes.
+
+    `lives` counts how often we may have been taken for dead and were heard of again: what was claimed before is perhaps not ours.
+    """
 
     def __init__(self, job: Job, ttl_s: float) -> None:
         self.job = job
         self.ttl_s = ttl_s
         self.alone = True
         self.after_loss = False
+        self.lives = 0
         self._owned: dict[tuple[str, str], Lease] = {}
         self._renewed_at = float("-inf")
         self.version = 0
@@ -51,6 +55,8 @@ class Holdings:
 
     def replace(self, owned: Sequence[Lease], began_at: float) -> None:
         """`version` changes when it is not the same set under the same epochs."""
+        if anyio.current_time() > self._renewed_at + self.ttl_s:
+            self.lives += 1
         self._renewed_at = began_at
         before = {key: (lease.epoch, lease.halted) for key, lease in self._owned.items()}
         self._owned = {(lease.kind, lease.key): lease for lease in owned}

@@ -59,7 +59,7 @@ async def open_senders(context: Context) -> AsyncIterator[Mapping[str, Sender]]:
     async with httpx.AsyncClient(timeout=settings.notify_timeout_s, limits=limits, follow_redirects=False) as client:
         yield {
             "email": MailSender(settings),
-            "webhook": WebhookSender(settings, client),
+            "webhook": WebhookSender(settings, context.database.clock, client),
             "function": FunctionSender(context),
         }
 

@@ -103,10 +103,10 @@ def finish(submission_id: UUID, status: Status) -> TaskFinished:
 
 async def _beat(context: Context, running: Sequence[Running], statuses: Mapping[UUID, Status]) -> None:
     heartbeats = [
-        (submission.submission_id, beat)
+        (submission.submission_id, silent_s)
         for submission in running
-        if (beat := statuses[submission.submission_id].heartbeat_at) is not None
-        and (beat - submission.heartbeat_at).total_seconds() >= context.settings.runner_heartbeat_s
+        if (silent_s := statuses[submission.submission_id].silent_s) is not None
+        and submission.unheard_s - silent_s >= context.settings.runner_heartbeat_s
     ]
 
     async def work(db: Db) -> None:

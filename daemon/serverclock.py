@@ -42,6 +42,10 @@ class ServerClock:
         """The time when the server has just said it: its word counts."""
         return said
 
+    def known(self) -> datetime:
+        """The server's time as soon as it was asked; before that what this host takes for it."""
+        return datetime.now(UTC) if self._asked_at == float("-inf") else self.carried_on()
+
     def carried_on(self) -> datetime:
         """Once it was asked."""
         return self._said + timedelta(seconds=monotonic() - self._said_at)

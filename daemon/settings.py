@@ -43,6 +43,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     topic_prefix: str = "tidegate."
     topic_partitions: Count = 12
     topic_replication: Count = 1
+    topic_min_in_sync: NotNegative = 0
 
     lease_ttl_s: Positive = 10.0
     lease_renew_s: Positive = 2.0

@@ -86,7 +86,7 @@ async def run(settings: Settings, until: Until) -> None:
             database=database,
             holdings=Holdings(job, settings.lease_ttl_s),
             bells=Bells(),
-            outages=Outages(lambda away: systemd.say(STATUS=status(away))),
+            outages=Outages(lambda away: systemd.say(STATUS=status(away)), database.clock.known),
             backends=backends,
         )
         async with anyio.create_task_group() as tg:

@@ -10,7 +10,7 @@ import anyio
 import asyncpg
 import structlog
 
-from tidegate.daemon.database import SERVER_SETTINGS, Database, describe
+from tidegate.daemon.database import AWAY, SERVER_SETTINGS, Database, describe
 from tidegate.daemon.leases import Holdings
 from tidegate.daemon.primary import connect
 from tidegate.daemon.work import Work
@@ -88,7 +88,7 @@ async def listen(dsn: str, bells: Bells) -> None:
     while True:
         try:
             await _listen_once(dsn, bells)
-        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
+        except (*AWAY, TimeoutError, asyncpg.PostgresError, asyncpg.InternalClientError) as error:
             log.debug("listener_lost", error=describe(error))
         await anyio.sleep(RECONNECT_S)
 

@@ -53,6 +53,7 @@ async def start(client: Any, servers: str, timeout_s: float) -> None:
     try:
         with kafka_at(servers), anyio.fail_after(timeout_s):
             _check(servers)
+            _share_time(_sockets(client), servers, timeout_s)
             await _begin(client)
     except BaseException:
         await stop(client)
@@ -70,9 +71,28 @@ async def _begin(client: Any) -> None:
         raise
 
 
+def _share_time(sockets: Any, servers: str, timeout_s: float) -> None:
+    """One of several servers that stands still must leave time to ask the others: the client asks one after the other."""
+    bootstrap, patience_ms = sockets.bootstrap, sockets._request_timeout_ms
+    others = servers.count(",")
+
+    async def bootstrap_in_time() -> None:
+        sockets._request_timeout_ms = min(patience_ms, timeout_s * 1000 / (others + 2)) if others else patience_ms
+        try:
+            await bootstrap()
+        finally:
+            sockets._request_timeout_ms = patience_ms
+
+    sockets.bootstrap = bootstrap_in_time
+
+
+def _sockets(client: Any) -> Any:
+    return client.client if hasattr(client, "client") else client._client
+
+
 async def stop(client: Any) -> None:
     """Close a client, cancelled or not, in bounded time. Never raises for what Kafka does meanwhile."""
-    sockets = client.client if hasattr(client, "client") else client._client
+    sockets = _sockets(client)
     # A polite end first; when Kafka does not take part in it, the connections go anyway.
     for finish in (client.close if hasattr(client, "close") else client.stop, sockets.close):
         if await _ended(finish):

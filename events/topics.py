@@ -13,6 +13,10 @@ from tidegate.schemas.event import Kind
 
 DAY_MS = 24 * 3600 * 1000
 RETENTION_MS = 7 * DAY_MS
+TIMEOUT_S = 30.0
+
+SAFE_COPIES, SAFE_IN_SYNC = 3, 2
+"""With so many copies of each record, so many must be written before it counts: any one broker may be away, or lost for good."""
 
 POLICY: Mapping[Kind, Mapping[str, str]] = {
     Kind.DAG_RUN_STATE: {
@@ -50,28 +54,43 @@ class Created(msgspec.Struct, frozen=True):
         return self.partitions != self.wanted
 
 
-async def create(servers: str, prefix: str, partitions: int, replication: int, *, timeout_s: float = 30.0) -> Sequence[Created]:
+async def create(servers: str, prefix: str, partitions: int, replication: int, *, min_in_sync: int = 0) -> Sequence[Created]:
     """Make the topics that are missing, leave the others alone, and wait until all can be used.
 
-    Raises UnavailableError when Kafka is away, RequestError when it refuses (say, more replicas than brokers).
+    `replication` is how many copies there are of each record. `min_in_sync` of them must be written before it counts; 0 is two of
+    three or more, else what the brokers say. Raises UnavailableError when Kafka is away, RequestError when it refuses (say, more
+    replicas than brokers).
     """
+    if min_in_sync > replication:
+        raise RequestError(
+            f"of {replication} copies of a record {min_in_sync} can never be in sync; ask for {replication} at most"
+        )
     wanted = [name(prefix, kind) for kind in Kind]
+    shape = _Shape(partitions, replication, min_in_sync or (SAFE_IN_SYNC if replication >= SAFE_COPIES else 0))
     admin = AIOKafkaAdminClient(bootstrap_servers=servers, request_timeout_ms=connection.REQUEST_TIMEOUT_MS)
-    await connection.start(admin, servers, timeout_s)
+    await connection.start(admin, servers, TIMEOUT_S)
     try:
-        with connection.kafka_at(servers), anyio.fail_after(timeout_s):
-            existed = await _create(admin, [_topic(prefix, kind, partitions, replication) for kind in Kind])
+        with connection.kafka_at(servers), anyio.fail_after(TIMEOUT_S):
+            existed = await _create(admin, [_topic(name(prefix, kind), kind, shape) for kind in Kind])
             found = await _usable(admin, wanted)
     finally:
         await connection.stop(admin)
     return [Created(topic, topic in existed, found[topic], partitions) for topic in wanted]
 
 
-def _topic(prefix: str, kind: Kind, partitions: int, replication: int) -> NewTopic:
+class _Shape(msgspec.Struct, frozen=True):
+    """Without `min_in_sync` the brokers' own setting is in force."""
+
+    partitions: int
+    replication: int
+    min_in_sync: int
+
+
+def _topic(topic: str, kind: Kind, shape: _Shape) -> NewTopic:
     config = {**POLICY.get(kind, {"cleanup.policy": "delete", "retention.ms": str(RETENTION_MS)})}
-    if replication >= 3:
-        config["min.insync.replicas"] = "2"
-    return NewTopic(name(prefix, kind), partitions, replication, topic_configs=config)
+    if shape.min_in_sync:
+        config["min.insync.replicas"] = str(shape.min_in_sync)
+    return NewTopic(topic, shape.partitions, shape.replication, topic_configs=config)
 
 
 async def _create(admin: AIOKafkaAdminClient, topics: Sequence[NewTopic]) -> set[str]:

@@ -1,5 +1,6 @@
 """`tidegate topics`: the Kafka topics."""
 
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,21 +34,27 @@ BACK = (
 )
 
 
-@app.command(epilog=examples("tidegate topics create", "tidegate topics create --partitions 24 --replication 3"))
+@app.command(epilog=examples("tidegate topics create", "tidegate topics create --partitions 24 --replication 3 --min-in-sync 2"))
 def create(
     context: typer.Context,
     *,
     partitions: Annotated[int | None, typer.Option(min=1, help="Else TIDEGATE_TOPIC_PARTITIONS.")] = None,
     replication: Annotated[int | None, typer.Option(min=1, help="Else TIDEGATE_TOPIC_REPLICATION.")] = None,
+    min_in_sync: Annotated[int | None, typer.Option(min=1, help="Else TIDEGATE_TOPIC_MIN_IN_SYNC.")] = None,
     json: Json = False,
 ) -> None:
-    """Make the topics that are missing; those that exist are left as they are."""
+    """Make the topics that are missing; those that exist are left as they are.
+
+    Every record has as many copies as --replication says, and counts once --min-in-sync of them are written. With three
+    copies and more that is two, unless said otherwise: one broker may be away, and no record is lost with it.
+    """
     from tidegate.events import topics
 
     settings = settings_of(context, "kafka_servers")
     each = partitions or settings.topic_partitions
     copies = replication or settings.topic_replication
-    made = anyio.run(topics.create, settings.kafka_servers, settings.topic_prefix, each, copies)
+    create = partial(topics.create, min_in_sync=min_in_sync or settings.topic_min_in_sync)
+    made = anyio.run(create, settings.kafka_servers, settings.topic_prefix, each, copies)
     if json:
         output.write_json(made)
     else:

@@ -1,7 +1,6 @@
 """Webhooks: a POST with a JSON body, signed. Only a status of 2xx acknowledges it."""
 
 import hmac
-import time
 from hashlib import sha256
 
 import anyio
@@ -9,6 +8,7 @@ import httpx
 import msgspec
 
 from tidegate.daemon.receivers.delivery import Delivery, Failed, Sent
+from tidegate.daemon.serverclock import ServerClock
 from tidegate.daemon.settings import Settings
 from tidegate.schemas.queries.notifications import Claimed
 from tidegate.schemas.receiver import WebhookReceiver
@@ -19,17 +19,18 @@ BROKEN = 500
 
 
 class WebhookSender:
-    """Sends by a client that somebody else opens and closes."""
+    """Sends by a client that somebody else opens and closes. The signed time is that of the server's clock."""
 
-    def __init__(self, settings: Settings, client: httpx.AsyncClient) -> None:
+    def __init__(self, settings: Settings, clock: ServerClock, client: httpx.AsyncClient) -> None:
         self._settings = settings
+        self._clock = clock
         self._client = client
 
     async def send(self, claimed: Claimed) -> Delivery:
         if not isinstance(claimed.receiver, WebhookReceiver):
             raise TypeError(claimed.receiver)
         body = msgspec.json.encode(claimed.context)
-        headers = headers_of(str(claimed.delivery_id), body, self._settings.webhook_secret, int(time.time()))
+        headers = headers_of(str(claimed.delivery_id), body, self._settings.webhook_secret, int(self._clock.known().timestamp()))
         answer: Delivery | None = None
         try:
             with anyio.fail_after(self._settings.notify_timeout_s):

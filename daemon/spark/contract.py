@@ -58,7 +58,8 @@ class Phase(StrEnum):
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """A backend's answer about one submission. `reason` is for people; `heartbeat_at` is its last sign of life, if any.
+    """A backend's answer about one submission. `reason` is for people; `silent_s` is how long ago its last sign of
+    life was, if there was any, by the clock that the sign is of: the clocks of hosts differ.
 
     `follow` and `result` as in `tidegate.schemas.event.TaskFinished`.
     """
@@ -68,7 +69,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
-    heartbeat_at: datetime | None = None
+    silent_s: float | None = None
     follow: tuple[str, ...] | None = None
     result: Any = None
 

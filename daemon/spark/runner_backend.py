@@ -111,8 +111,8 @@ class RunnerBackend:
         if claim is None:
             return Status(phase=Phase.PENDING if self._awaited(spool) else Phase.UNKNOWN), False
         reason = "" if lives else "the runner is gone; clearing up after it"
-        beat = spool.heartbeat_at()
-        return Status(phase=Phase.RUNNING, reason=reason, started_at=claim.claimed_at, heartbeat_at=beat), not lives
+        running = Status(phase=Phase.RUNNING, reason=reason, started_at=claim.claimed_at, silent_s=spool.silent_s())
+        return running, not lives
 
     def _awaited(self, spool: Spool) -> bool:
         prepared_at = spool.prepared_at()

@@ -71,6 +71,11 @@ class Spool:
     def heartbeat_at(self) -> datetime | None:
         return _modified_at(self.path / "heartbeat")
 
+    def silent_s(self) -> float | None:
+        """How long ago the last heartbeat was; a clock that was set back says 0."""
+        beat = self.heartbeat_at()
+        return None if beat is None else max(0.0, time.time() - beat.timestamp())
+
     def ask_to_stop(self) -> None:
         (self.path / "kill").touch(mode=0o600)
         _sync(self.path)

@@ -1,4 +1,4 @@
-"""A real Apache Kafka: one KRaft node that is broker and controller."""
+"""A real Apache Kafka: one KRaft node that is broker and controller, alone unless a subclass says who else there is."""
 
 import os
 import shutil
@@ -17,14 +17,12 @@ from tidegate.daemon.standalone.port import LOOPBACK, listens
 from tidegate.daemon.standalone.process import Child, ServerError, spawn
 from tidegate.daemon.standalone.server import Server, ending
 
-NODE = 1
 MIB = 1024 * 1024
-JVM = ("-Xmx512m", "-XX:+UseSerialGC", java.NO_TRACES)
+JVM = ("-XX:+UseSerialGC", java.NO_TRACES)
 SHORT_LIVED = ("-XX:TieredStopAtLevel=1",)
 
 PROPERTIES = {
     "process.roles": "broker,controller",
-    "node.id": str(NODE),
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "auto.create.topics.enable": "false",
@@ -60,6 +58,9 @@ class Kafka(Server):
 
     name: ClassVar[str] = "Kafka"
     ports_needed: ClassVar[int] = 2
+    heap_mb: ClassVar[int] = 512
+    node = 1
+    """Its number in its cluster."""
 
     def __init__(self, home: Path, cache: Path) -> None:
         super().__init__(home)
@@ -89,23 +90,30 @@ class Kafka(Server):
         unfinished = self.home / "data.unfinished"
         shutil.rmtree(unfinished, ignore_errors=True)
         self._configure(unfinished, (9092, 9093))
-        cluster = urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
-        arguments = ("format", f"--cluster-id={cluster}", f"--config={self._config}")
+        arguments = ("format", f"--cluster-id={self._cluster()}", f"--config={self._config}")
         child = await self._run(*SHORT_LIVED, "kafka.tools.StorageTool", *arguments)
         if await child.outcome() != 0:
             raise ServerError(f"Kafka's storage could not be formatted: StorageTool {ending(child)}{self._log_end(child)}")
         unfinished.rename(self._data)
 
-    def _configure(self, data: Path, ports: tuple[int, ...]) -> None:
-        broker, controller = (f"{LOOPBACK}:{port}" for port in ports)
-        properties = {
+    def _cluster(self) -> str:
+        """The id of the cluster that its storage is made for."""
+        return new_cluster()
+
+    def _configure(self, data: Path, chosen: tuple[int, ...]) -> None:
+        self._config.write_text("".join(f"{key}={value}\n" for key, value in self._properties(data, chosen).items()))
+
+    def _properties(self, data: Path, chosen: tuple[int, ...]) -> dict[str, str]:
+        """What the node is told. The first port is that of clients, the second one that of controllers."""
+        broker, controller = (f"{LOOPBACK}:{port}" for port in chosen)
+        return {
             **PROPERTIES,
+            "node.id": str(self.node),
             "log.dirs": str(data),
             "listeners": f"PLAINTEXT://{broker},CONTROLLER://{controller}",
             "advertised.listeners": f"PLAINTEXT://{broker}",
-            "controller.quorum.voters": f"{NODE}@{controller}",
+            "controller.quorum.voters": f"{self.node}@{controller}",
         }
-        self._config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
 
     async def _spawn(self, chosen: tuple[int, ...]) -> Child:
         self._configure(self._data, chosen)
@@ -115,7 +123,7 @@ class Kafka(Server):
         logging = f"-Dlog4j2.configurationFile={self.home / 'log4j2.properties'}"
         temporary = f"-Djava.io.tmpdir={self._temporary}"
         return await spawn(
-            (str(self._java), *JVM, logging, temporary, "-cp", self._classpath, *arguments),
+            (str(self._java), f"-Xmx{self.heap_mb}m", *JVM, logging, temporary, "-cp", self._classpath, *arguments),
             log=self.log,
             cwd=self.home,
             env=os.environ,
@@ -129,9 +137,14 @@ class Kafka(Server):
         client = AIOKafkaClient(bootstrap_servers=f"{LOOPBACK}:{port}", request_timeout_ms=5000)
         try:
             await client.bootstrap()
-            return client.cluster.broker_metadata(NODE) is not None
+            return client.cluster.broker_metadata(self.node) is not None
         except KafkaError:
             return False
         finally:
             with anyio.CancelScope(shield=True):
                 await client.close()
+
+
+def new_cluster() -> str:
+    """An id for a cluster."""
+    return urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")

@@ -86,7 +86,8 @@ async def stack(home: Path, given: Settings, say: Say) -> AsyncIterator[Stack]:
             "spool_dir": str(home / "spool"),
             "topic_prefix": given.topic_prefix,
         }
-        await topics.create(settings["kafka_servers"], given.topic_prefix, given.topic_partitions, given.topic_replication)
+        shape = (given.topic_partitions, given.topic_replication)
+        await topics.create(settings["kafka_servers"], given.topic_prefix, *shape, min_in_sync=given.topic_min_in_sync)
         applied = await migrate(settings["postgres_dsn"])
         say(f"topics and schema are ready ({len(applied)} migrations applied)")
         started.callback(end_runners, home / "spool")

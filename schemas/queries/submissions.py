@@ -1,7 +1,6 @@
 """Submissions: the record of attempts that run somewhere."""
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -58,13 +57,13 @@ class Claimed(msgspec.Struct, frozen=True):
 
 
 class Running(msgspec.Struct, frozen=True):
-    """An attempt whose handle is recorded."""
+    """An attempt whose handle is recorded. `unheard_s` is how long ago its last sign of life was that we heard of."""
 
     submission_id: UUID
     backend: str
     handle: dict[str, Any]
     desired_state: str
-    heartbeat_at: datetime
+    unheard_s: float
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -148,8 +147,8 @@ async def open_at(db: Db, host: str) -> frozenset[UUID]:
     return frozenset(row[0] for row in await db.fetch(_OPEN_AT, host))
 
 
-async def beat(db: Db, heartbeats: Sequence[tuple[UUID, datetime]]) -> None:
-    """Record the last signs of life."""
+async def beat(db: Db, heartbeats: Sequence[tuple[UUID, float]]) -> None:
+    """Record the last signs of life: of each how many seconds ago it was."""
     await db.execute(_BEAT, *zip(*heartbeats, strict=True))
 
 

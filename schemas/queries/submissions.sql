@@ -118,7 +118,8 @@ WHERE submission_id IN (
 RETURNING submission_id, dag_run_id, task_index, try_number, kill_reason
 
 -- name: running
-SELECT submission_id, backend, handle, desired_state, heartbeat_at
+SELECT submission_id, backend, handle, desired_state,
+    extract(epoch FROM clock_timestamp() - heartbeat_at)::float8 AS unheard_s
 FROM submission
 WHERE state = 'accepted' AND backend = ANY ($1::text[]) AND (host = $2 OR backend = ANY ($3::text[]))
 
@@ -129,10 +130,12 @@ FROM submission
 WHERE state IN ('submitting', 'accepted') AND host = $1
 
 -- name: beat
+-- How long ago, and not when: the clock of a host may be wrong.
 UPDATE submission
-SET heartbeat_at = change.at
-FROM unnest($1::uuid[], $2::timestamptz[]) AS change (submission_id, at)
-WHERE submission.submission_id = change.submission_id AND submission.heartbeat_at < change.at
+SET heartbeat_at = clock_timestamp() - make_interval(secs => change.silent_s)
+FROM unnest($1::uuid[], $2::float8[]) AS change (submission_id, silent_s)
+WHERE submission.submission_id = change.submission_id
+  AND submission.heartbeat_at < clock_timestamp() - make_interval(secs => change.silent_s)
 
 -- name: silent
 -- Attempts that nobody saw for too long, wherever they run. One whose daemon lives and is still trying to submit it is not.

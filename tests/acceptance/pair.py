@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from itertools import count
@@ -50,14 +50,15 @@ ORDER BY run.id
 
 
 class Pair:
-    """What a test does to the two daemons, and sees of them."""
+    """What a test does to the two daemons, and sees of them. `daemons` are their processes."""
 
     def __init__(self, dsn: str, db: Connection, producer: AIOKafkaProducer, prefix: str, home: Path) -> None:
         self.db = db
         self.home = home
+        self.daemons: list[Child] = []
+        self.topic = topics.name(prefix, Kind.DATASET_UPDATED)
         self._dsn = dsn
         self._producer = producer
-        self._topic = topics.name(prefix, Kind.DATASET_UPDATED)
         self._numbers = count(1)
 
     async def send(self, *uris: str) -> list[str]:
@@ -65,7 +66,7 @@ class Pair:
         numbered = [(next(self._numbers), uri) for uri in uris]
         planned = [(number, event(number, datetime.now(UTC), uri)) for number, uri in numbered]
         sent = [
-            await self._producer.send(self._topic, each.value, headers=list(each.headers), partition=number % PARTITIONS)
+            await self._producer.send(self.topic, each.value, headers=list(each.headers), partition=number % PARTITIONS)
             for number, each in planned
         ]
         for each in sent:
@@ -114,25 +115,33 @@ class Pair:
 
 
 @asynccontextmanager
-async def two_daemons(dsn: str, kafka: str, prefix: str, home: Path, dag_file: str) -> AsyncIterator[Pair]:
-    """They are at work when it begins, and end in good order when it does. In the file `{home}` is the test's folder."""
-    await _make_topics(kafka, prefix)
+async def two_daemons(
+    dsn: str, kafka: str, prefix: str, home: Path, dag_file: str, *, replication: int = 1, **given: object
+) -> AsyncIterator[Pair]:
+    """They are at work when it begins, and end in good order when it does. In the file `{home}` is the test's folder.
+
+    Some settings may be `given`.
+    """
+    await make_topics(kafka, prefix, replication)
     (home / "dags").mkdir()
     (home / "dags" / "dags.py").write_text(dag_file.replace("{home}", str(home)))
     async with AsyncExitStack() as stack:
         db = await asyncpg.connect(dsn)
         stack.push_async_callback(db.close)
         producer = await stack.enter_async_context(AIOKafkaProducer(bootstrap_servers=kafka, acks="all"))
-        for name in "ab":
-            daemon = await _start(name, dsn, kafka, prefix, home)
-            stack.push_async_callback(daemon.end, signal.SIGTERM, STOP_S)
         pair = Pair(dsn, db, producer, prefix, home)
+        servers = {"postgres_dsn": dsn, "kafka_servers": kafka, "topic_prefix": prefix}
+        for name in "ab":
+            daemon = await _start(name, home, {**servers, **given})
+            stack.push_async_callback(daemon.end, signal.SIGTERM, STOP_S)
+            pair.daemons.append(daemon)
         await until(lambda: _at_work(db), READY_S)
         yield pair
 
 
-async def _make_topics(kafka: str, prefix: str) -> None:
-    await topics.create(kafka, prefix, 1, 1)
+async def make_topics(kafka: str, prefix: str, replication: int = 1) -> None:
+    """Those that are missing."""
+    await topics.create(kafka, prefix, 1, replication)
     admin = AIOKafkaAdminClient(bootstrap_servers=kafka)
     await admin.start()
     try:
@@ -145,15 +154,8 @@ async def _at_work(db: Connection) -> bool:
     return bool(await db.fetchval(AT_WORK, PARTITIONS))
 
 
-async def _start(name: str, dsn: str, kafka: str, prefix: str, home: Path) -> Child:
-    settings: dict[str, object] = {
-        **SETTINGS,
-        "postgres_dsn": dsn,
-        "kafka_servers": kafka,
-        "topic_prefix": prefix,
-        "dags_folder": home / "dags",
-        "spool_dir": home / "spool",
-    }
+async def _start(name: str, home: Path, given: Mapping[str, object]) -> Child:
+    settings = {**SETTINGS, "dags_folder": home / "dags", "spool_dir": home / "spool", **given}
     env = {f"TIDEGATE_{key.upper()}": str(value) for key, value in settings.items()}
     command = (TIDEGATE, "daemon")
     return await spawn(command, log=home / f"daemon-{name}.log", cwd=home, env={**os.environ, **env}, on_orphaned=signal.SIGKILL)

@@ -21,15 +21,14 @@ class Broker(Kafka):
         super().__init__(home, cache)
         self._links = links
 
-    def _configure(self, data: Path, chosen: tuple[int, ...]) -> None:
-        super()._configure(data, chosen)
+    def _properties(self, data: Path, chosen: tuple[int, ...]) -> dict[str, str]:
+        properties = super()._properties(data, chosen)
         for link, target in zip(self._links.values(), ports.choose(len(self._links)), strict=True):
             link.target = target
-        properties = dict(line.split("=", 1) for line in self._config.read_text().splitlines())
         for name, link in self._links.items():
             for key, more in zip(SEVERAL, _listener(name.upper(), link), strict=True):
                 properties[key] += f",{more}"
-        self._config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        return properties
 
 
 def _listener(name: str, link: Link) -> tuple[str, str, str]:

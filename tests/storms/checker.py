@@ -92,5 +92,5 @@ async def _reached(e: Evidence) -> Mapping[str, int]:
         "deadlines met": await e.db.fetchval("SELECT count(*) FROM deadline WHERE met_at IS NOT NULL"),
         "deadlines missed": await e.db.fetchval("SELECT count(*) FROM deadline WHERE missed_at IS NOT NULL"),
         "pool full": await e.db.fetchval("SELECT count(*) FROM storm_pool"),
-        "server outages": e.logged("server_lost"),
+        "server outages": e.logged("server_lost") + e.logged("server_unsteady"),
     }

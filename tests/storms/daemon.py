@@ -3,6 +3,7 @@
 --cluster HOST:PORT   tasks run on the scripted cluster that listens there, and not on this host
 --fault NAME          one function or SQL statement is replaced by a broken one
 --die-at POINT[:N]    `kill -9` of itself the N-th time that it reaches the point
+--clock SECONDS       the wall clock is so much ahead; `clocks/clock.py` says how it may also jump
 --note-looks          admissions say in the journal of `limits/` how much of it they saw
 """
 
@@ -11,6 +12,8 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 
 from tests.storms.backend import ClusterBackend
+from tests.storms.clocks.clock import set_wrong
+from tests.storms.clocks.faults import CLOCK_FAULTS
 from tests.storms.faults import FAULTS
 from tests.storms.killpoints import arm
 from tests.storms.limits.faults import LIMIT_FAULTS
@@ -21,13 +24,16 @@ from tidegate.daemon.settings import read
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    faults = {**FAULTS, **LIMIT_FAULTS}
+    faults = {**FAULTS, **LIMIT_FAULTS, **CLOCK_FAULTS}
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--cluster")
     parser.add_argument("--fault", choices=sorted(faults))
     parser.add_argument("--die-at", default="")
+    parser.add_argument("--clock", default="")
     parser.add_argument("--note-looks", action="store_true")
     chosen = parser.parse_args(arguments)
+    if chosen.clock:
+        set_wrong(chosen.clock)
     settings = read(os.environ)
     log.configure(settings.log_format)
     if chosen.cluster:

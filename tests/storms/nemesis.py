@@ -10,6 +10,7 @@ import anyio
 import asyncpg
 import msgspec
 
+from tests.quorum import Quorum
 from tests.storms.links import Link, PostgresLink
 from tests.storms.processes import Daemon
 from tidegate.daemon.standalone.kafka import Kafka
@@ -56,7 +57,7 @@ class Misery(msgspec.Struct, frozen=True, kw_only=True):
 class Nemesis:
     """`diary` is what it did, and when, counted from the beginning."""
 
-    def __init__(self, random: Random, daemons: Sequence[Daemon], kafka: Kafka, postgres: Postgres) -> None:
+    def __init__(self, random: Random, daemons: Sequence[Daemon], kafka: Kafka | Quorum, postgres: Postgres) -> None:
         self.diary: list[tuple[float, str]] = []
         self._random = random
         self._daemons = daemons

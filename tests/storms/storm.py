@@ -7,12 +7,13 @@ from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
 from random import Random, SystemRandom
-from typing import Any
+from typing import Any, ClassVar
 
 import anyio
 import asyncpg
 import msgspec
 
+from tests.quorum import Quorum
 from tests.storms import records, rest
 from tests.storms.always import Watch
 from tests.storms.broker import Broker
@@ -27,6 +28,7 @@ from tests.storms.processes import Daemon, start_cluster
 from tests.storms.producers import Tally, produce
 from tests.storms.records import Planned
 from tidegate.daemon.migrate import migrate
+from tidegate.daemon.standalone.kafka import Kafka
 from tidegate.daemon.standalone.port import LOOPBACK
 from tidegate.daemon.standalone.postgres import Postgres
 from tidegate.events import topics
@@ -88,6 +90,7 @@ class Storm:
     """Everything of one storm is below `home`."""
 
     probes = PROBES
+    replication: ClassVar[int] = 1
 
     def __init__(self, plan: Plan, home: Path, cache: Path, seed: int) -> None:
         self.plan = plan
@@ -98,10 +101,13 @@ class Storm:
         self.names = [chr(ord("a") + number) for number in range(plan.daemons)]
         self.ways_to_kafka = {f"daemon_{name}": Link(f"{name} to Kafka") for name in self.names if plan.misery.parts}
         self.ways_to_postgres: list[PostgresLink] = []
-        self.kafka = Broker(home / "kafka", cache, self.ways_to_kafka)
+        self.kafka: Kafka | Quorum = self._open_kafka(cache)
         self.postgres = Postgres(home / "postgres")
         self.daemons: list[Daemon] = []
         self.diary: list[tuple[float, str]] = []
+
+    def _open_kafka(self, cache: Path) -> Kafka | Quorum:
+        return Broker(self.home / "kafka", cache, self.ways_to_kafka)
 
     async def run(self) -> Verdict:
         """Raises TimeoutError when the DAGs do not appear. Daemons that do not come to rest are for the checker to see."""
@@ -128,7 +134,7 @@ class Storm:
 
     async def _prepare(self) -> None:
         await self._migrate()
-        await topics.create(self.kafka.bootstrap, PREFIX, self.plan.partitions, 1)
+        await topics.create(self.kafka.bootstrap, PREFIX, self.plan.partitions, self.replication)
         write(self.home / "dags", self._files())
         db = await asyncpg.connect(self.postgres.dsn)
         try:
@@ -183,9 +189,12 @@ class Storm:
             **self.plan.settings,
         }
         env = {f"TIDEGATE_{key.upper()}": str(value) for key, value in settings.items()}
-        arguments = ["--cluster", cluster, *self.plan.arguments, *(["--fault", self.plan.fault] if self.plan.fault else [])]
+        arguments = ["--cluster", cluster, *self._arguments(name)]
         links = [way for way in (way_to_kafka, way_to_postgres) if way is not None]
         return Daemon(name, self.home, env, arguments, self.random, links)
+
+    def _arguments(self, _name: str) -> list[str]:
+        return [*self.plan.arguments, *(["--fault", self.plan.fault] if self.plan.fault else [])]
 
     async def _rage(self) -> None:
         """Return when everything is acknowledged and nothing more will break."""
@@ -194,13 +203,16 @@ class Storm:
         self.diary = nemesis.diary
         meddler = Meddler(self.random, self.postgres.dsn, self.home / "dags", nemesis.note)
         async with anyio.create_task_group() as tg:
-            tg.start_soon(nemesis.rage, self.plan.misery)
+            tg.start_soon(self._strike, nemesis)
             if self.plan.meddling:
                 tg.start_soon(meddler.meddle, self.plan.meddling)
             for number in range(PRODUCERS):
                 tg.start_soon(partial(self._produce, planned[number::PRODUCERS]))
         if self.plan.meddling:
             await meddler.mend(self._dags())
+
+    async def _strike(self, nemesis: Nemesis) -> None:
+        await nemesis.rage(self.plan.misery)
 
     async def _produce(self, share: Sequence[Planned]) -> None:
         topic = topics.name(PREFIX, Kind.DATASET_UPDATED)

@@ -37,6 +37,12 @@ async def test_what_kafka_refuses_is_one_sentence(cli: Cli, kafka: str, topic_pr
     assert answer.err.startswith(f"tidegate: Kafka refused to create {topic_prefix}")
 
 
+async def test_more_copies_in_sync_than_there_are_is_one_sentence(cli: Cli, kafka: str, topic_prefix: str) -> None:
+    answer = await cli("--kafka-servers", kafka, "--topic-prefix", topic_prefix, "topics", "create", "--min-in-sync", "2")
+
+    assert answer == (1, "", "tidegate: of 1 copies of a record 2 can never be in sync; ask for 1 at most\n")
+
+
 async def test_what_a_topic_carries_is_printed(cli: Cli) -> None:
     one, every = await cli("topics", "schema", "dag-run-state"), await cli("topics", "schema")
 

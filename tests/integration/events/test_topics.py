@@ -47,6 +47,19 @@ async def test_every_move_of_runs_is_kept_for_a_week_and_the_last_one_for_good(k
     assert (config["cleanup.policy"], config["min.compaction.lag.ms"]) == ("compact", "604800000")
 
 
+async def test_how_many_copies_must_be_written_is_as_asked_for(kafka: str, topic_prefix: str) -> None:
+    await topics.create(kafka, topic_prefix, 1, 1, min_in_sync=1)
+
+    config = await config_of(kafka, topics.name(topic_prefix, Kind.DATASET_UPDATED))
+
+    assert config["min.insync.replicas"] == "1"
+
+
+async def test_more_copies_in_sync_than_there_are_is_refused(kafka: str, topic_prefix: str) -> None:
+    with pytest.raises(RequestError, match="of 1 copies of a record 2 can never be in sync; ask for 1 at most"):
+        await topics.create(kafka, topic_prefix, 1, 1, min_in_sync=2)
+
+
 async def test_more_replicas_than_brokers_are_refused_with_kafkas_reason(kafka: str, topic_prefix: str) -> None:
     with pytest.raises(RequestError, match=r"Kafka refused to create test-\w+\.dag-file-changed: .*replicat"):
         await topics.create(kafka, topic_prefix, 1, 3)

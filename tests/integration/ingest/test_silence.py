@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from tests.integration.ingest.intake import Intake
 from tidegate.daemon.sweep import lapse
+from tidegate.schemas.queries import submissions
 
 SILENCED = "UPDATE submission SET heartbeat_at = now() - interval '10 minutes' WHERE submission_id = $1 RETURNING 1"
 
@@ -21,3 +22,16 @@ async def test_a_silent_attempt_is_lost_and_tried_again_and_the_others_run_on(in
     tasks = await intake.rows("SELECT state FROM task_instance ORDER BY task_index")
     assert [(end["state"], end["reason"]) for end in ends] == [("lost", "no sign of life for 60 s"), ("accepted", "")]
     assert [task["state"] for task in tasks] == ["scheduled", "running"]
+
+
+async def test_a_sign_of_life_counts_by_how_old_it_is(intake: Intake, attempts: list[UUID]) -> None:
+    """When it was is the word of a host whose clock may be wrong."""
+    context = replace(intake.context, settings=replace(intake.settings, runner_silent_s=60))
+    for submission_id in attempts:
+        await intake.rows(SILENCED, submission_id)
+
+    await intake.database.run(lambda db: submissions.beat(db, list(zip(attempts, (1.0, 90.0), strict=True))))
+    await lapse(context)
+
+    ends = await intake.rows("SELECT state FROM submission ORDER BY task_index")
+    assert [end["state"] for end in ends] == ["accepted", "lost"]

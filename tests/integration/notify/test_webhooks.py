@@ -4,6 +4,7 @@ import time
 from collections import Counter
 
 import pytest
+import time_machine
 
 from tests.integration.notify.hook import ENDLESS, HANG, SECRET, Hook
 from tests.integration.notify.post import Post
@@ -43,6 +44,22 @@ async def test_a_hook_is_told_what_happened_signed_and_once(scene: Scene, post: 
         "task_id": None,
         "deadline": None,
     }
+
+
+@pytest.mark.parametrize("ahead_s", [600, -600])
+async def test_a_hook_is_fresh_also_where_the_clock_of_the_host_is_wrong(
+    scene: Scene, post: Post, hook: Hook, ahead_s: float
+) -> None:
+    await failed_run(scene, hook)
+    now = time.time()
+
+    with time_machine.travel(now + ahead_s, tick=True):
+        async with post.at_work():
+            await scene.until("sent")
+
+    (got,) = hook.got
+    assert got.is_signed_with(SECRET)
+    assert abs(int(got.headers["x-tidegate-timestamp"]) - now) < 60
 
 
 async def test_without_a_secret_nothing_is_signed(scene: Scene, post: Post, hook: Hook) -> None:

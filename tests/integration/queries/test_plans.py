@@ -118,7 +118,7 @@ WRITE = {
     "submissions.kill": ("{none}, {none}, {none}", "submission_dag_run_id_task_index_try_number_key"),
     "submissions.accept": ("{attempts}, {none}, {none}, {none}", ""),
     "submissions.end_submissions": ("{none}, {none}, {none}, {none}, {none}, {none}", "submission_pkey"),
-    "submissions.beat": ("{attempts}, ARRAY[now(), now()]", "submission_pkey"),
+    "submissions.beat": ("{attempts}, ARRAY[0.5, 1.5]", "submission_pkey"),
     "submissions.claim_intents": ("{me}, 'here', 'command', 8", "submission_open submission_pkey"),
     "submissions.claim_abandoned": ("{me}, 'here', 'command', NULL, 10, {none}", "submission_open submission_pkey"),
     "deadlines.meet_deadlines": (many(3), "deadline_run"),

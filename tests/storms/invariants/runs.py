@@ -34,6 +34,7 @@ async def each_run_has_what_its_condition_needs(e: Evidence) -> Iterable[str]:
         LEFT JOIN dagrun_dataset_event AS consumed ON consumed.dag_run_id = run.id
         LEFT JOIN dataset_event AS event ON event.id = consumed.dataset_event_id
         LEFT JOIN dataset ON dataset.id = event.dataset_id
+        WHERE run.run_type = 'dataset'
         GROUP BY run.id
         """
     )

@@ -2,11 +2,12 @@
 
 import os
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
+import time_machine
 
 from tidegate.daemon.spark import spool as spool_module
 from tidegate.daemon.spark.contract import LogChunk, SubmissionSpec
@@ -156,3 +157,17 @@ def test_what_was_half_removed_is_removed_by_the_next_one(tmp_path: Path) -> Non
     prune(tmp_path, older_than_s=3600)
 
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("later_s", "silent_s"), [(2.0, 2.0), (-600.0, 0.0)])
+def test_a_sign_of_life_is_as_old_as_the_clock_of_its_host_says(spool: Spool, later_s: float, silent_s: float) -> None:
+    """However wrong that is, and also when it was set back meanwhile."""
+    spool.beat()
+    os.utime(spool.path / "heartbeat", (NOW.timestamp(), NOW.timestamp()))
+
+    with time_machine.travel(NOW + timedelta(seconds=later_s), tick=False):
+        assert spool.silent_s() == pytest.approx(silent_s)
+
+
+def test_without_a_sign_of_life_nobody_knows_how_old_it_is(spool: Spool) -> None:
+    assert spool.silent_s() is None

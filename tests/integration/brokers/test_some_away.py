@@ -1,0 +1,109 @@
+"""A list of brokers of which some are dead or stand still: whatever talks to Kafka finds those that live, in time."""
+
+import anyio
+import msgspec
+import pytest
+
+from tests.acceptance.command import Tidegate
+from tests.integration.brokers.conftest import PARTITIONS, Brokers
+from tests.integration.events.conftest import beginning, read
+from tests.integration.events.test_topics import config_of
+from tidegate.events import Publisher, RunStates, topics
+from tidegate.events.sink import OutMessage, Sink, UndeliveredError
+from tidegate.events.source import Source
+from tidegate.schemas.event import Kind
+
+GIVEN_UP_S = 30.0
+"""A request may take 10 s, and so may the question after it who leads now, where it meets the same broker."""
+
+
+@pytest.fixture
+def topic(topic_prefix: str) -> str:
+    return topics.name(topic_prefix, Kind.DATASET_UPDATED)
+
+
+def messages(topic: str, count: int = 30) -> list[OutMessage]:
+    return [OutMessage(topic, b"key-%d" % number, b"%d" % number) for number in range(count)]
+
+
+async def until_delivered(sink: Sink, wanted: list[OutMessage]) -> None:
+    """Each at least once."""
+    left = wanted
+    while left:
+        try:
+            await sink.send_all(left)
+        except UndeliveredError as error:
+            left = [message for message, arrived in zip(left, error.acknowledged, strict=True) if not arrived]
+        else:
+            return
+
+
+async def values(source: Source, count: int) -> set[int]:
+    """Until so many different ones have come."""
+    found: set[int] = set()
+    while len(found) < count:
+        found |= {int(record.value or b"") for record in await read(source, 1)}
+    return found
+
+
+async def test_whoever_connects_finds_those_that_live(
+    brokers: Brokers, topic: str, topic_prefix: str, tidegate: Tidegate
+) -> None:
+    await brokers.kill(1)
+
+    with anyio.fail_after(4 * GIVEN_UP_S):
+        async with Sink(brokers.bootstrap) as sink:
+            await until_delivered(sink, messages(topic))
+        async with Source(brokers.bootstrap) as source:
+            source.assign(beginning(topic))
+            found = await values(source, 30)
+        async with Publisher(brokers.bootstrap, source="test", topic_prefix=topic_prefix, timeout_s=GIVEN_UP_S) as publisher:
+            await publisher.dataset_updated("lake://a")
+        states = RunStates(brokers.bootstrap, topic_prefix=topic_prefix)
+        await states.catch_up()
+        answer = await tidegate("topics", "create", "--json")
+
+    assert found == set(range(30))
+    assert [each["existed"] for each in msgspec.json.decode(answer.out)] == [True] * len(Kind)
+
+
+async def test_a_connection_to_a_leader_that_stands_still_is_given_up(brokers: Brokers, topic: str) -> None:
+    async with Sink(brokers.bootstrap) as sink, Source(brokers.bootstrap) as source:
+        source.assign(beginning(topic))
+        await until_delivered(sink, messages(topic, 10))
+        before = await values(source, 10)
+        leaders = await brokers.quorum.leaders(topic)
+        brokers.quorum.freeze(1)
+        with anyio.fail_after(2 * GIVEN_UP_S):
+            async with anyio.create_task_group() as tg:
+                tg.start_soon(until_delivered, sink, messages(topic))
+                found = await values(source, 30)
+
+    assert (before, found) == (set(range(10)), set(range(30)))
+    assert 1 in leaders.values()
+
+
+async def test_with_two_of_three_away_nothing_is_acknowledged_and_then_everything_once(brokers: Brokers, topic: str) -> None:
+    async with Sink(brokers.bootstrap, delivery_timeout_s=3.0) as sink, Source(brokers.bootstrap) as source:
+        source.assign(beginning(topic))
+        await until_delivered(sink, messages(topic, 10))
+        await brokers.kill(1, 2)
+        with pytest.raises(UndeliveredError) as caught:
+            await sink.send_all(messages(topic))
+        await brokers.start(1, 2)
+        with anyio.fail_after(2 * GIVEN_UP_S):
+            await until_delivered(sink, messages(topic))
+            found = await values(source, 30)
+
+    assert not any(caught.value.acknowledged)
+    assert found == set(range(30))
+
+
+async def test_topics_have_as_many_copies_as_is_said_and_need_two_of_three(brokers: Brokers, topic: str) -> None:
+    replicas = [each for each in await brokers.quorum.replicas() if each.topic == topic]
+
+    config = await config_of(brokers.bootstrap, topic)
+
+    assert {each.copies for each in replicas} == {frozenset({1, 2, 3})}
+    assert len(replicas) == PARTITIONS
+    assert config["min.insync.replicas"] == "2"

@@ -1,0 +1,40 @@
+"""The storm of wrong clocks; and that it would notice a daemon that believes its own."""
+
+import os
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from tests.storms.checker import Verdict
+from tests.storms.clocks.faults import CLOCK_FAULTS
+from tests.storms.clocks.plans import CLOCKED, LONG_CLOCKED
+from tests.storms.clocks.storm import ClocksPlan, ClocksStorm
+from tests.storms.storm import seed
+
+LONG = bool(os.environ.get("TEST_LONG"))
+
+
+async def ride_out(plan: ClocksPlan, home: Path, cache: Path) -> tuple[Verdict, str]:
+    storm = ClocksStorm(plan, home, cache, seed())
+    verdict = await storm.run()
+    return verdict, storm.report(verdict)
+
+
+@pytest.mark.long
+async def test_wrong_clocks_shift_nothing(tmp_path: Path, cache: Path) -> None:
+    verdict, report = await ride_out(LONG_CLOCKED if LONG else CLOCKED, tmp_path, cache)
+
+    assert verdict.broken == set(), report
+    assert verdict.reached["timed runs"] > 0, report
+    assert verdict.reached["second tries of timed runs"] > 0, report
+    assert verdict.reached["deadlines missed"] > 0, report
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not LONG, reason="takes most of a minute: make test-long")
+@pytest.mark.parametrize("fault", CLOCK_FAULTS)
+async def test_a_seeded_fault_is_noticed(fault: str, tmp_path: Path, cache: Path) -> None:
+    verdict, report = await ride_out(replace(CLOCKED, fault=fault), tmp_path, cache)
+
+    assert "no_time_in_the_database_is_of_a_wrong_clock" in verdict.broken, report
