@@ -203,8 +203,9 @@ class Dispatcher:
 
     async def _settle_each(self, claims: Sequence[Claimed]) -> None:
         """All at a time: most of it is waiting for what may still become visible."""
+        todo = await self._wanted(claims)
         async with anyio.create_task_group() as tg:
-            for claim, spec in await self._wanted(claims):
+            for claim, spec in todo:
                 tg.start_soon(self._one, self.settle, claim, spec)
 
     async def _wanted(self, claims: Sequence[Claimed]) -> Sequence[tuple[Claimed, SubmissionSpec]]:
