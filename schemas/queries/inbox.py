@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 
 import msgspec
 
@@ -75,13 +76,13 @@ class IgnoredRow(msgspec.Struct, frozen=True):
 
 
 async def take(db: Db, moves: Sequence[OffsetMove], ids: Sequence[EventId]) -> set[EventId]:
-    """Move the offsets by compare-and-swap and record the ids; returns those that were recorded before.
+    """Move the offsets by compare-and-swap, in the global order, and record the ids; returns those that were recorded before.
 
     Raises FencedError when an offset is not where the batch expects it.
     """
     if not moves and not ids:
         return set()
-    partitions = columns(moves) if moves else [()] * 4
+    partitions = columns(sorted(moves, key=attrgetter("key"))) if moves else [()] * 4
     first, *known = await db.fetch(_TAKE, *partitions, *(columns(ids) if ids else [()] * 2))
     if first["moved"] != len(moves):
         raise FencedError("another daemon took over a partition of this batch")
