@@ -1,0 +1,101 @@
+"""The seeded faults that a schedule may notice: those of the storms that are about what is simulated, and a few of its own."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tests.storms import faults as storms
+from tests.storms.limits import faults as limits
+from tests.storms.replace import replace, without
+from tidegate.daemon.dispatch import Dispatcher
+from tidegate.daemon.floor import Floor
+from tidegate.daemon.spark.contract import Handle
+from tidegate.schemas.event import EventId
+from tidegate.schemas.queries import inbox, runs, submissions
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.inbox import OffsetMove
+
+
+def epoch_not_compared() -> None:
+    """A batch counts whoever owns the partition by now."""
+    without(inbox, "_TAKE", "AND lease.epoch = batch.epoch")
+
+
+def ids_not_remembered() -> None:
+    """An event that comes again is new."""
+    original = inbox.take
+
+    async def take(db: Db, moves: Sequence[OffsetMove], ids: Sequence[EventId]) -> set[EventId]:
+        await original(db, moves, ids)
+        return set()
+
+    replace(inbox, "take", take)
+
+
+def runs_not_locked() -> None:
+    """Two transactions move the tasks of one run."""
+    without(runs, "_LOCK", "FOR NO KEY UPDATE")
+    without(runs, "_LOCK_OF_ATTEMPTS", "FOR NO KEY UPDATE")
+
+
+def intents_not_locked() -> None:
+    """Two daemons claim the same intent."""
+    without(submissions, "_CLAIM", "FOR UPDATE SKIP LOCKED")
+
+
+def stale_daemon_submits() -> None:
+    """A daemon that was frozen goes on with what others have taken over."""
+
+    def _stop_if_stale(self: Dispatcher) -> None: ...
+
+    replace(Dispatcher, "_stop_if_stale", _stop_if_stale)
+
+
+def found_or_not_at_once() -> None:
+    """What is still under way to the backend is taken for lost."""
+
+    async def find(self: Dispatcher, submission_id: object) -> Handle | None:
+        return await self.backend.find(submission_id)  # type: ignore[arg-type]  # it is one
+
+    replace(Dispatcher, "find", find)
+
+
+def outbox_read_by_cursor() -> None:
+    """What was written by a transaction that took longer than a later one is passed over."""
+
+    def rise(self: Floor, oldest: int | None) -> None:
+        self._at = max(self._at, oldest or 0)
+
+    replace(Floor, "rise", rise)
+
+
+STORMS = (
+    "offset_not_compared",
+    "queue_rows_not_locked",
+    "queue_emptied_by_dag",
+    "outbox_deleted_before_ack",
+    "submit_without_find",
+)
+LIMITS = (
+    "pool_rows_not_locked",
+    "slots_not_summed",
+    "installation_not_locked",
+    "admissions_not_counted",
+    "instances_not_counted",
+    "runs_not_counted",
+)
+
+FAULTS: Mapping[str, Callable[[], None]] = {
+    **{name: storms.FAULTS[name] for name in STORMS},
+    **{name: limits.LIMIT_FAULTS[name] for name in LIMITS},
+    **{
+        fault.__name__: fault
+        for fault in (
+            epoch_not_compared,
+            ids_not_remembered,
+            runs_not_locked,
+            intents_not_locked,
+            stale_daemon_submits,
+            found_or_not_at_once,
+            outbox_read_by_cursor,
+        )
+    },
+}

@@ -1,0 +1,56 @@
+"""What a seed stands for: the DAGs, the daemons, what happens and how often things go wrong."""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import msgspec
+
+from tests.simulation.dags import GROUPS
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """`happenings` come in this order, one every few of `steps`. Shares are of 1."""
+
+    group: str
+    daemons: int
+    ttl_s: float
+    slots: tuple[int, int]
+    backlog: int
+    parallelism: int
+    stickiness: float
+    trouble: float
+    steps: int
+    alone: bool
+    happenings: Sequence[tuple[Any, ...]]
+
+
+def draw(chance: Random) -> Plan:
+    group = chance.choice(sorted(GROUPS))
+    daemons = chance.choice([2, 2, 2, 3])
+    return Plan(
+        group=group,
+        daemons=daemons,
+        ttl_s=chance.choice([3.0, 10.0]),
+        slots=(chance.choice([1, 2, 128]), chance.choice([2, 3])),
+        backlog=chance.choice([2, 100]),
+        parallelism=chance.choice([0, 0, 0, 2]),
+        stickiness=chance.choice([0.0, 0.5, 0.9]),
+        trouble=chance.choice([0.0, 0.01, 0.05]),
+        steps=chance.choice([80, 120, 200]),
+        alone=chance.random() < 0.8,
+        happenings=_happenings(chance, GROUPS[group].uris),
+    )
+
+
+def _happenings(chance: Random, uris: Sequence[str]) -> Sequence[tuple[Any, ...]]:
+    sent = [("publish", chance.choice(uris), f"e{number}") for number in range(chance.choice([1, 2, 3, 5]))]
+    again = [chance.choice(sent) for _ in range(chance.choice([0, 0, 1]))]
+    found: list[tuple[Any, ...]] = [*sent, *again]
+    for name, most in (("crash", 1), ("freeze", 1)):
+        found += [(name,)] * chance.choice([0, 0, most])
+    first, *rest = found
+    chance.shuffle(rest)
+    if ("freeze",) in rest:
+        rest.append(("thaw",))
+    return [first, *rest]

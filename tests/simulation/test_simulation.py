@@ -1,0 +1,59 @@
+"""Schedules of several daemons, and that they would notice if one of the things were missing that they are there to prove.
+
+Each part is a process of its own, in which sets have the same order each time: so a seed that fails here fails again with
+`python -m tests.simulation --seed N`.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from random import Random
+
+import pytest
+
+from tests.simulation.__main__ import STEADY, noticed
+from tests.simulation.faults import FAULTS
+
+LONG = bool(os.environ.get("TEST_LONG"))
+SEED = int(os.environ.get("TEST_SEED") or Random().randrange(2**31))
+SCHEDULES = 20_000 if LONG else 400
+
+WITHIN = 400
+"""So many schedules a fault survives at most: some ten times what it takes on average."""
+
+
+def run(*options: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "tests.simulation", *options]
+    return subprocess.run(command, env=STEADY, stdout=subprocess.PIPE, text=True, check=False)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200 if LONG else 300)
+def test_nothing_is_lost_or_doubled(simulated: str) -> None:
+    played = run("--base", str(SEED), "--schedules", str(SCHEDULES), "--dsn", simulated)
+
+    assert played.returncode == 0, played.stdout
+
+
+def test_what_broke_once_holds(simulated: str) -> None:
+    played = run("--kept", "--dsn", simulated)
+
+    assert played.returncode == 0, played.stdout
+
+
+GIVEN_AWAY_BY: Mapping[str, str] = {
+    "offset_not_compared": "each_record_is_taken_once",
+    "epoch_not_compared": "each_record_is_taken_once",
+    "ids_not_remembered": "each_event_is_in_the_ledger_once",
+    "queue_emptied_by_dag": "each_event_has_one_fate_for_each_subscriber",
+    "outbox_deleted_before_ack": "the_topics_tell_each_run",
+    "submit_without_find": "each_attempt_has_one_application",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_seeded_fault_is_noticed(fault: str, simulated: str) -> None:
+    verdict = noticed(fault, simulated, SEED, WITHIN)
+
+    assert verdict.broken, f"{fault} was not noticed in {verdict.schedules} schedules from {SEED} on"

@@ -1,0 +1,210 @@
+"""One schedule: daemons, what happens to them, and how it all comes to rest."""
+
+import random
+from asyncio import TimerHandle
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from tests.simulation.daemon import Daemon
+from tests.simulation.kafka import Kafka, Source
+from tests.simulation.loop import VirtualLoop
+from tests.simulation.plan import Plan, draw
+from tests.simulation.replaced import Present
+from tests.simulation.scheduler import Scheduler
+from tests.simulation.server import Server
+from tests.simulation.spark import Cluster
+from tests.simulation.step import Step
+from tidegate.daemon import ingest
+from tidegate.daemon.database import Database
+from tidegate.daemon.work import Work
+from tidegate.events import cloudevents
+from tidegate.events.sink import OutMessage
+from tidegate.schemas.event import DatasetUpdated, Kind, encode
+from tidegate.schemas.queries.db import Memory
+
+ROUNDS = 60
+"""So often time passes at most until all is at rest."""
+
+SHORT = 0.45
+"""Of the time to live of leases: after that they are renewed, and have not lapsed."""
+
+MOST_STEPS = 5000
+
+OPEN = """
+    SELECT what FROM (
+        SELECT 'run ' || run_id || ' is ' || state AS what FROM dag_run WHERE state IN ('queued', 'running')
+        UNION ALL SELECT 'outbox ' || id FROM outbox
+        UNION ALL SELECT 'run to reconsider ' || dag_run_id FROM run_to_reconsider
+        UNION ALL SELECT 'attempt ' || submission_id || ' is ' || state FROM submission WHERE ended_at IS NULL
+        UNION ALL SELECT key || ' stands at ' || next_offset
+            FROM lease JOIN unnest($1::text[], $2::bigint[]) AS log (partition, ends) ON partition = key
+            WHERE kind = 'partition' AND next_offset <> ends
+    ) AS left_over
+"""
+
+
+class World:
+    """All of it is drawn from the seed."""
+
+    def __init__(self, loop: VirtualLoop, server: Server, memory: Memory, seed: int) -> None:
+        self.loop = loop
+        self.server = server
+        self.memory = memory
+        self.seed = seed
+        self.chance = Random(seed)
+        random.seed(seed)  # the product's own back-off
+        self.plan: Plan = draw(self.chance)
+        self.scheduler = Scheduler(loop, server, self.chance)
+        self.kafka = Kafka(self)
+        self.cluster = Cluster(self)
+        self.daemons: list[Daemon] = []
+        self.frozen: set[int] = set()
+        self.late: list[TimerHandle] = []
+        self.reached = self.scheduler.reached
+        self.left: Sequence[str] = ()
+        self.taken: Counter[str] = Counter()
+        Source.daemons = {}
+        Present.world = self
+
+    async def play(self) -> None:
+        """From the beginning to rest."""
+        self.loop.begin()
+        await self.server.begin(self.plan.slots)
+        ingest.BACKLOG = self.plan.backlog
+        for _ in range(self.plan.daemons):
+            self.start()
+        await self.scheduler.settle()
+        todo = list(self.plan.happenings)
+        pace = 1.4 * len(todo) / self.plan.steps
+        while self.scheduler.steps < self.plan.steps:
+            await self.turn(todo, pace)
+        for happening in todo:
+            if happening[0] == "publish":
+                await self.happen(happening)
+        await self.rest()
+        await self.end()
+
+    def start(self) -> None:
+        daemon = Daemon(self, len(self.daemons) + 1)
+        self.daemons.append(daemon)
+        Source.daemons[daemon.address] = daemon
+        daemon.start()
+
+    @property
+    def alive(self) -> list[Daemon]:
+        return [daemon for daemon in self.daemons if not daemon.dead]
+
+    def ring(self, database: Database, work: Work) -> None:
+        for daemon in self.alive:
+            if daemon.context.database is not database and self.chance.random() < 0.5:
+                daemon.context.bells.ring_here(work)
+
+    async def turn(self, todo: list[tuple[Any, ...]], pace: float) -> None:
+        """One thing of all that may happen now."""
+        able = [step for step in self.scheduler.parked if step.place.daemon not in self.frozen]
+        if todo and self.chance.random() < (pace if able else 0.5):
+            await self.happen(todo.pop(0))
+        elif self.cluster.running and self.chance.random() < (0.05 if able else 0.5):
+            await self.end_application()
+        elif able and self.chance.random() > 0.03:
+            await self.step(self.scheduler.choose(able, self.plan.stickiness))
+        else:
+            await self.let_time_pass(self.chance.choice([0.0, 0.03, 0.3]))
+
+    async def step(self, step: Step) -> None:
+        trouble = ""
+        if step.troubles and self.chance.random() < self.plan.trouble:
+            trouble = self.chance.choice(list(step.troubles))
+            self.reached[trouble] += 1
+        await self.scheduler.take(step, trouble)
+
+    async def let_time_pass(self, more: float) -> None:
+        until = self.loop.next_timer()
+        await self.scheduler.pass_time((until - self.loop.time() if until is not None else 0.1) + more)
+
+    async def happen(self, happening: tuple[Any, ...]) -> None:
+        match happening:
+            case ("publish", uri, id_):
+                self.publish(uri, id_)
+                await self.scheduler.settle()
+            case ("crash",):
+                await self.crash(self.chance.choice(self.alive))
+                self.start()
+                await self.scheduler.settle()
+            case ("freeze",):
+                await self.freeze(self.chance.choice(self.alive))
+            case _:
+                self.scheduler.tell("all go on")
+                self.frozen.clear()
+
+    def publish(self, uri: str, id_: str) -> None:
+        self.scheduler.tell(f"producer: {uri} {id_}")
+        headers = cloudevents.headers(Kind.DATASET_UPDATED, event_id=id_, source="producer", time=self.server.now)
+        key = f"{uri}{self.chance.randint(0, 1)}".encode()
+        self.kafka.append(OutMessage(f"tidegate.{Kind.DATASET_UPDATED}", key, encode(DatasetUpdated(uri=uri)), headers))
+
+    async def crash(self, daemon: Daemon) -> None:
+        self.reached["crash"] += 1
+        self.scheduler.tell(f"d{daemon.number} is killed")
+        daemon.kill()
+        await self.scheduler.settle()
+
+    async def freeze(self, daemon: Daemon) -> None:
+        """For longer than its leases last; the others renew theirs."""
+        self.reached["freeze"] += 1
+        self.scheduler.tell(f"d{daemon.number} is frozen")
+        self.frozen.add(daemon.number)
+        for _ in range(3):
+            await self.run_those(lambda step: step.binding or step.place.duty == "leases")
+            await self.scheduler.pass_time(SHORT * self.plan.ttl_s)
+        await self.run_those(lambda step: step.place.duty == "leases")
+
+    async def run_those(self, which: Any) -> None:
+        """Until none of these steps is left, in the order in which they came."""
+        for _ in range(MOST_STEPS):
+            able = [step for step in self.scheduler.parked if step.place.daemon not in self.frozen and which(step)]
+            if not able:
+                return
+            await self.scheduler.take(able[0])
+
+    async def end_application(self) -> None:
+        application = self.chance.choice(self.cluster.running)
+        told = self.chance.choice([0, 1, 1, 1, 2])
+        self.scheduler.tell(f"cluster: {application.name} {application.outcome}, told {told} times")
+        self.cluster.end(application, told)
+        await self.scheduler.settle()
+
+    async def rest(self) -> None:
+        """Nothing goes wrong any more."""
+        self.frozen.clear()
+        self.scheduler.tell("from here on nothing goes wrong")
+        if self.plan.alone:
+            for daemon in self.chance.sample(self.alive, len(self.alive) - 1):
+                await self.crash(daemon)
+        for _ in range(ROUNDS):
+            await self.run_those(lambda _: True)
+            if self.cluster.running:
+                for _ in self.cluster.running:
+                    await self.end_application()
+                await self.run_those(lambda _: True)
+            if not (left := await self.left_open()) and not any(
+                not handle.cancelled() and handle.when() > self.loop.time() for handle in self.late
+            ):
+                return
+            await self.scheduler.pass_time(SHORT * self.plan.ttl_s)
+        self.left = left
+
+    async def left_open(self) -> list[str]:
+        logs = [(f"{p.topic}/{p.partition}", len(log)) for p, log in self.kafka.logs.items()]
+        keys, ends = zip(*logs, strict=True) if logs else ((), ())
+        return [row[0] for row in await self.server.ask(OPEN, list(keys), list(ends))]
+
+    async def end(self) -> None:
+        for daemon in self.alive:
+            daemon.kill()
+        await self.scheduler.settle()
+        for handle in self.late:
+            handle.cancel()
+        assert all(daemon.ended for daemon in self.daemons), "a daemon survived its death"
