@@ -62,6 +62,8 @@ def _play(chosen: Namespace, dsn: str) -> int:
 
 async def _tell(loop: VirtualLoop, dsn: str, chosen: Namespace) -> int:
     async with Player(loop, dsn) as player:
+        for number in range(chosen.after):
+            await player.play(chosen.base + number)
         played = await player.play(chosen.seed)
     sys.stdout.write("\n".join([*played.story, *(["broken:"] if played.broken else []), *played.sentences, ""]))
     return 1 if played.broken else 0
@@ -123,7 +125,8 @@ def _try_faults(chosen: Namespace, dsn: str) -> int:
 
 def noticed(fault: str, dsn: str, base: int, schedules: int) -> Verdict:
     """Up to the first schedule that notices it."""
-    options = ["--fault", fault, "--base", str(base), "--schedules", str(schedules), "--first", "--json", "--dsn", dsn]
+    many = ["--base", str(base), "--schedules", str(schedules)]
+    options = ["--fault", fault, *many, "--first", "--json", "--dsn", dsn]
     found = subprocess.run([sys.executable, "-m", "tests.simulation", *options], stdout=subprocess.PIPE, env=STEADY, check=False)
     return msgspec.json.decode(found.stdout, type=Verdict)
 
@@ -135,6 +138,7 @@ STEADY = {**os.environ, "PYTHONHASHSEED": "0"}
 def read() -> Namespace:
     parser = ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seed", type=int)
+    parser.add_argument("--after", type=int, default=0, help="play so many others before")
     parser.add_argument("--base", type=int, default=0)
     parser.add_argument("--schedules", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=86_400.0, help="at most about so long")

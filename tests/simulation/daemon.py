@@ -108,6 +108,10 @@ class Daemon:
                 for name, duty in self.duties():
                     tg.start_soon(_named, name, duty)
 
+    def stop(self) -> None:
+        """As SIGTERM: it ends what it has begun, and leaves."""
+        self._scope.cancel()
+
     def kill(self) -> None:
         """As `kill -9`: nothing that it still says reaches anybody."""
         self.dead = True

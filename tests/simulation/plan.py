@@ -47,8 +47,8 @@ def _happenings(chance: Random, uris: Sequence[str]) -> Sequence[tuple[Any, ...]
     sent = [("publish", chance.choice(uris), f"e{number}") for number in range(chance.choice([1, 2, 3, 5]))]
     again = [chance.choice(sent) for _ in range(chance.choice([0, 0, 1]))]
     found: list[tuple[Any, ...]] = [*sent, *again]
-    for name, most in (("crash", 1), ("freeze", 1)):
-        found += [(name,)] * chance.choice([0, 0, most])
+    for name, most in (("crash", 1), ("freeze", 1), ("stop", 1)):
+        found += [(name,)] * chance.choice([0, 0, 0, most])
     first, *rest = found
     chance.shuffle(rest)
     if ("freeze",) in rest:

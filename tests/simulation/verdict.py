@@ -13,6 +13,7 @@ SHOWN = 5
 
 RARE = (
     "crash",
+    "stop",
     "freeze",
     "cut before",
     "done, unanswered",

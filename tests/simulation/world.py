@@ -14,6 +14,7 @@ from tests.simulation.plan import Plan, draw
 from tests.simulation.replaced import Present
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.server import Server
+from tests.simulation.session import Statement
 from tests.simulation.spark import Cluster
 from tests.simulation.step import Step
 from tidegate.daemon import ingest
@@ -29,6 +30,15 @@ ROUNDS = 60
 
 SHORT = 0.45
 """Of the time to live of leases: after that they are renewed, and have not lapsed."""
+
+CRASHING = 0.25
+"""Of those that go when all comes to rest; the others are told to."""
+
+OUTSIDE = 6
+"""So many times as often as statements, which are many, calls to Kafka and the cluster go wrong."""
+
+IDLE = 5
+"""So often time passes with nothing to be done until it is said that there is nothing."""
 
 MOST_STEPS = 5000
 
@@ -64,6 +74,7 @@ class World:
         self.late: list[TimerHandle] = []
         self.reached = self.scheduler.reached
         self.left: Sequence[str] = ()
+        self.idle = 0
         self.taken: Counter[str] = Counter()
         Source.daemons = {}
         Present.world = self
@@ -78,7 +89,7 @@ class World:
         await self.scheduler.settle()
         todo = list(self.plan.happenings)
         pace = 1.4 * len(todo) / self.plan.steps
-        while self.scheduler.steps < self.plan.steps:
+        while self.scheduler.steps < self.plan.steps and self.idle < IDLE:
             await self.turn(todo, pace)
         for happening in todo:
             if happening[0] == "publish":
@@ -111,11 +122,13 @@ class World:
         elif able and self.chance.random() > 0.03:
             await self.step(self.scheduler.choose(able, self.plan.stickiness))
         else:
+            self.idle += not (able or todo or self.cluster.running)
             await self.let_time_pass(self.chance.choice([0.0, 0.03, 0.3]))
 
     async def step(self, step: Step) -> None:
         trouble = ""
-        if step.troubles and self.chance.random() < self.plan.trouble:
+        share = self.plan.trouble * (1 if isinstance(step, Statement) else OUTSIDE)
+        if step.troubles and self.chance.random() < share:
             trouble = self.chance.choice(list(step.troubles))
             self.reached[trouble] += 1
         await self.scheduler.take(step, trouble)
@@ -131,6 +144,10 @@ class World:
                 await self.scheduler.settle()
             case ("crash",):
                 await self.crash(self.chance.choice(self.alive))
+                self.start()
+                await self.scheduler.settle()
+            case ("stop",):
+                await self.stop(self.chance.choice(self.alive))
                 self.start()
                 await self.scheduler.settle()
             case ("freeze",):
@@ -150,6 +167,27 @@ class World:
         self.scheduler.tell(f"d{daemon.number} is killed")
         daemon.kill()
         await self.scheduler.settle()
+
+    async def stop(self, daemon: Daemon) -> None:
+        self.reached["stop"] += 1
+        self.scheduler.tell(f"d{daemon.number} is told to stop")
+        self.frozen.discard(daemon.number)
+        daemon.stop()
+        await self.scheduler.settle()
+        for _ in range(MOST_STEPS):
+            if daemon.ended:
+                break
+            mine = [step for step in self.scheduler.parked if step.place.daemon == daemon.number]
+            await self.step_or_wait(mine)
+        daemon.dead = True
+
+    async def step_or_wait(self, steps: Sequence[Step]) -> None:
+        """One of these; others where these wait for them; or time."""
+        able = steps or [step for step in self.scheduler.parked if step.place.daemon not in self.frozen]
+        if able:
+            await self.scheduler.take(able[0])
+        else:
+            await self.let_time_pass(0.0)
 
     async def freeze(self, daemon: Daemon) -> None:
         """For longer than its leases last; the others renew theirs."""
@@ -182,7 +220,7 @@ class World:
         self.scheduler.tell("from here on nothing goes wrong")
         if self.plan.alone:
             for daemon in self.chance.sample(self.alive, len(self.alive) - 1):
-                await self.crash(daemon)
+                await (self.crash(daemon) if self.chance.random() < CRASHING else self.stop(daemon))
         for _ in range(ROUNDS):
             await self.run_those(lambda _: True)
             if self.cluster.running:
