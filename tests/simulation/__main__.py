@@ -19,13 +19,14 @@ from rich.console import Console
 from rich.progress import track
 
 from tests.simulation import replaced
-from tests.simulation.faults import FAULTS
+from tests.simulation.faults import AIMED, FAULTS
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.play import Player
 from tests.simulation.prepare import prepare
 from tests.simulation.verdict import Verdict
 from tidegate.daemon.standalone.postgres import Postgres
 
+PATIENCE_S = 240
 KEPT = Path(__file__).with_name("seeds.txt")
 
 
@@ -61,7 +62,7 @@ def _play(chosen: Namespace, dsn: str) -> int:
 
 
 async def _tell(loop: VirtualLoop, dsn: str, chosen: Namespace) -> int:
-    async with Player(loop, dsn) as player:
+    async with Player(loop, dsn, AIMED.get(chosen.fault, ())) as player:
         for number in range(chosen.after):
             await player.play(chosen.base + number)
         played = await player.play(chosen.seed)
@@ -72,7 +73,7 @@ async def _tell(loop: VirtualLoop, dsn: str, chosen: Namespace) -> int:
 async def _judge(loop: VirtualLoop, dsn: str, chosen: Namespace) -> int:
     verdict = Verdict()
     began = time.monotonic()
-    async with Player(loop, dsn) as player:
+    async with Player(loop, dsn, AIMED.get(chosen.fault, ())) as player:
         for seed in _shown(_seeds(chosen), quiet=chosen.json):
             played = await player.play(seed)
             verdict.add(played)
@@ -125,7 +126,7 @@ def _try_faults(chosen: Namespace, dsn: str) -> int:
 
 def noticed(fault: str, dsn: str, base: int, schedules: int) -> Verdict:
     """Up to the first schedule that notices it."""
-    many = ["--base", str(base), "--schedules", str(schedules)]
+    many = ["--base", str(base), "--schedules", str(schedules), "--seconds", str(PATIENCE_S)]
     options = ["--fault", fault, *many, "--first", "--json", "--dsn", dsn]
     found = subprocess.run([sys.executable, "-m", "tests.simulation", *options], stdout=subprocess.PIPE, env=STEADY, check=False)
     return msgspec.json.decode(found.stdout, type=Verdict)

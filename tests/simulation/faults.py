@@ -2,16 +2,23 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+import anyio
+
 from tests.storms import faults as storms
 from tests.storms.limits import faults as limits
 from tests.storms.replace import replace, without
+from tidegate.daemon import ingest, leases
+from tidegate.daemon.database import Database
 from tidegate.daemon.dispatch import Dispatcher
 from tidegate.daemon.floor import Floor
+from tidegate.daemon.leases import Holdings
 from tidegate.daemon.spark.contract import Handle
 from tidegate.schemas.event import EventId
 from tidegate.schemas.queries import inbox, runs, submissions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import OffsetMove
+from tidegate.schemas.queries.leases import Away
+from tidegate.schemas.queries.submissions import Claimed
 
 
 def epoch_not_compared() -> None:
@@ -67,6 +74,28 @@ def outbox_read_by_cursor() -> None:
     replace(Floor, "rise", rise)
 
 
+def read_inside_the_group() -> None:
+    """What a failure in a task group raises is a group, which nobody expected: so it was once, and it ended the daemon."""
+
+    async def _settle_each(self: Dispatcher, claims: Sequence[Claimed]) -> None:
+        async with anyio.create_task_group() as tg:
+            for claim, spec in await self._wanted(claims):
+                tg.start_soon(self._one, self.settle, claim, spec)
+
+    replace(Dispatcher, "_settle_each", _settle_each)
+
+
+def renewed_after_leaving() -> None:
+    """A duty that reads where it stands has the daemon come back that has just left: so it was once."""
+
+    async def again(database: Database, holdings: Holdings, away: Mapping[str, Away]) -> None:
+        began_at = anyio.current_time()
+        owned, _ = await database.run(leases._renewal(holdings.job, holdings.ttl_s, away))
+        holdings.replace(owned, began_at)
+
+    replace(ingest, "refresh", again)
+
+
 STORMS = (
     "offset_not_compared",
     "queue_rows_not_locked",
@@ -96,6 +125,20 @@ FAULTS: Mapping[str, Callable[[], None]] = {
             stale_daemon_submits,
             found_or_not_at_once,
             outbox_read_by_cursor,
+            read_inside_the_group,
+            renewed_after_leaving,
         )
     },
 }
+
+AIMED: Mapping[str, Sequence[str]] = {
+    "queue_rows_not_locked": ("one", "each", "either"),
+    "queue_emptied_by_dag": ("each", "limited"),
+    "pool_rows_not_locked": ("crowd",),
+    "slots_not_summed": ("crowd",),
+    "installation_not_locked": ("crowd", "limited"),
+    "instances_not_counted": ("limited",),
+    "runs_not_counted": ("one", "each"),
+    "ids_not_remembered": ("one", "each"),
+}
+"""The DAGs that a fault has to do with; those of other faults are drawn from all."""

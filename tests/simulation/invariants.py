@@ -192,6 +192,10 @@ async def outlets_tell_each_success_once(world: "World") -> Iterable[str]:
     ]
 
 
+async def who_is_told_to_stop_leaves_at_once(world: "World") -> Iterable[str]:
+    return world.left_behind
+
+
 async def no_daemon_ends_by_itself(world: "World") -> Iterable[str]:
     return [f"d{daemon.number} ended: {daemon.broke!r}" for daemon in world.daemons if daemon.broke is not None]
 
@@ -199,6 +203,7 @@ async def no_daemon_ends_by_itself(world: "World") -> Iterable[str]:
 AT_REST: Sequence[Callable[["World"], Awaitable[Iterable[str]]]] = (
     everything_ends,
     no_daemon_ends_by_itself,
+    who_is_told_to_stop_leaves_at_once,
     the_rules_of_the_model_hold,
     each_event_is_in_the_ledger_once,
     each_event_has_one_fate_for_each_subscriber,

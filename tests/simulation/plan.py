@@ -1,6 +1,6 @@
 """What a seed stands for: the DAGs, the daemons, what happens and how often things go wrong."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from random import Random
 from typing import Any
 
@@ -10,7 +10,10 @@ from tests.simulation.dags import GROUPS
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """`happenings` come in this order, one every few of `steps`. Shares are of 1."""
+    """`happenings` come in this order, one every few of `steps`; with `at_once` producers send all they have together.
+
+    With `alone` one daemon is left when all comes to rest. Shares are of 1.
+    """
 
     group: str
     daemons: int
@@ -22,11 +25,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     trouble: float
     steps: int
     alone: bool
+    at_once: bool
     happenings: Sequence[tuple[Any, ...]]
 
 
-def draw(chance: Random) -> Plan:
-    group = chance.choice(sorted(GROUPS))
+def draw(chance: Random, groups: Collection[str]) -> Plan:
+    """About one of these groups of DAGs, or of all."""
+    group = chance.choice(sorted(groups or GROUPS))
     daemons = chance.choice([2, 2, 2, 3])
     return Plan(
         group=group,
@@ -39,6 +44,7 @@ def draw(chance: Random) -> Plan:
         trouble=chance.choice([0.0, 0.01, 0.05]),
         steps=chance.choice([80, 120, 200]),
         alone=chance.random() < 0.8,
+        at_once=chance.random() < 0.5,
         happenings=_happenings(chance, GROUPS[group].uris),
     )
 

@@ -1,7 +1,7 @@
 """Play schedules, one after the other, on one server."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, Self
@@ -36,8 +36,9 @@ class Played(msgspec.Struct, frozen=True):
 class Player:
     """`reached` counts how often something rare was."""
 
-    def __init__(self, loop: VirtualLoop, dsn: str) -> None:
+    def __init__(self, loop: VirtualLoop, dsn: str, groups: Collection[str] = ()) -> None:
         self.loop = loop
+        self.groups = groups
         self.server = Server(loop, dsn)
         self.reached: Counter[str] = Counter()
         self._played = 0
@@ -61,7 +62,7 @@ class Player:
         self._played += 1
         if self._played % CLEAN_EVERY == 0:
             await self.server.clean()
-        world = World(self.loop, self.server, self.memory, seed)
+        world = World(self.loop, self.server, self.memory, seed, self.groups)
         broken: dict[str, list[str]] = defaultdict(list)
         world.scheduler.on_commit = partial(_look, world, broken)
         try:

@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -46,9 +45,9 @@ class Verdict(msgspec.Struct):
             self.sentences += [f"seed {played.seed}:", *played.sentences]
 
     @property
-    def seeds(self) -> set[int]:
-        """Those in which anything broke."""
-        return {seed for seeds in self.broken.values() for seed in seeds}
+    def seen(self) -> set[str]:
+        """What was broken."""
+        return set(self.broken)
 
     def table(self) -> str:
         names = [CIRCLE, *(check.__name__ for check in (*AT_COMMIT, *AT_REST))]
@@ -66,8 +65,3 @@ def _line(name: str, seeds: Sequence[int]) -> str:
         return f"holds    {said}"
     more = f" and {len(seeds) - SHOWN} more" if len(seeds) > SHOWN else ""
     return f"broken   {said}: --seed {', '.join(map(str, seeds[:SHOWN]))}{more}"
-
-
-def told(verdict: Verdict) -> Any:
-    """For another process."""
-    return msgspec.json.encode(verdict)

@@ -3,7 +3,7 @@
 import random
 from asyncio import TimerHandle
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from random import Random
 from typing import Any
 
@@ -54,18 +54,20 @@ OPEN = """
     ) AS left_over
 """
 
+LEFT_BEHIND = "SELECT kind || ' ' || key FROM lease WHERE owner = $1"
+
 
 class World:
     """All of it is drawn from the seed."""
 
-    def __init__(self, loop: VirtualLoop, server: Server, memory: Memory, seed: int) -> None:
+    def __init__(self, loop: VirtualLoop, server: Server, memory: Memory, seed: int, groups: Collection[str]) -> None:
         self.loop = loop
         self.server = server
         self.memory = memory
         self.seed = seed
         self.chance = Random(seed)
         random.seed(seed)  # the product's own back-off
-        self.plan: Plan = draw(self.chance)
+        self.plan: Plan = draw(self.chance, groups)
         self.scheduler = Scheduler(loop, server, self.chance)
         self.kafka = Kafka(self)
         self.cluster = Cluster(self)
@@ -74,6 +76,7 @@ class World:
         self.late: list[TimerHandle] = []
         self.reached = self.scheduler.reached
         self.left: Sequence[str] = ()
+        self.left_behind: list[str] = []
         self.idle = 0
         self.taken: Counter[str] = Counter()
         Source.daemons = {}
@@ -116,7 +119,9 @@ class World:
         """One thing of all that may happen now."""
         able = [step for step in self.scheduler.parked if step.place.daemon not in self.frozen]
         if todo and self.chance.random() < (pace if able else 0.5):
-            await self.happen(todo.pop(0))
+            await self.happen(happening := todo.pop(0))
+            while self.plan.at_once and happening[0] == "publish" and todo and todo[0][0] == "publish":
+                await self.happen(todo.pop(0))
         elif self.cluster.running and self.chance.random() < (0.05 if able else 0.5):
             await self.end_application()
         elif able and self.chance.random() > 0.03:
@@ -180,6 +185,8 @@ class World:
             mine = [step for step in self.scheduler.parked if step.place.daemon == daemon.number]
             await self.step_or_wait(mine)
         daemon.dead = True
+        kept = await self.server.ask(LEFT_BEHIND, daemon.context.holdings.job.id)
+        self.left_behind += [f"d{daemon.number} stopped and keeps {row[0]}" for row in kept]
 
     async def step_or_wait(self, steps: Sequence[Step]) -> None:
         """One of these; others where these wait for them; or time."""
