@@ -24,7 +24,7 @@ class CircleError(Exception):
 
 
 class Scheduler:
-    """`parked` are the steps that may be taken, `waiting` the statements that wait for locks."""
+    """`parked` are the steps that may be taken, `waiting` the statements that wait for locks; `before` is who did what last."""
 
     def __init__(self, loop: VirtualLoop, server: Server, chance: Random) -> None:
         self.loop = loop
@@ -39,6 +39,7 @@ class Scheduler:
         self._commits: list[tuple[Place, Done]] = []
         self._abandoned: list[Session] = []
         self._last: Place | None = None
+        self.before: dict[Place, str] = {}
 
     def tell(self, what: str) -> None:
         """A line of the story."""
@@ -74,6 +75,7 @@ class Scheduler:
         self.steps += 1
         self.parked.remove(step)
         self._last = step.place
+        self.before[step.place] = step.what
         number = len(self.story)
         self.tell(f"{step.place}: {step.what}{f' ({trouble})' if trouble else ''}")
         if not await step.take(trouble):

@@ -12,9 +12,10 @@ from tests.simulation.kafka import Kafka, Source
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.plan import Plan, draw
 from tests.simulation.replaced import Present
+from tests.simulation.rest import SHORT, come_to_rest
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.server import Server
-from tests.simulation.session import Statement
+from tests.simulation.session import UNANSWERED, Statement
 from tests.simulation.spark import Cluster
 from tests.simulation.step import Step
 from tidegate.daemon import ingest
@@ -25,34 +26,16 @@ from tidegate.events.sink import OutMessage
 from tidegate.schemas.event import DatasetUpdated, Kind, encode
 from tidegate.schemas.queries.db import Memory
 
-ROUNDS = 60
-"""So often time passes at most until all is at rest."""
+RARER = 6
+"""So many times as often as statements, which are many, commits and calls to Kafka and the cluster go wrong."""
 
-SHORT = 0.45
-"""Of the time to live of leases: after that they are renewed, and have not lapsed."""
-
-CRASHING = 0.25
-"""Of those that go when all comes to rest; the others are told to."""
-
-OUTSIDE = 6
-"""So many times as often as statements, which are many, calls to Kafka and the cluster go wrong."""
+LOOKING = 40
+"""So many steps it is waited for a moment at which it matters that a daemon is frozen."""
 
 IDLE = 5
 """So often time passes with nothing to be done until it is said that there is nothing."""
 
 MOST_STEPS = 5000
-
-OPEN = """
-    SELECT what FROM (
-        SELECT 'run ' || run_id || ' is ' || state AS what FROM dag_run WHERE state IN ('queued', 'running')
-        UNION ALL SELECT 'outbox ' || id FROM outbox
-        UNION ALL SELECT 'run to reconsider ' || dag_run_id FROM run_to_reconsider
-        UNION ALL SELECT 'attempt ' || submission_id || ' is ' || state FROM submission WHERE ended_at IS NULL
-        UNION ALL SELECT key || ' stands at ' || next_offset
-            FROM lease JOIN unnest($1::text[], $2::bigint[]) AS log (partition, ends) ON partition = key
-            WHERE kind = 'partition' AND next_offset <> ends
-    ) AS left_over
-"""
 
 LEFT_BEHIND = "SELECT kind || ' ' || key FROM lease WHERE owner = $1"
 
@@ -97,7 +80,7 @@ class World:
         for happening in todo:
             if happening[0] == "publish":
                 await self.happen(happening)
-        await self.rest()
+        self.left = await come_to_rest(self)
         await self.end()
 
     def start(self) -> None:
@@ -132,7 +115,8 @@ class World:
 
     async def step(self, step: Step) -> None:
         trouble = ""
-        share = self.plan.trouble * (1 if isinstance(step, Statement) else OUTSIDE)
+        is_one_of_many = isinstance(step, Statement) and UNANSWERED not in step.troubles
+        share = self.plan.trouble * (1 if is_one_of_many else RARER)
         if step.troubles and self.chance.random() < share:
             trouble = self.chance.choice(list(step.troubles))
             self.reached[trouble] += 1
@@ -156,7 +140,7 @@ class World:
                 self.start()
                 await self.scheduler.settle()
             case ("freeze",):
-                await self.freeze(self.chance.choice(self.alive))
+                await self.freeze(await self.one_at_stake())
             case _:
                 self.scheduler.tell("all go on")
                 self.frozen.clear()
@@ -196,6 +180,15 @@ class World:
         else:
             await self.let_time_pass(0.0)
 
+    async def one_at_stake(self) -> Daemon:
+        """Preferably one that has read records and not begun to take them."""
+        for _ in range(LOOKING):
+            steps = [step for step in self.scheduler.parked if self.scheduler.before.get(step.place) == "fetch"]
+            if reading := [daemon for daemon in self.alive if any(step.place.daemon == daemon.number for step in steps)]:
+                return self.chance.choice(reading)
+            await self.turn([], 0.0)
+        return self.chance.choice(self.alive)
+
     async def freeze(self, daemon: Daemon) -> None:
         """For longer than its leases last; the others renew theirs."""
         self.reached["freeze"] += 1
@@ -220,31 +213,6 @@ class World:
         self.scheduler.tell(f"cluster: {application.name} {application.outcome}, told {told} times")
         self.cluster.end(application, told)
         await self.scheduler.settle()
-
-    async def rest(self) -> None:
-        """Nothing goes wrong any more."""
-        self.frozen.clear()
-        self.scheduler.tell("from here on nothing goes wrong")
-        if self.plan.alone:
-            for daemon in self.chance.sample(self.alive, len(self.alive) - 1):
-                await (self.crash(daemon) if self.chance.random() < CRASHING else self.stop(daemon))
-        for _ in range(ROUNDS):
-            await self.run_those(lambda _: True)
-            if self.cluster.running:
-                for _ in self.cluster.running:
-                    await self.end_application()
-                await self.run_those(lambda _: True)
-            if not (left := await self.left_open()) and not any(
-                not handle.cancelled() and handle.when() > self.loop.time() for handle in self.late
-            ):
-                return
-            await self.scheduler.pass_time(SHORT * self.plan.ttl_s)
-        self.left = left
-
-    async def left_open(self) -> list[str]:
-        logs = [(f"{p.topic}/{p.partition}", len(log)) for p, log in self.kafka.logs.items()]
-        keys, ends = zip(*logs, strict=True) if logs else ((), ())
-        return [row[0] for row in await self.server.ask(OPEN, list(keys), list(ends))]
 
     async def end(self) -> None:
         for daemon in self.alive:
