@@ -41,7 +41,7 @@ def draw(chance: Random, groups: Collection[str]) -> Plan:
         backlog=chance.choice([2, 100]),
         parallelism=chance.choice([0, 0, 0, 2]),
         stickiness=chance.choice([0.0, 0.5, 0.9]),
-        trouble=chance.choice([0.0, 0.01, 0.05]),
+        trouble=chance.choice([0.0, 0.01, 0.05, 0.1]),
         steps=chance.choice([150, 200, 250]),
         alone=chance.random() < 0.8,
         at_once=chance.random() < 0.5,

@@ -68,7 +68,12 @@ GIVEN_AWAY_BY: Mapping[str, set[str]] = {
 """One of these at least; what the others break depends on who comes first."""
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+HARD = {"read_inside_the_group"}
+"""Hundreds of schedules: tried by `make test-long`. It has a test of its own."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fault", [fault for fault in FAULTS if LONG or fault not in HARD])
 def test_a_seeded_fault_is_noticed(fault: str, simulated: str) -> None:
     verdict = noticed(fault, simulated, SEED, WITHIN)
 
