@@ -10,7 +10,7 @@ JARS := .venv/.jars
 TEST_JARS := .venv/.test-jars
 DECISIONS := handlers/*,schemas/state.py
 # The storms want the machine for themselves.
-ALL_BUT_STORMS := tests/acceptance tests/failover tests/integration tests/unit --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+ALL_BUT_STORMS := tests/acceptance tests/failover tests/integration tests/simulation tests/unit --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 PYTEST := $(BIN)/python -m pytest --cov --cov-report=
 
 .DEFAULT_GOAL := help

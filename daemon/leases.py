@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
-from uuid import UUID
 
 import anyio
 import structlog
@@ -30,6 +29,7 @@ class Holdings:
     """What we own. Leases only say who works: a daemon that wrongly believes to own something is fenced when it writes.
 
     `lives` counts how often we may have been taken for dead and were heard of again: what was claimed before is perhaps not ours.
+    Renewals, and the end of it all, take turns: one that came after the end would own everything again.
     """
 
     def __init__(self, job: Job, ttl_s: float) -> None:
@@ -38,6 +38,8 @@ class Holdings:
         self.alone = True
         self.after_loss = False
         self.lives = 0
+        self.left = False
+        self.turn = anyio.Lock()
         self._owned: dict[tuple[str, str], Lease] = {}
         self._renewed_at = float("-inf")
         self.version = 0
@@ -87,18 +89,21 @@ async def keep(
             await anyio.sleep(renew_s)
     finally:
         with anyio.move_on_after(5, shield=True):
-            await leave(database, holdings.job.id)
+            await leave(database, holdings)
 
 
 async def refresh(database: Database, holdings: Holdings, away: Mapping[str, Away] = NOBODY) -> None:
-    """One renewal, which says who is `away`. Raises UnavailableError."""
-    began_at = anyio.current_time()
-    spent = database.lookout.receipts.spent if database.lookout else NOTHING
-    owned, daemons, holdings.after_loss = await database.run(_renewal(holdings.job, holdings.ttl_s, away, spent))
-    if database.lookout:
-        database.lookout.receipts.spend(spent)
-    holdings.alone = daemons <= 1
-    holdings.replace(owned, began_at)
+    """One renewal, which says who is `away`; none once this daemon has left. Raises UnavailableError."""
+    async with holdings.turn:
+        if holdings.left:
+            return
+        began_at = anyio.current_time()
+        spent = database.lookout.receipts.spent if database.lookout else NOTHING
+        owned, daemons, holdings.after_loss = await database.run(_renewal(holdings.job, holdings.ttl_s, away, spent))
+        if database.lookout:
+            database.lookout.receipts.spend(spent)
+        holdings.alone = daemons <= 1
+        holdings.replace(owned, began_at)
 
 
 async def offer(database: Database, duties: Sequence[Duty]) -> None:
@@ -110,16 +115,18 @@ async def offer(database: Database, duties: Sequence[Duty]) -> None:
     await database.run(work)
 
 
-async def leave(database: Database, owner: UUID) -> None:
-    """Release everything at once; when Postgres is away the leases will expire by themselves."""
+async def leave(database: Database, holdings: Holdings) -> None:
+    """Release everything at once, for good; when Postgres is away the leases will expire by themselves."""
 
     async def work(db: Db) -> None:
-        await leases.leave(db, owner)
+        await leases.leave(db, holdings.job.id)
 
-    try:
-        await database.run(work)
-    except UnavailableError as error:
-        log.warning("leases_not_released", error=str(error))
+    async with holdings.turn:
+        holdings.left = True
+        try:
+            await database.run(work)
+        except UnavailableError as error:
+            log.warning("leases_not_released", error=str(error))
 
 
 def _renewal(job: Job, ttl_s: float, away: Mapping[str, Away], spent: range) -> Callable[[Db], Awaitable[Renewed]]:

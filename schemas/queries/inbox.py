@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 
 import msgspec
 
@@ -79,16 +80,17 @@ class IgnoredRow(msgspec.Struct, frozen=True):
 
 
 async def take(db: Db, moves: Sequence[OffsetMove], ids: Sequence[EventId]) -> set[EventId]:
-    """Move the offsets by compare-and-swap and record the ids; returns those that were recorded before.
+    """Move the offsets by compare-and-swap, in the global order, and record the ids; returns those that were recorded before.
 
     Raises FencedError when an offset is not where the batch expects it.
     """
     if not moves and not ids:
         return set()
-    partitions = columns(moves) if moves else [()] * 4
-    places = [db.memory.places.get(move.key, NOWHERE) for move in moves]
+    by_key = sorted(moves, key=attrgetter("key"))
+    partitions = columns(by_key) if moves else [()] * 4
+    places = [db.memory.places.get(move.key, NOWHERE) for move in by_key]
     rows = await db.fetch(_TAKE, *partitions, places, *(columns(ids) if ids else [()] * 2))
-    await _move(db, moves, {key: place for moved, key, place in rows if moved})
+    await _move(db, by_key, {key: place for moved, key, place in rows if moved})
     return {EventId(source, id_) for moved, source, id_ in rows if not moved}
 
 

@@ -146,8 +146,10 @@ async def offer(db: Db, duties: Sequence[Duty]) -> None:
 
 
 async def renew(db: Db, owner: UUID, ttl_s: float) -> list[Lease]:
-    """Keep what we own for another `ttl_s`; returns all of it."""
-    return [Lease(*row) for row in await db.fetch(_RENEW, owner, ttl_s)]
+    """Keep what we own for another `ttl_s`; returns all of it, and remembers where the rows are now."""
+    rows = await db.fetch(_RENEW, owner, ttl_s)
+    db.memory.places.update({row["key"]: row["ctid"] for row in rows if row["kind"] == PARTITION})
+    return [Lease(*tuple(row)[:-1]) for row in rows]
 
 
 async def counts(db: Db) -> Mapping[Group, int]:

@@ -25,10 +25,11 @@ SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])
 ON CONFLICT (kind, key) DO NOTHING
 
 -- name: renew
+-- In the order of the keys: a batch takes its partitions so, too.
 UPDATE lease
 SET expires_at = clock_timestamp() + make_interval(secs => $2)
-WHERE owner = $1
-RETURNING kind, key, epoch, next_offset, halted
+WHERE (kind, key) IN (SELECT kind, key FROM lease WHERE owner = $1 ORDER BY kind, key FOR UPDATE)
+RETURNING kind, key, epoch, next_offset, halted, ctid::text
 
 -- name: counts
 SELECT kind, coalesce(substring(key FROM '^(.*)/'), '') AS topic, count(*)
@@ -54,12 +55,18 @@ RETURNING kind, key, epoch, next_offset, halted
 -- name: release
 UPDATE lease
 SET owner = NULL, epoch = epoch + 1, expires_at = '-infinity'
-WHERE owner = $1 AND (kind, key) IN (SELECT * FROM unnest($2::text[], $3::text[]))
+WHERE (kind, key) IN (
+    SELECT kind, key
+    FROM lease
+    WHERE owner = $1 AND (kind, key) IN (SELECT * FROM unnest($2::text[], $3::text[]))
+    ORDER BY kind, key
+    FOR UPDATE
+)
 
 -- name: release_all
 UPDATE lease
 SET owner = NULL, epoch = epoch + 1, expires_at = '-infinity'
-WHERE owner = $1
+WHERE (kind, key) IN (SELECT kind, key FROM lease WHERE owner = $1 ORDER BY kind, key FOR UPDATE)
 
 -- name: leave
 DELETE FROM job WHERE id = $1

@@ -1,13 +1,14 @@
 """What daemons tell of themselves while they live: by what they decide, and whom they cannot reach."""
 
+from asyncio import create_task, sleep
 from uuid import uuid4
 
 from tidegate.daemon.database import Database
-from tidegate.daemon.leases import Holdings, offer, refresh
+from tidegate.daemon.leases import Holdings, leave, offer, refresh
 from tidegate.daemon.outage import Outages
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import leases
-from tidegate.schemas.queries.leases import Duty, Group, Job, JobRow, Terms
+from tidegate.schemas.queries.leases import OUTBOX, Duty, Group, Job, JobRow, Terms
 
 TERMS = Terms(parallelism=7, fair_after_s=5, lease_ttl_s=30, backends=("command",))
 
@@ -63,3 +64,22 @@ async def test_five_daemons_have_the_same_of_each_topic_but_for_one(database: Da
         assert max(hands) - min(hands) == 1
     hands = [sum(len(daemon.of(kind)) for kind in ("partition", "outbox")) for daemon in daemons]
     assert hands == [8] * 5
+
+
+async def test_a_daemon_that_has_left_comes_back_by_no_renewal(database: Database) -> None:
+    """A duty that reads where it stands may be slower to end than the one that keeps the leases."""
+    holdings = Holdings(Job(uuid4(), "here", 7, "test", TERMS), 10)
+    await offer(database, [Duty(OUTBOX, "0")])
+    await refresh(database, holdings)
+    async with database.pool.acquire() as other, other.transaction():
+        await other.execute("SELECT FROM job FOR UPDATE")
+        under_way = create_task(refresh(database, holdings))
+        await sleep(0.1)
+        leaving = create_task(leave(database, holdings))
+        await sleep(0.1)
+    await under_way
+    await leaving
+    await refresh(database, holdings)
+
+    assert await live(database) == []
+    assert await database.pool.fetchval("SELECT owner FROM lease") is None

@@ -1,0 +1,73 @@
+"""Whoever locks several leases does it in the order of their keys: nobody waits for each other."""
+
+from asyncio import create_task, sleep
+from collections.abc import Awaitable, Callable
+from typing import Any
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+
+from tidegate.daemon.database import Database
+from tidegate.daemon.leases import offer
+from tidegate.schemas.queries import inbox, leases
+from tidegate.schemas.queries.db import Db, Memory
+from tidegate.schemas.queries.inbox import OffsetMove
+from tidegate.schemas.queries.leases import PARTITION, Duty, Group, Lease
+
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+
+
+async def until_waiting(database: Database, how_many: int) -> None:
+    while await database.pool.fetchval(WAITING) < how_many:
+        await sleep(0.01)
+
+
+async def renew(db: Db, owner: UUID) -> Any:
+    return await leases.renew(db, owner, 10)
+
+
+async def release(db: Db, owner: UUID) -> Any:
+    return await leases.release(db, owner, [Lease(PARTITION, key, 1, 0, halted=False) for key in ("b", "a")])
+
+
+async def leave(db: Db, owner: UUID) -> Any:
+    return await leases.leave(db, owner)
+
+
+@pytest.mark.parametrize(("held", "order"), [("b", "ab"), ("a", "ba")])
+@pytest.mark.parametrize("meanwhile", [renew, release, leave])
+async def test_a_batch_and_whoever_keeps_the_leases_let_each_other_pass(
+    database: Database, dsn: str, meanwhile: Callable[[Db, UUID], Awaitable[Any]], held: str, order: str
+) -> None:
+    owner = uuid4()
+    await offer(database, [Duty(PARTITION, key, 0) for key in "ab"])
+    await database.run(lambda db: leases.claim(db, owner, 10, Group(PARTITION, ""), 2))
+    await database.pool.execute(
+        "UPDATE lease SET expires_at = expires_at WHERE key = 'a'"
+    )  # it comes last where none is asked for
+    third = await asyncpg.connect(dsn)
+    holding = third.transaction()
+    await holding.start()
+    await third.execute("SELECT FROM lease WHERE key = $1 FOR UPDATE", held)
+
+    async def alone(work: Callable[[Db], Awaitable[Any]]) -> Any:
+        """Once, and not again after a deadlock."""
+        async with database.pool.acquire() as connection, connection.transaction():
+            return await work(Db(connection, Memory(), await connection.fetchval("SELECT now()")))
+
+    moves = [OffsetMove(key, 1, 0, 1) for key in order]
+    keeping = create_task(alone(lambda db: meanwhile(db, owner)))
+    await until_waiting(database, 1)
+    taking = create_task(alone(lambda db: inbox.take(db, moves, [])))
+    await until_waiting(database, 2)
+    await holding.rollback()
+
+    await keeping
+    if meanwhile is renew:
+        await taking
+        assert await database.pool.fetchval("SELECT array_agg(next_offset) FROM lease") == [1, 1]
+    else:
+        with pytest.raises(Exception, match="another daemon"):
+            await taking
+    await third.close()

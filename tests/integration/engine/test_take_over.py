@@ -1,0 +1,58 @@
+"""Submits that somebody else began, settled while Postgres comes and goes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from uuid import uuid4
+
+import anyio
+import pytest
+
+from tests.integration.engine.slots import command, dag, waiting
+from tests.integration.engine.world import World
+from tidegate.daemon import dispatch
+from tidegate.daemon.context import Context
+from tidegate.daemon.dispatch import Dispatcher
+from tidegate.daemon.leases import Holdings
+from tidegate.daemon.outage import Outages
+from tidegate.daemon.settings import Settings
+from tidegate.daemon.spark.backends import open_backends
+from tidegate.daemon.spark.contract import SubmissionSpec
+from tidegate.daemon.specs import specs
+from tidegate.daemon.wake import Bells
+from tidegate.schemas.queries import submissions
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.leases import Job
+from tidegate.schemas.queries.submissions import Claimed
+
+WITHIN_S = 30.0
+
+
+async def test_a_connection_lost_after_the_claim_ends_no_daemon(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await waiting(world, dag("d", command("t")))
+    await world.admit()
+    await world.database.run(lambda db: submissions.claim_intents(db, uuid4(), "here", "command", 10))
+    await world.rows("UPDATE submission SET desired_state = 'kill', kill_reason = 'by a user'")
+    lost: list[Sequence[Claimed]] = []
+
+    async def lose_once(db: Db, claims: Sequence[Claimed]) -> list[SubmissionSpec]:
+        if not lost:
+            lost.append(claims)
+            await db.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+        return await specs(db, claims)
+
+    monkeypatch.setattr(dispatch, "specs", lose_once)
+    settings = Settings(postgres_dsn="", kafka_servers="", host="here", spool_dir=str(tmp_path))
+    holdings, backends = Holdings(Job(uuid4(), "here", 7, "test"), 10), open_backends(settings)
+    context = Context(settings, world.database, holdings, Bells(), Outages(), backends)
+
+    with anyio.fail_after(WITHIN_S):
+        async with anyio.create_task_group() as tg:
+            tg.start_soon(Dispatcher(context, backends["command"]).take_over)
+            while await world.rows("SELECT FROM submission WHERE ended_at IS NULL"):
+                await anyio.sleep(0.02)
+            tg.cancel_scope.cancel()
+
+    assert len(lost) == 1
+    assert await world.rows("SELECT state::text FROM submission") == [("killed",)]

@@ -1,0 +1,135 @@
+"""A daemon of the simulation: the duties as the supervisor starts them, on servers that are simulated or stepped through."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import anyio
+import anyio.abc
+
+from tests.simulation.server import Server
+from tests.simulation.session import Pool
+from tests.simulation.spark import Backend
+from tests.simulation.step import DUTY
+from tidegate.daemon.admit import admit
+from tidegate.daemon.clock import clock
+from tidegate.daemon.context import Context
+from tidegate.daemon.database import Database
+from tidegate.daemon.dispatch import dispatch
+from tidegate.daemon.ingest import ingest
+from tidegate.daemon.leases import Holdings, keep
+from tidegate.daemon.observe import observe
+from tidegate.daemon.outage import Outages
+from tidegate.daemon.reconsider import reconsider
+from tidegate.daemon.relay import relay
+from tidegate.daemon.settings import Settings
+from tidegate.daemon.sweep import sweep
+from tidegate.daemon.wake import Bells, tell_others
+from tidegate.schemas.event import Kind
+from tidegate.schemas.queries.leases import Job, Terms
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+IGNORED = anyio.TASK_STATUS_IGNORED
+
+
+class SimulatedClock:
+    """In the place of the server's clock, which all daemons go by."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    async def now(self, _connection: object) -> datetime:
+        return self._server.now
+
+    def told(self, said: datetime) -> datetime:
+        return said
+
+
+class Daemon:
+    """One job. A daemon that starts again is another one."""
+
+    def __init__(self, world: "World", number: int) -> None:
+        self.world = world
+        self.number = number
+        self.dead = False
+        self.address = f"daemon-{number}"
+        self.context = self._context()
+        self._task: asyncio.Task[None] | None = None
+        self._scope = anyio.CancelScope()
+
+    def _context(self) -> Context:
+        plan, world = self.world.plan, self.world
+        settings = Settings(
+            postgres_dsn="",
+            kafka_servers=self.address,
+            host=self.address,
+            lease_ttl_s=plan.ttl_s,
+            lease_renew_s=plan.ttl_s * 0.4,
+            sweep_s=plan.ttl_s * 0.8,
+            parallelism=plan.parallelism,
+            runner_silent_s=30.0,
+            queued_timeout_s=60.0,
+        )
+        job = Job(UUID(int=world.chance.getrandbits(128), version=4), self.address, self.number, "simulated", Terms())
+        database = Database(Pool(self, world.scheduler), job.id, self.address)  # type: ignore[arg-type]  # what it has is all that is asked for
+        database.memory = world.memory
+        database.clock = SimulatedClock(world.server)  # type: ignore[assignment]  # as above
+        backend = Backend(self)
+        return Context(settings, database, Holdings(job, settings.lease_ttl_s), Bells(), Outages(), {backend.name: backend})
+
+    def duties(self) -> Sequence[tuple[str, Callable[[], Awaitable[Any]]]]:
+        """As the supervisor starts them. Without those that have no part in what is simulated: files, notifications, systemd."""
+        context = self.context
+        database, holdings = context.database, context.holdings
+        return [
+            ("leases", partial(keep, database, holdings, context.settings.lease_renew_s, context.outages, task_status=IGNORED)),
+            ("tell", partial(tell_others, database, context.bells, holdings)),
+            *(
+                (duty.__name__, partial(duty, context, task_status=IGNORED))
+                for duty in (admit, dispatch, relay, observe, reconsider, clock, sweep)
+            ),
+            *(
+                (f"ingest {kind}", partial(ingest, kind, context, task_status=IGNORED))
+                for kind in (Kind.DATASET_UPDATED, Kind.TASK_FINISHED)
+            ),
+        ]
+
+    def start(self) -> None:
+        self._task = self.world.loop.create_task(self._live())
+
+    async def _live(self) -> None:
+        with self._scope:
+            async with anyio.create_task_group() as tg:
+                for name, duty in self.duties():
+                    tg.start_soon(_named, name, duty)
+
+    def stop(self) -> None:
+        """As SIGTERM: it ends what it has begun, and leaves."""
+        self._scope.cancel()
+
+    def kill(self) -> None:
+        """As `kill -9`: nothing that it still says reaches anybody."""
+        self.dead = True
+        self._scope.cancel()
+        self.world.scheduler.silence(self.number)
+
+    @property
+    def ended(self) -> bool:
+        return self._task is None or self._task.done()
+
+    @property
+    def broke(self) -> BaseException | None:
+        """What ended it although nobody killed it."""
+        if self._task is None or not self._task.done() or self._task.cancelled():
+            return None
+        return self._task.exception()
+
+
+async def _named(name: str, duty: Callable[[], Awaitable[Any]]) -> None:
+    DUTY.set(name)
+    await duty()

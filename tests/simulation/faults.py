@@ -1,0 +1,144 @@
+"""The seeded faults that a schedule may notice: those of the storms that are about what is simulated, and a few of its own."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import anyio
+
+from tests.storms import faults as storms
+from tests.storms.limits import faults as limits
+from tests.storms.replace import replace, without
+from tidegate.daemon import ingest, leases
+from tidegate.daemon.database import Database
+from tidegate.daemon.dispatch import Dispatcher
+from tidegate.daemon.floor import Floor
+from tidegate.daemon.leases import Holdings
+from tidegate.daemon.spark.contract import Handle
+from tidegate.schemas.event import EventId
+from tidegate.schemas.queries import inbox, runs, submissions
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.inbox import OffsetMove
+from tidegate.schemas.queries.leases import Away
+from tidegate.schemas.queries.submissions import Claimed
+
+
+def epoch_not_compared() -> None:
+    """A batch counts whoever owns the partition by now."""
+    without(inbox, "_TAKE", "AND lease.epoch = batch.epoch")
+
+
+def ids_not_remembered() -> None:
+    """An event that comes again is new."""
+    original = inbox.take
+
+    async def take(db: Db, moves: Sequence[OffsetMove], ids: Sequence[EventId]) -> set[EventId]:
+        await original(db, moves, ids)
+        return set()
+
+    replace(inbox, "take", take)
+
+
+def runs_not_locked() -> None:
+    """Two transactions move the tasks of one run."""
+    without(runs, "_LOCK", "FOR NO KEY UPDATE")
+    without(runs, "_LOCK_OF_ATTEMPTS", "FOR NO KEY UPDATE")
+
+
+def intents_not_locked() -> None:
+    """Two daemons claim the same intent."""
+    without(submissions, "_CLAIM", "FOR UPDATE SKIP LOCKED")
+
+
+def stale_daemon_submits() -> None:
+    """A daemon that was frozen goes on with what others have taken over."""
+
+    def _stop_if_stale(self: Dispatcher) -> None: ...
+
+    replace(Dispatcher, "_stop_if_stale", _stop_if_stale)
+
+
+def found_or_not_at_once() -> None:
+    """What is still under way to the backend is taken for lost."""
+
+    async def find(self: Dispatcher, submission_id: object) -> Handle | None:
+        return await self.backend.find(submission_id)  # type: ignore[arg-type]  # it is one
+
+    replace(Dispatcher, "find", find)
+
+
+def outbox_read_by_cursor() -> None:
+    """What was written by a transaction that took longer than a later one is passed over."""
+
+    def rise(self: Floor, oldest: int | None) -> None:
+        self._at = max(self._at, oldest or 0)
+
+    replace(Floor, "rise", rise)
+
+
+def read_inside_the_group() -> None:
+    """What a failure in a task group raises is a group, which nobody expected: so it was once, and it ended the daemon."""
+
+    async def _settle_each(self: Dispatcher, claims: Sequence[Claimed]) -> None:
+        async with anyio.create_task_group() as tg:
+            for claim, spec in await self._wanted(claims):
+                tg.start_soon(self._one, self.settle, claim, spec)
+
+    replace(Dispatcher, "_settle_each", _settle_each)
+
+
+def renewed_after_leaving() -> None:
+    """A duty that reads where it stands has the daemon come back that has just left: so it was once."""
+
+    async def again(database: Database, holdings: Holdings, away: Mapping[str, Away]) -> None:
+        began_at = anyio.current_time()
+        renewed = await database.run(leases._renewal(holdings.job, holdings.ttl_s, away, leases.NOTHING))
+        holdings.replace(renewed.owned, began_at)
+
+    replace(ingest, "refresh", again)
+
+
+STORMS = (
+    "offset_not_compared",
+    "queue_rows_not_locked",
+    "queue_emptied_by_dag",
+    "outbox_deleted_before_ack",
+    "submit_without_find",
+)
+LIMITS = (
+    "pool_rows_not_locked",
+    "slots_not_summed",
+    "installation_not_locked",
+    "admissions_not_counted",
+    "instances_not_counted",
+    "runs_not_counted",
+)
+
+FAULTS: Mapping[str, Callable[[], None]] = {
+    **{name: storms.FAULTS[name] for name in STORMS},
+    **{name: limits.LIMIT_FAULTS[name] for name in LIMITS},
+    **{
+        fault.__name__: fault
+        for fault in (
+            epoch_not_compared,
+            ids_not_remembered,
+            runs_not_locked,
+            intents_not_locked,
+            stale_daemon_submits,
+            found_or_not_at_once,
+            outbox_read_by_cursor,
+            read_inside_the_group,
+            renewed_after_leaving,
+        )
+    },
+}
+
+AIMED: Mapping[str, Sequence[str]] = {
+    "queue_rows_not_locked": ("one", "each", "either"),
+    "queue_emptied_by_dag": ("each", "limited"),
+    "pool_rows_not_locked": ("crowd",),
+    "slots_not_summed": ("crowd",),
+    "installation_not_locked": ("crowd", "limited"),
+    "instances_not_counted": ("limited",),
+    "runs_not_counted": ("one", "each"),
+    "ids_not_remembered": ("one", "each"),
+}
+"""The DAGs that a fault has to do with; those of other faults are drawn from all."""

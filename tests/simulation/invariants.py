@@ -1,0 +1,215 @@
+"""What must be true: of every commit, and when all is at rest. Each function returns what contradicts its name, as sentences."""
+
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.dags import SPECS
+from tidegate.daemon.spark.contract import Phase
+from tidegate.schemas.condition import inputs, met
+from tidegate.schemas.envelope import decode_state
+from tidegate.schemas.event import Kind
+from tidegate.schemas.queries import inbox
+
+if TYPE_CHECKING:
+    from tests.simulation.scheduler import Done
+    from tests.simulation.world import World
+
+HERE = Path(__file__).parent
+LIMITS = (HERE / "limits.sql").read_text()
+RULES = (HERE.parent / "integration" / "model" / "broken.sql").read_text().rpartition("UNION ALL")[0]
+"""Those of the model, but for what its triggers note."""
+
+# At a commit ----------------------------------------------------------------------------------------------------------
+
+
+async def no_limit_is_exceeded(world: "World", done: "Done") -> Iterable[str]:
+    """Of pools, runs, tasks, DAGs and the installation."""
+    if not any("INSERT INTO submission" in sql or "dag_run" in sql for sql, _ in done):
+        return []
+    return [row[0] for row in await world.server.ask(LIMITS, world.plan.parallelism)]
+
+
+async def each_record_is_taken_once(world: "World", done: "Done") -> Iterable[str]:
+    """By one batch, under the lease that counts when it commits; the offsets move on without a gap."""
+    moves = [move for sql, args in done if sql == inbox._TAKE for move in zip(*args[:4], strict=True)]
+    if not moves:
+        return []
+    rows = await world.server.ask("SELECT key, epoch, next_offset FROM lease WHERE key = ANY ($1)", [move[0] for move in moves])
+    stands = {row[0]: (row[1], row[2]) for row in rows}
+    found = []
+    for key, epoch, expected, new in moves:
+        if world.taken[key] != expected:
+            found.append(f"{key}: {expected} to {new} taken after {world.taken[key]}")
+        if stands[key] != (epoch, new):
+            found.append(f"{key}: {expected} to {new} taken in epoch {epoch}, the lease stands at {stands[key]}")
+        world.taken[key] = new
+    return found
+
+
+AT_COMMIT: Sequence[Callable[["World", "Done"], Awaitable[Iterable[str]]]] = (no_limit_is_exceeded, each_record_is_taken_once)
+
+# At rest --------------------------------------------------------------------------------------------------------------
+
+
+async def everything_ends(world: "World") -> Iterable[str]:
+    return world.left
+
+
+async def the_rules_of_the_model_hold(world: "World") -> Iterable[str]:
+    return [row[0] for row in await world.server.ask(RULES)]
+
+
+async def each_event_is_in_the_ledger_once(world: "World") -> Iterable[str]:
+    """Every event of the topic, and nothing else."""
+    topic = world.kafka.of(f"tidegate.{Kind.DATASET_UPDATED}")
+    sent = {(dict(record.headers)["ce_source"].decode(), dict(record.headers)["ce_id"].decode()) for record in topic}
+    rows = await world.server.ask("SELECT source, event_id, count(*) FROM dataset_event GROUP BY 1, 2")
+    found = {(row[0], row[1]): row[2] for row in rows}
+    return [
+        *(f"{event} is lost" for event in sorted(sent - found.keys())),
+        *(f"{event} was never sent" for event in sorted(found.keys() - sent)),
+        *(f"{event} is there {count} times" for event, count in found.items() if count > 1),
+    ]
+
+
+FATES = """
+    SELECT reference.dag_id, event.event_id,
+        (SELECT count(*) FROM dataset_dag_run_queue AS queue
+            WHERE queue.target_dag_id = reference.dag_id AND queue.dataset_event_id = event.id) AS pending,
+        (SELECT count(*) FROM dagrun_dataset_event AS taken
+            JOIN dag_run AS run ON run.id = taken.dag_run_id
+            WHERE taken.dag_id = reference.dag_id AND taken.dataset_event_id = event.id) AS taken,
+        (SELECT count(*) FROM discarded_dataset_event AS gone
+            WHERE gone.dag_id = reference.dag_id AND gone.dataset_event_id = event.id) AS gone
+    FROM dataset_event AS event JOIN dag_schedule_dataset_reference AS reference USING (dataset_id)
+"""
+
+
+async def each_event_has_one_fate_for_each_subscriber(world: "World") -> Iterable[str]:
+    rows = await world.server.ask(f"SELECT * FROM ({FATES}) AS fate WHERE pending + taken + gone <> 1")
+    return [f"{row[1]} for {row[0]}: {row[2]} times pending, {row[3]} taken, {row[4]} discarded" for row in rows]
+
+
+RUNS = """
+    SELECT run.dag_id, run.run_id, array_remove(array_agg(dataset.uri), NULL) AS uris
+    FROM dag_run AS run
+    LEFT JOIN dagrun_dataset_event AS taken ON taken.dag_run_id = run.id
+    LEFT JOIN dataset_event AS event ON event.id = taken.dataset_event_id
+    LEFT JOIN dataset ON dataset.id = event.dataset_id
+    GROUP BY run.id
+"""
+
+
+async def each_run_has_what_its_condition_needs(world: "World") -> Iterable[str]:
+    """And one that is made of each event has one."""
+    return [
+        f"{dag_id} {run_id} consumed {uris}"
+        for dag_id, run_id, uris in await world.server.ask(RUNS)
+        if not _holds(dag_id, uris) or (SPECS[dag_id].mode == "each" and len(uris) != 1)
+    ]
+
+
+async def nothing_waits_beside_an_open_gate(world: "World") -> Iterable[str]:
+    """At rest there is room for a run."""
+    waiting: dict[str, set[str]] = defaultdict(set)
+    for dag_id, uri in await world.server.ask(
+        "SELECT target_dag_id, uri FROM dataset_dag_run_queue JOIN dataset ON dataset.id = dataset_id"
+    ):
+        waiting[dag_id].add(uri)
+    return [f"{dag_id} has {sorted(uris)} and no run" for dag_id, uris in waiting.items() if _holds(dag_id, uris)]
+
+
+def _holds(dag_id: str, uris: Iterable[str]) -> bool:
+    schedule = SPECS[dag_id].schedule
+    return schedule is not None and met(schedule, {leaf for leaf in inputs(schedule) for uri in uris if leaf.covers(uri)})
+
+
+async def each_attempt_has_one_application(world: "World") -> Iterable[str]:
+    """And ends as that does; one that was ended before it was submitted has none."""
+    rows = await world.server.ask("SELECT submission_id, state FROM submission")
+    accepted = world.cluster.accepted
+    ended = {a.stamp: "killed" if a.phase is Phase.KILLED else a.phase.value for a in world.cluster.applications.values()}
+    return [
+        *(
+            f"{id_} has {accepted[id_]} applications"
+            for id_, state in rows
+            if accepted[id_] != 1 and (accepted[id_] or state != "killed")
+        ),
+        *(f"{id_} is {state}, its application {ended.get(id_)}" for id_, state in rows if ended.get(id_, "killed") != state),
+        *(f"{id_} has an application and no submission" for id_ in accepted.keys() - {row[0] for row in rows}),
+    ]
+
+
+async def the_topics_tell_each_run(world: "World") -> Iterable[str]:
+    """Without what came twice, each run and its tasks are told from 1 on without a gap, in order, up to where they stand."""
+    rows = await world.server.ask("SELECT dag_id, run_id, state_seq, task_seq, state FROM dag_run")
+    found: list[str] = []
+    for kind, column in ((Kind.DAG_RUN_STATE, 2), (Kind.TASK_STATE, 3)):
+        told = _told(world, kind, found)
+        counts = {(row[0], row[1]): row[column] for row in rows}
+        found += [f"{kind} tells of {run}, which is not there" for run in told.keys() - counts.keys()]
+        found += [
+            f"{kind} tells of {run} {list(told[run])}, not 1 to {count}"
+            for run, count in counts.items()
+            if list(told[run]) != list(range(1, count + 1))
+        ]
+        if kind is Kind.DAG_RUN_STATE:
+            found += [
+                f"{row[1]} is {row[4]}, last told {list(told[row[0], row[1]].values())[-1:]}"
+                for row in rows
+                if list(told[row[0], row[1]].values())[-1:] != [row[4]]
+            ]
+    return found
+
+
+def _told(world: "World", kind: Kind, problems: list[str]) -> dict[tuple[str, str], dict[int, str]]:
+    told: dict[tuple[str, str], dict[int, str]] = defaultdict(dict)
+    for record in world.kafka.of(f"tidegate.{kind}"):
+        event: Any = decode_state(kind, record.headers, record.value)
+        if told[event.dag_id, event.run_id].setdefault(event.seq, event.state) != event.state:
+            problems.append(f"{event.run_id} told {event.seq} as {event.state} too")
+    return told
+
+
+async def outlets_tell_each_success_once(world: "World") -> Iterable[str]:
+    outlets = [(spec.dag_id, task.task_id, uri) for spec in SPECS.values() for task in spec.tasks for uri in task.outlets]
+    due = Counter[str]()
+    for dag_id, task_id, uri in outlets:
+        rows = await world.server.ask(
+            "SELECT count(*) FROM task_instance AS task JOIN dag_run AS run ON run.id = task.dag_run_id"
+            " WHERE run.dag_id = $1 AND task.task_id = $2 AND task.state = 'success'",
+            dag_id, task_id,
+        )  # fmt: skip
+        due[uri] += rows[0][0]
+    rows = await world.server.ask(
+        "SELECT uri, count(*) FROM dataset_event JOIN dataset ON dataset.id = dataset_id WHERE source = 'tidegate' GROUP BY uri"
+    )
+    made = {row[0]: row[1] for row in rows}
+    return [
+        f"{uri} was updated {made.get(uri, 0)} times by {count} tasks" for uri, count in due.items() if made.get(uri, 0) != count
+    ]
+
+
+async def who_is_told_to_stop_leaves_at_once(world: "World") -> Iterable[str]:
+    return world.left_behind
+
+
+async def no_daemon_ends_by_itself(world: "World") -> Iterable[str]:
+    return [f"d{daemon.number} ended: {daemon.broke!r}" for daemon in world.daemons if daemon.broke is not None]
+
+
+AT_REST: Sequence[Callable[["World"], Awaitable[Iterable[str]]]] = (
+    everything_ends,
+    no_daemon_ends_by_itself,
+    who_is_told_to_stop_leaves_at_once,
+    the_rules_of_the_model_hold,
+    each_event_is_in_the_ledger_once,
+    each_event_has_one_fate_for_each_subscriber,
+    each_run_has_what_its_condition_needs,
+    nothing_waits_beside_an_open_gate,
+    each_attempt_has_one_application,
+    the_topics_tell_each_run,
+    outlets_tell_each_success_once,
+)

@@ -1,0 +1,148 @@
+"""A simulated Kafka: logs that grow, read from positions that the product keeps."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+from zlib import crc32
+
+import anyio
+
+from tests.simulation.step import Call
+from tidegate.events.sink import OutMessage, UndeliveredError
+from tidegate.events.source import Bounds, Partition, Record
+from tidegate.schemas.error import UnavailableError
+
+if TYPE_CHECKING:
+    from tests.simulation.daemon import Daemon
+    from tests.simulation.world import World
+
+PARTITIONS = 2
+AWAY = "no answer"
+UNACKNOWLEDGED = "arrived, unacknowledged"
+HALF = "half arrived"
+
+
+class Kafka:
+    """Every topic by partition. Whoever waits for records is told of new ones."""
+
+    def __init__(self, world: "World") -> None:
+        self.world = world
+        self.logs: dict[Partition, list[Record]] = defaultdict(list)
+        self._readers: list[asyncio.Event] = []
+
+    def append(self, message: OutMessage) -> Record:
+        number = crc32(message.key or b"") % PARTITIONS
+        log = self.logs[Partition(message.topic, number)]
+        now = self.world.server.now
+        record = Record(message.topic, number, len(log), now, message.key, message.headers, message.value)
+        log.append(record)
+        for reader in self._readers:
+            reader.set()
+        return record
+
+    def of(self, topic: str) -> list[Record]:
+        """All of it; within a partition in order."""
+        return [record for number in range(PARTITIONS) for record in self.logs[Partition(topic, number)]]
+
+    async def news(self) -> None:
+        """Wait until something is appended."""
+        reader = asyncio.Event()
+        self._readers.append(reader)
+        try:
+            await reader.wait()
+        finally:
+            self._readers.remove(reader)
+
+
+class Source:
+    """In the place of `tidegate.events.source.Source`: the address says whose it is."""
+
+    daemons: dict[str, "Daemon"] = {}  # noqa: RUF012 - the product makes sources, and knows addresses only
+
+    def __init__(self, servers: str, *, group: str | None = None, timeout_s: float = 15.0) -> None:  # noqa: ARG002 - as the product's
+        self._daemon = self.daemons[servers]
+        self._world = self._daemon.world
+        self._kafka = self._world.kafka
+        self._positions: dict[Partition, int] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    def assign(self, positions: Mapping[Partition, int]) -> None:
+        self._positions = dict(sorted(positions.items()))
+
+    async def fetch(self, timeout_s: float, max_records: int) -> Mapping[Partition, Sequence[Record]]:  # noqa: ARG002 - as above
+        """A few of those that are there, as Kafka may."""
+        with anyio.move_on_after(timeout_s):
+            while not any(len(self._kafka.logs[p]) > at for p, at in self._positions.items()):
+                await self._kafka.news()
+        if not any(len(self._kafka.logs[p]) > at for p, at in self._positions.items()):
+            return {}
+        found: Mapping[Partition, Sequence[Record]] = await self._world.scheduler.wait(
+            Call(self._daemon, "fetch", self._fetched, [AWAY])
+        )
+        return found
+
+    def _fetched(self, trouble: str) -> Mapping[Partition, Sequence[Record]]:
+        if trouble:
+            raise UnavailableError("Kafka does not answer")
+        found = {}
+        for partition, at in self._positions.items():
+            log = self._kafka.logs[partition]
+            if records := log[at : at + self._world.chance.randint(1, 4)]:
+                found[partition] = records
+                self._positions[partition] = records[-1].offset + 1
+        return found
+
+    def positions(self) -> Mapping[Partition, int]:
+        return self._positions
+
+    async def partitions_of(self, topic: str) -> frozenset[int]:  # noqa: ARG002 - as above
+        return frozenset(range(PARTITIONS))
+
+    async def bounds(self, partitions: Collection[Partition]) -> Mapping[Partition, Bounds]:
+        return {partition: Bounds(0, len(self._kafka.logs[partition])) for partition in partitions}
+
+    async def lag(self) -> Mapping[Partition, int]:
+        return {partition: len(self._kafka.logs[partition]) - at for partition, at in self._positions.items()}
+
+    async def commit(self, positions: Mapping[Partition, int], **_: Any) -> None:
+        pass
+
+
+class Sink:
+    """In the place of `tidegate.events.sink.Sink`."""
+
+    def __init__(self, servers: str, **_: Any) -> None:
+        self._daemon = Source.daemons[servers]
+        self._world = self._daemon.world
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def send_all(self, messages: Sequence[OutMessage]) -> Sequence[bool]:
+        def send(trouble: str) -> Sequence[bool]:
+            return self._sent(messages, trouble)
+
+        what = f"send {len(messages)} to Kafka"
+        acknowledged: Sequence[bool] = await self._world.scheduler.wait(
+            Call(self._daemon, what, send, [AWAY, UNACKNOWLEDGED, HALF])
+        )
+        return acknowledged
+
+    def _sent(self, messages: Sequence[OutMessage], trouble: str) -> Sequence[bool]:
+        """Of messages in a row the first ones arrive, and the first ones of those are acknowledged."""
+        arrived = {AWAY: 0, HALF: self._world.chance.randint(0, len(messages))}.get(trouble, len(messages))
+        for message in messages[:arrived]:
+            self._world.kafka.append(message)
+        if not trouble:
+            return [True] * len(messages)
+        known = self._world.chance.randint(0, arrived)
+        raise UndeliveredError("Kafka does not answer", [number < known for number in range(len(messages))])

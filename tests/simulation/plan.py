@@ -1,0 +1,62 @@
+"""What a seed stands for: the DAGs, the daemons, what happens and how often things go wrong."""
+
+from collections.abc import Collection, Sequence
+from random import Random
+from typing import Any
+
+import msgspec
+
+from tests.simulation.dags import GROUPS
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """`happenings` come in this order, one every few of `steps`; with `at_once` producers send all they have together.
+
+    With `alone` one daemon is left when all comes to rest. Shares are of 1.
+    """
+
+    group: str
+    daemons: int
+    ttl_s: float
+    slots: tuple[int, int]
+    backlog: int
+    parallelism: int
+    stickiness: float
+    trouble: float
+    steps: int
+    alone: bool
+    at_once: bool
+    happenings: Sequence[tuple[Any, ...]]
+
+
+def draw(chance: Random, groups: Collection[str]) -> Plan:
+    """About one of these groups of DAGs, or of all."""
+    group = chance.choice(sorted(groups or GROUPS))
+    daemons = chance.choice([2, 2, 2, 3])
+    return Plan(
+        group=group,
+        daemons=daemons,
+        ttl_s=chance.choice([3.0, 10.0]),
+        slots=(chance.choice([1, 2, 128]), chance.choice([2, 3])),
+        backlog=chance.choice([2, 100]),
+        parallelism=chance.choice([0, 0, 0, 2]),
+        stickiness=chance.choice([0.0, 0.5, 0.9]),
+        trouble=chance.choice([0.0, 0.01, 0.05, 0.1]),
+        steps=chance.choice([150, 200, 250]),
+        alone=chance.random() < 0.8,
+        at_once=chance.random() < 0.5,
+        happenings=_happenings(chance, GROUPS[group].uris),
+    )
+
+
+def _happenings(chance: Random, uris: Sequence[str]) -> Sequence[tuple[Any, ...]]:
+    sent = [("publish", chance.choice(uris), f"e{number}") for number in range(chance.choice([1, 2, 3, 5]))]
+    again = [chance.choice(sent) for _ in range(chance.choice([0, 0, 1]))]
+    found: list[tuple[Any, ...]] = [*sent, *again]
+    for name in ("crash", "freeze", "stop"):
+        found += [(name,)] * (chance.random() < 0.3)
+    first, *rest = found
+    chance.shuffle(rest)
+    if ("freeze",) in rest:
+        rest.append(("thaw",))
+    return [first, *rest]

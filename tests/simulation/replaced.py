@@ -1,0 +1,54 @@
+"""What of the product is replaced from outside: clients of simulated servers, the calendar, and what has no part here."""
+
+from datetime import UTC, datetime, tzinfo
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.kafka import Sink, Source
+from tests.storms.replace import replace
+from tidegate.daemon import context, ingest, outage, relay, sweep, wake
+from tidegate.daemon.context import Context
+from tidegate.daemon.database import Database
+from tidegate.daemon.work import Work
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+class Present:
+    """The schedule that is being played."""
+
+    world: "World"
+
+
+class Calendar:
+    """In the place of `datetime` where the product asks it for the time."""
+
+    @staticmethod
+    def now(_zone: tzinfo = UTC) -> datetime:
+        return Present.world.server.now
+
+
+async def ring(database: Database, work: Work) -> None:
+    """NOTIFY, which is only a hint: it may be lost."""
+    Present.world.ring(database, work)
+
+
+async def nothing(*_: Any) -> None:
+    """The spool of this host and the months of the ledger are looked at elsewhere."""
+
+
+def prepare() -> None:
+    replace(ingest, "Source", Source)
+    replace(relay, "Sink", Sink)
+    replace(wake, "notify", ring)
+
+    async def prune(context: Context) -> None:
+        await nothing(context)
+
+    async def keep(database: Database, days: int) -> None:
+        await nothing(database, days)
+
+    replace(sweep, "prune", prune)
+    replace(sweep, "keep", keep)
+    for module in (context, outage):
+        setattr(module, "datetime", Calendar)  # noqa: B010 - a class of another shape

@@ -1,0 +1,69 @@
+"""When nothing goes wrong any more, all of it must come to an end."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+SHORT = 0.45
+"""Of the time to live of leases: after that they are renewed, and have not lapsed."""
+
+ROUNDS = 60
+"""So often time passes at most until all is at rest."""
+
+CRASHING = 0.25
+"""Of those that go when all comes to rest; the others are told to."""
+
+OPEN = """
+    SELECT what FROM (
+        SELECT 'run ' || run_id || ' is ' || state AS what FROM dag_run WHERE state IN ('queued', 'running')
+        UNION ALL SELECT 'outbox ' || id FROM outbox
+        UNION ALL SELECT 'run to reconsider ' || dag_run_id FROM run_to_reconsider
+        UNION ALL SELECT 'attempt ' || submission_id || ' is ' || state FROM submission WHERE ended_at IS NULL
+        UNION ALL SELECT key || ' stands at ' || next_offset
+            FROM lease JOIN unnest($1::text[], $2::bigint[]) AS log (partition, ends) ON partition = key
+            WHERE kind = 'partition' AND next_offset <> ends
+    ) AS left_over
+"""
+
+
+async def come_to_rest(world: "World") -> Sequence[str]:
+    """What is left open after a long time: nothing, if all is well."""
+    world.frozen.clear()
+    world.scheduler.tell("from here on nothing goes wrong")
+    if world.plan.alone:
+        await _leave_one(world)
+    left: Sequence[str] = ()
+    for _ in range(ROUNDS):
+        await _work(world)
+        left = [*await _left_open(world), *_under_way(world)]
+        if not left:
+            break
+        await world.scheduler.pass_time(SHORT * world.plan.ttl_s)
+    return left
+
+
+async def _leave_one(world: "World") -> None:
+    for daemon in world.chance.sample(world.alive, len(world.alive) - 1):
+        await (world.crash(daemon) if world.chance.random() < CRASHING else world.stop(daemon))
+
+
+async def _work(world: "World") -> None:
+    """Whatever can be done now."""
+    await world.run_those(lambda _: True)
+    if world.cluster.running:
+        for _ in world.cluster.running:
+            await world.end_application()
+        await world.run_those(lambda _: True)
+
+
+def _under_way(world: "World") -> list[str]:
+    """Requests that the cluster has yet to get."""
+    return ["a late request" for handle in world.late if not handle.cancelled() and handle.when() > world.loop.time()]
+
+
+async def _left_open(world: "World") -> list[str]:
+    logs = [(f"{p.topic}/{p.partition}", len(log)) for p, log in world.kafka.logs.items()]
+    keys, ends = zip(*logs, strict=True) if logs else ((), ())
+    return [row[0] for row in await world.server.ask(OPEN, list(keys), list(ends))]

@@ -1,0 +1,177 @@
+"""Who goes next. Between two of its decisions nothing runs: every coroutine waits for a decision, for a lock, or for time."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from random import Random
+from typing import Any
+
+import asyncpg
+
+from tests.simulation.loop import VirtualLoop
+from tests.simulation.server import Server, undone
+from tests.simulation.session import Session, Statement
+from tests.simulation.step import Place, Step
+
+HELD_S = 5.0
+"""So long a statement waits for a lock, and a transaction for its next statement, at most: `SERVER_SETTINGS` say so."""
+
+Done = Sequence[tuple[str, tuple[Any, ...]]]
+"""The statements of a transaction, with what was given to them."""
+
+
+class CircleError(Exception):
+    """Transactions wait for each other."""
+
+
+class Scheduler:
+    """`parked` are the steps that may be taken, `waiting` the statements that wait for locks; `before` is who did what last."""
+
+    def __init__(self, loop: VirtualLoop, server: Server, chance: Random) -> None:
+        self.loop = loop
+        self.server = server
+        self.chance = chance
+        self.parked: list[Step] = []
+        self.waiting: list[Statement] = []
+        self.story: list[str] = []
+        self.steps = 0
+        self.reached: Counter[str] = Counter()
+        self.on_commit: Callable[[Place, Done], Awaitable[None]] | None = None
+        self._commits: list[tuple[Place, Done]] = []
+        self._abandoned: list[Session] = []
+        self._last: Place | None = None
+        self.before: dict[Place, str] = {}
+
+    def tell(self, what: str) -> None:
+        """A line of the story."""
+        self.story.append(f"{self.loop.time():10.6f}  {what}")
+
+    async def wait(self, step: Step) -> Any:
+        """To be called by daemons."""
+        if step.host.dead:
+            raise asyncpg.InterfaceError("the daemon is dead")
+        self.parked.append(step)
+        try:
+            return await step.answer
+        finally:
+            if step in self.parked:
+                self.parked.remove(step)
+
+    def committed(self, place: Place, done: Done) -> None:
+        self._commits.append((place, done))
+
+    def abandon(self, session: Session) -> None:
+        self._abandoned.append(session)
+
+    def choose(self, among: Sequence[Step], stickiness: float) -> Step:
+        """The same one goes on for a while, where the plan is so."""
+        if self._last is not None and self.chance.random() < stickiness:
+            for near in ([s for s in among if s.place == self._last], [s for s in among if s.place.daemon == self._last.daemon]):
+                if near:
+                    return self.chance.choice(near)
+        return self.chance.choice(among)
+
+    async def take(self, step: Step, trouble: str = "") -> None:
+        """One step, and all that follows from it up to the next decisions."""
+        self.steps += 1
+        self.parked.remove(step)
+        self._last = step.place
+        self.before[step.place] = step.what
+        number = len(self.story)
+        self.tell(f"{step.place}: {step.what}{f' ({trouble})' if trouble else ''}")
+        if not await step.take(trouble):
+            assert isinstance(step, Statement)
+            self.waiting.append(step)
+            self.reached["waited for a lock"] += 1
+            self.story[number] += " … waits for a lock"
+            self._look_for_circles(step)
+        elif (error := step.answer.exception()) is not None:
+            self.story[number] += f" → {type(error).__name__}"
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Until nothing moves."""
+        while True:
+            await self.loop.idle()
+            while self._commits and self.on_commit is not None:
+                await self.on_commit(*self._commits.pop(0))
+            if self._abandoned:
+                await self._undo(self._abandoned.pop(0))
+            elif not (self.waiting and await self._go_on()):
+                return
+
+    async def _go_on(self) -> bool:
+        """Let one of those go on that have got their lock; whether there was any."""
+        granted = await self.server.granted([s.session.waiting for s in self.waiting if s.session.waiting is not None])
+        free = [s for s in self.waiting if s.session.waiting is not None and s.session.waiting.pid in granted]
+        if not free:
+            return False
+        statement = self.chance.choice(free)
+        waiting = statement.session.waiting
+        assert waiting is not None
+        self.waiting.remove(statement)
+        self.tell(f"{statement.place}: {statement.what} goes on")
+        if not statement.heard(await self.server.go_on(waiting)):
+            self.waiting.append(statement)
+        return True
+
+    async def _undo(self, session: Session) -> None:
+        """A connection ended: its transaction too."""
+        raw, session.raw = session.raw, None
+        if session.waiting is not None:
+            self.waiting = [s for s in self.waiting if s.session is not session]
+            await self.server.give_up(session.waiting)
+            session.waiting = None
+        if raw is not None:
+            if session.in_transaction:
+                await undone(raw)
+            session.in_transaction = False
+            self.server.give_back(raw)
+
+    async def pass_time(self, seconds: float) -> None:
+        """Whoever holds others up for too long is ended by the server, and whoever waits too long gives up."""
+        self.loop.move_to(self.loop.time() + seconds)
+        self.tell("time passes")
+        await self.loop.idle()
+        await self._expire()
+        await self.settle()
+
+    async def _expire(self) -> None:
+        late = self.loop.time() - HELD_S
+        held = [s for s in self.parked if isinstance(s, Statement) and s.session.in_transaction and s.session.rested_at <= late]
+        for step in held:
+            self.tell(f"{step.place}: held others up for too long")
+            step.session.gone(asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation"))
+            if step.session.lost is not None:
+                step.fail(step.session.lost)
+        for statement in [s for s in self.waiting if s.session.rested_at <= late]:
+            waiting = statement.session.waiting
+            assert waiting is not None
+            self.tell(f"{statement.place}: {statement.what} waited for too long")
+            self.waiting.remove(statement)
+            await self.server.give_up(waiting)
+            statement.session.waiting = None
+            statement.fail(asyncpg.LockNotAvailableError("canceling statement due to lock timeout"))
+
+    def silence(self, daemon: int) -> None:
+        """A daemon is dead: none of its steps will be taken."""
+        error = asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation")
+        mine = [step for step in (*self.parked, *self.waiting) if step.place.daemon == daemon]
+        self.parked = [step for step in self.parked if step not in mine]
+        for step in mine:
+            if isinstance(step, Statement):
+                step.session.gone(error)
+            step.fail(error)
+
+    def _look_for_circles(self, last: Statement) -> None:
+        by_pid = {s.session.waiting.pid: s for s in self.waiting if s.session.waiting is not None}
+        seen: set[int] = set()
+        ahead = [last]
+        while ahead:
+            waiting = ahead.pop().session.waiting
+            assert waiting is not None
+            for pid in waiting.blockers:
+                if pid in by_pid and by_pid[pid] is last:
+                    raise CircleError("; ".join(f"{s.place}: {s.what}" for s in self.waiting))
+                if pid in by_pid and pid not in seen:
+                    seen.add(pid)
+                    ahead.append(by_pid[pid])

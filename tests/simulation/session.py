@@ -1,0 +1,158 @@
+"""What a daemon takes for its pool of connections. Every statement is a step."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import asyncpg
+
+from tests.simulation.server import Call, Ended, Raw, Server, Waiting
+from tests.simulation.statements import label, may_wait, writes
+from tests.simulation.step import Host, Step
+
+if TYPE_CHECKING:
+    from tests.simulation.scheduler import Scheduler
+
+BEGIN, COMMIT, ROLLBACK = "BEGIN", "COMMIT", "ROLLBACK"
+
+CUT = "cut before"
+UNANSWERED = "done, unanswered"
+
+
+class Session:
+    """A connection as the product sees it: fetch, execute, transaction. A real one stands behind it while it needs one."""
+
+    def __init__(self, host: Host, scheduler: "Scheduler") -> None:
+        self.host = host
+        self.scheduler = scheduler
+        self.server: Server = scheduler.server
+        self.raw: Raw | None = None
+        self.in_transaction = False
+        self.statements: list[tuple[str, tuple[Any, ...]]] = []
+        self.waiting: Waiting | None = None
+        self.lost: Exception | None = None
+        self.rested_at = 0.0
+
+    async def fetch(self, sql: str, *args: Any) -> Any:
+        return await self._ask("fetch", sql, args)
+
+    async def execute(self, sql: str, *args: Any) -> Any:
+        return await self._ask("execute", sql, args)
+
+    async def _ask(self, how: str, sql: str, args: tuple[Any, ...]) -> Any:
+        if self.lost is not None:
+            raise self.lost
+        return await self.scheduler.wait(Statement(self, how, sql, args))
+
+    def transaction(self) -> "Transaction":
+        return Transaction(self)
+
+    def gone(self, error: Exception) -> None:
+        """The connection has ended; whatever was open in it is undone by the scheduler."""
+        self.lost = self.lost or error
+        self.scheduler.abandon(self)
+
+
+class Transaction:
+    """As asyncpg's, whose statements these are."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def __aenter__(self) -> Self:
+        await self._session.execute(BEGIN)
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self._session.execute(COMMIT if error is None else ROLLBACK)
+
+
+class Statement(Step):
+    """One statement of one session."""
+
+    def __init__(self, session: Session, how: str, sql: str, args: tuple[Any, ...]) -> None:
+        super().__init__(session.host, label(sql))
+        self.session = session
+        self.how = how
+        self.sql = sql
+        self.args = args
+        ends = sql == COMMIT or (not session.in_transaction and writes(sql))
+        self.troubles = (CUT, UNANSWERED) if ends else (CUT,)
+        self.trouble = ""
+
+    @property
+    def binding(self) -> bool:  # type: ignore[override]  # it changes
+        return self.session.in_transaction
+
+    async def take(self, trouble: str) -> bool:
+        self.trouble = trouble
+        session = self.session
+        if trouble == CUT:
+            self._cut()
+            return True
+        if session.raw is None:
+            session.raw = await session.server.take()
+        found = await session.server.perform(session.raw, self._call(), may_wait=may_wait(self.sql))
+        return self.heard(found)
+
+    def _call(self) -> Call:
+        connection = self.session.raw.connection  # type: ignore[union-attr]  # taken just now
+        sql = self.sql
+        if sql == BEGIN:
+            sql = f"BEGIN; SET LOCAL simulated.begun_at = '{self.session.server.now.isoformat()}'"
+        return getattr(connection, self.how)(sql, *self.args)  # type: ignore[no-any-return]  # one of two
+
+    def heard(self, found: Ended | Waiting) -> bool:
+        """Whether it has ended, one way or the other."""
+        session = self.session
+        if isinstance(found, Waiting):
+            session.waiting = found
+            return False
+        session.waiting = None
+        session.rested_at = session.server.loop.time()
+        self._note(found.error)
+        if self.trouble == UNANSWERED:
+            self._cut()
+        elif found.error is not None:
+            self.fail(found.error)
+        else:
+            self.succeed(found.result)
+        if not session.in_transaction and session.raw is not None:
+            session.server.give_back(session.raw)
+            session.raw = None
+        return True
+
+    def _note(self, error: BaseException | None) -> None:
+        session = self.session
+        session.statements.append((self.sql, self.args))
+        if self.sql in (BEGIN, COMMIT, ROLLBACK):
+            session.in_transaction = self.sql == BEGIN
+        if not session.in_transaction:
+            done, session.statements = session.statements, []
+            if error is None and self.sql != ROLLBACK:
+                session.scheduler.committed(self.place, done)
+
+    def _cut(self) -> None:
+        error = asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation")
+        self.session.gone(error)
+        self.fail(error)
+
+
+class Pool:
+    """As many connections as a daemon wants, until it is dead."""
+
+    def __init__(self, host: Host, scheduler: "Scheduler") -> None:
+        self._host = host
+        self._scheduler = scheduler
+
+    @asynccontextmanager
+    async def acquire(self, *, timeout: float | None = None) -> AsyncIterator[Session]:  # noqa: ARG002, ASYNC109 - as asyncpg's
+        if self._host.dead:
+            raise asyncpg.InterfaceError("pool is closed")
+        session = Session(self._host, self._scheduler)
+        try:
+            yield session
+        finally:
+            if session.raw is not None:
+                session.gone(asyncpg.InterfaceError("connection was released"))

@@ -1,0 +1,146 @@
+"""A simulated cluster that runs what it is given, twice where it is given twice, and what every daemon sees of it."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+from uuid import UUID
+
+from tests.simulation.step import Call
+from tidegate.daemon.dispatch import FINISH_SOURCE
+from tidegate.daemon.spark.contract import Handle, LogChunk, Phase, Status, SubmissionSpec
+from tidegate.events import cloudevents
+from tidegate.events.sink import OutMessage
+from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.event import Kind, TaskFinished, encode
+
+if TYPE_CHECKING:
+    from tests.simulation.daemon import Daemon
+    from tests.simulation.world import World
+
+GRACE_S = 1.5
+AWAY = "no answer"
+REQUEST_LOST = "request lost"
+REQUEST_LATE = "request late"
+ANSWER_LOST = "accepted, unanswered"
+FAILING = 0.2
+
+
+class Application:
+    """One execution of what was submitted. Whether it fails is a matter of its stamp alone."""
+
+    def __init__(self, name: str, spec: SubmissionSpec) -> None:
+        self.name = name
+        self.stamp = spec.submission_id
+        self.key = f"{spec.run.dag_id}/{spec.run.run_id}"
+        self.phase = Phase.RUNNING
+        self.outcome = Phase.FAILED if self.stamp.int * 2654435761 % 1000 < FAILING * 1000 else Phase.SUCCEEDED
+
+
+class Cluster:
+    """All applications by name; those who come late are still under way."""
+
+    def __init__(self, world: "World") -> None:
+        self.world = world
+        self.applications: dict[str, Application] = {}
+
+    @property
+    def running(self) -> list[Application]:
+        return [application for application in self.applications.values() if application.phase is Phase.RUNNING]
+
+    @property
+    def accepted(self) -> Counter[UUID]:
+        return Counter(application.stamp for application in self.applications.values())
+
+    def accept(self, spec: SubmissionSpec) -> Handle:
+        application = Application(f"application {len(self.applications) + 1}", spec)
+        self.applications[application.name] = application
+        return {"application": application.name}
+
+    def accept_late(self, spec: SubmissionSpec) -> None:
+        """The request is still under way; it arrives within the time that `find` gives it."""
+        delay = self.world.chance.uniform(0, GRACE_S * 0.9)
+
+        def arrive() -> None:
+            self.world.scheduler.tell(f"cluster: the request for {spec.run.run_id} {spec.run.task_id} arrives late")
+            self.accept(spec)
+
+        self.world.late.append(self.world.loop.call_later(delay, arrive))
+
+    def end(self, application: Application, told: int) -> None:
+        """It ends, and tells of it so often: it may be silent, or be heard twice."""
+        application.phase = application.outcome
+        end = TaskFinished(submission_id=application.stamp, outcome=application.outcome.value)  # type: ignore[arg-type]  # of those two
+        headers = cloudevents.headers(
+            Kind.TASK_FINISHED, event_id=str(application.stamp), source=FINISH_SOURCE, time=self.world.server.now
+        )
+        message = OutMessage(f"tidegate.{Kind.TASK_FINISHED}", application.key.encode(), encode(end), headers)
+        for _ in range(told):
+            self.world.kafka.append(message)
+
+
+class Backend:
+    """The five calls, of which each is a step and may go wrong."""
+
+    name = "command"
+    host: str | None = None
+    visibility_grace_s = GRACE_S
+
+    def __init__(self, daemon: "Daemon") -> None:
+        self._daemon = daemon
+        self._cluster = daemon.world.cluster
+
+    async def find(self, submission_id: UUID) -> Handle | None:
+        def act(trouble: str) -> Handle | None:
+            if trouble:
+                _fail()
+            found = [a for a in self._cluster.applications.values() if a.stamp == submission_id]
+            return {"application": found[0].name} if found else None
+
+        return await self._ask("find", act, [AWAY])  # type: ignore[no-any-return]  # what act returns
+
+    async def submit(self, spec: SubmissionSpec) -> Handle:
+        def act(trouble: str) -> Handle:
+            if trouble == REQUEST_LATE:
+                self._cluster.accept_late(spec)
+            if trouble in (REQUEST_LOST, REQUEST_LATE):
+                _fail()
+            handle = self._cluster.accept(spec)
+            if trouble:
+                _fail()
+            return handle
+
+        what = f"submit {spec.run.dag_id} {spec.run.task_id} try {spec.try_number}"
+        return await self._ask(what, act, [REQUEST_LOST, REQUEST_LATE, ANSWER_LOST])  # type: ignore[no-any-return]  # as above
+
+    async def status(self, handles: Mapping[UUID, Handle]) -> Mapping[UUID, Status]:
+        def act(trouble: str) -> Mapping[UUID, Status]:
+            if trouble:
+                _fail()
+            return {id_: self._status(handle) for id_, handle in handles.items()}
+
+        return await self._ask("status", act, [AWAY])  # type: ignore[no-any-return]  # as above
+
+    async def kill(self, handle: Handle) -> None:
+        def act(trouble: str) -> None:
+            if trouble:
+                _fail()
+            application = self._cluster.applications[handle["application"]]
+            if application.phase is Phase.RUNNING:
+                application.phase = Phase.KILLED
+
+        await self._ask("kill", act, [AWAY])
+
+    async def logs(self, handle: Handle, offset: int) -> LogChunk:
+        raise NotImplementedError
+
+    def _status(self, handle: Handle) -> Status:
+        now = self._daemon.world.server.now
+        phase = self._cluster.applications[handle["application"]].phase
+        return Status(phase=phase, silent_s=0.0, finished_at=None if phase is Phase.RUNNING else now)
+
+    async def _ask(self, what: str, act: Any, troubles: list[str]) -> Any:
+        return await self._daemon.world.scheduler.wait(Call(self._daemon, what, act, troubles))
+
+
+def _fail() -> NoReturn:
+    raise UnavailableError("the cluster did not answer", server="the cluster")

@@ -1,0 +1,45 @@
+"""What statements are called in the story of a schedule, and what they may do."""
+
+import re
+from functools import lru_cache
+from importlib import import_module
+from importlib.resources import files
+
+from tidegate.schemas.queries.db import timed
+from tidegate.schemas.queries.sql import load
+
+_WRITES = re.compile(r"\b(?:INSERT INTO|UPDATE|DELETE FROM)\s+(\w+)")
+_CHANGES = re.compile(r"\b(INSERT INTO|UPDATE|DELETE FROM)\s+(\w+)")
+_LOCKS = re.compile(r"\b(?:INSERT|UPDATE|DELETE|LOCK|advisory|FOR SHARE)\b|advisory")
+
+
+def _named() -> dict[str, str]:
+    import_module("tidegate.schemas.queries")
+    topics = sorted(
+        entry.name.removesuffix(".sql") for entry in files("tidegate.schemas.queries").iterdir() if entry.name.endswith(".sql")
+    )
+    names = {sql: f"{topic}.{name}" for topic in topics for name, sql in load(topic).items()}
+    return names | {timed(sql): name for sql, name in names.items()}
+
+
+_NAMES = _named()
+
+
+@lru_cache(maxsize=5000)
+def label(sql: str) -> str:
+    """By its name; several in one by what they change."""
+    if name := _NAMES.get(sql):
+        return name
+    changes = [f"{verb.split()[0].lower()} {table}" for verb, table in _CHANGES.findall(sql) if table != "SET"]
+    return ", ".join(changes) or " ".join(sql.split())[:60]
+
+
+@lru_cache(maxsize=5000)
+def writes(sql: str) -> bool:
+    return bool(_WRITES.search(sql))
+
+
+@lru_cache(maxsize=5000)
+def may_wait(sql: str) -> bool:
+    """Whether it takes locks that others may have."""
+    return bool(_LOCKS.search(sql))

@@ -1,0 +1,67 @@
+"""What came of many schedules."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+import msgspec
+
+from tests.simulation.invariants import AT_COMMIT, AT_REST
+from tests.simulation.play import CIRCLE, Played
+
+SHOWN = 5
+
+RARE = (
+    "crash",
+    "stop",
+    "freeze",
+    "cut before",
+    "done, unanswered",
+    "accepted, unanswered",
+    "request lost",
+    "request late",
+    "arrived, unacknowledged",
+    "waited for a lock",
+    "batch_fenced",
+    "submission_adopted",
+)
+"""What many schedules must have come to, or they show nothing."""
+
+
+class Verdict(msgspec.Struct):
+    """`broken` are the seeds by invariant; `reached` how often something rare was."""
+
+    schedules: int = 0
+    seconds: float = 0.0
+    statements: int = 0
+    broken: dict[str, list[int]] = msgspec.field(default_factory=lambda: defaultdict(list))
+    sentences: list[str] = msgspec.field(default_factory=list)
+    reached: dict[str, int] = msgspec.field(default_factory=Counter)
+
+    def add(self, played: Played) -> None:
+        self.schedules += 1
+        for name in played.broken:
+            self.broken[name].append(played.seed)
+        if played.broken:
+            self.sentences += [f"seed {played.seed}:", *played.sentences]
+
+    @property
+    def seen(self) -> set[str]:
+        """What was broken."""
+        return set(self.broken)
+
+    def table(self) -> str:
+        names = [CIRCLE, *(check.__name__ for check in (*AT_COMMIT, *AT_REST))]
+        lines = [_line(name, self.broken.get(name, ())) for name in names]
+        lines += [f"{self.reached.get(state, 0):8} {state.replace('_', ' ')}" for state in RARE]
+        per_minute = 60 * self.schedules / max(self.seconds, 0.001)
+        each = self.statements / max(self.schedules, 1)
+        lines.append(f"{self.schedules} schedules in {self.seconds:.1f} s: {per_minute:.0f} a minute, {each:.0f} statements each")
+        return "\n".join(lines)
+
+
+def _line(name: str, seeds: Sequence[int]) -> str:
+    said = name.replace("_", " ")
+    if not seeds:
+        return f"holds    {said}"
+    more = f" and {len(seeds) - SHOWN} more" if len(seeds) > SHOWN else ""
+    return f"broken   {said}: --seed {', '.join(map(str, seeds[:SHOWN]))}{more}"

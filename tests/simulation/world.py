@@ -1,0 +1,223 @@
+"""One schedule: daemons, what happens to them, and how it all comes to rest."""
+
+import random
+from asyncio import TimerHandle
+from collections import Counter
+from collections.abc import Collection, Sequence
+from random import Random
+from typing import Any
+
+from tests.simulation.daemon import Daemon
+from tests.simulation.kafka import Kafka, Source
+from tests.simulation.loop import VirtualLoop
+from tests.simulation.plan import Plan, draw
+from tests.simulation.replaced import Present
+from tests.simulation.rest import SHORT, come_to_rest
+from tests.simulation.scheduler import Scheduler
+from tests.simulation.server import Server
+from tests.simulation.session import UNANSWERED, Statement
+from tests.simulation.spark import Cluster
+from tests.simulation.step import Step
+from tidegate.daemon import ingest
+from tidegate.daemon.database import Database
+from tidegate.daemon.work import Work
+from tidegate.events import cloudevents
+from tidegate.events.sink import OutMessage
+from tidegate.schemas.event import DatasetUpdated, Kind, encode
+from tidegate.schemas.queries.db import Memory
+
+RARER = 6
+"""So many times as often as statements, which are many, commits and calls to Kafka and the cluster go wrong."""
+
+LOOKING = 40
+"""So many steps it is waited for a moment at which it matters that a daemon is frozen."""
+
+IDLE = 5
+"""So often time passes with nothing to be done until it is said that there is nothing."""
+
+MOST_STEPS = 5000
+
+LEFT_BEHIND = "SELECT kind || ' ' || key FROM lease WHERE owner = $1"
+
+
+class World:
+    """All of it is drawn from the seed."""
+
+    def __init__(self, loop: VirtualLoop, server: Server, memory: Memory, seed: int, groups: Collection[str]) -> None:
+        self.loop = loop
+        self.server = server
+        self.memory = memory
+        self.seed = seed
+        self.chance = Random(seed)
+        random.seed(seed)  # the product's own back-off
+        self.plan: Plan = draw(self.chance, groups)
+        self.scheduler = Scheduler(loop, server, self.chance)
+        self.kafka = Kafka(self)
+        self.cluster = Cluster(self)
+        self.daemons: list[Daemon] = []
+        self.frozen: set[int] = set()
+        self.late: list[TimerHandle] = []
+        self.reached = self.scheduler.reached
+        self.left: Sequence[str] = ()
+        self.left_behind: list[str] = []
+        self.idle = 0
+        self.taken: Counter[str] = Counter()
+        Source.daemons = {}
+        Present.world = self
+
+    async def play(self) -> None:
+        """From the beginning to rest."""
+        self.loop.begin()
+        await self.server.begin(self.plan.slots)
+        ingest.BACKLOG = self.plan.backlog
+        for _ in range(self.plan.daemons):
+            self.start()
+        await self.scheduler.settle()
+        todo = list(self.plan.happenings)
+        pace = 1.4 * len(todo) / self.plan.steps
+        while self.scheduler.steps < self.plan.steps and self.idle < IDLE:
+            await self.turn(todo, pace)
+        for happening in todo:
+            if happening[0] == "publish":
+                await self.happen(happening)
+        self.left = await come_to_rest(self)
+        await self.end()
+
+    def start(self) -> None:
+        daemon = Daemon(self, len(self.daemons) + 1)
+        self.daemons.append(daemon)
+        Source.daemons[daemon.address] = daemon
+        daemon.start()
+
+    @property
+    def alive(self) -> list[Daemon]:
+        return [daemon for daemon in self.daemons if not daemon.dead]
+
+    def ring(self, database: Database, work: Work) -> None:
+        for daemon in self.alive:
+            if daemon.context.database is not database and self.chance.random() < 0.5:
+                daemon.context.bells.ring_here(work)
+
+    async def turn(self, todo: list[tuple[Any, ...]], pace: float) -> None:
+        """One thing of all that may happen now."""
+        able = [step for step in self.scheduler.parked if step.place.daemon not in self.frozen]
+        if todo and self.chance.random() < (pace if able else 0.5):
+            await self.happen(happening := todo.pop(0))
+            while self.plan.at_once and happening[0] == "publish" and todo and todo[0][0] == "publish":
+                await self.happen(todo.pop(0))
+        elif self.cluster.running and self.chance.random() < (0.05 if able else 0.5):
+            await self.end_application()
+        elif able and self.chance.random() > 0.03:
+            await self.step(self.scheduler.choose(able, self.plan.stickiness))
+        else:
+            self.idle += not (able or todo or self.cluster.running)
+            await self.let_time_pass(self.chance.choice([0.0, 0.03, 0.3]))
+
+    async def step(self, step: Step) -> None:
+        trouble = ""
+        is_one_of_many = isinstance(step, Statement) and UNANSWERED not in step.troubles
+        share = self.plan.trouble * (1 if is_one_of_many else RARER)
+        if step.troubles and self.chance.random() < share:
+            trouble = self.chance.choice(list(step.troubles))
+            self.reached[trouble] += 1
+        await self.scheduler.take(step, trouble)
+
+    async def let_time_pass(self, more: float) -> None:
+        until = self.loop.next_timer()
+        await self.scheduler.pass_time((until - self.loop.time() if until is not None else 0.1) + more)
+
+    async def happen(self, happening: tuple[Any, ...]) -> None:
+        match happening:
+            case ("publish", uri, id_):
+                self.publish(uri, id_)
+                await self.scheduler.settle()
+            case ("crash",):
+                await self.crash(self.chance.choice(self.alive))
+                self.start()
+                await self.scheduler.settle()
+            case ("stop",):
+                await self.stop(self.chance.choice(self.alive))
+                self.start()
+                await self.scheduler.settle()
+            case ("freeze",):
+                await self.freeze(await self.one_at_stake())
+            case _:
+                self.scheduler.tell("all go on")
+                self.frozen.clear()
+
+    def publish(self, uri: str, id_: str) -> None:
+        self.scheduler.tell(f"producer: {uri} {id_}")
+        headers = cloudevents.headers(Kind.DATASET_UPDATED, event_id=id_, source="producer", time=self.server.now)
+        key = f"{uri}{self.chance.randint(0, 1)}".encode()
+        self.kafka.append(OutMessage(f"tidegate.{Kind.DATASET_UPDATED}", key, encode(DatasetUpdated(uri=uri)), headers))
+
+    async def crash(self, daemon: Daemon) -> None:
+        self.reached["crash"] += 1
+        self.scheduler.tell(f"d{daemon.number} is killed")
+        daemon.kill()
+        await self.scheduler.settle()
+
+    async def stop(self, daemon: Daemon) -> None:
+        self.reached["stop"] += 1
+        self.scheduler.tell(f"d{daemon.number} is told to stop")
+        self.frozen.discard(daemon.number)
+        daemon.stop()
+        await self.scheduler.settle()
+        for _ in range(MOST_STEPS):
+            if daemon.ended:
+                break
+            mine = [step for step in self.scheduler.parked if step.place.daemon == daemon.number]
+            await self.step_or_wait(mine)
+        daemon.dead = True
+        kept = await self.server.ask(LEFT_BEHIND, daemon.context.holdings.job.id)
+        self.left_behind += [f"d{daemon.number} stopped and keeps {row[0]}" for row in kept]
+
+    async def step_or_wait(self, steps: Sequence[Step]) -> None:
+        """One of these; others where these wait for them; or time."""
+        able = steps or [step for step in self.scheduler.parked if step.place.daemon not in self.frozen]
+        if able:
+            await self.scheduler.take(able[0])
+        else:
+            await self.let_time_pass(0.0)
+
+    async def one_at_stake(self) -> Daemon:
+        """Preferably one that has read records and not begun to take them."""
+        for _ in range(LOOKING):
+            steps = [step for step in self.scheduler.parked if self.scheduler.before.get(step.place) == "fetch"]
+            if reading := [daemon for daemon in self.alive if any(step.place.daemon == daemon.number for step in steps)]:
+                return self.chance.choice(reading)
+            await self.turn([], 0.0)
+        return self.chance.choice(self.alive)
+
+    async def freeze(self, daemon: Daemon) -> None:
+        """For longer than its leases last; the others renew theirs."""
+        self.reached["freeze"] += 1
+        self.scheduler.tell(f"d{daemon.number} is frozen")
+        self.frozen.add(daemon.number)
+        for _ in range(3):
+            await self.run_those(lambda step: step.binding or step.place.duty == "leases")
+            await self.scheduler.pass_time(SHORT * self.plan.ttl_s)
+        await self.run_those(lambda step: step.place.duty == "leases")
+
+    async def run_those(self, which: Any) -> None:
+        """Until none of these steps is left, in the order in which they came."""
+        for _ in range(MOST_STEPS):
+            able = [step for step in self.scheduler.parked if step.place.daemon not in self.frozen and which(step)]
+            if not able:
+                return
+            await self.scheduler.take(able[0])
+
+    async def end_application(self) -> None:
+        application = self.chance.choice(self.cluster.running)
+        told = self.chance.choice([0, 1, 1, 1, 2])
+        self.scheduler.tell(f"cluster: {application.name} {application.outcome}, told {told} times")
+        self.cluster.end(application, told)
+        await self.scheduler.settle()
+
+    async def end(self) -> None:
+        for daemon in self.alive:
+            daemon.kill()
+        await self.scheduler.settle()
+        for handle in self.late:
+            handle.cancel()
+        assert all(daemon.ended for daemon in self.daemons), "a daemon survived its death"
