@@ -12,7 +12,6 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
@@ -141,9 +140,9 @@ class Database:
 
     @asynccontextmanager
     async def _connection(self) -> "AsyncIterator[Connected]":
-        began_at = monotonic()
+        began_at = anyio.current_time()
         async with self.pool.acquire(timeout=TRANSACTION_S / 2) as connection:
-            left_s = TRANSACTION_S - (monotonic() - began_at)
+            left_s = TRANSACTION_S - (anyio.current_time() - began_at)
             end = asyncio.get_running_loop().call_later(left_s, connection.terminate)
             try:
                 yield connection

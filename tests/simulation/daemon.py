@@ -29,6 +29,7 @@ from tidegate.daemon.settings import Settings
 from tidegate.daemon.sweep import sweep
 from tidegate.daemon.wake import Bells, tell_others
 from tidegate.schemas.event import Kind
+from tidegate.schemas.queries.db import Memory
 from tidegate.schemas.queries.leases import Job, Terms
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ class SimulatedClock:
 
     def told(self, said: datetime) -> datetime:
         return said
+
+    def known(self) -> datetime:
+        return self._server.now
 
 
 class Daemon:
@@ -77,7 +81,7 @@ class Daemon:
         )
         job = Job(UUID(int=world.chance.getrandbits(128), version=4), self.address, self.number, "simulated", Terms())
         database = Database(Pool(self, world.scheduler), job.id, self.address)  # type: ignore[arg-type]  # what it has is all that is asked for
-        database.memory = world.memory
+        database.memory = _beginning_with(world.memory)
         database.clock = SimulatedClock(world.server)  # type: ignore[assignment]  # as above
         backend = Backend(self)
         return Context(settings, database, Holdings(job, settings.lease_ttl_s), Bells(), Outages(), {backend.name: backend})
@@ -128,6 +132,13 @@ class Daemon:
         if self._task is None or not self._task.done() or self._task.cancelled():
             return None
         return self._task.exception()
+
+
+def _beginning_with(known: Memory) -> Memory:
+    """What never changes may be known from earlier schedules; the hints of each daemon are its own."""
+    memory = Memory()
+    memory.graphs, memory.files, memory.dataset_ids = known.graphs, known.files, known.dataset_ids
+    return memory
 
 
 async def _named(name: str, duty: Callable[[], Awaitable[Any]]) -> None:

@@ -48,6 +48,9 @@ class Session:
     def transaction(self) -> "Transaction":
         return Transaction(self)
 
+    def terminate(self) -> None:
+        self.gone(asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation"))
+
     def gone(self, error: Exception) -> None:
         """The connection has ended; whatever was open in it is undone by the scheduler."""
         self.lost = self.lost or error
@@ -145,6 +148,9 @@ class Pool:
     def __init__(self, host: Host, scheduler: "Scheduler") -> None:
         self._host = host
         self._scheduler = scheduler
+
+    async def expire_connections(self) -> None:
+        """Each is used once."""
 
     @asynccontextmanager
     async def acquire(self, *, timeout: float | None = None) -> AsyncIterator[Session]:  # noqa: ARG002, ASYNC109 - as asyncpg's
