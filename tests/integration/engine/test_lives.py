@@ -161,9 +161,12 @@ def seeds() -> Iterator[int]:
 
 @pytest.mark.long
 @pytest.mark.timeout(7200 if os.environ.get("TEST_LONG") else 300)
-async def test_every_event_comes_to_what_a_slow_oracle_says(world: World) -> None:
-    for seed in seeds():
+async def test_every_event_comes_to_what_a_slow_oracle_says(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    for done, seed in enumerate(seeds()):
         print(f"TEST_SEED={seed}")  # noqa: T201 - to draw the same again
+        if done % 100 == 99:
+            with capsys.disabled():
+                print(f" {(done + 1) * AT_ONCE:,} lives", end="", flush=True)  # noqa: T201 - it takes an hour
         chance = Random(seed)
         specs, happening = lives(chance, AT_ONCE, STEPS)
         both = Both(world, specs)
