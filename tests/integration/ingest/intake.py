@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 import anyio
+import msgspec
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 
 from tidegate.daemon.context import Context
@@ -50,7 +51,7 @@ class Intake:
         self.context = Context(
             settings=settings,
             database=database,
-            holdings=Holdings(Job(uuid4(), settings.host, os.getpid(), "test"), settings.lease_ttl_s),
+            holdings=_nothing_held(settings),
             bells=Bells(),
             outages=Outages(),
             backends={},
@@ -65,7 +66,8 @@ class Intake:
 
     @asynccontextmanager
     async def reading(self, kind: Kind) -> AsyncIterator[None]:
-        """Raises TimeoutError when it takes too long."""
+        """By a daemon that has just been started. Raises TimeoutError when it takes too long."""
+        self.context = msgspec.structs.replace(self.context, holdings=_nothing_held(self.settings))
         with anyio.fail_after(WITHIN_S):
             async with anyio.create_task_group() as tg:
                 await tg.start(keep, self.database, self.context.holdings, self.settings.lease_renew_s, self.context.outages)
@@ -125,3 +127,7 @@ class Intake:
             return [dict(row) for row in await db.fetch(sql, *args)]
 
         return await self.database.run(read)
+
+
+def _nothing_held(settings: Settings) -> Holdings:
+    return Holdings(Job(uuid4(), settings.host, os.getpid(), "test"), settings.lease_ttl_s)
