@@ -66,8 +66,8 @@ class Intake:
 
     @asynccontextmanager
     async def reading(self, kind: Kind) -> AsyncIterator[None]:
-        """By a daemon that has just been started. Raises TimeoutError when it takes too long."""
-        self.context = msgspec.structs.replace(self.context, holdings=_nothing_held(self.settings))
+        """Raises TimeoutError when it takes too long."""
+        self._be_there()
         with anyio.fail_after(WITHIN_S):
             async with anyio.create_task_group() as tg:
                 await tg.start(keep, self.database, self.context.holdings, self.settings.lease_renew_s, self.context.outages)
@@ -75,8 +75,14 @@ class Intake:
                 yield
                 tg.cancel_scope.cancel()
 
+    def _be_there(self) -> None:
+        """A daemon that has left does not come back: it is another one."""
+        if self.context.holdings.left:
+            self.context = msgspec.structs.replace(self.context, holdings=_nothing_held(self.settings))
+
     async def relay(self, kind: Kind) -> "list[ConsumerRecord[bytes, bytes]]":
         """Publish what waits in the outbox; the records that a topic has then."""
+        self._be_there()
         await offer(self.database, duties())
         await refresh(self.database, self.context.holdings)
         async with Sink(self.settings.kafka_servers) as sink:
