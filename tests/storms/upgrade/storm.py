@@ -91,6 +91,6 @@ class UpgradeStorm(Storm):
 
 
 def _is_expected(line: Mapping[str, Any]) -> bool:
-    if line["event"] == "server_lost":
+    if line["event"] in ("server_lost", "server_unsteady"):
         return bool(line["server"] == "the cluster" or line["error"] == LATE)
     return line["event"] in EXPECTED
