@@ -38,11 +38,11 @@ class Context(msgspec.Struct, frozen=True):
         """Apply a batch and wake whoever has work from it. Raises as `engine.apply` does."""
         applied = await apply(self.database, batch)
         self.outages.end("Postgres")
-        await settle(self.database, self.events)
         self.bells.ring(applied.work)
         for note in applied.notes:
             if note.kind in LOGGED:
                 log.warning("inputs_missed_deadline", dag_id=note.dag_id, fallback=LOGGED[note.kind], reason=note.reason)
+        await settle(self.database, self.events)
         return applied
 
     async def tell(self, bodies: Sequence[Any], ids: Sequence[EventId | None] = ()) -> Applied:

@@ -19,8 +19,6 @@ log = structlog.get_logger()
 
 NOBODY: Mapping[str, Away] = {}
 
-NOTHING = range(0)
-
 GONE_S = 3600.0
 """How long the record of a daemon that died is kept."""
 
@@ -98,10 +96,7 @@ async def refresh(database: Database, holdings: Holdings, away: Mapping[str, Awa
         if holdings.left:
             return
         began_at = anyio.current_time()
-        spent = database.lookout.receipts.spent if database.lookout else NOTHING
-        owned, daemons, holdings.after_loss = await database.run(_renewal(holdings.job, holdings.ttl_s, away, spent))
-        if database.lookout:
-            database.lookout.receipts.spend(spent)
+        owned, daemons, holdings.after_loss = await database.run(_renewal(holdings.job, holdings.ttl_s, away))
         holdings.alone = daemons <= 1
         holdings.replace(owned, began_at)
 
@@ -129,7 +124,7 @@ async def leave(database: Database, holdings: Holdings) -> None:
             log.warning("leases_not_released", error=str(error))
 
 
-def _renewal(job: Job, ttl_s: float, away: Mapping[str, Away], spent: range) -> Callable[[Db], Awaitable[Renewed]]:
+def _renewal(job: Job, ttl_s: float, away: Mapping[str, Away]) -> Callable[[Db], Awaitable[Renewed]]:
     async def work(db: Db) -> Renewed:
         db.mark()
         await leases.heartbeat(db, job, away)
@@ -143,8 +138,7 @@ def _renewal(job: Job, ttl_s: float, away: Mapping[str, Away], spent: range) -> 
             if wanted > 0:
                 kept += await leases.claim(db, job.id, ttl_s, group, wanted)
         await leases.forget_dead(db, GONE_S)
-        if spent:
-            await losses.forget_numbers(db, job.id, spent)
+        await losses.forget_spent(db, job.id)
         return Renewed(kept, place.of, await losses.any_open(db))
 
     return work

@@ -45,7 +45,6 @@ class Receipts:
         self.path = root / FOLDER / str(daemon)
         self.database = ""
         self._number = 0
-        self._forgotten = 0
         self._newest: dict[int, Receipt] = {}
         self._length = 0
         self._failed = False
@@ -66,15 +65,6 @@ class Receipts:
         self._newest = {key: old for key, old in self._newest.items() if old.upto >= number}
         self._newest[backend] = Receipt(backend, number, self._number, at)
         self._keep()
-
-    @property
-    def spent(self) -> range:
-        """Numbers whose marks are not needed any more, as newer ones vouch for them."""
-        return range(self._forgotten, min((it.number for it in self._newest.values()), default=self._forgotten))
-
-    def spend(self, spent: range) -> None:
-        """Their marks are dropped."""
-        self._forgotten = max(self._forgotten, spent.stop)
 
     def forget(self) -> None:
         """What is missing was told of."""

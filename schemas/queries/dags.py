@@ -64,7 +64,7 @@ class Held(msgspec.Struct, frozen=True):
     dataset_run_at: datetime | None
     deadline_at: datetime | None
     turn: str | None
-    history_seq: int
+    history_in: int
 
     def wish(self, slots: int, looks: "Looks") -> Wish:
         """What is to be read of the events that wait for it.
@@ -161,7 +161,7 @@ async def look(
     if not held:
         return ()
     settled = db.memory.floors.settled
-    floors = {dag_id: db.memory.floors.of(dag_id, dag.history_seq, db.now) for dag_id, dag in held.items()}
+    floors = {dag_id: db.memory.floors.of(dag_id, dag.history_in, db.now) for dag_id, dag in held.items()}
     active = await activity(db, floors)
     may_end = freeing or {}
     slots = {dag_id: dag.slots(active[dag_id].running - may_end.get(dag_id, 0)) for dag_id, dag in held.items()}
@@ -173,7 +173,7 @@ async def look(
     events, whole, unread, arrived = await pending.read(db, wishes, floors, fresh or {})
     for dag_id in held.keys() - wishes.keys() | whole:
         oldest = min((event.dataset_event_id for event in events.get(dag_id, ())), default=settled)
-        db.seen[dag_id] = Seen(held[dag_id].history_seq, db.now, min(oldest, settled))
+        db.seen[dag_id] = Seen(held[dag_id].history_in, db.now, min(oldest, settled))
     each = {dag_id: pending.more_runs(wish, events[dag_id]) for dag_id, wish in wishes.items() if dag_id in events}
     ids = iter(await _reserve(db, sum(ticking.values()) + sum(each.values())))
     dates = await taken(db, {dag_id: held[dag_id] for dag_id in ticking})

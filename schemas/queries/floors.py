@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 KEPT = timedelta(minutes=1)
-"""After this time everything is read once more, for the sake of daemons of an older version: they do not count how often they
-queue recorded events."""
+"""After this time everything is read once more, for the sake of daemons of an older version: they do not say
+that they queued recorded events."""
 
 MOST = 20_000
 
@@ -18,15 +18,15 @@ MOST = 20_000
 class Seen(NamedTuple):
     """Of a DAG whose row was locked: it will be enough to read `at` this event and after."""
 
-    history_seq: int
+    history_in: int
     now: datetime
     at: int
 
 
 class Floor(NamedTuple):
-    """Holds for one `history_seq` of the DAG, and up to a time."""
+    """Holds for one `history_in` of the DAG, and up to a time."""
 
-    history_seq: int
+    history_in: int
     until: datetime
     at: int
 
@@ -44,15 +44,15 @@ class Floors:
             self._of.clear()
         self.settled = at
 
-    def of(self, dag_id: str, history_seq: int, now: datetime) -> int:
+    def of(self, dag_id: str, history_in: int, now: datetime) -> int:
         """The id to read from."""
         known = self._of.get(dag_id)
-        return known.at if known and known.history_seq == history_seq and now < known.until else 0
+        return known.at if known and known.history_in == history_in and now < known.until else 0
 
     def rise(self, seen: Mapping[str, Seen]) -> None:
         """After a commit: what a transaction that is rolled back has seen, may yet wait again."""
-        for dag_id, (history_seq, now, at) in seen.items():
-            until = self._of[dag_id].until if self.of(dag_id, history_seq, now) else now + KEPT
-            self._of[dag_id] = Floor(history_seq, until, at)
+        for dag_id, (history_in, now, at) in seen.items():
+            until = self._of[dag_id].until if self.of(dag_id, history_in, now) else now + KEPT
+            self._of[dag_id] = Floor(history_in, until, at)
         while len(self._of) > MOST:
             del self._of[next(iter(self._of))]

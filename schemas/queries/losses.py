@@ -21,7 +21,7 @@ _OPEN = _SQL["open_losses"]
 _LIST = _SQL["list_losses"]
 _SETTLE = _SQL["settle_loss"]
 _RECORD_SETTLING = _SQL["record_settling"]
-_FORGET_NUMBERS = _SQL["forget_numbers"]
+_FORGET_SPENT = _SQL["forget_spent"]
 _FORGET_DAEMON = _SQL["forget_daemon"]
 _FORGET = _SQL["forget_marks"]
 
@@ -106,9 +106,9 @@ async def settle(db: "Db", id_: int, who: str, because: str) -> bool:
     return True
 
 
-async def forget_numbers(db: "Db", daemon: UUID, spent: range) -> None:
-    """Drop marks of a daemon for which newer ones vouch."""
-    await db.execute(_FORGET_NUMBERS, daemon, spent.start, spent.stop)
+async def forget_spent(db: "Db", daemon: UUID) -> None:
+    """Drop the marks of a daemon that were followed by another one on the same connection."""
+    await db.execute(_FORGET_SPENT, daemon)
 
 
 async def forget_daemon(db: "Db", daemon: UUID) -> None:

@@ -6,8 +6,14 @@ VALUES ($1, $2, $3, clock_timestamp())
 -- name: marks
 SELECT DISTINCT ON (backend) backend, number, at FROM commit_mark WHERE daemon = $1 ORDER BY backend, number DESC
 
--- name: forget_numbers
-DELETE FROM commit_mark WHERE daemon = $1 AND number >= $2 AND number < $3
+-- name: forget_spent
+-- But for the newest of each connection: whoever waits for that commit to be acknowledged does not hold its receipt yet.
+DELETE FROM commit_mark AS mark
+WHERE daemon = $1
+  AND EXISTS (
+      SELECT FROM commit_mark AS newer
+      WHERE newer.daemon = mark.daemon AND newer.number > mark.number AND newer.backend = mark.backend
+  )
 
 -- name: place
 -- A standby has no timeline of its own. `inherited_at`: when the last commit was made that this server got from the one before it.

@@ -2,7 +2,7 @@
 -- As `lock`, without it, and without an id for a run.
 SELECT
     dag_id, version_id, is_paused, is_stale, 0, failed_runs, last_logical_date, last_interval_start, last_interval_end, due_at,
-    timed_since, dataset_run_at, deadline_at, turn, history_seq
+    timed_since, dataset_run_at, deadline_at, turn, history_in
 FROM dag
 WHERE dag_id = $1
 

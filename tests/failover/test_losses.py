@@ -236,13 +236,28 @@ async def test_a_role_without_any_privilege_of_the_server_can_find_it(loose_coup
     assert [row["found_by"] for row in await recorded(loose_couple)] == ["a"]
 
 
-async def test_marks_for_which_newer_ones_vouch_are_dropped(dsn: str, tmp_path: Path) -> None:
+MARKS = """
+    INSERT INTO commit_mark (daemon, backend, number, at)
+    SELECT $1, backend, number, now() FROM (VALUES (1, 3), (1, 5), (2, 4), (2, 6), (2, 7)) AS mark (backend, number)
+"""
+
+
+async def test_the_newest_mark_of_each_connection_stays(dsn: str, tmp_path: Path) -> None:
+    """Its commit may be acknowledged only after others that began later have been."""
+    async with process(dsn, tmp_path) as daemon:
+        pool, job = daemon.database.pool, daemon.job
+        await pool.execute(MARKS, job.id)
+        await daemon.database.run(lambda db: queries.forget_spent(db, job.id))
+
+        assert [row[0] for row in await pool.fetch("SELECT number FROM commit_mark ORDER BY 1")] == [5, 7]
+
+
+async def test_a_renewal_drops_marks_that_were_followed_by_others(dsn: str, tmp_path: Path) -> None:
     async with process(dsn, tmp_path) as daemon:
         for _ in range(20):
             await daemon.commit()
         before = await daemon.database.pool.fetchval("SELECT count(*) FROM commit_mark")
-        for _ in range(2):
-            await refresh(daemon.database, Holdings(daemon.job, 10))
+        await refresh(daemon.database, Holdings(daemon.job, 10))
         after = await daemon.database.pool.fetchval("SELECT count(*) FROM commit_mark")
 
-    assert (before, after) == (20, 2)
+    assert (before, after) == (20, 1)

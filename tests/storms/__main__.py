@@ -34,11 +34,11 @@ from tidegate.daemon.standalone.jars import cache_of
 
 async def main(plan: Plan | None, seed: int) -> int:
     """No plan is all of them that a release takes."""
+    os.environ.update(CHEAP_JAVA)
     if plan is None:
         return await release(seed, cache_of(os.environ))
     home = Path(tempfile.mkdtemp(prefix="storm-"))
     home.chmod(0o755)
-    os.environ.update(CHEAP_JAVA)
     storm = storm_of(plan, home, seed)
     verdict = await storm.run()
     sys.stdout.write(storm.report(verdict) + "\n")

@@ -97,21 +97,3 @@ def test_a_disk_that_takes_nothing_is_told_of_once_and_stops_nobody(receipts: Re
             receipts.take(ONE, receipts.next(), AT)
 
     assert [line["event"] for line in logs] == ["receipts_not_kept"]
-
-
-def test_marks_are_spent_once_a_newer_one_vouches_for_them(receipts: Receipts) -> None:
-    for _ in range(3):
-        receipts.take(ONE, receipts.next(), AT)
-    spent = receipts.spent
-    receipts.spend(spent)
-    receipts.take(ONE, receipts.next(), AT)
-
-    assert (spent, receipts.spent) == (range(3), range(3, 4))
-
-
-def test_marks_that_nobody_vouches_for_are_not_spent(receipts: Receipts) -> None:
-    first, second = receipts.next(), receipts.next()
-    receipts.take(TWO, second, AT)
-    receipts.take(ONE, first, AT)
-
-    assert receipts.spent == range(first)

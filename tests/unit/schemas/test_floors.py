@@ -9,10 +9,10 @@ NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 SOON = NOON + timedelta(seconds=1)
 
 
-def risen(at: int = 7, history_seq: int = 0) -> Floors:
+def risen(at: int = 7, history_in: int = 0) -> Floors:
     found = Floors()
     found.settle(10)
-    found.rise({"d": Seen(history_seq, NOON, at)})
+    found.rise({"d": Seen(history_in, NOON, at)})
     return found
 
 
@@ -29,7 +29,7 @@ def test_recorded_events_that_were_queued_since_may_be_older() -> None:
 
 
 def test_what_another_saw_before_that_does_not_count() -> None:
-    found = risen(at=9, history_seq=1)
+    found = risen(at=9, history_in=1)
     found.rise({"d": Seen(0, SOON, 8)})
 
     assert found.of("d", 1, SOON) == 0
