@@ -13,10 +13,10 @@ ORDER BY started_at, id
 SELECT count(*) FROM job WHERE heartbeat_at > clock_timestamp() - make_interval(secs => $1)
 
 -- name: place
--- Of a daemon among those that live, the oldest first, and how many they are.
+-- Of a daemon among those that live, the oldest first, and how many they are. Who asks lives, even if frozen since its heartbeat.
 SELECT count(*) FILTER (WHERE (job.started_at, job.id) < (mine.started_at, mine.id)), count(*)
 FROM job, (SELECT started_at, id FROM job WHERE id = $1) AS mine
-WHERE job.heartbeat_at > clock_timestamp() - make_interval(secs => $2)
+WHERE job.id = mine.id OR job.heartbeat_at > clock_timestamp() - make_interval(secs => $2)
 
 -- name: offer
 -- Duties that exist; those already known stay as they are.

@@ -41,7 +41,10 @@ class Member(Postgres):
         "max_wal_senders": "10",
         "hot_standby": "on",
         "wal_receiver_status_interval": "1",
+        "max_standby_streaming_delay": "-1",
+        "max_standby_archive_delay": "-1",
     }
+    """What is asked of a standby gets its answer: replay waits for it."""
 
     def __init__(self, home: Path) -> None:
         super().__init__(home)
@@ -57,8 +60,14 @@ class Member(Postgres):
 
     async def promote(self) -> None:
         """Return when it takes writes."""
-        await self.ask("SELECT pg_promote(true, 60)")
+        await self.ask("SELECT pg_promote(false)")
+        await self.until("SELECT NOT pg_is_in_recovery()")
         self.follows = None
+
+    async def until(self, holds: str, *arguments: Any) -> None:
+        with anyio.fail_after(WITHIN_S):
+            while not await self.ask(holds, *arguments):
+                await anyio.sleep(LOOK_EVERY_S)
 
     async def follow(self, primary: "Member", *, rewind: bool) -> None:
         """Become its standby: by a copy of it, or by taking back what it does not have of ours."""
@@ -134,15 +143,15 @@ class Couple:
     async def in_step(self) -> None:
         """The standby has everything; and will have, where commits wait for it."""
         name = self.standby.home.name
-        await self._until(STREAMS, name)
+        await self.primary.until(STREAMS, name)
         if self.synchronous:
             await self._wait_for(name)
-            await self._until(IN_STEP, name)
+            await self.primary.until(IN_STEP, name)
             await self.primary.ask(NOTED)
 
     async def caught_up(self) -> None:
         """The standby has everything that is committed by now."""
-        await self._until(HAS_ALL, self.standby.home.name, await self.primary.ask("SELECT pg_current_wal_lsn()::text"))
+        await self.primary.until(HAS_ALL, self.standby.home.name, await self.primary.ask("SELECT pg_current_wal_lsn()::text"))
 
     @asynccontextmanager
     async def held_back(self) -> AsyncIterator[None]:
@@ -176,11 +185,6 @@ class Couple:
             await db.execute("SELECT pg_reload_conf()")
         finally:
             await db.close()
-
-    async def _until(self, holds: str, *arguments: Any) -> None:
-        with anyio.fail_after(WITHIN_S):
-            while not await self.primary.ask(holds, *arguments):
-                await anyio.sleep(LOOK_EVERY_S)
 
     async def _stop(self) -> None:
         with anyio.CancelScope(shield=True):
