@@ -1,13 +1,27 @@
 -- name: take
 -- A batch counts only if every one of its partitions stands where we think it does and is still ours: first, which of them
 -- moved, and where their rows are now. Then those of its ids that were seen before: as a rule, none.
--- By its key, a row is found behind all that it was before and that no vacuum may remove; so it is tried first where it was last.
+-- By its key, a row is found behind all that it was before and that no vacuum may remove; so they are tried first where they were last:
+-- all or none, for those that have gone would be locked after the others, against the order.
 -- || keeps Postgres from using the key nevertheless.
-WITH moved AS (
+WITH batch AS MATERIALIZED (
+    SELECT *
+    FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[]) AS batch (key, epoch, expected, new, place)
+),
+there AS (
+    SELECT count(*) AS partitions
+    FROM batch JOIN lease ON lease.ctid = batch.place::tid
+    WHERE lease.kind || '' = 'partition'
+      AND lease.key || '' = batch.key
+      AND lease.epoch = batch.epoch
+      AND lease.next_offset = batch.expected
+),
+moved AS (
     UPDATE lease
     SET next_offset = batch.new
-    FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[]) AS batch (key, epoch, expected, new, place)
-    WHERE lease.ctid = batch.place::tid
+    FROM batch
+    WHERE (SELECT partitions FROM there) = cardinality($1)
+      AND lease.ctid = batch.place::tid
       AND lease.kind || '' = 'partition'
       AND lease.key || '' = batch.key
       AND lease.epoch = batch.epoch
@@ -30,7 +44,7 @@ FROM (
 ) AS known
 
 -- name: move
--- The same for partitions whose rows were not where they had been.
+-- The same for partitions of which one's row was not where it had been.
 UPDATE lease
 SET next_offset = batch.new
 FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) AS batch (key, epoch, expected, new)

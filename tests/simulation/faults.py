@@ -23,7 +23,8 @@ from tidegate.schemas.queries.submissions import Claimed
 
 def epoch_not_compared() -> None:
     """A batch counts whoever owns the partition by now."""
-    without(inbox, "_TAKE", "AND lease.epoch = batch.epoch")
+    for statement in ("_TAKE", "_MOVE"):
+        without(inbox, statement, "AND lease.epoch = batch.epoch")
 
 
 def ids_not_remembered() -> None:

@@ -115,8 +115,10 @@ class Scheduler:
         return True
 
     async def _undo(self, session: Session) -> None:
-        """A connection ended: its transaction too."""
+        """A connection ended: its transaction too, and what was just to be asked is never answered."""
         raw, session.raw = session.raw, None
+        for step in [s for s in (*self.parked, *self.waiting) if isinstance(s, Statement) and s.session is session]:
+            step.fail(session.lost or asyncpg.InterfaceError("connection was released"))
         if session.waiting is not None:
             self.waiting = [s for s in self.waiting if s.session is not session]
             await self.server.give_up(session.waiting)
@@ -140,9 +142,7 @@ class Scheduler:
         held = [s for s in self.parked if isinstance(s, Statement) and s.session.in_transaction and s.session.rested_at <= late]
         for step in held:
             self.tell(f"{step.place}: held others up for too long")
-            step.session.gone(asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation"))
-            if step.session.lost is not None:
-                step.fail(step.session.lost)
+            step.session.terminate()
         for statement in [s for s in self.waiting if s.session.rested_at <= late]:
             waiting = statement.session.waiting
             assert waiting is not None

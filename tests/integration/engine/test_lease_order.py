@@ -35,17 +35,21 @@ async def leave(db: Db, owner: UUID) -> Any:
     return await leases.leave(db, owner)
 
 
+@pytest.mark.parametrize("known", ["", "b", "ab"])
 @pytest.mark.parametrize(("held", "order"), [("b", "ab"), ("a", "ba")])
 @pytest.mark.parametrize("meanwhile", [renew, release, leave])
 async def test_a_batch_and_whoever_keeps_the_leases_let_each_other_pass(
-    database: Database, dsn: str, meanwhile: Callable[[Db, UUID], Awaitable[Any]], held: str, order: str
+    database: Database, dsn: str, meanwhile: Callable[[Db, UUID], Awaitable[Any]], held: str, order: str, known: str
 ) -> None:
+    """Also where it knows of some partitions only where their rows are."""
     owner = uuid4()
     await offer(database, [Duty(PARTITION, key, 0) for key in "ab"])
     await database.run(lambda db: leases.claim(db, owner, 10, Group(PARTITION, ""), 2))
     await database.pool.execute(
         "UPDATE lease SET expires_at = expires_at WHERE key = 'a'"
     )  # it comes last where none is asked for
+    memory = Memory()
+    memory.places = dict(await database.pool.fetch("SELECT key, ctid::text FROM lease WHERE strpos($1, key) > 0", known))
     third = await asyncpg.connect(dsn)
     holding = third.transaction()
     await holding.start()
@@ -54,7 +58,7 @@ async def test_a_batch_and_whoever_keeps_the_leases_let_each_other_pass(
     async def alone(work: Callable[[Db], Awaitable[Any]]) -> Any:
         """Once, and not again after a deadlock."""
         async with database.pool.acquire() as connection, connection.transaction():
-            return await work(Db(connection, Memory(), await connection.fetchval("SELECT now()")))
+            return await work(Db(connection, memory, await connection.fetchval("SELECT now()")))
 
     moves = [OffsetMove(key, 1, 0, 1) for key in order]
     keeping = create_task(alone(lambda db: meanwhile(db, owner)))
