@@ -49,7 +49,8 @@ async def test_a_batch_and_whoever_keeps_the_leases_let_each_other_pass(
         "UPDATE lease SET expires_at = expires_at WHERE key = 'a'"
     )  # it comes last where none is asked for
     memory = Memory()
-    memory.places = dict(await database.pool.fetch("SELECT key, ctid::text FROM lease WHERE strpos($1, key) > 0", known))
+    places = await database.pool.fetch("SELECT key, ctid::text FROM lease WHERE strpos($1, key) > 0", known)
+    memory.places = {row["key"]: row["ctid"] for row in places}
     third = await asyncpg.connect(dsn)
     holding = third.transaction()
     await holding.start()

@@ -229,7 +229,8 @@ async def test_offsets_are_moved_where_they_were_last(state: str, request: pytes
 
     nodes = await settled_plan(request.getfixturevalue(state), "inbox.take", taking)
 
-    assert [node["Node Type"] for node in nodes if node.get("Relation Name") == "lease"] == ["ModifyTable", "Tid Scan"]
+    leases = [node["Node Type"] for node in nodes if node.get("Relation Name") == "lease"]
+    assert sorted(leases) == ["ModifyTable", "Tid Scan", "Tid Scan"]
 
 
 def indexes_of(nodes: Sequence[dict[str, Any]]) -> set[str]:
