@@ -11,6 +11,7 @@ from tests.integration.engine.world import World
 from tests.shapes import spec
 from tidegate.daemon.database import connect
 from tidegate.schemas.condition import AllOf, AnyOf, DatasetRef
+from tidegate.schemas.message import DagDeleteRequested
 from tidegate.schemas.queries import dags, datasets
 from tidegate.schemas.queries.db import Db
 
@@ -96,6 +97,23 @@ async def test_recorded_events_that_another_daemon_queues_count(world: World, ds
     await world.updated("s://a")
 
     assert await runs(world) == before + 1
+
+
+async def test_a_dag_that_another_daemon_made_again_is_not_taken_for_the_one_before(world: World, dsn: str) -> None:
+    """Both were given recorded events once."""
+    await world.updated("s://a")
+    await world.file(spec("t!", schedule=A, limit=1, missed="all"))
+    for _ in range(4):
+        await world.updated("s://a")
+    before = await world.fates()
+    async with other_daemon(world, dsn) as other:
+        await other.file()
+        await other.tell(DagDeleteRequested(dag_id="d"))
+        await other.file(spec("t!", schedule=AllOf((A, B)), limit=1, missed="all"))
+
+    await world.updated("s://b")
+
+    assert (before, await world.fates()) == ({"consumed": 5}, {"consumed": 6})
 
 
 async def test_what_a_decision_saw_that_was_rolled_back_still_waits(world: World) -> None:
