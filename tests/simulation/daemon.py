@@ -61,6 +61,7 @@ class Daemon:
         self.world = world
         self.number = number
         self.dead = False
+        self._killed = False
         self.address = f"daemon-{number}"
         self.context = self._context()
         self._task: asyncio.Task[None] | None = None
@@ -118,6 +119,7 @@ class Daemon:
 
     def kill(self) -> None:
         """As `kill -9`: nothing that it still says reaches anybody."""
+        self._killed = not self.ended
         self.dead = True
         self._scope.cancel()
         self.world.scheduler.silence(self.number)
@@ -129,7 +131,7 @@ class Daemon:
     @property
     def broke(self) -> BaseException | None:
         """What ended it although nobody killed it."""
-        if self._task is None or not self._task.done() or self._task.cancelled():
+        if self._killed or self._task is None or not self._task.done() or self._task.cancelled():
             return None
         return self._task.exception()
 

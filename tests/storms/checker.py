@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from tests.storms.evidence import Evidence
-from tests.storms.invariants import attempts, deadlines, events, runs, topics
+from tests.storms.invariants import attempts, deadlines, events, runs, secrets, topics
 from tests.storms.invariants.topics import Told
 
 SHOWN = 5
@@ -36,6 +36,7 @@ INVARIANTS: Sequence[Callable[[Evidence], Awaitable[Iterable[str]]]] = (
     attempts.each_attempt_ended_as_its_application,
     attempts.tries_are_counted_without_a_gap,
     attempts.daemons_end_only_when_told,
+    secrets.no_secret_is_told,
 )
 
 

@@ -22,7 +22,7 @@ from tidegate.schemas.event import DagRunStateChanged, Kind, TaskStateChanged
 READ_S = 30.0
 
 READ = (Kind.DATASET_UPDATED, Kind.TASK_FINISHED, Kind.DAG_FILE_CHANGED)
-WRITTEN = (Kind.DAG_RUN_STATE, Kind.TASK_STATE)
+WRITTEN = (Kind.DAG_RUN_STATE, Kind.TASK_STATE, Kind.DEAD_LETTER)
 """The topics that daemons read, and those they only write."""
 
 CLEARED = """
@@ -68,6 +68,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """`ends_of_logs` are those of the partitions that daemons read, by lease key.
 
     `specs` are the current versions, `versions` all of them; `cleared` are the ids of runs that had ended and went on.
+    `words` are all that is said in the topics.
     """
 
     db: "asyncpg.Connection[asyncpg.Record]"
@@ -82,6 +83,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     cleared: Set[int]
     ends: Sequence[End]
     logs: Sequence[Mapping[str, Any]]
+    words: Sequence[tuple[Place, bytes]]
 
     def logged(self, event: str) -> int:
         """How often daemons said so."""
@@ -117,6 +119,7 @@ async def gather(
         cleared={row[0] for row in await db.fetch(CLEARED)},
         ends=ends,
         logs=list(_lines(sorted(home.glob("daemon-*.log")))),
+        words=[((r.topic, r.partition, r.offset), _words(r)) for found in records.values() for r in found],
     )
 
 
@@ -142,6 +145,10 @@ async def read_all(servers: str, topic: str, ends_of_logs: dict[str, int]) -> As
 
 def _states(kind: Kind, records: Mapping[Kind, Sequence[Any]]) -> list[Any]:
     return [decode_state(kind, record.headers, record.value) for record in records[kind]]
+
+
+def _words(record: Any) -> bytes:
+    return b" ".join([record.value or b"", record.key or b"", *(value for _, value in record.headers)])
 
 
 def _lines(logs: Iterable[Path]) -> Iterable[Mapping[str, Any]]:

@@ -5,13 +5,20 @@ A storm that does not see them sees nothing.
 
 from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
+import structlog
+
 from tests.storms.replace import replace, without
-from tidegate.daemon import relay
+from tidegate.daemon import relay, supervisor
 from tidegate.daemon.context import Context
 from tidegate.daemon.dispatch import Dispatcher
+from tidegate.daemon.idle import Until
+from tidegate.daemon.settings import Settings
 from tidegate.events.sink import OutMessage, Sink
 from tidegate.schemas.queries import dags, datasets, inbox
 from tidegate.schemas.queries.outbox import OutboxRow
+
+log = structlog.get_logger()
 
 
 def offset_not_compared() -> None:
@@ -46,6 +53,17 @@ def queue_emptied_by_dag() -> None:
     without(datasets, "_CONSUME", "AND dataset_id = consumed.dataset_id AND dataset_event_id = consumed.dataset_event_id")
 
 
+def settings_told() -> None:
+    """A daemon says how it was started."""
+    started = supervisor.run
+
+    async def run(settings: Settings, until: Until) -> None:
+        log.info("starting", settings=msgspec.to_builtins(settings, enc_hook=str))
+        await started(settings, until)
+
+    replace(supervisor, "run", run)
+
+
 FAULTS: Mapping[str, Callable[[], None]] = {
     fault.__name__: fault
     for fault in (
@@ -54,5 +72,6 @@ FAULTS: Mapping[str, Callable[[], None]] = {
         queue_emptied_by_dag,
         outbox_deleted_before_ack,
         submit_without_find,
+        settings_told,
     )
 }

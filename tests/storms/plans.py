@@ -96,5 +96,6 @@ AIMED: Mapping[str, Plan] = {
         dags=SEPARATE_DAGS,
         script={"run_s": (0.01, 0.05)},
     ),
+    "settings_told": Plan(events=100, send_s=2, misery=Misery(), rest_s=20),
 }
 """By fault, what brings it to light soon."""

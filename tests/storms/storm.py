@@ -20,6 +20,7 @@ from tests.storms.broker import Broker
 from tests.storms.checker import Verdict, judge
 from tests.storms.cluster import Script
 from tests.storms.evidence import gather
+from tests.storms.invariants.secrets import SECRETS, with_secret
 from tests.storms.links import Link, PostgresLink
 from tests.storms.meddler import FILE, IDS, Meddler, Meddling, draw
 from tests.storms.nemesis import Misery, Nemesis
@@ -181,7 +182,8 @@ class Storm:
         way_to_kafka, way_to_postgres = self.ways_to_kafka.get(f"daemon_{name}"), await self._way_to_postgres(name, stack)
         settings = {
             **SETTINGS,
-            "postgres_dsn": way_to_postgres.dsn if way_to_postgres else self.postgres.dsn,
+            **SECRETS,
+            "postgres_dsn": with_secret(way_to_postgres.dsn if way_to_postgres else self.postgres.dsn),
             "kafka_servers": f"{LOOPBACK}:{way_to_kafka.port}" if way_to_kafka else self.kafka.bootstrap,
             "dags_folder": self.home / "dags",
             "spool_dir": self.home / "spool",

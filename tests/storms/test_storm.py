@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tests.storms.checker import Verdict
 from tests.storms.faults import FAULTS
-from tests.storms.invariants import attempts, events, runs, topics
+from tests.storms.invariants import attempts, events, runs, secrets, topics
 from tests.storms.plans import AIMED, STORM
 from tests.storms.storm import Plan, Storm, seed
 
@@ -21,6 +21,7 @@ GIVEN_AWAY_BY: Mapping[str, set[str]] = {
         topics.the_topic_tells_each_task.__name__,
     },
     "submit_without_find": {attempts.each_attempt_has_one_application.__name__},
+    "settings_told": {secrets.no_secret_is_told.__name__},
 }
 
 STORMS = 3
