@@ -1,6 +1,7 @@
 """Notices that commits which were acknowledged are not there, before anything else is done on the server that lacks them."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -97,11 +98,12 @@ def _since(place: Place, there: Sequence[datetime], lost: Sequence[Receipt]) -> 
 
 async def account(database: "Database", root: Path, writer: str) -> None:
     """Look for what was acknowledged to daemons of this host that are no more. Raises UnavailableError."""
-    for daemon, kept, path in former(root):
-        if kept is not None:
-            await database.run(partial(_account, daemon=daemon, kept=kept, writer=writer))
-        path.unlink(missing_ok=True)  # before the marks: without them all of it would be missing
-        await database.ask(partial(losses.forget_daemon, daemon=daemon))
+    with closing(former(root)) as left:
+        for daemon, kept, path in left:
+            if kept is not None:
+                await database.run(partial(_account, daemon=daemon, kept=kept, writer=writer))
+            path.unlink(missing_ok=True)  # before the marks: without them all of it would be missing
+            await database.ask(partial(losses.forget_daemon, daemon=daemon))
 
 
 async def _account(db: Db, *, daemon: UUID, kept: Kept, writer: str) -> None:

@@ -5,8 +5,8 @@ A server that lacks any of it has lost commits: an asynchronous standby that was
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from uuid import UUID
@@ -93,12 +93,26 @@ def missing(receipts: Sequence[Receipt], there: Mapping[int, Mark]) -> list[Rece
     return [it for it in receipts if it.backend not in there or there[it.backend].number < it.number]
 
 
-def former(root: Path) -> Iterator[tuple[UUID, Kept | None, Path]]:
-    """What processes left that are no more, by daemon; None of what cannot be read."""
+def former(root: Path) -> Generator[tuple[UUID, Kept | None, Path]]:
+    """What processes left that are no more, by daemon; None of what cannot be read.
+
+    Nobody else gets it until the next one is asked for.
+    """
     for path in sorted((root / FOLDER).glob("*")):
-        with suppress(OSError, ValueError):
-            os.close(_locked(path))
+        with suppress(OSError, ValueError), _taken(path):
             yield UUID(path.name), _read(path), path
+
+
+@contextmanager
+def _taken(path: Path) -> Iterator[None]:
+    """Raises OSError while its owner lives, or another one has taken it; also when that one is done with it."""
+    descriptor = _locked(path)
+    try:
+        if not os.fstat(descriptor).st_nlink:
+            raise FileNotFoundError(path)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _read(path: Path) -> Kept | None:
@@ -109,7 +123,7 @@ def _read(path: Path) -> Kept | None:
 
 
 def _locked(path: Path, more: int = 0) -> int:
-    """Raises BlockingIOError while its owner lives."""
+    """Raises BlockingIOError while somebody else has it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | more, 0o600)
     try:

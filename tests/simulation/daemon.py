@@ -131,9 +131,10 @@ class Daemon:
     @property
     def broke(self) -> BaseException | None:
         """What ended it although nobody killed it."""
-        if self._killed or self._task is None or not self._task.done() or self._task.cancelled():
+        if self._task is None or not self._task.done() or self._task.cancelled():
             return None
-        return self._task.exception()
+        error = self._task.exception()
+        return None if self._killed else error
 
 
 def _beginning_with(known: Memory) -> Memory:

@@ -1,5 +1,6 @@
 """Receipts: which acknowledged commits have to be remembered, and by whom they are found."""
 
+import fcntl
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -61,6 +62,37 @@ def test_a_commit_is_missed_when_its_connection_is_not_known_to_have_come_so_far
     receipts.take(ONE, numbers[-1], AT)
 
     assert bool(missing(receipts.held, marks(**there))) == lost
+
+
+def test_what_one_looks_at_nobody_else_gets(receipts: Receipts, tmp_path: Path) -> None:
+    """Its marks may be forgotten in the meantime, and all of it would seem to be missing."""
+    receipts.take(ONE, receipts.next(), AT)
+    receipts.close()
+    looks = former(tmp_path)
+    next(looks)
+
+    assert list(former(tmp_path)) == []
+
+    looks.close()
+
+    assert len(list(former(tmp_path))) == 1
+
+
+def test_what_somebody_else_is_done_with_is_not_looked_at(
+    receipts: Receipts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when it was opened before."""
+    receipts.take(ONE, receipts.next(), AT)
+    receipts.close()
+    lock = fcntl.flock
+
+    def late(descriptor: int, operation: int) -> None:
+        receipts.path.unlink()
+        lock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+
+    assert list(former(tmp_path)) == []
 
 
 def test_the_file_of_a_process_that_lives_is_left_alone_and_others_are_read(receipts: Receipts, tmp_path: Path) -> None:
