@@ -7,7 +7,6 @@ until a thousand daemons were killed, from `--seed` on; their logs are kept if s
 
 import os
 import sys
-import tempfile
 from argparse import ArgumentParser
 from pathlib import Path
 
@@ -28,7 +27,7 @@ from tests.storms.limits import plans as limits
 from tests.storms.limits.faults import LIMIT_FAULTS
 from tests.storms.limits.storm import LimitsPlan, LimitsStorm
 from tests.storms.release import release
-from tests.storms.storm import Plan, Storm, seed
+from tests.storms.storm import Plan, Storm, new_home, seed
 from tidegate.daemon.standalone.jars import cache_of
 
 
@@ -37,9 +36,7 @@ async def main(plan: Plan | None, seed: int) -> int:
     os.environ.update(CHEAP_JAVA)
     if plan is None:
         return await release(seed, cache_of(os.environ))
-    home = Path(tempfile.mkdtemp(prefix="storm-"))
-    home.chmod(0o755)
-    storm = storm_of(plan, home, seed)
+    storm = storm_of(plan, new_home(), seed)
     verdict = await storm.run()
     sys.stdout.write(storm.report(verdict) + "\n")
     return 1 if verdict.broken else 0

@@ -1,7 +1,6 @@
 """Before a release: great storms, seed after seed, until so many daemons were killed, or one of them breaks something."""
 
 import shutil
-import tempfile
 from collections import Counter
 from pathlib import Path
 from time import monotonic
@@ -13,7 +12,7 @@ from rich.table import Table
 
 from tests.storms.checker import Verdict
 from tests.storms.plans import GREAT
-from tests.storms.storm import Storm
+from tests.storms.storm import Storm, new_home
 
 KILLS = 1000
 
@@ -63,7 +62,7 @@ async def release(seed: int, cache: Path, kills: int = KILLS) -> int:
     with Progress(*columns, console=console) as progress:
         bar = progress.add_task("", total=kills)
         while tally.kills < kills:
-            storm = Storm(GREAT, _home(), cache, seed)
+            storm = Storm(GREAT, new_home(), cache, seed)
             verdict = await storm.run()
             tally.add(storm, verdict)
             progress.update(bar, completed=tally.kills)
@@ -77,9 +76,3 @@ async def release(seed: int, cache: Path, kills: int = KILLS) -> int:
     Console().print(tally.table())
     Console().print(f"{tally.storms} storms in {(monotonic() - began_at) / 3600:.1f} h: nothing was broken")
     return 0
-
-
-def _home() -> Path:
-    home = Path(tempfile.mkdtemp(prefix="storm-"))
-    home.chmod(0o755)
-    return home

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
@@ -85,6 +86,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 def seed() -> int:
     """The one in the environment, or a new one."""
     return int(os.environ.get(SEED) or SystemRandom().randrange(1_000_000))
+
+
+def new_home() -> Path:
+    """For a storm whose logs stay. Its servers may run as another user."""
+    home = Path(tempfile.mkdtemp(prefix="storm-"))
+    home.chmod(0o755)
+    return home
 
 
 class Storm:
