@@ -5,6 +5,7 @@ The shared ones live in the loop of their own thread (`portal`), for each test h
 
 import os
 import shutil
+import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
@@ -29,7 +30,12 @@ LEFT_BEHIND = pytest.StashKey[list[str]]()
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """The mark of a worker begins with that of the run."""
+    """The mark of a worker begins with that of the run.
+
+    What a shell begins in the background is deaf to interrupts, and whatever it starts as well: the programs must hear them.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ[MARK] = os.environ.get(MARK, "") + uuid4().hex
     os.environ.update(servers.CHEAP_JAVA)
     session.config.stash[LEFT_BEHIND] = []
