@@ -19,9 +19,6 @@ log = structlog.get_logger()
 
 NOBODY: Mapping[str, Away] = {}
 
-GONE_S = 3600.0
-"""How long the record of a daemon that died is kept."""
-
 
 class Holdings:
     """What we own. Leases only say who works: a daemon that wrongly believes to own something is fenced when it writes.
@@ -128,7 +125,7 @@ def _renewal(job: Job, ttl_s: float, away: Mapping[str, Away]) -> Callable[[Db],
     async def work(db: Db) -> Renewed:
         db.mark()
         await leases.heartbeat(db, job, away)
-        owned = await leases.renew(db, job.id, ttl_s)
+        owned = await leases.owned(db, job.id)
         place = await leases.place(db, job.id, ttl_s)
         mine = share(owned, await leases.counts(db), place)
         if mine.surplus:
@@ -137,8 +134,6 @@ def _renewal(job: Job, ttl_s: float, away: Mapping[str, Away]) -> Callable[[Db],
         for group, wanted in mine.wanted.items():
             if wanted > 0:
                 kept += await leases.claim(db, job.id, ttl_s, group, wanted)
-        await leases.forget_dead(db, GONE_S)
-        await losses.forget_spent(db, job.id)
         return Renewed(kept, place.of, await losses.any_open(db))
 
     return work

@@ -112,3 +112,13 @@ async def _account(db: Db, *, daemon: UUID, kept: Kept, writer: str) -> None:
     there = await losses.marks(db.connection, daemon)
     if is_known and (lost := missing(kept.receipts, there)):
         await tell(db.connection, place, lost, there, writer)
+
+
+async def forget_spent(database: "Database") -> None:
+    """Drop the marks that vouch for nothing that others do not vouch for. Raises UnavailableError."""
+    if database.lookout is None:
+        return
+    receipts = database.lookout.receipts
+    if spent := tuple(receipts.spent):
+        await database.ask(partial(losses.forget_spent, daemon=receipts.daemon, numbers=spent))
+        receipts.spent.difference_update(spent)

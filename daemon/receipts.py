@@ -38,14 +38,19 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class Receipts:
-    """Only the newest: commits are lost from the end, so a mark vouches for all that was acknowledged before it was given out."""
+    """Only the newest: commits are lost from the end, so a mark vouches for all that was acknowledged before it was given out.
+
+    `spent` are the numbers of marks after which a later one was acknowledged on the same connection.
+    """
 
     def __init__(self, daemon: UUID, root: Path) -> None:
         self.daemon = daemon
         self.path = root / FOLDER / str(daemon)
         self.database = ""
         self._number = 0
+        self.spent: set[int] = set()
         self._newest: dict[int, Receipt] = {}
+        self._last: dict[int, int] = {}
         self._length = 0
         self._failed = False
         self._descriptor = _locked(self.path, os.O_CREAT)
@@ -62,6 +67,9 @@ class Receipts:
 
     def take(self, backend: int, number: int, at: datetime) -> None:
         """The commit with this mark was acknowledged."""
+        if backend in self._last:
+            self.spent.add(self._last[backend])
+        self._last[backend] = number
         self._newest = {key: old for key, old in self._newest.items() if old.upto >= number}
         self._newest[backend] = Receipt(backend, number, self._number, at)
         self._keep()

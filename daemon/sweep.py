@@ -9,13 +9,13 @@ from anyio.abc import TaskStatus
 
 from tidegate.daemon.context import Context
 from tidegate.daemon.ledger import keep
-from tidegate.daemon.losses import KEPT_S
+from tidegate.daemon.losses import KEPT_S, forget_spent
 from tidegate.daemon.outage import Backoff
 from tidegate.daemon.settings import spool_root
 from tidegate.daemon.spark import spool
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.message import AttemptStuck, LeaseLapsed
-from tidegate.schemas.queries import held, inbox, losses, pools, submissions
+from tidegate.schemas.queries import held, inbox, leases, losses, pools, submissions
 from tidegate.schemas.queries.db import Db
 
 log = structlog.get_logger()
@@ -23,6 +23,9 @@ log = structlog.get_logger()
 FORGET_AT_ONCE = 10_000
 PRUNE_EVERY_S = 3600.0
 DAY_S = 86_400.0
+GONE_S = 3600.0
+"""How long the record of a daemon that died is kept."""
+
 HELD_S = 60.0
 """No transaction of ours lasts that long."""
 
@@ -73,13 +76,15 @@ async def requeue(context: Context) -> None:
 
 
 async def forget(context: Context) -> None:
-    """Drop event ids that no redelivery can bring back."""
+    """Drop event ids that no redelivery can bring back, daemons long gone, and what vouches for nothing any more."""
 
     async def work(db: Db) -> int:
         return await inbox.forget(db, context.settings.dedupe_days, FORGET_AT_ONCE)
 
     while await context.database.ask(work) == FORGET_AT_ONCE:
         pass
+    await context.database.ask(lambda db: leases.forget_dead(db, GONE_S))
+    await forget_spent(context.database)
 
 
 async def warn_of_missing_pools(context: Context, said: frozenset[str]) -> frozenset[str]:

@@ -17,7 +17,7 @@ _LIVE = _SQL["live_jobs"]
 _PLACE = _SQL["place"]
 _LIVE_ROWS = _SQL["live_rows"]
 _OFFER = _SQL["offer"]
-_RENEW = _SQL["renew"]
+_OWNED = _SQL["owned"]
 _COUNTS = _SQL["counts"]
 _CLAIM = _SQL["claim"]
 _RELEASE = _SQL["release"]
@@ -119,7 +119,7 @@ class Incident(msgspec.Struct, frozen=True):
 
 
 async def heartbeat(db: Db, job: Job, away: Mapping[str, Away] = MappingProxyType({})) -> None:
-    """Say that this daemon lives, by the database clock, and which servers it cannot reach."""
+    """Say that this daemon lives, by the database clock, and which servers it cannot reach. It keeps what it owns by that."""
     await db.execute(_HEARTBEAT, *msgspec.structs.astuple(job), dict(away))
 
 
@@ -145,9 +145,9 @@ async def offer(db: Db, duties: Sequence[Duty]) -> None:
         await db.execute(_OFFER, *columns(duties))
 
 
-async def renew(db: Db, owner: UUID, ttl_s: float) -> list[Lease]:
-    """Keep what we own for another `ttl_s`; returns all of it, and remembers where the rows are now."""
-    rows = await db.fetch(_RENEW, owner, ttl_s)
+async def owned(db: Db, owner: UUID) -> list[Lease]:
+    """What we have; remembers where the rows are now."""
+    rows = await db.fetch(_OWNED, owner)
     db.memory.places.update({row["key"]: row["ctid"] for row in rows if row["kind"] == PARTITION})
     return [Lease(*tuple(row)[:-1]) for row in rows]
 
@@ -158,7 +158,7 @@ async def counts(db: Db) -> Mapping[Group, int]:
 
 
 async def claim(db: Db, owner: UUID, ttl_s: float, group: Group, limit: int) -> list[Lease]:
-    """Take up to `limit` free or expired duties of a group."""
+    """Take up to `limit` duties of a group that nobody has who lives. `ttl_s` is for owners that do not tell theirs."""
     return [Lease(*row) for row in await db.fetch(_CLAIM, owner, ttl_s, *group, limit)]
 
 

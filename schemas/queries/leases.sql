@@ -24,12 +24,9 @@ INSERT INTO lease (kind, key, next_offset)
 SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])
 ON CONFLICT (kind, key) DO NOTHING
 
--- name: renew
--- In the order of the keys: a batch takes its partitions so, too.
-UPDATE lease
-SET expires_at = clock_timestamp() + make_interval(secs => $2)
-WHERE (kind, key) IN (SELECT kind, key FROM lease WHERE owner = $1 ORDER BY kind, key FOR UPDATE)
-RETURNING kind, key, epoch, next_offset, halted, ctid::text
+-- name: owned
+-- Without a lock: who has taken one of these over meanwhile is not held up, and fences its former owner.
+SELECT kind, key, epoch, next_offset, halted, ctid::text FROM lease WHERE owner = $1 ORDER BY kind, key
 
 -- name: counts
 SELECT kind, coalesce(substring(key FROM '^(.*)/'), '') AS topic, count(*)
@@ -39,16 +36,22 @@ GROUP BY 1, 2
 ORDER BY 1, 2
 
 -- name: claim
--- Free or expired ones. An owner frozen inside a transaction still holds its row: it is passed over, not waited for.
+-- Those without an owner, or whose owner has shown no life for as long as it says its leases last. What an owner frozen inside a
+-- transaction still holds is passed over, not waited for. Daemons of older builds go by expires_at.
 UPDATE lease
-SET owner = $1, epoch = epoch + 1, expires_at = clock_timestamp() + make_interval(secs => $2)
+SET owner = $1, epoch = epoch + 1, expires_at = 'infinity'
 WHERE (kind, key) IN (
     SELECT kind, key
     FROM lease
-    WHERE kind = $3 AND coalesce(substring(key FROM '^(.*)/'), '') = $4 AND NOT halted AND (owner IS NULL OR expires_at < clock_timestamp())
+    WHERE kind = $3 AND coalesce(substring(key FROM '^(.*)/'), '') = $4 AND NOT halted
+      AND NOT EXISTS (
+          SELECT FROM job
+          WHERE job.id = lease.owner
+            AND heartbeat_at > clock_timestamp() - make_interval(secs => coalesce((settings ->> 'lease_ttl_s')::double precision, $2))
+      )
     ORDER BY key
     LIMIT $5
-    FOR UPDATE SKIP LOCKED
+    FOR UPDATE OF lease SKIP LOCKED
 )
 RETURNING kind, key, epoch, next_offset, halted
 

@@ -1,5 +1,6 @@
 """Commits that were acknowledged and are not there: marks by which that is noticed, and losses on record."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -106,9 +107,9 @@ async def settle(db: "Db", id_: int, who: str, because: str) -> bool:
     return True
 
 
-async def forget_spent(db: "Db", daemon: UUID) -> None:
-    """Drop the marks of a daemon that were followed by another one on the same connection."""
-    await db.execute(_FORGET_SPENT, daemon)
+async def forget_spent(db: "Db", daemon: UUID, numbers: Sequence[int]) -> None:
+    """Drop these marks of a daemon: others vouch for them."""
+    await db.execute(_FORGET_SPENT, daemon, numbers)
 
 
 async def forget_daemon(db: "Db", daemon: UUID) -> None:

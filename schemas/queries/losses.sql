@@ -7,13 +7,7 @@ VALUES ($1, $2, $3, clock_timestamp())
 SELECT DISTINCT ON (backend) backend, number, at FROM commit_mark WHERE daemon = $1 ORDER BY backend, number DESC
 
 -- name: forget_spent
--- But for the newest of each connection: whoever waits for that commit to be acknowledged does not hold its receipt yet.
-DELETE FROM commit_mark AS mark
-WHERE daemon = $1
-  AND EXISTS (
-      SELECT FROM commit_mark AS newer
-      WHERE newer.daemon = mark.daemon AND newer.number > mark.number AND newer.backend = mark.backend
-  )
+DELETE FROM commit_mark WHERE daemon = $1 AND number = ANY ($2::bigint[])
 
 -- name: place
 -- A standby has no timeline of its own. `inherited_at`: when the last commit was made that this server got from the one before it.

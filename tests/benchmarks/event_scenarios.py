@@ -62,7 +62,7 @@ NEWER_RUNS = "SELECT count(*) FROM dag_run WHERE id > $1"
 NEWEST_RUN = "SELECT coalesce(max(id), 0) FROM dag_run"
 QUEUED_ROWS = "SELECT count(*) FROM dataset_dag_run_queue"
 TAKEN = "SELECT coalesce(max(id), 0) FROM dataset_event"
-"""By the index of a table of which nothing is ever dead: looking must not cost more the longer somebody holds a transaction open."""
+"""By the index of a table of which nothing is ever dead: looking must not cost more the longer a transaction is held open."""
 
 
 async def a(repeat: int) -> list[Figure]:

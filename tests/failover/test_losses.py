@@ -14,8 +14,7 @@ from structlog.testing import capture_logs
 from tests.failover.couple import Couple
 from tests.servers import StartPostgres
 from tidegate.daemon.database import Database, connect
-from tidegate.daemon.leases import Holdings, refresh
-from tidegate.daemon.losses import Lookout, account
+from tidegate.daemon.losses import Lookout, account, forget_spent
 from tidegate.daemon.migrate import migrate
 from tidegate.daemon.receipts import Receipts
 from tidegate.schemas.error import UnavailableError
@@ -236,28 +235,15 @@ async def test_a_role_without_any_privilege_of_the_server_can_find_it(loose_coup
     assert [row["found_by"] for row in await recorded(loose_couple)] == ["a"]
 
 
-MARKS = """
-    INSERT INTO commit_mark (daemon, backend, number, at)
-    SELECT $1, backend, number, now() FROM (VALUES (1, 3), (1, 5), (2, 4), (2, 6), (2, 7)) AS mark (backend, number)
-"""
-
-
-async def test_the_newest_mark_of_each_connection_stays(dsn: str, tmp_path: Path) -> None:
-    """Its commit may be acknowledged only after others that began later have been."""
-    async with process(dsn, tmp_path) as daemon:
-        pool, job = daemon.database.pool, daemon.job
-        await pool.execute(MARKS, job.id)
-        await daemon.database.run(lambda db: queries.forget_spent(db, job.id))
-
-        assert [row[0] for row in await pool.fetch("SELECT number FROM commit_mark ORDER BY 1")] == [5, 7]
-
-
-async def test_a_renewal_drops_marks_that_were_followed_by_others(dsn: str, tmp_path: Path) -> None:
+async def test_marks_that_were_followed_by_others_go(dsn: str, tmp_path: Path) -> None:
+    """But none whose connection waits for a later one to be acknowledged."""
     async with process(dsn, tmp_path) as daemon:
         for _ in range(20):
             await daemon.commit()
         before = await daemon.database.pool.fetchval("SELECT count(*) FROM commit_mark")
-        await refresh(daemon.database, Holdings(daemon.job, 10))
-        after = await daemon.database.pool.fetchval("SELECT count(*) FROM commit_mark")
+        await forget_spent(daemon.database)
+        await daemon.commit()
+        after = await daemon.database.pool.fetch("SELECT number FROM commit_mark ORDER BY 1")
 
-    assert (before, after) == (20, 1)
+    assert before == 20
+    assert len(after) == 2

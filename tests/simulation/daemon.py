@@ -80,7 +80,8 @@ class Daemon:
             runner_silent_s=30.0,
             queued_timeout_s=60.0,
         )
-        job = Job(UUID(int=world.chance.getrandbits(128), version=4), self.address, self.number, "simulated", Terms())
+        id_ = UUID(int=world.chance.getrandbits(128), version=4)
+        job = Job(id_, self.address, self.number, "simulated", Terms(lease_ttl_s=plan.ttl_s))
         database = Database(Pool(self, world.scheduler), job.id, self.address)  # type: ignore[arg-type]  # what it has is all that is asked for
         database.memory = _beginning_with(world.memory)
         database.clock = SimulatedClock(world.server)  # type: ignore[assignment]  # as above

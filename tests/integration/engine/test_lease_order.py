@@ -9,11 +9,11 @@ import asyncpg
 import pytest
 
 from tidegate.daemon.database import Database
-from tidegate.daemon.leases import offer
+from tidegate.daemon.leases import Holdings, offer, refresh
 from tidegate.schemas.queries import inbox, leases
 from tidegate.schemas.queries.db import Db, Memory
 from tidegate.schemas.queries.inbox import OffsetMove
-from tidegate.schemas.queries.leases import PARTITION, Duty, Group, Lease
+from tidegate.schemas.queries.leases import PARTITION, Duty, Group, Job, Lease
 
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 
@@ -21,10 +21,6 @@ WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_databas
 async def until_waiting(database: Database, how_many: int) -> None:
     while await database.pool.fetchval(WAITING) < how_many:
         await sleep(0.01)
-
-
-async def renew(db: Db, owner: UUID) -> Any:
-    return await leases.renew(db, owner, 10)
 
 
 async def release(db: Db, owner: UUID) -> Any:
@@ -37,7 +33,7 @@ async def leave(db: Db, owner: UUID) -> Any:
 
 @pytest.mark.parametrize("known", ["", "b", "ab"])
 @pytest.mark.parametrize(("held", "order"), [("b", "ab"), ("a", "ba")])
-@pytest.mark.parametrize("meanwhile", [renew, release, leave])
+@pytest.mark.parametrize("meanwhile", [release, leave])
 async def test_a_batch_and_whoever_keeps_the_leases_let_each_other_pass(
     database: Database, dsn: str, meanwhile: Callable[[Db, UUID], Awaitable[Any]], held: str, order: str, known: str
 ) -> None:
@@ -69,10 +65,17 @@ async def test_a_batch_and_whoever_keeps_the_leases_let_each_other_pass(
     await holding.rollback()
 
     await keeping
-    if meanwhile is renew:
+    with pytest.raises(Exception, match="another daemon"):
         await taking
-        assert await database.pool.fetchval("SELECT array_agg(next_offset) FROM lease") == [1, 1]
-    else:
-        with pytest.raises(Exception, match="another daemon"):
-            await taking
     await third.close()
+
+
+async def test_a_renewal_waits_for_nobody_who_takes_a_batch(database: Database) -> None:
+    holdings = Holdings(Job(uuid4(), "here", 7, "test"), 10)
+    await offer(database, [Duty(PARTITION, key, 0) for key in "ab"])
+    await refresh(database, holdings)
+    async with database.pool.acquire() as other, other.transaction():
+        await other.execute("UPDATE lease SET next_offset = 1")
+        await refresh(database, holdings)
+
+        assert holdings.of(PARTITION).keys() == {"a", "b"}

@@ -64,6 +64,17 @@ def test_a_commit_is_missed_when_its_connection_is_not_known_to_have_come_so_far
     assert bool(missing(receipts.held, marks(**there))) == lost
 
 
+def test_a_mark_is_spent_when_a_later_one_of_its_connection_was_acknowledged(receipts: Receipts) -> None:
+    """That of another connection does not vouch for it."""
+    first, second, third = (receipts.next() for _ in range(3))
+    receipts.take(ONE, first, AT)
+    receipts.take(TWO, third, AT)
+    before = set(receipts.spent)
+    receipts.take(ONE, second, AT)
+
+    assert (before, receipts.spent) == (set(), {first})
+
+
 def test_what_one_looks_at_nobody_else_gets(receipts: Receipts, tmp_path: Path) -> None:
     """Its marks may be forgotten in the meantime, and all of it would seem to be missing."""
     receipts.take(ONE, receipts.next(), AT)
