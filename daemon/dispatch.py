@@ -240,11 +240,11 @@ class Dispatcher:
         return Lot(claims, more=len(claims) == at_once)
 
     async def _claim_abandoned(self) -> Lot:
-        job, ttl_s = self.context.holdings.job, self.context.settings.lease_ttl_s
+        job = self.context.holdings.job
         host = None if self.backend.host is None else job.host
 
         async def work(db: Db) -> list[Claimed]:
-            return await submissions.claim_abandoned(db, job.id, job.host, self.backend.name, host, ttl_s, self.in_hand.ids)
+            return await submissions.claim_abandoned(db, job.id, job.host, self.backend.name, host, self.in_hand.ids)
 
         claims = await self.context.database.ask(work)
         return Lot(claims, more=bool(claims))

@@ -27,9 +27,8 @@ class Holdings:
     Renewals, and the end of it all, take turns: one that came after the end would own everything again.
     """
 
-    def __init__(self, job: Job, ttl_s: float) -> None:
+    def __init__(self, job: Job) -> None:
         self.job = job
-        self.ttl_s = ttl_s
         self.alone = True
         self.after_loss = False
         self.lives = 0
@@ -38,6 +37,11 @@ class Holdings:
         self._owned: dict[tuple[str, str], Lease] = {}
         self._renewed_at = float("-inf")
         self.version = 0
+
+    @property
+    def ttl_s(self) -> float:
+        """How long after its last sign of life others take us for dead."""
+        return self.job.terms.lease_ttl_s
 
     @property
     def fresh(self) -> bool:
@@ -93,7 +97,7 @@ async def refresh(database: Database, holdings: Holdings, away: Mapping[str, Awa
         if holdings.left:
             return
         began_at = anyio.current_time()
-        owned, daemons, holdings.after_loss = await database.run(_renewal(holdings.job, holdings.ttl_s, away))
+        owned, daemons, holdings.after_loss = await database.run(_renewal(holdings.job, away))
         holdings.alone = daemons <= 1
         holdings.replace(owned, began_at)
 
@@ -121,19 +125,19 @@ async def leave(database: Database, holdings: Holdings) -> None:
             log.warning("leases_not_released", error=str(error))
 
 
-def _renewal(job: Job, ttl_s: float, away: Mapping[str, Away]) -> Callable[[Db], Awaitable[Renewed]]:
+def _renewal(job: Job, away: Mapping[str, Away]) -> Callable[[Db], Awaitable[Renewed]]:
     async def work(db: Db) -> Renewed:
         db.mark()
         await leases.heartbeat(db, job, away)
         owned = await leases.owned(db, job.id)
-        place = await leases.place(db, job.id, ttl_s)
+        place = await leases.place(db, job.id)
         mine = share(owned, await leases.counts(db), place)
         if mine.surplus:
             await leases.release(db, job.id, mine.surplus)
         kept = [lease for lease in owned if lease not in mine.surplus]
         for group, wanted in mine.wanted.items():
             if wanted > 0:
-                kept += await leases.claim(db, job.id, ttl_s, group, wanted)
+                kept += await leases.claim(db, job.id, group, wanted)
         return Renewed(kept, place.of, await losses.any_open(db))
 
     return work

@@ -84,7 +84,7 @@ async def run(settings: Settings, until: Until) -> None:
         context = Context(
             settings=settings,
             database=database,
-            holdings=Holdings(job, settings.lease_ttl_s),
+            holdings=Holdings(job),
             bells=Bells(),
             outages=Outages(lambda away: systemd.say(STATUS=status(away)), database.clock.known),
             backends=backends,

@@ -83,7 +83,7 @@ async def load(db: Db, dag_id: str, run_id: str, index: int, terms: Terms) -> Fo
     graph = graphs[run.version_id]
     instances = {of: instance for (_, of), instance in (await tasks.of_runs(db, [run.id])).items()}
     instance = instances.get(index) or Instance(index)
-    daemons = await leases.live(db, terms.lease_ttl_s)
+    daemons = await leases.live(db)
     terms = daemons[0].terms if daemons else terms
     key, place = (run.id, index), await whynot.place(db, (run.id, index))
     pool = place.pool if place else graph.node(index).task.pool
@@ -99,7 +99,7 @@ async def load(db: Db, dag_id: str, run_id: str, index: int, terms: Terms) -> Fo
         past=(await pasts(db, [run.id])).get(run.id) if graph.sequential else None,
         place=place,
         admission=await _admission(db, key, pool, terms) if instance.state is TaskState.SCHEDULED else None,
-        attempt=await whynot.attempt(db, key, terms.lease_ttl_s),
+        attempt=await whynot.attempt(db, key),
         occupied=sum(row.running + row.queued for row in rows),
         active=await pools.active(db),
         in_pool=await whynot.in_pool(db, pool),

@@ -27,12 +27,12 @@ class FoundDag(msgspec.Struct, frozen=True, kw_only=True):
         return sift(self.dag.graph, self.dag.pending, self.now).inputs
 
 
-async def load(db: Db, dag_id: str, ttl_s: float) -> FoundDag:
+async def load(db: Db, dag_id: str) -> FoundDag:
     """Of a DAG that exists."""
     return FoundDag(
         now=db.now,
         dag=await seen.dag(db, dag_id),
         around=await seen.around_dag(db, dag_id),
         incidents=await leases.incidents(db),
-        daemons=await leases.live(db, ttl_s),
+        daemons=await leases.live(db),
     )

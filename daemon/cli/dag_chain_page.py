@@ -34,12 +34,12 @@ class WhyNot(msgspec.Struct, frozen=True):
     discarded: Sequence[DiscardRow]
 
 
-async def read_page(db: Db, dag_id: str, ttl_s: float) -> WhyNot:
+async def read_page(db: Db, dag_id: str) -> WhyNot:
     """Raises RequestError for a DAG that does not exist."""
     await find_dag(db, dag_id)
     spec = await versions.current_spec(db, dag_id)
     return WhyNot(
-        chain=dag_chain(await load(db, dag_id, ttl_s)),
+        chain=dag_chain(await load(db, dag_id)),
         spec=spec,
         inputs=inputs.rows(spec, await inputs.present(db, dag_id, spec)),
         notes=await dag_pages.list_notes(db, dag_id, LAST_NOTES),

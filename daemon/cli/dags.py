@@ -12,7 +12,7 @@ from tidegate.daemon.cli.command import DagId, Json, examples, noun
 from tidegate.daemon.cli.dag_page import DagPage, print_page, read_page, state_of
 from tidegate.daemon.cli.next_runs import next_
 from tidegate.daemon.cli.plan import Planned, next_run
-from tidegate.daemon.cli.session import query, settings_of, with_database
+from tidegate.daemon.cli.session import query, with_database
 from tidegate.schemas.condition import Condition
 from tidegate.schemas.message import DagDeleteRequested, PauseRequested
 from tidegate.schemas.queries import dag_pages
@@ -91,10 +91,8 @@ def why_not(context: typer.Context, dag_id: DagId, *, json: Json = False) -> Non
     """
     from tidegate.daemon.cli import dag_chain_page
 
-    ttl_s = settings_of(context, "postgres_dsn").lease_ttl_s
-
     async def read(db: Db) -> tuple[dag_chain_page.WhyNot, datetime]:
-        return await dag_chain_page.read_page(db, dag_id, ttl_s), db.now
+        return await dag_chain_page.read_page(db, dag_id), db.now
 
     page, now = query(context, read)
     if json:

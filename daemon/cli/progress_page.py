@@ -37,7 +37,7 @@ async def read_progress(db: Db, asked: RunRow, settings: Settings) -> shown.Prog
         limited=await tasks.limited_activity(db, limited) if limited else (),
         parallelism=settings.parallelism,
         active=await pools.active(db) if settings.parallelism else 0,
-        daemons=await leases.live_jobs(db, settings.lease_ttl_s),
+        daemons=len(await leases.live(db)),
     )
     return progress(graph, list(instances.values()), facts)
 

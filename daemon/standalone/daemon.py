@@ -14,7 +14,7 @@ from tidegate.daemon.settings import PREFIX
 from tidegate.daemon.standalone.process import Child, spawn
 from tidegate.daemon.standalone.server import Server
 
-STARTED = "SELECT EXISTS (SELECT FROM job WHERE pid = $1 AND heartbeat_at > clock_timestamp() - interval '10 s')"
+STARTED = "SELECT EXISTS (SELECT FROM live_job WHERE pid = $1)"
 
 USUAL = (sys.executable, "-m", "tidegate.daemon")
 

@@ -11,10 +11,7 @@ WITH batch AS MATERIALIZED (
 there AS (
     SELECT count(*) AS partitions
     FROM batch JOIN lease ON lease.ctid = batch.place::tid
-    WHERE lease.kind || '' = 'partition'
-      AND lease.key || '' = batch.key
-      AND lease.epoch = batch.epoch
-      AND lease.next_offset = batch.expected
+    WHERE lease.kind || '' = 'partition' AND lease.key || '' = batch.key
 ),
 moved AS (
     UPDATE lease

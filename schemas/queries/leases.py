@@ -13,9 +13,8 @@ from tidegate.schemas.queries.sql import load
 
 _SQL = load("leases")
 _HEARTBEAT = _SQL["heartbeat"]
-_LIVE = _SQL["live_jobs"]
+_LIVE = _SQL["live"]
 _PLACE = _SQL["place"]
-_LIVE_ROWS = _SQL["live_rows"]
 _OFFER = _SQL["offer"]
 _OWNED = _SQL["owned"]
 _COUNTS = _SQL["counts"]
@@ -123,20 +122,14 @@ async def heartbeat(db: Db, job: Job, away: Mapping[str, Away] = MappingProxyTyp
     await db.execute(_HEARTBEAT, *msgspec.structs.astuple(job), dict(away))
 
 
-async def live(db: Db, ttl_s: float) -> list[JobRow]:
-    """The daemons that showed life within the time that they have for that, or within `ttl_s`; the oldest come first."""
-    rows = await db.fetch(_LIVE_ROWS, ttl_s)
-    return [msgspec.convert(dict(row), JobRow) for row in rows]
+async def live(db: Db) -> list[JobRow]:
+    """The daemons that have shown life within the time that they have for that; the oldest come first."""
+    return [msgspec.convert(dict(row), JobRow) for row in await db.fetch(_LIVE)]
 
 
-async def live_jobs(db: Db, ttl_s: float) -> int:
-    """How many daemons showed life within `ttl_s`."""
-    return int((await db.fetch(_LIVE, ttl_s))[0][0])
-
-
-async def place(db: Db, owner: UUID, ttl_s: float) -> Place:
-    """Of a daemon that has just shown life, among those that did within `ttl_s`."""
-    return Place(*(await db.fetch(_PLACE, owner, ttl_s))[0])
+async def place(db: Db, owner: UUID) -> Place:
+    """Of a daemon that has just shown life, among those that live."""
+    return Place(*(await db.fetch(_PLACE, owner))[0])
 
 
 async def offer(db: Db, duties: Sequence[Duty]) -> None:
@@ -146,9 +139,11 @@ async def offer(db: Db, duties: Sequence[Duty]) -> None:
 
 
 async def owned(db: Db, owner: UUID) -> list[Lease]:
-    """What we have; remembers where the rows are now."""
+    """What we have; remembers where the rows are of which that is not known, for a batch may know of newer places meanwhile."""
     rows = await db.fetch(_OWNED, owner)
-    db.memory.places.update({row["key"]: row["ctid"] for row in rows if row["kind"] == PARTITION})
+    for row in rows:
+        if row["kind"] == PARTITION:
+            db.memory.places.setdefault(row["key"], row["ctid"])
     return [Lease(*tuple(row)[:-1]) for row in rows]
 
 
@@ -157,9 +152,9 @@ async def counts(db: Db) -> Mapping[Group, int]:
     return {Group(kind, topic): count for kind, topic, count in await db.fetch(_COUNTS)}
 
 
-async def claim(db: Db, owner: UUID, ttl_s: float, group: Group, limit: int) -> list[Lease]:
-    """Take up to `limit` duties of a group that nobody has who lives. `ttl_s` is for owners that do not tell theirs."""
-    return [Lease(*row) for row in await db.fetch(_CLAIM, owner, ttl_s, *group, limit)]
+async def claim(db: Db, owner: UUID, group: Group, limit: int) -> list[Lease]:
+    """Take up to `limit` duties of a group that nobody has who lives."""
+    return [Lease(*row) for row in await db.fetch(_CLAIM, owner, *group, limit)]
 
 
 async def release(db: Db, owner: UUID, leases: Sequence[Lease]) -> None:

@@ -3,20 +3,17 @@ INSERT INTO job (id, host, pid, version, settings, away)
 VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (id) DO UPDATE SET heartbeat_at = clock_timestamp(), away = excluded.away
 
--- name: live_rows
+-- name: live
 SELECT host, pid, started_at, heartbeat_at, settings AS terms, away
-FROM job
-WHERE heartbeat_at > clock_timestamp() - make_interval(secs => coalesce((settings ->> 'lease_ttl_s')::double precision, $1))
+FROM live_job
 ORDER BY started_at, id
-
--- name: live_jobs
-SELECT count(*) FROM job WHERE heartbeat_at > clock_timestamp() - make_interval(secs => $1)
 
 -- name: place
 -- Of a daemon among those that live, the oldest first, and how many they are. Who asks lives, even if frozen since its heartbeat.
-SELECT count(*) FILTER (WHERE (job.started_at, job.id) < (mine.started_at, mine.id)), count(*)
-FROM job, (SELECT started_at, id FROM job WHERE id = $1) AS mine
-WHERE job.id = mine.id OR job.heartbeat_at > clock_timestamp() - make_interval(secs => $2)
+WITH mine AS (SELECT started_at, id FROM job WHERE id = $1)
+SELECT count(*) FILTER (WHERE (living.started_at, living.id) < (mine.started_at, mine.id)), count(*)
+FROM mine, (SELECT started_at, id FROM live_job UNION SELECT started_at, id FROM mine) AS living
+GROUP BY mine.id
 
 -- name: offer
 -- Duties that exist; those already known stay as they are.
@@ -36,21 +33,17 @@ GROUP BY 1, 2
 ORDER BY 1, 2
 
 -- name: claim
--- Those without an owner, or whose owner has shown no life for as long as it says its leases last. What an owner frozen inside a
--- transaction still holds is passed over, not waited for. Daemons of older builds go by expires_at.
+-- Those without an owner that lives. What an owner frozen inside a transaction still holds is passed over, not waited for.
+-- Daemons of older builds go by expires_at.
 UPDATE lease
 SET owner = $1, epoch = epoch + 1, expires_at = 'infinity'
 WHERE (kind, key) IN (
     SELECT kind, key
     FROM lease
-    WHERE kind = $3 AND coalesce(substring(key FROM '^(.*)/'), '') = $4 AND NOT halted
-      AND NOT EXISTS (
-          SELECT FROM job
-          WHERE job.id = lease.owner
-            AND heartbeat_at > clock_timestamp() - make_interval(secs => coalesce((settings ->> 'lease_ttl_s')::double precision, $2))
-      )
+    WHERE kind = $2 AND coalesce(substring(key FROM '^(.*)/'), '') = $3 AND NOT halted
+      AND NOT EXISTS (SELECT FROM live_job WHERE live_job.id = lease.owner)
     ORDER BY key
-    LIMIT $5
+    LIMIT $4
     FOR UPDATE OF lease SKIP LOCKED
 )
 RETURNING kind, key, epoch, next_offset, halted

@@ -127,13 +127,13 @@ async def claim_intents(db: Db, owner: UUID, host: str, backend: str, limit: int
 
 
 async def claim_abandoned(
-    db: Db, owner: UUID, host: str, backend: str, seen_by: str | None, ttl_s: float, in_hand: Collection[UUID]
+    db: Db, owner: UUID, host: str, backend: str, seen_by: str | None, in_hand: Collection[UUID]
 ) -> list[Claimed]:
-    """Take over submits whose daemon showed no life for `ttl_s`, and our own that are not in hand.
+    """Take over submits whose daemon shows no life, and our own that are not in hand.
 
     `seen_by`: the host that alone can see this backend's submissions, None when every host can.
     """
-    rows = await db.fetch(_CLAIM_ABANDONED, owner, host, backend, seen_by, ttl_s, list(in_hand))
+    rows = await db.fetch(_CLAIM_ABANDONED, owner, host, backend, seen_by, list(in_hand))
     return [Claimed(*row) for row in rows]
 
 

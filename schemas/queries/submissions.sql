@@ -106,12 +106,11 @@ SET owner = $1, host = $2
 WHERE submission_id IN (
     SELECT submission.submission_id
     FROM submission
-    LEFT JOIN job ON job.id = submission.owner AND job.heartbeat_at > clock_timestamp() - make_interval(secs => $5)
     WHERE submission.state = 'submitting'
       AND submission.backend = $3
       AND ($4::text IS NULL OR submission.host = $4)
-      AND (job.id IS NULL OR submission.owner = $1)
-      AND submission.submission_id <> ALL ($6::uuid[])
+      AND (submission.owner = $1 OR NOT EXISTS (SELECT FROM live_job WHERE live_job.id = submission.owner))
+      AND submission.submission_id <> ALL ($5::uuid[])
     LIMIT 200
     FOR UPDATE OF submission SKIP LOCKED
 )

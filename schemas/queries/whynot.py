@@ -112,9 +112,9 @@ async def of_task(db: Db, dag_id: str, task_id: str) -> list[AtWork]:
     return [_at_work(*row) for row in await db.fetch(_OF_TASK, task_id, dag_id, MOST_NAMED)]
 
 
-async def attempt(db: Db, key: Key, ttl_s: float) -> AttemptFacts | None:
+async def attempt(db: Db, key: Key) -> AttemptFacts | None:
     """None where the task has not been admitted yet."""
-    rows = await db.fetch(_ATTEMPT, *key, ttl_s)
+    rows = await db.fetch(_ATTEMPT, *key)
     return AttemptFacts(*rows[0]) if rows else None
 
 

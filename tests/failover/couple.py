@@ -65,6 +65,7 @@ class Member(Postgres):
         self.follows = None
 
     async def until(self, holds: str, *arguments: Any) -> None:
+        """Ask until the answer is true. Raises TimeoutError."""
         with anyio.fail_after(WITHIN_S):
             while not await self.ask(holds, *arguments):
                 await anyio.sleep(LOOK_EVERY_S)

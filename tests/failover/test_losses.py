@@ -236,7 +236,7 @@ async def test_a_role_without_any_privilege_of_the_server_can_find_it(loose_coup
 
 
 async def test_marks_that_were_followed_by_others_go(dsn: str, tmp_path: Path) -> None:
-    """But none whose connection waits for a later one to be acknowledged."""
+    """All but the newest of their connection."""
     async with process(dsn, tmp_path) as daemon:
         for _ in range(20):
             await daemon.commit()

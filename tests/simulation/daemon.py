@@ -86,7 +86,7 @@ class Daemon:
         database.memory = _beginning_with(world.memory)
         database.clock = SimulatedClock(world.server)  # type: ignore[assignment]  # as above
         backend = Backend(self)
-        return Context(settings, database, Holdings(job, settings.lease_ttl_s), Bells(), Outages(), {backend.name: backend})
+        return Context(settings, database, Holdings(job), Bells(), Outages(), {backend.name: backend})
 
     def duties(self) -> Sequence[tuple[str, Callable[[], Awaitable[Any]]]]:
         """As the supervisor starts them. Without those that have no part in what is simulated: files, notifications, systemd."""

@@ -91,7 +91,7 @@ def renewed_after_leaving() -> None:
 
     async def again(database: Database, holdings: Holdings, away: Mapping[str, Away]) -> None:
         began_at = anyio.current_time()
-        renewed = await database.run(leases._renewal(holdings.job, holdings.ttl_s, away))
+        renewed = await database.run(leases._renewal(holdings.job, away))
         holdings.replace(renewed.owned, began_at)
 
     replace(ingest, "refresh", again)

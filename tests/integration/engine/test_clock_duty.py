@@ -20,7 +20,7 @@ from tidegate.daemon.wake import Bells
 from tidegate.schemas.condition import AllOf, DatasetRef, InputDeadlineSpec, Timing
 from tidegate.schemas.dag import DagSpec, ParsedFile
 from tidegate.schemas.event import DatasetUpdated, EventId
-from tidegate.schemas.queries.leases import Job
+from tidegate.schemas.queries.leases import Job, Terms
 
 BOTH = AllOf((DatasetRef("s://a"), DatasetRef("s://never")))
 
@@ -34,7 +34,7 @@ async def other(dsn: str) -> AsyncIterator[Database]:
 async def daemon(database: Database, dsn: str) -> Context:
     """One that has its share of the clock."""
     settings = Settings(postgres_dsn=dsn, kafka_servers="localhost:1")
-    holdings = Holdings(Job(uuid4(), settings.host, os.getpid(), "test"), settings.lease_ttl_s)
+    holdings = Holdings(Job(uuid4(), settings.host, os.getpid(), "test", Terms(lease_ttl_s=settings.lease_ttl_s)))
     context = Context(settings=settings, database=database, holdings=holdings, bells=Bells(), outages=Outages(), backends={})
     await offer(database, clock.duties())
     await refresh(database, holdings)

@@ -13,12 +13,12 @@ from tidegate.schemas.queries.leases import OUTBOX, Duty, Group, Job, JobRow, Te
 TERMS = Terms(parallelism=7, fair_after_s=5, lease_ttl_s=30, backends=("command",))
 
 
-async def live(database: Database, ttl_s: float = 10) -> list[JobRow]:
-    return await database.run(lambda db: leases.live(db, ttl_s))
+async def live(database: Database) -> list[JobRow]:
+    return await database.run(leases.live)
 
 
 async def test_a_daemon_tells_by_what_it_decides(database: Database) -> None:
-    await refresh(database, Holdings(Job(uuid4(), "here", 7, "test", TERMS), 10))
+    await refresh(database, Holdings(Job(uuid4(), "here", 7, "test", TERMS)))
 
     (daemon,) = await live(database)
 
@@ -26,7 +26,7 @@ async def test_a_daemon_tells_by_what_it_decides(database: Database) -> None:
 
 
 async def test_a_daemon_tells_whom_it_cannot_reach_for_as_long_as_it_is_so(database: Database) -> None:
-    outages, holdings = Outages(), Holdings(Job(uuid4(), "here", 7, "test"), 10)
+    outages, holdings = Outages(), Holdings(Job(uuid4(), "here", 7, "test"))
     outages.begin(UnavailableError("no space is left", server="the spool"))
     await refresh(database, holdings, outages.away)
 
@@ -42,7 +42,7 @@ async def test_a_daemon_tells_whom_it_cannot_reach_for_as_long_as_it_is_so(datab
 async def test_a_daemon_is_taken_for_dead_by_its_own_time(database: Database) -> None:
     for ttl_s in (30, 10):
         job = Job(uuid4(), f"{ttl_s}", 7, "test", Terms(lease_ttl_s=ttl_s))
-        await refresh(database, Holdings(job, 10))
+        await refresh(database, Holdings(job))
     await database.pool.execute("UPDATE job SET heartbeat_at = heartbeat_at - interval '20 s'")
 
     assert [daemon.host for daemon in await live(database)] == ["30"]
@@ -52,7 +52,7 @@ async def test_five_daemons_have_the_same_of_each_topic_but_for_one(database: Da
     topics = {Group("partition", "dataset-updated"): 12, Group("partition", "task-finished"): 12, Group("outbox", ""): 16}
     keys = [(group, f"{group.topic}/{n}" if group.topic else f"{n}") for group, count in topics.items() for n in range(count)]
     await offer(database, [Duty(group.kind, key) for group, key in keys])
-    daemons = [Holdings(Job(uuid4(), str(number), 7, "test"), 10) for number in range(5)]
+    daemons = [Holdings(Job(uuid4(), str(number), 7, "test")) for number in range(5)]
 
     for _ in range(3):
         for daemon in daemons:
@@ -68,7 +68,7 @@ async def test_five_daemons_have_the_same_of_each_topic_but_for_one(database: Da
 
 async def test_a_daemon_that_has_left_comes_back_by_no_renewal(database: Database) -> None:
     """A duty that reads where it stands may be slower to end than the one that keeps the leases."""
-    holdings = Holdings(Job(uuid4(), "here", 7, "test", TERMS), 10)
+    holdings = Holdings(Job(uuid4(), "here", 7, "test", TERMS))
     await offer(database, [Duty(OUTBOX, "0")])
     await refresh(database, holdings)
     async with database.pool.acquire() as other, other.transaction():

@@ -40,7 +40,7 @@ async def test_a_batch_and_whoever_keeps_the_leases_let_each_other_pass(
     """Also where it knows of some partitions only where their rows are."""
     owner = uuid4()
     await offer(database, [Duty(PARTITION, key, 0) for key in "ab"])
-    await database.run(lambda db: leases.claim(db, owner, 10, Group(PARTITION, ""), 2))
+    await database.run(lambda db: leases.claim(db, owner, Group(PARTITION, ""), 2))
     await database.pool.execute(
         "UPDATE lease SET expires_at = expires_at WHERE key = 'a'"
     )  # it comes last where none is asked for
@@ -71,7 +71,7 @@ async def test_a_batch_and_whoever_keeps_the_leases_let_each_other_pass(
 
 
 async def test_a_renewal_waits_for_nobody_who_takes_a_batch(database: Database) -> None:
-    holdings = Holdings(Job(uuid4(), "here", 7, "test"), 10)
+    holdings = Holdings(Job(uuid4(), "here", 7, "test"))
     await offer(database, [Duty(PARTITION, key, 0) for key in "ab"])
     await refresh(database, holdings)
     async with database.pool.acquire() as other, other.transaction():

@@ -24,7 +24,7 @@ async def begun(database: Database, heard_of: timedelta) -> UUID:
 
 async def place(database: Database, id_: UUID) -> Place:
     async def work(db: Db) -> Place:
-        return await leases.place(db, id_, TTL_S)
+        return await leases.place(db, id_)
 
     return await database.run(work)
 

@@ -31,7 +31,7 @@ async def test_postgres_may_go_away_again_during_the_start(
     monkeypatch.setattr(supervisor, "offer", cut_the_first_time)
     mine = settings()
     job = Job(uuid4(), mine.host, os.getpid(), "test")
-    context = Context(settings=mine, database=database, holdings=Holdings(job, 10), bells=Bells(), outages=Outages(), backends={})
+    context = Context(settings=mine, database=database, holdings=Holdings(job), bells=Bells(), outages=Outages(), backends={})
 
     await supervisor.schema_ready(context)
 

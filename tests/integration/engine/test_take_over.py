@@ -44,7 +44,7 @@ async def test_a_connection_lost_after_the_claim_ends_no_daemon(
 
     monkeypatch.setattr(dispatch, "specs", lose_once)
     settings = Settings(postgres_dsn="", kafka_servers="", host="here", spool_dir=str(tmp_path))
-    holdings, backends = Holdings(Job(uuid4(), "here", 7, "test"), 10), open_backends(settings)
+    holdings, backends = Holdings(Job(uuid4(), "here", 7, "test")), open_backends(settings)
     context = Context(settings, world.database, holdings, Bells(), Outages(), backends)
 
     with anyio.fail_after(WITHIN_S):

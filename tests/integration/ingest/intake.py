@@ -24,7 +24,7 @@ from tidegate.events.sink import Sink
 from tidegate.events.source import Partition
 from tidegate.schemas.event import Kind
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.leases import Job
+from tidegate.schemas.queries.leases import Job, Terms
 
 WITHIN_S = 30.0
 LOOK_EVERY_S = 0.02
@@ -136,4 +136,4 @@ class Intake:
 
 
 def _nothing_held(settings: Settings) -> Holdings:
-    return Holdings(Job(uuid4(), settings.host, os.getpid(), "test"), settings.lease_ttl_s)
+    return Holdings(Job(uuid4(), settings.host, os.getpid(), "test", Terms(lease_ttl_s=settings.lease_ttl_s)))

@@ -37,7 +37,7 @@ class Post:
         return Context(
             settings=self.settings,
             database=self.database,
-            holdings=Holdings(job, 10),
+            holdings=Holdings(job),
             bells=Bells(),
             outages=Outages(),
             backends=open_backends(self.settings),

@@ -120,7 +120,7 @@ WRITE = {
     "submissions.end_submissions": ("{none}, {none}, {none}, {none}, {none}, {none}", "submission_pkey"),
     "submissions.beat": ("{attempts}, ARRAY[0.5, 1.5]", "submission_pkey"),
     "submissions.claim_intents": ("{me}, 'here', 'command', 8", "submission_open submission_pkey"),
-    "submissions.claim_abandoned": ("{me}, 'here', 'command', NULL, 10, {none}", "submission_open submission_pkey"),
+    "submissions.claim_abandoned": ("{me}, 'here', 'command', NULL, {none}", "submission_open submission_pkey"),
     "deadlines.meet_deadlines": (many(3), "deadline_run"),
     "deadlines.miss_deadlines": (many(3), "deadline_pkey"),
     "notifications.claim": (

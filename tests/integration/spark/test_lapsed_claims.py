@@ -19,7 +19,7 @@ from tidegate.daemon.spark.contract import Handle, LogChunk, Phase, Status, Subm
 from tidegate.daemon.wake import Bells
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.message import TasksReady
-from tidegate.schemas.queries.leases import Job
+from tidegate.schemas.queries.leases import Job, Terms
 
 FILE = 'from tidegate import Dag, Dataset\nwith Dag("d", schedule=Dataset("s://a")) as dag: dag.command("c", ["true"])\n'
 TTL_S = 0.5
@@ -60,7 +60,7 @@ class Daemon:
         self.context = Context(
             settings=settings,
             database=database,
-            holdings=Holdings(Job(uuid4(), HOST, os.getpid(), "test"), settings.lease_ttl_s),
+            holdings=Holdings(Job(uuid4(), HOST, os.getpid(), "test", Terms(lease_ttl_s=settings.lease_ttl_s))),
             bells=Bells(),
             outages=Outages(),
             backends={"command": self.backend},

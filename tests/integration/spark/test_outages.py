@@ -27,7 +27,7 @@ from tidegate.daemon.sweep import requeue
 from tidegate.daemon.wake import Bells
 from tidegate.events import topics
 from tidegate.schemas.message import TasksReady
-from tidegate.schemas.queries.leases import Job
+from tidegate.schemas.queries.leases import Job, Terms
 
 FILE = 'from tidegate import Dag, Dataset\nwith Dag("d", schedule=Dataset("s://a")) as dag: dag.command("c", ["true"])\n'
 WITHIN_S = 30.0
@@ -40,11 +40,11 @@ async def daemon(settings: MakeSettings, monkeypatch: pytest.MonkeyPatch) -> Asy
     mine = settings(host=HOST, topic_partitions=1, sweep_s=0.1)
     await topics.create(mine.kafka_servers, mine.topic_prefix, 1, 1)
     async with connect(mine.postgres_dsn) as database:
-        job = Job(uuid4(), mine.host, os.getpid(), "test")
+        job = Job(uuid4(), mine.host, os.getpid(), "test", Terms(lease_ttl_s=3600))
         context = Context(
             settings=mine,
             database=database,
-            holdings=Holdings(job, 3600),
+            holdings=Holdings(job),
             bells=Bells(),
             outages=Outages(),
             backends=open_backends(mine),

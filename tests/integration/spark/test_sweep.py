@@ -31,7 +31,7 @@ async def daemon(settings: MakeSettings) -> AsyncIterator[Context]:
         yield Context(
             settings=mine,
             database=database,
-            holdings=Holdings(Job(uuid4(), mine.host, os.getpid(), "test"), 10),
+            holdings=Holdings(Job(uuid4(), mine.host, os.getpid(), "test")),
             bells=Bells(),
             outages=Outages(),
             backends={},
