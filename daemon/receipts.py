@@ -40,8 +40,8 @@ class Kept(msgspec.Struct, frozen=True):
 class Receipts:
     """Only the newest: commits are lost from the end, so a mark vouches for all that was acknowledged before it was given out.
 
-    `spent` are the numbers of marks after which a later one was acknowledged on the same connection: only of its connection, for who
-    looks at a new one may just hold receipts by which the newest mark of any other has to be there. What that takes is a number for
+    `spent` are the numbers of marks after which a later one was acknowledged on the same connection: only of its connection, for
+    who looks at a new one may just hold receipts by which the newest mark of any other has to be there. That takes a number for
     each connection that was ever made.
     """
 
