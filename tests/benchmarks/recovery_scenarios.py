@@ -12,7 +12,7 @@ import msgspec
 
 from tests.benchmarks import peer
 from tests.benchmarks.bench import Bench, bench, repeated
-from tests.benchmarks.event_scenarios import DATASETS, QUEUED, TAKEN, steadily
+from tests.benchmarks.event_scenarios import DATASETS, NEWEST_EVENT, QUEUED, steadily
 from tests.benchmarks.figures import Figure, duration
 from tidegate.daemon.standalone.daemon import Daemon
 from tidegate.events import Publisher
@@ -68,6 +68,6 @@ async def _first_commit_s(ready: Bench) -> float:
     connection = await asyncpg.connect(ready.postgres.dsn)
     try:
         again = msgspec.structs.replace(ready, connection=connection)
-        return await again.until(TAKEN, await again.value(TAKEN) + 1, every_s=0.01) - began_at
+        return await again.until(NEWEST_EVENT, await again.value(NEWEST_EVENT) + 1, every_s=0.01) - began_at
     finally:
         await connection.close()

@@ -8,7 +8,7 @@ import anyio
 
 from tests.benchmarks import peer
 from tests.benchmarks.bench import Bench, bench, repeated
-from tests.benchmarks.event_scenarios import DATASETS, EVENTS, QUEUED, TAKEN, make_backlog
+from tests.benchmarks.event_scenarios import DATASETS, NEWEST_EVENT, QUEUED, make_backlog, taken_per_s
 from tests.benchmarks.figures import Figure, rate
 from tests.benchmarks.task_scenarios import PARALLEL, prepare_wide, tasks_per_s
 from tidegate.daemon.standalone.daemon import Daemon
@@ -47,14 +47,17 @@ async def _events(repeat: int, daemons: int) -> Figure:
 async def _ingest_per_s(ready: Bench, daemons: Sequence[Daemon]) -> float:
     """As in D, but with more daemons, which start together."""
     await _each(daemons, "stop")
-    taken = await ready.value(TAKEN)
+    newest = await ready.value(NEWEST_EVENT)
     await make_backlog(ready)
+    async with _starting(daemons):
+        return await taken_per_s(ready, newest)
+
+
+@asynccontextmanager
+async def _starting(daemons: Sequence[Daemon]) -> AsyncIterator[None]:
     async with anyio.create_task_group() as tg:
         tg.start_soon(_each, daemons, "start")
-        began_at = await ready.until(TAKEN, taken + 1, every_s=0.005)
-        already = await ready.value(TAKEN) - taken
-        ended_at = await ready.until(TAKEN, taken + EVENTS, every_s=0.02)
-    return (EVENTS - already) / (ended_at - began_at)
+        yield
 
 
 async def _each(daemons: Sequence[Daemon], what: str) -> None:

@@ -6,63 +6,41 @@
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-from anyio.from_thread import start_blocking_portal
-from rich.console import Console
-from rich.progress import track
+import anyio
 
-from tests.simulation import replaced
+from tests.simulation import jobs, replaced
 from tests.simulation.faults import AIMED, FAULTS
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.play import Player
-from tests.simulation.prepare import prepare
 from tests.simulation.verdict import Verdict
-from tidegate.daemon.standalone.postgres import Postgres
 
-PATIENCE_S = 240
 KEPT = Path(__file__).with_name("seeds.txt")
+
+PART = 20
+"""After so many schedules a program hears what came of them."""
 
 
 def main(chosen: Namespace) -> int:
-    with _server(chosen.dsn) as dsn:
-        if chosen.faults:
-            return _try_faults(chosen, dsn)
-        replaced.prepare()
-        if chosen.fault:
-            FAULTS[chosen.fault]()
-        return _play(chosen, dsn)
-
-
-@contextmanager
-def _server(dsn: str) -> Iterator[str]:
-    """That of whoever asks, or one of our own."""
-    if dsn:
-        yield dsn
-        return
-    with tempfile.TemporaryDirectory(prefix="simulation-") as home, start_blocking_portal() as portal:
-        Path(home).chmod(0o755)
-        with portal.wrap_async_context_manager(Postgres(Path(home), fsync=False)) as server:
-            portal.call(prepare, server.dsn)
-            yield server.dsn
-
-
-def _play(chosen: Namespace, dsn: str) -> int:
+    """On a given database what is chosen is played here, otherwise in processes on servers of their own."""
+    if not chosen.dsn:
+        return anyio.run(jobs.run, chosen)
+    replaced.prepare()
+    if chosen.fault:
+        FAULTS[chosen.fault]()
     loop = VirtualLoop()
     try:
-        return loop.run_until_complete(_tell(loop, dsn, chosen) if chosen.seed is not None else _judge(loop, dsn, chosen))
+        return loop.run_until_complete(_tell(loop, chosen) if chosen.seed is not None else _judge(loop, chosen))
     finally:
         loop.close()
 
 
-async def _tell(loop: VirtualLoop, dsn: str, chosen: Namespace) -> int:
-    async with Player(loop, dsn, AIMED.get(chosen.fault, ())) as player:
+async def _tell(loop: VirtualLoop, chosen: Namespace) -> int:
+    async with Player(loop, chosen.dsn, AIMED.get(chosen.fault, ())) as player:
         for number in range(chosen.after):
             await player.play(chosen.base + number)
         played = await player.play(chosen.seed)
@@ -70,25 +48,35 @@ async def _tell(loop: VirtualLoop, dsn: str, chosen: Namespace) -> int:
     return 1 if played.broken else 0
 
 
-async def _judge(loop: VirtualLoop, dsn: str, chosen: Namespace) -> int:
-    verdict = Verdict()
-    began = time.monotonic()
-    async with Player(loop, dsn, AIMED.get(chosen.fault, ())) as player:
-        for seed in _shown(_seeds(chosen), quiet=chosen.json):
-            played = await player.play(seed)
-            verdict.add(played)
-            if played.broken and not chosen.json:
-                sys.stdout.write("\n".join([f"seed {seed}:", *played.sentences[: chosen.lines], ""]))
-                sys.stdout.flush()
-            if (verdict.broken and chosen.first) or time.monotonic() - began > chosen.seconds:
+async def _judge(loop: VirtualLoop, chosen: Namespace) -> int:
+    all_, began = Verdict(), time.monotonic()
+    async with Player(loop, chosen.dsn, AIMED.get(chosen.fault, ())) as player:
+        seeds = _seeds(chosen)
+        for start in range(0, len(seeds), PART):
+            part = await _play(player, seeds[start : start + PART], chosen)
+            if chosen.json:
+                part.write(as_json=True)
+            elif part.sentences:
+                sys.stdout.write("\n".join([*part.sentences, ""]))
+            all_.join(part)
+            if (all_.broken and chosen.first) or time.monotonic() - began > chosen.seconds:
                 break
-        verdict.statements, verdict.reached = player.server.statements, dict(player.reached)
-    verdict.seconds = time.monotonic() - began
-    if chosen.json:
-        sys.stdout.buffer.write(msgspec.json.encode(verdict) + b"\n")
-    else:
-        sys.stdout.write(verdict.table() + "\n")
-    return 1 if verdict.broken else 0
+    if not chosen.json:
+        all_.write(as_json=False)
+    return 1 if all_.broken else 0
+
+
+async def _play(player: Player, seeds: Sequence[int], chosen: Namespace) -> Verdict:
+    part, began = Verdict(), time.monotonic()
+    for seed in seeds:
+        part.add(await player.play(seed), chosen.lines)
+        if part.broken and chosen.first:
+            break
+    part.statements, player.server.statements = player.server.statements, 0
+    part.reached.update(player.reached)
+    player.reached.clear()
+    part.seconds = time.monotonic() - began
+    return part
 
 
 def _seeds(chosen: Namespace) -> Sequence[int]:
@@ -99,41 +87,6 @@ def kept() -> list[int]:
     """Seeds in which something broke once."""
     lines = [line.partition("#")[0].strip() for line in KEPT.read_text().splitlines()]
     return [int(line) for line in lines if line]
-
-
-def _shown(seeds: Sequence[int], *, quiet: bool) -> Iterator[int]:
-    if quiet:
-        yield from seeds
-    else:
-        yield from track(seeds, "schedules", console=Console(stderr=True), transient=True)
-
-
-def _try_faults(chosen: Namespace, dsn: str) -> int:
-    """Each in processes of its own, for what is replaced stays replaced."""
-    unseen = 0
-    for fault in [chosen.fault] if chosen.fault else FAULTS:
-        verdicts = [noticed(fault, dsn, chosen.base + 1_000_000 * number, chosen.schedules) for number in range(chosen.bases)]
-        seen = [verdict for verdict in verdicts if verdict.broken]
-        unseen += len(seen) < len(verdicts)
-        names = sorted({name.replace("_", " ") for verdict in seen for name in verdict.broken})
-        schedules = sum(verdict.schedules for verdict in verdicts) / len(verdicts)
-        seconds = sum(verdict.seconds for verdict in verdicts) / len(verdicts)
-        count = f"{len(seen)} of {len(verdicts)}"
-        sys.stdout.write(f"| {fault} | {'; '.join(names)} | {count} | {schedules:.0f} | {seconds:.1f} s |\n")
-        sys.stdout.flush()
-    return 1 if unseen else 0
-
-
-def noticed(fault: str, dsn: str, base: int, schedules: int) -> Verdict:
-    """Up to the first schedule that notices it."""
-    many = ["--base", str(base), "--schedules", str(schedules), "--seconds", str(PATIENCE_S)]
-    options = ["--fault", fault, *many, "--first", "--json", "--dsn", dsn]
-    found = subprocess.run([sys.executable, "-m", "tests.simulation", *options], stdout=subprocess.PIPE, env=STEADY, check=False)
-    return msgspec.json.decode(found.stdout, type=Verdict)
-
-
-STEADY = {**os.environ, "PYTHONHASHSEED": "0"}
-"""In another order of sets a seed would be another schedule."""
 
 
 def read() -> Namespace:
@@ -149,13 +102,16 @@ def read() -> Namespace:
     parser.add_argument("--bases", type=int, default=5)
     parser.add_argument("--first", action="store_true", help="end with the first schedule that breaks something")
     parser.add_argument("--lines", type=int, default=5, help="of what broke in a schedule, at most")
-    parser.add_argument("--json", action="store_true", help="the verdict for a program")
-    parser.add_argument("--dsn", default="", help="a database that is prepared already")
+    parser.add_argument("--json", action="store_true", help="a verdict of every few schedules, for a program")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="processes that play side by side, each with a server"
+    )
+    parser.add_argument("--dsn", default="", help="a database that is prepared already; there is one process then")
     return parser.parse_args()
 
 
 if __name__ == "__main__":
     if os.environ.get("PYTHONHASHSEED") != "0":
         again = [sys.executable, "-m", "tests.simulation", *sys.argv[1:]]
-        sys.exit(subprocess.run(again, env=STEADY, check=False).returncode)
+        sys.exit(subprocess.run(again, env=jobs.STEADY, check=False).returncode)
     sys.exit(main(read()))

@@ -12,8 +12,8 @@ from random import Random
 
 import pytest
 
-from tests.simulation.__main__ import STEADY, noticed
 from tests.simulation.faults import FAULTS
+from tests.simulation.jobs import STEADY, noticed
 
 LONG = bool(os.environ.get("TEST_LONG"))
 SEED = int(os.environ.get("TEST_SEED") or Random().randrange(2**31))

@@ -1,6 +1,6 @@
 """What came of many schedules."""
 
-from collections import Counter, defaultdict
+import sys
 from collections.abc import Sequence
 
 import msgspec
@@ -33,23 +33,40 @@ class Verdict(msgspec.Struct):
     schedules: int = 0
     seconds: float = 0.0
     statements: int = 0
-    broken: dict[str, list[int]] = msgspec.field(default_factory=lambda: defaultdict(list))
+    broken: dict[str, list[int]] = msgspec.field(default_factory=dict)
     sentences: list[str] = msgspec.field(default_factory=list)
-    reached: dict[str, int] = msgspec.field(default_factory=Counter)
+    reached: dict[str, int] = msgspec.field(default_factory=dict)
 
-    def add(self, played: Played) -> None:
+    def add(self, played: Played, lines: int) -> None:
+        """With so many sentences of what broke at most."""
         self.schedules += 1
         for name in played.broken:
-            self.broken[name].append(played.seed)
+            self.broken[name] = [*self.broken.get(name, ()), played.seed]
         if played.broken:
-            self.sentences += [f"seed {played.seed}:", *played.sentences]
+            self.sentences += [f"seed {played.seed}:", *played.sentences[:lines]]
+
+    def join(self, other: "Verdict") -> None:
+        """Of other schedules."""
+        self.schedules += other.schedules
+        self.seconds += other.seconds
+        self.statements += other.statements
+        for name, seeds in other.broken.items():
+            self.broken[name] = [*self.broken.get(name, ()), *seeds]
+        self.sentences += other.sentences
+        for state, times in other.reached.items():
+            self.reached[state] = self.reached.get(state, 0) + times
 
     @property
     def seen(self) -> set[str]:
         """What was broken."""
         return set(self.broken)
 
-    def table(self) -> str:
+    def write(self, *, as_json: bool) -> None:
+        """As a line for a program, or as a table."""
+        sys.stdout.write((msgspec.json.encode(self).decode() if as_json else self._table()) + "\n")
+        sys.stdout.flush()
+
+    def _table(self) -> str:
         names = [CIRCLE, *(check.__name__ for check in (*AT_COMMIT, *AT_REST))]
         lines = [_line(name, self.broken.get(name, ())) for name in names]
         lines += [f"{self.reached.get(state, 0):8} {state.replace('_', ' ')}" for state in RARE]
