@@ -13,6 +13,7 @@ from tidegate.daemon.dispatch import Dispatcher
 from tidegate.daemon.floor import Floor
 from tidegate.daemon.leases import Holdings
 from tidegate.daemon.spark.contract import Handle
+from tidegate.daemon.wake import Bell
 from tidegate.schemas.event import EventId
 from tidegate.schemas.queries import inbox, runs, submissions
 from tidegate.schemas.queries.db import Db
@@ -97,6 +98,26 @@ def renewed_after_leaving() -> None:
     replace(ingest, "refresh", again)
 
 
+def end_not_shielded() -> None:
+    """What a daemon does at its end is cut off by that: it leaves without a word."""
+
+    async def leave(_database: Database, holdings: Holdings) -> None:
+        holdings.left = True
+
+    replace(leases, "leave", leave)
+
+
+def only_bells_heard() -> None:
+    """Who has missed that somebody rang does not look by itself."""
+
+    async def wait(self: Bell, _timeout_s: float) -> bool:
+        await self._event.wait()
+        self._event = anyio.Event()
+        return True
+
+    replace(Bell, "wait", wait)
+
+
 STORMS = (
     "offset_not_compared",
     "queue_rows_not_locked",
@@ -128,6 +149,8 @@ FAULTS: Mapping[str, Callable[[], None]] = {
             outbox_read_by_cursor,
             read_inside_the_group,
             renewed_after_leaving,
+            end_not_shielded,
+            only_bells_heard,
         )
     },
 }

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 import anyio
 from aiokafka import AIOKafkaProducer
@@ -59,11 +60,12 @@ class Producer:
 
     async def send(self, records: Sequence[Planned]) -> list[bool]:
         """Of each record whether it was acknowledged; False means that nobody knows."""
+        futures: list[asyncio.Future[Any]] = []
         try:
             client = await self._connected()
-            futures = [
-                await client.send(self._topic, record.value, record.key, headers=list(record.headers)) for record in records
-            ]
+            for record in records:
+                futures.append(await client.send(self._topic, record.value, record.key, headers=list(record.headers)))
+                futures[-1].add_done_callback(_seen)
         except (KafkaError, OSError):
             await self.stop()
             return [False] * len(records)
@@ -95,3 +97,9 @@ class Producer:
         if client is not None:
             with suppress(KafkaError, OSError):
                 await client.stop()
+
+
+def _seen(future: "asyncio.Future[Any]") -> None:
+    """Nobody waits for those that were sent before one that could not be: asyncio is not to complain of what becomes of them."""
+    if not future.cancelled():
+        future.exception()
