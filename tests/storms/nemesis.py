@@ -148,7 +148,7 @@ class Nemesis:
 
     async def _terminate_backends(self) -> None:
         """A half of all connections to Postgres, whoever has them."""
-        self.note("terminate backends")
+        self.note("end half of all connections")
         with suppress(OSError, asyncpg.PostgresError):
             db = await asyncpg.connect(self._postgres.dsn)
             try:

@@ -21,7 +21,7 @@ DONE = {
     "freeze": "frozen for longer than leases last",
     "kill the broker": "the broker killed",
     "crash Postgres": "Postgres crashed",
-    "terminate backends": "half of all connections ended",
+    "half of all connections": "half of all connections ended",
     "cut commits": "bursts of commits cut",
     "stands still": "a way stood still",
     "is slow": "a way was slow",
