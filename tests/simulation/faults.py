@@ -1,6 +1,7 @@
 """The seeded faults that a schedule may notice: those of the storms that are about what is simulated, and a few of its own."""
 
 from collections.abc import Callable, Mapping, Sequence
+from uuid import UUID
 
 import anyio
 
@@ -53,7 +54,7 @@ def intents_not_locked() -> None:
 def stale_daemon_submits() -> None:
     """A daemon that was frozen goes on with what others have taken over."""
 
-    def _stop_if_stale(self: Dispatcher) -> None: ...
+    def _stop_if_stale(_self: Dispatcher, _submission_id: UUID) -> None: ...
 
     replace(Dispatcher, "_stop_if_stale", _stop_if_stale)
 
@@ -61,8 +62,8 @@ def stale_daemon_submits() -> None:
 def found_or_not_at_once() -> None:
     """What is still under way to the backend is taken for lost."""
 
-    async def find(self: Dispatcher, submission_id: object) -> Handle | None:
-        return await self.backend.find(submission_id)  # type: ignore[arg-type]  # it is one
+    async def find(self: Dispatcher, submission_id: UUID, _within_s: float) -> Handle | None:
+        return await self.backend.find(submission_id)
 
     replace(Dispatcher, "find", find)
 

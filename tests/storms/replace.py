@@ -13,7 +13,7 @@ def replace(owner: Any, name: str, new: Any) -> Any:
     before = getattr(owner, name)
     if callable(before) and len(signature(before).parameters) != len(signature(new).parameters):
         raise TypeError(f"{name} takes {signature(before)}, not {signature(new)}")
-    setattr(owner, name, new)
+    put(owner, name, new)
     return before
 
 
@@ -24,4 +24,9 @@ def without(owner: Any, name: str, *texts: str) -> None:
         if text not in statement:
             raise ValueError(f"{name} has no {text!r}")
         statement = statement.replace(text, "")
-    setattr(owner, name, statement)
+    put(owner, name, statement)
+
+
+def put(owner: Any, name: str, new: Any) -> None:
+    """It stays there for as long as the process lives."""
+    setattr(owner, name, new)

@@ -1,0 +1,28 @@
+"""Each seeded fault still has what it takes away: one that does not fit any more shows nothing."""
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from tests.simulation.faults import FAULTS as SIMULATED
+from tests.storms import replace
+from tests.storms.clocks.faults import CLOCK_FAULTS
+from tests.storms.faults import FAULTS
+from tests.storms.limits.faults import LIMIT_FAULTS
+
+ALL: Mapping[str, Callable[[], None]] = {**FAULTS, **LIMIT_FAULTS, **CLOCK_FAULTS, **SIMULATED}
+
+
+@pytest.mark.parametrize("fault", ALL)
+def test_a_seeded_fault_fits(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeded: list[str] = []
+
+    def put_for_now(owner: object, name: str, new: object) -> None:
+        seeded.append(name)
+        monkeypatch.setattr(owner, name, new)
+
+    monkeypatch.setattr(replace, "put", put_for_now)
+
+    ALL[fault]()
+
+    assert seeded
