@@ -139,10 +139,12 @@ def _row(fault: str, verdicts: Sequence[Verdict]) -> str:
 
 
 def noticed(fault: str, dsn: str, base: int, schedules: int) -> Verdict:
-    """Up to the first schedule that notices it."""
+    """Up to the first schedule that notices it. Raises CalledProcessError where the schedules themselves did not get that far."""
     command = _command(dsn, *_many(base, schedules, fault), "--seconds", f"{PATIENCE_S}", "--first")
-    told = subprocess.run(command, stdout=subprocess.PIPE, env=STEADY, check=False).stdout
+    played = subprocess.run(command, stdout=subprocess.PIPE, env=STEADY, check=False)
+    if played.returncode not in (0, 1):
+        played.check_returncode()
     verdict = Verdict()
-    for line in told.splitlines():
+    for line in played.stdout.splitlines():
         verdict.join(msgspec.json.decode(line, type=Verdict))
     return verdict
