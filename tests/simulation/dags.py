@@ -53,6 +53,13 @@ def crowd() -> Group:
     return Group([uri("wide"), uri("slim")], [wide, slim])
 
 
+def pools() -> Group:
+    """Two DAGs in two pools."""
+    near = dag("near", of("near"), task("t", pool=NARROW), task("u", pool=NARROW), runs=2)
+    far = dag("far", of("far"), task("t"), task("u"), runs=2)
+    return Group([uri("near"), uri("far")], [near, far])
+
+
 GROUPS: Mapping[str, Group] = {
     "one": Group([uri("one")], [dag("one", of("one"))]),
     "both": Group([uri("left"), uri("right")], [dag("both", AllOf((of("left"), of("right"))))]),
@@ -60,6 +67,7 @@ GROUPS: Mapping[str, Group] = {
     "either": Group([uri("a"), uri("b")], [dag("either", AnyOf((of("a"), of("b")))), dag("only", of("a"), runs=2)]),
     "chain": chain(),
     "crowd": crowd(),
+    "pools": pools(),
     "limited": Group([uri("limited")], [limited()]),
 }
 

@@ -1,6 +1,6 @@
 """The seeded faults that a schedule may notice: those of the storms that are about what is simulated, and a few of its own."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from uuid import UUID
 
 import anyio
@@ -17,6 +17,7 @@ from tidegate.daemon.spark.contract import Handle
 from tidegate.daemon.wake import Bell
 from tidegate.schemas.event import EventId
 from tidegate.schemas.queries import inbox, runs, submissions
+from tidegate.schemas.queries import leases as leases_sql
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import OffsetMove
 from tidegate.schemas.queries.leases import Away
@@ -46,9 +47,27 @@ def runs_not_locked() -> None:
     without(runs, "_LOCK_OF_ATTEMPTS", "FOR NO KEY UPDATE")
 
 
+INTENTS = """
+    SELECT submission_id FROM submission
+    WHERE state = 'intent' AND backend = $1 AND desired_state = 'run'
+    ORDER BY created_at, dag_run_id, task_index
+    LIMIT $2
+"""
+CLAIM = """
+    UPDATE submission SET state = 'submitting', owner = $1, host = $2, submitted_at = clock_timestamp()
+    WHERE submission_id = ANY ($3::uuid[])
+    RETURNING submission_id, dag_run_id, task_index, try_number, kill_reason
+"""
+
+
 def intents_not_locked() -> None:
-    """Two daemons claim the same intent."""
-    without(submissions, "_CLAIM", "FOR UPDATE SKIP LOCKED")
+    """Two daemons claim the same intent. In two statements, for between reading and writing of one nobody else goes on."""
+
+    async def claim_intents(db: Db, owner: UUID, host: str, backend: str, limit: int) -> list[Claimed]:
+        intents = [row[0] for row in await db.fetch(INTENTS, backend, limit)]
+        return [Claimed(*row) for row in await db.fetch(CLAIM, owner, host, intents)] if intents else []
+
+    replace(submissions, "claim_intents", claim_intents)
 
 
 def stale_daemon_submits() -> None:
@@ -71,9 +90,13 @@ def found_or_not_at_once() -> None:
 def outbox_read_by_cursor() -> None:
     """What was written by a transaction that took longer than a later one is passed over."""
 
+    def below(self: Floor, _shards: Set[int]) -> int:
+        return self._at
+
     def rise(self: Floor, oldest: int | None) -> None:
         self._at = max(self._at, oldest or 0)
 
+    replace(Floor, "below", below)
     replace(Floor, "rise", rise)
 
 
@@ -97,6 +120,11 @@ def renewed_after_leaving() -> None:
         holdings.replace(renewed.owned, began_at)
 
     replace(ingest, "refresh", again)
+
+
+def oneself_not_counted() -> None:
+    """A daemon that was frozen finds no place among those that live: so it was once, and it ended the daemon."""
+    without(leases_sql, "_PLACE", " UNION SELECT started_at, id FROM mine")
 
 
 def end_not_shielded() -> None:
@@ -150,6 +178,7 @@ FAULTS: Mapping[str, Callable[[], None]] = {
             outbox_read_by_cursor,
             read_inside_the_group,
             renewed_after_leaving,
+            oneself_not_counted,
             end_not_shielded,
             only_bells_heard,
         )
@@ -161,7 +190,7 @@ AIMED: Mapping[str, Sequence[str]] = {
     "queue_emptied_by_dag": ("each", "limited"),
     "pool_rows_not_locked": ("crowd",),
     "slots_not_summed": ("crowd",),
-    "installation_not_locked": ("crowd", "limited"),
+    "installation_not_locked": ("pools",),
     "instances_not_counted": ("limited",),
     "runs_not_counted": ("one", "each"),
     "ids_not_remembered": ("one", "each"),

@@ -1,6 +1,7 @@
 """What a seed stands for: the DAGs, the daemons, what happens and how often things go wrong."""
 
 from collections.abc import Collection, Sequence
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -8,11 +9,29 @@ import msgspec
 
 from tests.simulation.dags import GROUPS
 
+RECORDS = "records"
+"""It has read them, and not begun to take them."""
+
+CLAIMS = "claims"
+"""It has claimed attempts, and not submitted them."""
+
+LEASES = "leases"
+"""It has shown that it lives, and not asked for its place among those that do."""
+
+
+SHORT, LONG, OUTLIVED = "short", "long", "outlived"
+"""A daemon is frozen until others have its leases; until something else has happened; or until they have done all of its work."""
+
+FREEZES = [*product((RECORDS, CLAIMS), (SHORT, LONG, OUTLIVED)), *3 * [(LEASES, SHORT)]]
+"""At its leases it is in a transaction, which Postgres ends before long."""
+
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """`happenings` come in this order, one every few of `steps`; with `at_once` producers send all they have together.
 
-    With `alone` one daemon is left when all comes to rest. Shares are of 1.
+    With `settled` the daemons have found their places before. `at_stake` is what a daemon is at that is frozen, and `frozen` for
+    how long. Statements go wrong by `trouble`, calls to Kafka and the cluster by `call_trouble`. With `alone` one daemon is left
+    when all comes to rest. Shares are of 1.
     """
 
     group: str
@@ -23,9 +42,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     parallelism: int
     stickiness: float
     trouble: float
+    call_trouble: float
     steps: int
-    alone: bool
+    settled: bool
     at_once: bool
+    at_stake: str
+    frozen: str
+    alone: bool
     happenings: Sequence[tuple[Any, ...]]
 
 
@@ -33,6 +56,7 @@ def draw(chance: Random, groups: Collection[str]) -> Plan:
     """About one of these groups of DAGs, or of all."""
     group = chance.choice(sorted(groups or GROUPS))
     daemons = chance.choice([2, 2, 2, 3])
+    at_stake, frozen = chance.choice(FREEZES)
     return Plan(
         group=group,
         daemons=daemons,
@@ -41,10 +65,14 @@ def draw(chance: Random, groups: Collection[str]) -> Plan:
         backlog=chance.choice([2, 100]),
         parallelism=chance.choice([0, 0, 0, 2]),
         stickiness=chance.choice([0.0, 0.5, 0.9]),
-        trouble=chance.choice([0.0, 0.01, 0.05, 0.1]),
-        steps=chance.choice([150, 200, 250]),
-        alone=chance.random() < 0.8,
+        trouble=chance.choice([0.0, 0.005, 0.01, 0.05]),
+        call_trouble=chance.choice([0.0, 0.1, 0.3]),
+        steps=chance.choice([200, 300, 400]),
+        settled=chance.random() < 0.8,
         at_once=chance.random() < 0.5,
+        at_stake=at_stake,
+        frozen=frozen,
+        alone=chance.random() < 0.8,
         happenings=_happenings(chance, GROUPS[group].uris),
     )
 

@@ -37,7 +37,7 @@ async def come_to_rest(world: "World") -> Sequence[str]:
     left: Sequence[str] = ()
     for _ in range(ROUNDS):
         await _work(world)
-        left = [*await _left_open(world), *_under_way(world)]
+        left = await left_open(world)
         if not left:
             break
         await world.scheduler.pass_time(SHORT * world.plan.ttl_s)
@@ -58,12 +58,9 @@ async def _work(world: "World") -> None:
         await world.run_those(lambda _: True)
 
 
-def _under_way(world: "World") -> list[str]:
-    """Requests that the cluster has yet to get."""
-    return ["a late request" for handle in world.late if not handle.cancelled() and handle.when() > world.loop.time()]
-
-
-async def _left_open(world: "World") -> list[str]:
+async def left_open(world: "World") -> Sequence[str]:
+    """What the daemons have yet to do, and the requests that the cluster has yet to get."""
     logs = [(f"{p.topic}/{p.partition}", len(log)) for p, log in world.kafka.logs.items()]
     keys, ends = zip(*logs, strict=True) if logs else ((), ())
-    return [row[0] for row in await world.server.ask(OPEN, list(keys), list(ends))]
+    late = ["a late request" for handle in world.late if not handle.cancelled() and handle.when() > world.loop.time()]
+    return [*(row[0] for row in await world.server.ask(OPEN, list(keys), list(ends))), *late]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import UUID
 
-from tests.simulation.step import Call
+from tests.simulation.step import Call, Step
 from tidegate.daemon.dispatch import FINISH_SOURCE
 from tidegate.daemon.spark.contract import Handle, LogChunk, Phase, Status, SubmissionSpec
 from tidegate.events import cloudevents
@@ -23,6 +23,7 @@ REQUEST_LOST = "request lost"
 REQUEST_LATE = "request late"
 ANSWER_LOST = "accepted, unanswered"
 FAILING = 0.2
+SUBMIT = "submit"
 
 
 class Application:
@@ -78,6 +79,11 @@ class Cluster:
             self.world.kafka.append(message)
 
 
+def is_submit(step: Step) -> bool:
+    """Whether it is a request that is about to leave."""
+    return isinstance(step, Call) and step.what.startswith(SUBMIT)
+
+
 class Backend:
     """The five calls, of which each is a step and may go wrong."""
 
@@ -109,7 +115,7 @@ class Backend:
                 _fail()
             return handle
 
-        what = f"submit {spec.run.dag_id} {spec.run.task_id} try {spec.try_number}"
+        what = f"{SUBMIT} {spec.run.dag_id} {spec.run.task_id} try {spec.try_number}"
         return await self._ask(what, act, [REQUEST_LOST, REQUEST_LATE, ANSWER_LOST])  # type: ignore[no-any-return]  # as above
 
     async def status(self, handles: Mapping[UUID, Handle]) -> Mapping[UUID, Status]:

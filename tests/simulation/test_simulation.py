@@ -64,6 +64,7 @@ GIVEN_AWAY_BY: Mapping[str, set[str]] = {
     "found_or_not_at_once": {"each_attempt_has_one_application"},
     "read_inside_the_group": {"no_daemon_ends_by_itself"},
     "renewed_after_leaving": {"who_is_told_to_stop_leaves_at_once", "nobody_waits_in_a_circle"},
+    "oneself_not_counted": {"no_daemon_ends_by_itself"},
     "end_not_shielded": {"who_is_told_to_stop_leaves_at_once"},
     "only_bells_heard": {"everything_ends", "nothing_waits_beside_an_open_gate"},
 }

@@ -7,17 +7,18 @@ from collections.abc import Collection, Sequence
 from random import Random
 from typing import Any
 
+from tests.simulation import plan
 from tests.simulation.daemon import Daemon
 from tests.simulation.kafka import Kafka, Source
 from tests.simulation.loop import VirtualLoop
-from tests.simulation.plan import Plan, draw
 from tests.simulation.replaced import Present
-from tests.simulation.rest import SHORT, come_to_rest
+from tests.simulation.rest import SHORT, come_to_rest, left_open
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.server import Server
 from tests.simulation.session import UNANSWERED, Statement
-from tests.simulation.spark import Cluster
+from tests.simulation.spark import Cluster, is_submit
 from tests.simulation.step import Step
+from tests.storms.limits.faults import LINGER_S
 from tidegate.daemon import ingest
 from tidegate.daemon.database import Database
 from tidegate.daemon.work import Work
@@ -27,15 +28,21 @@ from tidegate.schemas.event import DatasetUpdated, Kind, encode
 from tidegate.schemas.queries.db import Memory
 
 RARER = 6
-"""So many times as often as statements, which are many, commits and calls to Kafka and the cluster go wrong."""
+"""So many times as often as statements, which are many, commits go wrong."""
 
 LOOKING = 40
 """So many steps it is waited for a moment at which it matters that a daemon is frozen."""
 
-IDLE = 5
-"""So often time passes with nothing to be done until it is said that there is nothing."""
-
 MOST_STEPS = 5000
+
+SETTLING = 2
+"""So many renewals of leases until all daemons have as many as they should."""
+
+OUTLIVING = 3
+"""So many renewals of leases until somebody has found out that something of a frozen daemon was never submitted."""
+
+SPECS_WANTED = ("sources.contexts", "sources.files")
+"""Asked for between a claim and its submit."""
 
 LEFT_BEHIND = "SELECT kind || ' ' || key FROM lease WHERE owner = $1"
 
@@ -50,7 +57,7 @@ class World:
         self.seed = seed
         self.chance = Random(seed)
         random.seed(seed)  # the product's own back-off
-        self.plan: Plan = draw(self.chance, groups)
+        self.plan: plan.Plan = plan.draw(self.chance, groups)
         self.scheduler = Scheduler(loop, server, self.chance)
         self.kafka = Kafka(self)
         self.cluster = Cluster(self)
@@ -60,7 +67,7 @@ class World:
         self.reached = self.scheduler.reached
         self.left: Sequence[str] = ()
         self.left_behind: list[str] = []
-        self.idle = 0
+        self.at_rest = False
         self.taken: Counter[str] = Counter()
         Source.daemons = {}
         Present.world = self
@@ -73,15 +80,24 @@ class World:
         for _ in range(self.plan.daemons):
             self.start()
         await self.scheduler.settle()
+        if self.plan.settled:
+            await self.find_places()
         todo = list(self.plan.happenings)
         pace = 1.4 * len(todo) / self.plan.steps
-        while self.scheduler.steps < self.plan.steps and self.idle < IDLE:
+        while self.scheduler.steps < self.plan.steps and not self.at_rest:
             await self.turn(todo, pace)
         for happening in todo:
             if happening[0] == "publish":
                 await self.happen(happening)
         self.left = await come_to_rest(self)
         await self.end()
+
+    async def find_places(self) -> None:
+        """Each daemon has its share of the leases, and has looked at all there is to do."""
+        for _ in range(SETTLING):
+            await self.run_those(lambda _: True)
+            await self.scheduler.pass_time(SHORT * self.plan.ttl_s)
+        self.scheduler.steps = 0
 
     def start(self) -> None:
         daemon = Daemon(self, len(self.daemons) + 1)
@@ -110,17 +126,20 @@ class World:
         elif able and self.chance.random() > 0.03:
             await self.step(self.scheduler.choose(able, self.plan.stickiness))
         else:
-            self.idle += not (able or todo or self.cluster.running)
+            self.at_rest = not (able or todo or self.cluster.running or await left_open(self))
             await self.let_time_pass(self.chance.choice([0.0, 0.03, 0.3]))
 
     async def step(self, step: Step) -> None:
         trouble = ""
-        is_one_of_many = isinstance(step, Statement) and UNANSWERED not in step.troubles
-        share = self.plan.trouble * (1 if is_one_of_many else RARER)
-        if step.troubles and self.chance.random() < share:
+        if step.troubles and self.chance.random() < self.share_of_trouble(step):
             trouble = self.chance.choice(list(step.troubles))
             self.reached[trouble] += 1
         await self.scheduler.take(step, trouble)
+
+    def share_of_trouble(self, step: Step) -> float:
+        if not isinstance(step, Statement):
+            return self.plan.call_trouble
+        return self.plan.trouble * (RARER if UNANSWERED in step.troubles else 1)
 
     async def let_time_pass(self, more: float) -> None:
         until = self.loop.next_timer()
@@ -142,8 +161,7 @@ class World:
             case ("freeze",):
                 await self.freeze(await self.one_at_stake())
             case _:
-                self.scheduler.tell("all go on")
-                self.frozen.clear()
+                self.thaw()
 
     def publish(self, uri: str, id_: str) -> None:
         self.scheduler.tell(f"producer: {uri} {id_}")
@@ -181,23 +199,48 @@ class World:
             await self.let_time_pass(0.0)
 
     async def one_at_stake(self) -> Daemon:
-        """Preferably one that has read records and not begun to take them."""
+        """Preferably one that has begun something, and not got to where that counts."""
         for _ in range(LOOKING):
-            steps = [step for step in self.scheduler.parked if self.scheduler.before.get(step.place) == "fetch"]
-            if reading := [daemon for daemon in self.alive if any(step.place.daemon == daemon.number for step in steps)]:
-                return self.chance.choice(reading)
+            steps = [step for step in self.scheduler.parked if self.is_at_stake(step)]
+            if busy := [daemon for daemon in self.alive if any(step.place.daemon == daemon.number for step in steps)]:
+                return self.chance.choice(busy)
             await self.turn([], 0.0)
         return self.chance.choice(self.alive)
+
+    def is_at_stake(self, step: Step) -> bool:
+        match self.plan.at_stake:
+            case plan.CLAIMS:
+                return step.place.duty == "dispatch" and step.what in SPECS_WANTED
+            case plan.LEASES:
+                return self.scheduler.before.get(step.place) == "leases.owned"
+            case _:
+                return self.scheduler.before.get(step.place) == "fetch"
 
     async def freeze(self, daemon: Daemon) -> None:
         """For longer than its leases last; the others renew theirs."""
         self.reached["freeze"] += 1
         self.scheduler.tell(f"d{daemon.number} is frozen")
+        for step in [step for step in self.scheduler.parked if step.place.daemon == daemon.number and is_submit(step)]:
+            await self.scheduler.take(step)
         self.frozen.add(daemon.number)
         for _ in range(3):
             await self.run_those(lambda step: step.binding or step.place.duty == "leases")
             await self.scheduler.pass_time(SHORT * self.plan.ttl_s)
         await self.run_those(lambda step: step.place.duty == "leases")
+        if self.plan.frozen == plan.OUTLIVED:
+            await self.outlive()
+        if self.plan.frozen != plan.LONG:
+            self.thaw()
+
+    def thaw(self) -> None:
+        self.scheduler.tell("all go on")
+        self.frozen.clear()
+
+    async def outlive(self) -> None:
+        """The others take over what it had, and do all of it that does not need it."""
+        for _ in range(OUTLIVING):
+            await self.run_those(lambda _: True)
+            await self.scheduler.pass_time(SHORT * self.plan.ttl_s)
 
     async def run_those(self, which: Any) -> None:
         """Until none of these steps is left, in the order in which they came."""
@@ -220,4 +263,6 @@ class World:
         await self.scheduler.settle()
         for handle in self.late:
             handle.cancel()
+        if not all(daemon.ended for daemon in self.daemons):  # a seeded fault may have one linger where nothing else would
+            await self.scheduler.pass_time(LINGER_S)
         assert all(daemon.ended for daemon in self.daemons), "a daemon survived its death"
