@@ -24,6 +24,7 @@ class Holdings:
     """What we own. Leases only say who works: a daemon that wrongly believes to own something is fenced when it writes.
 
     `lives` counts how often we may have been taken for dead and were heard of again: what was claimed before is perhaps not ours.
+    It is counted long before the time to live is over, for clocks do not go alike.
     Renewals, and the end of it all, take turns: one that came after the end would own everything again.
     """
 
@@ -56,7 +57,7 @@ class Holdings:
 
     def replace(self, owned: Sequence[Lease], began_at: float) -> None:
         """`version` changes when it is not the same set under the same epochs."""
-        if anyio.current_time() > self._renewed_at + self.ttl_s:
+        if not self.fresh:
             self.lives += 1
         self._renewed_at = began_at
         before = {key: (lease.epoch, lease.halted) for key, lease in self._owned.items()}

@@ -77,8 +77,8 @@ class Daemon:
             lease_renew_s=plan.ttl_s * 0.4,
             sweep_s=plan.ttl_s * 0.8,
             parallelism=plan.parallelism,
-            runner_silent_s=30.0,
-            queued_timeout_s=60.0,
+            runner_silent_s=600.0,
+            queued_timeout_s=600.0,
         )
         id_ = UUID(int=world.chance.getrandbits(128), version=4)
         job = Job(id_, self.address, self.number, "simulated", Terms(lease_ttl_s=plan.ttl_s))
