@@ -4,13 +4,15 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from uuid import UUID
 
 import anyio
+import msgspec
 
 from tests.storms import faults as storms
 from tests.storms.limits import faults as limits
 from tests.storms.replace import replace, without
-from tidegate.daemon import ingest, leases
+from tidegate.daemon import context, engine, ingest, leases
 from tidegate.daemon.database import Database
 from tidegate.daemon.dispatch import Dispatcher
+from tidegate.daemon.engine import Applied, Batch
 from tidegate.daemon.floor import Floor
 from tidegate.daemon.leases import Holdings
 from tidegate.daemon.spark.contract import Handle
@@ -28,6 +30,17 @@ def epoch_not_compared() -> None:
     """A batch counts whoever owns the partition by now."""
     for statement in ("_TAKE", "_MOVE"):
         without(inbox, statement, "AND lease.epoch = batch.epoch")
+
+
+def offsets_moved_apart() -> None:
+    """The offsets are moved in a transaction of their own, as when Kafka keeps them and they are committed first."""
+    original = engine.apply
+
+    async def apply(database: Database, batch: Batch) -> Applied:
+        await database.run(lambda db: inbox.take(db, batch.moves, ()))
+        return await original(database, msgspec.structs.replace(batch, moves=()))
+
+    replace(context, "apply", apply)
 
 
 def ids_not_remembered() -> None:
@@ -170,6 +183,7 @@ FAULTS: Mapping[str, Callable[[], None]] = {
         fault.__name__: fault
         for fault in (
             epoch_not_compared,
+            offsets_moved_apart,
             ids_not_remembered,
             runs_not_locked,
             intents_not_locked,

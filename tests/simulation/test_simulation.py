@@ -7,11 +7,13 @@ Each part is a process of its own, in which sets have the same order each time: 
 import os
 import subprocess
 import sys
+from argparse import Namespace
 from collections.abc import Mapping
 from random import Random
 
 import pytest
 
+from tests.simulation import jobs
 from tests.simulation.faults import FAULTS
 from tests.simulation.jobs import STEADY, noticed
 
@@ -58,6 +60,7 @@ GIVEN_AWAY_BY: Mapping[str, set[str]] = {
     "pool_rows_not_locked": {"no_limit_is_exceeded"},
     "slots_not_summed": {"no_limit_is_exceeded"},
     "epoch_not_compared": {"each_record_is_taken_once"},
+    "offsets_moved_apart": {"each_event_is_in_the_ledger_once", "everything_ends"},
     "ids_not_remembered": {"each_event_is_in_the_ledger_once"},
     "intents_not_locked": {"each_attempt_has_one_application"},
     "stale_daemon_submits": {"each_attempt_has_one_application"},
@@ -89,3 +92,17 @@ def test_a_seeded_fault_is_noticed(fault: str, simulated: str) -> None:
 
     assert verdict.broken, f"{fault} was not noticed in {verdict.schedules} schedules from {SEED} on"
     assert GIVEN_AWAY_BY.get(fault, verdict.seen) & verdict.seen, verdict.sentences
+
+
+NOWHERE = "postgresql://127.0.0.1:1/nowhere"
+
+
+def test_schedules_that_fail_by_themselves_have_noticed_nothing() -> None:
+    with pytest.raises(subprocess.CalledProcessError):
+        noticed("only_bells_heard", NOWHERE, SEED, 1)
+
+
+async def test_schedules_that_fail_by_themselves_are_not_those_that_find_something() -> None:
+    chosen = Namespace(base=SEED, schedules=2, fault="", seconds=10.0, lines=5, first=False, json=True)
+
+    assert await jobs._judge(chosen, [NOWHERE]) == 2

@@ -30,7 +30,7 @@ from tidegate.schemas.queries.db import Memory
 RARER = 6
 """So many times as often as statements, which are many, commits go wrong."""
 
-LOOKING = 40
+LOOKING = 100
 """So many steps it is waited for a moment at which it matters that a daemon is frozen."""
 
 MOST_STEPS = 5000

@@ -1,0 +1,52 @@
+"""The kinds of storms there are, each with its plans and the faults that may be seeded in it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.storms import faults, plans
+from tests.storms.brokers.plans import BROKERS, GREAT_BROKERS
+from tests.storms.brokers.storm import BrokersPlan, BrokersStorm
+from tests.storms.clocks.faults import CLOCK_FAULTS
+from tests.storms.clocks.plans import CLOCKED, LONG_CLOCKED
+from tests.storms.clocks.storm import ClocksPlan, ClocksStorm
+from tests.storms.failover.storm import FULL as FAILOVER
+from tests.storms.failover.storm import FailoverPlan, FailoverStorm
+from tests.storms.limits import plans as limits
+from tests.storms.limits.faults import LIMIT_FAULTS
+from tests.storms.limits.storm import LimitsPlan, LimitsStorm
+from tests.storms.storm import Plan, Storm
+
+KINDS: Mapping[str, str] = {
+    "limits": "over pools and limits",
+    "brokers": "over three brokers",
+    "clocks": "of wrong clocks",
+    "failover": "in which Postgres fails over, five times",
+}
+
+WHOLE: Mapping[str, tuple[Plan, Plan]] = {
+    "": (plans.STORM, plans.GREAT),
+    "limits": (limits.FULL, limits.FULL),
+    "brokers": (BROKERS, GREAT_BROKERS),
+    "clocks": (CLOCKED, LONG_CLOCKED),
+    "failover": (FAILOVER, FAILOVER),
+}
+"""As they fit into a test, and great."""
+
+FAULTS = (*faults.FAULTS, *LIMIT_FAULTS, *CLOCK_FAULTS)
+
+AIMED: Mapping[str, Plan] = {**plans.AIMED, **limits.AIMED, **dict.fromkeys(CLOCK_FAULTS, CLOCKED)}
+"""Of each fault a small storm that it does not survive."""
+
+
+def storm_of(plan: Plan, home: Path, cache: Path, seed: int) -> Storm:
+    match plan:
+        case LimitsPlan():
+            return LimitsStorm(plan, home, cache, seed)
+        case BrokersPlan():
+            return BrokersStorm(plan, home, cache, seed)
+        case ClocksPlan():
+            return ClocksStorm(plan, home, cache, seed)
+        case FailoverPlan():
+            return FailoverStorm(plan, home, cache, seed)
+        case _:
+            return Storm(plan, home, cache, seed)
