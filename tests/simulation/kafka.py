@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tests.simulation.daemon import Daemon
     from tests.simulation.world import World
 
+KAFKA = "Kafka"
 PARTITIONS = 2
 AWAY = "no answer"
 UNACKNOWLEDGED = "arrived, unacknowledged"
@@ -83,7 +84,7 @@ class Source:
         if not any(len(self._kafka.logs[p]) > at for p, at in self._positions.items()):
             return {}
         found: Mapping[Partition, Sequence[Record]] = await self._world.scheduler.wait(
-            Call(self._daemon, "fetch", self._fetched, [AWAY])
+            Call(self._daemon, KAFKA, "fetch", self._fetched, [AWAY])
         )
         return found
 
@@ -133,7 +134,7 @@ class Sink:
 
         what = f"send {len(messages)} to Kafka"
         acknowledged: Sequence[bool] = await self._world.scheduler.wait(
-            Call(self._daemon, what, send, [AWAY, UNACKNOWLEDGED, HALF])
+            Call(self._daemon, KAFKA, what, send, [AWAY, UNACKNOWLEDGED, HALF])
         )
         return acknowledged
 

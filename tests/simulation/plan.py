@@ -8,6 +8,9 @@ from typing import Any
 import msgspec
 
 from tests.simulation.dags import GROUPS
+from tests.simulation.kafka import KAFKA
+from tests.simulation.session import POSTGRES
+from tests.simulation.spark import CLUSTER
 
 RECORDS = "records"
 """It has read them, and not begun to take them."""
@@ -29,9 +32,9 @@ FREEZES = [*product((RECORDS, CLAIMS), (SHORT, LONG, OUTLIVED)), *3 * [(LEASES, 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """`happenings` come in this order, one every few of `steps`; with `at_once` producers send all they have together.
 
-    With `settled` the daemons have found their places before. `at_stake` is what a daemon is at that is frozen, and `frozen` for
-    how long. Statements go wrong by `trouble`, calls to Kafka and the cluster by `call_trouble`. With `alone` one daemon is left
-    when all comes to rest. Shares are of 1.
+    With `settled` the daemons have found their places before. `at_stake` is what a daemon is at that is frozen, and `frozen`
+    for how long; or that is parted from the server that is `away`. Statements go wrong by `trouble`, calls to Kafka and the
+    cluster by `call_trouble`. With `alone` one daemon is left when all comes to rest. Shares are of 1.
     """
 
     group: str
@@ -40,6 +43,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     slots: tuple[int, int]
     backlog: int
     parallelism: int
+    away: str
     stickiness: float
     trouble: float
     call_trouble: float
@@ -63,6 +67,7 @@ def draw(chance: Random, groups: Collection[str]) -> Plan:
         ttl_s=chance.choice([3.0, 10.0]),
         slots=(chance.choice([1, 2, 128]), chance.choice([2, 3])),
         backlog=chance.choice([2, 100]),
+        away=chance.choice([POSTGRES, POSTGRES, KAFKA, CLUSTER]),
         parallelism=chance.choice([0, 0, 0, 2]),
         stickiness=chance.choice([0.0, 0.5, 0.9]),
         trouble=chance.choice([0.0, 0.005, 0.01, 0.05]),
@@ -81,10 +86,10 @@ def _happenings(chance: Random, uris: Sequence[str]) -> Sequence[tuple[Any, ...]
     sent = [("publish", chance.choice(uris), f"e{number}") for number in range(chance.choice([1, 2, 3, 5]))]
     again = [chance.choice(sent) for _ in range(chance.choice([0, 0, 1]))]
     found: list[tuple[Any, ...]] = [*sent, *again]
-    for name, share in (("crash", 0.3), ("freeze", 0.5), ("stop", 0.3)):
+    for name, share in (("crash", 0.3), ("freeze", 0.5), ("part", 0.3), ("stop", 0.3)):
         found += [(name,)] * (chance.random() < share)
     first, *rest = found
     chance.shuffle(rest)
-    if ("freeze",) in rest:
-        rest.append(("thaw",))
+    for name, end in (("freeze", "thaw"), ("part", "heal")):
+        rest += [(end,)] * rest.count((name,))
     return [first, *rest]

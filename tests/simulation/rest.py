@@ -31,6 +31,7 @@ OPEN = """
 async def come_to_rest(world: "World") -> Sequence[str]:
     """What is left open after a long time: nothing, if all is well."""
     world.frozen.clear()
+    world.parted.clear()
     world.scheduler.tell("from here on nothing goes wrong")
     if world.plan.alone:
         await _leave_one(world)

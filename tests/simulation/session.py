@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 BEGIN, COMMIT, ROLLBACK = "BEGIN", "COMMIT", "ROLLBACK"
 
+POSTGRES = "Postgres"
 CUT = "cut before"
 UNANSWERED = "done, unanswered"
 
@@ -73,6 +74,8 @@ class Transaction:
 
 class Statement(Step):
     """One statement of one session."""
+
+    server = POSTGRES
 
     def __init__(self, session: Session, how: str, sql: str, args: tuple[Any, ...]) -> None:
         super().__init__(session.host, label(sql))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tests.simulation.daemon import Daemon
     from tests.simulation.world import World
 
+CLUSTER = "the cluster"
 GRACE_S = 1.5
 AWAY = "no answer"
 REQUEST_LOST = "request lost"
@@ -145,8 +146,8 @@ class Backend:
         return Status(phase=phase, silent_s=0.0, finished_at=None if phase is Phase.RUNNING else now)
 
     async def _ask(self, what: str, act: Any, troubles: list[str]) -> Any:
-        return await self._daemon.world.scheduler.wait(Call(self._daemon, what, act, troubles))
+        return await self._daemon.world.scheduler.wait(Call(self._daemon, CLUSTER, what, act, troubles))
 
 
 def _fail() -> NoReturn:
-    raise UnavailableError("the cluster did not answer", server="the cluster")
+    raise UnavailableError("the cluster did not answer", server=CLUSTER)

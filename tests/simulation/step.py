@@ -28,8 +28,13 @@ class Host(Protocol):
 
 
 class Step(ABC):
-    """`answer` is what the daemon waits for. `troubles` are the ways in which it may go wrong, by name."""
+    """`answer` is what the daemon waits for. `troubles` are the ways in which it may go wrong, by name.
 
+    By the first of them it does not get to its server.
+    """
+
+    server = ""
+    """Whom it is asked of."""
     troubles: Sequence[str] = ()
     binding = False
     """Whether others may have to wait until the daemon goes on."""
@@ -54,10 +59,11 @@ class Step(ABC):
 
 
 class Call(Step):
-    """A call to the simulated Kafka or Spark. `act` gets the trouble."""
+    """A call to a simulated server. `act` gets the trouble."""
 
-    def __init__(self, host: Host, what: str, act: Callable[[str], Any], troubles: Sequence[str] = ()) -> None:
+    def __init__(self, host: Host, server: str, what: str, act: Callable[[str], Any], troubles: Sequence[str]) -> None:
         super().__init__(host, what)
+        self.server = server
         self._act = act
         self.troubles = troubles
 

@@ -14,6 +14,7 @@ RARE = (
     "crash",
     "stop",
     "freeze",
+    "part",
     "cut before",
     "done, unanswered",
     "accepted, unanswered",

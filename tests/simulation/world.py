@@ -15,7 +15,7 @@ from tests.simulation.replaced import Present
 from tests.simulation.rest import SHORT, come_to_rest, left_open
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.server import Server
-from tests.simulation.session import UNANSWERED, Statement
+from tests.simulation.session import POSTGRES, UNANSWERED, Statement
 from tests.simulation.spark import Cluster, is_submit
 from tests.simulation.step import Step
 from tests.storms.limits.faults import LINGER_S
@@ -63,6 +63,7 @@ class World:
         self.cluster = Cluster(self)
         self.daemons: list[Daemon] = []
         self.frozen: set[int] = set()
+        self.parted: set[tuple[int, str]] = set()
         self.late: list[TimerHandle] = []
         self.reached = self.scheduler.reached
         self.left: Sequence[str] = ()
@@ -111,7 +112,8 @@ class World:
 
     def ring(self, database: Database, work: Work) -> None:
         for daemon in self.alive:
-            if daemon.context.database is not database and self.chance.random() < 0.5:
+            is_within_reach = (daemon.number, POSTGRES) not in self.parted
+            if daemon.context.database is not database and is_within_reach and self.chance.random() < 0.5:
                 daemon.context.bells.ring_here(work)
 
     async def turn(self, todo: list[tuple[Any, ...]], pace: float) -> None:
@@ -134,6 +136,12 @@ class World:
         if step.troubles and self.chance.random() < self.share_of_trouble(step):
             trouble = self.chance.choice(list(step.troubles))
             self.reached[trouble] += 1
+        await self.take(step, trouble)
+
+    async def take(self, step: Step, trouble: str = "") -> None:
+        """What is asked of a server that its daemon is parted from does not get there."""
+        if (step.place.daemon, step.server) in self.parted:
+            trouble = step.troubles[0]
         await self.scheduler.take(step, trouble)
 
     def share_of_trouble(self, step: Step) -> float:
@@ -160,8 +168,12 @@ class World:
                 await self.scheduler.settle()
             case ("freeze",):
                 await self.freeze(await self.one_at_stake())
-            case _:
+            case ("thaw",):
                 self.thaw()
+            case ("part",):
+                self.part(await self.one_at_stake())
+            case _:
+                self.heal()
 
     def publish(self, uri: str, id_: str) -> None:
         self.scheduler.tell(f"producer: {uri} {id_}")
@@ -179,6 +191,7 @@ class World:
         self.reached["stop"] += 1
         self.scheduler.tell(f"d{daemon.number} is told to stop")
         self.frozen.discard(daemon.number)
+        self.parted.discard((daemon.number, self.plan.away))
         daemon.stop()
         await self.scheduler.settle()
         for _ in range(MOST_STEPS):
@@ -194,7 +207,7 @@ class World:
         """One of these; others where these wait for them; or time."""
         able = steps or [step for step in self.scheduler.parked if step.place.daemon not in self.frozen]
         if able:
-            await self.scheduler.take(able[0])
+            await self.take(able[0])
         else:
             await self.let_time_pass(0.0)
 
@@ -221,7 +234,7 @@ class World:
         self.reached["freeze"] += 1
         self.scheduler.tell(f"d{daemon.number} is frozen")
         for step in [step for step in self.scheduler.parked if step.place.daemon == daemon.number and is_submit(step)]:
-            await self.scheduler.take(step)
+            await self.take(step)
         self.frozen.add(daemon.number)
         for _ in range(3):
             await self.run_those(lambda step: step.binding or step.place.duty == "leases")
@@ -236,6 +249,16 @@ class World:
         self.scheduler.tell("all go on")
         self.frozen.clear()
 
+    def part(self, daemon: Daemon) -> None:
+        """From one server, for all others may reach it."""
+        self.reached["part"] += 1
+        self.scheduler.tell(f"d{daemon.number} is parted from {self.plan.away}")
+        self.parted.add((daemon.number, self.plan.away))
+
+    def heal(self) -> None:
+        self.scheduler.tell("all reach all again")
+        self.parted.clear()
+
     async def outlive(self) -> None:
         """The others take over what it had, and do all of it that does not need it."""
         for _ in range(OUTLIVING):
@@ -248,7 +271,7 @@ class World:
             able = [step for step in self.scheduler.parked if step.place.daemon not in self.frozen and which(step)]
             if not able:
                 return
-            await self.scheduler.take(able[0])
+            await self.take(able[0])
 
     async def end_application(self) -> None:
         application = self.chance.choice(self.cluster.running)
