@@ -33,6 +33,11 @@ def of(name: str) -> DatasetRef:
     return DatasetRef(uri(name))
 
 
+def single() -> DagSpec:
+    """A run of each event, of which all may work, but for their only task."""
+    return dag("single", of("single"), task("t", max_active_per_dag=1), runs=3, mode="each")
+
+
 def limited() -> DagSpec:
     """A run of each event, of which two may work, one of them at its first task."""
     tasks = (task("t", max_active_per_dag=1), task("u"), task("v"))
@@ -68,6 +73,7 @@ GROUPS: Mapping[str, Group] = {
     "chain": chain(),
     "crowd": crowd(),
     "pools": pools(),
+    "single": Group([uri("single")], [single()]),
     "limited": Group([uri("limited")], [limited()]),
 }
 

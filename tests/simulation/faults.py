@@ -205,7 +205,7 @@ AIMED: Mapping[str, Sequence[str]] = {
     "pool_rows_not_locked": ("crowd",),
     "slots_not_summed": ("crowd",),
     "installation_not_locked": ("pools",),
-    "instances_not_counted": ("limited",),
+    "instances_not_counted": ("single",),
     "runs_not_counted": ("one", "each"),
     "ids_not_remembered": ("one", "each"),
 }

@@ -81,6 +81,12 @@ SOON = (
     "slots_not_summed",
     "admissions_not_counted",
     "runs_not_counted",
+    "epoch_not_compared",
+    "offsets_moved_apart",
+    "ids_not_remembered",
+    "runs_not_locked",
+    "end_not_shielded",
+    "only_bells_heard",
 )
 """Some tens of schedules each, at most. The others take hundreds, and are tried by `make test-long`."""
 
