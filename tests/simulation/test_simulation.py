@@ -85,6 +85,10 @@ SOON = (
     "offsets_moved_apart",
     "ids_not_remembered",
     "runs_not_locked",
+    "intents_not_locked",
+    "instances_not_counted",
+    "found_or_not_at_once",
+    "read_inside_the_group",
     "end_not_shielded",
     "only_bells_heard",
 )

@@ -128,8 +128,12 @@ class World:
         elif able and self.chance.random() > 0.03:
             await self.step(self.scheduler.choose(able, self.plan.stickiness))
         else:
-            self.at_rest = not (able or todo or self.cluster.running or await left_open(self))
+            self.at_rest = not (able or todo or self.cluster.running or await self.have_more_to_do())
             await self.let_time_pass(self.chance.choice([0.0, 0.03, 0.3]))
+
+    async def have_more_to_do(self) -> bool:
+        """Those that have not ended by themselves."""
+        return not all(daemon.ended for daemon in self.daemons) and bool(await left_open(self))
 
     async def step(self, step: Step) -> None:
         trouble = ""
