@@ -6,6 +6,8 @@ from traceback import walk_tb
 from typing import Any
 
 import anyio
+from aiokafka.client import ConnectionGroup
+from aiokafka.conn import CloseReason
 from aiokafka.errors import (
     KafkaConnectionError,
     KafkaError,
@@ -54,6 +56,7 @@ async def start(client: Any, servers: str, timeout_s: float) -> None:
         with kafka_at(servers), anyio.fail_after(timeout_s):
             _check(servers)
             _share_time(_sockets(client), servers, timeout_s)
+            _notice_ends(_sockets(client))
             await _begin(client)
     except BaseException:
         await stop(client)
@@ -84,6 +87,23 @@ def _share_time(sockets: Any, servers: str, timeout_s: float) -> None:
             sockets._request_timeout_ms = patience_ms
 
     sockets.bootstrap = bootstrap_in_time
+
+
+def _notice_ends(sockets: Any) -> None:
+    """A connection that has ended is none, even where the client has not been told of it yet.
+
+    On uvloop writing to it raises RuntimeError, which the client takes for a fault of its own (aiokafka #1038): a daemon, or a
+    task in the background that nobody sees, would end of it.
+    """
+    connection_to = sockets._get_conn
+
+    async def open_connection_to(node_id: int, *, group: ConnectionGroup = ConnectionGroup.DEFAULT, no_hint: bool = False) -> Any:
+        known = sockets._conns.get((node_id, group))
+        if known is not None and known._writer is not None and known._writer.is_closing():
+            known.close(reason=CloseReason.CONNECTION_BROKEN)
+        return await connection_to(node_id, group=group, no_hint=no_hint)
+
+    sockets._get_conn = open_connection_to
 
 
 def _sockets(client: Any) -> Any:
