@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -34,7 +35,9 @@ class ClusterBackend:
     async def submit(self, spec: SubmissionSpec) -> Handle:
         run = spec.run
         stamp = str(spec.submission_id)
-        handle: Handle = await self._ask("submit", stamp=stamp, dag_id=run.dag_id, run_id=run.run_id, returns=_returns(spec))
+        begun_at = datetime.now(UTC)  # a daemon may be frozen from here on
+        about = {"dag_id": run.dag_id, "run_id": run.run_id, "returns": _returns(spec), "begun_at": begun_at}
+        handle: Handle = await self._ask("submit", stamp=stamp, **about)
         return handle
 
     async def status(self, handles: Mapping[UUID, Handle]) -> Mapping[UUID, Status]:

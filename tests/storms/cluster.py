@@ -41,7 +41,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of the journal. `told`: Kafka acknowledged the news of the end."""
+    """A line of the journal. `told`: Kafka acknowledged the news of the end. `begun_at`: when the daemon began a submit."""
 
     what: str
     at: datetime
@@ -49,6 +49,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     application: str = ""
     outcome: str = ""
     told: bool = False
+    begun_at: datetime | None = None
 
 
 class Application:
@@ -101,8 +102,8 @@ class Cluster:
 
     async def answer(self, request: dict[str, Any]) -> Any:
         match request:
-            case {"call": "submit", "stamp": stamp, "dag_id": dag_id, "run_id": run_id, "returns": returns}:
-                return await self.submit(stamp, dag_id, run_id, returns)
+            case {"call": "submit", "stamp": stamp, "dag_id": dag_id, "run_id": run_id, "returns": returns, "begun_at": begun_at}:
+                return await self.submit(stamp, dag_id, run_id, returns, datetime.fromisoformat(begun_at))
             case {"call": "find", "stamp": stamp}:
                 found = self.by_stamp.get(stamp)
                 return None if found is None else {"application": found.name}
@@ -117,7 +118,7 @@ class Cluster:
     def chance(self, share: float) -> bool:
         return self.random.random() < share
 
-    async def submit(self, stamp: str, dag_id: str, run_id: str, returns: Any) -> dict[str, str]:
+    async def submit(self, stamp: str, dag_id: str, run_id: str, returns: Any, begun_at: datetime) -> dict[str, str]:
         script = self.script
         if self.chance(script.request_lost_share):
             self.write("request_lost", stamp)
@@ -126,7 +127,7 @@ class Cluster:
         await asyncio.sleep(script.slow_s if is_slow else self.random.uniform(*script.accept_s))
         application = Application(f"application_{len(self.applications) + 1:06}", stamp, dag_id, run_id, returns)
         self.applications[application.name] = self.by_stamp[stamp] = application
-        self.write("accepted", stamp, application=application.name)
+        self.write("accepted", stamp, application=application.name, begun_at=begun_at)
         task = asyncio.create_task(self.run(application))
         self.running.add(task)
         task.add_done_callback(self.running.discard)

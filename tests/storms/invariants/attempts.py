@@ -9,10 +9,15 @@ from tests.storms.processes import End
 
 async def each_attempt_has_one_application(e: Evidence) -> Iterable[str]:
     """The cluster accepted each submission exactly once, and nothing that is no submission."""
-    accepted = Counter(entry.stamp for entry in e.journal if entry.what == "accepted")
+    begun = [(entry.stamp, entry.begun_at) for entry in e.journal if entry.what == "accepted"]
+    accepted = Counter(stamp for stamp, _ in begun)
     submitted = {str(row[0]) for row in await e.db.fetch("SELECT submission_id FROM submission")}
     return [
-        *(f"submission {stamp} has {accepted[stamp]} applications" for stamp in submitted if accepted[stamp] != 1),
+        *(
+            f"submission {stamp} has {accepted[stamp]} applications, begun at {[str(at) for id_, at in begun if id_ == stamp]}"
+            for stamp in submitted
+            if accepted[stamp] != 1
+        ),
         *(f"the application of {stamp} has no submission" for stamp in accepted.keys() - submitted),
     ]
 
