@@ -50,16 +50,29 @@ ORDER BY run.id
 
 
 class Pair:
-    """What a test does to the two daemons, and sees of them. `daemons` are their processes."""
+    """What a test does to the two daemons, and sees of them. `daemons` are their processes, if they run."""
 
-    def __init__(self, dsn: str, db: Connection, producer: AIOKafkaProducer, prefix: str, home: Path) -> None:
+    def __init__(
+        self, dsn: str, db: Connection, producer: AIOKafkaProducer, prefix: str, home: Path, settings: Mapping[str, object]
+    ) -> None:
         self.db = db
         self.home = home
         self.daemons: list[Child] = []
+        self._settings = settings
         self.topic = topics.name(prefix, Kind.DATASET_UPDATED)
         self._dsn = dsn
         self._producer = producer
         self._numbers = count(1)
+
+    async def start(self) -> None:
+        """Both; nothing is said of when they are at work."""
+        for name in "ab":
+            self.daemons.append(await _start(name, self.home, self._settings))
+
+    async def stop(self) -> None:
+        """Both, in good order, the last to start first."""
+        while self.daemons:
+            await self.daemons.pop().end(signal.SIGTERM, STOP_S)
 
     async def send(self, *uris: str) -> list[str]:
         """One event each, from partition to partition, so that both daemons get some. Returns their ids once Kafka has all."""
@@ -129,12 +142,10 @@ async def two_daemons(
         db = await asyncpg.connect(dsn)
         stack.push_async_callback(db.close)
         producer = await stack.enter_async_context(AIOKafkaProducer(bootstrap_servers=kafka, acks="all"))
-        pair = Pair(dsn, db, producer, prefix, home)
         servers = {"postgres_dsn": dsn, "kafka_servers": kafka, "topic_prefix": prefix}
-        for name in "ab":
-            daemon = await _start(name, home, {**servers, **given})
-            stack.push_async_callback(daemon.end, signal.SIGTERM, STOP_S)
-            pair.daemons.append(daemon)
+        pair = Pair(dsn, db, producer, prefix, home, {**servers, **given})
+        stack.push_async_callback(pair.stop)
+        await pair.start()
         await until(lambda: _at_work(db), READY_S)
         yield pair
 
