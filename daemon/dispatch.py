@@ -121,9 +121,9 @@ class Dispatcher:
 
     async def submit(self, _claim: Claimed, spec: SubmissionSpec) -> Handle | None:
         """None when it can never be started: then the attempt has failed, and the reason is told. Raises UnavailableError."""
-        self._stop_if_stale(spec.submission_id)
         if self.context.in_doubt and (handle := await self.find(spec.submission_id, 0)) is not None:
             return handle
+        self._stop_if_stale(spec.submission_id)
         try:
             return await self.backend.submit(spec)
         except RejectedError as error:

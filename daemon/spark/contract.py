@@ -106,6 +106,7 @@ class Backend(Protocol):
     async def submit(self, spec: SubmissionSpec) -> Handle:
         """Start it. Submitting the same id again never makes it run twice at the same time on one host.
 
+        That is for a backend to see to: no daemon can look at its leases and call in one moment, and it may be frozen in between.
         Raises RejectedError when this can never be started; the reason is the task's.
         """
 

@@ -11,7 +11,7 @@ import msgspec
 import psutil
 
 from tests.acceptance.command import TIDEGATE, environment
-from tests.storms.storm import SETTINGS
+from tests.storms.settings import SETTINGS
 from tidegate.daemon.cli.request import ask
 from tidegate.daemon.database import connect
 from tidegate.daemon.migrate import migrate

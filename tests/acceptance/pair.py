@@ -16,7 +16,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 from tests.acceptance.command import TIDEGATE
 from tests.acceptance.stage import Connection, until
 from tests.storms.records import event
-from tests.storms.storm import SETTINGS
+from tests.storms.settings import SETTINGS
 from tidegate.daemon.audit import Report, audit_ledger
 from tidegate.daemon.database import connect, register_codecs
 from tidegate.daemon.engine import Batch, _apply

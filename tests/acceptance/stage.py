@@ -22,7 +22,8 @@ from tests.storms.checker import judge
 from tests.storms.cluster import Entry
 from tests.storms.evidence import gather
 from tests.storms.processes import End
-from tests.storms.storm import PROBES, SETTINGS
+from tests.storms.settings import SETTINGS
+from tests.storms.storm import PROBES
 from tidegate.daemon.spark.process import end_all, stamped
 from tidegate.daemon.standalone.process import Child, descendants, runs, spawn
 from tidegate.events import Publisher, topics

@@ -15,7 +15,7 @@ from tests.acceptance.command import TIDEGATE, Ended, environment, run
 from tests.failover.couple import Couple
 from tests.storms.evidence import read_all
 from tests.storms.records import event
-from tests.storms.storm import SETTINGS
+from tests.storms.settings import SETTINGS
 from tidegate.daemon.standalone.process import spawn
 from tidegate.events import topics
 from tidegate.schemas.envelope import decode_state

@@ -21,7 +21,6 @@ CLAIMS = "claims"
 LEASES = "leases"
 """It has shown that it lives, and not asked for its place among those that do."""
 
-
 SHORT, LONG, OUTLIVED = "short", "long", "outlived"
 """A daemon is frozen until others have its leases; until something else has happened; or until they have done all of its work."""
 

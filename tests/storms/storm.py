@@ -29,6 +29,7 @@ from tests.storms.pipelines import DAGS, FILES, INPUTS, write
 from tests.storms.processes import Daemon, start_cluster
 from tests.storms.producers import Tally, produce
 from tests.storms.records import Planned
+from tests.storms.settings import PREFIX, SETTINGS
 from tidegate.daemon.migrate import migrate
 from tidegate.daemon.standalone.kafka import Kafka
 from tidegate.daemon.standalone.port import LOOPBACK
@@ -37,21 +38,9 @@ from tidegate.events import topics
 from tidegate.schemas.event import Kind
 
 SEED = "STORM_SEED"
-PREFIX = "storm."
 PROBES = Path(__file__).with_name("probes.sql")
 PRODUCERS = 4
 READY_S = 60.0
-
-SETTINGS: Mapping[str, object] = {
-    "topic_prefix": PREFIX,
-    "lease_ttl_s": 3,
-    "lease_renew_s": 0.6,
-    "sweep_s": 0.5,
-    "batch_records": 200,
-    "runner_silent_s": 120,
-    "dags_scan_s": 5,
-    "log_format": "json",
-}
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from tests.storms.checker import Verdict
 from tests.storms.faults import FAULTS
 from tests.storms.invariants import attempts, events, runs, secrets, topics
 from tests.storms.plans import AIMED, STORM
+from tests.storms.seeded import STORMS
 from tests.storms.storm import Plan, Storm, seed
 
 GIVEN_AWAY_BY: Mapping[str, set[str]] = {
@@ -23,8 +24,6 @@ GIVEN_AWAY_BY: Mapping[str, set[str]] = {
     "submit_without_find": {attempts.each_attempt_has_one_application.__name__},
     "settings_told": {secrets.no_secret_is_told.__name__},
 }
-
-STORMS = 3
 
 
 async def ride_out(plan: Plan, home: Path, cache: Path) -> tuple[Verdict, str]:

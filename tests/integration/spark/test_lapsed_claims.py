@@ -34,8 +34,10 @@ class Far:
 
     def __init__(self) -> None:
         self.given: list[UUID] = []
+        self.look_s = 0.0
 
     async def find(self, submission_id: UUID) -> Handle | None:  # noqa: ARG002 - it shows nothing
+        await anyio.sleep(self.look_s)
         return None
 
     async def submit(self, spec: SubmissionSpec) -> Handle:
@@ -116,6 +118,17 @@ async def test_what_nobody_took_over_meanwhile_is_claimed_again(daemon: Daemon) 
     await daemon.dispatcher._settle_each(again.claims)
 
     assert daemon.backend.given == [claim.submission_id for claim in before.claims]
+
+
+async def test_who_may_be_taken_for_dead_while_he_looks_does_not_submit_afterwards(daemon: Daemon) -> None:
+    """After a loss of commits a daemon looks before it submits."""
+    daemon.context.holdings.after_loss = True
+    before = await daemon.dispatcher._take(daemon.dispatcher._claim_intents)
+
+    daemon.backend.look_s = TTL_S
+    await daemon.dispatcher._submit_each(before.claims)
+
+    assert not daemon.backend.given
 
 
 async def test_a_postgres_that_goes_while_submits_are_settled_is_waited_for(daemon: Daemon) -> None:

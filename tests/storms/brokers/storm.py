@@ -9,7 +9,8 @@ from tests.quorum import Quorum
 from tests.storms.brokers.nemesis import BrokerNemesis
 from tests.storms.checker import Verdict
 from tests.storms.nemesis import Nemesis
-from tests.storms.storm import PREFIX, Plan, Storm
+from tests.storms.settings import PREFIX
+from tests.storms.storm import Plan, Storm
 
 
 class BrokersPlan(Plan, frozen=True, kw_only=True):

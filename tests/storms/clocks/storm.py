@@ -18,7 +18,8 @@ from tests.storms.clocks.invariants import (
     timed_runs,
 )
 from tests.storms.clocks.pipelines import files
-from tests.storms.storm import PREFIX, Plan, Storm
+from tests.storms.settings import PREFIX
+from tests.storms.storm import Plan, Storm
 
 CLOCK = "SELECT clock_timestamp()"
 

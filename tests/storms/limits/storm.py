@@ -17,7 +17,8 @@ from tests.storms.links import PostgresLink
 from tests.storms.nemesis import Nemesis
 from tests.storms.producers import produce
 from tests.storms.records import Planned, event
-from tests.storms.storm import PREFIX, Plan, Storm
+from tests.storms.settings import PREFIX
+from tests.storms.storm import Plan, Storm
 from tidegate.daemon.cli.request import ask, wake_daemons
 from tidegate.daemon.database import Database, connect
 from tidegate.daemon.standalone.postgres import Postgres

@@ -11,6 +11,7 @@ from tests.storms.limits.checker import RARE
 from tests.storms.limits.faults import LIMIT_FAULTS
 from tests.storms.limits.plans import AIMED, SUITE
 from tests.storms.limits.storm import LimitsPlan, LimitsStorm
+from tests.storms.seeded import STORMS
 from tests.storms.storm import seed
 
 GIVEN_AWAY_BY: Mapping[str, str] = {
@@ -29,8 +30,6 @@ GIVEN_AWAY_BY: Mapping[str, str] = {
 
 SOME = ("pool_rows_not_locked", "instances_not_counted", "head_holds_up_all", "nobody_waits_long")
 """One of each sort: a lock, a count, the order, fairness. The others take minutes, and are tried by `make test-long`."""
-
-STORMS = 3
 
 
 async def ride_out(plan: LimitsPlan, home: Path, cache: Path) -> tuple[set[str], set[str], str]:

@@ -1,0 +1,17 @@
+"""How the daemons of storms are set: impatient, so that much happens within a minute."""
+
+from collections.abc import Mapping
+
+PREFIX = "storm."
+LEASE_TTL_S = 3.0
+
+SETTINGS: Mapping[str, object] = {
+    "topic_prefix": PREFIX,
+    "lease_ttl_s": LEASE_TTL_S,
+    "lease_renew_s": 0.6,
+    "sweep_s": 0.5,
+    "batch_records": 200,
+    "runner_silent_s": 120,
+    "dags_scan_s": 5,
+    "log_format": "json",
+}
