@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-SHORT = 0.45
+RENEWAL = 0.45
 """Of the time to live of leases: after that they are renewed, and have not lapsed."""
 
 ROUNDS = 60
@@ -41,7 +41,7 @@ async def come_to_rest(world: "World") -> Sequence[str]:
         left = await left_open(world)
         if not left:
             break
-        await world.scheduler.pass_time(SHORT * world.plan.ttl_s)
+        await world.scheduler.pass_time(RENEWAL * world.plan.ttl_s)
     return left
 
 

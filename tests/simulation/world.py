@@ -12,7 +12,7 @@ from tests.simulation.daemon import Daemon
 from tests.simulation.kafka import Kafka, Source
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.replaced import Present
-from tests.simulation.rest import SHORT, come_to_rest, left_open
+from tests.simulation.rest import RENEWAL, come_to_rest, left_open
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.server import Server
 from tests.simulation.session import POSTGRES, UNANSWERED, Statement
@@ -97,7 +97,7 @@ class World:
         """Each daemon has its share of the leases, and has looked at all there is to do."""
         for _ in range(SETTLING):
             await self.run_those(lambda _: True)
-            await self.scheduler.pass_time(SHORT * self.plan.ttl_s)
+            await self.scheduler.pass_time(RENEWAL * self.plan.ttl_s)
         self.scheduler.steps = 0
 
     def start(self) -> None:
@@ -242,7 +242,7 @@ class World:
         self.frozen.add(daemon.number)
         for _ in range(3):
             await self.run_those(lambda step: step.binding or step.place.duty == "leases")
-            await self.scheduler.pass_time(SHORT * self.plan.ttl_s)
+            await self.scheduler.pass_time(RENEWAL * self.plan.ttl_s)
         await self.run_those(lambda step: step.place.duty == "leases")
         if self.plan.frozen == plan.OUTLIVED:
             await self.outlive()
@@ -267,7 +267,7 @@ class World:
         """The others take over what it had, and do all of it that does not need it."""
         for _ in range(OUTLIVING):
             await self.run_those(lambda _: True)
-            await self.scheduler.pass_time(SHORT * self.plan.ttl_s)
+            await self.scheduler.pass_time(RENEWAL * self.plan.ttl_s)
 
     async def run_those(self, which: Any) -> None:
         """Until none of these steps is left, in the order in which they came."""
