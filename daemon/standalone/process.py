@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from subprocess import DEVNULL
 
@@ -54,17 +55,22 @@ class Child:
         finally:
             await self.end(signal.SIGKILL, 0)
 
+    def send_signal(self, number: signal.Signals) -> None:
+        """Nothing happens if it has ended."""
+        if self.alive:
+            with suppress(ProcessLookupError):
+                # Not by the process object: before Python 3.13 that may take the exit code away from asyncio (gh-87744).
+                os.kill(self.pid, number)
+
     async def end(self, ask: signal.Signals, within_s: float) -> None:
         """Ask, then kill; return when the process and all its descendants are gone. Cancellation waits for that."""
         with anyio.CancelScope(shield=True):
             family = descendants(self.pid) if self.alive else []
-            if self.alive:
-                self.process.send_signal(ask)
+            self.send_signal(ask)
             with anyio.move_on_after(within_s):
                 await self.process.wait()
-            if self.alive:
-                self.process.kill()
-                await self.process.wait()
+            self.send_signal(signal.SIGKILL)
+            await self.process.wait()
             await _outlast(family)
 
 

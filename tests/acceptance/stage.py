@@ -139,7 +139,7 @@ class Stage:
 
     def kill(self) -> None:
         assert self._daemon is not None
-        self._daemon.process.send_signal(signal.SIGKILL)
+        self._daemon.send_signal(signal.SIGKILL)
 
     async def death(self) -> None:
         """Return when the daemon has ended, by whatever means."""
@@ -217,7 +217,7 @@ class Stage:
 
     async def _stop(self) -> None:
         assert self._daemon is not None
-        self._daemon.process.send_signal(signal.SIGTERM)
+        self._daemon.send_signal(signal.SIGTERM)
         await self.death()
 
     async def _is_alone(self) -> bool:

@@ -47,7 +47,7 @@ async def test_a_daemon_that_is_told_to_stop_under_load_hands_over_in_time(
         async with anyio.create_task_group() as tg:
             tg.start_soon(sending, pair, sent, enough)
             await anyio.sleep(2)
-            going.process.send_signal(signal.SIGTERM)
+            going.send_signal(signal.SIGTERM)
             told_at = anyio.current_time()
             await until(lambda: pair.db.fetchval(OWNED, staying.pid), WITHIN_S)
             took_s = anyio.current_time() - told_at
@@ -89,10 +89,10 @@ async def test_a_second_signal_ends_a_daemon_at_once_and_nothing_is_torn(
         await until(daemon.knows_dags, WITHIN_S)
         await daemon.publish(20)
         with frozen(postgres.pid):
-            daemon.child.process.send_signal(signal.SIGTERM)
+            daemon.child.send_signal(signal.SIGTERM)
             await anyio.sleep(SECOND_S)
             waited = daemon.child.alive
-            daemon.child.process.send_signal(signal.SIGTERM)
+            daemon.child.send_signal(signal.SIGTERM)
             told_at = anyio.current_time()
             code = await daemon.child.process.wait()
             took_s = anyio.current_time() - told_at

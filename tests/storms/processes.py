@@ -112,7 +112,7 @@ class Daemon:
             if ends:
                 self._told.add(self._child.pid)
                 self._miss_point()
-            self._child.process.send_signal(number)
+            self._child.send_signal(number)
 
     def _miss_point(self) -> None:
         if self._point:

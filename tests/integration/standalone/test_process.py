@@ -38,6 +38,18 @@ async def test_a_child_that_does_not_listen_is_killed(tmp_path: Path) -> None:
     assert child.process.returncode == -signal.SIGKILL
 
 
+async def test_signals_to_one_that_is_ending_do_not_lose_its_exit_code(tmp_path: Path) -> None:
+    children = [await start(tmp_path, "sleep", "600") for _ in range(20)]
+
+    for child in children:
+        child.send_signal(signal.SIGKILL)
+        while psutil.pid_exists(child.pid):
+            child.send_signal(signal.SIGCONT)
+    codes = [await child.process.wait() for child in children]
+
+    assert codes == [-signal.SIGKILL] * 20
+
+
 async def test_a_grandchild_in_a_session_of_its_own_is_ended_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidegate.daemon.standalone.process.GONE_S", 0.4)
     child = await start(tmp_path, sys.executable, "-c", PARENT)
