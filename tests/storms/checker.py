@@ -13,9 +13,6 @@ SHOWN = 5
 FENCED = "batches fenced"
 """Not in every storm: a daemon that is in doubt looks where the offsets stand before it goes on."""
 
-STOOD_STILL = "requests that stood still"
-"""In few storms: a daemon must be frozen at the very moment before one."""
-
 INVARIANTS: Sequence[Callable[[Evidence], Awaitable[Iterable[str]]]] = (
     events.the_topic_has_what_was_acknowledged,
     events.each_event_is_in_the_ledger_once,
@@ -52,7 +49,7 @@ class Verdict(msgspec.Struct, frozen=True):
     @property
     def missed(self) -> set[str]:
         """What was not reached although every storm should: it was too weak to show anything."""
-        return {state for state, times in self.reached.items() if not times} - {FENCED, STOOD_STILL}
+        return {state for state, times in self.reached.items() if not times} - {FENCED}
 
     @property
     def broken(self) -> set[str]:
@@ -91,7 +88,6 @@ async def _reached(e: Evidence) -> Mapping[str, int]:
         "bad records": sum(record.bad for record in e.updates),
         "submissions adopted": e.logged("submission_adopted"),
         "submissions repeated": sum(entry.what == "accepted" and entry.stamp in lost for entry in e.journal),
-        STOOD_STILL: sum(entry.what == "accepted" and attempts.stood_still(entry) for entry in e.journal),
         "ends that nobody told": sum(entry.what == "ended" and not entry.told for entry in e.journal),
         "state events told twice": Told(e.run_states, str).repetitions + Told(e.task_states, str).repetitions,
         "deadlines met": await e.db.fetchval("SELECT count(*) FROM deadline WHERE met_at IS NOT NULL"),

@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 
 PREFIX = "storm."
-LEASE_TTL_S = 3.0
 
 SETTINGS: Mapping[str, object] = {
     "topic_prefix": PREFIX,
-    "lease_ttl_s": LEASE_TTL_S,
+    "lease_ttl_s": 3,
     "lease_renew_s": 0.6,
     "sweep_s": 0.5,
     "batch_records": 200,
