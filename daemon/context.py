@@ -6,16 +6,16 @@ from typing import Any
 import msgspec
 import structlog
 
-from tidegate.daemon.database import Database
 from tidegate.daemon.engine import Applied, Batch, apply
-from tidegate.daemon.floor import Settled, settle
 from tidegate.daemon.leases import Holdings
 from tidegate.daemon.outage import Outages
+from tidegate.daemon.postgres.database import Database
+from tidegate.daemon.postgres.low_watermark import Settled, settle
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.contract import Backend
 from tidegate.daemon.wake import Bells
-from tidegate.schemas.event import EventId
 from tidegate.schemas.message import Message
+from tidegate.schemas.wire.event import EventId
 
 log = structlog.get_logger()
 

@@ -8,11 +8,12 @@ from typing import Any, Protocol
 
 import msgspec
 
-from tidegate.daemon.database import Database
 from tidegate.daemon.lineage import Lineage
 from tidegate.daemon.perform import perform
+from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.work import Work, work_of
 from tidegate.handlers import (
+    attempt_silent,
     attempt_stuck,
     attempt_timed_out,
     clear_requested,
@@ -20,7 +21,6 @@ from tidegate.handlers import (
     dag_file_changed,
     dataset_updated,
     deadline_due,
-    lease_lapsed,
     pause_requested,
     retry_due,
     run_end_requested,
@@ -36,7 +36,6 @@ from tidegate.handlers import (
 from tidegate.schemas.dag import ParsedFile
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.dag import NoteSchedule
-from tidegate.schemas.event import DatasetUpdated, EventId, TaskFinished
 from tidegate.schemas.message import (
     AttemptStuck,
     AttemptTimedOut,
@@ -59,6 +58,7 @@ from tidegate.schemas.message import (
 from tidegate.schemas.queries import inbox, outbox
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import DeadLetter, OffsetMove
+from tidegate.schemas.wire.event import DatasetUpdated, EventId, TaskFinished
 
 
 class Handler(Protocol):
@@ -76,7 +76,7 @@ HANDLERS: Mapping[type, Handler] = {
     ParsedFile: dag_file_changed,
     DatasetUpdated: dataset_updated,
     TaskFinished: task_finished,
-    LeaseLapsed: lease_lapsed,
+    LeaseLapsed: attempt_silent,
     AttemptTimedOut: attempt_timed_out,
     AttemptStuck: attempt_stuck,
     RunRequested: run_requested,

@@ -9,15 +9,15 @@ import structlog
 
 from tidegate.daemon.context import Context
 from tidegate.daemon.dagfiles.watch import Scanner
-from tidegate.daemon.dagfolder import known_files
+from tidegate.daemon.duties.dagfolder import known_files
+from tidegate.daemon.intake.batches import partition_of
 from tidegate.daemon.settings import dags_root
-from tidegate.daemon.stretch import partition_of
 from tidegate.events.source import OffsetOutOfRangeError, Partition, Source
 from tidegate.schemas.error import TidegateError, UnavailableError
-from tidegate.schemas.event import INCOMING
 from tidegate.schemas.queries import idle
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.idle import Left
+from tidegate.schemas.wire.event import INCOMING
 
 log = structlog.get_logger()
 

@@ -7,9 +7,9 @@ import anyio
 import structlog
 from anyio.abc import TaskStatus
 
-from tidegate.daemon.database import Database
+from tidegate.daemon.lease_balance import share
 from tidegate.daemon.outage import Outages
-from tidegate.handlers.share import share
+from tidegate.daemon.postgres.database import Database
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import leases, losses
 from tidegate.schemas.queries.db import Db

@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from tidegate.schemas.event import DatasetUpdated, EventId
 from tidegate.schemas.message import Message
-from tidegate.schemas.openlineage import FAILED, SOURCE, LineageEvent
 from tidegate.schemas.queries import inbox
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.wire.event import DatasetUpdated, EventId
+from tidegate.schemas.wire.openlineage import FAILED, SOURCE, LineageEvent
 
 AFTER_FAILURE = "COMPLETE of a run that failed"
 

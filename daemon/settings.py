@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from tidegate.schemas.error import TidegateError
-from tidegate.schemas.event import Kind
+from tidegate.schemas.wire.event import Kind
 
 Positive = Annotated[float, Meta(gt=0)]
 Count = Annotated[int, Meta(ge=1)]

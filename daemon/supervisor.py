@@ -18,37 +18,37 @@ import structlog
 import uvloop
 from anyio.abc import TaskGroup
 
-from tidegate.daemon.admit import admit
-from tidegate.daemon.clock import clock
-from tidegate.daemon.clock import duties as clock_duties
 from tidegate.daemon.context import Context
 from tidegate.daemon.dagfiles.parse import open_parser
-from tidegate.daemon.dagfolder import parse_files, publish_changes
-from tidegate.daemon.database import connect
-from tidegate.daemon.dispatch import dispatch
+from tidegate.daemon.duties.admit import admit
+from tidegate.daemon.duties.clock import clock
+from tidegate.daemon.duties.clock import duties as clock_duties
+from tidegate.daemon.duties.dagfolder import parse_files, publish_changes
+from tidegate.daemon.duties.dispatch import dispatch
+from tidegate.daemon.duties.notify import notify
+from tidegate.daemon.duties.observe import observe
+from tidegate.daemon.duties.reconsider import reconsider
+from tidegate.daemon.duties.relay import duties as relay_duties
+from tidegate.daemon.duties.relay import relay
+from tidegate.daemon.duties.sweep import sweep
 from tidegate.daemon.idle import FOR_EVER, Until, done
-from tidegate.daemon.ingest import Enrich, ingest
+from tidegate.daemon.intake.ingest import Enrich, ingest
 from tidegate.daemon.leases import Holdings, keep, offer
-from tidegate.daemon.losses import Lookout, account
-from tidegate.daemon.migrate import SchemaError, pending
-from tidegate.daemon.notify import notify
-from tidegate.daemon.observe import observe
 from tidegate.daemon.outage import Backoff, Outages
-from tidegate.daemon.receipts import Receipts
-from tidegate.daemon.reconsider import reconsider
-from tidegate.daemon.relay import duties as relay_duties
-from tidegate.daemon.relay import relay
+from tidegate.daemon.postgres.commit_loss import Lookout, account
+from tidegate.daemon.postgres.commit_receipts import Receipts
+from tidegate.daemon.postgres.database import connect
+from tidegate.daemon.postgres.migrate import SchemaError, pending
 from tidegate.daemon.settings import Settings, spool_root
 from tidegate.daemon.spark.backends import open_backends
 from tidegate.daemon.spark.contract import Backend
 from tidegate.daemon.spark.spool import open_root
-from tidegate.daemon.sweep import sweep
 from tidegate.daemon.systemd import Systemd
 from tidegate.daemon.wake import Bells, listen, tell_others
 from tidegate.schemas.error import UnavailableError
-from tidegate.schemas.event import Kind
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import Job, Terms
+from tidegate.schemas.wire.event import Kind
 
 log = structlog.get_logger()
 

@@ -10,9 +10,9 @@ import anyio
 import asyncpg
 import structlog
 
-from tidegate.daemon.database import AWAY, SERVER_SETTINGS, Database, describe
 from tidegate.daemon.leases import Holdings
-from tidegate.daemon.primary import connect
+from tidegate.daemon.postgres.database import AWAY, SERVER_SETTINGS, Database, describe
+from tidegate.daemon.postgres.primary import connect
 from tidegate.daemon.work import Work
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries.db import Db

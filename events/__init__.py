@@ -6,7 +6,7 @@ from tidegate.events.publisher import Publisher, Update
 from tidegate.events.run_states import RunStates
 from tidegate.events.subscriber import GapError, subscribe
 from tidegate.events.sync_publisher import SyncPublisher
-from tidegate.schemas.event import (
+from tidegate.schemas.wire.event import (
     DagFileChanged,
     DagRunStateChanged,
     DatasetUpdated,

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from tidegate.schemas.event import Kind, type_of
+from tidegate.schemas.wire.event import Kind, type_of
 
 JSON = b"application/json"
 _SPEC_VERSION = ("ce_specversion", b"1.0")

@@ -19,8 +19,8 @@ from msgspec import Meta
 
 from tidegate.events import cloudevents
 from tidegate.events.sink import MAX_MESSAGE_BYTES, OutMessage, size
-from tidegate.schemas.event import MAX_ID_LENGTH, EventId, Kind
 from tidegate.schemas.queries.inbox import DeadLetter
+from tidegate.schemas.wire.event import MAX_ID_LENGTH, EventId, Kind
 
 SAMPLE_BYTES = 64 * 1024
 MAX_MESSAGE_LENGTH = 2000

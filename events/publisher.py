@@ -20,9 +20,9 @@ from msgspec import UNSET
 
 from tidegate.events import cloudevents, topics
 from tidegate.events.sink import MAX_MESSAGE_BYTES, OutMessage, Sink, size
-from tidegate.schemas.envelope import decode
 from tidegate.schemas.error import RejectedError, RequestError, UnavailableError
-from tidegate.schemas.event import DagFileChanged, DatasetUpdated, EventId, Incoming, Kind, TaskFinished, encode, storable
+from tidegate.schemas.wire.envelope import decode
+from tidegate.schemas.wire.event import DagFileChanged, DatasetUpdated, EventId, Incoming, Kind, TaskFinished, encode, storable
 
 RETRY_AFTER_S = 0.2
 
@@ -132,7 +132,7 @@ class Publisher:
     ) -> EventId:
         """An attempt ended. `dag_id` and `run_id` only decide on the partition, so that a run's events stay in order.
 
-        `follow` and `result` as in `tidegate.schemas.event.TaskFinished`. A `reason` that is too long or cannot be stored is
+        `follow` and `result` as in `tidegate.schemas.wire.event.TaskFinished`. A `reason` that is too long or cannot be stored is
         shortened and mended rather than refused.
         """
         event = TaskFinished(

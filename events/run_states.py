@@ -13,7 +13,7 @@ from contextlib import aclosing
 
 from tidegate.events import topics
 from tidegate.events.subscriber import Follower, GapError, follow
-from tidegate.schemas.event import DagRunStateChanged, Kind, StateChanged
+from tidegate.schemas.wire.event import DagRunStateChanged, Kind, StateChanged
 
 
 class RunStates(Mapping[tuple[str, str], DagRunStateChanged]):

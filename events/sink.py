@@ -15,7 +15,7 @@ from aiokafka.partitioner import murmur2
 
 from tidegate.events import connection
 from tidegate.schemas.error import RejectedError, UnavailableError
-from tidegate.schemas.event import MAX_RECORD_BYTES, Rejection
+from tidegate.schemas.wire.event import MAX_RECORD_BYTES, Rejection
 
 # Less than what a topic takes unless told otherwise, with room for the frame that Kafka puts around a record.
 MAX_MESSAGE_BYTES = MAX_RECORD_BYTES - 1024

@@ -19,9 +19,9 @@ import anyio
 from tidegate.events import topics
 from tidegate.events.progress import Progress
 from tidegate.events.source import OffsetOutOfRangeError, Partition, Record, Source
-from tidegate.schemas.envelope import decode_state
 from tidegate.schemas.error import RejectedError, RequestError, TidegateError, UnavailableError
-from tidegate.schemas.event import Kind, StateChanged
+from tidegate.schemas.wire.envelope import decode_state
+from tidegate.schemas.wire.event import Kind, StateChanged
 
 FETCH_S = 1.0
 FETCH_RECORDS = 500

@@ -16,7 +16,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from tidegate.events.publisher import Outcome, Publisher, Update
 from tidegate.schemas.error import RequestError
-from tidegate.schemas.event import EventId
+from tidegate.schemas.wire.event import EventId
 
 T = TypeVar("T")
 

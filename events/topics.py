@@ -9,7 +9,7 @@ from aiokafka.errors import NoError, RequestTimedOutError, TopicAlreadyExistsErr
 
 from tidegate.events import connection
 from tidegate.schemas.error import RequestError, UnavailableError
-from tidegate.schemas.event import Kind
+from tidegate.schemas.wire.event import Kind
 
 DAY_MS = 24 * 3600 * 1000
 RETENTION_MS = 7 * DAY_MS

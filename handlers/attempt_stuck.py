@@ -5,7 +5,7 @@ from uuid import UUID
 
 import msgspec
 
-from tidegate.handlers.finish import STUCK
+from tidegate.handlers.attempt_ends import STUCK
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.message import AttemptStuck, Message

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import msgspec
 
-from tidegate.handlers.notice import too_long
+from tidegate.handlers.runs.notifications import too_long
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.graph import Graph

@@ -6,10 +6,10 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.rerun import set_back
 from tidegate.handlers.run_requested import no_such_dag
-from tidegate.handlers.settle import look_at
-from tidegate.handlers.version import change
+from tidegate.handlers.runs.change_version import change
+from tidegate.handlers.runs.clear import set_back
+from tidegate.handlers.scheduling.next_runs import look_at
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import ClearRequested, Message

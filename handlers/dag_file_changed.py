@@ -8,7 +8,7 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.settle import settle
+from tidegate.handlers.scheduling.next_runs import settle
 from tidegate.schemas.dag import DagSpec, FunctionTask, ParsedFile
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import AdoptDag, ClearImportError, MarkStale, RecordFile, RecordImportError, StoreVersion

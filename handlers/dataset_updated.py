@@ -5,13 +5,13 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.settle import settle
+from tidegate.handlers.scheduling.next_runs import settle
 from tidegate.schemas.effect import Effect
-from tidegate.schemas.event import DatasetUpdated
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries import dags, datasets
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.view import DagView
+from tidegate.schemas.wire.event import DatasetUpdated
 
 
 class State(msgspec.Struct, frozen=True):

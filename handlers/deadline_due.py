@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import msgspec
 from msgspec import UNSET
 
-from tidegate.handlers.notice import of_missed_deadline
-from tidegate.handlers.start import moved
+from tidegate.handlers.runs.create import moved
+from tidegate.handlers.runs.notifications import of_missed_deadline
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.deadline import MissDeadline
 from tidegate.schemas.effect.run import RunMoved, UpdateRun

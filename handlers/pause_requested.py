@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 
 from tidegate.handlers.run_requested import no_such_dag
-from tidegate.handlers.settle import settle
+from tidegate.handlers.scheduling.next_runs import settle
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import SetPaused
 from tidegate.schemas.message import Message, PauseRequested

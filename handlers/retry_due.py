@@ -6,9 +6,9 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.advance import Move
-from tidegate.handlers.finish import updated
+from tidegate.handlers.attempt_ends import updated
 from tidegate.handlers.submission_accepted import renumbered
+from tidegate.handlers.tasks.advance import Move
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import Message, RetryDue

@@ -6,8 +6,8 @@ from datetime import datetime
 import msgspec
 
 from tidegate.handlers.run_requested import no_such_dag
-from tidegate.handlers.settle import settle_after
-from tidegate.handlers.stop import mark, stop
+from tidegate.handlers.runs.terminate import mark, stop
+from tidegate.handlers.scheduling.next_runs import settle_after
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import Message, RunEndRequested

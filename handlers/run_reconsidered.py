@@ -9,13 +9,13 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.advance import NO_LISTS, Advance, judge_again
-from tidegate.handlers.finish import updated
-from tidegate.handlers.past import Past, allows, pasts
-from tidegate.handlers.settle import settle_after
-from tidegate.handlers.start import new_task, run_ended, tasks_moved
-from tidegate.handlers.stop import stop
-from tidegate.handlers.tally import count_anew, upstream_of
+from tidegate.handlers.attempt_ends import updated
+from tidegate.handlers.runs.create import new_task, run_ended, tasks_moved
+from tidegate.handlers.runs.terminate import stop
+from tidegate.handlers.scheduling.next_runs import settle_after
+from tidegate.handlers.tasks.advance import NO_LISTS, Advance, judge_again
+from tidegate.handlers.tasks.previous_run import Past, allows, pasts
+from tidegate.handlers.tasks.upstream_counts import count_anew, upstream_of
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import ReconsiderAfter, UpdateRun
 from tidegate.schemas.graph import Graph, element_of

@@ -5,16 +5,16 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from tidegate.handlers.promotion import has_room
-from tidegate.handlers.settle import look_at
-from tidegate.handlers.start import create, queued_run
+from tidegate.handlers.runs.create import create, queued_run
+from tidegate.handlers.scheduling.next_runs import look_at
+from tidegate.handlers.scheduling.run_limit import has_room
+from tidegate.schemas.authoring.params import conf_of, problem
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.message import Message, RunRequested
-from tidegate.schemas.params import conf_of, problem
 from tidegate.schemas.queries import dags, runs
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import RunType
-from tidegate.schemas.tick import Tick, manual_interval
+from tidegate.schemas.timetable.tick import Tick, manual_interval
 from tidegate.schemas.view import DagView, RunView
 
 NO_SUCH_DAG = "no_such_dag"

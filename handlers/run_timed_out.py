@@ -6,8 +6,8 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.settle import settle_after
-from tidegate.handlers.stop import stop
+from tidegate.handlers.runs.terminate import stop
+from tidegate.handlers.scheduling.next_runs import settle_after
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import Message, RunTimedOut

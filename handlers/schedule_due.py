@@ -5,7 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.settle import settle
+from tidegate.handlers.scheduling.next_runs import settle
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.message import Message, ScheduleDue
 from tidegate.schemas.queries import dags

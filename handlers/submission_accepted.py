@@ -7,8 +7,8 @@ from uuid import UUID
 
 import msgspec
 
-from tidegate.handlers.advance import Advance, Move
-from tidegate.handlers.start import tasks_moved
+from tidegate.handlers.runs.create import tasks_moved
+from tidegate.handlers.tasks.advance import Advance, Move
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import UpdateRun
 from tidegate.schemas.effect.submission import AcceptSubmission

@@ -3,21 +3,21 @@
 from collections.abc import Iterator, Sequence
 from uuid import UUID
 
-from tidegate.handlers import finish
-from tidegate.handlers.finish import State, end_of, ended_already, moved_on, take
+from tidegate.handlers import attempt_ends
+from tidegate.handlers.attempt_ends import State, end_of, ended_already, moved_on, take
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.submission import IgnoreFinish
 from tidegate.schemas.effect.task import LookAgain
-from tidegate.schemas.event import EventId, Rejection, TaskFinished
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import TaskState
+from tidegate.schemas.wire.event import EventId, Rejection, TaskFinished
 
 REPEATED = "the attempt had already ended"
 
 
 async def load(db: Db, messages: Sequence[Message[TaskFinished]]) -> State:
-    return await finish.load(db, [message.body for message in messages])
+    return await attempt_ends.load(db, [message.body for message in messages])
 
 
 def decide(messages: Sequence[Message[TaskFinished]], state: State) -> Iterator[Effect]:

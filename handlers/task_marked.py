@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from tidegate.handlers.advance import Advance, Move
-from tidegate.handlers.rerun import set_back
 from tidegate.handlers.run_end_requested import ENDED_SO, NO_SUCH_RUN, State, find
 from tidegate.handlers.run_requested import no_such_dag
-from tidegate.handlers.settle import look_at
-from tidegate.handlers.start import tasks_moved
+from tidegate.handlers.runs.clear import set_back
+from tidegate.handlers.runs.create import tasks_moved
+from tidegate.handlers.scheduling.next_runs import look_at
+from tidegate.handlers.tasks.advance import Advance, Move
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.run import ReconsiderAfter
 from tidegate.schemas.effect.submission import KillSubmissions

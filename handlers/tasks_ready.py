@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from uuid import NAMESPACE_OID, UUID, uuid5
 
-from tidegate.handlers.advance import Move
-from tidegate.handlers.elders import SPARE, choose_elders
-from tidegate.handlers.room import Room, State
+from tidegate.handlers.admission.capacity import Room, State
+from tidegate.handlers.admission.starvation import SPARE, choose_elders
 from tidegate.handlers.submission_accepted import renumbered
+from tidegate.handlers.tasks.advance import Move
 from tidegate.schemas.dag import BACKENDS, kind_of
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.submission import InsertSubmission

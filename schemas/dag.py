@@ -1,6 +1,6 @@
 """What a DAG file may say, in its serialised form.
 
-The authoring API (`tidegate.schemas.authoring`) produces these shapes, a DAG file's sandbox sends them as JSON,
+The authoring API (`tidegate.schemas.authoring.dag`) produces these shapes, a DAG file's sandbox sends them as JSON,
 `dag_version.spec` stores them, and runs are pinned to them. Unknown fields are refused: a DAG file and the daemon that
 reads it have one version. Durations are in seconds.
 """
@@ -13,9 +13,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from tidegate.schemas.condition import ANY_TIME, MAX_SECONDS, Condition, DatasetSpec, Positive, Timing, Uri
+from tidegate.schemas.conditions.condition import ANY_TIME, MAX_SECONDS, Condition, DatasetSpec, Positive, Timing, Uri
 from tidegate.schemas.receiver import Callback, DeadlineSpec
-from tidegate.schemas.timetable import Timetable
+from tidegate.schemas.timetable.spec import Timetable
 
 Name = Annotated[str, Meta(min_length=1, max_length=250, pattern=r"^[\w.-]+\Z")]
 NonNegative = Annotated[float, Meta(ge=0, le=MAX_SECONDS)]
@@ -151,7 +151,7 @@ class DagSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A whole DAG. `tasks` are in topological order; a task's index in it is its identity inside a version.
 
     `timetable` plans runs by time, with logical dates from `start_date` to `end_date`; `missed` says which of those that could
-    not start in time still do, `missed_per_minute` how fast; `run_immediately` is as in `tidegate.schemas.tick.Bounds`.
+    not start in time still do, `missed_per_minute` how fast; `run_immediately` is as in `tidegate.schemas.timetable.tick.Bounds`.
     `max_active_runs` of its runs work at the same time, in each of them `max_active_tasks` tasks. A run that takes longer than
     `run_timeout_s` fails. After `max_failed_runs` failed runs in a row the DAG is paused; 0: never. `fail_fast`: the first task
     that fails ends its run. `callbacks` are told what becomes of its runs, `deadlines` say by when those are to have ended.

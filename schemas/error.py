@@ -8,7 +8,7 @@ class TidegateError(Exception):
 class RejectedError(TidegateError):
     """The record can never be handled: put it aside as a dead letter and go on.
 
-    `reason` is the dead letter's class, one of the constants of `tidegate.schemas.event.Rejection`.
+    `reason` is the dead letter's class, one of the constants of `tidegate.schemas.wire.event.Rejection`.
     """
 
     def __init__(self, reason: str, message: str) -> None:

@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from tidegate.schemas.condition import ANY_TIME, Condition, Timing, inputs, looks_closer
+from tidegate.schemas.conditions.condition import ANY_TIME, Condition, Timing, inputs, looks_closer
 from tidegate.schemas.dag import BaseTask, DagSpec, EmptyTask, ParamSpec, TaskSpec
 from tidegate.schemas.receiver import Callback, DeadlineSpec
-from tidegate.schemas.tick import UNBOUND, Bounds
-from tidegate.schemas.timetable import Continuous, Timetable
+from tidegate.schemas.timetable.spec import Continuous, Timetable
+from tidegate.schemas.timetable.tick import UNBOUND, Bounds
 
 MAX_ELEMENTS = 10_000
 """How many instances a mapped task may have in a run."""

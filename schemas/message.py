@@ -6,8 +6,8 @@ from uuid import UUID
 
 import msgspec
 
-from tidegate.schemas.event import EventId
 from tidegate.schemas.state import RunState, TaskState
+from tidegate.schemas.wire.event import EventId
 
 Body = TypeVar("Body")
 

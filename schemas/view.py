@@ -6,11 +6,11 @@ from uuid import UUID
 
 import msgspec
 
-from tidegate.schemas.condition import Leaf
+from tidegate.schemas.conditions.condition import Leaf
+from tidegate.schemas.explain.reasons import DagPaused, DagStale
 from tidegate.schemas.graph import Graph
-from tidegate.schemas.progress import DagPaused, DagStale
 from tidegate.schemas.state import RunState, RunType, SubmissionState, TaskState
-from tidegate.schemas.tick import Tick
+from tidegate.schemas.timetable.tick import Tick
 
 LATEST = datetime.max.replace(tzinfo=UTC)
 
@@ -96,7 +96,7 @@ class DagView(msgspec.Struct, frozen=True, kw_only=True):
     are reserved for runs that this decision may create, `event_run_ids` for more dataset runs than one. `failed_runs` is how many
     of its runs have failed in a row. `dataset_run_at` is when its condition last made a run, `deadline_at` up to when deadlines
     of its condition have been dealt with; both are kept only where they matter. `turn` is what had the last turn when
-    more than one thing asked for a run (`tidegate.handlers.turn.Source`).
+    more than one thing asked for a run (`tidegate.handlers.scheduling.round_robin.Source`).
     """
 
     graph: Graph

@@ -18,7 +18,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from tests import servers
 from tests.servers import MARK, MakeSettings, StartKafka, StartPostgres
-from tidegate.daemon.migrate import migrate
+from tidegate.daemon.postgres.migrate import migrate
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.standalone.jars import cache_of
 from tidegate.daemon.standalone.kafka import Kafka

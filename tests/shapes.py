@@ -5,13 +5,13 @@ from typing import Any
 
 import msgspec
 
-from tidegate.schemas.condition import Condition, DatasetRef
+from tidegate.schemas.conditions.condition import Condition, DatasetRef
 from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, TaskSpec, TriggerRule
-from tidegate.schemas.event import EventId
 from tidegate.schemas.graph import Graph, graph_of
 from tidegate.schemas.message import Message
 from tidegate.schemas.state import RunState, RunType
 from tidegate.schemas.view import DagView, PendingEvent, QueuedRun, RunView
+from tidegate.schemas.wire.event import EventId
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
 

@@ -8,8 +8,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from tidegate.daemon.cli import check, dags, datasets, deadletters, losses, notices, pools, runs, servers, tasks, topics
 from tidegate.daemon.cli.command import examples, show_help
+from tidegate.daemon.cli.commands import check, dags, datasets, deadletters, losses, notices, pools, runs, servers, tasks, topics
 from tidegate.daemon.cli.failure import report
 from tidegate.daemon.settings import PREFIX
 

@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from tidegate.daemon.cli import output
-from tidegate.daemon.database import Database, connect
-from tidegate.daemon.migrate import pending
+from tidegate.daemon.cli.pages import output
+from tidegate.daemon.postgres.database import Database, connect
+from tidegate.daemon.postgres.migrate import pending
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import losses
 from tidegate.schemas.queries.db import Db

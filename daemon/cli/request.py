@@ -4,8 +4,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from tidegate.daemon import wake
-from tidegate.daemon.database import Database
 from tidegate.daemon.engine import Batch, apply
+from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.work import Work
 from tidegate.schemas.error import RequestError, UnavailableError
 from tidegate.schemas.message import (

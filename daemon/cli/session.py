@@ -12,7 +12,7 @@ from tidegate.daemon.settings import Settings, read
 from tidegate.schemas.queries.db import Db
 
 if TYPE_CHECKING:
-    from tidegate.daemon.database import Database
+    from tidegate.daemon.postgres.database import Database
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from tidegate.daemon.dagfiles.confine import MIB, confine, use_reserve
 from tidegate.daemon.dagfiles.message import Limits, Outcome, Request, encode
-from tidegate.schemas.build import build
+from tidegate.schemas.authoring.build import build
 from tidegate.schemas.dag import ImportProblem
 from tidegate.schemas.error import DagError
 

@@ -6,9 +6,9 @@ import signal
 import msgspec
 
 from tidegate.daemon.dagfiles.message import Limits, Outcome, Reply, decode_outcome
+from tidegate.schemas.authoring.order import verify
 from tidegate.schemas.dag import ImportProblem, encode_spec
 from tidegate.schemas.error import DagError
-from tidegate.schemas.order import verify
 
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _UNPRINTABLE = re.compile("[\0\ud800-\udfff]")

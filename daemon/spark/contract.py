@@ -61,7 +61,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """A backend's answer about one submission. `reason` is for people; `silent_s` is how long ago its last sign of
     life was, if there was any, by the clock that the sign is of: the clocks of hosts differ.
 
-    `follow` and `result` as in `tidegate.schemas.event.TaskFinished`.
+    `follow` and `result` as in `tidegate.schemas.wire.event.TaskFinished`.
     """
 
     phase: Phase

@@ -31,7 +31,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """`outcome.json`: how it ended. `reason` is one sentence for people, empty for success.
 
-    `follow` and `result` as in `tidegate.schemas.event.TaskFinished`.
+    `follow` and `result` as in `tidegate.schemas.wire.event.TaskFinished`.
     """
 
     outcome: Literal["succeeded", "failed", "skipped", "killed"]

@@ -22,7 +22,7 @@ from tidegate.daemon.spark.process import alive, identify, send, until_gone
 from tidegate.daemon.spark.spool import Spool
 from tidegate.schemas.dag import kind_of
 from tidegate.schemas.error import RejectedError, UnavailableError
-from tidegate.schemas.event import Rejection
+from tidegate.schemas.wire.event import Rejection
 
 T = TypeVar("T")
 

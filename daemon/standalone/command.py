@@ -12,7 +12,7 @@ import uvloop
 from rich.console import Console
 from rich.live import Live
 
-from tidegate.daemon.database import Database, connect
+from tidegate.daemon.postgres.database import Database, connect
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.standalone import view
 from tidegate.daemon.standalone.example import producer, report

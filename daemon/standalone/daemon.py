@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import asyncpg
 
-from tidegate.daemon.primary import connect
+from tidegate.daemon.postgres.primary import connect
 from tidegate.daemon.settings import PREFIX
 from tidegate.daemon.standalone.process import Child, spawn
 from tidegate.daemon.standalone.server import Server

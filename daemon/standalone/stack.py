@@ -10,7 +10,7 @@ from uuid import UUID
 import anyio
 import msgspec
 
-from tidegate.daemon.migrate import migrate
+from tidegate.daemon.postgres.migrate import migrate
 from tidegate.daemon.settings import PREFIX, Settings
 from tidegate.daemon.spark.process import end_all
 from tidegate.daemon.standalone import jars

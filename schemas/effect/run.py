@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from tidegate.schemas.event import DagRunStateChanged
 from tidegate.schemas.state import RunState, RunType
+from tidegate.schemas.wire.event import DagRunStateChanged
 
 
 class InsertRun(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,14 +5,14 @@ from typing import Any
 
 import msgspec
 
-from tidegate.schemas.event import TaskStateChanged
 from tidegate.schemas.state import TaskState
+from tidegate.schemas.wire.event import TaskStateChanged
 
 
 class InsertTask(msgspec.Struct, frozen=True, kw_only=True):
     """A task instance of a run that starts. `rank`: lower ones leave the queue of the pool first.
 
-    `awaited` and its counts as in `tidegate.handlers.advance.Instance`; `per_dag` and `per_run` are its task's limits.
+    `awaited` and its counts as in `tidegate.handlers.tasks.advance.Instance`; `per_dag` and `per_run` are its task's limits.
     """
 
     dag_run_id: int

@@ -17,7 +17,7 @@ from tidegate.schemas.queries.floors import Seen
 from tidegate.schemas.queries.pending import Wish
 from tidegate.schemas.queries.runs import run_view
 from tidegate.schemas.queries.sql import load
-from tidegate.schemas.tick import Tick, next_tick
+from tidegate.schemas.timetable.tick import Tick, next_tick
 from tidegate.schemas.view import DagView, QueuedRun
 
 _SQL = load("dags")

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from tidegate.schemas.condition import DatasetSpec
+from tidegate.schemas.conditions.condition import DatasetSpec
 from tidegate.schemas.effect.dag import ConsumeEvents, DiscardEvents
-from tidegate.schemas.event import DatasetUpdated
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries import references
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.view import PendingEvent
+from tidegate.schemas.wire.event import DatasetUpdated
 
 if TYPE_CHECKING:
     from asyncpg import Record

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from tidegate.schemas.condition import leaves
+from tidegate.schemas.conditions.condition import leaves
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.effect.dag import AdoptDag, ClearImportError, MarkStale, RecordFile, RecordImportError, StoreVersion
 from tidegate.schemas.graph import sifts

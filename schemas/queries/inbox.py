@@ -8,9 +8,9 @@ import msgspec
 
 from tidegate.schemas.effect.submission import IgnoreFinish
 from tidegate.schemas.error import FencedError
-from tidegate.schemas.event import EventId
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
+from tidegate.schemas.wire.event import EventId
 
 _SQL = load("inbox")
 _TAKE = _SQL["take"]

@@ -4,9 +4,9 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.schemas.month import after
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
+from tidegate.schemas.timetable.month import after
 
 _SQL = load("ledger")
 _MAKE = _SQL["make_month"]

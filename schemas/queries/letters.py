@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from tidegate.schemas.event import Rejection
 from tidegate.schemas.queries import outbox
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
+from tidegate.schemas.wire.event import Rejection
 
 _SQL = load("letters")
 _LIST = _SQL["list_letters"]

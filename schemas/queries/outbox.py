@@ -9,10 +9,10 @@ import msgspec
 
 from tidegate.schemas.effect.run import RunMoved
 from tidegate.schemas.effect.task import OutletUpdated, TaskMoved
-from tidegate.schemas.event import DatasetUpdated, Kind, TaskStateChanged, encode
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import StoredLetter
 from tidegate.schemas.queries.sql import load
+from tidegate.schemas.wire.event import DatasetUpdated, Kind, TaskStateChanged, encode
 
 _SQL = load("outbox")
 _INSERT = _SQL["insert_outbox"]

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tidegate.schemas.condition import DatasetRef, PatternRef, holds
+from tidegate.schemas.conditions.condition import DatasetRef, PatternRef, holds
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries import datasets
 from tidegate.schemas.queries.datasets import Arrived

@@ -8,7 +8,7 @@ from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.graph import graph_of
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
-from tidegate.schemas.tick import Tick
+from tidegate.schemas.timetable.tick import Tick
 from tidegate.schemas.view import DagView
 
 _SQL = load("plans")

@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from tidegate.schemas.condition import leaves, patterns
+from tidegate.schemas.conditions.condition import leaves, patterns
+from tidegate.schemas.conditions.pattern import literal_prefix, matches
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.effect.dag import DeleteDag
-from tidegate.schemas.pattern import literal_prefix, matches
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 

@@ -5,12 +5,12 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from tidegate.schemas.effect.task import DropResult, InsertTask, MoveTask, PlaceTask, StoreResult, UpdateTask
-from tidegate.schemas.event import encode
 from tidegate.schemas.graph import element_index, element_of, position_of
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.state import TaskState
 from tidegate.schemas.view import Instance, WaitingTask
+from tidegate.schemas.wire.event import encode
 
 _SQL = load("tasks")
 _INSTANCES = _SQL["instances"]

@@ -18,13 +18,13 @@ from tests.acceptance.stage import Connection, until
 from tests.storms.records import event
 from tests.storms.settings import SETTINGS
 from tidegate.daemon.audit import Report, audit_ledger
-from tidegate.daemon.database import connect, register_codecs
 from tidegate.daemon.engine import Batch, _apply
+from tidegate.daemon.postgres.database import connect, register_codecs
 from tidegate.daemon.standalone.process import Child, spawn
 from tidegate.events import topics
-from tidegate.schemas.event import DatasetUpdated, EventId, Kind
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries.db import Db, Memory
+from tidegate.schemas.wire.event import DatasetUpdated, EventId, Kind
 
 PARTITIONS = 6
 """Of dataset events; the other topics have one, so that no daemon can own all of these and its share."""

@@ -19,7 +19,7 @@ from tests.servers import MakeSettings
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.standalone.process import spawn
 from tidegate.events import Publisher, topics
-from tidegate.schemas.event import Kind
+from tidegate.schemas.wire.event import Kind
 
 LONG_S = 120.0
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.acceptance.command import TIDEGATE, Tidegate, environment, run
 from tests.integration.cli.past import Past
-from tidegate.daemon.database import connect
+from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.standalone import port
 
 GOOD = """

@@ -13,7 +13,7 @@ from tests.acceptance.stage import until
 from tests.disk import Disk, mounted
 from tests.servers import StartKafka, StartPostgres
 from tidegate.daemon.audit import audit_ledger
-from tidegate.daemon.database import connect
+from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.standalone.kafka import Kafka
 from tidegate.daemon.standalone.postgres import Postgres
 

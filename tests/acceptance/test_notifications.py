@@ -15,7 +15,7 @@ from tests.integration.notify.mailbox import Mailbox, serve
 from tests.servers import MakeSettings
 from tidegate.daemon.standalone.daemon import Daemon
 from tidegate.events import Publisher, subscribe, topics
-from tidegate.schemas.event import DagRunStateChanged, Kind
+from tidegate.schemas.wire.event import DagRunStateChanged, Kind
 
 LONG_S = 90.0
 

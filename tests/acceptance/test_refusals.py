@@ -8,7 +8,7 @@ import pytest
 
 from tests.acceptance.command import Ended, Tidegate
 from tests.servers import StartPostgres
-from tidegate.daemon.migrate import known
+from tidegate.daemon.postgres.migrate import known
 from tidegate.daemon.standalone import port
 
 PASSWORD = "hunter2"  # noqa: S105 - nobody's

@@ -17,7 +17,7 @@ from tests.acceptance.stage import Connection, until
 from tests.servers import MakeSettings
 from tidegate.daemon.standalone.process import Child, spawn
 from tidegate.events import Publisher, topics
-from tidegate.schemas.month import after, month_of
+from tidegate.schemas.timetable.month import after, month_of
 
 WITHIN_S = 60.0
 FILE = """

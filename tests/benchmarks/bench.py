@@ -16,7 +16,7 @@ import asyncpg
 import msgspec
 
 from tests.servers import CHEAP_JAVA
-from tidegate.daemon.migrate import migrate
+from tidegate.daemon.postgres.migrate import migrate
 from tidegate.daemon.standalone import jars
 from tidegate.daemon.standalone.daemon import USUAL, Daemon
 from tidegate.daemon.standalone.kafka import Kafka

@@ -17,12 +17,12 @@ from anyio.abc import SocketStream
 
 from tests.storms.replace import replace
 from tidegate.daemon import log, supervisor
-from tidegate.daemon.dispatch import finish_id
+from tidegate.daemon.duties.dispatch import finish_id
 from tidegate.daemon.settings import read
 from tidegate.daemon.spark.contract import Handle, LogChunk, Phase, Status, SubmissionSpec
 from tidegate.events import cloudevents, topics
 from tidegate.events.sink import OutMessage, Sink
-from tidegate.schemas.event import Kind, TaskFinished, encode
+from tidegate.schemas.wire.event import Kind, TaskFinished, encode
 
 TOPIC = topics.name("tidegate.", Kind.TASK_FINISHED)
 HANDLE: Handle = {}

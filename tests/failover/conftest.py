@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.failover.couple import Couple
-from tidegate.daemon.migrate import migrate
+from tidegate.daemon.postgres.migrate import migrate
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from tests.storms.records import event
 from tests.storms.settings import SETTINGS
 from tidegate.daemon.standalone.process import spawn
 from tidegate.events import topics
-from tidegate.schemas.envelope import decode_state
-from tidegate.schemas.event import Kind
+from tidegate.schemas.wire.envelope import decode_state
+from tidegate.schemas.wire.event import Kind
 
 WITHIN_S = 60.0
 LONG_S = 60

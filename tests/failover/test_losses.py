@@ -13,10 +13,10 @@ from structlog.testing import capture_logs
 
 from tests.failover.couple import Couple
 from tests.servers import StartPostgres
-from tidegate.daemon.database import Database, connect
-from tidegate.daemon.losses import Lookout, account, forget_spent
-from tidegate.daemon.migrate import migrate
-from tidegate.daemon.receipts import Receipts
+from tidegate.daemon.postgres.commit_loss import Lookout, account, forget_spent
+from tidegate.daemon.postgres.commit_receipts import Receipts
+from tidegate.daemon.postgres.database import Database, connect
+from tidegate.daemon.postgres.migrate import migrate
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import leases
 from tidegate.schemas.queries import losses as queries

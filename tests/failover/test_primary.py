@@ -13,10 +13,10 @@ import pytest
 from tests.acceptance.command import TIDEGATE, Ended, environment, run
 from tests.failover.couple import Couple
 from tests.servers import StartPostgres
-from tidegate.daemon import database as databases
-from tidegate.daemon import primary
-from tidegate.daemon.database import Database, connect
-from tidegate.daemon.migrate import migrate
+from tidegate.daemon.postgres import database as databases
+from tidegate.daemon.postgres import primary
+from tidegate.daemon.postgres.database import Database, connect
+from tidegate.daemon.postgres.migrate import migrate
 from tidegate.daemon.standalone import port as ports
 from tidegate.daemon.standalone.port import LOOPBACK
 from tidegate.daemon.standalone.postgres import Postgres

@@ -14,23 +14,23 @@ from tests.simulation.server import Server
 from tests.simulation.session import Pool
 from tests.simulation.spark import Backend
 from tests.simulation.step import DUTY
-from tidegate.daemon.admit import admit
-from tidegate.daemon.clock import clock
 from tidegate.daemon.context import Context
-from tidegate.daemon.database import Database
-from tidegate.daemon.dispatch import dispatch
-from tidegate.daemon.ingest import ingest
+from tidegate.daemon.duties.admit import admit
+from tidegate.daemon.duties.clock import clock
+from tidegate.daemon.duties.dispatch import dispatch
+from tidegate.daemon.duties.observe import observe
+from tidegate.daemon.duties.reconsider import reconsider
+from tidegate.daemon.duties.relay import relay
+from tidegate.daemon.duties.sweep import sweep
+from tidegate.daemon.intake.ingest import ingest
 from tidegate.daemon.leases import Holdings, keep
-from tidegate.daemon.observe import observe
 from tidegate.daemon.outage import Outages
-from tidegate.daemon.reconsider import reconsider
-from tidegate.daemon.relay import relay
+from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.sweep import sweep
 from tidegate.daemon.wake import Bells, tell_others
-from tidegate.schemas.event import Kind
 from tidegate.schemas.queries.db import Memory
 from tidegate.schemas.queries.leases import Job, Terms
+from tidegate.schemas.wire.event import Kind
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

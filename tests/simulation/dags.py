@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tidegate.schemas.condition import AllOf, AnyOf, Condition, DatasetRef
+from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetRef
 from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, TaskSpec
 
 NARROW = "narrow"

@@ -9,21 +9,22 @@ import msgspec
 from tests.storms import faults as storms
 from tests.storms.limits import faults as limits
 from tests.storms.replace import replace, without
-from tidegate.daemon import context, engine, ingest, leases
-from tidegate.daemon.database import Database
-from tidegate.daemon.dispatch import Dispatcher
+from tidegate.daemon import context, engine, leases
+from tidegate.daemon.duties.dispatch import Dispatcher
 from tidegate.daemon.engine import Applied, Batch
-from tidegate.daemon.floor import Floor
+from tidegate.daemon.intake import ingest
 from tidegate.daemon.leases import Holdings
+from tidegate.daemon.postgres.database import Database
+from tidegate.daemon.postgres.low_watermark import Floor
 from tidegate.daemon.spark.contract import Handle
 from tidegate.daemon.wake import Bell
-from tidegate.schemas.event import EventId
 from tidegate.schemas.queries import inbox, runs, submissions
 from tidegate.schemas.queries import leases as leases_sql
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import OffsetMove
 from tidegate.schemas.queries.leases import Away
 from tidegate.schemas.queries.submissions import Claimed
+from tidegate.schemas.wire.event import EventId
 
 
 def epoch_not_compared() -> None:

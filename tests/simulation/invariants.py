@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulation.dags import SPECS
 from tidegate.daemon.spark.contract import Phase
-from tidegate.schemas.condition import inputs, met
-from tidegate.schemas.envelope import decode_state
-from tidegate.schemas.event import Kind
+from tidegate.schemas.conditions.condition import inputs, met
 from tidegate.schemas.queries import inbox
+from tidegate.schemas.wire.envelope import decode_state
+from tidegate.schemas.wire.event import Kind
 
 if TYPE_CHECKING:
     from tests.simulation.scheduler import Done

@@ -7,16 +7,16 @@ import asyncpg
 from tests.simulation.dags import GROUPS, NARROW
 from tests.simulation.kafka import PARTITIONS
 from tests.simulation.server import EPOCH, START
-from tidegate.daemon.clock import duties as clock_duties
-from tidegate.daemon.database import connect
+from tidegate.daemon.duties.clock import duties as clock_duties
+from tidegate.daemon.duties.relay import duties as relay_duties
 from tidegate.daemon.engine import Batch, apply
 from tidegate.daemon.leases import offer
-from tidegate.daemon.migrate import migrate
-from tidegate.daemon.relay import duties as relay_duties
+from tidegate.daemon.postgres.database import connect
+from tidegate.daemon.postgres.migrate import migrate
 from tidegate.schemas.dag import ParsedFile
-from tidegate.schemas.event import Kind
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries.leases import PARTITION, Duty
+from tidegate.schemas.wire.event import Kind
 
 HERE = Path(__file__).parent
 

@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulation.kafka import Sink, Source
 from tests.storms.replace import replace
-from tidegate.daemon import context, ingest, outage, relay, sweep, wake
+from tidegate.daemon import context, outage, wake
 from tidegate.daemon.context import Context
-from tidegate.daemon.database import Database
+from tidegate.daemon.duties import relay, sweep
+from tidegate.daemon.intake import ingest
+from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.work import Work
 
 if TYPE_CHECKING:

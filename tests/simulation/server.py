@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import asyncpg
 
 from tests.simulation.loop import MICRO, VirtualLoop
-from tidegate.daemon.database import SERVER_SETTINGS, register_codecs
+from tidegate.daemon.postgres.database import SERVER_SETTINGS, register_codecs
 from tidegate.schemas.queries import datasets, sources, versions
 from tidegate.schemas.queries.db import Db, Memory
 

@@ -19,13 +19,13 @@ from tests.simulation.session import POSTGRES, UNANSWERED, Statement
 from tests.simulation.spark import Cluster, is_submit
 from tests.simulation.step import Step
 from tests.storms.limits.faults import LINGER_S
-from tidegate.daemon import ingest
-from tidegate.daemon.database import Database
+from tidegate.daemon.intake import ingest
+from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.work import Work
 from tidegate.events import cloudevents
 from tidegate.events.sink import OutMessage
-from tidegate.schemas.event import DatasetUpdated, Kind, encode
 from tidegate.schemas.queries.db import Memory
+from tidegate.schemas.wire.event import DatasetUpdated, Kind, encode
 
 RARER = 6
 """So many times as often as statements, which are many, commits go wrong."""

@@ -16,7 +16,7 @@ from uuid import UUID
 
 import msgspec
 
-from tidegate.daemon.dispatch import FINISH_SOURCE
+from tidegate.daemon.duties.dispatch import FINISH_SOURCE
 from tidegate.events import Publisher
 from tidegate.schemas.error import UnavailableError
 

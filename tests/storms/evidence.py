@@ -13,11 +13,11 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from tests.storms.cluster import Entry
 from tests.storms.processes import End
 from tests.storms.records import BAD, Planned
-from tidegate.daemon.database import register_codecs
+from tidegate.daemon.postgres.database import register_codecs
 from tidegate.events import topics
 from tidegate.schemas.dag import DagSpec
-from tidegate.schemas.envelope import decode_state
-from tidegate.schemas.event import DagRunStateChanged, Kind, TaskStateChanged
+from tidegate.schemas.wire.envelope import decode_state
+from tidegate.schemas.wire.event import DagRunStateChanged, Kind, TaskStateChanged
 
 READ_S = 30.0
 

@@ -9,9 +9,10 @@ import msgspec
 import structlog
 
 from tests.storms.replace import replace, without
-from tidegate.daemon import relay, supervisor
+from tidegate.daemon import supervisor
 from tidegate.daemon.context import Context
-from tidegate.daemon.dispatch import Dispatcher
+from tidegate.daemon.duties import relay
+from tidegate.daemon.duties.dispatch import Dispatcher
 from tidegate.daemon.idle import Until
 from tidegate.daemon.settings import Settings
 from tidegate.events.sink import OutMessage, Sink

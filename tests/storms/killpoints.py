@@ -11,16 +11,16 @@ from functools import wraps
 from typing import Any
 
 from tests.storms.replace import replace
-from tidegate.daemon import relay
 from tidegate.daemon.context import Context
-from tidegate.daemon.dispatch import Dispatcher
-from tidegate.daemon.ingest import Reader
+from tidegate.daemon.duties import relay
+from tidegate.daemon.duties.dispatch import Dispatcher
+from tidegate.daemon.intake.ingest import Reader
 from tidegate.handlers import dataset_updated, submission_accepted, tasks_ready
 from tidegate.schemas.effect.run import InsertRun
 from tidegate.schemas.effect.submission import AcceptSubmission, InsertSubmission
-from tidegate.schemas.event import Kind
 from tidegate.schemas.queries import submissions
 from tidegate.schemas.queries.outbox import OutboxRow
+from tidegate.schemas.wire.event import Kind
 
 Reached = Callable[[], None]
 """To be called at the point."""

@@ -14,7 +14,7 @@ import msgspec
 from tests.storms import rest
 from tests.storms.pipelines import INPUTS
 from tidegate.daemon.cli.request import Request, ask
-from tidegate.daemon.database import Database, connect
+from tidegate.daemon.postgres.database import Database, connect
 from tidegate.schemas.error import RequestError, UnavailableError
 from tidegate.schemas.message import ClearRequested, PauseRequested
 

@@ -8,7 +8,7 @@ import msgspec
 
 from tests.storms.pipelines import INPUTS, uri
 from tidegate.events.cloudevents import headers
-from tidegate.schemas.event import MAX_RECORD_BYTES, Kind
+from tidegate.schemas.wire.event import MAX_RECORD_BYTES, Kind
 
 BAD = "storm-bad"
 """The header by which the checker knows a record that belongs among the dead letters. Daemons do not know it."""

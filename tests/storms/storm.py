@@ -30,12 +30,12 @@ from tests.storms.processes import Daemon, start_cluster
 from tests.storms.producers import Tally, produce
 from tests.storms.records import Planned
 from tests.storms.settings import PREFIX, SETTINGS
-from tidegate.daemon.migrate import migrate
+from tidegate.daemon.postgres.migrate import migrate
 from tidegate.daemon.standalone.kafka import Kafka
 from tidegate.daemon.standalone.port import LOOPBACK
 from tidegate.daemon.standalone.postgres import Postgres
 from tidegate.events import topics
-from tidegate.schemas.event import Kind
+from tidegate.schemas.wire.event import Kind
 
 SEED = "STORM_SEED"
 PROBES = Path(__file__).with_name("probes.sql")

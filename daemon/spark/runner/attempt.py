@@ -15,8 +15,8 @@ from tidegate.daemon.spark.job import Job, Outcome
 from tidegate.daemon.spark.process import end_all
 from tidegate.daemon.spark.runner import announcement, blame, kinds
 from tidegate.daemon.spark.spool import Spool
-from tidegate.schemas.event import storable
 from tidegate.schemas.run import MAX_RESULT_BYTES, Choice, SkipTask
+from tidegate.schemas.wire.event import storable
 
 log = logging.getLogger("tidegate")
 

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 from tidegate.daemon.spark.job import Job
-from tidegate.schemas.authoring import Dag
-from tidegate.schemas.build import build
+from tidegate.schemas.authoring.build import build
+from tidegate.schemas.authoring.dag import Dag
 
 
 def load(job: Job) -> Dag | None:

@@ -11,7 +11,7 @@ from tests.integration.events.test_topics import config_of
 from tidegate.events import Publisher, RunStates, topics
 from tidegate.events.sink import OutMessage, Sink, UndeliveredError
 from tidegate.events.source import Source
-from tidegate.schemas.event import Kind
+from tidegate.schemas.wire.event import Kind
 
 GIVEN_UP_S = 30.0
 """A request may take 10 s, and so may the question after it who leads now, where it meets the same broker."""

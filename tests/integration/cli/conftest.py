@@ -14,7 +14,7 @@ from tests.integration.cli import letters
 from tests.integration.cli.asked import Asked
 from tests.integration.cli.past import DAEMON, HOST, Past
 from tidegate.daemon.cli.app import run
-from tidegate.daemon.database import connect
+from tidegate.daemon.postgres.database import connect
 
 
 class Answer(NamedTuple):

@@ -7,17 +7,17 @@ from uuid import UUID, uuid4
 
 from msgspec import UNSET, UnsetType
 
-from tidegate.daemon.database import Database
 from tidegate.daemon.engine import Applied, Batch, apply
+from tidegate.daemon.postgres.database import Database
 from tidegate.events.publisher import Outcome
 from tidegate.handlers.dag_file_changed import ABSENT_SCANS
-from tidegate.schemas.build import build
+from tidegate.schemas.authoring.build import build
 from tidegate.schemas.dag import BACKENDS, ImportProblem, ParsedFile
-from tidegate.schemas.event import DatasetUpdated, EventId, TaskFinished
 from tidegate.schemas.message import Message, RetryDue, RunReconsidered, ScheduleDue, SubmissionAccepted, TasksReady
 from tidegate.schemas.queries import leases, runs, submissions
 from tidegate.schemas.queries.leases import Away, Job, Terms
 from tidegate.schemas.queries.submissions import Claimed
+from tidegate.schemas.wire.event import DatasetUpdated, EventId, TaskFinished
 
 HOST = "worker-1"
 DAEMON = f"{HOST} (pid 4711)"

@@ -8,7 +8,7 @@ import pytest
 from tests.integration.cli.conftest import Cli
 from tests.integration.cli.letters import NOON, letter
 from tests.integration.cli.past import Past
-from tidegate.daemon.cli.letter_changes import AT_ONCE
+from tidegate.daemon.cli.commands.letter_changes import AT_ONCE
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import inbox, letters
 from tidegate.schemas.queries.db import Db

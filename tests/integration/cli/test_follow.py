@@ -5,11 +5,11 @@ import pytest
 
 from tests.integration.cli.past import Past
 from tests.servers import StartPostgres
-from tidegate.daemon.cli.follow import follow
 from tidegate.daemon.cli.lookup import find_run
+from tidegate.daemon.cli.pages.follow import follow
 from tidegate.daemon.cli.request import ask
-from tidegate.daemon.database import connect
-from tidegate.daemon.migrate import migrate
+from tidegate.daemon.postgres.database import connect
+from tidegate.daemon.postgres.migrate import migrate
 from tidegate.schemas.message import RunRequested
 from tidegate.schemas.queries.run_pages import RunRow
 

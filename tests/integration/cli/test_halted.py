@@ -13,7 +13,7 @@ from tests.integration.cli.past import Past
 from tests.integration.ingest.intake import LOOK_EVERY_S, Intake, Sent
 from tests.servers import MakeSettings
 from tidegate.events import topics
-from tidegate.schemas.event import Kind
+from tidegate.schemas.wire.event import Kind
 
 UPDATED = Kind.DATASET_UPDATED
 SAID = {"--same-topic": "what comes a second time has no effect", "--new-topic": "records without an id count as new"}

@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.cli.conftest import Cli
 from tests.integration.cli.past import Past
-from tidegate.daemon.receivers.function import submission_id
+from tidegate.daemon.duties.receivers.function import submission_id
 from tidegate.daemon.spark.spool import Spool
 from tidegate.schemas.message import DeadlineDue
 

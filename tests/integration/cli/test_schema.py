@@ -4,7 +4,7 @@ import asyncpg
 import pytest
 
 from tests.integration.cli.conftest import Cli
-from tidegate.daemon.migrate import known
+from tidegate.daemon.postgres.migrate import known
 
 
 @pytest.fixture

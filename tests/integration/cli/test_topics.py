@@ -5,9 +5,9 @@ from importlib.metadata import version
 
 from tests.integration.cli.conftest import Cli
 from tests.integration.cli.past import Past
-from tidegate.schemas.contract import asyncapi, json_schema
-from tidegate.schemas.event import DATA, Kind, type_of
 from tidegate.schemas.queries import inbox
+from tidegate.schemas.wire.contract import asyncapi, json_schema
+from tidegate.schemas.wire.event import DATA, Kind, type_of
 
 
 async def test_topics_that_are_missing_are_made(cli: Cli, kafka: str, topic_prefix: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.integration.dagfiles.watched import Database
 from tidegate.daemon.dagfiles.parse import open_parser
 from tidegate.daemon.settings import Settings
-from tidegate.schemas.condition import DatasetRef
+from tidegate.schemas.conditions.condition import DatasetRef
 from tidegate.schemas.dag import DagSpec, EmptyTask, ImportProblem, ParsedFile, SqlTask
 
 Write = Callable[[str, str], str]

@@ -8,10 +8,10 @@ from structlog.testing import capture_logs
 
 from tests.integration.dagfiles.conftest import Write
 from tidegate.daemon.dagfiles.parse import open_parser
-from tidegate.daemon.dagfolder import parse_files
+from tidegate.daemon.duties.dagfolder import parse_files
 from tidegate.daemon.settings import Settings
-from tidegate.schemas.event import DagFileChanged
 from tidegate.schemas.message import Message
+from tidegate.schemas.wire.event import DagFileChanged
 
 FILE = """
     from tidegate import Dag, Email, Webhook

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.integration.engine.world import World, utc
-from tidegate.daemon.database import Database, connect
+from tidegate.daemon.postgres.database import Database, connect
 
 
 @pytest.fixture

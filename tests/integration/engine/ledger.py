@@ -2,7 +2,7 @@
 
 from tests.integration.engine.world import World
 from tidegate.daemon.audit import Report, audit_ledger
-from tidegate.schemas.condition import DatasetRef
+from tidegate.schemas.conditions.condition import DatasetRef
 
 A, B, C = DatasetRef("s://a"), DatasetRef("s://b"), DatasetRef("s://c")
 

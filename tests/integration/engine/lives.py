@@ -6,7 +6,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from tests.integration.engine.filters import FILTERS
-from tidegate.schemas.condition import (
+from tidegate.schemas.conditions.condition import (
     AllOf,
     AnyOf,
     Condition,
@@ -18,7 +18,7 @@ from tidegate.schemas.condition import (
     Timing,
 )
 from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask
-from tidegate.schemas.timetable import Cron
+from tidegate.schemas.timetable.spec import Cron
 
 URIS = ("s://a", "s://b", "s://t/1", "s://t/2", "s://t/x/1")
 PATTERNS = ("s://t/*", "s://t/**", "s://t/*1")

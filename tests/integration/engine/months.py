@@ -4,7 +4,7 @@ from datetime import datetime
 
 from tests.integration.engine.world import World, utc
 from tidegate.daemon.audit import Report, audit_ledger
-from tidegate.daemon.ledger import keep
+from tidegate.daemon.duties.ledger import keep
 
 DAYS = 90
 MAY, AUGUST, NOVEMBER = utc(2024, 5, 1, 12, 10), utc(2024, 8, 30), utc(2024, 11, 30)

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from tests.integration.engine.filters import FILTERS
-from tidegate.schemas.condition import AllOf, AnyOf, Condition, DatasetRef, Leaf, NOf, PatternRef
+from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetRef, Leaf, NOf, PatternRef
 from tidegate.schemas.dag import DagSpec
 
 LATE = 10**9

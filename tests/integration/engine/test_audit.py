@@ -11,9 +11,9 @@ from tests.integration.engine.world import World
 from tests.shapes import spec
 from tidegate.daemon import audit
 from tidegate.daemon.audit import Report
-from tidegate.daemon.database import connect
 from tidegate.daemon.perform import perform
-from tidegate.schemas.condition import AllOf, DatasetRef, PatternRef
+from tidegate.daemon.postgres.database import connect
+from tidegate.schemas.conditions.condition import AllOf, DatasetRef, PatternRef
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.message import DagDeleteRequested, PauseRequested
 from tidegate.schemas.queries import audit as queries

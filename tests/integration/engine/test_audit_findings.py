@@ -8,7 +8,7 @@ from tests.integration.engine.ledger import A, B, C, look
 from tests.integration.engine.world import World
 from tests.shapes import spec
 from tidegate.daemon.audit import Report
-from tidegate.schemas.condition import AllOf, AnyOf
+from tidegate.schemas.conditions.condition import AllOf, AnyOf
 from tidegate.schemas.message import PauseRequested
 
 FIRST = "SELECT min(id) FROM dataset_event"

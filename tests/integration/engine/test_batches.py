@@ -10,18 +10,18 @@ import msgspec
 import pytest
 
 from tidegate.daemon import perform
-from tidegate.daemon.database import Database
 from tidegate.daemon.engine import Applied, Batch, apply
+from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.work import Work
-from tidegate.schemas.condition import AllOf, DatasetRef
+from tidegate.schemas.conditions.condition import AllOf, DatasetRef
 from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, ParsedFile, TaskSpec
 from tidegate.schemas.error import FencedError
-from tidegate.schemas.event import DatasetUpdated, EventId, TaskFinished
 from tidegate.schemas.message import Message, PauseRequested, SubmissionAccepted, TasksReady
 from tidegate.schemas.queries import submissions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import OffsetMove
 from tidegate.schemas.queries.submissions import Whereabouts
+from tidegate.schemas.wire.event import DatasetUpdated, EventId, TaskFinished
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 NUMBERS = count()

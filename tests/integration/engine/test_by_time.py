@@ -7,11 +7,11 @@ from uuid import uuid4
 import pytest
 
 from tests.integration.engine.world import World, states, utc
-from tidegate.schemas.condition import DatasetRef
+from tidegate.schemas.conditions.condition import DatasetRef
 from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, TaskSpec
 from tidegate.schemas.message import PauseRequested, RunRequested
 from tidegate.schemas.queries.run_pages import list_runs
-from tidegate.schemas.timetable import Cron, Once
+from tidegate.schemas.timetable.spec import Cron, Once
 
 HOURLY = Cron(("0 * * * *",))
 WORK = CommandTask(task_id="work", argv=("true",))

@@ -4,9 +4,9 @@ from typing import Any
 
 from tests.integration.engine.world import World
 from tests.shapes import spec
-from tidegate.schemas.condition import AllOf, AnyOf, DatasetRef, PatternRef
+from tidegate.schemas.conditions.condition import AllOf, AnyOf, DatasetRef, PatternRef
 from tidegate.schemas.message import DagDeleteRequested, PauseRequested
-from tidegate.schemas.timetable import Cron
+from tidegate.schemas.timetable.spec import Cron
 
 A, B = DatasetRef("s://a"), DatasetRef("s://b")
 NEVER = DatasetRef("s://never")

@@ -10,17 +10,17 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.shapes import spec
-from tidegate.daemon import clock
 from tidegate.daemon.context import Context
-from tidegate.daemon.database import Database, connect
+from tidegate.daemon.duties import clock
 from tidegate.daemon.leases import Holdings, offer, refresh
 from tidegate.daemon.outage import Outages
+from tidegate.daemon.postgres.database import Database, connect
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.wake import Bells
-from tidegate.schemas.condition import AllOf, DatasetRef, InputDeadlineSpec, Timing
+from tidegate.schemas.conditions.condition import AllOf, DatasetRef, InputDeadlineSpec, Timing
 from tidegate.schemas.dag import DagSpec, ParsedFile
-from tidegate.schemas.event import DatasetUpdated, EventId
 from tidegate.schemas.queries.leases import Job, Terms
+from tidegate.schemas.wire.event import DatasetUpdated, EventId
 
 BOTH = AllOf((DatasetRef("s://a"), DatasetRef("s://never")))
 

@@ -8,12 +8,12 @@ import anyio
 
 from tests.integration.engine.world import World, utc
 from tests.shapes import spec
-from tidegate.daemon.database import Database, connect
 from tidegate.daemon.engine import Batch, apply
-from tidegate.schemas.condition import AllOf, AnyOf, DatasetRef, InputDeadlineSpec, PatternRef, Timing
-from tidegate.schemas.event import DatasetUpdated, EventId
+from tidegate.daemon.postgres.database import Database, connect
+from tidegate.schemas.conditions.condition import AllOf, AnyOf, DatasetRef, InputDeadlineSpec, PatternRef, Timing
 from tidegate.schemas.message import Message
-from tidegate.schemas.timetable import Cron
+from tidegate.schemas.timetable.spec import Cron
+from tidegate.schemas.wire.event import DatasetUpdated, EventId
 
 A, B = DatasetRef("s://a"), DatasetRef("s://b")
 NEVER = DatasetRef("s://never")

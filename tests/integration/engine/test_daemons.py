@@ -3,9 +3,9 @@
 from asyncio import create_task, sleep
 from uuid import uuid4
 
-from tidegate.daemon.database import Database
 from tidegate.daemon.leases import Holdings, leave, offer, refresh
 from tidegate.daemon.outage import Outages
+from tidegate.daemon.postgres.database import Database
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import leases
 from tidegate.schemas.queries.leases import OUTBOX, Duty, Group, Job, JobRow, Terms

@@ -7,10 +7,10 @@ import pytest
 
 from tests.integration.engine.world import World, utc
 from tests.shapes import spec
-from tidegate.schemas.condition import AllOf, AnyOf, Condition, DatasetRef, DatasetSpec
+from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetRef, DatasetSpec
 from tidegate.schemas.dag import DagSpec, ImportProblem, ParsedFile
 from tidegate.schemas.message import PauseRequested
-from tidegate.schemas.timetable import Cron
+from tidegate.schemas.timetable.spec import Cron
 
 A, B = DatasetRef("s://a"), DatasetRef("s://b")
 NEVER = DatasetRef("s://never")

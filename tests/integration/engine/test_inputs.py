@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.integration.engine.world import World
 from tests.shapes import spec
-from tidegate.schemas.condition import AllOf, DatasetRef, InputDeadlineSpec, NOf, Timing
+from tidegate.schemas.conditions.condition import AllOf, DatasetRef, InputDeadlineSpec, NOf, Timing
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.message import PauseRequested
 

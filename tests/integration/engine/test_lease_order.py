@@ -8,8 +8,8 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from tidegate.daemon.database import Database
 from tidegate.daemon.leases import Holdings, offer, refresh
+from tidegate.daemon.postgres.database import Database
 from tidegate.schemas.queries import inbox, leases
 from tidegate.schemas.queries.db import Db, Memory
 from tidegate.schemas.queries.inbox import OffsetMove

@@ -9,14 +9,14 @@ import pytest
 from tests.integration.engine.months import AUGUST, DAYS, MAY, NOVEMBER, at_a_later, look, partitions, sizes
 from tests.integration.engine.world import World, utc
 from tests.shapes import spec
-from tidegate.daemon import ledger
-from tidegate.daemon.database import connect
-from tidegate.daemon.ledger import forget_notes, keep, turn
-from tidegate.schemas.condition import AllOf, DatasetRef
+from tidegate.daemon.duties import ledger
+from tidegate.daemon.duties.ledger import forget_notes, keep, turn
+from tidegate.daemon.postgres.database import connect
+from tidegate.schemas.conditions.condition import AllOf, DatasetRef
 from tidegate.schemas.effect.dag import NoteSchedule
-from tidegate.schemas.event import DatasetUpdated, EventId
 from tidegate.schemas.message import PauseRequested
 from tidegate.schemas.queries import dags, inbox, sources
+from tidegate.schemas.wire.event import DatasetUpdated, EventId
 
 A, B = DatasetRef("s://a"), DatasetRef("s://b")
 

@@ -13,10 +13,10 @@ import pytest
 from tests.integration.engine.months import AUGUST, DAYS, look, partitions, sizes
 from tests.integration.engine.world import World, utc
 from tests.shapes import spec
-from tidegate.daemon import ledger
-from tidegate.daemon.database import connect
-from tidegate.daemon.ledger import keep, retire, turn
-from tidegate.schemas.condition import AllOf, DatasetRef
+from tidegate.daemon.duties import ledger
+from tidegate.daemon.duties.ledger import keep, retire, turn
+from tidegate.daemon.postgres.database import connect
+from tidegate.schemas.conditions.condition import AllOf, DatasetRef
 from tidegate.schemas.queries import ledger as queries
 from tidegate.schemas.queries.db import Db
 

@@ -18,9 +18,9 @@ from tests.integration.engine.world import World, utc
 from tidegate.daemon.audit import audit_ledger
 from tidegate.daemon.engine import Batch, apply
 from tidegate.schemas.dag import DagSpec
-from tidegate.schemas.event import DatasetUpdated, EventId
 from tidegate.schemas.message import Message, PauseRequested
 from tidegate.schemas.queries.db import Memory
+from tidegate.schemas.wire.event import DatasetUpdated, EventId
 
 SEED = int(os.environ.get("TEST_SEED") or Random().randrange(2**32))
 EXAMPLES = 100_000 if os.environ.get("TEST_LONG") else 2_000

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from uuid import UUID, uuid4
 
-from tidegate.daemon.database import Database
+from tidegate.daemon.postgres.database import Database
 from tidegate.schemas.queries import leases
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import Place

@@ -6,7 +6,7 @@ from tests.integration.engine.slots import admitted, command, dag, pool, waiting
 from tests.integration.engine.world import World, utc
 from tidegate.schemas.message import PauseRequested, RunRequested
 from tidegate.schemas.queries import pools
-from tidegate.schemas.timetable import Cron
+from tidegate.schemas.timetable.spec import Cron
 
 
 async def test_p03_of_equal_weight_the_run_of_the_earlier_date_goes_first(world: World) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from tests.integration.engine.world import World
 from tests.shapes import spec
-from tidegate.daemon.database import connect
-from tidegate.schemas.condition import AllOf, AnyOf, DatasetRef
+from tidegate.daemon.postgres.database import connect
+from tidegate.schemas.conditions.condition import AllOf, AnyOf, DatasetRef
 from tidegate.schemas.message import DagDeleteRequested
 from tidegate.schemas.queries import dags, datasets
 from tidegate.schemas.queries.db import Db

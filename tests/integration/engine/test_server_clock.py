@@ -9,8 +9,8 @@ import asyncpg
 import pytest
 
 from tests.storms.links import PostgresLink
-from tidegate.daemon import database, serverclock
-from tidegate.daemon.serverclock import ServerClock
+from tidegate.daemon.postgres import database, server_clock
+from tidegate.daemon.postgres.server_clock import ServerClock
 from tidegate.schemas.dag import DEFAULT_POOL
 from tidegate.schemas.queries import pools
 from tidegate.schemas.queries.db import Db
@@ -37,7 +37,7 @@ async def connection(link: PostgresLink) -> "AsyncIterator[asyncpg.Connection[as
 
 @pytest.fixture(autouse=True)
 def ask_always(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serverclock, "ASK_CLOCK_EVERY_S", 0.0)
+    monkeypatch.setattr(server_clock, "ASK_CLOCK_EVERY_S", 0.0)
 
 
 async def true_time(dsn: str) -> datetime:

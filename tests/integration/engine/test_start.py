@@ -9,9 +9,9 @@ import pytest
 from tests.servers import MakeSettings
 from tidegate.daemon import supervisor
 from tidegate.daemon.context import Context
-from tidegate.daemon.database import Database
 from tidegate.daemon.leases import Holdings, offer
 from tidegate.daemon.outage import Outages
+from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.wake import Bells
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries.leases import Duty, Job

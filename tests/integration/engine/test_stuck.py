@@ -2,7 +2,7 @@
 
 from tests.integration.engine.chains import command, started
 from tests.integration.engine.world import World
-from tidegate.handlers.finish import STUCK
+from tidegate.handlers.attempt_ends import STUCK
 from tidegate.schemas.message import AttemptStuck
 from tidegate.schemas.queries import submissions
 

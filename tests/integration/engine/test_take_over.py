@@ -9,15 +9,15 @@ import pytest
 
 from tests.integration.engine.slots import command, dag, waiting
 from tests.integration.engine.world import World
-from tidegate.daemon import dispatch
 from tidegate.daemon.context import Context
-from tidegate.daemon.dispatch import Dispatcher
+from tidegate.daemon.duties import dispatch
+from tidegate.daemon.duties.dispatch import Dispatcher
+from tidegate.daemon.duties.specs import specs
 from tidegate.daemon.leases import Holdings
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.backends import open_backends
 from tidegate.daemon.spark.contract import SubmissionSpec
-from tidegate.daemon.specs import specs
 from tidegate.daemon.wake import Bells
 from tidegate.schemas.queries import submissions
 from tidegate.schemas.queries.db import Db

@@ -7,10 +7,10 @@ from uuid import uuid4
 import pytest
 
 from tests.integration.engine.world import World
-from tidegate.handlers.found import load
-from tidegate.handlers.why_task import chain
-from tidegate.schemas.chain import Chain
+from tidegate.handlers.explain.task import chain
+from tidegate.handlers.explain.task_facts import load
 from tidegate.schemas.dag import CommandTask, DagSpec
+from tidegate.schemas.explain.gates import Chain
 from tidegate.schemas.message import PauseRequested, RunRequested, TasksReady
 from tidegate.schemas.queries import leases
 from tidegate.schemas.queries.db import Db

@@ -8,14 +8,14 @@ from itertools import count
 from typing import Any
 from uuid import UUID, uuid4
 
-from tidegate.daemon.clock import KINDS
-from tidegate.daemon.database import Database
+from tidegate.daemon.duties.clock import KINDS
 from tidegate.daemon.engine import Applied, Batch, apply
-from tidegate.daemon.floor import Settled
+from tidegate.daemon.postgres.database import Database
+from tidegate.daemon.postgres.low_watermark import Settled
 from tidegate.schemas.dag import DagSpec, ParsedFile
-from tidegate.schemas.event import DatasetUpdated, EventId, TaskFinished
 from tidegate.schemas.message import Message, RunReconsidered, SubmissionAccepted, TasksReady
 from tidegate.schemas.queries import clock, pools, runs, submissions, writers
+from tidegate.schemas.wire.event import DatasetUpdated, EventId, TaskFinished
 
 SHARDS = range(clock.SHARDS)
 BACKENDS = ("command", "spark-connect", "spark-submit")

@@ -16,7 +16,7 @@ from anyio.from_thread import BlockingPortal
 from tidegate.daemon.standalone.kafka import Kafka
 from tidegate.events import topics
 from tidegate.events.source import Partition, Record, Source
-from tidegate.schemas.event import Kind
+from tidegate.schemas.wire.event import Kind
 
 PARTITIONS = 3
 

@@ -12,7 +12,7 @@ from tidegate.events import Publisher, SyncPublisher, topics
 from tidegate.events.sink import OutMessage, Sink, UndeliveredError
 from tidegate.events.source import Source
 from tidegate.schemas.error import UnavailableError
-from tidegate.schemas.event import Kind
+from tidegate.schemas.wire.event import Kind
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from tests.integration.events.conftest import PARTITIONS, read
 from tidegate.events import Publisher, SyncPublisher, Update, topics
 from tidegate.events.publisher import AT_ONCE
 from tidegate.events.source import Partition, Record, Source
-from tidegate.schemas.envelope import Envelope, decode
 from tidegate.schemas.error import RequestError
-from tidegate.schemas.event import DagFileChanged, DatasetUpdated, EventId, Incoming, Kind, TaskFinished
+from tidegate.schemas.wire.envelope import Envelope, decode
+from tidegate.schemas.wire.event import DagFileChanged, DatasetUpdated, EventId, Incoming, Kind, TaskFinished
 
 NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
 SUBMISSION = UUID("6a1c2f0e-7a4e-5d0b-9d3c-0d6f6a0c9f11")

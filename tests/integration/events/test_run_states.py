@@ -14,7 +14,7 @@ from tidegate.events import GapError, RunStates, topics
 from tidegate.events.sink import OutMessage, Sink
 from tidegate.events.source import Source
 from tidegate.schemas.error import RequestError, UnavailableError
-from tidegate.schemas.event import Kind, StateChanged
+from tidegate.schemas.wire.event import Kind, StateChanged
 
 WITHIN_S = 60.0
 

@@ -11,9 +11,9 @@ from tests.integration.events.conftest import PARTITIONS, beginning, read
 from tests.integration.events.sourcing import fill, values
 from tidegate.events import cloudevents
 from tidegate.events.source import Partition, Record, Source
-from tidegate.schemas.envelope import Envelope, decode
 from tidegate.schemas.error import RejectedError, UnavailableError
-from tidegate.schemas.event import DatasetUpdated, Kind, Rejection
+from tidegate.schemas.wire.envelope import Envelope, decode
+from tidegate.schemas.wire.event import DatasetUpdated, Kind, Rejection
 
 NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
 NOON_MS = int(NOON.timestamp() * 1000)

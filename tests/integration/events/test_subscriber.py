@@ -15,7 +15,7 @@ from tests.integration.events.conftest import Fragile
 from tidegate.events import DagRunStateChanged, GapError, Kind, TaskStateChanged, cloudevents, subscribe, topics
 from tidegate.events.sink import OutMessage, Sink
 from tidegate.schemas.error import RequestError, UnavailableError
-from tidegate.schemas.event import StateChanged, encode
+from tidegate.schemas.wire.event import StateChanged, encode
 
 NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
 

@@ -6,7 +6,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from tidegate.events import topics
 from tidegate.schemas.error import RequestError, UnavailableError
-from tidegate.schemas.event import Kind
+from tidegate.schemas.wire.event import Kind
 
 
 async def test_all_topics_are_made(kafka: str, topic_prefix: str) -> None:

@@ -20,8 +20,8 @@ from tidegate.daemon.standalone.example import nycflights, pipelines
 from tidegate.daemon.standalone.example.lake import deposit, partition
 from tidegate.events import topics
 from tidegate.schemas.dag import BACKENDS, kind_of
-from tidegate.schemas.envelope import decode
-from tidegate.schemas.event import DatasetUpdated, Kind
+from tidegate.schemas.wire.envelope import decode
+from tidegate.schemas.wire.event import DatasetUpdated, Kind
 
 ENDED = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.KILLED})
 LONG_S = 120.0

@@ -8,7 +8,7 @@ import pytest
 from tests.integration.cli.past import Past
 from tests.integration.ingest.intake import Intake
 from tests.servers import MakeSettings
-from tidegate.daemon.database import Database, connect
+from tidegate.daemon.postgres.database import Database, connect
 from tidegate.events import topics
 
 FILE = """

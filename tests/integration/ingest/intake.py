@@ -12,19 +12,19 @@ import msgspec
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 
 from tidegate.daemon.context import Context
-from tidegate.daemon.database import Database
-from tidegate.daemon.floor import Floor
-from tidegate.daemon.ingest import ingest
+from tidegate.daemon.duties.relay import duties, relayed
+from tidegate.daemon.intake.ingest import ingest
 from tidegate.daemon.leases import Holdings, keep, offer, refresh
 from tidegate.daemon.outage import Outages
-from tidegate.daemon.relay import duties, relayed
+from tidegate.daemon.postgres.database import Database
+from tidegate.daemon.postgres.low_watermark import Floor
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.wake import Bells
 from tidegate.events.sink import Sink
 from tidegate.events.source import Partition
-from tidegate.schemas.event import Kind
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import Job, Terms
+from tidegate.schemas.wire.event import Kind
 
 WITHIN_S = 30.0
 LOOK_EVERY_S = 0.02

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.integration.ingest.intake import Intake, Sent
-from tidegate.schemas.event import MAX_RECORD_BYTES, Kind, Rejection
+from tidegate.schemas.wire.event import MAX_RECORD_BYTES, Kind, Rejection
 
 BEFORE, AFTER = Sent(b'{"uri": "lake://before"}'), Sent(b'{"uri": "lake://after"}')
 FLIGHTS = b'{"uri": "lake://flights"}'

@@ -7,8 +7,8 @@ import pytest
 
 from tests.integration.cli.past import Past
 from tests.integration.ingest.intake import Intake, Sent
-from tidegate.schemas.envelope import decode_state
-from tidegate.schemas.event import MAX_REASON_LENGTH, MAX_RECORD_BYTES, Kind, Rejection, TaskFinished, encode
+from tidegate.schemas.wire.envelope import decode_state
+from tidegate.schemas.wire.event import MAX_REASON_LENGTH, MAX_RECORD_BYTES, Kind, Rejection, TaskFinished, encode
 
 
 def finished(submission_id: UUID, outcome: str = "succeeded", **facts: object) -> Sent:

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 
 from tests.integration.ingest.intake import Intake, Sent
-from tests.unit.schemas.test_openlineage import OTHER_RUN, event, output, versioned
+from tests.unit.schemas.wire.test_openlineage import OTHER_RUN, event, output, versioned
 from tidegate.daemon.lineage import AFTER_FAILURE
-from tidegate.schemas.event import Kind, Rejection
+from tidegate.schemas.wire.event import Kind, Rejection
 
 FACTS = """
 SELECT source, extra ->> 'run_id' AS run_id, extra ->> 'dataset_version' AS version

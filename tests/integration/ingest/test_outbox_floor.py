@@ -8,11 +8,11 @@ import asyncpg
 import pytest
 
 from tests.integration.ingest.intake import Intake
-from tidegate.daemon import floor
-from tidegate.schemas.event import Kind
+from tidegate.daemon.postgres import low_watermark
 from tidegate.schemas.queries import outbox
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.outbox import OutboxRow
+from tidegate.schemas.wire.event import Kind
 
 WRITE = """
     INSERT INTO outbox (shard, kind, key, event_id, time, payload)
@@ -24,7 +24,7 @@ SHARD = outbox.shard("d/r")
 
 @pytest.fixture(autouse=True)
 def writers_looked_at_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(floor, "SEE_EVERY_S", 0.0)
+    monkeypatch.setattr(low_watermark, "SEE_EVERY_S", 0.0)
 
 
 @asynccontextmanager

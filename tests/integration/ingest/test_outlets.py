@@ -4,7 +4,7 @@ import pytest
 
 from tests.integration.cli.past import Past
 from tests.integration.ingest.intake import Intake, Sent
-from tidegate.schemas.event import Kind
+from tidegate.schemas.wire.event import Kind
 
 FILE = """
 from tidegate import Dag, Dataset

@@ -7,12 +7,12 @@ import pytest
 from tests.integration.ingest.intake import Intake, Sent
 from tests.integration.ingest.test_openlineage import sent
 from tests.servers import MakeSettings
-from tests.unit.schemas.test_openlineage import output
-from tidegate.daemon.database import Database
+from tests.unit.schemas.wire.test_openlineage import output
+from tidegate.daemon.postgres.database import Database
 from tidegate.events import deadletter, topics
-from tidegate.schemas.event import Kind, Rejection
 from tidegate.schemas.queries import datasets, letters
 from tidegate.schemas.queries.letters import Chosen
+from tidegate.schemas.wire.event import Kind, Rejection
 
 FLIGHTS = "lake://flights"
 BARE = Sent(b'{"uri": "lake://flights"}', key=b"lake://flights")

@@ -5,7 +5,7 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from tests.integration.ingest.intake import Intake
-from tidegate.daemon.sweep import lapse
+from tidegate.daemon.duties.sweep import lapse
 from tidegate.schemas.queries import submissions
 
 SILENCED = "UPDATE submission SET heartbeat_at = now() - interval '10 minutes' WHERE submission_id = $1 RETURNING 1"

@@ -11,7 +11,7 @@ import anyio
 from tests.integration.ingest.intake import Intake, Sent
 from tidegate.daemon.lineage import AFTER_FAILURE
 from tidegate.daemon.standalone import jars
-from tidegate.schemas.event import Kind
+from tidegate.schemas.wire.event import Kind
 
 JOB = Path(__file__).with_name("lineage_job.py")
 LOCK = Path(__file__).parents[2] / "spark" / "openlineage.lock"

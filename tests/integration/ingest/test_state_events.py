@@ -4,8 +4,8 @@ import json
 
 from tests.integration.cli.past import Past
 from tests.integration.ingest.intake import Intake
-from tidegate.schemas.event import Kind
 from tidegate.schemas.queries.outbox import TOGETHER
+from tidegate.schemas.wire.event import Kind
 
 TASKS = 2 * TOGETHER + 3
 FILE = f"""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tests.integration.engine.world import World
-from tidegate.schemas.condition import DatasetRef
+from tidegate.schemas.conditions.condition import DatasetRef
 from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, TaskSpec, TriggerRule
 from tidegate.schemas.message import ClearRequested, PauseRequested, RunEndRequested, RunRequested, TaskMarked
 from tidegate.schemas.state import RUN_MOVES, TASK_MOVES, RunState, TaskState

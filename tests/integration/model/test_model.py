@@ -13,7 +13,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests import servers
 from tests.integration.engine.world import World, utc
 from tests.integration.model.machine import Life
-from tidegate.daemon.database import connect
+from tidegate.daemon.postgres.database import connect
 
 EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "300"))
 STEPS = 60

@@ -9,7 +9,7 @@ from tests.integration.notify.hook import SECRET, Hook
 from tests.integration.notify.mailbox import Mailbox, serve
 from tests.integration.notify.post import Post
 from tests.integration.notify.scene import Scene
-from tidegate.daemon.database import Database, connect
+from tidegate.daemon.postgres.database import Database, connect
 from tidegate.daemon.settings import Settings
 
 

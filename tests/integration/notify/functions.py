@@ -10,7 +10,7 @@ from tidegate.schemas.notice import CallbackContext
 FUNCTIONS = """
 import os, time
 from pathlib import Path
-from tidegate.schemas.event import encode
+from tidegate.schemas.wire.event import encode
 
 def tell(context):
     print("told of", context.on)

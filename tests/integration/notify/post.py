@@ -11,10 +11,10 @@ import anyio
 import msgspec
 
 from tidegate.daemon.context import Context
-from tidegate.daemon.database import Database
+from tidegate.daemon.duties.notify import Notifier, notify, open_senders
 from tidegate.daemon.leases import Holdings
-from tidegate.daemon.notify import Notifier, notify, open_senders
 from tidegate.daemon.outage import Outages
+from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.backends import open_backends
 from tidegate.daemon.wake import Bells

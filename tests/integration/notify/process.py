@@ -14,8 +14,8 @@ import msgspec
 
 from tests.integration.notify.post import Post
 from tests.storms.replace import replace
-from tidegate.daemon import notify
-from tidegate.daemon.database import connect
+from tidegate.daemon.duties import notify
+from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.settings import Settings
 
 

@@ -9,10 +9,10 @@ import anyio
 import msgspec
 
 from tests.integration.cli.past import Past
-from tidegate.daemon.database import Database
 from tidegate.daemon.engine import Applied, Batch, apply
-from tidegate.schemas.event import DagRunStateChanged, DatasetUpdated, EventId
+from tidegate.daemon.postgres.database import Database
 from tidegate.schemas.message import DeadlineDue, Message, RunRequested, ScheduleDue
+from tidegate.schemas.wire.event import DagRunStateChanged, DatasetUpdated, EventId
 
 PATIENCE_S = 30.0
 

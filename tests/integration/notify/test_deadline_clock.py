@@ -6,10 +6,10 @@ import asyncpg
 from tests.integration.notify.late import AT_WORK, SOON, the_time_comes
 from tests.integration.notify.post import Post
 from tests.integration.notify.scene import Scene
-from tidegate.daemon import clock
 from tidegate.daemon.context import Context
-from tidegate.daemon.database import Database
+from tidegate.daemon.duties import clock
 from tidegate.daemon.leases import offer, refresh
+from tidegate.daemon.postgres.database import Database
 
 
 async def holding(post: Post) -> Context:

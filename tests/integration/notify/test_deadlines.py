@@ -6,7 +6,7 @@ import pytest
 
 from tests.integration.notify.late import AT_WORK, LATE_INPUTS, SOON, the_time_comes
 from tests.integration.notify.scene import Scene
-from tidegate.daemon.database import Database
+from tidegate.daemon.postgres.database import Database
 from tidegate.schemas.message import ClearRequested, DagDeleteRequested
 from tidegate.schemas.state import RunState
 

@@ -14,8 +14,8 @@ from tests.integration.notify.late import LATE_INPUTS
 from tests.integration.notify.post import Post
 from tests.integration.notify.scene import Notification, Scene
 from tests.servers import MARK
-from tidegate.daemon import notify
-from tidegate.daemon.receivers.function import submission_id
+from tidegate.daemon.duties import notify
+from tidegate.daemon.duties.receivers.function import submission_id
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark import launch
 from tidegate.daemon.spark.process import end_all, stamped

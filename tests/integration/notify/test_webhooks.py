@@ -9,8 +9,8 @@ import time_machine
 from tests.integration.notify.hook import ENDLESS, HANG, SECRET, Hook
 from tests.integration.notify.post import Post
 from tests.integration.notify.scene import Notification, Scene
-from tidegate.daemon import notify as duty
-from tidegate.daemon.receivers.delivery import Failed, Sent
+from tidegate.daemon.duties import notify as duty
+from tidegate.daemon.duties.receivers.delivery import Failed, Sent
 
 
 async def failed_run(scene: Scene, *hooks: Hook, runs: int = 1) -> None:

@@ -8,7 +8,7 @@ from anyio.from_thread import BlockingPortal
 
 from tests import servers
 from tests.integration.queries.blocks import Connection
-from tidegate.daemon.database import register_codecs
+from tidegate.daemon.postgres.database import register_codecs
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from anyio.from_thread import BlockingPortal
 
 from tests import servers
 from tests.integration.queries.blocks import BLOCKS
-from tidegate.daemon.database import SERVER_SETTINGS
+from tidegate.daemon.postgres.database import SERVER_SETTINGS
 
 HISTORY = {
     *("dag_run", "task_instance", "submission", "dataset_event", "dagrun_dataset_event", "outbox"),

@@ -9,11 +9,11 @@ import pytest
 
 from tests.integration.engine.world import World, utc
 from tests.integration.queries.blocks import Connection
-from tidegate.daemon import migrate as migrations
 from tidegate.daemon.audit import audit_ledger
-from tidegate.daemon.database import connect
-from tidegate.daemon.ledger import keep
-from tidegate.daemon.migrate import known, migrate
+from tidegate.daemon.duties.ledger import keep
+from tidegate.daemon.postgres import migrate as migrations
+from tidegate.daemon.postgres.database import connect
+from tidegate.daemon.postgres.migrate import known, migrate
 
 MIGRATIONS = files("tidegate.schemas").joinpath("migrations")
 EVENTS_IN_AND_OUT = "0006_events_in_and_out.sql"

@@ -10,7 +10,7 @@ from anyio.from_thread import BlockingPortal
 
 from tests import servers
 from tests.integration.queries.blocks import BLOCKS
-from tidegate.daemon.database import SERVER_SETTINGS
+from tidegate.daemon.postgres.database import SERVER_SETTINGS
 
 WAITING = """
 SET synchronous_commit = off;

@@ -11,8 +11,8 @@ from tests.integration.spark.submissions import LONG_S, Bench, task, until_nothi
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.contract import Phase
 from tidegate.daemon.spark.runner import announcement
-from tidegate.schemas.envelope import Envelope, decode
-from tidegate.schemas.event import Kind, TaskFinished
+from tidegate.schemas.wire.envelope import Envelope, decode
+from tidegate.schemas.wire.event import Kind, TaskFinished
 
 
 async def test_the_runner_publishes_the_outcome_under_the_id_of_the_submission(bench: Bench) -> None:

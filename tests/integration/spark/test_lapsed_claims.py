@@ -10,10 +10,10 @@ import pytest
 from tests.integration.cli.past import HOST, Past
 from tests.servers import MakeSettings
 from tidegate.daemon.context import Context
-from tidegate.daemon.database import Database, connect
-from tidegate.daemon.dispatch import Dispatcher
+from tidegate.daemon.duties.dispatch import Dispatcher
 from tidegate.daemon.leases import Holdings, refresh
 from tidegate.daemon.outage import Outages
+from tidegate.daemon.postgres.database import Database, connect
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.contract import Handle, LogChunk, Phase, Status, SubmissionSpec
 from tidegate.daemon.wake import Bells

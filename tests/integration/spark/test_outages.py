@@ -16,14 +16,14 @@ from tests.integration.cli.past import HOST, Past
 from tests.integration.spark.submissions import until_nothing_runs
 from tests.servers import MARK, MakeSettings
 from tidegate.daemon.context import Context
-from tidegate.daemon.database import connect
-from tidegate.daemon.dispatch import dispatch
+from tidegate.daemon.duties.dispatch import dispatch
+from tidegate.daemon.duties.observe import observe
+from tidegate.daemon.duties.sweep import requeue
 from tidegate.daemon.leases import Holdings, refresh
-from tidegate.daemon.observe import observe
 from tidegate.daemon.outage import Outages
+from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.spark import launch
 from tidegate.daemon.spark.backends import open_backends
-from tidegate.daemon.sweep import requeue
 from tidegate.daemon.wake import Bells
 from tidegate.events import topics
 from tidegate.schemas.message import TasksReady

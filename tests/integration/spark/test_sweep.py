@@ -12,12 +12,12 @@ from structlog.testing import capture_logs
 
 from tests.integration.cli.past import HOST, Past
 from tests.servers import MakeSettings
-from tidegate.daemon import sweep as sweep_module
 from tidegate.daemon.context import Context
-from tidegate.daemon.database import connect
+from tidegate.daemon.duties import sweep as sweep_module
+from tidegate.daemon.duties.sweep import prune, sweep, warn_of_open_transactions
 from tidegate.daemon.leases import Holdings
 from tidegate.daemon.outage import Outages
-from tidegate.daemon.sweep import prune, sweep, warn_of_open_transactions
+from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.wake import Bells
 from tidegate.schemas.queries.leases import Job
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from tests.storms.replace import replace
-from tidegate.daemon.serverclock import ServerClock
+from tidegate.daemon.postgres.server_clock import ServerClock
 
 
 def own_clock_believed() -> None:

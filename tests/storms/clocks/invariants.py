@@ -7,7 +7,7 @@ from typing import TypeAlias
 import asyncpg
 
 from tests.storms.evidence import read_all
-from tidegate.schemas.event import Kind
+from tidegate.schemas.wire.event import Kind
 
 WRONG = (timedelta(minutes=2), timedelta(minutes=25))
 """What lies so far before the storm, or after it, is of a clock that was wrong: nothing is due then, and no test is so slow."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import pairwise
 
 from tests.storms.evidence import Evidence
-from tidegate.schemas.condition import Condition, inputs, met
+from tidegate.schemas.conditions.condition import Condition, inputs, met
 from tidegate.schemas.state import RUN_MOVES, RunState
 
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from typing import Any, TypeVar
 
 from tests.storms.evidence import Evidence
-from tidegate.schemas.event import DagRunStateChanged, TaskStateChanged
 from tidegate.schemas.state import TASK_MOVES, TaskState
+from tidegate.schemas.wire.event import DagRunStateChanged, TaskStateChanged
 
 Run = tuple[str, str]
 """DAG id, run id."""

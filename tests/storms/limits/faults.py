@@ -12,11 +12,12 @@ from typing import Any
 import anyio
 
 from tests.storms.replace import replace, without
-from tidegate.daemon.admit import Turns
-from tidegate.handlers import submission_accepted, tasks_ready, turn
-from tidegate.handlers.advance import Move
-from tidegate.handlers.consume import Step
-from tidegate.handlers.turn import Source
+from tidegate.daemon.duties.admit import Turns
+from tidegate.handlers import submission_accepted, tasks_ready
+from tidegate.handlers.scheduling import round_robin
+from tidegate.handlers.scheduling.dataset_runs import Step
+from tidegate.handlers.scheduling.round_robin import Source
+from tidegate.handlers.tasks.advance import Move
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries import dags, pools, tasks
@@ -114,12 +115,12 @@ def pools_by_name() -> None:
 
 def ticks_come_first() -> None:
     """Whatever else asks for a run, the timetable has every turn."""
-    original = turn._turn
+    original = round_robin._turn
 
     def _turn(last: str | None, starts: Mapping[Source, Step]) -> Source:
         return Source.TIMETABLE if Source.TIMETABLE in starts else original(last, starts)
 
-    replace(turn, "_turn", _turn)
+    replace(round_robin, "_turn", _turn)
 
 
 def _ready_in_any_order() -> None:

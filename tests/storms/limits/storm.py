@@ -20,14 +20,14 @@ from tests.storms.records import Planned, event
 from tests.storms.settings import PREFIX
 from tests.storms.storm import Plan, Storm
 from tidegate.daemon.cli.request import ask, wake_daemons
-from tidegate.daemon.database import Database, connect
+from tidegate.daemon.postgres.database import Database, connect
 from tidegate.daemon.standalone.postgres import Postgres
 from tidegate.daemon.work import Work
 from tidegate.events import topics
-from tidegate.schemas.event import Kind
 from tidegate.schemas.message import RunRequested
 from tidegate.schemas.queries import pools
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.wire.event import Kind
 
 FAIR_AFTER_S = 2.0
 SETTINGS: Mapping[str, object] = {

@@ -4,7 +4,7 @@ import pytest
 import typer
 
 from tidegate.daemon.cli.failure import Failure, failure_of
-from tidegate.daemon.migrate import SchemaError
+from tidegate.daemon.postgres.migrate import SchemaError
 from tidegate.daemon.settings import SettingsError
 from tidegate.schemas.error import InvariantError, RequestError, TidegateError, UnavailableError
 

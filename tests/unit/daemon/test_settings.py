@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tidegate.daemon.settings import Settings, SettingsError, dags_root, read
-from tidegate.schemas.event import Kind
+from tidegate.schemas.wire.event import Kind
 
 SERVERS = {"TIDEGATE_POSTGRES_DSN": "postgresql://u:p@db:5432/t", "TIDEGATE_KAFKA_SERVERS": "broker:9092"}
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from tidegate.events.cloudevents import headers
-from tidegate.schemas.envelope import Envelope, decode
-from tidegate.schemas.event import Kind
+from tidegate.schemas.wire.envelope import Envelope, decode
+from tidegate.schemas.wire.event import Kind
 
 NOON = datetime(2026, 3, 29, 12, 0, 0, 123456, tzinfo=UTC)
 

@@ -7,8 +7,8 @@ import pytest
 
 from tidegate.events import deadletter
 from tidegate.events.deadletter import REPLAY, Replay, raw, replay_of, replayed
-from tidegate.schemas.event import EventId
 from tidegate.schemas.queries.inbox import DeadLetter
+from tidegate.schemas.wire.event import EventId
 
 NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
 LATER = datetime(2026, 3, 30, 12, tzinfo=UTC)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tidegate.events.subscriber import GapError, LastSeen
-from tidegate.schemas.event import DagRunStateChanged, StateChanged, TaskStateChanged
+from tidegate.schemas.wire.event import DagRunStateChanged, StateChanged, TaskStateChanged
 
 NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tidegate.events import topics
-from tidegate.schemas.event import Kind
+from tidegate.schemas.wire.event import Kind
 
 
 @pytest.mark.parametrize(

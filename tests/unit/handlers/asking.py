@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from tests.shapes import NOW, graph, run_view
-from tidegate.handlers.found import Found
-from tidegate.handlers.tally import count_anew
-from tidegate.schemas.chain import Chain
+from tidegate.handlers.explain.task_facts import Found
+from tidegate.handlers.tasks.upstream_counts import count_anew
+from tidegate.schemas.explain.gates import Chain
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries.leases import JobRow, Terms
 from tidegate.schemas.queries.progress import RunFacts

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from tests.shapes import NOW, run_view
-from tidegate.handlers.progress import Facts, progress
-from tidegate.schemas import progress as shown
+from tidegate.handlers.explain.run_progress import Facts, progress
+from tidegate.schemas.explain import reasons as shown
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries.pools import PoolRow
 from tidegate.schemas.queries.progress import RunFacts

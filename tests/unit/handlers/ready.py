@@ -4,7 +4,7 @@ import msgspec
 
 from tests.shapes import message
 from tests.unit.handlers.world import World
-from tidegate.handlers.room import State
+from tidegate.handlers.admission.capacity import State
 from tidegate.schemas.message import TasksReady
 from tidegate.schemas.view import PoolView
 

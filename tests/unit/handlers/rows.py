@@ -11,10 +11,10 @@ from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import InsertRun, RunMoved, UpdateRun
 from tidegate.schemas.effect.submission import AcceptSubmission, EndSubmission, InsertSubmission
 from tidegate.schemas.effect.task import InsertTask, MoveTask, StoreResult, TaskMoved, UpdateTask
-from tidegate.schemas.event import DagRunStateChanged, TaskStateChanged
 from tidegate.schemas.graph import Graph, Node, element_index
 from tidegate.schemas.state import TASK_ACTIVE, TASK_ENDED, TASK_FAILED, SubmissionState, TaskState
 from tidegate.schemas.view import Instance, RunView, SubmissionView
+from tidegate.schemas.wire.event import DagRunStateChanged, TaskStateChanged
 
 
 class Rows:

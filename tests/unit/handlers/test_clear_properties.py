@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.shapes import NOW, dag_view, message
-from tests.unit.handlers.test_advance_properties import CHANCES, Life, tasks_of
+from tests.unit.handlers.tasks.test_advance_properties import CHANCES, Life, tasks_of
 from tests.unit.handlers.world import ACTIVE, READY
 from tidegate.handlers import clear_requested
-from tidegate.handlers.start import promote
+from tidegate.handlers.runs.create import promote
 from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.message import ClearRequested
 from tidegate.schemas.state import RUN_ENDED, TASK_MOVES, RunState, TaskState

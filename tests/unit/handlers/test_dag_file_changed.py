@@ -6,7 +6,7 @@ import pytest
 
 from tests.shapes import NOW, A, B, dag_view, message, pending, queued, spec, task
 from tidegate.handlers.dag_file_changed import LOOK_AGAIN, State, decide
-from tidegate.schemas.condition import AnyOf
+from tidegate.schemas.conditions.condition import AnyOf
 from tidegate.schemas.dag import DagSpec, FunctionTask, ImportProblem, ParsedFile
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import (

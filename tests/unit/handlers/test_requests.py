@@ -13,10 +13,10 @@ from tidegate.schemas.effect import RejectMessage
 from tidegate.schemas.effect.dag import ConsumeEvents, SetClock, SetPaused
 from tidegate.schemas.effect.run import InsertRun, UpdateRun
 from tidegate.schemas.effect.task import InsertTask
-from tidegate.schemas.event import DatasetUpdated
 from tidegate.schemas.message import PauseRequested, RunRequested
 from tidegate.schemas.state import RunState, RunType
-from tidegate.schemas.timetable import Cron
+from tidegate.schemas.timetable.spec import Cron
+from tidegate.schemas.wire.event import DatasetUpdated
 
 DAG = graph("t", limit=2)
 

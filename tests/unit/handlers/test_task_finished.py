@@ -10,17 +10,17 @@ import pytest
 
 from tests.shapes import NOW, A, dag_view, graph, message, pending, queued
 from tests.unit.handlers.world import World
-from tidegate.handlers.finish import State
+from tidegate.handlers.attempt_ends import State
 from tidegate.handlers.task_finished import decide
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.dag import ConsumeEvents
 from tidegate.schemas.effect.run import InsertRun, RunMoved, UpdateRun
 from tidegate.schemas.effect.submission import EndSubmission, IgnoreFinish
 from tidegate.schemas.effect.task import LookAgain, TaskMoved, UpdateTask
-from tidegate.schemas.event import MAX_REASON_LENGTH, TaskFinished
 from tidegate.schemas.message import Message
 from tidegate.schemas.state import RunState, SubmissionState, TaskState
 from tidegate.schemas.view import DagView
+from tidegate.schemas.wire.event import MAX_REASON_LENGTH, TaskFinished
 
 
 def ended(id_: UUID, outcome: Any = "succeeded", event_id: str = "e", **facts: Any) -> Message[TaskFinished]:

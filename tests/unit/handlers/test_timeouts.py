@@ -11,15 +11,15 @@ import pytest
 from tests.shapes import NOW, dag_view, graph, message, queued, run_view, task
 from tests.unit.handlers.world import World
 from tidegate.handlers import attempt_timed_out, run_timed_out, submission_accepted
-from tidegate.handlers.start import create, promote
+from tidegate.handlers.runs.create import create, promote
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import CountFailures, SetPaused
 from tidegate.schemas.effect.run import InsertRun, RunMoved, UpdateRun
 from tidegate.schemas.effect.submission import AcceptSubmission, KillSubmissions
-from tidegate.schemas.event import TaskFinished
 from tidegate.schemas.message import AttemptTimedOut, RunTimedOut, SubmissionAccepted
 from tidegate.schemas.state import RunState, SubmissionState, TaskState
 from tidegate.schemas.view import DagView
+from tidegate.schemas.wire.event import TaskFinished
 
 SHORT: Mapping[str, Any] = {"run_timeout_s": 90.0, "limit": 1}
 

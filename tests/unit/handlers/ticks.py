@@ -5,14 +5,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tests.shapes import NOW, dag_view, graph
-from tidegate.handlers.settle import settle
+from tidegate.handlers.scheduling.next_runs import settle
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import SetClock
 from tidegate.schemas.effect.run import InsertRun
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import RunType
-from tidegate.schemas.tick import Tick
-from tidegate.schemas.timetable import Dates
+from tidegate.schemas.timetable.spec import Dates
+from tidegate.schemas.timetable.tick import Tick
 from tidegate.schemas.view import DagView
 
 

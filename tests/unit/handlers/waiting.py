@@ -8,8 +8,8 @@ import msgspec
 
 from tests.shapes import NOW, dag_view, graph
 from tests.unit.handlers.ticks import minutes_of
-from tidegate.handlers.settle import settle
-from tidegate.schemas.condition import Condition, DatasetRef, InputDeadlineSpec, Timing
+from tidegate.handlers.scheduling.next_runs import settle
+from tidegate.schemas.conditions.condition import Condition, DatasetRef, InputDeadlineSpec, Timing
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import ConsumeEvents, DiscardEvents, NoteSchedule, SetClock
 from tidegate.schemas.effect.run import InsertRun

@@ -10,17 +10,18 @@ from msgspec import UNSET
 
 from tests.shapes import NOW, message, run_view
 from tests.unit.handlers.rows import Rows
-from tidegate.handlers import retry_due, room, run_reconsidered, submission_accepted, task_finished, tasks_ready
-from tidegate.handlers.advance import Finish
-from tidegate.handlers.finish import State as Found
-from tidegate.handlers.past import Past
-from tidegate.handlers.reach import reach
-from tidegate.handlers.start import create, promote
-from tidegate.schemas.event import TaskFinished
+from tidegate.handlers import retry_due, run_reconsidered, submission_accepted, task_finished, tasks_ready
+from tidegate.handlers.admission import capacity
+from tidegate.handlers.attempt_ends import State as Found
+from tidegate.handlers.runs.create import create, promote
+from tidegate.handlers.tasks.advance import Finish
+from tidegate.handlers.tasks.affected import reach
+from tidegate.handlers.tasks.previous_run import Past
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import RetryDue, RunReconsidered, SubmissionAccepted, TasksReady
 from tidegate.schemas.state import SubmissionState, TaskState
 from tidegate.schemas.view import PoolView, WaitingTask
+from tidegate.schemas.wire.event import TaskFinished
 
 READY = (TaskState.SCHEDULED, TaskState.UP_FOR_RETRY)
 ACTIVE = (TaskState.QUEUED, TaskState.RUNNING)
@@ -65,9 +66,9 @@ class World(Rows):
     def admit(self, *task_ids: str) -> None:
         self.apply(tasks_ready.decide([message(TasksReady(pool="default_pool", limit=100))], self.pool(*task_ids)))
 
-    def pool(self, *task_ids: str) -> room.State:
+    def pool(self, *task_ids: str) -> capacity.State:
         """What the admission finds when these tasks wait for a pool with any number of slots."""
-        return room.State(
+        return capacity.State(
             NOW,
             PoolView(name="default_pool", open=None),
             self.waiting(*task_ids),

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from tests.shapes import decode_spec
-from tidegate.schemas.condition import AllOf, AnyOf, Condition, DatasetRef, holds, leaves
+from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetRef, holds, leaves
 from tidegate.schemas.dag import (
     BACKENDS,
     CommandTask,

@@ -8,8 +8,8 @@ import pytest
 from tests.shapes import NOW, A, graph, spec, task
 from tidegate.schemas.dag import TaskSpec
 from tidegate.schemas.graph import graph_of
-from tidegate.schemas.tick import Bounds
-from tidegate.schemas.timetable import Once
+from tidegate.schemas.timetable.spec import Once
+from tidegate.schemas.timetable.tick import Bounds
 
 
 def test_edges_are_counted_upwards_and_listed_downwards() -> None:

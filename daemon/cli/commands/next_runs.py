@@ -1,0 +1,140 @@
+"""`tidegate dags next`: the runs that a timetable plans, and whether a date is on it."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Annotated, Any
+
+import typer
+
+from tidegate.daemon.cli.command import DagId, Json, Limit
+from tidegate.daemon.cli.lookup import find_dag
+from tidegate.daemon.cli.pages import output
+from tidegate.daemon.cli.pages.moment import local, utc
+from tidegate.daemon.cli.pages.plan import Planned, clock_of, coming, coming_after, first_from, planned, stretch_of
+from tidegate.daemon.cli.session import query
+from tidegate.schemas.error import RequestError
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.plans import plans
+from tidegate.schemas.timetable.wallclock import zone
+from tidegate.schemas.view import DagView
+
+TITLES = ("LOGICAL DATE", "RUN AFTER")
+INTERVAL_TITLES = ("INTERVAL START", "INTERVAL END")
+UTC_CLOCK = "UTC"
+NO_MORE = "its timetable plans no more runs"
+
+
+def next_(
+    context: typer.Context,
+    dag_id: DagId,
+    *,
+    limit: Limit = 10,
+    after: Annotated[str | None, typer.Option(metavar="TIME", help="Only runs due later than this, in the past too.")] = None,
+    on: Annotated[
+        str | None, typer.Option(metavar="DATE", help="Say whether a run is planned for this day or moment: exit code 0 or 1.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Say which runs a DAG's timetable plans next, in UTC and on the clocks of the DAG's zone.
+
+    Without --after, those that a daemon will start, the first of them perhaps due already. Times are of the DAG's zone unless
+    they say otherwise, like 2026-03-28T06:00Z.
+    """
+    if on is not None and after is not None:
+        raise typer.BadParameter("either --on or --after is possible", param_hint="--on")
+
+    async def read(db: Db) -> tuple[DagView, datetime]:
+        return await _find(db, dag_id), db.now
+
+    dag, now = query(context, read)
+    if on is None:
+        _list(dag, _runs(dag, after, now, limit), json=json)
+    else:
+        _answer(dag, on, now, json=json)
+
+
+def write_table(runs: Sequence[Planned], clock: str) -> None:
+    """Runs to come. Data intervals are left out where none has a length, and the clocks of the zone where they show UTC."""
+    with_intervals = any(run.data_interval_start != run.data_interval_end for run in runs)
+    titles = (*TITLES[:1], *(INTERVAL_TITLES if with_intervals else ()), *TITLES[1:])
+    if clock != UTC_CLOCK:
+        titles = (*titles, *(f"{title} IN {clock}" for title in TITLES))
+    output.table(titles, (_cells(run, clock, with_interval=with_intervals) for run in runs), empty=NO_MORE)
+
+
+def _cells(run: Planned, clock: str, *, with_interval: bool) -> tuple[output.Cell, ...]:
+    interval = (run.data_interval_start, run.data_interval_end) if with_interval else ()
+    cells = (run.logical_date, *interval, run.run_after)
+    if clock == UTC_CLOCK:
+        return cells
+    info = zone(clock)
+    return (*cells, local(run.logical_date, info), local(run.run_after, info))
+
+
+async def _find(db: Db, dag_id: str) -> DagView:
+    """Raises RequestError for a DAG that there is not, or that has no timetable."""
+    await find_dag(db, dag_id)
+    dag = (await plans(db, dag_id)).get(dag_id)
+    if dag is None:
+        raise RequestError(f"DAG {dag_id!r} does not run by time; `tidegate dags show {dag_id}` shows what starts it")
+    return dag
+
+
+def _runs(dag: DagView, after: str | None, now: datetime, limit: int) -> list[Planned]:
+    if after is None:
+        ticks = coming(dag, now)
+    else:
+        start, _ = _stretch("--after", after, dag)
+        ticks = coming_after(dag, start, now)
+    return [planned(tick) for tick in islice(ticks, limit)]
+
+
+def _stretch(option: str, given: str, dag: DagView) -> tuple[datetime, datetime]:
+    try:
+        return stretch_of(given, clock_of(dag.graph.timetable))
+    except (ValueError, OverflowError) as error:
+        raise typer.BadParameter(
+            "a date or a time is needed, like 2013-01-31, 2013-01-31T06:00 or 2013-01-31T06:00Z", param_hint=option
+        ) from error
+
+
+def _list(dag: DagView, runs: Sequence[Planned], *, json: bool) -> None:
+    clock = clock_of(dag.graph.timetable)
+    if json:
+        output.write_json([_document(run, clock) for run in runs])
+    else:
+        write_table(runs, clock)
+    if dag.is_held:
+        state = "is paused" if dag.is_paused else "is in no DAG file any more"
+        output.say(f"{dag.graph.dag_id} {state}: none of its runs starts until that changes")
+
+
+def _answer(dag: DagView, given: str, now: datetime, *, json: bool) -> None:
+    """Raises Exit with 1 where the date is not on the schedule."""
+    start, end = _stretch("--on", given, dag)
+    tick = first_from(dag, start, now)
+    found = None if tick is None else planned(tick)
+    is_on = found is not None and found.logical_date < end
+    clock = clock_of(dag.graph.timetable)
+    if json:
+        known = None if found is None else _document(found, clock)
+        output.write_json({"on_schedule": is_on, "run": known if is_on else None, "next": None if is_on else known})
+    else:
+        output.write(f"{given} is {'' if is_on else 'not '}on the schedule; {_which(found, clock, is_on=is_on)}")
+    if not is_on:
+        raise typer.Exit(1)
+
+
+def _which(run: Planned | None, clock: str, *, is_on: bool) -> str:
+    if run is None:
+        return "no date after it is"
+    there = "" if clock == UTC_CLOCK else f" ({local(run.logical_date, zone(clock))})"
+    which = "its first run has the logical date" if is_on else "the next logical date is"
+    return f"{which} {utc(run.logical_date)}{there}, due {utc(run.run_after)}"
+
+
+def _document(run: Planned, clock: str) -> dict[str, Any]:
+    """As JSON has it: in UTC, and below `local` in the DAG's zone."""
+    here = run.at(clock)
+    return {**{name: getattr(run, name) for name in run.__struct_fields__}, "timezone": clock, "local": here}

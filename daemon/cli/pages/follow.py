@@ -1,0 +1,81 @@
+"""Watch a run until it ends, through outages of Postgres too."""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from functools import partial
+from typing import TypeVar
+
+import anyio
+
+from tidegate.daemon.cli.lookup import find_run
+from tidegate.daemon.cli.pages import output
+from tidegate.daemon.cli.pages.moment import utc
+from tidegate.daemon.postgres.database import Database
+from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.queries import run_pages
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.run_pages import RunRow, RunTaskRow
+from tidegate.schemas.state import RUN_ENDED, SUBMISSION_OPEN, TaskState
+
+T = TypeVar("T")
+
+POLL_S = 0.3
+AWAY_POLL_S = 2.0
+UNSUCCESSFUL = (TaskState.FAILED, TaskState.UPSTREAM_FAILED)
+
+
+async def follow(database: Database, run: RunRow) -> RunRow:
+    """The run as it ended. Its progress, and in the end what failed, is said on stderr."""
+    said = _say(run, "")
+    while run.state not in RUN_ENDED:
+        await anyio.sleep(POLL_S)
+        run = await _persistent(database, partial(_again, run))
+        said = _say(run, said)
+    for task in await database.run(lambda db: run_pages.tasks_of(db, run.dag_id, run.run_id)):
+        if task.state in UNSUCCESSFUL:
+            output.say(_failure(task))
+    return run
+
+
+async def _again(run: RunRow, db: Db) -> RunRow:
+    return await find_run(db, run.dag_id, run.run_id)
+
+
+async def dead(database: Database, run: RunRow) -> None:
+    """Wait until nothing of a run works any more; what is still to be killed is said on stderr."""
+    said: list[str] = []
+    while True:
+        attempts = await _persistent(database, lambda db: run_pages.attempts_of(db, run.dag_id, run.run_id))
+        left = [f"try {it.try_number} of {it.task_id}" for it in attempts if it.state in SUBMISSION_OPEN]
+        if not left:
+            return
+        if left != said:
+            output.say(f"{utc(datetime.now(UTC))}  still to be killed: {', '.join(left)}")
+        said = left
+        await anyio.sleep(POLL_S)
+
+
+async def _persistent(database: Database, read: Callable[[Db], Awaitable[T]]) -> T:
+    """The answer, when Postgres is there to give it."""
+    away = False
+    while True:
+        try:
+            return await database.run(read)
+        except UnavailableError as error:
+            if not away:
+                output.say(f"{utc(datetime.now(UTC))}  waiting for Postgres ({error})")
+            away = True
+        await anyio.sleep(AWAY_POLL_S)
+
+
+def _say(run: RunRow, said: str) -> str:
+    """The progress, said unless it is the same as before."""
+    progress = f"{run.state}, {run.tasks - run.unfinished} of {run.tasks} tasks ended"
+    if progress != said:
+        output.say(f"{utc(datetime.now(UTC))}  {progress}")
+    return progress
+
+
+def _failure(task: RunTaskRow) -> str:
+    reason = f": {output.printable(task.reason)}" if task.reason else ""
+    return f"task {task.task_id} {task.state}{reason}"

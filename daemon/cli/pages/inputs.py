@@ -1,0 +1,89 @@
+"""What waits for a DAG, as its condition sees it: each input with its events, by the function that decides."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+from tidegate.daemon.cli.pages.moment import span
+from tidegate.handlers.scheduling.inputs import sift
+from tidegate.schemas.authoring.dataset import text
+from tidegate.schemas.conditions.condition import ANY_TIME, DatasetRef, InputDeadlineSpec, Leaf, Timing, inputs
+from tidegate.schemas.dag import DagSpec
+from tidegate.schemas.error import FilterError
+from tidegate.schemas.graph import graph_of, sifts
+from tidegate.schemas.queries import datasets
+from tidegate.schemas.queries.datasets import PendingRow
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.view import PendingEvent
+
+MOST_READ = 10_000
+"""Of more events than that the rest is not looked at closer."""
+
+
+class InputRow(msgspec.Struct, frozen=True):
+    """An input of a condition: how many events of it wait, and since when the oldest does; none: it is awaited."""
+
+    input: str
+    events: int
+    oldest_at: datetime | None
+
+
+async def present(db: Db, dag_id: str, spec: DagSpec) -> Mapping[Leaf, PendingRow]:
+    """Those inputs of the DAG's condition of which events wait."""
+    if spec.schedule is None:
+        return {}
+    if not sifts(spec):
+        rows = {row.uri: row for row in await datasets.pending_of(db, dag_id)}
+        return {leaf: rows[leaf.uri] for leaf in inputs(spec.schedule) if isinstance(leaf, DatasetRef) and leaf.uri in rows}
+    return by_input(spec, await datasets.waiting(db, dag_id, MOST_READ), db.now)
+
+
+def by_input(spec: DagSpec, events: Sequence[PendingEvent], now: datetime) -> Mapping[Leaf, PendingRow]:
+    """The inputs that these events are. Of a condition that cannot be read, none."""
+    found: dict[Leaf, list[PendingEvent]] = defaultdict(list)
+    try:
+        for each in sift(graph_of(0, spec), events, now).inputs:
+            for leaf in each.leaves:
+                found[leaf].append(each.event)
+    except FilterError:
+        return {}
+    return {leaf: PendingRow(text(leaf), len(of), min(event.arrived_at for event in of)) for leaf, of in found.items()}
+
+
+def rows(spec: DagSpec, there: Mapping[Leaf, PendingRow]) -> list[InputRow]:
+    """All inputs of the condition, in its order."""
+    found = []
+    for leaf in inputs(spec.schedule) if spec.schedule is not None else ():
+        row = there.get(leaf)
+        found.append(InputRow(text(leaf), row.events if row else 0, row.oldest_at if row else None))
+    return found
+
+
+def there(spec: DagSpec, rows: Sequence[InputRow]) -> Mapping[Leaf, PendingRow]:
+    """Those inputs of the condition of which events wait."""
+    leaves = inputs(spec.schedule) if spec.schedule is not None else ()
+    known = zip(leaves, rows, strict=True)
+    return {leaf: PendingRow(row.input, row.events, row.oldest_at) for leaf, row in known if row.oldest_at is not None}
+
+
+def timing_text(timing: Timing) -> str:
+    """When a condition counts, in words; empty where it always does."""
+    if timing == ANY_TIME:
+        return ""
+    parts = (
+        ("all within %s of each other", timing.within_s),
+        ("after %s of quiet", timing.quiet_for_s),
+        ("at most %s after they are there", timing.max_wait_s),
+        ("at most one run in %s", timing.min_interval_s),
+    )
+    said = [words % span(seconds) for words, seconds in parts if seconds is not None]
+    return ", ".join([*said, _deadline_text(timing.deadline)] if timing.deadline else said)
+
+
+def _deadline_text(deadline: InputDeadlineSpec) -> str:
+    words = {"run_anyway": "a run anyway", "skip": "no run", "alert": "an alert"}[deadline.fallback]
+    if deadline.at is not None:
+        return f"{words} if they are not there by {deadline.at:%H:%M} {deadline.timezone}"
+    return f"{words} if they are not there {span(deadline.after_s or 0)} after the first event"

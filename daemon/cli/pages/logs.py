@@ -1,0 +1,156 @@
+"""The log of one try of a task, read from the backend that runs it. Slow to import: it brings the backends."""
+
+import sys
+from pathlib import Path
+from typing import NamedTuple
+from uuid import UUID
+
+import anyio
+import msgspec
+
+from tidegate.daemon.postgres.database import Database
+from tidegate.daemon.settings import Settings
+from tidegate.daemon.spark.backends import open_backends
+from tidegate.daemon.spark.contract import Backend, Handle
+from tidegate.schemas.error import RequestError, UnavailableError
+from tidegate.schemas.queries import run_pages, submissions
+from tidegate.schemas.queries.submissions import Attempt
+from tidegate.schemas.state import SUBMISSION_OPEN, TASK_ENDED, SubmissionState
+
+POLL_S = 0.3
+
+BEFORE_START = (SubmissionState.INTENT, SubmissionState.SUBMITTING)
+
+
+class Wanted(NamedTuple):
+    """Which log. `try_number` None: the last one."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    try_number: int | None
+
+    def __str__(self) -> str:
+        return f"task {self.task_id!r} of run {self.run_id!r}"
+
+
+class Log(msgspec.Struct, frozen=True):
+    """What a try wrote so far; `complete` when nothing will follow."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    try_number: int
+    submission_id: UUID
+    complete: bool
+    content: str
+
+
+class Found(NamedTuple):
+    """A try whose log can be read here."""
+
+    attempt: Attempt
+    backend: Backend
+    handle: Handle
+
+
+class Reader:
+    """Finds the try, and reads its log from where it was written."""
+
+    def __init__(self, settings: Settings, database: Database, wanted: Wanted) -> None:
+        self._spool = Path(settings.spool_dir).absolute()
+        self._database = database
+        self._wanted = wanted
+        self._backends = open_backends(settings)
+
+    async def document(self) -> Log:
+        """All of it so far. Raises RequestError where there is none."""
+        attempt, backend, handle = await self._find(wait=False)
+        content = b""
+        while (chunk := await backend.logs(handle, len(content))).content:
+            content += chunk.content
+        where = self._wanted
+        return Log(
+            dag_id=where.dag_id,
+            run_id=where.run_id,
+            task_id=where.task_id,
+            try_number=attempt.try_number,
+            submission_id=attempt.submission_id,
+            complete=chunk.complete,
+            content=content.decode(errors="replace"),
+        )
+
+    async def write(self, *, follow: bool) -> None:
+        """To stdout, byte by byte. With `follow`: from when the try begins until it has ended."""
+        attempt, backend, handle = await self._find(wait=follow)
+        offset, ended = 0, not follow
+        while True:
+            chunk = await backend.logs(handle, offset)
+            _write(chunk.content)
+            offset = chunk.next_offset
+            if chunk.content and not chunk.complete:
+                continue
+            if chunk.complete or ended:
+                return
+            # A runner that was killed completes no log; whoever noticed it has ended the attempt.
+            ended = await self._has_ended(attempt)
+            await anyio.sleep(POLL_S)
+
+    async def _find(self, *, wait: bool) -> Found:
+        """Raises RequestError where there is no log, or, unless we wait, none yet."""
+        while True:
+            attempt = await self._attempt()
+            if attempt is not None and (found := await self._here(attempt)) is not None:
+                return found
+            if not wait:
+                raise RequestError(f"{self._wanted} has not begun yet; with --follow its log is waited for")
+            await anyio.sleep(POLL_S)
+
+    async def _attempt(self) -> Attempt | None:
+        """None when there may be one later. Raises RequestError when there will be none."""
+        dag_id, run_id, task_id, try_number = self._wanted
+        tries = await self._database.run(lambda db: submissions.attempts(db, dag_id, run_id, task_id))
+        if not tries:
+            await self._check_task()
+            return None
+        if try_number is None:
+            return tries[-1]
+        if not (found := [attempt for attempt in tries if attempt.try_number == try_number]):
+            raise RequestError(f"{self._wanted} has no try {try_number}; its last one is {tries[-1].try_number}")
+        return found[0]
+
+    async def _check_task(self) -> None:
+        dag_id, run_id, task_id, _ = self._wanted
+        tasks = {task.task_id: task for task in await self._database.run(lambda db: run_pages.tasks_of(db, dag_id, run_id))}
+        if tasks and task_id not in tasks:
+            raise RequestError(f"run {run_id!r} has no task {task_id!r}; its tasks are {', '.join(tasks)}")
+        if tasks and tasks[task_id].state in TASK_ENDED:
+            raise RequestError(f"{self._wanted} has no log: it is {tasks[task_id].state}, and nothing was run for it")
+
+    async def _here(self, attempt: Attempt) -> Found | None:
+        """None when it was not started yet. Raises RequestError when its log is not to be found here."""
+        backend = self._backends[attempt.backend]
+        elsewhere = backend.host is not None and attempt.host not in (None, backend.host)
+        handle = None if elsewhere else await backend.find(attempt.submission_id)
+        if handle is not None:
+            return Found(attempt, backend, handle)
+        if attempt.state in BEFORE_START and not elsewhere:
+            return None
+        ended = f"; it {attempt.state}" if attempt.state not in SUBMISSION_OPEN else ""
+        raise RequestError(
+            f"the log of try {attempt.try_number} of {self._wanted} is not on this host below {self._spool}: "
+            f"it ran on {attempt.host}, see TIDEGATE_SPOOL_DIR there{ended}"
+        )
+
+    async def _has_ended(self, attempt: Attempt) -> bool:
+        try:
+            found = await self._database.run(lambda db: submissions.read(db, [attempt.submission_id]))
+        except UnavailableError:
+            return False
+        return found[attempt.submission_id].state not in SUBMISSION_OPEN
+
+
+def _write(content: bytes) -> None:
+    sys.stdout.flush()
+    sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()

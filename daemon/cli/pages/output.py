@@ -1,0 +1,98 @@
+"""What commands print: tables and facts for people, one JSON document for programs.
+
+On a terminal, tables fit its width and states have colours. Elsewhere they are plain, and nothing is ever cut off.
+"""
+
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import msgspec
+
+from tidegate.daemon.cli.pages.moment import utc
+
+NOTHING = "-"
+
+Cell = str | int | float | datetime | None
+
+
+def write(text: str = "") -> None:
+    """A line on stdout."""
+    sys.stdout.write(f"{text}\n")
+
+
+def say(text: str) -> None:
+    """A line on stderr: about the answer, no part of it."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def write_json(value: object) -> None:
+    """The one document of a command; structs are objects, times ISO 8601."""
+    write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def compact(value: object) -> str:
+    """JSON in a line, for a table's cell; nothing for what is empty."""
+    return msgspec.json.encode(value).decode() if value else ""
+
+
+def heading(text: str) -> None:
+    if sys.stdout.isatty():
+        from tidegate.daemon.cli.pages import pretty
+
+        pretty.heading(printable(text))
+    else:
+        write(printable(text))
+
+
+def facts(pairs: Iterable[tuple[str, Cell]]) -> None:
+    """`name  value` lines; those without a value are left out."""
+    known = [(name, shown(value)) for name, value in pairs if value not in (None, "")]
+    width = max((len(name) for name, _ in known), default=0)
+    for name, value in known:
+        write(f"  {name:{width}}  {value}")
+
+
+def table(titles: Sequence[str], rows: Iterable[Sequence[Cell]], *, empty: str) -> None:
+    """`empty` is what to say where there are no rows."""
+    cells = [[shown(cell) for cell in row] for row in rows]
+    if not cells:
+        say(empty)
+    elif sys.stdout.isatty():
+        from tidegate.daemon.cli.pages import pretty
+
+        pretty.table(titles, cells)
+    else:
+        for line in plain(titles, cells):
+            write(line)
+
+
+def section(title: str, titles: Sequence[str], rows: Iterable[Sequence[Cell]], *, empty: str) -> None:
+    """A table with a heading, as a part of a page."""
+    known = list(rows)
+    write()
+    heading(title)
+    if known:
+        table(titles, known, empty=empty)
+    else:
+        write(f"  {empty}")
+
+
+def plain(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterable[str]:
+    """Columns two spaces apart, as wide as they need to be."""
+    lines = [titles, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(titles))]
+    for line in lines:
+        yield "  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
+
+
+def shown(cell: Cell) -> str:
+    if cell is None or cell == "":
+        return NOTHING
+    return printable(utc(cell) if isinstance(cell, datetime) else str(cell))
+
+
+def printable(text: str) -> str:
+    """Without anything that could move a terminal's cursor or break a line: such characters are written as escapes."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

@@ -1,0 +1,86 @@
+"""The runs that a DAG's timetable plans, as people ask for them."""
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time, timedelta
+
+import msgspec
+
+from tidegate.handlers.scheduling.timetable import following
+from tidegate.schemas.timetable.moment import Grid, held
+from tidegate.schemas.timetable.spec import Continuous, Cron, Every, Timetable
+from tidegate.schemas.timetable.tick import INSTANT, Tick, runs_after
+from tidegate.schemas.timetable.wallclock import instant, zone
+from tidegate.schemas.view import DagView
+
+DAY = timedelta(days=1)
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """A run to come: it is due from `run_after` on."""
+
+    logical_date: datetime
+    data_interval_start: datetime
+    data_interval_end: datetime
+    run_after: datetime
+
+    def at(self, clock: str) -> "Planned":
+        """The same on the clocks of a zone."""
+        info = zone(clock)
+        return Planned(*(moment.astimezone(info) for moment in msgspec.structs.astuple(self)))
+
+
+def next_run(dag: DagView | None, now: datetime) -> Planned | None:
+    """The next one that will start by itself."""
+    return None if dag is None or dag.is_held else next(map(planned, coming(dag, now)), None)
+
+
+def planned(tick: Tick) -> Planned:
+    return Planned(*tick)
+
+
+def coming(dag: DagView, now: datetime) -> Iterator[Tick]:
+    """The runs as a daemon will start them, those first that are due. Where each follows another's end, only one is known."""
+    while (tick := following(dag, now)) is not None:
+        yield tick
+        if dag.graph.is_continuous:
+            return
+        dag = msgspec.structs.replace(dag, last_tick=tick)
+
+
+def coming_after(dag: DagView, after: datetime, now: datetime) -> Iterator[Tick]:
+    """The runs that are due later than `after`, in the past too, whatever became of them."""
+    timetable = dag.graph.timetable
+    if isinstance(timetable, Every) and (known := dag.last_tick or following(dag, now)):
+        after = Grid(timetable, known.run_after).until(held(after))
+    return runs_after(timetable, after, dag.graph.bounds)
+
+
+def first_from(dag: DagView, start: datetime, now: datetime) -> Tick | None:
+    """The first run whose logical date is not before `start`."""
+    timetable = dag.graph.timetable
+    if isinstance(timetable, Continuous):
+        return None
+    before = start
+    if isinstance(timetable, Cron | Every) and timetable.mode == "trigger":
+        before += timedelta(seconds=timetable.interval_s) - INSTANT
+    elif not isinstance(timetable, Cron | Every):
+        before -= INSTANT
+    return next((tick for tick in coming_after(dag, before, now) if tick.logical_date >= start), None)
+
+
+def clock_of(timetable: Timetable | None) -> str:
+    """The name of the zone whose clocks a timetable goes by."""
+    return timetable.timezone if isinstance(timetable, Cron | Every) else "UTC"
+
+
+def stretch_of(given: str, clock: str) -> tuple[datetime, datetime]:
+    """From the beginning of what was typed, a day or a moment, to its end; on the clocks of a zone unless it says otherwise.
+
+    Raises ValueError or OverflowError for what is neither.
+    """
+    if len(given) <= len("2013-01-31"):
+        day = datetime.combine(date.fromisoformat(given), time())
+        return held(instant(day, clock)), held(instant(day + DAY, clock))
+    at = datetime.fromisoformat(given)
+    start = held(at.astimezone(UTC) if at.tzinfo else instant(at, clock))
+    return start, start + INSTANT

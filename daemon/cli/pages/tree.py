@@ -1,0 +1,104 @@
+"""Trees in text: what a DAG waits for, and what a DAG file holds."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+
+from tidegate.daemon.cli.pages.moment import age, span
+from tidegate.daemon.cli.pages.output import printable
+from tidegate.schemas.authoring.dataset import text
+from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetRef, Leaf, NOf, PatternRef, met
+from tidegate.schemas.dag import BaseTask, TriggerRule
+from tidegate.schemas.queries.datasets import PendingRow
+from tidegate.schemas.timetable.spec import Timetable, describe
+
+Branch = tuple[str, "Sequence[Branch]"]
+"""A label and what hangs below it."""
+
+MET, OPEN = "✓", "○"
+
+
+def lines(branch: Branch) -> Iterator[str]:
+    """The label, and below it the branches, joined by lines."""
+    label, below = branch
+    yield label
+    for index, child in enumerate(below):
+        last = index == len(below) - 1
+        first, *rest = lines(child)
+        yield ("└── " if last else "├── ") + first
+        yield from (("    " if last else "│   ") + line for line in rest)
+
+
+def condition_branch(condition: Condition, pending: Mapping[Leaf, PendingRow], now: datetime) -> Branch:
+    """A DAG's condition, each part with whether it holds now. `pending`: those inputs of which something waits."""
+    mark = MET if met(condition, pending) else OPEN
+    match condition:
+        case DatasetRef() | PatternRef():
+            return f"{mark} {leaf_text(condition)}  ({_waiting(pending.get(condition), now)})", ()
+        case AllOf(of):
+            return f"{mark} all of", [condition_branch(operand, pending, now) for operand in of]
+        case AnyOf(of):
+            return f"{mark} any of", [condition_branch(operand, pending, now) for operand in of]
+        case NOf(k, of):
+            return f"{mark} {k} of", [condition_branch(operand, pending, now) for operand in of]
+
+
+def leaf_text(leaf: Leaf) -> str:
+    """An input with what it says of events: `lake://a where rows > 0, expires after 6h`."""
+    name = leaf.uri if isinstance(leaf, DatasetRef) else leaf.pattern
+    expiry = f"expires after {span(leaf.expire_after_s)}" if leaf.expire_after_s else ""
+    return f"{name} {', '.join(filter(None, (f'where {leaf.where}' if leaf.where else '', expiry)))}".rstrip()
+
+
+def _waiting(row: PendingRow | None, now: datetime) -> str:
+    if row is None:
+        return "nothing pending"
+    events = "1 event" if row.events == 1 else f"{row.events} events, the oldest"
+    return f"{events} pending for {age(row.oldest_at, now)}"
+
+
+def condition_text(condition: Condition) -> str:
+    """A condition as its author wrote it."""
+    written = text(condition)
+    return written[1:-1] if isinstance(condition, AllOf | AnyOf) else written
+
+
+def schedule_text(condition: Condition | None, timetable: Timetable | None, *, together: bool = False) -> str:
+    """What starts runs, datasets first; empty where only requests do."""
+    parts = [condition_text(condition)] if condition is not None else []
+    return (", and " if together else ", or ").join([*parts, describe(timetable)] if timetable is not None else parts)
+
+
+def after_text(task: BaseTask) -> str:
+    """The tasks that a task waits for, and its trigger rule where that is not the usual one."""
+    before = ", ".join(task.upstream)
+    return before if task.trigger_rule is TriggerRule.ALL_SUCCESS or not before else f"{before} ({task.trigger_rule})"
+
+
+def role_text(task: BaseTask) -> str:
+    """Whether a task prepares something for others or removes it again, and what it is mapped over."""
+    teardown = f"teardown of {', '.join(task.teardown_of)}" if task.teardown_of else ""
+    mapped = f"for each of {task.over}" if task.over is not None else ""
+    return ", ".join(filter(None, ("setup" if task.is_setup else "", teardown, mapped)))
+
+
+def task_branches(tasks: Sequence[BaseTask], label: Callable[[BaseTask], str]) -> Sequence[Branch]:
+    """The tasks in their order, those of a group together where its first one stands, below the group."""
+    outermost: list[Branch] = []
+    of_groups: dict[str, list[Branch]] = {"": outermost}
+    groups = {task.group for task in tasks}
+
+    def of_group(group: str) -> list[Branch]:
+        if group not in of_groups:
+            around = max((other for other in groups if group.startswith(f"{other}.")), key=len, default="")
+            of_groups[group] = []
+            of_group(around).append((f"group {group}", of_groups[group]))
+        return of_groups[group]
+
+    for task in tasks:
+        of_group(task.group).append((label(task), ()))
+    return outermost
+
+
+def problem(path: str, line: int | None, reason: str) -> str:
+    """`file:line: reason`, or `file: reason` where no line is to blame."""
+    return printable(f"{path}: {reason}" if line is None else f"{path}:{line}: {reason}")

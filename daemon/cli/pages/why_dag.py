@@ -1,0 +1,83 @@
+"""Why a DAG has no new run: its gates, its inputs, and what became of events and ticks that made none."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tidegate.daemon.cli.lookup import find_dag
+from tidegate.daemon.cli.pages import inputs, output, tree
+from tidegate.daemon.cli.pages.inputs import InputRow
+from tidegate.daemon.cli.pages.why_task import changes_document, gates_document, print_changes, print_gates, waits_for
+from tidegate.handlers.explain.dag import dag_chain
+from tidegate.handlers.explain.dag_facts import load
+from tidegate.schemas.dag import DagSpec
+from tidegate.schemas.explain.gates import DagChain
+from tidegate.schemas.queries import dag_pages, seen, versions
+from tidegate.schemas.queries.dag_pages import NoteRow
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.seen import DiscardRow
+
+LAST_NOTES = 5
+NOTE_TITLES = ("LAST", "TIMES", "WHAT")
+DISCARD_TITLES = ("LAST", "EVENTS", "BECAUSE")
+
+
+class WhyNot(msgspec.Struct, frozen=True):
+    """All of `dags why-not`. `notes` and `discarded`: what made no run, and why; the last of it."""
+
+    chain: DagChain
+    spec: DagSpec
+    inputs: Sequence[InputRow]
+    notes: Sequence[NoteRow]
+    discarded: Sequence[DiscardRow]
+
+
+async def read_page(db: Db, dag_id: str) -> WhyNot:
+    """Raises RequestError for a DAG that does not exist."""
+    await find_dag(db, dag_id)
+    spec = await versions.current_spec(db, dag_id)
+    return WhyNot(
+        chain=dag_chain(await load(db, dag_id)),
+        spec=spec,
+        inputs=inputs.rows(spec, await inputs.present(db, dag_id, spec)),
+        notes=await dag_pages.list_notes(db, dag_id, LAST_NOTES),
+        discarded=await seen.discards(db, dag_id),
+    )
+
+
+def document(page: WhyNot) -> dict[str, Any]:
+    """As JSON has it: what is closed and what helps also in words."""
+    return {
+        "dag_id": page.chain.dag_id,
+        "starts": page.chain.starts,
+        "gates": gates_document(page.chain.gates),
+        "change": changes_document(page.chain.change),
+        "instead": changes_document(page.chain.instead),
+        "inputs": page.inputs,
+        "notes": page.notes,
+        "discarded": page.discarded,
+    }
+
+
+def print_page(page: WhyNot, now: datetime) -> None:
+    chain = page.chain
+    output.heading(chain.dag_id)
+    waits = "nothing: a run is about to start" if chain.starts else waits_for(chain.closed)
+    output.facts((("waits for", waits), ("timing", inputs.timing_text(page.spec.timing))))
+    print_gates(chain.gates, now)
+    if page.spec.schedule is not None:
+        output.write()
+        output.heading("inputs")
+        for line in tree.lines(tree.condition_branch(page.spec.schedule, inputs.there(page.spec, page.inputs), now)):
+            output.write(line)
+    if page.notes:
+        output.section("no run came of", NOTE_TITLES, ((n.last_at, n.times, n.reason) for n in page.notes), empty="")
+    if page.discarded:
+        cells = ((each.last_at, each.events, each.reason) for each in page.discarded)
+        output.section("events that were discarded", DISCARD_TITLES, cells, empty="")
+    if not chain.starts:
+        print_changes("the smallest change that makes a run", chain.change)
+        if chain.instead:
+            print_changes("or instead", chain.instead)

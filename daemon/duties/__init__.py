@@ -1,0 +1,1 @@
+"""The duties of a daemon, one file each."""

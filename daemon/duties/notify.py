@@ -1,0 +1,177 @@
+"""Notifications to their receivers: claimed, sent after what they tell of is committed, and recorded.
+
+What was acknowledged is never sent again. A try that nobody knows the end of, because its daemon died, is repeated with the same
+id, which the receiver can know it by.
+"""
+
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import anyio
+import httpx
+import structlog
+from anyio.abc import TaskGroup, TaskStatus
+
+from tidegate.daemon.context import Context
+from tidegate.daemon.duties.attend import attend
+from tidegate.daemon.duties.receivers.delivery import Delivery, Failed, Sender, Sent, UnderWay, label
+from tidegate.daemon.duties.receivers.function import FunctionSender
+from tidegate.daemon.duties.receivers.mail import MailSender
+from tidegate.daemon.duties.receivers.webhook import WebhookSender
+from tidegate.daemon.outage import Backoff
+from tidegate.daemon.settings import Settings
+from tidegate.daemon.work import Work
+from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.queries import notifications
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.notifications import Claimed
+from tidegate.schemas.receiver import kind_of
+from tidegate.schemas.wire.event import storable
+
+log = structlog.get_logger()
+
+PLACES: Mapping[str, int] = {"email": 16, "webhook": 16, "function": 8}
+"""How many notifications of each kind a daemon sends at a time: a slow kind delays no other. A function keeps its place."""
+
+LONGEST_PAUSE_S = 600.0
+CLAIM_MARGIN_S = 20.0
+"""How much longer than a try may take its daemon is left alone with it, to record what became of it."""
+
+LOOK_MARGIN_S = 5.0
+"""How much longer than its next look, while it watches a function."""
+
+
+async def notify(context: Context, *, task_status: TaskStatus[None]) -> None:
+    """For ever."""
+    async with open_senders(context) as senders, anyio.create_task_group() as tg:
+        notifier = Notifier(context, senders, tg)
+        task_status.started()
+        await attend(context, Work.NOTIFY, notifier.take)
+
+
+@asynccontextmanager
+async def open_senders(context: Context) -> AsyncIterator[Mapping[str, Sender]]:
+    """One for each kind of receiver."""
+    settings = context.settings
+    limits = httpx.Limits(max_connections=PLACES["webhook"])
+    async with httpx.AsyncClient(timeout=settings.notify_timeout_s, limits=limits, follow_redirects=False) as client:
+        yield {
+            "email": MailSender(settings),
+            "webhook": WebhookSender(settings, context.database.clock, client),
+            "function": FunctionSender(context),
+        }
+
+
+class Notifier:
+    """Sends what it claims. `in_hand` are the notifications it is at work on."""
+
+    def __init__(self, context: Context, senders: Mapping[str, Sender], tg: TaskGroup) -> None:
+        self.context = context
+        self.owner = context.holdings.job.id
+        self.senders = senders
+        self.tg = tg
+        self.in_hand: set[int] = set()
+        self._busy: Counter[str] = Counter()
+
+    async def take(self) -> bool:
+        """Claim what is due, as far as there are places, and begin to send it; whether there was any. Raises UnavailableError."""
+        free = {kind: places for kind in self.senders if (places := PLACES[kind] - self._busy[kind]) > 0}
+        if not free:
+            return False
+        claims = await self.context.database.run(lambda db: self.claim(db, free))
+        self.context.outages.end("Postgres")
+        for claimed in claims:
+            self.in_hand.add(claimed.id)
+            self._busy[kind_of(claimed.receiver)] += 1
+            self.tg.start_soon(self.deliver, claimed)
+        return bool(claims)
+
+    async def claim(self, db: Db, free: Mapping[str, int]) -> list[Claimed]:
+        """Up to so many of each kind; others leave them alone for as long as a try may take."""
+        settings, job = self.context.settings, self.context.holdings.job
+        for_s = settings.notify_timeout_s + CLAIM_MARGIN_S
+        return await notifications.claim(
+            db, free, job.id, job.host, for_s=for_s, silent_s=settings.runner_silent_s, in_hand=self.in_hand
+        )
+
+    async def deliver(self, claimed: Claimed) -> None:
+        """One try, from send to record."""
+        kind = kind_of(claimed.receiver)
+        try:
+            outcome = await self._try(self.senders[kind], claimed)
+            while isinstance(outcome, UnderWay):
+                await anyio.sleep(outcome.look_in_s)
+                outcome = await self._try(self.senders[kind], claimed)
+        finally:
+            self.in_hand.discard(claimed.id)
+            self._busy[kind] -= 1
+        self._say(claimed, outcome)
+        self.context.bells.of[Work.NOTIFY].ring()
+
+    async def _try(self, sender: Sender, claimed: Claimed) -> Delivery:
+        """A daemon that is told to stop sends and records what it has begun: both take bounded time."""
+        backoff = Backoff()
+        with anyio.CancelScope(shield=True):
+            outcome = await self._send(sender, claimed)
+            recorded = await self._record(claimed, outcome)
+        while not recorded:
+            await backoff.pause()
+            recorded = await self._record(claimed, outcome)
+        return outcome
+
+    async def _send(self, sender: Sender, claimed: Claimed) -> Delivery:
+        try:
+            return await sender.send(claimed)
+        except UnavailableError as error:
+            self.context.outages.begin(error)
+            return UnderWay(self.context.settings.sweep_s)
+        except Exception as error:
+            # No receiver, however odd, may end the daemon.
+            log.exception("notification_not_sendable", to=label(claimed.receiver))
+            return Failed(f"{type(error).__name__}: {error}")
+
+    async def _record(self, claimed: Claimed, outcome: Delivery) -> bool:
+        """Whether Postgres has it; what was acknowledged is kept in mind until then."""
+        try:
+            await self.context.database.run(lambda db: self.write(db, claimed, outcome))
+        except UnavailableError as error:
+            self.context.outages.begin(error)
+            return False
+        return True
+
+    async def write(self, db: Db, claimed: Claimed, outcome: Delivery) -> None:
+        """Record how a try ended."""
+        match outcome:
+            case Sent(note):
+                await notifications.acknowledge(db, claimed.id, storable(note))
+            case UnderWay(look_in_s):
+                await notifications.look_again(db, claimed, self.owner, look_in_s + LOOK_MARGIN_S)
+            case Failed(reason) if self._is_last(claimed, outcome):
+                await notifications.give_up(db, claimed, self.owner, storable(reason))
+            case Failed(reason):
+                await notifications.try_again(
+                    db, claimed, self.owner, storable(reason), pause_s(self.context.settings, claimed.tries)
+                )
+
+    def _is_last(self, claimed: Claimed, failed: Failed) -> bool:
+        return failed.final or claimed.tries >= self.context.settings.notify_tries
+
+    def _say(self, claimed: Claimed, outcome: Sent | Failed) -> None:
+        context = claimed.context
+        facts = {"to": label(claimed.receiver), "on": context.on, "dag_id": context.dag_id}
+        facts |= {"run_id": context.run_id} if context.run_id else {}
+        facts |= {"task_id": context.task_id} if context.task_id else {}
+        match outcome:
+            case Sent():
+                log.info("notification_sent", **facts, tries=claimed.tries)
+            case Failed(reason):
+                said = "notification_given_up" if self._is_last(claimed, outcome) else "notification_failed"
+                log.warning(said, **facts, tries=claimed.tries, reason=reason)
+
+
+def pause_s(settings: Settings, tries: int) -> float:
+    """Before the next try: doubling, and not the same for all who failed together."""
+    pause = min(settings.notify_retry_s * 2.0 ** min(tries - 1, 30), LONGEST_PAUSE_S)
+    return pause * random.uniform(1.0, 1.25)  # noqa: S311, not a secret

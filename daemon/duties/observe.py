@@ -1,0 +1,116 @@
+"""What became of attempts, asked of their backends: the truth behind the events that their runners publish.
+
+The end of an attempt is the same event whoever tells it first, so nothing is taken twice.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Literal
+from uuid import UUID
+
+import anyio
+import structlog
+from anyio.abc import TaskStatus
+from msgspec import UNSET
+
+from tidegate.daemon.context import Context
+from tidegate.daemon.duties.dispatch import finish_id
+from tidegate.daemon.outage import Backoff
+from tidegate.daemon.spark.contract import Backend, Phase, Status
+from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.queries import submissions
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.submissions import Running
+from tidegate.schemas.wire.event import TaskFinished
+
+log = structlog.get_logger()
+
+KILL = "kill"
+
+
+async def observe(context: Context, *, task_status: TaskStatus[None]) -> None:
+    """For ever; ready after the first round, so that nobody takes for dead what this host has not looked at yet."""
+    backoff = Backoff()
+    lost: set[str] = set()
+    started = False
+    while True:
+        try:
+            await observed(context)
+            backoff.reset()
+            context.outages.end_all(lost)
+        except UnavailableError as error:
+            lost.add(error.server)
+            context.outages.begin(error)
+            await backoff.pause()
+        if not started:
+            task_status.started()
+            started = True
+        await anyio.sleep(context.settings.sweep_s)
+
+
+async def observed(context: Context) -> None:
+    """One round over everything this host can see."""
+    await end_doomed_intents(context)
+    names, host = list(context.backends), context.holdings.job.host
+    running = await context.database.ask(lambda db: submissions.running(db, names, host, context.everywhere))
+    by_backend: dict[str, list[Running]] = defaultdict(list)
+    for submission in running:
+        by_backend[submission.backend].append(submission)
+    for name, of_backend in by_backend.items():
+        await _look(context, context.backends[name], of_backend)
+
+
+async def end_doomed_intents(context: Context) -> None:
+    """What is to be killed before anything was tried for it has ended: nobody can submit it any more."""
+    doomed = await context.database.ask(submissions.doomed_intents)
+    if doomed:
+        ends = [TaskFinished(submission_id=id_, outcome="killed", reason=reason) for id_, reason in doomed]
+        await context.tell(ends, [finish_id(end.submission_id) for end in ends])
+
+
+async def _look(context: Context, backend: Backend, running: Sequence[Running]) -> None:
+    statuses = await backend.status({submission.submission_id: submission.handle for submission in running})
+    for submission in running:
+        if submission.desired_state == KILL and statuses[submission.submission_id].phase not in OUTCOMES:
+            await backend.kill(submission.handle)
+    finishes = [finish(id_, status) for id_, status in statuses.items() if status.phase in OUTCOMES]
+    if finishes:
+        await context.tell(finishes, [finish_id(end.submission_id) for end in finishes])
+    await _beat(context, running, statuses)
+
+
+OUTCOMES: Mapping[Phase, Literal["succeeded", "failed", "skipped", "killed"]] = {
+    Phase.SUCCEEDED: "succeeded",
+    Phase.FAILED: "failed",
+    Phase.SKIPPED: "skipped",
+    Phase.KILLED: "killed",
+}
+
+
+def finish(submission_id: UUID, status: Status) -> TaskFinished:
+    """The event that the status of an ended attempt amounts to."""
+    return TaskFinished(
+        submission_id=submission_id,
+        outcome=OUTCOMES[status.phase],
+        reason=status.reason,
+        exit_code=status.exit_code,
+        started_at=status.started_at,
+        finished_at=status.finished_at,
+        follow=UNSET if status.follow is None else status.follow,
+        result=UNSET if status.result is None else status.result,
+    )
+
+
+async def _beat(context: Context, running: Sequence[Running], statuses: Mapping[UUID, Status]) -> None:
+    heartbeats = [
+        (submission.submission_id, silent_s)
+        for submission in running
+        if (silent_s := statuses[submission.submission_id].silent_s) is not None
+        and submission.unheard_s - silent_s >= context.settings.runner_heartbeat_s
+    ]
+
+    async def work(db: Db) -> None:
+        await submissions.beat(db, heartbeats)
+
+    if heartbeats:
+        await context.database.ask(work)

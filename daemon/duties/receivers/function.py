@@ -1,0 +1,86 @@
+"""Functions of DAG files: submitted like a command, in a process of their own, and never twice for one try."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID, uuid5
+
+from tidegate.daemon.context import Context
+from tidegate.daemon.duties.receivers.delivery import Delivery, Failed, Sent, UnderWay
+from tidegate.daemon.spark.contract import CALLBACK_BACKEND, CallbackTask, Phase, Status, SubmissionSpec
+from tidegate.schemas.error import RejectedError, UnavailableError
+from tidegate.schemas.queries import sources
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.notifications import Claimed
+from tidegate.schemas.queries.sources import DagFile
+from tidegate.schemas.receiver import FunctionReceiver
+from tidegate.schemas.run import RunContext
+
+UNKNOWN_IN_S = 1.0
+
+
+def submission_id(delivery_id: UUID, tries: int) -> UUID:
+    """The name of one try's process and of its directory in the spool."""
+    return uuid5(delivery_id, str(tries))
+
+
+class FunctionSender:
+    """A function that returns has acknowledged what it was told; one that raises has not."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._backend = context.backends[CALLBACK_BACKEND]
+
+    async def send(self, claimed: Claimed) -> Delivery:
+        """Submit it unless that was done before, and look what became of it."""
+        spec = await self._spec(claimed)
+        try:
+            handle = await self._backend.submit(spec)
+            status = (await self._backend.status({spec.submission_id: handle}))[spec.submission_id]
+            if _is_late(status, self._context.settings.callback_timeout_s):
+                await self._backend.kill(handle)
+        except RejectedError as error:
+            return Failed(str(error), final=True)
+        except UnavailableError as error:
+            self._context.outages.begin(error)
+            return UnderWay(UNKNOWN_IN_S)
+        return self._judge(status)
+
+    def _judge(self, status: Status) -> Delivery:
+        match status.phase:
+            case Phase.SUCCEEDED | Phase.SKIPPED:
+                return Sent()
+            case Phase.FAILED:
+                return Failed(status.reason)
+            case Phase.KILLED:
+                limit_s = self._context.settings.callback_timeout_s
+                return Failed(f"it was killed; it may take {limit_s:g} s (TIDEGATE_CALLBACK_TIMEOUT_S)")
+            case _:
+                return UnderWay(self._context.settings.sweep_s)
+
+    async def _spec(self, claimed: Claimed) -> SubmissionSpec:
+        if not isinstance(claimed.receiver, FunctionReceiver):
+            raise TypeError(claimed.receiver)
+        run, (path, source) = await self._context.database.run(lambda db: _subject(db, claimed))
+        return SubmissionSpec(
+            submission_id=submission_id(claimed.delivery_id, claimed.tries),
+            try_number=claimed.tries,
+            task=CallbackTask(task_id=claimed.receiver.name, context=claimed.context),
+            run=run,
+            dag_path=path,
+            source=source,
+        )
+
+
+async def _subject(db: Db, claimed: Claimed) -> tuple[RunContext, DagFile]:
+    """The run that it tells of, with its file; of a DAG alone its file at the version that says who is told."""
+    if claimed.dag_run_id is not None:
+        found = (await sources.of_runs(db, [claimed.dag_run_id]))[claimed.dag_run_id]
+        return found.context, (found.dag_path, found.source)
+    ((_, file),) = (await sources.of_versions(db, [claimed.version_id or 0])).items()
+    none = RunContext(dag_id=claimed.context.dag_id, run_id="", run_type="", run_after=claimed.context.at, params={})
+    return none, file
+
+
+def _is_late(status: Status, limit_s: float) -> bool:
+    if status.phase is not Phase.RUNNING or status.started_at is None:
+        return False
+    return datetime.now(UTC) - status.started_at > timedelta(seconds=limit_s)

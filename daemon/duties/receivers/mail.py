@@ -1,0 +1,131 @@
+"""Mail by SMTP. A server that took a message has acknowledged it; its `Message-ID` is the same at every try."""
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from email.message import EmailMessage
+from email.utils import format_datetime
+
+import aiosmtplib
+import anyio
+from aiosmtplib import SMTP
+
+from tidegate.daemon.duties.receivers.delivery import Delivery, Failed, Sent
+from tidegate.daemon.settings import Settings
+from tidegate.schemas.notice import CallbackContext, headline
+from tidegate.schemas.queries.notifications import Claimed
+from tidegate.schemas.receiver import EmailReceiver
+
+IMPLICIT_TLS_PORT = 465
+QUIT_S = 1.0
+NO_SERVER = "no mail server is set; set TIDEGATE_SMTP_HOST"
+PERMANENT = 500
+SEEN = "%Y-%m-%d %H:%M:%S UTC"
+
+
+class MailSender:
+    """Sends through the server of the settings, a connection per message."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    async def send(self, claimed: Claimed) -> Delivery:
+        settings = self._settings
+        if not isinstance(claimed.receiver, EmailReceiver):
+            raise TypeError(claimed.receiver)
+        if not settings.smtp_host:
+            return Failed(NO_SERVER)
+        mail = message(claimed.receiver, claimed.context, f"<{claimed.delivery_id}@tidegate>", sender_of(settings))
+        client = self._client()
+        try:
+            with anyio.fail_after(settings.notify_timeout_s):
+                await client.connect()
+                refused, _ = await client.send_message(mail)
+        except (aiosmtplib.SMTPException, OSError, ValueError) as error:
+            return failure(error)
+        finally:
+            await _leave(client)
+        return Sent(f"refused for {', '.join(sorted(refused))}" if refused else "")
+
+    def _client(self) -> SMTP:
+        """One that never says a password, nor anything else, in the clear where TLS is wanted."""
+        settings = self._settings
+        implicit = settings.smtp_port == IMPLICIT_TLS_PORT
+        return SMTP(
+            hostname=settings.smtp_host,
+            port=settings.smtp_port,
+            username=settings.smtp_user or None,
+            password=settings.smtp_password or None,
+            local_hostname=settings.host,
+            use_tls=implicit,
+            start_tls=settings.smtp_starttls and not implicit,
+            timeout=settings.notify_timeout_s,
+        )
+
+
+async def _leave(client: SMTP) -> None:
+    """What was acknowledged stays so, however the connection ends."""
+    if client.is_connected:
+        with anyio.move_on_after(QUIT_S), suppress(aiosmtplib.SMTPException, OSError):
+            await client.quit()
+    client.close()
+
+
+def sender_of(settings: Settings) -> str:
+    return settings.smtp_from or f"tidegate@{settings.host}"
+
+
+def message(receiver: EmailReceiver, context: CallbackContext, message_id: str, sender: str) -> EmailMessage:
+    """A message in plain text."""
+    mail = EmailMessage()
+    mail["From"] = sender
+    mail["To"] = ", ".join(receiver.to)
+    mail["Subject"] = _one_line(receiver.subject or f"[Tidegate] {headline(context)}")
+    mail["Date"] = format_datetime(context.at.astimezone(UTC))
+    mail["Message-ID"] = message_id
+    mail["Auto-Submitted"] = "auto-generated"
+    mail.set_content("\n".join(lines(context)) + "\n")
+    return mail
+
+
+def lines(context: CallbackContext) -> list[str]:
+    """What is known, a fact per line."""
+    facts: list[tuple[str, object]] = [
+        ("DAG", context.dag_id),
+        ("run", context.run_id),
+        ("task", context.task_id),
+        ("try", context.try_number),
+        ("state", context.state),
+        ("reason", context.reason),
+        ("at", _seen(context.at)),
+        ("deadline", context.deadline and f"{context.deadline.name}, {_seen(context.deadline.due_at)}"),
+        ("logical date", context.logical_date and _seen(context.logical_date)),
+        ("run after", context.run_after and _seen(context.run_after)),
+    ]
+    return [headline(context), "", *(f"{name + ':':14}{_one_line(str(value))}" for name, value in facts if value)]
+
+
+def failure(error: Exception) -> Failed:
+    """Why a server did not take it; what it refuses for good is not tried again."""
+    match error:
+        case aiosmtplib.SMTPRecipientsRefused(recipients=refused):
+            said = "; ".join(f"{each.recipient}: {each.code} {each.message}" for each in refused)
+            return Failed(f"the mail server refused {_one_line(said)}", final=all(each.code >= PERMANENT for each in refused))
+        case aiosmtplib.SMTPResponseException(code=code, message=said):
+            # What refuses us as a sender can be mended in the settings; what refuses the content cannot.
+            return Failed(
+                f"the mail server said {code} {_one_line(said)}",
+                final=isinstance(error, aiosmtplib.SMTPDataError) and code >= PERMANENT,
+            )
+        case TimeoutError():
+            return Failed("the mail server did not answer in time (TIDEGATE_NOTIFY_TIMEOUT_S)")
+        case _:
+            return Failed(f"the mail server could not be used: {_one_line(str(error)) or type(error).__name__}")
+
+
+def _seen(at: datetime) -> str:
+    return f"{at.astimezone(UTC):{SEEN}}"
+
+
+def _one_line(text: str) -> str:
+    """A header that breaks into two would be somebody else's."""
+    return " ".join(text.split())

@@ -1,0 +1,70 @@
+"""Webhooks: a POST with a JSON body, signed. Only a status of 2xx acknowledges it."""
+
+import hmac
+from hashlib import sha256
+
+import anyio
+import httpx
+import msgspec
+
+from tidegate.daemon.duties.receivers.delivery import Delivery, Failed, Sent
+from tidegate.daemon.postgres.server_clock import ServerClock
+from tidegate.daemon.settings import Settings
+from tidegate.schemas.queries.notifications import Claimed
+from tidegate.schemas.receiver import WebhookReceiver
+
+TRY_LATER = frozenset({408, 429})
+REFUSED = 400
+BROKEN = 500
+
+
+class WebhookSender:
+    """Sends by a client that somebody else opens and closes. The signed time is that of the server's clock."""
+
+    def __init__(self, settings: Settings, clock: ServerClock, client: httpx.AsyncClient) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._client = client
+
+    async def send(self, claimed: Claimed) -> Delivery:
+        if not isinstance(claimed.receiver, WebhookReceiver):
+            raise TypeError(claimed.receiver)
+        body = msgspec.json.encode(claimed.context)
+        headers = headers_of(str(claimed.delivery_id), body, self._settings.webhook_secret, int(self._clock.known().timestamp()))
+        answer: Delivery | None = None
+        try:
+            with anyio.fail_after(self._settings.notify_timeout_s):
+                # The first line of the answer says it all, however the rest goes.
+                async with self._client.stream("POST", claimed.receiver.url, content=body, headers=headers) as response:
+                    answer = judge(response)
+        except (TimeoutError, httpx.TimeoutException):
+            return answer or Failed("no answer in time (TIDEGATE_NOTIFY_TIMEOUT_S)")
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+            return answer or Failed(f"it could not be reached: {str(error) or type(error).__name__}")
+        return answer
+
+
+def headers_of(key: str, body: bytes, secret: str, at: int) -> dict[str, str]:
+    """`key` is the same at every try, so that a receiver can know what it has; the signature covers the time and the body."""
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "tidegate",
+        "Idempotency-Key": key,
+        "X-Tidegate-Delivery": key,
+        "X-Tidegate-Timestamp": str(at),
+    }
+    return headers | ({"X-Tidegate-Signature": signature(body, secret, at)} if secret else {})
+
+
+def signature(body: bytes, secret: str, at: int) -> str:
+    """`sha256=` and the HMAC of `<timestamp>.<body>` in hex."""
+    return f"sha256={hmac.new(secret.encode(), f'{at}.'.encode() + body, sha256).hexdigest()}"
+
+
+def judge(response: httpx.Response) -> Delivery:
+    status = response.status_code
+    if response.is_success:
+        return Sent()
+    return Failed(
+        f"it answered {status} {response.reason_phrase}".rstrip(), final=REFUSED <= status < BROKEN and status not in TRY_LATER
+    )

@@ -1,0 +1,1 @@
+"""Connections, transactions and commit guarantees of Postgres."""

@@ -1,0 +1,101 @@
+"""Bring the schema up to date: numbered, forward only, one transaction each, one process at a time.
+
+Daemons may be at work meanwhile. Whoever waits for a lock lets nobody else have it, so a migration waits for a moment only, and
+then lets the others go on before it tries again.
+"""
+
+import random
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+import anyio
+import asyncpg
+
+from tidegate.daemon.postgres.database import AWAY, INTERRUPTED, describe
+from tidegate.daemon.postgres.primary import connect
+from tidegate.schemas.error import TidegateError, UnavailableError
+
+if TYPE_CHECKING:
+    from tidegate.schemas.queries.db import Connected
+
+LOCK = 0x7469_6465_6761_7465
+"""The advisory lock of migrations: "tidegate" in ASCII."""
+
+LOCK_TIMEOUT_MS = 1000
+PAUSE_S = 2.0
+TRIES = 30
+BUSY = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
+
+_TABLE = """
+CREATE TABLE IF NOT EXISTS schema_migration (
+    name text PRIMARY KEY,
+    applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
+)
+"""
+
+
+class SchemaError(TidegateError):
+    """The database's schema is not the one this version needs."""
+
+
+def known() -> list[str]:
+    """The names of all migrations, in order."""
+    folder = files("tidegate.schemas").joinpath("migrations")
+    return sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
+
+
+async def migrate(dsn: str) -> list[str]:
+    """Apply what is missing; returns the names applied.
+
+    Raises UnavailableError when Postgres is away or somebody keeps a table from us, PostgresError when it does not let us in.
+    """
+    connection = await _connect(dsn)
+    try:
+        await connection.execute("SELECT pg_advisory_lock($1)", LOCK)
+        await connection.execute(_TABLE)
+        applied = {row["name"] for row in await connection.fetch("SELECT name FROM schema_migration")}
+        _refuse_newer(applied)
+        missing = [name for name in known() if name not in applied]
+        for name in missing:
+            await _apply(connection, name)
+        return missing
+    finally:
+        await connection.close()
+
+
+async def pending(connection: "Connected") -> list[str]:
+    """The names not applied yet. Raises SchemaError when the database is newer than this version."""
+    if not await connection.fetchval("SELECT to_regclass('schema_migration')"):
+        return known()
+    applied = {row["name"] for row in await connection.fetch("SELECT name FROM schema_migration")}
+    _refuse_newer(applied)
+    return [name for name in known() if name not in applied]
+
+
+async def _connect(dsn: str) -> "asyncpg.Connection[asyncpg.Record]":
+    try:
+        return await connect(dsn, timeout=10)
+    except (*AWAY, *INTERRUPTED, TimeoutError) as error:
+        raise UnavailableError(f"cannot connect to Postgres: {describe(error)}", server="Postgres") from error
+
+
+async def _apply(connection: "asyncpg.Connection[asyncpg.Record]", name: str) -> None:
+    sql = files("tidegate.schemas").joinpath("migrations", name).read_text()
+    for attempt in range(1, TRIES + 1):
+        try:
+            async with connection.transaction():
+                await connection.execute(f"SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}")
+                await connection.execute(sql)
+                await connection.execute("INSERT INTO schema_migration (name) VALUES ($1)", name)
+        except BUSY as error:
+            if attempt == TRIES:
+                message = f"somebody keeps a table from {name}, which has to change it: {describe(error)}"
+                raise UnavailableError(message, server="Postgres") from error
+            await anyio.sleep(random.uniform(0, PAUSE_S))  # noqa: S311, not a secret
+        else:
+            return
+
+
+def _refuse_newer(applied: set[str]) -> None:
+    if newer := sorted(applied - set(known())):
+        raise SchemaError(f"the database has migration {newer[-1]}, which this version does not know; upgrade tidegate")

@@ -1,0 +1,1 @@
+"""Which waiting tasks get slots: pure but for `load`."""

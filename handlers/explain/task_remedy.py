@@ -1,0 +1,227 @@
+"""The smallest change that lets a task instance run, found by asking those that decide."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from tidegate.handlers.admission.capacity import Room, State
+from tidegate.handlers.explain.task_facts import Found
+from tidegate.handlers.tasks.previous_run import held_by
+from tidegate.handlers.tasks.readiness import rule
+from tidegate.handlers.tasks.upstream_counts import count_anew
+from tidegate.handlers.tasks_ready import choose
+from tidegate.schemas.explain import gates as chain
+from tidegate.schemas.explain import reasons as shown
+from tidegate.schemas.explain import remedy
+from tidegate.schemas.graph import element_of
+from tidegate.schemas.queries.whynot import AtWork
+from tidegate.schemas.state import TASK_ENDED, TASK_FAILED, TaskState
+
+TASK_LIMITS = (shown.RunLimit, shown.TaskLimitInRun, shown.TaskLimitInDag)
+
+
+def changes(found: Found, gates: Sequence[chain.Gate]) -> tuple[remedy.Change, ...]:
+    """What opens the closed ones of these gates; what two of them have in common is said once."""
+    wanted = dict.fromkeys(change for gate in gates if gate.block for change in _of(found, gate.block))
+    if any(isinstance(change, remedy.BringBack | remedy.StartDaemon) for change in wanted):
+        wanted.pop(remedy.Wait(None), None)
+    return tuple(wanted)
+
+
+def _of(found: Found, block: chain.Obstacle | chain.DagObstacle) -> Iterator[remedy.Change]:
+    return _CHANGES[type(block)](found, block)
+
+
+def _unpause(found: Found, _block: Any) -> Iterator[remedy.Change]:
+    yield remedy.Unpause(found.graph.dag_id)
+
+
+def _restore(found: Found, _block: Any) -> Iterator[remedy.Change]:
+    yield remedy.RestoreFile(found.graph.dag_id, found.around.path)
+
+
+def _wait_for_time(_found: Found, block: shown.NotYetDue | shown.NextTry) -> Iterator[remedy.Change]:
+    yield remedy.Wait(block.at)
+
+
+def _wait(_found: Found, _block: Any) -> Iterator[remedy.Change]:
+    yield remedy.Wait(None)
+
+
+def _more_runs(found: Found, _block: Any) -> Iterator[remedy.Change]:
+    """Queued runs that come first need room, too. Where runs follow each other's ends, there is never room for more."""
+    running, limit = tuple(found.around.running), found.run.running_runs + found.run.runs_ahead + 1
+    if found.newest.is_continuous:
+        yield from (remedy.EndRun(found.graph.dag_id, running),) if running else ()
+    elif limit > found.newest.max_active_runs:
+        yield remedy.RaiseRuns(found.graph.dag_id, found.around.path, limit, running)
+
+
+def _upstream(found: Found, _block: Any) -> Iterator[remedy.Change]:
+    """What is to end: above it, those that wait for nothing above them."""
+    first = tuple(found.graph.label(index) for index in _frontier(found))
+    yield remedy.EndUpstream(found.graph.dag_id, found.run.run.run_id, first)
+
+
+def _instances(found: Found, _block: Any) -> Iterator[remedy.Change]:
+    position = found.instance.index
+    left = [i for i in found.instances if element_of(i) is not None and found.graph.node(i) is found.graph.nodes[position]]
+    names = tuple(found.graph.label(i) for i in left if found.instances[i].state not in TASK_ENDED)
+    yield remedy.EndUpstream(found.graph.dag_id, found.run.run.run_id, names)
+
+
+def _frontier(found: Found) -> list[int]:
+    first, seen, todo = [], set(), [found.instance.index]
+    while todo:
+        index = todo.pop()
+        above = [up for up in found.graph.above[index] if found.state_of(up) not in TASK_ENDED]
+        if not above and index != found.instance.index:
+            first.append(index)
+        todo += [up for up in above if up not in seen]
+        seen.update(above)
+    return sorted(first)
+
+
+def _clear_cause(found: Found, block: chain.RuledOut) -> Iterator[remedy.Change]:
+    """Itself, where its trigger rule lets it run by now; else what failed before it, or was skipped."""
+    if block.state is TaskState.REMOVED:
+        return
+    again = msgspec.structs.replace(found.instance, elements=0)
+    count_anew(found.graph, {**found.instances, again.index: again}, again.index)
+    if rule(found.graph.nodes[again.index], again, found.state_of) is TaskState.SCHEDULED:
+        yield _clear(found, found.label)
+    elif causes := _causes(found):
+        yield _clear(found, *(found.graph.label(index) for index in causes))
+
+
+def _causes(found: Found) -> list[int]:
+    """Above it, what ended in a way that was passed on: a failure first, else a skip."""
+    passed_on = TASK_FAILED if found.instance.state is TaskState.UPSTREAM_FAILED else {TaskState.SKIPPED}
+    causes, seen, todo = [], set(), [found.instance.index]
+    while todo:
+        index = todo.pop()
+        above = [up for up in found.graph.above[index] if found.state_of(up) in passed_on]
+        if not above and index != found.instance.index:
+            causes.append(index)
+        todo += [up for up in above if up not in seen]
+        seen.update(above)
+    return sorted(causes)
+
+
+def _clear_itself(found: Found, _block: Any) -> Iterator[remedy.Change]:
+    yield _clear(found, found.label)
+
+
+def _clear(found: Found, *labels: str) -> remedy.Clear:
+    return remedy.Clear(found.graph.dag_id, found.run.run.run_id, labels)
+
+
+def _past(found: Found, block: shown.RunBefore) -> Iterator[remedy.Change]:
+    """What failed in the run before is to run again; the rest of what holds it up is to end."""
+    held = held_by(found.past, found.graph, found.instance.index)
+    states = (found.past.states if found.past else None) or {}
+    failed = tuple(task_id for task_id in held if states.get(task_id) in TASK_FAILED)
+    left = tuple(task_id for task_id in held if task_id not in failed)
+    if block.run_id is not None:
+        if failed:
+            yield remedy.Clear(found.graph.dag_id, block.run_id, failed)
+        if left:
+            yield remedy.EndUpstream(found.graph.dag_id, block.run_id, left)
+
+
+def _slots(found: Found, _block: Any) -> Iterator[remedy.Change]:
+    if found.admission is not None and not _come_along(found, found.admission):
+        names = tuple(" ".join((each.dag_id, each.run_id, each.task)) for each in found.in_pool)
+        yield remedy.SetSlots(found.admission.pool.name, slots_needed(found.admission, found.occupied), names)
+
+
+def _come_along(found: Found, admission: State) -> bool:
+    """Whether the slots that are missing come free with any task that is to end anyway."""
+    *_, task = admission.waiting
+    changes_ = [change for block in Room(admission).limits(task) if type(block) in TASK_LIMITS for change in _of(found, block)]
+    ends = {each for change in changes_ if isinstance(change, remedy.EndTasks) for each in change.tasks}
+    freed = [each.slots for each in found.in_pool if (each.dag_id, each.run_id, each.task) in ends]
+    missing = task.pool_slots + found.occupied - (admission.pool.slots or 0)
+    return bool(freed) and len(freed) == len(ends) and min(freed) >= missing
+
+
+def slots_needed(admission: State, occupied: int) -> int:
+    """How many slots the pool must have for the last in its queue to be admitted, whatever else limits that."""
+    *_, task = admission.waiting
+    if any(not isinstance(block, shown.PoolMissing | shown.PoolTooSmall) for block in Room(admission).limits(task)):
+        return occupied + task.pool_slots  # nobody knows what else is admitted until then
+    most = occupied + sum(each.pool_slots for each in {*admission.waiting, *admission.longest})
+    sizes = range(occupied + task.pool_slots, most + 1)
+    return sizes[bisect_left(sizes, 1, hi=len(sizes) - 1, key=lambda size: int(_suffices(admission, size - occupied, size)))]
+
+
+def _suffices(admission: State, free: int, size: int) -> bool:
+    *_, task = admission.waiting
+    pool = msgspec.structs.replace(admission.pool, open=free, slots=size, exists=True)
+    return task in list(choose(Room(msgspec.structs.replace(admission, pool=pool))))
+
+
+def _run_limit(found: Found, _block: Any) -> Iterator[remedy.Change]:
+    run = found.run.run
+    yield _end("max_active_tasks", run.active_tasks - run.max_active_tasks + 1, found.in_run)
+
+
+def _task_limit_in_dag(found: Found, block: shown.TaskLimitInDag) -> Iterator[remedy.Change]:
+    working = sum((dag_id, task_id) == _name(found) for dag_id, _, task_id in found.limited)
+    yield _end("max_active_tis_per_dag", working - block.limit + 1, found.of_task)
+
+
+def _task_limit_in_run(found: Found, block: shown.TaskLimitInRun) -> Iterator[remedy.Change]:
+    working = sum((run, task_id) == (found.run.run.id, _name(found)[1]) for _, run, task_id in found.limited)
+    of_run = [each for each in found.of_task if each.run_id == found.run.run.run_id]
+    yield _end("max_active_tis_per_dagrun", working - block.limit + 1, of_run)
+
+
+def _name(found: Found) -> tuple[str, str]:
+    return found.graph.dag_id, found.graph.node(found.instance.index).task.task_id
+
+
+def _end(limit: str, count: int, of: Sequence[AtWork]) -> remedy.EndTasks:
+    return remedy.EndTasks(limit, count, tuple((each.dag_id, each.run_id, each.task) for each in of))
+
+
+def _parallelism(found: Found, _block: Any) -> Iterator[remedy.Change]:
+    yield remedy.SetParallelism(found.active + 1)
+
+
+def _bring_back(_found: Found, block: chain.ServerAway) -> Iterator[remedy.Change]:
+    yield remedy.BringBack(block.server)
+
+
+def _start_daemon(_found: Found, _block: Any) -> Iterator[remedy.Change]:
+    yield remedy.StartDaemon()
+
+
+_CHANGES: Mapping[type, Callable[[Found, Any], Iterator[remedy.Change]]] = {
+    shown.DagPaused: _unpause,
+    shown.DagStale: _restore,
+    shown.NotYetDue: _wait_for_time,
+    shown.NextTry: _wait_for_time,
+    shown.DagLimit: _more_runs,
+    shown.RunsAhead: _more_runs,
+    shown.UpstreamNotDone: _upstream,
+    shown.ElementsNotDone: _instances,
+    shown.RunBefore: _past,
+    shown.PoolMissing: _slots,
+    shown.PoolTooSmall: _slots,
+    shown.PoolFull: _slots,
+    shown.RunLimit: _run_limit,
+    shown.TaskLimitInDag: _task_limit_in_dag,
+    shown.TaskLimitInRun: _task_limit_in_run,
+    shown.Parallelism: _parallelism,
+    shown.NoDaemon: _start_daemon,
+    shown.AttemptOpen: _wait,
+    chain.RunEnded: _clear_itself,
+    chain.TaskEnded: _clear_itself,
+    chain.RuledOut: _clear_cause,
+    chain.Outranked: _slots,
+    chain.NotSubmitted: _wait,
+    chain.ServerAway: _bring_back,
+}

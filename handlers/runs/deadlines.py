@@ -1,0 +1,33 @@
+"""By when a new run and its tasks are to have ended, as moments."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from tidegate.schemas.effect.deadline import InsertDeadline
+from tidegate.schemas.graph import Graph
+from tidegate.schemas.receiver import DeadlineSpec
+from tidegate.schemas.timetable.moment import held
+from tidegate.schemas.timetable.wallclock import instant, local
+from tidegate.schemas.view import RunView
+
+DAY = timedelta(days=1)
+
+
+def planned(run: RunView, graph: Graph, now: datetime) -> Iterator[InsertDeadline]:
+    """The deadlines of a run that is queued now."""
+    for spec in graph.deadlines:
+        yield InsertDeadline(run.id, None, spec.name, due_at(spec, run, now))
+    for node in graph.nodes:
+        for spec in node.task.deadlines:
+            yield InsertDeadline(run.id, node.task.task_id, spec.name, due_at(spec, run, now))
+
+
+def due_at(spec: DeadlineSpec, run: RunView, queued_at: datetime) -> datetime:
+    """When a run that was queued then will have missed it. A run without a logical date counts from its `run_after`."""
+    begin = held(queued_at if spec.since == "queued_at" else run.order_at)
+    if spec.at is None:
+        return begin + timedelta(seconds=spec.after_s or 0)
+    wall = local(begin, spec.timezone).replace(hour=0, minute=0, second=0, microsecond=0)
+    wall += timedelta(hours=spec.at.hour, minutes=spec.at.minute, seconds=spec.at.second, microseconds=spec.at.microsecond)
+    due = instant(wall, spec.timezone)
+    return due if due >= begin else instant(wall + DAY, spec.timezone)

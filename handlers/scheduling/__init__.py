@@ -1,0 +1,1 @@
+"""Which runs a DAG gets next: pure."""

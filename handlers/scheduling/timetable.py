@@ -1,0 +1,51 @@
+"""Runs that follow from a DAG's timetable."""
+
+from datetime import datetime
+
+import msgspec
+
+from tidegate.handlers.runs.create import queued_run
+from tidegate.schemas.graph import bounds_of
+from tidegate.schemas.state import RunType
+from tidegate.schemas.timetable.tick import Tick, next_tick, was_missed
+from tidegate.schemas.view import DagView, RunView
+
+
+def following(dag: DagView, now: datetime) -> Tick | None:
+    """The next tick of the timetable that has no run yet."""
+    if dag.graph.timetable is None:
+        return None
+    tick, bounds = dag.last_tick, bounds_of(dag.graph, dag.timed_since or now)
+    while True:
+        before, tick = tick, next_tick(dag.graph.timetable, tick, bounds, now)
+        if tick is None or tick == before or not _has_run(dag, tick.logical_date):
+            return tick
+
+
+def _has_run(dag: DagView, date: datetime) -> bool:
+    """Also where a changed timetable comes back to dates that it had before."""
+    return date in dag.taken or (dag.last_tick is not None and date <= dag.last_tick.logical_date)
+
+
+def is_due(dag: DagView, tick: Tick, now: datetime) -> bool:
+    """Whether a tick's moment has come; late ones start one by one where the DAG wants that."""
+    return tick.run_after <= now and not (paced_until(dag, now) and was_missed(tick, now))
+
+
+def paced_until(dag: DagView, now: datetime) -> datetime | None:
+    """Until when no late timed run starts, because one just did. That moment is kept as the clock's next look at the DAG."""
+    pace = dag.graph.pace
+    return dag.due_at if pace and dag.due_at and now < dag.due_at <= now + pace else None
+
+
+def timed_run(dag: DagView, tick: Tick) -> RunView:
+    """The run of a tick, with the first of the reserved ids."""
+    run_id = f"scheduled__{tick.logical_date.isoformat()}"
+    return queued_run(dag.tick_run_ids[0], dag.graph, run_id, RunType.SCHEDULED, tick.run_after, tick=tick)
+
+
+def after_tick(dag: DagView, tick: Tick, now: datetime) -> DagView:
+    """The DAG once a tick has its run. Of runs that follow each other's ends a decision makes one."""
+    left = () if dag.graph.is_continuous else dag.tick_run_ids[1:]
+    due_at = now + dag.graph.pace if dag.graph.pace and was_missed(tick, now) else dag.due_at
+    return msgspec.structs.replace(dag, last_tick=tick, tick_run_ids=left, due_at=due_at)

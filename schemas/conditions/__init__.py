@@ -1,0 +1,1 @@
+"""Conditions over datasets: their shape, the filters on events and the patterns of URIs."""

@@ -1,0 +1,98 @@
+"""Filters on the `extra` of an event: a small language of comparisons, read by a parser of our own. Nothing is ever executed.
+
+    rows > 0 and country in ['CH', 'DE'] and not (source.kind == "test" or tags[0] == null)
+
+A field is a name, with `.name` and `[index]` for what is inside; a name that is no word stands in backquotes. Fields are
+compared with `==`, `!=`, `<`, `<=`, `>`, `>=` to numbers, texts, `true`, `false`, `null` or other fields; `in` asks whether a
+value is in a list, one that is written here or one of the event; a field alone asks whether it is `true`.
+
+Where an extra lacks the field, or it is of another type, a comparison is neither true nor false but unknown, and so is `not` of
+it; `and` and `or` come to an answer where one side is enough. An event passes only if the whole is true. Nothing raises.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tidegate.schemas.conditions.filter_syntax import Comparison, Fixed, Joined, Node, Not, Operand, kind_of, parse
+
+Answer = bool | None
+"""None: unknown."""
+
+
+class _Missing:
+    """What a field has that is not there."""
+
+
+_MISSING = _Missing()
+
+_ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "<": lambda left, right: left < right,
+    "<=": lambda left, right: left <= right,
+    ">": lambda left, right: left > right,
+    ">=": lambda left, right: left >= right,
+}
+
+
+def passes(where: str, extra: Mapping[str, Any]) -> bool:
+    """Whether a filter lets an event with this extra pass. Raises FilterError for a text that is no filter."""
+    return _answer(parse(where), extra) is True
+
+
+def _answer(node: Node, extra: Mapping[str, Any]) -> Answer:
+    match node:
+        case Not(of):
+            answer = _answer(of, extra)
+            return None if answer is None else not answer
+        case Joined(word, of):
+            decisive = word == "or"
+            answers = [_answer(each, extra) for each in of]
+            return decisive if decisive in answers else None if None in answers else not decisive
+        case Comparison(operator, left, right):
+            if Fixed(None) in (left, right):
+                return _is_null(operator, _value(right if left == Fixed(None) else left, extra))
+            return _compare(operator, _value(left, extra), _value(right, extra))
+
+
+def _value(operand: Operand, extra: Any) -> Any:
+    if isinstance(operand, Fixed):
+        return operand.value
+    value = extra
+    for step in operand.path:
+        value = _inside(value, step)
+    return value
+
+
+def _inside(value: Any, step: str | int) -> Any:
+    if isinstance(step, str):
+        return value.get(step, _MISSING) if isinstance(value, Mapping) else _MISSING
+    return value[step] if isinstance(value, list) and step < len(value) else _MISSING
+
+
+def _compare(operator: str, left: Any, right: Any) -> Answer:
+    if left is _MISSING or right is _MISSING:
+        return None
+    if operator == "in":
+        return _is_in(left, right)
+    if operator in _ORDERS:
+        ordered = kind_of(left) == kind_of(right) and kind_of(left) in ("number", "text")
+        return _ORDERS[operator](left, right) if ordered else None
+    same = _same(left, right)
+    return same if same is None or operator == "==" else not same
+
+
+def _is_null(operator: str, value: Any) -> Answer:
+    """Whatever is there is null, or is not."""
+    if operator == "in":
+        return _compare(operator, None, value)
+    return None if value is _MISSING else (value is None) is (operator == "==")
+
+
+def _is_in(value: Any, values: Any) -> Answer:
+    if not isinstance(values, list | tuple):
+        return None
+    answers = [_same(value, each) for each in values]
+    return True if True in answers else False if False in answers or not answers else None
+
+
+def _same(left: Any, right: Any) -> Answer:
+    return bool(left == right) if kind_of(left) == kind_of(right) else None

@@ -1,0 +1,1 @@
+"""Timetables: what a DAG file may say about time, and the ticks that follow from it."""

@@ -1,0 +1,179 @@
+"""When a DAG runs by time: the shapes its schedule takes once a DAG file has been read, and what they may say.
+
+`tidegate.schemas.timetable.tick` computes runs from them. All durations are in seconds.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from tidegate.schemas.timetable.cron import compiled
+from tidegate.schemas.timetable.wallclock import zone
+
+Mode = Literal["trigger", "interval"]
+"""`trigger`: a run fires at the tick, its logical date. `interval`: it fires at the end of the period that the tick begins."""
+
+SHORTEST_S = 0.001
+LONGEST_S = 100 * 366 * 86400.0
+UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
+
+NonNegative = Annotated[float, Meta(ge=0)]
+
+
+class Cron(msgspec.Struct, frozen=True, tag="cron", tag_field="kind", forbid_unknown_fields=True):
+    """The ticks of all `expressions` (5 fields, or 6 with the seconds last) on the wall clock of `timezone`.
+
+    `interval_s` is for trigger mode: the length of the data interval that ends at the tick.
+    """
+
+    expressions: Annotated[tuple[str, ...], Meta(min_length=1)]
+    timezone: str = "UTC"
+    mode: Mode = "trigger"
+    interval_s: NonNegative = 0.0
+
+
+class Every(msgspec.Struct, frozen=True, tag="every", tag_field="kind", forbid_unknown_fields=True):
+    """A tick `months` of the calendar of `timezone` and then `seconds` of real time after the one before.
+
+    A day that the month does not have becomes its last day, and stays: 31 January, 28 February, 28 March.
+    `interval_s` is for trigger mode: the length of the data interval that ends at the tick.
+    """
+
+    months: int = 0
+    seconds: float = 0.0
+    timezone: str = "UTC"
+    mode: Mode = "trigger"
+    interval_s: NonNegative = 0.0
+
+
+class Dates(msgspec.Struct, frozen=True, tag="dates", tag_field="kind", forbid_unknown_fields=True):
+    """A tick at each of `dates`, in any order; a date given twice counts once."""
+
+    dates: Annotated[tuple[Annotated[datetime, Meta(tz=True)], ...], Meta(min_length=1)]
+
+
+class Once(msgspec.Struct, frozen=True, tag="once", tag_field="kind", forbid_unknown_fields=True):
+    """One run, at the start date or as soon as possible."""
+
+
+class Continuous(msgspec.Struct, frozen=True, tag="continuous", tag_field="kind", forbid_unknown_fields=True):
+    """A run as soon as the one before has ended; its data interval reaches from the end of the one before to now."""
+
+
+Timetable = Cron | Every | Dates | Once | Continuous
+
+PRESETS: Mapping[str, str] = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@quarterly": "0 0 1 */3 *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+"""The cron expressions with a name."""
+
+
+def validate(timetable: Timetable) -> None:
+    """Raises ValueError, one sentence saying what cannot be and what to write instead."""
+    match timetable:
+        case Cron():
+            _validate_cron(timetable)
+        case Every():
+            _validate_every(timetable)
+        case Dates(dates):
+            _validate_dates(dates)
+        case Once() | Continuous():
+            pass
+
+
+def named(schedule: str, timezone: str = "UTC", mode: Mode = "trigger") -> Timetable:
+    """The timetable of a preset (`@daily`, `@once`, …) or of a cron expression. Raises ValueError."""
+    match schedule.strip():
+        case "@once":
+            return Once()
+        case "@continuous":
+            return Continuous()
+        case expression:
+            timetable = Cron((PRESETS.get(expression, expression),), timezone, mode)
+            validate(timetable)
+            return timetable
+
+
+def describe(timetable: Timetable | None) -> str:
+    """One line for people."""
+    match timetable:
+        case None:
+            return "never by time"
+        case Cron():
+            return f"cron {', '.join(timetable.expressions)} {timetable.timezone}{_mode(timetable)}"
+        case Every():
+            return f"every {_length(timetable)}{_mode(timetable)}"
+        case Dates((date,)):
+            return f"on {date.isoformat(' ')}"
+        case Dates(dates):
+            return f"on {len(dates)} dates from {min(dates).isoformat(' ')} to {max(dates).isoformat(' ')}"
+        case Once():
+            return "once"
+        case Continuous():
+            return "continuously"
+
+
+def _validate_cron(cron: Cron) -> None:
+    if not cron.expressions:
+        raise ValueError("a cron timetable needs at least one expression, such as '0 3 * * *'")
+    for expression in cron.expressions:
+        compiled(expression)
+    zone(cron.timezone)
+    _validate_interval(cron)
+
+
+def _validate_every(every: Every) -> None:
+    if every.months < 0 or every.seconds < 0 or not (every.months or every.seconds):
+        raise ValueError(f"the time between two runs must be longer than 0, and no part of it negative, not {_length(every)}")
+    if not every.months and every.seconds < SHORTEST_S:
+        raise ValueError(f"the time between two runs must be at least {SHORTEST_S:g} s, not {every.seconds:g} s")
+    if not every.months * 31 * 86400 + every.seconds <= LONGEST_S:
+        raise ValueError(f"the time between two runs must be at most 100 years, not {_length(every)}")
+    zone(every.timezone)
+    _validate_interval(every)
+
+
+def _validate_interval(timetable: Cron | Every) -> None:
+    if not 0 <= timetable.interval_s <= LONGEST_S:
+        raise ValueError(f"the data interval of a run must be from 0 to 100 years long, not {timetable.interval_s:g} s")
+    if timetable.interval_s and timetable.mode == "interval":
+        raise ValueError(
+            "in interval mode the data interval is the time between two ticks; leave its length away, or use trigger mode"
+        )
+
+
+def _validate_dates(dates: tuple[datetime, ...]) -> None:
+    if not dates:
+        raise ValueError("a list of dates needs at least one date; write None for a DAG that never runs by time")
+    for date in dates:
+        if date.tzinfo is None:
+            raise ValueError(
+                f"the date {date.isoformat(' ')} has no time zone; write datetime(…, tzinfo=ZoneInfo('Europe/Zurich'))"
+            )
+
+
+def _mode(timetable: Cron | Every) -> str:
+    return " by interval" if timetable.mode == "interval" else ""
+
+
+def _length(every: Every) -> str:
+    months, seconds = every.months, every.seconds
+    parts = [_counted(months // 12, "year") if months % 12 == 0 else _counted(months, "month")] if months else []
+    if seconds or not months:
+        size, unit = next(((size, unit) for size, unit in UNITS if seconds and seconds % size == 0), (1, "s"))
+        parts.append(f"{seconds / size:g} {unit}")
+    return " and ".join(parts)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if abs(number) == 1 else f"{number} {noun}s"

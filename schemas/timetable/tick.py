@@ -1,0 +1,231 @@
+"""The runs that a timetable plans: which one comes next, and which data interval each has.
+
+A tick is a moment that the timetable names. In trigger mode a run fires at it; in interval mode it fires at the tick that ends
+its data interval. Which of the ticks that have passed still get a run is said by `Bounds.missed`.
+Nothing here looks at a clock: `now` is given. All times have a zone, those returned are in UTC.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from tidegate.schemas.timetable.moment import EARLIEST, Grid, Moments, held, moments
+from tidegate.schemas.timetable.spec import Continuous, Cron, Dates, Every, Once, Timetable
+
+Missed = Literal["skip", "latest", "all"]
+
+INSTANT, FRESH, GRACE = timedelta(microseconds=1), timedelta(minutes=1), timedelta(minutes=5)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Tick(NamedTuple):
+    """One planned run. It is due from `run_after` on, which is the end of its data interval."""
+
+    logical_date: datetime
+    interval_start: datetime
+    interval_end: datetime
+    run_after: datetime
+
+
+def was_missed(tick: Tick, now: datetime) -> bool:
+    """Whether its run is late by more than the usual."""
+    return now - tick.run_after > FRESH
+
+
+class Bounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What limits the runs of a DAG.
+
+    `start_date` and `end_date` bound the logical dates, both included; in trigger mode they bound the moments of firing.
+    `missed`: of the ticks that have passed, none older than a minute, only the latest, or all (catchup) still get a run.
+    `run_immediately` is for a first run without a start date: take the tick that passed before `since`, when the DAG got its
+    timetable (None: now), or wait for the one after it, or (None) take it if that was less than a tenth of the period, or five
+    minutes, before. What waits needs `since`, for the tick after now never comes.
+    """
+
+    start_date: datetime | None = None
+    end_date: datetime | None = None
+    missed: Missed = "latest"
+    run_immediately: bool | None = None
+    since: datetime | None = None
+
+
+UNBOUND = Bounds()
+
+
+def next_tick(timetable: Timetable | None, last: Tick | None, bounds: Bounds, now: datetime) -> Tick | None:
+    """The scheduled run that follows `last`, the last one there was; None where no more will come.
+
+    `last` stands for scheduled runs only. The run is due when its `run_after` is not later than `now`.
+    """
+    now, bounds = held(now), _in_utc(bounds)
+    match timetable:
+        case None:
+            return None
+        case Once():
+            return None if last else _fired(timetable, bounds.start_date or now, bounds)
+        case Continuous():
+            return _continued(last, bounds, now)
+        case Cron(mode="interval") | Every(mode="interval"):
+            return _next_period(timetable, last, bounds, now)
+        case Every():
+            return _fired(timetable, _elapsed(timetable, last, bounds, now), bounds)
+        case Cron() | Dates():
+            ticks = moments(timetable)
+            return _fired(timetable, ticks.after(_earliest(ticks, last, bounds, now) - INSTANT), bounds)
+
+
+def manual_interval(timetable: Timetable | None, at: datetime) -> tuple[datetime, datetime]:
+    """The data interval of a run started by hand at `at`: in interval mode the last complete period, else what ends there."""
+    at = held(at)
+    match timetable:
+        case Cron(mode="interval"):
+            ticks = moments(timetable)
+            end = ticks.until(at)
+            start = end and ticks.until(end - INSTANT)
+            return (start, end) if start and end else (at, at)
+        case Every(mode="interval"):
+            return Grid(timetable, at).until(at - INSTANT), at
+        case Cron() | Every():
+            return at - timedelta(seconds=timetable.interval_s), at
+        case _:
+            return at, at
+
+
+def runs_after(timetable: Timetable | None, after: datetime, bounds: Bounds = UNBOUND) -> Iterator[Tick]:
+    """The planned runs that become due later than `after`, one after the other, whatever was missed.
+
+    For a delta in trigger mode, which counts from its last run, `after` is best the moment of that.
+    """
+    after, bounds = held(after), msgspec.structs.replace(bounds, missed="all")
+    match timetable:
+        case Once() | Continuous():
+            only = next_tick(timetable, None, bounds, after)
+            if only and only.run_after > after:
+                yield only
+        case _:
+            if isinstance(timetable, Every) and timetable.mode == "interval":
+                after = Grid(timetable, held(bounds.start_date or after)).until(after)
+            last = Tick(EARLIEST, EARLIEST, after, after)
+            while planned := next_tick(timetable, last, bounds, after):
+                yield planned
+                last = planned
+
+
+def _fired(timetable: Timetable, at: datetime | None, bounds: Bounds) -> Tick | None:
+    if at is None or (bounds.end_date and at > bounds.end_date):
+        return None
+    start = at - timedelta(seconds=timetable.interval_s if isinstance(timetable, Cron | Every) else 0)
+    return Tick(start, start, at, at)
+
+
+def _earliest(ticks: Moments, last: Tick | None, bounds: Bounds, now: datetime) -> datetime:
+    """The moment from which on the next run may fire."""
+    lowest = [last.run_after + INSTANT] if last else []
+    if bounds.start_date:
+        lowest.append(bounds.start_date)
+    elif not last:
+        lowest.append(_first(ticks, bounds, bounds.since or now))
+    # The last ticks before the end date may still be due for a DAG that has run before.
+    until = min(now, bounds.end_date) if last and bounds.end_date else now
+    match bounds.missed:
+        case "skip":
+            lowest.append(now - FRESH)
+        case "latest" if due := ticks.until(until):
+            lowest.append(due)
+    return max(lowest)
+
+
+def _first(ticks: Moments, bounds: Bounds, now: datetime) -> datetime:
+    """For a DAG that has neither a start date nor a run."""
+    passed, coming = ticks.until(now), ticks.after(now)
+    if passed is None or bounds.run_immediately is False:
+        return now
+    if bounds.run_immediately:
+        return passed
+    return passed if now - passed <= _grace(passed, coming) else now
+
+
+def _grace(passed: datetime, coming: datetime | None) -> timedelta:
+    return max((coming - passed) / 10, GRACE) if coming else GRACE
+
+
+def _elapsed(every: Every, last: Tick | None, bounds: Bounds, now: datetime) -> datetime:
+    """When a delta fires next: counted from its last run, or from now on where whole periods have been missed."""
+    start = bounds.start_date or now
+    if last is None:
+        return start if bounds.missed == "all" else max(start, now)
+    grid = Grid(every, last.run_after)
+    fires = max(grid.after(last.run_after), bounds.start_date or last.run_after)
+    if bounds.missed == "all" or now < fires:
+        return fires
+    if bounds.missed == "skip":
+        return max(fires, grid.after(now - FRESH - INSTANT))
+    passed = grid.until(now)
+    return max(fires, passed) if now - passed <= _grace(passed, grid.after(now)) else now
+
+
+def _continued(last: Tick | None, bounds: Bounds, now: datetime) -> Tick | None:
+    """A run from the end of the one before to now. It needs a logical date of its own where that one had no length."""
+    start = max(last.interval_end if last else bounds.start_date or now, bounds.start_date or EARLIEST)
+    end = max(start, now)
+    if bounds.end_date and end > bounds.end_date:
+        return None
+    return Tick(end if last and last.logical_date == start else start, start, end, end)
+
+
+def _next_period(timetable: Cron | Every, last: Tick | None, bounds: Bounds, now: datetime) -> Tick | None:
+    start, ticks = (
+        _cron_period(timetable, last, bounds, now) if isinstance(timetable, Cron) else _delta_period(timetable, last, bounds, now)
+    )
+    end = start and ticks.after(start)
+    if start is None or end is None or (bounds.end_date and start > bounds.end_date):
+        return None
+    return Tick(start, start, end, end)
+
+
+def _cron_period(cron: Cron, last: Tick | None, bounds: Bounds, now: datetime) -> tuple[datetime | None, Moments]:
+    """Where the next data interval starts, and the ticks of which one ends it."""
+    ticks = moments(cron)
+    earliest = _earliest_start(ticks, last and _resumed(ticks, last), last, bounds, now)
+    return ticks.after(earliest - INSTANT), ticks
+
+
+def _delta_period(every: Every, last: Tick | None, bounds: Bounds, now: datetime) -> tuple[datetime, Moments]:
+    """As `_cron_period`. A period starts where the last one ended, even if that is not whole periods after the start date."""
+    anchor = bounds.start_date or (EPOCH if not every.months else last.interval_end if last else bounds.since or now)
+    ticks = Grid(every, anchor)
+    start = _earliest_start(ticks, last and _resumed(Grid(every, last.interval_end), last), last, bounds, now)
+    return start, ticks if ticks.until(start) == start else Grid(every, start)
+
+
+def _resumed(ticks: Moments, last: Tick) -> datetime:
+    """The tick where the last period ended, or before it if the timetable was another one then; after the logical date anyway."""
+    aligned = ticks.until(last.interval_end) or last.interval_end
+    return aligned if aligned > last.interval_start else ticks.after(last.interval_start) or aligned
+
+
+def _earliest_start(ticks: Moments, resumed: datetime | None, last: Tick | None, bounds: Bounds, now: datetime) -> datetime:
+    """The moment from which on the next data interval may start."""
+    lowest = [moment for moment in (bounds.start_date, resumed) if moment]
+    if not lowest:
+        at = bounds.since or now
+        lowest.append(ticks.until(at) or at if bounds.run_immediately is False else _missed_start(ticks, last, bounds, at))
+    if bounds.missed != "all":
+        lowest.append(_missed_start(ticks, last, bounds, now))
+    return max(lowest)
+
+
+def _missed_start(ticks: Moments, last: Tick | None, bounds: Bounds, now: datetime) -> datetime:
+    """Where the oldest period starts that still gets a run."""
+    end = ticks.after(now - FRESH - INSTANT) if bounds.missed == "skip" else ticks.until(now)
+    start = end and ticks.until(end - INSTANT)
+    if start and last and bounds.end_date and bounds.missed == "latest":
+        start = ticks.until(min(start, bounds.end_date))
+    return start or end or now
+
+
+def _in_utc(bounds: Bounds) -> Bounds:
+    start, end, since = (moment and held(moment) for moment in (bounds.start_date, bounds.end_date, bounds.since))
+    return Bounds(start_date=start, end_date=end, missed=bounds.missed, run_immediately=bounds.run_immediately, since=since)

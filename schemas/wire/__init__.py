@@ -1,0 +1,1 @@
+"""Events on Kafka: payloads, envelopes and their published contract."""

@@ -1,0 +1,160 @@
+"""Records as events: CloudEvents 1.0 around JSON data, bare data, and OpenLineage's events."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from tidegate.schemas.error import RejectedError
+from tidegate.schemas.wire import openlineage
+from tidegate.schemas.wire.depth import depth
+from tidegate.schemas.wire.event import (
+    DATA,
+    MAX_DEPTH,
+    MAX_ID_LENGTH,
+    MAX_RECORD_BYTES,
+    Incoming,
+    Kind,
+    Moment,
+    Rejection,
+    StateChanged,
+    type_of,
+)
+from tidegate.schemas.wire.openlineage import LineageEvent
+
+
+class Envelope(msgspec.Struct, frozen=True, kw_only=True):
+    """What a CloudEvents record says about its data, each None where the producer did not say. `time` is in UTC."""
+
+    source: str | None
+    id: str | None
+    time: datetime | None
+
+
+_DECODERS: dict[Kind, msgspec.json.Decoder[Any]] = {kind: msgspec.json.Decoder(shape) for kind, shape in DATA.items()}
+
+
+class _Structured(msgspec.Struct, frozen=True, kw_only=True):
+    """CloudEvents structured mode: the envelope in the body, the data inside."""
+
+    specversion: str | None = None
+    id: str | None = None
+    source: str | None = None
+    type: str | None = None
+    time: Moment | None = None
+    data: msgspec.Raw = msgspec.Raw(b"")
+    data_base64: bytes = b""
+
+
+_STRUCTURED = msgspec.json.Decoder(_Structured)
+_TIME = msgspec.json.Decoder(Moment)
+_TYPES = {kind: type_of(kind) for kind in Kind}
+_ATTRIBUTES = frozenset({"ce_specversion", "ce_type", "ce_source", "ce_id", "ce_time"})
+_BARE = Envelope(source=None, id=None, time=None)
+
+
+def decode(kind: Kind, headers: Sequence[tuple[str, bytes]], value: bytes | None) -> tuple[Envelope, Incoming]:
+    """Read one record of a topic that carries `kind`, one of the incoming ones.
+
+    Binary mode (envelope in `ce_*` headers), structured mode (one JSON object with `specversion`) and bare data are understood;
+    of dataset updates also OpenLineage's events, as LineageEvent. Raises RejectedError: the record can never be read.
+    """
+    return _decode(kind, headers, value)
+
+
+def decode_state(kind: Kind, headers: Sequence[tuple[str, bytes]], value: bytes | None) -> StateChanged:
+    """Read one record of a state topic. Raises RejectedError."""
+    event: StateChanged = _decode(kind, headers, value)[1]
+    return event
+
+
+def _decode(kind: Kind, headers: Sequence[tuple[str, bytes]], value: bytes | None) -> tuple[Envelope, Any]:
+    body = _bounded(value)
+    try:
+        if attributes := {name: content.decode() for name, content in headers if name in _ATTRIBUTES}:
+            envelope, data = _binary(kind, attributes), body
+        elif b'"specversion"' in body:
+            envelope, data = _structured(kind, body)
+        else:
+            envelope, data = _BARE, body
+        try:
+            return envelope, _DECODERS[kind].decode(data)
+        except msgspec.ValidationError:
+            # Only what is no event of ours is looked at twice, so that ours cost nothing more.
+            if kind is not Kind.DATASET_UPDATED or (lineage := _lineage(data)) is None:
+                raise
+            return envelope, lineage
+    except msgspec.ValidationError as error:
+        raise RejectedError(Rejection.INVALID, f"not a valid {kind} event: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RejectedError(Rejection.MALFORMED, f"not JSON: {error}") from error
+
+
+def _lineage(data: bytes) -> LineageEvent | None:
+    try:
+        return openlineage.read(data)
+    except msgspec.ValidationError as error:
+        raise RejectedError(Rejection.INVALID, f"not a valid OpenLineage run event: {error}") from error
+
+
+def _bounded(value: bytes | None) -> bytes:
+    if not value:
+        raise RejectedError(Rejection.MALFORMED, "the record has no value")
+    if len(value) > MAX_RECORD_BYTES:
+        raise RejectedError(Rejection.TOO_LARGE, f"{len(value)} bytes; at most {MAX_RECORD_BYTES} are accepted")
+    if value.count(b"[") + value.count(b"{") > MAX_DEPTH and depth(value) > MAX_DEPTH:
+        raise RejectedError(Rejection.MALFORMED, f"nested deeper than {MAX_DEPTH} levels")
+    if b"u0000" in value and b"\\u0000" in value.replace(rb"\\", b""):
+        raise RejectedError(Rejection.INVALID, "a NUL character (\\u0000), which cannot be stored")
+    return value
+
+
+def _binary(kind: Kind, attributes: Mapping[str, str]) -> Envelope:
+    said = attributes.get
+    time = said("ce_time")
+    moment = None if time is None else _TIME.decode(f'"{time}"')
+    return _envelope(kind, said("ce_specversion"), said("ce_type"), said("ce_source"), said("ce_id"), moment)
+
+
+def _structured(kind: Kind, body: bytes) -> tuple[Envelope, bytes]:
+    event = _STRUCTURED.decode(body)
+    if event.specversion is None:
+        return _BARE, body
+    envelope = _envelope(kind, event.specversion, event.type, event.source, event.id, event.time)
+    if event.data:
+        return envelope, bytes(event.data)
+    if not event.data_base64:
+        raise RejectedError(Rejection.INVALID, "a CloudEvents event without data")
+    return envelope, _bounded(event.data_base64)
+
+
+def _envelope(
+    kind: Kind, spec: str | None, type_: str | None, source: str | None, id_: str | None, time: datetime | None
+) -> Envelope:
+    if spec is not None and not spec.startswith("1."):
+        raise RejectedError(Rejection.UNSUPPORTED_VERSION, f"CloudEvents {spec[:20]} is not understood here; 1.0 is")
+    if type_ is not None and type_ != _TYPES[kind]:
+        raise _unknown(kind, type_)
+    return Envelope(source=_identity("source", source), id=_identity("id", id_), time=_in_utc(time))
+
+
+def _identity(name: str, text: str | None) -> str | None:
+    """An empty one would make all events of a producer one event."""
+    if text is not None and not (0 < len(text) <= MAX_ID_LENGTH and "\0" not in text):
+        raise RejectedError(Rejection.INVALID, f"the CloudEvents {name} needs 1 to {MAX_ID_LENGTH} characters, none of them NUL")
+    return text
+
+
+def _in_utc(time: datetime | None) -> datetime | None:
+    try:
+        return time and time.astimezone(UTC)
+    except OverflowError as error:
+        raise RejectedError(Rejection.INVALID, "the CloudEvents time is out of range") from error
+
+
+def _unknown(kind: Kind, type_: str) -> RejectedError:
+    known = _TYPES[kind]
+    if type_.rpartition(".")[0] == known.rpartition(".")[0]:
+        return RejectedError(Rejection.UNSUPPORTED_VERSION, f"{type_[:200]} is not understood here; {known} is")
+    return RejectedError(Rejection.UNKNOWN_TYPE, f"{type_[:200]} does not belong here; this topic carries {known}")

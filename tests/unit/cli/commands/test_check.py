@@ -1,0 +1,93 @@
+"""What `tidegate check` says of files that were parsed."""
+
+from pathlib import Path
+
+import pytest
+
+from tidegate.daemon.cli.commands.check import distinct, near, report
+from tidegate.schemas.authoring.build import build
+from tidegate.schemas.dag import ImportProblem, ParsedFile
+
+SOURCE = """
+from tidegate import Dag, Dataset
+a, b, c = Dataset("s://a"), Dataset("s://b"), Dataset("s://c")
+with Dag("d", schedule=a & b) as dag:
+    dag.command("first", ["true"]) >> dag.empty("last", outlets=[c])
+with Dag("by_hand"):
+    pass
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def parsed(source: str, path: str) -> ParsedFile:
+    return ParsedFile(path=path, digest="0", dags=tuple(dag.spec() for dag in build(source, path)))
+
+
+def test_dags_are_drawn_below_their_file_with_their_tasks(here: Path) -> None:
+    lines = list(report({here / "dags" / "d.py": parsed(SOURCE, "d.py")}))
+
+    assert lines == [
+        "dags/d.py",
+        "├── d  when s://a & s://b",
+        "│   ├── first  command",
+        "│   └── last  empty, after first, updates s://c",
+        "└── by_hand  when asked to",
+    ]
+
+
+TIMED = """
+from tidegate import Dag, Dataset, DatasetOrTime
+with Dag("nightly", schedule="0 3 * * *", timezone="Europe/Zurich") as dag:
+    create, use = dag.empty("create"), dag.command("use", ["true"])
+    create >> use >> dag.command("alarm", ["true"], trigger_rule="one_failed")
+    use >> dag.empty("drop").as_teardown(setups=create)
+with Dag("either", schedule=DatasetOrTime(Dataset("s://a"), "@daily")) as dag:
+    with dag.group("files"):
+        found = dag.command("find", ["true"])
+        dag.command("load", ["true"]).expand(over=found)
+"""
+
+
+def test_what_runs_by_time_is_drawn_with_its_timetable_and_its_rules(here: Path) -> None:
+    lines = list(report({here / "t.py": parsed(TIMED, "t.py")}))
+
+    assert lines == [
+        "t.py",
+        "├── nightly  cron 0 3 * * * Europe/Zurich",
+        "│   ├── create  empty, setup",
+        "│   ├── use  command, after create",
+        "│   ├── alarm  command, after use (one_failed)",
+        "│   └── drop  empty, teardown of create, after create, use",
+        "└── either  when s://a, or cron 0 0 * * * UTC",
+        "    └── group files",
+        "        ├── files.find  command",
+        "        └── files.load  command, for each of files.find, after files.find",
+    ]
+
+
+def test_a_problem_is_one_line_that_editors_understand(here: Path) -> None:
+    broken = ParsedFile(path="d.py", digest="0", problem=ImportProblem(reason="SyntaxError: invalid syntax", line=7))
+
+    assert list(report({here / "d.py": broken})) == ["d.py:7: SyntaxError: invalid syntax"]
+
+
+def test_a_file_without_dags_says_so(here: Path) -> None:
+    assert list(report({here / "lib.py": ParsedFile(path="lib.py", digest="0")})) == ["lib.py  no DAGs"]
+
+
+def test_the_second_file_with_a_dag_is_to_blame(here: Path) -> None:
+    one, two = here / "a.py", here / "b.py"
+
+    judged = distinct({one: parsed(SOURCE, "a.py"), two: parsed(SOURCE, "b.py")})
+
+    assert judged[one].problem is None
+    assert list(report(judged))[-1] == "b.py: DAG 'd' is also in a.py"
+
+
+def test_a_path_elsewhere_is_shown_whole(here: Path) -> None:
+    assert near(here.parent / "d.py") == str(here.parent / "d.py")

@@ -1,0 +1,95 @@
+"""Why there is a run, in words."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tidegate.daemon.cli.pages.explain import ENDED, UPON, Explained, print_page, upon
+from tidegate.daemon.engine import KINDS
+from tidegate.handlers.explain.stages import Stage
+from tidegate.schemas.queries.explain import ConsumedEvent, Origin, Steps
+from tidegate.schemas.queries.run_pages import RunMoveRow
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def origin(**facts: Any) -> Origin:
+    return Origin(**{**dict.fromkeys(Origin.__struct_fields__), **facts})
+
+
+def test_every_kind_of_message_that_is_named_is_one() -> None:
+    assert UPON.keys() <= set(KINDS.values())
+
+
+@pytest.mark.parametrize(("kind", "words"), [("schedule_due", "its time had come"), ("lease_lapsed", ENDED), (None, None)])
+def test_what_made_a_run_is_said_in_words(kind: str | None, words: str | None) -> None:
+    assert upon(origin(created_upon=kind)) == words
+
+
+EXPLAINED = (
+    "d r\n"
+    "  state      running\n"
+    "  made by    5 dataset events\n"
+    "  because    dataset events arrived\n"
+    "  created    2026-11-21 12:00:00Z\n"
+    "  by         h (pid 7)\n"
+    "  schedule   s://a\n"
+    "  version    3, since 2026-11-21 12:00:00Z, d.py\n"
+    "  run after  2026-11-21 12:00:00Z\n"
+    "\n"
+    "consumed events\n"
+    "EVENT  DATASET                   SOURCE  ID  OCCURRED              ARRIVED AFTER  WAITED\n"
+    "1      s://a                     p       e   2026-11-21 11:59:55Z  0.0s           5.0s\n"
+    "2      older than the retention  -       -   -                     -              -\n"
+    "  3 more older than the retention: the ledger does not have them any more\n"
+    "\n"
+    "stages\n"
+    "STAGE                AT                    TOOK\n"
+    "it arrived           2026-11-21 11:59:55Z  -\n"
+    "the run was created  2026-11-21 12:00:00Z  5.0s\n"
+    "\n"
+    "attempts\n"
+    "TASK  TRY  FOR SLOTS  TO SUBMIT  TO START  RAN  STATE     HOST\n"
+    "a     1    0.0s       0.0s       0.0s      12s  accepted  h\n"
+    "\n"
+    "journal\n"
+    "STATE   AT                    REASON\n"
+    "queued  2026-11-21 12:00:00Z  -\n"
+)
+
+
+def test_a_run_is_explained_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    run = {
+        "state": "running",
+        "run_type": "dataset",
+        "created_at": NOON,
+        "creator": "h (pid 7)",
+        "version": 3,
+        "version_at": NOON,
+        "path": "d.py",
+        "logical_date": None,
+        "run_after": NOON,
+        "events": 5,
+    }
+    before = NOON - timedelta(seconds=5)
+    page = Explained(
+        dag_id="d",
+        run_id="r",
+        origin=run,
+        upon="dataset events arrived",
+        condition="s://a",
+        timing="",
+        events=[
+            ConsumedEvent(1, "s://a", "p", "e", before, before, {}),
+            ConsumedEvent(2, None, None, None, None, None, None),
+        ],
+        forgotten=3,
+        stages=[Stage("it arrived", before, None), Stage("the run was created", NOON, 5)],
+        attempts=[Steps("a", 1, NOON, NOON, NOON, NOON, None, "accepted", "h")],
+        journal=[RunMoveRow(1, "queued", "", NOON)],
+    )
+
+    print_page(page, NOON + timedelta(seconds=12))
+
+    assert capsys.readouterr().out == EXPLAINED

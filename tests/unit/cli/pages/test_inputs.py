@@ -1,0 +1,51 @@
+"""What waits for a DAG, as people are shown it."""
+
+from datetime import time, timedelta
+
+import pytest
+
+from tests.shapes import NOW, A, B, spec
+from tests.unit.handlers.waiting import event
+from tidegate.daemon.cli.pages.inputs import InputRow, by_input, rows, there, timing_text
+from tidegate.schemas.conditions.condition import AllOf, DatasetRef, InputDeadlineSpec, Timing
+
+MANY = DatasetRef("s://a", "n > 2")
+
+
+def test_each_input_has_the_events_that_count_for_it() -> None:
+    dag = spec("t", schedule=AllOf((MANY, A, B)))
+
+    found = by_input(dag, [event(1, n=1, arrived=-5), event(2, n=3, arrived=-2)], NOW)
+
+    minute = timedelta(minutes=1)
+    assert rows(dag, found) == [
+        InputRow("s://a[n > 2]", 1, NOW - 2 * minute),
+        InputRow("s://a", 2, NOW - 5 * minute),
+        InputRow("s://b", 0, None),
+    ]
+    assert set(there(dag, rows(dag, found))) == {MANY, A}
+
+
+def test_a_condition_that_cannot_be_read_has_no_inputs() -> None:
+    assert by_input(spec("t", schedule=DatasetRef("s://a", "n >")), [event(1)], NOW) == {}
+
+
+@pytest.mark.parametrize(
+    ("timing", "words"),
+    [
+        (Timing(), ""),
+        (Timing(within_s=3600), "all within 1h00m of each other"),
+        (Timing(quiet_for_s=60, max_wait_s=90), "after 1m00s of quiet, at most 1m30s after they are there"),
+        (
+            Timing(min_interval_s=300, deadline=InputDeadlineSpec(after_s=60)),
+            "at most one run in 5m00s, a run anyway if they are not there 1m00s after the first event",
+        ),
+        (Timing(deadline=InputDeadlineSpec(at=time(9), fallback="skip")), "no run if they are not there by 09:00 UTC"),
+        (
+            Timing(deadline=InputDeadlineSpec(at=time(9), timezone="Europe/Zurich", fallback="alert")),
+            "an alert if they are not there by 09:00 Europe/Zurich",
+        ),
+    ],
+)
+def test_a_timing_is_said_in_words(timing: Timing, words: str) -> None:
+    assert timing_text(timing) == words

@@ -1,0 +1,66 @@
+"""What commands print where nobody watches: plain, whole, and harmless."""
+
+import json
+from datetime import UTC, datetime
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from tidegate.daemon.cli.pages import output
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+class Row(msgspec.Struct, frozen=True):
+    id: UUID
+    at: datetime
+    state: str | None
+
+
+def test_columns_are_as_wide_as_their_widest_cell() -> None:
+    lines = list(output.plain(("DAG", "STATE"), [("a", "active"), ("long_name", "paused")]))
+
+    assert lines == ["DAG        STATE", "a          active", "long_name  paused"]
+
+
+def test_a_long_id_is_never_cut_off_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    long = "x" * 5_000
+
+    output.table(("RUN",), [(long,)], empty="none")
+
+    assert long in capsys.readouterr().out.split()
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"), [(None, "-"), ("", "-"), (0, "0"), (NOON, "2026-11-21 12:00:00Z"), ("a b", "a b"), ("é✓", "é✓")]
+)
+def test_a_cell_is_shown(cell: output.Cell, expected: str) -> None:
+    assert output.shown(cell) == expected
+
+
+def test_nothing_that_moves_the_cursor_reaches_a_terminal() -> None:
+    assert output.printable("\x1b[2J a\nb\r\x9b\N{RIGHT-TO-LEFT OVERRIDE}") == "\\x1b[2J a\\nb\\r\\x9b\\u202e"
+
+
+def test_an_empty_table_is_said_beside_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    output.table(("RUN",), [], empty="there are no runs")
+
+    assert capsys.readouterr() == ("", "there are no runs\n")
+
+
+def test_facts_without_a_value_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    output.facts((("state", "active"), ("description", ""), ("broken", None), ("version", 0)))
+
+    assert capsys.readouterr().out == "  state    active\n  version  0\n"
+
+
+def test_structs_become_json_objects(capsys: pytest.CaptureFixture[str]) -> None:
+    output.write_json([Row(UUID(int=1), NOON, None)])
+
+    assert json.loads(capsys.readouterr().out) == [{"id": str(UUID(int=1)), "at": "2026-11-21T12:00:00Z", "state": None}]
+
+
+@pytest.mark.parametrize(("value", "expected"), [({}, ""), ([], ""), ({"day": 1}, '{"day":1}')])
+def test_json_in_a_cell_is_one_line_or_nothing(value: object, expected: str) -> None:
+    assert output.compact(value) == expected

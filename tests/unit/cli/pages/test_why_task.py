@@ -1,0 +1,170 @@
+"""Gates, what closed ones wait for and what opens them, in words."""
+
+from datetime import UTC, datetime, timedelta
+from typing import get_args
+
+import msgspec
+import pytest
+
+from tidegate.daemon.cli.pages.advice import Advice, advice
+from tidegate.daemon.cli.pages.obstacle import obstacle_text
+from tidegate.daemon.cli.pages.why_task import document, print_chain
+from tidegate.schemas.dag import TriggerRule
+from tidegate.schemas.explain import gates as shown
+from tidegate.schemas.explain import reasons, remedy
+from tidegate.schemas.explain.gates import Chain, Gate, GateState
+from tidegate.schemas.state import RunState, TaskState
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+RULE = TriggerRule.ALL_SUCCESS
+
+OBSTACLES = [
+    (shown.RunEnded(RunState.FAILED, "deadlock"), "another run of it: its run has ended as failed, deadlock"),
+    (shown.RunEnded(RunState.SUCCESS, ""), "another run of it: its run has ended as success"),
+    (shown.TaskEnded(TaskState.FAILED, 1, "no disk"), "another run of it: it failed after 1 try, no disk"),
+    (shown.TaskEnded(TaskState.FAILED, 2, ""), "another run of it: it failed after 2 tries"),
+    (shown.RuledOut(RULE, TaskState.UPSTREAM_FAILED), "another run of it: it was given up by all_success"),
+    (shown.RuledOut(RULE, TaskState.SKIPPED), "another run of it: it was skipped by all_success"),
+    (shown.RuledOut(RULE, TaskState.REMOVED), "a run whose logical date is within its dates: it is no part of this one"),
+    (shown.Outranked("p", 1), "pool 'p': what is free goes to 1 task before it"),
+    (shown.NotSubmitted("command", "intent"), "backend 'command': the attempt is an intent"),
+    (shown.NotSubmitted("command", "submitting"), "backend 'command': the attempt is submitting"),
+    (shown.ServerAway("the runners", "no space"), "the runners, which no daemon can reach: no space"),
+    (reasons.DagPaused(), "the DAG to be unpaused"),
+    (shown.InputsMissing(("s://a", "s://b")), "its condition to hold: no event is pending of s://a, s://b"),
+    (shown.InputsApart(3600), "inputs that happened within 1h00m of each other"),
+    (shown.ConditionBroken("no end"), "a condition that can be read: no end"),
+    (shown.Unquiet(NOON), "quiet: if no more events come, until 2026-11-21 12:00:00Z"),
+    (shown.TooSoon(NOON), "the time between two runs to pass, until 2026-11-21 12:00:00Z"),
+    (shown.NoSchedule(), "somebody who asks for a run: neither datasets nor time start one"),
+    (shown.TicksOver(), "a moment of its timetable: there are no more"),
+    (shown.IntakeHalted(("t/3", "t/4")), "partitions that stand still: t/3, t/4"),
+]
+
+CHANGES = [
+    (remedy.Unpause("d"), Advice("unpause the DAG", ("tidegate dags unpause d",))),
+    (remedy.RestoreFile("d", "d.py"), Advice("put d into a DAG file again; it was in d.py")),
+    (remedy.Wait(None), Advice("wait a moment")),
+    (remedy.Wait(NOON), Advice("wait until 2026-11-21 12:00:00Z")),
+    (remedy.RaiseRuns("d", "d.py", 3, ("r0", "r1")), Advice("raise max_active_runs to 3 in d.py, or let r0 or r1 end")),
+    (remedy.RaiseRuns("d", "d.py", 3, ()), Advice("raise max_active_runs to 3 in d.py")),
+    (remedy.SetSlots("p", 1), Advice("give pool 'p' 1 slot", ("tidegate pools set p 1",))),
+    (remedy.SetSlots("p", 5, ("d r a",)), Advice("give pool 'p' 5 slots, or let d r a end", ("tidegate pools set p 5",))),
+    (
+        remedy.EndTasks("max_active_tasks", 1, (("d", "r", "a"), ("d", "r", "b[0]"))),
+        Advice(
+            "let 1 of d r a, d r b[0] end, or end it; max_active_tasks of runs that there are stays as it is",
+            ("tidegate tasks mark d r a success",),
+        ),
+    ),
+    (remedy.SetParallelism(3), Advice("start the daemons with TIDEGATE_PARALLELISM=3, or let a task end")),
+    (
+        remedy.EndUpstream("d", "r", ("a", "b[1]")),
+        Advice(
+            "let a, b[1] of r end; what each waits for:", ("tidegate tasks why-not d r a", "tidegate tasks why-not d r 'b[1]'")
+        ),
+    ),
+    (remedy.Clear("d", "r", ("a", "b")), Advice("let a, b of r run again", ("tidegate tasks clear d r a b --yes",))),
+    (remedy.StartDaemon(), Advice("start a daemon", ("tidegate daemon",))),
+    (remedy.BringBack("the runners"), Advice("bring back the runners")),
+    (
+        remedy.Publish(("s://a", "s://b where n > 0"), ("s://a",)),
+        Advice("an event of s://a and of s://b where n > 0", ("tidegate datasets publish s://a",)),
+    ),
+    (remedy.MendFile("d.py"), Advice("mend the condition in d.py")),
+    (
+        remedy.Resume(("t/3",)),
+        Advice("say from where on these partitions are to be read", ("tidegate topics resume t/3 --at earliest",)),
+    ),
+    (remedy.EndRun("d", ("r0", "r1")), Advice("let r0 or r1 end")),
+    (remedy.Trigger("d"), Advice("ask for a run", ("tidegate runs trigger d",))),
+]
+
+
+@pytest.mark.parametrize(("block", "expected"), OBSTACLES)
+def test_what_is_waited_for_is_said_in_words(block: shown.Obstacle, expected: str) -> None:
+    assert obstacle_text(block) == expected
+
+
+@pytest.mark.parametrize(("change", "expected"), CHANGES)
+def test_what_helps_is_said_with_the_commands_that_do_it(change: remedy.Change, expected: Advice) -> None:
+    assert advice(change) == expected
+
+
+def test_everything_has_its_words() -> None:
+    assert {type(change) for change, _ in CHANGES} == set(get_args(remedy.Change))
+    assert {type(block) for block, _ in OBSTACLES} >= {
+        *get_args(shown.Obstacle),
+        *get_args(shown.DagObstacle),
+    } - set(get_args(reasons.Block))
+
+
+PAGE = Chain(
+    dag_id="d",
+    run_id="r",
+    task="a",
+    state=TaskState.SCHEDULED,
+    gates=(
+        Gate(name="timing", state=GateState.OPEN, facts={"run_after": NOON}),
+        Gate(
+            name="pause",
+            state=GateState.CLOSED,
+            block=reasons.DagPaused(),
+            since=NOON - timedelta(minutes=5),
+            facts={"paused": True},
+        ),
+        Gate(name="pool", state=GateState.NOT_REACHED, facts={"by": ("e x t", "e y t"), "needed": 1}),
+    ),
+    change=(remedy.Unpause("d"),),
+)
+
+
+def test_gates_are_shown_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    print_chain(PAGE, NOON)
+
+    assert capsys.readouterr().out == (
+        "d r a\n"
+        "  state      scheduled\n"
+        "  waits for  the DAG to be unpaused (pause)\n"
+        "\n"
+        "gates\n"
+        "GATE    STATE        FOR    WHAT IS KNOWN\n"
+        "timing  open         -      run after 2026-11-21 12:00:00Z\n"
+        "pause   closed       5m00s  paused yes\n"
+        "pool    not reached  -      by e x t, e y t; needed 1\n"
+        "\n"
+        "the smallest change that lets it run\n"
+        "  unpause the DAG\n"
+        "    tidegate dags unpause d\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "text"),
+    [
+        (TaskState.RUNNING, "nothing: it runs"),
+        (TaskState.SUCCESS, "nothing: it has run"),
+        (TaskState.SCHEDULED, "its turn, which is about to come"),
+    ],
+)
+def test_what_waits_for_nothing_says_so(state: TaskState, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    print_chain(msgspec.structs.replace(PAGE, state=state, gates=PAGE.gates[:1], change=()), NOON)
+
+    out = capsys.readouterr().out
+    assert f"  waits for  {text}\n" in out
+    assert "change" not in out
+
+
+def test_where_nothing_helps_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    print_chain(msgspec.structs.replace(PAGE, change=()), NOON)
+
+    assert capsys.readouterr().out.endswith("\nnothing lets it run any more\n")
+
+
+def test_programs_get_the_words_too() -> None:
+    page = document(PAGE)
+
+    assert [gate["waits_for"] for gate in page["gates"]] == [None, "the DAG to be unpaused", None]
+    assert page["change"] == [
+        {"kind": "unpause", "dag_id": "d", "says": "unpause the DAG", "commands": ("tidegate dags unpause d",)}
+    ]

@@ -1,0 +1,60 @@
+"""What holds up a task that waits for slots: said by what admits."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.shapes import NOW, run_view
+from tidegate.handlers.admission.capacity import Room, State
+from tidegate.handlers.tasks_ready import choose
+from tidegate.schemas.explain import reasons as shown
+from tidegate.schemas.state import RunState, TaskState
+from tidegate.schemas.view import PoolView, WaitingTask
+
+TASK = WaitingTask(1, 0, "d", "t", TaskState.SCHEDULED, 0, pool_slots=2, per_dag=2, per_run=1)
+POOL = PoolView(name="p", open=3, slots=4, parallel=5, parallelism=9)
+
+
+def around(task: dict[str, Any] | None = None, run: dict[str, Any] | None = None, **facts: Any) -> State:
+    """A task that may go, but for the facts given; those called `pool_…` are of the pool."""
+    pool = {name.removeprefix("pool_"): fact for name, fact in facts.items() if name.startswith("pool_")}
+    return State(
+        NOW,
+        msgspec.structs.replace(POOL, **pool),
+        (msgspec.structs.replace(TASK, **(task or {})),),
+        limited=facts.get("limited", ()),
+        runs={1: run_view(1, **{"state": RunState.RUNNING, "max_active_tasks": 2, **(run or {})})},
+    )
+
+
+CASES = [
+    pytest.param(around(), (), id="nothing holds it up"),
+    pytest.param(around({"is_paused": True}), (shown.DagPaused(),), id="pause"),
+    pytest.param(around({"is_attempted": True}), (shown.AttemptOpen(),), id="an attempt that has not ended"),
+    pytest.param(around(run={"active_tasks": 2}), (shown.RunLimit(2),), id="max_active_tasks"),
+    pytest.param(around(limited=(("d", 1, "t"),)), (shown.TaskLimitInRun(1),), id="max_active_tis_per_dagrun"),
+    pytest.param(around(limited=(("d", 2, "t"), ("d", 3, "t"))), (shown.TaskLimitInDag(2),), id="max_active_tis_per_dag"),
+    pytest.param(around(pool_parallel=0), (shown.Parallelism(9),), id="parallelism"),
+    pytest.param(around(pool_exists=False, pool_open=0), (shown.PoolMissing("p"),), id="no such pool"),
+    pytest.param(around(pool_slots=1, pool_open=1), (shown.PoolTooSmall("p", 1, 2),), id="the pool is too small"),
+    pytest.param(around(pool_open=1), (shown.PoolFull("p", 4, 1, 2),), id="too few slots are free"),
+    pytest.param(around(pool_open=None, pool_slots=None, pool_parallel=None), (), id="any number of slots"),
+    pytest.param(
+        around({"is_paused": True}, {"active_tasks": 2}, pool_open=0),
+        (shown.DagPaused(), shown.RunLimit(2), shown.PoolFull("p", 4, 0, 2)),
+        id="several at once",
+    ),
+]
+
+
+@pytest.mark.parametrize(("state", "blocks"), CASES)
+def test_what_holds_a_task_up_is_said(state: State, blocks: tuple[object, ...]) -> None:
+    (task,) = state.waiting
+
+    assert Room(state).blocks(task) == blocks
+
+
+@pytest.mark.parametrize(("state", "blocks"), CASES)
+def test_a_task_gets_its_slots_if_nothing_holds_it_up(state: State, blocks: tuple[object, ...]) -> None:
+    assert bool(list(choose(Room(state)))) is not bool(blocks)

@@ -1,0 +1,241 @@
+"""The gates between a DAG and its next run, and what opens them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.shapes import NOW, A, B, dag_view, graph, queued
+from tests.unit.handlers.waiting import at, by, event, expiring, timed, waiting
+from tidegate.handlers.explain.dag import dag_chain
+from tidegate.handlers.explain.dag_facts import FoundDag
+from tidegate.handlers.explain.dag_gates import would_run
+from tidegate.schemas.conditions.condition import AllOf, DatasetRef
+from tidegate.schemas.explain import gates as shown
+from tidegate.schemas.explain import reasons, remedy
+from tidegate.schemas.explain.gates import DagChain, GateState
+from tidegate.schemas.explain.remedy import Change
+from tidegate.schemas.queries.leases import Away, Incident, JobRow, Terms
+from tidegate.schemas.queries.seen import AroundDag
+from tidegate.schemas.timetable.spec import Continuous, Cron, Once
+from tidegate.schemas.timetable.tick import Tick
+from tidegate.schemas.view import DagView
+
+AROUND = AroundDag("d.py", 3, None, None, None, None, ["r1", "r2"])
+DAEMON = JobRow("h", 7, NOW, NOW, Terms(), {})
+HOURLY = Cron(("0 * * * *",))
+LIMITED: dict[str, Any] = {"limit": 1, "running": 1}
+BOTH = AllOf((A, B))
+
+
+def found(dag: DagView, **facts: Any) -> FoundDag:
+    """A DAG as it is seen: the ids in it stand for runs."""
+    dag = msgspec.structs.replace(dag, event_run_ids=(0,), tick_run_ids=(0,))
+    return FoundDag(**{"now": NOW, "dag": dag, "around": AROUND, "daemons": [DAEMON], **facts})
+
+
+def ticking(timetable: Any, **facts: Any) -> DagView:
+    """A DAG with a timetable since an hour and a half, and with nothing going on but for these facts."""
+    of_graph = {name: facts.pop(name) for name in ("limit", "schedule", "together") if name in facts}
+    return dag_view(graph("t", timetable=timetable, **of_graph), timed_since=at(-90), **facts)
+
+
+def closed(page: DagChain) -> dict[str, object]:
+    return {gate.name: gate.block for gate in page.closed}
+
+
+NEW_A = remedy.Publish(("s://a",), ("s://a",))
+GATES = [
+    pytest.param(waiting(A, event(1)), {}, (), id="nothing"),
+    pytest.param(waiting(A), {"condition": shown.InputsMissing(("s://a",))}, (NEW_A,), id="condition"),
+    pytest.param(
+        waiting(BOTH, event(1)),
+        {"condition": shown.InputsMissing(("s://b",))},
+        (remedy.Publish(("s://b",), ("s://b",)),),
+        id="one of two inputs",
+    ),
+    pytest.param(
+        waiting(DatasetRef("s://a", "n > 1"), event(1, n=1)),
+        {"condition": shown.InputsMissing(("s://a[n > 1]",))},
+        (remedy.Publish(("s://a[n > 1]",), ()),),
+        id="a filter",
+    ),
+    pytest.param(
+        waiting(expiring("a", 5), event(1, arrived=-9)),
+        {"condition": shown.InputsMissing(("s://a",))},
+        (remedy.Publish(("s://a",), ("s://a",)),),
+        id="an input that expired",
+    ),
+    pytest.param(
+        waiting(BOTH, event(1, "a", arrived=-60), event(2, "b", arrived=-1), timing=timed(within=10)),
+        {"condition": shown.InputsApart(600)},
+        (NEW_A,),
+        id="inputs apart",
+    ),
+    pytest.param(
+        waiting(DatasetRef("s://a", "n >"), event(1)),
+        {"condition": None},
+        (remedy.MendFile("d.py"),),
+        id="a condition that cannot be read",
+    ),
+    pytest.param(
+        waiting(A, event(1, arrived=-1), timing=timed(quiet_for=10)),
+        {"timing": shown.Unquiet(at(9))},
+        (remedy.Wait(at(9)),),
+        id="quiet",
+    ),
+    pytest.param(
+        waiting(A, event(1), timing=timed(min_interval=60), dataset_run_at=at(-10)),
+        {"timing": shown.TooSoon(at(50))},
+        (remedy.Wait(at(50)),),
+        id="interval",
+    ),
+    pytest.param(waiting(A, event(1), is_paused=True), {"pause": reasons.DagPaused()}, (remedy.Unpause("d"),), id="pause"),
+    pytest.param(
+        waiting(A, event(1), is_stale=True), {"DAG file": reasons.DagStale()}, (remedy.RestoreFile("d", "d.py"),), id="file"
+    ),
+    pytest.param(
+        waiting(A, event(1), **LIMITED),
+        {"run limit": reasons.DagLimit(1)},
+        (remedy.RaiseRuns("d", "d.py", 2, ("r1", "r2")),),
+        id="run limit",
+    ),
+    pytest.param(
+        waiting(A, event(1), **LIMITED, queued=1, waiting=queued(graph("t"), 5)),
+        {"run limit": reasons.DagLimit(1)},
+        (remedy.RaiseRuns("d", "d.py", 3, ("r1", "r2")),),
+        id="run limit, and a queued run whose turn it is",
+    ),
+    pytest.param(
+        waiting(A, event(1), limit=1, queued=1, waiting=queued(graph("t"), 5)),
+        {"queued runs": reasons.RunsAhead(1)},
+        (remedy.RaiseRuns("d", "d.py", 2, ("r1", "r2")),),
+        id="queued runs",
+    ),
+    pytest.param(
+        waiting(A, is_paused=True, **LIMITED),
+        {"condition": shown.InputsMissing(("s://a",)), "pause": reasons.DagPaused(), "run limit": reasons.DagLimit(1)},
+        (NEW_A, remedy.Unpause("d"), remedy.RaiseRuns("d", "d.py", 2, ("r1", "r2"))),
+        id="several",
+    ),
+    pytest.param(dag_view(graph("t")), {"schedule": shown.NoSchedule()}, (remedy.Trigger("d"),), id="no schedule"),
+    pytest.param(ticking(HOURLY), {}, (), id="a tick that is due"),
+    pytest.param(
+        ticking(HOURLY, taken=frozenset({NOW})), {"timetable": reasons.NotYetDue(at(60))}, (remedy.Wait(at(60)),), id="tick"
+    ),
+    pytest.param(
+        ticking(Once(), last_tick=Tick(at(-90), at(-90), at(-90), at(-90))),
+        {"timetable": shown.TicksOver()},
+        (remedy.Trigger("d"),),
+        id="no more ticks",
+    ),
+    pytest.param(
+        ticking(Continuous(), limit=1, running=1),
+        {"run limit": reasons.DagLimit(1)},
+        (remedy.EndRun("d", ("r1", "r2")),),
+        id="a run that follows the end of another",
+    ),
+    pytest.param(
+        ticking(Continuous(), limit=1, running=1, schedule=A, pending=(event(1),)),
+        {"run limit": reasons.DagLimit(1)},
+        (remedy.EndRun("d", ("r1", "r2")),),
+        id="a run of events beside those that follow each other",
+    ),
+    pytest.param(
+        ticking(HOURLY, schedule=A, together=True, taken=frozenset({NOW})),
+        {"condition": shown.InputsMissing(("s://a",)), "timetable": reasons.NotYetDue(at(60))},
+        (NEW_A, remedy.Wait(at(60))),
+        id="a tick that needs datasets",
+    ),
+    pytest.param(ticking(HOURLY, schedule=A), {"condition": shown.InputsMissing(("s://a",))}, (), id="time alone will do"),
+    pytest.param(
+        ticking(HOURLY, schedule=A, taken=frozenset({NOW}), pending=(event(1),)),
+        {"timetable": reasons.NotYetDue(at(60))},
+        (),
+        id="events alone will do",
+    ),
+]
+
+
+@pytest.mark.parametrize(("dag", "gates", "change"), GATES)
+def test_a_gate_is_closed_for_a_reason_and_something_opens_it(
+    dag: DagView, gates: Mapping[str, object], change: Sequence[Change]
+) -> None:
+    page = dag_chain(found(dag))
+
+    said = {name: None if isinstance(block, shown.ConditionBroken) else block for name, block in closed(page).items()}
+    assert (said, page.change) == (gates, change)
+
+
+@pytest.mark.parametrize(("dag", "gates", "change"), GATES)
+def test_a_run_starts_exactly_where_nothing_has_to_change(
+    dag: DagView, gates: Mapping[str, object], change: Sequence[Change]
+) -> None:
+    page = dag_chain(found(dag))
+
+    assert page.starts is would_run(found(dag).dag, NOW) is (not change)
+
+
+def test_where_events_and_time_both_make_runs_either_will_do() -> None:
+    page = dag_chain(found(ticking(HOURLY, schedule=A, taken=frozenset({NOW}), is_paused=True)))
+
+    assert page.change == (NEW_A, remedy.Unpause("d"))
+    assert page.instead == (remedy.Wait(at(60)), remedy.Unpause("d"))
+
+
+@pytest.mark.parametrize(
+    ("facts", "block", "change"),
+    [
+        pytest.param(
+            {"incidents": [Incident("tidegate.dataset-updated/3", 1, 2, 3, NOW)]},
+            {"intake": shown.IntakeHalted(("tidegate.dataset-updated/3",))},
+            remedy.Resume(("tidegate.dataset-updated/3",)),
+            id="a partition that stands still",
+        ),
+        pytest.param({"incidents": [Incident("tidegate.task-finished/3", 1, 2, 3, NOW)]}, {}, None, id="of another topic"),
+        pytest.param(
+            {"daemons": [msgspec.structs.replace(DAEMON, away={"Kafka": Away(NOW, "refused")})]},
+            {"intake": shown.ServerAway("Kafka", "refused")},
+            remedy.BringBack("Kafka"),
+            id="Kafka",
+        ),
+        pytest.param(
+            {"daemons": [msgspec.structs.replace(DAEMON, away={"Kafka": Away(NOW, "refused")}), DAEMON]}, {}, None, id="one reads"
+        ),
+        pytest.param({"daemons": []}, {"daemons": reasons.NoDaemon()}, remedy.StartDaemon(), id="daemons"),
+    ],
+)
+def test_what_is_around_a_dag_may_be_closed_too(facts: Any, block: Mapping[str, object], change: Change | None) -> None:
+    page = dag_chain(found(waiting(A), **facts))
+
+    assert closed(page) == {"condition": shown.InputsMissing(("s://a",)), **block}
+    assert page.change == (NEW_A, *([change] if change else []))
+
+
+def test_without_a_daemon_no_run_starts() -> None:
+    assert dag_chain(found(waiting(A, event(1)), daemons=[])).starts is False
+
+
+def test_timing_is_not_reached_before_the_condition_holds() -> None:
+    gates = {gate.name: gate for gate in dag_chain(found(waiting(A, timing=by("skip", after=5)))).gates}
+
+    assert gates["timing"].state is GateState.NOT_REACHED
+
+
+def test_a_deadline_is_told_with_what_follows() -> None:
+    dag = waiting(BOTH, event(1, arrived=-2), timing=by("run_anyway", after=5))
+
+    gates = {gate.name: gate for gate in dag_chain(found(dag)).gates}
+
+    assert gates["timing"].facts == {"deadline": at(3), "then": "run_anyway"}
+    assert gates["condition"].facts == {"inputs": "1 of 2", "pending": 1, "version": 3}
+    assert gates["condition"].since == at(-2)
+
+
+def test_timing_of_a_condition_that_cannot_be_read_tells_no_deadline() -> None:
+    dag = waiting(DatasetRef("s://a", "n >"), event(1), timing=by("skip", after=5))
+
+    gates = {gate.name: gate for gate in dag_chain(found(dag)).gates}
+
+    assert gates["timing"].facts == {}

@@ -1,0 +1,22 @@
+"""Whatever waits for a DAG: what is said to keep it from its next run does, and nothing else."""
+
+from random import Random
+
+from hypothesis import given, settings
+
+from tests.shapes import NOW
+from tests.unit.handlers.explain.test_dag import found
+from tests.unit.handlers.scheduling.test_next_runs_properties import CHANCES, dag_of
+from tidegate.handlers.explain.dag import dag_chain
+from tidegate.handlers.scheduling.next_runs import settle
+from tidegate.schemas.effect.run import InsertRun
+
+
+@settings(max_examples=500, deadline=None)
+@given(chance=CHANCES)
+def test_a_run_starts_exactly_where_nothing_is_said_to_keep_it(chance: Random) -> None:
+    dag = dag_of(chance)
+
+    page = dag_chain(found(dag))
+
+    assert any(isinstance(effect, InsertRun) for effect in settle(dag, NOW)) is not bool(page.change)

@@ -1,0 +1,34 @@
+"""What is to come of a condition that lacks something."""
+
+from typing import get_args
+
+import pytest
+
+from tests.shapes import A, B, C
+from tidegate.handlers.explain.dag_remedy import _CHANGES, fewest
+from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, Leaf, NOf, PatternRef
+from tidegate.schemas.explain import gates as shown
+
+PATTERN = PatternRef("s://x/*")
+
+
+@pytest.mark.parametrize(
+    ("condition", "there", "expected"),
+    [
+        (A, (), (A,)),
+        (A, (A,), ()),
+        (AllOf((A, B, A)), (), (A, B)),
+        (AnyOf((AllOf((A, B)), C)), (), (C,)),
+        (AnyOf((AllOf((A, B)), AllOf((B, C, PATTERN)))), (B, C), (A,)),
+        (NOf(2, (A, AllOf((B, C)), PATTERN)), (), (A, PATTERN)),
+        (NOf(2, (A, B, C)), (C,), (A,)),
+    ],
+)
+def test_of_alternatives_those_that_lack_least_are_wanted(
+    condition: Condition, there: tuple[Leaf, ...], expected: tuple[Leaf, ...]
+) -> None:
+    assert fewest(condition, frozenset(there)) == expected
+
+
+def test_every_obstacle_has_something_that_may_open_it() -> None:
+    assert set(_CHANGES) == set(get_args(shown.DagObstacle))

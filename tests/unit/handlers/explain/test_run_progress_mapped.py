@@ -1,0 +1,53 @@
+"""How far runs with mapped tasks have come."""
+
+from tests.shapes import graph, task
+from tests.unit.handlers.going import NONE, RUNNING, SCHEDULED, F, K, S, blocks, facts, instances
+from tidegate.handlers.explain.run_progress import progress
+from tidegate.schemas.explain import reasons as shown
+from tidegate.schemas.graph import element_index
+from tidegate.schemas.state import TaskState
+from tidegate.schemas.view import Instance
+
+
+def mapped(*elements: TaskState) -> list[Instance]:
+    """The instances of `list`, of `load`, which is mapped over it, and one of `load` per element."""
+    load = Instance(1, NONE, awaited=len(elements), elements=len(elements))
+    load.success, load.failed, load.skipped = elements.count(S), elements.count(F), elements.count(K)
+    return [Instance(0, S), load, *(Instance(element_index(1, n), state) for n, state in enumerate(elements))]
+
+
+MAPPED = (task("list"), task("load < list", over="list", max_active_per_run=2))
+
+
+def test_a_mapped_task_waits_for_its_instances() -> None:
+    page = progress(graph(*MAPPED), mapped(S, F, K, RUNNING, SCHEDULED), facts())
+
+    assert [waiting.task_id for waiting in page.waiting] == ["load", "load[4]"]
+    assert page.waiting[0].blocked_by == (shown.ElementsNotDone(2, 5),)
+    assert [working.task_id for working in page.working] == ["load[3]"]
+
+
+def test_instances_of_a_mapped_task_stand_behind_it() -> None:
+    three = graph(*MAPPED, "last < load")
+
+    page = progress(three, [*mapped(SCHEDULED, SCHEDULED), Instance(2, NONE, awaited=1)], facts())
+
+    assert [waiting.task_id for waiting in page.waiting] == ["load", "load[0]", "load[1]", "last"]
+
+
+def test_a_mapped_task_counts_as_one() -> None:
+    page = progress(graph(*MAPPED), mapped(S, S, RUNNING), facts())
+
+    assert (page.tasks, page.ended, page.counts) == (2, 1, {NONE: 1, S: 1})
+
+
+def test_instances_of_a_mapped_task_wait_for_its_limits() -> None:
+    page = progress(graph(*MAPPED), mapped(SCHEDULED), facts(limited=[("d", 1, "load")] * 2, pools={}))
+
+    assert page.waiting[-1].blocked_by == (shown.TaskLimitInRun(2), shown.PoolMissing("default_pool"))
+
+
+def test_a_mapped_task_that_is_not_expanded_waits_for_what_comes_before_it() -> None:
+    two = graph(*MAPPED)
+
+    assert blocks(two, instances(two, RUNNING, NONE)) == (shown.UpstreamNotDone(("list",)),)

@@ -1,0 +1,149 @@
+"""What surrounds a task that waits: the run before, instances, attempts, names."""
+
+from typing import get_args
+
+import msgspec
+import pytest
+
+from tests.shapes import NOW, graph, task
+from tests.unit.handlers.asking import ATTEMPT, LATER, NONE, QUEUED, RUNNING, SCHEDULED, F, S, closed, found, queued
+from tidegate.handlers.explain.task import chain
+from tidegate.handlers.explain.task_facts import Found, index_of
+from tidegate.handlers.explain.task_remedy import _CHANGES, changes
+from tidegate.handlers.tasks.previous_run import Past
+from tidegate.schemas.explain import gates as shown
+from tidegate.schemas.explain import reasons, remedy
+from tidegate.schemas.explain.gates import GateState
+from tidegate.schemas.graph import element_index
+from tidegate.schemas.state import TaskState
+from tidegate.schemas.view import Instance
+
+PATIENT = graph(task("a", depends_on_past=True))
+
+
+@pytest.mark.parametrize(
+    ("past", "change"),
+    [
+        pytest.param(Past(None), (remedy.EndUpstream("d", "r0", ("a",)),), id="it has not started"),
+        pytest.param(Past({"a": RUNNING}), (remedy.EndUpstream("d", "r0", ("a",)),), id="it works"),
+        pytest.param(Past({"a": F}), (remedy.Clear("d", "r0", ("a",)),), id="it failed"),
+        pytest.param(None, (), id="it is about to be looked at again"),
+    ],
+)
+def test_what_the_run_before_holds_up_is_to_end_or_to_run_again_there(past: Past | None, change: object) -> None:
+    held = found(PATIENT, NONE, past=past)
+    held.instance.waits_for_past = True
+
+    page = chain(held)
+
+    assert (closed(page), page.change) == ({"run before": reasons.RunBefore("r0")}, change)
+
+
+def test_a_run_without_one_before_it_says_no_more_than_that() -> None:
+    held = found(PATIENT, NONE, run={"run_before": None}, past=Past(None))
+    held.instance.waits_for_past = True
+
+    assert chain(held).change == ()
+
+
+def test_a_task_waits_for_its_next_try() -> None:
+    failed = msgspec.structs.replace(ATTEMPT, state="failed", reason="no disk", ended_at=NOW)
+    held = found(graph("a*1"), TaskState.UP_FOR_RETRY, attempt=failed)
+    held.instance.next_try_at, held.instance.try_number, held.instance.max_tries = LATER, 1, 2
+
+    page = chain(held)
+
+    (gate,) = page.closed
+    assert (gate.name, gate.block, gate.since) == ("next try", reasons.NextTry(LATER), NOW)
+    assert gate.facts == {"tries": 1, "of": 2, "reason": "no disk"}
+    assert page.change == (remedy.Wait(LATER),)
+
+
+def mapped(*elements: TaskState) -> Found:
+    """A mapped task with instances in these states."""
+    dag = graph("a", task("b < a", over="a"))
+    held = found(dag, S, NONE)
+    held.instance.elements = held.instance.awaited = len(elements)
+    held.instance.success = elements.count(S)
+    born = {element_index(1, number): Instance(element_index(1, number), state) for number, state in enumerate(elements)}
+    return msgspec.structs.replace(held, instances={**held.instances, **born})
+
+
+def test_a_mapped_task_waits_for_its_instances() -> None:
+    page = chain(mapped(S, SCHEDULED, RUNNING))
+
+    assert closed(page) == {"upstream": reasons.ElementsNotDone(2, 3)}
+    assert page.change == (remedy.EndUpstream("d", "r1", ("b[1]", "b[2]")),)
+
+
+def test_an_instance_of_a_mapped_task_has_no_upstream_of_its_own() -> None:
+    around = mapped(NONE)
+    element = msgspec.structs.replace(around, instance=around.instances[element_index(1, 0)])
+
+    page = chain(element)
+
+    assert (page.task, closed(page)) == ("b[0]", {})
+    assert next(gate.facts for gate in page.gates if gate.name == "upstream") == {}
+
+
+def test_gates_behind_a_closed_one_are_not_reached() -> None:
+    page = chain(found(graph("a", "b < a"), RUNNING, NONE))
+
+    states = {gate.name: gate.state for gate in page.gates}
+    assert [name for name, state in states.items() if state is GateState.NOT_REACHED] == [
+        "trigger rule",
+        "next try",
+        "pool",
+        "priority",
+        "max_active_tasks",
+        "submission",
+        "backend",
+    ]
+
+
+def test_every_obstacle_has_something_that_may_open_it() -> None:
+    assert set(_CHANGES) == set(get_args(shown.Obstacle))
+
+
+def test_who_does_not_wait_for_slots_is_given_no_larger_pool() -> None:
+    gate = shown.Gate(name="pool", state=GateState.CLOSED, block=reasons.PoolMissing("p"))
+
+    assert changes(found(graph("a"), NONE), [gate]) == ()
+
+
+def test_the_state_of_a_task_of_a_run_that_has_not_started_is_none() -> None:
+    assert (chain(queued()).state, chain(found(graph("a"), NONE)).state) == (None, NONE)
+
+
+def test_a_submission_that_was_abandoned_is_told_with_what_is_known() -> None:
+    lost = msgspec.structs.replace(ATTEMPT, state="submitting", has_owner=False, kill_reason="cleared", ahead=3)
+
+    gates = {gate.name: gate for gate in chain(found(graph("a"), QUEUED, attempt=lost)).gates}
+
+    assert gates["submission"].facts == {
+        "state": "submitting",
+        "host": "h",
+        "before_it": 3,
+        "daemon": "gone",
+        "to_be_killed": "cleared",
+        "last_sign_of_life": NOW,
+    }
+
+
+def test_tasks_are_found_by_their_names() -> None:
+    dag = graph("a", task("b < a", over="a"))
+
+    assert [index_of(dag, label) for label in ("a", "b", "b[2]", "c", "b[x]")] == [0, 1, element_index(1, 2), None, None]
+
+
+@pytest.mark.parametrize(
+    ("around", "there"),
+    [
+        (queued(), True),
+        (found(graph("a"), NONE), True),
+        (found(graph("a"), NONE, place=None), False),
+        (msgspec.structs.replace(queued(), instance=Instance(element_index(0, 1))), False),
+    ],
+)
+def test_a_run_has_a_task_once_it_has_started_or_its_version_has(around: Found, there: bool) -> None:
+    assert around.is_there is there

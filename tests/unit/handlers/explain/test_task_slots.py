@@ -1,0 +1,142 @@
+"""The gates of a task instance that waits for slots, and what opens them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.shapes import NOW, graph, run_view, task
+from tests.unit.handlers.asking import (
+    ATTEMPT,
+    BEFORE,
+    SCHEDULED,
+    closed,
+    found,
+)
+from tidegate.handlers.admission.capacity import State
+from tidegate.handlers.explain.task import chain
+from tidegate.handlers.explain.task_facts import Found
+from tidegate.schemas.dag import TaskSpec
+from tidegate.schemas.explain import gates as shown
+from tidegate.schemas.explain import reasons, remedy
+from tidegate.schemas.queries.whynot import AtWork
+from tidegate.schemas.state import RunState
+from tidegate.schemas.view import PoolView, WaitingTask
+
+POOL = PoolView(name="default_pool", open=3, slots=4)
+OTHER = AtWork("e", "x", "t", 1, BEFORE)
+MINE = AtWork("d", "r1", "b", 1, BEFORE)
+
+
+def waiting(
+    task: Mapping[str, Any] | None = None, run: Mapping[str, Any] | None = None, *others: WaitingTask, **facts: Any
+) -> Found:
+    """A task that waits for slots after others; facts called `pool_…` are of its pool."""
+    pool = {name.removeprefix("pool_"): facts.pop(name) for name in list(facts) if name.startswith("pool_")}
+    mine = msgspec.structs.replace(WaitingTask(1, 0, "d", "a", SCHEDULED, 0), **(task or {}))
+    limited = facts.pop("limited", ())
+    spec = TASK if mine.per_dag is None and mine.per_run is None else LIMITED
+    base = found(graph(spec), SCHEDULED, run=run, **facts)
+    runs = {each.dag_run_id: run_view(each.dag_run_id, state=RunState.RUNNING, max_active_tasks=99) for each in others}
+    view = msgspec.structs.replace(POOL, **pool)
+    state = State(NOW, view, (*others, mine), limited=limited, runs={**runs, 1: base.run.run})
+    return msgspec.structs.replace(base, admission=state)
+
+
+TASK: TaskSpec = task("a")
+LIMITED: TaskSpec = task("a", max_active_per_dag=2, max_active_per_run=1)
+
+
+def before(run: int, slots: int = 1) -> WaitingTask:
+    """One that comes first."""
+    return WaitingTask(run, 0, "e", "t", SCHEDULED, 0, slots)
+
+
+GATES = [
+    pytest.param(
+        waiting({"pool_slots": 2}, pool_open=1, occupied=3, in_pool=(OTHER,)),
+        {"pool": reasons.PoolFull("default_pool", 4, 1, 2)},
+        (remedy.SetSlots("default_pool", 5, ("e x t",)),),
+        id="pool",
+    ),
+    pytest.param(
+        waiting(pool_open=0, pool_slots=None, pool_exists=False),
+        {"pool": reasons.PoolMissing("default_pool")},
+        (remedy.SetSlots("default_pool", 1),),
+        id="no such pool",
+    ),
+    pytest.param(
+        waiting({"pool_slots": 9}),
+        {"pool": reasons.PoolTooSmall("default_pool", 4, 9)},
+        (remedy.SetSlots("default_pool", 9),),
+        id="too small a pool",
+    ),
+    pytest.param(
+        waiting(None, None, before(2), before(3, 2), pool_open=1, occupied=3),
+        {"priority": shown.Outranked("default_pool", 1)},
+        (remedy.SetSlots("default_pool", 5),),
+        id="priority",
+    ),
+    pytest.param(
+        waiting(run={"active_tasks": 16}, in_run=(MINE,)),
+        {"max_active_tasks": reasons.RunLimit(16)},
+        (remedy.EndTasks("max_active_tasks", 1, (("d", "r1", "b"),)),),
+        id="max_active_tasks",
+    ),
+    pytest.param(
+        waiting(run={"active_tasks": 16}, pool_open=0, occupied=4, in_run=(MINE,), in_pool=(MINE, OTHER)),
+        {"pool": reasons.PoolFull("default_pool", 4, 0, 1), "max_active_tasks": reasons.RunLimit(16)},
+        (remedy.EndTasks("max_active_tasks", 1, (("d", "r1", "b"),)),),
+        id="what is to end gives back its slots",
+    ),
+    pytest.param(
+        waiting(run={"active_tasks": 16}, pool_open=0, occupied=4, in_run=(MINE,), in_pool=(OTHER,)),
+        {"pool": reasons.PoolFull("default_pool", 4, 0, 1), "max_active_tasks": reasons.RunLimit(16)},
+        (
+            remedy.SetSlots("default_pool", 5, ("e x t",)),
+            remedy.EndTasks("max_active_tasks", 1, (("d", "r1", "b"),)),
+        ),
+        id="a limit and a pool",
+    ),
+    pytest.param(
+        waiting({"per_run": 1}, limited=(("d", 1, "a"),), of_task=(MINE, msgspec.structs.replace(MINE, run_id="r2"))),
+        {"max_active_tis_per_dagrun": reasons.TaskLimitInRun(1)},
+        (remedy.EndTasks("max_active_tis_per_dagrun", 1, (("d", "r1", "b"),)),),
+        id="max_active_tis_per_dagrun",
+    ),
+    pytest.param(
+        waiting({"per_dag": 2}, limited=(("d", 2, "a"),) * 3, of_task=(MINE,)),
+        {"max_active_tis_per_dag": reasons.TaskLimitInDag(2)},
+        (remedy.EndTasks("max_active_tis_per_dag", 2, (("d", "r1", "b"),)),),
+        id="max_active_tis_per_dag",
+    ),
+    pytest.param(
+        waiting(pool_parallel=0, pool_parallelism=6, active=7),
+        {"parallelism": reasons.Parallelism(6)},
+        (remedy.SetParallelism(8),),
+        id="parallelism",
+    ),
+    pytest.param(
+        waiting({"is_attempted": True}, attempt=ATTEMPT),
+        {"attempt": reasons.AttemptOpen()},
+        (remedy.Wait(None),),
+        id="attempt",
+    ),
+    pytest.param(waiting(pool_open=None, pool_slots=None), {}, (), id="any number of slots"),
+    pytest.param(
+        waiting(run={"active_tasks": 16}, pool_open=None, pool_slots=None, in_run=(MINE,)),
+        {"max_active_tasks": reasons.RunLimit(16)},
+        (remedy.EndTasks("max_active_tasks", 1, (("d", "r1", "b"),)),),
+        id="a limit beside any number of slots",
+    ),
+]
+
+
+@pytest.mark.parametrize(("around", "gates", "change"), GATES)
+def test_what_waits_for_slots_is_held_up_by_something_and_something_opens_it(
+    around: Found, gates: dict[str, object], change: tuple[remedy.Change, ...]
+) -> None:
+    page = chain(around)
+
+    assert (closed(page), page.change) == (gates, change)

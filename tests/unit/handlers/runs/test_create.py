@@ -1,0 +1,121 @@
+"""How a run comes into being: rows, journal and events of its first moments."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+import pytest
+
+from tests.shapes import NOW, graph, run_view, task
+from tests.unit.handlers.rows import counted
+from tidegate.handlers.runs.create import create, outlet, promote
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.run import InsertRun, RunMoved, UpdateRun
+from tidegate.schemas.effect.task import InsertTask, OutletUpdated, TaskMoved
+from tidegate.schemas.graph import Graph
+from tidegate.schemas.state import RunState, TaskState
+from tidegate.schemas.wire.event import MAX_ID_LENGTH
+
+CHAIN = graph("a!", "b < a", "c < b")
+EMPTY = graph("a!", "b! < a")
+
+
+def journal(effects: Iterable[Effect]) -> list[tuple[int, str]]:
+    return [(effect.event.seq, effect.event.state) for effect in effects if isinstance(effect, RunMoved)]
+
+
+def published(effects: Iterable[Effect]) -> list[tuple[int, str, str]]:
+    return [(e.event.seq, e.event.task_id, e.event.state) for e in effects if isinstance(e, TaskMoved)]
+
+
+def test_a_queued_run_has_no_tasks_yet() -> None:
+    effects = list(create(run_view(tasks=3), {"day": 1}, CHAIN, NOW, started=False))
+
+    (run,) = (effect for effect in effects if isinstance(effect, InsertRun))
+    assert (run.state, run.conf, run.unfinished, run.start_date, run.end_date) == (RunState.QUEUED, {"day": 1}, 3, None, None)
+    assert (run.state_seq, run.task_seq, journal(effects)) == (1, 0, [(1, "queued")])
+    assert len(effects) == 2
+
+
+def test_a_run_that_starts_at_once_was_queued_before() -> None:
+    effects = list(create(run_view(tasks=3), {}, CHAIN, NOW, started=True))
+
+    (run,) = (effect for effect in effects if isinstance(effect, InsertRun))
+    assert (run.state, run.unfinished, run.start_date, run.end_date) == (RunState.RUNNING, 2, NOW, None)
+    assert (run.state_seq, journal(effects)) == (2, [(1, "queued"), (2, "running")])
+    assert (run.task_seq, published(effects)) == (2, [(1, "a", "success"), (2, "b", "scheduled")])
+
+
+def test_a_run_that_was_waiting_starts_under_its_next_number() -> None:
+    effects = list(promote(run_view(tasks=3), CHAIN, NOW))
+
+    (run,) = (effect for effect in effects if isinstance(effect, UpdateRun))
+    assert (run.state, run.unfinished, run.start_date, run.end_date) == (RunState.RUNNING, 2, NOW, None)
+    assert (run.state_seq, journal(effects)) == (2, [(2, "running")])
+
+
+def test_every_task_gets_its_row() -> None:
+    effects = list(promote(run_view(tasks=3), CHAIN, NOW))
+
+    a, b, c = (effect for effect in effects if isinstance(effect, InsertTask))
+    assert (a.dag_run_id, a.task_index, a.task_id, a.state, a.end_date) == (1, 0, "a", TaskState.SUCCESS, NOW)
+    assert (b.dag_run_id, b.task_index, b.task_id, b.state, b.end_date) == (1, 1, "b", TaskState.SCHEDULED, None)
+    assert (c.dag_run_id, c.task_index, c.task_id, c.state, c.end_date) == (1, 2, "c", TaskState.NONE, None)
+    assert [counted(each) for each in (a, b, c)] == [(0, 0, 0, 0, 0), (1, 1, 0, 0, 0), (1, 0, 0, 0, 0)]
+    assert [each.scheduled_at for each in (a, b, c)] == [None, NOW, None]
+
+
+def test_a_row_says_what_its_task_is_to_the_pool() -> None:
+    """P03 P04 P05: it leaves the queue by its weight, then by the date of its run."""
+    dag = graph(
+        task("a*2", pool="small", pool_slots=3, weight=7, max_active_per_dag=4, max_active_per_run=2, depends_on_past=True)
+    )
+    date = NOW - timedelta(days=3)
+
+    (row,) = (e for e in promote(run_view(logical_date=date), dag, NOW) if isinstance(e, InsertTask))
+
+    assert (row.pool, row.pool_slots, row.rank, row.order_at) == ("small", 3, -7, date)
+    assert (row.per_dag, row.per_run, row.max_tries, row.waits_for_past) == (4, 2, 3, True)
+
+
+def test_a_run_without_a_date_is_as_old_as_its_time() -> None:
+    (row,) = (e for e in promote(run_view(run_after=NOW - timedelta(hours=1)), graph("a"), NOW) if isinstance(e, InsertTask))
+
+    assert row.order_at == NOW - timedelta(hours=1)
+
+
+@pytest.mark.parametrize("dag", [EMPTY, graph()], ids=["empty tasks", "no tasks"])
+def test_a_run_of_nothing_but_empty_tasks_is_over_at_once(dag: Graph) -> None:
+    effects = list(create(run_view(tasks=len(dag.nodes)), {}, dag, NOW, started=True))
+
+    (run,) = (effect for effect in effects if isinstance(effect, InsertRun))
+    assert (run.state, run.unfinished, run.start_date, run.end_date) == (RunState.SUCCESS, 0, NOW, NOW)
+    assert (run.state_seq, journal(effects)) == (3, [(1, "queued"), (2, "running"), (3, "success")])
+
+
+def test_the_outlets_of_a_task_that_succeeded_are_updated_under_an_id_that_never_changes() -> None:
+    dag = graph(task("a!", outlets=("s://x", "s://y")), task("b", outlets=("s://z",)))
+
+    effects = list(promote(run_view(tasks=2), dag, NOW))
+
+    origin = {"tidegate": {"dag_id": "d", "run_id": "r1", "task_id": "a"}}
+    assert [effect for effect in effects if isinstance(effect, OutletUpdated)] == [
+        OutletUpdated("s://x", "d/r1/a/s://x", origin, NOW),
+        OutletUpdated("s://y", "d/r1/a/s://y", origin, NOW),
+    ]
+
+
+def test_all_runs_of_a_version_begin_from_what_was_worked_out_once() -> None:
+    """What is kept must not change with the runs that use it."""
+    first = list(promote(run_view(tasks=3), CHAIN, NOW))
+
+    second = list(promote(run_view(tasks=3), CHAIN, NOW))
+
+    assert first == second
+
+
+def test_the_id_of_an_outlets_event_with_long_names_is_its_own_and_short_enough() -> None:
+    uris = [f"lake://{'o' * 1000}{number}" for number in range(2)]
+
+    first, second, again = (outlet(run_view(), "load", uri, NOW).event_id for uri in (*uris, uris[0]))
+
+    assert (first == again, first == second, len(first) <= MAX_ID_LENGTH) == (True, False, True)

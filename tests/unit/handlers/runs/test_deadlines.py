@@ -1,0 +1,218 @@
+"""Deadlines: when they are due, what meets them, and what it means that one was missed."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, time, timedelta
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from tests.shapes import NOW, graph, message, run_view, task
+from tests.unit.handlers.world import World
+from tidegate.handlers import deadline_due
+from tidegate.handlers.runs.deadlines import due_at
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.deadline import InsertDeadline, MeetDeadlines, MissDeadline, Notify
+from tidegate.schemas.effect.run import RunMoved, UpdateRun
+from tidegate.schemas.graph import Graph
+from tidegate.schemas.message import DeadlineDue
+from tidegate.schemas.notice import MissedDeadline
+from tidegate.schemas.receiver import Callback, DeadlineSpec, FunctionReceiver, On
+from tidegate.schemas.state import RunState, TaskState
+from tidegate.schemas.view import DeadlineView, RunView
+
+HOUR = DeadlineSpec(name="hour", after_s=3600.0, since="queued_at")
+DATE = datetime(2024, 3, 30, 22, 0, tzinfo=UTC)
+"""The evening before the clocks of Zurich are put forward: 23:00 there."""
+
+TELL = FunctionReceiver("tell")
+
+
+def by(at: time, zone: str = "Europe/Zurich") -> DeadlineSpec:
+    return DeadlineSpec(name="by then", at=at, timezone=zone)
+
+
+def utc(*at: int) -> datetime:
+    return datetime(*at, tzinfo=UTC)  # type: ignore[arg-type, misc]  # as many parts as a date has
+
+
+@pytest.mark.parametrize(
+    ("spec", "logical_date", "expected"),
+    [
+        pytest.param(DeadlineSpec(name="x", after_s=60.0), DATE, DATE + timedelta(minutes=1), id="after the logical date"),
+        pytest.param(
+            DeadlineSpec(name="x", after_s=60.0), None, NOW + timedelta(minutes=1), id="after run_after, without a date"
+        ),
+        pytest.param(HOUR, DATE, NOW + timedelta(hours=3), id="after it was queued"),
+        pytest.param(by(time(23, 30)), DATE, utc(2024, 3, 30, 22, 30), id="a time later on that day"),
+        pytest.param(by(time(23, 0)), DATE, DATE, id="the very moment"),
+        pytest.param(by(time(22, 59, 59)), DATE, utc(2024, 3, 31, 20, 59, 59), id="a time earlier on that day is the next day's"),
+        pytest.param(by(time(9)), DATE, utc(2024, 3, 31, 7, 0), id="in summer time, the morning after"),
+        pytest.param(by(time(2, 30)), DATE, utc(2024, 3, 31, 1, 30), id="a time that the clocks skip comes that much later"),
+        pytest.param(by(time(9), "UTC"), DATE, utc(2024, 3, 31, 9, 0), id="in another zone"),
+        pytest.param(by(time(9), "UTC"), None, utc(2024, 5, 2, 9, 0), id="after run_after, where there is no date"),
+        pytest.param(by(time(0)), utc(1, 1, 1), utc(1800, 1, 1, 23, 25, 52), id="a date before all calendars"),
+        pytest.param(HOUR, datetime.max.replace(tzinfo=UTC), NOW + timedelta(hours=3), id="a date at the end of time"),
+    ],
+)
+def test_a_deadline_is_due_at_a_moment(spec: DeadlineSpec, logical_date: datetime | None, expected: datetime) -> None:
+    run = run_view(logical_date=logical_date)
+
+    assert due_at(spec, run, NOW + timedelta(hours=2)) == expected
+
+
+def test_a_time_that_comes_twice_is_the_second_one() -> None:
+    run = run_view(logical_date=utc(2024, 10, 26, 22, 0))
+
+    assert due_at(by(time(2, 30)), run, NOW) == utc(2024, 10, 27, 1, 30)
+
+
+def deadlines(effects: Sequence[Effect]) -> list[tuple[str | None, str, datetime]]:
+    return [(e.task_id, e.name, e.due_at) for e in effects if isinstance(e, InsertDeadline)]
+
+
+def met(effects: Sequence[Effect]) -> list[str | None]:
+    return [effect.task_id for effect in effects if isinstance(effect, MeetDeadlines)]
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_run_gets_its_deadlines_when_it_is_created(waits: bool) -> None:
+    dag = graph("a", task("b", deadlines=(by(time(13), "UTC"), HOUR)), deadlines=(HOUR,))
+
+    world = World(dag, waits=waits)
+
+    hour = NOW + timedelta(hours=1)
+    assert deadlines(world.others) == [(None, "hour", hour), ("b", "by then", hour), ("b", "hour", hour)]
+
+
+def test_a_run_without_deadlines_pays_nothing() -> None:
+    world = World(graph("a", "b < a"))
+
+    world.admit("a")
+    world.finish(a=True)
+    world.admit("b")
+    world.finish(b=True)
+
+    assert world.others == []
+
+
+@pytest.mark.parametrize("end", [True, False, TaskState.SKIPPED])
+def test_a_task_that_ended_has_met_its_deadlines_however_it_ended(end: Any) -> None:
+    world = World(graph(task("a", deadlines=(HOUR,)), task("b", deadlines=(HOUR,)), deadlines=(HOUR,)))
+    world.others.clear()
+
+    world.admit("a", "b")
+    world.finish(a=end)
+
+    assert met(world.others) == ["a"]
+
+
+def test_a_task_that_is_tried_again_has_not_ended() -> None:
+    world = World(graph(task("a*1", deadlines=(HOUR,))))
+    world.others.clear()
+
+    world.admit("a")
+    world.finish(a=False)
+
+    assert met(world.others) == []
+
+
+def test_a_task_that_is_no_part_of_the_run_has_met_its_deadlines() -> None:
+    dag = graph("a", task("b", deadlines=(HOUR,), start_date=NOW + timedelta(days=1)))
+
+    world = World(dag, logical_date=NOW)
+
+    assert met(world.others) == ["b"]
+
+
+@pytest.mark.parametrize("end", [True, False])
+def test_the_end_of_a_run_meets_all_that_is_left(end: bool) -> None:
+    world = World(graph("a", deadlines=(HOUR,)))
+    world.others.clear()
+
+    world.admit("a")
+    world.finish(a=end)
+
+    assert met(world.others) == [None]
+
+
+def test_a_run_that_ends_as_soon_as_it_starts_meets_its_deadlines() -> None:
+    world = World(graph("a!", deadlines=(HOUR,)))
+
+    assert [type(effect) for effect in world.others] == [InsertDeadline, MeetDeadlines]
+
+
+def test_a_run_that_is_stopped_has_ended() -> None:
+    world = World(graph("a", deadlines=(HOUR,)))
+    world.others.clear()
+
+    world.reconsider(stop="enough")
+
+    assert met(world.others) == [None]
+
+
+def missed(dag: Graph, run: RunView, *passed: DeadlineView) -> list[Effect]:
+    state = deadline_due.State(NOW, passed, {run.id: run}, {dag.version_id: dag})
+    return list(deadline_due.decide([message(DeadlineDue(deadline_id=each.id)) for each in passed], state))
+
+
+DUE = NOW - timedelta(seconds=1)
+
+
+@pytest.mark.parametrize("state", list(RunState))
+def test_a_missed_deadline_is_one_record_and_one_event_and_moves_nothing(state: RunState) -> None:
+    run = run_view(state=state, state_seq=4, task_seq=9, failed_leaves=1, active_tasks=2)
+
+    effects = missed(graph("a", deadlines=(HOUR,)), run, DeadlineView(7, run.id, None, "hour", DUE))
+
+    (record, told, update) = effects
+    assert record == MissDeadline(7, 5, NOW)
+    assert isinstance(told, RunMoved)
+    assert (told.event.seq, told.event.state, told.event.at) == (5, state, NOW)
+    assert told.event.missed_deadline == MissedDeadline(name="hour", due_at=DUE)
+    assert told.event.reason == "missed the deadline 'hour' of 2024-05-01 11:59:59 UTC"
+    assert update == UpdateRun(run.id, state, 5, 9, run.unfinished, 1, 2)
+
+
+def test_several_missed_deadlines_of_a_run_are_numbered_without_a_gap() -> None:
+    run = run_view(state=RunState.RUNNING, state_seq=2)
+    passed = [DeadlineView(7, 1, None, "hour", DUE), DeadlineView(8, 1, "a", "soon", DUE)]
+
+    effects = missed(graph("a"), run, *passed)
+
+    events = [effect.event for effect in effects if isinstance(effect, RunMoved)]
+    assert [(event.seq, event.missed_deadline) for event in events] == [
+        (3, MissedDeadline(name="hour", due_at=DUE)),
+        (4, MissedDeadline(name="soon", due_at=DUE, task_id="a")),
+    ]
+    assert events[1].reason.startswith("task 'a' missed the deadline 'soon'")
+    assert [effect.state_seq for effect in effects if isinstance(effect, UpdateRun)] == [4]
+
+
+def test_what_somebody_else_is_at_work_on_changes_nothing() -> None:
+    """R26: a locked row was not loaded."""
+    assert missed(graph("a"), run_view()) == []
+
+
+@pytest.mark.parametrize(
+    ("task_id", "expected"),
+    [(None, [("run", 2, None)]), ("a", [("run", 2, "a")]), ("b", []), ("gone", [])],
+    ids=["of the run", "of a task", "of a task that tells nobody", "of a task that the run no longer has"],
+)
+def test_who_is_told_of_a_missed_deadline(task_id: str | None, expected: list[tuple[str, int, str | None]]) -> None:
+    told = (Callback(On.DEADLINE, TELL), Callback(On.FAILURE, FunctionReceiver("not_me")))
+    dag = graph(task("a", callbacks=told), "b", callbacks=told)
+
+    effects = missed(dag, run_view(state=RunState.RUNNING), DeadlineView(7, 1, task_id, "hour", DUE))
+
+    notices = [effect for effect in effects if isinstance(effect, Notify)]
+    assert [(notice.about, notice.seq, notice.context.task_id) for notice in notices] == expected
+    assert all(notice.receiver == TELL and notice.context.on is On.DEADLINE for notice in notices)
+    assert all(n.context.deadline == MissedDeadline(name="hour", due_at=DUE, task_id=task_id or UNSET) for n in notices)
+
+
+def test_a_run_that_missed_a_deadline_before_it_started_starts_with_new_tasks() -> None:
+    """Its journal is longer than that of others that have only been queued."""
+    world = World(graph("a", "b < a"), waits=True, state_seq=2)
+
+    assert world.states() == {"a": TaskState.SCHEDULED, "b": TaskState.NONE}

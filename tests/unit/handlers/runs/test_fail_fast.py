@@ -1,0 +1,98 @@
+"""The first failure ends a run, and too many failed runs in a row pause their DAG, where the DAG wants it so."""
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from tests.shapes import NOW, A, dag_view, graph, pending, queued
+from tests.unit.handlers.world import End, World
+from tidegate.handlers.attempt_ends import FAIL_FAST
+from tidegate.handlers.scheduling.next_runs import settle_after
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.dag import ConsumeEvents, CountFailures, SetPaused
+from tidegate.schemas.effect.run import Reconsider, UpdateRun
+from tidegate.schemas.state import RunState, TaskState
+
+S, F = RunState.SUCCESS, RunState.FAILED
+
+
+@pytest.mark.parametrize(
+    ("ends", "stops"),
+    [
+        pytest.param({"a": False}, True, id="a failure"),
+        pytest.param({"a": True}, False, id="a success"),
+        pytest.param({"a": TaskState.SKIPPED}, False, id="a skip"),
+        pytest.param({"retried": False}, False, id="a failure that is tried again"),
+        pytest.param({"a": ("nobody",)}, True, id="a choice that cannot be followed"),
+        pytest.param({"a": False, "b": False, "retried": True}, False, id="nothing is left to stop"),
+    ],
+)
+def test_a_dag_that_fails_fast_stops_a_run_at_the_first_failure(ends: Mapping[str, End], stops: bool) -> None:
+    world = World(graph("a", "b", "retried*1", fail_fast=True))
+    world.admit("a", "b", "retried")
+
+    world.finish(**ends)
+
+    assert [effect for effect in world.others if isinstance(effect, Reconsider)] == ([Reconsider(1, FAIL_FAST)] if stops else [])
+
+
+def test_another_dag_goes_on() -> None:
+    world = World(graph("a", "b"))
+    world.admit("a", "b")
+
+    world.finish(a=False)
+
+    assert (world.others, world.run.state) == ([], RunState.RUNNING)
+
+
+def settled(ended: Sequence[RunState], *, limit: int = 3, failed: int = 0, **facts: object) -> list[Effect]:
+    dag = graph("a", max_failed_runs=limit, limit=2)
+    return list(settle_after(dag_view(dag, running=2, failed_runs=failed, **facts), ended, NOW))
+
+
+@pytest.mark.parametrize(
+    ("ended", "limit", "failed", "effects"),
+    [
+        pytest.param([F], 3, 0, [CountFailures("d", 1)], id="the first of three"),
+        pytest.param([F], 3, 1, [CountFailures("d", 2)], id="the second of three"),
+        pytest.param([F], 3, 2, [CountFailures("d", 3), SetPaused("d", is_paused=True)], id="the third of three"),
+        pytest.param([F, F], 3, 1, [CountFailures("d", 3), SetPaused("d", is_paused=True)], id="two at once"),
+        pytest.param([F], 3, 5, [CountFailures("d", 6), SetPaused("d", is_paused=True)], id="again, after it was unpaused"),
+        pytest.param([S], 3, 2, [CountFailures("d", 0)], id="a success begins anew"),
+        pytest.param([S], 3, 5, [CountFailures("d", 0)], id="a success after it was unpaused"),
+        pytest.param([S, F], 3, 2, [CountFailures("d", 1)], id="a success between"),
+        pytest.param([F, S], 3, 2, [CountFailures("d", 0), SetPaused("d", is_paused=True)], id="the third, and then a success"),
+        pytest.param([S], 3, 0, [], id="nothing to count"),
+        pytest.param([F, F, F, F], 0, 0, [], id="without a limit"),
+        pytest.param([], 3, 7, [], id="nothing ended"),
+    ],
+)
+def test_too_many_failed_runs_in_a_row_pause_the_dag(
+    ended: Sequence[RunState], limit: int, failed: int, effects: Sequence[Effect]
+) -> None:
+    assert settled(ended, limit=limit, failed=failed) == effects
+
+
+def test_a_dag_that_is_paused_is_not_paused_again() -> None:
+    assert settled([F], failed=2, is_paused=True) == [CountFailures("d", 3)]
+
+
+@pytest.mark.parametrize(("failed", "starts"), [(1, True), (2, False)], ids=["goes on", "is paused"])
+def test_a_dag_that_is_paused_by_a_failure_starts_nothing_in_its_place(failed: int, starts: bool) -> None:
+    dag = graph("a", max_failed_runs=3, limit=2, schedule=A)
+    view = dag_view(dag, running=2, failed_runs=failed, queued=1, waiting=queued(dag, 8), pending=(pending(1),))
+
+    effects = list(settle_after(view, [F], NOW))
+
+    assert [effect.id for effect in effects if isinstance(effect, UpdateRun)] == ([8] if starts else [])
+    assert not any(isinstance(effect, ConsumeEvents) for effect in effects)
+
+
+@pytest.mark.parametrize(("ended", "ids"), [([S], [7]), ([F], [7]), ([S, F], [7, 8]), ([], [])], ids=str)
+def test_as_many_runs_start_as_have_ended(ended: Sequence[RunState], ids: Sequence[int]) -> None:
+    dag = graph("a", limit=2)
+    view = dag_view(dag, running=2, queued=3, waiting=queued(dag, 7, 8, 9))
+
+    effects = settle_after(view, ended, NOW)
+
+    assert [effect.id for effect in effects if isinstance(effect, UpdateRun)] == ids

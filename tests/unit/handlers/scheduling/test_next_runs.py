@@ -1,0 +1,123 @@
+"""What a DAG does next, given what waits for it."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+
+from tests.shapes import NOW, A, B, dag_view, graph, pending, queued
+from tidegate.handlers.scheduling.dataset_runs import dataset_run_id
+from tidegate.handlers.scheduling.inputs import NOT_SCHEDULED
+from tidegate.handlers.scheduling.next_runs import settle
+from tidegate.schemas.conditions.condition import AnyOf
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.dag import ConsumeEvents, DiscardEvents
+from tidegate.schemas.effect.run import InsertRun, UpdateRun
+from tidegate.schemas.state import RunState
+from tidegate.schemas.view import DagView
+
+DAG = graph("t", schedule=A, limit=2)
+EMPTY = graph("t!", schedule=A, limit=1)
+ONE = (pending(1),)
+
+
+def started(effects: Sequence[Effect]) -> list[int]:
+    """The ids of the queued runs that were started."""
+    return [effect.id for effect in effects if isinstance(effect, UpdateRun)]
+
+
+def created(effects: Sequence[Effect]) -> list[InsertRun]:
+    return [effect for effect in effects if isinstance(effect, InsertRun)]
+
+
+def test_everything_pending_makes_one_run() -> None:
+    events = (pending(1), pending(2), pending(3))
+
+    effects = list(settle(dag_view(DAG, pending=events), NOW))
+
+    assert [(run.id, run.state, run.events) for run in created(effects)] == [(100, RunState.RUNNING, 3)]
+    assert [e.events for e in effects if isinstance(e, ConsumeEvents)] == [events]
+
+
+def test_a_dataset_run_is_as_late_as_its_newest_event() -> None:
+    events = (pending(1, minutes=5), pending(2, minutes=7), pending(3, minutes=6))
+
+    (run,) = created(list(settle(dag_view(DAG, pending=events), NOW)))
+
+    assert run.run_after == NOW + timedelta(minutes=7)
+
+
+@pytest.mark.parametrize(
+    ("dag", "ids"),
+    [
+        pytest.param(dag_view(DAG, queued=1, waiting=queued(DAG, 7)), [7], id="room for it"),
+        pytest.param(dag_view(DAG, queued=3, waiting=queued(DAG, 7, 8, 9)), [7, 8], id="no more than the limit, in order"),
+        pytest.param(dag_view(DAG, running=1, queued=2, waiting=queued(DAG, 7, 8)), [7], id="running ones take room"),
+        pytest.param(dag_view(DAG, running=2, queued=1, waiting=queued(DAG, 7)), [], id="no room"),
+        pytest.param(dag_view(DAG, running=5, queued=1, waiting=queued(DAG, 7)), [], id="over the limit already"),
+        pytest.param(dag_view(DAG, queued=1, waiting=queued(DAG, 7), is_paused=True), [], id="paused"),
+        pytest.param(dag_view(DAG, queued=1, waiting=queued(DAG, 7), is_stale=True), [], id="in no file"),
+        pytest.param(dag_view(EMPTY, queued=3, waiting=queued(EMPTY, 7, 8, 9)), [7, 8, 9], id="what ends at once takes no room"),
+    ],
+)
+def test_queued_runs_start_while_there_is_room(dag: DagView, ids: Sequence[int]) -> None:
+    assert started(list(settle(dag, NOW))) == ids
+
+
+def test_queued_runs_take_the_room_before_pending_events() -> None:
+    dag = dag_view(DAG, running=1, queued=1, waiting=queued(DAG, 7), pending=ONE)
+
+    effects = list(settle(dag, NOW))
+
+    assert (started(effects), created(effects)) == ([7], [])
+
+
+def test_pending_events_take_the_room_that_queued_runs_leave() -> None:
+    dag = dag_view(DAG, queued=1, waiting=queued(DAG, 7), pending=ONE)
+
+    effects = list(settle(dag, NOW))
+
+    assert (started(effects), [run.state for run in created(effects)]) == ([7], [RunState.RUNNING])
+
+
+@pytest.mark.parametrize("held", [{}, {"is_paused": True}, {"is_stale": True}, {"running": 2}], ids=str)
+def test_events_that_the_schedule_does_not_mention_are_discarded_with_the_reason(held: dict[str, bool]) -> None:
+    events = (pending(1, A), pending(2, B), pending(3, B))
+
+    effects = list(settle(dag_view(DAG, pending=events, **held), NOW))
+
+    assert [e for e in effects if isinstance(e, DiscardEvents)] == [DiscardEvents("d", events[1:], NOT_SCHEDULED)]
+
+
+def test_a_dag_without_a_schedule_keeps_no_events() -> None:
+    effects = list(settle(dag_view(graph("t"), pending=ONE), NOW))
+
+    assert effects == [DiscardEvents("d", ONE, NOT_SCHEDULED)]
+
+
+def test_every_dataset_of_a_condition_is_consumed_even_where_one_was_enough() -> None:
+    events = (pending(1, A), pending(2, B))
+
+    effects = list(settle(dag_view(graph("t", schedule=AnyOf((A, B))), pending=events), NOW))
+
+    assert [e.events for e in effects if isinstance(e, ConsumeEvents)] == [events]
+
+
+@pytest.mark.parametrize(
+    "dag",
+    [
+        dag_view(DAG),
+        dag_view(DAG, pending=ONE, is_paused=True),
+        dag_view(DAG, pending=ONE, is_stale=True),
+        dag_view(DAG, pending=ONE, running=2),
+    ],
+)
+def test_a_closed_gate_does_nothing(dag: DagView) -> None:
+    assert list(settle(dag, NOW)) == []
+
+
+def test_runs_of_one_moment_have_ids_of_their_own() -> None:
+    """The hashes of these two begin with the same 32 bits."""
+    first, second = pending(43_616), pending(134_131)
+
+    assert dataset_run_id(NOW, (first,)) != dataset_run_id(NOW, (second,))

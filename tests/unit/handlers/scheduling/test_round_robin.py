@@ -1,0 +1,93 @@
+"""Who starts next where more than one thing asks for a run of a DAG."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import pytest
+
+from tests.shapes import NOW, A, pending, queued
+from tests.unit.handlers.ticks import settled, timed, view
+from tidegate.handlers.scheduling.next_runs import settle_after
+from tidegate.handlers.scheduling.round_robin import Source
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.dag import ConsumeEvents, SetClock
+from tidegate.schemas.effect.run import InsertRun, UpdateRun
+from tidegate.schemas.state import RunState
+from tidegate.schemas.timetable.tick import Tick
+from tidegate.schemas.view import DagView, PendingEvent
+
+QUEUE, EVENTS, TIMETABLE = Source
+DUE = tuple(range(-60, 0, 2))
+KINDS: Mapping[str, Source] = {"dataset": EVENTS, "scheduled": TIMETABLE}
+
+
+def crowded(limit: int, *, asks: Sequence[Source] = tuple(Source), turn: Source | None = None) -> DagView:
+    """A DAG that each of these asks for more runs than it may have."""
+    dag = timed(*(DUE if TIMETABLE in asks else ()), schedule=A, limit=limit)
+    waiting = queued(dag, *range(1, 21)) if QUEUE in asks else ()
+    events = tuple(pending(id_) for id_ in range(20)) if EVENTS in asks else ()
+    return view(dag, waiting=waiting, queued=len(waiting), pending=events, turn=turn)
+
+
+def started(effects: Sequence[Effect]) -> list[Source]:
+    """What asked for the runs that started."""
+    runs = [effect for effect in effects if isinstance(effect, InsertRun | UpdateRun)]
+    return [KINDS[run.run_type] if isinstance(run, InsertRun) else QUEUE for run in runs]
+
+
+def turns(effects: Sequence[Effect]) -> list[str | None]:
+    return [effect.turn for effect in effects if isinstance(effect, SetClock)]
+
+
+@pytest.mark.parametrize(
+    ("dag", "starts"),
+    [
+        pytest.param(crowded(1), [QUEUE], id="whom somebody waits for is first"),
+        pytest.param(crowded(1, turn=QUEUE), [EVENTS], id="then events"),
+        pytest.param(crowded(1, turn=EVENTS), [TIMETABLE], id="then the timetable"),
+        pytest.param(crowded(1, turn=TIMETABLE), [QUEUE], id="and again the queue"),
+        pytest.param(crowded(5), [QUEUE, EVENTS, TIMETABLE, QUEUE, TIMETABLE], id="events ask once for all of them"),
+        pytest.param(crowded(1, asks=(EVENTS, TIMETABLE)), [EVENTS], id="without a queue"),
+        pytest.param(
+            crowded(1, asks=(QUEUE, TIMETABLE), turn=QUEUE), [TIMETABLE], id="the turn of who asks for nothing is passed"
+        ),
+        pytest.param(crowded(3, asks=(QUEUE,), turn=QUEUE), [QUEUE, QUEUE, QUEUE], id="who is alone has every turn"),
+    ],
+)
+def test_those_that_ask_for_runs_take_turns(dag: DagView, starts: Sequence[Source]) -> None:
+    assert started(settled(dag)) == starts
+
+
+@pytest.mark.parametrize(
+    ("dag", "kept"),
+    [
+        pytest.param(crowded(1), ["queue"], id="the one that had it"),
+        pytest.param(crowded(2), ["events"], id="the last of those that had one"),
+        pytest.param(crowded(2, asks=(QUEUE,)), [], id="none, where nobody else asked"),
+    ],
+)
+def test_the_last_turn_is_kept_where_it_mattered(dag: DagView, kept: Sequence[str]) -> None:
+    assert turns(settled(dag)) == kept
+
+
+def test_nothing_waits_for_more_than_one_run_of_each_other_source_however_many_come() -> None:
+    dag, order = crowded(1), list[Source]()
+
+    for number in range(30):
+        effects = list(settle_after(msgspec.structs.replace(dag, running=1), [RunState.SUCCESS], NOW))
+        order += started(effects)
+        dag = _later(dag, effects, pending(100 + number))
+
+    assert order == 10 * [QUEUE, EVENTS, TIMETABLE]
+
+
+def _later(dag: DagView, effects: Sequence[Effect], event: PendingEvent) -> DagView:
+    """The DAG after these effects, when one more event has come."""
+    ids = {effect.id for effect in effects if isinstance(effect, UpdateRun)}
+    gone = {each for effect in effects if isinstance(effect, ConsumeEvents) for each in effect.events}
+    waiting = tuple(each for each in dag.waiting if each.run.id not in ids)
+    left = (*(each for each in dag.pending if each not in gone), event)
+    for clock in (effect for effect in effects if isinstance(effect, SetClock)):
+        date = clock.last_logical_date
+        dag = msgspec.structs.replace(dag, turn=clock.turn, last_tick=Tick(date, date, date, date) if date else None)
+    return msgspec.structs.replace(dag, waiting=waiting, queued=len(waiting), pending=left)

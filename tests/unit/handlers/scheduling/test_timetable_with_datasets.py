@@ -1,0 +1,132 @@
+"""Datasets and time: ticks that make a run only if the condition holds then."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.shapes import A, B
+from tests.unit.handlers.ticks import minutes_of, tick
+from tests.unit.handlers.waiting import at, event, expiring, settled, timed, waiting
+from tidegate.handlers.scheduling import timetable_with_datasets
+from tidegate.handlers.scheduling.inputs import EXPIRED
+from tidegate.schemas.conditions.condition import AllOf, Condition, DatasetRef
+from tidegate.schemas.effect.run import InsertRun
+from tidegate.schemas.timetable.spec import Dates
+from tidegate.schemas.view import DagView
+
+BOTH = AllOf((A, B))
+
+
+def both(*ticks: float, events: Sequence[Any] = (), condition: Condition = BOTH, **facts: Any) -> DagView:
+    dates = Dates(tuple(map(at, ticks)))
+    common = {"missed": "all", "start_date": at(-999), "tick_run_ids": (201, 202, 203)}
+    return waiting(condition, *events, together=True, timetable=dates, **{**common, **facts})
+
+
+def test_a_tick_that_finds_the_condition_met_makes_a_run_of_what_has_arrived() -> None:
+    done = settled(both(0, 10, events=(event(1, arrived=-5), event(2, "b", arrived=-1))))
+
+    (run,) = (effect for effect in done.effects if isinstance(effect, InsertRun))
+    assert (run.run_type, run.logical_date, run.id, run.events, done.runs) == ("scheduled", at(0), 201, 2, [[1, 2]])
+    assert (done.noted, done.look) == ([], 10)
+
+
+def test_a_tick_that_finds_it_unmet_makes_no_run_and_is_recorded() -> None:
+    done = settled(both(0, 10, events=(event(1),)))
+
+    assert (done.runs, done.noted, done.look) == (
+        [],
+        [("tick_unmet", "the tick of 2024-05-01 12:00:00 UTC found no event of s://b")],
+        10,
+    )
+    assert done.clock is not None
+    assert minutes_of(done.clock.last_logical_date) == 0
+
+
+def test_between_ticks_nothing_starts() -> None:
+    done = settled(both(10, events=(event(1), event(2, "b"))))
+
+    assert (done.runs, done.look) == ([], 10)
+
+
+def test_a_tick_finds_only_what_had_arrived_by_then() -> None:
+    done = settled(both(-10, -5, events=(event(1, arrived=-20), event(2, "b", arrived=-10), event(3, arrived=-9), event(4, "b"))))
+
+    assert (done.runs, [said for _, said in done.noted]) == (
+        [[1, 2]],
+        ["the tick of 2024-05-01 11:55:00 UTC found no event of s://b"],
+    )
+
+
+def test_a_tick_that_comes_late_finds_what_had_not_expired_by_then() -> None:
+    condition = AllOf((expiring("a", 7), B))
+    events = (event(1, arrived=-12), event(2, "b", arrived=-10), event(3, arrived=-7.5))
+
+    done = settled(both(-6, events=events, condition=condition))
+
+    assert (done.runs, done.discarded) == ([[1, 2, 3]], {})
+    assert settled(both(-4, events=events, condition=condition)).discarded == {EXPIRED: [1]}
+
+
+def test_what_expired_after_the_last_tick_goes() -> None:
+    done = settled(both(-3, events=(event(1, arrived=-6),), condition=AllOf((expiring("a", 5), B))))
+
+    assert (done.runs, done.discarded, len(done.noted)) == ([], {EXPIRED: [1]}, 1)
+
+
+@pytest.mark.parametrize(
+    ("events", "timing", "facts", "said"),
+    [
+        ((event(1, happened=-9), event(2, "b")), timed(within=5), {}, "inputs that did not happen within 300 s of each other"),
+        ((event(1), event(2, "b")), timed(quiet_for=5), {}, "events that still came"),
+        ((event(1), event(2, "b")), timed(min_interval=5), {"dataset_run_at": at(-1)}, "the run before too shortly ago"),
+    ],
+)
+def test_a_tick_says_what_it_found(events: Sequence[Any], timing: Any, facts: dict[str, Any], said: str) -> None:
+    done = settled(both(0, events=events, timing=timing, **facts))
+
+    assert (done.runs, done.noted) == ([], [("tick_unmet", f"the tick of 2024-05-01 12:00:00 UTC found {said}")])
+
+
+def test_a_tick_that_finds_a_condition_that_cannot_be_read_says_so() -> None:
+    done = settled(both(0, events=(event(1),), condition=DatasetRef("s://a", "n >")))
+
+    said = "FilterError: at character 4 of 'n >': expected a field or a value, found the end"
+    assert done.noted == [
+        ("condition_error", said),
+        ("tick_unmet", f"the tick of 2024-05-01 12:00:00 UTC found a condition that cannot be read: {said}"),
+        ("condition_error", said),
+    ]
+
+
+def test_ticks_wait_for_room() -> None:
+    done = settled(both(-5, events=(event(1, arrived=-9), event(2, "b", arrived=-9)), limit=1, running=1))
+
+    assert (done.runs, done.noted, done.look) == ([], [], None)
+
+
+def test_ticks_for_which_there_is_no_id_wait_for_the_next_look() -> None:
+    done = settled(both(-5, events=(event(1, arrived=-9), event(2, "b", arrived=-9)), tick_run_ids=()))
+
+    assert (done.runs, done.noted, done.look) == ([], [], -5)
+
+
+def test_where_it_was_not_read_what_waits_the_tick_is_looked_at_again_at_once() -> None:
+    done = settled(both(-5, unread=True))
+
+    assert (done.runs, done.noted, done.look) == ([], [], -5)
+
+
+def test_no_more_unmet_ticks_than_so_many_are_passed_over_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timetable_with_datasets, "MOST_UNMET", 2)
+
+    done = settled(both(-5, -4, -3, -2))
+
+    assert (len(done.noted), done.look) == (2, -3)
+
+
+def test_ticks_that_have_made_runs_are_not_looked_at_again() -> None:
+    done = settled(both(-5, 10, last_tick=tick(-5), due_at=at(10), events=(event(1),)))
+
+    assert (done.noted, done.clock) == ([], None)

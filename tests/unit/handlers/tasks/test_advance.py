@@ -1,0 +1,234 @@
+"""What the end of an attempt does to the tasks after it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from itertools import permutations
+
+import msgspec
+import pytest
+
+from tests.shapes import NOW, graph, task
+from tidegate.handlers.tasks.advance import Finish, advance, begin
+from tidegate.handlers.tasks.affected import reach
+from tidegate.schemas.graph import Graph
+from tidegate.schemas.state import TaskState
+from tidegate.schemas.view import Instance
+
+NONE, SCHEDULED, RUNNING, SUCCESS = TaskState.NONE, TaskState.SCHEDULED, TaskState.RUNNING, TaskState.SUCCESS
+FAILED, UPSTREAM_FAILED, UP_FOR_RETRY = TaskState.FAILED, TaskState.UPSTREAM_FAILED, TaskState.UP_FOR_RETRY
+SKIPPED, REMOVED = TaskState.SKIPPED, TaskState.REMOVED
+
+
+def ids_of(dag: Graph) -> list[str]:
+    return [node.task.task_id for node in dag.nodes]
+
+
+def finish(dag: Graph, task_id: str, *, succeeded: bool) -> Finish:
+    return Finish(ids_of(dag).index(task_id), 1, SUCCESS if succeeded else FAILED)
+
+
+def begun(dag: Graph, before: Mapping[str, TaskState], only: Iterable[int] | None = None) -> dict[int, Instance]:
+    """The instances of a run that began, with some in these states at their first try."""
+    instances = {instance.index: msgspec.structs.replace(instance) for instance in begin(dag).touched}
+    for task_id, state in before.items():
+        index = ids_of(dag).index(task_id)
+        instances[index] = msgspec.structs.replace(instances[index], state=state, try_number=1)
+    return {index: instances[index] for index in (instances if only is None else only)}
+
+
+@pytest.mark.parametrize(
+    ("lines", "states", "ended", "failed_leaves"),
+    [
+        pytest.param((), {}, 0, 0, id="no tasks"),
+        pytest.param(("a",), {"a": SCHEDULED}, 0, 0, id="one task"),
+        pytest.param(("a", "b < a"), {"a": SCHEDULED, "b": NONE}, 0, 0, id="only roots get their turn"),
+        pytest.param(("a!", "b < a"), {"a": SUCCESS, "b": SCHEDULED}, 1, 0, id="an empty root is over at once"),
+        pytest.param(("a!", "b! < a", "c! < a b"), dict.fromkeys("abc", SUCCESS), 3, 0, id="nothing but empty tasks"),
+        pytest.param(("a!", "b", "c! < a b"), {"a": SUCCESS, "b": SCHEDULED, "c": NONE}, 1, 0, id="an empty task waits for all"),
+        pytest.param(("a", "b:always < a"), {"a": SCHEDULED, "b": SCHEDULED}, 0, 0, id="always means at once"),
+        pytest.param(
+            ("a!", "b!:all_failed < a", "c < b"), {"a": SUCCESS, "b": SKIPPED, "c": SKIPPED}, 3, 0, id="a rule may skip at once"
+        ),
+    ],
+)
+def test_a_run_begins_with_its_roots(
+    lines: Sequence[str], states: Mapping[str, TaskState], ended: int, failed_leaves: int
+) -> None:
+    dag = graph(*lines)
+
+    step = begin(dag)
+
+    assert {dag.nodes[instance.index].task.task_id: instance.state for instance in step.touched} == states
+    assert (step.ended, step.failed_leaves) == (ended, failed_leaves)
+
+
+@pytest.mark.parametrize(
+    ("lines", "before", "succeeded", "moves", "ended", "failed_leaves"),
+    [
+        pytest.param(("a",), {"a": RUNNING}, {"a": True}, [("a", SUCCESS)], 1, 0, id="a leaf succeeds"),
+        pytest.param(("a",), {"a": RUNNING}, {"a": False}, [("a", FAILED)], 1, 1, id="a leaf fails"),
+        pytest.param(("a*1",), {"a": RUNNING}, {"a": False}, [("a", UP_FOR_RETRY)], 0, 0, id="a try is left"),
+        pytest.param(("a*1", "b < a"), {"a": RUNNING}, {"a": False}, [("a", UP_FOR_RETRY)], 0, 0, id="a retry tells nobody"),
+        pytest.param(
+            ("a", "b < a"), {"a": RUNNING}, {"a": True}, [("a", SUCCESS), ("b", SCHEDULED)], 1, 0, id="the next one gets its turn"
+        ),
+        pytest.param(
+            ("a", "b", "c < a b"), {"a": RUNNING, "b": RUNNING}, {"a": True}, [("a", SUCCESS)], 1, 0, id="all upstream is needed"
+        ),
+        pytest.param(
+            ("a", "b", "c < a b"),
+            {"a": RUNNING, "b": RUNNING},
+            {"a": True, "b": True},
+            [("a", SUCCESS), ("b", SUCCESS), ("c", SCHEDULED)],
+            2,
+            0,
+            id="both ends come in one batch",
+        ),
+        pytest.param(
+            ("a", "b", "c < a b", "d < c"),
+            {"a": RUNNING, "b": RUNNING},
+            {"a": False},
+            [("a", FAILED), ("c", UPSTREAM_FAILED), ("d", UPSTREAM_FAILED)],
+            3,
+            1,
+            id="one failure is enough, at once and all the way down",
+        ),
+        pytest.param(
+            ("a", "b", "c < a b"),
+            {"a": RUNNING, "b": RUNNING},
+            {"a": False, "b": False},
+            [("a", FAILED), ("b", FAILED), ("c", UPSTREAM_FAILED)],
+            3,
+            1,
+            id="a second failure does not end a task again",
+        ),
+        pytest.param(
+            ("a", "b! < a", "c! < b", "d < c"),
+            {"a": RUNNING},
+            {"a": True},
+            [("a", SUCCESS), ("b", SUCCESS), ("c", SUCCESS), ("d", SCHEDULED)],
+            3,
+            0,
+            id="empty tasks are passed through",
+        ),
+        pytest.param(
+            ("a", "b! < a"), {"a": RUNNING}, {"a": False}, [("a", FAILED), ("b", UPSTREAM_FAILED)], 2, 1, id="empty ones fail too"
+        ),
+    ],
+)
+def test_an_end_is_followed_as_far_as_it_reaches(
+    lines: Sequence[str],
+    before: Mapping[str, TaskState],
+    succeeded: Mapping[str, bool],
+    moves: Sequence[tuple[str, TaskState]],
+    ended: int,
+    failed_leaves: int,
+) -> None:
+    dag = graph(*lines)
+    ends = [finish(dag, task_id, succeeded=ok) for task_id, ok in succeeded.items()]
+
+    step = advance(dag, begun(dag, before, reach(dag, ends)), ends, NOW)
+
+    assert [(ids_of(dag)[move.index], move.state) for move in step.moves] == moves
+    assert (step.ended, step.failed_leaves) == (ended, failed_leaves)
+
+
+def test_an_advance_leaves_what_it_was_given_as_it_is() -> None:
+    dag = graph("a", "b < a")
+    found = begun(dag, {"a": RUNNING})
+
+    advance(dag, found, [finish(dag, "a", succeeded=True)], NOW)
+
+    assert found == begun(dag, {"a": RUNNING})
+
+
+def test_the_next_try_is_after_the_delay() -> None:
+    dag = graph(task("a*3", retry_delay_s=90))
+
+    step = advance(dag, {0: Instance(0, RUNNING, 2, max_tries=4)}, [Finish(0, 2, FAILED)], NOW)
+
+    assert step.touched[0].next_try_at == NOW + timedelta(seconds=90)
+
+
+def test_a_move_tells_why_the_attempt_ended() -> None:
+    step = advance(graph("a"), {0: Instance(0, RUNNING, 1)}, [Finish(0, 1, FAILED, "killed")], NOW)
+
+    assert [(move.try_number, move.reason) for move in step.moves] == [(1, "killed")]
+
+
+@pytest.mark.parametrize(
+    ("max_tries", "state"),
+    [
+        pytest.param(2, FAILED, id="no try is left"),
+        pytest.param(3, UP_FOR_RETRY, id="it was cleared, and given more tries than its task has"),
+    ],
+)
+def test_an_instance_knows_how_many_tries_it_has(max_tries: int, state: TaskState) -> None:
+    dag = graph("a*1")
+
+    step = advance(dag, {0: Instance(0, RUNNING, 2, max_tries=max_tries)}, [Finish(0, 2, FAILED)], NOW)
+
+    assert [move.state for move in step.moves] == [state]
+
+
+def test_the_order_of_what_ends_together_does_not_matter() -> None:
+    dag = graph("a", "b", "x!:all_skipped < a", "c:all_success < x b", "d:none_skipped < a c", "e < d")
+    ends = [Finish(0, 1, SKIPPED), Finish(1, 1, FAILED)]
+
+    steps = [advance(dag, begun(dag, {"a": RUNNING, "b": RUNNING}), order, NOW) for order in permutations(ends)]
+
+    assert {tuple(sorted((i.index, i.state) for i in step.touched)) for step in steps} == {
+        ((0, SKIPPED), (1, FAILED), (2, SUCCESS), (3, UPSTREAM_FAILED), (4, SKIPPED), (5, SKIPPED))
+    }
+
+
+def test_a_task_is_judged_once_all_has_ended_before_it_that_ends_at_once() -> None:
+    """A failure outweighs a skip, also where it comes a longer way."""
+    dag = graph("a", "short:all_skipped < a", "long < a", "longer < long", "join < short longer")
+
+    step = advance(dag, begun(dag, {"a": RUNNING}), [finish(dag, "a", succeeded=False)], NOW)
+
+    assert {ids_of(dag)[instance.index]: instance.state for instance in step.touched} == {
+        "a": FAILED,
+        "short": SKIPPED,
+        "long": UPSTREAM_FAILED,
+        "longer": UPSTREAM_FAILED,
+        "join": UPSTREAM_FAILED,
+    }
+
+
+@pytest.mark.parametrize(
+    ("absent", "states"),
+    [
+        pytest.param("a", {"a": REMOVED, "b": SCHEDULED, "c": NONE}, id="nobody waits for it"),
+        pytest.param("b", {"a": SCHEDULED, "b": REMOVED, "c": SCHEDULED}, id="nor does what comes after it"),
+        pytest.param("ab", {"a": REMOVED, "b": REMOVED, "c": SCHEDULED}, id="several"),
+        pytest.param("abc", {"a": REMOVED, "b": REMOVED, "c": REMOVED}, id="all"),
+    ],
+)
+def test_a_task_that_is_no_part_of_the_run_is_removed(absent: str, states: Mapping[str, TaskState]) -> None:
+    dag = graph("a", "b < a", "c < b")
+
+    step = begin(dag, frozenset("abc".index(task_id) for task_id in absent))
+
+    assert {ids_of(dag)[instance.index]: instance.state for instance in step.touched} == states
+    assert step.ended == len(absent)
+
+
+@pytest.mark.parametrize(
+    ("lines", "succeeded", "reached"),
+    [
+        pytest.param(("a", "b < a", "c < b"), {"a": True}, "ab", id="a success reaches what is next"),
+        pytest.param(("a", "b < a", "c < b"), {"a": False}, "abc", id="a failure reaches everything after it"),
+        pytest.param(("a*1", "b < a", "c < b"), {"a": False}, "a", id="a retry reaches nothing"),
+        pytest.param(("a", "b! < a", "c < b", "d < c"), {"a": True}, "abc", id="an empty task passes a success on"),
+        pytest.param(("a", "b < a", "c < b"), {"a": True, "b": True}, "abc", id="an end after another one's is followed too"),
+        pytest.param(("a", "b", "c! < a b", "d < c"), {"a": True, "b": False}, "abcd", id="success and failure meet"),
+    ],
+)
+def test_an_end_reaches_no_more_than_it_may_touch(lines: Sequence[str], succeeded: Mapping[str, bool], reached: str) -> None:
+    dag = graph(*lines)
+
+    found = reach(dag, [finish(dag, task_id, succeeded=ok) for task_id, ok in succeeded.items()])
+
+    assert {ids_of(dag)[index] for index in found} == set(reached)

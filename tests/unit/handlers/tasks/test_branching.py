@@ -1,0 +1,169 @@
+"""Tasks choose which branches to follow, and all others are skipped; setups that succeeded are torn down whatever happens."""
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from tests.shapes import NOW, graph, task
+from tests.unit.handlers.world import End, World
+from tidegate.handlers.tasks.branching import wrong_choice
+from tidegate.schemas.dag import TaskSpec
+from tidegate.schemas.state import RunState, TaskState
+from tidegate.schemas.wire.event import TaskFinished
+
+NONE, SCHEDULED, RUNNING = TaskState.NONE, TaskState.SCHEDULED, TaskState.RUNNING
+S, F, K, UF = TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED, TaskState.UPSTREAM_FAILED
+
+
+def ended(world: World, **ends: End) -> dict[str, TaskState]:
+    """The states of all tasks once these have ended, one after the other."""
+    for task_id, end in ends.items():
+        world.admit(task_id)
+        world.finish(**{task_id: end})
+    return world.states()
+
+
+@pytest.mark.parametrize(
+    ("lines", "chosen", "states"),
+    [
+        pytest.param(("a", "b < a", "c < a"), ("b",), {"a": S, "b": SCHEDULED, "c": K}, id="one of two"),
+        pytest.param(("a", "b < a", "c < a"), ("b", "c"), {"a": S, "b": SCHEDULED, "c": SCHEDULED}, id="both"),
+        pytest.param(("a", "b < a", "c < a", "d < c"), ("b",), {"a": S, "b": SCHEDULED, "c": K, "d": K}, id="and what follows"),
+        pytest.param(("a", "b < a", "c < a", "j < b c"), ("b",), {"a": S, "b": SCHEDULED, "c": K, "j": K}, id="a join of all"),
+        pytest.param(
+            ("a", "b < a", "c < a", "j:none_failed_min_one_success < b c"),
+            ("b",),
+            {"a": S, "b": SCHEDULED, "c": K, "j": NONE},
+            id="a join of some",
+        ),
+        pytest.param(
+            ("a", "b < a", "j < a b"), ("b",), {"a": S, "b": SCHEDULED, "j": NONE}, id="a chosen one leads to the other"
+        ),
+        pytest.param(
+            ("a", "b < a", "c < b", "j < a c"), ("b",), {"a": S, "b": SCHEDULED, "c": NONE, "j": NONE}, id="and from further away"
+        ),
+        pytest.param(("a", "b < a", "j < a b"), ("j",), {"a": S, "b": K, "j": K}, id="the way round is not chosen"),
+        pytest.param(("a", "b! < a", "c! < a"), ("c",), {"a": S, "b": K, "c": S}, id="empty branches"),
+        pytest.param(
+            ("a", "b < a", "c:all_done < b"), (), {"a": S, "b": K, "c": K}, id="the rest is skipped, whatever its rules"
+        ),
+        pytest.param(("a", "b < a", "x", "y < b x"), (), {"a": S, "b": K, "x": SCHEDULED, "y": K}, id="only what comes after it"),
+        pytest.param(("a",), (), {"a": S}, id="nothing comes after it"),
+        pytest.param(("a", "b:always < a"), (), {"a": S, "b": SCHEDULED}, id="what has its turn already keeps it"),
+    ],
+)
+def test_a_choice_skips_what_it_passes_over(
+    lines: Sequence[str], chosen: tuple[str, ...], states: Mapping[str, TaskState]
+) -> None:
+    assert ended(World(graph(*lines)), a=chosen) == states
+
+
+def test_a_skip_by_choice_says_whose_choice() -> None:
+    world = World(graph("a", "b < a", "c < a"))
+
+    ended(world, a=("b",))
+
+    assert [(e.task_id, e.reason) for e in world.published if e.state == "skipped"] == [("c", "a did not choose it")]
+
+
+@pytest.mark.parametrize("chosen", [("c",), ("b", "nobody"), ("a",)], ids=["further down", "unknown", "itself"])
+def test_a_choice_that_cannot_be_followed_fails_the_task_without_another_try(chosen: tuple[str, ...]) -> None:
+    world = World(graph("a*3", "b < a", "c < b"))
+
+    states = ended(world, a=chosen)
+
+    assert states == {"a": F, "b": UF, "c": UF}
+    assert f"it chose {chosen[-1]!r}, which is no task directly after it" in [event.reason for event in world.published]
+
+
+def test_a_choice_that_can_be_followed_is_not_wrong() -> None:
+    assert wrong_choice(graph("a", "b < a"), 0, ("b",)) is None
+
+
+def test_an_attempt_that_failed_has_chosen_nothing() -> None:
+    world = World(graph("a*1", "b < a"))
+    world.admit("a")
+    failed = TaskFinished(submission_id=world.attempt("a"), outcome="failed", follow=("nobody",))
+
+    world.finish_with(failed)
+
+    assert world.states() == {"a": TaskState.UP_FOR_RETRY, "b": NONE}
+
+
+def test_a_task_that_says_so_is_skipped_without_another_try() -> None:
+    assert ended(World(graph("a*3", "b < a", "c:none_failed < a")), a=K) == {"a": K, "b": K, "c": SCHEDULED}
+
+
+SETUP, WORK = task("setup", is_setup=True), task("work < setup")
+TEARDOWN = task("teardown < setup work", teardown_of=("setup",))
+PLAIN = (SETUP, WORK, TEARDOWN)
+TWO = (
+    SETUP,
+    task("other", is_setup=True),
+    task("work < setup other"),
+    task("down < setup other work", teardown_of=("setup", "other")),
+)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "ends", "state"),
+    [
+        pytest.param(PLAIN, {"setup": True}, NONE, id="U15 work is still to do"),
+        pytest.param(PLAIN, {"setup": True, "work": True}, SCHEDULED, id="U15 after work that succeeded"),
+        pytest.param(PLAIN, {"setup": True, "work": False}, SCHEDULED, id="U15 after work that failed"),
+        pytest.param(PLAIN, {"setup": True, "work": K}, SCHEDULED, id="U15 after work that was skipped"),
+        pytest.param(PLAIN, {"setup": False}, UF, id="U15 nothing was set up: a failure"),
+        pytest.param(PLAIN, {"setup": K}, K, id="U15 nothing was set up: a skip"),
+        pytest.param(PLAIN, {"setup": ()}, SCHEDULED, id="U15 the rest is skipped, but what was set up is torn down"),
+        pytest.param(TWO, {"setup": True, "other": False}, SCHEDULED, id="U15 one of two was set up"),
+        pytest.param(TWO, {"setup": K, "other": True}, SCHEDULED, id="U15 one of two was skipped"),
+        pytest.param(TWO, {"setup": K, "other": False}, UF, id="U15 none of two, one of them failed"),
+        pytest.param(TWO, {"setup": K, "other": K}, K, id="U15 both were skipped"),
+        pytest.param(
+            (SETUP, WORK, "a < work", "b < work", task("teardown < setup a b", teardown_of=("setup",))),
+            {"setup": True, "work": True, "a": False},
+            NONE,
+            id="U15 waits for all, also after a failure",
+        ),
+        pytest.param(
+            (SETUP, WORK, "a < work", task("teardown < setup a", teardown_of=("setup",))),
+            {"setup": True, "work": False},
+            SCHEDULED,
+            id="U15 what never ran counts as done",
+        ),
+    ],
+)
+def test_what_was_set_up_is_torn_down_once_all_is_done(
+    tasks: Sequence[TaskSpec | str], ends: Mapping[str, End], state: TaskState
+) -> None:
+    states = ended(World(graph(*tasks)), **ends)
+
+    assert list(states.values())[-1] is state
+
+
+@pytest.mark.parametrize(
+    ("matters", "ends", "state"),
+    [
+        pytest.param(False, {"setup": True, "work": True, "teardown": False}, RunState.SUCCESS, id="U15 R22 it fails"),
+        pytest.param(False, {"setup": True, "work": False, "teardown": True}, RunState.FAILED, id="U15 R22 work fails"),
+        pytest.param(True, {"setup": True, "work": True, "teardown": False}, RunState.FAILED, id="U15 R22 it matters"),
+        pytest.param(True, {"setup": True, "work": False, "teardown": True}, RunState.SUCCESS, id="U15 R22 it alone matters"),
+    ],
+)
+def test_work_decides_about_the_run_and_a_teardown_only_if_it_says_so(
+    matters: bool, ends: Mapping[str, End], state: RunState
+) -> None:
+    teardown = task("teardown < setup work", teardown_of=("setup",), on_failure_fail_run=matters)
+    world = World(graph(SETUP, WORK, teardown))
+
+    ended(world, **ends)
+
+    assert world.run.state is state
+
+
+def test_a_teardown_whose_setup_is_no_part_of_the_run_is_skipped() -> None:
+    setup = task("setup", is_setup=True, end_date=NOW.replace(year=2020))
+
+    world = World(graph(setup, task("teardown < setup", teardown_of=("setup",))), logical_date=NOW)
+
+    assert world.states() == {"setup": TaskState.REMOVED, "teardown": K}

@@ -1,0 +1,122 @@
+"""The tables of legal moves are the truth: decisions make every move in them and no other."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import pairwise
+
+from tests.shapes import NOW, graph, task
+from tests.unit.handlers.world import World
+from tidegate.handlers.runs.terminate import stop
+from tidegate.schemas.state import RUN_ENDED, RUN_MOVES, TASK_ENDED, TASK_MOVES, RunState, TaskState
+
+RunMove = tuple[RunState | None, RunState]
+TaskMove = tuple[TaskState, TaskState]
+
+BY_USERS: frozenset[TaskMove] = frozenset(
+    {
+        *((ended, state) for ended in TASK_ENDED for state in (TaskState.NONE, TaskState.SUCCESS, TaskState.FAILED)),
+        *((state, TaskState.NONE) for state in (TaskState.SCHEDULED, TaskState.UP_FOR_RETRY)),
+        *((state, TaskState.SUCCESS) for state in (TaskState.SCHEDULED, TaskState.UP_FOR_RETRY)),
+        *((state, TaskState.FAILED) for state in (TaskState.NONE, TaskState.SCHEDULED, TaskState.UP_FOR_RETRY)),
+        *(
+            (state, TaskState.REMOVED)
+            for state in (TaskState.SCHEDULED, TaskState.UP_FOR_RETRY, TaskState.QUEUED, TaskState.RUNNING)
+        ),
+        *((ended, TaskState.REMOVED) for ended in TASK_ENDED),
+        *((active, TaskState.NONE) for active in (TaskState.QUEUED, TaskState.RUNNING)),
+        (TaskState.QUEUED, TaskState.SCHEDULED),
+    }
+) - {(ended, ended) for ended in TASK_ENDED}
+"""Moves of tasks that nothing makes by itself: they are cleared, marked, or taken to another version."""
+
+RUNS_BY_USERS: frozenset[RunMove] = frozenset(
+    {
+        *((RunState.QUEUED, ended) for ended in RUN_ENDED),
+        *((ended, RunState.QUEUED) for ended in RUN_ENDED),
+        (RunState.SUCCESS, RunState.FAILED),
+        (RunState.FAILED, RunState.SUCCESS),
+    }
+)
+
+
+def retried_from_queued() -> World:
+    world = World(graph("a*1", "b"), waits=True)
+    world.admit("a", "b")
+    world.finish(a=False, b=False)
+    world.retry("a")
+    world.admit("a")
+    world.finish(a=True)
+    return world
+
+
+def retried_from_running() -> World:
+    world = World(graph("a*1", "b", "c < b"))
+    world.admit("a", "b")
+    world.accept("a", "b")
+    world.finish(a=False, b=False)
+    world.retry("a")
+    world.admit("a")
+    world.accept("a")
+    world.finish(a=True)
+    return world
+
+
+def without_a_worker() -> World:
+    return World(graph("a!"))
+
+
+def skipped() -> World:
+    world = World(graph("a", "b", "c < b"))
+    world.admit("a", "b")
+    world.accept("b")
+    world.finish(a=TaskState.SKIPPED, b=TaskState.SKIPPED)
+    return world
+
+
+def outside_its_dates() -> World:
+    return World(graph(task("a", start_date=NOW)), logical_date=NOW - timedelta(days=1))
+
+
+def stopped(working: TaskState) -> World:
+    world = World(graph("scheduled", "queued", "running", "failed*1", "none < running"))
+    world.admit("queued", "running", "failed")
+    world.accept("running")
+    world.finish(failed=False)
+    found = world.whole()
+    world.apply(stop(world.run, world.graph, found.tasks[1], NOW, reason="enough", working=working))
+    return world
+
+
+def task_moves(world: World) -> Iterator[TaskMove]:
+    before = dict.fromkeys(world.index, TaskState.NONE)
+    for event in world.published:
+        yield before[event.task_id], TaskState(event.state)
+        before[event.task_id] = TaskState(event.state)
+
+
+def run_moves(world: World) -> Iterator[RunMove]:
+    states = [None, *(RunState(event.state) for event in world.journal)]
+    yield from pairwise(states)
+
+
+LIVES = (
+    *(retried_from_queued, retried_from_running, without_a_worker, skipped, outside_its_dates),
+    *(lambda: stopped(TaskState.SKIPPED), lambda: stopped(TaskState.FAILED)),
+)
+
+
+def test_tasks_make_every_move_in_the_table_and_no_other_but_for_what_users_do() -> None:
+    made = {move for live in LIVES for move in task_moves(live())}
+
+    assert made == TASK_MOVES - BY_USERS
+
+
+def test_runs_make_every_move_in_the_table_and_no_other_but_for_what_users_do() -> None:
+    made = {move for live in LIVES for move in run_moves(live())}
+
+    assert made == RUN_MOVES - RUNS_BY_USERS
+
+
+def test_what_users_do_is_legal_too() -> None:
+    assert BY_USERS <= TASK_MOVES
+    assert RUNS_BY_USERS <= RUN_MOVES

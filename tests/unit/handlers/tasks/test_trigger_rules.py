@@ -1,0 +1,189 @@
+"""Trigger rules, case by case: tasks that end in any order, and what becomes of the one after them."""
+
+from collections.abc import Sequence
+from itertools import permutations, product
+
+import msgspec
+import pytest
+
+from tests.shapes import graph, spec
+from tests.unit.handlers.world import World
+from tidegate.handlers.tasks.trigger_rules import GIVE_UP, RUN, SKIP, WAIT, Upstream, judge, may_end
+from tidegate.schemas.dag import DagSpec, TriggerRule, encode_spec
+from tidegate.schemas.state import TaskState
+
+S, F, K, UF = TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED, TaskState.UPSTREAM_FAILED
+DONE = {"S": S, "F": F, "K": K, "UF": UF}
+
+CASES = [
+    ("U02", "always", "S", RUN),
+    ("U02", "always", "F", RUN),
+    ("U02", "always", "UF", RUN),
+    ("U02", "always", "K", RUN),
+    ("U02", "always", "…", RUN),
+    ("U02", "always", "S F K UF …", RUN),
+    ("U03", "all_success", "S", RUN),
+    ("U03", "all_success", "S S", RUN),
+    ("U03", "all_success", "S …", WAIT),
+    ("U03", "all_success", "F", GIVE_UP),
+    ("U03", "all_success", "S UF", GIVE_UP),
+    ("U03", "all_success", "F …", GIVE_UP),
+    ("U03", "all_success", "UF … …", GIVE_UP),
+    ("U03", "all_success", "K", SKIP),
+    ("U03", "all_success", "S K", SKIP),
+    ("U03", "all_success", "K …", SKIP),
+    ("U05", "all_failed", "F", RUN),
+    ("U05", "all_failed", "F UF", RUN),
+    ("U05", "all_failed", "UF UF", RUN),
+    ("U05", "all_failed", "S", SKIP),
+    ("U05", "all_failed", "K", SKIP),
+    ("U05", "all_failed", "F S", SKIP),
+    ("U05", "all_failed", "UF K …", SKIP),
+    ("U05", "all_failed", "F …", WAIT),
+    ("U06", "all_done", "S F K UF", RUN),
+    ("U06", "all_done", "F", RUN),
+    ("U06", "all_done", "K K", RUN),
+    ("U06", "all_done", "S F K UF …", WAIT),
+    ("U07", "one_success", "S …", RUN),
+    ("U07", "one_success", "F S …", RUN),
+    ("U07", "one_success", "K K", SKIP),
+    ("U07", "one_success", "F", GIVE_UP),
+    ("U07", "one_success", "K F", GIVE_UP),
+    ("U07", "one_success", "K UF", GIVE_UP),
+    ("U07", "one_success", "F UF K …", WAIT),
+    ("U08", "one_failed", "F …", RUN),
+    ("U08", "one_failed", "UF …", RUN),
+    ("U08", "one_failed", "S K F", RUN),
+    ("U08", "one_failed", "S", SKIP),
+    ("U08", "one_failed", "S K", SKIP),
+    ("U08", "one_failed", "S K …", WAIT),
+    ("U09", "one_done", "S …", RUN),
+    ("U09", "one_done", "F …", RUN),
+    ("U09", "one_done", "K", SKIP),
+    ("U09", "one_done", "K UF", SKIP),
+    ("U09", "one_done", "UF", SKIP),
+    ("U09", "one_done", "K UF …", WAIT),
+    ("U10", "none_failed", "S K", RUN),
+    ("U10", "none_failed", "S S", RUN),
+    ("U10", "none_failed", "K K", RUN),
+    ("U10", "none_failed", "F …", GIVE_UP),
+    ("U10", "none_failed", "S K UF", GIVE_UP),
+    ("U10", "none_failed", "S K …", WAIT),
+    ("U11", "none_failed_min_one_success", "S K", RUN),
+    ("U11", "none_failed_min_one_success", "S S", RUN),
+    ("U11", "none_failed_min_one_success", "K K", SKIP),
+    ("U11", "none_failed_min_one_success", "F …", GIVE_UP),
+    ("U11", "none_failed_min_one_success", "S K UF", GIVE_UP),
+    ("U11", "none_failed_min_one_success", "S K …", WAIT),
+    ("U12", "none_skipped", "S F UF", RUN),
+    ("U12", "none_skipped", "F F", RUN),
+    ("U12", "none_skipped", "K …", SKIP),
+    ("U12", "none_skipped", "S F K", SKIP),
+    ("U12", "none_skipped", "S F UF …", WAIT),
+    ("U13", "all_skipped", "K K", RUN),
+    ("U13", "all_skipped", "K S", SKIP),
+    ("U13", "all_skipped", "F …", SKIP),
+    ("U13", "all_skipped", "K UF …", SKIP),
+    ("U13", "all_skipped", "K …", WAIT),
+    ("U14", "all_done_min_one_success", "S S", RUN),
+    ("U14", "all_done_min_one_success", "S F UF", RUN),
+    ("U14", "all_done_min_one_success", "K …", SKIP),
+    ("U14", "all_done_min_one_success", "S K", SKIP),
+    ("U14", "all_done_min_one_success", "F K", SKIP),
+    ("U14", "all_done_min_one_success", "F UF", GIVE_UP),
+    ("U14", "all_done_min_one_success", "F UF …", WAIT),
+    ("U14", "all_done_min_one_success", "S F …", WAIT),
+]
+
+
+def between(rule: str, ends: Sequence[str]) -> World:
+    """A run in which a task waits for one task per end, by this rule; what is to be `upstream_failed` comes after a failure."""
+    before = [f"p{number}" for number, end in enumerate(ends) if end == "UF"]
+    upstream = [f"u{number} < p{number}" if end == "UF" else f"u{number}" for number, end in enumerate(ends)]
+    awaited = " ".join(f"u{number}" for number in range(len(ends)))
+    world = World(graph(*before, *upstream, f"t:{rule} < {awaited}"))
+    world.admit(*before, *(f"u{number}" for number, end in enumerate(ends) if end not in ("UF", "…")))
+    return world
+
+
+def finishes(ends: Sequence[str]) -> dict[str, TaskState]:
+    """What is to end, and how, so that the upstream tasks come to be in these states."""
+    named = {f"p{n}" if end == "UF" else f"u{n}": F if end == "UF" else DONE[end] for n, end in enumerate(ends) if end != "…"}
+    return dict(sorted(named.items(), reverse=True))
+
+
+@pytest.mark.parametrize(
+    ("rule", "ends", "state"), [pytest.param(rule, ends, state, id=f"{id_} {rule} {ends}") for id_, rule, ends, state in CASES]
+)
+def test_what_ends_together_decides_about_the_next_task(rule: str, ends: str, state: TaskState) -> None:
+    world = between(rule, ends.split())
+
+    world.finish(**finishes(ends.split()))
+
+    assert world.states()["t"] is state
+    assert all(world.states()[f"u{n}"] is DONE.get(end, RUN) for n, end in enumerate(ends.split()))
+
+
+@pytest.mark.parametrize(
+    ("rule", "ends", "state"), [pytest.param(rule, ends, state, id=f"{id_} {rule} {ends}") for id_, rule, ends, state in CASES]
+)
+def test_what_ends_one_after_the_other_decides_the_same_in_any_order(rule: str, ends: str, state: TaskState) -> None:
+    for order in permutations(finishes(ends.split()).items()):
+        world = between(rule, ends.split())
+
+        for task_id, end in order:
+            world.finish(**{task_id: end})
+
+        assert world.states()["t"] is state
+
+
+@pytest.mark.parametrize("rule", TriggerRule)
+def test_without_upstream_any_rule_runs(rule: TriggerRule) -> None:
+    """U01"""
+    assert World(graph(f"t:{rule}")).states() == {"t": RUN}
+
+
+def test_a_decision_is_taken_once() -> None:
+    """U03: what is certain with the first end is not undone by a later one."""
+    worlds = {}
+    for first, second in permutations(("F", "K")):
+        world = between("all_success", ["F", "K"])
+        for end in (first, second):
+            world.finish(**{f"u{'FK'.index(end)}": DONE[end]})
+        worlds[first] = world.states()["t"]
+
+    assert worlds == {"F": GIVE_UP, "K": SKIP}
+
+
+def test_a_failure_outweighs_a_skip_that_comes_with_it() -> None:
+    """U03"""
+    world = between("all_success", ["K", "F"])
+
+    world.finish(u0=K, u1=F)
+
+    assert world.states()["t"] is GIVE_UP
+
+
+def test_a_rule_that_nobody_knows_is_refused_with_its_place() -> None:
+    """U16"""
+    dag = encode_spec(spec("a", "t:one_done < a")).replace(b"one_done", b"one_day")
+
+    with pytest.raises(msgspec.ValidationError, match=r"Invalid enum value 'one_day' - at `\$\.tasks\[1\]\.trigger_rule`"):
+        msgspec.json.decode(dag, type=DagSpec)
+
+
+ENDS = ("success", "failed", "skipped", "upstream_failed")
+
+
+@pytest.mark.parametrize("rule", TriggerRule)
+def test_what_may_end_a_task_is_exactly_what_can_settle_that_it_never_runs(rule: TriggerRule) -> None:
+    settles = set()
+    for counts in product(range(3), repeat=4):
+        before = Upstream(sum(counts) + 1, *counts)
+        for total, end in product((before.total, before.total + 1), ENDS):
+            waiting = msgspec.structs.replace(before, total=total)
+            after = msgspec.structs.replace(waiting, **{end: getattr(before, end) + 1})
+            if judge(rule, waiting) is WAIT and judge(rule, after) in (SKIP, GIVE_UP):
+                settles.add(TaskState(end))
+
+    assert {state for state in DONE.values() if may_end(rule, state)} == settles

@@ -1,0 +1,56 @@
+"""Attempts that gave no sign of life are lost, unless they did in the meantime."""
+
+from uuid import UUID
+
+from tests.shapes import graph, message
+from tests.unit.handlers.world import World
+from tidegate.handlers.attempt_silent import State, decide
+from tidegate.schemas.effect.submission import EndSubmission
+from tidegate.schemas.effect.task import UpdateTask
+from tidegate.schemas.message import LeaseLapsed, Message
+from tidegate.schemas.state import SubmissionState, TaskState
+
+
+def lapsed(id_: UUID) -> Message[LeaseLapsed]:
+    return message(LeaseLapsed(submission_id=id_, silent_s=60.0))
+
+
+def running() -> tuple[World, UUID]:
+    world = World(graph("a*1"))
+    world.admit("a")
+    return world, world.attempt("a")
+
+
+def test_a_silent_attempt_is_lost_and_its_task_tried_again() -> None:
+    world, attempt = running()
+
+    effects = list(decide([lapsed(attempt)], State(world.found(world.tasks), frozenset({attempt}))))
+
+    (end,) = (effect for effect in effects if isinstance(effect, EndSubmission))
+    assert (end.state, end.reason) == (SubmissionState.LOST, "no sign of life for 60 s")
+    assert [effect.state for effect in effects if isinstance(effect, UpdateTask)] == [TaskState.UP_FOR_RETRY]
+
+
+def test_an_attempt_that_spoke_in_the_meantime_lives() -> None:
+    world, attempt = running()
+
+    effects = list(decide([lapsed(attempt)], State(world.found(world.tasks), frozenset())))
+
+    assert effects == []
+
+
+def test_an_attempt_that_ended_in_the_meantime_stays_ended() -> None:
+    world, attempt = running()
+    world.finish(a=False)
+
+    effects = list(decide([lapsed(attempt)], State(world.found(world.tasks), frozenset({attempt}))))
+
+    assert effects == []
+
+
+def test_an_attempt_that_is_named_twice_is_lost_once() -> None:
+    world, attempt = running()
+
+    effects = list(decide([lapsed(attempt), lapsed(attempt)], State(world.found(world.tasks), frozenset({attempt}))))
+
+    assert len([effect for effect in effects if isinstance(effect, EndSubmission)]) == 1

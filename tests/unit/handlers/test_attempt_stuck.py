@@ -1,0 +1,100 @@
+"""Attempts that nobody submits in time: queued anew twice, then taken for failed."""
+
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from tests.shapes import graph, message
+from tests.unit.handlers.world import World
+from tidegate.handlers import attempt_stuck
+from tidegate.handlers.attempt_ends import CLEARED, STUCK
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.submission import KillSubmissions
+from tidegate.schemas.message import AttemptStuck
+from tidegate.schemas.state import SubmissionState, TaskState
+from tidegate.schemas.wire.event import TaskFinished
+
+
+def queued(tasks: str = "a*1", **facts: Any) -> tuple[World, UUID]:
+    """A task whose attempt waits to be submitted."""
+    world = World(graph(tasks))
+    world.admit("a")
+    return world, seen(world, **facts)
+
+
+def seen(world: World, **facts: Any) -> UUID:
+    attempt = world.attempt("a")
+    world.submissions[attempt] = msgspec.structs.replace(world.submissions[attempt], **facts)
+    return attempt
+
+
+def looked_at(world: World, attempt: UUID) -> list[Effect]:
+    state = attempt_stuck.State([world.submissions[attempt]])
+    return list(attempt_stuck.decide([message(AttemptStuck(submission_id=attempt))], state))
+
+
+@pytest.mark.parametrize("state", [SubmissionState.INTENT, SubmissionState.SUBMITTING])
+def test_an_attempt_that_is_not_submitted_in_time_is_to_be_killed(state: SubmissionState) -> None:
+    world, attempt = queued(state=state)
+
+    assert looked_at(world, attempt) == [KillSubmissions(1, 0, STUCK)]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        pytest.param({"state": SubmissionState.ACCEPTED}, id="it was submitted after all"),
+        pytest.param({"state": SubmissionState.INTENT, "kill_reason": CLEARED}, id="it is being killed"),
+    ],
+)
+def test_an_attempt_that_is_not_stuck_any_more_is_left_alone(facts: dict[str, Any]) -> None:
+    world, attempt = queued(**facts)
+
+    assert looked_at(world, attempt) == []
+
+
+@pytest.mark.parametrize("outcome", ["killed", "lost"])
+@pytest.mark.parametrize(("before", "state"), [(0, TaskState.SCHEDULED), (1, TaskState.SCHEDULED), (2, TaskState.UP_FOR_RETRY)])
+def test_it_is_queued_anew_twice_and_the_third_time_counts(outcome: str, before: int, state: TaskState) -> None:
+    world, attempt = queued(kill_reason=STUCK, killed_before=before)
+
+    world.finish_with(msgspec.convert({"submission_id": attempt, "outcome": outcome, "reason": "gone"}, TaskFinished))
+
+    assert world.states() == {"a": state}
+    assert world.published[-1].state == state
+    world.check_run()
+
+
+@pytest.mark.parametrize(("before", "state"), [(3, TaskState.SCHEDULED), (4, TaskState.SCHEDULED), (5, TaskState.UP_FOR_RETRY)])
+def test_the_next_try_has_its_own_two(before: int, state: TaskState) -> None:
+    world, attempt = queued("a*2", kill_reason=STUCK, killed_before=before)
+
+    world.finish_with(TaskFinished(submission_id=attempt, outcome="killed"))
+
+    assert world.states() == {"a": state}
+
+
+def test_what_never_began_does_not_count_as_a_try() -> None:
+    world, attempt = queued("a", kill_reason=STUCK)
+    world.finish_with(TaskFinished(submission_id=attempt, outcome="killed"))
+    world.admit("a")
+
+    assert (world.tasks[0].try_number, world.tasks[0].max_tries) == (2, 2)
+
+
+def test_the_task_says_why_it_failed() -> None:
+    world, attempt = queued("a", kill_reason=STUCK, killed_before=2)
+
+    world.finish_with(TaskFinished(submission_id=attempt, outcome="killed"))
+
+    assert (world.published[-1].state, world.published[-1].reason) == (TaskState.FAILED, STUCK)
+
+
+def test_an_attempt_that_succeeded_all_the_same_has() -> None:
+    world, attempt = queued("a", kill_reason=STUCK)
+
+    world.finish_with(TaskFinished(submission_id=attempt, outcome="succeeded"))
+
+    assert world.states() == {"a": TaskState.SUCCESS}

@@ -1,0 +1,118 @@
+"""DAGs and tasks, as DAG authors write them."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tidegate import Dag, Dataset, Run, Task
+from tidegate.schemas.conditions.condition import AllOf, DatasetRef
+from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, FunctionTask, SqlTask, SubmitTask
+
+DELAYS = Dataset("lake://delays")
+RUN = Run(dag_id="d", run_id="r", run_type="manual", run_after=datetime(2013, 1, 1, tzinfo=UTC), params={"day": 1})
+
+
+def upstream(dag: Dag) -> dict[str, tuple[str, ...]]:
+    return {task.task_id: task.upstream for task in dag.spec().tasks}
+
+
+def test_a_dag_is_serialised_whole() -> None:
+    flights, weather = Dataset("lake://flights"), Dataset("lake://weather")
+
+    with Dag("daily_delays", schedule=flights & weather, max_active_runs=4, description="Delays", tags=["daily"]) as dag:
+
+        @dag.task(retries=2, retry_delay=timedelta(minutes=5))
+        def join(spark: Any, run: Run) -> None: ...
+
+        report = dag.sql("report", "SELECT 1")
+        publish = dag.submit("publish", "publish.py", args=["--run"], conf={"spark.executor.memory": "1g"}, outlets=[DELAYS])
+        notify = dag.command("notify", ["echo", "done"], env={"WHO": "all"})
+        join >> report >> publish >> [notify, dag.empty("done")]
+
+    assert dag.spec() == DagSpec(
+        dag_id="daily_delays",
+        description="Delays",
+        schedule=AllOf((DatasetRef("lake://flights"), DatasetRef("lake://weather"))),
+        max_active_runs=4,
+        tags=("daily",),
+        tasks=(
+            FunctionTask(task_id="join", retries=2, retry_delay_s=300.0, weight=5),
+            SqlTask(task_id="report", upstream=("join",), sql="SELECT 1", weight=4),
+            SubmitTask(
+                task_id="publish",
+                upstream=("report",),
+                application="publish.py",
+                args=("--run",),
+                conf={"spark.executor.memory": "1g"},
+                outlets=("lake://delays",),
+                weight=3,
+            ),
+            CommandTask(task_id="notify", upstream=("publish",), argv=("echo", "done"), env={"WHO": "all"}),
+            EmptyTask(task_id="done", upstream=("publish",)),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("link", "expected"),
+    [
+        (lambda t: t("a") >> t("b") >> t("c"), {"a": (), "b": ("a",), "c": ("b",)}),
+        (lambda t: t("c") << t("b") << t("a"), {"a": (), "b": ("a",), "c": ("b",)}),
+        (lambda t: t("a") >> [t("b"), t("c")], {"a": (), "b": ("a",), "c": ("a",)}),
+        (lambda t: [t("a"), t("b")] >> t("c"), {"a": (), "b": (), "c": ("a", "b")}),
+        (lambda t: t("c") << [t("a"), t("b")], {"a": (), "b": (), "c": ("a", "b")}),
+        (lambda t: [t("b"), t("c")] << t("a"), {"a": (), "b": ("a",), "c": ("a",)}),
+        (lambda t: t("a") >> (t("b"), t("c")), {"a": (), "b": ("a",), "c": ("a",)}),
+        (lambda t: (t("a") >> t("b"), t("a") >> t("b")), {"a": (), "b": ("a",), "c": ()}),
+        (lambda t: t("a") >> [], {"a": (), "b": (), "c": ()}),
+    ],
+)
+def test_shifts_put_tasks_in_order(link: Callable[[Callable[[str], Task]], object], expected: dict[str, tuple[str, ...]]) -> None:
+    dag = Dag("d")
+    tasks = {name: dag.empty(name) for name in "abc"}
+
+    link(tasks.__getitem__)
+
+    assert upstream(dag) == expected
+
+
+def test_a_chain_of_lists_joins_every_link() -> None:
+    dag = Dag("d")
+    a, b, c, d = (dag.empty(name) for name in "abcd")
+
+    a >> [b, c] >> d
+
+    assert upstream(dag) == {"a": (), "b": ("a",), "c": ("a",), "d": ("b", "c")}
+
+
+def test_a_function_task_is_still_a_function() -> None:
+    dag = Dag("d")
+
+    @dag.task
+    def add(spark: int, run: int) -> int:
+        """Adds."""
+        return spark + run
+
+    assert (add(1, run=2), add.__doc__, dag.functions["add"](3, 4)) == (3, "Adds.", 7)
+
+
+def test_a_function_task_can_have_another_name() -> None:
+    dag = Dag("d")
+
+    dag.task(task_id="other")(lambda _, run: run.params["day"])
+
+    assert dag.functions["other"](None, RUN) == 1
+
+
+def test_a_method_of_an_object_can_be_a_task() -> None:
+    class Step:
+        def work(self, _: object, run: Run) -> str:
+            return run.run_id
+
+    dag = Dag("d")
+
+    task = dag.task(Step().work)
+
+    assert task(None, RUN) == "r"

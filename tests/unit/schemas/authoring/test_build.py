@@ -1,0 +1,159 @@
+"""Running a DAG file: which DAGs are its own, and where its mistakes are."""
+
+import sys
+import traceback
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tidegate import Dag, DagError
+from tidegate.schemas.authoring.build import build, collect
+
+
+def ids(source: str, filename: str = "dags/example.py") -> list[str]:
+    return [dag.dag_id for dag in build(dedent(source), filename)]
+
+
+def line_of(error: BaseException, filename: str) -> int | None:
+    return [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == filename][-1]
+
+
+def test_the_dags_of_a_file_come_in_the_order_they_are_built() -> None:
+    source = """
+        from tidegate import Dag
+        for name in ("b", "a", "c"):
+            Dag(name)
+    """
+
+    assert ids(source) == ["b", "a", "c"]
+
+
+def test_a_dag_built_by_a_function_of_the_file_belongs_to_it() -> None:
+    source = """
+        from tidegate import Dag
+        def make(name):
+            with Dag(name) as dag:
+                dag.empty("only")
+        make("made")
+    """
+
+    assert ids(source) == ["made"]
+
+
+def test_the_functions_of_a_file_can_be_called_and_see_its_globals() -> None:
+    source = """
+        from tidegate import Dag
+        FACTOR = 2
+        dag = Dag("d")
+        @dag.task
+        def double(spark, run):
+            return FACTOR * run
+    """
+
+    (dag,) = build(dedent(source), "dags/example.py")
+
+    assert dag.functions["double"](None, 21) == 42
+
+
+def test_a_file_knows_its_own_place_and_is_not_the_main_program() -> None:
+    source = """
+        from tidegate import Dag
+        Dag("d", description=f"{__file__} {__name__}")
+    """
+
+    (dag,) = build(dedent(source), "/dags/daily.py")
+
+    assert dag.spec().description == "/dags/daily.py dagfile.daily"
+
+
+def test_importing_another_dag_file_does_not_take_its_dags_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sibling_of_example.py").write_text(
+        dedent("""
+            from tidegate import Dag, Dataset
+            flights = Dataset("lake://flights")
+            Dag("theirs", schedule=flights)
+            def factory(name):
+                return Dag(name)
+        """)
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    source = """
+        from sibling_of_example import factory, flights
+        from tidegate import Dag
+        Dag("mine", schedule=flights)
+        factory("also_mine")
+    """
+
+    try:
+        assert ids(source) == ["mine", "also_mine"]
+    finally:
+        del sys.modules["sibling_of_example"]
+
+
+def test_a_dag_id_used_twice_in_a_file_is_refused_at_the_second_one() -> None:
+    source = 'from tidegate import Dag\nDag("d")\nDag("d")\n'
+
+    with pytest.raises(DagError, match="dag_id 'd' is used twice in this file") as caught:
+        build(source, "dags/example.py")
+
+    assert line_of(caught.value, "dags/example.py") == 3
+
+
+def test_a_cycle_outside_a_with_block_is_found_too() -> None:
+    source = 'from tidegate import Dag\ndag = Dag("d")\na, b = dag.empty("a"), dag.empty("b")\na >> b\nb >> a\n'
+
+    with pytest.raises(DagError, match="cycle: a >> b >> a") as caught:
+        build(source, "dags/example.py")
+
+    assert caught.value.place == ("dags/example.py", 5)
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        ("from tidegate import Dag\n\nDag('two words')", 3),
+        ("from tidegate import Dag\ndag = Dag('d')\ndag.empty('t',\n  retries=-1)", 3),
+        ("from tidegate import Dag\nwith Dag('d') as dag:\n  @dag.task\n  def t(spark): ...\n", 3),
+        ("from tidegate import Dataset\na = b = Dataset('x')\n\na and b", 4),
+        ("from tidegate import Dag\nDag('a').empty('x') >> Dag('b').empty('y')", 2),
+    ],
+)
+def test_a_mistake_is_raised_at_the_authors_line(source: str, line: int) -> None:
+    with pytest.raises(DagError) as caught:
+        build(source, "dags/example.py")
+
+    assert line_of(caught.value, "dags/example.py") == line
+
+
+def test_future_imports_of_the_daemon_do_not_leak_into_a_file() -> None:
+    source = """
+        from tidegate import Dag
+        def f(x: undefined_name): ...
+    """
+
+    with pytest.raises(NameError):
+        ids(source)
+
+
+def test_dags_built_outside_a_collection_are_free() -> None:
+    Dag("free")
+
+    Dag("free")
+
+
+def test_a_collection_without_a_file_takes_every_dag() -> None:
+    with collect() as dags:
+        Dag("one")
+        Dag("two")
+
+    assert list(dags) == ["one", "two"]
+
+
+def test_a_collection_ends_with_its_block() -> None:
+    with collect() as dags:
+        pass
+
+    Dag("late")
+
+    assert not dags

@@ -1,0 +1,131 @@
+"""Conditions over datasets, as DAG authors write them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tidegate import Dag, DagError, Dataset
+from tidegate.schemas.authoring.dataset import MAX_NESTING, nesting, text
+from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetRef
+
+# Typed as anything: most of what follows is what type checkers refuse.
+a: Any = Dataset("lake://a")
+b: Any = Dataset("lake://b")
+c: Any = Dataset("lake://c")
+A, B, C = DatasetRef("lake://a"), DatasetRef("lake://b"), DatasetRef("lake://c")
+
+
+@pytest.mark.parametrize(
+    ("schedule", "condition"),
+    [
+        (a, A),
+        (a & b, AllOf((A, B))),
+        (a | b, AnyOf((A, B))),
+        (a & b & c, AllOf((A, B, C))),
+        (a & (b & c), AllOf((A, B, C))),
+        (a | b | c, AnyOf((A, B, C))),
+        (a & (b | c), AllOf((A, AnyOf((B, C))))),
+        ((a & b) | c, AnyOf((AllOf((A, B)), C))),
+        ([a, b], AllOf((A, B))),
+        ((a, b), AllOf((A, B))),
+        ([a], A),
+        ([a | b, c], AllOf((AnyOf((A, B)), C))),
+        (None, None),
+    ],
+)
+def test_a_schedule_means_the_condition_it_spells(schedule: Any, condition: Condition | None) -> None:
+    assert Dag("d", schedule=schedule).spec().schedule == condition
+
+
+@pytest.mark.parametrize("wrong", [lambda: a and b, lambda: a or b, lambda: not a, lambda: 1 if a else 2])
+def test_a_dataset_has_no_truth_value(wrong: Callable[[], object]) -> None:
+    with pytest.raises(DagError, match=r"combined with & and \|, not with `and`, `or`, `not` or `if`"):
+        wrong()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "operator"),
+    [
+        (lambda: a ^ b, "^"),
+        (lambda: a + b, "+"),
+        (lambda: a - b, "-"),
+        (lambda: a * 2, "*"),
+        (lambda: 2 * a, "*"),
+        (lambda: a / b, "/"),
+        (lambda: ~a, "~"),
+        (lambda: -a, "-"),
+        (lambda: +a, "+"),
+        (lambda: a < b, "<"),
+        (lambda: a >= b, ">="),
+        (lambda: a >> b, ">>"),
+        (lambda: a << b, "<<"),
+    ],
+)
+def test_another_operator_is_refused_by_name(wrong: Callable[[], object], operator: str) -> None:
+    with pytest.raises(DagError) as caught:
+        wrong()
+
+    assert str(caught.value) == f"{operator} is not an operator on datasets; combine them with & (and) and | (or)"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda: a & "lake://b", "only datasets can be combined with &, not 'lake://b'"),
+        (lambda: a | [b], "only datasets can be combined with |, not [Dataset('lake://b')]"),
+        (lambda: [a] & b, "only datasets can be combined with &"),
+        (lambda: None | a, "only datasets can be combined with |"),
+    ],
+)
+def test_only_datasets_can_be_combined(wrong: Callable[[], object], message: str) -> None:
+    with pytest.raises(DagError) as caught:
+        wrong()
+
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("uri", ["", "two words", "line\n", "lake://ä", "x" * 2049, None, 5])
+def test_a_uri_that_cannot_be_is_refused(uri: Any) -> None:
+    with pytest.raises(DagError, match="a URI is 1 to 2048 printable ASCII characters without spaces"):
+        Dataset(uri)
+
+
+@pytest.mark.parametrize("schedule", [5, [], [a, None], {a}, [a, "@daily"]])
+def test_a_schedule_of_another_type_is_refused(schedule: Any) -> None:
+    message = r"DAG 'd': schedule is a dataset, datasets combined with & and \|, a list of datasets, a time such as '@daily' or"
+    with pytest.raises(DagError, match=message):
+        Dag("d", schedule=schedule)
+
+
+@pytest.mark.parametrize("schedule", [["lake://a"], a.uri])
+def test_the_uri_of_a_dataset_is_no_schedule(schedule: Any) -> None:
+    with pytest.raises(DagError, match=r"DAG 'd': 'lake://a' is the URI of a dataset; write schedule=Dataset\('lake://a'\)"):
+        Dag("d", schedule=schedule)
+
+
+def test_a_schedule_nested_too_deep_is_refused() -> None:
+    schedule = a
+    for _ in range(MAX_NESTING):
+        schedule = (schedule & b) | c
+
+    with pytest.raises(DagError, match="nested deeper than 64 levels"):
+        Dag("d", schedule=schedule)
+
+
+def test_nesting_is_counted_without_recursion() -> None:
+    condition: Condition = A
+    for _ in range(100_000):
+        condition = AllOf((condition,))
+
+    assert nesting(condition) == 100_001
+
+
+def test_datasets_with_the_same_uri_are_the_same() -> None:
+    again = Dataset("lake://a")
+
+    assert {a, again} == {again}
+
+
+def test_a_condition_reads_as_it_is_written() -> None:
+    assert text((a & (b | c)).condition) == "(lake://a & (lake://b | lake://c))"

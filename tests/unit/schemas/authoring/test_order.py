@@ -1,0 +1,101 @@
+"""The order of tasks: topological, stable, and the cycles that forbid one."""
+
+import time
+from collections.abc import Mapping, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate import DagError
+from tidegate.schemas.authoring.order import cycle, topological, verify
+from tidegate.schemas.conditions.condition import AllOf, Condition, DatasetRef
+from tidegate.schemas.dag import DagSpec, EmptyTask
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Mapping[str, Sequence[str]]:
+    """Any directed graph over a few tasks."""
+    ids = [f"t{number}" for number in range(draw(st.integers(0, 8)))]
+    return {task_id: draw(st.lists(st.sampled_from(ids), unique=True)) for task_id in ids}
+
+
+@pytest.mark.parametrize(
+    ("upstream", "expected"),
+    [
+        ({}, ""),
+        ({"a": "", "b": "", "c": ""}, "abc"),
+        ({"a": "b", "b": "c", "c": ""}, "cba"),
+        ({"a": "", "b": "a", "c": "a", "d": "bc"}, "abcd"),
+        ({"d": "bc", "c": "a", "b": "a", "a": ""}, "acbd"),
+        ({"b": "", "c": "z", "a": "", "z": ""}, "bazc"),
+    ],
+)
+def test_tasks_follow_their_upstream_and_otherwise_the_order_of_definition(upstream: Mapping[str, str], expected: str) -> None:
+    assert topological(upstream) == tuple(expected)
+
+
+@pytest.mark.parametrize(
+    ("upstream", "expected"),
+    [
+        ({"a": "", "b": "a"}, ""),
+        ({"a": "a"}, "a"),
+        ({"a": "b", "b": "a"}, "ab"),
+        ({"a": "c", "b": "a", "c": "b"}, "abc"),
+        ({"x": "", "z": "c", "a": "cx", "b": "a", "c": "b"}, "abc"),
+        ({"z": "a", "a": "b", "b": "a"}, "ab"),
+    ],
+)
+def test_a_cycle_is_named_in_the_order_its_tasks_would_run(upstream: Mapping[str, str], expected: str) -> None:
+    assert cycle(upstream) == tuple(expected)
+
+
+@given(graphs())
+def test_either_every_task_has_its_place_or_there_is_a_cycle(upstream: Mapping[str, Sequence[str]]) -> None:
+    ordered, path = topological(upstream), cycle(upstream)
+
+    assert (len(ordered) == len(upstream)) == (path == ())
+    assert all(set(upstream[task_id]) <= set(ordered[:position]) for position, task_id in enumerate(ordered))
+    assert all(above in upstream[below] for above, below in zip(path, path[1:] + path[:1], strict=True))
+
+
+def test_ten_thousand_tasks_in_a_chain_defined_backwards_are_ordered_at_once() -> None:
+    upstream = {str(number): [str(number + 1)] for number in range(9_999)} | {"9999": []}
+    started = time.perf_counter()
+
+    ordered = topological(upstream)
+
+    assert ordered == tuple(str(number) for number in range(9_999, -1, -1))
+    assert time.perf_counter() - started < 1
+
+
+def deep() -> Condition:
+    condition: Condition = DatasetRef("lake://a")
+    for _ in range(64):
+        condition = AllOf((condition,))
+    return condition
+
+
+@pytest.mark.parametrize(
+    ("spec", "complaint"),
+    [
+        (DagSpec(dag_id="d", tasks=(EmptyTask(task_id="a"), EmptyTask(task_id="a"))), "DAG 'd': task_id 'a' is used twice"),
+        (DagSpec(dag_id="d", tasks=(EmptyTask(task_id="a", upstream=("x",)),)), "task 'a': no task 'x' comes before it"),
+        (
+            DagSpec(dag_id="d", tasks=(EmptyTask(task_id="a", upstream=("b",)), EmptyTask(task_id="b"))),
+            "task 'a': no task 'b' comes before it",
+        ),
+        (DagSpec(dag_id="d", schedule=deep()), "nested deeper than 64 levels"),
+    ],
+)
+def test_a_serialised_dag_that_no_author_could_have_written_is_refused(spec: DagSpec, complaint: str) -> None:
+    with pytest.raises(DagError, match=complaint):
+        verify(spec)
+
+
+def test_a_sound_serialised_dag_is_accepted() -> None:
+    verify(
+        DagSpec(
+            dag_id="d", schedule=DatasetRef("lake://a"), tasks=(EmptyTask(task_id="a"), EmptyTask(task_id="b", upstream=("a",)))
+        )
+    )

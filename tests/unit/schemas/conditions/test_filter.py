@@ -1,0 +1,188 @@
+"""Filters on the extra of events: what they let pass, and what is said of a text that is none."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidegate.schemas.conditions.filter import passes
+from tidegate.schemas.conditions.filter_syntax import MAX_LENGTH, MAX_NESTING
+from tidegate.schemas.error import FilterError
+
+EXTRA: dict[str, Any] = {
+    "rows": 5,
+    "share": 0.5,
+    "country": "CH",
+    "final": True,
+    "draft": False,
+    "nothing": None,
+    "tags": ["a", 2, None, True],
+    "source": {"kind": "batch", "row-count": 7, "parts": [{"n": 1}]},
+    "it's": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("where", "answer"),
+    [
+        ("rows == 5", True),
+        ("rows == 5.0", True),
+        ("rows != 5", False),
+        ("rows > 4 and rows >= 5 and rows < 6 and rows <= 5", True),
+        ("rows > 5 or rows < 5", False),
+        ("-1 < rows", True),
+        ("5e0 == rows", True),
+        ("share < 1", True),
+        ("country == 'CH'", True),
+        ('country == "CH"', True),
+        ("country < 'D'", True),
+        ("country in ['CH', 'DE']", True),
+        ("country not in ['CH', 'DE']", False),
+        ("country in []", False),
+        ("country not in []", True),
+        ("'a' in tags", True),
+        ("2 in tags", True),
+        ("'b' in tags", False),
+        ("null in tags", True),
+        ("final", True),
+        ("draft", False),
+        ("not draft", True),
+        ("not not final", True),
+        ("final == true and draft == false", True),
+        ("nothing == null", True),
+        ("nothing != null", False),
+        ("rows != null", True),
+        ("source.kind == 'batch'", True),
+        ("source.`row-count` == 7", True),
+        ("`it's` == 1", True),
+        ("source.parts[0].n == 1", True),
+        ("tags[1] == 2", True),
+        ("rows == source.parts[0].n", False),
+        ("rows > source.parts[0].n", True),
+        ("(rows == 5 or rows == 6) and country == 'CH'", True),
+        ("rows == 5 or rows == 6 and country == 'DE'", True),
+        (r"country == 'C\H'", True),
+        (r"country != 'it\'s'", True),
+    ],
+)
+def test_a_filter_lets_pass_what_it_says(where: str, answer: bool) -> None:
+    assert passes(where, EXTRA) is answer
+
+
+@pytest.mark.parametrize(
+    "comparison",
+    [
+        *("missing == 1", "missing != 1", "missing == null", "missing", "missing in [1]", "1 in missing", "rows.inner == 1"),
+        *("tags[9] == 1", "country[0] == 'C'", "source[0] == 1", "tags.name == 1"),
+        *("rows == '5'", "rows != '5'", "rows > 'a'", "rows == true", "country > 1", "final > false and 1 > 0", "final == 1"),
+        *("rows", "country", "nothing", "rows in ['5']", "rows in country", "'C' in country", "tags == 1", "source > 1"),
+    ],
+)  # fmt: skip
+def test_a_field_that_is_missing_or_of_another_type_makes_neither_a_comparison_nor_its_opposite_pass(comparison: str) -> None:
+    if "1 > 0" in comparison:
+        comparison = "final > 1"
+
+    assert not passes(comparison, EXTRA)
+    assert not passes(f"not ({comparison})", EXTRA)
+
+
+def test_one_side_is_enough_where_the_other_is_unknown() -> None:
+    assert passes("missing == 1 or rows == 5", EXTRA)
+    assert passes("not (missing == 1 and rows == 6)", EXTRA)
+    assert not passes("missing == 1 and rows == 5", EXTRA)
+
+
+@pytest.mark.parametrize(
+    ("where", "character", "expected", "found"),
+    [
+        ("", 1, "a field or a value", "the end"),
+        ("rows >", 7, "a field or a value", "the end"),
+        ("rows > > 1", 8, "a field or a value", "'>'"),
+        ("rows = 1", 6, "'and', 'or' or the end", "'='"),
+        ("rows == 1 country == 2", 11, "'and', 'or' or the end", "'country'"),
+        ("1 < rows < 3", 10, "'and', 'or' or the end", "'<'"),
+        ("(rows == 1", 11, "')'", "the end"),
+        ("1", 2, "one of == != <= < >= > in", "the end"),
+        ("1 == 2", 6, "a field on one side", "'2'"),
+        ("rows > true", 8, "a number or a text beside >", "'true'"),
+        ("rows >= null", 9, "a number or a text beside >=", "'null'"),
+        ("country in 'CH'", 12, "a list like ['CH', 'DE'] or a field", "\"'CH'\""),
+        ("country in ['CH' 'DE']", 18, "','", "\"'DE'\""),
+        ("country in [name]", 13, "a number, a text, true, false or null", "'name'"),
+        ("country not 'CH'", 13, "'in'", "\"'CH'\""),
+        ("country == 'CH", 12, "a field or a value", '"\'"'),
+        ("source.and == 1", 8, "the name of a field", "'and'"),
+        ("source.1 == 1", 8, "the name of a field", "'1'"),
+        ("tags[-1] == 1", 6, "a place in a list, counted from 0", "'-1'"),
+        ("tags['a'] == 1", 6, "a place in a list, counted from 0", "\"'a'\""),
+        ("tags[0 == 1", 8, "']'", "'=='"),
+        ("len(tags) > 1", 4, "'and', 'or' or the end", "'('"),
+        ("__import__('os')", 11, "'and', 'or' or the end", "'('"),
+        ("rows; drop", 5, "'and', 'or' or the end", "';'"),
+        ("lambda: 1", 7, "'and', 'or' or the end", "':'"),
+    ],
+)
+def test_a_text_that_is_no_filter_is_refused_with_the_place_and_what_was_expected(
+    where: str, character: int, expected: str, found: str
+) -> None:
+    with pytest.raises(FilterError) as caught:
+        passes(where, EXTRA)
+
+    assert caught.value.character == character
+    assert str(caught.value) == f"at character {character} of {where!r}: expected {expected}, found {found}"
+
+
+def test_filters_are_neither_long_nor_deep_without_end() -> None:
+    with pytest.raises(FilterError, match="2000 characters at most"):
+        passes("a" * (MAX_LENGTH + 1), EXTRA)
+    with pytest.raises(FilterError, match="levels of 'not' and brackets"):
+        passes("(" * (MAX_NESTING + 1), EXTRA)
+    assert passes(" and ".join(["rows == 5"] * 100), EXTRA)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["rows", "a", "b"]), inner, max_size=3),
+    max_leaves=8,
+)
+WORDS = st.lists(
+    st.sampled_from(
+        [
+            "rows",
+            "a",
+            ".b",
+            "[0]",
+            "[",
+            "]",
+            "(",
+            ")",
+            ",",
+            "==",
+            "!=",
+            "<",
+            ">=",
+            "in",
+            "not",
+            "and",
+            "or",
+            "1",
+            "'x'",
+            "null",
+            "`",
+        ]
+    ),
+    max_size=12,
+).map(" ".join)
+
+
+@settings(max_examples=500, deadline=None)
+@given(where=WORDS | st.text(max_size=30), extra=st.dictionaries(st.sampled_from(["rows", "a", "b"]), JSON, max_size=3))
+def test_whatever_is_written_and_whatever_the_extra_has_nothing_else_is_raised(where: str, extra: dict[str, Any]) -> None:
+    answer: bool | FilterError
+    try:
+        answer = passes(where, extra)
+    except FilterError as error:
+        answer = error
+
+    assert answer in (True, False) or 1 <= getattr(answer, "character", 0) <= len(where) + 1

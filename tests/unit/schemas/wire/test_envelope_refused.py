@@ -1,0 +1,170 @@
+"""What is no event, and why: what is said to who sent it."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.schemas.wire.envelopes import PUBLISHED, headers_of, rejection, structured
+from tidegate.schemas.error import RejectedError
+from tidegate.schemas.wire.envelope import decode
+from tidegate.schemas.wire.event import (
+    ADVICE,
+    MAX_DEPTH,
+    MAX_ID_LENGTH,
+    MAX_RECORD_BYTES,
+    DatasetUpdated,
+    Kind,
+    Rejection,
+    encode,
+)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"lake://a", Rejection.MALFORMED),
+        (b'{"uri":7}', Rejection.INVALID),
+        (b'{"uri":"lake://a","extra":{"x":"\\u0000"}}', Rejection.INVALID),
+        (b'{"uri":"lake://a","extra":{"x":%s}}' % (b"[" * 80 + b"]" * 80), Rejection.MALFORMED),
+    ],
+)
+def test_data_in_base64_is_held_to_the_same(data: bytes, reason: Rejection) -> None:
+    assert rejection(structured(data)).reason == reason
+
+
+def test_every_reason_comes_with_what_to_do() -> None:
+    assert ADVICE.keys() == set(Rejection)
+
+
+REFUSED = [
+    (None, Rejection.MALFORMED, "no value"),
+    (b"", Rejection.MALFORMED, "no value"),
+    (b"{", Rejection.MALFORMED, "not JSON"),
+    (b"lake://flights", Rejection.MALFORMED, "not JSON"),
+    (b'{"uri":"lake://a"} {}', Rejection.MALFORMED, "trailing characters"),
+    (b'{"uri":"lake://a","extra":{"x":"\xff"}}', Rejection.MALFORMED, "not JSON"),
+    (b'{"uri":"lake://a","extra":{"x":"\\ud800"}}', Rejection.MALFORMED, "not JSON"),
+    (b'{"uri":"lake://a","extra":{"x":NaN}}', Rejection.MALFORMED, "not JSON"),
+    (b"{}", Rejection.INVALID, "missing required field `uri`"),
+    (b"[]", Rejection.INVALID, "Expected `object`, got `array`"),
+    (b'[{"uri":"lake://a"}]', Rejection.INVALID, "Expected `object`, got `array`"),
+    (b'{"uri":7}', Rejection.INVALID, "Expected `str`, got `int` - at `$.uri`"),
+    (b'{"uri":""}', Rejection.INVALID, "length >= 1 - at `$.uri`"),
+    (b'{"uri":"a b"}', Rejection.INVALID, "$.uri"),
+    (b'{"uri":"lake://a","extra":[1]}', Rejection.INVALID, "$.extra"),
+    (b'{"uri":"lake://a","extra":{"x":"\\u0000"}}', Rejection.INVALID, "NUL"),
+    (b'{"uri":"lake://a","extra":{"\\\\\\u0000":1}}', Rejection.INVALID, "NUL"),
+    (b'{"uri":"lake://a","extra":{"x":1e999}}', Rejection.INVALID, "out of range"),
+    (b'{"specversion":"1.0","id":"1","source":"s"}', Rejection.INVALID, "without data"),
+    (b'{"specversion":"1.0","data_base64":"?"}', Rejection.INVALID, "base64"),
+    (b'{"specversion":"1.0","id":"","source":"s","data":{"uri":"a"}}', Rejection.INVALID, "CloudEvents id needs"),
+    (b'{"specversion":"2.0","data":{"uri":"a"}}', Rejection.UNSUPPORTED_VERSION, "CloudEvents 2.0 is not understood"),
+    (b'{"specversion":"1.0","type":"x.y","data":{"uri":"a"}}', Rejection.UNKNOWN_TYPE, "x.y does not belong here"),
+    (b'{"specversion":"1.0","time":"2026-01-01T00:00:00","data":{"uri":"a"}}', Rejection.INVALID, "$.time"),
+]
+
+
+@pytest.mark.parametrize(("value", "reason", "says"), REFUSED)
+def test_what_is_no_event_is_refused_and_says_why(value: bytes | None, reason: Rejection, says: str) -> None:
+    error = rejection(value)
+
+    assert error.reason == reason
+    assert says in str(error)
+
+
+BAD_HEADERS = [
+    ({"type": "tidegate.dataset-updated.v2"}, Rejection.UNSUPPORTED_VERSION, "tidegate.dataset-updated.v1 is"),
+    ({"type": "tidegate.task-finished.v1"}, Rejection.UNKNOWN_TYPE, "this topic carries tidegate.dataset-updated.v1"),
+    ({"type": ""}, Rejection.UNKNOWN_TYPE, "does not belong here"),
+    ({"specversion": "0.3"}, Rejection.UNSUPPORTED_VERSION, "CloudEvents 0.3"),
+    ({"id": ""}, Rejection.INVALID, "CloudEvents id needs 1 to 512 characters"),
+    ({"source": "s" * (MAX_ID_LENGTH + 1)}, Rejection.INVALID, "CloudEvents source needs"),
+    ({"id": "a\0b"}, Rejection.INVALID, "none of them NUL"),
+    ({"time": "yesterday"}, Rejection.INVALID, "datetime"),
+    ({"time": "2026-01-01T00:00:00"}, Rejection.INVALID, "timezone"),
+    ({"time": "0001-01-01T00:00:00+14:00"}, Rejection.INVALID, "out of range"),
+]
+
+
+@pytest.mark.parametrize(("attributes", "reason", "says"), BAD_HEADERS)
+def test_a_wrong_envelope_is_refused_and_says_why(attributes: dict[str, str], reason: Rejection, says: str) -> None:
+    error = rejection(b'{"uri":"lake://a"}', headers_of(**attributes))
+
+    assert error.reason == reason
+    assert says in str(error)
+
+
+def test_an_attribute_that_is_no_text_is_refused() -> None:
+    error = rejection(b'{"uri":"lake://a"}', [("ce_id", b"\xff")])
+
+    assert error.reason == Rejection.MALFORMED
+
+
+def test_backslashes_before_u0000_are_read_as_json_reads_them() -> None:
+    value = rb'{"uri":"lake://a","extra":{"x":"C:\\u0000"}}'
+
+    _, event = decode(Kind.DATASET_UPDATED, [], value)
+
+    assert event == DatasetUpdated(uri="lake://a", extra={"x": r"C:\u0000"})
+
+
+def test_a_record_may_have_one_mebibyte() -> None:
+    frame = b'{"uri":"lake://a","extra":{"x":"%s"}}'
+    largest = frame % (b"x" * (MAX_RECORD_BYTES - len(frame) + 2))
+
+    decode(Kind.DATASET_UPDATED, [], largest)
+
+    assert len(largest) == MAX_RECORD_BYTES
+
+
+def test_a_record_above_one_mebibyte_is_refused_with_its_size() -> None:
+    error = rejection(b'{"uri":"lake://a","extra":{"x":"%s"}}' % (b"x" * 2 * MAX_RECORD_BYTES))
+
+    assert error.reason == Rejection.TOO_LARGE
+    assert str(error) == "2097187 bytes; at most 1048576 are accepted"
+
+
+def test_nesting_is_accepted_up_to_the_limit() -> None:
+    value = b'{"uri":"lake://a","extra":{"x":%s}}' % (b"[" * (MAX_DEPTH - 2) + b"]" * (MAX_DEPTH - 2))
+
+    _, event = decode(Kind.DATASET_UPDATED, [], value)
+
+    assert isinstance(event, DatasetUpdated)
+
+
+@pytest.mark.parametrize("levels", [MAX_DEPTH - 1, 100_000])
+def test_deeper_nesting_is_refused(levels: int) -> None:
+    error = rejection(b'{"uri":"lake://a","extra":{"x":%s}}' % (b"[" * levels + b"]" * levels))
+
+    assert error.reason == Rejection.MALFORMED
+    assert str(error) == "nested deeper than 64 levels"
+
+
+def test_many_brackets_side_by_side_are_no_depth() -> None:
+    value = b'{"uri":"lake://a","extra":{"x":[%s]}}' % b",".join([b"[]"] * 1000)
+
+    _, event = decode(Kind.DATASET_UPDATED, [], value)
+
+    assert isinstance(event, DatasetUpdated)
+
+
+@given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode), st.sampled_from(PUBLISHED[:3]))
+def test_any_bytes_are_an_event_or_refused(value: bytes, kind: Kind) -> None:
+    with suppress(RejectedError):
+        envelope, event = decode(kind, [], value)
+
+        assert decode(kind, [], encode(event)) == (envelope, event)
+
+
+@pytest.mark.parametrize(
+    "field",
+    ['"outcome":"done"', '"outcome":"failed","exit_code":4294967296', '"outcome":"failed","started_at":"2026-01-01T00:00:00"'],
+)
+def test_a_finish_that_cannot_be_recorded_is_refused(field: str) -> None:
+    value = b'{"submission_id":"6a1c2f0e-7a4e-5d0b-9d3c-0d6f6a0c9f11",%s}' % field.encode()
+
+    error = rejection(value, kind=Kind.TASK_FINISHED)
+
+    assert error.reason == Rejection.INVALID
