@@ -12,12 +12,6 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 
 _SQL = load("audit")
-_PAGE = _SQL["page_of_events"]
-_FATES = _SQL["count_fates"]
-_PENDING = _SQL["check_pending"]
-_CONSUMED = _SQL["check_consumed"]
-_DISCARDED = _SQL["check_discarded"]
-_NAME = _SQL["name_events"]
 
 ROWS_AT_ONCE = 5_000
 
@@ -71,7 +65,11 @@ class Found(NamedTuple):
     second: str | None
 
 
-SIDES: Sequence[Side] = (Side(_PENDING, ("", 0, 0)), Side(_CONSUMED, ("", 0)), Side(_DISCARDED, ("", 0)))
+SIDES: Sequence[Side] = (
+    Side(_SQL["check_pending"], ("", 0, 0)),
+    Side(_SQL["check_consumed"], ("", 0)),
+    Side(_SQL["check_discarded"], ("", 0)),
+)
 
 
 class Checked(NamedTuple):
@@ -83,7 +81,7 @@ class Checked(NamedTuple):
 
 async def page_after(db: Db, last: int, most: int) -> Page | None:
     """The next events; None where there are none."""
-    (row,) = await db.fetch(_PAGE, last, most)
+    (row,) = await db.fetch(_SQL["page_of_events"], last, most)
     return Page(*row) if row[1] else None
 
 
@@ -91,7 +89,7 @@ async def fates(db: Db, after: int, last: int) -> tuple[Mapping[Fate, int], list
     """How many fates of each sort these events have, and those (DAG, event) that have none."""
     counts: dict[Fate, int] = {}
     lost: list[Problem] = []
-    for fate, reason, dag_id, id_, count in await db.fetch(_FATES, after, last):
+    for fate, reason, dag_id, id_, count in await db.fetch(_SQL["count_fates"], after, last):
         if fate is None:
             lost.append(Problem(dag_id, id_, NO_FATE))
         else:
@@ -113,7 +111,7 @@ async def check(db: Db, side: Side, begin: tuple[str | int, ...]) -> Checked:
 
 async def names(db: Db, ids: Sequence[int]) -> Mapping[int, EventName]:
     """Those of these events that are in the ledger."""
-    return {row[0]: EventName(*row) for row in await db.fetch(_NAME, ids)}
+    return {row[0]: EventName(*row) for row in await db.fetch(_SQL["name_events"], ids)}
 
 
 def _said(found: Found) -> str:

@@ -10,12 +10,6 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 
 _SQL = load("clock")
-_NEXT = _SQL["next_due"]
-_DAGS = _SQL["due_dags"]
-_RETRIES = _SQL["due_retries"]
-_LATE_RUNS = _SQL["late_runs"]
-_LATE_ATTEMPTS = _SQL["late_attempts"]
-_PASSED = _SQL["passed_deadlines"]
 
 SHARDS = 16
 """As the schema divides DAGs and runs."""
@@ -36,29 +30,29 @@ class Due(msgspec.Struct, frozen=True):
 
 
 async def next_due(db: Db, shards: Sequence[int]) -> Due:
-    return Due(*(await db.fetch(_NEXT, shards))[0])
+    return Due(*(await db.fetch(_SQL["next_due"], shards))[0])
 
 
 async def dags(db: Db, shards: Sequence[int], limit: int) -> list[str]:
     """DAGs to be looked at by now, the most overdue first."""
-    return [row[0] for row in await db.fetch(_DAGS, shards, db.now, limit)]
+    return [row[0] for row in await db.fetch(_SQL["due_dags"], shards, db.now, limit)]
 
 
 async def retries(db: Db, shards: Sequence[int], limit: int) -> list[tuple[int, int]]:
     """Task instances whose time for another try has come, as (dag_run_id, task_index)."""
-    return [(row[0], row[1]) for row in await db.fetch(_RETRIES, shards, db.now, limit)]
+    return [(row[0], row[1]) for row in await db.fetch(_SQL["due_retries"], shards, db.now, limit)]
 
 
 async def late_runs(db: Db, shards: Sequence[int], limit: int) -> list[int]:
     """Runs whose time is over."""
-    return [row[0] for row in await db.fetch(_LATE_RUNS, shards, db.now, limit)]
+    return [row[0] for row in await db.fetch(_SQL["late_runs"], shards, db.now, limit)]
 
 
 async def late_attempts(db: Db, shards: Sequence[int], limit: int) -> list[UUID]:
     """Attempts whose time is over."""
-    return [row[0] for row in await db.fetch(_LATE_ATTEMPTS, shards, db.now, limit)]
+    return [row[0] for row in await db.fetch(_SQL["late_attempts"], shards, db.now, limit)]
 
 
 async def passed_deadlines(db: Db, shards: Sequence[int], limit: int) -> list[int]:
     """Deadlines that are over and that nobody has met or missed yet."""
-    return [row[0] for row in await db.fetch(_PASSED, shards, db.now, limit)]
+    return [row[0] for row in await db.fetch(_SQL["passed_deadlines"], shards, db.now, limit)]

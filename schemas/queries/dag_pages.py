@@ -9,9 +9,6 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 
 _SQL = load("dag_pages")
-_LIST_NOTES = _SQL["list_notes"]
-_LIST = _SQL["list_dags"]
-_LIST_ERRORS = _SQL["list_import_errors"]
 
 
 class DagRow(msgspec.Struct, frozen=True):
@@ -51,14 +48,14 @@ class NoteRow(msgspec.Struct, frozen=True):
 
 async def list_dags(db: Db, dag_id: str | None = None) -> list[DagRow]:
     """By id; all of them, or the one named."""
-    return [DagRow(*row) for row in await db.fetch(_LIST, dag_id)]
+    return [DagRow(*row) for row in await db.fetch(_SQL["list_dags"], dag_id)]
 
 
 async def list_notes(db: Db, dag_id: str, limit: int) -> list[NoteRow]:
     """What a DAG's schedule came to that was no run, newest first."""
-    return [NoteRow(*row) for row in await db.fetch(_LIST_NOTES, dag_id, limit)]
+    return [NoteRow(*row) for row in await db.fetch(_SQL["list_notes"], dag_id, limit)]
 
 
 async def list_import_errors(db: Db) -> list[ImportErrorRow]:
     """By path."""
-    return [ImportErrorRow(*row) for row in await db.fetch(_LIST_ERRORS)]
+    return [ImportErrorRow(*row) for row in await db.fetch(_SQL["list_import_errors"])]

@@ -21,15 +21,6 @@ from tidegate.schemas.timetable.tick import Tick, next_tick
 from tidegate.schemas.view import DagView, QueuedRun
 
 _SQL = load("dags")
-_LOCK = _SQL["lock"]
-_ACTIVITY = _SQL["activity"]
-_WAITING = _SQL["waiting_runs"]
-_TAKEN = _SQL["taken_dates"]
-_RESERVE = _SQL["reserve_runs"]
-_SET_CLOCK = _SQL["set_clock"]
-_NOTE = _SQL["note_schedule"]
-_COUNT_FAILURES = _SQL["count_failures"]
-_SET_PAUSED = _SQL["set_paused"]
 
 FIRST_DATE = datetime.min.replace(tzinfo=UTC)
 MOST_TICKS = 100
@@ -133,7 +124,7 @@ async def lock(db: Db, dag_ids: Collection[str], *, whatever_waits: bool = False
 
 async def hold(db: Db, dag_ids: Collection[str]) -> Mapping[str, Held]:
     """Lock these DAGs, in the global order. Ids that do not exist are left out."""
-    rows = await db.lock(_LOCK, sorted(dag_ids)) if dag_ids else []
+    rows = await db.lock(_SQL["lock"], sorted(dag_ids)) if dag_ids else []
     known = await versions.graphs(db, {version_id for _, version_id, *_ in rows})
     return {dag_id: held_of(known[version_id], dag_id, version_id, *rest) for dag_id, version_id, *rest in rows}
 
@@ -194,26 +185,26 @@ async def look(
 
 async def activity(db: Db, floors: Mapping[str, int]) -> Mapping[str, Activity]:
     """What goes on in these DAGs. `floors`: from which event on something may wait for them."""
-    rows = await db.fetch(_ACTIVITY, list(floors), db.now, list(floors.values()))
+    rows = await db.fetch(_SQL["activity"], list(floors), db.now, list(floors.values()))
     return {row[0]: Activity(*row[1:]) for row in rows}
 
 
 async def set_paused(db: Db, effects: Sequence[SetPaused]) -> None:
-    await db.execute(_SET_PAUSED, *columns(effects))
+    await db.execute(_SQL["set_paused"], *columns(effects))
 
 
 async def set_clock(db: Db, effects: Sequence[SetClock]) -> None:
-    await db.execute(_SET_CLOCK, *columns(effects))
+    await db.execute(_SQL["set_clock"], *columns(effects))
 
 
 async def note(db: Db, effects: Sequence[NoteSchedule]) -> None:
     """What is noted again counts once more."""
     notes = {(effect.dag_id, effect.kind, effect.reason): effect for effect in effects}
-    await db.execute(_NOTE, *columns(list(notes.values())))
+    await db.execute(_SQL["note_schedule"], *columns(list(notes.values())))
 
 
 async def count_failures(db: Db, effects: Sequence[CountFailures]) -> None:
-    await db.execute(_COUNT_FAILURES, *columns(effects))
+    await db.execute(_SQL["count_failures"], *columns(effects))
 
 
 async def taken(db: Db, ticking: Mapping[str, Held]) -> Mapping[str, frozenset[datetime]]:
@@ -222,14 +213,14 @@ async def taken(db: Db, ticking: Mapping[str, Held]) -> Mapping[str, frozenset[d
         return {}
     found: dict[str, set[datetime]] = defaultdict(set)
     after = [dag.last_tick.logical_date if dag.last_tick else FIRST_DATE for dag in ticking.values()]
-    for dag_id, date in await db.fetch(_TAKEN, list(ticking), after):
+    for dag_id, date in await db.fetch(_SQL["taken_dates"], list(ticking), after):
         found[dag_id].add(date)
     return {dag_id: frozenset(dates) for dag_id, dates in found.items()}
 
 
 async def _reserve(db: Db, count: int) -> list[int]:
     """Ids for runs that this transaction may create."""
-    return [row[0] for row in await db.fetch(_RESERVE, count)] if count else []
+    return [row[0] for row in await db.fetch(_SQL["reserve_runs"], count)] if count else []
 
 
 async def queued(db: Db, slots: Mapping[str, int]) -> Mapping[str, tuple[QueuedRun, ...]]:
@@ -247,7 +238,7 @@ async def queued(db: Db, slots: Mapping[str, int]) -> Mapping[str, tuple[QueuedR
 
 
 async def _first_waiting(db: Db, limits: Mapping[str, int]) -> Mapping[str, tuple[QueuedRun, ...]]:
-    runs = [run_view(row) for row in await db.fetch(_WAITING, list(limits), list(limits.values()), db.now)]
+    runs = [run_view(row) for row in await db.fetch(_SQL["waiting_runs"], list(limits), list(limits.values()), db.now)]
     known = await versions.graphs(db, {run.version_id for run in runs})
     found: dict[str, list[QueuedRun]] = defaultdict(list)
     for run in runs:

@@ -20,19 +20,6 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
 _SQL = load("datasets")
-_KNOWN = _SQL["known_datasets"]
-_INSERT = _SQL["insert_datasets"]
-_DESCRIBE = _SQL["describe_datasets"]
-_RECORD = _SQL["record_events"]
-_SATISFIED = _SQL["satisfied_leaves"]
-_LOCK_PENDING = _SQL["lock_pending"]
-_LOCK_INPUTS = _SQL["lock_inputs"]
-_ARRIVED = _SQL["read_arrived"]
-_CONSUME = _SQL["consume"]
-_DISCARD = _SQL["discard"]
-_LIST = _SQL["list_datasets"]
-_WAITING = _SQL["read_waiting"]
-_PENDING = _SQL["pending_counts"]
 
 
 class DatasetRow(msgspec.Struct, frozen=True):
@@ -59,7 +46,7 @@ async def ids(db: Db, uris: Collection[str]) -> Mapping[str, int]:
     """The ids of these datasets; those nobody knew before are made. Once in a transaction, and before any DAG is locked."""
     found = {uri: db.memory.dataset_ids[uri] for uri in uris if uri in db.memory.dataset_ids}
     if unknown := [uri for uri in uris if uri not in found]:
-        for uri, id_ in await db.fetch(_KNOWN, unknown):
+        for uri, id_ in await db.fetch(_SQL["known_datasets"], unknown):
             found[uri] = id_
             db.memory.remember_dataset(uri, id_)
     if new := [uri for uri in uris if uri not in found]:
@@ -70,7 +57,7 @@ async def ids(db: Db, uris: Collection[str]) -> Mapping[str, int]:
 
 async def make(db: Db, uris: Collection[str]) -> Mapping[str, int]:
     """Make those of these datasets that do not exist, and read the ids of all."""
-    if made := {row["uri"]: row["id"] for row in await db.fetch(_INSERT, list(uris))}:
+    if made := {row["uri"]: row["id"] for row in await db.fetch(_SQL["insert_datasets"], list(uris))}:
         await references.watch_new(db, made)
     return made if len(made) == len(uris) else await read(db, uris)
 
@@ -78,7 +65,7 @@ async def make(db: Db, uris: Collection[str]) -> Mapping[str, int]:
 async def describe(db: Db, said: Sequence[DatasetSpec]) -> None:
     """Keep what is said of these datasets; the last word on each counts."""
     if last := list({each.uri: each for each in said}.values()):
-        await db.execute(_DESCRIBE, *columns(last))
+        await db.execute(_SQL["describe_datasets"], *columns(last))
 
 
 async def expected(db: Db, uris: Collection[str]) -> set[str]:
@@ -89,7 +76,7 @@ async def expected(db: Db, uris: Collection[str]) -> set[str]:
 
 async def read(db: Db, uris: Collection[str]) -> Mapping[str, int]:
     """The ids of these datasets, as far as they exist."""
-    return {row["uri"]: row["id"] for row in await db.fetch(_KNOWN, list(uris))}
+    return {row["uri"]: row["id"] for row in await db.fetch(_SQL["known_datasets"], list(uris))}
 
 
 class Arrived(NamedTuple):
@@ -110,7 +97,7 @@ async def record(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> Recorde
     """Write the events to the ledger and queue them for their consumers."""
     known = await ids(db, {message.body.uri for message in messages})
     rows = await db.fetch(
-        _RECORD,
+        _SQL["record_events"],
         [known[message.body.uri] for message in messages],
         [message.id.source if message.id else "" for message in messages],
         [message.id.id if message.id else "" for message in messages],
@@ -128,26 +115,26 @@ async def record(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> Recorde
 async def satisfied(db: Db, floors: Mapping[str, int]) -> Mapping[str, set[str]]:
     """The URIs with pending events, by DAG. `floors`: from which event on to look, as below."""
     found: dict[str, set[str]] = defaultdict(set)
-    for dag_id, uri in await db.fetch(_SATISFIED, list(floors), list(floors.values())):
+    for dag_id, uri in await db.fetch(_SQL["satisfied_leaves"], list(floors), list(floors.values())):
         found[dag_id].add(uri)
     return found
 
 
 async def lock_pending(db: Db, floors: Mapping[str, int]) -> Mapping[str, tuple[PendingEvent, ...]]:
     """All pending events of these DAGs, whose rows are locked already: there are none below these `floors`."""
-    return _by_dag(await db.fetch(_LOCK_PENDING, list(floors), list(floors.values())))
+    return _by_dag(await db.fetch(_SQL["lock_pending"], list(floors), list(floors.values())))
 
 
 async def lock_inputs(
     db: Db, most: Mapping[str, int | None], floors: Mapping[str, int]
 ) -> Mapping[str, tuple[PendingEvent, ...]]:
     """As `lock_pending`, with all that a condition may look at; of each DAG the first so many, or None: all."""
-    return _by_dag(await db.fetch(_LOCK_INPUTS, list(most), list(most.values()), [floors[dag_id] for dag_id in most]))
+    return _by_dag(await db.fetch(_SQL["lock_inputs"], list(most), list(most.values()), [floors[dag_id] for dag_id in most]))
 
 
 async def arrived(db: Db, keys: Sequence[tuple[str, int, int]]) -> Mapping[str, tuple[PendingEvent, ...]]:
     """The same for events that are known by DAG, dataset and id."""
-    return _by_dag(await db.fetch(_ARRIVED, *zip(*keys, strict=True)))
+    return _by_dag(await db.fetch(_SQL["read_arrived"], *zip(*keys, strict=True)))
 
 
 def _by_dag(rows: "Sequence[Record]") -> Mapping[str, tuple[PendingEvent, ...]]:
@@ -163,26 +150,26 @@ async def consume(db: Db, effects: Sequence[ConsumeEvents]) -> None:
         for effect in effects
         for event in effect.events
     ]
-    await db.execute(_CONSUME, *zip(*rows, strict=True))
+    await db.execute(_SQL["consume"], *zip(*rows, strict=True))
 
 
 async def discard(db: Db, effects: Sequence[DiscardEvents]) -> None:
     rows = [
         (effect.dag_id, event.dataset_id, event.dataset_event_id, effect.reason) for effect in effects for event in effect.events
     ]
-    await db.execute(_DISCARD, *zip(*rows, strict=True), db.now)
+    await db.execute(_SQL["discard"], *zip(*rows, strict=True), db.now)
 
 
 async def list_datasets(db: Db, prefix: str | None, limit: int) -> list[DatasetRow]:
     """By URI."""
-    return [DatasetRow(*row) for row in await db.fetch(_LIST, prefix, limit)]
+    return [DatasetRow(*row) for row in await db.fetch(_SQL["list_datasets"], prefix, limit)]
 
 
 async def waiting(db: Db, dag_id: str, limit: int) -> list[PendingEvent]:
     """The oldest events that wait for a DAG, with all that conditions may look at; nothing is locked."""
-    return [PendingEvent(*row) for row in await db.fetch(_WAITING, dag_id, limit)]
+    return [PendingEvent(*row) for row in await db.fetch(_SQL["read_waiting"], dag_id, limit)]
 
 
 async def pending_of(db: Db, dag_id: str) -> list[PendingRow]:
     """What waits for a DAG, by URI; nothing is locked."""
-    return [PendingRow(*row) for row in await db.fetch(_PENDING, dag_id)]
+    return [PendingRow(*row) for row in await db.fetch(_SQL["pending_counts"], dag_id)]

@@ -11,12 +11,6 @@ from tidegate.schemas.queries.sql import load
 from tidegate.schemas.view import DeadlineView
 
 _SQL = load("deadlines")
-_INSERT = _SQL["insert_deadlines"]
-_MEET = _SQL["meet_deadlines"]
-_MISS = _SQL["miss_deadlines"]
-_LOCK_RUNS = _SQL["lock_runs"]
-_LOCK_DUE = _SQL["lock_due"]
-_LIST = _SQL["list_deadlines"]
 
 
 class DeadlineRow(msgspec.Struct, frozen=True):
@@ -33,29 +27,29 @@ class DeadlineRow(msgspec.Struct, frozen=True):
 
 
 async def insert(db: Db, effects: Sequence[InsertDeadline]) -> None:
-    await db.write("deadline", _INSERT, *columns(effects))
+    await db.write("deadline", _SQL["insert_deadlines"], *columns(effects))
 
 
 async def meet(db: Db, effects: Sequence[MeetDeadlines]) -> None:
-    await db.write("deadline", _MEET, *columns(effects))
+    await db.write("deadline", _SQL["meet_deadlines"], *columns(effects))
 
 
 async def miss(db: Db, effects: Sequence[MissDeadline]) -> None:
-    await db.write("deadline", _MISS, *columns(effects))
+    await db.write("deadline", _SQL["miss_deadlines"], *columns(effects))
 
 
 async def lock_runs(db: Db, ids: Collection[int]) -> list[int]:
     """Lock the runs of these deadlines, as far as nobody else has: theirs are looked at again later."""
-    return [row[0] for row in await db.fetch(_LOCK_RUNS, list(ids))]
+    return [row[0] for row in await db.fetch(_SQL["lock_runs"], list(ids))]
 
 
 async def lock_due(db: Db, ids: Collection[int], dag_run_ids: Collection[int]) -> list[DeadlineView]:
     """Those of these deadlines of locked runs that are open and have passed, in their order; not what others have locked."""
-    return [DeadlineView(*row) for row in await db.fetch(_LOCK_DUE, list(ids), list(dag_run_ids), db.now)]
+    return [DeadlineView(*row) for row in await db.fetch(_SQL["lock_due"], list(ids), list(dag_run_ids), db.now)]
 
 
 async def list_deadlines(
     db: Db, *, dag_id: str | None = None, run_id: str | None = None, missed: bool = False, limit: int = 100
 ) -> list[DeadlineRow]:
     """Newest first."""
-    return [DeadlineRow(*row) for row in await db.fetch(_LIST, dag_id, run_id, missed, limit)]
+    return [DeadlineRow(*row) for row in await db.fetch(_SQL["list_deadlines"], dag_id, run_id, missed, limit)]

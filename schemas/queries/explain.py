@@ -10,9 +10,6 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 
 _SQL = load("explain")
-_ORIGIN = _SQL["origin"]
-_CONSUMED = _SQL["consumed"]
-_STEPS = _SQL["steps"]
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -69,18 +66,18 @@ class Steps(msgspec.Struct, frozen=True):
 
 async def origin(db: Db, dag_id: str, run_id: str) -> Origin:
     """Of a run that exists."""
-    (row,) = await db.fetch(_ORIGIN, dag_id, run_id)
+    (row,) = await db.fetch(_SQL["origin"], dag_id, run_id)
     return Origin(*row)
 
 
 async def consumed(db: Db, dag_run_id: int) -> list[ConsumedEvent]:
     """In the order of their arrival."""
-    return [ConsumedEvent(*row) for row in await db.fetch(_CONSUMED, dag_run_id)]
+    return [ConsumedEvent(*row) for row in await db.fetch(_SQL["consumed"], dag_run_id)]
 
 
 async def steps(db: Db, dag_run_id: int, limit: int) -> list[Steps]:
     """The first attempts of a run, in the order of their admission."""
-    return [_steps(*row) for row in await db.fetch(_STEPS, dag_run_id, limit)]
+    return [_steps(*row) for row in await db.fetch(_SQL["steps"], dag_run_id, limit)]
 
 
 def _steps(task_id: str, index: int, *rest: Any) -> Steps:

@@ -13,18 +13,6 @@ from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
 
 _SQL = load("files")
-_SERIALISE = _SQL["serialise"]
-_FILES = _SQL["files"]
-_CONCERNED = _SQL["dags_concerned"]
-_RESERVE_VERSIONS = _SQL["reserve_versions"]
-_RECORD = _SQL["record_files"]
-_RECORD_ERRORS = _SQL["record_errors"]
-_CLEAR_ERRORS = _SQL["clear_errors"]
-_INSERT_VERSIONS = _SQL["insert_versions"]
-_SWAP = _SQL["swap_versions"]
-_ADOPT = _SQL["adopt"]
-_MARK_STALE = _SQL["mark_stale"]
-_DIGESTS = _SQL["digests"]
 
 
 class FileView(msgspec.Struct, frozen=True):
@@ -49,16 +37,16 @@ class StoredDag(msgspec.Struct, frozen=True):
 
 async def serialise(db: Db) -> None:
     """Wait until no other transaction is writing DAG files."""
-    await db.execute(_SERIALISE)
+    await db.execute(_SQL["serialise"])
 
 
 async def files(db: Db, paths: Collection[str]) -> Mapping[str, FileView]:
-    return {row["path"]: FileView(*row) for row in await db.fetch(_FILES, list(paths))}
+    return {row["path"]: FileView(*row) for row in await db.fetch(_SQL["files"], list(paths))}
 
 
 async def concerned(db: Db, paths: Collection[str], dag_ids: Collection[str]) -> Sequence[StoredDag]:
     """The DAGs of these files, and those of these ids wherever they are."""
-    rows = await db.fetch(_CONCERNED, list(paths), list(dag_ids))
+    rows = await db.fetch(_SQL["dags_concerned"], list(paths), list(dag_ids))
     return [
         StoredDag(dag_id, path, stale, version_id, number, msgspec.convert(spec, DagSpec), digest)
         for dag_id, path, stale, version_id, number, spec, digest in rows
@@ -67,20 +55,20 @@ async def concerned(db: Db, paths: Collection[str], dag_ids: Collection[str]) ->
 
 async def reserve_versions(db: Db, count: int) -> list[int]:
     """Ids for versions that a decision may store."""
-    return [row[0] for row in await db.fetch(_RESERVE_VERSIONS, count)] if count else []
+    return [row[0] for row in await db.fetch(_SQL["reserve_versions"], count)] if count else []
 
 
 async def record(db: Db, effects: Sequence[RecordFile]) -> None:
-    await db.execute(_RECORD, *columns(effects))
+    await db.execute(_SQL["record_files"], *columns(effects))
 
 
 async def record_errors(db: Db, effects: Sequence[RecordImportError]) -> None:
     """One row per file: replaced, not repeated."""
-    await db.execute(_RECORD_ERRORS, *columns(effects))
+    await db.execute(_SQL["record_errors"], *columns(effects))
 
 
 async def clear_errors(db: Db, effects: Sequence[ClearImportError]) -> None:
-    await db.execute(_CLEAR_ERRORS, [effect.path for effect in effects])
+    await db.execute(_SQL["clear_errors"], [effect.path for effect in effects])
 
 
 def mentioned(spec: DagSpec) -> set[str]:
@@ -92,10 +80,10 @@ def mentioned(spec: DagSpec) -> set[str]:
 async def store(db: Db, effects: Sequence[StoreVersion]) -> None:
     """Store the versions and swap them in, with their references. Their datasets exist already."""
     rows = [(e.version_id, e.spec.dag_id, e.number, msgspec.to_builtins(e.spec), e.path, e.digest, e.source) for e in effects]
-    await db.execute(_INSERT_VERSIONS, *zip(*rows, strict=True))
+    await db.execute(_SQL["insert_versions"], *zip(*rows, strict=True))
     specs = [effect.spec for effect in effects]
     await db.execute(
-        _SWAP,
+        _SQL["swap_versions"],
         [spec.dag_id for spec in specs],
         [effect.path for effect in effects],
         [effect.version_id for effect in effects],
@@ -111,13 +99,13 @@ async def store(db: Db, effects: Sequence[StoreVersion]) -> None:
 
 
 async def adopt(db: Db, effects: Sequence[AdoptDag]) -> None:
-    await db.execute(_ADOPT, *columns(effects))
+    await db.execute(_SQL["adopt"], *columns(effects))
 
 
 async def mark_stale(db: Db, effects: Sequence[MarkStale]) -> None:
-    await db.execute(_MARK_STALE, [effect.dag_id for effect in effects])
+    await db.execute(_SQL["mark_stale"], [effect.dag_id for effect in effects])
 
 
 async def digests(db: Db, scans: int) -> Mapping[str, str | None]:
     """What the files last looked like; a file is left out once it was found absent `scans` times."""
-    return {row["path"]: row["digest"] for row in await db.fetch(_DIGESTS, scans)}
+    return {row["path"]: row["digest"] for row in await db.fetch(_SQL["digests"], scans)}

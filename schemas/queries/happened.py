@@ -11,9 +11,6 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 
 _SQL = load("happened")
-_EVENTS = _SQL["events"]
-_FATES = _SQL["fates"]
-_WHOLE_SINCE = _SQL["whole_since"]
 
 
 class EventRow(msgspec.Struct, frozen=True):
@@ -39,18 +36,18 @@ class FateRow(msgspec.Struct, frozen=True):
 
 async def events(db: Db, uri: str, id_: str | None, limit: int) -> list[EventRow]:
     """The newest first; only those with this id, if there is one."""
-    return [EventRow(*row) for row in await db.fetch(_EVENTS, uri, id_, limit)]
+    return [EventRow(*row) for row in await db.fetch(_SQL["events"], uri, id_, limit)]
 
 
 async def fates(db: Db, numbers: Collection[int]) -> Mapping[int, list[FateRow]]:
     """By event and then by DAG."""
     found: dict[int, list[FateRow]] = defaultdict(list)
-    for row in [FateRow(*row) for row in await db.fetch(_FATES, list(numbers))]:
+    for row in [FateRow(*row) for row in await db.fetch(_SQL["fates"], list(numbers))]:
         found[row.number].append(row)
     return found
 
 
 async def whole_since(db: Db) -> int | None:
     """The first month of which the ledger has everything; None where it has all that there ever was."""
-    rows = await db.fetch(_WHOLE_SINCE)
+    rows = await db.fetch(_SQL["whole_since"])
     return rows[0][0] if rows else None

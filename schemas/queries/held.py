@@ -6,7 +6,6 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 
 _SQL = load("held")
-_HELD = _SQL["held"]
 
 
 class HeldRow(msgspec.Struct, frozen=True):
@@ -21,4 +20,4 @@ class HeldRow(msgspec.Struct, frozen=True):
 
 async def held(db: Db, seconds: float) -> list[HeldRow]:
     """Those that have been open for so long, the oldest first; as far as we may see them."""
-    return [HeldRow(*row) for row in await db.fetch(_HELD, seconds)]
+    return [HeldRow(*row) for row in await db.fetch(_SQL["held"], seconds)]

@@ -8,8 +8,6 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 
 _SQL = load("idle")
-_LEFT = _SQL["left"]
-_POSITIONS = _SQL["positions"]
 
 
 class Left(msgspec.Struct, frozen=True):
@@ -28,10 +26,10 @@ class Left(msgspec.Struct, frozen=True):
 
 
 async def left(db: Db) -> Left:
-    (row,) = await db.fetch(_LEFT, db.now)
+    (row,) = await db.fetch(_SQL["left"], db.now)
     return Left(*row)
 
 
 async def positions(db: Db) -> Mapping[str, int]:
     """How far each partition has been taken, by the key of its lease."""
-    return {row[0]: row[1] for row in await db.fetch(_POSITIONS)}
+    return {row[0]: row[1] for row in await db.fetch(_SQL["positions"])}

@@ -13,17 +13,6 @@ from tidegate.schemas.queries.sql import load
 from tidegate.schemas.wire.event import EventId
 
 _SQL = load("inbox")
-_TAKE = _SQL["take"]
-_MOVE = _SQL["move"]
-_SEEN = _SQL["known_ids"]
-_FORGET = _SQL["forget"]
-_FORGET_IDS = _SQL["forget_ids"]
-_FORGET_SOURCE = _SQL["forget_source"]
-_INSERT_DEAD_LETTERS = _SQL["insert_dead_letters"]
-_COUNT_IGNORED = _SQL["count_ignored_records"]
-_IGNORED = _SQL["ignored_records"]
-_INSERT_IGNORED = _SQL["insert_ignored_finishes"]
-_WHOLE = _SQL["whole_dead_letters"]
 
 NOWHERE = "(0,0)"
 """A place where no row ever is."""
@@ -89,7 +78,7 @@ async def take(db: Db, moves: Sequence[OffsetMove], ids: Sequence[EventId]) -> s
     by_key = sorted(moves, key=attrgetter("key"))
     partitions = columns(by_key) if moves else [()] * 4
     places = [db.memory.places.get(move.key, NOWHERE) for move in by_key]
-    rows = await db.fetch(_TAKE, *partitions, places, *(columns(ids) if ids else [()] * 2))
+    rows = await db.fetch(_SQL["take"], *partitions, places, *(columns(ids) if ids else [()] * 2))
     await _move(db, by_key, {key: place for moved, key, place in rows if moved})
     return {EventId(source, id_) for moved, source, id_ in rows if not moved}
 
@@ -97,7 +86,7 @@ async def take(db: Db, moves: Sequence[OffsetMove], ids: Sequence[EventId]) -> s
 async def _move(db: Db, moves: Sequence[OffsetMove], moved: dict[str, str]) -> None:
     """Move the offsets that are not moved yet, and remember where all of them are now. Raises FencedError."""
     if others := [move for move in moves if move.key not in moved]:
-        moved |= {row[0]: row[1] for row in await db.fetch(_MOVE, *columns(others))}
+        moved |= {row[0]: row[1] for row in await db.fetch(_SQL["move"], *columns(others))}
     if len(moved) != len(moves):
         raise FencedError("another daemon took over a partition of this batch")
     db.memory.places.update(moved)
@@ -105,47 +94,47 @@ async def _move(db: Db, moves: Sequence[OffsetMove], moved: dict[str, str]) -> N
 
 async def forget(db: Db, days: int, limit: int) -> int:
     """Drop up to `limit` ids older than `days`; how many there were."""
-    return int((await db.execute(_FORGET, days, limit)).rpartition(" ")[2])
+    return int((await db.execute(_SQL["forget"], days, limit)).rpartition(" ")[2])
 
 
 async def known(db: Db, ids: Collection[EventId]) -> set[EventId]:
     """Those of them that were recorded."""
-    return {EventId(*row) for row in await db.fetch(_SEEN, [id_.source for id_ in ids], [id_.id for id_ in ids])}
+    return {EventId(*row) for row in await db.fetch(_SQL["known_ids"], [id_.source for id_ in ids], [id_.id for id_ in ids])}
 
 
 async def forget_ids(db: Db, ids: Sequence[EventId]) -> None:
     """When they come again, they are new."""
-    await db.execute(_FORGET_IDS, *columns(ids))
+    await db.execute(_SQL["forget_ids"], *columns(ids))
 
 
 async def forget_source(db: Db, source: str) -> None:
     """Whatever comes from it is new again."""
-    await db.execute(_FORGET_SOURCE, source)
+    await db.execute(_SQL["forget_source"], source)
 
 
 async def insert_dead_letters(db: Db, letters: Sequence[DeadLetter]) -> list[StoredLetter]:
     """Those that were not there before."""
     topics, partitions, offsets, keys, headers, *rest = columns(letters)
     texts = [msgspec.json.encode(each).decode() for each in headers]
-    rows = await db.fetch(_INSERT_DEAD_LETTERS, topics, partitions, offsets, keys, texts, *rest)
+    rows = await db.fetch(_SQL["insert_dead_letters"], topics, partitions, offsets, keys, texts, *rest)
     return [StoredLetter(*row) for row in rows]
 
 
 async def insert_ignored(db: Db, finishes: Sequence[IgnoreFinish]) -> None:
-    await db.write("ignored_finish", _INSERT_IGNORED, *columns(finishes))
+    await db.write("ignored_finish", _SQL["insert_ignored_finishes"], *columns(finishes))
 
 
 async def count_ignored(db: Db, counts: Mapping[tuple[str, str], int]) -> None:
     """Add to the counts of records that were read and left out, by partition and by what they were."""
     rows = [(partition, what, counts[partition, what]) for partition, what in sorted(counts)]
-    await db.execute(_COUNT_IGNORED, *zip(*rows, strict=True))
+    await db.execute(_SQL["count_ignored_records"], *zip(*rows, strict=True))
 
 
 async def ignored(db: Db) -> list[IgnoredRow]:
     """By topic and what they were."""
-    return [IgnoredRow(*row) for row in await db.fetch(_IGNORED)]
+    return [IgnoredRow(*row) for row in await db.fetch(_SQL["ignored_records"])]
 
 
 async def whole_dead_letters(db: Db, ids: Sequence[int]) -> Mapping[int, DeadLetter]:
     """By id; those that are gone are left out."""
-    return {row[0]: DeadLetter(*row[1:]) for row in await db.fetch(_WHOLE, ids)}
+    return {row[0]: DeadLetter(*row[1:]) for row in await db.fetch(_SQL["whole_dead_letters"], ids)}

@@ -12,22 +12,6 @@ from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
 
 _SQL = load("leases")
-_HEARTBEAT = _SQL["heartbeat"]
-_LIVE = _SQL["live"]
-_PLACE = _SQL["place"]
-_OFFER = _SQL["offer"]
-_OWNED = _SQL["owned"]
-_COUNTS = _SQL["counts"]
-_CLAIM = _SQL["claim"]
-_RELEASE = _SQL["release"]
-_RELEASE_ALL = _SQL["release_all"]
-_LEAVE = _SQL["leave"]
-_FORGET_DEAD = _SQL["forget_dead"]
-_HALT = _SQL["halt"]
-_RECORD_INCIDENT = _SQL["record_incident"]
-_INCIDENTS = _SQL["incidents"]
-_RESUME = _SQL["resume"]
-_RECORD_RESUMPTION = _SQL["record_resumption"]
 
 PARTITION = "partition"
 OUTBOX = "outbox"
@@ -119,28 +103,28 @@ class Incident(msgspec.Struct, frozen=True):
 
 async def heartbeat(db: Db, job: Job, away: Mapping[str, Away] = MappingProxyType({})) -> None:
     """Say that this daemon lives, by the database clock, and which servers it cannot reach. It keeps what it owns by that."""
-    await db.execute(_HEARTBEAT, *msgspec.structs.astuple(job), dict(away))
+    await db.execute(_SQL["heartbeat"], *msgspec.structs.astuple(job), dict(away))
 
 
 async def live(db: Db) -> list[JobRow]:
     """The daemons that have shown life within the time that they have for that; the oldest come first."""
-    return [msgspec.convert(dict(row), JobRow) for row in await db.fetch(_LIVE)]
+    return [msgspec.convert(dict(row), JobRow) for row in await db.fetch(_SQL["live"])]
 
 
 async def place(db: Db, owner: UUID) -> Place:
     """Of a daemon that has just shown life, among those that live."""
-    return Place(*(await db.fetch(_PLACE, owner))[0])
+    return Place(*(await db.fetch(_SQL["place"], owner))[0])
 
 
 async def offer(db: Db, duties: Sequence[Duty]) -> None:
     """Make duties known. Those that exist keep their owner and offset."""
     if duties:
-        await db.execute(_OFFER, *columns(duties))
+        await db.execute(_SQL["offer"], *columns(duties))
 
 
 async def owned(db: Db, owner: UUID) -> list[Lease]:
     """What we have; remembers where the rows are of which that is not known, for a batch may know of newer places meanwhile."""
-    rows = await db.fetch(_OWNED, owner)
+    rows = await db.fetch(_SQL["owned"], owner)
     for row in rows:
         if row["kind"] == PARTITION:
             db.memory.places.setdefault(row["key"], row["ctid"])
@@ -149,45 +133,45 @@ async def owned(db: Db, owner: UUID) -> list[Lease]:
 
 async def counts(db: Db) -> Mapping[Group, int]:
     """How many duties there are in each group."""
-    return {Group(kind, topic): count for kind, topic, count in await db.fetch(_COUNTS)}
+    return {Group(kind, topic): count for kind, topic, count in await db.fetch(_SQL["counts"])}
 
 
 async def claim(db: Db, owner: UUID, group: Group, limit: int) -> list[Lease]:
     """Take up to `limit` duties of a group that nobody has who lives."""
-    return [Lease(*row) for row in await db.fetch(_CLAIM, owner, *group, limit)]
+    return [Lease(*row) for row in await db.fetch(_SQL["claim"], owner, *group, limit)]
 
 
 async def release(db: Db, owner: UUID, leases: Sequence[Lease]) -> None:
     """Give these up at once, so that nobody has to wait for them to expire."""
-    await db.execute(_RELEASE, owner, [lease.kind for lease in leases], [lease.key for lease in leases])
+    await db.execute(_SQL["release"], owner, [lease.kind for lease in leases], [lease.key for lease in leases])
 
 
 async def leave(db: Db, owner: UUID) -> None:
     """Give up everything; this daemon is going."""
-    await db.execute(_RELEASE_ALL, owner)
-    await db.execute(_LEAVE, owner)
+    await db.execute(_SQL["release_all"], owner)
+    await db.execute(_SQL["leave"], owner)
 
 
 async def forget_dead(db: Db, silent_s: float) -> None:
     """Drop the records of daemons long gone."""
-    await db.execute(_FORGET_DEAD, silent_s)
+    await db.execute(_SQL["forget_dead"], silent_s)
 
 
 async def halt(db: Db, owner: UUID, incident: Incident) -> None:
     """Stop a partition that we own and say why, once."""
-    await db.execute(_HALT, incident.partition, owner)
-    await db.execute(_RECORD_INCIDENT, incident.partition, incident.next_offset, incident.log_start, incident.log_end)
+    await db.execute(_SQL["halt"], incident.partition, owner)
+    await db.execute(_SQL["record_incident"], incident.partition, incident.next_offset, incident.log_start, incident.log_end)
 
 
 async def incidents(db: Db) -> list[Incident]:
     """Partitions that stand still."""
-    return [Incident(*row) for row in await db.fetch(_INCIDENTS)]
+    return [Incident(*row) for row in await db.fetch(_SQL["incidents"])]
 
 
 async def resume(db: Db, incident: Incident, next_offset: int, who: str) -> bool:
     """Let a halted partition go on from `next_offset`, on record; False if it is not halted."""
-    if not await db.fetch(_RESUME, incident.partition, next_offset):
+    if not await db.fetch(_SQL["resume"], incident.partition, next_offset):
         return False
     facts = {"stood_at": incident.next_offset, "log_start": incident.log_start, "log_end": incident.log_end}
-    await db.execute(_RECORD_RESUMPTION, who, incident.partition, {**facts, "next_offset": next_offset})
+    await db.execute(_SQL["record_resumption"], who, incident.partition, {**facts, "next_offset": next_offset})
     return True

@@ -9,11 +9,6 @@ from tidegate.schemas.queries.sql import load
 from tidegate.schemas.timetable.month import after
 
 _SQL = load("ledger")
-_MAKE = _SQL["make_month"]
-_BEGIN = _SQL["begin_month"]
-_MONTHS = _SQL["months"]
-_RETIRE = _SQL["retire_month"]
-_FORGET_NOTES = _SQL["forget_notes"]
 
 
 class Retired(msgspec.Struct, frozen=True):
@@ -25,17 +20,17 @@ class Retired(msgspec.Struct, frozen=True):
 
 async def make(db: Db, month: int) -> bool:
     """Make the partitions of a month, unless they have been made before."""
-    return bool((await db.fetch(_MAKE, month, after(month)))[0][0])
+    return bool((await db.fetch(_SQL["make_month"], month, after(month)))[0][0])
 
 
 async def begin(db: Db, month: int) -> bool:
     """Give ids of this month from now on, unless it is so. The month was made by a transaction that is committed."""
-    return bool((await db.fetch(_BEGIN, month))[0][0])
+    return bool((await db.fetch(_SQL["begin_month"], month))[0][0])
 
 
 async def months(db: Db) -> list[int]:
     """Those that there is something of, oldest first."""
-    return [row[0] for row in await db.fetch(_MONTHS)]
+    return [row[0] for row in await db.fetch(_SQL["months"])]
 
 
 async def retire(db: Db, month: int, cutoff: datetime, most: int) -> Retired | None:
@@ -43,10 +38,10 @@ async def retire(db: Db, month: int, cutoff: datetime, most: int) -> Retired | N
 
     None if it is none of those or nothing has changed. Fails where it would have to wait for locks.
     """
-    rows = await db.fetch(_RETIRE, month, after(month), cutoff, most)
+    rows = await db.fetch(_SQL["retire_month"], month, after(month), cutoff, most)
     return Retired(*rows[0]) if rows else None
 
 
 async def forget_notes(db: Db, before: datetime, limit: int) -> int:
     """Drop up to so many notes about schedules that have not come up since; how many there were."""
-    return int((await db.execute(_FORGET_NOTES, before, limit)).rpartition(" ")[2])
+    return int((await db.execute(_SQL["forget_notes"], before, limit)).rpartition(" ")[2])

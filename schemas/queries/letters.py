@@ -13,12 +13,6 @@ from tidegate.schemas.queries.sql import load
 from tidegate.schemas.wire.event import Rejection
 
 _SQL = load("letters")
-_LIST = _SQL["list_letters"]
-_CHOSEN = _SQL["chosen_letters"]
-_ONE = _SQL["letter"]
-_STANDING = _SQL["standing"]
-_CLOSE = _SQL["close_letters"]
-_RECORD = _SQL["record_closing"]
 
 
 class LetterState(StrEnum):
@@ -74,24 +68,24 @@ class Closed(msgspec.Struct, frozen=True):
 
 async def list_letters(db: Db, state: LetterState | None, chosen: Chosen, limit: int) -> list[LetterRow]:
     """Newest first."""
-    rows = await db.fetch(_LIST, state, *msgspec.structs.astuple(chosen), limit)
+    rows = await db.fetch(_SQL["list_letters"], state, *msgspec.structs.astuple(chosen), limit)
     return [LetterRow(row[0], LetterState(row[1]), *row[2:]) for row in rows]
 
 
 async def open_ids(db: Db, chosen: Chosen) -> list[int]:
     """The dead letters that wait for a decision, oldest first."""
-    return [row[0] for row in await db.fetch(_CHOSEN, *msgspec.structs.astuple(chosen))]
+    return [row[0] for row in await db.fetch(_SQL["chosen_letters"], *msgspec.structs.astuple(chosen))]
 
 
 async def letter(db: Db, id_: int) -> dict[str, Any] | None:
     """One dead letter with everything known of it."""
-    rows = await db.fetch(_ONE, id_)
+    rows = await db.fetch(_SQL["letter"], id_)
     return dict(rows[0]) if rows else None
 
 
 async def standing(db: Db, ids: Sequence[int]) -> list[Standing]:
     """Of those that there are, by id."""
-    return [Standing(row[0], LetterState(row[1]), *row[2:]) for row in await db.fetch(_STANDING, ids)]
+    return [Standing(row[0], LetterState(row[1]), *row[2:]) for row in await db.fetch(_SQL["standing"], ids)]
 
 
 async def replay(db: Db, ids: Sequence[int], who: str) -> list[int]:
@@ -107,10 +101,12 @@ async def discard(db: Db, ids: Sequence[int], who: str, because: str) -> list[in
 
 
 async def _close(db: Db, ids: Sequence[int], state: LetterState, who: str, because: str | None) -> list[Closed]:
-    closed = sorted((Closed(*row) for row in await db.fetch(_CLOSE, ids, state, who, because)), key=lambda letter: letter.id)
+    closed = sorted(
+        (Closed(*row) for row in await db.fetch(_SQL["close_letters"], ids, state, who, because)), key=lambda letter: letter.id
+    )
     if closed:
         facts = [_facts(letter, because) for letter in closed]
-        await db.execute(_RECORD, who, f"{state} a dead letter", [letter.id for letter in closed], facts)
+        await db.execute(_SQL["record_closing"], who, f"{state} a dead letter", [letter.id for letter in closed], facts)
     return closed
 
 

@@ -13,18 +13,6 @@ if TYPE_CHECKING:
     from tidegate.schemas.queries.db import Connected, Db
 
 _SQL = load("losses")
-_MARK = _SQL["mark"]
-_MARKS = _SQL["marks"]
-_PLACE = _SQL["place"]
-_RECORD = _SQL["record_loss"]
-_SKIP = _SQL["skip_numbers"]
-_OPEN = _SQL["open_losses"]
-_LIST = _SQL["list_losses"]
-_SETTLE = _SQL["settle_loss"]
-_RECORD_SETTLING = _SQL["record_settling"]
-_FORGET_SPENT = _SQL["forget_spent"]
-_FORGET_DAEMON = _SQL["forget_daemon"]
-_FORGET = _SQL["forget_marks"]
 
 SKIPPED = 1_000_000
 """How many numbers of events a run leaves out after a loss: more than can have been told in the time of one."""
@@ -68,55 +56,55 @@ class LossRow(msgspec.Struct, frozen=True):
 
 def marking(daemon: UUID, backend: int, number: int) -> tuple[str, tuple[Any, ...]]:
     """The statement that writes a mark, for `Db`."""
-    return _MARK, (daemon, backend, number)
+    return _SQL["mark"], (daemon, backend, number)
 
 
 async def place(connection: "Connected") -> Place:
     """Needs no schema of ours."""
-    ((*facts,),) = await connection.fetch(_PLACE)
+    ((*facts,),) = await connection.fetch(_SQL["place"])
     return Place(*facts)
 
 
 async def marks(connection: "Connected", daemon: UUID) -> dict[int, Mark]:
     """The newest of a daemon that are there, by connection."""
-    return {row[0]: Mark(*row) for row in await connection.fetch(_MARKS, daemon)}
+    return {row[0]: Mark(*row) for row in await connection.fetch(_SQL["marks"], daemon)}
 
 
 async def record(db: "Db", timeline: str, since: datetime, until: datetime, found_by: str) -> None:
     """Once for each loss, which several daemons may find out; no number is given twice to an event of a run at work."""
-    ((_, is_new),) = await db.fetch(_RECORD, timeline, since, until, found_by)
+    ((_, is_new),) = await db.fetch(_SQL["record_loss"], timeline, since, until, found_by)
     if is_new:
-        await db.execute(_SKIP, SKIPPED, RUNS)
+        await db.execute(_SQL["skip_numbers"], SKIPPED, RUNS)
 
 
 async def any_open(db: "Db") -> bool:
     """Whether there is a loss that nobody has settled."""
-    return bool((await db.fetch(_OPEN))[0][0])
+    return bool((await db.fetch(_SQL["open_losses"]))[0][0])
 
 
 async def list_losses(db: "Db", *, settled: bool) -> list[LossRow]:
     """The newest first; those that are settled, too, where they are asked for."""
-    return [LossRow(*row) for row in await db.fetch(_LIST, settled)]
+    return [LossRow(*row) for row in await db.fetch(_SQL["list_losses"], settled)]
 
 
 async def settle(db: "Db", id_: int, who: str, because: str) -> bool:
     """Close a loss, on record; False if it is not open."""
-    if not await db.fetch(_SETTLE, id_, who, because):
+    if not await db.fetch(_SQL["settle_loss"], id_, who, because):
         return False
-    await db.execute(_RECORD_SETTLING, who, id_, {"because": because})
+    await db.execute(_SQL["record_settling"], who, id_, {"because": because})
     return True
 
 
 async def forget_spent(db: "Db", daemon: UUID, numbers: Sequence[int]) -> None:
     """Drop these marks of a daemon: others vouch for them."""
-    await db.execute(_FORGET_SPENT, daemon, numbers)
+    await db.execute(_SQL["forget_spent"], daemon, numbers)
 
 
 async def forget_daemon(db: "Db", daemon: UUID) -> None:
     """Drop the marks of a daemon that is no more."""
-    await db.execute(_FORGET_DAEMON, daemon)
+    await db.execute(_SQL["forget_daemon"], daemon)
 
 
 async def forget_marks(db: "Db", older_than_s: float) -> None:
     """Drop those of daemons long gone."""
-    await db.execute(_FORGET, older_than_s)
+    await db.execute(_SQL["forget_marks"], older_than_s)

@@ -14,11 +14,6 @@ from tidegate.schemas.queries.sql import load
 from tidegate.schemas.receiver import Receiver
 
 _SQL = load("notifications")
-_INSERT = _SQL["insert_notifications"]
-_CLAIM = _SQL["claim"]
-_ACKNOWLEDGE = _SQL["acknowledge"]
-_CONCLUDE = _SQL["conclude_try"]
-_LIST = _SQL["list_notifications"]
 
 
 class Claimed(msgspec.Struct, frozen=True):
@@ -55,7 +50,7 @@ class NotificationRow(msgspec.Struct, frozen=True):
 
 
 async def insert(db: Db, effects: Sequence[Notify]) -> None:
-    await db.write("notification", _INSERT, *columns(effects))
+    await db.write("notification", _SQL["insert_notifications"], *columns(effects))
 
 
 async def claim(
@@ -65,13 +60,13 @@ async def claim(
 
     What may be running on a host that has been silent for `silent_s` is tried anew here. What is `in_hand` is left alone.
     """
-    rows = await db.fetch(_CLAIM, list(free), list(free.values()), owner, host, db.now, for_s, silent_s, list(in_hand))
+    rows = await db.fetch(_SQL["claim"], list(free), list(free.values()), owner, host, db.now, for_s, silent_s, list(in_hand))
     return [_claimed(*row) for row in rows]
 
 
 async def acknowledge(db: Db, id_: int, note: str) -> None:
     """It has arrived, and is never sent again."""
-    await db.execute(_ACKNOWLEDGE, id_, note)
+    await db.execute(_SQL["acknowledge"], id_, note)
 
 
 async def try_again(db: Db, claimed: Claimed, owner: UUID, reason: str, pause_s: float) -> None:
@@ -99,7 +94,7 @@ async def list_notifications(
     limit: int = 100,
 ) -> list[NotificationRow]:
     """Newest first."""
-    return [NotificationRow(*row) for row in await db.fetch(_LIST, dag_id, run_id, failed, id_, limit)]
+    return [NotificationRow(*row) for row in await db.fetch(_SQL["list_notifications"], dag_id, run_id, failed, id_, limit)]
 
 
 async def notification(db: Db, id_: int) -> NotificationRow | None:
@@ -109,7 +104,7 @@ async def notification(db: Db, id_: int) -> NotificationRow | None:
 
 async def _conclude(db: Db, claimed: Claimed, owner: UUID, state: str, reason: str, pause_s: float) -> None:
     due_at = db.now + timedelta(seconds=pause_s)
-    await db.execute(_CONCLUDE, claimed.id, owner, claimed.tries, state, reason, due_at)
+    await db.execute(_SQL["conclude_try"], claimed.id, owner, claimed.tries, state, reason, due_at)
 
 
 def _claimed(

@@ -15,9 +15,6 @@ from tidegate.schemas.queries.sql import load
 from tidegate.schemas.wire.event import DatasetUpdated, Kind, TaskStateChanged, encode
 
 _SQL = load("outbox")
-_INSERT = _SQL["insert_outbox"]
-_NEXT = _SQL["next_outbox"]
-_DELETE = _SQL["delete_outbox"]
 
 SHARDS = 8
 """How many daemons can relay at once. All of a run's events are in one shard, so that they keep their order."""
@@ -58,30 +55,30 @@ class OutboxRow(msgspec.Struct, frozen=True):
 
 async def insert(db: Db, effects: Sequence[RunMoved | TaskMoved | OutletUpdated]) -> None:
     """In the order of the effects; a run's rows get rising ids because its lock is held."""
-    await db.write("outbox", _INSERT, *zip(*_rows(effects), strict=True))
+    await db.write("outbox", _SQL["insert_outbox"], *zip(*_rows(effects), strict=True))
 
 
 async def announce(db: Db, letters: Sequence[StoredLetter]) -> None:
     """Dead letters are to be published: `key` is the id of each, and the rest is read when it is sent."""
     if letters:
-        await db.write("outbox", _INSERT, *zip(*map(_announcement, letters), strict=True))
+        await db.write("outbox", _SQL["insert_outbox"], *zip(*map(_announcement, letters), strict=True))
 
 
 async def replay(db: Db, letters: Sequence[tuple[int, str, datetime]]) -> None:
     """Dead letters, each with its id, its partition and the time of now, are to be sent to their topics again."""
     if letters:
         rows = [(shard(partition), REPLAY, str(id_), f"{REPLAY}/{id_}", at, b"") for id_, partition, at in letters]
-        await db.write("outbox", _INSERT, *zip(*rows, strict=True))
+        await db.write("outbox", _SQL["insert_outbox"], *zip(*rows, strict=True))
 
 
 async def next_rows(db: Db, shards: Sequence[int], lowest: int, limit: int) -> list[OutboxRow]:
     """The oldest rows of these shards, from that id on. Found by existence: what is committed late is found late, not skipped."""
-    return [_read(*row) for row in await db.fetch(_NEXT, shards, lowest, limit)]
+    return [_read(*row) for row in await db.fetch(_SQL["next_outbox"], shards, lowest, limit)]
 
 
 async def delete(db: Db, ids: Sequence[int]) -> None:
     """Forget what the broker has acknowledged."""
-    await db.execute(_DELETE, ids)
+    await db.execute(_SQL["delete_outbox"], ids)
 
 
 def _read(id_: int, kind: str, key: str, event_id: str, time: datetime, payload: bytes) -> OutboxRow:

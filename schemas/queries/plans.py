@@ -12,13 +12,12 @@ from tidegate.schemas.timetable.tick import Tick
 from tidegate.schemas.view import DagView
 
 _SQL = load("plans")
-_PLANS = _SQL["plans"]
 
 
 async def plans(db: Db, dag_id: str | None = None) -> Mapping[str, DagView]:
     """The DAGs that run by time, or the one named if it does, with neither tasks nor anything that waits for them."""
     found = {}
-    for id_, version_id, head, is_paused, is_stale, date, start, end, since, taken in await db.fetch(_PLANS, dag_id):
+    for id_, version_id, head, is_paused, is_stale, date, start, end, since, taken in await db.fetch(_SQL["plans"], dag_id):
         found[id_] = DagView(
             graph=graph_of(version_id, msgspec.convert(head, DagSpec)),
             is_paused=is_paused,

@@ -12,20 +12,6 @@ from tidegate.schemas.queries.sql import load
 from tidegate.schemas.view import PoolView
 
 _SQL = load("pools")
-_LOOK = _SQL["look_at_pool"]
-_LOCK = _SQL["lock_pools"]
-_OCCUPIED = _SQL["occupied"]
-_ACTIVE = _SQL["active_everywhere"]
-_COUNT_ADMITTED = _SQL["count_admitted"]
-_IN_DEMAND = _SQL["pools_in_demand"]
-_LIST = _SQL["list_pools"]
-_MISSING = _SQL["missing_pools"]
-_SLOTS = _SQL["slots_of"]
-_SET = _SQL["set_slots"]
-_TASKS = _SQL["tasks_in_pool"]
-_DAGS = _SQL["dags_with_pool"]
-_DELETE = _SQL["delete_pool"]
-_RECORD = _SQL["record_change"]
 
 UNLIMITED = -1
 
@@ -47,12 +33,12 @@ class PoolRow(msgspec.Struct, frozen=True):
 
 async def in_demand(db: Db) -> list[str]:
     """The pools that somebody waits for."""
-    return [row[0] for row in await db.fetch(_IN_DEMAND)]
+    return [row[0] for row in await db.fetch(_SQL["pools_in_demand"])]
 
 
 async def look(db: Db, name: str, parallelism: int) -> PoolView:
     """A pool as it seems to be: nothing is locked. One that somebody removed has no room."""
-    rows = await db.fetch(_LOOK, name)
+    rows = await db.fetch(_SQL["look_at_pool"], name)
     if not rows:
         return PoolView(name=name, open=0, exists=False)
     slots, admitted, occupied, waits_since = rows[0]
@@ -66,61 +52,61 @@ async def lock(db: Db, name: str, parallelism: int) -> PoolView:
     Where there is a limit for the whole installation, the default pool stands for that.
     """
     names = {name, DEFAULT_POOL} if parallelism else {name}
-    found = {row[0]: row for row in await db.lock(_LOCK, sorted(names))}
+    found = {row[0]: row for row in await db.lock(_SQL["lock_pools"], sorted(names))}
     if name not in found:
         return PoolView(name=name, open=0, exists=False)
     _, slots, admitted = found[name]
-    occupied = 0 if slots == UNLIMITED else (await db.fetch(_OCCUPIED, name))[0][0]
+    occupied = 0 if slots == UNLIMITED else (await db.fetch(_SQL["occupied"], name))[0][0]
     return _view(name, slots, occupied, admitted, parallelism, await _parallel(db, parallelism))
 
 
 async def count_admitted(db: Db, effects: Sequence[CountAdmitted]) -> None:
-    await db.write("pool", _COUNT_ADMITTED, *columns(effects))
+    await db.write("pool", _SQL["count_admitted"], *columns(effects))
 
 
 async def active(db: Db) -> int:
     """How many tasks work in the whole installation."""
-    return int((await db.fetch(_ACTIVE))[0][0])
+    return int((await db.fetch(_SQL["active_everywhere"]))[0][0])
 
 
 async def list_pools(db: Db, name: str | None = None) -> list[PoolRow]:
     """By name; all of them, or the one named."""
-    return [PoolRow(*row) for row in await db.fetch(_LIST, name)]
+    return [PoolRow(*row) for row in await db.fetch(_SQL["list_pools"], name)]
 
 
 async def missing(db: Db) -> Mapping[str, int]:
     """How many tasks wait for pools that do not exist, by name."""
-    return {row[0]: row[1] for row in await db.fetch(_MISSING)}
+    return {row[0]: row[1] for row in await db.fetch(_SQL["missing_pools"])}
 
 
 async def slots_of(db: Db, name: str) -> int | None:
     """A pool's slots; nobody else can change it, or give slots of it, until this transaction ends. None: no such pool."""
-    rows = await db.fetch(_SLOTS, name)
+    rows = await db.fetch(_SQL["slots_of"], name)
     return int(rows[0][0]) if rows else None
 
 
 async def set_slots(db: Db, name: str, slots: int) -> None:
     """Create or change it."""
-    await db.execute(_SET, name, slots)
+    await db.execute(_SQL["set_slots"], name, slots)
 
 
 async def tasks_in(db: Db, name: str) -> int:
     """How many tasks run in it, wait for it, or wait to be tried again in it."""
-    return int((await db.fetch(_TASKS, name))[0][0])
+    return int((await db.fetch(_SQL["tasks_in_pool"], name))[0][0])
 
 
 async def dags_with(db: Db, name: str) -> list[str]:
     """The DAGs whose tasks name it."""
-    return [row[0] for row in await db.fetch(_DAGS, name)]
+    return [row[0] for row in await db.fetch(_SQL["dags_with_pool"], name)]
 
 
 async def delete(db: Db, name: str) -> None:
-    await db.execute(_DELETE, name)
+    await db.execute(_SQL["delete_pool"], name)
 
 
 async def record(db: Db, who: str, what: str, name: str, details: Mapping[str, Any]) -> None:
     """Who changed it, and how."""
-    await db.execute(_RECORD, who, what, name, dict(details))
+    await db.execute(_SQL["record_change"], who, what, name, dict(details))
 
 
 def _view(name: str, slots: int, occupied: int, admitted: int, parallelism: int, parallel: int | None) -> PoolView:
@@ -142,4 +128,4 @@ def _open(slots: int, occupied: int) -> int | None:
 async def _parallel(db: Db, parallelism: int) -> int | None:
     if not parallelism:
         return None
-    return max(parallelism - int((await db.fetch(_ACTIVE))[0][0]), 0)
+    return max(parallelism - int((await db.fetch(_SQL["active_everywhere"]))[0][0]), 0)

@@ -10,9 +10,6 @@ from tidegate.schemas.queries.sql import load
 from tidegate.schemas.view import RunView
 
 _SQL = load("progress")
-_RUN = _SQL["run_facts"]
-_ATTEMPTS = _SQL["newest_attempts"]
-_STILL_ATTEMPTED = _SQL["still_attempted"]
 
 
 class RunFacts(msgspec.Struct, frozen=True):
@@ -41,15 +38,15 @@ class AttemptRow(msgspec.Struct, frozen=True):
 
 async def run_facts(db: Db, dag_id: str, run_id: str) -> RunFacts:
     """Of a run that exists."""
-    (row,) = await db.fetch(_RUN, dag_id, run_id, db.now)
+    (row,) = await db.fetch(_SQL["run_facts"], dag_id, run_id, db.now)
     columns = len(RunView.__struct_fields__)
     return RunFacts(run_view(row[:columns]), *row[columns:])
 
 
 async def attempts_under_way(db: Db, dag_run_id: int) -> list[AttemptRow]:
-    return [AttemptRow(*row) for row in await db.fetch(_ATTEMPTS, dag_run_id)]
+    return [AttemptRow(*row) for row in await db.fetch(_SQL["newest_attempts"], dag_run_id)]
 
 
 async def still_attempted(db: Db, dag_run_id: int) -> frozenset[int]:
     """The indices of tasks that wait for slots although an attempt of theirs has not ended."""
-    return frozenset(row[0] for row in await db.fetch(_STILL_ATTEMPTED, dag_run_id))
+    return frozenset(row[0] for row in await db.fetch(_SQL["still_attempted"], dag_run_id))

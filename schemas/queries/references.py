@@ -12,21 +12,6 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 
 _SQL = load("references")
-_LOCK_PATTERNS = _SQL["lock_patterns"]
-_SHARE_PATTERNS = _SQL["share_patterns"]
-_LOCK_LEDGER = _SQL["lock_ledger"]
-_PATTERNS_NEAR = _SQL["patterns_near"]
-_DATASETS_NEAR = _SQL["datasets_near"]
-_DROP_SCHEDULE = _SQL["drop_schedule_references"]
-_DROP_OUTLETS = _SQL["drop_outlet_references"]
-_DROP_PATTERNS = _SQL["drop_pattern_references"]
-_INSERT_SCHEDULE = _SQL["insert_schedule_references"]
-_INSERT_OUTLETS = _SQL["insert_outlet_references"]
-_INSERT_PATTERNS = _SQL["insert_pattern_references"]
-_REFRESH = _SQL["refresh_activity"]
-_DELETE_RUNS = _SQL["delete_runs"]
-_DELETE_DAGS = _SQL["delete_dags"]
-_QUEUE_HISTORY = _SQL["queue_history"]
 
 
 class Reference(NamedTuple):
@@ -38,24 +23,24 @@ class Reference(NamedTuple):
 
 async def lock_ledger(db: Db) -> None:
     """Wait for every event that is being written, and let no other in. Before any DAG is locked."""
-    await db.execute(_LOCK_LEDGER)
+    await db.execute(_SQL["lock_ledger"])
 
 
 async def delete(db: Db, effects: Sequence[DeleteDag]) -> None:
     """Everything there is of these DAGs, but not of the events that they waited for."""
     dag_ids = [effect.dag_id for effect in effects]
-    dropped = [row[0] for row in await db.fetch(_DROP_SCHEDULE, dag_ids, [], [])]
-    dropped += [row[0] for row in await db.fetch(_DROP_OUTLETS, dag_ids)]
-    await db.execute(_DROP_PATTERNS, dag_ids)
-    await db.execute(_DELETE_RUNS, dag_ids)
-    await db.execute(_DELETE_DAGS, dag_ids)
+    dropped = [row[0] for row in await db.fetch(_SQL["drop_schedule_references"], dag_ids, [], [])]
+    dropped += [row[0] for row in await db.fetch(_SQL["drop_outlet_references"], dag_ids)]
+    await db.execute(_SQL["drop_pattern_references"], dag_ids)
+    await db.execute(_SQL["delete_runs"], dag_ids)
+    await db.execute(_SQL["delete_dags"], dag_ids)
     await refresh(db, set(dropped))
 
 
 async def prepare(db: Db, specs: Sequence[DagSpec], before: Sequence[DagSpec]) -> None:
     """Take the locks that storing these versions instead of those needs, before any DAG is locked."""
     if any(patterns_of(spec) for spec in (*specs, *before)):
-        await db.execute(_LOCK_PATTERNS)
+        await db.execute(_SQL["lock_patterns"])
     known = {spec.dag_id: spec for spec in before}
     if any(spec.missed == "all" and spec.schedule and known.get(spec.dag_id) != spec for spec in specs):
         await lock_ledger(db)
@@ -63,10 +48,10 @@ async def prepare(db: Db, specs: Sequence[DagSpec], before: Sequence[DagSpec]) -
 
 async def watch_new(db: Db, made: Mapping[str, int]) -> None:
     """Whoever waits for a pattern that one of these new datasets matches waits for the dataset."""
-    await db.execute(_SHARE_PATTERNS)
+    await db.execute(_SQL["share_patterns"])
     found = {(dag_id, made[uri]) for uri, dag_id in await _watchers(db, made)}
     if found:
-        await db.fetch(_INSERT_SCHEDULE, *zip(*sorted(found), strict=True))
+        await db.fetch(_SQL["insert_schedule_references"], *zip(*sorted(found), strict=True))
         await refresh(db, {dataset_id for _, dataset_id in found})
 
 
@@ -76,7 +61,7 @@ async def awaited(db: Db, uris: Collection[str]) -> set[str]:
 
 
 async def _watchers(db: Db, uris: Collection[str]) -> list[tuple[str, str]]:
-    near = await db.fetch(_PATTERNS_NEAR, list(uris))
+    near = await db.fetch(_SQL["patterns_near"], list(uris))
     return [(uri, dag_id) for uri, pattern, dag_id in near if matches(pattern, uri)]
 
 
@@ -87,14 +72,14 @@ async def refer(db: Db, specs: Sequence[DagSpec], known: Mapping[str, int]) -> N
     consumed = {Reference(spec.dag_id, id_) for spec in specs for id_ in (*_named(spec, known), *matched[spec.dag_id])}
     produced = {(spec.dag_id, task.task_id, known[uri]) for spec in specs for task in spec.tasks for uri in task.outlets}
     wanted = [(spec.dag_id, pattern, literal_prefix(pattern)) for spec in specs for pattern in sorted(patterns_of(spec))]
-    dropped = [row[0] for row in await db.fetch(_DROP_SCHEDULE, dag_ids, *_columns(sorted(consumed), 2))]
-    dropped += [row[0] for row in await db.fetch(_DROP_OUTLETS, dag_ids)]
-    await db.execute(_DROP_PATTERNS, dag_ids)
-    new = [Reference(*row) for row in await db.fetch(_INSERT_SCHEDULE, *_columns(sorted(consumed), 2))]
+    dropped = [row[0] for row in await db.fetch(_SQL["drop_schedule_references"], dag_ids, *_columns(sorted(consumed), 2))]
+    dropped += [row[0] for row in await db.fetch(_SQL["drop_outlet_references"], dag_ids)]
+    await db.execute(_SQL["drop_pattern_references"], dag_ids)
+    new = [Reference(*row) for row in await db.fetch(_SQL["insert_schedule_references"], *_columns(sorted(consumed), 2))]
     if produced:
-        await db.execute(_INSERT_OUTLETS, *_columns(sorted(produced), 3))
+        await db.execute(_SQL["insert_outlet_references"], *_columns(sorted(produced), 3))
     if wanted:
-        await db.execute(_INSERT_PATTERNS, *_columns(wanted, 3))
+        await db.execute(_SQL["insert_pattern_references"], *_columns(wanted, 3))
     await refresh(db, {*dropped, *(id_ for _, id_ in consumed), *(row[2] for row in produced)})
     await _catch_up(db, specs, new)
 
@@ -108,7 +93,7 @@ async def refresh(db: Db, dataset_ids: Collection[int]) -> int:
     """A dataset is active while some DAG refers to it. Returns of how many that has changed."""
     if not dataset_ids:
         return 0
-    return int((await db.execute(_REFRESH, list(dataset_ids))).rpartition(" ")[2])
+    return int((await db.execute(_SQL["refresh_activity"], list(dataset_ids))).rpartition(" ")[2])
 
 
 def _named(spec: DagSpec, known: Mapping[str, int]) -> list[int]:
@@ -122,7 +107,7 @@ async def _matched(db: Db, specs: Sequence[DagSpec]) -> Mapping[str, set[int]]:
     if not wanted:
         return found
     near: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    for prefix, id_, uri in await db.fetch(_DATASETS_NEAR, sorted({literal_prefix(pattern) for _, pattern in wanted})):
+    for prefix, id_, uri in await db.fetch(_SQL["datasets_near"], sorted({literal_prefix(pattern) for _, pattern in wanted})):
         near[prefix].append((id_, uri))
     for dag_id, pattern in wanted:
         found[dag_id] |= {id_ for id_, uri in near[literal_prefix(pattern)] if matches(pattern, uri)}
@@ -134,7 +119,7 @@ async def _catch_up(db: Db, specs: Sequence[DagSpec], new: Sequence[Reference]) 
     since = {spec.dag_id: spec.start_date for spec in specs if spec.missed == "all"}
     rows = [(dag_id, dataset_id, since[dag_id]) for dag_id, dataset_id in new if dag_id in since]
     if rows:
-        await db.execute(_QUEUE_HISTORY, *_columns(rows, 3), db.now)
+        await db.execute(_SQL["queue_history"], *_columns(rows, 3), db.now)
 
 
 def _columns(rows: Sequence[tuple[object, ...]], width: int) -> list[list[object]]:

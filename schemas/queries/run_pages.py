@@ -11,13 +11,6 @@ from tidegate.schemas.queries.sql import load
 from tidegate.schemas.state import RunState, RunType
 
 _SQL = load("run_pages")
-_LIST = _SQL["list_runs"]
-_EVENTS = _SQL["run_events"]
-_EVENT_COUNT = _SQL["run_event_count"]
-_TASKS = _SQL["run_tasks"]
-_CONF = _SQL["run_conf"]
-_JOURNAL = _SQL["run_journal"]
-_ATTEMPTS = _SQL["run_attempts"]
 
 
 class RunRow(msgspec.Struct, frozen=True):
@@ -106,35 +99,35 @@ async def list_runs(
     limit: int = 100,
 ) -> list[RunRow]:
     """Newest first. `since` and `until` are about the logical date, or `run_after` of runs that have none."""
-    return [RunRow(*row) for row in await db.fetch(_LIST, dag_id, state, run_id, limit, run_type, since, until)]
+    return [RunRow(*row) for row in await db.fetch(_SQL["list_runs"], dag_id, state, run_id, limit, run_type, since, until)]
 
 
 async def events_of(db: Db, dag_id: str, run_id: str) -> list[RunEventRow]:
     """The dataset events a run consumed, oldest first, as far as the ledger has them."""
-    return [RunEventRow(*row) for row in await db.fetch(_EVENTS, dag_id, run_id)]
+    return [RunEventRow(*row) for row in await db.fetch(_SQL["run_events"], dag_id, run_id)]
 
 
 async def event_count(db: Db, dag_id: str, run_id: str) -> int:
     """How many a run that exists consumed, whether the ledger has them or not."""
-    return int((await db.fetch(_EVENT_COUNT, dag_id, run_id))[0][0])
+    return int((await db.fetch(_SQL["run_event_count"], dag_id, run_id))[0][0])
 
 
 async def tasks_of(db: Db, dag_id: str, run_id: str) -> list[RunTaskRow]:
     """The task instances of a run in topological order; none before it started."""
-    return [RunTaskRow(*row) for row in await db.fetch(_TASKS, dag_id, run_id)]
+    return [RunTaskRow(*row) for row in await db.fetch(_SQL["run_tasks"], dag_id, run_id)]
 
 
 async def conf_of(db: Db, dag_id: str, run_id: str) -> dict[str, Any]:
     """What a run was given; empty for one that does not exist."""
-    rows = await db.fetch(_CONF, dag_id, run_id)
+    rows = await db.fetch(_SQL["run_conf"], dag_id, run_id)
     return dict(rows[0]["conf"]) if rows else {}
 
 
 async def journal_of(db: Db, dag_id: str, run_id: str) -> list[RunMoveRow]:
     """Every move a run made, oldest first."""
-    return [RunMoveRow(*row) for row in await db.fetch(_JOURNAL, dag_id, run_id)]
+    return [RunMoveRow(*row) for row in await db.fetch(_SQL["run_journal"], dag_id, run_id)]
 
 
 async def attempts_of(db: Db, dag_id: str, run_id: str) -> list[RunAttemptRow]:
     """The attempts of a run's tasks, in the order of the tasks, each task's oldest first."""
-    return [RunAttemptRow(*row) for row in await db.fetch(_ATTEMPTS, dag_id, run_id)]
+    return [RunAttemptRow(*row) for row in await db.fetch(_SQL["run_attempts"], dag_id, run_id)]

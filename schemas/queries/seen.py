@@ -10,9 +10,6 @@ from tidegate.schemas.queries.sql import load
 from tidegate.schemas.view import DagView
 
 _SQL = load("seen")
-_DAG = _SQL["dag"]
-_AROUND = _SQL["around_dag"]
-_DISCARDS = _SQL["discards"]
 
 MOST_EVENTS = 10_000
 """Of more events than that the rest is not looked at."""
@@ -40,7 +37,7 @@ class DiscardRow(msgspec.Struct, frozen=True):
 
 async def dag(db: Db, dag_id: str) -> DagView:
     """Of a DAG that exists, as a decision would find it that had read everything. The ids in it stand for runs and are no ids."""
-    (row,) = await db.fetch(_DAG, dag_id)
+    (row,) = await db.fetch(_SQL["dag"], dag_id)
     graph = (await versions.graphs(db, {row["version_id"]}))[row["version_id"]]
     held = dags.held_of(graph, *row)
     active = (await dags.activity(db, {dag_id: 0}))[dag_id]
@@ -56,10 +53,10 @@ async def dag(db: Db, dag_id: str) -> DagView:
 
 async def around_dag(db: Db, dag_id: str) -> AroundDag:
     """Of a DAG that exists."""
-    (row,) = await db.fetch(_AROUND, dag_id)
+    (row,) = await db.fetch(_SQL["around_dag"], dag_id)
     return AroundDag(*row)
 
 
 async def discards(db: Db, dag_id: str) -> list[DiscardRow]:
     """The last reason first."""
-    return [DiscardRow(*row) for row in await db.fetch(_DISCARDS, dag_id)]
+    return [DiscardRow(*row) for row in await db.fetch(_SQL["discards"], dag_id)]

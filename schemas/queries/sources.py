@@ -12,8 +12,6 @@ from tidegate.schemas.queries.sql import load
 from tidegate.schemas.run import ConsumedEvent, RunContext
 
 _SQL = load("sources")
-_CONTEXTS = _SQL["contexts"]
-_FILES = _SQL["files"]
 
 DagFile = tuple[str, str]
 """(path, source)"""
@@ -31,7 +29,7 @@ class RunSource(msgspec.Struct, frozen=True):
 
 async def of_runs(db: Db, dag_run_ids: Collection[int]) -> Mapping[int, RunSource]:
     """What the attempts of these runs need."""
-    rows = await db.fetch(_CONTEXTS, list(dag_run_ids))
+    rows = await db.fetch(_SQL["contexts"], list(dag_run_ids))
     files = await of_versions(db, {row["version_id"] for row in rows})
     return {id_: _source(list(of_run), files) for id_, of_run in groupby(rows, itemgetter("id"))}
 
@@ -40,7 +38,7 @@ async def of_versions(db: Db, version_ids: Collection[int]) -> Mapping[int, DagF
     """The files of these versions; read once per process, as long as there are not too many."""
     found = {id_: db.memory.files[id_] for id_ in version_ids if id_ in db.memory.files}
     if unknown := [id_ for id_ in version_ids if id_ not in found]:
-        for id_, path, source in await db.fetch(_FILES, unknown):
+        for id_, path, source in await db.fetch(_SQL["files"], unknown):
             found[id_] = (path, source)
             db.memory.remember_file(id_, path, source)
     return found

@@ -14,22 +14,6 @@ from tidegate.schemas.state import SubmissionState, TaskState
 from tidegate.schemas.view import Instance, SubmissionView
 
 _SQL = load("submissions")
-_FIND = _SQL["find"]
-_READ = _SQL["read"]
-_READ_WITH_TASKS = _SQL["read_with_tasks"]
-_INSERT = _SQL["insert_submissions"]
-_END = _SQL["end_submissions"]
-_ACCEPT = _SQL["accept"]
-_KILL = _SQL["kill"]
-_DOOMED = _SQL["doomed_intents"]
-_CLAIM = _SQL["claim_intents"]
-_CLAIM_ABANDONED = _SQL["claim_abandoned"]
-_RUNNING = _SQL["running"]
-_OPEN_AT = _SQL["open_at"]
-_BEAT = _SQL["beat"]
-_SILENT = _SQL["silent"]
-_STUCK = _SQL["stuck"]
-_ATTEMPTS = _SQL["attempts"]
 
 
 Attempts = Mapping[UUID, SubmissionView]
@@ -79,12 +63,12 @@ class Attempt(msgspec.Struct, frozen=True):
 
 async def find(db: Db, ids: Collection[UUID]) -> Mapping[UUID, Whereabouts]:
     """Where these attempts belong; those nobody submitted are left out. Takes no lock."""
-    return {row[0]: Whereabouts(*row[1:]) for row in await db.fetch(_FIND, list(ids))}
+    return {row[0]: Whereabouts(*row[1:]) for row in await db.fetch(_SQL["find"], list(ids))}
 
 
 async def read(db: Db, ids: Collection[UUID]) -> Mapping[UUID, SubmissionView]:
     """These attempts; their runs are locked, so that none of them can end meanwhile."""
-    return {row[0]: _view(*row) for row in await db.fetch(_READ, list(ids))}
+    return {row[0]: _view(*row) for row in await db.fetch(_SQL["read"], list(ids))}
 
 
 async def read_with_tasks(db: Db, ids: Collection[UUID], others: Collection[Key] = ()) -> tuple[Attempts, Instances]:
@@ -92,7 +76,7 @@ async def read_with_tasks(db: Db, ids: Collection[UUID], others: Collection[Key]
     attempts: dict[UUID, SubmissionView] = {}
     instances: dict[Key, Instance] = {}
     keys = zip(*others, strict=True) if others else ((), ())
-    for run, index, state, *rest in await db.fetch(_READ_WITH_TASKS, list(ids), *keys):
+    for run, index, state, *rest in await db.fetch(_SQL["read_with_tasks"], list(ids), *keys):
         *counts, id_, try_number, attempt_state, kill_reason, before = rest
         instances[run, index] = Instance(index, TaskState(state), *counts)
         if id_ is not None:
@@ -101,29 +85,29 @@ async def read_with_tasks(db: Db, ids: Collection[UUID], others: Collection[Key]
 
 
 async def insert(db: Db, effects: Sequence[InsertSubmission]) -> None:
-    await db.write("submission", _INSERT, *columns(effects))
+    await db.write("submission", _SQL["insert_submissions"], *columns(effects))
 
 
 async def end(db: Db, effects: Sequence[EndSubmission]) -> None:
-    await db.write("submission", _END, *columns(effects))
+    await db.write("submission", _SQL["end_submissions"], *columns(effects))
 
 
 async def kill(db: Db, effects: Sequence[KillSubmissions]) -> None:
-    await db.write("submission", _KILL, *columns(effects))
+    await db.write("submission", _SQL["kill"], *columns(effects))
 
 
 async def doomed_intents(db: Db, limit: int = 1000) -> list[tuple[UUID, str]]:
     """Attempts that are to be killed and that nobody has tried to submit, with the reason."""
-    return [(row[0], row[1]) for row in await db.fetch(_DOOMED, limit)]
+    return [(row[0], row[1]) for row in await db.fetch(_SQL["doomed_intents"], limit)]
 
 
 async def accept(db: Db, effects: Sequence[AcceptSubmission]) -> None:
-    await db.write("submission", _ACCEPT, *columns(effects))
+    await db.write("submission", _SQL["accept"], *columns(effects))
 
 
 async def claim_intents(db: Db, owner: UUID, host: str, backend: str, limit: int) -> list[Claimed]:
     """Take up to `limit` untouched intents; no two daemons ever get the same one."""
-    return [Claimed(*row) for row in await db.fetch(_CLAIM, owner, host, backend, limit)]
+    return [Claimed(*row) for row in await db.fetch(_SQL["claim_intents"], owner, host, backend, limit)]
 
 
 async def claim_abandoned(
@@ -133,39 +117,39 @@ async def claim_abandoned(
 
     `seen_by`: the host that alone can see this backend's submissions, None when every host can.
     """
-    rows = await db.fetch(_CLAIM_ABANDONED, owner, host, backend, seen_by, list(in_hand))
+    rows = await db.fetch(_SQL["claim_abandoned"], owner, host, backend, seen_by, list(in_hand))
     return [Claimed(*row) for row in rows]
 
 
 async def running(db: Db, backends: Sequence[str], host: str, everywhere: Sequence[str]) -> list[Running]:
     """The attempts whose backends this host can ask."""
-    return [Running(*row) for row in await db.fetch(_RUNNING, backends, host, everywhere)]
+    return [Running(*row) for row in await db.fetch(_SQL["running"], backends, host, everywhere)]
 
 
 async def open_at(db: Db, host: str) -> frozenset[UUID]:
     """The attempts that a host has begun and nobody knows the end of."""
-    return frozenset(row[0] for row in await db.fetch(_OPEN_AT, host))
+    return frozenset(row[0] for row in await db.fetch(_SQL["open_at"], host))
 
 
 async def beat(db: Db, heartbeats: Sequence[tuple[UUID, float]]) -> None:
     """Record the last signs of life: of each how many seconds ago it was."""
-    await db.execute(_BEAT, *zip(*heartbeats, strict=True))
+    await db.execute(_SQL["beat"], *zip(*heartbeats, strict=True))
 
 
 async def silent(db: Db, silent_s: float, *, among: Collection[UUID] | None = None, limit: int = 1000) -> list[UUID]:
     """Attempts without a sign of life for `silent_s`; all of them, or those of `among`."""
     ids = None if among is None else list(among)
-    return [row[0] for row in await db.fetch(_SILENT, silent_s, ids, limit)]
+    return [row[0] for row in await db.fetch(_SQL["silent"], silent_s, ids, limit)]
 
 
 async def stuck(db: Db, queued_s: float, limit: int = 1000) -> list[UUID]:
     """Attempts that have waited for `queued_s` to be submitted."""
-    return [row[0] for row in await db.fetch(_STUCK, queued_s, limit)]
+    return [row[0] for row in await db.fetch(_SQL["stuck"], queued_s, limit)]
 
 
 async def attempts(db: Db, dag_id: str, run_id: str, task_id: str) -> list[Attempt]:
     """A task's attempts, oldest first."""
-    return [Attempt(*row) for row in await db.fetch(_ATTEMPTS, dag_id, run_id, task_id)]
+    return [Attempt(*row) for row in await db.fetch(_SQL["attempts"], dag_id, run_id, task_id)]
 
 
 def _view(id_: UUID, run: int, index: int, try_number: int, state: str, kill_reason: str | None, before: int) -> SubmissionView:

@@ -13,23 +13,6 @@ from tidegate.schemas.view import Instance, WaitingTask
 from tidegate.schemas.wire.event import encode
 
 _SQL = load("tasks")
-_INSTANCES = _SQL["instances"]
-_OF_RUNS = _SQL["of_runs"]
-_STATES = _SQL["states"]
-_INSERT = _SQL["insert_tasks"]
-_UPDATE = _SQL["update_tasks"]
-_PLACE = _SQL["place_tasks"]
-_MOVE = _SQL["move_tasks"]
-_STORE_RESULTS = _SQL["store_results"]
-_DROP_RESULTS = _SQL["drop_results"]
-_RESULTS = _SQL["results"]
-_LENGTHS = _SQL["lengths"]
-_RESULTS_OF_ELEMENTS = _SQL["results_of_elements"]
-_READY = _SQL["ready"]
-_READY_BEHIND = _SQL["ready_behind"]
-_LONGEST = _SQL["longest_waiting"]
-_WAITING = _SQL["waiting"]
-_LIMITED = _SQL["limited_activity"]
 
 Key = tuple[int, int]
 """(dag_run_id, task_index)"""
@@ -42,54 +25,54 @@ async def instances(db: Db, keys: Collection[Key]) -> dict[Key, Instance]:
     """These task instances; their runs are locked."""
     if not keys:
         return {}
-    rows = await db.fetch(_INSTANCES, *zip(*keys, strict=True))
+    rows = await db.fetch(_SQL["instances"], *zip(*keys, strict=True))
     return {(run, index): Instance(index, TaskState(state), *rest) for run, index, state, *rest in rows}
 
 
 async def of_runs(db: Db, ids: Collection[int]) -> dict[Key, Instance]:
     """All task instances of these locked runs, in the order of their tasks."""
-    rows = await db.fetch(_OF_RUNS, list(ids)) if ids else []
+    rows = await db.fetch(_SQL["of_runs"], list(ids)) if ids else []
     return {(run, index): Instance(index, TaskState(state), *rest) for run, index, state, *rest in rows}
 
 
 async def states(db: Db, ids: Collection[int]) -> list[tuple[int, str, TaskState]]:
     """The state of every task of these runs."""
-    return [(row[0], row[1], TaskState(row[2])) for row in await db.fetch(_STATES, list(ids))]
+    return [(row[0], row[1], TaskState(row[2])) for row in await db.fetch(_SQL["states"], list(ids))]
 
 
 async def insert(db: Db, effects: Sequence[InsertTask]) -> None:
-    await db.write("task_instance", _INSERT, *columns(effects))
+    await db.write("task_instance", _SQL["insert_tasks"], *columns(effects))
 
 
 async def update(db: Db, effects: Sequence[UpdateTask]) -> None:
-    await db.write("task_instance", _UPDATE, *columns(effects))
+    await db.write("task_instance", _SQL["update_tasks"], *columns(effects))
 
 
 async def place(db: Db, effects: Sequence[PlaceTask]) -> None:
-    await db.write("task_instance", _PLACE, *columns(effects))
+    await db.write("task_instance", _SQL["place_tasks"], *columns(effects))
 
 
 async def move(db: Db, effects: Sequence[MoveTask]) -> None:
-    await db.write("task_instance", _MOVE, *columns(effects))
+    await db.write("task_instance", _SQL["move_tasks"], *columns(effects))
 
 
 async def store_results(db: Db, effects: Sequence[StoreResult]) -> None:
     runs, indices, values = columns(effects)
-    await db.write("task_result", _STORE_RESULTS, runs, indices, [encode(value).decode() for value in values])
+    await db.write("task_result", _SQL["store_results"], runs, indices, [encode(value).decode() for value in values])
 
 
 async def drop_results(db: Db, effects: Sequence[DropResult]) -> None:
-    await db.write("task_result", _DROP_RESULTS, *columns(effects))
+    await db.write("task_result", _SQL["drop_results"], *columns(effects))
 
 
 async def results(db: Db, keys: Collection[Key]) -> dict[Key, Any]:
     """What these task instances returned; those that returned nothing are left out."""
-    return {(row[0], row[1]): row[2] for row in await db.fetch(_RESULTS, *zip(*keys, strict=True))} if keys else {}
+    return {(row[0], row[1]): row[2] for row in await db.fetch(_SQL["results"], *zip(*keys, strict=True))} if keys else {}
 
 
 async def lengths(db: Db, keys: Collection[Key]) -> dict[Key, int]:
     """How many elements the lists have that these task instances returned; those that returned no list are left out."""
-    rows = await db.fetch(_LENGTHS, *zip(*keys, strict=True)) if keys else []
+    rows = await db.fetch(_SQL["lengths"], *zip(*keys, strict=True)) if keys else []
     return {(run, index): length for run, index, length in rows if length is not None}
 
 
@@ -97,7 +80,7 @@ async def results_of_elements(db: Db, keys: Collection[Key]) -> dict[Key, dict[i
     """What the instances of these mapped tasks returned, by element."""
     found: dict[Key, dict[int, Any]] = {key: {} for key in keys}
     ranges = [(run, element_index(position, 0), element_index(position + 1, 0) - 1) for run, position in keys]
-    for run, index, value in await db.fetch(_RESULTS_OF_ELEMENTS, *zip(*ranges, strict=True)) if keys else ():
+    for run, index, value in await db.fetch(_SQL["results_of_elements"], *zip(*ranges, strict=True)) if keys else ():
         found[run, position_of(index)][element_of(index) or 0] = value
     return found
 
@@ -119,10 +102,10 @@ async def ready(db: Db, pool: str, wanted: int, slots: int) -> list[Candidate]:
 
     A guess, to be looked at again under lock. Where the head of the queue is held up by limits, those behind it are found.
     """
-    rows = await db.fetch(_READY, pool, wanted, slots)
+    rows = await db.fetch(_SQL["ready"], pool, wanted, slots)
     found = [Candidate(run, index, limited_in) for run, index, is_open, limited_in in rows if is_open]
     if len(rows) == wanted > len(found):
-        behind = [(row[0], row[1]) for row in await db.fetch(_READY_BEHIND, pool, wanted, slots)]
+        behind = [(row[0], row[1]) for row in await db.fetch(_SQL["ready_behind"], pool, wanted, slots)]
         seen = await waiting(db, behind)
         return [Candidate(*key, task.dag_id if task.per_dag else None) for key in behind if (task := seen.get(key))]
     return found
@@ -140,7 +123,7 @@ async def longest_waiting(db: Db, pool: str, since: datetime, wanted: int, slots
 
     Each alone would be admitted; all together they may be more than their limits admit.
     """
-    rows = await db.fetch(_LONGEST, pool, since, wanted, slots)
+    rows = await db.fetch(_SQL["longest_waiting"], pool, since, wanted, slots)
     return [Elder(Candidate(*row[:3]), _left(row[0], *row[3:])) for row in rows]
 
 
@@ -153,7 +136,7 @@ async def waiting(db: Db, keys: Collection[Key]) -> dict[Key, WaitingTask]:
     """These task instances as the admission sees them."""
     if not keys:
         return {}
-    rows = await db.fetch(_WAITING, *zip(*keys, strict=True))
+    rows = await db.fetch(_SQL["waiting"], *zip(*keys, strict=True))
     return {
         (run, index): WaitingTask(run, index, dag_id, task_id, TaskState(state), *rest)
         for run, index, dag_id, task_id, state, *rest in rows
@@ -162,4 +145,4 @@ async def waiting(db: Db, keys: Collection[Key]) -> dict[Key, WaitingTask]:
 
 async def limited_activity(db: Db, task_ids: Collection[str]) -> list[tuple[str, int, str]]:
     """The active instances of tasks of these names that have limits of their own, as (DAG, run, task)."""
-    return [(dag_id, run, task_id) for run, dag_id, task_id in await db.fetch(_LIMITED, list(task_ids))]
+    return [(dag_id, run, task_id) for run, dag_id, task_id in await db.fetch(_SQL["limited_activity"], list(task_ids))]

@@ -11,15 +11,13 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 
 _SQL = load("versions")
-_GRAPHS = _SQL["graphs"]
-_CURRENT = _SQL["current_version"]
 
 
 async def graphs(db: Db, version_ids: Collection[int]) -> Mapping[int, Graph]:
     """The graphs of these versions; read once per process."""
     found = {id_: db.memory.graphs[id_] for id_ in version_ids if id_ in db.memory.graphs}
     if unknown := [id_ for id_ in version_ids if id_ not in found]:
-        for id_, spec in await db.fetch(_GRAPHS, unknown):
+        for id_, spec in await db.fetch(_SQL["graphs"], unknown):
             found[id_] = graph_of(id_, msgspec.convert(spec, DagSpec))
             db.memory.remember_graph(found[id_])
     if missing := [id_ for id_ in version_ids if id_ not in found]:
@@ -29,5 +27,5 @@ async def graphs(db: Db, version_ids: Collection[int]) -> Mapping[int, Graph]:
 
 async def current_spec(db: Db, dag_id: str) -> DagSpec:
     """The serialised DAG at its current version, of a DAG that exists."""
-    (row,) = await db.fetch(_CURRENT, dag_id)
+    (row,) = await db.fetch(_SQL["current_version"], dag_id)
     return msgspec.convert(row["spec"], DagSpec)

@@ -10,13 +10,6 @@ from tidegate.schemas.queries.sql import load
 from tidegate.schemas.queries.tasks import Key
 
 _SQL = load("whynot")
-_CIRCUMSTANCES = _SQL["circumstances"]
-_PLACE = _SQL["place"]
-_BEFORE = _SQL["before"]
-_IN_POOL = _SQL["at_work_in_pool"]
-_IN_RUN = _SQL["at_work_in_run"]
-_OF_TASK = _SQL["at_work_of_task"]
-_ATTEMPT = _SQL["attempt"]
 
 MOST_NAMED = 5
 """How many of those that hold something up are named."""
@@ -83,38 +76,38 @@ class AttemptFacts(msgspec.Struct, frozen=True):
 
 async def circumstances(db: Db, dag_run_id: int) -> Circumstances:
     """Of a run that exists."""
-    (row,) = await db.fetch(_CIRCUMSTANCES, dag_run_id)
+    (row,) = await db.fetch(_SQL["circumstances"], dag_run_id)
     return Circumstances(*row)
 
 
 async def place(db: Db, key: Key) -> Place | None:
     """None where the run has not started."""
-    rows = await db.fetch(_PLACE, *key)
+    rows = await db.fetch(_SQL["place"], *key)
     return Place(*rows[0]) if rows else None
 
 
 async def before(db: Db, key: Key, limit: int) -> list[Key]:
     """The first that come before it in the queue of its pool, in their order."""
-    return [(row[0], row[1]) for row in await db.fetch(_BEFORE, *key, limit)]
+    return [(row[0], row[1]) for row in await db.fetch(_SQL["before"], *key, limit)]
 
 
 async def in_pool(db: Db, pool: str) -> list[AtWork]:
     """The first few that take slots of a pool, those that began first before others; so do the next two."""
-    return [_at_work(*row) for row in await db.fetch(_IN_POOL, pool, MOST_NAMED)]
+    return [_at_work(*row) for row in await db.fetch(_SQL["at_work_in_pool"], pool, MOST_NAMED)]
 
 
 async def in_run(db: Db, dag_run_id: int) -> list[AtWork]:
-    return [_at_work(*row) for row in await db.fetch(_IN_RUN, dag_run_id, MOST_NAMED)]
+    return [_at_work(*row) for row in await db.fetch(_SQL["at_work_in_run"], dag_run_id, MOST_NAMED)]
 
 
 async def of_task(db: Db, dag_id: str, task_id: str) -> list[AtWork]:
     """Only of a task with limits of its own."""
-    return [_at_work(*row) for row in await db.fetch(_OF_TASK, task_id, dag_id, MOST_NAMED)]
+    return [_at_work(*row) for row in await db.fetch(_SQL["at_work_of_task"], task_id, dag_id, MOST_NAMED)]
 
 
 async def attempt(db: Db, key: Key) -> AttemptFacts | None:
     """None where the task has not been admitted yet."""
-    rows = await db.fetch(_ATTEMPT, *key)
+    rows = await db.fetch(_SQL["attempt"], *key)
     return AttemptFacts(*rows[0]) if rows else None
 
 

@@ -8,9 +8,6 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 
 _SQL = load("writers")
-_LAST_OF_OUTBOX = _SQL["last_of_outbox"]
-_LAST_OF_EVENTS = _SQL["last_of_events"]
-_WRITERS = _SQL["writers"]
 
 
 class Writers(NamedTuple):
@@ -25,15 +22,15 @@ class Writers(NamedTuple):
 
 
 async def of_outbox(db: Db) -> Writers:
-    return await _writers(db, _LAST_OF_OUTBOX, "outbox")
+    return await _writers(db, _SQL["last_of_outbox"], "outbox")
 
 
 async def of_events(db: Db) -> Writers:
     """Of events that wait for DAGs."""
-    return await _writers(db, _LAST_OF_EVENTS, "dataset_dag_run_queue")
+    return await _writers(db, _SQL["last_of_events"], "dataset_dag_run_queue")
 
 
 async def _writers(db: Db, last_given: str, table: str) -> Writers:
     """Two statements, one after the other: see `Writers`."""
     ((server, last),) = await db.fetch(last_given)
-    return Writers(server, last, {row[0] for row in await db.fetch(_WRITERS, table)})
+    return Writers(server, last, {row[0] for row in await db.fetch(_SQL["writers"], table)})

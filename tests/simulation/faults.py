@@ -29,7 +29,7 @@ from tidegate.schemas.wire.event import EventId
 
 def epoch_not_compared() -> None:
     """A batch counts whoever owns the partition by now."""
-    for statement in ("_TAKE", "_MOVE"):
+    for statement in ("take", "move"):
         without(inbox, statement, "AND lease.epoch = batch.epoch")
 
 
@@ -57,8 +57,8 @@ def ids_not_remembered() -> None:
 
 def runs_not_locked() -> None:
     """Two transactions move the tasks of one run."""
-    without(runs, "_LOCK", "FOR NO KEY UPDATE")
-    without(runs, "_LOCK_OF_ATTEMPTS", "FOR NO KEY UPDATE")
+    without(runs, "lock", "FOR NO KEY UPDATE")
+    without(runs, "lock_of_attempts", "FOR NO KEY UPDATE")
 
 
 INTENTS = """
@@ -138,7 +138,7 @@ def renewed_after_leaving() -> None:
 
 def oneself_not_counted() -> None:
     """A daemon that was frozen finds no place among those that live: so it was once, and it ended the daemon."""
-    without(leases_sql, "_PLACE", " UNION SELECT started_at, id FROM mine")
+    without(leases_sql, "place", " UNION SELECT started_at, id FROM mine")
 
 
 def end_not_shielded() -> None:

@@ -33,7 +33,7 @@ async def no_limit_is_exceeded(world: "World", done: "Done") -> Iterable[str]:
 
 async def each_record_is_taken_once(world: "World", done: "Done") -> Iterable[str]:
     """By one batch, under the lease that counts when it commits; the offsets move on without a gap."""
-    moves = [move for sql, args in done if sql == inbox._TAKE for move in zip(*args[:4], strict=True)]
+    moves = [move for sql, args in done if sql == inbox._SQL["take"] for move in zip(*args[:4], strict=True)]
     if not moves:
         return []
     rows = await world.server.ask("SELECT key, epoch, next_offset FROM lease WHERE key = ANY ($1)", [move[0] for move in moves])

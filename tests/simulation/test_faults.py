@@ -1,6 +1,7 @@
 """Each seeded fault still has what it takes away: one that does not fit any more shows nothing."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,12 @@ ALL: Mapping[str, Callable[[], None]] = {**FAULTS, **LIMIT_FAULTS, **CLOCK_FAULT
 def test_a_seeded_fault_fits(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seeded: list[str] = []
 
-    def put_for_now(owner: object, name: str, new: object) -> None:
+    def put_for_now(owner: Any, name: str, new: object) -> None:
         seeded.append(name)
-        monkeypatch.setattr(owner, name, new)
+        if isinstance(owner, dict):
+            monkeypatch.setitem(owner, name, new)
+        else:
+            monkeypatch.setattr(owner, name, new)
 
     monkeypatch.setattr(replace, "put", put_for_now)
 

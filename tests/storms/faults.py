@@ -24,14 +24,14 @@ log = structlog.get_logger()
 
 def offset_not_compared() -> None:
     """A batch moves the offsets to its end, wherever they stand."""
-    for statement in ("_TAKE", "_MOVE"):
+    for statement in ("take", "move"):
         without(inbox, statement, "AND lease.next_offset = batch.expected")
 
 
 def queue_rows_not_locked() -> None:
     """Two daemons decide about one DAG at the same time."""
-    without(dags, "_LOCK", "FOR NO KEY UPDATE")
-    without(datasets, "_LOCK_PENDING", "FOR UPDATE")
+    without(dags, "lock", "FOR NO KEY UPDATE")
+    without(datasets, "lock_pending", "FOR UPDATE")
 
 
 def outbox_deleted_before_ack() -> None:
@@ -51,7 +51,7 @@ def submit_without_find() -> None:
 
 def queue_emptied_by_dag() -> None:
     """A run takes all that waits for its DAG out of the queue, whatever it consumed."""
-    without(datasets, "_CONSUME", "AND dataset_id = consumed.dataset_id AND dataset_event_id = consumed.dataset_event_id")
+    without(datasets, "consume", "AND dataset_id = consumed.dataset_id AND dataset_event_id = consumed.dataset_event_id")
 
 
 def settings_told() -> None:

@@ -17,16 +17,26 @@ def replace(owner: Any, name: str, new: Any) -> Any:
     return before
 
 
-def without(owner: Any, name: str, *texts: str) -> None:
-    """Take parts out of a statement. Raises ValueError where one of them is not in it."""
-    statement: str = getattr(owner, name)
+def without(module: Any, name: str, *texts: str) -> None:
+    """Take parts out of a statement. Raises KeyError without that statement, ValueError where a part is not in it."""
+    statement: str = module._SQL[name]
     for text in texts:
         if text not in statement:
             raise ValueError(f"{name} has no {text!r}")
         statement = statement.replace(text, "")
-    put(owner, name, statement)
+    put(module._SQL, name, statement)
+
+
+def restate(module: Any, name: str, statement: str) -> None:
+    """Put another statement in the place of one. Raises ValueError where it is the same, KeyError where there is none."""
+    if module._SQL[name] == statement:
+        raise ValueError(f"{name} stays as it is")
+    put(module._SQL, name, statement)
 
 
 def put(owner: Any, name: str, new: Any) -> None:
-    """It stays there for as long as the process lives."""
-    setattr(owner, name, new)
+    """Set an attribute, or a statement of a query module, for as long as the process lives."""
+    if isinstance(owner, dict):
+        owner[name] = new
+    else:
+        setattr(owner, name, new)

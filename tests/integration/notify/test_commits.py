@@ -79,7 +79,7 @@ async def test_a_transition_that_is_taken_twice_is_told_once(scene: Scene, post:
     await scene.ends(attempt, "failed")
     (row,) = await scene.rows("SELECT dag_run_id, version_id, about, seq, kind, receiver_id, receiver, context FROM notification")
 
-    await scene.database.run(lambda db: db.execute(notifications._INSERT, *[[value] for value in row]))
+    await scene.database.run(lambda db: db.execute(notifications._SQL["insert_notifications"], *[[value] for value in row]))
     async with post.at_work():
         await scene.until("sent")
 

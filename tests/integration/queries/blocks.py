@@ -43,12 +43,25 @@ def made() -> Iterator[tuple[str, Made]]:
 
 def _made_in(function: ast.AsyncFunctionDef, module: ModuleType) -> Iterator[Made]:
     calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
-    statements = [call.args[0].id for call in calls if _fetches(call) and isinstance(call.args[0], ast.Name)]
+    statements = [name for call in calls if _fetches(call) for name in _names_under(call.args[0])]
     rows = [call.func.id for call in calls if isinstance(call.func, ast.Name) and _spreads_a_row(call)]
     for row in rows:
         type_ = getattr(module, row)
         if isinstance(type_, type) and issubclass(type_, msgspec.Struct) and len(statements) == 1:
-            yield Made(type_, getattr(module, statements[0]))
+            yield Made(type_, module._SQL[statements[0]])
+
+
+def names_in(module: ModuleType) -> Iterator[str]:
+    """The statements that a module names, `_SQL["name"]`."""
+    return _names_under(ast.parse(inspect.getsource(module)))
+
+
+def _names_under(root: ast.AST) -> Iterator[str]:
+    for node in ast.walk(root):
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == "_SQL":
+            if not isinstance(node.slice, ast.Constant):
+                raise TypeError(f"{ast.unparse(node)} does not name its statement")
+            yield str(node.slice.value)
 
 
 def _fetches(call: ast.Call) -> bool:

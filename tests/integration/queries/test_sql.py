@@ -7,12 +7,13 @@ import asyncpg
 import msgspec
 import pytest
 
-from tests.integration.queries.blocks import BLOCKS, TOPICS, Connection, Made, made, module_of
+from tests.integration.queries.blocks import BLOCKS, TOPICS, Connection, Made, made, module_of, names_in
 from tidegate.schemas.effect.dag import AdoptDag, CountFailures, RecordFile, RecordImportError, SetClock, SetPaused
 from tidegate.schemas.effect.deadline import InsertDeadline, MissDeadline, Notify
 from tidegate.schemas.effect.run import InsertRun, UpdateRun
 from tidegate.schemas.effect.submission import AcceptSubmission, EndSubmission, IgnoreFinish, InsertSubmission
 from tidegate.schemas.effect.task import InsertTask, MoveTask, PlaceTask, UpdateTask
+from tidegate.schemas.queries import sql
 from tidegate.schemas.view import Instance, RunView, SubmissionView
 
 MADE = {
@@ -59,11 +60,7 @@ def test_no_placeholder_is_quoted() -> None:
 
 @pytest.mark.parametrize("topic", TOPICS)
 def test_a_module_uses_every_statement_of_its_file_and_no_other(topic: str) -> None:
-    module = module_of(topic)
-
-    constants = {value for name, value in vars(module).items() if re.fullmatch("_[A-Z_]+", name) and isinstance(value, str)}
-
-    assert constants == set(module._SQL.values())
+    assert set(names_in(module_of(topic))) == set(sql.load(topic))
 
 
 async def test_row_types_name_the_columns_they_are_made_of(connection: Connection) -> None:

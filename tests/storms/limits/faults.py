@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 
-from tests.storms.replace import replace, without
+from tests.storms.replace import replace, restate, without
 from tidegate.daemon.duties.admit import Turns
 from tidegate.handlers import submission_accepted, tasks_ready
 from tidegate.handlers.scheduling import round_robin
@@ -33,14 +33,14 @@ def pool_rows_not_locked() -> None:
 
     They choose at random: if both chose the same tasks, the locks of their runs would be enough.
     """
-    without(pools, "_LOCK", "FOR UPDATE")
+    without(pools, "lock_pools", "FOR UPDATE")
     _linger(pools, "lock")
     _ready_in_any_order()
 
 
 def slots_not_summed() -> None:
     """A task takes one slot, whatever it says."""
-    replace(pools, "_OCCUPIED", pools._OCCUPIED.replace("sum(pool_slots)", "count(*)"))
+    restate(pools, "occupied", pools._SQL["occupied"].replace("sum(pool_slots)", "count(*)"))
 
 
 def installation_not_locked() -> None:
@@ -76,8 +76,8 @@ def instances_not_counted() -> None:
 def runs_not_counted() -> None:
     """A DAG does not know how many of its runs are at work."""
     counted = "(SELECT count(*) FROM dag_run WHERE dag_run.dag_id = target.dag_id AND state = 'running')"
-    without(dags, "_ACTIVITY", counted)
-    replace(dags, "_ACTIVITY", dags._ACTIVITY.replace("AS running", "0::bigint AS running"))
+    without(dags, "activity", counted)
+    restate(dags, "activity", dags._SQL["activity"].replace("AS running", "0::bigint AS running"))
 
 
 def queue_turned_round() -> None:
@@ -92,7 +92,7 @@ def queue_turned_round() -> None:
 
 def head_holds_up_all() -> None:
     """What is behind the head of the queue is not looked at."""
-    replace(tasks, "_READY_BEHIND", tasks._READY)
+    restate(tasks, "ready_behind", tasks._SQL["ready"])
 
 
 def nobody_waits_long() -> None:
