@@ -1,5 +1,6 @@
 """What decisions find: rows as they were read under their locks."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -50,6 +51,21 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     def order_at(self) -> datetime:
         """Runs of one DAG follow each other by this, then by `id`."""
         return self.logical_date or self.run_after
+
+
+class RunFacts(msgspec.Struct, frozen=True):
+    """A run and its DAG. `running_runs` of the DAG are running; `runs_ahead` queued runs start before this one.
+
+    `run_before` is the previous run in the DAG's order, in whichever state.
+    """
+
+    run: RunView
+    newest_version_id: int
+    is_paused: bool
+    is_stale: bool
+    running_runs: int
+    runs_ahead: int
+    run_before: str | None
 
 
 class QueuedRun(msgspec.Struct, frozen=True):
@@ -176,6 +192,32 @@ class WaitingTask(msgspec.Struct, frozen=True):
     @property
     def key(self) -> tuple[int, int]:
         return self.dag_run_id, self.task_index
+
+
+TaskKey = tuple[int, int]
+"""(dag_run_id, task_index)"""
+
+LimitOwner = tuple[int | str, str]
+"""What a limit counts in: a run, a task in a run, or a task in a DAG; as (dag_run_id or dag_id, task_id or nothing)."""
+
+
+class Candidate(NamedTuple):
+    """A task instance that may get slots. `limited_in`: its DAG, if the DAG has a limit for the task."""
+
+    dag_run_id: int
+    task_index: int
+    limited_in: str | None
+
+    @property
+    def key(self) -> TaskKey:
+        return self.dag_run_id, self.task_index
+
+
+class StarvingTask(NamedTuple):
+    """A candidate that has waited long. `limits_left`: how many more tasks each limit that counts it would admit."""
+
+    candidate: Candidate
+    limits_left: Mapping[LimitOwner, int]
 
 
 class PoolView(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
-"""What is left of a pool and of every limit, and what of it holds up a task.
+"""What is left of a pool and of every task limit, and what of it blocks a task.
 
-The answer that admits is the answer that explains.
+Admission, progress pages and `why-not` ask the same functions.
 """
 
 from collections import Counter, deque
@@ -9,133 +9,130 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.schemas.explain import reasons as shown
+from tidegate.schemas.explain import reasons
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.view import PoolView, RunView, WaitingTask
 
-Limit = (
-    shown.DagPaused
-    | shown.RunLimit
-    | shown.TaskLimitInRun
-    | shown.TaskLimitInDag
-    | shown.Parallelism
-    | shown.AttemptOpen
-    | shown.PoolMissing
-    | shown.PoolTooSmall
+LimitReached = (
+    reasons.DagPaused
+    | reasons.RunLimit
+    | reasons.TaskLimitInRun
+    | reasons.TaskLimitInDag
+    | reasons.Parallelism
+    | reasons.AttemptOpen
+    | reasons.PoolMissing
+    | reasons.PoolTooSmall
 )
-"""What holds up a task however many slots of its pool are free."""
+"""Blocks a task independently of the free slots of its pool."""
 
 
-class State(msgspec.Struct, frozen=True):
-    """A pool; the candidates in order and those that wait longest, with their runs.
+class AdmissionState(msgspec.Struct, frozen=True):
+    """A pool with its queue. `waiting` are the candidates in queue order, `starving` have waited longer than `fair_after_s`.
 
-    `limited` are the active instances of tasks with limits of their own, as (DAG, run, task). `cut`: more may wait than the
-    candidates.
+    `limited` are the active instances of tasks with limits of their own, as (DAG, run, task). `has_more`: the queue may be
+    longer than `waiting`.
     """
 
     now: datetime
     pool: PoolView
     waiting: tuple[WaitingTask, ...] = ()
-    longest: tuple[WaitingTask, ...] = ()
+    starving: tuple[WaitingTask, ...] = ()
     limited: tuple[tuple[str, int, str], ...] = ()
     runs: Mapping[int, RunView] = {}
     graphs: Mapping[int, Graph] = {}
-    cut: bool = False
+    has_more: bool = False
 
 
-class Room:
-    """What is left of the pool and of every limit while slots are given away."""
+class Capacity:
+    """What is left of the pool and of every limit; `admit` takes from it."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: AdmissionState) -> None:
         self.state = state
         self.slots = state.pool.open
         self.tasks = state.pool.parallel
         self.active = Counter({id_: run.active_tasks for id_, run in state.runs.items()})
-        self.in_dag = Counter((dag_id, task_id) for dag_id, _, task_id in state.limited)
-        self.in_run = Counter((run, task_id) for _, run, task_id in state.limited)
-        self.given: set[tuple[int, int]] = set()
+        self.active_in_dag = Counter((dag_id, task_id) for dag_id, _, task_id in state.limited)
+        self.active_in_run = Counter((run, task_id) for _, run, task_id in state.limited)
+        self.admitted: set[tuple[int, int]] = set()
 
     @property
     def is_left(self) -> bool:
-        """Whether anybody could still be given anything."""
+        """Whether a task that needs one slot and has no limits could be admitted."""
         return self.slots != 0 and self.tasks != 0
 
-    def next_of(self, queue: deque[WaitingTask]) -> WaitingTask | None:
-        """The first that fits; those before it are passed over."""
-        return next((task for task in _emptied(queue) if self.fits(task)), None)
+    def pop_fitting(self, queue: deque[WaitingTask]) -> WaitingTask | None:
+        """The first task that fits; the ones before it leave the queue."""
+        return next((task for task in _popped(queue) if self.fits(task)), None)
 
-    def next_but_for_slots(self, queue: deque[WaitingTask]) -> WaitingTask | None:
-        """The first that would fit if enough slots were free; those before it are passed over."""
-        return next((task for task in _emptied(queue) if self.may_go(task)), None)
+    def pop_within_limits(self, queue: deque[WaitingTask]) -> WaitingTask | None:
+        """The first task that would fit if enough slots were free; the ones before it leave the queue."""
+        return next((task for task in _popped(queue) if self.is_within_limits(task)), None)
 
     def fits(self, task: WaitingTask) -> bool:
-        return self.lacking(task) is None and self.may_go(task)
+        return self.missing_slots(task) is None and self.is_within_limits(task)
 
-    def may_go(self, task: WaitingTask) -> bool:
-        """Whether nothing but the slots of the pool may hold it up."""
-        return self.waits(task) and next(self.limits(task), None) is None
+    def is_within_limits(self, task: WaitingTask) -> bool:
+        """Whether only missing slots could block the task."""
+        return self.wants_slots(task) and next(self.limits_reached(task), None) is None
 
-    def waits(self, task: WaitingTask) -> bool:
-        """Whether it wants slots at all."""
+    def wants_slots(self, task: WaitingTask) -> bool:
         return (
             task.state is TaskState.SCHEDULED
             and self.state.runs[task.dag_run_id].state is RunState.RUNNING
-            and task.key not in self.given
+            and task.key not in self.admitted
         )
 
-    def limits(self, task: WaitingTask) -> Iterator[Limit]:
-        """All that holds it up but slots that come free."""
+    def limits_reached(self, task: WaitingTask) -> Iterator[LimitReached]:
         run = self.state.runs[task.dag_run_id]
         if task.is_paused:
-            yield shown.DagPaused()
+            yield reasons.DagPaused()
         if task.is_attempted:
-            yield shown.AttemptOpen()
+            yield reasons.AttemptOpen()
         if self.active[run.id] >= run.max_active_tasks:
-            yield shown.RunLimit(run.max_active_tasks)
-        if task.per_run is not None and self.in_run[run.id, task.task_id] >= task.per_run:
-            yield shown.TaskLimitInRun(task.per_run)
-        if task.per_dag is not None and self.in_dag[task.dag_id, task.task_id] >= task.per_dag:
-            yield shown.TaskLimitInDag(task.per_dag)
-        yield from self._limits_of_all(task)
+            yield reasons.RunLimit(run.max_active_tasks)
+        if task.per_run is not None and self.active_in_run[run.id, task.task_id] >= task.per_run:
+            yield reasons.TaskLimitInRun(task.per_run)
+        if task.per_dag is not None and self.active_in_dag[task.dag_id, task.task_id] >= task.per_dag:
+            yield reasons.TaskLimitInDag(task.per_dag)
+        yield from self._pool_limits_reached(task)
 
-    def _limits_of_all(self, task: WaitingTask) -> Iterator[Limit]:
+    def _pool_limits_reached(self, task: WaitingTask) -> Iterator[LimitReached]:
         pool = self.state.pool
         if self.tasks is not None and self.tasks <= 0:
-            yield shown.Parallelism(pool.parallelism)
+            yield reasons.Parallelism(pool.parallelism)
         if not pool.exists:
-            yield shown.PoolMissing(pool.name)
+            yield reasons.PoolMissing(pool.name)
         elif pool.slots is not None and task.pool_slots > pool.slots:
-            yield shown.PoolTooSmall(pool.name, pool.slots, task.pool_slots)
+            yield reasons.PoolTooSmall(pool.name, pool.slots, task.pool_slots)
 
-    def lacking(self, task: WaitingTask) -> shown.PoolFull | None:
-        """Too few free slots, if so."""
+    def missing_slots(self, task: WaitingTask) -> reasons.PoolFull | None:
         if self.slots is None or task.pool_slots <= self.slots:
             return None
-        return shown.PoolFull(self.state.pool.name, self.state.pool.slots or 0, self.slots, task.pool_slots)
+        return reasons.PoolFull(self.state.pool.name, self.state.pool.slots or 0, self.slots, task.pool_slots)
 
-    def blocks(self, task: WaitingTask) -> tuple[Limit | shown.PoolFull, ...]:
-        """All that holds up a task that wants slots. Of a pool that is too small it does not matter how much is free."""
-        found = tuple(self.limits(task))
-        lacking = self.lacking(task)
-        hopeless = any(isinstance(block, shown.PoolMissing | shown.PoolTooSmall) for block in found)
-        return found if lacking is None or hopeless else (*found, lacking)
+    def blockers(self, task: WaitingTask) -> tuple[LimitReached | reasons.PoolFull, ...]:
+        """All that blocks a task which wants slots. A missing or too small pool hides how many of its slots are free."""
+        limits = tuple(self.limits_reached(task))
+        missing = self.missing_slots(task)
+        never_fits = any(isinstance(limit, reasons.PoolMissing | reasons.PoolTooSmall) for limit in limits)
+        return limits if missing is None or never_fits else (*limits, missing)
 
-    def keep(self) -> None:
-        """What is free is given to nobody now."""
+    def reserve_all(self) -> None:
+        """Keep the free slots for a starving task that needs more: this admission gives them to no other."""
         self.slots = 0
 
-    def give(self, task: WaitingTask) -> None:
-        self.given.add(task.key)
+    def admit(self, task: WaitingTask) -> None:
+        self.admitted.add(task.key)
         self.active[task.dag_run_id] += 1
-        self.in_run[task.dag_run_id, task.task_id] += 1
-        self.in_dag[task.dag_id, task.task_id] += 1
+        self.active_in_run[task.dag_run_id, task.task_id] += 1
+        self.active_in_dag[task.dag_id, task.task_id] += 1
         if self.slots is not None:
             self.slots -= task.pool_slots
         if self.tasks is not None:
             self.tasks -= 1
 
 
-def _emptied(queue: deque[WaitingTask]) -> Iterator[WaitingTask]:
+def _popped(queue: deque[WaitingTask]) -> Iterator[WaitingTask]:
     while queue:
         yield queue.popleft()

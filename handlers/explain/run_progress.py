@@ -6,16 +6,16 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.admission.capacity import Room, State
+from tidegate.handlers.admission.capacity import AdmissionState, Capacity
 from tidegate.handlers.scheduling.run_limit import run_blocks
 from tidegate.handlers.tasks.readiness import Hold, turn
 from tidegate.handlers.tasks.upstream_counts import upstream_of
 from tidegate.schemas.explain import reasons as shown
 from tidegate.schemas.graph import Graph, position_of
 from tidegate.schemas.queries.pools import UNLIMITED, PoolRow
-from tidegate.schemas.queries.progress import AttemptRow, RunFacts
+from tidegate.schemas.queries.progress import AttemptRow
 from tidegate.schemas.state import RUN_ENDED, TASK_ACTIVE, TASK_ENDED, RunState, TaskState
-from tidegate.schemas.view import Instance, PoolView, WaitingTask
+from tidegate.schemas.view import Instance, PoolView, RunFacts, WaitingTask
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +81,7 @@ def _blocks(graph: Graph, instance: Instance, states: Mapping[int, TaskState], f
             yield from blocks_of_turn(graph, instance, states, facts.run.run_before)
         case TaskState.SCHEDULED:
             task = waiting(graph, instance, facts)
-            yield from room(facts, graph.node(instance.index).task.pool).blocks(task)
+            yield from capacity(facts, graph.node(instance.index).task.pool).blockers(task)
         case _:
             yield shown.NextTry(instance.next_try_at)
 
@@ -120,7 +120,7 @@ def waiting(graph: Graph, instance: Instance, facts: Facts) -> WaitingTask:
     )
 
 
-def room(facts: Facts, pool: str) -> Room:
+def capacity(facts: Facts, pool: str) -> Capacity:
     """What is left of a pool and of all limits, as the admission sees it."""
     parallel = max(facts.parallelism - facts.active, 0) if facts.parallelism else None
     row = facts.pools.get(pool)
@@ -132,4 +132,4 @@ def room(facts: Facts, pool: str) -> Room:
         parallelism=facts.parallelism,
         exists=row is not None,
     )
-    return Room(State(facts.now, view, limited=tuple(facts.limited), runs={facts.run.run.id: facts.run.run}))
+    return Capacity(AdmissionState(facts.now, view, limited=tuple(facts.limited), runs={facts.run.run.id: facts.run.run}))

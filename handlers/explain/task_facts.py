@@ -5,19 +5,17 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers import tasks_ready
-from tidegate.handlers.admission.capacity import State
+from tidegate.handlers.admission.capacity import AdmissionState
+from tidegate.handlers.admission.load import preview_admission
 from tidegate.handlers.tasks.previous_run import Past, pasts
 from tidegate.schemas.graph import Graph, element_index, element_of
 from tidegate.schemas.message import TasksReady
 from tidegate.schemas.queries import leases, pools, progress, tasks, versions, whynot
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import JobRow, Terms
-from tidegate.schemas.queries.progress import RunFacts
-from tidegate.schemas.queries.tasks import Key
 from tidegate.schemas.queries.whynot import AttemptFacts, AtWork, Circumstances, Place
 from tidegate.schemas.state import RunState, TaskState
-from tidegate.schemas.view import Instance
+from tidegate.schemas.view import Instance, RunFacts, TaskKey
 
 MOST_BEFORE = 2_000
 """Of more than that in the queue before it, the rest is not looked at."""
@@ -41,7 +39,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     instances: Mapping[int, Instance] = {}
     past: Past | None = None
     place: Place | None = None
-    admission: State | None = None
+    admission: AdmissionState | None = None
     attempt: AttemptFacts | None = None
     occupied: int = 0
     active: int = 0
@@ -109,10 +107,10 @@ async def load(db: Db, dag_id: str, run_id: str, index: int, terms: Terms) -> Fo
     )
 
 
-async def _admission(db: Db, key: Key, pool: str, terms: Terms) -> State:
+async def _admission(db: Db, key: TaskKey, pool: str, terms: Terms) -> AdmissionState:
     before = await whynot.before(db, key, MOST_BEFORE)
     ready = TasksReady(pool=pool, limit=MOST_BEFORE, parallelism=terms.parallelism, fair_after_s=terms.fair_after_s)
-    return await tasks_ready.look(db, ready, [*before, key])
+    return await preview_admission(db, ready, [*before, key])
 
 
 def index_of(graph: Graph, label: str) -> int | None:

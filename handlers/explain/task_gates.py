@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tidegate.handlers.admission.capacity import Room
+from tidegate.handlers.admission.capacity import Capacity
+from tidegate.handlers.admission.select import select_tasks
 from tidegate.handlers.explain.run_gates import daemons_gate, gate
 from tidegate.handlers.explain.run_progress import blocks_of_turn
 from tidegate.handlers.explain.task_facts import Found
 from tidegate.handlers.tasks.previous_run import held_by
 from tidegate.handlers.tasks.upstream_counts import upstream_of
-from tidegate.handlers.tasks_ready import choose
 from tidegate.schemas.explain import reasons as shown
 from tidegate.schemas.explain.gates import Gate, NotSubmitted, Obstacle, Outranked, RuledOut, ServerAway, TaskEnded
 from tidegate.schemas.graph import Node, element_of
@@ -154,10 +154,10 @@ def _slot_blocks(found: Found) -> Iterator[Obstacle]:
     if found.admission is None:
         return
     *_, task = found.admission.waiting
-    blocks = Room(found.admission).blocks(task)
+    blocks = Capacity(found.admission).blockers(task)
     yield from blocks
     if not blocks:
-        chosen = list(choose(Room(found.admission)))
+        chosen = list(select_tasks(Capacity(found.admission)))
         if task not in chosen:
             yield Outranked(found.admission.pool.name, len(chosen))
 

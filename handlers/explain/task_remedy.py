@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from tidegate.handlers.admission.capacity import Room, State
+from tidegate.handlers.admission.capacity import AdmissionState, Capacity
+from tidegate.handlers.admission.select import select_tasks
 from tidegate.handlers.explain.task_facts import Found
 from tidegate.handlers.tasks.previous_run import held_by
 from tidegate.handlers.tasks.readiness import rule
 from tidegate.handlers.tasks.upstream_counts import count_anew
-from tidegate.handlers.tasks_ready import choose
 from tidegate.schemas.explain import gates as chain
 from tidegate.schemas.explain import reasons as shown
 from tidegate.schemas.explain import remedy
@@ -137,30 +137,32 @@ def _slots(found: Found, _block: Any) -> Iterator[remedy.Change]:
         yield remedy.SetSlots(found.admission.pool.name, slots_needed(found.admission, found.occupied), names)
 
 
-def _come_along(found: Found, admission: State) -> bool:
+def _come_along(found: Found, admission: AdmissionState) -> bool:
     """Whether the slots that are missing come free with any task that is to end anyway."""
     *_, task = admission.waiting
-    changes_ = [change for block in Room(admission).limits(task) if type(block) in TASK_LIMITS for change in _of(found, block)]
+    changes_ = [
+        change for block in Capacity(admission).limits_reached(task) if type(block) in TASK_LIMITS for change in _of(found, block)
+    ]
     ends = {each for change in changes_ if isinstance(change, remedy.EndTasks) for each in change.tasks}
     freed = [each.slots for each in found.in_pool if (each.dag_id, each.run_id, each.task) in ends]
     missing = task.pool_slots + found.occupied - (admission.pool.slots or 0)
     return bool(freed) and len(freed) == len(ends) and min(freed) >= missing
 
 
-def slots_needed(admission: State, occupied: int) -> int:
+def slots_needed(admission: AdmissionState, occupied: int) -> int:
     """How many slots the pool must have for the last in its queue to be admitted, whatever else limits that."""
     *_, task = admission.waiting
-    if any(not isinstance(block, shown.PoolMissing | shown.PoolTooSmall) for block in Room(admission).limits(task)):
+    if any(not isinstance(block, shown.PoolMissing | shown.PoolTooSmall) for block in Capacity(admission).limits_reached(task)):
         return occupied + task.pool_slots  # nobody knows what else is admitted until then
-    most = occupied + sum(each.pool_slots for each in {*admission.waiting, *admission.longest})
+    most = occupied + sum(each.pool_slots for each in {*admission.waiting, *admission.starving})
     sizes = range(occupied + task.pool_slots, most + 1)
     return sizes[bisect_left(sizes, 1, hi=len(sizes) - 1, key=lambda size: int(_suffices(admission, size - occupied, size)))]
 
 
-def _suffices(admission: State, free: int, size: int) -> bool:
+def _suffices(admission: AdmissionState, free: int, size: int) -> bool:
     *_, task = admission.waiting
     pool = msgspec.structs.replace(admission.pool, open=free, slots=size, exists=True)
-    return task in list(choose(Room(msgspec.structs.replace(admission, pool=pool))))
+    return task in list(select_tasks(Capacity(msgspec.structs.replace(admission, pool=pool))))
 
 
 def _run_limit(found: Found, _block: Any) -> Iterator[remedy.Change]:

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from tidegate.schemas.explain import reasons as shown
-from tidegate.schemas.queries.progress import RunFacts
-from tidegate.schemas.view import DagView, held_by
+from tidegate.schemas.view import DagView, RunFacts, held_by
 
 
 def full(running: int, limit: int) -> shown.DagLimit | None:

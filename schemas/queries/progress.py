@@ -7,24 +7,9 @@ import msgspec
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.runs import run_view
 from tidegate.schemas.queries.sql import load
-from tidegate.schemas.view import RunView
+from tidegate.schemas.view import RunFacts, RunView
 
 _SQL = load("progress")
-
-
-class RunFacts(msgspec.Struct, frozen=True):
-    """A run and its DAG. `running_runs` of the DAG work, `runs_ahead` queued ones come before this one.
-
-    `run_before` is the one before it in the DAG's order, whatever became of it.
-    """
-
-    run: RunView
-    newest_version_id: int
-    is_paused: bool
-    is_stale: bool
-    running_runs: int
-    runs_ahead: int
-    run_before: str | None
 
 
 class AttemptRow(msgspec.Struct, frozen=True):

@@ -6,10 +6,10 @@ from typing import Any
 from tidegate.schemas.graph import Graph, position_of
 from tidegate.schemas.queries import tasks
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.tasks import Key
+from tidegate.schemas.view import TaskKey
 
 
-async def results_for(db: Db, instances: Sequence[tuple[int, Graph, int]]) -> dict[Key, dict[str, Any]]:
+async def results_for(db: Db, instances: Sequence[tuple[int, Graph, int]]) -> dict[TaskKey, dict[str, Any]]:
     """For each instance, given as (run, graph, index), the results of the tasks directly before it, by task id.
 
     That of a mapped task is the list of what its instances returned, in their order.
@@ -25,7 +25,7 @@ async def results_for(db: Db, instances: Sequence[tuple[int, Graph, int]]) -> di
     }
 
 
-async def _lists(db: Db, mapped: set[Key]) -> dict[Key, list[Any]]:
+async def _lists(db: Db, mapped: set[TaskKey]) -> dict[TaskKey, list[Any]]:
     lengths = await tasks.lengths(db, mapped)
     elements = await tasks.results_of_elements(db, mapped)
     return {key: [elements[key].get(element) for element in range(length)] for key, length in lengths.items()}

@@ -9,15 +9,14 @@ import msgspec
 from tidegate.schemas.effect.submission import AcceptSubmission, EndSubmission, InsertSubmission, KillSubmissions
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
-from tidegate.schemas.queries.tasks import Key
 from tidegate.schemas.state import SubmissionState, TaskState
-from tidegate.schemas.view import Instance, SubmissionView
+from tidegate.schemas.view import Instance, SubmissionView, TaskKey
 
 _SQL = load("submissions")
 
 
 Attempts = Mapping[UUID, SubmissionView]
-Instances = Mapping[Key, Instance]
+Instances = Mapping[TaskKey, Instance]
 
 
 class Whereabouts(msgspec.Struct, frozen=True):
@@ -71,10 +70,10 @@ async def read(db: Db, ids: Collection[UUID]) -> Mapping[UUID, SubmissionView]:
     return {row[0]: _view(*row) for row in await db.fetch(_SQL["read"], list(ids))}
 
 
-async def read_with_tasks(db: Db, ids: Collection[UUID], others: Collection[Key] = ()) -> tuple[Attempts, Instances]:
+async def read_with_tasks(db: Db, ids: Collection[UUID], others: Collection[TaskKey] = ()) -> tuple[Attempts, Instances]:
     """These attempts, their task instances and those `others`; their runs are locked."""
     attempts: dict[UUID, SubmissionView] = {}
-    instances: dict[Key, Instance] = {}
+    instances: dict[TaskKey, Instance] = {}
     keys = zip(*others, strict=True) if others else ((), ())
     for run, index, state, *rest in await db.fetch(_SQL["read_with_tasks"], list(ids), *keys):
         *counts, id_, try_number, attempt_state, kill_reason, before = rest

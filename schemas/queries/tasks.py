@@ -2,26 +2,20 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from tidegate.schemas.effect.task import DropResult, InsertTask, MoveTask, PlaceTask, StoreResult, UpdateTask
 from tidegate.schemas.graph import element_index, element_of, position_of
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.state import TaskState
-from tidegate.schemas.view import Instance, WaitingTask
+from tidegate.schemas.view import Candidate, Instance, LimitOwner, StarvingTask, TaskKey, WaitingTask
 from tidegate.schemas.wire.event import encode
 
 _SQL = load("tasks")
 
-Key = tuple[int, int]
-"""(dag_run_id, task_index)"""
 
-Whose = tuple[int | str, str]
-"""Whose limit it is: a run's, a task's in a run, or a task's in a DAG; by dag_run_id or dag_id, and task_id or nothing."""
-
-
-async def instances(db: Db, keys: Collection[Key]) -> dict[Key, Instance]:
+async def instances(db: Db, keys: Collection[TaskKey]) -> dict[TaskKey, Instance]:
     """These task instances; their runs are locked."""
     if not keys:
         return {}
@@ -29,7 +23,7 @@ async def instances(db: Db, keys: Collection[Key]) -> dict[Key, Instance]:
     return {(run, index): Instance(index, TaskState(state), *rest) for run, index, state, *rest in rows}
 
 
-async def of_runs(db: Db, ids: Collection[int]) -> dict[Key, Instance]:
+async def of_runs(db: Db, ids: Collection[int]) -> dict[TaskKey, Instance]:
     """All task instances of these locked runs, in the order of their tasks."""
     rows = await db.fetch(_SQL["of_runs"], list(ids)) if ids else []
     return {(run, index): Instance(index, TaskState(state), *rest) for run, index, state, *rest in rows}
@@ -65,36 +59,24 @@ async def drop_results(db: Db, effects: Sequence[DropResult]) -> None:
     await db.write("task_result", _SQL["drop_results"], *columns(effects))
 
 
-async def results(db: Db, keys: Collection[Key]) -> dict[Key, Any]:
+async def results(db: Db, keys: Collection[TaskKey]) -> dict[TaskKey, Any]:
     """What these task instances returned; those that returned nothing are left out."""
     return {(row[0], row[1]): row[2] for row in await db.fetch(_SQL["results"], *zip(*keys, strict=True))} if keys else {}
 
 
-async def lengths(db: Db, keys: Collection[Key]) -> dict[Key, int]:
+async def lengths(db: Db, keys: Collection[TaskKey]) -> dict[TaskKey, int]:
     """How many elements the lists have that these task instances returned; those that returned no list are left out."""
     rows = await db.fetch(_SQL["lengths"], *zip(*keys, strict=True)) if keys else []
     return {(run, index): length for run, index, length in rows if length is not None}
 
 
-async def results_of_elements(db: Db, keys: Collection[Key]) -> dict[Key, dict[int, Any]]:
+async def results_of_elements(db: Db, keys: Collection[TaskKey]) -> dict[TaskKey, dict[int, Any]]:
     """What the instances of these mapped tasks returned, by element."""
-    found: dict[Key, dict[int, Any]] = {key: {} for key in keys}
+    found: dict[TaskKey, dict[int, Any]] = {key: {} for key in keys}
     ranges = [(run, element_index(position, 0), element_index(position + 1, 0) - 1) for run, position in keys]
     for run, index, value in await db.fetch(_SQL["results_of_elements"], *zip(*ranges, strict=True)) if keys else ():
         found[run, position_of(index)][element_of(index) or 0] = value
     return found
-
-
-class Candidate(NamedTuple):
-    """A task instance that may get slots. `limited_in`: its DAG, where that has a limit for it."""
-
-    dag_run_id: int
-    task_index: int
-    limited_in: str | None
-
-    @property
-    def key(self) -> Key:
-        return self.dag_run_id, self.task_index
 
 
 async def ready(db: Db, pool: str, wanted: int, slots: int) -> list[Candidate]:
@@ -111,28 +93,23 @@ async def ready(db: Db, pool: str, wanted: int, slots: int) -> list[Candidate]:
     return found
 
 
-class Elder(NamedTuple):
-    """A candidate that has waited long. `left`: how many more each limit that it is under would admit, by whose limit it is."""
-
-    candidate: Candidate
-    left: Mapping[Whose, int]
-
-
-async def longest_waiting(db: Db, pool: str, since: datetime, wanted: int, slots: int) -> list[Elder]:
+async def longest_waiting(db: Db, pool: str, since: datetime, wanted: int, slots: int) -> list[StarvingTask]:
     """Up to `wanted` that have waited since before that, oldest first, for no more slots than the pool has in all.
 
     Each alone would be admitted; all together they may be more than their limits admit.
     """
     rows = await db.fetch(_SQL["longest_waiting"], pool, since, wanted, slots)
-    return [Elder(Candidate(*row[:3]), _left(row[0], *row[3:])) for row in rows]
+    return [StarvingTask(Candidate(*row[:3]), _limits_left(row[0], *row[3:])) for row in rows]
 
 
-def _left(dag_run_id: int, dag_id: str, task_id: str, of_run: int, in_run: int | None, in_dag: int | None) -> Mapping[Whose, int]:
-    limits: Mapping[Whose, int | None] = {(dag_run_id, ""): of_run, (dag_run_id, task_id): in_run, (dag_id, task_id): in_dag}
-    return {whose: left for whose, left in limits.items() if left is not None}
+def _limits_left(
+    dag_run_id: int, dag_id: str, task_id: str, of_run: int, in_run: int | None, in_dag: int | None
+) -> Mapping[LimitOwner, int]:
+    limits: Mapping[LimitOwner, int | None] = {(dag_run_id, ""): of_run, (dag_run_id, task_id): in_run, (dag_id, task_id): in_dag}
+    return {owner: left for owner, left in limits.items() if left is not None}
 
 
-async def waiting(db: Db, keys: Collection[Key]) -> dict[Key, WaitingTask]:
+async def waiting(db: Db, keys: Collection[TaskKey]) -> dict[TaskKey, WaitingTask]:
     """These task instances as the admission sees them."""
     if not keys:
         return {}

@@ -7,7 +7,7 @@ import msgspec
 from tidegate.schemas.graph import label
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
-from tidegate.schemas.queries.tasks import Key
+from tidegate.schemas.view import TaskKey
 
 _SQL = load("whynot")
 
@@ -80,13 +80,13 @@ async def circumstances(db: Db, dag_run_id: int) -> Circumstances:
     return Circumstances(*row)
 
 
-async def place(db: Db, key: Key) -> Place | None:
+async def place(db: Db, key: TaskKey) -> Place | None:
     """None where the run has not started."""
     rows = await db.fetch(_SQL["place"], *key)
     return Place(*rows[0]) if rows else None
 
 
-async def before(db: Db, key: Key, limit: int) -> list[Key]:
+async def before(db: Db, key: TaskKey, limit: int) -> list[TaskKey]:
     """The first that come before it in the queue of its pool, in their order."""
     return [(row[0], row[1]) for row in await db.fetch(_SQL["before"], *key, limit)]
 
@@ -105,7 +105,7 @@ async def of_task(db: Db, dag_id: str, task_id: str) -> list[AtWork]:
     return [_at_work(*row) for row in await db.fetch(_SQL["at_work_of_task"], task_id, dag_id, MOST_NAMED)]
 
 
-async def attempt(db: Db, key: Key) -> AttemptFacts | None:
+async def attempt(db: Db, key: TaskKey) -> AttemptFacts | None:
     """None where the task has not been admitted yet."""
     rows = await db.fetch(_SQL["attempt"], *key)
     return AttemptFacts(*rows[0]) if rows else None

@@ -22,8 +22,7 @@ from tidegate.schemas.effect import Effect
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries import dags, pools, tasks
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.tasks import Candidate, Elder
-from tidegate.schemas.view import RunView
+from tidegate.schemas.view import Candidate, RunView, StarvingTask
 
 LINGER_S = 0.1
 
@@ -98,7 +97,7 @@ def head_holds_up_all() -> None:
 def nobody_waits_long() -> None:
     """However long somebody waits: there is always somebody who is heavier."""
 
-    async def longest_waiting(db: Db, pool: str, since: datetime, wanted: int, slots: int) -> list[Elder]:
+    async def longest_waiting(db: Db, pool: str, since: datetime, wanted: int, slots: int) -> list[StarvingTask]:
         return []
 
     replace(tasks, "longest_waiting", longest_waiting)

@@ -15,7 +15,7 @@ import msgspec
 
 from tests.storms.limits.journal import Commit, Task, TaskMove
 from tests.storms.limits.ledger import NOTHING, Amounts, Ledger, Waiter, added, taken
-from tidegate.handlers.tasks_ready import FAIR_EVERY
+from tidegate.handlers.admission.select import FAIR_EVERY
 
 READY_LATER = "became ready after the look"
 ROOM_LATER = "got room after the look"

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from tests.storms.limits.journal import Commit
 from tests.storms.limits.ledger import NOTHING, PARALLELISM, SLOTS, Amounts, Ledger, Waiter, added, taken
 from tests.storms.limits.replay import Admission
-from tidegate.handlers.tasks_ready import FAIR_EVERY
+from tidegate.handlers.admission.select import FAIR_EVERY
 
 CLOCK_S = 0.05
 """How far the clock of a daemon may be from that of Postgres."""

@@ -12,10 +12,9 @@ from tidegate.handlers.tasks.upstream_counts import count_anew
 from tidegate.schemas.explain.gates import Chain
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries.leases import JobRow, Terms
-from tidegate.schemas.queries.progress import RunFacts
 from tidegate.schemas.queries.whynot import AttemptFacts, Circumstances, Place
 from tidegate.schemas.state import RunState, TaskState
-from tidegate.schemas.view import Instance
+from tidegate.schemas.view import Instance, RunFacts
 
 BEFORE, LATER = NOW - timedelta(minutes=5), NOW + timedelta(minutes=5)
 NONE, SCHEDULED, QUEUED, RUNNING = TaskState.NONE, TaskState.SCHEDULED, TaskState.QUEUED, TaskState.RUNNING

@@ -10,9 +10,8 @@ from tidegate.handlers.explain.run_progress import Facts, progress
 from tidegate.schemas.explain import reasons as shown
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries.pools import PoolRow
-from tidegate.schemas.queries.progress import RunFacts
 from tidegate.schemas.state import RunState, TaskState
-from tidegate.schemas.view import Instance, RunView
+from tidegate.schemas.view import Instance, RunFacts, RunView
 
 NONE, SCHEDULED, QUEUED, RUNNING = TaskState.NONE, TaskState.SCHEDULED, TaskState.QUEUED, TaskState.RUNNING
 S, F, K = TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED

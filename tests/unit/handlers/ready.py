@@ -4,13 +4,13 @@ import msgspec
 
 from tests.shapes import message
 from tests.unit.handlers.world import World
-from tidegate.handlers.admission.capacity import State
+from tidegate.handlers.admission.capacity import AdmissionState
 from tidegate.schemas.message import TasksReady
 from tidegate.schemas.view import PoolView
 
 READY = [message(TasksReady(pool="default_pool", limit=100))]
 
 
-def found(world: World, *, slots: int | None = 100) -> State:
+def found(world: World, *, slots: int | None = 100) -> AdmissionState:
     """All the tasks of a run, whatever their state, and a pool with so many free slots."""
     return msgspec.structs.replace(world.pool(*world.index), pool=PoolView(name="default_pool", open=slots))

@@ -9,7 +9,8 @@ from tests.shapes import graph
 from tests.shapes import task as task_of
 from tests.unit.handlers.ready import READY, found
 from tests.unit.handlers.world import World
-from tidegate.handlers.tasks_ready import decide, submission_id
+from tidegate.handlers.admission.select import submission_id
+from tidegate.handlers.tasks_ready import decide
 from tidegate.schemas.dag import CommandTask, FunctionTask, SqlTask, SubmitTask, TaskSpec
 from tidegate.schemas.effect.run import UpdateRun
 from tidegate.schemas.effect.submission import InsertSubmission

@@ -11,7 +11,7 @@ from msgspec import UNSET
 from tests.shapes import NOW, message, run_view
 from tests.unit.handlers.rows import Rows
 from tidegate.handlers import retry_due, run_reconsidered, submission_accepted, task_finished, tasks_ready
-from tidegate.handlers.admission import capacity
+from tidegate.handlers.admission.capacity import AdmissionState
 from tidegate.handlers.attempt_ends import State as Found
 from tidegate.handlers.runs.create import create, promote
 from tidegate.handlers.tasks.advance import Finish
@@ -66,9 +66,9 @@ class World(Rows):
     def admit(self, *task_ids: str) -> None:
         self.apply(tasks_ready.decide([message(TasksReady(pool="default_pool", limit=100))], self.pool(*task_ids)))
 
-    def pool(self, *task_ids: str) -> capacity.State:
+    def pool(self, *task_ids: str) -> AdmissionState:
         """What the admission finds when these tasks wait for a pool with any number of slots."""
-        return capacity.State(
+        return AdmissionState(
             NOW,
             PoolView(name="default_pool", open=None),
             self.waiting(*task_ids),

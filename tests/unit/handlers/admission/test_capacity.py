@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from tests.shapes import NOW, run_view
-from tidegate.handlers.admission.capacity import Room, State
-from tidegate.handlers.tasks_ready import choose
+from tidegate.handlers.admission.capacity import AdmissionState, Capacity
+from tidegate.handlers.admission.select import select_tasks
 from tidegate.schemas.explain import reasons as shown
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.view import PoolView, WaitingTask
@@ -16,10 +16,10 @@ TASK = WaitingTask(1, 0, "d", "t", TaskState.SCHEDULED, 0, pool_slots=2, per_dag
 POOL = PoolView(name="p", open=3, slots=4, parallel=5, parallelism=9)
 
 
-def around(task: dict[str, Any] | None = None, run: dict[str, Any] | None = None, **facts: Any) -> State:
+def around(task: dict[str, Any] | None = None, run: dict[str, Any] | None = None, **facts: Any) -> AdmissionState:
     """A task that may go, but for the facts given; those called `pool_…` are of the pool."""
     pool = {name.removeprefix("pool_"): fact for name, fact in facts.items() if name.startswith("pool_")}
-    return State(
+    return AdmissionState(
         NOW,
         msgspec.structs.replace(POOL, **pool),
         (msgspec.structs.replace(TASK, **(task or {})),),
@@ -49,12 +49,12 @@ CASES = [
 
 
 @pytest.mark.parametrize(("state", "blocks"), CASES)
-def test_what_holds_a_task_up_is_said(state: State, blocks: tuple[object, ...]) -> None:
+def test_what_holds_a_task_up_is_said(state: AdmissionState, blocks: tuple[object, ...]) -> None:
     (task,) = state.waiting
 
-    assert Room(state).blocks(task) == blocks
+    assert Capacity(state).blockers(task) == blocks
 
 
 @pytest.mark.parametrize(("state", "blocks"), CASES)
-def test_a_task_gets_its_slots_if_nothing_holds_it_up(state: State, blocks: tuple[object, ...]) -> None:
-    assert bool(list(choose(Room(state)))) is not bool(blocks)
+def test_a_task_gets_its_slots_if_nothing_holds_it_up(state: AdmissionState, blocks: tuple[object, ...]) -> None:
+    assert bool(list(select_tasks(Capacity(state)))) is not bool(blocks)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.shapes import NOW, run_view
-from tidegate.handlers.admission.capacity import Room, State
-from tidegate.handlers.tasks_ready import FAIR_EVERY, choose
+from tidegate.handlers.admission.capacity import AdmissionState, Capacity
+from tidegate.handlers.admission.select import FAIR_EVERY, select_tasks
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.view import PoolView, WaitingTask
 
@@ -24,12 +24,12 @@ def waiting(run: int, index: int = 0, *, slots: int = 1) -> WaitingTask:
     return WaitingTask(run, index, "d", f"t{index}", TaskState.SCHEDULED, 0, slots)
 
 
-def queue(heavy: int, light: int, *, slots: int = 100, admitted: int = 0) -> State:
+def queue(heavy: int, light: int, *, slots: int = 100, admitted: int = 0) -> AdmissionState:
     """So many tasks of run 1 come first by weight, and so many of run 2 have waited long."""
     first = tuple(waiting(1, index) for index in range(heavy))
     old = tuple(waiting(2, index) for index in range(light))
     runs = {id_: run_view(id_, state=RunState.RUNNING, max_active_tasks=999) for id_ in (1, 2)}
-    return State(
+    return AdmissionState(
         NOW,
         PoolView(name="p", open=slots, admitted=admitted),
         (*first, *old)[:slots],
@@ -50,16 +50,16 @@ def queue(heavy: int, light: int, *, slots: int = 100, admitted: int = 0) -> Sta
         pytest.param(queue(8, 2, slots=1, admitted=3), "2", id="one slot at a time"),
     ],
 )
-def test_every_fourth_slot_goes_to_who_has_waited_longest(state: State, order: str) -> None:
-    assert "".join(str(task.dag_run_id) for task in choose(Room(state))) == order
+def test_every_fourth_slot_goes_to_who_has_waited_longest(state: AdmissionState, order: str) -> None:
+    assert "".join(str(task.dag_run_id) for task in select_tasks(Capacity(state))) == order
 
 
-def long_waiting(*slots: int, open_: int) -> State:
+def long_waiting(*slots: int, open_: int) -> AdmissionState:
     """It is the turn of who has waited longest: these, for so many slots each. Others wait for one slot each."""
     first = tuple(waiting(1, index) for index in range(2))
     old = tuple(waiting(2, index, slots=number) for index, number in enumerate(slots))
     runs = {id_: run_view(id_, state=RunState.RUNNING, max_active_tasks=999) for id_ in (1, 2)}
-    return State(NOW, PoolView(name="p", open=open_, slots=4, admitted=FAIR_EVERY - 1), first, old, runs=runs)
+    return AdmissionState(NOW, PoolView(name="p", open=open_, slots=4, admitted=FAIR_EVERY - 1), first, old, runs=runs)
 
 
 @pytest.mark.parametrize(
@@ -72,25 +72,25 @@ def long_waiting(*slots: int, open_: int) -> State:
         pytest.param(long_waiting(9, 1, open_=2), [(2, 1), (1, 0)], id="nor does that hold up the next one"),
     ],
 )
-def test_slots_are_kept_for_who_has_waited_longest(state: State, keys: list[tuple[int, int]]) -> None:
-    assert [task.key for task in choose(Room(state))] == keys
+def test_slots_are_kept_for_who_has_waited_longest(state: AdmissionState, keys: list[tuple[int, int]]) -> None:
+    assert [task.key for task in select_tasks(Capacity(state))] == keys
 
 
 def test_slots_are_kept_only_when_it_is_the_turn_of_who_has_waited_longest() -> None:
     state = long_waiting(3, open_=2)
     state = msgspec.structs.replace(state, pool=msgspec.structs.replace(state.pool, admitted=0))
 
-    assert [task.key for task in choose(Room(state))] == [(1, 0), (1, 1)]
+    assert [task.key for task in select_tasks(Capacity(state))] == [(1, 0), (1, 1)]
 
 
 def test_who_waits_in_both_lists_gets_one_slot() -> None:
     state = queue(0, 2, slots=9)
-    state = msgspec.structs.replace(state, waiting=state.longest[::-1])
+    state = msgspec.structs.replace(state, waiting=state.starving[::-1])
 
-    assert sorted(task.key for task in choose(Room(state))) == [(2, 0), (2, 1)]
+    assert sorted(task.key for task in select_tasks(Capacity(state))) == [(2, 0), (2, 1)]
 
 
-def state_of(chance: Random) -> State:
+def state_of(chance: Random) -> AdmissionState:
     """Any tasks of any runs with any limits, some of them waiting for long."""
     runs = {
         id_: run_view(
@@ -110,8 +110,8 @@ def state_of(chance: Random) -> State:
         parallel=chance.choice((None, *range(9))),
         admitted=chance.randint(0, 9),
     )
-    listed, longest = (tuple(chance.sample(tasks, chance.randint(0, len(tasks)))) for _ in range(2))
-    return State(NOW, pool, listed, longest, tuple(active), runs)
+    listed, starving = (tuple(chance.sample(tasks, chance.randint(0, len(tasks)))) for _ in range(2))
+    return AdmissionState(NOW, pool, listed, starving, tuple(active), runs)
 
 
 def task_of(run: int, index: int, limits: Limits, chance: Random) -> WaitingTask:
@@ -126,7 +126,7 @@ def task_of(run: int, index: int, limits: Limits, chance: Random) -> WaitingTask
 def test_no_limit_is_ever_exceeded(chance: Random) -> None:
     state = state_of(chance)
 
-    given_ = list(choose(Room(state)))
+    given_ = list(select_tasks(Capacity(state)))
 
     pool, keys = state.pool, [task.key for task in given_]
     assert len(keys) == len(set(keys))
@@ -147,12 +147,12 @@ def test_no_limit_is_ever_exceeded(chance: Random) -> None:
 @given(chance=CHANCES)
 def test_nobody_who_fits_is_left_without_a_slot(chance: Random) -> None:
     state = state_of(chance)
-    room = Room(state)
+    capacity = Capacity(state)
 
-    for _ in choose(room):
+    for _ in select_tasks(capacity):
         pass
 
-    assert [task for task in state.waiting if room.fits(task)] == []
+    assert [task for task in state.waiting if capacity.fits(task)] == []
 
 
 @settings(max_examples=200, deadline=None)
@@ -160,7 +160,7 @@ def test_nobody_who_fits_is_left_without_a_slot(chance: Random) -> None:
 def test_who_waits_long_gets_a_slot_within_a_bound_however_much_comes_before(heavy: int, slots: int) -> None:
     admitted, rounds = 0, 0
     while rounds := rounds + 1:
-        chosen = list(choose(Room(queue(heavy + 5, 1, slots=slots, admitted=admitted))))
+        chosen = list(select_tasks(Capacity(queue(heavy + 5, 1, slots=slots, admitted=admitted))))
         if any(task.dag_run_id == 2 for task in chosen):
             break
         admitted += len(chosen)

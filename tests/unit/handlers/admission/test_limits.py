@@ -9,8 +9,9 @@ import pytest
 from tests.shapes import NOW, graph, run_view
 from tests.unit.handlers.ready import READY, found
 from tests.unit.handlers.world import World
-from tidegate.handlers.admission.capacity import Room, State
-from tidegate.handlers.tasks_ready import choose, decide
+from tidegate.handlers.admission.capacity import AdmissionState, Capacity
+from tidegate.handlers.admission.select import select_tasks
+from tidegate.handlers.tasks_ready import decide
 from tidegate.schemas.effect.submission import InsertSubmission
 from tidegate.schemas.effect.task import CountAdmitted, LookAgain
 from tidegate.schemas.state import RunState, TaskState
@@ -32,14 +33,14 @@ def queue(
     runs: Sequence[RunView] = (),
     limited: Sequence[tuple[str, int, str]] = (),
     **pool: Any,
-) -> State:
+) -> AdmissionState:
     """These wait for a pool with so many free slots; their runs are at work, but for those given."""
     found = {task.dag_run_id: running(task.dag_run_id) for task in tasks} | {run.id: run for run in runs}
-    return State(NOW, PoolView(name="p", open=slots, **pool), tasks, limited=tuple(limited), runs=found)
+    return AdmissionState(NOW, PoolView(name="p", open=slots, **pool), tasks, limited=tuple(limited), runs=found)
 
 
-def chosen(state: State) -> list[tuple[int, int]]:
-    return [task.key for task in choose(Room(state))]
+def chosen(state: AdmissionState) -> list[tuple[int, int]]:
+    return [task.key for task in select_tasks(Capacity(state))]
 
 
 def test_no_more_than_the_free_slots_are_taken_in_order() -> None:
@@ -73,7 +74,7 @@ FULL = running(1, active_tasks=16)
         pytest.param(queue(A, waiting(1)), [(1, 0)], id="a task that is listed twice"),
     ],
 )
-def test_whoever_fits_gets_a_slot_in_order(state: State, keys: Sequence[tuple[int, int]]) -> None:
+def test_whoever_fits_gets_a_slot_in_order(state: AdmissionState, keys: Sequence[tuple[int, int]]) -> None:
     assert chosen(state) == keys
 
 
@@ -121,7 +122,7 @@ def test_a_pool_gives_no_more_than_it_has(pool: PoolView, free: int) -> None:
 
 def test_slots_that_were_given_while_others_wait_for_long_are_counted() -> None:
     world = World(graph("a", "b", "c"))
-    state = msgspec.structs.replace(found(world, slots=2), longest=world.waiting("c"))
+    state = msgspec.structs.replace(found(world, slots=2), starving=world.waiting("c"))
 
     effects = list(decide(READY, state))
 
@@ -131,7 +132,7 @@ def test_slots_that_were_given_while_others_wait_for_long_are_counted() -> None:
 @pytest.mark.parametrize(("slots", "long"), [(2, ()), (0, ("c",))], ids=["nobody waits for long", "nobody gets one"])
 def test_other_slots_are_not_counted(slots: int, long: Sequence[str]) -> None:
     world = World(graph("a", "b", "c"))
-    state = msgspec.structs.replace(found(world, slots=slots), longest=world.waiting(*long))
+    state = msgspec.structs.replace(found(world, slots=slots), starving=world.waiting(*long))
 
     effects = list(decide(READY, state))
 
@@ -149,7 +150,7 @@ def test_other_slots_are_not_counted(slots: int, long: Sequence[str]) -> None:
     ],
 )
 def test_a_pool_is_looked_at_again_when_more_may_fit(slots: int | None, cut: bool, again: bool) -> None:
-    state = msgspec.structs.replace(found(World(graph("a")), slots=slots), cut=cut)
+    state = msgspec.structs.replace(found(World(graph("a")), slots=slots), has_more=cut)
 
     effects = list(decide(READY, state))
 
@@ -164,8 +165,8 @@ def test_a_pool_is_not_looked_at_again_while_its_slots_are_kept() -> None:
         state,
         pool=PoolView(name="default_pool", open=2, slots=4, admitted=2),
         waiting=(light,),
-        longest=(msgspec.structs.replace(heavy, pool_slots=3),),
-        cut=True,
+        starving=(msgspec.structs.replace(heavy, pool_slots=3),),
+        has_more=True,
     )
 
     effects = list(decide(READY, state))

@@ -14,7 +14,7 @@ from tests.unit.handlers.asking import (
     closed,
     found,
 )
-from tidegate.handlers.admission.capacity import State
+from tidegate.handlers.admission.capacity import AdmissionState
 from tidegate.handlers.explain.task import chain
 from tidegate.handlers.explain.task_facts import Found
 from tidegate.schemas.dag import TaskSpec
@@ -40,7 +40,7 @@ def waiting(
     base = found(graph(spec), SCHEDULED, run=run, **facts)
     runs = {each.dag_run_id: run_view(each.dag_run_id, state=RunState.RUNNING, max_active_tasks=99) for each in others}
     view = msgspec.structs.replace(POOL, **pool)
-    state = State(NOW, view, (*others, mine), limited=limited, runs={**runs, 1: base.run.run})
+    state = AdmissionState(NOW, view, (*others, mine), limited=limited, runs={**runs, 1: base.run.run})
     return msgspec.structs.replace(base, admission=state)
 
 

@@ -1,0 +1,79 @@
+"""The state of an admission, under locks to admit or without locks to explain."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from tidegate.handlers.admission.capacity import AdmissionState
+from tidegate.handlers.admission.select import SPARE, select_starving
+from tidegate.schemas.message import TasksReady
+from tidegate.schemas.queries import dags, pools, runs, tasks, versions
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.view import MANY, Candidate, PoolView, RunView, TaskKey
+
+GROWTH = 8
+"""Factor by which the search for starving tasks grows while too few of the tasks found fit into their limits together."""
+
+
+async def lock_admission(db: Db, ready: TasksReady) -> AdmissionState:
+    """Lock the runs of the candidates and the pool. A pool without free slots is not locked."""
+    pool = await pools.look(db, ready.pool, ready.parallelism)
+    if not pool.free:
+        return AdmissionState(db.now, pool)
+    wanted = min(pool.free, ready.limit)
+    first = await tasks.ready(db, ready.pool, wanted, MANY if pool.open is None else pool.open)
+    starving = await _starving(db, ready, pool, wanted) if first else []
+    candidates = {*first, *starving}
+    if limited := {candidate.limited_in for candidate in candidates if candidate.limited_in}:
+        await dags.hold(db, limited)  # The runs of a DAG are counted together only while no other daemon admits to them.
+    locked_runs = await runs.lock(db, {candidate.dag_run_id for candidate in candidates})
+    pool = await pools.lock(db, ready.pool, ready.parallelism)
+    return await _state(db, pool, _keys(first), _keys(starving), locked_runs, has_more=len(first) >= wanted)
+
+
+async def preview_admission(db: Db, ready: TasksReady, keys: Sequence[TaskKey]) -> AdmissionState:
+    """The state of an admission with these candidates in this order; nothing is locked."""
+    pool = await pools.look(db, ready.pool, ready.parallelism)
+    starving = _keys(await _starving(db, ready, pool, len(keys)))
+    found_runs = await runs.views(db, {dag_run_id for dag_run_id, _ in {*keys, *starving}})
+    return await _state(db, pool, keys, starving, found_runs, has_more=False)
+
+
+async def _starving(db: Db, ready: TasksReady, pool: PoolView, wanted: int) -> Sequence[Candidate]:
+    """Tasks that have waited for more than `fair_after_s`; no query if the pool has none."""
+    since, slots = db.now - timedelta(seconds=ready.fair_after_s), MANY if pool.slots is None else pool.slots
+    if pool.waits_since is None or pool.waits_since >= since:
+        return []
+    limit = most = wanted + SPARE
+    while True:
+        found = await tasks.longest_waiting(db, ready.pool, since, limit, slots)
+        selected = select_starving(found, most)
+        if selected.admissible == most or len(found) < limit:
+            return selected.candidates
+        limit *= GROWTH
+
+
+def _keys(candidates: Sequence[Candidate]) -> list[TaskKey]:
+    return [candidate.key for candidate in candidates]
+
+
+async def _state(
+    db: Db,
+    pool: PoolView,
+    keys: Sequence[TaskKey],
+    starving: Sequence[TaskKey],
+    found_runs: Mapping[int, RunView],
+    *,
+    has_more: bool,
+) -> AdmissionState:
+    found = await tasks.waiting(db, {key for key in (*keys, *starving) if key[0] in found_runs})
+    limited = {task.task_id for task in found.values() if task.per_run or task.per_dag}
+    return AdmissionState(
+        now=db.now,
+        pool=pool,
+        waiting=tuple(found[key] for key in keys if key in found),
+        starving=tuple(found[key] for key in starving if key in found),
+        limited=tuple(await tasks.limited_activity(db, limited)) if limited else (),
+        runs=found_runs,
+        graphs=await versions.graphs(db, {run.version_id for run in found_runs.values()}),
+        has_more=has_more,
+    )

@@ -1,0 +1,73 @@
+"""Which waiting tasks get slots: by priority, and every fourth time the task that has waited longest."""
+
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+from uuid import NAMESPACE_OID, UUID, uuid5
+
+from tidegate.handlers.admission.capacity import Capacity
+from tidegate.schemas.view import Candidate, LimitOwner, RunView, StarvingTask, WaitingTask
+
+FAIR_EVERY = 4
+"""Of so many admissions to a pool with starving tasks, one is a starving task."""
+
+SPARE = 8
+"""Starving tasks that are locked beyond the free slots and beyond each limit: another daemon may have admitted the first ones."""
+
+
+def select_tasks(capacity: Capacity) -> Iterator[WaitingTask]:
+    """The tasks that get slots, in order; each is taken from `capacity`."""
+    queue, starving = deque(capacity.state.waiting), deque(capacity.state.starving)
+    number = capacity.state.pool.admitted
+    while True:
+        number += 1
+        oldest = capacity.pop_within_limits(starving) if starving and number % FAIR_EVERY == 0 else None
+        if oldest is not None and capacity.missing_slots(oldest) is not None:
+            capacity.reserve_all()
+            return
+        task = oldest or capacity.pop_fitting(queue)
+        if task is None:
+            return
+        capacity.admit(task)
+        yield task
+
+
+class StarvingCandidates(NamedTuple):
+    """The starving tasks to lock. `admissible` of them fit into their limits at the same time."""
+
+    candidates: list[Candidate]
+    admissible: int
+
+
+def select_starving(tasks: Sequence[StarvingTask], most: int) -> StarvingCandidates:
+    """The first `most` tasks that fit into their limits together, and up to `SPARE` of each limit that do not fit.
+
+    Without the bound, the instances of a task with a limit of one would fill the list and hide tasks that have waited less.
+    """
+    left: dict[LimitOwner, int] = {}
+    beyond: Counter[LimitOwner] = Counter()
+    candidates: list[Candidate] = []
+    admissible = 0
+    for task in tasks:
+        if admissible == most:
+            break
+        left_after = {owner: left.get(owner, number) - 1 for owner, number in task.limits_left.items()}
+        exceeded = [owner for owner, number in left_after.items() if number < 0]
+        if any(beyond[owner] == SPARE for owner in exceeded):
+            continue
+        candidates.append(task.candidate)
+        beyond.update(exceeded)
+        if not exceeded:
+            left |= left_after
+            admissible += 1
+    return StarvingCandidates(candidates, admissible)
+
+
+def submission_id(run: RunView, label: str, try_number: int) -> UUID:
+    """The id of an attempt, unique and the same each time it is computed.
+
+    It is a UUID of version 8 (RFC 9562, 5.8) that begins with the run's number: rows inserted at one time lie together in the
+    index, however many attempts are recorded there.
+    """
+    digest = uuid5(NAMESPACE_OID, f"tidegate/{run.id}/{run.dag_id}/{run.run_id}/{label}/{try_number}").int
+    return UUID(int=run.id << 80 | 8 << 76 | digest & ((1 << 76) - 1))
