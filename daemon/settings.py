@@ -13,10 +13,6 @@ from msgspec import Meta
 from tidegate.schemas.error import TidegateError
 from tidegate.schemas.wire.event import Kind
 
-Positive = Annotated[float, Meta(gt=0)]
-Count = Annotated[int, Meta(ge=1)]
-NotNegative = Annotated[int, Meta(ge=0)]
-
 PREFIX = "TIDEGATE_"
 
 SERVERS = {"postgres_dsn": "postgresql://user@localhost:5432/tidegate", "kafka_servers": "localhost:9092"}
@@ -29,60 +25,122 @@ class SettingsError(TidegateError):
     """A setting is missing, unknown or has a value that cannot be; the message names it."""
 
 
+def _text(description: str) -> Meta:
+    return Meta(description=description)
+
+
+def _seconds(description: str) -> Meta:
+    return Meta(gt=0, description=description, extra={"unit": "seconds"})
+
+
+def _count(description: str, unit: str = "") -> Meta:
+    return Meta(ge=1, description=description, extra={"unit": unit})
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Every setting there is. Durations end in `_s` and are in seconds; sizes end in `_mb` and are in MiB."""
+    """Every setting, with its type, limits, description, unit and default. `daemon/docs/settings.md` is generated from it."""
 
-    postgres_dsn: str
-    kafka_servers: str
-    dags_folder: str = "dags"
-    spool_dir: str = ".tidegate/spool"
-    spool_days: Count = 14
-    cache: str = "~/.cache/tidegate"
-    host: str = msgspec.field(default_factory=socket.gethostname)
+    postgres_dsn: Annotated[
+        str, _text("Address of Postgres. Several servers are separated by commas: see [standby](standby.md).")
+    ]
+    kafka_servers: Annotated[str, _text("Bootstrap servers of Kafka, separated by commas.")]
+    dags_folder: Annotated[str, _text("Folder with the DAG files.")] = "dags"
+    spool_dir: Annotated[
+        str,
+        _text("Folder for the logs and outcomes of tasks that run on this host, and for the commit receipts of its daemons."),
+    ] = ".tidegate/spool"
+    spool_days: Annotated[int, _count("How long logs and outcomes of ended attempts are kept.", "days")] = 14
+    cache: Annotated[str, _text("Folder for the jars that `tidegate standalone` downloads.")] = "~/.cache/tidegate"
+    host: Annotated[
+        str,
+        _text(
+            "Name of this host. A daemon observes and kills the runner processes of its own host only. Default: the host name."
+        ),
+    ] = msgspec.field(default_factory=socket.gethostname)
 
-    topic_prefix: str = "tidegate."
-    topic_partitions: Count = 12
-    topic_replication: Count = 1
-    topic_min_in_sync: NotNegative = 0
+    topic_prefix: Annotated[str, _text("Prefix of the names of all topics.")] = "tidegate."
+    topic_partitions: Annotated[int, _count("Partitions of a topic that `tidegate topics create` creates.", "partitions")] = 12
+    topic_replication: Annotated[int, _count("Replicas of a topic that `tidegate topics create` creates.", "replicas")] = 1
+    topic_min_in_sync: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="`min.insync.replicas` of a topic that `tidegate topics create` creates. "
+            "0: two if there are at least three replicas, otherwise the default of the brokers.",
+            extra={"unit": "replicas"},
+        ),
+    ] = 0
 
-    lease_ttl_s: Positive = 10.0
-    lease_renew_s: Positive = 2.0
-    sweep_s: Positive = 1.0
-    batch_records: Count = 1000
-    pool_connections: Count = 8
-    dedupe_days: Count = 14
-    ledger_days: Count = 90
-    unknown_datasets: Literal["record", "reject"] = "record"
+    lease_ttl_s: Annotated[
+        float, _seconds("Time without a renewal after which other daemons take over the leases of a daemon.")
+    ] = 10.0
+    lease_renew_s: Annotated[float, _seconds("Interval between two renewals of the leases of a daemon.")] = 2.0
+    sweep_s: Annotated[float, _seconds("Interval at which each duty polls for work that no wake-up announced.")] = 1.0
+    batch_records: Annotated[int, _count("Largest number of Kafka records in one transaction.", "records")] = 1000
+    pool_connections: Annotated[int, _count("Connections of a daemon to Postgres.", "connections")] = 8
+    dedupe_days: Annotated[
+        int,
+        _count(
+            "How long the ids of events are remembered to recognise duplicates. Keep it longer than the topics retain records.",
+            "days",
+        ),
+    ] = 14
+    ledger_days: Annotated[int, _count("How long a month of the event ledger is kept after the month has ended.", "days")] = 90
+    unknown_datasets: Annotated[
+        Literal["record", "reject"],
+        _text(
+            "Treatment of an update of a dataset that no DAG file names. "
+            "`record` keeps the event for later consumers; `reject` turns it into a dead letter."
+        ),
+    ] = "record"
 
-    parse_wall_s: Positive = 30.0
-    parse_cpu_s: Count = 20
-    parse_memory_mb: Count = 512
-    parse_output_mb: Count = 4
-    dags_scan_s: Positive = 30.0
+    parse_wall_s: Annotated[float, _seconds("Time limit for parsing one DAG file.")] = 30.0
+    parse_cpu_s: Annotated[int, _count("CPU time limit for parsing one DAG file.", "seconds")] = 20
+    parse_memory_mb: Annotated[int, _count("Memory limit for parsing one DAG file.", "MiB")] = 512
+    parse_output_mb: Annotated[int, _count("Size limit of the serialised DAGs of one file.", "MiB")] = 4
+    dags_scan_s: Annotated[float, _seconds("Interval of full scans of the DAG folder, which complement the file watcher.")] = 30.0
 
-    spark_remote: str = "sc://127.0.0.1:15002"
-    spark_master: str = "local[2]"
-    dispatch_concurrency: Count = 8
-    parallelism: NotNegative = 0
-    fair_after_s: Positive = 60.0
-    runner_heartbeat_s: Positive = 5.0
-    runner_silent_s: Positive = 300.0
-    queued_timeout_s: Positive = 600.0
+    spark_remote: Annotated[str, _text("Address of the Spark Connect server.")] = "sc://127.0.0.1:15002"
+    spark_master: Annotated[str, _text("Master for `spark-submit`.")] = "local[2]"
+    dispatch_concurrency: Annotated[int, _count("Submissions that a daemon makes at the same time.", "submissions")] = 8
+    parallelism: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Largest number of tasks at work in the whole installation. 0: no limit.",
+            extra={"unit": "tasks"},
+        ),
+    ] = 0
+    fair_after_s: Annotated[
+        float, _seconds("Time after which a task that waits for slots gets them regardless of its weight.")
+    ] = 60.0
+    runner_heartbeat_s: Annotated[float, _seconds("Interval of the heartbeats of a runner process.")] = 5.0
+    runner_silent_s: Annotated[float, _seconds("Time without a heartbeat after which an attempt has failed.")] = 300.0
+    queued_timeout_s: Annotated[
+        float,
+        _seconds("Time after which an attempt that could not be submitted is queued again. The third time, it has failed."),
+    ] = 600.0
 
-    smtp_host: str = ""
-    smtp_port: Annotated[int, Meta(ge=1, le=65_535)] = 587
-    smtp_from: str = ""
-    smtp_starttls: bool = True
-    smtp_user: str = ""
-    smtp_password: str = ""
-    webhook_secret: str = ""
-    notify_tries: Count = 8
-    notify_retry_s: Positive = 5.0
-    notify_timeout_s: Positive = 10.0
-    callback_timeout_s: Positive = 300.0
+    smtp_host: Annotated[str, _text("Mail server. Without one, mail notifications fail and say so.")] = ""
+    smtp_port: Annotated[
+        int, Meta(ge=1, le=65_535, description="Port of the mail server. On port 465 the connection uses TLS from the start.")
+    ] = 587
+    smtp_from: Annotated[str, _text("Sender of mails. Empty: `tidegate@` and the value of `TIDEGATE_HOST`.")] = ""
+    smtp_starttls: Annotated[bool, _text("Require STARTTLS. A mail server without it gets no mail.")] = True
+    smtp_user: Annotated[str, _text("User name for the mail server. Empty: no login.")] = ""
+    smtp_password: Annotated[str, _text("Password for the mail server.")] = ""
+    webhook_secret: Annotated[str, _text("Secret that signs webhooks. Empty: webhooks are not signed.")] = ""
+    notify_tries: Annotated[int, _count("Attempts to deliver one notification.", "attempts")] = 8
+    notify_retry_s: Annotated[
+        float, _seconds("Delay before the second attempt. It doubles with each attempt, up to ten minutes.")
+    ] = 5.0
+    notify_timeout_s: Annotated[float, _seconds("Time limit of one attempt to deliver a mail or a webhook.")] = 10.0
+    callback_timeout_s: Annotated[float, _seconds("Time limit of a callback function.")] = 300.0
 
-    log_format: str = "auto"
-    debug: bool = False
+    log_format: Annotated[
+        str, _text("`console`, `json`, or `auto`: `console` if the log goes to a terminal, otherwise `json`.")
+    ] = "auto"
+    debug: Annotated[bool, _text("Log tracebacks of unexpected errors.")] = False
 
     def topic(self, kind: Kind) -> str:
         """The topic that carries a kind of event."""
