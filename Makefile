@@ -15,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest --cov --cov-report=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-long storm storm-release check bench clean lock java FORCE
+.PHONY: help run test test-long storm storm-release check docs bench clean lock java FORCE
 
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -53,6 +53,11 @@ check: $(PACKAGES) ## Check format, style, types and imports
 	$(BIN)/mypy -p tidegate
 	$(BIN)/mypy tests
 	$(BIN)/lint-imports
+
+docs: $(PACKAGES) ## Build the documentation site in dist/docs; a broken link is an error
+	@$(BIN)/python daemon/docs/generate.py
+	@$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -c daemon/docs -d .cache/docs . dist/docs
+	@echo "Open dist/docs/daemon/docs/index.html"
 
 bench: java $(PACKAGES) $(JARS) ## Measure, on fresh servers (ARGS=A: only scenario A)
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
