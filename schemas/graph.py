@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from tidegate.schemas.conditions.condition import ANY_TIME, Condition, Timing, inputs, looks_closer
+from tidegate.schemas.conditions.condition import ANY_TIME, Condition, Timing, inputs, inspects_details
 from tidegate.schemas.dag import BaseTask, DagSpec, EmptyTask, ParamSpec, TaskSpec
 from tidegate.schemas.receiver import Callback, DeadlineSpec
 from tidegate.schemas.timetable.spec import Continuous, Timetable
@@ -65,12 +65,12 @@ class Node(msgspec.Struct, frozen=True):
 class Graph(msgspec.Struct, frozen=True, eq=False):
     """One immutable version of a DAG; compared by identity, so that what follows from it can be cached.
 
-    `timing`, `each` and `together` as in `tidegate.schemas.dag.DagSpec`. `sifts`: which events wait for it, and when, depends on
-    more than which datasets they are of. `ages`: time alone changes what becomes of them.
+    `inspects_events`: its condition depends on more of an event than its dataset. `has_expiry`: pending events expire, or the
+    condition has a deadline. `requires_both`: a tick makes a run only if the condition holds.
     `sequential`: some of its tasks wait for the run before theirs. `dated`: some are no part of all its runs. `mapped`: some
     are mapped over what others return.
     `above`: by task, the tasks directly before it. `has_deadlines`: its runs have some, or their tasks. `watched`: some of its
-    tasks have deadlines or callbacks. `pace`: at least so long is from one late timed run to the next.
+    tasks have deadlines or callbacks. `catchup_interval` is the least time between two late timed runs.
     """
 
     dag_id: str
@@ -88,12 +88,12 @@ class Graph(msgspec.Struct, frozen=True, eq=False):
     params: Mapping[str, ParamSpec] = {}
     timetable: Timetable | None = None
     bounds: Bounds = UNBOUND
-    pace: timedelta | None = None
+    catchup_interval: timedelta | None = None
     timing: Timing = ANY_TIME
-    each: bool = False
-    together: bool = False
-    sifts: bool = False
-    ages: bool = False
+    one_run_per_event: bool = False
+    requires_both: bool = False
+    inspects_events: bool = False
+    has_expiry: bool = False
     above: tuple[tuple[int, ...], ...] = ()
     callbacks: tuple[Callback, ...] = ()
     deadlines: tuple[DeadlineSpec, ...] = ()
@@ -128,14 +128,14 @@ def bounds_of(graph: Graph, since: datetime) -> Bounds:
     return msgspec.structs.replace(graph.bounds, since=since)
 
 
-def sifts(spec: DagSpec) -> bool:
-    """Whether which events wait for a DAG, and when, depends on more than which datasets they are of."""
+def inspects_events(spec: DagSpec) -> bool:
+    """Whether the condition of a DAG depends on more of an event than its dataset."""
     is_plain = spec.timing == ANY_TIME and spec.mode == "batch" and not spec.together
-    return spec.schedule is not None and (not is_plain or looks_closer(spec.schedule))
+    return spec.schedule is not None and (not is_plain or inspects_details(spec.schedule))
 
 
-def ages(spec: DagSpec) -> bool:
-    """Whether time alone changes what becomes of events that wait for a DAG, also where it cannot have a run."""
+def has_expiry(spec: DagSpec) -> bool:
+    """Whether pending events expire or have a deadline: then time alone changes what becomes of them."""
     expire = spec.schedule is not None and any(leaf.expire_after_s for leaf in inputs(spec.schedule))
     return expire or spec.timing.deadline is not None
 
@@ -167,12 +167,12 @@ def graph_of(version_id: int, spec: DagSpec) -> Graph:
             missed=spec.missed,
             run_immediately=spec.run_immediately,
         ),
-        pace=timedelta(minutes=1) / spec.missed_per_minute if spec.missed_per_minute else None,
+        catchup_interval=timedelta(minutes=1) / spec.missed_per_minute if spec.missed_per_minute else None,
         timing=spec.timing,
-        each=spec.mode == "each",
-        together=spec.together,
-        sifts=sifts(spec),
-        ages=ages(spec),
+        one_run_per_event=spec.mode == "each",
+        requires_both=spec.together,
+        inspects_events=inspects_events(spec),
+        has_expiry=has_expiry(spec),
         mapped=any(task.over is not None for task in spec.tasks),
         dated=any(task.start_date or task.end_date for task in spec.tasks),
         callbacks=spec.callbacks,

@@ -25,7 +25,7 @@ def dag_chain(found: FoundDag) -> DagChain:
 
 def _needed(found: FoundDag, events: tuple[Gate, ...], time: tuple[Gate, ...]) -> tuple[tuple[Gate, ...], tuple[Gate, ...]]:
     """The gates that have to open, and those that would do as well where events and time each make runs."""
-    if not events or not time or found.dag.graph.together:
+    if not events or not time or found.dag.graph.requires_both:
         return (*events, *time), ()
     if not closed(events) or not closed(time):
         return (), ()

@@ -58,9 +58,9 @@ def gates(dag: DagView, schedule: Condition, now: datetime) -> Iterator[Gate]:
         yield Stale()
     if not has_room(dag):
         yield AtRunLimit(dag.running, dag.graph.max_active_runs)
-    if dag.graph.together:
+    if dag.graph.requires_both:
         yield AwaitsTick()
-    yield condition_gate(dag, now) if dag.graph.sifts else _plain_gate(dag, schedule)
+    yield condition_gate(dag, now) if dag.graph.inspects_events else _plain_gate(dag, schedule)
 
 
 def condition_gate(dag: DagView, now: datetime) -> Verdict | Broken:

@@ -49,7 +49,7 @@ Verdict = Open | Waiting | Apart | Busy | TooSoon
 
 def judge(graph: Graph, found: Sequence[Input], at: datetime, last_run_at: datetime | None, *, hurry: bool = False) -> Verdict:
     """What these inputs come to at that moment. In a `hurry` nobody waits for quiet."""
-    opened = _first(found) if graph.each else _take(graph, found)
+    opened = _first(found) if graph.one_run_per_event else _take(graph, found)
     if opened is None:
         return _lacking(graph, found)
     timing = graph.timing

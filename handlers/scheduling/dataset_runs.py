@@ -23,7 +23,7 @@ Step = Generator[Effect, None, DagView]
 
 def sifted(dag: DagView, now: datetime) -> Step:
     """Discard what is no input of the DAG, or no longer. What waits for a condition that cannot be read goes on waiting."""
-    if not dag.graph.sifts:
+    if not dag.graph.inspects_events:
         found = wanted(dag)
     else:
         try:
@@ -39,7 +39,7 @@ def _with_inputs(dag: DagView, found: Sifted) -> DagView:
     kept = tuple(each.event for each in found.inputs) if found.refused else dag.arrived if dag.unread else dag.pending
     if dag.unread:
         return msgspec.structs.replace(dag, arrived=kept)
-    return msgspec.structs.replace(dag, pending=kept, inputs=found.inputs if dag.graph.sifts else None)
+    return msgspec.structs.replace(dag, pending=kept, inputs=found.inputs if dag.graph.inspects_events else None)
 
 
 def dataset_run(dag: DagView, id_: int, verdict: Open, now: datetime, due: datetime | None = None) -> Step:

@@ -30,7 +30,7 @@ def sift(graph: Graph, events: Iterable[PendingEvent], now: datetime) -> Sifted:
     refused: dict[str, list[PendingEvent]] = {}
     for event in events:
         each = _input(graph, event)
-        if graph.ages and not isinstance(each, str):
+        if graph.has_expiry and not isinstance(each, str):
             each = _alive(each, now)
         if isinstance(each, str):
             refused.setdefault(each, []).append(event)

@@ -25,11 +25,11 @@ def settle(dag: DagView, now: datetime) -> Iterator[Effect]:
     before = dag
     dag = watched((yield from sifted(dag, _sift_at(dag, now))), now)
     if dag.is_held:
-        yield from _set_clock(before, dag, min(looks(before, dag, now), default=None) if dag.graph.sifts else None)
+        yield from _set_clock(before, dag, min(looks(before, dag, now), default=None) if dag.graph.inspects_events else None)
         return
     dag = msgspec.structs.replace(dag, event_run_ids=(dag.next_run_id, *dag.event_run_ids))
     dag = yield from start_runs(dag, now)
-    if dag.graph.together:
+    if dag.graph.requires_both:
         dag = yield from sifted(dag, now)
     dag = yield from past_deadline(dag, now)
     yield from _set_clock(before, dag, _next_look(before, dag, now))
@@ -37,7 +37,7 @@ def settle(dag: DagView, now: datetime) -> Iterator[Effect]:
 
 def _sift_at(dag: DagView, now: datetime) -> datetime:
     """What expires before the next tick is no input of that one, but what expires after it is."""
-    tick = following(dag, now) if dag.graph.together and not dag.is_held else None
+    tick = following(dag, now) if dag.graph.requires_both and not dag.is_held else None
     return min(now, tick.run_after) if tick else now
 
 
@@ -64,7 +64,7 @@ def _next_look(before: DagView, dag: DagView, now: datetime) -> datetime | None:
     moments = [moment for moment in (dag.next_queued_at, _tick_look(dag, now)) if moment is not None]
     if dag.queued and has_room(dag):
         moments.append(now)  # Fewer were read than can start: some ended as soon as they did.
-    if dag.graph.sifts:
+    if dag.graph.inspects_events:
         moments += looks(before, dag, now)
     return min(moments, default=None)
 

@@ -75,12 +75,12 @@ def _of_events(dag: DagView, now: datetime) -> Step | None:
 
 
 def _of_timetable(dag: DagView, now: datetime) -> Step | None:
-    if not dag.tick_run_ids or not has_room(dag) or (dag.graph.together and dag.unread):
+    if not dag.tick_run_ids or not has_room(dag) or (dag.graph.requires_both and dag.unread):
         return None
     tick = following(dag, now)
     if tick is None or not is_due(dag, tick, now):
         return None
-    return joint_run(dag, tick, now) if dag.graph.together else _ticked(dag, tick, now)
+    return joint_run(dag, tick, now) if dag.graph.requires_both else _ticked(dag, tick, now)
 
 
 def _ticked(dag: DagView, tick: Tick, now: datetime) -> Step:

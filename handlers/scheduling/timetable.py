@@ -34,8 +34,8 @@ def is_due(dag: DagView, tick: Tick, now: datetime) -> bool:
 
 def paced_until(dag: DagView, now: datetime) -> datetime | None:
     """Until when no late timed run starts, because one just did. That moment is kept as the clock's next look at the DAG."""
-    pace = dag.graph.pace
-    return dag.due_at if pace and dag.due_at and now < dag.due_at <= now + pace else None
+    interval = dag.graph.catchup_interval
+    return dag.due_at if interval and dag.due_at and now < dag.due_at <= now + interval else None
 
 
 def timed_run(dag: DagView, tick: Tick) -> RunView:
@@ -47,5 +47,6 @@ def timed_run(dag: DagView, tick: Tick) -> RunView:
 def after_tick(dag: DagView, tick: Tick, now: datetime) -> DagView:
     """The DAG once a tick has its run. Of runs that follow each other's ends a decision makes one."""
     left = () if dag.graph.is_continuous else dag.tick_run_ids[1:]
-    due_at = now + dag.graph.pace if dag.graph.pace and was_missed(tick, now) else dag.due_at
+    interval = dag.graph.catchup_interval
+    due_at = now + interval if interval and was_missed(tick, now) else dag.due_at
     return msgspec.structs.replace(dag, last_tick=tick, tick_run_ids=left, due_at=due_at)

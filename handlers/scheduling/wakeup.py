@@ -28,7 +28,7 @@ def looks(before: DagView, dag: DagView, now: datetime) -> Iterator[datetime]:
     due = deadline_of(dag, found, now)
     if due is not None and now < due:
         yield due
-    if has_room(dag) and not dag.graph.together:
+    if has_room(dag) and not dag.graph.requires_both:
         yield from _with_room(dag, verdict, now, overdue=due is not None and due <= now)
 
 

@@ -146,6 +146,6 @@ def holds(condition: Condition, pending: Set[str]) -> bool:
             return sum(holds(operand, pending) for operand in of) >= k
 
 
-def looks_closer(condition: Condition) -> bool:
-    """Whether a condition looks at more of an event than which dataset it is of."""
+def inspects_details(condition: Condition) -> bool:
+    """Whether a condition depends on more of an event than its dataset."""
     return any(isinstance(leaf, PatternRef) or leaf.where or leaf.expire_after_s for leaf in inputs(condition))

@@ -66,12 +66,12 @@ class Held(msgspec.Struct, frozen=True):
         graph, dag_id = self.graph, self.graph.dag_id
         everything = (
             looks.whatever_waits
-            or (graph.ages and (self.due_at is None or self.due_at <= looks.now))
-            or (graph.together and dag_id in looks.ticking)
+            or (graph.has_expiry and (self.due_at is None or self.due_at <= looks.now))
+            or (graph.requires_both and dag_id in looks.ticking)
             or (graph.timing.deadline is not None and dag_id in looks.freed)
-            or (graph.sifts and looks.fresh is not None and dag_id not in looks.fresh)
+            or (graph.inspects_events and looks.fresh is not None and dag_id not in looks.fresh)
         )
-        return Wish(graph, everything, 0 if graph.together else slots)
+        return Wish(graph, everything, 0 if graph.requires_both else slots)
 
     def view(self, active: "Activity", **read: Any) -> DagView:
         """The DAG with what waits for it, as far as that was read."""

@@ -7,7 +7,7 @@ import msgspec
 from tidegate.schemas.conditions.condition import leaves
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.effect.dag import AdoptDag, ClearImportError, MarkStale, RecordFile, RecordImportError, StoreVersion
-from tidegate.schemas.graph import sifts
+from tidegate.schemas.graph import inspects_events
 from tidegate.schemas.queries import datasets, references
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
@@ -89,7 +89,7 @@ async def store(db: Db, effects: Sequence[StoreVersion]) -> None:
         [effect.version_id for effect in effects],
         [spec.timetable is not None for spec in specs],
         [spec.timing.deadline is not None for spec in specs],
-        [sifts(spec) for spec in specs],
+        [inspects_events(spec) for spec in specs],
         [spec.on_paused == "keep" for spec in specs],
         db.now,
     )

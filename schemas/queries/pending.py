@@ -51,14 +51,14 @@ async def read(db: Db, wishes: Mapping[str, Wish], floors: Mapping[str, int], fr
     ready = {dag_id: wish for dag_id, wish in possible.items() if dag_id not in unmet}
     events = await _read(db, ready, floors)
     whole = frozenset(dag_id for dag_id, wish in ready.items() if (most := _most(wish)) is None or len(events[dag_id]) < most)
-    unread = frozenset(dag_id for dag_id, wish in wishes.items() if wish.graph.sifts and dag_id not in ready)
+    unread = frozenset(dag_id for dag_id, wish in wishes.items() if wish.graph.inspects_events and dag_id not in ready)
     new = [(dag_id, *keys) for dag_id in sorted(unread) for keys in fresh.get(dag_id, ())]
     return Pending(events, whole, unread, await datasets.arrived(db, new) if new else {})
 
 
 async def _read(db: Db, ready: Mapping[str, Wish], floors: Mapping[str, int]) -> Mapping[str, tuple[PendingEvent, ...]]:
-    plain = {dag_id: floors[dag_id] for dag_id, wish in ready.items() if not (wish.graph.sifts or wish.everything)}
-    closer = {dag_id: _most(wish) for dag_id, wish in ready.items() if wish.graph.sifts or wish.everything}
+    plain = {dag_id: floors[dag_id] for dag_id, wish in ready.items() if not (wish.graph.inspects_events or wish.everything)}
+    closer = {dag_id: _most(wish) for dag_id, wish in ready.items() if wish.graph.inspects_events or wish.everything}
     found: dict[str, tuple[PendingEvent, ...]] = defaultdict(tuple)
     if plain:
         found |= await datasets.lock_pending(db, plain)
@@ -69,12 +69,12 @@ async def _read(db: Db, ready: Mapping[str, Wish], floors: Mapping[str, int]) ->
 
 def _most(wish: Wish) -> int | None:
     """Who makes a run of each event needs no more of them than there is room for; one is looked at beyond."""
-    return None if wish.everything or not wish.graph.each else min(wish.room, EACH_AT_ONCE) + 1
+    return None if wish.everything or not wish.graph.one_run_per_event else min(wish.room, EACH_AT_ONCE) + 1
 
 
 def more_runs(wish: Wish, events: Sequence[PendingEvent]) -> int:
     """How many runs besides the first one these events may make."""
-    return max(min(wish.room, EACH_AT_ONCE, len(events)) - 1, 0) if wish.graph.each else 0
+    return max(min(wish.room, EACH_AT_ONCE, len(events)) - 1, 0) if wish.graph.one_run_per_event else 0
 
 
 def _single(graph: Graph) -> bool:

@@ -12,7 +12,7 @@ from tidegate.schemas.authoring.dataset import text
 from tidegate.schemas.conditions.condition import ANY_TIME, DatasetRef, InputDeadlineSpec, Leaf, Timing, inputs
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.error import FilterError
-from tidegate.schemas.graph import graph_of, sifts
+from tidegate.schemas.graph import graph_of, inspects_events
 from tidegate.schemas.queries import datasets
 from tidegate.schemas.queries.datasets import PendingRow
 from tidegate.schemas.queries.db import Db
@@ -34,7 +34,7 @@ async def present(db: Db, dag_id: str, spec: DagSpec) -> Mapping[Leaf, PendingRo
     """Those inputs of the DAG's condition of which events wait."""
     if spec.schedule is None:
         return {}
-    if not sifts(spec):
+    if not inspects_events(spec):
         rows = {row.uri: row for row in await datasets.pending_of(db, dag_id)}
         return {leaf: rows[leaf.uri] for leaf in inputs(spec.schedule) if isinstance(leaf, DatasetRef) and leaf.uri in rows}
     return by_input(spec, await datasets.waiting(db, dag_id, MOST_READ), db.now)

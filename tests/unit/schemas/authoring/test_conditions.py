@@ -21,12 +21,12 @@ from tidegate.schemas.conditions.condition import (
     PatternRef,
     Timing,
     inputs,
+    inspects_details,
     leaves,
-    looks_closer,
     patterns,
 )
 from tidegate.schemas.dag import DagSpec, encode_spec
-from tidegate.schemas.graph import ages, graph_of, sifts
+from tidegate.schemas.graph import graph_of, has_expiry, inspects_events
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 
@@ -200,9 +200,9 @@ def test_the_inputs_of_a_condition_are_found_once_each() -> None:
         ({"schedule": A, "together": True}, True, False),
     ],
 )
-def test_only_who_looks_closer_at_events_pays_for_it(facts: dict[str, Any], closer: bool, aging: bool) -> None:
+def test_only_who_inspects_details_at_events_pays_for_it(facts: dict[str, Any], closer: bool, aging: bool) -> None:
     spec = DagSpec(dag_id="d", **facts)
     graph = graph_of(1, spec)
 
-    assert (sifts(spec), graph.sifts, ages(spec), graph.ages) == (closer, closer, aging, aging)
-    assert spec.schedule is None or not looks_closer(spec.schedule) or closer
+    assert (inspects_events(spec), graph.inspects_events, has_expiry(spec), graph.has_expiry) == (closer, closer, aging, aging)
+    assert spec.schedule is None or not inspects_details(spec.schedule) or closer
