@@ -131,7 +131,7 @@ async def apply(database: Database, batch: Batch) -> Applied:
     Raises FencedError when the offsets are not where the batch expects them, UnavailableError when Postgres is away: nothing
     happened, or everything did, and the fence of the next try tells.
     """
-    return await database.run(lambda db: _apply(db, batch))
+    return await database.run(_apply, batch)
 
 
 async def _apply(db: Db, batch: Batch) -> Applied:

@@ -75,12 +75,12 @@ async def is_idle(context: Context) -> bool:
 
 async def _nothing_to_do(context: Context) -> bool:
     """Everything that was ever in a topic had been taken, and nothing was left of it, when the database was asked."""
-
-    async def look(db: Db) -> tuple[Mapping[str, int], Left]:
-        return await idle.positions(db), await idle.left(db)
-
-    positions, left = await context.database.run(look)
+    positions, left = await context.database.run(_positions_and_left)
     return not left and await _all_read(context, {partition_of(key): offset for key, offset in positions.items()})
+
+
+async def _positions_and_left(db: Db) -> tuple[Mapping[str, int], Left]:
+    return await idle.positions(db), await idle.left(db)
 
 
 async def _all_read(context: Context, positions: Mapping[Partition, int]) -> bool:

@@ -1,6 +1,6 @@
 """Which duties this daemon owns: renewed, balanced by count, released at once when it stops."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import anyio
@@ -98,47 +98,36 @@ async def refresh(database: Database, holdings: Holdings, away: Mapping[str, Awa
         if holdings.left:
             return
         began_at = anyio.current_time()
-        owned, daemons, holdings.after_loss = await database.run(_renewal(holdings.job, away))
+        owned, daemons, holdings.after_loss = await database.run(_renew, holdings.job, away)
         holdings.alone = daemons <= 1
         holdings.replace(owned, began_at)
 
 
 async def offer(database: Database, duties: Sequence[Duty]) -> None:
     """Make duties known to all daemons. Raises UnavailableError."""
-
-    async def work(db: Db) -> None:
-        await leases.offer(db, duties)
-
-    await database.run(work)
+    await database.run(leases.offer, duties)
 
 
 async def leave(database: Database, holdings: Holdings) -> None:
     """Release everything at once, for good; when Postgres is away the leases will expire by themselves."""
-
-    async def work(db: Db) -> None:
-        await leases.leave(db, holdings.job.id)
-
     async with holdings.turn:
         holdings.left = True
         try:
-            await database.run(work)
+            await database.run(leases.leave, holdings.job.id)
         except UnavailableError as error:
             log.warning("leases_not_released", error=str(error))
 
 
-def _renewal(job: Job, away: Mapping[str, Away]) -> Callable[[Db], Awaitable[Renewed]]:
-    async def work(db: Db) -> Renewed:
-        db.mark()
-        await leases.heartbeat(db, job, away)
-        owned = await leases.owned(db, job.id)
-        place = await leases.place(db, job.id)
-        mine = share(owned, await leases.counts(db), place)
-        if mine.surplus:
-            await leases.release(db, job.id, mine.surplus)
-        kept = [lease for lease in owned if lease not in mine.surplus]
-        for group, wanted in mine.wanted.items():
-            if wanted > 0:
-                kept += await leases.claim(db, job.id, group, wanted)
-        return Renewed(kept, place.of, await losses.any_open(db))
-
-    return work
+async def _renew(db: Db, job: Job, away: Mapping[str, Away]) -> Renewed:
+    db.mark()
+    await leases.heartbeat(db, job, away)
+    owned = await leases.owned(db, job.id)
+    place = await leases.place(db, job.id)
+    mine = share(owned, await leases.counts(db), place)
+    if mine.surplus:
+        await leases.release(db, job.id, mine.surplus)
+    held = [lease for lease in owned if lease not in mine.surplus]
+    for group, wanted in mine.wanted.items():
+        if wanted > 0:
+            held += await leases.claim(db, job.id, group, wanted)
+    return Renewed(held, place.of, await losses.any_open(db))

@@ -68,10 +68,7 @@ class Bells:
 async def notify(database: Database, work: Work) -> None:
     """Tell all daemons of this database. Raises UnavailableError."""
 
-    async def send(db: Db) -> None:
-        await db.execute("SELECT pg_notify($1, $2)", CHANNEL, ",".join(kind.name or "" for kind in work))
-
-    await database.run(send)
+    await database.run(Db.execute, "SELECT pg_notify($1, $2)", CHANNEL, ",".join(kind.name or "" for kind in work))
 
 
 def heard(payload: str) -> Work:

@@ -3,7 +3,8 @@
 import getpass
 import os
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from datetime import datetime
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 import anyio
 import typer
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from tidegate.daemon.postgres.database import Database
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 def settings_of(context: typer.Context, *needs: str) -> Settings:
@@ -31,9 +33,20 @@ def who(settings: Settings) -> str:
     return f"{user}@{settings.host}"
 
 
-def query(context: typer.Context, work: Callable[[Db], Awaitable[T]]) -> T:
-    """The answer of one transaction."""
-    return with_database(context, lambda database: database.run(work))
+def query(context: typer.Context, work: Callable[Concatenate[Db, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+    """The result of `work(db, *args, **kwargs)` in one transaction."""
+    return with_database(context, lambda database: database.run(work, *args, **kwargs))
+
+
+def query_at(
+    context: typer.Context, work: Callable[Concatenate[Db, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+) -> tuple[T, datetime]:
+    """As `query`, and the time of the transaction by the clock of Postgres."""
+
+    async def timed(db: Db) -> tuple[T, datetime]:
+        return await work(db, *args, **kwargs), db.now
+
+    return query(context, timed)
 
 
 def with_database(context: typer.Context, work: Callable[["Database"], Awaitable[T]]) -> T:

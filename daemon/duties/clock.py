@@ -54,12 +54,12 @@ async def tick(context: Context) -> float:
     shards = [int(key) for key in context.holdings.of(CLOCK)]
     if not shards:
         return LONGEST_SLEEP_S
-    due, now = await context.database.ask(lambda db: _look(db, shards))
+    due, now = await context.database.ask(_look, shards)
     for kind in KINDS:
         at = kind.at(due)
         if at is not None and at <= now:
             await _tell(context, shards, kind)
-    due, now = await context.database.ask(lambda db: _look(db, shards))
+    due, now = await context.database.ask(_look, shards)
     moments = [at for at in _passing_over(due, now).moments if at is not None]
     return max((min(moments) - now).total_seconds(), SOON_S) if moments else LONGEST_SLEEP_S
 
@@ -76,7 +76,7 @@ async def _look(db: Db, shards: Sequence[int]) -> tuple[Due, datetime]:
 
 async def _tell(context: Context, shards: Sequence[int], kind: "Kind") -> None:
     while True:
-        found = await context.database.ask(lambda db: kind.find(db, shards, AT_ONCE))
+        found = await context.database.ask(kind.find, shards, AT_ONCE)
         told = await context.tell([kind.tell(each) for each in found]) if found else None
         if len(found) < AT_ONCE or not (told and told.effects):
             return

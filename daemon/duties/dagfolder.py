@@ -65,7 +65,7 @@ async def publish_changes(context: Context, *, task_status: TaskStatus[None]) ->
 
 async def known_files(context: Context) -> Mapping[str, str | None]:
     """The digest of every file that the database has and does not take for gone."""
-    return await context.database.ask(lambda db: files.digests(db, ABSENT_SCANS))
+    return await context.database.ask(files.digests, ABSENT_SCANS)
 
 
 async def _send(context: Context, sink: Sink, paths: Sequence[str]) -> None:

@@ -22,7 +22,6 @@ from tidegate.daemon.work import Work
 from tidegate.schemas.error import RejectedError, UnavailableError
 from tidegate.schemas.message import SubmissionAccepted
 from tidegate.schemas.queries import submissions
-from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.submissions import Claimed
 from tidegate.schemas.wire.event import EventId, TaskFinished
 
@@ -209,7 +208,7 @@ class Dispatcher:
 
     async def _wanted(self, claims: Sequence[Claimed]) -> Sequence[tuple[Claimed, SubmissionSpec]]:
         try:
-            return list(zip(claims, await self.context.database.ask(lambda db: specs(db, claims)), strict=True))
+            return list(zip(claims, await self.context.database.ask(specs, claims), strict=True))
         except BaseException:
             self.in_hand.drop(claim.submission_id for claim in claims)
             raise
@@ -232,19 +231,13 @@ class Dispatcher:
 
     async def _claim_intents(self) -> Lot:
         job, at_once = self.context.holdings.job, self._at_once
-
-        async def work(db: Db) -> list[Claimed]:
-            return await submissions.claim_intents(db, job.id, job.host, self.backend.name, at_once)
-
-        claims = await self.context.database.ask(work)
+        claims = await self.context.database.ask(submissions.claim_intents, job.id, job.host, self.backend.name, at_once)
         return Lot(claims, more=len(claims) == at_once)
 
     async def _claim_abandoned(self) -> Lot:
         job = self.context.holdings.job
         host = None if self.backend.host is None else job.host
-
-        async def work(db: Db) -> list[Claimed]:
-            return await submissions.claim_abandoned(db, job.id, job.host, self.backend.name, host, self.in_hand.ids)
-
-        claims = await self.context.database.ask(work)
+        claims = await self.context.database.ask(
+            submissions.claim_abandoned, job.id, job.host, self.backend.name, host, self.in_hand.ids
+        )
         return Lot(claims, more=bool(claims))

@@ -5,9 +5,7 @@ anything to do. Nothing depends on its being done in time: until a month has its
 """
 
 import random
-from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
-from functools import partial
 
 import anyio
 import asyncpg
@@ -52,8 +50,8 @@ async def turn(database: Database) -> None:
     They are not made long before they fill: Postgres would plan for a table that it has found empty.
     """
     month = month_of(await database.ask(_now))
-    made = await database.run(partial(ledger.make, month=month))
-    begun = await database.run(partial(ledger.begin, month=month))
+    made = await database.run(ledger.make, month=month)
+    begun = await database.run(ledger.begin, month=month)
     if made or begun:
         log.info("ledger_month_begun", month=month)
 
@@ -69,7 +67,7 @@ async def retire(database: Database, days: int) -> None:
 async def _retire(database: Database, month: int, cutoff: datetime) -> None:
     for _ in range(TRIES):
         try:
-            retired = await database.run(_unless_busy(partial(ledger.retire, month=month, cutoff=cutoff, most=MOST_STAYING)))
+            retired = await database.run(_retire_unless_busy, month, cutoff)
         except _BusyError:
             await anyio.sleep(random.uniform(0, PAUSE_S))  # noqa: S311, not a secret
         else:
@@ -78,16 +76,12 @@ async def _retire(database: Database, month: int, cutoff: datetime) -> None:
     log.info("ledger_month_busy", month=month)
 
 
-def _unless_busy(work: Callable[[Db], Awaitable[Retired | None]]) -> Callable[[Db], Awaitable[Retired | None]]:
-    """That it has no time for this is no outage of Postgres."""
-
-    async def attempt(db: Db) -> Retired | None:
-        try:
-            return await work(db)
-        except BUSY as error:
-            raise _BusyError from error
-
-    return attempt
+async def _retire_unless_busy(db: Db, month: int, cutoff: datetime) -> Retired | None:
+    """Raises _BusyError instead of the errors that `Database.run` takes for an outage of Postgres."""
+    try:
+        return await ledger.retire(db, month=month, cutoff=cutoff, most=MOST_STAYING)
+    except BUSY as error:
+        raise _BusyError from error
 
 
 def _tell(month: int, retired: Retired | None) -> None:
@@ -101,12 +95,12 @@ def _tell(month: int, retired: Retired | None) -> None:
 
 async def forget_notes(database: Database, days: int) -> None:
     """Drop what was noted about schedules and has not come up for so many days."""
-
-    async def work(db: Db) -> int:
-        return await ledger.forget_notes(db, db.now - timedelta(days=days), AT_ONCE)
-
-    while await database.ask(work) == AT_ONCE:
+    while await database.ask(_forget_notes, days) == AT_ONCE:
         pass
+
+
+async def _forget_notes(db: Db, days: int) -> int:
+    return await ledger.forget_notes(db, db.now - timedelta(days=days), AT_ONCE)
 
 
 async def _now(db: Db) -> datetime:

@@ -80,7 +80,7 @@ class Notifier:
         free = {kind: places for kind in self.senders if (places := PLACES[kind] - self._busy[kind]) > 0}
         if not free:
             return False
-        claims = await self.context.database.run(lambda db: self.claim(db, free))
+        claims = await self.context.database.run(self.claim, free)
         self.context.outages.end("Postgres")
         for claimed in claims:
             self.in_hand.add(claimed.id)
@@ -135,7 +135,7 @@ class Notifier:
     async def _record(self, claimed: Claimed, outcome: Delivery) -> bool:
         """Whether Postgres has it; what was acknowledged is kept in mind until then."""
         try:
-            await self.context.database.run(lambda db: self.write(db, claimed, outcome))
+            await self.context.database.run(self.write, claimed, outcome)
         except UnavailableError as error:
             self.context.outages.begin(error)
             return False

@@ -19,7 +19,6 @@ from tidegate.daemon.outage import Backoff
 from tidegate.daemon.spark.contract import Backend, Phase, Status
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import submissions
-from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.submissions import Running
 from tidegate.schemas.wire.event import TaskFinished
 
@@ -52,7 +51,7 @@ async def observed(context: Context) -> None:
     """One round over everything this host can see."""
     await end_doomed_intents(context)
     names, host = list(context.backends), context.holdings.job.host
-    running = await context.database.ask(lambda db: submissions.running(db, names, host, context.everywhere))
+    running = await context.database.ask(submissions.running, names, host, context.everywhere)
     by_backend: dict[str, list[Running]] = defaultdict(list)
     for submission in running:
         by_backend[submission.backend].append(submission)
@@ -108,9 +107,5 @@ async def _beat(context: Context, running: Sequence[Running], statuses: Mapping[
         if (silent_s := statuses[submission.submission_id].silent_s) is not None
         and submission.unheard_s - silent_s >= context.settings.runner_heartbeat_s
     ]
-
-    async def work(db: Db) -> None:
-        await submissions.beat(db, heartbeats)
-
     if heartbeats:
-        await context.database.ask(work)
+        await context.database.ask(submissions.beat, heartbeats)

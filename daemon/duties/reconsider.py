@@ -21,7 +21,7 @@ async def reconsider(context: Context, *, task_status: TaskStatus[None]) -> None
 
 async def reconsidered(context: Context) -> bool:
     """Look at the first on the list; whether there may be more."""
-    ids = await context.database.ask(lambda db: runs.to_reconsider(db, AT_ONCE))
+    ids = await context.database.ask(runs.to_reconsider, AT_ONCE)
     if ids:
         await context.tell([RunReconsidered(dag_run_id=id_) for id_ in ids])
     return len(ids) == AT_ONCE

@@ -16,7 +16,6 @@ from tidegate.events import deadletter
 from tidegate.events.cloudevents import headers
 from tidegate.events.sink import OutMessage, Sink, UndeliveredError
 from tidegate.schemas.queries import inbox, outbox, writers
-from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import DeadLetter
 from tidegate.schemas.queries.leases import OUTBOX, Duty
 from tidegate.schemas.queries.outbox import OutboxRow
@@ -63,7 +62,7 @@ async def _next_rows(context: Context, floor: Floor, shards: Set[int]) -> Sequen
     if floor.settled.is_to_see(anyio.current_time()):
         floor.settled.see(await context.database.ask(writers.of_outbox))
     lowest = floor.below(shards)
-    rows = await context.database.ask(lambda db: outbox.next_rows(db, sorted(shards), lowest, AT_ONCE))
+    rows = await context.database.ask(outbox.next_rows, sorted(shards), lowest, AT_ONCE)
     floor.rise(rows[0].id if rows else None)
     return rows
 
@@ -75,7 +74,7 @@ async def _send_events(context: Context, sink: Sink, rows: Sequence[OutboxRow]) 
 
 async def _send_letters(context: Context, sink: Sink, rows: Sequence[OutboxRow]) -> None:
     """Read whole only now, a few at a time: each may be as large as a record. One that somebody removed is not sent."""
-    found = await context.database.run(lambda db: inbox.whole_dead_letters(db, [int(row.key) for row in rows]))
+    found = await context.database.run(inbox.whole_dead_letters, [int(row.key) for row in rows])
     there = [row for row in rows if int(row.key) in found]
     await _send(context, sink, there, [_letter(context.settings, row, found[int(row.key)]) for row in there])
     await _delete(context, [row for row in rows if int(row.key) not in found])
@@ -109,8 +108,5 @@ def messages(settings: Settings, row: OutboxRow) -> Iterator[OutMessage]:
 
 
 async def _delete(context: Context, rows: Sequence[OutboxRow]) -> None:
-    async def work(db: Db) -> None:
-        await outbox.delete(db, sorted({row.id for row in rows}))
-
     if rows:
-        await context.database.ask(work)
+        await context.database.ask(outbox.delete, sorted({row.id for row in rows}))

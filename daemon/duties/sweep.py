@@ -16,7 +16,6 @@ from tidegate.daemon.spark import spool
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.message import AttemptStuck, LeaseLapsed
 from tidegate.schemas.queries import held, inbox, leases, losses, pools, submissions
-from tidegate.schemas.queries.db import Db
 
 log = structlog.get_logger()
 
@@ -48,7 +47,7 @@ async def sweep(context: Context, *, task_status: TaskStatus[None]) -> None:
             if anyio.current_time() >= prune_at:
                 await prune(context)
                 await keep(context.database, context.settings.ledger_days)
-                await context.database.ask(lambda db: losses.forget_marks(db, KEPT_S))
+                await context.database.ask(losses.forget_marks, KEPT_S)
                 prune_at = anyio.current_time() + PRUNE_EVERY_S
             backoff.reset()
         except UnavailableError as error:
@@ -60,7 +59,7 @@ async def sweep(context: Context, *, task_status: TaskStatus[None]) -> None:
 async def lapse(context: Context) -> None:
     """Take the silent for dead; looked at once more under the lock."""
     silent_s = context.settings.runner_silent_s
-    silent = await context.database.ask(lambda db: submissions.silent(db, silent_s))
+    silent = await context.database.ask(submissions.silent, silent_s)
     if silent:
         log.warning("attempts_silent", count=len(silent), silent_s=silent_s)
         await context.tell([LeaseLapsed(submission_id=id_, silent_s=silent_s) for id_ in silent])
@@ -69,7 +68,7 @@ async def lapse(context: Context) -> None:
 async def requeue(context: Context) -> None:
     """See to what has been queued for too long; looked at once more under the lock."""
     queued_s = context.settings.queued_timeout_s
-    stuck = await context.database.ask(lambda db: submissions.stuck(db, queued_s))
+    stuck = await context.database.ask(submissions.stuck, queued_s)
     if stuck:
         log.warning("attempts_not_submitted", count=len(stuck), queued_s=queued_s)
         await context.tell([AttemptStuck(submission_id=id_) for id_ in stuck])
@@ -77,13 +76,9 @@ async def requeue(context: Context) -> None:
 
 async def forget(context: Context) -> None:
     """Drop event ids that no redelivery can bring back, daemons long gone, and what vouches for nothing any more."""
-
-    async def work(db: Db) -> int:
-        return await inbox.forget(db, context.settings.dedupe_days, FORGET_AT_ONCE)
-
-    while await context.database.ask(work) == FORGET_AT_ONCE:
+    while await context.database.ask(inbox.forget, context.settings.dedupe_days, FORGET_AT_ONCE) == FORGET_AT_ONCE:
         pass
-    await context.database.ask(lambda db: leases.forget_dead(db, GONE_S))
+    await context.database.ask(leases.forget_dead, GONE_S)
     await forget_spent(context.database)
 
 
@@ -98,7 +93,7 @@ async def warn_of_missing_pools(context: Context, said: frozenset[str]) -> froze
 
 async def warn_of_open_transactions(context: Context, said: frozenset[str]) -> frozenset[str]:
     """While somebody has a transaction open everything gets slower: said once for each. Returns those that are open."""
-    found = await context.database.ask(partial(held.held, seconds=HELD_S))
+    found = await context.database.ask(held.held, seconds=HELD_S)
     for row in found:
         if row.id not in said:
             facts = {"role": row.role, "application": row.application, "address": row.address}
@@ -109,7 +104,7 @@ async def warn_of_open_transactions(context: Context, said: frozenset[str]) -> f
 async def prune(context: Context) -> None:
     """Remove the old directories of this host's spool, in a thread. One whose end the database has yet to hear of is kept."""
     settings = context.settings
-    began = await context.database.ask(lambda db: submissions.open_at(db, context.holdings.job.host))
+    began = await context.database.ask(submissions.open_at, context.holdings.job.host)
     remove = partial(spool.prune, spool_root(settings), settings.spool_days * DAY_S, began)
     try:
         removed = await to_thread.run_sync(remove, abandon_on_cancel=True)

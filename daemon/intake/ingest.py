@@ -26,7 +26,6 @@ from tidegate.events.source import OffsetOutOfRangeError, Partition, Record, Sou
 from tidegate.schemas.error import FencedError, RejectedError, UnavailableError
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries import leases
-from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import PARTITION, Duty, Incident, Lease
 from tidegate.schemas.wire.event import Kind, Rejection
 
@@ -236,11 +235,7 @@ class Reader:
         """The recorded offset does not fit the log: stand still, say why, and wait for somebody's decision."""
         log.error("partition_halted", partition=key_of(error.partition), error=str(error))
         incident = Incident(key_of(error.partition), error.position, error.bounds.start, error.bounds.end)
-
-        async def work(db: Db) -> None:
-            await leases.halt(db, self.context.holdings.job.id, incident)
-
-        await self.context.database.run(work)
+        await self.context.database.run(leases.halt, self.context.holdings.job.id, incident)
         self.positions.pop(error.partition, None)
 
 

@@ -1,7 +1,6 @@
 """Datasets that nobody has named yet, where the settings have it that their updates are not taken."""
 
 from collections.abc import Collection, Sequence
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,7 +18,7 @@ async def only_known(database: Database, stretches: Sequence[Stretch]) -> list[S
     """The same records, those of unknown datasets to be put aside. Raises UnavailableError."""
     named = {uri for stretch in stretches for _, reading in stretch.arrived for uri in _uris(reading)}
     new = sorted(named - database.memory.dataset_ids.keys())
-    missing = set(new) - await database.run(partial(datasets.expected, uris=new)) if new else set()
+    missing = set(new) - await database.run(datasets.expected, uris=new) if new else set()
     return [_without(stretch, missing) for stretch in stretches] if missing else list(stretches)
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -101,9 +100,9 @@ async def account(database: "Database", root: Path, writer: str) -> None:
     with closing(former(root)) as left:
         for daemon, kept, path in left:
             if kept is not None:
-                await database.run(partial(_account, daemon=daemon, kept=kept, writer=writer))
+                await database.run(_account, daemon=daemon, kept=kept, writer=writer)
             path.unlink(missing_ok=True)  # before the marks: without them all of it would be missing
-            await database.ask(partial(losses.forget_daemon, daemon=daemon))
+            await database.ask(losses.forget_daemon, daemon=daemon)
 
 
 async def _account(db: Db, *, daemon: UUID, kept: Kept, writer: str) -> None:
@@ -120,5 +119,5 @@ async def forget_spent(database: "Database") -> None:
         return
     receipts = database.lookout.receipts
     if spent := tuple(receipts.spent):
-        await database.ask(partial(losses.forget_spent, daemon=receipts.daemon, numbers=spent))
+        await database.ask(losses.forget_spent, daemon=receipts.daemon, numbers=spent)
         receipts.spent.difference_update(spent)

@@ -12,7 +12,7 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from uuid import UUID
 
 import anyio
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tidegate.schemas.queries.db import Connected
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 TRANSACTION_S = 15.0
 """The deadline of a transaction, waiting for a connection included."""
@@ -98,20 +99,20 @@ class Database:
         self.author = author
         self.writer = writer
 
-    async def run(self, work: Callable[[Db], Awaitable[T]]) -> T:
-        """Run `work` in one transaction; again from the start when it lost a conflict.
+    async def run(self, work: Callable[Concatenate[Db, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `work(db, *args, **kwargs)` in one transaction; again from the start when it lost a conflict.
 
         Raises UnavailableError when Postgres is away or the outcome is unknown: the caller repeats it later, which is safe
         because every transaction checks what it expects to find.
         """
-        return await self._patiently(partial(self._in_transaction, work))
+        return await self._patiently(partial(self._in_transaction, lambda db: work(db, *args, **kwargs)))
 
-    async def ask(self, work: Callable[[Db], Awaitable[T]]) -> T:
+    async def ask(self, work: Callable[Concatenate[Db, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """As `run`, for work that is one statement, and so a transaction by itself, or that reads what need not be of one moment.
 
         It spares two of three round trips.
         """
-        return await self._patiently(partial(self._alone, work))
+        return await self._patiently(partial(self._alone, lambda db: work(db, *args, **kwargs)))
 
     def forget(self) -> None:
         """Another server may lack what was read from the one before it. Transactions under way go on with what they know."""

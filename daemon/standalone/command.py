@@ -156,7 +156,7 @@ async def _until(holds: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def _runs(database: Database) -> list[run_pages.RunRow]:
-    return await database.run(lambda db: run_pages.list_runs(db, limit=LISTED))
+    return await database.run(run_pages.list_runs, limit=LISTED)
 
 
 async def _show(database: Database, console: Console) -> None:

@@ -38,7 +38,7 @@ def offsets_moved_apart() -> None:
     original = engine.apply
 
     async def apply(database: Database, batch: Batch) -> Applied:
-        await database.run(lambda db: inbox.take(db, batch.moves, ()))
+        await database.run(inbox.take, batch.moves, ())
         return await original(database, msgspec.structs.replace(batch, moves=()))
 
     replace(context, "apply", apply)
@@ -130,7 +130,7 @@ def renewed_after_leaving() -> None:
 
     async def again(database: Database, holdings: Holdings, away: Mapping[str, Away]) -> None:
         began_at = anyio.current_time()
-        renewed = await database.run(leases._renewal(holdings.job, away))
+        renewed = await database.run(leases._renew, holdings.job, away)
         holdings.replace(renewed.owned, began_at)
 
     replace(ingest, "refresh", again)

@@ -46,7 +46,7 @@ def clear(context: typer.Context, asked: ClearRequested, *, yes: bool, json: boo
     """Raises RequestError when there is nothing to clear, or the answer is no; BadParameter when nobody can be asked."""
     from tidegate.daemon.cli.request import ask
 
-    asked, found = query(context, lambda db: _foresee(db, asked))
+    asked, found = query(context, _foresee, asked)
     if not json:
         output.table(TITLES, map(_cells, found), empty="nothing")
     if not yes:

@@ -1,6 +1,5 @@
 """`tidegate dags`: what there is, what it waits for, when it runs next, and whether it may."""
 
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -10,9 +9,9 @@ from tidegate.daemon.cli.agreement import Yes
 from tidegate.daemon.cli.command import DagId, Json, examples, noun
 from tidegate.daemon.cli.commands.next_runs import next_
 from tidegate.daemon.cli.pages import output, tree
-from tidegate.daemon.cli.pages.dag import DagPage, print_page, read_page, state_of
+from tidegate.daemon.cli.pages.dag import print_page, read_page, state_of
 from tidegate.daemon.cli.pages.plan import Planned, next_run
-from tidegate.daemon.cli.session import query, with_database
+from tidegate.daemon.cli.session import query, query_at, with_database
 from tidegate.schemas.conditions.condition import Condition
 from tidegate.schemas.message import DagDeleteRequested, PauseRequested
 from tidegate.schemas.queries import dag_pages
@@ -66,11 +65,7 @@ def list_(context: typer.Context, *, json: Json = False) -> None:
 @app.command(epilog=examples("tidegate dags show daily_delays"))
 def show(context: typer.Context, dag_id: DagId, *, json: Json = False) -> None:
     """Show a DAG: what starts it, its limits, its next runs, its tasks, its last runs."""
-
-    async def read(db: Db) -> tuple[DagPage, datetime]:
-        return await read_page(db, dag_id), db.now
-
-    page, now = query(context, read)
+    page, now = query_at(context, read_page, dag_id)
     if json:
         output.write_json(page)
     else:
@@ -91,10 +86,7 @@ def why_not(context: typer.Context, dag_id: DagId, *, json: Json = False) -> Non
     """
     from tidegate.daemon.cli.pages import why_dag
 
-    async def read(db: Db) -> tuple[why_dag.WhyNot, datetime]:
-        return await why_dag.read_page(db, dag_id), db.now
-
-    page, now = query(context, read)
+    page, now = query_at(context, why_dag.read_page, dag_id)
     if json:
         output.write_json(why_dag.document(page))
     else:

@@ -1,5 +1,6 @@
 """`tidegate datasets`: what DAGs wait for and make; say that one was updated; audit what became of it."""
 
+from datetime import datetime
 from typing import Annotated
 
 import anyio
@@ -10,9 +11,8 @@ from tidegate.daemon.cli.commands.audit import audit
 from tidegate.daemon.cli.commands.events import events
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.moment import age
-from tidegate.daemon.cli.session import query, settings_of
+from tidegate.daemon.cli.session import query_at, settings_of
 from tidegate.schemas.queries import datasets
-from tidegate.schemas.queries.db import Db
 from tidegate.schemas.wire.event import EventId
 
 app = noun("List datasets and their events, publish their updates, audit what became of them.")
@@ -35,19 +35,11 @@ def list_(
     json: Json = False,
 ) -> None:
     """List the datasets, by URI."""
-
-    async def read(db: Db) -> tuple[list[datasets.DatasetRow], list[output.Cell]]:
-        found = await datasets.list_datasets(db, prefix, limit)
-        return found, [row.last_event_at and age(row.last_event_at, db.now) for row in found]
-
-    found, ages = query(context, read)
+    found, now = query_at(context, datasets.list_datasets, prefix, limit)
     if json:
         output.write_json(found)
         return
-    rows = (
-        (row.uri, row.consumers, row.producers, row.events, row.last_event_at, old) for row, old in zip(found, ages, strict=True)
-    )
-    output.table(TITLES, rows, empty="there are no such datasets")
+    output.table(TITLES, (_cells(row, now) for row in found), empty="there are no such datasets")
 
 
 @app.command(
@@ -80,3 +72,8 @@ def publish(
         output.write_json({"uri": uri, "source": identity.source, "id": identity.id})
     else:
         output.write(f"published {uri} as {output.printable(identity.id)}")
+
+
+def _cells(row: datasets.DatasetRow, now: datetime) -> tuple[output.Cell, ...]:
+    age_of_last = row.last_event_at and age(row.last_event_at, now)
+    return row.uri, row.consumers, row.producers, row.events, row.last_event_at, age_of_last

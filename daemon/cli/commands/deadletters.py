@@ -12,10 +12,9 @@ from tidegate.daemon.cli.command import Json, Limit, examples, moment, noun
 from tidegate.daemon.cli.commands.letter_changes import Change, carry_out
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.moment import age
-from tidegate.daemon.cli.session import query
+from tidegate.daemon.cli.session import query, query_at
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import letters
-from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.letters import Chosen, LetterRow, LetterState
 from tidegate.schemas.wire.event import ADVICE, Rejection
 
@@ -59,11 +58,7 @@ def list_(
 ) -> None:
     """List dead letters, newest first."""
     asked = None if state is Shown.ALL else LetterState(state)
-
-    async def read(db: Db) -> tuple[list[LetterRow], datetime]:
-        return await letters.list_letters(db, asked, Chosen(reason, topic, since, until), limit), db.now
-
-    found, now = query(context, read)
+    found, now = query_at(context, letters.list_letters, asked, Chosen(reason, topic, since, until), limit)
     if json:
         output.write_json(found)
     else:
@@ -78,7 +73,7 @@ def show(
     json: Json = False,
 ) -> None:
     """Show a dead letter with its headers and value. In JSON, what is not UTF-8 is base64 and `…_encoding` says so."""
-    letter = query(context, lambda db: letters.letter(db, id_))
+    letter = query(context, letters.letter, id_)
     if letter is None:
         raise RequestError(f"there is no dead letter {id_}; `tidegate deadletters list` shows those there are")
     if json:

@@ -1,6 +1,6 @@
 """Replay or discard dead letters: a few at a time, each few in one transaction, which an interruption leaves done or undone."""
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -73,7 +73,7 @@ def carry_out(
     plan = _Plan(settings, change, because)
 
     async def find(database: "Database") -> Sequence[int]:
-        return list(dict.fromkeys(ids)) or await database.run(lambda db: letters.open_ids(db, chosen))
+        return list(dict.fromkeys(ids)) or await database.run(letters.open_ids, chosen)
 
     found = with_database(context, find)
     if not ids and found and not yes:
@@ -99,7 +99,7 @@ class _Plan:
         with _progress(f"{self.change.state} dead letters", len(ids)) as advance:
             for start in range(0, len(ids), AT_ONCE):
                 few = ids[start : start + AT_ONCE]
-                done, standing, refused = await database.run(self._few(few))
+                done, standing, refused = await database.run(self._change_few, few)
                 outcome.done += done
                 for id_ in (each for each in few if each not in done):
                     self._sort(id_, standing.get(id_), refused.get(id_), outcome)
@@ -108,18 +108,15 @@ class _Plan:
             await wake_daemons(database, Work.RELAY)
         return outcome
 
-    def _few(self, ids: Sequence[int]) -> Callable[[Db], Awaitable[Few]]:
-        async def work(db: Db) -> Few:
-            refused = {}
-            if self.change is Change.REPLAY:
-                found = await inbox.whole_dead_letters(db, ids)
-                refused = {id_: why for id_, letter in found.items() if (why := self._against(id_, letter))}
-                done = await letters.replay(db, [id_ for id_ in ids if id_ not in refused], self.user)
-            else:
-                done = await letters.discard(db, ids, self.user, self.because)
-            return done, {each.id: each for each in await letters.standing(db, ids)}, refused
-
-        return work
+    async def _change_few(self, db: Db, ids: Sequence[int]) -> Few:
+        refused = {}
+        if self.change is Change.REPLAY:
+            found = await inbox.whole_dead_letters(db, ids)
+            refused = {id_: why for id_, letter in found.items() if (why := self._against(id_, letter))}
+            done = await letters.replay(db, [id_ for id_ in ids if id_ not in refused], self.user)
+        else:
+            done = await letters.discard(db, ids, self.user, self.because)
+        return done, {letter.id: letter for letter in await letters.standing(db, ids)}, refused
 
     def _against(self, id_: int, letter: DeadLetter) -> str:
         """Why a record cannot be sent again."""

@@ -8,10 +8,9 @@ import typer
 from tidegate.daemon.cli.command import Json, examples, noun
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.moment import age
-from tidegate.daemon.cli.session import query, settings_of, who
+from tidegate.daemon.cli.session import query, query_at, settings_of, who
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import losses
-from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.losses import LossRow
 
 app = noun("List acknowledged commits that Postgres has lost; say that they are seen to.")
@@ -30,11 +29,7 @@ def list_(
     json: Json = False,
 ) -> None:
     """List losses: when what is missing was committed, newest first."""
-
-    async def read(db: Db) -> tuple[list[LossRow], datetime]:
-        return await losses.list_losses(db, settled=all_), db.now
-
-    found, now = query(context, read)
+    found, now = query_at(context, losses.list_losses, settled=all_)
     if json:
         output.write_json(found)
     else:
@@ -47,11 +42,7 @@ def settle(context: typer.Context, id_: Id, *, because: Because, json: Json = Fa
     if not because.strip() or "\0" in because:
         raise typer.BadParameter("a few words are needed that say what was done", param_hint="--because")
     user = who(settings_of(context, "postgres_dsn"))
-
-    async def work(db: Db) -> bool:
-        return await losses.settle(db, id_, user, because)
-
-    if not query(context, work):
+    if not query(context, losses.settle, id_, user, because):
         raise RequestError(f"there is no open loss {id_}; `tidegate losses list --all` shows all there were")
     if json:
         output.write_json({"id": id_, "settled_by": user, "settled_because": because})

@@ -12,7 +12,7 @@ from tidegate.daemon.cli.lookup import find_dag
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.moment import local, utc
 from tidegate.daemon.cli.pages.plan import Planned, clock_of, coming, coming_after, first_from, planned, stretch_of
-from tidegate.daemon.cli.session import query
+from tidegate.daemon.cli.session import query_at
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.plans import plans
@@ -43,11 +43,7 @@ def next_(
     """
     if on is not None and after is not None:
         raise typer.BadParameter("either --on or --after is possible", param_hint="--on")
-
-    async def read(db: Db) -> tuple[DagView, datetime]:
-        return await _find(db, dag_id), db.now
-
-    dag, now = query(context, read)
+    dag, now = query_at(context, _find, dag_id)
     if on is None:
         _list(dag, _runs(dag, after, now, limit), json=json)
     else:

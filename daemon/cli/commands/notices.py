@@ -88,7 +88,7 @@ def logs(
 ) -> None:
     """Print the log of a function that was told, at its last try, on the host where it ran."""
     settings = settings_of(context)
-    found = query(context, lambda db: notification(db, id_))
+    found = query(context, notification, id_)
     if found is None:
         raise RequestError(f"there is no notification {id_}; `tidegate notifications list` shows those there are")
     if not isinstance(msgspec.convert(found.receiver, Receiver), FunctionReceiver):

@@ -75,7 +75,7 @@ def cancel(
     reason = f"cancelled by {who(settings_of(context))}"
 
     async def work(database: "Database") -> RunRow:
-        run = await database.run(lambda db: find_run(db, dag_id, run_id))
+        run = await database.run(find_run, dag_id, run_id)
         if run.state in RUN_ENDED:
             raise RequestError(f"run {run.run_id!r} of DAG {dag_id!r} has ended already: {run.state}")
         await ask(database, RunEndRequested(dag_id=dag_id, run_id=run.run_id, state=RunState.FAILED, reason=reason, going=True))
@@ -83,7 +83,7 @@ def cancel(
             output.write(f"cancelled {dag_id} {run.run_id}")
         if wait:
             await dead(database, run)
-        return await database.run(lambda db: find_run(db, dag_id, run.run_id))
+        return await database.run(find_run, dag_id, run.run_id)
 
     run = with_database(context, work)
     if json:
@@ -97,9 +97,9 @@ def mark(context: typer.Context, dag_id: DagId, run_id: RunId, state: EndState, 
     reason = f"marked by {who(settings_of(context))}"
 
     async def work(database: "Database") -> RunRow:
-        run = await database.run(lambda db: find_run(db, dag_id, run_id))
+        run = await database.run(find_run, dag_id, run_id)
         await ask(database, RunEndRequested(dag_id=dag_id, run_id=run.run_id, state=RunState(state), reason=reason))
-        return await database.run(lambda db: find_run(db, dag_id, run.run_id))
+        return await database.run(find_run, dag_id, run.run_id)
 
     run = with_database(context, work)
     if json:

@@ -168,7 +168,7 @@ def trigger(
         await ask(database, request)
         if not json:
             output.write(f"triggered {dag_id} {new_id}")
-        run = await database.run(lambda db: find_run(db, dag_id, new_id))
+        run = await database.run(find_run, dag_id, new_id)
         if run.state == RunState.QUEUED:
             output.say(_why_queued(run))
         return await follow(database, run) if wait else run

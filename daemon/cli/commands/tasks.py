@@ -62,7 +62,7 @@ def logs(
     settings = settings_of(context, "postgres_dsn")
 
     async def read(database: "Database") -> None:
-        run = await database.run(lambda db: find_run(db, dag_id, run_id))
+        run = await database.run(find_run, dag_id, run_id)
         reader = Reader(settings, database, Wanted(dag_id, run.run_id, task_id, try_number))
         if json:
             output.write_json(await reader.document())
@@ -171,10 +171,10 @@ def mark(context: typer.Context, dag_id: DagId, run_id: RunId, task_id: TaskId, 
     from tidegate.daemon.cli.request import ask
 
     async def work(database: "Database") -> RunTaskRow:
-        run = await database.run(lambda db: find_run(db, dag_id, run_id))
-        await database.run(lambda db: find_task(db, run, task_id))
+        run = await database.run(find_run, dag_id, run_id)
+        await database.run(find_task, run, task_id)
         await ask(database, TaskMarked(dag_id=dag_id, run_id=run.run_id, task_id=task_id, state=TaskState(state)))
-        return await database.run(lambda db: find_task(db, run, task_id))
+        return await database.run(find_task, run, task_id)
 
     task = with_database(context, work)
     if json:

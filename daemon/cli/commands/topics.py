@@ -10,11 +10,10 @@ import typer
 from tidegate.daemon.cli.command import Json, examples, noun
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.moment import age
-from tidegate.daemon.cli.session import query, settings_of, who, with_database
+from tidegate.daemon.cli.session import query_at, settings_of, who, with_database
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import inbox, leases
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.inbox import IgnoredRow
 from tidegate.schemas.queries.leases import Incident
 from tidegate.schemas.wire import contract
 from tidegate.schemas.wire.event import DATA, Kind, type_of
@@ -88,30 +87,22 @@ def asyncapi(context: typer.Context) -> None:
 @app.command(epilog=examples("tidegate topics ignored"))
 def ignored(context: typer.Context, *, json: Json = False) -> None:
     """Count the records that were read and left out, because they say nothing of new data: OpenLineage's other events."""
-
-    async def read(db: Db) -> list[tuple[IgnoredRow, str]]:
-        return [(row, age(row.last_at, db.now)) for row in await inbox.ignored(db)]
-
-    found = query(context, read)
+    found, now = query_at(context, inbox.ignored)
     if json:
-        output.write_json([row for row, _ in found])
+        output.write_json(found)
     else:
-        rows = ((row.topic, row.what, row.records, row.last_at, old) for row, old in found)
+        rows = ((row.topic, row.what, row.records, row.last_at, age(row.last_at, now)) for row in found)
         output.table(IGNORED, rows, empty="no record was left out")
 
 
 @app.command(epilog=examples("tidegate topics halted"))
 def halted(context: typer.Context, *, json: Json = False) -> None:
     """List partitions that stand still: their recorded offset does not fit their log."""
-
-    async def read(db: Db) -> list[tuple[Incident, output.Cell]]:
-        return [(incident, incident.at and age(incident.at, db.now)) for incident in await leases.incidents(db)]
-
-    found = query(context, read)
+    found, now = query_at(context, leases.incidents)
     if json:
-        output.write_json([incident for incident, _ in found])
+        output.write_json(found)
     else:
-        rows = ((it.partition, it.next_offset, it.log_start, it.log_end, it.at, old) for it, old in found)
+        rows = ((it.partition, it.next_offset, it.log_start, it.log_end, it.at, it.at and age(it.at, now)) for it in found)
         output.table(HALTED, rows, empty="no partition stands still")
 
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from functools import partial
-from typing import TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 import anyio
 
@@ -18,6 +17,7 @@ from tidegate.schemas.queries.run_pages import RunRow, RunTaskRow
 from tidegate.schemas.state import RUN_ENDED, SUBMISSION_OPEN, TaskState
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 POLL_S = 0.3
 AWAY_POLL_S = 2.0
@@ -29,23 +29,19 @@ async def follow(database: Database, run: RunRow) -> RunRow:
     said = _say(run, "")
     while run.state not in RUN_ENDED:
         await anyio.sleep(POLL_S)
-        run = await _persistent(database, partial(_again, run))
+        run = await _persistent(database, find_run, run.dag_id, run.run_id)
         said = _say(run, said)
-    for task in await database.run(lambda db: run_pages.tasks_of(db, run.dag_id, run.run_id)):
+    for task in await database.run(run_pages.tasks_of, run.dag_id, run.run_id):
         if task.state in UNSUCCESSFUL:
             output.say(_failure(task))
     return run
-
-
-async def _again(run: RunRow, db: Db) -> RunRow:
-    return await find_run(db, run.dag_id, run.run_id)
 
 
 async def dead(database: Database, run: RunRow) -> None:
     """Wait until nothing of a run works any more; what is still to be killed is said on stderr."""
     said: list[str] = []
     while True:
-        attempts = await _persistent(database, lambda db: run_pages.attempts_of(db, run.dag_id, run.run_id))
+        attempts = await _persistent(database, run_pages.attempts_of, run.dag_id, run.run_id)
         left = [f"try {it.try_number} of {it.task_id}" for it in attempts if it.state in SUBMISSION_OPEN]
         if not left:
             return
@@ -55,12 +51,14 @@ async def dead(database: Database, run: RunRow) -> None:
         await anyio.sleep(POLL_S)
 
 
-async def _persistent(database: Database, read: Callable[[Db], Awaitable[T]]) -> T:
+async def _persistent(
+    database: Database, read: Callable[Concatenate[Db, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+) -> T:
     """The answer, when Postgres is there to give it."""
     away = False
     while True:
         try:
-            return await database.run(read)
+            return await database.run(read, *args, **kwargs)
         except UnavailableError as error:
             if not away:
                 output.say(f"{utc(datetime.now(UTC))}  waiting for Postgres ({error})")

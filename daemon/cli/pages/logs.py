@@ -109,7 +109,7 @@ class Reader:
     async def _attempt(self) -> Attempt | None:
         """None when there may be one later. Raises RequestError when there will be none."""
         dag_id, run_id, task_id, try_number = self._wanted
-        tries = await self._database.run(lambda db: submissions.attempts(db, dag_id, run_id, task_id))
+        tries = await self._database.run(submissions.attempts, dag_id, run_id, task_id)
         if not tries:
             await self._check_task()
             return None
@@ -121,7 +121,7 @@ class Reader:
 
     async def _check_task(self) -> None:
         dag_id, run_id, task_id, _ = self._wanted
-        tasks = {task.task_id: task for task in await self._database.run(lambda db: run_pages.tasks_of(db, dag_id, run_id))}
+        tasks = {task.task_id: task for task in await self._database.run(run_pages.tasks_of, dag_id, run_id)}
         if tasks and task_id not in tasks:
             raise RequestError(f"run {run_id!r} has no task {task_id!r}; its tasks are {', '.join(tasks)}")
         if tasks and tasks[task_id].state in TASK_ENDED:
@@ -144,7 +144,7 @@ class Reader:
 
     async def _has_ended(self, attempt: Attempt) -> bool:
         try:
-            found = await self._database.run(lambda db: submissions.read(db, [attempt.submission_id]))
+            found = await self._database.run(submissions.read, [attempt.submission_id])
         except UnavailableError:
             return False
         return found[attempt.submission_id].state not in SUBMISSION_OPEN

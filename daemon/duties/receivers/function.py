@@ -59,7 +59,7 @@ class FunctionSender:
     async def _spec(self, claimed: Claimed) -> SubmissionSpec:
         if not isinstance(claimed.receiver, FunctionReceiver):
             raise TypeError(claimed.receiver)
-        run, (path, source) = await self._context.database.run(lambda db: _subject(db, claimed))
+        run, (path, source) = await self._context.database.run(_subject, claimed)
         return SubmissionSpec(
             submission_id=submission_id(claimed.delivery_id, claimed.tries),
             try_number=claimed.tries,

@@ -28,5 +28,5 @@ def letter(offset: int, reason: str, value: bytes | None, size: int | None = Non
 async def written(past: Past) -> list[int]:
     """The ids of three dead letters, oldest first."""
     three = [letter(1, "malformed", b"{\x1b[2J"), letter(2, "invalid", b"\xff\xfe"), letter(3, "malformed", None)]
-    await past.database.run(lambda db: inbox.insert_dead_letters(db, three))
-    return await past.database.run(lambda db: letters.open_ids(db, Chosen()))
+    await past.database.run(inbox.insert_dead_letters, three)
+    return await past.database.run(letters.open_ids, Chosen())

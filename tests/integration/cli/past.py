@@ -73,7 +73,7 @@ class Past:
 
     async def reconsidered(self) -> None:
         """The runs that are to be looked at as a whole are."""
-        for dag_run_id in await self.database.run(lambda db: runs.to_reconsider(db, 100)):
+        for dag_run_id in await self.database.run(runs.to_reconsider, 100):
             await self._apply(RunReconsidered(dag_run_id=dag_run_id))
 
     async def admitted(self, pool: str = "default_pool", parallelism: int = 0) -> None:
@@ -93,7 +93,7 @@ class Past:
         """A daemon shows life; `away` are servers that it cannot reach, the rest are its terms."""
         away = {server: Away(datetime.now(UTC), error) for server, error in facts.pop("away", {}).items()}
         job = Job(id=uuid4(), host=HOST, pid=4711, version="test", terms=Terms(**facts))
-        await self.database.run(lambda db: leases.heartbeat(db, job, away))
+        await self.database.run(leases.heartbeat, job, away)
 
     async def no_daemon(self) -> None:
         await self.database.run(lambda db: db.execute("DELETE FROM job"))
@@ -107,7 +107,7 @@ class Past:
         return claimed
 
     async def _claim(self, backend: str, host: str) -> Sequence[Claimed]:
-        return await self.database.run(lambda db: submissions.claim_intents(db, uuid4(), host, backend, 100))
+        return await self.database.run(submissions.claim_intents, uuid4(), host, backend, 100)
 
     async def attempt_ends(
         self,

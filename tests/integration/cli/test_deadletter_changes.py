@@ -79,7 +79,7 @@ async def test_letters_are_chosen_by_what_they_are(cli: Cli, past: Past, dead: l
 
 async def test_many_are_replayed_in_their_order(cli: Cli, past: Past) -> None:
     many = [letter(offset, "malformed", b"{") for offset in range(2 * AT_ONCE + 1)]
-    await past.database.run(lambda db: inbox.insert_dead_letters(db, many))
+    await past.database.run(inbox.insert_dead_letters, many)
 
     answer = await cli("deadletters", "replay", "--all", "--yes")
 
@@ -123,7 +123,7 @@ UNSENDABLE = {
 @pytest.mark.parametrize("case", UNSENDABLE)
 async def test_what_cannot_be_sent_stays_open_and_says_why(cli: Cli, past: Past, case: str) -> None:
     unsendable, says = UNSENDABLE[case]
-    await past.database.run(lambda db: inbox.insert_dead_letters(db, [unsendable]))
+    await past.database.run(inbox.insert_dead_letters, [unsendable])
 
     answer = await cli("deadletters", "replay", "--all", "--yes")
 
@@ -157,7 +157,7 @@ async def test_several_who_replay_at_once_replay_each_once(past: Past, dead: lis
     done: list[int] = []
 
     async def one(order: list[int]) -> None:
-        done.extend(await past.database.run(lambda db: letters.replay(db, order, "somebody")))
+        done.extend(await past.database.run(letters.replay, order, "somebody"))
 
     async with anyio.create_task_group() as group:
         for number in range(8):

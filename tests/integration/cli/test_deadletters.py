@@ -47,8 +47,8 @@ async def test_what_to_do_about_an_open_letter_is_said(cli: Cli, dead: list[int]
 
 
 async def test_a_value_that_was_cut_says_how_much_of_it_is_left(cli: Cli, past: Past) -> None:
-    await past.database.run(lambda db: inbox.insert_dead_letters(db, [letter(9, "too_large", b"begin", 2_000_000)]))
-    (id_,) = await past.database.run(lambda db: letters.open_ids(db, Chosen()))
+    await past.database.run(inbox.insert_dead_letters, [letter(9, "too_large", b"begin", 2_000_000)])
+    (id_,) = await past.database.run(letters.open_ids, Chosen())
 
     answer = await cli("deadletters", "show", str(id_))
 

@@ -27,7 +27,7 @@ async def test_following_goes_on_when_postgres_is_back(own_postgres: StartPostgr
         past = Past(database)
         await past.file(SOURCE)
         await ask(database, RunRequested(dag_id="single", run_id="a", conf={}))
-        run = await database.run(lambda db: find_run(db, "single", "a"))
+        run = await database.run(find_run, "single", "a")
         await server.kill()
         ended: list[RunRow] = []
 

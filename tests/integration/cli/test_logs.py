@@ -211,7 +211,7 @@ async def test_the_log_of_a_real_runner_is_followed(
     await past.file()
     await past.run()
     (claimed,) = await past.attempts_begin()
-    found = await past.database.run(lambda db: sources.of_runs(db, [claimed.dag_run_id]))
+    found = await past.database.run(sources.of_runs, [claimed.dag_run_id])
     task = CommandTask(task_id="join", argv=(sys.executable, "-c", CHATTER))
     settings = Settings(
         postgres_dsn="", kafka_servers=kafka, host=HOST, dags_folder=str(tmp_path), spool_dir=str(tmp_path / "spool")

@@ -1,7 +1,6 @@
 """`tidegate losses`, and the reminder of it in every other command."""
 
 from datetime import UTC, datetime
-from functools import partial
 
 import pytest
 
@@ -17,7 +16,7 @@ REMINDER = "Postgres has lost commits that were acknowledged; see `tidegate loss
 async def loss(past: Past) -> None:
     """Found out by two daemons."""
     for until in (SINCE, UNTIL):
-        await past.database.run(partial(losses.record, timeline="00000002", since=SINCE, until=until, found_by=DAEMON))
+        await past.database.run(losses.record, timeline="00000002", since=SINCE, until=until, found_by=DAEMON)
 
 
 async def test_nothing_was_lost(cli: Cli) -> None:
@@ -64,7 +63,7 @@ async def test_runs_at_work_leave_numbers_out_once(past: Past) -> None:
     await past.run()
     (before,) = await past.database.pool.fetch("SELECT state_seq, task_seq FROM dag_run")
     for until in (SINCE, UNTIL):
-        await past.database.run(partial(losses.record, timeline="00000002", since=SINCE, until=until, found_by=DAEMON))
+        await past.database.run(losses.record, timeline="00000002", since=SINCE, until=until, found_by=DAEMON)
 
     (after,) = await past.database.pool.fetch("SELECT state_seq, task_seq FROM dag_run")
 

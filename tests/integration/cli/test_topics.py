@@ -1,6 +1,5 @@
 """`tidegate topics` on a real Kafka."""
 
-from functools import partial
 from importlib.metadata import version
 
 from tests.integration.cli.conftest import Cli
@@ -64,7 +63,7 @@ async def test_the_document_of_all_topics_has_their_names_here(cli: Cli) -> None
 
 async def test_records_that_were_left_out_are_counted_by_topic(cli: Cli, past: Past) -> None:
     for counts in ({("t.x/0", "START"): 3, ("t.x/1", "START"): 2}, {("t.x/1", "START"): 1, ("t.x/1", "FAIL"): 1}):
-        await past.database.run(partial(inbox.count_ignored, counts=counts))
+        await past.database.run(inbox.count_ignored, counts=counts)
 
     table, document = await cli("topics", "ignored"), await cli("topics", "ignored", "--json")
 

@@ -183,7 +183,7 @@ async def test_a_partition_that_stands_still_is_told(asked: AskedOfDag, past: Pa
     await past.database.run(lambda db: db.execute(RECORD, stop.partition))
 
     closed = await asked.closed()
-    resumed = await past.database.run(lambda db: leases.resume(db, stop, 0, "me"))
+    resumed = await past.database.run(leases.resume, stop, 0, "me")
 
     assert closed["intake"] == {"kind": "intake_halted", "partitions": [stop.partition]}
     assert resumed

@@ -12,6 +12,6 @@ async def test_attempts_are_taken_up_in_the_order_in_which_they_were_admitted(wo
     await waiting(world, dag("d", *(command(f"t{number:02}") for number in range(20))))
     await world.admit()
 
-    claimed = await world.database.run(lambda db: submissions.claim_intents(db, uuid4(), "here", "command", 15))
+    claimed = await world.database.run(submissions.claim_intents, uuid4(), "here", "command", 15)
 
     assert [attempt.task_index for attempt in claimed] == list(range(15))

@@ -40,7 +40,7 @@ async def test_a_batch_and_whoever_keeps_the_leases_let_each_other_pass(
     """Also where it knows of some partitions only where their rows are."""
     owner = uuid4()
     await offer(database, [Duty(PARTITION, key, 0) for key in "ab"])
-    await database.run(lambda db: leases.claim(db, owner, Group(PARTITION, ""), 2))
+    await database.run(leases.claim, owner, Group(PARTITION, ""), 2)
     await database.pool.execute(
         "UPDATE lease SET expires_at = expires_at WHERE key = 'a'"
     )  # it comes last where none is asked for

@@ -1,7 +1,6 @@
 """The ledger in months: nothing that still counts is lost when one is dropped."""
 
 from datetime import timedelta
-from functools import partial
 
 import anyio
 import pytest
@@ -140,7 +139,7 @@ async def test_what_a_run_took_that_has_not_ended_is_kept_for_its_tasks(world: W
     await at_a_later(world, AUGUST)
 
     ((run,),) = await world.rows("SELECT id FROM dag_run")
-    found = await world.database.run(partial(sources.of_runs, dag_run_ids=[run]))
+    found = await world.database.run(sources.of_runs, dag_run_ids=[run])
     assert [event.extra for event in found[run].context.events] == [{"rows": 7}]
 
 
@@ -186,12 +185,12 @@ async def test_an_event_is_known_again_for_as_long_as_its_id_is_remembered(world
     await world.tell(DatasetUpdated(uri="s://a"), id_="one")
     await world.rows("UPDATE event_dedupe SET received_at = now() - interval '13 days 23 hours'")
 
-    kept = await world.database.run(partial(inbox.forget, days=14, limit=10))
+    kept = await world.database.run(inbox.forget, days=14, limit=10)
     await world.rows("UPDATE event_dedupe SET received_at = now() - interval '14 days 1 second'")
-    gone = await world.database.run(partial(inbox.forget, days=14, limit=10))
+    gone = await world.database.run(inbox.forget, days=14, limit=10)
 
     assert (kept, gone) == (0, 1)
-    assert await world.database.run(partial(inbox.known, ids=[EventId("test", "one")])) == set()
+    assert await world.database.run(inbox.known, ids=[EventId("test", "one")]) == set()
 
 
 async def test_a_new_consumer_gets_the_history_that_there_is(world: World) -> None:
@@ -221,7 +220,7 @@ async def test_notes_that_have_not_come_up_for_long_are_forgotten(world: World) 
     await world.file(spec("t!", schedule=A))
     for days in (0, 100):
         at = MAY + timedelta(days=days)
-        await world.database.run(partial(dags.note, effects=[NoteSchedule("d", "tick_unmet", f"{days}", at)]))
+        await world.database.run(dags.note, effects=[NoteSchedule("d", "tick_unmet", f"{days}", at)])
     world.clock.at = MAY + timedelta(days=120)
 
     await forget_notes(world.database, DAYS)

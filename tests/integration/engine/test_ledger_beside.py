@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from functools import partial
 from time import perf_counter
 from uuid import uuid4
 
@@ -146,7 +145,7 @@ async def until_alone(world: World, pid: int) -> None:
 async def test_events_of_a_month_that_goes_on_are_never_dropped(world: World) -> None:
     await world.updated("s://a")
 
-    retired = await world.database.run(partial(queries.retire, month=2405, cutoff=utc(2030, 1, 1), most=10))
+    retired = await world.database.run(queries.retire, month=2405, cutoff=utc(2030, 1, 1), most=10)
 
     assert retired is None
     assert (await sizes(world))[0] == 1

@@ -10,7 +10,7 @@ from tidegate.schemas.queries import submissions
 async def stuck(world: World) -> list[tuple[str, str]]:
     """The sweep finds what is queued; (state, reason) of all attempts afterwards."""
     await world.admit()
-    for id_ in await world.database.run(lambda db: submissions.stuck(db, 0)):
+    for id_ in await world.database.run(submissions.stuck, 0):
         await world.tell(AttemptStuck(submission_id=id_))
     await world.submit()
     rows = await world.rows("SELECT state::text, reason FROM submission ORDER BY try_number")
@@ -40,4 +40,4 @@ async def test_nothing_else_is_taken_for_stuck(world: World) -> None:
     await world.admit()
     await world.submit()
 
-    assert await world.database.run(lambda db: submissions.stuck(db, 0)) == []
+    assert await world.database.run(submissions.stuck, 0) == []

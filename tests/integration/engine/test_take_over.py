@@ -32,7 +32,7 @@ async def test_a_connection_lost_after_the_claim_ends_no_daemon(
 ) -> None:
     await waiting(world, dag("d", command("t")))
     await world.admit()
-    await world.database.run(lambda db: submissions.claim_intents(db, uuid4(), "here", "command", 10))
+    await world.database.run(submissions.claim_intents, uuid4(), "here", "command", 10)
     await world.rows("UPDATE submission SET desired_state = 'kill', kill_reason = 'by a user'")
     lost: list[Sequence[Claimed]] = []
 

@@ -65,7 +65,7 @@ async def why(world: World, dag_id: str, run_id: str, index: int, *, terms: Term
 async def installation(world: World, chance: Random, terms: Terms) -> None:
     """DAGs with any limits and several runs, some of whose tasks work and some of which are paused."""
     job = Job(uuid4(), "here", 1, "test", terms)
-    await world.database.run(lambda db: leases.heartbeat(db, job))
+    await world.database.run(leases.heartbeat, job)
     await world.rows("INSERT INTO pool (name, slots) VALUES ('narrow', $1)", chance.randint(1, 5))
     await world.rows("UPDATE pool SET slots = $1 WHERE name = 'default_pool'", chance.randint(3, 12))
     specs = [dag(chance, f"d{number}") for number in range(4)]

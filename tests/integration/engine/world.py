@@ -85,7 +85,7 @@ class World:
         """Let time pass, and every moment in between be looked at by the clock. Nothing is due for ever."""
         looks = Counter[datetime]()
         while True:
-            due = await self.database.run(lambda db: clock.next_due(db, SHARDS))
+            due = await self.database.run(clock.next_due, SHARDS)
             first = min((moment for moment in due.moments if moment is not None), default=None)
             if first is None or first > at:
                 break
@@ -107,7 +107,7 @@ class World:
         await self.reconsider()
 
     async def reconsider(self) -> None:
-        while ids := await self.database.run(lambda db: runs.to_reconsider(db, 100)):
+        while ids := await self.database.run(runs.to_reconsider, 100):
             await self.tell(*(RunReconsidered(dag_run_id=id_) for id_ in ids))
 
     async def admit(self, **limits: Any) -> None:

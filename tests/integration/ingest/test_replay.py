@@ -44,7 +44,7 @@ async def relay_and_take(intake: Intake) -> None:
 
 
 async def name(intake: Intake, *uris: str) -> None:
-    await intake.database.run(lambda db: datasets.make(db, uris))
+    await intake.database.run(datasets.make, uris)
 
 
 async def test_an_update_of_a_dataset_that_nobody_named_is_put_aside_when_so_set(strict: Intake) -> None:

@@ -185,7 +185,7 @@ async def test_what_its_daemon_died_with_is_taken_up_by_another(
     monkeypatch.setattr(duty, "CLAIM_MARGIN_S", 0.1)
     await failed_run(scene, hook)
     dead = post.other(notify_timeout_s=0.1).by_hand()
-    await scene.database.run(lambda db: dead.claim(db, {"webhook": 1}))
+    await scene.database.run(dead.claim, {"webhook": 1})
 
     async with post.at_work():
         (sent,) = await scene.until("sent")
@@ -208,13 +208,13 @@ async def test_a_late_acknowledgement_is_an_acknowledgement(scene: Scene, post: 
     """Of one who was slow, and whose notification somebody else has taken up meanwhile."""
     await failed_run(scene, hook)
     slow, quick = post.by_hand(), post.by_hand()
-    (claimed,) = await scene.database.run(lambda db: slow.claim(db, {"webhook": 1}))
+    (claimed,) = await scene.database.run(slow.claim, {"webhook": 1})
     await scene.database.pool.execute("UPDATE notification SET due_at = now() - interval '1 s'")
-    (again,) = await scene.database.run(lambda db: quick.claim(db, {"webhook": 1}))
+    (again,) = await scene.database.run(quick.claim, {"webhook": 1})
 
-    await scene.database.run(lambda db: quick.write(db, again, Failed("no", final=True)))
-    await scene.database.run(lambda db: slow.write(db, claimed, Sent()))
-    await scene.database.run(lambda db: quick.write(db, again, Failed("no")))
+    await scene.database.run(quick.write, again, Failed("no", final=True))
+    await scene.database.run(slow.write, claimed, Sent())
+    await scene.database.run(quick.write, again, Failed("no"))
 
     assert [(each.state, each.reason) for each in await scene.notifications()] == [("sent", "")]
 
@@ -222,11 +222,11 @@ async def test_a_late_acknowledgement_is_an_acknowledgement(scene: Scene, post: 
 async def test_a_late_failure_changes_nothing(scene: Scene, post: Post, hook: Hook) -> None:
     await failed_run(scene, hook)
     slow, quick = post.by_hand(), post.by_hand()
-    (claimed,) = await scene.database.run(lambda db: slow.claim(db, {"webhook": 1}))
+    (claimed,) = await scene.database.run(slow.claim, {"webhook": 1})
     await scene.database.pool.execute("UPDATE notification SET due_at = now() - interval '1 s'")
-    await scene.database.run(lambda db: quick.claim(db, {"webhook": 1}))
+    await scene.database.run(quick.claim, {"webhook": 1})
 
-    await scene.database.run(lambda db: slow.write(db, claimed, Failed("no", final=True)))
+    await scene.database.run(slow.write, claimed, Failed("no", final=True))
 
     assert [(each.state, each.tries) for each in await scene.notifications()] == [("sending", 2)]
 

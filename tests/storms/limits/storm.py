@@ -120,11 +120,11 @@ class LimitsStorm(Storm):
         begin = anyio.current_time()
         lower_at, raise_at = (begin + self.plan.send_s * share for share in self.plan.lowered)
         await anyio.sleep_until(lower_at)
-        while not await database.run(lambda db: _resize(db, pool, slots, above=slots)) and anyio.current_time() < raise_at:
+        while not await database.run(_resize, pool, slots, above=slots) and anyio.current_time() < raise_at:
             await anyio.sleep(0.01)
         self.diary.append((anyio.current_time() - begin, f"{pool} has {slots} slots"))
         await anyio.sleep_until(raise_at)
-        await database.run(lambda db: _resize(db, pool, POOLS[pool]))
+        await database.run(_resize, pool, POOLS[pool])
         await wake_daemons(database, Work.ADMIT)
         self.diary.append((anyio.current_time() - begin, f"{pool} has {POOLS[pool]} slots"))
 
