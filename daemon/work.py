@@ -35,7 +35,7 @@ def work_of(effects: Sequence[Effect]) -> Work:
 
 
 MOMENTS: Mapping[type, Callable[[Any], Any]] = {
-    UpdateTask: attrgetter("next_try_at"),
+    UpdateTask: attrgetter("instance.next_try_at"),
     AcceptSubmission: attrgetter("times_out_at"),
     InsertRun: attrgetter("times_out_at"),
     UpdateRun: attrgetter("times_out_at"),

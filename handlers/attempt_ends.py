@@ -8,7 +8,8 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET
 
-from tidegate.handlers.runs.create import new_task, run_ended, tasks_moved
+from tidegate.handlers.runs.create import run_ended, tasks_moved
+from tidegate.handlers.runs.rows import insert_task, update_task
 from tidegate.handlers.scheduling.next_runs import settle_after
 from tidegate.handlers.tasks.advance import NO_LISTS, Advance, Finish, advance
 from tidegate.handlers.tasks.affected import reach
@@ -16,7 +17,7 @@ from tidegate.handlers.tasks.outcome import meant, wrong_result
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import Reconsider, ReconsiderAfter, UpdateRun
 from tidegate.schemas.effect.submission import EndSubmission
-from tidegate.schemas.effect.task import StoreResult, UpdateTask
+from tidegate.schemas.effect.task import StoreResult
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries import dags, runs, submissions, tasks, versions
 from tidegate.schemas.queries.db import Db
@@ -25,7 +26,6 @@ from tidegate.schemas.state import (
     RUN_ENDED,
     SUBMISSION_OPEN,
     TASK_ACTIVE,
-    TASK_ENDED,
     RunState,
     SubmissionState,
     TaskState,
@@ -193,32 +193,11 @@ def end_of(finish: TaskFinished, now: datetime) -> EndSubmission:
     )
 
 
-def updated(run: RunView, instance: Instance, now: datetime) -> UpdateTask:
-    """A task instance as an advance left it."""
-    return UpdateTask(
-        dag_run_id=run.id,
-        task_index=instance.index,
-        state=instance.state,
-        try_number=instance.try_number,
-        max_tries=instance.max_tries,
-        awaited=instance.awaited,
-        success=instance.success,
-        failed=instance.failed,
-        skipped=instance.skipped,
-        upstream_failed=instance.upstream_failed,
-        waits_for_past=instance.waits_for_past,
-        next_try_at=instance.next_try_at,
-        elements=instance.elements,
-        scheduled_at=now if instance.state is TaskState.SCHEDULED else None,
-        end_date=now if instance.state in TASK_ENDED else None,
-    )
-
-
 def _task_effects(run: RunView, step: Advance, state: State) -> Iterator[Effect]:
     graph = state.graphs[run.version_id]
-    yield from (new_task(run, born, graph.node(born.index).task, state.now) for born in step.born)
+    yield from (insert_task(run, born, graph.node(born.index).task, state.now) for born in step.born)
     for instance in step.touched:
-        yield updated(run, instance, state.now)
+        yield update_task(run, instance, state.now)
     yield from tasks_moved(run, graph, step, state.now)
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.attempt_ends import updated
+from tidegate.handlers.runs.rows import update_task
 from tidegate.handlers.submission_accepted import renumbered
 from tidegate.handlers.tasks.advance import Move
 from tidegate.schemas.effect import Effect
@@ -51,6 +51,6 @@ def _is_due(instance: Instance, now: datetime) -> bool:
 def _schedule(run: RunView, due: Sequence[Instance], state: State) -> Iterator[Effect]:
     for instance in due:
         instance.state, instance.next_try_at = TaskState.SCHEDULED, None
-        yield updated(run, instance, state.now)
+        yield update_task(run, instance, state.now)
     moves = tuple(Move(instance.index, TaskState.SCHEDULED, instance.try_number) for instance in due)
     yield from renumbered(run, moves, state.graphs[run.version_id], state.now)

@@ -9,8 +9,8 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.attempt_ends import updated
-from tidegate.handlers.runs.create import new_task, run_ended, tasks_moved
+from tidegate.handlers.runs.create import run_ended, tasks_moved
+from tidegate.handlers.runs.rows import insert_task, update_task
 from tidegate.handlers.runs.terminate import stop
 from tidegate.handlers.scheduling.next_runs import settle_after
 from tidegate.handlers.tasks.advance import NO_LISTS, Advance, judge_again
@@ -111,8 +111,8 @@ def reconsider(
     stuck = deadlock(graph, instances, after)
     state = RunState.FAILED if stuck else run_state(unfinished, failed)
     changed = released | counted | {instance.index: instance for instance in step.touched}
-    effects: list[Effect] = [new_task(run, born, graph.node(born.index).task, now) for born in step.born]
-    effects += [updated(run, instance, now) for instance in changed.values()]
+    effects: list[Effect] = [insert_task(run, born, graph.node(born.index).task, now) for born in step.born]
+    effects += [update_task(run, instance, now) for instance in changed.values()]
     effects += tasks_moved(run, graph, step, now)
     effects += _run_effects(run, graph, step, (state, unfinished, failed, stuck), now)
     if graph.sequential and step.ended:

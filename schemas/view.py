@@ -149,7 +149,11 @@ def held_by(*, is_paused: bool, is_stale: bool) -> tuple[DagPaused | DagStale, .
     return (DagPaused(),) * is_paused + (DagStale(),) * is_stale
 
 
-class Instance(msgspec.Struct):
+class Columns(msgspec.Struct):
+    """A struct whose fields are columns of the row of the struct that holds it."""
+
+
+class Instance(Columns):
     """A task instance of a locked run. `max_tries` is the number of the last try it may have.
 
     `awaited` is how many instances it waits for, and the counts after it how many of those ended in which state.

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from tidegate.handlers.runs.create import new_task
-from tidegate.schemas.dag import BaseTask
+from tidegate.handlers.runs.rows import demand, insert_task
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import ChangeVersion
 from tidegate.schemas.effect.task import PlaceTask
@@ -26,14 +25,9 @@ def change(
             kept[after] = instance
     added = {index: Instance(index) for index in range(len(new.nodes)) if index not in kept}
     effects: list[Effect] = [ChangeVersion(run.id, new.version_id, new.max_active_tasks, tuple(indices.items()))]
-    effects += [_placed(run, index, new.node(index).task) for index in kept]
-    effects += [new_task(run, instance, new.nodes[index].task, now) for index, instance in added.items()]
+    effects += [PlaceTask(run.id, index, demand(new.node(index).task)) for index in kept]
+    effects += [insert_task(run, instance, new.nodes[index].task, now) for index, instance in added.items()]
     return effects, kept | added
-
-
-def _placed(run: RunView, index: int, task: BaseTask) -> PlaceTask:
-    limits = (task.max_active_per_dag, task.max_active_per_run)
-    return PlaceTask(run.id, index, task.pool, task.pool_slots, -task.weight, *limits)
 
 
 def _moved(index: int, position: int | None) -> int:

@@ -5,8 +5,9 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.attempt_ends import CLEARED, updated
+from tidegate.handlers.attempt_ends import CLEARED
 from tidegate.handlers.runs.create import moved, tasks_moved
+from tidegate.handlers.runs.rows import update_task
 from tidegate.handlers.tasks.advance import Advance, Move
 from tidegate.handlers.tasks.upstream_counts import count_anew
 from tidegate.schemas.dag import BaseTask
@@ -52,7 +53,7 @@ def set_back(
         if instance.state is TaskState.NONE:
             count_anew(graph, instances, index)
         if instance.state is TaskState.NONE or index in written.union(chosen, elements):
-            yield updated(run, instance, now)
+            yield update_task(run, instance, now)
     yield from tasks_moved(run, graph, Advance((), tuple(moves), 0, 0), now)
     yield from _queue(run, graph, instances.values(), len(moves), now)
 

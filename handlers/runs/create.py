@@ -10,16 +10,17 @@ import msgspec
 
 from tidegate.handlers.runs.deadlines import planned
 from tidegate.handlers.runs.notifications import of_run_end, of_task_move
+from tidegate.handlers.runs.rows import insert_task
 from tidegate.handlers.tasks.advance import Advance, begin
 from tidegate.schemas.authoring.params import conf_of
 from tidegate.schemas.dag import BaseTask
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import InsertRun, Reconsider, ReconsiderAfter, RunMoved, UpdateRun
-from tidegate.schemas.effect.task import InsertTask, OutletUpdated, TaskMoved
+from tidegate.schemas.effect.task import OutletUpdated, TaskMoved
 from tidegate.schemas.graph import Graph, element_of
-from tidegate.schemas.state import RUN_ENDED, TASK_ENDED, RunState, RunType, TaskState, run_state
+from tidegate.schemas.state import RUN_ENDED, RunState, RunType, TaskState, run_state
 from tidegate.schemas.timetable.tick import Tick
-from tidegate.schemas.view import Instance, RunView
+from tidegate.schemas.view import RunView
 from tidegate.schemas.wire.event import MAX_ID_LENGTH, DagRunStateChanged, TaskStateChanged
 
 begin_once = lru_cache(maxsize=10_000)(begin)
@@ -203,7 +204,7 @@ def _first_moments(run: RunView, graph: Graph, now: datetime) -> Iterator[Effect
     step = begin_once(graph, absent(graph, run))
     yield moved(run, RunState.RUNNING, run.state_seq + 1, now)
     for instance in step.touched:
-        yield new_task(run, instance, graph.nodes[instance.index].task, now)
+        yield insert_task(run, instance, graph.nodes[instance.index].task, now)
     yield from tasks_moved(run, graph, step, now)
     if step.ended == len(graph.nodes):
         yield from run_ended(run, graph, run_state(0, step.failed_leaves), run.state_seq + 2, now)
@@ -211,28 +212,3 @@ def _first_moments(run: RunView, graph: Graph, now: datetime) -> Iterator[Effect
         yield Reconsider(run.id)
     if graph.sequential:
         yield ReconsiderAfter(run.dag_id, run.id)
-
-
-def new_task(run: RunView, instance: Instance, task: BaseTask, now: datetime) -> InsertTask:
-    """The row of a task instance of a run."""
-    return InsertTask(
-        dag_run_id=run.id,
-        task_index=instance.index,
-        task_id=task.task_id,
-        state=instance.state,
-        max_tries=instance.max_tries,
-        awaited=instance.awaited,
-        success=instance.success,
-        failed=instance.failed,
-        skipped=instance.skipped,
-        upstream_failed=instance.upstream_failed,
-        waits_for_past=instance.waits_for_past,
-        pool=task.pool,
-        pool_slots=task.pool_slots,
-        rank=-task.weight,
-        order_at=run.order_at,
-        per_dag=task.max_active_per_dag,
-        per_run=task.max_active_per_run,
-        scheduled_at=now if instance.state is TaskState.SCHEDULED else None,
-        end_date=now if instance.state in TASK_ENDED else None,
-    )

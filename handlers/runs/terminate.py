@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from tidegate.handlers.attempt_ends import updated
 from tidegate.handlers.runs.create import run_ended, tasks_moved
+from tidegate.handlers.runs.rows import update_task
 from tidegate.handlers.tasks.advance import Advance, Move
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import ReconsiderAfter, UpdateRun
@@ -24,7 +24,7 @@ def mark(
     for instance in instances:
         if instance.state not in (state, TaskState.REMOVED):
             instance.state, instance.next_try_at = state, None
-            yield updated(run, instance, now)
+            yield update_task(run, instance, now)
             moves.append(Move(instance.index, state, instance.try_number, reason))
     seq = run.task_seq + len(moves)
     yield UpdateRun(run.id, RunState.SUCCESS, run.state_seq + 1, seq, 0, 0, 0, run.start_date, now)
@@ -53,7 +53,7 @@ def stop(
     for instance in ended:
         instance.state = working if instance.state in TASK_ACTIVE else TaskState.SKIPPED
         instance.next_try_at = None
-        yield updated(run, instance, now)
+        yield update_task(run, instance, now)
         moves.append(Move(instance.index, instance.state, instance.try_number, reason))
     seq = run.task_seq + len(moves)
     failed = run.failed_leaves + sum(_fails_the_run(graph, move) for move in moves)

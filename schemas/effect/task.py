@@ -6,57 +6,47 @@ from typing import Any
 import msgspec
 
 from tidegate.schemas.state import TaskState
+from tidegate.schemas.view import Columns, Instance
 from tidegate.schemas.wire.event import TaskStateChanged
 
 
-class InsertTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A task instance of a run that starts. `rank`: lower ones leave the queue of the pool first.
+class Demand(Columns):
+    """What a task instance needs to be admitted. A lower `rank` leaves the queue of the pool first.
 
-    `awaited` and its counts as in `tidegate.handlers.tasks.advance.Instance`; `per_dag` and `per_run` are its task's limits.
+    `per_dag` and `per_run` limit how many instances of its task are active at once.
     """
 
-    dag_run_id: int
-    task_index: int
-    task_id: str
-    state: TaskState
-    max_tries: int
-    awaited: int
-    success: int
-    failed: int
-    skipped: int
-    upstream_failed: int
-    waits_for_past: bool
     pool: str
     pool_slots: int
     rank: int
-    order_at: datetime
     per_dag: int | None
     per_run: int | None
+
+
+class Dates(Columns):
+    """When a task instance was scheduled, and when it ended. None: not by this effect."""
+
     scheduled_at: datetime | None
     end_date: datetime | None
 
 
-class UpdateTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A task instance's new state and counts.
-
-    One whose turn comes is `scheduled_at`; dates of None leave what is there, but one that is reset to `none` loses them.
-    """
+class InsertTask(msgspec.Struct, frozen=True):
+    """A task instance of a run that starts. `order_at` is its run's place among the runs of its DAG."""
 
     dag_run_id: int
-    task_index: int
-    state: TaskState
-    try_number: int
-    max_tries: int
-    awaited: int
-    success: int
-    failed: int
-    skipped: int
-    upstream_failed: int
-    waits_for_past: bool
-    next_try_at: datetime | None
-    elements: int
-    scheduled_at: datetime | None
-    end_date: datetime | None
+    task_id: str
+    order_at: datetime
+    instance: Instance
+    demand: Demand
+    dates: Dates
+
+
+class UpdateTask(msgspec.Struct, frozen=True):
+    """A task instance's new state and counts. Dates of None leave the stored ones."""
+
+    dag_run_id: int
+    instance: Instance
+    dates: Dates
 
 
 class MoveTask(msgspec.Struct, frozen=True):
@@ -74,11 +64,7 @@ class PlaceTask(msgspec.Struct, frozen=True):
 
     dag_run_id: int
     task_index: int
-    pool: str
-    pool_slots: int
-    rank: int
-    per_dag: int | None
-    per_run: int | None
+    demand: Demand
 
 
 class TaskMoved(msgspec.Struct, frozen=True):

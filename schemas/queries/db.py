@@ -1,6 +1,6 @@
 """One transaction as queries see it, and the transposition of rows into columns for `unnest`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import cache
 from operator import attrgetter
@@ -12,6 +12,7 @@ import msgspec
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries.floors import Floors, Seen
 from tidegate.schemas.queries.sql import together
+from tidegate.schemas.view import Columns
 
 if TYPE_CHECKING:
     from asyncpg import Connection, Record
@@ -155,8 +156,21 @@ def timed(sql: str) -> str:
 
 
 def columns(rows: Sequence[msgspec.Struct]) -> Sequence[Sequence[Any]]:
-    """Structs of one type as one sequence per field, in the order of the fields. At least one row."""
-    return [list(map(attrgetter(field), rows)) for field in rows[0].__struct_fields__]
+    """Structs of one type as one sequence per column, in the order of the fields. At least one row."""
+    return [list(map(attrgetter(path), rows)) for path in paths(type(rows[0]))]
+
+
+@cache
+def paths(type_: type[msgspec.Struct]) -> tuple[str, ...]:
+    """The columns of a struct as attribute paths: fields of type `Columns` stand for their own fields."""
+    return tuple(path for field in msgspec.structs.fields(type_) for path in _paths(field.name, field.type))
+
+
+def _paths(name: str, type_: Any) -> Iterator[str]:
+    if isinstance(type_, type) and issubclass(type_, Columns):
+        yield from (f"{name}.{path}" for path in paths(type_))
+    else:
+        yield name
 
 
 def _bound(memory: dict[Any, Any], most: int = REMEMBERED) -> None:

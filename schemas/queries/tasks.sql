@@ -18,13 +18,13 @@ SELECT dag_run_id, task_id, state FROM task_instance WHERE dag_run_id = ANY ($1:
 
 -- name: insert_tasks
 INSERT INTO task_instance (
-    dag_run_id, task_index, task_id, state, max_tries, awaited, success, failed, skipped,
-    upstream_failed, waits_for_past, pool, pool_slots, rank, order_at, per_dag, per_run, scheduled_at, end_date
+    dag_run_id, task_id, order_at, task_index, state, try_number, max_tries, awaited, success, failed, skipped, upstream_failed,
+    waits_for_past, next_try_at, elements, pool, pool_slots, rank, per_dag, per_run, scheduled_at, end_date
 )
 SELECT * FROM unnest(
-    $1::bigint[], $2::integer[], $3::text[], $4::task_state[], $5::integer[], $6::integer[], $7::integer[], $8::integer[],
-    $9::integer[], $10::integer[], $11::boolean[], $12::text[], $13::integer[], $14::integer[], $15::timestamptz[],
-    $16::integer[], $17::integer[], $18::timestamptz[], $19::timestamptz[]
+    $1::bigint[], $2::text[], $3::timestamptz[], $4::integer[], $5::task_state[], $6::integer[], $7::integer[], $8::integer[],
+    $9::integer[], $10::integer[], $11::integer[], $12::integer[], $13::boolean[], $14::timestamptz[], $15::integer[],
+    $16::text[], $17::integer[], $18::integer[], $19::integer[], $20::integer[], $21::timestamptz[], $22::timestamptz[]
 )
 -- Instances of a mapped task whose run was cleared are there already: their tries are counted on.
 ON CONFLICT (dag_run_id, task_index) DO UPDATE

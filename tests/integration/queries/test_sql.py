@@ -14,6 +14,7 @@ from tidegate.schemas.effect.run import InsertRun, UpdateRun
 from tidegate.schemas.effect.submission import AcceptSubmission, EndSubmission, IgnoreFinish, InsertSubmission
 from tidegate.schemas.effect.task import InsertTask, MoveTask, PlaceTask, UpdateTask
 from tidegate.schemas.queries import sql
+from tidegate.schemas.queries.db import paths
 from tidegate.schemas.view import Instance, RunView, SubmissionView
 
 MADE = {
@@ -82,7 +83,9 @@ def test_a_statement_takes_an_effect_in_the_order_of_its_fields(block: str, effe
 
     taken = [name.strip() for name in names.split(",")]
 
-    assert taken[: len(effect.__struct_fields__)] == list(effect.__struct_fields__)
+    fields = [{"index": "task_index"}.get(name, name) for name in (path.rpartition(".")[2] for path in paths(effect))]
+
+    assert taken[: len(fields)] == fields
 
 
 async def refusal_of(connection: Connection, statement: str) -> str | None:

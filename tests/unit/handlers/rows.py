@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from copy import copy
 from typing import Any
 from uuid import UUID
 
@@ -78,16 +79,16 @@ class Rows:
                 self.others.append(effect)
 
     def _write(self, effect: InsertTask | UpdateTask | MoveTask) -> None:
-        self.touched.add(effect.task_index)
+        index = effect.task_index if isinstance(effect, MoveTask) else effect.instance.index
+        self.touched.add(index)
         match effect:
-            case InsertTask():
-                self.rows[effect.task_index] = effect
-                self.index[self.graph.label(effect.task_index)] = effect.task_index
-                before = self.tasks.get(effect.task_index)
-                self.tasks[effect.task_index] = _counted_on(_instance(effect, effect.task_index), before)
-            case UpdateTask():
-                self.tasks[effect.task_index] = _instance(effect, effect.task_index)
-            case MoveTask(_, index, state, try_number):
+            case InsertTask(instance=instance):
+                self.rows[index] = effect
+                self.index[self.graph.label(index)] = index
+                self.tasks[index] = _counted_on(instance, self.tasks.get(index))
+            case UpdateTask(instance=instance):
+                self.tasks[index] = copy(instance)
+            case MoveTask(_, _, state, try_number):
                 self.tasks[index] = msgspec.structs.replace(self.tasks[index], state=state, try_number=try_number)
 
     def check(self, *, decided: bool = True) -> None:
@@ -119,7 +120,7 @@ def run_of(effect: Effect) -> int | None:
     return effect.id if isinstance(effect, InsertRun | UpdateRun) else getattr(effect, "dag_run_id", None)
 
 
-def counted(task: Instance | InsertTask | UpdateTask) -> tuple[int, ...]:
+def counted(task: Instance) -> tuple[int, ...]:
     return task.awaited, task.success, task.failed, task.skipped, task.upstream_failed
 
 
@@ -130,15 +131,10 @@ def expected(upstream: Sequence[TaskState]) -> tuple[int, ...]:
     return awaited, *(seen[s] for s in (TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED, TaskState.UPSTREAM_FAILED))
 
 
-def _instance(effect: InsertTask | UpdateTask, index: int) -> Instance:
-    names = {field for field in Instance.__struct_fields__ if hasattr(effect, field)}
-    return Instance(index, **{name: getattr(effect, name) for name in names})
-
-
 def _counted_on(task: Instance, before: Instance | None) -> Instance:
     """An instance of a mapped task that is mapped anew has tries from where it was."""
     if before is None:
-        return task
+        return copy(task)
     return msgspec.structs.replace(task, try_number=before.try_number, max_tries=before.try_number + task.max_tries)
 
 

@@ -28,7 +28,7 @@ def test_a_silent_attempt_is_lost_and_its_task_tried_again() -> None:
 
     (end,) = (effect for effect in effects if isinstance(effect, EndSubmission))
     assert (end.state, end.reason) == (SubmissionState.LOST, "no sign of life for 60 s")
-    assert [effect.state for effect in effects if isinstance(effect, UpdateTask)] == [TaskState.UP_FOR_RETRY]
+    assert [effect.instance.state for effect in effects if isinstance(effect, UpdateTask)] == [TaskState.UP_FOR_RETRY]
 
 
 def test_an_attempt_that_spoke_in_the_meantime_lives() -> None:

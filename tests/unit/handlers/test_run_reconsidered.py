@@ -181,6 +181,6 @@ def test_the_moves_are_numbered_on_and_what_did_not_move_is_not_written() -> Non
     assert [(e.event.seq, e.event.task_id, e.event.state) for e in effects if isinstance(e, TaskMoved)] == [
         (before + 1, "b", "scheduled")
     ]
-    assert [(e.task_index, e.scheduled_at) for e in effects if isinstance(e, UpdateTask)] == [(1, NOW)]
+    assert [(e.instance.index, e.dates.scheduled_at) for e in effects if isinstance(e, UpdateTask)] == [(1, NOW)]
     assert [e.task_seq for e in effects if isinstance(e, UpdateRun)] == [before + 1]
     assert not any(isinstance(effect, RunMoved) for effect in effects)

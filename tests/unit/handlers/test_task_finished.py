@@ -99,7 +99,7 @@ def test_of_two_finishes_in_one_batch_the_first_counts() -> None:
     assert [e for e in effects if isinstance(e, IgnoreFinish)] == [
         IgnoreFinish(attempt, "p", "2", "failed", "the attempt had already ended")
     ]
-    assert [e.state for e in effects if isinstance(e, UpdateTask)] == [TaskState.SUCCESS]
+    assert [e.instance.state for e in effects if isinstance(e, UpdateTask)] == [TaskState.SUCCESS]
 
 
 def test_a_finish_without_an_id_is_recorded_without_one() -> None:
@@ -176,7 +176,9 @@ def test_only_a_task_that_is_over_has_an_end() -> None:
 
     effects = list(decide([ended(attempt, "failed")], found(world)))
 
-    assert [(e.state, e.end_date) for e in effects if isinstance(e, UpdateTask)] == [(TaskState.UP_FOR_RETRY, None)]
+    assert [(e.instance.state, e.dates.end_date) for e in effects if isinstance(e, UpdateTask)] == [
+        (TaskState.UP_FOR_RETRY, None)
+    ]
 
 
 def test_the_end_of_a_run_makes_room_for_what_waits() -> None:

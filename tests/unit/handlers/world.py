@@ -60,7 +60,7 @@ class World(Rows):
 
     def _waiting(self, index: int) -> WaitingTask:
         row, task = self.rows[index], self.tasks[index]
-        limits = (row.pool_slots, row.per_dag, row.per_run)
+        limits = (row.demand.pool_slots, row.demand.per_dag, row.demand.per_run)
         return WaitingTask(self.run.id, index, self.run.dag_id, row.task_id, task.state, task.try_number, *limits)
 
     def admit(self, *task_ids: str) -> None:

@@ -38,7 +38,7 @@ def cleared(world: World, current: Graph = NEWER, **asked: Any) -> list[Effect]:
 
 def tasks(effects: Sequence[Effect]) -> dict[int, tuple[TaskState, int]]:
     """What the tasks are written as, by their place: state, and how many tasks they wait for."""
-    return {e.task_index: (e.state, e.awaited) for e in effects if isinstance(e, InsertTask | UpdateTask)}
+    return {i.index: (i.state, i.awaited) for e in effects if isinstance(e, InsertTask | UpdateTask) if (i := e.instance)}
 
 
 def test_tasks_keep_their_history_by_name_and_new_ones_are_added() -> None:

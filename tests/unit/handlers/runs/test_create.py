@@ -10,7 +10,7 @@ from tests.unit.handlers.rows import counted
 from tidegate.handlers.runs.create import create, outlet, promote
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import InsertRun, RunMoved, UpdateRun
-from tidegate.schemas.effect.task import InsertTask, OutletUpdated, TaskMoved
+from tidegate.schemas.effect.task import Demand, InsertTask, OutletUpdated, TaskMoved
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.wire.event import MAX_ID_LENGTH
@@ -57,11 +57,11 @@ def test_every_task_gets_its_row() -> None:
     effects = list(promote(run_view(tasks=3), CHAIN, NOW))
 
     a, b, c = (effect for effect in effects if isinstance(effect, InsertTask))
-    assert (a.dag_run_id, a.task_index, a.task_id, a.state, a.end_date) == (1, 0, "a", TaskState.SUCCESS, NOW)
-    assert (b.dag_run_id, b.task_index, b.task_id, b.state, b.end_date) == (1, 1, "b", TaskState.SCHEDULED, None)
-    assert (c.dag_run_id, c.task_index, c.task_id, c.state, c.end_date) == (1, 2, "c", TaskState.NONE, None)
-    assert [counted(each) for each in (a, b, c)] == [(0, 0, 0, 0, 0), (1, 1, 0, 0, 0), (1, 0, 0, 0, 0)]
-    assert [each.scheduled_at for each in (a, b, c)] == [None, NOW, None]
+    assert [(row.dag_run_id, row.instance.index, row.task_id) for row in (a, b, c)] == [(1, 0, "a"), (1, 1, "b"), (1, 2, "c")]
+    assert [row.instance.state for row in (a, b, c)] == [TaskState.SUCCESS, TaskState.SCHEDULED, TaskState.NONE]
+    assert [row.dates.end_date for row in (a, b, c)] == [NOW, None, None]
+    assert [counted(row.instance) for row in (a, b, c)] == [(0, 0, 0, 0, 0), (1, 1, 0, 0, 0), (1, 0, 0, 0, 0)]
+    assert [row.dates.scheduled_at for row in (a, b, c)] == [None, NOW, None]
 
 
 def test_a_row_says_what_its_task_is_to_the_pool() -> None:
@@ -73,8 +73,8 @@ def test_a_row_says_what_its_task_is_to_the_pool() -> None:
 
     (row,) = (e for e in promote(run_view(logical_date=date), dag, NOW) if isinstance(e, InsertTask))
 
-    assert (row.pool, row.pool_slots, row.rank, row.order_at) == ("small", 3, -7, date)
-    assert (row.per_dag, row.per_run, row.max_tries, row.waits_for_past) == (4, 2, 3, True)
+    assert (row.demand, row.order_at) == (Demand("small", 3, -7, per_dag=4, per_run=2), date)
+    assert (row.instance.max_tries, row.instance.waits_for_past) == (3, True)
 
 
 def test_a_run_without_a_date_is_as_old_as_its_time() -> None:

@@ -121,7 +121,7 @@ def test_a_task_that_starts_later_is_a_part_of_its_own_dates_only() -> None:
     effects = settled(view(timed(*DUE, tasks=("t", task("u", start_date=at(-20), end_date=at(-20))))))
 
     inserted = [effect for effect in effects if isinstance(effect, InsertTask) and effect.task_id == "u"]
-    assert [task.state for task in inserted] == ["removed", "scheduled", "removed"]
+    assert [task.instance.state for task in inserted] == ["removed", "scheduled", "removed"]
 
 
 def test_runs_of_nothing_but_tasks_that_start_later_take_no_room() -> None:

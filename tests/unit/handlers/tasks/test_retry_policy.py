@@ -135,8 +135,8 @@ def test_a_task_that_is_due_waits_for_slots_again() -> None:
     effects = due(world, seconds=60)
 
     written = [e for e in effects if isinstance(e, UpdateTask)]
-    assert [(e.state, e.try_number, e.next_try_at) for e in written] == 2 * [(TaskState.SCHEDULED, 1, None)]
-    assert [e.scheduled_at for e in written] == 2 * [NOW + timedelta(seconds=60)]
+    assert [(i.state, i.try_number, i.next_try_at) for e in written if (i := e.instance)] == 2 * [(TaskState.SCHEDULED, 1, None)]
+    assert [e.dates.scheduled_at for e in written] == 2 * [NOW + timedelta(seconds=60)]
     assert [(e.event.seq, e.event.state) for e in effects if isinstance(e, TaskMoved)] == [
         (before + 1, "scheduled"),
         (before + 2, "scheduled"),

@@ -1,0 +1,29 @@
+"""Rows of a run's tasks, as the effects that write them."""
+
+from copy import copy
+from datetime import datetime
+
+from tidegate.schemas.dag import BaseTask
+from tidegate.schemas.effect.task import Dates, Demand, InsertTask, UpdateTask
+from tidegate.schemas.state import TASK_ENDED, TaskState
+from tidegate.schemas.view import Instance, RunView
+
+
+def insert_task(run: RunView, instance: Instance, task: BaseTask, now: datetime) -> InsertTask:
+    """A task instance that the run gets."""
+    return InsertTask(run.id, task.task_id, run.order_at, copy(instance), demand(task), dates(instance.state, now))
+
+
+def demand(task: BaseTask) -> Demand:
+    """What instances of a task need to be admitted."""
+    return Demand(task.pool, task.pool_slots, -task.weight, task.max_active_per_dag, task.max_active_per_run)
+
+
+def update_task(run: RunView, instance: Instance, now: datetime) -> UpdateTask:
+    """A task instance that the run has, after a change."""
+    return UpdateTask(run.id, copy(instance), dates(instance.state, now))
+
+
+def dates(state: TaskState, now: datetime) -> Dates:
+    """The dates that a task instance gets when it comes to this state."""
+    return Dates(now if state is TaskState.SCHEDULED else None, now if state in TASK_ENDED else None)
