@@ -23,9 +23,7 @@ help: ## Show what can be made
 run: java $(PACKAGES) $(JARS) ## Start everything with the example pipelines (ONCE=1: end after the first week)
 	@$(BIN)/tidegate standalone $(if $(filter-out 0,$(ONCE)),--once) $(ARGS)
 
-test: export TMPDIR = $(CURDIR)/.cache/tmp
 test: java $(PACKAGES) $(JARS) $(TEST_JARS) ## Run the tests, two at a time (ARGS="-k word": only some, for pytest, one by one)
-	@mkdir -p $(TMPDIR)
 ifdef ARGS
 	@$(PYTEST) $(ARGS)
 else
@@ -35,10 +33,8 @@ else
 	@$(BIN)/python -m coverage report --include='$(DECISIONS)' --fail-under=100
 endif
 
-test-long: export TMPDIR = $(CURDIR)/.cache/tmp
 test-long: export TEST_LONG = 1
 test-long: java $(PACKAGES) $(JARS) ## Run the tests that draw at random, or wait, at length (TEST_SEED=1: again)
-	@mkdir -p $(TMPDIR)
 	@$(BIN)/python -m pytest -m long -v $(ARGS)
 
 storm: java $(PACKAGES) $(JARS) ## Ride out the great storm, about six minutes (ARGS="--seed 7": one that was before)

@@ -16,7 +16,7 @@ from uuid import uuid4
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from tests import servers
+from tests import servers, temporary_folder
 from tests.servers import MARK, MakeSettings, StartKafka, StartPostgres
 from tidegate.daemon.postgres.migrate import migrate
 from tidegate.daemon.settings import Settings
@@ -27,6 +27,10 @@ from tidegate.daemon.standalone.server import Server
 from tidegate.daemon.standalone.spark_connect import SparkConnect
 
 LEFT_BEHIND = pytest.StashKey[list[str]]()
+
+
+def pytest_configure() -> None:
+    temporary_folder.choose()
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -73,8 +77,8 @@ def cache() -> Path:
 
 @pytest.fixture(scope="session")
 def postgres(portal: BlockingPortal, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The superuser's dsn of the run's Postgres."""
-    server = Postgres(tmp_path_factory.mktemp("postgres"))
+    """The superuser's dsn of the run's Postgres. No test crashes it, so that it never waits for a disk."""
+    server = Postgres(tmp_path_factory.mktemp("postgres"), fsync=False)
     with portal.wrap_async_context_manager(server):
         yield server.dsn_of("postgres")
     shutil.rmtree(server.home)

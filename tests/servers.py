@@ -30,7 +30,7 @@ async def create_database(server: str, template: str | None = None) -> str:
     name = f"test_{uuid4().hex}"
     db = await asyncpg.connect(server)
     try:
-        await db.execute(f"CREATE DATABASE {name}" + (f" TEMPLATE {template}" if template else ""))
+        await db.execute(f"CREATE DATABASE {name}" + (f" TEMPLATE {template} STRATEGY FILE_COPY" if template else ""))
     finally:
         await db.close()
     return name
