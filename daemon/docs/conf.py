@@ -4,7 +4,7 @@ project = "Tidegate"
 project_copyright = "The Tidegate authors"
 
 extensions = ["myst_parser"]
-include_patterns = ["README.md", "CHANGELOG.md", "schemas/docs/*.md", "events/docs/*.md", "daemon/docs/*.md"]
+include_patterns = ["*.md", "[a-z]*/README.md", "tests/benchmarks/RESULTS.md", "*/docs/*.md"]
 root_doc = "daemon/docs/index"
 nitpicky = True
 

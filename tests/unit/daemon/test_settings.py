@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tidegate.daemon.settings import Settings, SettingsError, dags_root, read
+from tidegate.daemon.settings import SettingsError, dags_root, read
 from tidegate.schemas.wire.event import Kind
 
 SERVERS = {"TIDEGATE_POSTGRES_DSN": "postgresql://u:p@db:5432/t", "TIDEGATE_KAFKA_SERVERS": "broker:9092"}
@@ -103,9 +103,3 @@ def test_the_dag_folder_is_below_the_working_directory(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
 
     assert dags_root(read(SERVERS)) == tmp_path / "dags"
-
-
-def test_the_readme_names_every_setting() -> None:
-    readme = (Path(__file__).parents[3] / "README.md").read_text()
-
-    assert [name for name in Settings.__struct_fields__ if f"`{name.upper()}`" not in readme] == []

@@ -1,0 +1,150 @@
+"""The documentation: its links, its style, its generated pages, and each example in it that needs no server."""
+
+import ast
+import configparser
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import typer
+
+from tests.documents import PAGES, ROOT, Block, blocks, calls, steps
+from tidegate.daemon.cli.app import app, run
+from tidegate.daemon.docs import generate
+from tidegate.daemon.settings import PREFIX, Settings
+from tidegate.schemas.wire import envelope
+from tidegate.schemas.wire.event import INCOMING, Kind
+from tidegate.schemas.wire.openlineage import LineageEvent
+
+LANGUAGES = {"python", "console", "json", "ini", "sql", "text", "{toctree}"}
+"""Languages that are tested, here or in `tests/acceptance/test_documents.py`. `text` is for tables, `{toctree}` for the site."""
+
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+def test_the_readme_has_at_most_150_lines() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+@pytest.mark.parametrize("page", generate.PAGES)
+def test_the_generated_pages_are_up_to_date(page: str) -> None:
+    written = (generate.FOLDER / page).read_text()
+
+    assert generate.PAGES[page]() == written, "stale; run: .venv/bin/python daemon/docs/generate.py"
+
+
+def test_the_settings_page_describes_every_setting() -> None:
+    page = generate.settings_page()
+
+    assert [name for name in Settings.__struct_fields__ if f"`{PREFIX}{name.upper()}`" not in page] == []
+    assert "|  |\n" not in page
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
+    links = [link for link in _LINK.findall(_prose(page)) if "://" not in link]
+
+    assert [link for link in links if not _leads_somewhere(page, link)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_each_sentence_has_a_line_of_its_own(page: Path) -> None:
+    lines = [line for line in _prose(page).splitlines() if not line.startswith("|")]
+
+    assert [line for line in lines if re.search(r"[a-z)`][.?!] [A-Z]", line)] == []
+
+
+@pytest.mark.parametrize("block", blocks(), ids=str)
+def test_every_block_names_a_language_that_is_tested(block: Block) -> None:
+    assert block.language in LANGUAGES
+
+
+@pytest.mark.parametrize("block", blocks("python"), ids=str)
+def test_python_examples_compile(block: Block) -> None:
+    compile(block.text, str(block), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+@pytest.mark.parametrize("block", [block for block in blocks("python") if "Dag(" in block.text], ids=str)
+def test_dag_file_examples_parse(block: Block, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "example.py").write_text(block.text)
+
+    code = run(["check", str(tmp_path), "--json"])
+
+    assert code == 0, "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize("block", blocks("console"), ids=str)
+def test_commands_are_valid(block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bash, the command line, the Makefile and the settings accept them."""
+    for command, _ in steps(block):
+        subprocess.run(["/bin/bash", "-n", "-c", command], check=True)
+        for args in calls(command, "tidegate"):
+            _parse(args)
+        for args in calls(command, "make"):
+            assert f"\n{args[0]}:" in (ROOT / "Makefile").read_text()
+        for name in re.findall(rf"\b{PREFIX}(\w+)", command):
+            assert name.lower() in Settings.__struct_fields__
+
+
+@pytest.mark.parametrize("block", blocks("json"), ids=str)
+def test_json_examples_are_events_of_the_kind_they_name(block: Block) -> None:
+    kind = Kind(block.info.split()[1])
+    decode: Any = envelope.decode if kind in INCOMING else envelope.decode_state
+
+    event = decode(kind, [], block.text.encode())
+    event = event[1] if isinstance(event, tuple) else event
+
+    written = msgspec.json.decode(block.text)
+    if isinstance(event, LineageEvent):
+        assert event.updates
+    else:
+        assert written.get("data", written).keys() <= set(event.__struct_fields__)
+
+
+@pytest.mark.parametrize("block", blocks("ini"), ids=str)
+def test_units_of_systemd_are_valid(block: Block, tmp_path: Path) -> None:
+    unit = configparser.ConfigParser(interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]  # as the documentation of configparser says
+    unit.read_string(block.text)
+    program = unit["Service"]["ExecStart"].split()
+
+    _parse(program[1:])
+    assert set(unit["Service"]) <= {"Type", "ExecStart", "EnvironmentFile", "WatchdogSec", "Restart", "KillMode"}
+    if systemd := shutil.which("systemd-analyze"):
+        text = block.text.replace(program[0], shutil.which("true") or "/bin/true")
+        (tmp_path / "tidegate.service").write_text(text)
+        subprocess.run([systemd, "verify", str(tmp_path / "tidegate.service")], check=True)
+
+
+def _parse(args: list[str]) -> None:
+    """Parse the arguments of `tidegate` without running the command."""
+    root: Any = typer.main.get_command(app)
+    for command in (
+        *root.commands.values(),
+        *(leaf for group in root.commands.values() for leaf in getattr(group, "commands", {}).values()),
+    ):
+        if not hasattr(command, "commands"):
+            command.callback = lambda **_: None
+    with root.make_context("tidegate", list(args)) as context:
+        root.invoke(context)
+
+
+def _prose(page: Path) -> str:
+    """A page without its fenced blocks."""
+    return re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def _leads_somewhere(page: Path, link: str) -> bool:
+    path, _, anchor = link.partition("#")
+    target = (page.parent / path).resolve() if path else page
+    return target.exists() and (not anchor or anchor in _anchors(target))
+
+
+def _anchors(page: Path) -> list[str]:
+    """The anchors of the headings of a page, as GitHub makes them."""
+    return [re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in _HEADING.findall(_prose(page))]
