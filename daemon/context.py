@@ -56,12 +56,12 @@ class Context(msgspec.Struct, frozen=True):
     @property
     def takeovers(self) -> int:
         """How often another server of Postgres has taken over from the one before."""
-        return self.database.lookout.takeovers if self.database.lookout else 0
+        return self.database.commit_loss.takeovers if self.database.commit_loss else 0
 
     @property
     def in_doubt(self) -> bool:
         """Whether there may be more under way than Postgres knows: commits were lost, or may turn out to be."""
-        return self.holdings.after_loss or (self.database.lookout is not None and self.database.lookout.unsure)
+        return self.holdings.after_loss or (self.database.commit_loss is not None and self.database.commit_loss.unsure)
 
     @property
     def everywhere(self) -> list[str]:

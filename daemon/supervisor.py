@@ -35,8 +35,9 @@ from tidegate.daemon.idle import FOR_EVER, Until, done
 from tidegate.daemon.intake.ingest import Enrich, ingest
 from tidegate.daemon.leases import Holdings, keep, offer
 from tidegate.daemon.outage import Backoff, Outages
-from tidegate.daemon.postgres.commit_loss import Lookout, account
-from tidegate.daemon.postgres.commit_receipts import Receipts
+from tidegate.daemon.postgres.commit_loss import CommitLossDetector
+from tidegate.daemon.postgres.commit_markers import check_ended_daemons
+from tidegate.daemon.postgres.commit_receipts import CommitReceipts
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.postgres.migrate import SchemaError, pending
 from tidegate.daemon.settings import Settings, spool_root
@@ -78,8 +79,10 @@ async def run(settings: Settings, until: Until) -> None:
         backends = open_backends(settings)
         job = Job(uuid4(), settings.host, os.getpid(), version("tidegate"), terms(settings, backends))
         name = f"{job.host} (pid {job.pid})"
-        lookout = Lookout(Receipts(job.id, spool_root(settings)), name)
-        pool = connect(settings.postgres_dsn, connections=settings.pool_connections, author=job.id, writer=name, lookout=lookout)
+        commit_loss = CommitLossDetector(CommitReceipts(job.id, spool_root(settings)), name)
+        pool = connect(
+            settings.postgres_dsn, connections=settings.pool_connections, author=job.id, writer=name, commit_loss=commit_loss
+        )
         database = await stack.enter_async_context(pool)
         context = Context(
             settings=settings,
@@ -135,7 +138,9 @@ async def schema_ready(context: Context) -> None:
 
     if missing := await _when_up(context, lambda: context.database.run(look)):
         raise SchemaError(f"the database lacks migration {missing[0]}; run `tidegate migrate`")
-    await _when_up(context, lambda: account(context.database, spool_root(context.settings), str(context.holdings.job.host)))
+    await _when_up(
+        context, lambda: check_ended_daemons(context.database, spool_root(context.settings), str(context.holdings.job.host))
+    )
     await _when_up(context, lambda: offer(context.database, [*relay_duties(), *clock_duties()]))
 
 

@@ -10,7 +10,7 @@ from anyio.abc import TaskStatus
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties.ledger import keep
 from tidegate.daemon.outage import Backoff
-from tidegate.daemon.postgres.commit_loss import KEPT_S, forget_spent
+from tidegate.daemon.postgres import commit_markers
 from tidegate.daemon.settings import spool_root
 from tidegate.daemon.spark import spool
 from tidegate.schemas.error import UnavailableError
@@ -47,7 +47,7 @@ async def sweep(context: Context, *, task_status: TaskStatus[None]) -> None:
             if anyio.current_time() >= prune_at:
                 await prune(context)
                 await keep(context.database, context.settings.ledger_days)
-                await context.database.ask(losses.forget_marks, KEPT_S)
+                await context.database.ask(losses.forget_marks, commit_markers.RETENTION_S)
                 prune_at = anyio.current_time() + PRUNE_EVERY_S
             backoff.reset()
         except UnavailableError as error:
@@ -79,7 +79,7 @@ async def forget(context: Context) -> None:
     while await context.database.ask(inbox.forget, context.settings.dedupe_days, FORGET_AT_ONCE) == FORGET_AT_ONCE:
         pass
     await context.database.ask(leases.forget_dead, GONE_S)
-    await forget_spent(context.database)
+    await commit_markers.delete_spent(context.database)
 
 
 async def warn_of_missing_pools(context: Context, said: frozenset[str]) -> frozenset[str]:

@@ -1,6 +1,6 @@
-"""What Postgres has acknowledged to this daemon: kept in memory, and in a file that outlives the process.
+"""Commit receipts: which commits Postgres has acknowledged to this daemon, in memory and in a file that outlives the process.
 
-A server that lacks any of it has lost commits: an asynchronous standby that was promoted, a restored copy, a disk that lied.
+A server without one of these commits has lost it: a promoted asynchronous standby, a restored copy, a disk that drops writes.
 """
 
 import fcntl
@@ -22,7 +22,7 @@ FOLDER = "receipts"
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """An acknowledged mark. `upto` is the last number that had been given out by then; `at` is by the server's clock."""
+    """An acknowledged commit marker. `upto` is the last number given out before the acknowledgement; `at` is server time."""
 
     backend: int
     number: int
@@ -30,19 +30,19 @@ class Receipt(msgspec.Struct, frozen=True):
     at: datetime
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """What is in the file."""
+class StoredReceipts(msgspec.Struct, frozen=True):
+    """The content of a receipts file."""
 
     database: str
     receipts: tuple[Receipt, ...]
 
 
-class Receipts:
-    """Only the newest: commits are lost from the end, so a mark vouches for all that was acknowledged before it was given out.
+class CommitReceipts:
+    """The newest receipts of a daemon. Commits are lost from the end, so a marker proves every commit before its number.
 
-    `spent` are the numbers of marks after which a later one was acknowledged on the same connection: only of its connection, for
-    who looks at a new one may just hold receipts by which the newest mark of any other has to be there. That takes a number for
-    each connection that was ever made.
+    `spent` are the numbers of markers that a later one of the same connection replaces. A later one of another connection does
+    not: a new connection may be checked while the receipts in hand are proved only by the newest marker of any connection.
+    Memory grows by one number for each connection ever opened.
     """
 
     def __init__(self, daemon: UUID, root: Path) -> None:
@@ -55,68 +55,64 @@ class Receipts:
         self._last: dict[int, int] = {}
         self._length = 0
         self._failed = False
-        self._descriptor = _locked(self.path, os.O_CREAT)
+        self._descriptor = _open_locked(self.path, os.O_CREAT)
 
     @property
-    def held(self) -> tuple[Receipt, ...]:
-        """What was acknowledged by now."""
+    def newest(self) -> tuple[Receipt, ...]:
         return tuple(self._newest.values())
 
-    def next(self) -> int:
-        """The number of a transaction that begins."""
+    def next_number(self) -> int:
+        """The number of the marker of a transaction that begins."""
         self._number += 1
         return self._number
 
-    def take(self, backend: int, number: int, at: datetime) -> None:
-        """The commit with this mark was acknowledged."""
+    def record(self, backend: int, number: int, at: datetime) -> None:
+        """Postgres acknowledged the commit with this marker."""
         if backend in self._last:
             self.spent.add(self._last[backend])
         self._last[backend] = number
         self._newest = {key: old for key, old in self._newest.items() if old.upto >= number}
         self._newest[backend] = Receipt(backend, number, self._number, at)
-        self._keep()
+        self._store()
 
-    def forget(self) -> None:
-        """What is missing was told of."""
+    def clear(self) -> None:
+        """Drop all receipts, after their loss was recorded."""
         self._newest = {}
-        self._keep()
+        self._store()
 
     def close(self) -> None:
-        """The file stays for whoever comes next."""
+        """Release the file, which stays for the next daemon of this host."""
         os.close(self._descriptor)
 
-    def _keep(self) -> None:
-        """Not synced: a process that is killed is what it has to outlive. A full disk keeps nobody from committing."""
-        content = msgspec.json.encode(Kept(self.database, self.held)).ljust(self._length)
+    def _store(self) -> None:
+        """Not synced: the file has to outlive `kill -9`, not a power failure. A full disk does not stop commits."""
+        content = msgspec.json.encode(StoredReceipts(self.database, self.newest)).ljust(self._length)
         self._length = len(content)
         try:
             os.pwrite(self._descriptor, content, 0)
             self._failed = False
         except OSError as error:
             if not self._failed:
-                log.warning("receipts_not_kept", path=str(self.path), error=str(error))
+                log.warning("receipts_not_stored", path=str(self.path), error=str(error))
             self._failed = True
 
 
-def missing(receipts: Sequence[Receipt], there: Mapping[int, Mark]) -> list[Receipt]:
-    """Those whose connection is not known to have come so far."""
-    return [it for it in receipts if it.backend not in there or there[it.backend].number < it.number]
+def missing(receipts: Sequence[Receipt], markers: Mapping[int, Mark]) -> list[Receipt]:
+    """The receipts that the markers on the server do not prove. `markers` is by connection."""
+    return [it for it in receipts if it.backend not in markers or markers[it.backend].number < it.number]
 
 
-def former(root: Path) -> Generator[tuple[UUID, Kept | None, Path]]:
-    """What processes left that are no more, by daemon; None of what cannot be read.
-
-    Nobody else gets it until the next one is asked for.
-    """
+def abandoned(root: Path) -> Generator[tuple[UUID, StoredReceipts | None, Path]]:
+    """The receipts files of daemons that ended; None for an unreadable one. Each is locked until the next is requested."""
     for path in sorted((root / FOLDER).glob("*")):
-        with suppress(OSError, ValueError), _taken(path):
+        with suppress(OSError, ValueError), _locked(path):
             yield UUID(path.name), _read(path), path
 
 
 @contextmanager
-def _taken(path: Path) -> Iterator[None]:
-    """Raises OSError while its owner lives, or another one has taken it; also when that one is done with it."""
-    descriptor = _locked(path)
+def _locked(path: Path) -> Iterator[None]:
+    """Raises OSError while the owner or another daemon has the file open, or when it was deleted before the lock."""
+    descriptor = _open_locked(path)
     try:
         if not os.fstat(descriptor).st_nlink:
             raise FileNotFoundError(path)
@@ -125,17 +121,17 @@ def _taken(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _read(path: Path) -> Kept | None:
+def _read(path: Path) -> StoredReceipts | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Kept)
+        return msgspec.json.decode(path.read_bytes(), type=StoredReceipts)
     except msgspec.DecodeError:
         return None
 
 
-def _locked(path: Path, more: int = 0) -> int:
-    """Raises BlockingIOError while somebody else has it."""
+def _open_locked(path: Path, flags: int = 0) -> int:
+    """Raises BlockingIOError while another process holds the lock."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | more, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BaseException:

@@ -1,10 +1,10 @@
-"""Postgres: the pool, and transactions that cancellation cannot tear.
+"""The connection pool of Postgres, and transactions that cancellation cannot interrupt.
 
-anyio's cancellation is level-triggered: inside a cancelled scope even ROLLBACK is cancelled. So a transaction runs shielded, with
-a deadline, and cancellation takes effect between transactions.
+Cancellation in anyio is level-triggered: a cancelled scope cancels even ROLLBACK. A transaction therefore runs shielded, with a
+deadline, and cancellation takes effect between transactions.
 
-At the deadline the connection ends, and nothing is asked to be cancelled: a commit that waits for its synchronous standby would
-be done by that, and be seen by everybody, though a standby that is promoted then does not have it.
+At the deadline the client closes the connection and sends no cancel request. A cancel request ends the wait of a commit for its
+synchronous standby: other sessions then see a commit that the standby, if it is promoted, does not have.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ import asyncpg
 import msgspec
 
 from tidegate.daemon.postgres import primary
-from tidegate.daemon.postgres.commit_loss import Lookout
+from tidegate.daemon.postgres.commit_loss import CommitLossDetector
 from tidegate.daemon.postgres.server_clock import ServerClock
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries.db import Db, Memory
@@ -33,10 +33,10 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 TRANSACTION_S = 15.0
-"""The deadline of a transaction, waiting for a connection included."""
+"""The deadline of a transaction, including the wait for a connection."""
 
 LATE_S = 5.0
-"""So long after its deadline a transaction whose connection was ended has given up, too."""
+"""Time for the client code to fail after the connection was closed at the deadline."""
 
 TRIES = 5
 AWAY = (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, asyncpg.CannotConnectNowError, ConnectionError, OSError)
@@ -57,8 +57,8 @@ INTERRUPTED = (
     asyncpg.ReadOnlySQLTransactionError,
 )
 
-# Everything we ask for all the time is found by an index, whatever is asked for. Left to itself Postgres reads whole tables while
-# they are small, keeps such a plan while they grow, or plans a statement anew each time, which can take longer than executing it.
+# Every frequent statement has an index for all its parameters. By default Postgres scans small tables, keeps that plan while they
+# grow, or plans a statement at each execution, which can take longer than executing it.
 BY_INDEX = {
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
@@ -79,10 +79,10 @@ SERVER_SETTINGS = {
 
 
 class Database:
-    """A pool of connections, and what this process remembers of immutable rows and of the server's clock.
+    """A pool of connections with the caches of this process: immutable rows and the offset of the server's clock.
 
-    `author` is the daemon that this process is, if it is one; `writer` names it, or whoever uses it. `lookout` notices when a
-    server lacks what was acknowledged.
+    `author` is the daemon's id, None for other programs. `writer` names the daemon or the user in audit columns. `commit_loss`
+    checks each new connection for lost commits.
     """
 
     def __init__(
@@ -90,35 +90,35 @@ class Database:
         pool: "asyncpg.Pool[asyncpg.Record]",
         author: UUID | None = None,
         writer: str | None = None,
-        lookout: Lookout | None = None,
+        commit_loss: CommitLossDetector | None = None,
     ) -> None:
         self.pool = pool
-        self.lookout = lookout
+        self.commit_loss = commit_loss
         self.memory = Memory()
         self.clock = ServerClock()
         self.author = author
         self.writer = writer
 
     async def run(self, work: Callable[Concatenate[Db, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `work(db, *args, **kwargs)` in one transaction; again from the start when it lost a conflict.
+        """Run `work(db, *args, **kwargs)` in one transaction; repeat it after a serialization failure, deadlock or lock timeout.
 
-        Raises UnavailableError when Postgres is away or the outcome is unknown: the caller repeats it later, which is safe
-        because every transaction checks what it expects to find.
+        Raises UnavailableError when Postgres does not answer or the outcome of the commit is unknown. The caller can repeat the
+        call later, because every transaction compares the state that it expects.
         """
-        return await self._patiently(partial(self._in_transaction, lambda db: work(db, *args, **kwargs)))
+        return await self._with_retries(partial(self._in_transaction, lambda db: work(db, *args, **kwargs)))
 
     async def ask(self, work: Callable[Concatenate[Db, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """As `run`, for work that is one statement, and so a transaction by itself, or that reads what need not be of one moment.
+        """As `run` but without BEGIN and COMMIT, which saves two of three round trips.
 
-        It spares two of three round trips.
+        For a single statement, and for reads that need no common snapshot.
         """
-        return await self._patiently(partial(self._alone, lambda db: work(db, *args, **kwargs)))
+        return await self._with_retries(partial(self._without_transaction, lambda db: work(db, *args, **kwargs)))
 
-    def forget(self) -> None:
-        """Another server may lack what was read from the one before it. Transactions under way go on with what they know."""
+    def clear_memory(self) -> None:
+        """Drop the cached rows: another server may lack them. Running transactions keep the old cache."""
         self.memory = Memory()
 
-    async def _patiently(self, once: Callable[[], Awaitable[T]]) -> T:
+    async def _with_retries(self, once: Callable[[], Awaitable[T]]) -> T:
         for attempt in range(1, TRIES + 1):
             await anyio.lowlevel.checkpoint()
             try:
@@ -129,13 +129,13 @@ class Database:
                     raise UnavailableError(f"Postgres refused {TRIES} times: {describe(error)}", server="Postgres") from error
                 await anyio.sleep(random.uniform(0, 0.05 * 2**attempt))  # noqa: S311, not a secret
             except (*AWAY, *INTERRUPTED, TimeoutError) as error:
-                await self._leave(error)
+                await self._drop_connections(error)
                 raise UnavailableError(f"Postgres is not available: {describe(error)}", server="Postgres") from error
         raise AssertionError
 
-    async def _leave(self, error: Exception) -> None:
-        """A server that is frozen, or takes no writes any more, keeps its connections: all are made anew, to whichever works."""
-        self.forget()
+    async def _drop_connections(self, error: Exception) -> None:
+        """A frozen or demoted server keeps its connections open: reconnect all, to the server that takes writes now."""
+        self.clear_memory()
         if isinstance(error, (*AWAY, TimeoutError, asyncpg.ReadOnlySQLTransactionError)):
             await self.pool.expire_connections()
 
@@ -152,48 +152,52 @@ class Database:
 
     async def _in_transaction(self, work: Callable[[Db], Awaitable[T]]) -> T:
         async with self._connection() as connection:
-            number = self._next()
+            number = self._marker_number()
             async with connection.transaction():
-                db, result = await self._worked(work, connection, number)
-            self._take(connection, number, marked=db.marked)
+                db, result = await self._execute(work, connection, number)
+            self._acknowledge(connection, number, marked=db.marked)
             db.memory.floors.rise(db.seen)
             return result
 
-    async def _alone(self, work: Callable[[Db], Awaitable[T]]) -> T:
+    async def _without_transaction(self, work: Callable[[Db], Awaitable[T]]) -> T:
         async with self._connection() as connection:
-            number = self._next()
-            db, result = await self._worked(work, connection, number)
-            self._take(connection, number, marked=db.marked)
+            number = self._marker_number()
+            db, result = await self._execute(work, connection, number)
+            self._acknowledge(connection, number, marked=db.marked)
             return result
 
-    async def _worked(self, work: Callable[[Db], Awaitable[T]], connection: "Connected", number: int) -> tuple[Db, T]:
+    async def _execute(self, work: Callable[[Db], Awaitable[T]], connection: "Connected", number: int) -> tuple[Db, T]:
         now = await self.clock.now(connection)
-        mark = marking(self.lookout.daemon, connection.get_server_pid(), number) if self.lookout else None
+        mark = marking(self.commit_loss.daemon, connection.get_server_pid(), number) if self.commit_loss else None
         db = Db(connection, self.memory, now, self.author, self.writer, self.clock.told, mark)
         result = await work(db)
         await db.flush()
         return db, result
 
-    def _next(self) -> int:
-        return self.lookout.receipts.next() if self.lookout else 0
+    def _marker_number(self) -> int:
+        return self.commit_loss.receipts.next_number() if self.commit_loss else 0
 
-    def _take(self, connection: "Connected", number: int, *, marked: bool) -> None:
-        """What was written is acknowledged."""
-        if self.lookout and marked:
-            self.lookout.receipts.take(connection.get_server_pid(), number, self.clock.carried_on())
+    def _acknowledge(self, connection: "Connected", number: int, *, marked: bool) -> None:
+        if self.commit_loss and marked:
+            self.commit_loss.receipts.record(connection.get_server_pid(), number, self.clock.carried_on())
 
 
 @asynccontextmanager
 async def connect(
-    dsn: str, *, connections: int = 4, author: UUID | None = None, writer: str | None = None, lookout: Lookout | None = None
+    dsn: str,
+    *,
+    connections: int = 4,
+    author: UUID | None = None,
+    writer: str | None = None,
+    commit_loss: CommitLossDetector | None = None,
 ) -> AsyncIterator[Database]:
-    """Open the pool without needing the server yet: connections are made when they are used."""
+    """Open the pool; the first transaction opens the first connection."""
 
     async def init(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
         await register_codecs(connection)
-        database.forget()
-        if lookout is not None:
-            await lookout.look(connection)
+        database.clear_memory()
+        if commit_loss is not None:
+            await commit_loss.check(connection)
 
     pool = asyncpg.create_pool(
         dsn,
@@ -205,25 +209,25 @@ async def connect(
         server_settings=SERVER_SETTINGS,
         connect=primary.connect,
         init=init,
-        reset=leave_as_is,
+        reset=no_reset,
     )
-    database = Database(pool, author, writer, lookout)
+    database = Database(pool, author, writer, commit_loss)
     async with pool:
         yield database
 
 
 async def register_codecs(connection: Any) -> None:
-    """JSON columns are Python values; encoded by msgspec."""
+    """Convert jsonb to Python values by msgspec."""
     await connection.set_type_codec(
         "jsonb", encoder=lambda value: msgspec.json.encode(value).decode(), decoder=msgspec.json.decode, schema="pg_catalog"
     )
 
 
-async def leave_as_is(_connection: Any) -> None:
-    """Nothing of ours outlasts its transaction, so there is nothing to reset: a round trip less for each of them."""
+async def no_reset(_connection: Any) -> None:
+    """Saves a round trip per transaction: no session state outlasts a transaction."""
 
 
 def describe(error: BaseException) -> str:
-    """An error as one line for people, where its text may be empty."""
+    """The text of an error as one line; its type where the text is empty."""
     text = " ".join(str(error).split())
     return text or type(error).__name__

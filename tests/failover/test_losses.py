@@ -13,8 +13,9 @@ from structlog.testing import capture_logs
 
 from tests.failover.couple import Couple
 from tests.servers import StartPostgres
-from tidegate.daemon.postgres.commit_loss import Lookout, account, forget_spent
-from tidegate.daemon.postgres.commit_receipts import Receipts
+from tidegate.daemon.postgres.commit_loss import CommitLossDetector
+from tidegate.daemon.postgres.commit_markers import check_ended_daemons, delete_spent
+from tidegate.daemon.postgres.commit_receipts import CommitReceipts
 from tidegate.daemon.postgres.database import Database, connect
 from tidegate.daemon.postgres.migrate import migrate
 from tidegate.schemas.error import UnavailableError
@@ -61,9 +62,9 @@ class Process:
 @asynccontextmanager
 async def process(dsn: str, spool: Path, name: str = "a") -> AsyncIterator[Process]:
     job = Job(uuid4(), name, 1, "test")
-    receipts = Receipts(job.id, spool)
+    receipts = CommitReceipts(job.id, spool)
     try:
-        async with connect(dsn, author=job.id, writer=name, lookout=Lookout(receipts, name)) as database:
+        async with connect(dsn, author=job.id, writer=name, commit_loss=CommitLossDetector(receipts, name)) as database:
             yield Process(database, job)
     finally:
         receipts.close()
@@ -122,8 +123,8 @@ async def test_a_loss_is_found_by_who_comes_after_the_daemon_that_knew(loose_cou
     async with process(loose_couple.dsn, tmp_path, "b") as next_one:
         await next_one.commit_again()
         before = await recorded(loose_couple)
-        await account(next_one.database, tmp_path, "b")
-        await account(next_one.database, tmp_path, "b")
+        await check_ended_daemons(next_one.database, tmp_path, "b")
+        await check_ended_daemons(next_one.database, tmp_path, "b")
 
     ((since, until, found_by, _),) = await recorded(loose_couple)
     assert since <= lost_at <= until + CLOCKS_DIFFER
@@ -149,7 +150,7 @@ async def test_nothing_is_told_when_the_standby_is_waited_for(couple: Couple, tm
                 await daemon.commit()
             await couple.fail_over()
             await daemon.commit_again()
-            await account(daemon.database, tmp_path, "a")
+            await check_ended_daemons(daemon.database, tmp_path, "a")
 
     assert (await recorded(couple), said(logs)) == ([], ["server_took_over"])
 
@@ -213,7 +214,7 @@ async def test_nothing_is_told_of_a_database_that_is_another_one(own_postgres: S
     await migrate(server.dsn)
     async with process(server.dsn, tmp_path) as next_one:
         await next_one.commit()
-        await account(next_one.database, tmp_path, "b")
+        await check_ended_daemons(next_one.database, tmp_path, "b")
         rows = await next_one.database.pool.fetch(LOSSES)
 
     assert (rows, len(list((tmp_path / "receipts").iterdir()))) == ([], 1)
@@ -241,7 +242,7 @@ async def test_marks_that_were_followed_by_others_go(dsn: str, tmp_path: Path) -
         for _ in range(20):
             await daemon.commit()
         before = await daemon.database.pool.fetchval("SELECT count(*) FROM commit_mark")
-        await forget_spent(daemon.database)
+        await delete_spent(daemon.database)
         await daemon.commit()
         after = await daemon.database.pool.fetch("SELECT number FROM commit_mark ORDER BY 1")
 

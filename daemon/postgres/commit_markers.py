@@ -1,0 +1,42 @@
+"""Housekeeping of commit markers: check those of ended daemons against their receipts, delete those that prove nothing more."""
+
+from contextlib import closing
+from pathlib import Path
+from uuid import UUID
+
+from tidegate.daemon.postgres.commit_loss import record_loss
+from tidegate.daemon.postgres.commit_receipts import StoredReceipts, abandoned, missing
+from tidegate.daemon.postgres.database import Database
+from tidegate.schemas.queries import losses
+from tidegate.schemas.queries.db import Db
+
+RETENTION_S = 30 * 86_400.0
+"""How long the markers of an ended daemon are stored."""
+
+
+async def check_ended_daemons(database: Database, root: Path, writer: str) -> None:
+    """Detect lost commits of daemons that ran on this host and ended. Raises UnavailableError."""
+    with closing(abandoned(root)) as files:
+        for daemon, stored, path in files:
+            if stored is not None:
+                await database.run(_check, daemon, stored, writer)
+            path.unlink(missing_ok=True)  # before its markers: without them every receipt would count as lost
+            await database.ask(losses.forget_daemon, daemon)
+
+
+async def _check(db: Db, daemon: UUID, stored: StoredReceipts, writer: str) -> None:
+    place = await losses.place(db.connection)
+    is_recent = all((db.now - receipt.at).total_seconds() < RETENTION_S / 2 for receipt in stored.receipts)
+    markers = await losses.marks(db.connection, daemon)
+    if stored.database == place.database and is_recent and (lost := missing(stored.receipts, markers)):
+        await record_loss(db.connection, place, lost, markers, writer)
+
+
+async def delete_spent(database: Database) -> None:
+    """Delete the markers of this daemon that later ones replace. Raises UnavailableError."""
+    if database.commit_loss is None:
+        return
+    receipts = database.commit_loss.receipts
+    if spent := tuple(receipts.spent):
+        await database.ask(losses.forget_spent, receipts.daemon, spent)
+        receipts.spent.difference_update(spent)
