@@ -1,8 +1,10 @@
-"""Perform the effects of a batch type by type, in the global lock order, each type with one statement whatever there is of it."""
+"""Perform the effects of a batch type by type, in the global lock order, each type with one statement however many there are."""
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
+
+import msgspec
 
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import (
@@ -34,60 +36,63 @@ from tidegate.schemas.effect.task import (
     TaskMoved,
     UpdateTask,
 )
-from tidegate.schemas.queries import (
-    dags,
-    datasets,
-    deadlines,
-    files,
-    inbox,
-    notifications,
-    outbox,
-    pools,
-    references,
-    runs,
-    submissions,
-    tasks,
-)
-from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries import dags, datasets, files, outbox, references, runs, tasks
+from tidegate.schemas.queries.db import Db, columns
+from tidegate.schemas.queries.sql import named
+
+
+class Plain(msgspec.Struct, frozen=True):
+    """The statement `topic.name`, with the columns of the effects as its arguments.
+
+    It is executed together with others, or, where it reads other tables or writes more than one, `at_once`.
+    """
+
+    statement: str
+    at_once: bool = False
+
+    async def __call__(self, db: Db, effects: Sequence[Any]) -> None:
+        execute = db.execute if self.at_once else db.write
+        await execute(named(self.statement), *columns(effects))
+
 
 Perform = Callable[[Db, Any], Awaitable[None]]
 
 PERFORM: Sequence[tuple[tuple[type, ...], Perform]] = (
-    ((RecordFile,), files.record),
-    ((RecordImportError,), files.record_errors),
-    ((ClearImportError,), files.clear_errors),
-    ((SetPaused,), dags.set_paused),
-    ((CountFailures,), dags.count_failures),
-    ((SetClock,), dags.set_clock),
+    ((RecordFile,), Plain("files.record_files", at_once=True)),
+    ((RecordImportError,), Plain("files.record_errors", at_once=True)),
+    ((ClearImportError,), Plain("files.clear_errors", at_once=True)),
+    ((SetPaused,), Plain("dags.set_paused", at_once=True)),
+    ((CountFailures,), Plain("dags.count_failures", at_once=True)),
+    ((SetClock,), Plain("dags.set_clock", at_once=True)),
     ((StoreVersion,), files.store),
-    ((AdoptDag,), files.adopt),
-    ((MarkStale,), files.mark_stale),
+    ((AdoptDag,), Plain("files.adopt", at_once=True)),
+    ((MarkStale,), Plain("files.mark_stale", at_once=True)),
     ((DeleteDag,), references.delete),
     ((NoteSchedule,), dags.note),
     ((ConsumeEvents,), datasets.consume),
     ((DiscardEvents,), datasets.discard),
     ((InsertRun,), runs.insert),
-    ((UpdateRun,), runs.update),
+    ((UpdateRun,), Plain("runs.update_runs")),
     ((RunMoved,), runs.log),
     ((ChangeVersion,), runs.change_version),
-    ((PlaceTask,), tasks.place),
-    ((InsertTask,), tasks.insert),
-    ((UpdateTask,), tasks.update),
-    ((MoveTask,), tasks.move),
-    ((Reconsider,), runs.reconsider),
-    ((ReconsiderAfter,), runs.reconsider_after),
-    ((CountAdmitted,), pools.count_admitted),
-    ((InsertSubmission,), submissions.insert),
-    ((KillSubmissions,), submissions.kill),
-    ((AcceptSubmission,), submissions.accept),
-    ((EndSubmission,), submissions.end),
-    ((DropResult,), tasks.drop_results),
+    ((PlaceTask,), Plain("tasks.place_tasks")),
+    ((InsertTask,), Plain("tasks.insert_tasks")),
+    ((UpdateTask,), Plain("tasks.update_tasks")),
+    ((MoveTask,), Plain("tasks.move_tasks")),
+    ((Reconsider,), Plain("runs.reconsider")),
+    ((ReconsiderAfter,), Plain("runs.reconsider_after", at_once=True)),
+    ((CountAdmitted,), Plain("pools.count_admitted")),
+    ((InsertSubmission,), Plain("submissions.insert_submissions")),
+    ((KillSubmissions,), Plain("submissions.kill")),
+    ((AcceptSubmission,), Plain("submissions.accept")),
+    ((EndSubmission,), Plain("submissions.end_submissions")),
+    ((DropResult,), Plain("tasks.drop_results")),
     ((StoreResult,), tasks.store_results),
-    ((InsertDeadline,), deadlines.insert),
-    ((MeetDeadlines,), deadlines.meet),
-    ((MissDeadline,), deadlines.miss),
-    ((Notify,), notifications.insert),
-    ((IgnoreFinish,), inbox.insert_ignored),
+    ((InsertDeadline,), Plain("deadlines.insert_deadlines")),
+    ((MeetDeadlines,), Plain("deadlines.meet_deadlines")),
+    ((MissDeadline,), Plain("deadlines.miss_deadlines")),
+    ((Notify,), Plain("notifications.insert_notifications")),
+    ((IgnoreFinish,), Plain("inbox.insert_ignored_finishes")),
     ((RunMoved, TaskMoved, OutletUpdated), outbox.insert),
 )
 """How each type of effect is performed, in the global lock order. Types of one line are performed together, in their order."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tidegate.schemas.effect.dag import CountFailures, NoteSchedule, SetClock, SetPaused
+from tidegate.schemas.effect.dag import NoteSchedule
 from tidegate.schemas.graph import Graph, bounds_of
 from tidegate.schemas.queries import pending, versions
 from tidegate.schemas.queries.datasets import Arrived
@@ -189,22 +189,10 @@ async def activity(db: Db, floors: Mapping[str, int]) -> Mapping[str, Activity]:
     return {row[0]: Activity(*row[1:]) for row in rows}
 
 
-async def set_paused(db: Db, effects: Sequence[SetPaused]) -> None:
-    await db.execute(_SQL["set_paused"], *columns(effects))
-
-
-async def set_clock(db: Db, effects: Sequence[SetClock]) -> None:
-    await db.execute(_SQL["set_clock"], *columns(effects))
-
-
 async def note(db: Db, effects: Sequence[NoteSchedule]) -> None:
     """What is noted again counts once more."""
     notes = {(effect.dag_id, effect.kind, effect.reason): effect for effect in effects}
     await db.execute(_SQL["note_schedule"], *columns(list(notes.values())))
-
-
-async def count_failures(db: Db, effects: Sequence[CountFailures]) -> None:
-    await db.execute(_SQL["count_failures"], *columns(effects))
 
 
 async def taken(db: Db, ticking: Mapping[str, Held]) -> Mapping[str, frozenset[datetime]]:

@@ -11,7 +11,7 @@ import msgspec
 
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries.floors import Floors, Seen
-from tidegate.schemas.queries.sql import together
+from tidegate.schemas.queries.sql import together, written
 from tidegate.schemas.view import Columns
 
 if TYPE_CHECKING:
@@ -122,11 +122,12 @@ class Db:
         self.statements += 1
         return await self.connection.execute(sql, *args)
 
-    async def write(self, table: str, sql: str, *args: Any) -> None:
-        """Execute a statement, before whatever comes next that could tell: it goes together with others to other tables.
+    async def write(self, sql: str, *args: Any) -> None:
+        """Execute a statement before the next one that reads, together with others that write other tables.
 
-        It writes to `table` alone and reads nothing else, and begins with no WITH.
+        It is one INSERT, UPDATE or DELETE, and reads no table but the one that it writes.
         """
+        table = written(sql)
         if table in self._writes:
             await self.flush()
         self._writes[table] = (sql, args)

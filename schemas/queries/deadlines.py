@@ -1,12 +1,11 @@
 """Deadlines of runs and tasks: written with their run, then met or missed."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from datetime import datetime
 
 import msgspec
 
-from tidegate.schemas.effect.deadline import InsertDeadline, MeetDeadlines, MissDeadline
-from tidegate.schemas.queries.db import Db, columns
+from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.view import DeadlineView
 
@@ -24,18 +23,6 @@ class DeadlineRow(msgspec.Struct, frozen=True):
     due_at: datetime
     met_at: datetime | None
     missed_at: datetime | None
-
-
-async def insert(db: Db, effects: Sequence[InsertDeadline]) -> None:
-    await db.write("deadline", _SQL["insert_deadlines"], *columns(effects))
-
-
-async def meet(db: Db, effects: Sequence[MeetDeadlines]) -> None:
-    await db.write("deadline", _SQL["meet_deadlines"], *columns(effects))
-
-
-async def miss(db: Db, effects: Sequence[MissDeadline]) -> None:
-    await db.write("deadline", _SQL["miss_deadlines"], *columns(effects))
 
 
 async def lock_runs(db: Db, ids: Collection[int]) -> list[int]:

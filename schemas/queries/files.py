@@ -6,10 +6,10 @@ import msgspec
 
 from tidegate.schemas.conditions.condition import leaves
 from tidegate.schemas.dag import DagSpec
-from tidegate.schemas.effect.dag import AdoptDag, ClearImportError, MarkStale, RecordFile, RecordImportError, StoreVersion
+from tidegate.schemas.effect.dag import StoreVersion
 from tidegate.schemas.graph import inspects_events
 from tidegate.schemas.queries import datasets, references
-from tidegate.schemas.queries.db import Db, columns
+from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 
 _SQL = load("files")
@@ -58,19 +58,6 @@ async def reserve_versions(db: Db, count: int) -> list[int]:
     return [row[0] for row in await db.fetch(_SQL["reserve_versions"], count)] if count else []
 
 
-async def record(db: Db, effects: Sequence[RecordFile]) -> None:
-    await db.execute(_SQL["record_files"], *columns(effects))
-
-
-async def record_errors(db: Db, effects: Sequence[RecordImportError]) -> None:
-    """One row per file: replaced, not repeated."""
-    await db.execute(_SQL["record_errors"], *columns(effects))
-
-
-async def clear_errors(db: Db, effects: Sequence[ClearImportError]) -> None:
-    await db.execute(_SQL["clear_errors"], [effect.path for effect in effects])
-
-
 def mentioned(spec: DagSpec) -> set[str]:
     """The URIs of all datasets that a DAG consumes or produces."""
     consumed = leaves(spec.schedule) if spec.schedule else frozenset()
@@ -96,14 +83,6 @@ async def store(db: Db, effects: Sequence[StoreVersion]) -> None:
     known = await datasets.read(db, {uri for spec in specs for uri in mentioned(spec)})
     await references.refer(db, specs, known)
     await datasets.describe(db, [said for spec in specs for said in spec.datasets])
-
-
-async def adopt(db: Db, effects: Sequence[AdoptDag]) -> None:
-    await db.execute(_SQL["adopt"], *columns(effects))
-
-
-async def mark_stale(db: Db, effects: Sequence[MarkStale]) -> None:
-    await db.execute(_SQL["mark_stale"], [effect.dag_id for effect in effects])
 
 
 async def digests(db: Db, scans: int) -> Mapping[str, str | None]:

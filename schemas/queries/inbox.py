@@ -6,7 +6,6 @@ from operator import attrgetter
 
 import msgspec
 
-from tidegate.schemas.effect.submission import IgnoreFinish
 from tidegate.schemas.error import FencedError
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
@@ -118,10 +117,6 @@ async def insert_dead_letters(db: Db, letters: Sequence[DeadLetter]) -> list[Sto
     texts = [msgspec.json.encode(each).decode() for each in headers]
     rows = await db.fetch(_SQL["insert_dead_letters"], topics, partitions, offsets, keys, texts, *rest)
     return [StoredLetter(*row) for row in rows]
-
-
-async def insert_ignored(db: Db, finishes: Sequence[IgnoreFinish]) -> None:
-    await db.write("ignored_finish", _SQL["insert_ignored_finishes"], *columns(finishes))
 
 
 async def count_ignored(db: Db, counts: Mapping[tuple[str, str], int]) -> None:

@@ -1,15 +1,14 @@
 """Notifications: written with what happened, claimed, and recorded with what became of them."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import msgspec
 
-from tidegate.schemas.effect.deadline import Notify
 from tidegate.schemas.notice import CallbackContext
-from tidegate.schemas.queries.db import Db, columns
+from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.receiver import Receiver
 
@@ -47,10 +46,6 @@ class NotificationRow(msgspec.Struct, frozen=True):
     ended_at: datetime | None
     delivery_id: UUID
     host: str | None
-
-
-async def insert(db: Db, effects: Sequence[Notify]) -> None:
-    await db.write("notification", _SQL["insert_notifications"], *columns(effects))
 
 
 async def claim(

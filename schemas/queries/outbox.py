@@ -55,20 +55,20 @@ class OutboxRow(msgspec.Struct, frozen=True):
 
 async def insert(db: Db, effects: Sequence[RunMoved | TaskMoved | OutletUpdated]) -> None:
     """In the order of the effects; a run's rows get rising ids because its lock is held."""
-    await db.write("outbox", _SQL["insert_outbox"], *zip(*_rows(effects), strict=True))
+    await db.write(_SQL["insert_outbox"], *zip(*_rows(effects), strict=True))
 
 
 async def announce(db: Db, letters: Sequence[StoredLetter]) -> None:
     """Dead letters are to be published: `key` is the id of each, and the rest is read when it is sent."""
     if letters:
-        await db.write("outbox", _SQL["insert_outbox"], *zip(*map(_announcement, letters), strict=True))
+        await db.write(_SQL["insert_outbox"], *zip(*map(_announcement, letters), strict=True))
 
 
 async def replay(db: Db, letters: Sequence[tuple[int, str, datetime]]) -> None:
     """Dead letters, each with its id, its partition and the time of now, are to be sent to their topics again."""
     if letters:
         rows = [(shard(partition), REPLAY, str(id_), f"{REPLAY}/{id_}", at, b"") for id_, partition, at in letters]
-        await db.write("outbox", _SQL["insert_outbox"], *zip(*rows, strict=True))
+        await db.write(_SQL["insert_outbox"], *zip(*rows, strict=True))
 
 
 async def next_rows(db: Db, shards: Sequence[int], lowest: int, limit: int) -> list[OutboxRow]:

@@ -1,13 +1,12 @@
 """Pools: how many slots are free, and who is given some; lists and changes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from tidegate.schemas.dag import DEFAULT_POOL
-from tidegate.schemas.effect.task import CountAdmitted
-from tidegate.schemas.queries.db import Db, columns
+from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.view import PoolView
 
@@ -58,10 +57,6 @@ async def lock(db: Db, name: str, parallelism: int) -> PoolView:
     _, slots, admitted = found[name]
     occupied = 0 if slots == UNLIMITED else (await db.fetch(_SQL["occupied"], name))[0][0]
     return _view(name, slots, occupied, admitted, parallelism, await _parallel(db, parallelism))
-
-
-async def count_admitted(db: Db, effects: Sequence[CountAdmitted]) -> None:
-    await db.write("pool", _SQL["count_admitted"], *columns(effects))
 
 
 async def active(db: Db) -> int:

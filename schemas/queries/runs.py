@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from tidegate.schemas.effect.run import ChangeVersion, InsertRun, Reconsider, ReconsiderAfter, RunMoved, UpdateRun
+from tidegate.schemas.effect.run import ChangeVersion, InsertRun, RunMoved
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.state import RunState, RunType
@@ -41,17 +41,13 @@ def _by_id(rows: Iterable[Any]) -> Mapping[int, RunView]:
 
 
 async def insert(db: Db, effects: Sequence[InsertRun]) -> None:
-    await db.write("dag_run", _SQL["insert_runs"], *columns(effects), db.author, db.writer, db.upon)
-
-
-async def update(db: Db, effects: Sequence[UpdateRun]) -> None:
-    await db.write("dag_run", _SQL["update_runs"], *columns(effects))
+    await db.write(_SQL["insert_runs"], *columns(effects), db.author, db.writer, db.upon)
 
 
 async def log(db: Db, effects: Sequence[RunMoved]) -> None:
     """Write the journal; the same number twice for a run is refused."""
     rows = [(move.dag_run_id, move.event.seq, move.event.state, move.event.reason, move.event.at) for move in effects]
-    await db.write("run_state_log", _SQL["log_moves"], *zip(*rows, strict=True))
+    await db.write(_SQL["log_moves"], *zip(*rows, strict=True))
 
 
 async def matching(db: Db, dag_id: str, run_id: str | None, start: datetime | None, end: datetime | None) -> list[int]:
@@ -75,15 +71,6 @@ async def change_version(db: Db, effects: Sequence[ChangeVersion]) -> None:
 async def dags_of(db: Db, ids: Collection[int]) -> list[str]:
     """The DAGs of these runs."""
     return [row[0] for row in await db.fetch(_SQL["dags_of"], list(ids))]
-
-
-async def reconsider(db: Db, effects: Sequence[Reconsider]) -> None:
-    """A reason to stop stays, whoever else asks."""
-    await db.write("run_to_reconsider", _SQL["reconsider"], *columns(effects))
-
-
-async def reconsider_after(db: Db, effects: Sequence[ReconsiderAfter]) -> None:
-    await db.execute(_SQL["reconsider_after"], *columns(effects))
 
 
 async def to_reconsider(db: Db, limit: int) -> list[int]:

@@ -4,7 +4,7 @@ In a statement, `{run.RunView}` is the columns of `run` that are the fields of t
 """
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import accumulate
 
@@ -12,14 +12,31 @@ from tidegate.schemas import view
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _COLUMNS = re.compile(r"\{(\w+)\.(\w+)\}")
+_WRITES = re.compile(r"(?:--[^\n]*\n)*(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)")
 _PARAMETER = re.compile(r"\$(\d+)")
 
 
+@cache
 def load(topic: str) -> dict[str, str]:
-    """The blocks of `<topic>.sql` by name; a missing name is a KeyError at import, not at 3 a.m."""
+    """The blocks of `<topic>.sql` by name."""
     text = files(__package__).joinpath(f"{topic}.sql").read_text()
     _, *parts = _NAME.split(_COLUMNS.sub(_columns, text))
     return dict(zip(parts[::2], map(str.strip, parts[1::2]), strict=True))
+
+
+def named(statement: str) -> str:
+    """The block `topic.name`."""
+    topic, _, name = statement.partition(".")
+    return load(topic)[name]
+
+
+@cache
+def written(statement: str) -> str:
+    """The table that a statement of one INSERT, UPDATE or DELETE writes."""
+    found = _WRITES.match(statement)
+    if found is None:
+        raise ValueError(f"it begins with no INSERT, UPDATE or DELETE: {statement}")
+    return found[1]
 
 
 def _columns(found: re.Match[str]) -> str:

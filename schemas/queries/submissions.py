@@ -6,8 +6,7 @@ from uuid import UUID
 
 import msgspec
 
-from tidegate.schemas.effect.submission import AcceptSubmission, EndSubmission, InsertSubmission, KillSubmissions
-from tidegate.schemas.queries.db import Db, columns
+from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.state import SubmissionState, TaskState
 from tidegate.schemas.view import Instance, SubmissionView, TaskKey
@@ -83,25 +82,9 @@ async def read_with_tasks(db: Db, ids: Collection[UUID], others: Collection[Task
     return attempts, instances
 
 
-async def insert(db: Db, effects: Sequence[InsertSubmission]) -> None:
-    await db.write("submission", _SQL["insert_submissions"], *columns(effects))
-
-
-async def end(db: Db, effects: Sequence[EndSubmission]) -> None:
-    await db.write("submission", _SQL["end_submissions"], *columns(effects))
-
-
-async def kill(db: Db, effects: Sequence[KillSubmissions]) -> None:
-    await db.write("submission", _SQL["kill"], *columns(effects))
-
-
 async def doomed_intents(db: Db, limit: int = 1000) -> list[tuple[UUID, str]]:
     """Attempts that are to be killed and that nobody has tried to submit, with the reason."""
     return [(row[0], row[1]) for row in await db.fetch(_SQL["doomed_intents"], limit)]
-
-
-async def accept(db: Db, effects: Sequence[AcceptSubmission]) -> None:
-    await db.write("submission", _SQL["accept"], *columns(effects))
 
 
 async def claim_intents(db: Db, owner: UUID, host: str, backend: str, limit: int) -> list[Claimed]:

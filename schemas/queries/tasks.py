@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from tidegate.schemas.effect.task import DropResult, InsertTask, MoveTask, PlaceTask, StoreResult, UpdateTask
+from tidegate.schemas.effect.task import StoreResult
 from tidegate.schemas.graph import element_index, element_of, position_of
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
@@ -34,29 +34,9 @@ async def states(db: Db, ids: Collection[int]) -> list[tuple[int, str, TaskState
     return [(row[0], row[1], TaskState(row[2])) for row in await db.fetch(_SQL["states"], list(ids))]
 
 
-async def insert(db: Db, effects: Sequence[InsertTask]) -> None:
-    await db.write("task_instance", _SQL["insert_tasks"], *columns(effects))
-
-
-async def update(db: Db, effects: Sequence[UpdateTask]) -> None:
-    await db.write("task_instance", _SQL["update_tasks"], *columns(effects))
-
-
-async def place(db: Db, effects: Sequence[PlaceTask]) -> None:
-    await db.write("task_instance", _SQL["place_tasks"], *columns(effects))
-
-
-async def move(db: Db, effects: Sequence[MoveTask]) -> None:
-    await db.write("task_instance", _SQL["move_tasks"], *columns(effects))
-
-
 async def store_results(db: Db, effects: Sequence[StoreResult]) -> None:
     runs, indices, values = columns(effects)
-    await db.write("task_result", _SQL["store_results"], runs, indices, [encode(value).decode() for value in values])
-
-
-async def drop_results(db: Db, effects: Sequence[DropResult]) -> None:
-    await db.write("task_result", _SQL["drop_results"], *columns(effects))
+    await db.write(_SQL["store_results"], runs, indices, [encode(value).decode() for value in values])
 
 
 async def results(db: Db, keys: Collection[TaskKey]) -> dict[TaskKey, Any]:

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias
 import asyncpg
 import msgspec
 
+from tidegate.daemon.perform import PERFORM, Plain
 from tidegate.schemas.queries import sql
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -19,6 +20,10 @@ TOPICS = sorted(
     entry.name.removesuffix(".sql") for entry in files("tidegate.schemas.queries").iterdir() if entry.name.endswith(".sql")
 )
 BLOCKS = {f"{topic}.{name}": text for topic in TOPICS for name, text in sql.load(topic).items()}
+
+
+PLAIN = {perform.statement: perform for _, perform in PERFORM if isinstance(perform, Plain)}
+"""The statements that effects are written with as they are."""
 
 
 class Made(NamedTuple):
@@ -54,6 +59,14 @@ def _made_in(function: ast.AsyncFunctionDef, module: ModuleType) -> Iterator[Mad
 def names_in(module: ModuleType) -> Iterator[str]:
     """The statements that a module names, `_SQL["name"]`."""
     return _names_under(ast.parse(inspect.getsource(module)))
+
+
+def written_in_modules() -> Iterator[str]:
+    """The statements that query modules give to `write`."""
+    for topic in TOPICS:
+        for node in ast.walk(ast.parse(inspect.getsource(module_of(topic)))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "write":
+                yield from (f"{topic}.{name}" for name in _names_under(node.args[0]))
 
 
 def _names_under(root: ast.AST) -> Iterator[str]:

@@ -7,7 +7,17 @@ import asyncpg
 import msgspec
 import pytest
 
-from tests.integration.queries.blocks import BLOCKS, TOPICS, Connection, Made, made, module_of, names_in
+from tests.integration.queries.blocks import (
+    BLOCKS,
+    PLAIN,
+    TOPICS,
+    Connection,
+    Made,
+    made,
+    module_of,
+    names_in,
+    written_in_modules,
+)
 from tidegate.schemas.effect.dag import AdoptDag, CountFailures, RecordFile, RecordImportError, SetClock, SetPaused
 from tidegate.schemas.effect.deadline import InsertDeadline, MissDeadline, Notify
 from tidegate.schemas.effect.run import InsertRun, UpdateRun
@@ -60,8 +70,25 @@ def test_no_placeholder_is_quoted() -> None:
 
 
 @pytest.mark.parametrize("topic", TOPICS)
-def test_a_module_uses_every_statement_of_its_file_and_no_other(topic: str) -> None:
-    assert set(names_in(module_of(topic))) == set(sql.load(topic))
+def test_every_statement_of_a_file_is_used_and_no_other(topic: str) -> None:
+    used = {f"{topic}.{name}" for name in names_in(module_of(topic))} | {name for name in PLAIN if name.startswith(f"{topic}.")}
+
+    assert used == {f"{topic}.{name}" for name in sql.load(topic)}
+
+
+DEFERRED = [*(name for name, plain in PLAIN.items() if not plain.at_once), *written_in_modules(), "losses.mark"]
+"""The statements that are executed together with others."""
+
+
+@pytest.mark.parametrize("block", DEFERRED)
+def test_a_statement_that_goes_with_others_writes_one_table_and_reads_no_other(block: str) -> None:
+    """Statements of one WITH do not see what the others write."""
+    statement = BLOCKS[block]
+    table = sql.written(statement)
+
+    assert re.findall(r"(?:INSERT INTO|(?<!DO )(?<!NO KEY )UPDATE|DELETE FROM) (\w+)", statement) == [table]
+    assert set(re.findall(r"(?:\bFROM|\bJOIN|\bUSING) (\w+)", statement)) <= {"unnest", table}
+    assert "RETURNING" not in statement
 
 
 async def test_row_types_name_the_columns_they_are_made_of(connection: Connection) -> None:
