@@ -8,9 +8,11 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET
 
+from tidegate.handlers.load_dags import read_dags
 from tidegate.handlers.runs.create import run_ended, tasks_moved
 from tidegate.handlers.runs.rows import insert_task, update_task
 from tidegate.handlers.scheduling.next_runs import settle_after
+from tidegate.handlers.scheduling.read_plan import ReadReason
 from tidegate.handlers.tasks.advance import NO_LISTS, Advance, Finish, advance
 from tidegate.handlers.tasks.affected import reach
 from tidegate.handlers.tasks.outcome import meant, wrong_result
@@ -62,7 +64,7 @@ async def load(db: Db, finishes: Sequence[TaskFinished]) -> State:
     """Lock what the finishes concern. Attempts that nobody submitted are not in the state."""
     ids = {finish.submission_id for finish in finishes}
     places = await submissions.find(db, ids)
-    held = await dags.hold(db, {place.dag_id for place in places.values()})
+    held = await dags.lock(db, {place.dag_id for place in places.values()})
     locked = await runs.lock(db, {place.dag_run_id for place in places.values()})
     if any(place.version_id != locked[place.dag_run_id].version_id for place in places.values()):
         places = await submissions.find(db, ids)  # a run went on with another version meanwhile
@@ -71,7 +73,7 @@ async def load(db: Db, finishes: Sequence[TaskFinished]) -> State:
     own = {(place.dag_run_id, place.task_index) for place in places.values()}
     attempts, instances = await submissions.read_with_tasks(db, places.keys(), touched - own) if places else ({}, {})
     freeing = _freeing(locked.values(), touched)
-    freed = await dags.look(db, {dag_id: held[dag_id] for dag_id in freeing}, freeing=freeing)
+    freed = await read_dags(db, {dag_id: held[dag_id] for dag_id in freeing}, ReadReason(ending_runs=freeing))
     return State(db.now, freed, locked, graphs, attempts, instances, await _mapped_over(db, touched, locked, graphs))
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 
 import msgspec
 
+from tidegate.handlers.load_dags import read_dags
 from tidegate.handlers.run_requested import no_such_dag
 from tidegate.handlers.runs.change_version import change
 from tidegate.handlers.runs.clear import set_back
@@ -34,14 +35,14 @@ class State(msgspec.Struct, frozen=True):
 
 async def load(db: Db, messages: Sequence[Message[ClearRequested]]) -> State:
     (asked,) = (message.body for message in messages)
-    held = await dags.hold(db, [asked.dag_id])
+    held = await dags.lock(db, [asked.dag_id])
     if not held:
         return State(db.now, None)
     locked = await runs.lock(db, await runs.matching(db, asked.dag_id, asked.run_id, asked.start, asked.end))
     instances: dict[int, dict[int, Instance]] = defaultdict(dict)
     for (dag_run_id, index), instance in (await tasks.of_runs(db, locked)).items():
         instances[dag_run_id][index] = instance
-    (found,) = await dags.look(db, held)
+    (found,) = await read_dags(db, held)
     return State(db.now, found, locked, await versions.graphs(db, {run.version_id for run in locked.values()}), instances)
 
 

@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from tidegate.handlers.load_dags import lock_dags
 from tidegate.handlers.run_requested import no_such_dag
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.dag import DeleteDag
 from tidegate.schemas.message import DagDeleteRequested, Message
-from tidegate.schemas.queries import dags, references
+from tidegate.schemas.queries import references
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.view import DagView
 
@@ -25,7 +26,7 @@ class State(msgspec.Struct, frozen=True):
 async def load(db: Db, messages: Sequence[Message[DagDeleteRequested]]) -> State:
     (message,) = messages
     await references.lock_ledger(db)  # no event is on its way to the DAG
-    found = await dags.lock(db, [message.body.dag_id])
+    found = await lock_dags(db, [message.body.dag_id])
     return State(found[0] if found else None)
 
 

@@ -8,13 +8,15 @@ from datetime import datetime
 
 import msgspec
 
+from tidegate.handlers.load_dags import lock_dags
 from tidegate.handlers.scheduling.next_runs import settle
+from tidegate.handlers.scheduling.read_plan import ReadReason
 from tidegate.schemas.dag import DagSpec, FunctionTask, ParsedFile
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import AdoptDag, ClearImportError, MarkStale, RecordFile, RecordImportError, StoreVersion
 from tidegate.schemas.graph import Graph, graph_of
 from tidegate.schemas.message import Message
-from tidegate.schemas.queries import dags, datasets, files, references
+from tidegate.schemas.queries import datasets, files, references
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.files import FileView, StoredDag
 from tidegate.schemas.receiver import FunctionReceiver
@@ -47,7 +49,7 @@ async def load(db: Db, messages: Sequence[Message[ParsedFile]]) -> State:
     known = await files.files(db, parsed)
     stored = await files.concerned(db, parsed, dag_ids)
     await references.prepare(db, specs, [dag.spec for dag in stored])
-    locked = await dags.lock(db, [dag.dag_id for dag in stored], whatever_waits=True)
+    locked = await lock_dags(db, [dag.dag_id for dag in stored], ReadReason(everything=True))
     version_ids = await files.reserve_versions(db, len(dag_ids))
     by_id = {dag.dag_id: dag for dag in stored}
     return State(db.now, known, by_id, {dag.graph.dag_id: dag for dag in locked}, tuple(version_ids))

@@ -5,10 +5,12 @@ from datetime import datetime
 
 import msgspec
 
+from tidegate.handlers.load_dags import lock_dags
 from tidegate.handlers.scheduling.next_runs import settle
+from tidegate.handlers.scheduling.read_plan import ReadReason
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.message import Message
-from tidegate.schemas.queries import dags, datasets
+from tidegate.schemas.queries import datasets
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.view import DagView
 from tidegate.schemas.wire.event import DatasetUpdated
@@ -23,7 +25,7 @@ class State(msgspec.Struct, frozen=True):
 
 async def load(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> State:
     recorded = await datasets.record(db, messages)
-    found = await dags.lock(db, recorded.dag_ids, fresh=recorded.arrived)
+    found = await lock_dags(db, recorded.dag_ids, ReadReason(just_arrived=recorded.arrived))
     return State(db.now, found)
 
 

@@ -5,12 +5,13 @@ from datetime import datetime
 
 import msgspec
 
+from tidegate.handlers.load_dags import lock_dags
 from tidegate.handlers.run_requested import no_such_dag
 from tidegate.handlers.scheduling.next_runs import settle
+from tidegate.handlers.scheduling.read_plan import ReadReason
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import SetPaused
 from tidegate.schemas.message import Message, PauseRequested
-from tidegate.schemas.queries import dags
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.view import DagView
 
@@ -24,7 +25,7 @@ class State(msgspec.Struct, frozen=True):
 
 async def load(db: Db, messages: Sequence[Message[PauseRequested]]) -> State:
     (request,) = (message.body for message in messages)
-    found = await dags.lock(db, [request.dag_id], whatever_waits=not request.is_paused)
+    found = await lock_dags(db, [request.dag_id], ReadReason(everything=not request.is_paused))
     return State(db.now, found[0] if found else None)
 
 

@@ -5,9 +5,11 @@ from datetime import datetime
 
 import msgspec
 
+from tidegate.handlers.load_dags import read_dags
 from tidegate.handlers.run_requested import no_such_dag
 from tidegate.handlers.runs.terminate import mark, stop
 from tidegate.handlers.scheduling.next_runs import settle_after
+from tidegate.handlers.scheduling.read_plan import ReadReason
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import Message, RunEndRequested
@@ -37,9 +39,9 @@ async def load(db: Db, messages: Sequence[Message[RunEndRequested]]) -> State:
 
 async def find(db: Db, dag_id: str, run_id: str) -> State:
     """A run as a whole."""
-    held = await dags.hold(db, [dag_id])
+    held = await dags.lock(db, [dag_id])
     locked = await runs.lock(db, await runs.matching(db, dag_id, run_id, None, None)) if held else {}
-    found = await dags.look(db, held, freeing={dag_id: 1})
+    found = await read_dags(db, held, ReadReason(ending_runs={dag_id: 1}))
     for run in locked.values():
         graphs = await versions.graphs(db, {run.version_id})
         instances = await tasks.of_runs(db, [run.id])

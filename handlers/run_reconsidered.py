@@ -9,10 +9,12 @@ from datetime import datetime
 
 import msgspec
 
+from tidegate.handlers.load_dags import read_dags
 from tidegate.handlers.runs.create import run_ended, tasks_moved
 from tidegate.handlers.runs.rows import insert_task, update_task
 from tidegate.handlers.runs.terminate import stop
 from tidegate.handlers.scheduling.next_runs import settle_after
+from tidegate.handlers.scheduling.read_plan import ReadReason
 from tidegate.handlers.tasks.advance import NO_LISTS, Advance, judge_again
 from tidegate.handlers.tasks.previous_run import Past, allows, pasts
 from tidegate.handlers.tasks.upstream_counts import count_anew, upstream_of
@@ -44,7 +46,7 @@ class State(msgspec.Struct, frozen=True):
 
 async def load(db: Db, messages: Sequence[Message[RunReconsidered]]) -> State:
     asked = [message.body.dag_run_id for message in messages]
-    held = await dags.hold(db, await runs.dags_of(db, asked))
+    held = await dags.lock(db, await runs.dags_of(db, asked))
     locked = await runs.lock(db, asked)
     reasons = await runs.taken_up(db, asked)
     graphs = await versions.graphs(db, {run.version_id for run in locked.values()})
@@ -54,7 +56,7 @@ async def load(db: Db, messages: Sequence[Message[RunReconsidered]]) -> State:
         instances[dag_run_id].append(instance)
     return State(
         now=db.now,
-        dags=await dags.look(db, held, freeing=may_end),
+        dags=await read_dags(db, held, ReadReason(ending_runs=may_end)),
         runs={id_: run for id_, run in locked.items() if id_ in reasons},
         graphs=graphs,
         tasks=instances,

@@ -5,13 +5,14 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from tidegate.handlers.load_dags import lock_dags
 from tidegate.handlers.runs.create import create, queued_run
 from tidegate.handlers.scheduling.next_runs import look_at
 from tidegate.handlers.scheduling.run_limit import has_room
 from tidegate.schemas.authoring.params import conf_of, problem
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.message import Message, RunRequested
-from tidegate.schemas.queries import dags, runs
+from tidegate.schemas.queries import runs
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import RunType
 from tidegate.schemas.timetable.tick import Tick, manual_interval
@@ -33,7 +34,7 @@ class State(msgspec.Struct, frozen=True):
 async def load(db: Db, messages: Sequence[Message[RunRequested]]) -> State:
     (message,) = messages
     request, run_id = message.body, run_id_of(message)
-    found = await dags.lock(db, [request.dag_id])
+    found = await lock_dags(db, [request.dag_id])
     in_the_way = run_id if await runs.exists(db, request.dag_id, run_id) else None
     if in_the_way is None and request.logical_date is not None:
         in_the_way = await runs.run_of_date(db, request.dag_id, request.logical_date)

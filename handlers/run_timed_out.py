@@ -6,8 +6,10 @@ from datetime import datetime
 
 import msgspec
 
+from tidegate.handlers.load_dags import read_dags
 from tidegate.handlers.runs.terminate import stop
 from tidegate.handlers.scheduling.next_runs import settle_after
+from tidegate.handlers.scheduling.read_plan import ReadReason
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import Message, RunTimedOut
@@ -29,13 +31,13 @@ class State(msgspec.Struct, frozen=True):
 
 async def load(db: Db, messages: Sequence[Message[RunTimedOut]]) -> State:
     ids = [message.body.dag_run_id for message in messages]
-    held = await dags.hold(db, await runs.dags_of(db, ids))
+    held = await dags.lock(db, await runs.dags_of(db, ids))
     locked = await runs.lock(db, ids)
     late = [run for run in locked.values() if run.state is RunState.RUNNING and run.is_late(db.now)]
     instances: dict[int, list[Instance]] = defaultdict(list)
     for (dag_run_id, _), instance in (await tasks.of_runs(db, [run.id for run in late])).items():
         instances[dag_run_id].append(instance)
-    freed = await dags.look(db, held, freeing=Counter(run.dag_id for run in late))
+    freed = await read_dags(db, held, ReadReason(ending_runs=Counter(run.dag_id for run in late)))
     return State(db.now, freed, late, await versions.graphs(db, {run.version_id for run in late}), instances)
 
 

@@ -5,10 +5,10 @@ from datetime import datetime
 
 import msgspec
 
+from tidegate.handlers.load_dags import lock_dags
 from tidegate.handlers.scheduling.next_runs import settle
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.message import Message, ScheduleDue
-from tidegate.schemas.queries import dags
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.view import DagView
 
@@ -21,7 +21,7 @@ class State(msgspec.Struct, frozen=True):
 
 
 async def load(db: Db, messages: Sequence[Message[ScheduleDue]]) -> State:
-    found = await dags.lock(db, {message.body.dag_id for message in messages})
+    found = await lock_dags(db, {message.body.dag_id for message in messages})
     return State(db.now, found)
 
 

@@ -98,50 +98,74 @@ class Input(NamedTuple):
     leaves: tuple[Leaf, ...]
 
 
-class DagView(msgspec.Struct, frozen=True, kw_only=True):
-    """A locked DAG and what waits for it.
+class LockedDag(msgspec.Struct, frozen=True, kw_only=True):
+    """The row of a locked DAG.
 
-    `running` counts its runs in that state, `queued` those that wait and whose time has come; `next_queued_at` is when it comes
-    for the next of the others. `waiting` are its first queued runs in the order of promotion, at least as many as may start
-    now; `pending` all its pending events. Both may be empty when the DAG could not use them anyway; where it is so although
-    something is pending, and the DAG looks closer at events, it is `unread`, and `arrived` is what is new of that. `inputs` are
-    what the pending events are for its condition, once a decision has looked.
-
-    It has had a timetable since `timed_since`; `last_tick` is the last one that this has come to, `taken` are the logical dates
-    after it that have a run already, `due_at` is when the clock is to look at the DAG again. `next_run_id` and `tick_run_ids`
-    are reserved for runs that this decision may create, `event_run_ids` for more dataset runs than one. `failed_runs` is how many
-    of its runs have failed in a row. `dataset_run_at` is when its condition last made a run, `deadline_at` up to when deadlines
-    of its condition have been dealt with; both are kept only where they matter. `turn` is what had the last turn when
-    more than one thing asked for a run (`tidegate.handlers.scheduling.round_robin.Source`).
+    `next_run_id` is reserved for a run that this transaction may create. `failed_runs` counts the failed runs since the last
+    success. `last_tick` is the last tick of the timetable that was decided, `timed_since` when the DAG got a timetable, `due_at`
+    when the clock visits the DAG next. `dataset_run_at` is when the condition last made a run, `deadline_at` up to when input
+    deadlines were dealt with; both only if the schedule needs them. `turn` is the source that was served last when several
+    asked for a run (`tidegate.handlers.scheduling.round_robin.Source`). `backfilled_by_txn` is the last transaction that queued
+    events from the ledger.
     """
 
     graph: Graph
     is_paused: bool
     is_stale: bool
-    running: int
-    queued: int
     next_run_id: int
     failed_runs: int = 0
     last_tick: Tick | None = None
     due_at: datetime | None = None
     timed_since: datetime | None = None
-    taken: frozenset[datetime] = frozenset()
-    tick_run_ids: tuple[int, ...] = ()
-    event_run_ids: tuple[int, ...] = ()
     dataset_run_at: datetime | None = None
     deadline_at: datetime | None = None
     turn: str | None = None
+    backfilled_by_txn: int = 0
+
+    @property
+    def is_held(self) -> bool:
+        """Whether no run may start, however many slots are free."""
+        return bool(held_by(is_paused=self.is_paused, is_stale=self.is_stale))
+
+
+class DagActivity(msgspec.Struct, frozen=True):
+    """Runs of a DAG, and whether events are pending from `low_watermark` on.
+
+    `queued` counts the queued runs whose `run_after` has come; for the next one of the others it comes `next_queued_at`. No event
+    below `settled` can be queued any more.
+    """
+
+    running: int
+    queued: int
+    next_queued_at: datetime | None
+    has_pending: bool
+    low_watermark: int = 0
+    settled: int = 0
+
+
+class DagView(LockedDag, frozen=True, kw_only=True):
+    """A locked DAG with what its read plan asked for (`tidegate.schemas.read_plan`).
+
+    `running`, `queued` and `next_queued_at` as in `DagActivity`. `waiting` are the first queued runs in the order of promotion,
+    at least as many as may start. `pending` are the pending events. If they were not read although the DAG inspects events, the
+    DAG is `unread`, and `arrived` are its new events. `inputs` are what the pending events are to the condition, once a decision
+    has inspected them.
+
+    `taken` are the logical dates after `last_tick` that have a run. `tick_run_ids` and `event_run_ids` are reserved: for timed
+    runs, and for dataset runs beyond the first.
+    """
+
+    running: int
+    queued: int
+    taken: frozenset[datetime] = frozenset()
+    tick_run_ids: tuple[int, ...] = ()
+    event_run_ids: tuple[int, ...] = ()
     unread: bool = False
     arrived: tuple[PendingEvent, ...] = ()
     inputs: tuple[Input, ...] | None = None
     next_queued_at: datetime | None = None
     waiting: tuple[QueuedRun, ...] = ()
     pending: tuple[PendingEvent, ...] = ()
-
-    @property
-    def is_held(self) -> bool:
-        """Whether no run may start, however much room there is."""
-        return bool(held_by(is_paused=self.is_paused, is_stale=self.is_stale))
 
 
 def held_by(*, is_paused: bool, is_stale: bool) -> tuple[DagPaused | DagStale, ...]:

@@ -156,7 +156,7 @@ class Database:
             async with connection.transaction():
                 db, result = await self._execute(work, connection, number)
             self._acknowledge(connection, number, marked=db.marked)
-            db.memory.floors.rise(db.seen)
+            db.memory.low_watermarks.advance(db.seen)
             return result
 
     async def _without_transaction(self, work: Callable[[Db], Awaitable[T]]) -> T:

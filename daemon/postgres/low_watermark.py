@@ -48,7 +48,7 @@ async def settle(database: Database, events: Settled) -> None:
     if events.is_to_see(anyio.current_time()):
         with suppress(UnavailableError):
             events.see(await database.ask(writers.of_events))
-            database.memory.floors.settle(events.at)
+            database.memory.low_watermarks.settle(events.at)
 
 
 class Floor:

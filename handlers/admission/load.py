@@ -24,7 +24,7 @@ async def lock_admission(db: Db, ready: TasksReady) -> AdmissionState:
     starving = await _starving(db, ready, pool, wanted) if first else []
     candidates = {*first, *starving}
     if limited := {candidate.limited_in for candidate in candidates if candidate.limited_in}:
-        await dags.hold(db, limited)  # The runs of a DAG are counted together only while no other daemon admits to them.
+        await dags.lock(db, limited)  # The runs of a DAG are counted together only while no other daemon admits to them.
     locked_runs = await runs.lock(db, {candidate.dag_run_id for candidate in candidates})
     pool = await pools.lock(db, ready.pool, ready.parallelism)
     return await _state(db, pool, _keys(first), _keys(starving), locked_runs, has_more=len(first) >= wanted)

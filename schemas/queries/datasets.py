@@ -13,6 +13,7 @@ from tidegate.schemas.message import Message
 from tidegate.schemas.queries import references
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
+from tidegate.schemas.read_plan import EventKey
 from tidegate.schemas.view import PendingEvent
 from tidegate.schemas.wire.event import DatasetUpdated
 
@@ -79,18 +80,11 @@ async def read(db: Db, uris: Collection[str]) -> Mapping[str, int]:
     return {row["uri"]: row["id"] for row in await db.fetch(_SQL["known_datasets"], list(uris))}
 
 
-class Arrived(NamedTuple):
-    """An event that was just queued."""
-
-    dataset_id: int
-    dataset_event_id: int
-
-
 class Recorded(NamedTuple):
     """The DAGs that got something new, and what, for those that look closer at events."""
 
     dag_ids: Collection[str]
-    arrived: Mapping[str, Sequence[Arrived]]
+    arrived: Mapping[str, Sequence[EventKey]]
 
 
 async def record(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> Recorded:
@@ -105,10 +99,10 @@ async def record(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> Recorde
         [message.at for message in messages],
         db.now,
     )
-    new: dict[str, list[Arrived]] = defaultdict(list)
+    new: dict[str, list[EventKey]] = defaultdict(list)
     for dag_id, dataset_id, event_id in rows:
         if event_id is not None:
-            new[dag_id].append(Arrived(dataset_id, event_id))
+            new[dag_id].append(EventKey(dataset_id, event_id))
     return Recorded({row[0] for row in rows}, new)
 
 

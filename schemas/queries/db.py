@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 
 from tidegate.schemas.graph import Graph
-from tidegate.schemas.queries.floors import Floors, Seen
+from tidegate.schemas.queries.low_watermarks import LowWatermarks, Observation
 from tidegate.schemas.queries.sql import together, written
 from tidegate.schemas.view import Columns
 
@@ -29,7 +29,7 @@ FILES = 200
 class Memory:
     """Committed rows that never change, kept by one process: version id → graph and file, dataset URI → id. Oldest out first.
 
-    And hints: the `places` where rows of leases were last, by key; `floors`, from where on what waits for DAGs is read.
+    And hints: the `places` where rows of leases were last, by key; `low_watermarks` of the pending queues of DAGs.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Memory:
         self.files: dict[int, tuple[str, str]] = {}
         self.dataset_ids: dict[str, int] = {}
         self.places: dict[str, str] = {}
-        self.floors = Floors()
+        self.low_watermarks = LowWatermarks()
 
     def remember_graph(self, graph: Graph) -> None:
         _bound(self.graphs)
@@ -102,7 +102,7 @@ class Db:
         self.memory = memory
         self.now = now
         self.statements = 0
-        self.seen: dict[str, Seen] = {}
+        self.seen: dict[str, Observation] = {}
         self._writes: dict[str, tuple[str, Sequence[Any]]] = {}
 
     async def fetch(self, sql: str, *args: Any) -> "list[Record]":

@@ -1,85 +1,51 @@
-"""What waits for DAGs whose rows are locked: as much of it as their next decision needs."""
+"""Pending events of locked DAGs, as far as their read plans ask for them."""
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from tidegate.schemas.conditions.condition import DatasetRef, PatternRef, holds
-from tidegate.schemas.graph import Graph
+from tidegate.schemas.conditions.condition import holds
 from tidegate.schemas.queries import datasets
-from tidegate.schemas.queries.datasets import Arrived
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.read_plan import EventPlan, ReadPlan
 from tidegate.schemas.view import PendingEvent
-
-EACH_AT_ONCE = 100
-"""How many runs of one event each a transaction makes at most."""
-
-
-class Wish(NamedTuple):
-    """A DAG for which something is pending. `everything`: all of it and all about it, for its condition may change.
-
-    `room`: so many runs it could make of it.
-    """
-
-    graph: Graph
-    everything: bool
-    room: int
 
 
 class Pending(NamedTuple):
-    """What was read of what waits, all of it for those that are `whole`.
-
-    Of DAGs that look closer at events and were left `unread`, only what has just come.
-    """
+    """`events` of the DAGs that were read; `complete` are the DAGs with no further pending event. `arrived`: of other DAGs."""
 
     events: Mapping[str, tuple[PendingEvent, ...]]
-    whole: frozenset[str]
-    unread: frozenset[str]
+    complete: frozenset[str]
     arrived: Mapping[str, tuple[PendingEvent, ...]]
 
 
-async def read(db: Db, wishes: Mapping[str, Wish], floors: Mapping[str, int], fresh: Mapping[str, Sequence[Arrived]]) -> Pending:
-    """Pending events of those DAGs whose condition they may meet, or of which everything is wanted: from their `floors` on.
-
-    Which leaves have something waiting is asked first: a condition that waits for one input must not read a growing queue of
-    the others at every event.
-    """
-    possible = {dag_id: wish for dag_id, wish in wishes.items() if wish.everything or wish.room}
-    joint = [dag_id for dag_id, wish in possible.items() if not wish.everything and not _single(wish.graph)]
-    waiting = await datasets.satisfied(db, {dag_id: floors[dag_id] for dag_id in joint}) if joint else {}
-    unmet = {dag_id for dag_id in joint if not _met(possible[dag_id].graph, waiting.get(dag_id, set()))}
-    ready = {dag_id: wish for dag_id, wish in possible.items() if dag_id not in unmet}
-    events = await _read(db, ready, floors)
-    whole = frozenset(dag_id for dag_id, wish in ready.items() if (most := _most(wish)) is None or len(events[dag_id]) < most)
-    unread = frozenset(dag_id for dag_id, wish in wishes.items() if wish.graph.inspects_events and dag_id not in ready)
-    new = [(dag_id, *keys) for dag_id in sorted(unread) for keys in fresh.get(dag_id, ())]
-    return Pending(events, whole, unread, await datasets.arrived(db, new) if new else {})
+async def read(db: Db, plans: Mapping[str, ReadPlan], low_watermarks: Mapping[str, int]) -> Pending:
+    """Execute the plans, each from the low watermark of its DAG on."""
+    wanted = {dag_id: plan.events for dag_id, plan in plans.items() if plan.events is not None}
+    unmet = await _unmet(db, wanted, low_watermarks)
+    ready = {dag_id: plan for dag_id, plan in wanted.items() if dag_id not in unmet}
+    events = await _read(db, ready, low_watermarks)
+    complete = (dag_id for dag_id, plan in ready.items() if plan.limit is None or len(events[dag_id]) < plan.limit)
+    new = [(dag_id, *key) for dag_id in sorted(plans.keys() - ready) for key in plans[dag_id].just_arrived]
+    return Pending(events, frozenset(complete), await datasets.arrived(db, new) if new else {})
 
 
-async def _read(db: Db, ready: Mapping[str, Wish], floors: Mapping[str, int]) -> Mapping[str, tuple[PendingEvent, ...]]:
-    plain = {dag_id: floors[dag_id] for dag_id, wish in ready.items() if not (wish.graph.inspects_events or wish.everything)}
-    closer = {dag_id: _most(wish) for dag_id, wish in ready.items() if wish.graph.inspects_events or wish.everything}
-    found: dict[str, tuple[PendingEvent, ...]] = defaultdict(tuple)
+async def _unmet(db: Db, wanted: Mapping[str, EventPlan], low_watermarks: Mapping[str, int]) -> set[str]:
+    """DAGs whose condition no pending events can meet: a growing queue of one input is not read while another is missing."""
+    conditions = {dag_id: plan.only_if_met for dag_id, plan in wanted.items() if plan.only_if_met is not None}
+    if not conditions:
+        return set()
+    uris = await datasets.satisfied(db, {dag_id: low_watermarks[dag_id] for dag_id in conditions})
+    return {dag_id for dag_id, condition in conditions.items() if not holds(condition, uris.get(dag_id, set()))}
+
+
+async def _read(
+    db: Db, ready: Mapping[str, EventPlan], low_watermarks: Mapping[str, int]
+) -> Mapping[str, tuple[PendingEvent, ...]]:
+    plain = {dag_id: low_watermarks[dag_id] for dag_id, plan in ready.items() if not plan.with_details}
+    detailed = {dag_id: plan.limit for dag_id, plan in ready.items() if plan.with_details}
+    found: dict[str, tuple[PendingEvent, ...]] = dict.fromkeys(ready, ())
     if plain:
         found |= await datasets.lock_pending(db, plain)
-    if closer:
-        found |= await datasets.lock_inputs(db, closer, floors)
+    if detailed:
+        found |= await datasets.lock_inputs(db, detailed, low_watermarks)
     return found
-
-
-def _most(wish: Wish) -> int | None:
-    """Who makes a run of each event needs no more of them than there is room for; one is looked at beyond."""
-    return None if wish.everything or not wish.graph.one_run_per_event else min(wish.room, EACH_AT_ONCE) + 1
-
-
-def more_runs(wish: Wish, events: Sequence[PendingEvent]) -> int:
-    """How many runs besides the first one these events may make."""
-    return max(min(wish.room, EACH_AT_ONCE, len(events)) - 1, 0) if wish.graph.one_run_per_event else 0
-
-
-def _single(graph: Graph) -> bool:
-    return graph.schedule is None or isinstance(graph.schedule, DatasetRef | PatternRef)
-
-
-def _met(graph: Graph, pending: set[str]) -> bool:
-    return graph.schedule is not None and holds(graph.schedule, pending)

@@ -39,11 +39,12 @@ async def dag(db: Db, dag_id: str) -> DagView:
     """Of a DAG that exists, as a decision would find it that had read everything. The ids in it stand for runs and are no ids."""
     (row,) = await db.fetch(_SQL["dag"], dag_id)
     graph = (await versions.graphs(db, {row["version_id"]}))[row["version_id"]]
-    held = dags.held_of(graph, *row)
-    active = (await dags.activity(db, {dag_id: 0}))[dag_id]
-    return held.view(
+    locked = dags.locked_dag(graph, *row)
+    active = (await dags.activity_from(db, {dag_id: 0}))[dag_id]
+    return dags.dag_view(
+        locked,
         active,
-        taken=(await dags.taken(db, {dag_id: held} if graph.timetable else {})).get(dag_id, frozenset()),
+        taken=(await dags.taken(db, {dag_id: locked} if graph.timetable else {})).get(dag_id, frozenset()),
         tick_run_ids=(0,),
         event_run_ids=(0,),
         waiting=(await dags.queued(db, {dag_id: active.queued}))[dag_id] if active.queued else (),

@@ -10,9 +10,10 @@ import pytest
 from tests.integration.engine.world import World
 from tests.shapes import spec
 from tidegate.daemon.postgres.database import connect
+from tidegate.handlers.load_dags import lock_dags
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, DatasetRef
 from tidegate.schemas.message import DagDeleteRequested
-from tidegate.schemas.queries import dags, datasets
+from tidegate.schemas.queries import datasets
 from tidegate.schemas.queries.db import Db
 
 A, B = DatasetRef("s://a"), DatasetRef("s://b")
@@ -131,7 +132,7 @@ async def test_what_a_decision_saw_that_was_rolled_back_still_waits(world: World
 async def consume_for_nothing(db: Db) -> None:
     """A decision that has consumed all there is, and fails then."""
     await db.execute("DELETE FROM dataset_dag_run_queue")
-    await dags.lock(db, ["d"])
+    await lock_dags(db, ["d"])
     raise ZeroDivisionError
 
 

@@ -65,7 +65,7 @@ class World:
         identity = None if id_ is None else EventId("test", id_)
         applied = await apply(self.database, Batch(messages=[Message(body=body, at=self.at, id=identity) for body in bodies]))
         self._events.see(await self.database.ask(writers.of_events))
-        self.database.memory.floors.settle(self._events.at)
+        self.database.memory.low_watermarks.settle(self._events.at)
         return applied
 
     async def file(self, *specs: DagSpec, path: str = "dags.py") -> None:

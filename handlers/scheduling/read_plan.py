@@ -1,0 +1,92 @@
+"""How much of what waits for a DAG its next decision needs.
+
+Queues grow without bound while a DAG cannot use them. A decision therefore reads only the queued runs that fit into the free
+slots, and pending events only if they may start a run or if time, a tick or the end of a run may change what becomes of them.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+from tidegate.schemas.conditions.condition import DatasetRef, PatternRef
+from tidegate.schemas.graph import Graph, bounds_of
+from tidegate.schemas.read_plan import EventKey, EventPlan, ReadPlan
+from tidegate.schemas.timetable.tick import next_tick
+from tidegate.schemas.view import DagActivity, LockedDag
+
+MAX_TIMED_RUNS = 100
+"""Timed runs of a DAG that one transaction starts at most."""
+
+MAX_EVENT_RUNS = 100
+"""Runs of one event each that one transaction starts at most."""
+
+
+class ReadReason(msgspec.Struct, frozen=True):
+    """Why DAGs are read.
+
+    `everything`: the decision may change what the DAG can use (its version, its pause), so that nothing is left out.
+    `ending_runs`: by DAG, how many running runs this transaction ends at most. `just_arrived`: by DAG, the events that this
+    transaction queued for DAGs that inspect events; None: it queued none.
+    """
+
+    everything: bool = False
+    ending_runs: Mapping[str, int] = {}
+    just_arrived: Mapping[str, Sequence[EventKey]] | None = None
+
+
+def read_plan(dag: LockedDag, activity: DagActivity, reason: ReadReason, now: datetime) -> ReadPlan:
+    dag_id, graph = dag.graph.dag_id, dag.graph
+    slots = max(graph.max_active_runs - activity.running + reason.ending_runs.get(dag_id, 0), 0)
+    timed_runs = _timed_runs(dag, slots, now)
+    event_slots = 0 if graph.requires_both else min(slots, MAX_EVENT_RUNS)
+    arrived = reason.just_arrived or {}
+    return ReadPlan(
+        queued_runs=_queued_runs(activity, slots, reason),
+        timed_runs=timed_runs,
+        events=_event_plan(dag, reason, event_slots, timed_runs, now) if activity.has_pending else None,
+        event_runs=event_slots if graph.one_run_per_event else 1,
+        just_arrived=arrived.get(dag_id, ()) if graph.inspects_events else (),
+    )
+
+
+def _queued_runs(activity: DagActivity, slots: int, reason: ReadReason) -> int:
+    return activity.queued if reason.everything or not activity.queued else slots
+
+
+def _timed_runs(dag: LockedDag, slots: int, now: datetime) -> int:
+    """How many runs the timetable may start now."""
+    if dag.graph.timetable is None or dag.is_held or not slots:
+        return 0
+    tick = next_tick(dag.graph.timetable, dag.last_tick, bounds_of(dag.graph, dag.timed_since or now), now)
+    return 0 if tick is None or tick.run_after > now else min(slots, MAX_TIMED_RUNS)
+
+
+def _event_plan(dag: LockedDag, reason: ReadReason, slots: int, timed_runs: int, now: datetime) -> EventPlan | None:
+    graph = dag.graph
+    if _needs_all_events(dag, reason, timed_runs, now):
+        return EventPlan(with_details=True)
+    if not slots:
+        return None
+    return EventPlan(
+        only_if_met=None if _has_one_input(graph) else graph.schedule,
+        with_details=graph.inspects_events,
+        limit=slots + 1 if graph.one_run_per_event else None,  # One more, to see whether any are left.
+    )
+
+
+def _needs_all_events(dag: LockedDag, reason: ReadReason, timed_runs: int, now: datetime) -> bool:
+    """Whether events are read even without a free slot: something besides their arrival may change what becomes of them."""
+    graph, dag_id = dag.graph, dag.graph.dag_id
+    return (
+        reason.everything
+        or (graph.has_expiry and (dag.due_at is None or dag.due_at <= now))
+        or (graph.requires_both and timed_runs > 0)
+        or (graph.timing.deadline is not None and dag_id in reason.ending_runs)
+        or (graph.inspects_events and reason.just_arrived is not None and dag_id not in reason.just_arrived)
+    )
+
+
+def _has_one_input(graph: Graph) -> bool:
+    """Whether any pending event may meet the condition alone."""
+    return graph.schedule is None or isinstance(graph.schedule, DatasetRef | PatternRef)

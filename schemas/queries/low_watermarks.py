@@ -1,0 +1,57 @@
+"""Per-DAG low watermark of the pending queue: every event below it was consumed or discarded.
+
+Index entries of consumed events remain until vacuum removes them, which one long transaction anywhere can prevent. Without a low
+watermark every decision would scan them again.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+VALID_FOR = timedelta(minutes=1)
+"""After this time the queue is read from its start once: daemons of an older version do not record that they backfilled a DAG."""
+
+MAX_DAGS = 20_000
+
+
+class Observation(NamedTuple):
+    """What a transaction that had locked a DAG found: no pending event is below `watermark`."""
+
+    backfilled_by_txn: int
+    now: datetime
+    watermark: int
+
+
+class LowWatermark(NamedTuple):
+    """Valid until a time, and while the DAG has not been backfilled by another transaction."""
+
+    backfilled_by_txn: int
+    until: datetime
+    watermark: int
+
+
+class LowWatermarks:
+    """The low watermarks that one process knows. No event below `settled` can be queued any more."""
+
+    def __init__(self) -> None:
+        self.settled = 0
+        self._by_dag: dict[str, LowWatermark] = {}
+
+    def settle(self, watermark: int) -> None:
+        """Raise `settled`. A lower value comes from a server that took over and may lack events: then all is forgotten."""
+        if watermark < self.settled:
+            self._by_dag.clear()
+        self.settled = watermark
+
+    def of(self, dag_id: str, backfilled_by_txn: int, now: datetime) -> int:
+        """The event id to read from; 0 if unknown."""
+        known = self._by_dag.get(dag_id)
+        return known.watermark if known and known.backfilled_by_txn == backfilled_by_txn and now < known.until else 0
+
+    def advance(self, observed: Mapping[str, Observation]) -> None:
+        """Only after the commit: events consumed by a transaction that rolls back are pending again."""
+        for dag_id, (backfilled_by_txn, now, watermark) in observed.items():
+            until = self._by_dag[dag_id].until if self.of(dag_id, backfilled_by_txn, now) else now + VALID_FOR
+            self._by_dag[dag_id] = LowWatermark(backfilled_by_txn, until, watermark)
+        while len(self._by_dag) > MAX_DAGS:
+            del self._by_dag[next(iter(self._by_dag))]
