@@ -8,7 +8,7 @@ import msgspec
 from tidegate.handlers.load_dags import lock_dags
 from tidegate.handlers.runs.create import create, queued_run
 from tidegate.handlers.scheduling.next_runs import look_at
-from tidegate.handlers.scheduling.run_limit import has_room
+from tidegate.handlers.scheduling.run_limit import has_capacity
 from tidegate.schemas.authoring.params import conf_of, problem
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.message import Message, RunRequested
@@ -88,4 +88,4 @@ def run_id_of(message: Message[RunRequested]) -> str:
 def may_start(dag: DagView, now: datetime) -> bool:
     """Whether a new run may start at once, without overtaking one that waits, or one of the timetable where the clock is late."""
     is_awaited = dag.queued or (dag.due_at is not None and dag.due_at <= now)
-    return not dag.is_held and not is_awaited and has_room(dag)
+    return not dag.is_held and not is_awaited and has_capacity(dag)

@@ -8,7 +8,6 @@ from uuid import UUID
 import msgspec
 
 from tidegate.schemas.conditions.condition import Leaf
-from tidegate.schemas.explain.reasons import DagPaused, DagStale
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import RunState, RunType, SubmissionState, TaskState
 from tidegate.schemas.timetable.tick import Tick
@@ -51,21 +50,6 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     def order_at(self) -> datetime:
         """Runs of one DAG follow each other by this, then by `id`."""
         return self.logical_date or self.run_after
-
-
-class RunFacts(msgspec.Struct, frozen=True):
-    """A run and its DAG. `running_runs` of the DAG are running; `runs_ahead` queued runs start before this one.
-
-    `run_before` is the previous run in the DAG's order, in whichever state.
-    """
-
-    run: RunView
-    newest_version_id: int
-    is_paused: bool
-    is_stale: bool
-    running_runs: int
-    runs_ahead: int
-    run_before: str | None
 
 
 class QueuedRun(msgspec.Struct, frozen=True):
@@ -125,7 +109,7 @@ class LockedDag(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_held(self) -> bool:
         """Whether no run may start, however many slots are free."""
-        return bool(held_by(is_paused=self.is_paused, is_stale=self.is_stale))
+        return self.is_paused or self.is_stale
 
 
 class DagActivity(msgspec.Struct, frozen=True):
@@ -166,11 +150,6 @@ class DagView(LockedDag, frozen=True, kw_only=True):
     next_queued_at: datetime | None = None
     waiting: tuple[QueuedRun, ...] = ()
     pending: tuple[PendingEvent, ...] = ()
-
-
-def held_by(*, is_paused: bool, is_stale: bool) -> tuple[DagPaused | DagStale, ...]:
-    """What keeps all runs of a DAG from starting."""
-    return (DagPaused(),) * is_paused + (DagStale(),) * is_stale
 
 
 class Columns(msgspec.Struct):

@@ -10,21 +10,10 @@ from datetime import datetime
 import msgspec
 
 from tidegate.schemas.explain import reasons
+from tidegate.schemas.explain.reasons import Reason
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.view import PoolView, RunView, WaitingTask
-
-LimitReached = (
-    reasons.DagPaused
-    | reasons.RunLimit
-    | reasons.TaskLimitInRun
-    | reasons.TaskLimitInDag
-    | reasons.Parallelism
-    | reasons.AttemptOpen
-    | reasons.PoolMissing
-    | reasons.PoolTooSmall
-)
-"""Blocks a task independently of the free slots of its pool."""
 
 
 class AdmissionState(msgspec.Struct, frozen=True):
@@ -83,21 +72,21 @@ class Capacity:
             and task.key not in self.admitted
         )
 
-    def limits_reached(self, task: WaitingTask) -> Iterator[LimitReached]:
+    def limits_reached(self, task: WaitingTask) -> Iterator[Reason]:
         run = self.state.runs[task.dag_run_id]
         if task.is_paused:
             yield reasons.DagPaused()
         if task.is_attempted:
             yield reasons.AttemptOpen()
         if self.active[run.id] >= run.max_active_tasks:
-            yield reasons.RunLimit(run.max_active_tasks)
+            yield reasons.MaxActiveTasks(run.max_active_tasks)
         if task.per_run is not None and self.active_in_run[run.id, task.task_id] >= task.per_run:
-            yield reasons.TaskLimitInRun(task.per_run)
+            yield reasons.MaxActiveTisPerDagrun(task.per_run)
         if task.per_dag is not None and self.active_in_dag[task.dag_id, task.task_id] >= task.per_dag:
-            yield reasons.TaskLimitInDag(task.per_dag)
+            yield reasons.MaxActiveTisPerDag(task.per_dag)
         yield from self._pool_limits_reached(task)
 
-    def _pool_limits_reached(self, task: WaitingTask) -> Iterator[LimitReached]:
+    def _pool_limits_reached(self, task: WaitingTask) -> Iterator[Reason]:
         pool = self.state.pool
         if self.tasks is not None and self.tasks <= 0:
             yield reasons.Parallelism(pool.parallelism)
@@ -111,7 +100,7 @@ class Capacity:
             return None
         return reasons.PoolFull(self.state.pool.name, self.state.pool.slots or 0, self.slots, task.pool_slots)
 
-    def blockers(self, task: WaitingTask) -> tuple[LimitReached | reasons.PoolFull, ...]:
+    def blockers(self, task: WaitingTask) -> tuple[Reason, ...]:
         """All that blocks a task which wants slots. A missing or too small pool hides how many of its slots are free."""
         limits = tuple(self.limits_reached(task))
         missing = self.missing_slots(task)

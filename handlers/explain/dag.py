@@ -3,10 +3,10 @@
 from tidegate.handlers.explain.dag_facts import FoundDag
 from tidegate.handlers.explain.dag_gates import gates_around, gates_of_dag, gates_of_events, gates_of_time, queue_gate, would_run
 from tidegate.handlers.explain.dag_remedy import dag_changes
-from tidegate.schemas.explain.gates import DagChain, Gate, closed
+from tidegate.schemas.explain.gates import DagExplanation, Gate, closed
 
 
-def dag_chain(found: FoundDag) -> DagChain:
+def explain_dag(found: FoundDag) -> DagExplanation:
     """For people to look at: nothing is decided by it."""
     events, time = tuple(gates_of_events(found)), tuple(gates_of_time(found))
     own, around = tuple(gates_of_dag(found)), tuple(gates_around(found))
@@ -14,7 +14,7 @@ def dag_chain(found: FoundDag) -> DagChain:
     queue = queue_gate(found, others_open=not closed((*needed, *own)))
     rest = (*own, queue, *around)
     changes = dag_changes(found, (*needed, *rest))
-    return DagChain(
+    return DagExplanation(
         dag_id=found.dag.graph.dag_id,
         starts=bool(found.daemons) and would_run(found.dag, found.now),
         gates=(*events, *time, *rest),

@@ -6,66 +6,66 @@ from typing import Any
 
 from tidegate.handlers.explain.dag_facts import FoundDag
 from tidegate.handlers.explain.run_gates import daemons_gate, gate
-from tidegate.handlers.scheduling.blockers import Broken, gates
-from tidegate.handlers.scheduling.blockers import Gate as Verdict
-from tidegate.handlers.scheduling.condition import Apart, Busy, TooSoon, Waiting
+from tidegate.handlers.scheduling.blockers import condition_result
+from tidegate.handlers.scheduling.condition import ConditionResult
 from tidegate.handlers.scheduling.input_deadline import deadline_of
 from tidegate.handlers.scheduling.next_runs import settle
-from tidegate.handlers.scheduling.run_limit import full
+from tidegate.handlers.scheduling.run_limit import held_by, run_limit_reached
 from tidegate.handlers.scheduling.timetable import following, is_due, paced_until
 from tidegate.schemas.conditions.condition import ANY_TIME, inputs
 from tidegate.schemas.effect.run import InsertRun
-from tidegate.schemas.explain import gates as chain
-from tidegate.schemas.explain import reasons as shown
-from tidegate.schemas.explain.gates import DagObstacle, Gate
-from tidegate.schemas.view import DagView, held_by
+from tidegate.schemas.explain import reasons
+from tidegate.schemas.explain.gates import Gate
+from tidegate.schemas.explain.reasons import Debouncing, RateLimited, Reason
+from tidegate.schemas.view import DagView
 
 INTAKE = "Kafka"
 """The server that events come from."""
 
 EVENTS_TOPIC = "dataset-updated"
-
-_NOTHING: DagObstacle | None = None
+_NO_REASON: Reason | None = None
 
 
 def gates_of_events(found: FoundDag) -> Iterator[Gate]:
     """What waits for it, held against its condition, and when that counts."""
     if found.dag.graph.schedule is None:
         return
-    *_, verdict = gates(found.dag, found.dag.graph.schedule, found.now)
-    block = _block_of_condition(verdict)
+    result = condition_result(found.dag, found.now)
+    reason = result if isinstance(result, Reason) else None
+    of_timing = reason if isinstance(reason, Debouncing | RateLimited) else None
+    of_condition = None if of_timing else reason
     since = min((event.arrived_at for event in found.dag.pending), default=None)
-    yield gate("condition", block, _condition_facts(found, verdict), since=since)
+    yield gate("condition", of_condition, _condition_facts(found, result), since=since)
     if found.dag.graph.timing != ANY_TIME:
-        yield gate("timing", _block_of_timing(verdict), _timing_facts(found, verdict), reached=block is None)
+        yield gate("timing", of_timing, _timing_facts(found, result), reached=of_condition is None)
 
 
 def gates_of_time(found: FoundDag) -> Iterator[Gate]:
     """Whether its timetable has come to a moment without a run."""
     if found.dag.graph.timetable is None:
         return
-    tick, block = following(found.dag, found.now), _NOTHING
+    tick, reason = following(found.dag, found.now), _NO_REASON
     if tick is None:
-        block = chain.TicksOver()
+        reason = reasons.TimetableExhausted()
     elif not is_due(found.dag, tick, found.now):
-        block = shown.NotYetDue(paced_until(found.dag, found.now) or tick.run_after)
+        reason = reasons.NotYetDue(paced_until(found.dag, found.now) or tick.run_after)
     last = found.dag.last_tick
-    yield gate("timetable", block, {"next": tick and tick.run_after, "last_date": last and last.logical_date})
+    yield gate("timetable", reason, {"next": tick and tick.run_after, "last_date": last and last.logical_date})
 
 
 def gates_of_dag(found: FoundDag) -> Iterator[Gate]:
     """Whether anything of it may start."""
     dag, around = found.dag, found.around
     if dag.graph.schedule is None and dag.graph.timetable is None:
-        yield gate("schedule", chain.NoSchedule())
-    held = {type(block): block for block in held_by(is_paused=dag.is_paused, is_stale=dag.is_stale)}
-    yield gate("pause", held.get(shown.DagPaused), since=around.paused_at if dag.is_paused else None)
+        yield gate("schedule", reasons.NoSchedule())
+    held = {type(reason): reason for reason in held_by(is_paused=dag.is_paused, is_stale=dag.is_stale)}
+    yield gate("pause", held.get(reasons.DagPaused), since=around.paused_at if dag.is_paused else None)
     broken = {"error": around.import_error, "broken_since": around.broken_since}
     file = {"file": around.path, "version": around.version, **broken}
-    yield gate("DAG file", held.get(shown.DagStale), file, since=around.stale_at if dag.is_stale else None)
+    yield gate("DAG file", held.get(reasons.DagStale), file, since=around.stale_at if dag.is_stale else None)
     limit = dag.graph.max_active_runs
     running = {"running": dag.running, "max_active_runs": limit, "runs": tuple(around.running)}
-    yield gate("run limit", full(dag.running, limit), running)
+    yield gate("run limit", run_limit_reached(dag.running, limit), running)
 
 
 def gates_around(found: FoundDag) -> Iterator[Gate]:
@@ -74,16 +74,18 @@ def gates_around(found: FoundDag) -> Iterator[Gate]:
         halted = tuple(each.partition for each in found.incidents if EVENTS_TOPIC in each.partition)
         away = [daemon.away.get(INTAKE) for daemon in found.daemons]
         lost = away[0] if away and all(away) else None
-        block = chain.IntakeHalted(halted) if halted else chain.ServerAway(INTAKE, lost.error) if lost else _NOTHING
+        unreachable = reasons.ServerUnreachable(INTAKE, lost.error) if lost else None
         since = min((each.at for each in found.incidents if each.at and each.partition in halted), default=None)
-        yield gate("intake", block, since=since or (lost.since if lost else None))
+        yield gate(
+            "intake", reasons.IntakeHalted(halted) if halted else unreachable, since=since or (lost.since if lost else None)
+        )
     yield daemons_gate(found.daemons)
 
 
 def queue_gate(found: FoundDag, *, others_open: bool) -> Gate:
     """Runs asked for by hand take turns with all others: closed where it is their turn and there is room for no more."""
     ahead = others_open and found.dag.queued > 0 and not would_run(found.dag, found.now)
-    return gate("queued runs", shown.RunsAhead(found.dag.queued) if ahead else None, {"queued": found.dag.queued or None})
+    return gate("queued runs", reasons.RunsAhead(found.dag.queued) if ahead else None, {"queued": found.dag.queued or None})
 
 
 def would_run(dag: DagView, now: datetime) -> bool:
@@ -91,41 +93,19 @@ def would_run(dag: DagView, now: datetime) -> bool:
     return any(isinstance(effect, InsertRun) for effect in settle(dag, now))
 
 
-def _block_of_condition(verdict: Verdict) -> DagObstacle | None:
-    match verdict:
-        case Waiting(missing):
-            return chain.InputsMissing(missing)
-        case Apart(within_s):
-            return chain.InputsApart(within_s)
-        case Broken(reason):
-            return chain.ConditionBroken(reason)
-        case _:
-            return None
-
-
-def _block_of_timing(verdict: Verdict) -> DagObstacle | None:
-    match verdict:
-        case Busy(until):
-            return chain.Unquiet(until)
-        case TooSoon(until):
-            return chain.TooSoon(until)
-        case _:
-            return None
-
-
-def _condition_facts(found: FoundDag, verdict: Verdict) -> Mapping[str, Any]:
+def _condition_facts(found: FoundDag, result: ConditionResult) -> Mapping[str, Any]:
     pending = {"pending": len(found.dag.pending) or None, "version": found.around.version}
-    if isinstance(verdict, Broken) or found.dag.graph.schedule is None:
+    if isinstance(result, reasons.ConditionBroken) or found.dag.graph.schedule is None:
         return pending
     there = {leaf for each in found.inputs() for leaf in each.leaves}
     wanted = inputs(found.dag.graph.schedule)
     return {"inputs": f"{sum(leaf in there for leaf in wanted)} of {len(wanted)}", **pending}
 
 
-def _timing_facts(found: FoundDag, verdict: Verdict) -> Mapping[str, Any]:
+def _timing_facts(found: FoundDag, result: ConditionResult) -> Mapping[str, Any]:
     timing, last = found.dag.graph.timing, found.dag.dataset_run_at
     limits = {"within_s": timing.within_s, "quiet_for_s": timing.quiet_for_s, "min_interval_s": timing.min_interval_s}
-    if timing.deadline is None or isinstance(verdict, Broken):
+    if timing.deadline is None or isinstance(result, reasons.ConditionBroken):
         return {**limits, "last_run": last}
     due = deadline_of(found.dag, found.inputs(), found.now)
     return {**limits, "last_run": last, "deadline": due, "then": timing.deadline.fallback}

@@ -10,9 +10,7 @@ from tidegate.handlers.explain.dag_facts import FoundDag
 from tidegate.handlers.explain.dag_gates import would_run
 from tidegate.schemas.authoring.dataset import text
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetRef, Leaf, PatternRef
-from tidegate.schemas.explain import gates as chain
-from tidegate.schemas.explain import reasons as shown
-from tidegate.schemas.explain import remedy
+from tidegate.schemas.explain import reasons, remedy
 from tidegate.schemas.explain.gates import Gate
 from tidegate.schemas.explain.remedy import Change
 from tidegate.schemas.view import DagView
@@ -20,7 +18,7 @@ from tidegate.schemas.view import DagView
 
 def dag_changes(found: FoundDag, gates: Sequence[Gate]) -> tuple[Change, ...]:
     """What opens the closed ones of these gates."""
-    return tuple(change for gate in gates if gate.block for change in _CHANGES[type(gate.block)](found, gate.block))
+    return tuple(change for gate in gates if gate.reason for change in _CHANGES[type(gate.reason)](found, gate.reason))
 
 
 def fewest(condition: Condition, there: frozenset[Leaf]) -> tuple[Leaf, ...]:
@@ -40,7 +38,7 @@ def _union(parts: Iterable[tuple[Leaf, ...]]) -> tuple[Leaf, ...]:
     return tuple(dict.fromkeys(leaf for part in parts for leaf in part))
 
 
-def _publish(found: FoundDag, _block: Any) -> Iterator[Change]:
+def _publish(found: FoundDag, _reason: Any) -> Iterator[Change]:
     """Events that happen now; what is there and happened too long ago to go with them is missing, too."""
     schedule, within_s = found.dag.graph.schedule, found.dag.graph.timing.within_s
     since = None if within_s is None else found.now - timedelta(seconds=within_s)
@@ -50,31 +48,31 @@ def _publish(found: FoundDag, _block: Any) -> Iterator[Change]:
     yield remedy.Publish(tuple(text(leaf) for leaf in wanted), plain)
 
 
-def _mend(found: FoundDag, _block: Any) -> Iterator[Change]:
+def _mend(found: FoundDag, _reason: Any) -> Iterator[Change]:
     yield remedy.MendFile(found.around.path)
 
 
-def _wait(_found: FoundDag, block: chain.Unquiet | chain.TooSoon) -> Iterator[Change]:
-    yield remedy.Wait(block.until)
+def _wait(_found: FoundDag, reason: reasons.Debouncing | reasons.RateLimited) -> Iterator[Change]:
+    yield remedy.Wait(reason.until)
 
 
-def _wait_for_tick(_found: FoundDag, block: shown.NotYetDue) -> Iterator[Change]:
-    yield remedy.Wait(block.at)
+def _wait_for_tick(_found: FoundDag, reason: reasons.NotYetDue) -> Iterator[Change]:
+    yield remedy.Wait(reason.at)
 
 
-def _trigger(found: FoundDag, _block: Any) -> Iterator[Change]:
+def _trigger(found: FoundDag, _reason: Any) -> Iterator[Change]:
     yield remedy.Trigger(found.dag.graph.dag_id)
 
 
-def _unpause(found: FoundDag, _block: Any) -> Iterator[Change]:
+def _unpause(found: FoundDag, _reason: Any) -> Iterator[Change]:
     yield remedy.Unpause(found.dag.graph.dag_id)
 
 
-def _restore(found: FoundDag, _block: Any) -> Iterator[Change]:
+def _restore(found: FoundDag, _reason: Any) -> Iterator[Change]:
     yield remedy.RestoreFile(found.dag.graph.dag_id, found.around.path)
 
 
-def _more_runs(found: FoundDag, _block: Any) -> Iterator[Change]:
+def _more_runs(found: FoundDag, _reason: Any) -> Iterator[Change]:
     """Where runs follow each other's ends, there is never room for more."""
     graph, runs = found.dag.graph, tuple(found.around.running)
     if graph.is_continuous:
@@ -96,32 +94,32 @@ def _with_limit(dag: DagView, limit: int) -> DagView:
     return msgspec.structs.replace(dag, graph=msgspec.structs.replace(dag.graph, max_active_runs=limit))
 
 
-def _resume(_found: FoundDag, block: chain.IntakeHalted) -> Iterator[Change]:
-    yield remedy.Resume(block.partitions)
+def _resume(_found: FoundDag, reason: reasons.IntakeHalted) -> Iterator[Change]:
+    yield remedy.Resume(reason.partitions)
 
 
-def _bring_back(_found: FoundDag, block: chain.ServerAway) -> Iterator[Change]:
-    yield remedy.BringBack(block.server)
+def _bring_back(_found: FoundDag, reason: reasons.ServerUnreachable) -> Iterator[Change]:
+    yield remedy.BringBack(reason.server)
 
 
-def _start_daemon(_found: FoundDag, _block: Any) -> Iterator[Change]:
+def _start_daemon(_found: FoundDag, _reason: Any) -> Iterator[Change]:
     yield remedy.StartDaemon()
 
 
 _CHANGES: Mapping[type, Callable[[FoundDag, Any], Iterator[Change]]] = {
-    chain.InputsMissing: _publish,
-    chain.InputsApart: _publish,
-    chain.ConditionBroken: _mend,
-    chain.Unquiet: _wait,
-    chain.TooSoon: _wait,
-    shown.NotYetDue: _wait_for_tick,
-    chain.TicksOver: _trigger,
-    chain.NoSchedule: _trigger,
-    shown.DagPaused: _unpause,
-    shown.DagStale: _restore,
-    shown.DagLimit: _more_runs,
-    shown.RunsAhead: _more_runs,
-    chain.IntakeHalted: _resume,
-    chain.ServerAway: _bring_back,
-    shown.NoDaemon: _start_daemon,
+    reasons.InputsMissing: _publish,
+    reasons.OutsideWindow: _publish,
+    reasons.ConditionBroken: _mend,
+    reasons.Debouncing: _wait,
+    reasons.RateLimited: _wait,
+    reasons.NotYetDue: _wait_for_tick,
+    reasons.TimetableExhausted: _trigger,
+    reasons.NoSchedule: _trigger,
+    reasons.DagPaused: _unpause,
+    reasons.DagStale: _restore,
+    reasons.MaxActiveRuns: _more_runs,
+    reasons.RunsAhead: _more_runs,
+    reasons.IntakeHalted: _resume,
+    reasons.ServerUnreachable: _bring_back,
+    reasons.NoDaemon: _start_daemon,
 }

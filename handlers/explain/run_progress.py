@@ -7,15 +7,18 @@ from datetime import datetime
 import msgspec
 
 from tidegate.handlers.admission.capacity import AdmissionState, Capacity
-from tidegate.handlers.scheduling.run_limit import run_blocks
+from tidegate.handlers.scheduling.run_limit import blockers_of_run
 from tidegate.handlers.tasks.readiness import Hold, turn
 from tidegate.handlers.tasks.upstream_counts import upstream_of
-from tidegate.schemas.explain import reasons as shown
+from tidegate.schemas.explain import reasons
+from tidegate.schemas.explain.facts import RunFacts
+from tidegate.schemas.explain.progress import ActiveTask, BlockedTask, RunProgress
+from tidegate.schemas.explain.reasons import Reason
 from tidegate.schemas.graph import Graph, position_of
 from tidegate.schemas.queries.pools import UNLIMITED, PoolRow
 from tidegate.schemas.queries.progress import AttemptRow
 from tidegate.schemas.state import RUN_ENDED, TASK_ACTIVE, TASK_ENDED, RunState, TaskState
-from tidegate.schemas.view import Instance, PoolView, RunFacts, WaitingTask
+from tidegate.schemas.view import Instance, PoolView, WaitingTask
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,13 +41,13 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     daemons: int = 1
 
 
-def progress(graph: Graph, instances: Sequence[Instance], facts: Facts) -> shown.Progress:
+def progress(graph: Graph, instances: Sequence[Instance], facts: Facts) -> RunProgress:
     """How far a run has come, given its task instances (none before it starts) and what surrounds it."""
     found = {instance.index: instance.state for instance in instances}
     states = {index: found.get(index, TaskState.NONE) for index in range(len(graph.nodes))}
     counts = Counter(states.values())
     in_order = sorted(instances, key=lambda instance: (position_of(instance.index), instance.index))
-    return shown.Progress(
+    return RunProgress(
         dag_id=graph.dag_id,
         run_id=facts.run.run.run_id,
         state=facts.run.run.state,
@@ -54,28 +57,28 @@ def progress(graph: Graph, instances: Sequence[Instance], facts: Facts) -> shown
         blocked_by=tuple(_blocks_of_run(facts)),
         working=tuple(_working(graph, instance, facts) for instance in in_order if instance.state in TASK_ACTIVE),
         waiting=tuple(
-            shown.Waiting(graph.label(instance.index), instance.state, tuple(_blocks(graph, instance, states, facts)))
+            BlockedTask(graph.label(instance.index), instance.state, tuple(_blocks(graph, instance, states, facts)))
             for instance in in_order
             if instance.state not in TASK_ACTIVE | TASK_ENDED
         ),
     )
 
 
-def _working(graph: Graph, instance: Instance, facts: Facts) -> shown.Working:
+def _working(graph: Graph, instance: Instance, facts: Facts) -> ActiveTask:
     attempt = facts.attempts.get(instance.index)
     since, backend, host = (attempt.since, attempt.backend, attempt.host) if attempt else (None, None, None)
-    return shown.Working(graph.label(instance.index), instance.state, instance.try_number, since, backend, host)
+    return ActiveTask(graph.label(instance.index), instance.state, instance.try_number, since, backend, host)
 
 
-def _blocks_of_run(facts: Facts) -> Iterator[shown.RunBlock]:
+def _blocks_of_run(facts: Facts) -> Iterator[Reason]:
     run = facts.run
     if run.run.state not in RUN_ENDED and not facts.daemons:
-        yield shown.NoDaemon()
+        yield reasons.NoDaemon()
     if run.run.state is RunState.QUEUED:
-        yield from run_blocks(run, facts.max_active_runs, facts.now)
+        yield from blockers_of_run(run, facts.max_active_runs, facts.now)
 
 
-def _blocks(graph: Graph, instance: Instance, states: Mapping[int, TaskState], facts: Facts) -> Iterator[shown.TaskBlock]:
+def _blocks(graph: Graph, instance: Instance, states: Mapping[int, TaskState], facts: Facts) -> Iterator[Reason]:
     match instance.state:
         case TaskState.NONE:
             yield from blocks_of_turn(graph, instance, states, facts.run.run_before)
@@ -83,23 +86,21 @@ def _blocks(graph: Graph, instance: Instance, states: Mapping[int, TaskState], f
             task = waiting(graph, instance, facts)
             yield from capacity(facts, graph.node(instance.index).task.pool).blockers(task)
         case _:
-            yield shown.NextTry(instance.next_try_at)
+            yield reasons.NextTry(instance.next_try_at)
 
 
-def blocks_of_turn(
-    graph: Graph, instance: Instance, states: Mapping[int, TaskState], run_before: str | None
-) -> Iterator[shown.UpstreamNotDone | shown.ElementsNotDone | shown.RunBefore]:
+def blocks_of_turn(graph: Graph, instance: Instance, states: Mapping[int, TaskState], run_before: str | None) -> Iterator[Reason]:
     """All that a task waits for before its turn."""
     hold = turn(graph.nodes[instance.index], instance, states.__getitem__)
     if hold is Hold.INSTANCES:
         elements = upstream_of(instance)
-        yield shown.ElementsNotDone(elements.total - elements.success - elements.bad - elements.skipped, elements.total)
+        yield reasons.InstancesNotDone(elements.total - elements.success - elements.bad - elements.skipped, elements.total)
         return
     if hold in (Hold.UPSTREAM, Hold.LIST):
         above = graph.upstream_of(instance.index)
-        yield shown.UpstreamNotDone(tuple(graph.label(index) for index in above if states[index] not in TASK_ENDED))
+        yield reasons.UpstreamNotDone(tuple(graph.label(index) for index in above if states[index] not in TASK_ENDED))
     if instance.waits_for_past:
-        yield shown.RunBefore(run_before)
+        yield reasons.PreviousRun(run_before)
 
 
 def waiting(graph: Graph, instance: Instance, facts: Facts) -> WaitingTask:

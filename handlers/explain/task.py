@@ -4,13 +4,13 @@ from tidegate.handlers.explain.run_gates import run_gates
 from tidegate.handlers.explain.task_facts import Found
 from tidegate.handlers.explain.task_gates import admission_gates, submission_gates, turn_gates
 from tidegate.handlers.explain.task_remedy import changes
-from tidegate.schemas.explain.gates import Chain
+from tidegate.schemas.explain.gates import TaskExplanation
 
 
-def chain(found: Found) -> Chain:
+def explain_task(found: Found) -> TaskExplanation:
     """For people to look at: nothing is decided by it."""
     gates = (*run_gates(found), *turn_gates(found), *admission_gates(found), *submission_gates(found))
-    return Chain(
+    return TaskExplanation(
         dag_id=found.graph.dag_id,
         run_id=found.run.run.run_id,
         task=found.label,

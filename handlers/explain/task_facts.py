@@ -8,6 +8,7 @@ import msgspec
 from tidegate.handlers.admission.capacity import AdmissionState
 from tidegate.handlers.admission.load import preview_admission
 from tidegate.handlers.tasks.previous_run import Past, pasts
+from tidegate.schemas.explain.facts import RunFacts
 from tidegate.schemas.graph import Graph, element_index, element_of
 from tidegate.schemas.message import TasksReady
 from tidegate.schemas.queries import leases, pools, progress, tasks, versions, whynot
@@ -15,7 +16,7 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import JobRow, Terms
 from tidegate.schemas.queries.whynot import AttemptFacts, AtWork, Circumstances, Place
 from tidegate.schemas.state import RunState, TaskState
-from tidegate.schemas.view import Instance, RunFacts, TaskKey
+from tidegate.schemas.view import Instance, TaskKey
 
 MOST_BEFORE = 2_000
 """Of more than that in the queue before it, the rest is not looked at."""

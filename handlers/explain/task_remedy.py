@@ -12,45 +12,45 @@ from tidegate.handlers.explain.task_facts import Found
 from tidegate.handlers.tasks.previous_run import held_by
 from tidegate.handlers.tasks.readiness import rule
 from tidegate.handlers.tasks.upstream_counts import count_anew
-from tidegate.schemas.explain import gates as chain
-from tidegate.schemas.explain import reasons as shown
-from tidegate.schemas.explain import remedy
+from tidegate.schemas.explain import reasons, remedy
+from tidegate.schemas.explain.gates import Gate
+from tidegate.schemas.explain.reasons import Reason
 from tidegate.schemas.graph import element_of
 from tidegate.schemas.queries.whynot import AtWork
 from tidegate.schemas.state import TASK_ENDED, TASK_FAILED, TaskState
 
-TASK_LIMITS = (shown.RunLimit, shown.TaskLimitInRun, shown.TaskLimitInDag)
+TASK_LIMITS = (reasons.MaxActiveTasks, reasons.MaxActiveTisPerDagrun, reasons.MaxActiveTisPerDag)
 
 
-def changes(found: Found, gates: Sequence[chain.Gate]) -> tuple[remedy.Change, ...]:
+def changes(found: Found, gates: Sequence[Gate]) -> tuple[remedy.Change, ...]:
     """What opens the closed ones of these gates; what two of them have in common is said once."""
-    wanted = dict.fromkeys(change for gate in gates if gate.block for change in _of(found, gate.block))
+    wanted = dict.fromkeys(change for gate in gates if gate.reason for change in _of(found, gate.reason))
     if any(isinstance(change, remedy.BringBack | remedy.StartDaemon) for change in wanted):
         wanted.pop(remedy.Wait(None), None)
     return tuple(wanted)
 
 
-def _of(found: Found, block: chain.Obstacle | chain.DagObstacle) -> Iterator[remedy.Change]:
-    return _CHANGES[type(block)](found, block)
+def _of(found: Found, reason: Reason) -> Iterator[remedy.Change]:
+    return _CHANGES[type(reason)](found, reason)
 
 
-def _unpause(found: Found, _block: Any) -> Iterator[remedy.Change]:
+def _unpause(found: Found, _reason: Any) -> Iterator[remedy.Change]:
     yield remedy.Unpause(found.graph.dag_id)
 
 
-def _restore(found: Found, _block: Any) -> Iterator[remedy.Change]:
+def _restore(found: Found, _reason: Any) -> Iterator[remedy.Change]:
     yield remedy.RestoreFile(found.graph.dag_id, found.around.path)
 
 
-def _wait_for_time(_found: Found, block: shown.NotYetDue | shown.NextTry) -> Iterator[remedy.Change]:
-    yield remedy.Wait(block.at)
+def _wait_for_time(_found: Found, reason: reasons.NotYetDue | reasons.NextTry) -> Iterator[remedy.Change]:
+    yield remedy.Wait(reason.at)
 
 
-def _wait(_found: Found, _block: Any) -> Iterator[remedy.Change]:
+def _wait(_found: Found, _reason: Any) -> Iterator[remedy.Change]:
     yield remedy.Wait(None)
 
 
-def _more_runs(found: Found, _block: Any) -> Iterator[remedy.Change]:
+def _more_runs(found: Found, _reason: Any) -> Iterator[remedy.Change]:
     """Queued runs that come first need room, too. Where runs follow each other's ends, there is never room for more."""
     running, limit = tuple(found.around.running), found.run.running_runs + found.run.runs_ahead + 1
     if found.newest.is_continuous:
@@ -59,13 +59,13 @@ def _more_runs(found: Found, _block: Any) -> Iterator[remedy.Change]:
         yield remedy.RaiseRuns(found.graph.dag_id, found.around.path, limit, running)
 
 
-def _upstream(found: Found, _block: Any) -> Iterator[remedy.Change]:
+def _upstream(found: Found, _reason: Any) -> Iterator[remedy.Change]:
     """What is to end: above it, those that wait for nothing above them."""
     first = tuple(found.graph.label(index) for index in _frontier(found))
     yield remedy.EndUpstream(found.graph.dag_id, found.run.run.run_id, first)
 
 
-def _instances(found: Found, _block: Any) -> Iterator[remedy.Change]:
+def _instances(found: Found, _reason: Any) -> Iterator[remedy.Change]:
     position = found.instance.index
     left = [i for i in found.instances if element_of(i) is not None and found.graph.node(i) is found.graph.nodes[position]]
     names = tuple(found.graph.label(i) for i in left if found.instances[i].state not in TASK_ENDED)
@@ -84,10 +84,8 @@ def _frontier(found: Found) -> list[int]:
     return sorted(first)
 
 
-def _clear_cause(found: Found, block: chain.RuledOut) -> Iterator[remedy.Change]:
+def _clear_cause(found: Found, _reason: Any) -> Iterator[remedy.Change]:
     """Itself, where its trigger rule lets it run by now; else what failed before it, or was skipped."""
-    if block.state is TaskState.REMOVED:
-        return
     again = msgspec.structs.replace(found.instance, elements=0)
     count_anew(found.graph, {**found.instances, again.index: again}, again.index)
     if rule(found.graph.nodes[again.index], again, found.state_of) is TaskState.SCHEDULED:
@@ -110,7 +108,11 @@ def _causes(found: Found) -> list[int]:
     return sorted(causes)
 
 
-def _clear_itself(found: Found, _block: Any) -> Iterator[remedy.Change]:
+def _nothing(_found: Found, _reason: Any) -> Iterator[remedy.Change]:
+    yield from ()
+
+
+def _clear_itself(found: Found, _reason: Any) -> Iterator[remedy.Change]:
     yield _clear(found, found.label)
 
 
@@ -118,20 +120,20 @@ def _clear(found: Found, *labels: str) -> remedy.Clear:
     return remedy.Clear(found.graph.dag_id, found.run.run.run_id, labels)
 
 
-def _past(found: Found, block: shown.RunBefore) -> Iterator[remedy.Change]:
+def _past(found: Found, reason: reasons.PreviousRun) -> Iterator[remedy.Change]:
     """What failed in the run before is to run again; the rest of what holds it up is to end."""
     held = held_by(found.past, found.graph, found.instance.index)
     states = (found.past.states if found.past else None) or {}
     failed = tuple(task_id for task_id in held if states.get(task_id) in TASK_FAILED)
     left = tuple(task_id for task_id in held if task_id not in failed)
-    if block.run_id is not None:
+    if reason.run_id is not None:
         if failed:
-            yield remedy.Clear(found.graph.dag_id, block.run_id, failed)
+            yield remedy.Clear(found.graph.dag_id, reason.run_id, failed)
         if left:
-            yield remedy.EndUpstream(found.graph.dag_id, block.run_id, left)
+            yield remedy.EndUpstream(found.graph.dag_id, reason.run_id, left)
 
 
-def _slots(found: Found, _block: Any) -> Iterator[remedy.Change]:
+def _slots(found: Found, _reason: Any) -> Iterator[remedy.Change]:
     if found.admission is not None and not _come_along(found, found.admission):
         names = tuple(" ".join((each.dag_id, each.run_id, each.task)) for each in found.in_pool)
         yield remedy.SetSlots(found.admission.pool.name, slots_needed(found.admission, found.occupied), names)
@@ -141,7 +143,10 @@ def _come_along(found: Found, admission: AdmissionState) -> bool:
     """Whether the slots that are missing come free with any task that is to end anyway."""
     *_, task = admission.waiting
     changes_ = [
-        change for block in Capacity(admission).limits_reached(task) if type(block) in TASK_LIMITS for change in _of(found, block)
+        change
+        for reason in Capacity(admission).limits_reached(task)
+        if type(reason) in TASK_LIMITS
+        for change in _of(found, reason)
     ]
     ends = {each for change in changes_ if isinstance(change, remedy.EndTasks) for each in change.tasks}
     freed = [each.slots for each in found.in_pool if (each.dag_id, each.run_id, each.task) in ends]
@@ -152,7 +157,9 @@ def _come_along(found: Found, admission: AdmissionState) -> bool:
 def slots_needed(admission: AdmissionState, occupied: int) -> int:
     """How many slots the pool must have for the last in its queue to be admitted, whatever else limits that."""
     *_, task = admission.waiting
-    if any(not isinstance(block, shown.PoolMissing | shown.PoolTooSmall) for block in Capacity(admission).limits_reached(task)):
+    if any(
+        not isinstance(reason, reasons.PoolMissing | reasons.PoolTooSmall) for reason in Capacity(admission).limits_reached(task)
+    ):
         return occupied + task.pool_slots  # nobody knows what else is admitted until then
     most = occupied + sum(each.pool_slots for each in {*admission.waiting, *admission.starving})
     sizes = range(occupied + task.pool_slots, most + 1)
@@ -165,20 +172,20 @@ def _suffices(admission: AdmissionState, free: int, size: int) -> bool:
     return task in list(select_tasks(Capacity(msgspec.structs.replace(admission, pool=pool))))
 
 
-def _run_limit(found: Found, _block: Any) -> Iterator[remedy.Change]:
+def _run_limit(found: Found, _reason: Any) -> Iterator[remedy.Change]:
     run = found.run.run
     yield _end("max_active_tasks", run.active_tasks - run.max_active_tasks + 1, found.in_run)
 
 
-def _task_limit_in_dag(found: Found, block: shown.TaskLimitInDag) -> Iterator[remedy.Change]:
+def _task_limit_in_dag(found: Found, reason: reasons.MaxActiveTisPerDag) -> Iterator[remedy.Change]:
     working = sum((dag_id, task_id) == _name(found) for dag_id, _, task_id in found.limited)
-    yield _end("max_active_tis_per_dag", working - block.limit + 1, found.of_task)
+    yield _end("max_active_tis_per_dag", working - reason.limit + 1, found.of_task)
 
 
-def _task_limit_in_run(found: Found, block: shown.TaskLimitInRun) -> Iterator[remedy.Change]:
+def _task_limit_in_run(found: Found, reason: reasons.MaxActiveTisPerDagrun) -> Iterator[remedy.Change]:
     working = sum((run, task_id) == (found.run.run.id, _name(found)[1]) for _, run, task_id in found.limited)
     of_run = [each for each in found.of_task if each.run_id == found.run.run.run_id]
-    yield _end("max_active_tis_per_dagrun", working - block.limit + 1, of_run)
+    yield _end("max_active_tis_per_dagrun", working - reason.limit + 1, of_run)
 
 
 def _name(found: Found) -> tuple[str, str]:
@@ -189,41 +196,42 @@ def _end(limit: str, count: int, of: Sequence[AtWork]) -> remedy.EndTasks:
     return remedy.EndTasks(limit, count, tuple((each.dag_id, each.run_id, each.task) for each in of))
 
 
-def _parallelism(found: Found, _block: Any) -> Iterator[remedy.Change]:
+def _parallelism(found: Found, _reason: Any) -> Iterator[remedy.Change]:
     yield remedy.SetParallelism(found.active + 1)
 
 
-def _bring_back(_found: Found, block: chain.ServerAway) -> Iterator[remedy.Change]:
-    yield remedy.BringBack(block.server)
+def _bring_back(_found: Found, reason: reasons.ServerUnreachable) -> Iterator[remedy.Change]:
+    yield remedy.BringBack(reason.server)
 
 
-def _start_daemon(_found: Found, _block: Any) -> Iterator[remedy.Change]:
+def _start_daemon(_found: Found, _reason: Any) -> Iterator[remedy.Change]:
     yield remedy.StartDaemon()
 
 
 _CHANGES: Mapping[type, Callable[[Found, Any], Iterator[remedy.Change]]] = {
-    shown.DagPaused: _unpause,
-    shown.DagStale: _restore,
-    shown.NotYetDue: _wait_for_time,
-    shown.NextTry: _wait_for_time,
-    shown.DagLimit: _more_runs,
-    shown.RunsAhead: _more_runs,
-    shown.UpstreamNotDone: _upstream,
-    shown.ElementsNotDone: _instances,
-    shown.RunBefore: _past,
-    shown.PoolMissing: _slots,
-    shown.PoolTooSmall: _slots,
-    shown.PoolFull: _slots,
-    shown.RunLimit: _run_limit,
-    shown.TaskLimitInDag: _task_limit_in_dag,
-    shown.TaskLimitInRun: _task_limit_in_run,
-    shown.Parallelism: _parallelism,
-    shown.NoDaemon: _start_daemon,
-    shown.AttemptOpen: _wait,
-    chain.RunEnded: _clear_itself,
-    chain.TaskEnded: _clear_itself,
-    chain.RuledOut: _clear_cause,
-    chain.Outranked: _slots,
-    chain.NotSubmitted: _wait,
-    chain.ServerAway: _bring_back,
+    reasons.DagPaused: _unpause,
+    reasons.DagStale: _restore,
+    reasons.NotYetDue: _wait_for_time,
+    reasons.NextTry: _wait_for_time,
+    reasons.MaxActiveRuns: _more_runs,
+    reasons.RunsAhead: _more_runs,
+    reasons.UpstreamNotDone: _upstream,
+    reasons.InstancesNotDone: _instances,
+    reasons.PreviousRun: _past,
+    reasons.PoolMissing: _slots,
+    reasons.PoolTooSmall: _slots,
+    reasons.PoolFull: _slots,
+    reasons.MaxActiveTasks: _run_limit,
+    reasons.MaxActiveTisPerDag: _task_limit_in_dag,
+    reasons.MaxActiveTisPerDagrun: _task_limit_in_run,
+    reasons.Parallelism: _parallelism,
+    reasons.NoDaemon: _start_daemon,
+    reasons.AttemptOpen: _wait,
+    reasons.RunEnded: _clear_itself,
+    reasons.TaskEnded: _clear_itself,
+    reasons.OutsideDates: _nothing,
+    reasons.RuledOut: _clear_cause,
+    reasons.LowerPriority: _slots,
+    reasons.NotSubmitted: _wait,
+    reasons.ServerUnreachable: _bring_back,
 }

@@ -7,7 +7,7 @@ from uuid import NAMESPACE_OID, uuid5
 import msgspec
 
 from tidegate.handlers.runs.create import create, ends_at_once, queued_run
-from tidegate.handlers.scheduling.condition import Open
+from tidegate.handlers.scheduling.condition import Satisfied
 from tidegate.handlers.scheduling.inputs import Sifted, sift, wanted
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import ConsumeEvents, DiscardEvents, NoteSchedule
@@ -42,29 +42,29 @@ def _with_inputs(dag: DagView, found: Sifted) -> DagView:
     return msgspec.structs.replace(dag, pending=kept, inputs=found.inputs if dag.graph.inspects_events else None)
 
 
-def dataset_run(dag: DagView, id_: int, verdict: Open, now: datetime, due: datetime | None = None) -> Step:
+def dataset_run(dag: DagView, id_: int, satisfied: Satisfied, now: datetime, due: datetime | None = None) -> Step:
     """A run of events, at once started. One that a deadline makes of nothing is of that time."""
-    run_after = max((event.occurred_at for event in verdict.events), default=due or now)
-    run_id = dataset_run_id(run_after, verdict.events)
+    run_after = max((event.occurred_at for event in satisfied.events), default=due or now)
+    run_id = dataset_run_id(run_after, satisfied.events)
     run = queued_run(id_, dag.graph, run_id, RunType.DATASET, run_after)
-    yield from create(run, {}, dag.graph, now, started=True, events=len(verdict.events))
-    yield from taken(dag, run, verdict)
-    return after_run(without(dag, verdict), run, now)
+    yield from create(run, {}, dag.graph, now, started=True, events=len(satisfied.events))
+    yield from taken(dag, run, satisfied)
+    return after_run(without(dag, satisfied), run, now)
 
 
-def taken(dag: DagView, run: RunView, verdict: Open) -> Iterator[Effect]:
+def taken(dag: DagView, run: RunView, satisfied: Satisfied) -> Iterator[Effect]:
     """What becomes of the events that a run takes, and of those that it supersedes."""
-    if verdict.events:
-        yield ConsumeEvents(dag.graph.dag_id, run.id, verdict.events)
-    if verdict.superseded:
-        yield DiscardEvents(dag.graph.dag_id, verdict.superseded, SUPERSEDED)
+    if satisfied.events:
+        yield ConsumeEvents(dag.graph.dag_id, run.id, satisfied.events)
+    if satisfied.superseded:
+        yield DiscardEvents(dag.graph.dag_id, satisfied.superseded, SUPERSEDED)
 
 
-def without(dag: DagView, verdict: Open) -> DagView:
+def without(dag: DagView, satisfied: Satisfied) -> DagView:
     """The DAG when these events do not wait for it any more."""
-    if verdict.events is dag.pending:
+    if satisfied.events is dag.pending:
         return msgspec.structs.replace(dag, pending=(), inputs=())
-    gone = {event.dataset_event_id for event in (*verdict.events, *verdict.superseded)}
+    gone = {event.dataset_event_id for event in (*satisfied.events, *satisfied.superseded)}
     left = tuple(event for event in dag.pending if event.dataset_event_id not in gone)
     inputs = tuple(each for each in dag.inputs or () if each.event.dataset_event_id not in gone)
     return msgspec.structs.replace(dag, pending=left, inputs=inputs)

@@ -5,13 +5,14 @@ from datetime import UTC, datetime
 import msgspec
 
 from tidegate.handlers.runs.notifications import of_late_inputs
-from tidegate.handlers.scheduling.blockers import condition_gate
-from tidegate.handlers.scheduling.condition import Apart, Open, Waiting, too_soon
+from tidegate.handlers.scheduling.blockers import condition_result
+from tidegate.handlers.scheduling.condition import Satisfied, rate_limited
 from tidegate.handlers.scheduling.dataset_runs import Step, dataset_run
 from tidegate.handlers.scheduling.input_deadline import deadline_of
 from tidegate.handlers.scheduling.inputs import inputs_of
-from tidegate.handlers.scheduling.run_limit import has_room
+from tidegate.handlers.scheduling.run_limit import has_capacity
 from tidegate.schemas.effect.dag import DiscardEvents, NoteSchedule
+from tidegate.schemas.explain.reasons import InputsMissing, OutsideWindow
 from tidegate.schemas.view import DagView
 
 SKIPPED = "the inputs beside it had not arrived by the deadline"
@@ -38,10 +39,10 @@ def past_deadline(dag: DagView, now: datetime) -> Step:
 def fallback_run(dag: DagView, id_: int, now: datetime) -> Step | None:
     """A run all the same, if there is to be one now. It waits for room, and for the time that is to lie between runs."""
     spec = dag.graph.timing.deadline
-    if spec is None or spec.fallback != "run_anyway" or dag.is_held or not has_room(dag):
+    if spec is None or spec.fallback != "run_anyway" or dag.is_held or not has_capacity(dag):
         return None
     due = _missed(dag, now)
-    if due is None or too_soon(dag.graph, now, dag.dataset_run_at):
+    if due is None or rate_limited(dag.graph, now, dag.dataset_run_at):
         return None
     return _run_anyway(dag, id_, due, now)
 
@@ -49,7 +50,7 @@ def fallback_run(dag: DagView, id_: int, now: datetime) -> Step | None:
 def _run_anyway(dag: DagView, id_: int, due: datetime, now: datetime) -> Step:
     yield NoteSchedule(dag.graph.dag_id, "deadline_run", f"{_said(due)}: a run all the same", now)
     dealt = msgspec.structs.replace(dag, deadline_at=due)
-    return (yield from dataset_run(dealt, id_, Open(dag.pending), now, due))
+    return (yield from dataset_run(dealt, id_, Satisfied(dag.pending), now, due))
 
 
 def _said(due: datetime) -> str:
@@ -58,7 +59,11 @@ def _said(due: datetime) -> str:
 
 def _missed(dag: DagView, now: datetime) -> datetime | None:
     """The deadline that has passed while the inputs were not there."""
-    if dag.graph.timing.deadline is None or dag.unread or not isinstance(condition_gate(dag, now), Waiting | Apart):
+    if (
+        dag.graph.timing.deadline is None
+        or dag.unread
+        or not isinstance(condition_result(dag, now), InputsMissing | OutsideWindow)
+    ):
         return None
     due = deadline_of(dag, inputs_of(dag, now), now)
     return due if due is not None and due <= now else None

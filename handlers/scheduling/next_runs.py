@@ -11,7 +11,7 @@ import msgspec
 from tidegate.handlers.scheduling.dataset_runs import sifted
 from tidegate.handlers.scheduling.late_inputs import past_deadline, watched
 from tidegate.handlers.scheduling.round_robin import start_runs
-from tidegate.handlers.scheduling.run_limit import has_room
+from tidegate.handlers.scheduling.run_limit import has_capacity
 from tidegate.handlers.scheduling.timetable import following, is_due, paced_until
 from tidegate.handlers.scheduling.wakeup import looks
 from tidegate.schemas.effect import Effect
@@ -62,7 +62,7 @@ def settle_after(dag: DagView, ended: Sequence[RunState], now: datetime) -> Iter
 def _next_look(before: DagView, dag: DagView, now: datetime) -> datetime | None:
     """When the clock is to come again. While there is no room the end of a run will do."""
     moments = [moment for moment in (dag.next_queued_at, _tick_look(dag, now)) if moment is not None]
-    if dag.queued and has_room(dag):
+    if dag.queued and has_capacity(dag):
         moments.append(now)  # Fewer were read than can start: some ended as soon as they did.
     if dag.graph.inspects_events:
         moments += looks(before, dag, now)
@@ -75,7 +75,7 @@ def _tick_look(dag: DagView, now: datetime) -> datetime | None:
         return tick and tick.run_after
     if not is_due(dag, tick, now):
         return paced_until(dag, now)
-    return tick.run_after if has_room(dag) else None
+    return tick.run_after if has_capacity(dag) else None
 
 
 def _set_clock(before: DagView, dag: DagView, due_at: datetime | None) -> Iterator[SetClock]:

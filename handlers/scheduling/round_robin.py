@@ -11,11 +11,11 @@ from enum import StrEnum
 import msgspec
 
 from tidegate.handlers.runs.create import create, promote
-from tidegate.handlers.scheduling.blockers import gate
-from tidegate.handlers.scheduling.condition import Open
+from tidegate.handlers.scheduling.blockers import next_dataset_run
+from tidegate.handlers.scheduling.condition import Satisfied
 from tidegate.handlers.scheduling.dataset_runs import Step, dataset_run, started
 from tidegate.handlers.scheduling.late_inputs import fallback_run
-from tidegate.handlers.scheduling.run_limit import has_room
+from tidegate.handlers.scheduling.run_limit import has_capacity
 from tidegate.handlers.scheduling.timetable import after_tick, following, is_due, timed_run
 from tidegate.handlers.scheduling.timetable_with_datasets import joint_run
 from tidegate.schemas.timetable.tick import Tick
@@ -54,7 +54,7 @@ def _turn(last: str | None, starts: Mapping[Source, Step]) -> Source:
 
 
 def _of_queue(dag: DagView, now: datetime) -> Step | None:
-    return _promoted(dag, now) if dag.waiting and has_room(dag) else None
+    return _promoted(dag, now) if dag.waiting and has_capacity(dag) else None
 
 
 def _promoted(dag: DagView, now: datetime) -> Step:
@@ -69,13 +69,13 @@ def _of_events(dag: DagView, now: datetime) -> Step | None:
         return None
     id_, *rest = dag.event_run_ids
     left = msgspec.structs.replace(dag, event_run_ids=tuple(rest))
-    if isinstance(verdict := gate(dag, now), Open):
-        return dataset_run(left, id_, verdict, now)
+    if isinstance(result := next_dataset_run(dag, now), Satisfied):
+        return dataset_run(left, id_, result, now)
     return fallback_run(left, id_, now)
 
 
 def _of_timetable(dag: DagView, now: datetime) -> Step | None:
-    if not dag.tick_run_ids or not has_room(dag) or (dag.graph.requires_both and dag.unread):
+    if not dag.tick_run_ids or not has_capacity(dag) or (dag.graph.requires_both and dag.unread):
         return None
     tick = following(dag, now)
     if tick is None or not is_due(dag, tick, now):

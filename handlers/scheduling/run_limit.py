@@ -1,28 +1,33 @@
-"""Whether a queued run may start, and if not, why. The answer that decides is the answer that explains."""
+"""Whether a queued run may start, and if not, why. `why-not` shows the same reasons that decide."""
 
 from collections.abc import Iterator
 from datetime import datetime
 
-from tidegate.schemas.explain import reasons as shown
-from tidegate.schemas.view import DagView, RunFacts, held_by
+from tidegate.schemas.explain.facts import RunFacts
+from tidegate.schemas.explain.reasons import DagPaused, DagStale, MaxActiveRuns, NotYetDue, Reason, RunsAhead
+from tidegate.schemas.view import DagView
 
 
-def full(running: int, limit: int) -> shown.DagLimit | None:
-    """Whether so many runs of a DAG are all that may work at a time."""
-    return shown.DagLimit(limit) if running >= limit else None
+def held_by(*, is_paused: bool, is_stale: bool) -> tuple[Reason, ...]:
+    """What keeps every run of a DAG from starting."""
+    return (DagPaused(),) * is_paused + (DagStale(),) * is_stale
 
 
-def has_room(dag: DagView) -> bool:
-    """Whether one more run may be at work."""
-    return full(dag.running, dag.graph.max_active_runs) is None
+def run_limit_reached(running: int, limit: int) -> MaxActiveRuns | None:
+    return MaxActiveRuns(limit) if running >= limit else None
 
 
-def run_blocks(facts: RunFacts, limit: int, now: datetime) -> Iterator[shown.RunBlock]:
-    """All that keeps a queued run from starting, where so many runs of its DAG may work at a time."""
+def has_capacity(dag: DagView) -> bool:
+    """Whether one more run may start."""
+    return run_limit_reached(dag.running, dag.graph.max_active_runs) is None
+
+
+def blockers_of_run(facts: RunFacts, max_active_runs: int, now: datetime) -> Iterator[Reason]:
+    """Every reason why a queued run does not start. `max_active_runs` is that of the DAG's newest version."""
     yield from held_by(is_paused=facts.is_paused, is_stale=facts.is_stale)
     if facts.run.run_after > now:
-        yield shown.NotYetDue(facts.run.run_after)
-    if block := full(facts.running_runs, limit):
-        yield block
+        yield NotYetDue(facts.run.run_after)
+    if reached := run_limit_reached(facts.running_runs, max_active_runs):
+        yield reached
     if facts.runs_ahead:
-        yield shown.RunsAhead(facts.runs_ahead)
+        yield RunsAhead(facts.runs_ahead)

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from tidegate.handlers.scheduling.blockers import Broken, condition_gate
-from tidegate.handlers.scheduling.condition import Busy, Open, TooSoon, Verdict, too_soon
+from tidegate.handlers.scheduling.blockers import condition_result
+from tidegate.handlers.scheduling.condition import ConditionResult, Satisfied, rate_limited
 from tidegate.handlers.scheduling.input_deadline import deadline_of, ends
 from tidegate.handlers.scheduling.inputs import inputs_of, sift
-from tidegate.handlers.scheduling.run_limit import has_room
+from tidegate.handlers.scheduling.run_limit import has_capacity
+from tidegate.schemas.explain.reasons import ConditionBroken, Debouncing, RateLimited
 from tidegate.schemas.view import DagView
 
 
@@ -16,8 +17,8 @@ def looks(before: DagView, dag: DagView, now: datetime) -> Iterator[datetime]:
 
     What waits expires also while no run may start.
     """
-    verdict = condition_gate(dag, now)
-    if isinstance(verdict, Broken):
+    result = condition_result(dag, now)
+    if isinstance(result, ConditionBroken):
         return
     found = sift(dag.graph, dag.arrived, now).inputs if dag.unread else inputs_of(dag, now)
     yield from ends(dag, found)
@@ -28,17 +29,17 @@ def looks(before: DagView, dag: DagView, now: datetime) -> Iterator[datetime]:
     due = deadline_of(dag, found, now)
     if due is not None and now < due:
         yield due
-    if has_room(dag) and not dag.graph.requires_both:
-        yield from _with_room(dag, verdict, now, overdue=due is not None and due <= now)
+    if has_capacity(dag) and not dag.graph.requires_both:
+        yield from _with_room(dag, result, now, overdue=due is not None and due <= now)
 
 
-def _with_room(dag: DagView, verdict: Verdict, now: datetime, *, overdue: bool) -> Iterator[datetime]:
-    match verdict:
-        case Busy(until) | TooSoon(until):
+def _with_room(dag: DagView, result: ConditionResult, now: datetime, *, overdue: bool) -> Iterator[datetime]:
+    match result:
+        case Debouncing(until) | RateLimited(until):
             yield until
-        case Open():
+        case Satisfied():
             yield now  # There were not ids enough for all runs.
         case _:
-            soon = too_soon(dag.graph, now, dag.dataset_run_at)
+            soon = rate_limited(dag.graph, now, dag.dataset_run_at)
             if overdue:
                 yield soon.until if soon else now

@@ -1,4 +1,4 @@
-"""The gates that a task instance has to pass until it runs, and a DAG until it has a run; why they are closed."""
+"""Explanations: the gates between a task instance and its start, or between a DAG and its next run, with their reasons."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -7,145 +7,34 @@ from typing import Any
 
 import msgspec
 
-from tidegate.schemas.dag import TriggerRule
-from tidegate.schemas.explain.reasons import Block, DagLimit, DagPaused, DagStale, NoDaemon, NotYetDue, RunsAhead
+from tidegate.schemas.explain.reasons import Reason
 from tidegate.schemas.explain.remedy import Change
-from tidegate.schemas.state import RunState, TaskState
+from tidegate.schemas.state import TaskState
 
 
 class GateState(StrEnum):
-    """`not reached`: whether it is open shows only once those before it are."""
+    """`not reached`: whether the gate is open shows only once those before it are."""
 
     OPEN = "open"
     CLOSED = "closed"
     NOT_REACHED = "not reached"
 
 
-class RunEnded(msgspec.Struct, frozen=True, tag="run_ended", tag_field="kind"):
-    """The run has ended: nothing of it starts any more."""
-
-    state: RunState
-    reason: str
-
-
-class TaskEnded(msgspec.Struct, frozen=True, tag="task_ended", tag_field="kind"):
-    """The task has ended for good. It had `tries`."""
-
-    state: TaskState
-    tries: int
-    reason: str
-
-
-class RuledOut(msgspec.Struct, frozen=True, tag="ruled_out", tag_field="kind"):
-    """By its trigger rule, or by the choice of a branch, the task never runs."""
-
-    rule: TriggerRule
-    state: TaskState
-
-
-class Outranked(msgspec.Struct, frozen=True, tag="outranked", tag_field="kind"):
-    """What is free goes to others of the pool's queue first: to so many of them now."""
-
-    pool: str
-    others: int
-
-
-class NotSubmitted(msgspec.Struct, frozen=True, tag="not_submitted", tag_field="kind"):
-    """The attempt is an `intent`, or `submitting`: no backend has said that it took it."""
-
-    backend: str
-    state: str
-
-
-class ServerAway(msgspec.Struct, frozen=True, tag="server_away", tag_field="kind"):
-    """No daemon can reach what it needs to start tasks."""
-
-    server: str
-    error: str
-
-
-class InputsMissing(msgspec.Struct, frozen=True, tag="inputs_missing", tag_field="kind"):
-    """The condition does not hold: of these inputs no event is pending."""
-
-    inputs: tuple[str, ...]
-
-
-class InputsApart(msgspec.Struct, frozen=True, tag="inputs_apart", tag_field="kind"):
-    """All inputs are there, but they did not happen within this time of each other."""
-
-    within_s: float
-
-
-class ConditionBroken(msgspec.Struct, frozen=True, tag="condition_broken", tag_field="kind"):
-    """The condition cannot be read."""
-
-    reason: str
-
-
-class NoSchedule(msgspec.Struct, frozen=True, tag="no_schedule", tag_field="kind"):
-    """Neither datasets nor time start runs of the DAG."""
-
-
-class Unquiet(msgspec.Struct, frozen=True, tag="unquiet", tag_field="kind"):
-    """The condition holds, but events have come too lately: it counts from then on if no more do."""
-
-    until: datetime
-
-
-class TooSoon(msgspec.Struct, frozen=True, tag="too_soon", tag_field="kind"):
-    """The condition holds, but the run before was made too lately."""
-
-    until: datetime
-
-
-class TicksOver(msgspec.Struct, frozen=True, tag="ticks_over", tag_field="kind"):
-    """The timetable has no more moments."""
-
-
-class IntakeHalted(msgspec.Struct, frozen=True, tag="intake_halted", tag_field="kind"):
-    """Nothing is read from these partitions until somebody decides from where on."""
-
-    partitions: tuple[str, ...]
-
-
-DagObstacle = (
-    DagPaused
-    | DagStale
-    | DagLimit
-    | NotYetDue
-    | RunsAhead
-    | NoDaemon
-    | InputsMissing
-    | InputsApart
-    | ConditionBroken
-    | NoSchedule
-    | Unquiet
-    | TooSoon
-    | TicksOver
-    | IntakeHalted
-    | ServerAway
-)
-"""Why a gate of a DAG is closed."""
-
-Obstacle = Block | RunEnded | TaskEnded | RuledOut | Outranked | NotSubmitted | ServerAway
-"""Why a gate of a task instance is closed."""
-
-
 class Gate(msgspec.Struct, frozen=True, kw_only=True):
-    """One gate. `block` is why it is closed, `facts` what is known about it by name, `since` when it came to be so."""
+    """One step on the way. A closed gate has a `reason`. `since` is when the gate came to be closed, `facts` are named values."""
 
     name: str
     state: GateState
-    block: Obstacle | DagObstacle | None = None
+    reason: Reason | None = None
     since: datetime | None = None
     facts: Mapping[str, Any] = {}
 
 
-class DagChain(msgspec.Struct, frozen=True, kw_only=True):
-    """All gates between a DAG and its next run by events or by time.
+class DagExplanation(msgspec.Struct, frozen=True, kw_only=True):
+    """The gates between a DAG and its next run by datasets or by time.
 
-    `starts`: whether one starts as soon as a daemon looks. All of `change` is needed for one; where events and time each make
-    runs, `instead` of what is said of events will do. As in `Chain`.
+    `starts`: the next decision of a daemon makes a run. All of `change` is needed for one. Where datasets and time each make
+    runs, `instead` is the change for a run by time.
     """
 
     dag_id: str
@@ -159,11 +48,11 @@ class DagChain(msgspec.Struct, frozen=True, kw_only=True):
         return closed(self.gates)
 
 
-class Chain(msgspec.Struct, frozen=True, kw_only=True):
-    """All gates of a task instance in their order. Its `state` is None before its run started.
+class TaskExplanation(msgspec.Struct, frozen=True, kw_only=True):
+    """The gates of a task instance in their order. `state` is None before the run started.
 
-    `change` is the least that opens the gates that are closed: all of it is needed. Gates that are not reached yet may turn out
-    to be closed then. Empty where nothing is closed, or nothing can help.
+    All of `change` is needed to open the closed gates; it is empty where none is closed, or none can be opened. Gates that are
+    not reached may turn out to be closed afterwards.
     """
 
     dag_id: str
@@ -179,5 +68,4 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def closed(gates: tuple[Gate, ...]) -> tuple[Gate, ...]:
-    """Those of these gates that are closed."""
     return tuple(gate for gate in gates if gate.state is GateState.CLOSED)

@@ -1,172 +1,277 @@
-"""How far a run has come, as it is shown: what works, what waits, and what each thing waits for."""
+"""Why a run or a task does not start: one type per reason, yielded by the functions that decide, printed by the pages."""
 
-from collections.abc import Mapping
 from datetime import datetime
+from typing import Any, ClassVar
 
 import msgspec
 
+from tidegate.schemas.dag import TriggerRule
 from tidegate.schemas.state import RunState, TaskState
+from tidegate.schemas.timetable.text import span, utc
 
 
-class UpstreamNotDone(msgspec.Struct, frozen=True, tag="upstream", tag_field="kind"):
-    """These tasks directly before it have not ended, and its trigger rule cannot decide without them."""
+class Reason(msgspec.Struct, frozen=True, tag_field="kind"):
+    """What is not met yet; in JSON, `kind` says which reason it is. `words` follow "waits for", with the fields filled in."""
+
+    words: ClassVar[str]
+
+    @property
+    def text(self) -> str:
+        return self.words.format(**{name: _printed(name, getattr(self, name)) for name in self.__struct_fields__})
+
+
+class UpstreamNotDone(Reason, frozen=True, tag="upstream"):
+    """The trigger rule cannot decide before these direct upstream tasks have ended."""
 
     task_ids: tuple[str, ...]
+    words = "{task_ids}"
 
 
-class ElementsNotDone(msgspec.Struct, frozen=True, tag="elements", tag_field="kind"):
-    """The task is mapped over a list: of its instances so many have not ended."""
+class InstancesNotDone(Reason, frozen=True, tag="elements"):
+    """`left` of the instances of a mapped task have not ended."""
 
     left: int
     total: int
+    words = "its instances: {left} of {total} have not ended"
 
 
-class RunBefore(msgspec.Struct, frozen=True, tag="run_before", tag_field="kind"):
-    """The task waits for what the run before this one does."""
+class PreviousRun(Reason, frozen=True, tag="previous_run"):
+    """`depends_on_past` or `wait_for_downstream`: tasks of the previous run have to succeed or be skipped first."""
 
     run_id: str | None
+    words = "the previous run, {run_id}"
 
 
-class NextTry(msgspec.Struct, frozen=True, tag="next_try", tag_field="kind"):
-    """It failed, and is tried again then."""
+class NextTry(Reason, frozen=True, tag="next_try"):
+    """The retry delay of a failed attempt has not passed."""
 
     at: datetime | None
+    words = "its next try at {at}"
 
 
-class PoolMissing(msgspec.Struct, frozen=True, tag="pool_missing", tag_field="kind"):
-    """There is no such pool: the task waits until somebody creates it."""
+class RuledOut(Reason, frozen=True, tag="ruled_out"):
+    """The trigger rule, or the choice of a branch, ended the task without an attempt."""
+
+    rule: TriggerRule
+    state: TaskState
+    words = "a clear: it is {state} by trigger rule {rule}"
+
+
+class OutsideDates(Reason, frozen=True, tag="outside_dates"):
+    """The logical date of the run is outside the dates of the task."""
+
+    words = "a run whose logical date is within its dates: it is not part of this run"
+
+
+class TaskEnded(Reason, frozen=True, tag="task_ended"):
+    """The task failed and has no tries left. It had `tries`."""
+
+    state: TaskState
+    tries: int
+    reason: str
+    words = "a clear: it {state} at try {tries}: {reason}"
+
+
+class RunEnded(Reason, frozen=True, tag="run_ended"):
+    """The run ended before the task did."""
+
+    state: RunState
+    reason: str
+    words = "a clear: its run ended as {state}: {reason}"
+
+
+class PoolMissing(Reason, frozen=True, tag="pool_missing"):
+    """The task's pool does not exist."""
 
     pool: str
+    words = "pool {pool!r}, which does not exist"
 
 
-class PoolTooSmall(msgspec.Struct, frozen=True, tag="pool_too_small", tag_field="kind"):
-    """The task needs more slots than the pool has: it waits until somebody changes that."""
+class PoolTooSmall(Reason, frozen=True, tag="pool_too_small"):
+    """The task needs more slots than its pool has in all."""
 
     pool: str
     slots: int
     wanted: int
+    words = "pool {pool!r} to become larger: it has {slots} slots, the task needs {wanted}"
 
 
-class PoolFull(msgspec.Struct, frozen=True, tag="pool_full", tag_field="kind"):
+class PoolFull(Reason, frozen=True, tag="pool_full"):
     """Fewer slots of the pool are open than the task needs."""
 
     pool: str
     slots: int
     open: int
     wanted: int
+    words = "pool {pool!r}: {open} of its {slots} slots are open, the task needs {wanted}"
 
 
-class RunLimit(msgspec.Struct, frozen=True, tag="max_active_tasks", tag_field="kind"):
-    """As many tasks of the run work as may."""
+class LowerPriority(Reason, frozen=True, tag="lower_priority"):
+    """The open slots of the pool go to `others` tasks ahead in its queue."""
 
-    limit: int
-
-
-class TaskLimitInDag(msgspec.Struct, frozen=True, tag="max_active_tis_per_dag", tag_field="kind"):
-    """As many instances of the task work, in all runs of the DAG, as may."""
-
-    limit: int
+    pool: str
+    others: int
+    words = "pool {pool!r}: its open slots go to tasks ahead of it, {others} now"
 
 
-class TaskLimitInRun(msgspec.Struct, frozen=True, tag="max_active_tis_per_dagrun", tag_field="kind"):
-    """As many instances of the task work, in this run, as may."""
+class MaxActiveTasks(Reason, frozen=True, tag="max_active_tasks"):
+    """The run has `limit` active tasks."""
 
     limit: int
+    words = "other tasks of the run: max_active_tasks is {limit}"
 
 
-class Parallelism(msgspec.Struct, frozen=True, tag="parallelism", tag_field="kind"):
-    """As many tasks work in the whole installation as may."""
-
-    limit: int
-
-
-class AttemptOpen(msgspec.Struct, frozen=True, tag="attempt_open", tag_field="kind"):
-    """A user decided about the task while it was at work, and its attempt has not ended: no two run at a time."""
-
-
-class DagPaused(msgspec.Struct, frozen=True, tag="dag_paused", tag_field="kind"):
-    """The DAG starts no runs and no tasks."""
-
-
-class DagStale(msgspec.Struct, frozen=True, tag="dag_stale", tag_field="kind"):
-    """No DAG file has the DAG any more."""
-
-
-class DagLimit(msgspec.Struct, frozen=True, tag="max_active_runs", tag_field="kind"):
-    """As many runs of the DAG work as may."""
+class MaxActiveTisPerDag(Reason, frozen=True, tag="max_active_tis_per_dag"):
+    """The task has `limit` active instances in all runs of the DAG."""
 
     limit: int
+    words = "other instances of it in the DAG: max_active_tis_per_dag is {limit}"
 
 
-class RunsAhead(msgspec.Struct, frozen=True, tag="runs_ahead", tag_field="kind"):
-    """So many queued runs of the DAG come first."""
+class MaxActiveTisPerDagrun(Reason, frozen=True, tag="max_active_tis_per_dagrun"):
+    """The task has `limit` active instances in the run."""
+
+    limit: int
+    words = "other instances of it in the run: max_active_tis_per_dagrun is {limit}"
+
+
+class Parallelism(Reason, frozen=True, tag="parallelism"):
+    """The installation has `limit` active tasks."""
+
+    limit: int
+    words = "other tasks of the installation: parallelism is {limit}"
+
+
+class AttemptOpen(Reason, frozen=True, tag="attempt_open"):
+    """A user changed the state of the task while an attempt was open. The next attempt starts after that one has ended."""
+
+    words = "the end of an attempt that was open when a user changed the state of the task"
+
+
+class NotSubmitted(Reason, frozen=True, tag="not_submitted"):
+    """No backend has accepted the attempt: its state is `intent` or `submitting`."""
+
+    backend: str
+    state: str
+    words = "backend {backend!r} to accept the attempt: its state is {state}"
+
+
+class DagPaused(Reason, frozen=True, tag="dag_paused"):
+    """A paused DAG starts no runs and no tasks."""
+
+    words = "the DAG to be unpaused"
+
+
+class DagStale(Reason, frozen=True, tag="dag_stale"):
+    """No DAG file contains the DAG any more."""
+
+    words = "the DAG to be in a DAG file again"
+
+
+class MaxActiveRuns(Reason, frozen=True, tag="max_active_runs"):
+    """The DAG has `limit` running runs."""
+
+    limit: int
+    words = "other runs of the DAG: max_active_runs is {limit}"
+
+
+class RunsAhead(Reason, frozen=True, tag="runs_ahead"):
+    """`count` queued runs of the DAG start first."""
 
     count: int
+    words = "queued runs ahead of it: {count}"
 
 
-class NotYetDue(msgspec.Struct, frozen=True, tag="run_after", tag_field="kind"):
-    """The run starts then at the earliest."""
+class NotYetDue(Reason, frozen=True, tag="run_after"):
+    """The run starts at this time or later."""
 
     at: datetime
+    words = "its time: it may start at {at}"
 
 
-class NoDaemon(msgspec.Struct, frozen=True, tag="no_daemon", tag_field="kind"):
-    """No daemon shows any life."""
+class NoSchedule(Reason, frozen=True, tag="no_schedule"):
+    """Neither datasets nor a timetable start runs of the DAG."""
+
+    words = "a request for a run: neither datasets nor a timetable start one"
 
 
-Turn = UpstreamNotDone | ElementsNotDone | RunBefore | NextTry | NotYetDue | RunsAhead
-Slots = PoolMissing | PoolTooSmall | PoolFull
-Limit = RunLimit | TaskLimitInRun | TaskLimitInDag | Parallelism | DagLimit | AttemptOpen
-Held = DagPaused | DagStale | NoDaemon
+class TimetableExhausted(Reason, frozen=True, tag="timetable_exhausted"):
+    """The timetable has no more ticks."""
 
-TaskBlock = (
-    UpstreamNotDone
-    | ElementsNotDone
-    | RunBefore
-    | NextTry
-    | DagPaused
-    | RunLimit
-    | TaskLimitInRun
-    | TaskLimitInDag
-    | Parallelism
-    | AttemptOpen
-    | Slots
-)
-RunBlock = NotYetDue | RunsAhead | DagLimit | Held
-Block = Turn | Slots | Limit | Held
+    words = "a tick of its timetable, which has no more"
 
 
-class Working(msgspec.Struct, frozen=True):
-    """A task whose attempt is under way. `since` is when that was started, or began to wait for its backend."""
+class AwaitsTick(Reason, frozen=True, tag="awaits_tick"):
+    """The schedule requires datasets and time both: a run starts at a tick, if the condition holds then."""
 
-    task_id: str
-    state: TaskState
-    try_number: int
-    since: datetime | None
-    backend: str | None
-    host: str | None
+    words = "the next tick of its timetable"
 
 
-class Waiting(msgspec.Struct, frozen=True):
-    """A task that neither works nor has ended; with nothing in `blocked_by`, its turn is about to come."""
+class InputsMissing(Reason, frozen=True, tag="inputs_missing"):
+    """The condition does not hold: no event of these inputs is pending."""
 
-    task_id: str
-    state: TaskState
-    blocked_by: tuple[TaskBlock, ...]
+    inputs: tuple[str, ...]
+    words = "its condition to hold: no event is pending of {inputs}"
 
 
-class Progress(msgspec.Struct, frozen=True):
-    """How far a run has come. `blocked_by` is what the run as a whole waits for; its tasks appear once it has started.
+class OutsideWindow(Reason, frozen=True, tag="outside_window"):
+    """All inputs have events, but not within this time of each other."""
 
-    A mapped task counts as one; each of its instances, `load[3]`, works or waits by itself.
-    """
+    within_s: float
+    words = "inputs that happened within {within_s} of each other"
 
-    dag_id: str
-    run_id: str
-    state: RunState
-    tasks: int
-    ended: int
-    counts: Mapping[TaskState, int]
-    blocked_by: tuple[RunBlock, ...]
-    working: tuple[Working, ...]
-    waiting: tuple[Waiting, ...]
+
+class Debouncing(Reason, frozen=True, tag="debouncing"):
+    """The condition holds, but the last event is too recent. Another event postpones `until`."""
+
+    until: datetime
+    words = "quiet until {until}, longer if more events arrive"
+
+
+class RateLimited(Reason, frozen=True, tag="rate_limited"):
+    """The condition holds, but the minimum interval since the previous run has not passed."""
+
+    until: datetime
+    words = "the minimum interval between two runs to pass, at {until}"
+
+
+class ConditionBroken(Reason, frozen=True, tag="condition_broken"):
+    """The condition cannot be evaluated."""
+
+    reason: str
+    words = "a condition that can be evaluated: {reason}"
+
+
+class NoDaemon(Reason, frozen=True, tag="no_daemon"):
+    """No daemon is alive."""
+
+    words = "a daemon: none is alive"
+
+
+class ServerUnreachable(Reason, frozen=True, tag="server_unreachable"):
+    """No daemon reaches a server that it needs."""
+
+    server: str
+    error: str
+    words = "{server}, which no daemon can reach: {error}"
+
+
+class IntakeHalted(Reason, frozen=True, tag="intake_halted"):
+    """These partitions are not read before an operator says from which offset on."""
+
+    partitions: tuple[str, ...]
+    words = "halted partitions to be resumed: {partitions}"
+
+
+def _printed(name: str, value: Any) -> Any:
+    match value:
+        case datetime():
+            return utc(value)
+        case float() | int() if name.endswith("_s"):
+            return span(value)
+        case tuple():
+            return ", ".join(value)
+        case None | "":
+            return "unknown"
+        case _:
+            return value

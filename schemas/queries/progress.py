@@ -4,10 +4,11 @@ from datetime import datetime
 
 import msgspec
 
+from tidegate.schemas.explain.facts import RunFacts
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.runs import run_view
 from tidegate.schemas.queries.sql import load
-from tidegate.schemas.view import RunFacts, RunView
+from tidegate.schemas.view import RunView
 
 _SQL = load("progress")
 

@@ -10,9 +10,9 @@ from tidegate.daemon.cli.command import Json, Limit, examples, json_object, noun
 from tidegate.daemon.cli.commands.audit import audit
 from tidegate.daemon.cli.commands.events import events
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.pages.moment import age
 from tidegate.daemon.cli.session import query_at, settings_of
 from tidegate.schemas.queries import datasets
+from tidegate.schemas.timetable.text import age
 from tidegate.schemas.wire.event import EventId
 
 app = noun("List datasets and their events, publish their updates, audit what became of them.")

@@ -11,11 +11,11 @@ from tidegate.daemon.cli.agreement import Yes
 from tidegate.daemon.cli.command import Json, Limit, examples, moment, noun
 from tidegate.daemon.cli.commands.letter_changes import Change, carry_out
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.pages.moment import age
 from tidegate.daemon.cli.session import query, query_at
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import letters
 from tidegate.schemas.queries.letters import Chosen, LetterRow, LetterState
+from tidegate.schemas.timetable.text import age
 from tidegate.schemas.wire.event import ADVICE, Rejection
 
 app = noun("List and show records that could not be handled; send them again, or discard them.")

@@ -7,11 +7,11 @@ import typer
 
 from tidegate.daemon.cli.command import Json, examples, noun
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.pages.moment import age
 from tidegate.daemon.cli.session import query, query_at, settings_of, who
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import losses
 from tidegate.schemas.queries.losses import LossRow
+from tidegate.schemas.timetable.text import age
 
 app = noun("List acknowledged commits that Postgres has lost; say that they are seen to.")
 

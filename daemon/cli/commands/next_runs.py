@@ -10,12 +10,12 @@ import typer
 from tidegate.daemon.cli.command import DagId, Json, Limit
 from tidegate.daemon.cli.lookup import find_dag
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.pages.moment import local, utc
 from tidegate.daemon.cli.pages.plan import Planned, clock_of, coming, coming_after, first_from, planned, stretch_of
 from tidegate.daemon.cli.session import query_at
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.plans import plans
+from tidegate.schemas.timetable.text import local, utc
 from tidegate.schemas.timetable.wallclock import zone
 from tidegate.schemas.view import DagView
 

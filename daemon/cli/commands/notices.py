@@ -11,13 +11,13 @@ import typer
 from tidegate.daemon.cli.command import Json, Limit, examples, noun
 from tidegate.daemon.cli.lookup import find_dag
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.pages.moment import age, utc
 from tidegate.daemon.cli.session import query, settings_of
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.deadlines import DeadlineRow, list_deadlines
 from tidegate.schemas.queries.notifications import NotificationRow, list_notifications, notification
 from tidegate.schemas.receiver import FunctionReceiver, Receiver
+from tidegate.schemas.timetable.text import age, utc
 
 deadlines = noun("List the deadlines of runs and tasks.")
 notifications = noun("List who was told what became of runs and tasks.")

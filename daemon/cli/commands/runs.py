@@ -10,16 +10,16 @@ from tidegate.daemon.cli.command import DagId, Json, Limit, RunId, Since, Until,
 from tidegate.daemon.cli.commands import run_changes
 from tidegate.daemon.cli.lookup import LATEST, find_dag, find_run
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.pages.moment import age, took, utc
 from tidegate.daemon.cli.pages.progress import print_progress, read_progress
 from tidegate.daemon.cli.pages.run import RunPage, print_page, read_page
 from tidegate.daemon.cli.session import query, settings_of, with_database
-from tidegate.schemas.explain.reasons import Progress
+from tidegate.schemas.explain.progress import RunProgress
 from tidegate.schemas.message import RunRequested
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.run_pages import RunRow
 from tidegate.schemas.state import RunState, RunType
+from tidegate.schemas.timetable.text import age, took, utc
 
 if TYPE_CHECKING:
     from tidegate.daemon.postgres.database import Database
@@ -101,14 +101,14 @@ def show(
     """Show a run: the events it consumed, every move it made, its tasks and their attempts."""
     settings = settings_of(context, "postgres_dsn")
 
-    async def read(db: Db) -> tuple[RunPage | Progress, datetime]:
+    async def read(db: Db) -> tuple[RunPage | RunProgress, datetime]:
         run = await find_run(db, dag_id, run_id)
         return await read_progress(db, run, settings) if progress else await read_page(db, run), db.now
 
     page, now = query(context, read)
     if json:
         output.write_json(page)
-    elif isinstance(page, Progress):
+    elif isinstance(page, RunProgress):
         print_progress(page, now)
     else:
         print_page(page, now)

@@ -10,9 +10,9 @@ import typer
 
 from tidegate.daemon.cli.command import Json
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.pages.moment import seconds
 from tidegate.daemon.cli.session import settings_of
 from tidegate.schemas.error import RequestError
+from tidegate.schemas.timetable.text import seconds
 
 
 def standalone(

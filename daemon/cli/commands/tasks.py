@@ -15,7 +15,7 @@ from tidegate.daemon.cli.pages.results import result_of
 from tidegate.daemon.cli.pages.run import TASK_TITLES, task_cells
 from tidegate.daemon.cli.session import query, settings_of, with_database
 from tidegate.schemas.error import RequestError
-from tidegate.schemas.explain.gates import Chain
+from tidegate.schemas.explain.gates import TaskExplanation
 from tidegate.schemas.message import ClearRequested, TaskMarked
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
@@ -120,7 +120,7 @@ def why_not(
 
     label, settings = task_id if map_index is None else f"{task_id}[{map_index}]", settings_of(context, "postgres_dsn")
 
-    async def read(db: Db) -> tuple[Chain, datetime]:
+    async def read(db: Db) -> tuple[TaskExplanation, datetime]:
         return await read_chain(db, await find_run(db, dag_id, run_id), label, settings), db.now
 
     chain, now = query(context, read)

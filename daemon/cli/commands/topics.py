@@ -9,12 +9,12 @@ import typer
 
 from tidegate.daemon.cli.command import Json, examples, noun
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.pages.moment import age
 from tidegate.daemon.cli.session import query_at, settings_of, who, with_database
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import inbox, leases
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import Incident
+from tidegate.schemas.timetable.text import age
 from tidegate.schemas.wire import contract
 from tidegate.schemas.wire.event import DATA, Kind, type_of
 

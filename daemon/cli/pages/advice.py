@@ -4,8 +4,8 @@ import shlex
 
 import msgspec
 
-from tidegate.daemon.cli.pages.moment import utc
 from tidegate.schemas.explain import remedy
+from tidegate.schemas.timetable.text import utc
 
 
 class Advice(msgspec.Struct, frozen=True):

@@ -1,17 +1,17 @@
 """Why something does not run, read for a command."""
 
 from tidegate.daemon.settings import Settings
-from tidegate.handlers.explain.task import chain
+from tidegate.handlers.explain.task import explain_task
 from tidegate.handlers.explain.task_facts import index_of, load
 from tidegate.schemas.error import RequestError
-from tidegate.schemas.explain.gates import Chain
+from tidegate.schemas.explain.gates import TaskExplanation
 from tidegate.schemas.queries import progress, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import Terms
 from tidegate.schemas.queries.run_pages import RunRow
 
 
-async def read_chain(db: Db, run: RunRow, label: str, settings: Settings) -> Chain:
+async def read_chain(db: Db, run: RunRow, label: str, settings: Settings) -> TaskExplanation:
     """Of a task, or of an instance `load[3]` of a mapped one. `settings` are taken for the daemons' where none is alive.
 
     Raises RequestError for a task that the run does not have.
@@ -24,4 +24,4 @@ async def read_chain(db: Db, run: RunRow, label: str, settings: Settings) -> Cha
     if found is None or not found.is_there:
         names = ", ".join(node.task.task_id for node in graph.nodes)
         raise RequestError(f"run {run.run_id!r} has no task {label!r}; its tasks are {names}")
-    return chain(found)
+    return explain_task(found)

@@ -11,7 +11,6 @@ from tidegate.daemon.cli.commands.runs import RUN_TITLES, run_cells
 from tidegate.daemon.cli.lookup import find_dag
 from tidegate.daemon.cli.pages import inputs, output, tree
 from tidegate.daemon.cli.pages.inputs import InputRow
-from tidegate.daemon.cli.pages.moment import span
 from tidegate.daemon.cli.pages.plan import Planned, clock_of, coming, planned
 from tidegate.schemas.dag import BaseTask, DagSpec, ParamSpec, kind_of
 from tidegate.schemas.queries import dag_pages, datasets, run_pages, versions
@@ -21,6 +20,7 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.plans import plans
 from tidegate.schemas.queries.run_pages import RunRow
 from tidegate.schemas.timetable.spec import describe
+from tidegate.schemas.timetable.text import span
 
 LAST_RUNS, LAST_NOTES, NEXT_RUNS = 5, 5, 3
 NOTE_TITLES = ("KIND", "LAST", "TIMES", "WHAT")

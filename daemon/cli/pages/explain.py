@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from tidegate.daemon.cli.pages import inputs, output, tree
-from tidegate.daemon.cli.pages.moment import span, took, utc
 from tidegate.daemon.cli.pages.run import print_events
 from tidegate.handlers.explain.stages import Stage, stages
 from tidegate.schemas.dag import DagSpec
@@ -15,6 +14,7 @@ from tidegate.schemas.queries import explain, run_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.explain import ConsumedEvent, Origin, Steps
 from tidegate.schemas.queries.run_pages import RunMoveRow, RunRow
+from tidegate.schemas.timetable.text import span, took, utc
 
 MOST_ATTEMPTS = 1_000
 

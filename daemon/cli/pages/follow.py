@@ -8,13 +8,13 @@ import anyio
 
 from tidegate.daemon.cli.lookup import find_run
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.pages.moment import utc
 from tidegate.daemon.postgres.database import Database
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.run_pages import RunRow, RunTaskRow
 from tidegate.schemas.state import RUN_ENDED, SUBMISSION_OPEN, TaskState
+from tidegate.schemas.timetable.text import utc
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -6,7 +6,6 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.daemon.cli.pages.moment import span
 from tidegate.handlers.scheduling.inputs import sift
 from tidegate.schemas.authoring.dataset import text
 from tidegate.schemas.conditions.condition import ANY_TIME, DatasetRef, InputDeadlineSpec, Leaf, Timing, inputs
@@ -16,6 +15,7 @@ from tidegate.schemas.graph import graph_of, inspects_events
 from tidegate.schemas.queries import datasets
 from tidegate.schemas.queries.datasets import PendingRow
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.timetable.text import span
 from tidegate.schemas.view import PendingEvent
 
 MOST_READ = 10_000

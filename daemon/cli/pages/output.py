@@ -9,7 +9,7 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.daemon.cli.pages.moment import utc
+from tidegate.schemas.timetable.text import utc
 
 NOTHING = "-"
 

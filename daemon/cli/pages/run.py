@@ -9,13 +9,13 @@ import msgspec
 
 from tidegate.daemon.cli.commands.notices import print_notices
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.pages.moment import age, span, took, utc
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.deadlines import DeadlineRow, list_deadlines
 from tidegate.schemas.queries.notifications import NotificationRow, list_notifications
 from tidegate.schemas.queries.run_pages import RunAttemptRow, RunEventRow, RunMoveRow, RunRow, RunTaskRow
 from tidegate.schemas.state import TaskState
+from tidegate.schemas.timetable.text import age, span, took, utc
 
 EVENT_TITLES = ("DATASET", "OCCURRED", "SOURCE", "ID", "EXTRA")
 JOURNAL_TITLES = ("SEQ", "STATE", "AT", "REASON")

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 
-from tidegate.daemon.cli.pages.moment import age, span
 from tidegate.daemon.cli.pages.output import printable
 from tidegate.schemas.authoring.dataset import text
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetRef, Leaf, NOf, PatternRef, met
 from tidegate.schemas.dag import BaseTask, TriggerRule
 from tidegate.schemas.queries.datasets import PendingRow
 from tidegate.schemas.timetable.spec import Timetable, describe
+from tidegate.schemas.timetable.text import age, span
 
 Branch = tuple[str, "Sequence[Branch]"]
 """A label and what hangs below it."""

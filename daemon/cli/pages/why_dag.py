@@ -10,10 +10,10 @@ from tidegate.daemon.cli.lookup import find_dag
 from tidegate.daemon.cli.pages import inputs, output, tree
 from tidegate.daemon.cli.pages.inputs import InputRow
 from tidegate.daemon.cli.pages.why_task import changes_document, gates_document, print_changes, print_gates, waits_for
-from tidegate.handlers.explain.dag import dag_chain
+from tidegate.handlers.explain.dag import explain_dag
 from tidegate.handlers.explain.dag_facts import load
 from tidegate.schemas.dag import DagSpec
-from tidegate.schemas.explain.gates import DagChain
+from tidegate.schemas.explain.gates import DagExplanation
 from tidegate.schemas.queries import dag_pages, seen, versions
 from tidegate.schemas.queries.dag_pages import NoteRow
 from tidegate.schemas.queries.db import Db
@@ -27,7 +27,7 @@ DISCARD_TITLES = ("LAST", "EVENTS", "BECAUSE")
 class WhyNot(msgspec.Struct, frozen=True):
     """All of `dags why-not`. `notes` and `discarded`: what made no run, and why; the last of it."""
 
-    chain: DagChain
+    explanation: DagExplanation
     spec: DagSpec
     inputs: Sequence[InputRow]
     notes: Sequence[NoteRow]
@@ -39,7 +39,7 @@ async def read_page(db: Db, dag_id: str) -> WhyNot:
     await find_dag(db, dag_id)
     spec = await versions.current_spec(db, dag_id)
     return WhyNot(
-        chain=dag_chain(await load(db, dag_id)),
+        explanation=explain_dag(await load(db, dag_id)),
         spec=spec,
         inputs=inputs.rows(spec, await inputs.present(db, dag_id, spec)),
         notes=await dag_pages.list_notes(db, dag_id, LAST_NOTES),
@@ -50,11 +50,11 @@ async def read_page(db: Db, dag_id: str) -> WhyNot:
 def document(page: WhyNot) -> dict[str, Any]:
     """As JSON has it: what is closed and what helps also in words."""
     return {
-        "dag_id": page.chain.dag_id,
-        "starts": page.chain.starts,
-        "gates": gates_document(page.chain.gates),
-        "change": changes_document(page.chain.change),
-        "instead": changes_document(page.chain.instead),
+        "dag_id": page.explanation.dag_id,
+        "starts": page.explanation.starts,
+        "gates": gates_document(page.explanation.gates),
+        "change": changes_document(page.explanation.change),
+        "instead": changes_document(page.explanation.instead),
         "inputs": page.inputs,
         "notes": page.notes,
         "discarded": page.discarded,
@@ -62,11 +62,11 @@ def document(page: WhyNot) -> dict[str, Any]:
 
 
 def print_page(page: WhyNot, now: datetime) -> None:
-    chain = page.chain
-    output.heading(chain.dag_id)
-    waits = "nothing: a run is about to start" if chain.starts else waits_for(chain.closed)
+    explanation = page.explanation
+    output.heading(explanation.dag_id)
+    waits = "nothing: a run is about to start" if explanation.starts else waits_for(explanation.closed)
     output.facts((("waits for", waits), ("timing", inputs.timing_text(page.spec.timing))))
-    print_gates(chain.gates, now)
+    print_gates(explanation.gates, now)
     if page.spec.schedule is not None:
         output.write()
         output.heading("inputs")
@@ -77,7 +77,7 @@ def print_page(page: WhyNot, now: datetime) -> None:
     if page.discarded:
         cells = ((each.last_at, each.events, each.reason) for each in page.discarded)
         output.section("events that were discarded", DISCARD_TITLES, cells, empty="")
-    if not chain.starts:
-        print_changes("the smallest change that makes a run", chain.change)
-        if chain.instead:
-            print_changes("or instead", chain.instead)
+    if not explanation.starts:
+        print_changes("the smallest change that makes a run", explanation.change)
+        if explanation.instead:
+            print_changes("or instead", explanation.instead)

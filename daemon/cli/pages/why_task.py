@@ -8,28 +8,27 @@ import msgspec
 
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.advice import advice
-from tidegate.daemon.cli.pages.moment import age, utc
-from tidegate.daemon.cli.pages.obstacle import obstacle_text
-from tidegate.schemas.explain.gates import Chain, Gate
+from tidegate.schemas.explain.gates import Gate, TaskExplanation
 from tidegate.schemas.explain.remedy import Change
+from tidegate.schemas.timetable.text import age, utc
 
 TITLES = ("GATE", "STATE", "FOR", "WHAT IS KNOWN")
 
 
-def document(page: Chain) -> dict[str, Any]:
+def document(page: TaskExplanation) -> dict[str, Any]:
     """As JSON has it: what is closed and what helps also in words."""
     return {**msgspec.structs.asdict(page), "gates": gates_document(page.gates), "change": changes_document(page.change)}
 
 
 def gates_document(gates: Sequence[Gate]) -> list[dict[str, Any]]:
-    return [{**msgspec.structs.asdict(gate), "waits_for": obstacle_text(gate.block)} for gate in gates]
+    return [{**msgspec.structs.asdict(gate), "waits_for": gate.reason.text if gate.reason else None} for gate in gates]
 
 
 def changes_document(changes: Sequence[Change]) -> list[dict[str, Any]]:
     return [{**msgspec.to_builtins(change), **msgspec.structs.asdict(advice(change))} for change in changes]
 
 
-def print_chain(page: Chain, now: datetime) -> None:
+def print_chain(page: TaskExplanation, now: datetime) -> None:
     output.heading(f"{page.dag_id} {page.run_id} {page.task}")
     waits = waits_for(page.closed) or _nothing(page)
     output.facts((("state", page.state or "its run has not started"), ("waits for", waits)))
@@ -39,7 +38,7 @@ def print_chain(page: Chain, now: datetime) -> None:
 
 
 def waits_for(closed: Sequence[Gate]) -> str:
-    return "; ".join(f"{obstacle_text(gate.block)} ({gate.name})" for gate in closed)
+    return "; ".join(f"{gate.reason.text} ({gate.name})" for gate in closed if gate.reason)
 
 
 def print_gates(gates: Sequence[Gate], now: datetime) -> None:
@@ -55,7 +54,7 @@ def print_changes(title: str, changes: Sequence[Change]) -> None:
             output.write(f"    {command}")
 
 
-def _nothing(page: Chain) -> str:
+def _nothing(page: TaskExplanation) -> str:
     match page.state:
         case "running":
             return "nothing: it runs"

@@ -82,7 +82,7 @@ class AskedOfDag:
 
     async def closed(self) -> Mapping[str, Any]:
         """What closes each closed gate."""
-        return {gate["name"]: gate["block"] for gate in (await self.why())["gates"] if gate["state"] == "closed"}
+        return {gate["name"]: gate["reason"] for gate in (await self.why())["gates"] if gate["state"] == "closed"}
 
     async def change(self) -> dict[str, Any]:
         """The one change that is said to help, without its words."""

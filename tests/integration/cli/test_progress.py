@@ -124,7 +124,7 @@ async def test_a_task_waits_for_the_run_before_its_own(cli: Cli, past: Past) -> 
     first, second = [f"scheduled__2013-01-0{day}T00:00:00+00:00" for day in (1, 2)]
 
     assert await blocks(cli, "chain", first) == {"only": []}
-    assert await blocks(cli, "chain", second) == {"only": [{"kind": "run_before", "run_id": first}]}
+    assert await blocks(cli, "chain", second) == {"only": [{"kind": "previous_run", "run_id": first}]}
 
 
 async def test_a_queued_run_says_what_it_waits_for(cli: Cli, past: Past) -> None:
@@ -169,7 +169,7 @@ async def test_that_there_is_no_daemon_is_said(cli: Cli, past: Past) -> None:
 
     answer = await cli("runs", "show", "flow", "a", "--progress")
 
-    assert "  waits for  a daemon: none shows any life\n" in answer.out
+    assert "  waits for  a daemon: none is alive\n" in answer.out
 
 
 async def test_instances_of_a_mapped_task_work_and_wait_by_themselves(cli: Cli, past: Past) -> None:
@@ -197,7 +197,7 @@ async def test_progress_is_shown_for_people(cli: Cli, past: Past) -> None:
 
     assert "  tasks  0 of 6 ended: 1 none, 3 scheduled, 2 running\n" in out
     assert "join     none       first_0, first_1, first_2\n" in out
-    assert "lazy     scheduled  room in the run: max_active_tasks is 2\n" in out
+    assert "lazy     scheduled  other tasks of the run: max_active_tasks is 2\n" in out
 
 
 async def test_a_run_that_has_ended_neither_works_nor_waits(cli: Cli, past: Past) -> None:

@@ -68,7 +68,7 @@ async def test_pause_keeps_a_task_from_being_admitted(asked: Asked, past: Past) 
     await asked.obey()
     await past.admitted()
 
-    assert closed["pause"]["block"] == {"kind": "dag_paused"}
+    assert closed["pause"]["reason"] == {"kind": "dag_paused"}
     assert closed["pause"]["since"] is not None
     assert await asked.state() == "queued"
 
@@ -110,7 +110,7 @@ async def test_queued_runs_that_come_first_need_room_too(asked: Asked, past: Pas
     too_few = await asked.state()
     await past.file(one(f"max_active_runs={change['limit']}"))
 
-    assert closed["runs before it"]["block"] == {"kind": "runs_ahead", "count": 1}
+    assert closed["runs before it"]["reason"] == {"kind": "runs_ahead", "count": 1}
     assert (change["limit"], too_few, await asked.state()) == (3, None, "scheduled")
 
 
@@ -122,7 +122,7 @@ async def test_a_dag_that_is_in_no_file_starts_nothing(asked: Asked, past: Past)
     closed, change = await asked.closed(), await asked.change()
     await past.file(one(), path=change["path"])
 
-    assert (closed["DAG file"]["block"], closed["DAG file"]["facts"]["missing"]) == ({"kind": "dag_stale"}, True)
+    assert (closed["DAG file"]["reason"], closed["DAG file"]["facts"]["missing"]) == ({"kind": "dag_stale"}, True)
     assert await asked.state() == "scheduled"
 
 

@@ -47,7 +47,7 @@ async def test_inputs_that_are_apart_are_to_come_again(asked: AskedOfDag, past: 
     closed, change = await asked.closed(), await asked.change()
     await past.updated("s://a", "3")
 
-    assert closed == {"condition": {"kind": "inputs_apart", "within_s": 1}}
+    assert closed == {"condition": {"kind": "outside_window", "within_s": 1}}
     assert change == {"kind": "publish", "inputs": ["s://a"], "uris": ["s://a"]}
     assert await asked.runs() == 1
 
@@ -59,7 +59,7 @@ async def test_events_that_still_come_are_waited_for(asked: AskedOfDag, past: Pa
     closed, change = await asked.closed(), await asked.change()
     await asked.wait_until(change["until"])
 
-    assert closed == {"timing": {"kind": "unquiet", "until": change["until"]}}
+    assert closed == {"timing": {"kind": "debouncing", "until": change["until"]}}
     assert await asked.runs() == 1
 
 
@@ -71,7 +71,7 @@ async def test_the_time_between_two_runs_is_waited_for(asked: AskedOfDag, past: 
     closed, change = await asked.closed(), await asked.change()
     await asked.wait_until(change["until"])
 
-    assert closed == {"timing": {"kind": "too_soon", "until": change["until"]}}
+    assert closed == {"timing": {"kind": "rate_limited", "until": change["until"]}}
     assert await asked.runs() == 2
 
 

@@ -21,7 +21,7 @@ async def test_a_pool_that_can_never_do_is_to_get_slots(asked: Asked, past: Past
     await asked.obey()
     await past.admitted("p")
 
-    assert closed["pool"]["block"]["kind"] == kind
+    assert closed["pool"]["reason"]["kind"] == kind
     assert change == {"kind": "set_slots", "pool": "p", "slots": 2, "tasks": []}
     assert await asked.state() == "queued"
 
@@ -37,7 +37,7 @@ async def test_a_pool_that_is_full_is_to_get_more_slots(asked: Asked, past: Past
     await asked.obey()
     await past.admitted()
 
-    assert closed["pool"]["block"] == {"kind": "pool_full", "pool": "default_pool", "slots": 3, "open": 1, "wanted": 2}
+    assert closed["pool"]["reason"] == {"kind": "pool_full", "pool": "default_pool", "slots": 3, "open": 1, "wanted": 2}
     assert change == {"kind": "set_slots", "pool": "default_pool", "slots": 4, "tasks": ["d first a"]}
     assert await asked.state() == "queued"
 
@@ -52,7 +52,7 @@ async def test_what_comes_first_in_the_queue_takes_the_slots(asked: Asked, past:
     await asked.obey()
     await past.admitted()
 
-    assert closed["priority"]["block"] == {"kind": "outranked", "pool": "default_pool", "others": 1}
+    assert closed["priority"]["reason"] == {"kind": "lower_priority", "pool": "default_pool", "others": 1}
     assert closed["priority"]["facts"] == {"before_it": 1, "first": ["d first a"]}
     assert change["slots"] == 2
     assert await asked.state() == "queued"
@@ -143,7 +143,7 @@ async def test_a_mapped_task_waits_for_its_instances(asked: Asked, past: Past) -
         (attempt,) = await past.attempts_begin()
         await past.attempt_ends(attempt.submission_id)
 
-    assert closed["upstream"]["block"] == {"kind": "elements", "left": 2, "total": 2}
+    assert closed["upstream"]["reason"] == {"kind": "elements", "left": 2, "total": 2}
     assert change["tasks"] == ["load[0]", "load[1]"]
     assert await asked.state("load") == "success"
 
@@ -173,7 +173,7 @@ async def test_an_intent_waits_for_being_submitted(asked: Asked, past: Past) -> 
     closed, change = await asked.closed(), await asked.change()
     await past.attempts_begin()
 
-    assert closed["submission"]["block"] == {"kind": "not_submitted", "backend": "command", "state": "intent"}
+    assert closed["submission"]["reason"] == {"kind": "not_submitted", "backend": "command", "state": "intent"}
     assert change == {"kind": "wait", "until": None}
     assert await asked.state() == "running"
 
@@ -188,7 +188,7 @@ async def test_what_no_daemon_can_reach_is_named(asked: Asked, past: Past) -> No
     closed, change = await asked.closed(), await asked.change()
     await past.daemon()
 
-    assert closed["backend"]["block"] == {"kind": "server_away", "server": "the runners", "error": "no space"}
+    assert closed["backend"]["reason"] == {"kind": "server_unreachable", "server": "the runners", "error": "no space"}
     assert change == {"kind": "bring_back", "server": "the runners"}
     assert list(await asked.closed()) == ["submission"]
 
@@ -201,6 +201,6 @@ async def test_without_a_daemon_nothing_happens(asked: Asked, past: Past) -> Non
     closed, change = await asked.closed(), await asked.change()
     await past.daemon()
 
-    assert closed["daemons"]["block"] == {"kind": "no_daemon"}
+    assert closed["daemons"]["reason"] == {"kind": "no_daemon"}
     assert change == {"kind": "start_daemon"}
     assert await asked.closed() == {}

@@ -46,7 +46,7 @@ async def test_a_task_that_was_given_up_runs_once_what_failed_before_it_does(ask
         (attempt,) = await past.attempts_begin()
         await past.attempt_ends(attempt.submission_id)
 
-    assert closed["trigger rule"]["block"] == {"kind": "ruled_out", "rule": "all_success", "state": "upstream_failed"}
+    assert closed["trigger rule"]["reason"] == {"kind": "ruled_out", "rule": "all_success", "state": "upstream_failed"}
     assert change == {"kind": "clear", "dag_id": "d", "run_id": "r", "tasks": ["a"]}
     assert await asked.state("c") == "scheduled"
 
@@ -60,7 +60,7 @@ async def test_a_task_that_failed_runs_when_it_is_cleared(asked: Asked, past: Pa
     closed = await asked.closed()
     await asked.obey()
 
-    assert closed["next try"]["block"] == {"kind": "task_ended", "state": "failed", "tries": 1, "reason": "no disk"}
+    assert closed["next try"]["reason"] == {"kind": "task_ended", "state": "failed", "tries": 1, "reason": "no disk"}
     assert await asked.state() == "scheduled"
 
 
@@ -129,6 +129,6 @@ async def test_a_task_on_a_branch_that_was_not_chosen_can_be_run_all_the_same(as
     closed, change = await asked.closed(), await asked.change()
     await asked.obey()
 
-    assert closed["trigger rule"]["block"] == {"kind": "ruled_out", "rule": "all_success", "state": "skipped"}
+    assert closed["trigger rule"]["reason"] == {"kind": "ruled_out", "rule": "all_success", "state": "skipped"}
     assert change["tasks"] == ["a"]
     assert await asked.state() == "scheduled"

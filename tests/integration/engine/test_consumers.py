@@ -193,7 +193,7 @@ async def test_ticks_that_find_the_condition_unmet_are_recorded_and_the_others_r
     assert [run_id for run_id, _ in await world.runs()] == ["scheduled__2024-05-01T14:00:00+00:00"]
     assert await world.fates() == {"consumed": 2}
     assert await world.rows("SELECT reason FROM schedule_note") == [
-        ("the tick of 2024-05-01 13:00:00 UTC found no event of s://b",)
+        ("the tick of 2024-05-01 13:00:00Z made no run: it waited for its condition to hold: no event is pending of s://b",)
     ]
 
 

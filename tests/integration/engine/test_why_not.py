@@ -7,10 +7,10 @@ from uuid import uuid4
 import pytest
 
 from tests.integration.engine.world import World
-from tidegate.handlers.explain.task import chain
+from tidegate.handlers.explain.task import explain_task
 from tidegate.handlers.explain.task_facts import load
 from tidegate.schemas.dag import CommandTask, DagSpec
-from tidegate.schemas.explain.gates import Chain
+from tidegate.schemas.explain.gates import TaskExplanation
 from tidegate.schemas.message import PauseRequested, RunRequested, TasksReady
 from tidegate.schemas.queries import leases
 from tidegate.schemas.queries.db import Db
@@ -48,16 +48,16 @@ OF_OTHERS = frozenset({"priority"})
 """Held up by others in the queue, who may be passed over."""
 
 
-def closed(page: Chain) -> list[str]:
+def closed(page: TaskExplanation) -> list[str]:
     return [gate.name for gate in page.closed]
 
 
 Key = tuple[Any, ...]
 
 
-async def why(world: World, dag_id: str, run_id: str, index: int, *, terms: Terms) -> tuple[Key, Chain]:
-    async def look(db: Db) -> Chain:
-        return chain(await load(db, dag_id, run_id, index, terms))
+async def why(world: World, dag_id: str, run_id: str, index: int, *, terms: Terms) -> tuple[Key, TaskExplanation]:
+    async def look(db: Db) -> TaskExplanation:
+        return explain_task(await load(db, dag_id, run_id, index, terms))
 
     return (dag_id, run_id, index), await world.database.run(look)
 

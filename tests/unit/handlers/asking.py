@@ -9,12 +9,13 @@ import msgspec
 from tests.shapes import NOW, graph, run_view
 from tidegate.handlers.explain.task_facts import Found
 from tidegate.handlers.tasks.upstream_counts import count_anew
-from tidegate.schemas.explain.gates import Chain
+from tidegate.schemas.explain.facts import RunFacts
+from tidegate.schemas.explain.gates import TaskExplanation
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries.leases import JobRow, Terms
 from tidegate.schemas.queries.whynot import AttemptFacts, Circumstances, Place
 from tidegate.schemas.state import RunState, TaskState
-from tidegate.schemas.view import Instance, RunFacts
+from tidegate.schemas.view import Instance
 
 BEFORE, LATER = NOW - timedelta(minutes=5), NOW + timedelta(minutes=5)
 NONE, SCHEDULED, QUEUED, RUNNING = TaskState.NONE, TaskState.SCHEDULED, TaskState.QUEUED, TaskState.RUNNING
@@ -71,5 +72,5 @@ def queued(**facts: Any) -> Found:
     return found(graph("a", "b < a"), run=run, place=None, **facts)
 
 
-def closed(page: Chain) -> dict[str, object]:
-    return {gate.name: gate.block for gate in page.closed}
+def closed(page: TaskExplanation) -> dict[str, object]:
+    return {gate.name: gate.reason for gate in page.closed}

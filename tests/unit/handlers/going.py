@@ -7,11 +7,12 @@ import msgspec
 
 from tests.shapes import NOW, run_view
 from tidegate.handlers.explain.run_progress import Facts, progress
-from tidegate.schemas.explain import reasons as shown
+from tidegate.schemas.explain import reasons
+from tidegate.schemas.explain.facts import RunFacts
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries.pools import PoolRow
 from tidegate.schemas.state import RunState, TaskState
-from tidegate.schemas.view import Instance, RunFacts, RunView
+from tidegate.schemas.view import Instance, RunView
 
 NONE, SCHEDULED, QUEUED, RUNNING = TaskState.NONE, TaskState.SCHEDULED, TaskState.QUEUED, TaskState.RUNNING
 S, F, K = TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED
@@ -52,7 +53,7 @@ def instances(graph: Graph, *states: TaskState, **changed: Any) -> list[Instance
     return found
 
 
-def blocks(graph: Graph, waits: list[Instance], around: Facts | None = None) -> tuple[shown.TaskBlock, ...]:
+def blocks(graph: Graph, waits: list[Instance], around: Facts | None = None) -> tuple[reasons.Reason, ...]:
     """What the last task of a run waits for."""
     *_, last = progress(graph, waits, around or facts()).waiting
     assert last.task_id == graph.nodes[-1].task.task_id

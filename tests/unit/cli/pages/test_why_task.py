@@ -1,4 +1,4 @@
-"""Gates, what closed ones wait for and what opens them, in words."""
+"""Explained gates and their remedies in text and JSON."""
 
 from datetime import UTC, datetime, timedelta
 from typing import get_args
@@ -7,39 +7,12 @@ import msgspec
 import pytest
 
 from tidegate.daemon.cli.pages.advice import Advice, advice
-from tidegate.daemon.cli.pages.obstacle import obstacle_text
 from tidegate.daemon.cli.pages.why_task import document, print_chain
-from tidegate.schemas.dag import TriggerRule
-from tidegate.schemas.explain import gates as shown
 from tidegate.schemas.explain import reasons, remedy
-from tidegate.schemas.explain.gates import Chain, Gate, GateState
-from tidegate.schemas.state import RunState, TaskState
+from tidegate.schemas.explain.gates import Gate, GateState, TaskExplanation
+from tidegate.schemas.state import TaskState
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
-RULE = TriggerRule.ALL_SUCCESS
-
-OBSTACLES = [
-    (shown.RunEnded(RunState.FAILED, "deadlock"), "another run of it: its run has ended as failed, deadlock"),
-    (shown.RunEnded(RunState.SUCCESS, ""), "another run of it: its run has ended as success"),
-    (shown.TaskEnded(TaskState.FAILED, 1, "no disk"), "another run of it: it failed after 1 try, no disk"),
-    (shown.TaskEnded(TaskState.FAILED, 2, ""), "another run of it: it failed after 2 tries"),
-    (shown.RuledOut(RULE, TaskState.UPSTREAM_FAILED), "another run of it: it was given up by all_success"),
-    (shown.RuledOut(RULE, TaskState.SKIPPED), "another run of it: it was skipped by all_success"),
-    (shown.RuledOut(RULE, TaskState.REMOVED), "a run whose logical date is within its dates: it is no part of this one"),
-    (shown.Outranked("p", 1), "pool 'p': what is free goes to 1 task before it"),
-    (shown.NotSubmitted("command", "intent"), "backend 'command': the attempt is an intent"),
-    (shown.NotSubmitted("command", "submitting"), "backend 'command': the attempt is submitting"),
-    (shown.ServerAway("the runners", "no space"), "the runners, which no daemon can reach: no space"),
-    (reasons.DagPaused(), "the DAG to be unpaused"),
-    (shown.InputsMissing(("s://a", "s://b")), "its condition to hold: no event is pending of s://a, s://b"),
-    (shown.InputsApart(3600), "inputs that happened within 1h00m of each other"),
-    (shown.ConditionBroken("no end"), "a condition that can be read: no end"),
-    (shown.Unquiet(NOON), "quiet: if no more events come, until 2026-11-21 12:00:00Z"),
-    (shown.TooSoon(NOON), "the time between two runs to pass, until 2026-11-21 12:00:00Z"),
-    (shown.NoSchedule(), "somebody who asks for a run: neither datasets nor time start one"),
-    (shown.TicksOver(), "a moment of its timetable: there are no more"),
-    (shown.IntakeHalted(("t/3", "t/4")), "partitions that stand still: t/3, t/4"),
-]
 
 CHANGES = [
     (remedy.Unpause("d"), Advice("unpause the DAG", ("tidegate dags unpause d",))),
@@ -81,11 +54,6 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize(("block", "expected"), OBSTACLES)
-def test_what_is_waited_for_is_said_in_words(block: shown.Obstacle, expected: str) -> None:
-    assert obstacle_text(block) == expected
-
-
 @pytest.mark.parametrize(("change", "expected"), CHANGES)
 def test_what_helps_is_said_with_the_commands_that_do_it(change: remedy.Change, expected: Advice) -> None:
     assert advice(change) == expected
@@ -93,13 +61,9 @@ def test_what_helps_is_said_with_the_commands_that_do_it(change: remedy.Change, 
 
 def test_everything_has_its_words() -> None:
     assert {type(change) for change, _ in CHANGES} == set(get_args(remedy.Change))
-    assert {type(block) for block, _ in OBSTACLES} >= {
-        *get_args(shown.Obstacle),
-        *get_args(shown.DagObstacle),
-    } - set(get_args(reasons.Block))
 
 
-PAGE = Chain(
+PAGE = TaskExplanation(
     dag_id="d",
     run_id="r",
     task="a",
@@ -109,7 +73,7 @@ PAGE = Chain(
         Gate(
             name="pause",
             state=GateState.CLOSED,
-            block=reasons.DagPaused(),
+            reason=reasons.DagPaused(),
             since=NOON - timedelta(minutes=5),
             facts={"paused": True},
         ),

@@ -8,7 +8,7 @@ import pytest
 from tests.shapes import NOW, run_view
 from tidegate.handlers.admission.capacity import AdmissionState, Capacity
 from tidegate.handlers.admission.select import select_tasks
-from tidegate.schemas.explain import reasons as shown
+from tidegate.schemas.explain import reasons
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.view import PoolView, WaitingTask
 
@@ -30,19 +30,19 @@ def around(task: dict[str, Any] | None = None, run: dict[str, Any] | None = None
 
 CASES = [
     pytest.param(around(), (), id="nothing holds it up"),
-    pytest.param(around({"is_paused": True}), (shown.DagPaused(),), id="pause"),
-    pytest.param(around({"is_attempted": True}), (shown.AttemptOpen(),), id="an attempt that has not ended"),
-    pytest.param(around(run={"active_tasks": 2}), (shown.RunLimit(2),), id="max_active_tasks"),
-    pytest.param(around(limited=(("d", 1, "t"),)), (shown.TaskLimitInRun(1),), id="max_active_tis_per_dagrun"),
-    pytest.param(around(limited=(("d", 2, "t"), ("d", 3, "t"))), (shown.TaskLimitInDag(2),), id="max_active_tis_per_dag"),
-    pytest.param(around(pool_parallel=0), (shown.Parallelism(9),), id="parallelism"),
-    pytest.param(around(pool_exists=False, pool_open=0), (shown.PoolMissing("p"),), id="no such pool"),
-    pytest.param(around(pool_slots=1, pool_open=1), (shown.PoolTooSmall("p", 1, 2),), id="the pool is too small"),
-    pytest.param(around(pool_open=1), (shown.PoolFull("p", 4, 1, 2),), id="too few slots are free"),
+    pytest.param(around({"is_paused": True}), (reasons.DagPaused(),), id="pause"),
+    pytest.param(around({"is_attempted": True}), (reasons.AttemptOpen(),), id="an attempt that has not ended"),
+    pytest.param(around(run={"active_tasks": 2}), (reasons.MaxActiveTasks(2),), id="max_active_tasks"),
+    pytest.param(around(limited=(("d", 1, "t"),)), (reasons.MaxActiveTisPerDagrun(1),), id="max_active_tis_per_dagrun"),
+    pytest.param(around(limited=(("d", 2, "t"), ("d", 3, "t"))), (reasons.MaxActiveTisPerDag(2),), id="max_active_tis_per_dag"),
+    pytest.param(around(pool_parallel=0), (reasons.Parallelism(9),), id="parallelism"),
+    pytest.param(around(pool_exists=False, pool_open=0), (reasons.PoolMissing("p"),), id="no such pool"),
+    pytest.param(around(pool_slots=1, pool_open=1), (reasons.PoolTooSmall("p", 1, 2),), id="the pool is too small"),
+    pytest.param(around(pool_open=1), (reasons.PoolFull("p", 4, 1, 2),), id="too few slots are free"),
     pytest.param(around(pool_open=None, pool_slots=None, pool_parallel=None), (), id="any number of slots"),
     pytest.param(
         around({"is_paused": True}, {"active_tasks": 2}, pool_open=0),
-        (shown.DagPaused(), shown.RunLimit(2), shown.PoolFull("p", 4, 0, 2)),
+        (reasons.DagPaused(), reasons.MaxActiveTasks(2), reasons.PoolFull("p", 4, 0, 2)),
         id="several at once",
     ),
 ]

@@ -8,13 +8,12 @@ import pytest
 
 from tests.shapes import NOW, A, B, dag_view, graph, queued
 from tests.unit.handlers.waiting import at, by, event, expiring, timed, waiting
-from tidegate.handlers.explain.dag import dag_chain
+from tidegate.handlers.explain.dag import explain_dag
 from tidegate.handlers.explain.dag_facts import FoundDag
 from tidegate.handlers.explain.dag_gates import would_run
 from tidegate.schemas.conditions.condition import AllOf, DatasetRef
-from tidegate.schemas.explain import gates as shown
 from tidegate.schemas.explain import reasons, remedy
-from tidegate.schemas.explain.gates import DagChain, GateState
+from tidegate.schemas.explain.gates import DagExplanation, GateState
 from tidegate.schemas.explain.remedy import Change
 from tidegate.schemas.queries.leases import Away, Incident, JobRow, Terms
 from tidegate.schemas.queries.seen import AroundDag
@@ -41,35 +40,35 @@ def ticking(timetable: Any, **facts: Any) -> DagView:
     return dag_view(graph("t", timetable=timetable, **of_graph), timed_since=at(-90), **facts)
 
 
-def closed(page: DagChain) -> dict[str, object]:
-    return {gate.name: gate.block for gate in page.closed}
+def closed(page: DagExplanation) -> dict[str, object]:
+    return {gate.name: gate.reason for gate in page.closed}
 
 
 NEW_A = remedy.Publish(("s://a",), ("s://a",))
 GATES = [
     pytest.param(waiting(A, event(1)), {}, (), id="nothing"),
-    pytest.param(waiting(A), {"condition": shown.InputsMissing(("s://a",))}, (NEW_A,), id="condition"),
+    pytest.param(waiting(A), {"condition": reasons.InputsMissing(("s://a",))}, (NEW_A,), id="condition"),
     pytest.param(
         waiting(BOTH, event(1)),
-        {"condition": shown.InputsMissing(("s://b",))},
+        {"condition": reasons.InputsMissing(("s://b",))},
         (remedy.Publish(("s://b",), ("s://b",)),),
         id="one of two inputs",
     ),
     pytest.param(
         waiting(DatasetRef("s://a", "n > 1"), event(1, n=1)),
-        {"condition": shown.InputsMissing(("s://a[n > 1]",))},
+        {"condition": reasons.InputsMissing(("s://a[n > 1]",))},
         (remedy.Publish(("s://a[n > 1]",), ()),),
         id="a filter",
     ),
     pytest.param(
         waiting(expiring("a", 5), event(1, arrived=-9)),
-        {"condition": shown.InputsMissing(("s://a",))},
+        {"condition": reasons.InputsMissing(("s://a",))},
         (remedy.Publish(("s://a",), ("s://a",)),),
         id="an input that expired",
     ),
     pytest.param(
         waiting(BOTH, event(1, "a", arrived=-60), event(2, "b", arrived=-1), timing=timed(within=10)),
-        {"condition": shown.InputsApart(600)},
+        {"condition": reasons.OutsideWindow(600)},
         (NEW_A,),
         id="inputs apart",
     ),
@@ -81,13 +80,13 @@ GATES = [
     ),
     pytest.param(
         waiting(A, event(1, arrived=-1), timing=timed(quiet_for=10)),
-        {"timing": shown.Unquiet(at(9))},
+        {"timing": reasons.Debouncing(at(9))},
         (remedy.Wait(at(9)),),
         id="quiet",
     ),
     pytest.param(
         waiting(A, event(1), timing=timed(min_interval=60), dataset_run_at=at(-10)),
-        {"timing": shown.TooSoon(at(50))},
+        {"timing": reasons.RateLimited(at(50))},
         (remedy.Wait(at(50)),),
         id="interval",
     ),
@@ -97,13 +96,13 @@ GATES = [
     ),
     pytest.param(
         waiting(A, event(1), **LIMITED),
-        {"run limit": reasons.DagLimit(1)},
+        {"run limit": reasons.MaxActiveRuns(1)},
         (remedy.RaiseRuns("d", "d.py", 2, ("r1", "r2")),),
         id="run limit",
     ),
     pytest.param(
         waiting(A, event(1), **LIMITED, queued=1, waiting=queued(graph("t"), 5)),
-        {"run limit": reasons.DagLimit(1)},
+        {"run limit": reasons.MaxActiveRuns(1)},
         (remedy.RaiseRuns("d", "d.py", 3, ("r1", "r2")),),
         id="run limit, and a queued run whose turn it is",
     ),
@@ -115,40 +114,40 @@ GATES = [
     ),
     pytest.param(
         waiting(A, is_paused=True, **LIMITED),
-        {"condition": shown.InputsMissing(("s://a",)), "pause": reasons.DagPaused(), "run limit": reasons.DagLimit(1)},
+        {"condition": reasons.InputsMissing(("s://a",)), "pause": reasons.DagPaused(), "run limit": reasons.MaxActiveRuns(1)},
         (NEW_A, remedy.Unpause("d"), remedy.RaiseRuns("d", "d.py", 2, ("r1", "r2"))),
         id="several",
     ),
-    pytest.param(dag_view(graph("t")), {"schedule": shown.NoSchedule()}, (remedy.Trigger("d"),), id="no schedule"),
+    pytest.param(dag_view(graph("t")), {"schedule": reasons.NoSchedule()}, (remedy.Trigger("d"),), id="no schedule"),
     pytest.param(ticking(HOURLY), {}, (), id="a tick that is due"),
     pytest.param(
         ticking(HOURLY, taken=frozenset({NOW})), {"timetable": reasons.NotYetDue(at(60))}, (remedy.Wait(at(60)),), id="tick"
     ),
     pytest.param(
         ticking(Once(), last_tick=Tick(at(-90), at(-90), at(-90), at(-90))),
-        {"timetable": shown.TicksOver()},
+        {"timetable": reasons.TimetableExhausted()},
         (remedy.Trigger("d"),),
         id="no more ticks",
     ),
     pytest.param(
         ticking(Continuous(), limit=1, running=1),
-        {"run limit": reasons.DagLimit(1)},
+        {"run limit": reasons.MaxActiveRuns(1)},
         (remedy.EndRun("d", ("r1", "r2")),),
         id="a run that follows the end of another",
     ),
     pytest.param(
         ticking(Continuous(), limit=1, running=1, schedule=A, pending=(event(1),)),
-        {"run limit": reasons.DagLimit(1)},
+        {"run limit": reasons.MaxActiveRuns(1)},
         (remedy.EndRun("d", ("r1", "r2")),),
         id="a run of events beside those that follow each other",
     ),
     pytest.param(
         ticking(HOURLY, schedule=A, together=True, taken=frozenset({NOW})),
-        {"condition": shown.InputsMissing(("s://a",)), "timetable": reasons.NotYetDue(at(60))},
+        {"condition": reasons.InputsMissing(("s://a",)), "timetable": reasons.NotYetDue(at(60))},
         (NEW_A, remedy.Wait(at(60))),
         id="a tick that needs datasets",
     ),
-    pytest.param(ticking(HOURLY, schedule=A), {"condition": shown.InputsMissing(("s://a",))}, (), id="time alone will do"),
+    pytest.param(ticking(HOURLY, schedule=A), {"condition": reasons.InputsMissing(("s://a",))}, (), id="time alone will do"),
     pytest.param(
         ticking(HOURLY, schedule=A, taken=frozenset({NOW}), pending=(event(1),)),
         {"timetable": reasons.NotYetDue(at(60))},
@@ -162,9 +161,9 @@ GATES = [
 def test_a_gate_is_closed_for_a_reason_and_something_opens_it(
     dag: DagView, gates: Mapping[str, object], change: Sequence[Change]
 ) -> None:
-    page = dag_chain(found(dag))
+    page = explain_dag(found(dag))
 
-    said = {name: None if isinstance(block, shown.ConditionBroken) else block for name, block in closed(page).items()}
+    said = {name: None if isinstance(block, reasons.ConditionBroken) else block for name, block in closed(page).items()}
     assert (said, page.change) == (gates, change)
 
 
@@ -172,13 +171,13 @@ def test_a_gate_is_closed_for_a_reason_and_something_opens_it(
 def test_a_run_starts_exactly_where_nothing_has_to_change(
     dag: DagView, gates: Mapping[str, object], change: Sequence[Change]
 ) -> None:
-    page = dag_chain(found(dag))
+    page = explain_dag(found(dag))
 
     assert page.starts is would_run(found(dag).dag, NOW) is (not change)
 
 
 def test_where_events_and_time_both_make_runs_either_will_do() -> None:
-    page = dag_chain(found(ticking(HOURLY, schedule=A, taken=frozenset({NOW}), is_paused=True)))
+    page = explain_dag(found(ticking(HOURLY, schedule=A, taken=frozenset({NOW}), is_paused=True)))
 
     assert page.change == (NEW_A, remedy.Unpause("d"))
     assert page.instead == (remedy.Wait(at(60)), remedy.Unpause("d"))
@@ -189,14 +188,14 @@ def test_where_events_and_time_both_make_runs_either_will_do() -> None:
     [
         pytest.param(
             {"incidents": [Incident("tidegate.dataset-updated/3", 1, 2, 3, NOW)]},
-            {"intake": shown.IntakeHalted(("tidegate.dataset-updated/3",))},
+            {"intake": reasons.IntakeHalted(("tidegate.dataset-updated/3",))},
             remedy.Resume(("tidegate.dataset-updated/3",)),
             id="a partition that stands still",
         ),
         pytest.param({"incidents": [Incident("tidegate.task-finished/3", 1, 2, 3, NOW)]}, {}, None, id="of another topic"),
         pytest.param(
             {"daemons": [msgspec.structs.replace(DAEMON, away={"Kafka": Away(NOW, "refused")})]},
-            {"intake": shown.ServerAway("Kafka", "refused")},
+            {"intake": reasons.ServerUnreachable("Kafka", "refused")},
             remedy.BringBack("Kafka"),
             id="Kafka",
         ),
@@ -207,18 +206,18 @@ def test_where_events_and_time_both_make_runs_either_will_do() -> None:
     ],
 )
 def test_what_is_around_a_dag_may_be_closed_too(facts: Any, block: Mapping[str, object], change: Change | None) -> None:
-    page = dag_chain(found(waiting(A), **facts))
+    page = explain_dag(found(waiting(A), **facts))
 
-    assert closed(page) == {"condition": shown.InputsMissing(("s://a",)), **block}
+    assert closed(page) == {"condition": reasons.InputsMissing(("s://a",)), **block}
     assert page.change == (NEW_A, *([change] if change else []))
 
 
 def test_without_a_daemon_no_run_starts() -> None:
-    assert dag_chain(found(waiting(A, event(1)), daemons=[])).starts is False
+    assert explain_dag(found(waiting(A, event(1)), daemons=[])).starts is False
 
 
 def test_timing_is_not_reached_before_the_condition_holds() -> None:
-    gates = {gate.name: gate for gate in dag_chain(found(waiting(A, timing=by("skip", after=5)))).gates}
+    gates = {gate.name: gate for gate in explain_dag(found(waiting(A, timing=by("skip", after=5)))).gates}
 
     assert gates["timing"].state is GateState.NOT_REACHED
 
@@ -226,7 +225,7 @@ def test_timing_is_not_reached_before_the_condition_holds() -> None:
 def test_a_deadline_is_told_with_what_follows() -> None:
     dag = waiting(BOTH, event(1, arrived=-2), timing=by("run_anyway", after=5))
 
-    gates = {gate.name: gate for gate in dag_chain(found(dag)).gates}
+    gates = {gate.name: gate for gate in explain_dag(found(dag)).gates}
 
     assert gates["timing"].facts == {"deadline": at(3), "then": "run_anyway"}
     assert gates["condition"].facts == {"inputs": "1 of 2", "pending": 1, "version": 3}
@@ -236,6 +235,6 @@ def test_a_deadline_is_told_with_what_follows() -> None:
 def test_timing_of_a_condition_that_cannot_be_read_tells_no_deadline() -> None:
     dag = waiting(DatasetRef("s://a", "n >"), event(1), timing=by("skip", after=5))
 
-    gates = {gate.name: gate for gate in dag_chain(found(dag)).gates}
+    gates = {gate.name: gate for gate in explain_dag(found(dag)).gates}
 
     assert gates["timing"].facts == {}

@@ -10,7 +10,8 @@ import pytest
 from tests.shapes import NOW, graph, task
 from tests.unit.handlers.going import NONE, QUEUED, RETRY, RUNNING, SCHEDULED, F, S, blocks, facts, instances, pools
 from tidegate.handlers.explain.run_progress import Facts, progress
-from tidegate.schemas.explain import reasons as shown
+from tidegate.schemas.explain import reasons
+from tidegate.schemas.explain.progress import ActiveTask
 from tidegate.schemas.queries.progress import AttemptRow
 from tidegate.schemas.state import TASK_ENDED, RunState, TaskState
 from tidegate.schemas.view import Instance
@@ -52,13 +53,13 @@ def test_what_works_says_since_when_at_which_try_and_where(state: TaskState) -> 
 
     (working,) = progress(graph("a"), [Instance(0, state, try_number=2)], facts(attempts={0: attempt})).working
 
-    assert working == shown.Working("a", state, 2, NOW, "command", "worker-1")
+    assert working == ActiveTask("a", state, 2, NOW, "command", "worker-1")
 
 
 def test_what_works_is_shown_also_where_its_attempt_was_not_seen() -> None:
     (working,) = progress(graph("a"), [Instance(0, QUEUED, try_number=1)], facts()).working
 
-    assert working == shown.Working("a", QUEUED, 1, None, None, None)
+    assert working == ActiveTask("a", QUEUED, 1, None, None, None)
 
 
 def test_a_task_waits_for_those_before_it_that_have_not_ended() -> None:
@@ -66,22 +67,22 @@ def test_a_task_waits_for_those_before_it_that_have_not_ended() -> None:
 
     found = blocks(join, instances(join, S, RUNNING, NONE, RETRY, NONE))
 
-    assert found == (shown.UpstreamNotDone(("b", "c", "d")),)
+    assert found == (reasons.UpstreamNotDone(("b", "c", "d")),)
 
 
 @pytest.mark.parametrize(
     ("line", "before", "expected"),
     [
-        ("x < a b", (S, RUNNING), [shown.UpstreamNotDone(("b",))]),
+        ("x < a b", (S, RUNNING), [reasons.UpstreamNotDone(("b",))]),
         ("x < a b", (F, RUNNING), []),
         ("x:one_success < a b", (S, RUNNING), []),
-        ("x:one_success < a b", (F, RUNNING), [shown.UpstreamNotDone(("b",))]),
-        ("x:all_done < a b", (F, RUNNING), [shown.UpstreamNotDone(("b",))]),
+        ("x:one_success < a b", (F, RUNNING), [reasons.UpstreamNotDone(("b",))]),
+        ("x:all_done < a b", (F, RUNNING), [reasons.UpstreamNotDone(("b",))]),
         ("x < a b", (S, S), []),
     ],
 )
 def test_a_task_waits_only_for_what_its_rule_cannot_decide_without(
-    line: str, before: tuple[TaskState, ...], expected: list[shown.TaskBlock]
+    line: str, before: tuple[TaskState, ...], expected: list[reasons.Reason]
 ) -> None:
     three = graph("a", "b", line)
 
@@ -92,7 +93,7 @@ def test_a_teardown_waits_for_all_before_it_although_its_setup_failed() -> None:
     lines = (task("create", is_setup=True), task("use"), task("drop < create use", teardown_of=("create",)))
     three = graph(*lines)
 
-    assert blocks(three, instances(three, F, RUNNING, NONE)) == (shown.UpstreamNotDone(("use",)),)
+    assert blocks(three, instances(three, F, RUNNING, NONE)) == (reasons.UpstreamNotDone(("use",)),)
 
 
 def test_a_task_waits_for_the_run_before_too() -> None:
@@ -100,15 +101,15 @@ def test_a_task_waits_for_the_run_before_too() -> None:
 
     found = blocks(two, instances(two, RUNNING, NONE, waits_for_past=True))
 
-    assert found == (shown.UpstreamNotDone(("a",)), shown.RunBefore("r0"))
+    assert found == (reasons.UpstreamNotDone(("a",)), reasons.PreviousRun("r0"))
 
 
 def test_a_task_waits_for_the_run_before_alone() -> None:
-    assert blocks(graph("a"), [Instance(0, NONE, waits_for_past=True)]) == (shown.RunBefore("r0"),)
+    assert blocks(graph("a"), [Instance(0, NONE, waits_for_past=True)]) == (reasons.PreviousRun("r0"),)
 
 
 def test_a_task_that_failed_waits_for_its_next_try() -> None:
-    assert blocks(graph("a*2"), [Instance(0, RETRY, 1, next_try_at=LATER)]) == (shown.NextTry(LATER),)
+    assert blocks(graph("a*2"), [Instance(0, RETRY, 1, next_try_at=LATER)]) == (reasons.NextTry(LATER),)
 
 
 LIMITED = task("a", max_active_per_dag=3, max_active_per_run=2)
@@ -119,32 +120,32 @@ MINE, OTHERS = ("d", 1, "a"), ("d", 2, "a")
     ("around", "expected"),
     [
         (facts(), []),
-        (facts({"is_paused": True}), [shown.DagPaused()]),
+        (facts({"is_paused": True}), [reasons.DagPaused()]),
         (facts({"active_tasks": 15}), []),
-        (facts({"active_tasks": 16}), [shown.RunLimit(16)]),
-        (facts({"active_tasks": 3, "max_active_tasks": 2}), [shown.RunLimit(2)]),
+        (facts({"active_tasks": 16}), [reasons.MaxActiveTasks(16)]),
+        (facts({"active_tasks": 3, "max_active_tasks": 2}), [reasons.MaxActiveTasks(2)]),
         (facts(limited=[MINE, OTHERS]), []),
-        (facts(limited=[MINE, MINE]), [shown.TaskLimitInRun(2)]),
-        (facts(limited=[MINE, OTHERS, OTHERS]), [shown.TaskLimitInDag(3)]),
-        (facts(limited=[MINE, MINE, OTHERS]), [shown.TaskLimitInRun(2), shown.TaskLimitInDag(3)]),
+        (facts(limited=[MINE, MINE]), [reasons.MaxActiveTisPerDagrun(2)]),
+        (facts(limited=[MINE, OTHERS, OTHERS]), [reasons.MaxActiveTisPerDag(3)]),
+        (facts(limited=[MINE, MINE, OTHERS]), [reasons.MaxActiveTisPerDagrun(2), reasons.MaxActiveTisPerDag(3)]),
         (facts(limited=[("another", 9, "a")] * 3 + [("d", 1, "b")] * 3), []),
         (facts(parallelism=4, active=3), []),
-        (facts(parallelism=4, active=4), [shown.Parallelism(4)]),
+        (facts(parallelism=4, active=4), [reasons.Parallelism(4)]),
         (facts(parallelism=0, active=4), []),
         (facts(pools=pools(slots=-1, running=500)), []),
         (facts(pools=pools(slots=3, running=1, queued=1)), []),
-        (facts(pools=pools(slots=3, running=2, queued=1)), [shown.PoolFull("default_pool", 3, 0, 1)]),
-        (facts(pools=pools(slots=3, running=5)), [shown.PoolFull("default_pool", 3, 0, 1)]),
-        (facts(attempted=frozenset({0})), [shown.AttemptOpen()]),
-        (facts(pools=pools(slots=0)), [shown.PoolTooSmall("default_pool", 0, 1)]),
-        (facts(pools=pools(slots=9, name="another")), [shown.PoolMissing("default_pool")]),
+        (facts(pools=pools(slots=3, running=2, queued=1)), [reasons.PoolFull("default_pool", 3, 0, 1)]),
+        (facts(pools=pools(slots=3, running=5)), [reasons.PoolFull("default_pool", 3, 0, 1)]),
+        (facts(attempted=frozenset({0})), [reasons.AttemptOpen()]),
+        (facts(pools=pools(slots=0)), [reasons.PoolTooSmall("default_pool", 0, 1)]),
+        (facts(pools=pools(slots=9, name="another")), [reasons.PoolMissing("default_pool")]),
         (
             facts({"is_paused": True, "active_tasks": 16}, pools={}),
-            [shown.DagPaused(), shown.RunLimit(16), shown.PoolMissing("default_pool")],
+            [reasons.DagPaused(), reasons.MaxActiveTasks(16), reasons.PoolMissing("default_pool")],
         ),
     ],
 )
-def test_a_task_in_the_queue_waits_for_every_limit_that_is_reached(around: Facts, expected: list[shown.TaskBlock]) -> None:
+def test_a_task_in_the_queue_waits_for_every_limit_that_is_reached(around: Facts, expected: list[reasons.Reason]) -> None:
     assert list(blocks(graph(LIMITED), [Instance(0, SCHEDULED)], around)) == expected
 
 
@@ -157,7 +158,7 @@ def test_a_task_that_needs_several_slots_waits_for_all_of_them() -> None:
 
     found = blocks(wide, [Instance(0, SCHEDULED)], facts(pools=pools(slots=4, running=2, name="wide")))
 
-    assert found == (shown.PoolFull("wide", 4, 2, 3),)
+    assert found == (reasons.PoolFull("wide", 4, 2, 3),)
 
 
 QUEUED_RUN = {"state": RunState.QUEUED, "running_runs": 0}
@@ -167,21 +168,25 @@ QUEUED_RUN = {"state": RunState.QUEUED, "running_runs": 0}
     ("run", "others", "expected"),
     [
         (QUEUED_RUN, {}, []),
-        ({**QUEUED_RUN, "is_paused": True}, {}, [shown.DagPaused()]),
-        ({**QUEUED_RUN, "is_stale": True}, {}, [shown.DagStale()]),
-        ({**QUEUED_RUN, "run_after": LATER}, {}, [shown.NotYetDue(LATER)]),
+        ({**QUEUED_RUN, "is_paused": True}, {}, [reasons.DagPaused()]),
+        ({**QUEUED_RUN, "is_stale": True}, {}, [reasons.DagStale()]),
+        ({**QUEUED_RUN, "run_after": LATER}, {}, [reasons.NotYetDue(LATER)]),
         ({**QUEUED_RUN, "running_runs": 2}, {"max_active_runs": 3}, []),
-        ({**QUEUED_RUN, "running_runs": 3}, {"max_active_runs": 3}, [shown.DagLimit(3)]),
-        ({**QUEUED_RUN, "running_runs": 3, "runs_ahead": 2}, {"max_active_runs": 3}, [shown.DagLimit(3), shown.RunsAhead(2)]),
-        (QUEUED_RUN, {"daemons": 0}, [shown.NoDaemon()]),
-        ({"state": RunState.RUNNING}, {"daemons": 0}, [shown.NoDaemon()]),
+        ({**QUEUED_RUN, "running_runs": 3}, {"max_active_runs": 3}, [reasons.MaxActiveRuns(3)]),
+        (
+            {**QUEUED_RUN, "running_runs": 3, "runs_ahead": 2},
+            {"max_active_runs": 3},
+            [reasons.MaxActiveRuns(3), reasons.RunsAhead(2)],
+        ),
+        (QUEUED_RUN, {"daemons": 0}, [reasons.NoDaemon()]),
+        ({"state": RunState.RUNNING}, {"daemons": 0}, [reasons.NoDaemon()]),
         ({"state": RunState.RUNNING, "is_paused": True, "is_stale": True, "running_runs": 99, "run_after": LATER}, {}, []),
         ({"state": RunState.SUCCESS}, {"daemons": 0}, []),
         ({"state": RunState.FAILED, "is_paused": True}, {"daemons": 0}, []),
     ],
 )
 def test_a_run_waits_for_all_that_holds_it_up(
-    run: Mapping[str, Any], others: Mapping[str, Any], expected: list[shown.RunBlock]
+    run: Mapping[str, Any], others: Mapping[str, Any], expected: list[reasons.Reason]
 ) -> None:
     page = progress(graph("a"), [], facts(run, **others))
 

@@ -3,7 +3,7 @@
 from tests.shapes import graph, task
 from tests.unit.handlers.going import NONE, RUNNING, SCHEDULED, F, K, S, blocks, facts, instances
 from tidegate.handlers.explain.run_progress import progress
-from tidegate.schemas.explain import reasons as shown
+from tidegate.schemas.explain import reasons
 from tidegate.schemas.graph import element_index
 from tidegate.schemas.state import TaskState
 from tidegate.schemas.view import Instance
@@ -23,7 +23,7 @@ def test_a_mapped_task_waits_for_its_instances() -> None:
     page = progress(graph(*MAPPED), mapped(S, F, K, RUNNING, SCHEDULED), facts())
 
     assert [waiting.task_id for waiting in page.waiting] == ["load", "load[4]"]
-    assert page.waiting[0].blocked_by == (shown.ElementsNotDone(2, 5),)
+    assert page.waiting[0].blocked_by == (reasons.InstancesNotDone(2, 5),)
     assert [working.task_id for working in page.working] == ["load[3]"]
 
 
@@ -44,10 +44,10 @@ def test_a_mapped_task_counts_as_one() -> None:
 def test_instances_of_a_mapped_task_wait_for_its_limits() -> None:
     page = progress(graph(*MAPPED), mapped(SCHEDULED), facts(limited=[("d", 1, "load")] * 2, pools={}))
 
-    assert page.waiting[-1].blocked_by == (shown.TaskLimitInRun(2), shown.PoolMissing("default_pool"))
+    assert page.waiting[-1].blocked_by == (reasons.MaxActiveTisPerDagrun(2), reasons.PoolMissing("default_pool"))
 
 
 def test_a_mapped_task_that_is_not_expanded_waits_for_what_comes_before_it() -> None:
     two = graph(*MAPPED)
 
-    assert blocks(two, instances(two, RUNNING, NONE)) == (shown.UpstreamNotDone(("list",)),)
+    assert blocks(two, instances(two, RUNNING, NONE)) == (reasons.UpstreamNotDone(("list",)),)

@@ -20,10 +20,9 @@ from tests.unit.handlers.asking import (
     found,
     queued,
 )
-from tidegate.handlers.explain.task import chain
+from tidegate.handlers.explain.task import explain_task
 from tidegate.handlers.explain.task_facts import Found
 from tidegate.schemas.dag import TriggerRule
-from tidegate.schemas.explain import gates as shown
 from tidegate.schemas.explain import reasons, remedy
 from tidegate.schemas.queries.leases import Away
 from tidegate.schemas.queries.whynot import AtWork
@@ -51,19 +50,19 @@ GATES = [
     pytest.param(found(graph("a"), NONE, run={"is_stale": True}), {}, (), id="a run that has started needs no file"),
     pytest.param(
         queued(run={"running_runs": 2}, running=["r0", "r9"]),
-        {"run limit": reasons.DagLimit(2)},
+        {"run limit": reasons.MaxActiveRuns(2)},
         (remedy.RaiseRuns("d", "d.py", 3, ("r0", "r9")),),
         id="run limit",
     ),
     pytest.param(
         queued(run={"running_runs": 2, "runs_ahead": 3}),
-        {"run limit": reasons.DagLimit(2), "runs before it": reasons.RunsAhead(3)},
+        {"run limit": reasons.MaxActiveRuns(2), "runs before it": reasons.RunsAhead(3)},
         (remedy.RaiseRuns("d", "d.py", 6, ("r1",)),),
         id="run limit and runs before it",
     ),
     pytest.param(
         queued(newest=ONE_AFTER_ANOTHER),
-        {"run limit": reasons.DagLimit(1)},
+        {"run limit": reasons.MaxActiveRuns(1)},
         (remedy.EndRun("d", ("r1",)),),
         id="run limit of a DAG whose runs follow each other",
     ),
@@ -78,7 +77,7 @@ GATES = [
     ),
     pytest.param(
         found(graph("a"), NONE, run={"state": RunState.FAILED}, reason="deadlock", end_date=NOW),
-        {"run state": shown.RunEnded(RunState.FAILED, "deadlock")},
+        {"run state": reasons.RunEnded(RunState.FAILED, "deadlock")},
         (remedy.Clear("d", "r1", ("a",)),),
         id="run state",
     ),
@@ -91,74 +90,77 @@ GATES = [
     pytest.param(found(graph("a", "b:one_success < a"), S, NONE), {}, (), id="its turn"),
     pytest.param(
         found(graph("a", "b < a"), F, UF),
-        {"trigger rule": shown.RuledOut(TriggerRule.ALL_SUCCESS, UF)},
+        {"trigger rule": reasons.RuledOut(TriggerRule.ALL_SUCCESS, UF)},
         (remedy.Clear("d", "r1", ("a",)),),
         id="trigger rule",
     ),
     pytest.param(
         found(graph("a", "c < a", "b < c"), F, UF, UF),
-        {"trigger rule": shown.RuledOut(TriggerRule.ALL_SUCCESS, UF)},
+        {"trigger rule": reasons.RuledOut(TriggerRule.ALL_SUCCESS, UF)},
         (remedy.Clear("d", "r1", ("a",)),),
         id="trigger rule, further up",
     ),
     pytest.param(
         found(graph("a", "b < a"), K, K),
-        {"trigger rule": shown.RuledOut(TriggerRule.ALL_SUCCESS, K)},
+        {"trigger rule": reasons.RuledOut(TriggerRule.ALL_SUCCESS, K)},
         (remedy.Clear("d", "r1", ("a",)),),
         id="skipped like what is before it",
     ),
     pytest.param(
         found(graph("a", "b < a"), S, K),
-        {"trigger rule": shown.RuledOut(TriggerRule.ALL_SUCCESS, K)},
+        {"trigger rule": reasons.RuledOut(TriggerRule.ALL_SUCCESS, K)},
         (CLEAR,),
         id="a branch",
     ),
     pytest.param(
         found(graph("a", "b:all_failed < a"), S, K),
-        {"trigger rule": shown.RuledOut(TriggerRule.ALL_FAILED, K)},
+        {"trigger rule": reasons.RuledOut(TriggerRule.ALL_FAILED, K)},
         (),
         id="nothing can help a rule that waits for failures",
     ),
     pytest.param(
         found(graph("a"), TaskState.REMOVED),
-        {"trigger rule": shown.RuledOut(TriggerRule.ALL_SUCCESS, TaskState.REMOVED)},
+        {"trigger rule": reasons.OutsideDates()},
         (),
         id="no part of the run",
     ),
     pytest.param(
         found(graph("a"), F, attempt=msgspec.structs.replace(ATTEMPT, state="failed", reason="x")),
-        {"next try": shown.TaskEnded(F, 0, "x")},
+        {"next try": reasons.TaskEnded(F, 0, "x")},
         (remedy.Clear("d", "r1", ("a",)),),
         id="failed for good",
     ),
     pytest.param(
         found(graph("a"), F),
-        {"next try": shown.TaskEnded(F, 0, "")},
+        {"next try": reasons.TaskEnded(F, 0, "")},
         (remedy.Clear("d", "r1", ("a",)),),
         id="marked as failed",
     ),
     pytest.param(
         found(graph("a"), QUEUED, attempt=msgspec.structs.replace(ATTEMPT, state="intent", started_at=None, submitted_at=None)),
-        {"submission": shown.NotSubmitted("command", "intent")},
+        {"submission": reasons.NotSubmitted("command", "intent")},
         (remedy.Wait(None),),
         id="submission",
     ),
     pytest.param(
         found(graph("a"), QUEUED, attempt=msgspec.structs.replace(ATTEMPT, state="intent"), daemons=[ONE_DAEMON_AWAY] * 2),
-        {"submission": shown.NotSubmitted("command", "intent"), "backend": shown.ServerAway("the runners", "no space")},
+        {
+            "submission": reasons.NotSubmitted("command", "intent"),
+            "backend": reasons.ServerUnreachable("the runners", "no space"),
+        },
         (remedy.BringBack("the runners"),),
         id="backend",
     ),
     pytest.param(
         found(graph("a"), QUEUED, attempt=msgspec.structs.replace(ATTEMPT, state="intent"), daemons=[ONE_DAEMON_AWAY, DAEMON]),
-        {"submission": shown.NotSubmitted("command", "intent")},
+        {"submission": reasons.NotSubmitted("command", "intent")},
         (remedy.Wait(None),),
         id="another daemon reaches the backend",
     ),
     pytest.param(found(graph("a"), RUNNING, attempt=ATTEMPT, daemons=[ONE_DAEMON_AWAY]), {}, (), id="it runs all the same"),
     pytest.param(
         found(graph("a"), QUEUED, attempt=msgspec.structs.replace(ATTEMPT, state="intent"), daemons=[]),
-        {"submission": shown.NotSubmitted("command", "intent"), "daemons": reasons.NoDaemon()},
+        {"submission": reasons.NotSubmitted("command", "intent"), "daemons": reasons.NoDaemon()},
         (remedy.StartDaemon(),),
         id="daemons",
     ),
@@ -170,6 +172,6 @@ GATES = [
 def test_a_gate_is_closed_for_a_reason_and_something_opens_it(
     around: Found, gates: dict[str, object], change: tuple[remedy.Change, ...]
 ) -> None:
-    page = chain(around)
+    page = explain_task(around)
 
     assert (closed(page), page.change) == (gates, change)

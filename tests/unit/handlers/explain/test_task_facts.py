@@ -1,19 +1,17 @@
 """What surrounds a task that waits: the run before, instances, attempts, names."""
 
-from typing import get_args
-
 import msgspec
 import pytest
 
 from tests.shapes import NOW, graph, task
 from tests.unit.handlers.asking import ATTEMPT, LATER, NONE, QUEUED, RUNNING, SCHEDULED, F, S, closed, found, queued
-from tidegate.handlers.explain.task import chain
+from tidegate.handlers.explain import dag_remedy
+from tidegate.handlers.explain.task import explain_task
 from tidegate.handlers.explain.task_facts import Found, index_of
 from tidegate.handlers.explain.task_remedy import _CHANGES, changes
 from tidegate.handlers.tasks.previous_run import Past
-from tidegate.schemas.explain import gates as shown
 from tidegate.schemas.explain import reasons, remedy
-from tidegate.schemas.explain.gates import GateState
+from tidegate.schemas.explain.gates import Gate, GateState
 from tidegate.schemas.graph import element_index
 from tidegate.schemas.state import TaskState
 from tidegate.schemas.view import Instance
@@ -34,16 +32,16 @@ def test_what_the_run_before_holds_up_is_to_end_or_to_run_again_there(past: Past
     held = found(PATIENT, NONE, past=past)
     held.instance.waits_for_past = True
 
-    page = chain(held)
+    page = explain_task(held)
 
-    assert (closed(page), page.change) == ({"run before": reasons.RunBefore("r0")}, change)
+    assert (closed(page), page.change) == ({"run before": reasons.PreviousRun("r0")}, change)
 
 
 def test_a_run_without_one_before_it_says_no_more_than_that() -> None:
     held = found(PATIENT, NONE, run={"run_before": None}, past=Past(None))
     held.instance.waits_for_past = True
 
-    assert chain(held).change == ()
+    assert explain_task(held).change == ()
 
 
 def test_a_task_waits_for_its_next_try() -> None:
@@ -51,10 +49,10 @@ def test_a_task_waits_for_its_next_try() -> None:
     held = found(graph("a*1"), TaskState.UP_FOR_RETRY, attempt=failed)
     held.instance.next_try_at, held.instance.try_number, held.instance.max_tries = LATER, 1, 2
 
-    page = chain(held)
+    page = explain_task(held)
 
     (gate,) = page.closed
-    assert (gate.name, gate.block, gate.since) == ("next try", reasons.NextTry(LATER), NOW)
+    assert (gate.name, gate.reason, gate.since) == ("next try", reasons.NextTry(LATER), NOW)
     assert gate.facts == {"tries": 1, "of": 2, "reason": "no disk"}
     assert page.change == (remedy.Wait(LATER),)
 
@@ -70,9 +68,9 @@ def mapped(*elements: TaskState) -> Found:
 
 
 def test_a_mapped_task_waits_for_its_instances() -> None:
-    page = chain(mapped(S, SCHEDULED, RUNNING))
+    page = explain_task(mapped(S, SCHEDULED, RUNNING))
 
-    assert closed(page) == {"upstream": reasons.ElementsNotDone(2, 3)}
+    assert closed(page) == {"upstream": reasons.InstancesNotDone(2, 3)}
     assert page.change == (remedy.EndUpstream("d", "r1", ("b[1]", "b[2]")),)
 
 
@@ -80,14 +78,14 @@ def test_an_instance_of_a_mapped_task_has_no_upstream_of_its_own() -> None:
     around = mapped(NONE)
     element = msgspec.structs.replace(around, instance=around.instances[element_index(1, 0)])
 
-    page = chain(element)
+    page = explain_task(element)
 
     assert (page.task, closed(page)) == ("b[0]", {})
     assert next(gate.facts for gate in page.gates if gate.name == "upstream") == {}
 
 
 def test_gates_behind_a_closed_one_are_not_reached() -> None:
-    page = chain(found(graph("a", "b < a"), RUNNING, NONE))
+    page = explain_task(found(graph("a", "b < a"), RUNNING, NONE))
 
     states = {gate.name: gate.state for gate in page.gates}
     assert [name for name, state in states.items() if state is GateState.NOT_REACHED] == [
@@ -101,24 +99,24 @@ def test_gates_behind_a_closed_one_are_not_reached() -> None:
     ]
 
 
-def test_every_obstacle_has_something_that_may_open_it() -> None:
-    assert set(_CHANGES) == set(get_args(shown.Obstacle))
+def test_every_reason_has_a_remedy() -> None:
+    assert {*_CHANGES, *dag_remedy._CHANGES} == {*reasons.Reason.__subclasses__()} - {reasons.AwaitsTick}
 
 
 def test_who_does_not_wait_for_slots_is_given_no_larger_pool() -> None:
-    gate = shown.Gate(name="pool", state=GateState.CLOSED, block=reasons.PoolMissing("p"))
+    gate = Gate(name="pool", state=GateState.CLOSED, reason=reasons.PoolMissing("p"))
 
     assert changes(found(graph("a"), NONE), [gate]) == ()
 
 
 def test_the_state_of_a_task_of_a_run_that_has_not_started_is_none() -> None:
-    assert (chain(queued()).state, chain(found(graph("a"), NONE)).state) == (None, NONE)
+    assert (explain_task(queued()).state, explain_task(found(graph("a"), NONE)).state) == (None, NONE)
 
 
 def test_a_submission_that_was_abandoned_is_told_with_what_is_known() -> None:
     lost = msgspec.structs.replace(ATTEMPT, state="submitting", has_owner=False, kill_reason="cleared", ahead=3)
 
-    gates = {gate.name: gate for gate in chain(found(graph("a"), QUEUED, attempt=lost)).gates}
+    gates = {gate.name: gate for gate in explain_task(found(graph("a"), QUEUED, attempt=lost)).gates}
 
     assert gates["submission"].facts == {
         "state": "submitting",

@@ -15,10 +15,9 @@ from tests.unit.handlers.asking import (
     found,
 )
 from tidegate.handlers.admission.capacity import AdmissionState
-from tidegate.handlers.explain.task import chain
+from tidegate.handlers.explain.task import explain_task
 from tidegate.handlers.explain.task_facts import Found
 from tidegate.schemas.dag import TaskSpec
-from tidegate.schemas.explain import gates as shown
 from tidegate.schemas.explain import reasons, remedy
 from tidegate.schemas.queries.whynot import AtWork
 from tidegate.schemas.state import RunState
@@ -74,25 +73,25 @@ GATES = [
     ),
     pytest.param(
         waiting(None, None, before(2), before(3, 2), pool_open=1, occupied=3),
-        {"priority": shown.Outranked("default_pool", 1)},
+        {"priority": reasons.LowerPriority("default_pool", 1)},
         (remedy.SetSlots("default_pool", 5),),
         id="priority",
     ),
     pytest.param(
         waiting(run={"active_tasks": 16}, in_run=(MINE,)),
-        {"max_active_tasks": reasons.RunLimit(16)},
+        {"max_active_tasks": reasons.MaxActiveTasks(16)},
         (remedy.EndTasks("max_active_tasks", 1, (("d", "r1", "b"),)),),
         id="max_active_tasks",
     ),
     pytest.param(
         waiting(run={"active_tasks": 16}, pool_open=0, occupied=4, in_run=(MINE,), in_pool=(MINE, OTHER)),
-        {"pool": reasons.PoolFull("default_pool", 4, 0, 1), "max_active_tasks": reasons.RunLimit(16)},
+        {"pool": reasons.PoolFull("default_pool", 4, 0, 1), "max_active_tasks": reasons.MaxActiveTasks(16)},
         (remedy.EndTasks("max_active_tasks", 1, (("d", "r1", "b"),)),),
         id="what is to end gives back its slots",
     ),
     pytest.param(
         waiting(run={"active_tasks": 16}, pool_open=0, occupied=4, in_run=(MINE,), in_pool=(OTHER,)),
-        {"pool": reasons.PoolFull("default_pool", 4, 0, 1), "max_active_tasks": reasons.RunLimit(16)},
+        {"pool": reasons.PoolFull("default_pool", 4, 0, 1), "max_active_tasks": reasons.MaxActiveTasks(16)},
         (
             remedy.SetSlots("default_pool", 5, ("e x t",)),
             remedy.EndTasks("max_active_tasks", 1, (("d", "r1", "b"),)),
@@ -101,13 +100,13 @@ GATES = [
     ),
     pytest.param(
         waiting({"per_run": 1}, limited=(("d", 1, "a"),), of_task=(MINE, msgspec.structs.replace(MINE, run_id="r2"))),
-        {"max_active_tis_per_dagrun": reasons.TaskLimitInRun(1)},
+        {"max_active_tis_per_dagrun": reasons.MaxActiveTisPerDagrun(1)},
         (remedy.EndTasks("max_active_tis_per_dagrun", 1, (("d", "r1", "b"),)),),
         id="max_active_tis_per_dagrun",
     ),
     pytest.param(
         waiting({"per_dag": 2}, limited=(("d", 2, "a"),) * 3, of_task=(MINE,)),
-        {"max_active_tis_per_dag": reasons.TaskLimitInDag(2)},
+        {"max_active_tis_per_dag": reasons.MaxActiveTisPerDag(2)},
         (remedy.EndTasks("max_active_tis_per_dag", 2, (("d", "r1", "b"),)),),
         id="max_active_tis_per_dag",
     ),
@@ -126,7 +125,7 @@ GATES = [
     pytest.param(waiting(pool_open=None, pool_slots=None), {}, (), id="any number of slots"),
     pytest.param(
         waiting(run={"active_tasks": 16}, pool_open=None, pool_slots=None, in_run=(MINE,)),
-        {"max_active_tasks": reasons.RunLimit(16)},
+        {"max_active_tasks": reasons.MaxActiveTasks(16)},
         (remedy.EndTasks("max_active_tasks", 1, (("d", "r1", "b"),)),),
         id="a limit beside any number of slots",
     ),
@@ -137,6 +136,6 @@ GATES = [
 def test_what_waits_for_slots_is_held_up_by_something_and_something_opens_it(
     around: Found, gates: dict[str, object], change: tuple[remedy.Change, ...]
 ) -> None:
-    page = chain(around)
+    page = explain_task(around)
 
     assert (closed(page), page.change) == (gates, change)

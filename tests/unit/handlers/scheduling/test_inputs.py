@@ -7,11 +7,11 @@ import pytest
 from tests.shapes import A, B, dag_view
 from tests.unit.handlers.ticks import timed as by_time
 from tests.unit.handlers.waiting import at, event, expiring, settled, timed, waiting
-from tidegate.handlers.scheduling.blockers import Broken, gate
-from tidegate.handlers.scheduling.condition import Waiting
+from tidegate.handlers.scheduling.blockers import next_dataset_run
 from tidegate.handlers.scheduling.inputs import EXPIRED, FILTERED, NOT_SCHEDULED
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, DatasetRef, PatternRef
 from tidegate.schemas.effect.run import InsertRun
+from tidegate.schemas.explain.reasons import ConditionBroken, InputsMissing
 
 MANY = DatasetRef("s://a", "n > 2")
 FEW = DatasetRef("s://a", "n <= 2")
@@ -111,7 +111,7 @@ def test_a_condition_that_cannot_be_read_is_not_ready_and_is_recorded() -> None:
 
     said = "FilterError: at character 4 of 'n >': expected a field or a value, found the end"
     assert (done.runs, done.discarded, done.noted, done.look) == ([], {}, [("condition_error", said)], None)
-    assert gate(broken, at(0)) == Broken(said)
+    assert next_dataset_run(broken, at(0)) == ConditionBroken(said)
 
 
 def test_a_condition_that_cannot_be_read_stops_no_run_by_time() -> None:
@@ -125,7 +125,7 @@ def test_a_condition_that_cannot_be_read_stops_no_run_by_time() -> None:
 def test_the_gate_names_the_inputs_that_are_awaited() -> None:
     dag = waiting(AllOf((MANY, PatternRef("s://t/*"), B)), event(1, n=1), event(2, "b"))
 
-    assert gate(dag, at(0)) == Waiting(("s://a[n > 2]", "s://t/*"))
+    assert next_dataset_run(dag, at(0)) == InputsMissing(("s://a[n > 2]", "s://t/*"))
 
 
 def test_all_events_that_wait_are_taken_whichever_part_of_the_condition_they_meet() -> None:

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.shapes import NOW, A, B, C, dag_view, graph, pending, queued, task
-from tidegate.handlers.scheduling.blockers import gate
-from tidegate.handlers.scheduling.condition import Open
+from tidegate.handlers.scheduling.blockers import next_dataset_run
+from tidegate.handlers.scheduling.condition import Satisfied
 from tidegate.handlers.scheduling.next_runs import settle
 from tidegate.handlers.scheduling.round_robin import Source
 from tidegate.handlers.scheduling.timetable import following
@@ -144,7 +144,7 @@ def test_no_run_consumes_what_does_not_meet_the_condition(chance: Random) -> Non
 
     if consumed := taken(step, ConsumeEvents):
         alone = msgspec.structs.replace(step.before, pending=tuple(consumed), running=0, queued=0)
-        assert isinstance(gate(alone, NOW), Open)
+        assert isinstance(next_dataset_run(alone, NOW), Satisfied)
 
 
 @settings(max_examples=200, deadline=None)

@@ -17,6 +17,9 @@ from tidegate.schemas.view import DagView
 
 BOTH = AllOf((A, B))
 
+AT_NOON = "the tick of 2024-05-01 12:00:00Z made no run: it waited for"
+RATE_LIMITED = "the minimum interval between two runs to pass, at 2024-05-01 12:04:00Z"
+
 
 def both(*ticks: float, events: Sequence[Any] = (), condition: Condition = BOTH, **facts: Any) -> DagView:
     dates = Dates(tuple(map(at, ticks)))
@@ -37,7 +40,12 @@ def test_a_tick_that_finds_it_unmet_makes_no_run_and_is_recorded() -> None:
 
     assert (done.runs, done.noted, done.look) == (
         [],
-        [("tick_unmet", "the tick of 2024-05-01 12:00:00 UTC found no event of s://b")],
+        [
+            (
+                "tick_unmet",
+                "the tick of 2024-05-01 12:00:00Z made no run: it waited for its condition to hold: no event is pending of s://b",
+            )
+        ],
         10,
     )
     assert done.clock is not None
@@ -55,7 +63,7 @@ def test_a_tick_finds_only_what_had_arrived_by_then() -> None:
 
     assert (done.runs, [said for _, said in done.noted]) == (
         [[1, 2]],
-        ["the tick of 2024-05-01 11:55:00 UTC found no event of s://b"],
+        ["the tick of 2024-05-01 11:55:00Z made no run: it waited for its condition to hold: no event is pending of s://b"],
     )
 
 
@@ -78,15 +86,23 @@ def test_what_expired_after_the_last_tick_goes() -> None:
 @pytest.mark.parametrize(
     ("events", "timing", "facts", "said"),
     [
-        ((event(1, happened=-9), event(2, "b")), timed(within=5), {}, "inputs that did not happen within 300 s of each other"),
-        ((event(1), event(2, "b")), timed(quiet_for=5), {}, "events that still came"),
-        ((event(1), event(2, "b")), timed(min_interval=5), {"dataset_run_at": at(-1)}, "the run before too shortly ago"),
+        ((event(1, happened=-9), event(2, "b")), timed(within=5), {}, "inputs that happened within 5m00s of each other"),
+        ((event(1), event(2, "b")), timed(quiet_for=5), {}, "quiet until 2024-05-01 12:05:00Z, longer if more events arrive"),
+        (
+            (event(1), event(2, "b")),
+            timed(min_interval=5),
+            {"dataset_run_at": at(-1)},
+            "the minimum interval between two runs to pass, at 2024-05-01 12:04:00Z",
+        ),
     ],
 )
 def test_a_tick_says_what_it_found(events: Sequence[Any], timing: Any, facts: dict[str, Any], said: str) -> None:
     done = settled(both(0, events=events, timing=timing, **facts))
 
-    assert (done.runs, done.noted) == ([], [("tick_unmet", f"the tick of 2024-05-01 12:00:00 UTC found {said}")])
+    assert (done.runs, done.noted) == (
+        [],
+        [("tick_unmet", f"{AT_NOON} {said}")],
+    )
 
 
 def test_a_tick_that_finds_a_condition_that_cannot_be_read_says_so() -> None:
@@ -95,7 +111,7 @@ def test_a_tick_that_finds_a_condition_that_cannot_be_read_says_so() -> None:
     said = "FilterError: at character 4 of 'n >': expected a field or a value, found the end"
     assert done.noted == [
         ("condition_error", said),
-        ("tick_unmet", f"the tick of 2024-05-01 12:00:00 UTC found a condition that cannot be read: {said}"),
+        ("tick_unmet", f"{AT_NOON} a condition that can be evaluated: {said}"),
         ("condition_error", said),
     ]
 

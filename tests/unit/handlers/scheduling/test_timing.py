@@ -6,10 +6,11 @@ import pytest
 
 from tests.shapes import A, B, C
 from tests.unit.handlers.waiting import at, event, expiring, settled, timed, waiting
-from tidegate.handlers.scheduling.blockers import AwaitsTick, gate
-from tidegate.handlers.scheduling.condition import Apart, Busy, Open, TooSoon, Waiting
+from tidegate.handlers.scheduling.blockers import next_dataset_run
+from tidegate.handlers.scheduling.condition import Satisfied
 from tidegate.handlers.scheduling.dataset_runs import SUPERSEDED
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, NOf, Timing
+from tidegate.schemas.explain.reasons import AwaitsTick, Debouncing, InputsMissing, OutsideWindow, RateLimited
 from tidegate.schemas.timetable.spec import Dates
 
 BOTH = AllOf((A, B))
@@ -25,11 +26,11 @@ def test_inputs_that_happened_further_apart_wait() -> None:
     dag = waiting(BOTH, event(1, happened=-10.1), event(2, "b", happened=-5), timing=timed(within=5))
 
     assert (settled(dag).runs, settled(dag).discarded, settled(dag).look) == ([], {}, None)
-    assert gate(dag, at(0)) == Apart(300)
+    assert next_dataset_run(dag, at(0)) == OutsideWindow(300)
 
 
 def test_what_is_missing_is_said_before_what_is_apart() -> None:
-    assert gate(waiting(BOTH, event(1), timing=timed(within=5)), at(0)) == Waiting(("s://b",))
+    assert next_dataset_run(waiting(BOTH, event(1), timing=timed(within=5)), at(0)) == InputsMissing(("s://b",))
 
 
 def test_the_newest_inputs_that_go_together_make_the_run_and_supersede_older_ones() -> None:
@@ -60,7 +61,7 @@ def test_a_run_waits_until_nothing_has_come_for_so_long() -> None:
     dag = waiting(BOTH, event(1, arrived=-9), event(2, "b", arrived=-3), timing=timed(quiet_for=5))
 
     assert (settled(dag).runs, settled(dag).look) == ([], 2)
-    assert gate(dag, at(0)) == Busy(at(2))
+    assert next_dataset_run(dag, at(0)) == Debouncing(at(2))
     assert settled(dag, 2).runs == [[1, 2]]
 
 
@@ -95,15 +96,15 @@ def test_the_longest_wait_begins_when_inputs_that_go_together_are_there() -> Non
     early = waiting(BOTH, *events, timing=timed(within=2, quiet_for=5, max_wait=17))
     late = waiting(BOTH, *events, timing=timed(within=2, quiet_for=5, max_wait=20))
 
-    assert gate(early, at(0)) == Open(events[1:3], events[:1])
-    assert gate(late, at(0)) == Busy(at(1.5))
+    assert next_dataset_run(early, at(0)) == Satisfied(events[1:3], events[:1])
+    assert next_dataset_run(late, at(0)) == Debouncing(at(1.5))
 
 
 def test_two_runs_of_a_condition_are_so_long_apart() -> None:
     dag = waiting(A, event(1), timing=timed(min_interval=5), dataset_run_at=at(-3))
 
     assert (settled(dag).runs, settled(dag).look) == ([], 2)
-    assert gate(dag, at(0)) == TooSoon(at(2))
+    assert next_dataset_run(dag, at(0)) == RateLimited(at(2))
     assert settled(dag, 2).runs == [[1]]
 
 
@@ -147,7 +148,7 @@ def test_runs_of_one_event_each_start_while_they_may(facts: dict[str, Any], runs
 
 
 def test_who_waits_for_each_event_waits_when_there_is_none() -> None:
-    assert gate(waiting(A, mode="each"), at(0)) == Waiting(("s://a",))
+    assert next_dataset_run(waiting(A, mode="each"), at(0)) == InputsMissing(("s://a",))
 
 
 def test_n_of_several_inputs_are_enough() -> None:
@@ -158,10 +159,10 @@ def test_n_of_several_inputs_are_enough() -> None:
 
 
 def test_a_dag_that_runs_at_ticks_only_says_so() -> None:
-    assert gate(waiting(A, timetable=Dates((at(5),)), together=True), at(0)) == AwaitsTick()
+    assert next_dataset_run(waiting(A, timetable=Dates((at(5),)), together=True), at(0)) == AwaitsTick()
 
 
 def test_the_gate_is_open_with_what_the_run_would_take() -> None:
     events = (event(1, happened=-30), event(2, happened=-1), event(3, "b", happened=-1))
 
-    assert gate(waiting(BOTH, *events, timing=Timing(within_s=60)), at(0)) == Open(events[1:], events[:1])
+    assert next_dataset_run(waiting(BOTH, *events, timing=Timing(within_s=60)), at(0)) == Satisfied(events[1:], events[:1])

@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tidegate.daemon.cli.pages.moment import age, local, seconds, span, took, utc
+from tidegate.schemas.timetable.text import age, local, seconds, span, took, utc
 
 NOON = datetime(2026, 11, 21, 12, 0, 5, 999_000, tzinfo=UTC)
 

@@ -1,4 +1,4 @@
-"""Times and spans for people: UTC to the second, ages in two units."""
+"""Times and spans in text: UTC to the second, spans in two units."""
 
 import re
 from datetime import UTC, datetime
