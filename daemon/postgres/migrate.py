@@ -6,6 +6,7 @@ then lets the others go on before it tries again.
 
 import random
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING
 
 import anyio
@@ -34,14 +35,19 @@ CREATE TABLE IF NOT EXISTS schema_migration (
 """
 
 
+FOLDER: Traversable = files("tidegate.schemas").joinpath("migrations")
+
+UNRELEASED = "0001_init.sql"
+"""The first of the migrations that databases of development builds have, before the first release."""
+
+
 class SchemaError(TidegateError):
     """The database's schema is not the one this version needs."""
 
 
 def known() -> list[str]:
     """The names of all migrations, in order."""
-    folder = files("tidegate.schemas").joinpath("migrations")
-    return sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
+    return sorted(entry.name for entry in FOLDER.iterdir() if entry.name.endswith(".sql"))
 
 
 async def migrate(dsn: str) -> list[str]:
@@ -54,7 +60,7 @@ async def migrate(dsn: str) -> list[str]:
         await connection.execute("SELECT pg_advisory_lock($1)", LOCK)
         await connection.execute(_TABLE)
         applied = {row["name"] for row in await connection.fetch("SELECT name FROM schema_migration")}
-        _refuse_newer(applied)
+        _refuse_unknown(applied)
         missing = [name for name in known() if name not in applied]
         for name in missing:
             await _apply(connection, name)
@@ -68,7 +74,7 @@ async def pending(connection: "Connected") -> list[str]:
     if not await connection.fetchval("SELECT to_regclass('schema_migration')"):
         return known()
     applied = {row["name"] for row in await connection.fetch("SELECT name FROM schema_migration")}
-    _refuse_newer(applied)
+    _refuse_unknown(applied)
     return [name for name in known() if name not in applied]
 
 
@@ -80,7 +86,7 @@ async def _connect(dsn: str) -> "asyncpg.Connection[asyncpg.Record]":
 
 
 async def _apply(connection: "asyncpg.Connection[asyncpg.Record]", name: str) -> None:
-    sql = files("tidegate.schemas").joinpath("migrations", name).read_text()
+    sql = FOLDER.joinpath(name).read_text()
     for attempt in range(1, TRIES + 1):
         try:
             async with connection.transaction():
@@ -96,6 +102,11 @@ async def _apply(connection: "asyncpg.Connection[asyncpg.Record]", name: str) ->
             return
 
 
-def _refuse_newer(applied: set[str]) -> None:
+def _refuse_unknown(applied: set[str]) -> None:
+    if UNRELEASED in applied:
+        raise SchemaError(
+            "the database was made by a development build that was never released, and cannot be upgraded; "
+            "create a new database, set TIDEGATE_POSTGRES_DSN to it, and run `tidegate migrate`"
+        )
     if newer := sorted(applied - set(known())):
         raise SchemaError(f"the database has migration {newer[-1]}, which this version does not know; upgrade tidegate")
