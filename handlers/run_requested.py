@@ -9,9 +9,9 @@ from tidegate.handlers.load_dags import lock_dags
 from tidegate.handlers.runs.create import create, queued_run
 from tidegate.handlers.scheduling.next_runs import look_at
 from tidegate.handlers.scheduling.run_limit import has_capacity
-from tidegate.schemas.authoring.params import conf_of, problem
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.message import Message, RunRequested
+from tidegate.schemas.params import conf_problem, conf_with_defaults
 from tidegate.schemas.queries import runs
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import RunType
@@ -48,8 +48,8 @@ def decide(messages: Sequence[Message[RunRequested]], state: State) -> Iterator[
         yield no_such_dag(request.dag_id)
     elif state.in_the_way is not None:
         yield RejectMessage(0, RUN_EXISTS, _exists(request, state.in_the_way))
-    elif wrong := problem(state.dag.graph.params, conf_of(state.dag.graph.params, request.conf)):
-        yield RejectMessage(0, INVALID_CONF, f"the conf does not fit DAG {request.dag_id!r}: {wrong}")
+    elif problem := conf_problem(state.dag.graph.params, conf_with_defaults(state.dag.graph.params, request.conf)):
+        yield RejectMessage(0, INVALID_CONF, f"the conf does not fit DAG {request.dag_id!r}: {problem}")
     else:
         run = new_run(state.dag, message, state.now)
         now = state.now

@@ -1,15 +1,22 @@
 """Tidegate: event-driven scheduling of Spark pipelines.
 
-What a DAG file needs: `Dag` and `Dataset` to write it (see `tidegate.schemas.authoring.dag`), `DatasetPattern`, `n_of`, `Timed` and
-`InputDeadline` for conditions over datasets, `cron`, `every`, `DatasetOrTime` and `DatasetsAndTime` for schedules by time, `Run` and `ConsumedEvent` for what its functions get, `follow`, `skip_rest` and
-`SkipTask` for what they may say, `Deadline`, `Email`, `Webhook` and `CallbackContext` for who is told what, `Task`, `Choice` and `DagError` for annotations and tests.
+The names that DAG files import:
+
+* pipelines: `Dag`, `Dataset`, `Param` (start with `tidegate.schemas.authoring.dag`)
+* conditions over datasets: `DatasetPattern`, `n_of`, `Timed`, `InputDeadline`
+* schedules by time: `cron`, `every`, `DatasetOrTime`, `DatasetsAndTime`
+* task functions: `Run`, their second argument, with its `ConsumedEvent`s; `follow`, `skip_rest` and `SkipTask` to end one
+* deadlines and notifications: `Deadline`, `Email`, `Webhook`, `CallbackContext`
+* annotations and tests: `Task`, `Choice`, `TriggerRule`, `WeightRule`, `DagError`
+
+Programs that publish events or follow runs import `tidegate.events`.
 """
 
 from tidegate.schemas.authoring.dag import Dag
 from tidegate.schemas.dag import TriggerRule, WeightRule
 from tidegate.schemas.authoring.dataset import Dataset, DatasetPattern, n_of
 from tidegate.schemas.error import DagError
-from tidegate.schemas.authoring.hooks import Deadline, Email, Webhook
+from tidegate.schemas.authoring.callbacks import Deadline, Email, Webhook
 from tidegate.schemas.notice import CallbackContext
 from tidegate.schemas.authoring.params import Param
 from tidegate.schemas.run import Choice, ConsumedEvent, SkipTask, follow, skip_rest

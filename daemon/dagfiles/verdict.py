@@ -6,7 +6,7 @@ import signal
 import msgspec
 
 from tidegate.daemon.dagfiles.message import Limits, Outcome, Reply, decode_outcome
-from tidegate.schemas.authoring.order import verify
+from tidegate.schemas.authoring.validation import validate_dag
 from tidegate.schemas.dag import ImportProblem, encode_spec
 from tidegate.schemas.error import DagError
 
@@ -65,7 +65,7 @@ def _check(outcome: Outcome) -> None:
     """Raises DagError for what the shapes alone do not forbid."""
     seen = set()
     for spec in outcome.dags:
-        verify(spec)
+        validate_dag(spec)
         text = encode_spec(spec)
         if b"u0000" in text and _NUL.search(text):
             raise DagError(f"DAG {spec.dag_id!r}: a text contains a NUL character")

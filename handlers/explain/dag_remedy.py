@@ -8,8 +8,7 @@ import msgspec
 
 from tidegate.handlers.explain.dag_facts import FoundDag
 from tidegate.handlers.explain.dag_gates import would_run
-from tidegate.schemas.authoring.dataset import text
-from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetRef, Leaf, PatternRef
+from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetRef, Leaf, PatternRef, describe_condition
 from tidegate.schemas.explain import reasons, remedy
 from tidegate.schemas.explain.gates import Gate
 from tidegate.schemas.explain.remedy import Change
@@ -45,7 +44,7 @@ def _publish(found: FoundDag, _reason: Any) -> Iterator[Change]:
     there = frozenset(leaf for each in found.inputs() if since is None or each.event.time >= since for leaf in each.leaves)
     wanted = fewest(schedule, there) if schedule is not None else ()
     plain = tuple(leaf.uri for leaf in wanted if isinstance(leaf, DatasetRef) and not leaf.where)
-    yield remedy.Publish(tuple(text(leaf) for leaf in wanted), plain)
+    yield remedy.Publish(tuple(describe_condition(leaf) for leaf in wanted), plain)
 
 
 def _mend(found: FoundDag, _reason: Any) -> Iterator[Change]:

@@ -12,12 +12,12 @@ from tidegate.handlers.runs.deadlines import planned
 from tidegate.handlers.runs.notifications import of_run_end, of_task_move
 from tidegate.handlers.runs.rows import insert_task
 from tidegate.handlers.tasks.advance import Advance, begin
-from tidegate.schemas.authoring.params import conf_of
 from tidegate.schemas.dag import BaseTask
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import InsertRun, Reconsider, ReconsiderAfter, RunMoved, UpdateRun
 from tidegate.schemas.effect.task import OutletUpdated, TaskMoved
 from tidegate.schemas.graph import Graph, element_of
+from tidegate.schemas.params import conf_with_defaults
 from tidegate.schemas.state import RUN_ENDED, RunState, RunType, TaskState, run_state
 from tidegate.schemas.timetable.tick import Tick
 from tidegate.schemas.view import RunView
@@ -55,7 +55,7 @@ def create(
         data_interval_start=run.data_interval_start,
         data_interval_end=run.data_interval_end,
         max_active_tasks=graph.max_active_tasks,
-        conf=conf_of(graph.params, conf),
+        conf=conf_with_defaults(graph.params, conf),
         state=after.state,
         state_seq=after.state_seq,
         task_seq=after.task_seq,

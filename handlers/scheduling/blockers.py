@@ -7,7 +7,7 @@ from tidegate.handlers.scheduling.condition import ConditionResult, Satisfied, e
 from tidegate.handlers.scheduling.input_deadline import deadline_of
 from tidegate.handlers.scheduling.inputs import inputs_of
 from tidegate.handlers.scheduling.run_limit import held_by, run_limit_reached
-from tidegate.schemas.conditions.condition import Condition, holds, leaves
+from tidegate.schemas.conditions.condition import Condition, dataset_uris, met_by_uris
 from tidegate.schemas.explain.reasons import AwaitsTick, InputsMissing, NoSchedule, Reason
 from tidegate.schemas.view import DagView
 
@@ -45,4 +45,8 @@ def condition_result(dag: DagView, now: datetime) -> ConditionResult:
 def _by_datasets(dag: DagView, schedule: Condition) -> Satisfied | InputsMissing:
     """The usual case: only the datasets of the events matter."""
     pending = {event.uri for event in dag.pending}
-    return Satisfied(dag.pending) if holds(schedule, pending) else InputsMissing(tuple(sorted(leaves(schedule) - pending)))
+    return (
+        Satisfied(dag.pending)
+        if met_by_uris(schedule, pending)
+        else InputsMissing(tuple(sorted(dataset_uris(schedule) - pending)))
+    )

@@ -7,8 +7,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from tidegate.schemas.authoring.dataset import text
-from tidegate.schemas.conditions.condition import Leaf, inputs, met
+from tidegate.schemas.conditions.condition import Leaf, describe_condition, inputs, met_by_inputs
 from tidegate.schemas.explain.reasons import ConditionBroken, Debouncing, InputsMissing, OutsideWindow, RateLimited
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.view import Input, PendingEvent
@@ -70,7 +69,7 @@ def _satisfy(graph: Graph, arrived: Sequence[Input]) -> Satisfied | None:
 
 
 def _holds(graph: Graph, arrived: Sequence[Input]) -> bool:
-    return graph.schedule is not None and met(graph.schedule, {leaf for input_ in arrived for leaf in input_.leaves})
+    return graph.schedule is not None and met_by_inputs(graph.schedule, {leaf for input_ in arrived for leaf in input_.leaves})
 
 
 def _newest_window(graph: Graph, arrived: Sequence[Input], within_s: float) -> Satisfied | None:
@@ -83,7 +82,7 @@ def _newest_window(graph: Graph, arrived: Sequence[Input], within_s: float) -> S
         first = bisect_left(times, times[end - 1] - timedelta(seconds=within_s))
         present.update(leaf for input_ in ordered[first:start] for leaf in input_.leaves)
         start = min(start, first)
-        if graph.schedule is not None and met(graph.schedule, +present):
+        if graph.schedule is not None and met_by_inputs(graph.schedule, +present):
             inside = {input_.event.dataset_event_id for input_ in ordered[first:end]}
             before = {input_.event.dataset_event_id for input_ in ordered[:first]}
             events = [input_.event for input_ in arrived]
@@ -103,7 +102,11 @@ def _satisfied_since(graph: Graph, arrived: Sequence[Input]) -> datetime:
         for input_ in ordered:
             first.update((leaf, input_.event.arrived_at) for leaf in input_.leaves if leaf not in first)
         moments = sorted(set(first.values()))
-        return next(at for at in moments if graph.schedule and met(graph.schedule, [leaf for leaf in first if first[leaf] <= at]))
+        return next(
+            at
+            for at in moments
+            if graph.schedule and met_by_inputs(graph.schedule, [leaf for leaf in first if first[leaf] <= at])
+        )
     enough = bisect_left(range(1, len(ordered)), 1, key=lambda count: int(_satisfy(graph, ordered[:count]) is not None))
     return ordered[enough].event.arrived_at
 
@@ -113,4 +116,4 @@ def _not_satisfied(graph: Graph, arrived: Sequence[Input]) -> InputsMissing | Ou
         return OutsideWindow(graph.timing.within_s)
     present = {leaf for input_ in arrived for leaf in input_.leaves}
     wanted = inputs(graph.schedule) if graph.schedule is not None else ()
-    return InputsMissing(tuple(sorted(text(leaf) for leaf in wanted if leaf not in present)))
+    return InputsMissing(tuple(sorted(describe_condition(leaf) for leaf in wanted if leaf not in present)))

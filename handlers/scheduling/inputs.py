@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tidegate.schemas.conditions.condition import Leaf, inputs, leaves
+from tidegate.schemas.conditions.condition import Leaf, dataset_uris, inputs
 from tidegate.schemas.conditions.filter import passes
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.view import DagView, Input, PendingEvent
@@ -46,7 +46,7 @@ def inputs_of(dag: DagView, now: datetime) -> tuple[Input, ...]:
 
 def wanted(dag: DagView) -> Sifted:
     """The same for a DAG to which only the dataset of an event matters."""
-    uris = leaves(dag.graph.schedule) if dag.graph.schedule is not None else frozenset()
+    uris = dataset_uris(dag.graph.schedule) if dag.graph.schedule is not None else frozenset()
     stray = tuple(event for event in dag.pending if event.uri not in uris)
     kept = tuple(event for event in dag.pending if event.uri in uris) if stray else dag.pending
     return Sifted(tuple(Input(event, ()) for event in kept), {NOT_SCHEDULED: stray} if stray else {})

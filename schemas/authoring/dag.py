@@ -1,4 +1,4 @@
-"""The authoring API: what a DAG file is written with.
+"""`Dag`, the entry point of the authoring API.
 
     from tidegate import Dag, Dataset
 
@@ -12,25 +12,34 @@
         publish = dag.submit("publish", "publish.py", args=["--run", "{{ run_id }}"], outlets=[delays])
         join >> publish >> dag.empty("done")
 
-Every mistake raises DagError at the author's line.
+Every mistake raises DagError at the line of the DAG file that makes it.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, Unpack, overload
+from typing import Any, Literal, NamedTuple, Self, TypeVar, Unpack, overload
 
-from tidegate.schemas.authoring.assembly import assembled
-from tidegate.schemas.authoring.build import register
-from tidegate.schemas.authoring.consumer import check_consumer
-from tidegate.schemas.authoring.duration import limit
-from tidegate.schemas.authoring.hooks import CallbackFunction, Deadline, Hooks, Receivers, clock_of
-from tidegate.schemas.authoring.options import Options, fields, moment
-from tidegate.schemas.authoring.params import specs
-from tidegate.schemas.authoring.schedule import Schedule, split
-from tidegate.schemas.authoring.task import PythonTask, Task, TaskGroup, check_function, checked, name, table, texts
-from tidegate.schemas.authoring.timing import zoned
+from tidegate.schemas.authoring.arguments import (
+    aware_datetime,
+    callable_with,
+    fits_type,
+    limit_seconds,
+    string_dict,
+    string_tuple,
+    valid_name,
+)
+from tidegate.schemas.authoring.assembly import assemble_spec
+from tidegate.schemas.authoring.callbacks import CallbackFunction, DagCallbacks, Deadline, Receivers, dag_time_zone
+from tidegate.schemas.authoring.options import Options, spec_fields
+from tidegate.schemas.authoring.params import param_specs
+from tidegate.schemas.authoring.schedule import Schedule, schedule_parts
+from tidegate.schemas.authoring.task import PythonTask, Task, TaskGroup
+from tidegate.schemas.authoring.timing import in_time_zone
+from tidegate.schemas.authoring.validation import validate_schedule
 from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, FunctionTask, SqlTask, SubmitTask, TaskSpec
 from tidegate.schemas.error import DagError
 
@@ -39,22 +48,33 @@ AnyTask = TypeVar("AnyTask", bound=Task)
 
 
 class Dag:
-    """A pipeline: tasks, their order, and what starts it.
+    """A pipeline: tasks, their order, and the schedule that starts its runs.
 
-    `schedule` is what starts its runs: datasets, time (see `tidegate.schemas.authoring.schedule`), both, or nothing but requests.
-    Runs by time have logical dates from `start_date` to `end_date`; `catchup` starts all of those that were missed, else only the
-    latest is, or none with `missed="skip"`; in a minute no more than `max_missed_runs_per_minute` of them. Without a start date a
-    tick that has just passed still counts, unless `run_immediately` says otherwise.
-    `max_active_runs` of its runs work at the same time, and in each `max_active_tasks` tasks; more of them wait. A run that takes
-    longer than `dagrun_timeout` fails. After `max_consecutive_failed_dag_runs` failed ones the DAG is paused (0: never).
-    `fail_fast`: the first failed task ends the run. `mode`: one run of all events that wait, or one of `each`, in order.
-    `on_paused`: events that come while the DAG is paused are not kept for it, or they are. `default_args` are options for all its
-    tasks. `params` are what the conf of its runs may say: by name a default, or a `Param` with a JSON Schema.
-    `deadlines` say by when its runs are to have ended. `on_success`, `on_failure`, `on_timeout`, `on_deadline`: who is told when
-    a run succeeded, failed, took longer than `dagrun_timeout`, or missed a deadline; an `Email`, a `Webhook`, a function of the
-    file, or a list of them.
+    `dag_id`: 1 to 250 letters, digits, `_`, `-` and `.`; unique in the installation.
+    `schedule`: datasets, a time, or both (see `tidegate.schemas.authoring.schedule`). Default None: runs start only on request.
+    `timezone`: the zone of cron expressions, presets and times of day; default UTC.
+    `start_date`, `end_date`: the first and the last logical date of runs by time, both aware; default None, unbounded.
+    `catchup`: create every missed run; default False. Otherwise `missed` decides: `latest` (default) creates only the latest
+    missed run, `skip` none. A tick less than a minute old is never missed.
+    `max_missed_runs_per_minute`: rate limit of `catchup`; default None, no limit.
+    `run_immediately`: for the first run of a DAG without `start_date`: True takes the tick before now, False waits for the next
+    one. Default None: take the last tick if it is less than a tenth of the period, or 5 minutes, ago.
+    `description`, `tags`: for people; default empty.
+    `max_active_runs`, `max_active_tasks`: how many runs, and tasks in each run, may be active at once; default 16 and 16.
+    Further ones wait.
+    `dagrun_timeout`: the longest duration of a run, which then fails; default None, no limit.
+    `max_consecutive_failed_dag_runs`: pause the DAG after so many; default 0, never.
+    `fail_fast`: end the run at the first failed task; default False.
+    `mode`: `batch` (default) creates one run of all pending events, `each` one run of every event, in order.
+    `on_paused`: `drop` (default) discards events that arrive while the DAG is paused, `keep` leaves them pending.
+    `default_args`: options for all tasks (see `Options`); a task's own take precedence.
+    `params`: parameters of the runs by name, as a default value or a `Param`.
+    `deadlines`: times by which a run must have ended; default none.
+    `on_success`, `on_failure`, `on_timeout`, `on_deadline`: receivers of a notification when a run succeeds, fails, exceeds
+    `dagrun_timeout` or misses a deadline: an `Email`, a `Webhook`, a function of the file, or a list of them; default none.
 
-    Names (`dag_id`, `task_id`) are made of letters, digits, `_`, `-` and `.`. Texts marked so take Jinja templates over `run`,
+    Durations are timedeltas up to ten years. Every argument is checked at once and raises DagError; a cycle of tasks raises
+    DagError at the end of the `with` block, or in `spec()`. Arguments described as templates are Jinja templates over `run`,
     `run_id` and `params`.
     """
 
@@ -87,48 +107,48 @@ class Dag:
         on_deadline: Receivers | None = None,
         tags: Iterable[str] = (),
     ) -> None:
-        self.dag_id = name("dag_id", dag_id)
+        self.dag_id = valid_name("dag_id", dag_id)
         where = self._where = f"DAG {dag_id!r}"
-        condition, timing, timetable, together = split(where, schedule, timezone, max_active_runs)
-        self._hooks = Hooks(clock_of(timezone, timetable))
-        told = Options(on_success=on_success, on_failure=on_failure, on_timeout=on_timeout, on_deadline=on_deadline)
-        self._head = checked(
+        condition, timing, timetable, together = schedule_parts(where, schedule, timezone, max_active_runs)
+        self._callbacks = DagCallbacks(dag_time_zone(timezone, timetable))
+        receivers = Options(on_success=on_success, on_failure=on_failure, on_timeout=on_timeout, on_deadline=on_deadline)
+        self._head = fits_type(
             where,
             DagSpec(
                 dag_id=dag_id,
                 description=description,
                 schedule=condition,
-                timing=zoned(where, timing, clock_of(timezone, timetable)),
+                timing=in_time_zone(where, timing, self._callbacks.timezone),
                 mode=mode,
                 together=together,
                 on_paused=on_paused,
                 timetable=timetable,
-                start_date=moment(where, "start_date", start_date),
-                end_date=moment(where, "end_date", end_date),
+                start_date=aware_datetime(where, "start_date", start_date),
+                end_date=aware_datetime(where, "end_date", end_date),
                 missed="all" if catchup else missed,
                 missed_per_minute=max_missed_runs_per_minute,
                 run_immediately=run_immediately,
                 max_active_runs=max_active_runs,
                 max_active_tasks=max_active_tasks,
-                run_timeout_s=limit(where, "dagrun_timeout", dagrun_timeout),
+                run_timeout_s=limit_seconds(where, "dagrun_timeout", dagrun_timeout),
                 max_failed_runs=max_consecutive_failed_dag_runs,
                 fail_fast=fail_fast,
-                params=specs(where, params or {}, scheduled=condition is not None or timetable is not None),
-                **self._hooks.serialised(where, fields(where, {**told, "deadlines": deadlines})),
-                tags=texts(where, "tags", tags),
+                params=param_specs(where, params or {}, scheduled=condition is not None or timetable is not None),
+                **self._callbacks.serialise(where, spec_fields(where, {**receivers, "deadlines": deadlines})),
+                tags=string_tuple(where, "tags", tags),
             ),
         )
-        check_consumer(where, self._head)
-        self._default_args = fields(f"{where}: default_args", default_args or {})
+        validate_schedule(where, self._head)
+        self._default_args = spec_fields(f"{where}: default_args", default_args or {})
         self.tasks: dict[str, Task] = {}
         self._group: TaskGroup | None = None
-        register(self)
+        _collect(self)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Check the DAG as a whole, unless something else went wrong already."""
+        """Check the complete DAG, unless the block raised."""
         if error is None:
             self.spec()
 
@@ -146,25 +166,26 @@ class Dag:
     def task(
         self, function: Function | None = None, /, *, task_id: str | None = None, **options: Unpack[Options]
     ) -> PythonTask[Function] | Callable[[Function], PythonTask[Function]]:
-        """Make a Python function a task, named like the function unless `task_id` is given.
+        """Decorate a Python function as a task, with or without options: `@dag.task` or `@dag.task(retries=2)`.
 
-        The function is called with a Spark session and the run (a `tidegate.Run`), on Spark, when its turn comes.
+        `task_id` is the function's name by default. The runner calls the function with a Spark session and a `tidegate.Run`; its
+        JSON result, up to 64 KiB, is available to the tasks after it. Raises DagError for a function that cannot be called so.
         """
 
         def decorate(function: Function) -> PythonTask[Function]:
             if not callable(function):
                 raise DagError(f"{self._where}: @dag.task decorates a function, not {function!r:.100}")
             chosen = task_id if task_id is not None else getattr(function, "__name__", None)
-            where, given = self._new(chosen, options)
-            check_function(where, function)
-            return self._add(PythonTask(self.dag_id, checked(where, FunctionTask(**given)), function))
+            where, fields = self._new_task(chosen, options)
+            callable_with(where, function, "spark", "run")
+            return self._add(PythonTask(self.dag_id, fits_type(where, FunctionTask(**fields)), function))
 
         return decorate if function is None else decorate(function)
 
     def sql(self, task_id: str, sql: str, **options: Unpack[Options]) -> Task:
-        """One SQL statement on Spark. `sql` is a template."""
-        where, given = self._new(task_id, options)
-        return self._plain(where, SqlTask(sql=sql, **given))
+        """Add a task that runs one SQL statement on Spark. `sql` is a template. Raises DagError."""
+        where, fields = self._new_task(task_id, options)
+        return self._add_spec(where, SqlTask(sql=sql, **fields))
 
     def submit(
         self,
@@ -175,32 +196,39 @@ class Dag:
         conf: Mapping[str, str] | None = None,
         **options: Unpack[Options],
     ) -> Task:
-        """A spark-submit application, at a path below the DAG folder. `args` and the values of `conf` are templates."""
-        where, given = self._new(task_id, options)
-        arguments, settings = texts(where, "args", args), table(where, "conf", conf)
-        return self._plain(where, SubmitTask(application=application, args=arguments, conf=settings, **given))
+        """Add a task that submits an application with spark-submit.
+
+        `application`: its path below the DAG folder. `args` and the values of `conf`, Spark's configuration, are templates.
+        Raises DagError.
+        """
+        where, fields = self._new_task(task_id, options)
+        arguments, settings = string_tuple(where, "args", args), string_dict(where, "conf", conf)
+        return self._add_spec(where, SubmitTask(application=application, args=arguments, conf=settings, **fields))
 
     def command(
         self, task_id: str, argv: Sequence[str], *, env: Mapping[str, str] | None = None, **options: Unpack[Options]
     ) -> Task:
-        """A local program, started without a shell. Its arguments are templates."""
-        where, given = self._new(task_id, options)
-        return self._plain(where, CommandTask(argv=texts(where, "argv", argv), env=table(where, "env", env), **given))
+        """Add a task that starts a local program without a shell.
+
+        `argv`: the program and its arguments, which are templates. `env`: additional environment variables. Raises DagError.
+        """
+        where, fields = self._new_task(task_id, options)
+        arguments, environment = string_tuple(where, "argv", argv), string_dict(where, "env", env)
+        return self._add_spec(where, CommandTask(argv=arguments, env=environment, **fields))
 
     def empty(self, task_id: str, **options: Unpack[Options]) -> Task:
-        """A task that does nothing: a joint in the order of others, or a mere outlet."""
-        where, given = self._new(task_id, options)
-        return self._plain(where, EmptyTask(**given))
+        """Add a task that does no work: it joins branches, or updates outlets. Raises DagError."""
+        where, fields = self._new_task(task_id, options)
+        return self._add_spec(where, EmptyTask(**fields))
 
     @contextmanager
     def group(self, group_id: str) -> Iterator[TaskGroup]:
-        """Tasks that belong together: those made inside the block have the group's id and a dot before their own.
+        """Open a block whose tasks form a group; the group's id and a dot prefix their task ids. Groups may be nested.
 
-        Groups may stand in groups. Once it is complete a group can be linked like a task: what comes before it comes before its
-        first tasks, and what comes after it after its last ones.
+        After the block, `task >> group >> task` links the group's first and last tasks. Raises DagError for an invalid id.
         """
         outer = self._group
-        group = self._group = TaskGroup(name(f"{self._where}: group_id", self._prefixed(group_id)), outer)
+        group = self._group = TaskGroup(valid_name(f"{self._where}: group_id", self._prefixed(group_id)), outer)
         try:
             yield group
         finally:
@@ -208,36 +236,73 @@ class Dag:
 
     @property
     def functions(self) -> dict[str, Callable[..., Any]]:
-        """The Python functions of its function tasks, by task id."""
+        """The Python functions of function tasks, by task id."""
         return {task_id: task.function for task_id, task in self.tasks.items() if isinstance(task, PythonTask)}
 
     @property
     def callback_functions(self) -> Mapping[str, CallbackFunction]:
-        """The Python functions that are told what becomes of its runs and tasks, by name."""
-        return self._hooks.functions
+        """The Python functions among the receivers of `on_…`, by name."""
+        return self._callbacks.functions
 
     def spec(self) -> DagSpec:
-        """The serialised form, tasks in topological order. Raises DagError for a cycle."""
-        return assembled(self._where, self._head, self.tasks)
+        """The serialised DAG, its tasks in topological order. Raises DagError for a cycle."""
+        return assemble_spec(self._where, self._head, self.tasks)
 
-    def _new(self, task_id: object, options: Options) -> tuple[str, dict[str, Any]]:
-        """How messages call a task that is about to be added, and what all kinds of tasks have. Raises DagError."""
-        checked_id = name(f"{self._where}: task_id", self._prefixed(name(f"{self._where}: task_id", task_id)))
+    def _new_task(self, task_id: object, options: Options) -> tuple[str, dict[str, Any]]:
+        """How error messages name a new task, and the fields that all kinds of tasks have. Raises DagError."""
+        checked_id = valid_name(f"{self._where}: task_id", self._prefixed(valid_name(f"{self._where}: task_id", task_id)))
         if checked_id in self.tasks:
             raise DagError(f"{self._where}: task_id {checked_id!r} is used twice; each task needs a name of its own")
         where = f"{self._where}, task {checked_id!r}"
         group = self._group.group_id if self._group else ""
-        given = self._hooks.serialised(where, {**self._default_args, **fields(where, options)})
-        return where, {**given, "task_id": checked_id, "group": group}
+        fields = self._callbacks.serialise(where, {**self._default_args, **spec_fields(where, options)})
+        return where, {**fields, "task_id": checked_id, "group": group}
 
     def _prefixed(self, id_: str) -> str:
         return f"{self._group.group_id}.{id_}" if self._group else id_
 
-    def _plain(self, where: str, spec: TaskSpec) -> Task:
-        return self._add(Task(self.dag_id, checked(where, spec)))
+    def _add_spec(self, where: str, spec: TaskSpec) -> Task:
+        return self._add(Task(self.dag_id, fits_type(where, spec)))
 
     def _add(self, task: AnyTask) -> AnyTask:
         self.tasks[task.task_id] = task
         if self._group:
             self._group.add(task)
         return task
+
+
+class _Collection(NamedTuple):
+    filename: str | None
+    dags: dict[str, Dag]
+
+
+_collection: ContextVar[_Collection | None] = ContextVar("dag_collection", default=None)
+
+
+@contextmanager
+def collect_dags(filename: str | None = None) -> Iterator[Mapping[str, Dag]]:
+    """The DAGs built inside the block, by id; with a `filename`, only those that its top-level code builds."""
+    collection = _Collection(filename, {})
+    token = _collection.set(collection)
+    try:
+        yield collection.dags
+    finally:
+        _collection.reset(token)
+
+
+def _collect(dag: Dag) -> None:
+    """Raises DagError for an id that the file has used before."""
+    collection = _collection.get()
+    if collection is None or collection.filename not in (None, _building_file()):
+        return
+    if dag.dag_id in collection.dags:
+        raise DagError(f"dag_id {dag.dag_id!r} is used twice in this file; each DAG needs a name of its own")
+    collection.dags[dag.dag_id] = dag
+
+
+def _building_file() -> str | None:
+    """The file whose top-level code is running."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_name != "<module>" and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code.co_filename

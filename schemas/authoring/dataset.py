@@ -1,4 +1,4 @@
-"""Datasets, patterns of them, and the conditions that DAG authors make of them with `&`, `|` and `n_of`."""
+"""Datasets, patterns of datasets, and the conditions that DAG files build from them with `&`, `|` and `n_of`."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -7,23 +7,33 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from tidegate.schemas.authoring.duration import limit
-from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetRef, DatasetSpec, NOf, PatternRef, leaves
+from tidegate.schemas.authoring.arguments import limit_seconds
+from tidegate.schemas.conditions.condition import (
+    MAX_NESTING,
+    AllOf,
+    AnyOf,
+    Condition,
+    DatasetRef,
+    DatasetSpec,
+    NOf,
+    PatternRef,
+    dataset_uris,
+    describe_condition,
+    nesting,
+)
 from tidegate.schemas.conditions.filter_syntax import parse
-from tidegate.schemas.conditions.pattern import problem
+from tidegate.schemas.conditions.pattern import pattern_problem
 from tidegate.schemas.error import DagError, FilterError
-
-MAX_NESTING = 64
 
 _URI = re.compile(r"[\x21-\x7e]{1,2048}")
 
 
-DESCRIBED: dict[str, DatasetSpec] = {}
-"""What is said of datasets in this process, which in a daemon has no other DAG file than one."""
+_DESCRIPTIONS: dict[str, DatasetSpec] = {}
+"""By URI, the datasets given a name or an extra in this process; a daemon parses each DAG file in a process of its own."""
 
 
 class Expression:
-    """A condition over datasets, such as `flights & (weather | forecast)`."""
+    """A condition over datasets, such as `flights & (weather | forecast)`. Combine conditions with `&`, `|` and `n_of`."""
 
     condition: Condition
 
@@ -46,15 +56,18 @@ class Expression:
         return hash(self.condition)
 
     def __repr__(self) -> str:
-        return text(self.condition)
+        return describe_condition(self.condition)
 
 
 class Dataset(Expression):
-    """Data that DAGs make and wait for, known by its URI: 1 to 2048 printable ASCII characters without spaces.
+    """Data that tasks produce and DAGs wait for, identified by its URI: 1 to 2048 printable ASCII characters without spaces.
 
-    Datasets with the same URI are the same dataset, whichever file names them. `where` says which of its events count, by their
-    `extra` (see `tidegate.schemas.conditions.filter`); after `expire_after` an event that still waits counts no longer. `name`
-    and `extra` say more of the dataset to people; the last file that says it holds.
+    Objects with the same URI are the same dataset, in one file or in several.
+    `where`: a filter on the `extra` of its events, such as `"rows > 0"` (see `tidegate.schemas.conditions.filter`); events that
+    do not pass are discarded. Default: every event counts.
+    `expire_after`: a pending event older than this no longer counts; up to ten years. Default: events never expire.
+    `name` (up to 250 characters) and `extra` (any JSON object) describe the dataset to people; the file parsed last wins.
+    Raises DagError for an invalid URI, filter, duration, name or extra.
     """
 
     def __init__(
@@ -68,8 +81,8 @@ class Dataset(Expression):
     ) -> None:
         shown = _uri("Dataset", uri)
         if name or extra:
-            DESCRIBED[uri] = _described(shown, uri, name, extra or {})
-        super().__init__(DatasetRef(uri, checked_filter(shown, where), limit(shown, "expire_after", expire_after)))
+            _DESCRIPTIONS[uri] = _description(shown, uri, name, extra or {})
+        super().__init__(DatasetRef(uri, checked_filter(shown, where), limit_seconds(shown, "expire_after", expire_after)))
         self.uri = uri
 
     def __repr__(self) -> str:
@@ -77,23 +90,27 @@ class Dataset(Expression):
 
 
 class DatasetPattern(Expression):
-    """All datasets whose URIs a pattern matches: `*` stands for any characters but `/`, `**` for any characters at all.
+    """Every dataset whose URI the pattern matches: `*` matches any characters but `/`, `**` any characters; at most 8 of them.
 
-    One event of any of them is enough, also of one that nobody has heard of before.
+    One event of any matching dataset meets it, also of a dataset that no DAG file names. `where` and `expire_after` as for
+    `Dataset`. Raises DagError for an invalid pattern, filter or duration.
     """
 
     def __init__(self, pattern: str, *, where: str = "", expire_after: timedelta | None = None) -> None:
         shown = _uri("DatasetPattern", pattern)
-        if (wrong := problem(pattern)) is not None:
-            raise DagError(f"{shown}: {wrong}")
-        super().__init__(PatternRef(pattern, checked_filter(shown, where), limit(shown, "expire_after", expire_after)))
+        if (problem := pattern_problem(pattern)) is not None:
+            raise DagError(f"{shown}: {problem}")
+        super().__init__(PatternRef(pattern, checked_filter(shown, where), limit_seconds(shown, "expire_after", expire_after)))
 
     def __repr__(self) -> str:
-        return f"DatasetPattern({text(self.condition)!r})"
+        return f"DatasetPattern({describe_condition(self.condition)!r})"
 
 
 def n_of(k: int, *of: Expression | Sequence[Expression]) -> Expression:
-    """Holds when at least `k` of these do: `n_of(2, a, b, c)`, or of a list."""
+    """A condition that is met when at least `k` of its operands are: `n_of(2, a, b, c)` or `n_of(2, [a, b, c])`.
+
+    `k` is from 1 to the number of operands. Raises DagError otherwise.
+    """
     listed = of[0] if len(of) == 1 and isinstance(of[0], list | tuple) else of
     operands = [operand for operand in listed if isinstance(operand, Expression)]
     if not operands or len(operands) < len(listed):
@@ -104,7 +121,7 @@ def n_of(k: int, *of: Expression | Sequence[Expression]) -> Expression:
 
 
 def checked_filter(where: str, given: object) -> str:
-    """A filter on events, as it was written. Raises DagError, which says where in it something else was expected."""
+    """A filter on events as written. Raises DagError with the position of a mistake."""
     if not isinstance(given, str):
         raise DagError(f'{where}: where must be a text like "rows > 0", not {given!r:.100}')
     try:
@@ -115,36 +132,14 @@ def checked_filter(where: str, given: object) -> str:
     return given
 
 
-def text(condition: Condition) -> str:
-    """A condition as one writes it: `(lake://a & lake://b)`."""
-    match condition:
-        case DatasetRef(name, where) | PatternRef(name, where):
-            return f"{name}[{where}]" if where else name
-        case AllOf(of):
-            return f"({' & '.join(map(text, of))})"
-        case AnyOf(of):
-            return f"({' | '.join(map(text, of))})"
-        case NOf(k, of):
-            return f"{k} of ({', '.join(map(text, of))})"
-
-
-def described(condition: Condition | None, outlets: Iterable[str]) -> tuple[DatasetSpec, ...]:
-    """What is said of those of these datasets of which something is, by URI."""
-    mentioned = {*outlets, *(leaves(condition) if condition is not None else ())}
-    return tuple(DESCRIBED[uri] for uri in sorted(mentioned & DESCRIBED.keys()))
-
-
-def nesting(condition: Condition) -> int:
-    """How deep a condition is nested, counted without recursion; a single dataset is 1."""
-    level, layer = 0, [condition]
-    while layer:
-        level += 1
-        layer = [operand for parent in layer if isinstance(parent, AllOf | AnyOf | NOf) for operand in parent.of]
-    return level
+def described_datasets(condition: Condition | None, outlets: Iterable[str]) -> tuple[DatasetSpec, ...]:
+    """The datasets among the condition's and the outlets that have a name or an extra, by URI."""
+    uris = {*outlets, *(dataset_uris(condition) if condition is not None else ())}
+    return tuple(_DESCRIPTIONS[uri] for uri in sorted(uris & _DESCRIPTIONS.keys()))
 
 
 def condition_of(where: str, schedule: object) -> Condition | None:
-    """What `Dag(schedule=…)` was given, as a condition. Raises DagError."""
+    """The condition of a schedule without a time; a list of datasets means all of them. Raises DagError."""
     operands = (schedule,) if isinstance(schedule, Expression) else schedule
     if operands is None:
         return None
@@ -161,15 +156,14 @@ def condition_of(where: str, schedule: object) -> Condition | None:
 
 
 def _uri(kind: str, given: object) -> str:
-    """How messages call it. Raises DagError for what cannot be a URI."""
+    """How error messages name the object. Raises DagError for an invalid URI."""
     shown = f"{kind}({given!r:.100})"
     if not isinstance(given, str) or not _URI.fullmatch(given):
         raise DagError(f"{shown}: a URI is 1 to 2048 printable ASCII characters without spaces, like lake://flights")
     return shown
 
 
-def _described(where: str, uri: str, name: object, extra: object) -> DatasetSpec:
-    """Raises DagError."""
+def _description(where: str, uri: str, name: object, extra: object) -> DatasetSpec:
     try:
         return msgspec.convert({"uri": uri, "name": name, "extra": msgspec.to_builtins(extra)}, DatasetSpec)
     except (msgspec.ValidationError, TypeError) as error:
@@ -177,7 +171,7 @@ def _described(where: str, uri: str, name: object, extra: object) -> DatasetSpec
 
 
 def _operands(kind: type[AllOf] | type[AnyOf], symbol: str, left: Expression, right: Expression) -> tuple[Condition, ...]:
-    """`a & b & c` is one AND of three, not an AND inside another."""
+    """`a & b & c` becomes one AllOf of three operands, not an AllOf inside another."""
     if not isinstance(right, Expression):
         raise DagError(f"only datasets can be combined with {symbol}, not {right!r:.100}")
     return tuple(
@@ -185,20 +179,20 @@ def _operands(kind: type[AllOf] | type[AnyOf], symbol: str, left: Expression, ri
     )
 
 
-def _refusal(reason: str) -> Callable[..., NoReturn]:
-    def refuse(*_: Any) -> NoReturn:
+def _raising(reason: str) -> Callable[..., NoReturn]:
+    def operator(*_: Any) -> NoReturn:
         raise DagError(reason)
 
-    return refuse
+    return operator
 
 
-# Set here and not as methods, so that type checkers refuse these operators too.
-_UNKNOWN = (
+# Set by name and not defined as methods, so that type checkers refuse these operators too.
+_UNSUPPORTED = (
     *("add +", "sub -", "mul *", "truediv /", "floordiv //", "mod %", "pow **", "matmul @", "radd +", "rsub -", "rmul *"),
     *("xor ^", "rxor ^", "lshift <<", "rshift >>", "lt <", "le <=", "gt >", "ge >=", "invert ~", "neg -", "pos +"),
 )
-for _name, _symbol in (operator.split() for operator in _UNKNOWN):
+for _name, _symbol in (operator.split() for operator in _UNSUPPORTED):
     _reason = f"{_symbol} is not an operator on datasets; combine them with & (and) and | (or)"
-    setattr(Expression, f"__{_name}__", _refusal(_reason))
+    setattr(Expression, f"__{_name}__", _raising(_reason))
 for _name, _symbol in (("rand", "&"), ("ror", "|")):
-    setattr(Expression, f"__{_name}__", _refusal(f"only datasets can be combined with {_symbol}"))
+    setattr(Expression, f"__{_name}__", _raising(f"only datasets can be combined with {_symbol}"))

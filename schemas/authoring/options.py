@@ -1,33 +1,39 @@
-"""What every kind of task takes, as its author gives it and as it is serialised."""
+"""The options that every kind of task takes, and how each is serialised."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any, TypedDict
 
+from tidegate.schemas.authoring.arguments import aware_datetime, limit_seconds, seconds
+from tidegate.schemas.authoring.callbacks import CALLBACK_OPTIONS, Deadline, Receivers, callback_options, deadline_specs
 from tidegate.schemas.authoring.dataset import Dataset, Expression
-from tidegate.schemas.authoring.duration import duration, limit
-from tidegate.schemas.authoring.hooks import HOOKS, Deadline, Receivers, deadlines, hooks
 from tidegate.schemas.dag import TriggerRule, WeightRule
 from tidegate.schemas.error import DagError
 
 
 class Options(TypedDict, total=False):
-    """What every kind of task takes; the names and meanings are Airflow's.
+    """Options of every kind of task. Names and meanings are Airflow's; durations are timedeltas up to ten years.
 
-    `retries`: tries after the first one. `retry_delay`: from the end of one try to the next, one minute by default;
-    `retry_exponential_backoff`: the factor by which that grows from try to try, `max_retry_delay` at most (a day).
-    `trigger_rule`: when its turn comes, given how the tasks before it ended.
-    `execution_timeout`: how long a try may take.
-    `pool`, `pool_slots`: where it waits for its turn, and how many slots it takes. `priority_weight`, `weight_rule`: what it
-    weighs there. `max_active_tis_per_dag`, `max_active_tis_per_dagrun`: how many of its instances may work at a time.
-    `depends_on_past`: only after the same task of the run before succeeded or was skipped; `wait_for_downstream`: and the tasks
-    directly after that one too; `ignore_first_depends_on_past`: the first instance waits for nothing (the default).
-    `start_date`, `end_date`: it is a part only of runs with a logical date from the one to the other.
-    `outlets`: datasets that have new data once it succeeded.
-    `deadlines`: by when it is to have ended, counted as those of its run. `on_success`, `on_failure`, `on_retry`, `on_timeout`,
-    `on_deadline`: who is told when it succeeded, failed for good, failed and is tried again, took longer than
-    `execution_timeout`, or missed a deadline.
+    `retries`: tries after the first one; default 0. `retry_delay`: from the end of a try to the next one; default 1 minute.
+    `retry_exponential_backoff`: the factor, up to 100, by which the delay m grows with each try; above 1 the delay is
+    random between m and 2m. Default 1.
+    `max_retry_delay`: the longest delay; default 1 day.
+    `trigger_rule`: which states of its upstream tasks start it; default `all_success`.
+    `execution_timeout`: the longest duration of a try, which then fails; default None, no limit.
+    `pool`, `pool_slots`: the pool whose slots it takes, and how many; default `default_pool` and 1.
+    `priority_weight`, `weight_rule`: its priority among waiting tasks; default 1 and `downstream`, which adds the priorities
+    of all tasks after it.
+    `max_active_tis_per_dag`, `max_active_tis_per_dagrun`: how many of its instances may be active at once in all runs of the
+    DAG, and in one run; default None, no limit.
+    `depends_on_past`: start only after the same task of the previous run succeeded or was skipped; default False.
+    `wait_for_downstream`: wait for the tasks directly after that one as well; default False.
+    `ignore_first_depends_on_past`: the first run waits for no previous one; default True.
+    `start_date`, `end_date`: the first and the last logical date of the runs it is part of; default None, all runs.
+    `outlets`: datasets that are updated when it succeeds; default none.
+    `deadlines`: times by which it must have ended, as those of its run; default none.
+    `on_success`, `on_failure`, `on_retry`, `on_timeout`, `on_deadline`: receivers of a notification when it succeeds, fails with
+    no try left, fails and is retried, exceeds `execution_timeout`, or misses a deadline; default none.
     """
 
     retries: int
@@ -56,31 +62,19 @@ class Options(TypedDict, total=False):
     on_deadline: Receivers | None
 
 
-def fields(where: str, options: Options) -> dict[str, Any]:
-    """The options as fields of a task's serialised form. Raises DagError."""
-    written = {}
+def spec_fields(where: str, options: Options) -> dict[str, Any]:
+    """The options as fields of a task spec. Raises DagError for an unknown option or an invalid value."""
+    fields = {}
     for option, value in options.items():
         if option not in _FIELDS:
             close = get_close_matches(option, _FIELDS, n=1)
             raise DagError(f"{where}: unknown option {option}{f'; did you mean {close[0]}?' if close else ''}")
         field, convert = _FIELDS[option]
-        written[field] = convert(where, option, value)
-    return written
+        fields[field] = convert(where, option, value)
+    return fields
 
 
-def moment(where: str, option: str, value: object) -> datetime | None:
-    """A time with its zone; None for none. Raises DagError."""
-    if value is None:
-        return None
-    if not isinstance(value, datetime):
-        raise DagError(f"{where}: {option} must be a datetime, not {value!r:.100}")
-    if value.tzinfo is None:
-        raise DagError(f"{where}: {option} has no time zone; write datetime(…, tzinfo=ZoneInfo('Europe/Zurich'))")
-    return value
-
-
-def outlets(where: str, option: str, value: object) -> tuple[str, ...]:
-    """The URIs of datasets. Raises DagError."""
+def _outlet_uris(where: str, option: str, value: object) -> tuple[str, ...]:
     if isinstance(value, Expression | str) or not isinstance(value, Iterable):
         raise DagError(f"{where}: {option} is a list of datasets, like outlets=[Dataset('lake://delays')]")
     for outlet in value:
@@ -91,7 +85,7 @@ def outlets(where: str, option: str, value: object) -> tuple[str, ...]:
 
 def _one_of(kind: type[TriggerRule] | type[WeightRule]) -> Callable[[str, str, object], object]:
     def convert(where: str, option: str, value: object) -> object:
-        names = [str(each) for each in kind]
+        names = [str(member) for member in kind]
         if value in names:
             return kind(str(value))
         close = get_close_matches(str(value), names, n=1)
@@ -101,30 +95,30 @@ def _one_of(kind: type[TriggerRule] | type[WeightRule]) -> Callable[[str, str, o
     return convert
 
 
-def _as_it_is(_where: str, _option: str, value: object) -> object:
+def _unchanged(_where: str, _option: str, value: object) -> object:
     return value
 
 
 _FIELDS: Mapping[str, tuple[str, Callable[[str, str, object], object]]] = {
-    "retries": ("retries", _as_it_is),
-    "retry_delay": ("retry_delay_s", duration),
-    "retry_exponential_backoff": ("retry_factor", _as_it_is),
-    "max_retry_delay": ("max_retry_delay_s", duration),
+    "retries": ("retries", _unchanged),
+    "retry_delay": ("retry_delay_s", seconds),
+    "retry_exponential_backoff": ("retry_factor", _unchanged),
+    "max_retry_delay": ("max_retry_delay_s", seconds),
     "trigger_rule": ("trigger_rule", _one_of(TriggerRule)),
-    "execution_timeout": ("execution_timeout_s", limit),
-    "pool": ("pool", _as_it_is),
-    "pool_slots": ("pool_slots", _as_it_is),
-    "priority_weight": ("priority_weight", _as_it_is),
+    "execution_timeout": ("execution_timeout_s", limit_seconds),
+    "pool": ("pool", _unchanged),
+    "pool_slots": ("pool_slots", _unchanged),
+    "priority_weight": ("priority_weight", _unchanged),
     "weight_rule": ("weight_rule", _one_of(WeightRule)),
-    "max_active_tis_per_dag": ("max_active_per_dag", _as_it_is),
-    "max_active_tis_per_dagrun": ("max_active_per_run", _as_it_is),
-    "depends_on_past": ("depends_on_past", _as_it_is),
-    "wait_for_downstream": ("wait_for_downstream", _as_it_is),
-    "ignore_first_depends_on_past": ("ignore_first_depends_on_past", _as_it_is),
-    "start_date": ("start_date", moment),
-    "end_date": ("end_date", moment),
-    "outlets": ("outlets", outlets),
-    "deadlines": ("deadlines", deadlines),
-    **{option: (option, hooks) for option in HOOKS},
+    "max_active_tis_per_dag": ("max_active_per_dag", _unchanged),
+    "max_active_tis_per_dagrun": ("max_active_per_run", _unchanged),
+    "depends_on_past": ("depends_on_past", _unchanged),
+    "wait_for_downstream": ("wait_for_downstream", _unchanged),
+    "ignore_first_depends_on_past": ("ignore_first_depends_on_past", _unchanged),
+    "start_date": ("start_date", aware_datetime),
+    "end_date": ("end_date", aware_datetime),
+    "outlets": ("outlets", _outlet_uris),
+    "deadlines": ("deadlines", deadline_specs),
+    **{option: (option, callback_options) for option in CALLBACK_OPTIONS},
 }
-"""By option, the field and how its value is checked; what is left as it is, is checked against the field's type later."""
+"""By option, the field of the spec and the check of its value. `fits_type` checks the unchanged ones against the field's type."""

@@ -1,15 +1,16 @@
-"""Parameters of a DAG: what the conf of its runs may say, and what holds where it says nothing."""
+"""`Dag(params=…)`: the parameters that the conf of a run may set."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError, ValidationError
+from jsonschema.exceptions import SchemaError
 from msgspec import UNSET
 
 from tidegate.schemas.dag import ParamSpec
 from tidegate.schemas.error import DagError
+from tidegate.schemas.params import value_problem
 
 MISSING: Any = UNSET
 
@@ -17,7 +18,9 @@ MISSING: Any = UNSET
 class Param:
     """A parameter with a JSON Schema: `Param("2013-01-01", type="string", format="date")`.
 
-    Without a default every run must be given a value, so that only runs by hand are possible.
+    `default` is any JSON value that fits the schema. Without a default each run must be given a value; only a DAG without a
+    schedule may have such a parameter. `description` and the keywords of JSON Schema (draft 2020-12) in `schema` are optional.
+    `Dag` raises DagError for an invalid schema or a default that does not fit it.
     """
 
     def __init__(self, default: Any = MISSING, *, description: str = "", **schema: Any) -> None:
@@ -25,14 +28,14 @@ class Param:
         self.schema = {**schema, **({"description": description} if description else {})}
 
 
-def specs(where: str, given: Mapping[str, Any], *, scheduled: bool) -> dict[str, ParamSpec]:
-    """The parameters of a DAG; a plain value is a default that takes anything. Raises DagError."""
-    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-        raise DagError(f"{where}: params is a dict of names to defaults or to Param(…), not {given!r:.100}")
-    return {name: _spec(f"{where}: param {name!r}", value, scheduled=scheduled) for name, value in given.items()}
+def param_specs(where: str, params: Mapping[str, Any], *, scheduled: bool) -> dict[str, ParamSpec]:
+    """The serialised parameters of a DAG; a plain value becomes a default without a schema. Raises DagError."""
+    if not isinstance(params, Mapping) or not all(isinstance(name, str) for name in params):
+        raise DagError(f"{where}: params is a dict of names to defaults or to Param(…), not {params!r:.100}")
+    return {name: _param_spec(f"{where}: param {name!r}", value, scheduled=scheduled) for name, value in params.items()}
 
 
-def _spec(where: str, value: Any, *, scheduled: bool) -> ParamSpec:
+def _param_spec(where: str, value: Any, *, scheduled: bool) -> ParamSpec:
     param = value if isinstance(value, Param) else Param(value)
     try:
         Draft202012Validator.check_schema(param.schema)
@@ -43,29 +46,7 @@ def _spec(where: str, value: Any, *, scheduled: bool) -> ParamSpec:
         raise DagError(f"{where}: only JSON can be a default or a schema: {error}") from error
     if spec.default is UNSET:
         if scheduled:
-            raise DagError(f"{where}: it needs a default, because nobody gives a value to runs that a schedule starts")
-    elif found := _problem(spec, spec.default):
-        raise DagError(f"{where}: its default does not fit its schema: {found}")
+            raise DagError(f"{where}: it needs a default, because a schedule starts runs without giving values")
+    elif problem := value_problem(spec, spec.default):
+        raise DagError(f"{where}: its default does not fit its schema: {problem}")
     return spec
-
-
-def conf_of(params: Mapping[str, ParamSpec], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The conf of a run: what was given, and the defaults of the rest."""
-    defaults = {name: spec.default for name, spec in params.items() if spec.default is not UNSET}
-    return {**defaults, **given}
-
-
-def problem(params: Mapping[str, ParamSpec], conf: Mapping[str, Any]) -> str | None:
-    """Why a run cannot have this conf, in one sentence; None where it can. Keys that are no parameters are let pass."""
-    for name, spec in params.items():
-        if name not in conf:
-            return f"param {name!r} has no default and must be given"
-        if found := _problem(spec, conf[name]):
-            return f"param {name!r}: {found}"
-    return None
-
-
-def _problem(spec: ParamSpec, value: Any) -> str | None:
-    validator = Draft202012Validator(spec.schema, format_checker=Draft202012Validator.FORMAT_CHECKER)
-    error: ValidationError | None = next(iter(sorted(validator.iter_errors(value), key=str)), None)
-    return None if error is None else f"{error.message:.300}"

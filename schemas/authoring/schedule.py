@@ -1,9 +1,8 @@
-"""What `Dag(schedule=…)` takes: datasets, moments in time, or both.
+"""`Dag(schedule=…)`: datasets, time, or both.
 
-By time: a cron expression (`"0 3 * * *"`, five fields or six with seconds last), a preset (`"@hourly"`, `"@daily"`, `"@weekly"`,
-`"@monthly"`, `"@quarterly"`, `"@yearly"`, `"@once"`, `"@continuous"`), several cron expressions, a `timedelta`, a list of
-datetimes, or a `Cron` or `Every` for everything else: data intervals, calendar months. `DatasetOrTime` is either of both,
-`DatasetsAndTime` the one if the other. `Timed` says when a condition over datasets counts.
+A time is a cron expression (`"0 3 * * *"`; five fields, or six with seconds last), a list of cron expressions, a preset
+(`"@hourly"`, `"@daily"`, `"@weekly"`, `"@monthly"`, `"@quarterly"`, `"@yearly"`, `"@once"`, `"@continuous"`), a `timedelta`, a
+list of datetimes, or the result of `cron(…)` or `every(…)`. `DatasetOrTime` and `DatasetsAndTime` combine datasets with a time.
 """
 
 from collections.abc import Sequence
@@ -13,20 +12,23 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from tidegate.schemas.authoring.dataset import Expression, condition_of
-from tidegate.schemas.authoring.timing import Timed, expiring
+from tidegate.schemas.authoring.timing import Timed, with_expiry
 from tidegate.schemas.conditions.condition import ANY_TIME, Condition, Timing
 from tidegate.schemas.error import DagError
 from tidegate.schemas.timetable import spec as shapes
 from tidegate.schemas.timetable.spec import Continuous, Cron, Dates, Every, Mode, Once, Timetable
 
-Shape = TypeVar("Shape", Cron, Every, Dates, Once, Continuous, Timetable)
+AnyTimetable = TypeVar("AnyTimetable", Cron, Every, Dates, Once, Continuous, Timetable)
 
 Datasets = Expression | Sequence[Expression] | Timed
 Time = str | Sequence[str] | timedelta | Sequence[datetime] | Timetable
 
 
 class DatasetOrTime:
-    """Runs whenever the datasets have arrived, and besides that by time: each makes runs of its own."""
+    """Runs when the condition over `datasets` is met, and also by `time`; each creates runs of its own.
+
+    `datasets`: a dataset, a condition, a list of them, or `Timed(…)`. `time`: a time as `Dag(schedule=…)` takes it.
+    """
 
     def __init__(self, datasets: Datasets, time: Time) -> None:
         self.datasets = datasets
@@ -34,7 +36,10 @@ class DatasetOrTime:
 
 
 class DatasetsAndTime:
-    """Runs at a time if the datasets have arrived by then. A tick that finds them missing makes no run, which is recorded."""
+    """Runs by `time`, if the condition over `datasets` is met at the tick. Otherwise the tick is recorded and creates no run.
+
+    Parameters as for `DatasetOrTime`.
+    """
 
     def __init__(self, datasets: Datasets, time: Time) -> None:
         self.datasets = datasets
@@ -42,7 +47,7 @@ class DatasetsAndTime:
 
 
 class Parts(NamedTuple):
-    """What a schedule stands for. `together`: the timetable's ticks count only while the condition holds."""
+    """The serialised parts of a schedule. `together`: the timetable's ticks create runs only while the condition is met."""
 
     condition: Condition | None
     timing: Timing
@@ -51,14 +56,16 @@ class Parts(NamedTuple):
 
 
 Schedule = Datasets | Time | DatasetOrTime | DatasetsAndTime | None
-"""When a DAG runs: when its condition over datasets holds (a list means all of them), by time, or only when asked to."""
+"""Starts runs when a condition over datasets is met (a list means all of them), by time, or (None) only on request."""
 
 
 def cron(*expressions: str, timezone: str = "UTC", mode: Mode = "trigger", interval: timedelta = timedelta()) -> Cron:
-    """Ticks of cron expressions on the wall clock of a zone.
+    """A timetable with the ticks of all `expressions` (five fields, or six with seconds last) on the wall clock of `timezone`.
 
-    In mode `trigger` the run's logical date is the tick, and its data interval the time of length `interval` before it. In mode
-    `interval` a run starts at the end of the period between two ticks, which is its data interval. Raises DagError.
+    `timezone`: a name of the tz database; default UTC.
+    `mode="trigger"` (default): a run starts at each tick, and its data interval is the `interval` (default 0) before the tick.
+    `mode="interval"`: the period between two ticks is a data interval, and its run starts at the end of the period.
+    Raises DagError for an invalid expression, zone or interval.
     """
     return _valid("cron()", Cron(expressions, timezone, mode, interval.total_seconds()))
 
@@ -66,43 +73,46 @@ def cron(*expressions: str, timezone: str = "UTC", mode: Mode = "trigger", inter
 def every(
     *, months: int = 0, timezone: str = "UTC", mode: Mode = "trigger", interval: timedelta = timedelta(), **length: float
 ) -> Every:
-    """Ticks at a distance: calendar `months` and whatever a timedelta takes (`days=1`, `hours=6`). Raises DagError."""
+    """A timetable with a tick every `months` calendar months plus a duration in the keywords of timedelta (`days=1`, `hours=6`).
+
+    The distance is from 0.001 s to 100 years. `timezone`, `mode` and `interval` as for `cron`. Raises DagError.
+    """
     return _valid("every()", Every(months, timedelta(**length).total_seconds(), timezone, mode, interval.total_seconds()))
 
 
-def split(where: str, schedule: object, timezone: str, max_active_runs: int) -> Parts:
-    """Raises DagError."""
+def schedule_parts(where: str, schedule: object, timezone: str, max_active_runs: int) -> Parts:
+    """Take `Dag(schedule=…)` apart. Raises DagError."""
     together = isinstance(schedule, DatasetsAndTime)
     datasets: object = schedule
     timetable = None
     if isinstance(schedule, DatasetOrTime | DatasetsAndTime):
-        datasets, timetable = schedule.datasets, _time(where, schedule.time, timezone)
-    elif _is_about_time(schedule):
-        datasets, timetable = None, _time(where, schedule, timezone)
+        datasets, timetable = schedule.datasets, _timetable(where, schedule.time, timezone)
+    elif _is_time(schedule):
+        datasets, timetable = None, _timetable(where, schedule, timezone)
     if isinstance(timetable, Continuous) and max_active_runs != 1:
         raise DagError(f"{where}: @continuous starts a run when the one before has ended; write max_active_runs=1")
-    condition, timing = _timed(where, datasets)
+    condition, timing = _condition_and_timing(where, datasets)
     return Parts(condition, timing, timetable, together)
 
 
-def _timed(where: str, datasets: object) -> tuple[Condition | None, Timing]:
+def _condition_and_timing(where: str, datasets: object) -> tuple[Condition | None, Timing]:
     if not isinstance(datasets, Timed):
         return condition_of(where, datasets), ANY_TIME
     condition = condition_of(where, datasets.datasets)
     if condition is None:
         raise DagError(f"{where}: Timed(…) is about datasets, and there are none")
-    return expiring(condition, datasets.expire_after_s), datasets.timing
+    return with_expiry(condition, datasets.expire_after_s), datasets.timing
 
 
-def _is_about_time(schedule: object) -> bool:
+def _is_time(schedule: object) -> bool:
     parts = schedule if isinstance(schedule, list | tuple) else (schedule,)
-    return bool(parts) and all(isinstance(part, (str, timedelta, datetime, *_SHAPES)) for part in parts)
+    return bool(parts) and all(isinstance(part, (str, timedelta, datetime, *_TIMETABLES)) for part in parts)
 
 
-_SHAPES = (Cron, Every, Dates, Once, Continuous)
+_TIMETABLES = (Cron, Every, Dates, Once, Continuous)
 
 
-def _time(where: str, schedule: Any, timezone: str) -> Timetable:
+def _timetable(where: str, schedule: Any, timezone: str) -> Timetable:
     for part in schedule if isinstance(schedule, list | tuple) else (schedule,):
         if isinstance(part, str) and "://" in part:
             raise DagError(f"{where}: {part!r:.100} is the URI of a dataset; write schedule=Dataset({part!r:.100})")
@@ -110,7 +120,7 @@ def _time(where: str, schedule: Any, timezone: str) -> Timetable:
         return _named(where, schedule, timezone)
     if isinstance(schedule, timedelta):
         return _valid(where, Every(seconds=schedule.total_seconds(), timezone=timezone))
-    if isinstance(schedule, _SHAPES):
+    if isinstance(schedule, _TIMETABLES):
         return _valid(where, schedule)
     if isinstance(schedule, list | tuple) and schedule and all(isinstance(part, str) for part in schedule):
         return _valid(where, Cron(tuple(shapes.PRESETS.get(part, part) for part in schedule), timezone))
@@ -128,8 +138,8 @@ def _named(where: str, schedule: str, timezone: str) -> Timetable:
         raise DagError(f"{where}: {error}") from error
 
 
-def _valid(where: str, timetable: Shape) -> Shape:
-    """The same timetable. Raises DagError where it cannot be."""
+def _valid(where: str, timetable: AnyTimetable) -> AnyTimetable:
+    """Return the timetable if it is valid. Raises DagError."""
     try:
         shapes.validate(msgspec.convert(msgspec.to_builtins(timetable), Timetable))
     except (ValueError, TypeError) as error:

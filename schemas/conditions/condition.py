@@ -1,6 +1,6 @@
-"""What DAGs wait for: datasets, patterns of datasets and filters on events, joined into a condition, and when it counts.
+"""Conditions over datasets: their serialised shapes, their timing, and when they are met.
 
-An event's own time is `occurred_at`, but not later than when it arrived. Durations are in seconds.
+The time of an event is its `occurred_at`, but not later than its arrival. Durations are in seconds.
 """
 
 from collections.abc import Collection, Set
@@ -12,13 +12,15 @@ from msgspec import Meta
 
 from tidegate.schemas.conditions.pattern import matches
 
-Uri = Annotated[str, Meta(min_length=1, max_length=2048, pattern=r"^[\x21-\x7e]+\Z")]
+MAX_NESTING = 64
 MAX_SECONDS = 10 * 365 * 86_400.0
+
+Uri = Annotated[str, Meta(min_length=1, max_length=2048, pattern=r"^[\x21-\x7e]+\Z")]
 Positive = Annotated[float, Meta(gt=0, le=MAX_SECONDS)]
 
 
 class DatasetRef(msgspec.Struct, frozen=True, tag="dataset", tag_field="op", forbid_unknown_fields=True, omit_defaults=True):
-    """True while an event of this dataset is pending that `where` lets pass and that happened less than `expire_after_s` ago."""
+    """Met while an event of the dataset is pending that passes the filter `where` and happened less than `expire_after_s` ago."""
 
     uri: Uri
     where: str = ""
@@ -29,7 +31,7 @@ class DatasetRef(msgspec.Struct, frozen=True, tag="dataset", tag_field="op", for
 
 
 class PatternRef(msgspec.Struct, frozen=True, tag="pattern", tag_field="op", forbid_unknown_fields=True, omit_defaults=True):
-    """True while such an event of any dataset is pending whose URI the pattern matches."""
+    """As `DatasetRef`, for every dataset whose URI the pattern matches."""
 
     pattern: Uri
     where: str = ""
@@ -40,19 +42,19 @@ class PatternRef(msgspec.Struct, frozen=True, tag="pattern", tag_field="op", for
 
 
 class AllOf(msgspec.Struct, frozen=True, tag="all_of", tag_field="op", forbid_unknown_fields=True):
-    """True when every operand is."""
+    """Met when every operand is."""
 
     of: Annotated[tuple["Condition", ...], Meta(min_length=1)]
 
 
 class AnyOf(msgspec.Struct, frozen=True, tag="any_of", tag_field="op", forbid_unknown_fields=True):
-    """True when at least one operand is."""
+    """Met when at least one operand is."""
 
     of: Annotated[tuple["Condition", ...], Meta(min_length=1)]
 
 
 class NOf(msgspec.Struct, frozen=True, tag="n_of", tag_field="op", forbid_unknown_fields=True):
-    """True when at least `k` operands are."""
+    """Met when at least `k` operands are."""
 
     k: Annotated[int, Meta(ge=1, le=100_000)]
     of: Annotated[tuple["Condition", ...], Meta(min_length=1)]
@@ -63,7 +65,7 @@ Condition = Leaf | AllOf | AnyOf | NOf
 
 
 class DatasetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What people should know of a dataset: a name, and any JSON object."""
+    """The description of a dataset for people: a name, and any JSON object."""
 
     uri: Uri
     name: Annotated[str, Meta(max_length=250)] = ""
@@ -71,9 +73,10 @@ class DatasetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
 
 class InputDeadlineSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """By when the condition is to hold: `after_s` from the arrival of the first event that waits, or daily `at` a time of day.
+    """When the inputs are due: `after_s` from the arrival of the first pending event, or daily `at` a time of day in `timezone`.
 
-    If it does not, `fallback` says what becomes of what has arrived: a run all the same, none, or a word to whoever looks.
+    If the condition is not met by then, `fallback` decides on the pending events: `run_anyway` creates a run of them, `skip`
+    discards them, `alert` records the miss and keeps them.
     """
 
     after_s: Positive | None = None
@@ -83,10 +86,10 @@ class InputDeadlineSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """When a condition counts whose inputs are there.
+    """When a condition that is met creates a run.
 
-    `within_s`: the inputs of a run happened within this time of each other. `quiet_for_s`: nothing has arrived for so long,
-    but `max_wait_s` after the inputs were there that does not matter any more. `min_interval_s` lies between two runs.
+    `within_s`: the inputs of a run happened within this time of each other. `quiet_for_s`: no event has arrived for this long;
+    `max_wait_s` after the condition was met the run starts in any case. `min_interval_s`: between the creation of two runs.
     """
 
     within_s: Positive | None = None
@@ -100,7 +103,7 @@ ANY_TIME = Timing()
 
 
 def inputs(condition: Condition) -> tuple[Leaf, ...]:
-    """The datasets and patterns of a condition in their order, each once."""
+    """The datasets and patterns of a condition in order, each once."""
     match condition:
         case DatasetRef() | PatternRef():
             return (condition,)
@@ -108,44 +111,66 @@ def inputs(condition: Condition) -> tuple[Leaf, ...]:
             return tuple(dict.fromkeys(leaf for operand in of for leaf in inputs(operand)))
 
 
-def leaves(condition: Condition) -> frozenset[str]:
-    """The URIs a condition mentions."""
+def dataset_uris(condition: Condition) -> frozenset[str]:
+    """The URIs of the datasets that a condition names."""
     return frozenset(leaf.uri for leaf in inputs(condition) if isinstance(leaf, DatasetRef))
 
 
 def patterns(condition: Condition) -> frozenset[str]:
-    """The patterns a condition mentions."""
+    """The patterns that a condition names."""
     return frozenset(leaf.pattern for leaf in inputs(condition) if isinstance(leaf, PatternRef))
 
 
-def met(condition: Condition, there: Collection[Leaf]) -> bool:
-    """Whether the condition is met when these of its inputs are there."""
+def met_by_inputs(condition: Condition, present: Collection[Leaf]) -> bool:
+    """Whether the condition is met while the inputs in `present` each have an event pending."""
     match condition:
         case DatasetRef() | PatternRef():
-            return condition in there
+            return condition in present
         case AllOf(of):
-            return all(met(operand, there) for operand in of)
+            return all(met_by_inputs(operand, present) for operand in of)
         case AnyOf(of):
-            return any(met(operand, there) for operand in of)
+            return any(met_by_inputs(operand, present) for operand in of)
         case NOf(k, of):
-            return sum(met(operand, there) for operand in of) >= k
+            return sum(met_by_inputs(operand, present) for operand in of) >= k
 
 
-def holds(condition: Condition, pending: Set[str]) -> bool:
-    """Whether the condition is met when the URIs in `pending` each have an event waiting, filters and times apart."""
+def met_by_uris(condition: Condition, pending: Set[str]) -> bool:
+    """Whether the condition is met while the URIs in `pending` each have an event pending. Ignores filters and expiry."""
     match condition:
         case DatasetRef(uri):
             return uri in pending
         case PatternRef(pattern):
             return any(matches(pattern, uri) for uri in pending)
         case AllOf(of):
-            return all(holds(operand, pending) for operand in of)
+            return all(met_by_uris(operand, pending) for operand in of)
         case AnyOf(of):
-            return any(holds(operand, pending) for operand in of)
+            return any(met_by_uris(operand, pending) for operand in of)
         case NOf(k, of):
-            return sum(holds(operand, pending) for operand in of) >= k
+            return sum(met_by_uris(operand, pending) for operand in of) >= k
 
 
 def inspects_details(condition: Condition) -> bool:
-    """Whether a condition depends on more of an event than its dataset."""
+    """Whether the condition depends on more of an event than its dataset's URI: a pattern, a filter or an expiry."""
     return any(isinstance(leaf, PatternRef) or leaf.where or leaf.expire_after_s for leaf in inputs(condition))
+
+
+def nesting(condition: Condition) -> int:
+    """How deep a condition is nested, counted without recursion; a single dataset is 1."""
+    level, layer = 0, [condition]
+    while layer:
+        level += 1
+        layer = [operand for parent in layer if isinstance(parent, AllOf | AnyOf | NOf) for operand in parent.of]
+    return level
+
+
+def describe_condition(condition: Condition) -> str:
+    """A condition as its author writes it: `(lake://a & lake://b)`."""
+    match condition:
+        case DatasetRef(name, where) | PatternRef(name, where):
+            return f"{name}[{where}]" if where else name
+        case AllOf(of):
+            return f"({' & '.join(map(describe_condition, of))})"
+        case AnyOf(of):
+            return f"({' | '.join(map(describe_condition, of))})"
+        case NOf(k, of):
+            return f"{k} of ({', '.join(map(describe_condition, of))})"

@@ -1,13 +1,13 @@
-"""Filters on the `extra` of an event: a small language of comparisons, read by a parser of our own. Nothing is ever executed.
+"""Filters on the `extra` of an event: a small language of comparisons, evaluated on its syntax tree. No code is executed.
 
     rows > 0 and country in ['CH', 'DE'] and not (source.kind == "test" or tags[0] == null)
 
-A field is a name, with `.name` and `[index]` for what is inside; a name that is no word stands in backquotes. Fields are
-compared with `==`, `!=`, `<`, `<=`, `>`, `>=` to numbers, texts, `true`, `false`, `null` or other fields; `in` asks whether a
-value is in a list, one that is written here or one of the event; a field alone asks whether it is `true`.
+A field is a name, followed by `.name` and `[index]` for nested values; a name that is not a word is written in backquotes.
+`==`, `!=`, `<`, `<=`, `>`, `>=` compare fields with numbers, texts, `true`, `false`, `null` and other fields. `in` tests
+membership in a list, either written in the filter or a field of the event. A field alone tests whether it is `true`.
 
-Where an extra lacks the field, or it is of another type, a comparison is neither true nor false but unknown, and so is `not` of
-it; `and` and `or` come to an answer where one side is enough. An event passes only if the whole is true. Nothing raises.
+Three-valued logic, as in SQL: a comparison with a missing field, or with a value of another type, is unknown, and so is `not` of
+it; `and` and `or` are known where one side decides. An event passes if the whole filter is true. Evaluation never raises.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,11 +16,11 @@ from typing import Any
 from tidegate.schemas.conditions.filter_syntax import Comparison, Fixed, Joined, Node, Not, Operand, kind_of, parse
 
 Answer = bool | None
-"""None: unknown."""
+"""None is unknown."""
 
 
 class _Missing:
-    """What a field has that is not there."""
+    """The value of a field that the extra lacks."""
 
 
 _MISSING = _Missing()
@@ -34,7 +34,7 @@ _ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def passes(where: str, extra: Mapping[str, Any]) -> bool:
-    """Whether a filter lets an event with this extra pass. Raises FilterError for a text that is no filter."""
+    """Whether an event with this extra passes a filter. Raises FilterError for a text that is not a filter."""
     return _answer(parse(where), extra) is True
 
 
@@ -45,7 +45,7 @@ def _answer(node: Node, extra: Mapping[str, Any]) -> Answer:
             return None if answer is None else not answer
         case Joined(word, of):
             decisive = word == "or"
-            answers = [_answer(each, extra) for each in of]
+            answers = [_answer(operand, extra) for operand in of]
             return decisive if decisive in answers else None if None in answers else not decisive
         case Comparison(operator, left, right):
             if Fixed(None) in (left, right):
@@ -81,7 +81,7 @@ def _compare(operator: str, left: Any, right: Any) -> Answer:
 
 
 def _is_null(operator: str, value: Any) -> Answer:
-    """Whatever is there is null, or is not."""
+    """Comparison with `null`: known for every value that the extra has."""
     if operator == "in":
         return _compare(operator, None, value)
     return None if value is _MISSING else (value is None) is (operator == "==")
@@ -90,7 +90,7 @@ def _is_null(operator: str, value: Any) -> Answer:
 def _is_in(value: Any, values: Any) -> Answer:
     if not isinstance(values, list | tuple):
         return None
-    answers = [_same(value, each) for each in values]
+    answers = [_same(value, candidate) for candidate in values]
     return True if True in answers else False if False in answers or not answers else None
 
 

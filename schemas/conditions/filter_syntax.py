@@ -1,4 +1,4 @@
-"""How filters on events are written: what `tidegate.schemas.conditions.filter` understands, read into a tree."""
+"""The syntax of filters on events: a recursive-descent parser. `tidegate.schemas.conditions.filter` evaluates the tree."""
 
 import re
 from collections.abc import Callable
@@ -12,13 +12,13 @@ MAX_NESTING = 32
 
 
 class Field(NamedTuple):
-    """Where a value stands in an extra."""
+    """The path to a value in an extra."""
 
     path: tuple[str | int, ...]
 
 
 class Fixed(NamedTuple):
-    """A value that is written in the filter."""
+    """A literal."""
 
     value: Any
 
@@ -27,7 +27,7 @@ Operand = Field | Fixed
 
 
 class Comparison(NamedTuple):
-    """One value beside another."""
+    """Two operands and the operator between them."""
 
     operator: str
     left: Operand
@@ -35,13 +35,13 @@ class Comparison(NamedTuple):
 
 
 class Not(NamedTuple):
-    """The opposite."""
+    """Negation."""
 
     of: "Node"
 
 
 class Joined(NamedTuple):
-    """Several, of which all or one must be true."""
+    """A conjunction or a disjunction."""
 
     word: Literal["and", "or"]
     of: tuple["Node", ...]
@@ -52,12 +52,12 @@ Node = Comparison | Not | Joined
 
 @lru_cache(maxsize=10_000)
 def parse(where: str) -> Node:
-    """Raises FilterError, which says where in the text what was expected."""
+    """The syntax tree. Raises FilterError with the position of the mistake and what was expected there."""
     return _Parser(where).whole()
 
 
 def kind_of(value: Any) -> str:
-    """The type of a value, as far as values are compared."""
+    """The type of a value for comparisons: only values of the same kind compare."""
     if isinstance(value, bool):
         return "truth"
     if isinstance(value, int | float):
@@ -91,7 +91,7 @@ class _Token(NamedTuple):
 
 
 class _Parser:
-    """Recursive descent, one method per rule."""
+    """One method per rule of the grammar; `accept` and `expect` consume a token."""
 
     def __init__(self, where: str) -> None:
         if len(where) > MAX_LENGTH:
@@ -115,7 +115,7 @@ class _Parser:
 
     def _joined(self, word: Literal["and", "or"], part: Callable[[], Node]) -> Node:
         parts = [part()]
-        while self.take(word):
+        while self.accept(word):
             parts.append(part())
         return parts[0] if len(parts) == 1 else Joined(word, tuple(parts))
 
@@ -123,11 +123,11 @@ class _Parser:
         self.depth += 1
         if self.depth > MAX_NESTING:
             raise self.error(f"no more than {MAX_NESTING} levels of 'not' and brackets")
-        if self.take("not"):
+        if self.accept("not"):
             node: Node = Not(self.negated())
-        elif self.take("("):
+        elif self.accept("("):
             node = self.any_of()
-            self.need(")")
+            self.expect(")")
         else:
             node = self.comparison()
         self.depth -= 1
@@ -135,10 +135,10 @@ class _Parser:
 
     def comparison(self) -> Node:
         left = self.operand()
-        negative = self.take("not")
+        negative = self.accept("not")
         if negative and self.token.text != "in":
             raise self.error("'in'")
-        operator = next((each for each in _OPERATORS if self.take(each)), None)
+        operator = next((sign for sign in _OPERATORS if self.accept(sign)), None)
         if operator is None:
             if isinstance(left, Fixed):
                 raise self.error(f"one of {' '.join(_OPERATORS)}")
@@ -149,7 +149,7 @@ class _Parser:
     def right_side(self, operator: str, left: Operand) -> Operand:
         before = self.token
         if operator == "in":
-            right = self.list_() if self.take("[") else self.operand()
+            right = self.list_() if self.accept("[") else self.operand()
             if isinstance(right, Fixed) and not isinstance(right.value, tuple):
                 raise self.error("a list like ['CH', 'DE'] or a field", before)
             return right
@@ -163,9 +163,9 @@ class _Parser:
 
     def list_(self) -> Fixed:
         values: list[Any] = []
-        while not self.take("]"):
+        while not self.accept("]"):
             if values:
-                self.need(",")
+                self.expect(",")
             values.append(self.literal("a number, a text, true, false or null").value)
         return Fixed(tuple(values))
 
@@ -191,11 +191,11 @@ class _Parser:
     def field(self) -> Field:
         path: list[str | int] = [self.name()]
         while True:
-            if self.take("."):
+            if self.accept("."):
                 path.append(self.name())
-            elif self.take("["):
+            elif self.accept("["):
                 path.append(self.index())
-                self.need("]")
+                self.expect("]")
             else:
                 return Field(tuple(path))
 
@@ -213,15 +213,15 @@ class _Parser:
         self.token = self._next()
         return int(token.text)
 
-    def take(self, text: str) -> bool:
-        """Whether that comes next; if so, go on behind it."""
+    def accept(self, text: str) -> bool:
+        """Consume the next token if it is `text`; whether it was."""
         if self.token.kind not in ("word", "sign") or self.token.text != text:
             return False
         self.token = self._next()
         return True
 
-    def need(self, text: str) -> None:
-        if not self.take(text):
+    def expect(self, text: str) -> None:
+        if not self.accept(text):
             raise self.error(f"{text!r}")
 
     def error(self, expected: str, token: "_Token | None" = None) -> FilterError:

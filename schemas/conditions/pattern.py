@@ -1,6 +1,6 @@
 """Patterns of dataset URIs.
 
-`*` stands for any characters but `/`, also for none; `**` for any characters at all. Everything else stands for itself.
+`*` matches any number of characters but `/`, also none; `**` matches any number of characters. Everything else matches itself.
 So `s3://bucket/table/*` matches `s3://bucket/table/day=1`, but not `s3://bucket/table/day=1/part-0`; `s3://bucket/table/**` does.
 """
 
@@ -13,12 +13,12 @@ _STARS = re.compile(r"(\*+)")
 
 
 def literal_prefix(pattern: str) -> str:
-    """What every URI begins with that the pattern matches."""
+    """The beginning that all URIs matched by the pattern share."""
     return pattern.partition("*")[0]
 
 
-def problem(pattern: str) -> str | None:
-    """Why a text is no pattern; None if it is one."""
+def pattern_problem(pattern: str) -> str | None:
+    """Why a text is not a valid pattern; None for a valid one."""
     stars: list[str] = _STARS.findall(pattern)
     if not stars:
         return "a pattern has a * in it; a single dataset is Dataset(…)"
@@ -29,7 +29,7 @@ def problem(pattern: str) -> str | None:
 
 @lru_cache(maxsize=10_000)
 def matches(pattern: str, uri: str) -> bool:
-    """Whether the pattern matches the whole URI. It costs a few looks at each character, whatever the pattern."""
+    """Whether the pattern matches the whole URI. Linear in the URI's length for every pattern."""
     reached = {0}
     for part in filter(None, _STARS.split(pattern)):
         if part == "**":

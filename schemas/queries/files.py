@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from tidegate.schemas.conditions.condition import leaves
+from tidegate.schemas.conditions.condition import dataset_uris
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.effect.dag import StoreVersion
 from tidegate.schemas.graph import inspects_events
@@ -60,7 +60,7 @@ async def reserve_versions(db: Db, count: int) -> list[int]:
 
 def mentioned(spec: DagSpec) -> set[str]:
     """The URIs of all datasets that a DAG consumes or produces."""
-    consumed = leaves(spec.schedule) if spec.schedule else frozenset()
+    consumed = dataset_uris(spec.schedule) if spec.schedule else frozenset()
     return {*consumed, *(uri for task in spec.tasks for uri in task.outlets)}
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tidegate.schemas.conditions.condition import holds
+from tidegate.schemas.conditions.condition import met_by_uris
 from tidegate.schemas.queries import datasets
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.read_plan import EventPlan, ReadPlan
@@ -35,7 +35,7 @@ async def _unmet(db: Db, wanted: Mapping[str, EventPlan], low_watermarks: Mappin
     if not conditions:
         return set()
     uris = await datasets.satisfied(db, {dag_id: low_watermarks[dag_id] for dag_id in conditions})
-    return {dag_id for dag_id, condition in conditions.items() if not holds(condition, uris.get(dag_id, set()))}
+    return {dag_id for dag_id, condition in conditions.items() if not met_by_uris(condition, uris.get(dag_id, set()))}
 
 
 async def _read(

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from tidegate.schemas.conditions.condition import leaves, patterns
+from tidegate.schemas.conditions.condition import dataset_uris, patterns
 from tidegate.schemas.conditions.pattern import literal_prefix, matches
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.effect.dag import DeleteDag
@@ -97,7 +97,7 @@ async def refresh(db: Db, dataset_ids: Collection[int]) -> int:
 
 
 def _named(spec: DagSpec, known: Mapping[str, int]) -> list[int]:
-    return [known[uri] for uri in leaves(spec.schedule)] if spec.schedule is not None else []
+    return [known[uri] for uri in dataset_uris(spec.schedule)] if spec.schedule is not None else []
 
 
 async def _matched(db: Db, specs: Sequence[DagSpec]) -> Mapping[str, set[int]]:

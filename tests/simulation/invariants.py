@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulation.dags import SPECS
 from tidegate.daemon.spark.contract import Phase
-from tidegate.schemas.conditions.condition import inputs, met
+from tidegate.schemas.conditions.condition import inputs, met_by_inputs
 from tidegate.schemas.queries import inbox
 from tidegate.schemas.wire.envelope import decode_state
 from tidegate.schemas.wire.event import Kind
@@ -123,7 +123,9 @@ async def nothing_waits_beside_an_open_gate(world: "World") -> Iterable[str]:
 
 def _holds(dag_id: str, uris: Iterable[str]) -> bool:
     schedule = SPECS[dag_id].schedule
-    return schedule is not None and met(schedule, {leaf for leaf in inputs(schedule) for uri in uris if leaf.covers(uri)})
+    return schedule is not None and met_by_inputs(
+        schedule, {leaf for leaf in inputs(schedule) for uri in uris if leaf.covers(uri)}
+    )
 
 
 async def each_attempt_has_one_application(world: "World") -> Iterable[str]:

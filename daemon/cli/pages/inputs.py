@@ -7,8 +7,15 @@ from datetime import datetime
 import msgspec
 
 from tidegate.handlers.scheduling.inputs import sift
-from tidegate.schemas.authoring.dataset import text
-from tidegate.schemas.conditions.condition import ANY_TIME, DatasetRef, InputDeadlineSpec, Leaf, Timing, inputs
+from tidegate.schemas.conditions.condition import (
+    ANY_TIME,
+    DatasetRef,
+    InputDeadlineSpec,
+    Leaf,
+    Timing,
+    describe_condition,
+    inputs,
+)
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.error import FilterError
 from tidegate.schemas.graph import graph_of, inspects_events
@@ -49,7 +56,9 @@ def by_input(spec: DagSpec, events: Sequence[PendingEvent], now: datetime) -> Ma
                 found[leaf].append(each.event)
     except FilterError:
         return {}
-    return {leaf: PendingRow(text(leaf), len(of), min(event.arrived_at for event in of)) for leaf, of in found.items()}
+    return {
+        leaf: PendingRow(describe_condition(leaf), len(of), min(event.arrived_at for event in of)) for leaf, of in found.items()
+    }
 
 
 def rows(spec: DagSpec, there: Mapping[Leaf, PendingRow]) -> list[InputRow]:
@@ -57,7 +66,7 @@ def rows(spec: DagSpec, there: Mapping[Leaf, PendingRow]) -> list[InputRow]:
     found = []
     for leaf in inputs(spec.schedule) if spec.schedule is not None else ():
         row = there.get(leaf)
-        found.append(InputRow(text(leaf), row.events if row else 0, row.oldest_at if row else None))
+        found.append(InputRow(describe_condition(leaf), row.events if row else 0, row.oldest_at if row else None))
     return found
 
 

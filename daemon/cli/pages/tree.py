@@ -4,8 +4,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from tidegate.daemon.cli.pages.output import printable
-from tidegate.schemas.authoring.dataset import text
-from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetRef, Leaf, NOf, PatternRef, met
+from tidegate.schemas.conditions.condition import (
+    AllOf,
+    AnyOf,
+    Condition,
+    DatasetRef,
+    Leaf,
+    NOf,
+    PatternRef,
+    describe_condition,
+    met_by_inputs,
+)
 from tidegate.schemas.dag import BaseTask, TriggerRule
 from tidegate.schemas.queries.datasets import PendingRow
 from tidegate.schemas.timetable.spec import Timetable, describe
@@ -30,7 +39,7 @@ def lines(branch: Branch) -> Iterator[str]:
 
 def condition_branch(condition: Condition, pending: Mapping[Leaf, PendingRow], now: datetime) -> Branch:
     """A DAG's condition, each part with whether it holds now. `pending`: those inputs of which something waits."""
-    mark = MET if met(condition, pending) else OPEN
+    mark = MET if met_by_inputs(condition, pending) else OPEN
     match condition:
         case DatasetRef() | PatternRef():
             return f"{mark} {leaf_text(condition)}  ({_waiting(pending.get(condition), now)})", ()
@@ -58,7 +67,7 @@ def _waiting(row: PendingRow | None, now: datetime) -> str:
 
 def condition_text(condition: Condition) -> str:
     """A condition as its author wrote it."""
-    written = text(condition)
+    written = describe_condition(condition)
     return written[1:-1] if isinstance(condition, AllOf | AnyOf) else written
 
 

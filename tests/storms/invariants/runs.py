@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import pairwise
 
 from tests.storms.evidence import Evidence
-from tidegate.schemas.conditions.condition import Condition, inputs, met
+from tidegate.schemas.conditions.condition import Condition, inputs, met_by_inputs
 from tidegate.schemas.state import RUN_MOVES, RunState
 
 
@@ -46,7 +46,9 @@ async def each_run_has_what_its_condition_needs(e: Evidence) -> Iterable[str]:
 
 
 def _is_open(schedule: Condition | None, uris: Iterable[str]) -> bool:
-    return schedule is not None and met(schedule, {leaf for leaf in inputs(schedule) for uri in uris if leaf.covers(uri)})
+    return schedule is not None and met_by_inputs(
+        schedule, {leaf for leaf in inputs(schedule) for uri in uris if leaf.covers(uri)}
+    )
 
 
 def _is_met(schedule: Condition, uris: Sequence[str]) -> bool:

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from tests.shapes import decode_spec
-from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetRef, holds, leaves
+from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetRef, dataset_uris, met_by_uris
 from tidegate.schemas.dag import (
     BACKENDS,
     CommandTask,
@@ -61,7 +61,7 @@ EVERY_KIND = DagSpec(
 def test_a_condition_holds_exactly_when_its_truth_table_says(condition: Condition, pending: str, expected: bool) -> None:
     uris = {f"lake://{letter}" for letter in pending}
 
-    assert holds(condition, uris) is expected
+    assert met_by_uris(condition, uris) is expected
 
 
 @pytest.mark.parametrize("condition", [A, BOTH, EITHER, MIXED])
@@ -74,7 +74,7 @@ def test_a_condition_survives_serialisation(condition: Condition) -> None:
 
 
 def test_the_leaves_of_a_condition_are_the_uris_it_mentions() -> None:
-    assert leaves(MIXED) == {"lake://a", "lake://b", "lake://c"}
+    assert dataset_uris(MIXED) == {"lake://a", "lake://b", "lake://c"}
 
 
 def test_a_dag_with_every_kind_of_task_survives_serialisation() -> None:

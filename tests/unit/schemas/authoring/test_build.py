@@ -8,7 +8,8 @@ from textwrap import dedent
 import pytest
 
 from tidegate import Dag, DagError
-from tidegate.schemas.authoring.build import build, collect
+from tidegate.schemas.authoring.build import build
+from tidegate.schemas.authoring.dag import collect_dags
 
 
 def ids(source: str, filename: str = "dags/example.py") -> list[str]:
@@ -143,7 +144,7 @@ def test_dags_built_outside_a_collection_are_free() -> None:
 
 
 def test_a_collection_without_a_file_takes_every_dag() -> None:
-    with collect() as dags:
+    with collect_dags() as dags:
         Dag("one")
         Dag("two")
 
@@ -151,7 +152,7 @@ def test_a_collection_without_a_file_takes_every_dag() -> None:
 
 
 def test_a_collection_ends_with_its_block() -> None:
-    with collect() as dags:
+    with collect_dags() as dags:
         pass
 
     Dag("late")

@@ -9,8 +9,7 @@ import pytest
 import tidegate
 from tests.shapes import decode_spec
 from tidegate import DagError, DatasetOrTime, DatasetPattern
-from tidegate.schemas.authoring.dataset import text
-from tidegate.schemas.authoring.order import verify
+from tidegate.schemas.authoring.validation import validate_dag
 from tidegate.schemas.conditions.condition import (
     AllOf,
     AnyOf,
@@ -20,9 +19,10 @@ from tidegate.schemas.conditions.condition import (
     NOf,
     PatternRef,
     Timing,
+    dataset_uris,
+    describe_condition,
     inputs,
     inspects_details,
-    leaves,
     patterns,
 )
 from tidegate.schemas.dag import DagSpec, encode_spec
@@ -156,7 +156,7 @@ def test_what_cannot_be_is_said_in_one_sentence(wrong: Callable[[], object], sai
         ({"schedule": PatternRef("s://a")}, "DAG 'd': pattern s://a: a pattern has a * in it"),
         ({"schedule": AllOf((NOf(2, (A,)), B))}, "DAG 'd': n_of(2, …) can never hold: it has 1 operands"),
         ({"schedule": A, "timing": Timing(max_wait_s=1)}, "DAG 'd': max_wait bounds"),
-        ({"schedule": A, "timing": Timing(deadline=InputDeadlineSpec())}, "DAG 'd': a deadline is either"),
+        ({"schedule": A, "timing": Timing(deadline=InputDeadlineSpec())}, "DAG 'd': a deadline needs exactly one of"),
         ({"schedule": A, "together": True}, "DAG 'd': DatasetsAndTime needs a time"),
         (
             {"schedule": A, "timing": Timing(deadline=InputDeadlineSpec(at=time(9), timezone="Mars"))},
@@ -167,7 +167,7 @@ def test_what_cannot_be_is_said_in_one_sentence(wrong: Callable[[], object], sai
 )
 def test_a_serialised_dag_that_nobody_could_have_written_is_refused(facts: dict[str, Any], said: str) -> None:
     with pytest.raises(DagError) as caught:
-        verify(DagSpec(dag_id="d", **facts))
+        validate_dag(DagSpec(dag_id="d", **facts))
 
     assert str(caught.value).startswith(said)
 
@@ -175,7 +175,7 @@ def test_a_serialised_dag_that_nobody_could_have_written_is_refused(facts: dict[
 def test_a_condition_is_shown_as_one_writes_it() -> None:
     condition = AllOf((DatasetRef("s://a", "n > 1"), NOf(2, (A, B, PatternRef("s://*")))))
 
-    assert text(condition) == "(s://a[n > 1] & 2 of (lake://a, lake://b, s://*))"
+    assert describe_condition(condition) == "(s://a[n > 1] & 2 of (lake://a, lake://b, s://*))"
     assert repr(DatasetPattern("s://*", where="n")) == "DatasetPattern('s://*[n]')"
 
 
@@ -183,7 +183,7 @@ def test_the_inputs_of_a_condition_are_found_once_each() -> None:
     condition = AllOf((A, NOf(1, (DAYS, A)), AnyOf((B, DAYS))))
 
     assert inputs(condition) == (A, DAYS, B)
-    assert (set(leaves(condition)), set(patterns(condition))) == ({A.uri, B.uri}, {DAYS.pattern})
+    assert (set(dataset_uris(condition)), set(patterns(condition))) == ({A.uri, B.uri}, {DAYS.pattern})
 
 
 @pytest.mark.parametrize(

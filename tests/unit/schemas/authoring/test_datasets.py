@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from tidegate import Dag, DagError, Dataset
-from tidegate.schemas.authoring.dataset import MAX_NESTING, nesting, text
-from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetRef
+from tidegate.schemas.conditions.condition import MAX_NESTING, AllOf, AnyOf, Condition, DatasetRef, describe_condition, nesting
 
 # Typed as anything: most of what follows is what type checkers refuse.
 a: Any = Dataset("lake://a")
@@ -128,4 +127,4 @@ def test_datasets_with_the_same_uri_are_the_same() -> None:
 
 
 def test_a_condition_reads_as_it_is_written() -> None:
-    assert text((a & (b | c)).condition) == "(lake://a & (lake://b | lake://c))"
+    assert describe_condition((a & (b | c)).condition) == "(lake://a & (lake://b | lake://c))"

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.shapes import A, B, C, decode_spec, spec
-from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetRef, NOf, PatternRef, holds, leaves
+from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetRef, NOf, PatternRef, dataset_uris, met_by_uris
 from tidegate.schemas.dag import encode_spec
 
 STATUSES = list(product((False, True), repeat=3))
@@ -28,25 +28,25 @@ def stored(condition: Condition) -> Condition:
 
 @pytest.mark.parametrize("is_pending", [False, True])
 def test_a_dataset_holds_when_an_event_of_it_is_pending(is_pending: bool) -> None:
-    assert holds(A, {A.uri} if is_pending else {B.uri}) is is_pending
+    assert met_by_uris(A, {A.uri} if is_pending else {B.uri}) is is_pending
 
 
 @pytest.mark.parametrize("statuses", STATUSES)
 def test_all_of_holds_when_every_one_does(statuses: tuple[bool, ...]) -> None:
-    assert holds(stored(AllOf(THREE)), pending(*statuses)) is all(statuses)
+    assert met_by_uris(stored(AllOf(THREE)), pending(*statuses)) is all(statuses)
 
 
 @pytest.mark.parametrize("statuses", STATUSES)
 def test_any_of_holds_when_one_does(statuses: tuple[bool, ...]) -> None:
-    assert holds(stored(AnyOf(THREE)), pending(*statuses)) is any(statuses)
+    assert met_by_uris(stored(AnyOf(THREE)), pending(*statuses)) is any(statuses)
 
 
 @pytest.mark.parametrize("statuses", STATUSES)
 def test_conditions_nest(statuses: tuple[bool, ...]) -> None:
     a, b, c = statuses
 
-    assert holds(stored(AllOf((AnyOf((A, B)), C))), pending(*statuses)) is ((a or b) and c)
-    assert holds(stored(AnyOf((AllOf((A, B)), C))), pending(*statuses)) is ((a and b) or c)
+    assert met_by_uris(stored(AllOf((AnyOf((A, B)), C))), pending(*statuses)) is ((a or b) and c)
+    assert met_by_uris(stored(AnyOf((AllOf((A, B)), C))), pending(*statuses)) is ((a and b) or c)
 
 
 CONDITIONS = st.recursive(
@@ -79,7 +79,7 @@ def as_python(condition: Condition) -> str:
 def test_a_condition_holds_as_the_same_words_do_in_python(condition: Condition, statuses: tuple[bool, ...]) -> None:
     said = eval(as_python(condition), dict(zip("abc", statuses, strict=True)))  # noqa: S307, our own words
 
-    assert holds(condition, pending(*statuses)) is said
+    assert met_by_uris(condition, pending(*statuses)) is said
 
 
 @settings(max_examples=200, deadline=None)
@@ -93,7 +93,7 @@ def test_a_condition_comes_back_from_the_database_as_it_was(condition: Condition
 def test_the_leaves_are_the_datasets_that_are_mentioned(condition: Condition) -> None:
     words = as_python(condition).replace("and", "").replace("or", "")
 
-    assert leaves(condition) == {dataset.uri for dataset in THREE if dataset.uri[-1] in words}
+    assert dataset_uris(condition) == {dataset.uri for dataset in THREE if dataset.uri[-1] in words}
 
 
 @pytest.mark.parametrize("kind", ["all_of", "any_of"])

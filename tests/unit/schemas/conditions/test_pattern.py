@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.schemas.conditions.pattern import literal_prefix, matches, problem
+from tidegate.schemas.conditions.pattern import literal_prefix, matches, pattern_problem
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ PIECES = st.lists(st.sampled_from(["a", "b", "/", "*", "**"]), max_size=8)
 @given(pattern=PIECES, uri=st.text("ab/", max_size=10))
 def test_a_pattern_matches_what_its_expression_does(pattern: list[str], uri: str) -> None:
     text = "".join(pattern)
-    if problem(text):
+    if pattern_problem(text):
         return
     expression = re.sub(r"\*\*|\*", lambda star: ".*" if star[0] == "**" else "[^/]*", text)
 
@@ -64,4 +64,4 @@ def test_a_pattern_that_is_made_to_be_slow_is_not() -> None:
     ],
 )
 def test_what_is_no_pattern_is_said(pattern: str, said: str | None) -> None:
-    assert problem(pattern) == said
+    assert pattern_problem(pattern) == said

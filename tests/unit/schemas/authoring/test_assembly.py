@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate import DagError
-from tidegate.schemas.authoring.order import cycle, topological, verify
+from tidegate.schemas.authoring.assembly import find_cycle, topological_order
+from tidegate.schemas.authoring.validation import validate_dag
 from tidegate.schemas.conditions.condition import AllOf, Condition, DatasetRef
 from tidegate.schemas.dag import DagSpec, EmptyTask
 
@@ -32,7 +33,7 @@ def graphs(draw: st.DrawFn) -> Mapping[str, Sequence[str]]:
     ],
 )
 def test_tasks_follow_their_upstream_and_otherwise_the_order_of_definition(upstream: Mapping[str, str], expected: str) -> None:
-    assert topological(upstream) == tuple(expected)
+    assert topological_order(upstream) == tuple(expected)
 
 
 @pytest.mark.parametrize(
@@ -47,12 +48,12 @@ def test_tasks_follow_their_upstream_and_otherwise_the_order_of_definition(upstr
     ],
 )
 def test_a_cycle_is_named_in_the_order_its_tasks_would_run(upstream: Mapping[str, str], expected: str) -> None:
-    assert cycle(upstream) == tuple(expected)
+    assert find_cycle(upstream) == tuple(expected)
 
 
 @given(graphs())
 def test_either_every_task_has_its_place_or_there_is_a_cycle(upstream: Mapping[str, Sequence[str]]) -> None:
-    ordered, path = topological(upstream), cycle(upstream)
+    ordered, path = topological_order(upstream), find_cycle(upstream)
 
     assert (len(ordered) == len(upstream)) == (path == ())
     assert all(set(upstream[task_id]) <= set(ordered[:position]) for position, task_id in enumerate(ordered))
@@ -63,7 +64,7 @@ def test_ten_thousand_tasks_in_a_chain_defined_backwards_are_ordered_at_once() -
     upstream = {str(number): [str(number + 1)] for number in range(9_999)} | {"9999": []}
     started = time.perf_counter()
 
-    ordered = topological(upstream)
+    ordered = topological_order(upstream)
 
     assert ordered == tuple(str(number) for number in range(9_999, -1, -1))
     assert time.perf_counter() - started < 1
@@ -90,11 +91,11 @@ def deep() -> Condition:
 )
 def test_a_serialised_dag_that_no_author_could_have_written_is_refused(spec: DagSpec, complaint: str) -> None:
     with pytest.raises(DagError, match=complaint):
-        verify(spec)
+        validate_dag(spec)
 
 
 def test_a_sound_serialised_dag_is_accepted() -> None:
-    verify(
+    validate_dag(
         DagSpec(
             dag_id="d", schedule=DatasetRef("lake://a"), tasks=(EmptyTask(task_id="a"), EmptyTask(task_id="b", upstream=("a",)))
         )

@@ -1,0 +1,109 @@
+"""Checks of the arguments that DAG files pass; each raises DagError with what to write instead.
+
+`where` begins the message: the DAG, task or object whose argument is checked.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+import msgspec
+
+from tidegate.schemas.conditions.condition import MAX_SECONDS
+from tidegate.schemas.error import DagError
+from tidegate.schemas.timetable.wallclock import zone
+
+Struct = TypeVar("Struct", bound=msgspec.Struct)
+
+_NAME = re.compile(r"[\w.-]{1,250}")
+
+
+def seconds(where: str, option: str, value: object) -> float:
+    """A timedelta from 0 to ten years, in seconds."""
+    if not isinstance(value, timedelta):
+        raise DagError(f"{where}: {option} must be a timedelta like timedelta(minutes=5), not {value!r:.100}")
+    if value < timedelta():
+        raise DagError(f"{where}: {option} must not be negative")
+    if value.total_seconds() > MAX_SECONDS:
+        raise DagError(f"{where}: {option} must not be longer than ten years")
+    return value.total_seconds()
+
+
+def limit_seconds(where: str, option: str, value: object) -> float | None:
+    """A timedelta above 0 and up to ten years, in seconds; None for no limit."""
+    if value is None:
+        return None
+    limit = seconds(where, option, value)
+    if not limit:
+        raise DagError(f"{where}: {option} must be longer than 0; leave it out for no limit")
+    return limit
+
+
+def aware_datetime(where: str, option: str, value: object) -> datetime | None:
+    """A datetime with a time zone, or None."""
+    if value is None:
+        return None
+    if not isinstance(value, datetime):
+        raise DagError(f"{where}: {option} must be a datetime, not {value!r:.100}")
+    if value.tzinfo is None:
+        raise DagError(f"{where}: {option} has no time zone; write datetime(…, tzinfo=ZoneInfo('Europe/Zurich'))")
+    return value
+
+
+def time_zone(where: str, name: str) -> str:
+    """The name of a zone of the tz database."""
+    try:
+        zone(name)
+    except ValueError as error:
+        raise DagError(f"{where}: {error}") from None
+    return name
+
+
+def valid_name(what: str, value: object) -> str:
+    """The id of a DAG, a task or a task group."""
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise DagError(f"{what} {value!r:.100}: a name is 1 to 250 letters, digits, _, - or .")
+    return value
+
+
+def string_dict(where: str, option: str, value: Mapping[str, str] | None) -> dict[str, str]:
+    """A dict with strings as keys and values; empty for None."""
+    if value is not None and not isinstance(value, Mapping):
+        raise DagError(f"{where}: {option} must be a dict of strings, not {value!r:.100}")
+    for key, item in (value or {}).items():
+        if not isinstance(key, str) or not isinstance(item, str):
+            raise DagError(f"{where}: {option} must be a dict of strings, not {{{key!r:.100}: {item!r:.100}}}")
+    return dict(value or {})
+
+
+def string_tuple(where: str, option: str, value: Iterable[str]) -> tuple[str, ...]:
+    """Several strings. One bare string is refused: it would be taken apart into characters."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise DagError(f"{where}: {option} must be a list of strings, not {value!r:.100}")
+    return tuple(value)
+
+
+def fits_type(where: str, spec: Struct) -> Struct:
+    """Return `spec` once each field has the type and bounds that its struct declares."""
+    try:
+        return msgspec.convert(msgspec.to_builtins(spec), type(spec))
+    except msgspec.ValidationError as error:
+        problem, _, path = str(error).rpartition(" - at `$.")
+        raise DagError(f"{where}: {path.rstrip('`')}: {problem[:1].lower()}{problem[1:]}") from None
+    except (TypeError, ValueError) as error:
+        raise DagError(f"{where}: {error}") from None
+
+
+def callable_with(where: str, function: Callable[..., Any], *parameters: str, name: str = "the function") -> None:
+    """A plain function that accepts as many positional arguments as `parameters` names."""
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        one = " one" if name == "the function" else " function"
+        raise DagError(f"{where}: {name} must be a plain{one}, neither async nor a generator")
+    signature = inspect.signature(function)
+    try:
+        signature.bind(*parameters)
+    except TypeError:
+        expected = f"({', '.join(parameters)})"
+        raise DagError(f"{where}: {name} is called with {expected}, but its parameters are {signature}") from None
