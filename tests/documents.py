@@ -49,6 +49,11 @@ def steps(block: Block) -> list[Step]:
     return [Step(command, output) for command, _, output in (part.partition("\n") for part in commands[1:])]
 
 
+def has_output(block: Block) -> bool:
+    """Whether a console block shows what a command prints."""
+    return block.language == "console" and any(step.output for step in steps(block))
+
+
 def calls(command: str, program: str) -> Iterator[list[str]]:
     """The arguments of each call of a program in a shell command."""
     lexer = shlex.shlex(command, posix=True, punctuation_chars=True)

@@ -30,10 +30,10 @@ class Started:
     def __init__(self, settings: Settings, call: Callable[..., Awaitable[Ended]]) -> None:
         self.settings = settings
         self.dags = Path(settings.dags_folder)
-        self._call = call
+        self.call = call
 
     async def said(self, *args: str) -> str:
-        return (await self._call(*args)).out
+        return (await self.call(*args)).out
 
     async def answer(self, *args: str) -> Any:
         return msgspec.json.decode(await self.said(*args, "--json"))

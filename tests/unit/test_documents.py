@@ -5,6 +5,7 @@ import configparser
 import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import typer
 from tests.documents import PAGES, ROOT, Block, blocks, calls, steps
 from tidegate.daemon.cli.app import app, run
 from tidegate.daemon.docs import generate
+from tidegate.daemon.duties.receivers.webhook import signature
 from tidegate.daemon.settings import PREFIX, Settings
 from tidegate.schemas.wire import envelope
 from tidegate.schemas.wire.event import INCOMING, Kind
@@ -76,6 +78,25 @@ def test_dag_file_examples_parse(block: Block, tmp_path: Path, capfd: pytest.Cap
     code = run(["check", str(tmp_path), "--json"])
 
     assert code == 0, "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize("block", [block for block in blocks("python") if not re.search("Dag\\(|localhost", block.text)], ids=str)
+def test_other_python_examples_run(block: Block) -> None:
+    exec(block.text, {})  # noqa: S102 - an example of ours
+
+
+def test_the_example_verifies_the_signature_of_webhooks() -> None:
+    names: dict[str, Any] = {}
+    (example,) = (block for block in blocks("python") if "def is_genuine" in block.text)
+    exec(example.text, names)  # noqa: S102 - an example of ours
+    body, now = b"{}", int(time.time())
+    headers = {"X-Tidegate-Timestamp": str(now), "X-Tidegate-Signature": signature(body, "secret", now)}
+    old = {"X-Tidegate-Timestamp": str(now - 3600), "X-Tidegate-Signature": signature(body, "secret", now - 3600)}
+
+    assert names["is_genuine"](headers, body, b"secret")
+    assert not names["is_genuine"](headers, b"{ }", b"secret")
+    assert not names["is_genuine"](headers, body, b"another secret")
+    assert not names["is_genuine"](old, body, b"secret")
 
 
 @pytest.mark.parametrize("block", blocks("console"), ids=str)
