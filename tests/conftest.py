@@ -16,7 +16,7 @@ from uuid import uuid4
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from tests import servers, temporary_folder
+from tests import order, servers, temporary_folder
 from tests.servers import MARK, MakeSettings, StartKafka, StartPostgres
 from tidegate.daemon.postgres.migrate import migrate
 from tidegate.daemon.settings import Settings
@@ -31,6 +31,15 @@ LEFT_BEHIND = pytest.StashKey[list[str]]()
 
 def pytest_configure() -> None:
     temporary_folder.choose()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files come first, so that no process works alone at the end; only tests that the gate is about are traced."""
+    items.sort(key=lambda item: order.rank(item.path))
+    for item in items:
+        if not order.counts_for_coverage(item.path):
+            item.add_marker("no_cover")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -15,7 +15,7 @@ from tidegate.daemon.standalone.kafka import Kafka
 from tidegate.daemon.standalone.postgres import Postgres
 from tidegate.events import RunStates
 
-AWAY_S = 300.0 if os.environ.get("TEST_LONG") else 30.0
+AWAY_S = 300.0 if os.environ.get("TEST_LONG") else 10.0
 WITHIN_S = 60.0
 SETTLE_S = 3.0
 CPU_SHARE = 0.2

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from tests import servers
+from tests import order, servers
 
 LEAVES_A_PROCESS = """
 import subprocess, sys
@@ -78,3 +78,7 @@ async def test_what_a_worker_that_crashed_left_behind_is_found(tmp_path: Path) -
 
     assert "1 failed, 1 passed" in out
     assert err.count("left behind: process") == 1
+
+
+def test_the_files_that_come_first_are_there() -> None:
+    assert [name for name in (*order.FIRST, order.UNCOUNTED) if not (order.HERE / name).is_file()] == []

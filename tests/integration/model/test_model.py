@@ -15,7 +15,8 @@ from tests.integration.engine.world import World, utc
 from tests.integration.model.machine import Life
 from tidegate.daemon.postgres.database import connect
 
-EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "300"))
+LONG = bool(os.environ.get("TEST_LONG"))
+EXAMPLES = int(os.environ.get("MODEL_EXAMPLES") or (2_000 if LONG else 100))
 STEPS = 60
 
 
@@ -38,7 +39,8 @@ async def _prepare(dsn: str, name: str) -> None:
     await db.close()
 
 
-@pytest.mark.timeout(3600 if os.environ.get("TEST_LONG") else 900)
+@pytest.mark.long
+@pytest.mark.timeout(3600 if LONG else 300)
 def test_whatever_happens_the_rules_hold(portal: BlockingPortal, watched: World) -> None:
     machine = type("Life", (Life,), {"portal": portal, "world": watched})
 

@@ -1,0 +1,60 @@
+"""In which order the files of tests are run, and which of them count for coverage."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+FIRST: Sequence[str] = (
+    "storms/test_storm.py",
+    "acceptance/test_submission_kill_points.py",
+    "integration/model/test_model.py",
+    "storms/limits/test_limits.py",
+    "simulation/test_simulation.py",
+    "acceptance/test_servers_away.py",
+    "storms/upgrade/test_upgrade.py",
+    "failover/test_primary.py",
+    "acceptance/test_full_disks.py",
+    "storms/brokers/test_brokers.py",
+    "integration/events/test_outages.py",
+    "acceptance/test_running_applications.py",
+    "storms/clocks/test_clocks.py",
+    "integration/spark/test_contract.py",
+    "failover/test_losses.py",
+    "storms/failover/test_failover.py",
+    "integration/engine/test_lives.py",
+    "integration/standalone/test_server.py",
+    "integration/standalone/test_spark_connect.py",
+    "integration/brokers/test_some_away.py",
+    "integration/brokers/test_changed_logs.py",
+    "acceptance/test_bad_input.py",
+    "acceptance/test_batch_hosts.py",
+    "integration/example/test_week.py",
+    "integration/spark/test_connect.py",
+)
+"""Files that take half a minute or more. Storms alternate with others, since three storms at once need more than two cores."""
+
+LAST = "unit"
+"""Short files, which fill the gaps at the end."""
+
+COUNTED = ("unit", "integration/cli", "integration/engine", "integration/ingest", "integration/notify", "integration/queries")
+"""The folders whose tests together reach every branch of the gate."""
+
+UNCOUNTED = "integration/engine/test_lives.py"
+
+
+def rank(file: Path) -> int:
+    name = _name(file)
+    if name in FIRST:
+        return FIRST.index(name)
+    return len(FIRST) + name.startswith(LAST)
+
+
+def counts_for_coverage(file: Path) -> bool:
+    name = _name(file)
+    return name.startswith(COUNTED) and name != UNCOUNTED
+
+
+def _name(file: Path) -> str:
+    """Of a test of a test, which lies elsewhere, the whole path."""
+    return file.relative_to(HERE).as_posix() if file.is_relative_to(HERE) else str(file)
