@@ -84,13 +84,13 @@ def why_not(context: typer.Context, dag_id: DagId, *, json: Json = False) -> Non
     A gate is open, closed, or not reached: whether that one is open shows only once those before it are. What is said comes from
     what decides. Exit code 0, whatever the answer.
     """
-    from tidegate.daemon.cli.pages import why_dag
+    from tidegate.daemon.cli.pages import dag_why_not
 
-    page, now = query_at(context, why_dag.read_page, dag_id)
+    page, now = query_at(context, dag_why_not.read_page, dag_id)
     if json:
-        output.write_json(why_dag.document(page))
+        output.write_json(dag_why_not.document(page))
     else:
-        why_dag.print_page(page, now)
+        dag_why_not.print_page(page, now)
 
 
 @app.command(epilog=examples("tidegate dags pause daily_delays"))

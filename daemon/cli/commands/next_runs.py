@@ -10,7 +10,17 @@ import typer
 from tidegate.daemon.cli.command import DagId, Json, Limit
 from tidegate.daemon.cli.lookup import find_dag
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.pages.plan import Planned, clock_of, coming, coming_after, first_from, planned, stretch_of
+from tidegate.daemon.cli.pages.plan import (
+    UTC_CLOCK,
+    Planned,
+    clock_of,
+    coming,
+    coming_after,
+    first_from,
+    planned,
+    print_planned,
+    stretch_of,
+)
 from tidegate.daemon.cli.session import query_at
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries.db import Db
@@ -18,11 +28,6 @@ from tidegate.schemas.queries.plans import plans
 from tidegate.schemas.timetable.text import local, utc
 from tidegate.schemas.timetable.wallclock import zone
 from tidegate.schemas.view import DagView
-
-TITLES = ("LOGICAL DATE", "RUN AFTER")
-INTERVAL_TITLES = ("INTERVAL START", "INTERVAL END")
-UTC_CLOCK = "UTC"
-NO_MORE = "its timetable plans no more runs"
 
 
 def next_(
@@ -48,24 +53,6 @@ def next_(
         _list(dag, _runs(dag, after, now, limit), json=json)
     else:
         _answer(dag, on, now, json=json)
-
-
-def write_table(runs: Sequence[Planned], clock: str) -> None:
-    """Runs to come. Data intervals are left out where none has a length, and the clocks of the zone where they show UTC."""
-    with_intervals = any(run.data_interval_start != run.data_interval_end for run in runs)
-    titles = (*TITLES[:1], *(INTERVAL_TITLES if with_intervals else ()), *TITLES[1:])
-    if clock != UTC_CLOCK:
-        titles = (*titles, *(f"{title} IN {clock}" for title in TITLES))
-    output.table(titles, (_cells(run, clock, with_interval=with_intervals) for run in runs), empty=NO_MORE)
-
-
-def _cells(run: Planned, clock: str, *, with_interval: bool) -> tuple[output.Cell, ...]:
-    interval = (run.data_interval_start, run.data_interval_end) if with_interval else ()
-    cells = (run.logical_date, *interval, run.run_after)
-    if clock == UTC_CLOCK:
-        return cells
-    info = zone(clock)
-    return (*cells, local(run.logical_date, info), local(run.run_after, info))
 
 
 async def _find(db: Db, dag_id: str) -> DagView:
@@ -100,7 +87,7 @@ def _list(dag: DagView, runs: Sequence[Planned], *, json: bool) -> None:
     if json:
         output.write_json([_document(run, clock) for run in runs])
     else:
-        write_table(runs, clock)
+        print_planned(runs, clock)
     if dag.is_held:
         state = "is paused" if dag.is_paused else "is in no DAG file any more"
         output.say(f"{dag.graph.dag_id} {state}: none of its runs starts until that changes")

@@ -1,7 +1,6 @@
 """`tidegate deadlines` and `tidegate notifications`: what was to have ended by when, and who was told what."""
 
 import sys
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated
 
@@ -11,19 +10,17 @@ import typer
 from tidegate.daemon.cli.command import Json, Limit, examples, noun
 from tidegate.daemon.cli.lookup import find_dag
 from tidegate.daemon.cli.pages import output
+from tidegate.daemon.cli.pages.notices import DEADLINE_TITLES, NOTIFICATION_TITLES, deadline_cells, notification_cells
 from tidegate.daemon.cli.session import query, settings_of
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.deadlines import DeadlineRow, list_deadlines
 from tidegate.schemas.queries.notifications import NotificationRow, list_notifications, notification
 from tidegate.schemas.receiver import FunctionReceiver, Receiver
-from tidegate.schemas.timetable.text import age, utc
 
 deadlines = noun("List the deadlines of runs and tasks.")
 notifications = noun("List who was told what became of runs and tasks.")
 
-DEADLINE_TITLES = ("TASK", "DEADLINE", "STATE", "DUE", "MET", "MISSED")
-NOTIFICATION_TITLES = ("TASK", "ON", "TO", "STATE", "TRIES", "AGE", "REASON")
 RUN_TITLES = ("DAG", "RUN")
 
 Dag = Annotated[str | None, typer.Argument(metavar="DAG", help="Only those of this DAG.")]
@@ -50,7 +47,7 @@ def list_of_deadlines(
     if json:
         output.write_json(found)
     else:
-        rows = ((row.dag_id, row.run_id, *_deadline_cells(row)) for row in found)
+        rows = ((row.dag_id, row.run_id, *deadline_cells(row)) for row in found)
         output.table((*RUN_TITLES, *DEADLINE_TITLES), rows, empty="there are no such deadlines")
 
 
@@ -77,7 +74,7 @@ def list_of_notifications(
     if json:
         output.write_json(found)
     else:
-        rows = ((row.id, row.dag_id, row.run_id, *_notification_cells(row, now)) for row in found)
+        rows = ((row.id, row.dag_id, row.run_id, *notification_cells(row, now)) for row in found)
         output.table(("ID", *RUN_TITLES, *NOTIFICATION_TITLES), rows, empty="there are no such notifications")
 
 
@@ -104,24 +101,3 @@ def logs(
     sys.stdout.flush()
     sys.stdout.buffer.write(spool.log.read_bytes())
     sys.stdout.buffer.flush()
-
-
-def print_notices(deadlines: Sequence[DeadlineRow], notifications: Sequence[NotificationRow], now: datetime) -> None:
-    """As parts of a run's page, where it has any; the oldest first, as everything there."""
-    if deadlines:
-        output.section("deadlines", DEADLINE_TITLES, map(_deadline_cells, reversed(deadlines)), empty="none")
-    if notifications:
-        rows = ((row.id, *_notification_cells(row, now)) for row in reversed(notifications))
-        output.section("notifications", ("ID", *NOTIFICATION_TITLES), rows, empty="none")
-
-
-def _deadline_cells(row: DeadlineRow) -> tuple[output.Cell, ...]:
-    return row.task_id, row.name, row.state, row.due_at, row.met_at, row.missed_at
-
-
-def _notification_cells(row: NotificationRow, now: datetime) -> tuple[output.Cell, ...]:
-    from tidegate.daemon.duties.receivers.delivery import label
-
-    receiver = label(msgspec.convert(row.receiver, Receiver))
-    reason = f"next try at {utc(row.due_at)}; {row.reason}" if row.state == "pending" and row.tries else row.reason
-    return row.context["task_id"], row.context["on"], receiver, row.state, row.tries, age(row.created_at, now), reason

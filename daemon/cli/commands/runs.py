@@ -10,8 +10,8 @@ from tidegate.daemon.cli.command import DagId, Json, Limit, RunId, Since, Until,
 from tidegate.daemon.cli.commands import run_changes
 from tidegate.daemon.cli.lookup import LATEST, find_dag, find_run
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.pages.progress import print_progress, read_progress
-from tidegate.daemon.cli.pages.run import RunPage, print_page, read_page
+from tidegate.daemon.cli.pages.run import RUN_TITLES, RunPage, print_page, read_page, run_cells
+from tidegate.daemon.cli.pages.run_progress import print_progress, read_progress
 from tidegate.daemon.cli.session import query, settings_of, with_database
 from tidegate.schemas.explain.progress import RunProgress
 from tidegate.schemas.message import RunRequested
@@ -19,7 +19,7 @@ from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.run_pages import RunRow
 from tidegate.schemas.state import RunState, RunType
-from tidegate.schemas.timetable.text import age, took, utc
+from tidegate.schemas.timetable.text import utc
 
 if TYPE_CHECKING:
     from tidegate.daemon.postgres.database import Database
@@ -34,8 +34,6 @@ app.command(
 )(run_changes.clear)
 app.command(epilog=examples("tidegate runs cancel daily_delays latest --wait"))(run_changes.cancel)
 app.command(epilog=examples("tidegate runs mark daily_delays latest success"))(run_changes.mark)
-
-RUN_TITLES = ("RUN", "TYPE", "STATE", "TASKS", "LOGICAL DATE", "CREATED", "AGE", "TOOK")
 
 LogicalDate = Annotated[
     datetime | None,
@@ -125,16 +123,16 @@ def explain(context: typer.Context, dag_id: DagId, run_id: RunId, *, json: Json 
 
     And how long each stage took, from the event that completed the condition to the run's end.
     """
-    from tidegate.daemon.cli.pages import explain as explain_page
+    from tidegate.daemon.cli.pages import run_origin
 
-    async def read(db: Db) -> tuple[explain_page.Explained, datetime]:
-        return await explain_page.read_page(db, await find_run(db, dag_id, run_id)), db.now
+    async def read(db: Db) -> tuple[run_origin.RunOrigin, datetime]:
+        return await run_origin.read_page(db, await find_run(db, dag_id, run_id)), db.now
 
     page, now = query(context, read)
     if json:
         output.write_json(page)
     else:
-        explain_page.print_page(page, now)
+        run_origin.print_page(page, now)
 
 
 @app.command(
@@ -178,13 +176,6 @@ def trigger(
         output.write_json(run)
     if wait and run.state != RunState.SUCCESS:
         raise typer.Exit(1)
-
-
-def run_cells(run: RunRow, now: datetime) -> tuple[output.Cell, ...]:
-    """A line of a list of runs, for `RUN_TITLES`."""
-    ended = f"{run.tasks - run.unfinished}/{run.tasks}"
-    duration = took(run.start_date, run.end_date, now)
-    return run.run_id, run.run_type, run.state, ended, run.logical_date, run.created_at, age(run.created_at, now), duration
 
 
 def _why_queued(run: RunRow) -> str:

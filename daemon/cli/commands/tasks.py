@@ -115,19 +115,18 @@ def why_not(
     A gate is open, closed, or not reached: whether that one is open shows only once those before it are. What is said comes from
     what decides. Exit code 0, whatever the answer.
     """
-    from tidegate.daemon.cli.pages.chain import read_chain
-    from tidegate.daemon.cli.pages.why_task import document, print_chain
+    from tidegate.daemon.cli.pages import task_why_not
 
     label, settings = task_id if map_index is None else f"{task_id}[{map_index}]", settings_of(context, "postgres_dsn")
 
     async def read(db: Db) -> tuple[TaskExplanation, datetime]:
-        return await read_chain(db, await find_run(db, dag_id, run_id), label, settings), db.now
+        return await task_why_not.read_page(db, await find_run(db, dag_id, run_id), label, settings), db.now
 
-    chain, now = query(context, read)
+    page, now = query(context, read)
     if json:
-        output.write_json(document(chain))
+        output.write_json(task_why_not.document(page))
     else:
-        print_chain(chain, now)
+        task_why_not.print_page(page, now)
 
 
 @app.command(

@@ -6,12 +6,11 @@ from itertools import islice, starmap
 
 import msgspec
 
-from tidegate.daemon.cli.commands.next_runs import write_table
-from tidegate.daemon.cli.commands.runs import RUN_TITLES, run_cells
 from tidegate.daemon.cli.lookup import find_dag
 from tidegate.daemon.cli.pages import inputs, output, tree
 from tidegate.daemon.cli.pages.inputs import InputRow
-from tidegate.daemon.cli.pages.plan import Planned, clock_of, coming, planned
+from tidegate.daemon.cli.pages.plan import Planned, clock_of, coming, planned, print_planned
+from tidegate.daemon.cli.pages.run import RUN_TITLES, run_cells
 from tidegate.schemas.dag import BaseTask, DagSpec, ParamSpec, kind_of
 from tidegate.schemas.queries import dag_pages, datasets, run_pages, versions
 from tidegate.schemas.queries.dag_pages import DagRow, NoteRow
@@ -87,7 +86,7 @@ def print_page(page: DagPage, now: datetime) -> None:
     if spec.timetable is not None:
         output.write()
         output.heading("next runs")
-        write_table(page.next_runs, clock_of(spec.timetable))
+        print_planned(page.next_runs, clock_of(spec.timetable))
     if spec.params:
         output.section("params", PARAM_TITLES, starmap(_param_cells, spec.params.items()), empty="none")
     output.section("tasks", TASK_TITLES, map(task_cells, spec.tasks), empty="no tasks")

@@ -1,18 +1,25 @@
 """The runs that a DAG's timetable plans, as people ask for them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 
 import msgspec
 
+from tidegate.daemon.cli.pages import output
 from tidegate.handlers.scheduling.timetable import following
 from tidegate.schemas.timetable.moment import Grid, held
 from tidegate.schemas.timetable.spec import Continuous, Cron, Every, Timetable
+from tidegate.schemas.timetable.text import local
 from tidegate.schemas.timetable.tick import INSTANT, Tick, runs_after
 from tidegate.schemas.timetable.wallclock import instant, zone
 from tidegate.schemas.view import DagView
 
 DAY = timedelta(days=1)
+
+TITLES = ("LOGICAL DATE", "RUN AFTER")
+INTERVAL_TITLES = ("INTERVAL START", "INTERVAL END")
+UTC_CLOCK = "UTC"
+NO_MORE = "its timetable plans no more runs"
 
 
 class Planned(msgspec.Struct, frozen=True):
@@ -27,6 +34,24 @@ class Planned(msgspec.Struct, frozen=True):
         """The same on the clocks of a zone."""
         info = zone(clock)
         return Planned(*(moment.astimezone(info) for moment in msgspec.structs.astuple(self)))
+
+
+def print_planned(runs: Sequence[Planned], clock: str) -> None:
+    """A table of runs to come. It leaves out data intervals of no length, and local times where the zone is UTC."""
+    with_intervals = any(run.data_interval_start != run.data_interval_end for run in runs)
+    titles = (*TITLES[:1], *(INTERVAL_TITLES if with_intervals else ()), *TITLES[1:])
+    if clock != UTC_CLOCK:
+        titles = (*titles, *(f"{title} IN {clock}" for title in TITLES))
+    output.table(titles, (_cells(run, clock, with_interval=with_intervals) for run in runs), empty=NO_MORE)
+
+
+def _cells(run: Planned, clock: str, *, with_interval: bool) -> tuple[output.Cell, ...]:
+    interval = (run.data_interval_start, run.data_interval_end) if with_interval else ()
+    cells = (run.logical_date, *interval, run.run_after)
+    if clock == UTC_CLOCK:
+        return cells
+    info = zone(clock)
+    return (*cells, local(run.logical_date, info), local(run.run_after, info))
 
 
 def next_run(dag: DagView | None, now: datetime) -> Planned | None:

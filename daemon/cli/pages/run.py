@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from tidegate.daemon.cli.commands.notices import print_notices
 from tidegate.daemon.cli.pages import output
+from tidegate.daemon.cli.pages.notices import print_notices
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.deadlines import DeadlineRow, list_deadlines
@@ -17,6 +17,7 @@ from tidegate.schemas.queries.run_pages import RunAttemptRow, RunEventRow, RunMo
 from tidegate.schemas.state import TaskState
 from tidegate.schemas.timetable.text import age, span, took, utc
 
+RUN_TITLES = ("RUN", "TYPE", "STATE", "TASKS", "LOGICAL DATE", "CREATED", "AGE", "TOOK")
 EVENT_TITLES = ("DATASET", "OCCURRED", "SOURCE", "ID", "EXTRA")
 JOURNAL_TITLES = ("SEQ", "STATE", "AT", "REASON")
 TASK_TITLES = ("TASK", "STATE", "TRY", "STARTED", "TOOK", "REASON")
@@ -100,6 +101,13 @@ def _started(run: RunRow) -> str | None:
     if run.start_date is None or run.schedule_delay_s is None:
         return None
     return f"{utc(run.start_date)}, {span(run.schedule_delay_s)} after it was due"
+
+
+def run_cells(run: RunRow, now: datetime) -> tuple[output.Cell, ...]:
+    """A line of a list of runs, for `RUN_TITLES`."""
+    ended = f"{run.tasks - run.unfinished}/{run.tasks}"
+    duration = took(run.start_date, run.end_date, now)
+    return run.run_id, run.run_type, run.state, ended, run.logical_date, run.created_at, age(run.created_at, now), duration
 
 
 def task_cells(task: RunTaskRow, now: datetime) -> tuple[output.Cell, ...]:

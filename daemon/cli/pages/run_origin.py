@@ -41,7 +41,7 @@ UPON = {
 ENDED = "an attempt ended, and with it a run that was in its way"
 
 
-class Explained(msgspec.Struct, frozen=True):
+class RunOrigin(msgspec.Struct, frozen=True):
     """All of `runs explain`. `condition` and `timing` are those of the version that the run is pinned to.
 
     `forgotten` are how many of the events that it consumed are older than the retention.
@@ -60,12 +60,12 @@ class Explained(msgspec.Struct, frozen=True):
     journal: Sequence[RunMoveRow]
 
 
-async def read_page(db: Db, run: RunRow) -> Explained:
+async def read_page(db: Db, run: RunRow) -> RunOrigin:
     origin = await explain.origin(db, run.dag_id, run.run_id)
     events, steps = await explain.consumed(db, origin.id), await explain.steps(db, origin.id, MOST_ATTEMPTS)
     spec = msgspec.convert(origin.spec, DagSpec)
     facts = {name: value for name, value in msgspec.structs.asdict(origin).items() if name not in ("id", "spec")}
-    return Explained(
+    return RunOrigin(
         dag_id=run.dag_id,
         run_id=run.run_id,
         origin=facts,
@@ -85,7 +85,7 @@ def upon(origin: Origin) -> str | None:
     return None if origin.created_upon is None else UPON.get(origin.created_upon, ENDED)
 
 
-def print_page(page: Explained, now: datetime) -> None:
+def print_page(page: RunOrigin, now: datetime) -> None:
     run = page.origin
     output.heading(f"{page.dag_id} {page.run_id}")
     output.facts(
@@ -109,7 +109,7 @@ def print_page(page: Explained, now: datetime) -> None:
     output.section("journal", JOURNAL_TITLES, ((m.state, m.at, m.reason) for m in page.journal), empty="none")
 
 
-def _made_by(page: Explained) -> str:
+def _made_by(page: RunOrigin) -> str:
     events = page.origin["events"]
     match page.origin["run_type"]:
         case "dataset":

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tidegate.daemon.cli.pages.explain import ENDED, UPON, Explained, print_page, upon
+from tidegate.daemon.cli.pages.run_origin import ENDED, UPON, RunOrigin, print_page, upon
 from tidegate.daemon.engine import KINDS
 from tidegate.handlers.explain.stages import Stage
 from tidegate.schemas.queries.explain import ConsumedEvent, Origin, Steps
@@ -73,7 +73,7 @@ def test_a_run_is_explained_for_people(capsys: pytest.CaptureFixture[str]) -> No
         "events": 5,
     }
     before = NOON - timedelta(seconds=5)
-    page = Explained(
+    page = RunOrigin(
         dag_id="d",
         run_id="r",
         origin=run,

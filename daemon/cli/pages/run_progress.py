@@ -16,7 +16,7 @@ from tidegate.schemas.timetable.text import took
 
 WORKING_TITLES = ("TASK", "STATE", "TRY", "SINCE", "FOR", "BACKEND", "HOST")
 WAITING_TITLES = ("TASK", "STATE", "WAITS FOR")
-ABOUT_TO_COME = "its turn, which is about to come"
+ABOUT_TO_COME = "the next decision of a daemon"
 
 
 async def read_progress(db: Db, asked: RunRow, settings: Settings) -> RunProgress:

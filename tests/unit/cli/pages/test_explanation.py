@@ -6,8 +6,8 @@ from typing import get_args
 import msgspec
 import pytest
 
-from tidegate.daemon.cli.pages.advice import Advice, advice
-from tidegate.daemon.cli.pages.why_task import document, print_chain
+from tidegate.daemon.cli.pages.explanation import RemedyText, remedy_text
+from tidegate.daemon.cli.pages.task_why_not import document, print_page
 from tidegate.schemas.explain import reasons, remedy
 from tidegate.schemas.explain.gates import Gate, GateState, TaskExplanation
 from tidegate.schemas.state import TaskState
@@ -15,48 +15,48 @@ from tidegate.schemas.state import TaskState
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 CHANGES = [
-    (remedy.Unpause("d"), Advice("unpause the DAG", ("tidegate dags unpause d",))),
-    (remedy.RestoreFile("d", "d.py"), Advice("put d into a DAG file again; it was in d.py")),
-    (remedy.Wait(None), Advice("wait a moment")),
-    (remedy.Wait(NOON), Advice("wait until 2026-11-21 12:00:00Z")),
-    (remedy.RaiseRuns("d", "d.py", 3, ("r0", "r1")), Advice("raise max_active_runs to 3 in d.py, or let r0 or r1 end")),
-    (remedy.RaiseRuns("d", "d.py", 3, ()), Advice("raise max_active_runs to 3 in d.py")),
-    (remedy.SetSlots("p", 1), Advice("give pool 'p' 1 slot", ("tidegate pools set p 1",))),
-    (remedy.SetSlots("p", 5, ("d r a",)), Advice("give pool 'p' 5 slots, or let d r a end", ("tidegate pools set p 5",))),
+    (remedy.Unpause("d"), RemedyText("unpause the DAG", ("tidegate dags unpause d",))),
+    (remedy.RestoreFile("d", "d.py"), RemedyText("put d into a DAG file again; it was in d.py")),
+    (remedy.Wait(None), RemedyText("wait a moment")),
+    (remedy.Wait(NOON), RemedyText("wait until 2026-11-21 12:00:00Z")),
+    (remedy.RaiseRuns("d", "d.py", 3, ("r0", "r1")), RemedyText("raise max_active_runs to 3 in d.py, or let r0 or r1 end")),
+    (remedy.RaiseRuns("d", "d.py", 3, ()), RemedyText("raise max_active_runs to 3 in d.py")),
+    (remedy.SetSlots("p", 1), RemedyText("give pool 'p' 1 slot", ("tidegate pools set p 1",))),
+    (remedy.SetSlots("p", 5, ("d r a",)), RemedyText("give pool 'p' 5 slots, or let d r a end", ("tidegate pools set p 5",))),
     (
         remedy.EndTasks("max_active_tasks", 1, (("d", "r", "a"), ("d", "r", "b[0]"))),
-        Advice(
+        RemedyText(
             "let 1 of d r a, d r b[0] end, or end it; max_active_tasks of runs that there are stays as it is",
             ("tidegate tasks mark d r a success",),
         ),
     ),
-    (remedy.SetParallelism(3), Advice("start the daemons with TIDEGATE_PARALLELISM=3, or let a task end")),
+    (remedy.SetParallelism(3), RemedyText("start the daemons with TIDEGATE_PARALLELISM=3, or let a task end")),
     (
         remedy.EndUpstream("d", "r", ("a", "b[1]")),
-        Advice(
+        RemedyText(
             "let a, b[1] of r end; what each waits for:", ("tidegate tasks why-not d r a", "tidegate tasks why-not d r 'b[1]'")
         ),
     ),
-    (remedy.Clear("d", "r", ("a", "b")), Advice("let a, b of r run again", ("tidegate tasks clear d r a b --yes",))),
-    (remedy.StartDaemon(), Advice("start a daemon", ("tidegate daemon",))),
-    (remedy.BringBack("the runners"), Advice("bring back the runners")),
+    (remedy.Clear("d", "r", ("a", "b")), RemedyText("let a, b of r run again", ("tidegate tasks clear d r a b --yes",))),
+    (remedy.StartDaemon(), RemedyText("start a daemon", ("tidegate daemon",))),
+    (remedy.BringBack("the runners"), RemedyText("bring back the runners")),
     (
         remedy.Publish(("s://a", "s://b where n > 0"), ("s://a",)),
-        Advice("an event of s://a and of s://b where n > 0", ("tidegate datasets publish s://a",)),
+        RemedyText("an event of s://a and of s://b where n > 0", ("tidegate datasets publish s://a",)),
     ),
-    (remedy.MendFile("d.py"), Advice("mend the condition in d.py")),
+    (remedy.MendFile("d.py"), RemedyText("mend the condition in d.py")),
     (
         remedy.Resume(("t/3",)),
-        Advice("say from where on these partitions are to be read", ("tidegate topics resume t/3 --at earliest",)),
+        RemedyText("say from where on these partitions are to be read", ("tidegate topics resume t/3 --at earliest",)),
     ),
-    (remedy.EndRun("d", ("r0", "r1")), Advice("let r0 or r1 end")),
-    (remedy.Trigger("d"), Advice("ask for a run", ("tidegate runs trigger d",))),
+    (remedy.EndRun("d", ("r0", "r1")), RemedyText("let r0 or r1 end")),
+    (remedy.Trigger("d"), RemedyText("ask for a run", ("tidegate runs trigger d",))),
 ]
 
 
 @pytest.mark.parametrize(("change", "expected"), CHANGES)
-def test_what_helps_is_said_with_the_commands_that_do_it(change: remedy.Change, expected: Advice) -> None:
-    assert advice(change) == expected
+def test_what_helps_is_said_with_the_commands_that_do_it(change: remedy.Change, expected: RemedyText) -> None:
+    assert remedy_text(change) == expected
 
 
 def test_everything_has_its_words() -> None:
@@ -84,7 +84,7 @@ PAGE = TaskExplanation(
 
 
 def test_gates_are_shown_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    print_chain(PAGE, NOON)
+    print_page(PAGE, NOON)
 
     assert capsys.readouterr().out == (
         "d r a\n"
@@ -106,13 +106,13 @@ def test_gates_are_shown_for_people(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("state", "text"),
     [
-        (TaskState.RUNNING, "nothing: it runs"),
-        (TaskState.SUCCESS, "nothing: it has run"),
-        (TaskState.SCHEDULED, "its turn, which is about to come"),
+        (TaskState.RUNNING, "nothing: it is running"),
+        (TaskState.SUCCESS, "nothing: it has succeeded"),
+        (TaskState.SCHEDULED, "the next decision of a daemon"),
     ],
 )
 def test_what_waits_for_nothing_says_so(state: TaskState, text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    print_chain(msgspec.structs.replace(PAGE, state=state, gates=PAGE.gates[:1], change=()), NOON)
+    print_page(msgspec.structs.replace(PAGE, state=state, gates=PAGE.gates[:1], change=()), NOON)
 
     out = capsys.readouterr().out
     assert f"  waits for  {text}\n" in out
@@ -120,9 +120,9 @@ def test_what_waits_for_nothing_says_so(state: TaskState, text: str, capsys: pyt
 
 
 def test_where_nothing_helps_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    print_chain(msgspec.structs.replace(PAGE, change=()), NOON)
+    print_page(msgspec.structs.replace(PAGE, change=()), NOON)
 
-    assert capsys.readouterr().out.endswith("\nnothing lets it run any more\n")
+    assert capsys.readouterr().out.endswith("\nno change lets it run any more\n")
 
 
 def test_programs_get_the_words_too() -> None:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tidegate.daemon.cli.pages.progress import print_progress
+from tidegate.daemon.cli.pages.run_progress import print_progress
 from tidegate.schemas.explain import reasons
 from tidegate.schemas.explain.progress import ActiveTask, BlockedTask, RunProgress
 from tidegate.schemas.state import RunState, TaskState
@@ -43,7 +43,7 @@ def test_progress_is_shown_for_people(capsys: pytest.CaptureFixture[str]) -> Non
         "waiting",
         "TASK  STATE      WAITS FOR",
         "c     none       b; the previous run, r0",
-        "e     scheduled  its turn, which is about to come",
+        "e     scheduled  the next decision of a daemon",
     ]
 
 
@@ -61,5 +61,5 @@ def test_instances_of_a_mapped_task_that_wait_for_the_same_have_one_line(capsys:
     assert capsys.readouterr().out.splitlines()[-3:] == [
         "load: 2 instances  scheduled  other tasks of the run: max_active_tasks is 2",
         "load[2]            scheduled  its next try at unknown",
-        "load               scheduled  its turn, which is about to come",
+        "load               scheduled  the next decision of a daemon",
     ]

@@ -1,4 +1,4 @@
-"""Why a DAG has no new run: its gates, its inputs, and what became of events and ticks that made none."""
+"""`dags why-not`: the gates of a DAG, its inputs, the ticks without a run, and the discarded events."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -8,8 +8,8 @@ import msgspec
 
 from tidegate.daemon.cli.lookup import find_dag
 from tidegate.daemon.cli.pages import inputs, output, tree
+from tidegate.daemon.cli.pages.explanation import changes_document, gates_document, print_changes, print_gates, waits_for
 from tidegate.daemon.cli.pages.inputs import InputRow
-from tidegate.daemon.cli.pages.why_task import changes_document, gates_document, print_changes, print_gates, waits_for
 from tidegate.handlers.explain.dag import explain_dag
 from tidegate.handlers.explain.dag_facts import load
 from tidegate.schemas.dag import DagSpec
@@ -24,8 +24,8 @@ NOTE_TITLES = ("LAST", "TIMES", "WHAT")
 DISCARD_TITLES = ("LAST", "EVENTS", "BECAUSE")
 
 
-class WhyNot(msgspec.Struct, frozen=True):
-    """All of `dags why-not`. `notes` and `discarded`: what made no run, and why; the last of it."""
+class DagWhyNot(msgspec.Struct, frozen=True):
+    """`notes` are the last ticks and conditions that made no run, `discarded` the last discarded events by reason."""
 
     explanation: DagExplanation
     spec: DagSpec
@@ -34,11 +34,11 @@ class WhyNot(msgspec.Struct, frozen=True):
     discarded: Sequence[DiscardRow]
 
 
-async def read_page(db: Db, dag_id: str) -> WhyNot:
+async def read_page(db: Db, dag_id: str) -> DagWhyNot:
     """Raises RequestError for a DAG that does not exist."""
     await find_dag(db, dag_id)
     spec = await versions.current_spec(db, dag_id)
-    return WhyNot(
+    return DagWhyNot(
         explanation=explain_dag(await load(db, dag_id)),
         spec=spec,
         inputs=inputs.rows(spec, await inputs.present(db, dag_id, spec)),
@@ -47,8 +47,8 @@ async def read_page(db: Db, dag_id: str) -> WhyNot:
     )
 
 
-def document(page: WhyNot) -> dict[str, Any]:
-    """As JSON has it: what is closed and what helps also in words."""
+def document(page: DagWhyNot) -> dict[str, Any]:
+    """The page in JSON, with the text of reasons and changes."""
     return {
         "dag_id": page.explanation.dag_id,
         "starts": page.explanation.starts,
@@ -61,7 +61,7 @@ def document(page: WhyNot) -> dict[str, Any]:
     }
 
 
-def print_page(page: WhyNot, now: datetime) -> None:
+def print_page(page: DagWhyNot, now: datetime) -> None:
     explanation = page.explanation
     output.heading(explanation.dag_id)
     waits = "nothing: a run is about to start" if explanation.starts else waits_for(explanation.closed)
