@@ -13,7 +13,7 @@ from tidegate.daemon.duties.dagfolder import known_files
 from tidegate.daemon.intake.batches import partition_of
 from tidegate.daemon.settings import dags_root
 from tidegate.events.source import OffsetOutOfRangeError, Partition, Source
-from tidegate.schemas.error import TidegateError, UnavailableError
+from tidegate.schemas.error import TidegateError
 from tidegate.schemas.queries import idle
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.idle import Left
@@ -60,11 +60,9 @@ async def done(context: Context, until: Until, started: anyio.Event) -> None:
 async def until_idle(context: Context) -> None:
     """Return when nothing is left to do. While a server is away something is."""
     while True:
-        try:
+        with context.outages.reporting():
             if await is_idle(context):
                 return
-        except UnavailableError as error:
-            context.outages.begin(error)
         await anyio.sleep(context.settings.sweep_s)
 
 

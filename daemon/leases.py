@@ -81,11 +81,9 @@ async def keep(
     task_status.started()
     try:
         while True:
-            try:
+            with outages.reporting():
                 await refresh(database, holdings, outages.away)
                 outages.end("Postgres")
-            except UnavailableError as error:
-                outages.begin(error)
             await anyio.sleep(renew_s)
     finally:
         with anyio.move_on_after(5, shield=True):

@@ -1,7 +1,7 @@
-"""Servers that are away: said once per outage, waited for with back-off."""
+"""Outages: which servers do not answer, reported once per outage."""
 
-import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import anyio
@@ -13,10 +13,7 @@ from tidegate.schemas.queries.leases import Away
 log = structlog.get_logger()
 
 STEADY_S = 15.0
-"""Who is away again sooner than that is unsteady: said once, until it has been there for so long."""
-
-FIRST_PAUSE_S = 0.1
-LONGEST_PAUSE_S = 5.0
+"""A server that fails again within this time is unsteady: logged once, until it has answered for this time."""
 
 
 def here() -> datetime:
@@ -25,10 +22,10 @@ def here() -> datetime:
 
 
 class Outages:
-    """Which servers are away, for all duties of a process, and since when by this `clock`.
+    """The servers that do not answer, for all duties of a process, with the time by `clock`.
 
-    `on_change` hears of every change, with all that are away. The log does not: a server that takes some requests and refuses
-    others, such as a Postgres whose disk is full, comes and goes all the time.
+    `on_change` gets the set of these servers at each change. The log gets fewer entries: a server that accepts some requests and
+    rejects others, such as Postgres with a full disk, is lost and back many times a second.
     """
 
     def __init__(
@@ -43,18 +40,18 @@ class Outages:
 
     @property
     def away(self) -> Mapping[str, Away]:
-        """The servers that do not answer, by name."""
+        """The servers that do not answer, by name, for the record of this daemon."""
         return self._away
 
     def begin(self, error: UnavailableError) -> None:
-        """A server did not answer."""
+        """Start an outage, unless the server has one."""
         if error.server not in self._since:
             self._since[error.server] = anyio.current_time()
             self._away[error.server] = Away(self._clock(), str(error))
-            self._say_lost(error)
+            self._log_lost(error)
             self._on_change(frozenset(self._since))
 
-    def _say_lost(self, error: UnavailableError) -> None:
+    def _log_lost(self, error: UnavailableError) -> None:
         server, now = error.server, anyio.current_time()
         if now - self._until.get(server, float("-inf")) > STEADY_S:
             self._unsteady.pop(server, None)
@@ -64,36 +61,29 @@ class Outages:
             log.warning("server_unsteady", server=server, error=str(error))
 
     def end(self, server: str) -> None:
-        """A server answered."""
+        """End the outage of a server that answered."""
         since = self._since.pop(server, None)
         self._away.pop(server, None)
         if since is not None:
             self._until[server] = anyio.current_time()
             if server not in self._unsteady:
-                self._say_back(server, since)
+                self._log_back(server, since)
             self._on_change(frozenset(self._since))
         elif server in self._unsteady and anyio.current_time() - self._until[server] > STEADY_S:
-            self._say_back(server, self._unsteady.pop(server))
+            self._log_back(server, self._unsteady.pop(server))
 
-    def _say_back(self, server: str, since: float) -> None:
+    def _log_back(self, server: str, since: float) -> None:
         log.info("server_back", server=server, away_s=round(anyio.current_time() - since, 1))
 
+    @contextmanager
+    def reporting(self) -> Iterator[None]:
+        """Suppress UnavailableError and start the outage; for work that the caller repeats later anyway."""
+        try:
+            yield
+        except UnavailableError as error:
+            self.begin(error)
+
     def end_all(self, servers: set[str]) -> None:
-        """All of these answered; the set is empty then."""
+        """End the outages of all servers in the set, and empty it."""
         while servers:
             self.end(servers.pop())
-
-
-class Backoff:
-    """Pauses between the tries of one duty: doubling, with full jitter, from the first one again after a success."""
-
-    def __init__(self) -> None:
-        self._tries = 0
-
-    async def pause(self) -> None:
-        self._tries += 1
-        longest = min(FIRST_PAUSE_S * 2**self._tries, LONGEST_PAUSE_S)
-        await anyio.sleep(random.uniform(FIRST_PAUSE_S, longest))  # noqa: S311, not a secret
-
-    def reset(self) -> None:
-        self._tries = 0

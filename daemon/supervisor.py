@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from importlib.metadata import version
-from typing import TypeVar
 from uuid import uuid4
 
 import anyio
@@ -34,26 +33,24 @@ from tidegate.daemon.duties.sweep import sweep
 from tidegate.daemon.idle import FOR_EVER, Until, done
 from tidegate.daemon.intake.ingest import Enrich, ingest
 from tidegate.daemon.leases import Holdings, keep, offer
-from tidegate.daemon.outage import Backoff, Outages
+from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.commit_loss import CommitLossDetector
 from tidegate.daemon.postgres.commit_markers import check_ended_daemons
 from tidegate.daemon.postgres.commit_receipts import CommitReceipts
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.postgres.migrate import SchemaError, pending
+from tidegate.daemon.retry import Retry
 from tidegate.daemon.settings import Settings, spool_root
 from tidegate.daemon.spark.backends import open_backends
 from tidegate.daemon.spark.contract import Backend
 from tidegate.daemon.spark.spool import open_root
 from tidegate.daemon.systemd import Systemd
 from tidegate.daemon.wake import Bells, listen, tell_others
-from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import Job, Terms
 from tidegate.schemas.wire.event import Kind
 
 log = structlog.get_logger()
-
-T = TypeVar("T")
 
 GARBAGE = 100_000
 """How many more objects there must be than before until one looks for cycles among the youngest."""
@@ -132,30 +129,15 @@ async def _start(tg: TaskGroup, context: Context, enrich: Enrich, systemd: Syste
 
 async def schema_ready(context: Context) -> None:
     """Wait for Postgres. Raises SchemaError when its schema is not the one we need."""
-
-    async def look(db: Db) -> list[str]:
-        return await pending(db.connection)
-
-    if missing := await _when_up(context, lambda: context.database.run(look)):
+    database, retry = context.database, Retry(context.outages, ends_outages=True)
+    if missing := await retry.until_done(database.run, _pending):
         raise SchemaError(f"the database lacks migration {missing[0]}; run `tidegate migrate`")
-    await _when_up(
-        context, lambda: check_ended_daemons(context.database, spool_root(context.settings), str(context.holdings.job.host))
-    )
-    await _when_up(context, lambda: offer(context.database, [*relay_duties(), *clock_duties()]))
+    await retry.until_done(check_ended_daemons, database, spool_root(context.settings), context.holdings.job.host)
+    await retry.until_done(offer, database, [*relay_duties(), *clock_duties()])
 
 
-async def _when_up(context: Context, step: Callable[[], Awaitable[T]]) -> T:
-    """Try until Postgres takes it."""
-    backoff = Backoff()
-    while True:
-        try:
-            result = await step()
-        except UnavailableError as error:
-            context.outages.begin(error)
-            await backoff.pause()
-        else:
-            context.outages.end("Postgres")
-            return result
+async def _pending(db: Db) -> list[str]:
+    return await pending(db.connection)
 
 
 async def _end(context: Context, until: Until, started: anyio.Event) -> None:

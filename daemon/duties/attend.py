@@ -6,9 +6,8 @@ from typing import NoReturn
 import anyio
 
 from tidegate.daemon.context import Context
-from tidegate.daemon.outage import Backoff
+from tidegate.daemon.retry import Retry
 from tidegate.daemon.work import Work
-from tidegate.schemas.error import UnavailableError
 
 
 async def attend(context: Context, work: Work, look: Callable[[], Awaitable[bool]], *, pace_s: float = 0.0) -> NoReturn:
@@ -16,14 +15,9 @@ async def attend(context: Context, work: Work, look: Callable[[], Awaitable[bool
 
     From one look to the next ring at least `pace_s` pass. Servers that are away are waited for.
     """
-    bell, backoff = context.bells.of[work], Backoff()
+    bell, retry = context.bells.of[work], Retry(context.outages)
     while True:
         await bell.wait(context.settings.sweep_s)
-        try:
-            while await look():
-                pass
-            backoff.reset()
-            await anyio.sleep(pace_s)
-        except UnavailableError as error:
-            context.outages.begin(error)
-            await backoff.pause()
+        while await retry.once(look):
+            pass
+        await anyio.sleep(pace_s)

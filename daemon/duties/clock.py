@@ -12,9 +12,8 @@ import msgspec
 from anyio.abc import TaskStatus
 
 from tidegate.daemon.context import Context
-from tidegate.daemon.outage import Backoff
+from tidegate.daemon.retry import Retry
 from tidegate.daemon.work import Work
-from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.message import AttemptTimedOut, DeadlineDue, RetryDue, RunTimedOut, ScheduleDue
 from tidegate.schemas.queries import clock as queries
 from tidegate.schemas.queries.clock import Due
@@ -35,16 +34,11 @@ def duties() -> list[Duty]:
 
 async def clock(context: Context, *, task_status: TaskStatus[None]) -> None:
     """For ever. Whatever makes something due earlier rings; a shard that changes hands is looked at by its new owner."""
-    bell, backoff = context.bells.of[Work.CLOCK], Backoff()
+    bell, retry = context.bells.of[Work.CLOCK], Retry(context.outages)
     task_status.started()
     while True:
-        try:
-            seconds = await tick(context)
-            backoff.reset()
-        except UnavailableError as error:
-            context.outages.begin(error)
-            await backoff.pause()
-        else:
+        seconds = await retry.once(tick, context)
+        if seconds is not None:
             with anyio.move_on_after(context.settings.lease_renew_s):
                 await bell.wait(seconds)
 

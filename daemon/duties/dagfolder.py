@@ -12,13 +12,12 @@ from anyio.abc import TaskStatus
 from tidegate.daemon.context import Context
 from tidegate.daemon.dagfiles.parse import Parser
 from tidegate.daemon.dagfiles.watch import watch
-from tidegate.daemon.outage import Backoff
+from tidegate.daemon.retry import Retry
 from tidegate.daemon.settings import Settings
 from tidegate.events.cloudevents import headers
 from tidegate.events.sink import OutMessage, Sink
 from tidegate.handlers.dag_file_changed import ABSENT_SCANS
 from tidegate.schemas.dag import DagSpec, ParsedFile
-from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries import files
 from tidegate.schemas.receiver import EmailReceiver
@@ -58,7 +57,7 @@ async def publish_changes(context: Context, *, task_status: TaskStatus[None]) ->
     async with Sink(context.settings.kafka_servers) as sink:
 
         async def publish(paths: Sequence[str]) -> None:
-            await _send(context, sink, paths)
+            await Retry(context.outages).until_done(_send, context, sink, paths)
 
         await watch(context.settings, publish, partial(known_files, context), task_status=task_status)
 
@@ -69,16 +68,8 @@ async def known_files(context: Context) -> Mapping[str, str | None]:
 
 
 async def _send(context: Context, sink: Sink, paths: Sequence[str]) -> None:
-    backoff = Backoff()
     topic = context.settings.topic(Kind.DAG_FILE_CHANGED)
-    while True:
-        try:
-            await sink.send_all([change(topic, path, context.database.clock.known()) for path in paths])
-        except UnavailableError as error:
-            context.outages.begin(error)
-            await backoff.pause()
-        else:
-            return
+    await sink.send_all([change(topic, path, context.database.clock.known()) for path in paths])
 
 
 def change(topic: str, path: str, at: datetime) -> OutMessage:

@@ -15,7 +15,7 @@ from anyio.abc import TaskStatus
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties.claims import InHand
 from tidegate.daemon.duties.specs import specs
-from tidegate.daemon.outage import Backoff
+from tidegate.daemon.retry import Retry
 from tidegate.daemon.spark.contract import Backend, Handle, SubmissionSpec
 from tidegate.daemon.wake import Bell
 from tidegate.daemon.work import Work
@@ -112,9 +112,8 @@ class Dispatcher:
             if not accepted:
                 continue
             try:
-                await self.context.tell(accepted)
-            except UnavailableError as error:
-                self.context.outages.begin(error)
+                with self.context.outages.reporting():
+                    await self.context.tell(accepted)
             finally:
                 self.in_hand.drop(each.submission_id for each in accepted)
 
@@ -159,18 +158,16 @@ class Dispatcher:
             await anyio.sleep(FIND_EVERY_S)
 
     async def _patiently(self, claim: Claim, submit: SubmitEach) -> None:
-        """Work on claims until there are no more; what a server away made us drop is claimed again later."""
-        backoff = Backoff()
-        while True:
-            try:
-                claims, more = await self._take(claim)
-                if claims:
-                    await submit(claims)
-                if not more:
-                    return
-            except UnavailableError as error:
-                self.context.outages.begin(error)
-                await backoff.pause()
+        """Claim and submit until no work is left. Claims dropped by an outage are claimed again later."""
+        retry = Retry(self.context.outages)
+        while await retry.until_done(self._work_off, claim, submit):
+            pass
+
+    async def _work_off(self, claim: Claim, submit: SubmitEach) -> bool:
+        claims, more = await self._take(claim)
+        if claims:
+            await submit(claims)
+        return more
 
     async def _take(self, claim: Claim) -> Lot:
         """Claim, and have the claims in hand before anybody asks for what we own and do not work on."""

@@ -20,7 +20,7 @@ from tidegate.daemon.duties.receivers.delivery import Delivery, Failed, Sender, 
 from tidegate.daemon.duties.receivers.function import FunctionSender
 from tidegate.daemon.duties.receivers.mail import MailSender
 from tidegate.daemon.duties.receivers.webhook import WebhookSender
-from tidegate.daemon.outage import Backoff
+from tidegate.daemon.retry import Retry
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.work import Work
 from tidegate.schemas.error import UnavailableError
@@ -112,13 +112,12 @@ class Notifier:
 
     async def _try(self, sender: Sender, claimed: Claimed) -> Delivery:
         """A daemon that is told to stop sends and records what it has begun: both take bounded time."""
-        backoff = Backoff()
         with anyio.CancelScope(shield=True):
             outcome = await self._send(sender, claimed)
-            recorded = await self._record(claimed, outcome)
-        while not recorded:
-            await backoff.pause()
-            recorded = await self._record(claimed, outcome)
+            with self.context.outages.reporting():
+                await self._record(claimed, outcome)
+                return outcome
+        await Retry(self.context.outages).until_done(self._record, claimed, outcome)
         return outcome
 
     async def _send(self, sender: Sender, claimed: Claimed) -> Delivery:
@@ -132,14 +131,8 @@ class Notifier:
             log.exception("notification_not_sendable", to=label(claimed.receiver))
             return Failed(f"{type(error).__name__}: {error}")
 
-    async def _record(self, claimed: Claimed, outcome: Delivery) -> bool:
-        """Whether Postgres has it; what was acknowledged is kept in mind until then."""
-        try:
-            await self.context.database.run(self.write, claimed, outcome)
-        except UnavailableError as error:
-            self.context.outages.begin(error)
-            return False
-        return True
+    async def _record(self, claimed: Claimed, outcome: Delivery) -> None:
+        await self.context.database.run(self.write, claimed, outcome)
 
     async def write(self, db: Db, claimed: Claimed, outcome: Delivery) -> None:
         """Record how a try ended."""

@@ -15,9 +15,8 @@ from msgspec import UNSET
 
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties.dispatch import finish_id
-from tidegate.daemon.outage import Backoff
+from tidegate.daemon.retry import Retry
 from tidegate.daemon.spark.contract import Backend, Phase, Status
-from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import submissions
 from tidegate.schemas.queries.submissions import Running
 from tidegate.schemas.wire.event import TaskFinished
@@ -29,18 +28,10 @@ KILL = "kill"
 
 async def observe(context: Context, *, task_status: TaskStatus[None]) -> None:
     """For ever; ready after the first round, so that nobody takes for dead what this host has not looked at yet."""
-    backoff = Backoff()
-    lost: set[str] = set()
+    retry = Retry(context.outages, ends_outages=True)
     started = False
     while True:
-        try:
-            await observed(context)
-            backoff.reset()
-            context.outages.end_all(lost)
-        except UnavailableError as error:
-            lost.add(error.server)
-            context.outages.begin(error)
-            await backoff.pause()
+        await retry.once(observed, context)
         if not started:
             task_status.started()
             started = True

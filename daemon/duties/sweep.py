@@ -9,11 +9,10 @@ from anyio.abc import TaskStatus
 
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties.ledger import keep
-from tidegate.daemon.outage import Backoff
 from tidegate.daemon.postgres import commit_markers
+from tidegate.daemon.retry import Retry
 from tidegate.daemon.settings import spool_root
 from tidegate.daemon.spark import spool
-from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.message import AttemptStuck, LeaseLapsed
 from tidegate.schemas.queries import held, inbox, leases, losses, pools, submissions
 
@@ -31,29 +30,35 @@ HELD_S = 60.0
 
 async def sweep(context: Context, *, task_status: TaskStatus[None]) -> None:
     """For ever, with the first look after the time that an attempt may be silent: whoever was away gets to speak first."""
-    backoff = Backoff()
+    sweeper, retry = Sweeper(context), Retry(context.outages)
     task_status.started()
     await anyio.sleep(context.settings.runner_heartbeat_s * 2)
-    prune_at = anyio.current_time()
-    missing: frozenset[str] = frozenset()
-    open_long: frozenset[str] = frozenset()
     while True:
-        try:
-            await lapse(context)
-            await requeue(context)
-            await forget(context)
-            missing = await warn_of_missing_pools(context, missing)
-            open_long = await warn_of_open_transactions(context, open_long)
-            if anyio.current_time() >= prune_at:
-                await prune(context)
-                await keep(context.database, context.settings.ledger_days)
-                await context.database.ask(losses.forget_marks, commit_markers.RETENTION_S)
-                prune_at = anyio.current_time() + PRUNE_EVERY_S
-            backoff.reset()
-        except UnavailableError as error:
-            context.outages.begin(error)
-            await backoff.pause()
+        await retry.once(sweeper.round)
         await anyio.sleep(context.settings.runner_silent_s / 10)
+
+
+class Sweeper:
+    """Remembers between rounds what was logged already, and when the old is pruned next."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._prune_at = float("-inf")
+        self._missing_pools: frozenset[str] = frozenset()
+        self._open_transactions: frozenset[str] = frozenset()
+
+    async def round(self) -> None:
+        context = self._context
+        await lapse(context)
+        await requeue(context)
+        await forget(context)
+        self._missing_pools = await warn_of_missing_pools(context, self._missing_pools)
+        self._open_transactions = await warn_of_open_transactions(context, self._open_transactions)
+        if anyio.current_time() >= self._prune_at:
+            await prune(context)
+            await keep(context.database, context.settings.ledger_days)
+            await context.database.ask(losses.forget_marks, commit_markers.RETENTION_S)
+            self._prune_at = anyio.current_time() + PRUNE_EVERY_S
 
 
 async def lapse(context: Context) -> None:

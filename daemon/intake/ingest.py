@@ -19,8 +19,8 @@ from tidegate.daemon.context import Context
 from tidegate.daemon.intake.batches import Arrived, Stretch, batch_of, count, halves, key_of, partition_of, read, refused
 from tidegate.daemon.intake.unknown_datasets import only_known
 from tidegate.daemon.leases import offer, refresh
-from tidegate.daemon.outage import Backoff
 from tidegate.daemon.postgres.database import describe
+from tidegate.daemon.retry import Backoff
 from tidegate.events.progress import Progress
 from tidegate.events.source import OffsetOutOfRangeError, Partition, Record, Source
 from tidegate.schemas.error import FencedError, RejectedError, UnavailableError
@@ -60,23 +60,15 @@ async def ingest(kind: Kind, context: Context, *, enrich: Enrich = unchanged, ta
     task_status.started()
     while True:
         try:
-            async with Source(context.settings.kafka_servers, group=f"{context.settings.topic_prefix}daemon") as source:
-                context.outages.end("Kafka")
-                await Reader(kind, context, source, enrich).run(backoff)
-        except UnavailableError as error:
-            context.outages.begin(error)
+            with context.outages.reporting():
+                async with Source(context.settings.kafka_servers, group=f"{context.settings.topic_prefix}daemon") as source:
+                    context.outages.end("Kafka")
+                    await Reader(kind, context, source, enrich).run(backoff)
         except FencedError:
             log.info("batch_fenced", topic=context.settings.topic(kind))
         await backoff.pause()
-        await _reload(context)
-
-
-async def _reload(context: Context) -> None:
-    """Offsets as they are now; when Postgres is away the renewal of the leases will bring them."""
-    try:
-        await refresh(context.database, context.holdings, context.outages.away)
-    except UnavailableError as error:
-        context.outages.begin(error)
+        with context.outages.reporting():
+            await refresh(context.database, context.holdings, context.outages.away)  # reloads the offsets
 
 
 class Ahead:
