@@ -13,6 +13,7 @@ from tidegate.schemas.effect.dag import (
     ConsumeEvents,
     CountFailures,
     DeleteDag,
+    DescribeDataset,
     DiscardEvents,
     MarkStale,
     NoteSchedule,
@@ -20,6 +21,7 @@ from tidegate.schemas.effect.dag import (
     RecordImportError,
     SetClock,
     SetPaused,
+    SetReferences,
     StoreVersion,
 )
 from tidegate.schemas.effect.deadline import InsertDeadline, MeetDeadlines, MissDeadline, Notify
@@ -65,6 +67,8 @@ PERFORM: Sequence[tuple[tuple[type, ...], Perform]] = (
     ((CountFailures,), Plain("dags.count_failures", at_once=True)),
     ((SetClock,), Plain("dags.set_clock", at_once=True)),
     ((StoreVersion,), files.store),
+    ((SetReferences,), references.replace),
+    ((DescribeDataset,), Plain("datasets.describe_datasets", at_once=True)),
     ((AdoptDag,), Plain("files.adopt", at_once=True)),
     ((MarkStale,), Plain("files.mark_stale", at_once=True)),
     ((DeleteDag,), references.delete),

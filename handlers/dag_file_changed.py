@@ -1,6 +1,6 @@
-"""DAG files changed: new versions by an atomic swap, broken files keep their last good ones, absent ones go stale.
+"""DAG files changed: store new versions by an atomic swap, keep the last good version of a broken file, mark absent DAGs stale.
 
-Parsing happens before, outside any transaction; the message carries what it gave.
+The message carries the result of the parse, which runs outside any transaction.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,9 +11,20 @@ import msgspec
 from tidegate.handlers.load_dags import lock_dags
 from tidegate.handlers.scheduling.next_runs import settle
 from tidegate.handlers.scheduling.read_plan import ReadReason
+from tidegate.schemas.conditions.condition import dataset_uris, patterns
+from tidegate.schemas.conditions.pattern import literal_prefix, matches
 from tidegate.schemas.dag import DagSpec, FunctionTask, ParsedFile
 from tidegate.schemas.effect import Effect
-from tidegate.schemas.effect.dag import AdoptDag, ClearImportError, MarkStale, RecordFile, RecordImportError, StoreVersion
+from tidegate.schemas.effect.dag import (
+    AdoptDag,
+    ClearImportError,
+    DescribeDataset,
+    MarkStale,
+    RecordFile,
+    RecordImportError,
+    SetReferences,
+    StoreVersion,
+)
 from tidegate.schemas.graph import Graph, graph_of
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries import datasets, files, references
@@ -23,36 +34,42 @@ from tidegate.schemas.receiver import FunctionReceiver
 from tidegate.schemas.view import DagView
 
 ABSENT_SCANS = 2
-"""How often in a row a file must be missing until its DAGs go stale: editors replace files by rename."""
+"""Consecutive scans without a file until its DAGs go stale: editors replace files by rename."""
 
-LOOK_AGAIN = ""
-"""The digest of a file with a DAG of another file's: no content has it, so that every scan parses it until the other is gone."""
+DUPLICATE_DIGEST = ""
+"""Recorded for a file that defines a DAG of another file. No content has this digest, so every scan parses it again."""
 
 
 class State(msgspec.Struct, frozen=True):
-    """What the database has of these files and DAGs. `new_version_ids` are reserved, one for each DAG that was parsed."""
+    """The files and DAGs as stored. `new_version_ids` are reserved, one for each parsed DAG.
+
+    `dataset_ids`: by URI, the datasets that the parsed DAGs name and all that their patterns may match.
+    """
 
     now: datetime
     files: Mapping[str, FileView]
     stored: Mapping[str, StoredDag]
     dags: Mapping[str, DagView]
     new_version_ids: tuple[int, ...]
+    dataset_ids: Mapping[str, int] = {}
 
 
 async def load(db: Db, messages: Sequence[Message[ParsedFile]]) -> State:
     parsed = newest([message.body for message in messages])
     specs = [spec for file in parsed.values() for spec in file.dags]
-    dag_ids = [spec.dag_id for spec in specs]
     await files.serialise(db)
-    if uris := {uri for spec in specs for uri in files.mentioned(spec)}:
-        await datasets.make(db, uris)
+    uris = {uri for spec in specs for uri in named_uris(spec)}
+    dataset_ids = dict(await datasets.make(db, uris)) if uris else {}
     known = await files.files(db, parsed)
-    stored = await files.concerned(db, parsed, dag_ids)
-    await references.prepare(db, specs, [dag.spec for dag in stored])
-    locked = await lock_dags(db, [dag.dag_id for dag in stored], ReadReason(everything=True))
-    version_ids = await files.reserve_versions(db, len(dag_ids))
-    by_id = {dag.dag_id: dag for dag in stored}
-    return State(db.now, known, by_id, {dag.graph.dag_id: dag for dag in locked}, tuple(version_ids))
+    stored = {dag.dag_id: dag for dag in await files.concerned(db, parsed, [spec.dag_id for spec in specs])}
+    if any(patterns_of(spec) for spec in (*specs, *(dag.spec for dag in stored.values()))):
+        await references.lock_patterns(db)
+        dataset_ids |= await references.datasets_near(db, {pattern for spec in specs for pattern in patterns_of(spec)})
+    if any(may_backfill(spec, stored) for spec in specs):
+        await references.lock_ledger(db)
+    locked = await lock_dags(db, stored, ReadReason(everything=True))
+    version_ids = await files.reserve_versions(db, len(specs))
+    return State(db.now, known, stored, {dag.graph.dag_id: dag for dag in locked}, tuple(version_ids), dataset_ids)
 
 
 def newest(parsed: Sequence[ParsedFile]) -> dict[str, ParsedFile]:
@@ -60,10 +77,27 @@ def newest(parsed: Sequence[ParsedFile]) -> dict[str, ParsedFile]:
     return {file.path: file for file in parsed}
 
 
+def named_uris(spec: DagSpec) -> set[str]:
+    """The datasets that a DAG consumes or produces by name."""
+    consumed = dataset_uris(spec.schedule) if spec.schedule else frozenset()
+    return {*consumed, *(uri for task in spec.tasks for uri in task.outlets)}
+
+
+def patterns_of(spec: DagSpec) -> frozenset[str]:
+    """The patterns that a DAG consumes."""
+    return patterns(spec.schedule) if spec.schedule is not None else frozenset()
+
+
+def may_backfill(spec: DagSpec, stored: Mapping[str, StoredDag]) -> bool:
+    """Whether recorded events of newly consumed datasets may become pending."""
+    known = stored.get(spec.dag_id)
+    return spec.missed == "all" and spec.schedule is not None and (known is None or known.spec != spec)
+
+
 def decide(messages: Sequence[Message[ParsedFile]], state: State) -> Iterator[Effect]:
     version_ids = iter(state.new_version_ids)
     parsed = newest([message.body for message in messages])
-    homes = homes_after(parsed, state)
+    homes = home_files(parsed, state)
     for path, file in parsed.items():
         if file.problem is not None:
             yield RecordFile(path, file.digest, 0, file.duration_s)
@@ -75,17 +109,17 @@ def decide(messages: Sequence[Message[ParsedFile]], state: State) -> Iterator[Ef
     yield from (MarkStale(dag_id) for dag_id, dag in state.stored.items() if dag_id not in homes and not dag.is_stale)
 
 
-def homes_after(parsed: Mapping[str, ParsedFile], state: State) -> Mapping[str, str]:
-    """Which file each of these DAGs belongs to from now on: the one that has it already, else the first one that defines it."""
-    homes = {dag_id: dag.path for dag_id, dag in state.stored.items() if not dag.is_stale and _stays(dag, parsed, state)}
+def home_files(parsed: Mapping[str, ParsedFile], state: State) -> Mapping[str, str]:
+    """The file that each DAG belongs to from now on: the one that has it already, else the first one that defines it."""
+    homes = {dag_id: dag.path for dag_id, dag in state.stored.items() if not dag.is_stale and _keeps(dag, parsed, state)}
     for path, file in parsed.items():
         for spec in file.dags:
             homes.setdefault(spec.dag_id, path)
     return homes
 
 
-def _stays(dag: StoredDag, parsed: Mapping[str, ParsedFile], state: State) -> bool:
-    """Whether a DAG's file still has it, or may have it: when it is broken, or was not seen absent often enough."""
+def _keeps(dag: StoredDag, parsed: Mapping[str, ParsedFile], state: State) -> bool:
+    """Whether a DAG's file still defines it. A broken file does, and one that was not absent for long enough."""
     file = parsed.get(dag.path)
     if file is None or file.problem is not None:
         return True
@@ -102,58 +136,77 @@ def _absent(path: str, state: State) -> Iterator[Effect]:
 
 
 def _absent_scans(path: str, state: State) -> int:
-    """How often in a row the file was missing, this time included."""
+    """Consecutive scans without the file, this one included."""
     return (state.files[path].absent_scans if path in state.files else 0) + 1
 
 
 def _present(file: ParsedFile, state: State, homes: Mapping[str, str], version_ids: Iterator[int]) -> Iterator[Effect]:
     elsewhere = [spec.dag_id for spec in file.dags if homes[spec.dag_id] != file.path]
     if elsewhere:
-        yield RecordFile(file.path, LOOK_AGAIN, 0, file.duration_s)
-        yield RecordImportError(file.path, None, _taken(elsewhere[0], homes))
+        yield RecordFile(file.path, DUPLICATE_DIGEST, 0, file.duration_s)
+        yield RecordImportError(file.path, None, _duplicate(elsewhere[0], homes))
     else:
         yield RecordFile(file.path, file.digest, 0, file.duration_s)
         yield ClearImportError(file.path)
     for spec in file.dags:
         if spec.dag_id not in elsewhere:
-            yield from _keep(file, spec, state, next(version_ids))
+            yield from _store(file, spec, state, next(version_ids))
 
 
-def _taken(dag_id: str, homes: Mapping[str, str]) -> str:
+def _duplicate(dag_id: str, homes: Mapping[str, str]) -> str:
     return f"DAG {dag_id!r} is already defined in {homes[dag_id]}; rename one of them"
 
 
-def _keep(file: ParsedFile, spec: DagSpec, state: State, version_id: int) -> Iterator[Effect]:
+def _store(file: ParsedFile, spec: DagSpec, state: State, version_id: int) -> Iterator[Effect]:
     stored = state.stored.get(spec.dag_id)
     dag = state.dags.get(spec.dag_id)
-    if stored is not None and same(stored, spec, file.digest or ""):
+    if stored is not None and is_unchanged(stored, spec, file.digest or ""):
         yield AdoptDag(spec.dag_id, file.path)
     else:
         number = stored.number + 1 if stored else 1
         yield StoreVersion(version_id, number, spec, file.path, file.digest or "", file.source)
-        dag = dag and _changed(dag, graph_of(version_id, spec))
+        yield references_of(spec, state.dataset_ids)
+        yield from (DescribeDataset(dataset.uri, dataset.name, dataset.extra) for dataset in spec.datasets)
+        dag = dag and _at_version(dag, graph_of(version_id, spec))
     if dag is not None:
         yield from settle(msgspec.structs.replace(dag, is_stale=False), state.now)
 
 
-def _changed(dag: DagView, graph: Graph) -> DagView:
-    """The DAG at its new version. New deadlines at a time of day count from now on."""
+def references_of(spec: DagSpec, dataset_ids: Mapping[str, int]) -> SetReferences:
+    """The datasets that a DAG consumes by name or by pattern, and those that its tasks produce."""
+    named = dataset_uris(spec.schedule) if spec.schedule is not None else frozenset()
+    found = sorted(patterns_of(spec))
+    consumed = {id_ for uri, id_ in dataset_ids.items() if uri in named or any(_matches(pattern, uri) for pattern in found)}
+    produced = {(task.task_id, dataset_ids[uri]) for task in spec.tasks for uri in task.outlets}
+    return SetReferences(
+        spec.dag_id, tuple(sorted(consumed)), tuple(sorted(produced)), tuple(found), spec.missed == "all", spec.start_date
+    )
+
+
+def _matches(pattern: str, uri: str) -> bool:
+    """The prefix is compared first: that is cheap, and most datasets differ there."""
+    return uri.startswith(literal_prefix(pattern)) and matches(pattern, uri)
+
+
+def _at_version(dag: DagView, graph: Graph) -> DagView:
+    """The DAG at its new version. A new daily input deadline counts from now on."""
     is_new = graph.timing.deadline != dag.graph.timing.deadline
-    daily = graph.timing.deadline is not None and graph.timing.deadline.at is not None
-    return msgspec.structs.replace(dag, graph=graph, deadline_at=None if is_new and daily else dag.deadline_at)
+    is_daily = graph.timing.deadline is not None and graph.timing.deadline.at is not None
+    return msgspec.structs.replace(dag, graph=graph, deadline_at=None if is_new and is_daily else dag.deadline_at)
 
 
-def same(stored: StoredDag, spec: DagSpec, digest: str) -> bool:
-    """Whether a parse gave what is stored already.
+def is_unchanged(stored: StoredDag, spec: DagSpec, digest: str) -> bool:
+    """Whether a parse gave the stored version.
 
     Tasks and callbacks that are functions may change with any line of their file; everything else is in the serialised DAG.
     """
     if stored.spec != spec:
         return False
-    return stored.digest == digest or not (any(isinstance(task, FunctionTask) for task in spec.tasks) or _calls_back(spec))
+    return stored.digest == digest or not (
+        any(isinstance(task, FunctionTask) for task in spec.tasks) or _has_function_callback(spec)
+    )
 
 
-def _calls_back(spec: DagSpec) -> bool:
-    """Whether some function of the file is told what happens."""
-    told = (callback.receiver for part in (spec, *spec.tasks) for callback in part.callbacks)
-    return any(isinstance(receiver, FunctionReceiver) for receiver in told)
+def _has_function_callback(spec: DagSpec) -> bool:
+    receivers = (callback.receiver for part in (spec, *spec.tasks) for callback in part.callbacks)
+    return any(isinstance(part, FunctionTask | FunctionReceiver) for part in (*spec.tasks, *receivers))

@@ -1,7 +1,7 @@
 """DAGs: their files and versions, when they are looked at, and what becomes of the events that wait for them."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -33,7 +33,7 @@ class ClearImportError(msgspec.Struct, frozen=True):
 
 
 class StoreVersion(msgspec.Struct, frozen=True):
-    """A DAG is new or changed: store the version, and make it the current one with its references."""
+    """A DAG is new or changed: store the version, and make it the current one."""
 
     version_id: int
     number: int
@@ -41,6 +41,29 @@ class StoreVersion(msgspec.Struct, frozen=True):
     path: str
     digest: str
     source: str
+
+
+class SetReferences(msgspec.Struct, frozen=True):
+    """The DAG refers to these datasets and patterns, and to no others.
+
+    `consumed` are ids of datasets, `produced` pairs of task and dataset. `backfills`: recorded events of newly consumed datasets
+    become pending; with `backfill_since`, only events that occurred from then on.
+    """
+
+    dag_id: str
+    consumed: tuple[int, ...] = ()
+    produced: tuple[tuple[str, int], ...] = ()
+    patterns: tuple[str, ...] = ()
+    backfills: bool = False
+    backfill_since: datetime | None = None
+
+
+class DescribeDataset(msgspec.Struct, frozen=True):
+    """The name and the extra that a DAG file gives a dataset."""
+
+    uri: str
+    name: str
+    extra: dict[str, Any]
 
 
 class AdoptDag(msgspec.Struct, frozen=True):
@@ -122,6 +145,8 @@ DagEffect = (
     | RecordImportError
     | ClearImportError
     | StoreVersion
+    | SetReferences
+    | DescribeDataset
     | AdoptDag
     | MarkStale
     | DeleteDag

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from tidegate.schemas.conditions.condition import DatasetSpec
 from tidegate.schemas.effect.dag import ConsumeEvents, DiscardEvents
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries import references
-from tidegate.schemas.queries.db import Db, columns
+from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.read_plan import EventKey
 from tidegate.schemas.view import PendingEvent
@@ -59,14 +58,8 @@ async def ids(db: Db, uris: Collection[str]) -> Mapping[str, int]:
 async def make(db: Db, uris: Collection[str]) -> Mapping[str, int]:
     """Make those of these datasets that do not exist, and read the ids of all."""
     if made := {row["uri"]: row["id"] for row in await db.fetch(_SQL["insert_datasets"], list(uris))}:
-        await references.watch_new(db, made)
+        await references.match_new_datasets(db, made)
     return made if len(made) == len(uris) else await read(db, uris)
-
-
-async def describe(db: Db, said: Sequence[DatasetSpec]) -> None:
-    """Keep what is said of these datasets; the last word on each counts."""
-    if last := list({each.uri: each for each in said}.values()):
-        await db.execute(_SQL["describe_datasets"], *columns(last))
 
 
 async def expected(db: Db, uris: Collection[str]) -> set[str]:

@@ -11,10 +11,15 @@ ON CONFLICT (uri) DO NOTHING
 RETURNING id, uri
 
 -- name: describe_datasets
+-- The last description of a dataset counts.
 UPDATE dataset
-SET name = said.name, extra = said.extra
-FROM unnest($1::text[], $2::text[], $3::jsonb[]) AS said (uri, name, extra)
-WHERE dataset.uri = said.uri AND (dataset.name, dataset.extra) IS DISTINCT FROM (said.name, said.extra)
+SET name = described.name, extra = described.extra
+FROM (
+    SELECT DISTINCT ON (uri) *
+    FROM unnest($1::text[], $2::text[], $3::jsonb[]) WITH ORDINALITY AS row (uri, name, extra, number)
+    ORDER BY uri, number DESC
+) AS described
+WHERE dataset.uri = described.uri AND (dataset.name, dataset.extra) IS DISTINCT FROM (described.name, described.extra)
 
 -- name: record_events
 -- The ledger, and for every consumer one row: pending, or discarded with the reason. Returns whom to look at, and for those who

@@ -4,11 +4,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from tidegate.schemas.conditions.condition import dataset_uris
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.effect.dag import StoreVersion
 from tidegate.schemas.graph import inspects_events
-from tidegate.schemas.queries import datasets, references
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 
@@ -58,14 +56,8 @@ async def reserve_versions(db: Db, count: int) -> list[int]:
     return [row[0] for row in await db.fetch(_SQL["reserve_versions"], count)] if count else []
 
 
-def mentioned(spec: DagSpec) -> set[str]:
-    """The URIs of all datasets that a DAG consumes or produces."""
-    consumed = dataset_uris(spec.schedule) if spec.schedule else frozenset()
-    return {*consumed, *(uri for task in spec.tasks for uri in task.outlets)}
-
-
 async def store(db: Db, effects: Sequence[StoreVersion]) -> None:
-    """Store the versions and swap them in, with their references. Their datasets exist already."""
+    """Store the versions and make each the current one of its DAG."""
     rows = [(e.version_id, e.spec.dag_id, e.number, msgspec.to_builtins(e.spec), e.path, e.digest, e.source) for e in effects]
     await db.execute(_SQL["insert_versions"], *zip(*rows, strict=True))
     specs = [effect.spec for effect in effects]
@@ -80,9 +72,6 @@ async def store(db: Db, effects: Sequence[StoreVersion]) -> None:
         [spec.on_paused == "keep" for spec in specs],
         db.now,
     )
-    known = await datasets.read(db, {uri for spec in specs for uri in mentioned(spec)})
-    await references.refer(db, specs, known)
-    await datasets.describe(db, [said for spec in specs for said in spec.datasets])
 
 
 async def digests(db: Db, scans: int) -> Mapping[str, str | None]:

@@ -5,18 +5,20 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from tests.shapes import NOW, A, B, dag_view, message, pending, queued, spec, task
-from tidegate.handlers.dag_file_changed import LOOK_AGAIN, State, decide
-from tidegate.schemas.conditions.condition import AnyOf
+from tidegate.handlers.dag_file_changed import DUPLICATE_DIGEST, State, decide, may_backfill, named_uris, references_of
+from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetSpec, PatternRef
 from tidegate.schemas.dag import DagSpec, FunctionTask, ImportProblem, ParsedFile
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import (
     AdoptDag,
     ClearImportError,
     ConsumeEvents,
+    DescribeDataset,
     DiscardEvents,
     MarkStale,
     RecordFile,
     RecordImportError,
+    SetReferences,
     StoreVersion,
 )
 from tidegate.schemas.effect.run import InsertRun, UpdateRun
@@ -71,6 +73,7 @@ def test_a_new_dag_gets_its_first_version() -> None:
         RecordFile("a.py", "1", 0, 0.1),
         ClearImportError("a.py"),
         StoreVersion(50, 1, D, "a.py", "1", "…"),
+        SetReferences("d"),
     ]
 
 
@@ -163,7 +166,7 @@ def test_of_two_new_files_with_one_dag_the_first_keeps_it() -> None:
 def test_a_file_with_a_dag_of_another_is_looked_at_again() -> None:
     effects = decided(parsed("b.py", D), dags=[stored(D)])
 
-    assert RecordFile("b.py", LOOK_AGAIN, 0, 0.1) in effects
+    assert RecordFile("b.py", DUPLICATE_DIGEST, 0, 0.1) in effects
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -207,3 +210,59 @@ def test_a_raised_limit_makes_room_at_once() -> None:
     effects = decided(parsed("a.py", after), dags=[stored(before)], views=[view])
 
     assert [effect.id for effect in effects if isinstance(effect, UpdateRun)] == [7, 8]
+
+
+IDS = {"s://a": 1, "s://b": 2, "s://x/1": 3, "s://x/2": 4, "s://x/2/part": 5, "t://x/1": 6}
+ANY_X = PatternRef("s://x/*")
+
+
+@pytest.mark.parametrize(
+    ("schedule", "consumed", "patterns"),
+    [
+        pytest.param(None, (), (), id="no condition"),
+        pytest.param(AllOf((B, A, B)), (1, 2), (), id="datasets by name, each once"),
+        pytest.param(ANY_X, (3, 4), ("s://x/*",), id="all that a pattern matches"),
+        pytest.param(AnyOf((PatternRef("s://**/part"), ANY_X)), (3, 4, 5), ("s://**/part", "s://x/*"), id="two patterns"),
+        pytest.param(AnyOf((A, ANY_X, PatternRef("s://a*"))), (1, 3, 4), ("s://a*", "s://x/*"), id="names and patterns"),
+        pytest.param(PatternRef("s://new/*"), (), ("s://new/*",), id="a pattern that matches nothing yet"),
+    ],
+)
+def test_a_dag_refers_to_the_datasets_that_it_consumes(
+    schedule: Condition | None, consumed: tuple[int, ...], patterns: tuple[str, ...]
+) -> None:
+    assert references_of(spec("t", schedule=schedule), IDS) == SetReferences("d", consumed, (), patterns)
+
+
+def test_a_dag_refers_to_the_datasets_that_its_tasks_produce() -> None:
+    dag = spec(task("t", outlets=("s://b", "s://a")), task("u", outlets=("s://a",)), task("v"))
+
+    assert references_of(dag, IDS).produced == (("t", 1), ("t", 2), ("u", 1))
+    assert named_uris(dag) == {"s://a", "s://b"}
+
+
+def test_new_references_are_backfilled_where_a_dag_wants_what_it_missed() -> None:
+    found = references_of(spec("t", schedule=A, missed="all", start_date=NOW), IDS)
+
+    assert (found.backfills, found.backfill_since) == (True, NOW)
+
+
+@pytest.mark.parametrize(
+    ("dag", "before", "backfills"),
+    [
+        pytest.param(spec("t", schedule=A, missed="all"), None, True, id="a new DAG"),
+        pytest.param(spec("t", schedule=A, missed="all"), spec("t", schedule=B, missed="all"), True, id="a changed DAG"),
+        pytest.param(spec("t", schedule=A, missed="all"), spec("t", schedule=A, missed="all"), False, id="an unchanged DAG"),
+        pytest.param(spec("t", missed="all"), None, False, id="no condition"),
+        pytest.param(spec("t", schedule=A), None, False, id="it does not want what it missed"),
+    ],
+)
+def test_the_ledger_is_locked_only_where_it_may_be_read(dag: DagSpec, before: DagSpec | None, backfills: bool) -> None:
+    assert may_backfill(dag, {} if before is None else {"d": stored(before)}) == backfills
+
+
+def test_a_new_version_describes_its_datasets() -> None:
+    described = DatasetSpec("s://a", "Flights", {"owner": "ops"})
+
+    effects = decided(parsed("a.py", spec("t", datasets=(described,))))
+
+    assert DescribeDataset("s://a", "Flights", {"owner": "ops"}) in effects
