@@ -18,19 +18,25 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from tests import order, servers, temporary_folder
 from tests.servers import MARK, MakeSettings, StartKafka, StartPostgres
+from tests.shared_servers import KAFKA, SPARK_CONNECT, SharedServers, address_of
 from tidegate.daemon.postgres.migrate import migrate
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.standalone.jars import cache_of
 from tidegate.daemon.standalone.kafka import Kafka
 from tidegate.daemon.standalone.postgres import Postgres
 from tidegate.daemon.standalone.server import Server
-from tidegate.daemon.standalone.spark_connect import SparkConnect
 
 LEFT_BEHIND = pytest.StashKey[list[str]]()
+SHARED = pytest.StashKey[SharedServers]()
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     temporary_folder.choose()
+    config.stash[SHARED] = SharedServers(cache_of(os.environ))
+
+
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    config.stash[SHARED].listen()
 
 
 @pytest.hookimpl(trylast=True)
@@ -62,6 +68,7 @@ def pytest_testnodedown(node: Any) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """A process that outlives the tests fails the run, and is ended all the same; a worker has the run told of it."""
+    session.config.stash[SHARED].close()
     left = session.config.stash[LEFT_BEHIND] + servers.end_left_behind()
     told: dict[str, object] | None = getattr(session.config, "workeroutput", None)
     if told is not None:
@@ -94,21 +101,15 @@ def postgres(portal: BlockingPortal, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.fixture(scope="session")
-def broker(portal: BlockingPortal, tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[str]:
+def broker(request: pytest.FixtureRequest) -> str:
     """The bootstrap server of the run's Kafka."""
-    server = Kafka(tmp_path_factory.mktemp("kafka"), cache)
-    with portal.wrap_async_context_manager(server):
-        yield server.bootstrap
-    shutil.rmtree(server.home)
+    return address_of(KAFKA, request.config.stash[SHARED])
 
 
 @pytest.fixture(scope="session")
-def spark_connect(portal: BlockingPortal, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def spark_connect(request: pytest.FixtureRequest) -> str:
     """The sc:// url of the run's Spark Connect server."""
-    server = SparkConnect(tmp_path_factory.mktemp("spark"))
-    with portal.wrap_async_context_manager(server):
-        yield server.url
-    shutil.rmtree(server.home)
+    return address_of(SPARK_CONNECT, request.config.stash[SHARED])
 
 
 @pytest.fixture(scope="session")
