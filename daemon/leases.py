@@ -1,4 +1,9 @@
-"""Which duties this daemon owns: renewed, balanced by count, released at once when it stops."""
+"""Leases: which duties this daemon owns. They are renewed, balanced by count, and released when the daemon stops.
+
+A lease lasts while its owner is live. A renewal writes one row, that of the daemon, and locks no partition, so batches never wait
+for it. A daemon claims the leases of owners whose heartbeat is older than their TTL; the epoch fences an owner that resumes.
+A daemon whose last renewal is older than half the TTL stops reading, relaying and submitting.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

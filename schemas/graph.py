@@ -22,7 +22,7 @@ _ELEMENTS = 1 << 14
 
 
 def element_index(position: int, element: int) -> int:
-    """The task index of an instance of the mapped task at `position`; those of other tasks are their positions."""
+    """The task index of an instance of the mapped task at `position`: above those of tasks, which are positions."""
     return _ELEMENTS_FROM + position * _ELEMENTS + element
 
 

@@ -1,6 +1,10 @@
-"""The audit of the ledger: whether every event has exactly one fate for each DAG that waited for its dataset when it came.
+"""The audit of the ledger: whether every event has exactly one state for each DAG that was subscribed when it arrived.
 
-All is read in pages, each of one moment, so that the ledger may be long and daemons may go on meanwhile.
+`dataset_event_arrival` has the snapshot in which a batch read the subscriptions, `dataset_subscription` the transactions that
+began and ended each of them; comparing the two needs no clock. Transaction ids belong to one cluster: a physical copy keeps them,
+after a logical restore the audit has no basis.
+
+Events are read in pages, each from one snapshot, so that daemons continue to work.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,12 @@
-"""The months of the event ledger, which are dropped when the retention has passed: `0015_ledger_months.sql` has how."""
+"""The months of the event ledger: partitions by the id of the event, each dropped when its retention has passed.
+
+The partition key is the id and not a time, because every statement that reads an event has its id: it scans one partition, and
+primary keys stay unique over all of them. `0001_schema.sql` has the functions and their locks.
+
+A dropped month keeps the events that are pending or belong to a run in progress. Keeping the whole month would let one forgotten
+DAG grow the ledger without bound; giving these events new ids would change what the queue and the runs refer to.
+`dag_run.events` stays as the count of consumed events. `event_dedupe` is separate, because no partition key could keep it unique.
+"""
 
 from datetime import datetime
 

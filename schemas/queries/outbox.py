@@ -1,4 +1,8 @@
-"""The outbox: what this database has promised to publish."""
+"""The outbox: events that a transaction has committed to publish.
+
+A row is one event, or several moves of one run's tasks from one transaction, one per line; the ids of all moves but the first
+follow from the id of the row.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,8 @@
-"""References of DAGs to datasets: consumed, produced, and consumed by pattern."""
+"""References of DAGs to datasets: consumed, produced, and consumed by pattern.
+
+A pattern has a reference to each dataset that it matches. A new pattern and a new dataset exclude each other by an advisory lock,
+and a consumer with `catchup` excludes writers of events by a lock on the ledger, both before any DAG is locked.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Submissions: the record of attempts that run somewhere."""
+"""Submissions: one row per attempt that runs on a backend, which is also the history of attempts."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
