@@ -37,12 +37,12 @@ from tidegate.schemas.dag import ParsedFile
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.dag import NoteSchedule
 from tidegate.schemas.message import (
+    AttemptSilent,
     AttemptStuck,
     AttemptTimedOut,
     ClearRequested,
     DagDeleteRequested,
     DeadlineDue,
-    LeaseLapsed,
     Message,
     PauseRequested,
     RetryDue,
@@ -76,7 +76,7 @@ HANDLERS: Mapping[type, Handler] = {
     ParsedFile: dag_file_changed,
     DatasetUpdated: dataset_updated,
     TaskFinished: task_finished,
-    LeaseLapsed: attempt_silent,
+    AttemptSilent: attempt_silent,
     AttemptTimedOut: attempt_timed_out,
     AttemptStuck: attempt_stuck,
     RunRequested: run_requested,

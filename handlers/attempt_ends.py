@@ -1,4 +1,8 @@
-"""What the end of attempts means: for their tasks, their runs, and what waits for room in their DAGs."""
+"""Ends of attempts: their consequences for tasks, for runs, and for the next runs of the DAGs.
+
+`task_finished` and `attempt_silent` share this module. `load` locks what the ends may affect, `already_ended` and `superseded`
+filter them, `end_attempts` takes the rest: attempts -> tasks -> runs -> DAGs.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,46 +13,38 @@ import msgspec
 from msgspec import UNSET
 
 from tidegate.handlers.load_dags import read_dags
-from tidegate.handlers.runs.create import run_ended, tasks_moved
-from tidegate.handlers.runs.rows import insert_task, update_task
+from tidegate.handlers.runs.rows import CLEARED, NOT_SUBMITTED, end_submission, insert_task, update_task
+from tidegate.handlers.runs.transition import change_run
 from tidegate.handlers.scheduling.next_runs import settle_after
 from tidegate.handlers.scheduling.read_plan import ReadReason
-from tidegate.handlers.tasks.advance import NO_LISTS, Advance, Finish, advance
-from tidegate.handlers.tasks.affected import reach
-from tidegate.handlers.tasks.outcome import meant, wrong_result
+from tidegate.handlers.tasks.advance import NO_LENGTHS, Advance, advance
+from tidegate.handlers.tasks.affected import affected_tasks
+from tidegate.handlers.tasks.attempt_end import AttemptEnd, attempt_end, result_error
 from tidegate.schemas.effect import Effect
-from tidegate.schemas.effect.run import Reconsider, ReconsiderAfter, UpdateRun
-from tidegate.schemas.effect.submission import EndSubmission
+from tidegate.schemas.effect.run import Reconsider, ReconsiderAfter
 from tidegate.schemas.effect.task import StoreResult
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries import dags, runs, submissions, tasks, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.submissions import Whereabouts
-from tidegate.schemas.state import (
-    RUN_ENDED,
-    SUBMISSION_OPEN,
-    TASK_ACTIVE,
-    RunState,
-    SubmissionState,
-    TaskState,
-    run_state,
-)
+from tidegate.schemas.state import RUN_ENDED, SUBMISSION_OPEN, TASK_ACTIVE, RunState, TaskState, run_state
 from tidegate.schemas.view import DagView, Instance, RunView, SubmissionView
-from tidegate.schemas.wire.event import TaskFinished, storable
+from tidegate.schemas.wire.event import TaskFinished
 
-CLEARED = "cleared by a user"
-STUCK = "it was not submitted in time"
-REQUEUED = 2
-"""How often an attempt that was not submitted in time is queued anew, before that counts as a failure."""
+MAX_REQUEUES = 2
+"""How often a task whose attempt was not submitted in time is queued again before that counts as a failure."""
+
+NOT_RUN = frozenset({"killed", "lost"})
+"""The outcomes of an attempt that was killed before it was submitted."""
 
 FAIL_FAST = "a task failed, and the DAG is to fail fast"
 
 
 class State(msgspec.Struct, frozen=True):
-    """Everything the ends of these attempts may touch, under the locks of their DAGs and runs.
+    """What the ends of these attempts may affect, under the locks of their DAGs and runs.
 
-    `dags` are those of runs that may end now: what waits for the others cannot start anyway. `lengths`: how many elements the
-    lists have that tasks returned over which others are mapped.
+    `dags` are the DAGs whose runs may end now. `tasks` are by run and index; so are `lengths`, the numbers of elements of the
+    lists that tasks have returned and others are mapped over.
     """
 
     now: datetime
@@ -59,36 +55,57 @@ class State(msgspec.Struct, frozen=True):
     tasks: Mapping[tuple[int, int], Instance]
     lengths: Mapping[tuple[int, int], int] = {}
 
+    def attempt_of(self, finish: TaskFinished) -> tuple[SubmissionView, Instance]:
+        """The attempt that ended, and its task."""
+        attempt = self.submissions[finish.submission_id]
+        return attempt, self.tasks[attempt.dag_run_id, attempt.task_index]
+
 
 async def load(db: Db, finishes: Sequence[TaskFinished]) -> State:
-    """Lock what the finishes concern. Attempts that nobody submitted are not in the state."""
+    """Lock what the finishes may affect. Unknown attempts are left out."""
     ids = {finish.submission_id for finish in finishes}
     places = await submissions.find(db, ids)
     held = await dags.lock(db, {place.dag_id for place in places.values()})
     locked = await runs.lock(db, {place.dag_run_id for place in places.values()})
     if any(place.version_id != locked[place.dag_run_id].version_id for place in places.values()):
-        places = await submissions.find(db, ids)  # a run went on with another version meanwhile
+        places = await submissions.find(db, ids)  # a run changed to another version before it was locked
     graphs = await versions.graphs(db, {run.version_id for run in locked.values()})
-    touched = _reach(finishes, places, graphs)
+    affected = _affected(finishes, places, graphs)
     own = {(place.dag_run_id, place.task_index) for place in places.values()}
-    attempts, instances = await submissions.read_with_tasks(db, places.keys(), touched - own) if places else ({}, {})
-    freeing = _freeing(locked.values(), touched)
-    freed = await read_dags(db, {dag_id: held[dag_id] for dag_id in freeing}, ReadReason(ending_runs=freeing))
-    return State(db.now, freed, locked, graphs, attempts, instances, await _mapped_over(db, touched, locked, graphs))
+    attempts, instances = await submissions.read_with_tasks(db, places.keys(), affected - own) if places else ({}, {})
+    may_end = _runs_that_may_end(locked.values(), affected)
+    freed = await read_dags(db, {dag_id: held[dag_id] for dag_id in may_end}, ReadReason(ending_runs=may_end))
+    return State(db.now, freed, locked, graphs, attempts, instances, await _load_lengths(db, affected, locked, graphs))
 
 
-async def _mapped_over(
-    db: Db, touched: Iterable[tuple[int, int]], locked: Mapping[int, RunView], graphs: Mapping[int, Graph]
+def _affected(
+    finishes: Sequence[TaskFinished], places: Mapping[UUID, Whereabouts], graphs: Mapping[int, Graph]
+) -> set[tuple[int, int]]:
+    """The instances that the ends may affect at most; a kill request, which is read later, can only make it fewer."""
+    by_run: dict[tuple[int, int], list[AttemptEnd]] = defaultdict(list)
+    for finish in finishes:
+        if place := places.get(finish.submission_id):
+            by_run[place.dag_run_id, place.version_id].append(attempt_end(finish, place.task_index, place.try_number))
+    return {(run, index) for (run, version), ends in by_run.items() for index in affected_tasks(graphs[version], ends)}
+
+
+def _runs_that_may_end(locked: Iterable[RunView], affected: Iterable[tuple[int, int]]) -> Counter[str]:
+    """By DAG, the number of runs that have no more unfinished tasks than are affected."""
+    of_run = Counter(dag_run_id for dag_run_id, _ in affected)
+    return Counter(run.dag_id for run in locked if 0 < run.unfinished <= of_run[run.id])
+
+
+async def _load_lengths(
+    db: Db, affected: Iterable[tuple[int, int]], locked: Mapping[int, RunView], graphs: Mapping[int, Graph]
 ) -> Mapping[tuple[int, int], int]:
-    of_run = {id_: graph for id_, run in locked.items() if (graph := graphs[run.version_id]).mapped}
-    over = {(run, of_run[run].node(index).over) for run, index in touched if run in of_run}
+    mapped = {id_: graph for id_, run in locked.items() if (graph := graphs[run.version_id]).mapped}
+    over = {(run, mapped[run].node(index).over) for run, index in affected if run in mapped}
     return await tasks.lengths(db, [(run, index) for run, index in over if index is not None])
 
 
-def ended_already(finish: TaskFinished, state: State) -> str | None:
-    """Why a finish changes nothing; None when it counts."""
-    attempt = state.submissions[finish.submission_id]
-    task = state.tasks[attempt.dag_run_id, attempt.task_index]
+def already_ended(finish: TaskFinished, state: State) -> str | None:
+    """Why a finish changes nothing: its attempt is not open. None when it is."""
+    attempt, task = state.attempt_of(finish)
     if attempt.state in SUBMISSION_OPEN:
         return None
     if task.try_number > attempt.try_number:
@@ -96,132 +113,88 @@ def ended_already(finish: TaskFinished, state: State) -> str | None:
     return f"the attempt had already {attempt.state}"
 
 
-def moved_on(finish: TaskFinished, state: State) -> str | None:
-    """Why the end of an open attempt means nothing to its task any more; None when it does."""
-    attempt = state.submissions[finish.submission_id]
-    task = state.tasks[attempt.dag_run_id, attempt.task_index]
+def superseded(finish: TaskFinished, state: State) -> str | None:
+    """Why the end of an open attempt changes nothing for its task: it was decided about meanwhile. None when it was not."""
+    attempt, task = state.attempt_of(finish)
     if task.state in TASK_ACTIVE and task.try_number == attempt.try_number:
         return None
     return f"its task was {task.state} by then"
 
 
-def take(finishes: Sequence[TaskFinished], state: State) -> Iterator[Effect]:
-    """Follow these ends, each of an open attempt, none twice."""
+def end_attempts(finishes: Sequence[TaskFinished], state: State) -> Iterator[Effect]:
+    """Take the ends of open attempts, one per attempt, whose tasks are still active with them."""
     by_run: dict[int, list[TaskFinished]] = defaultdict(list)
     for finish in finishes:
-        yield end_of(finish, state.now)
-        yield from _result_of(finish, state.submissions[finish.submission_id])
-        by_run[state.submissions[finish.submission_id].dag_run_id].append(finish)
-    ended: dict[str, list[RunState]] = defaultdict(list)
-    found: dict[int, dict[int, Instance]] = defaultdict(dict)
+        attempt, _ = state.attempt_of(finish)
+        yield end_submission(finish, state.now)
+        yield from _result(finish, attempt)
+        by_run[attempt.dag_run_id].append(finish)
+    instances: dict[int, dict[int, Instance]] = defaultdict(dict)
     for (dag_run_id, index), instance in state.tasks.items():
-        found[dag_run_id][index] = instance
+        instances[dag_run_id][index] = instance
+    ended: dict[str, list[RunState]] = defaultdict(list)
     for dag_run_id, of_run in by_run.items():
         run = state.runs[dag_run_id]
-        step = _step(run, of_run, found[dag_run_id], state)
-        yield from _task_effects(run, step, state)
+        step = _advance(run, of_run, instances[dag_run_id], state)
         after = _after(run, step, len(of_run))
-        yield from _run_effects(run, after, state.graphs[run.version_id], state.now)
-        yield from _afterthoughts(run, step, after, state.graphs[run.version_id])
+        yield from _run_effects(run, after, step, state)
         if after.state in RUN_ENDED:
             ended[run.dag_id].append(after.state)
     for dag in state.dags:
         yield from settle_after(dag, ended[dag.graph.dag_id], state.now)
 
 
-def _reach(
-    finishes: Sequence[TaskFinished], places: Mapping[UUID, Whereabouts], graphs: Mapping[int, Graph]
-) -> set[tuple[int, int]]:
-    """What the ends may touch at most: one that means less, because its attempt was to be killed, touches its task alone."""
-    by_run: dict[tuple[int, int], list[Finish]] = defaultdict(list)
-    for finish in finishes:
-        if place := places.get(finish.submission_id):
-            by_run[place.dag_run_id, place.version_id].append(meant(finish, place.task_index, place.try_number))
-    return {(run, index) for (run, version), ends in by_run.items() for index in reach(graphs[version], ends)}
-
-
-def _freeing(locked: Iterable[RunView], touched: Iterable[tuple[int, int]]) -> Counter[str]:
-    """By DAG, how many runs may end: those with no more unfinished tasks than are touched."""
-    of_run = Counter(dag_run_id for dag_run_id, _ in touched)
-    return Counter(run.dag_id for run in locked if 0 < run.unfinished <= of_run[run.id])
-
-
-def _finish(finish: TaskFinished, attempt: SubmissionView) -> Finish:
-    """What an end means to the task of its attempt."""
-    if attempt.kill_reason == CLEARED:
-        return Finish(attempt.task_index, attempt.try_number, TaskState.NONE, CLEARED)
-    if attempt.kill_reason == STUCK and finish.outcome in UNDONE and attempt.killed_before % (REQUEUED + 1) < REQUEUED:
-        return Finish(attempt.task_index, attempt.try_number, TaskState.SCHEDULED, STUCK)
-    by_itself = meant(finish, attempt.task_index, attempt.try_number)
-    killed_for = attempt.kill_reason if finish.outcome == "killed" else None
-    return msgspec.structs.replace(by_itself, reason=killed_for) if killed_for else by_itself
-
-
-def _result_of(finish: TaskFinished, attempt: SubmissionView) -> Iterator[StoreResult]:
-    if finish.outcome == "succeeded" and finish.result not in (None, UNSET) and not wrong_result(finish.result):
+def _result(finish: TaskFinished, attempt: SubmissionView) -> Iterator[StoreResult]:
+    if finish.outcome == "succeeded" and finish.result not in (None, UNSET) and not result_error(finish.result):
         yield StoreResult(attempt.dag_run_id, attempt.task_index, finish.result)
 
 
-UNDONE = frozenset({"killed", "lost"})
-
-
-def _step(run: RunView, finishes: Sequence[TaskFinished], instances: Mapping[int, Instance], state: State) -> Advance:
-    ends = [_finish(finish, state.submissions[finish.submission_id]) for finish in finishes]
+def _advance(run: RunView, finishes: Sequence[TaskFinished], instances: Mapping[int, Instance], state: State) -> Advance:
     graph = state.graphs[run.version_id]
-    lengths = _lengths(run, finishes, instances, state) if graph.mapped else NO_LISTS
+    ends = [_attempt_end(finish, state.submissions[finish.submission_id]) for finish in finishes]
+    lengths = _lengths(run, finishes, instances, state) if graph.mapped else NO_LENGTHS
     return advance(graph, instances, ends, state.now, run=run.run_id, lengths=lengths)
+
+
+def _attempt_end(finish: TaskFinished, attempt: SubmissionView) -> AttemptEnd:
+    """The end of an attempt, given the kill request it has had."""
+    if attempt.kill_reason == CLEARED:
+        return AttemptEnd(attempt.task_index, attempt.try_number, TaskState.NONE, CLEARED)
+    is_requeued = attempt.killed_before % (MAX_REQUEUES + 1) < MAX_REQUEUES
+    if attempt.kill_reason == NOT_SUBMITTED and finish.outcome in NOT_RUN and is_requeued:
+        return AttemptEnd(attempt.task_index, attempt.try_number, TaskState.SCHEDULED, NOT_SUBMITTED)
+    end = attempt_end(finish, attempt.task_index, attempt.try_number)
+    if finish.outcome == "killed" and attempt.kill_reason:
+        return msgspec.structs.replace(end, reason=attempt.kill_reason)
+    return end
 
 
 def _lengths(
     run: RunView, finishes: Sequence[TaskFinished], instances: Mapping[int, Instance], state: State
 ) -> Mapping[int, int]:
-    """How many elements the lists have that tasks returned: those known before, and those that come with these finishes."""
+    """The lengths of lists that tasks of the run returned before, or return with these finishes."""
     lengths = {index: length for (dag_run_id, index), length in state.lengths.items() if dag_run_id == run.id}
     lengths |= {index: instance.elements for index, instance in instances.items() if instance.elements}
     returned = {state.submissions[finish.submission_id].task_index: finish.result for finish in finishes}
     return lengths | {index: len(result) for index, result in returned.items() if isinstance(result, list)}
 
 
-def end_of(finish: TaskFinished, now: datetime) -> EndSubmission:
-    """The end of the attempt: one that says its task is to be skipped did what it had to."""
-    outcome = "succeeded" if finish.outcome == "skipped" else finish.outcome
-    return EndSubmission(
-        finish.submission_id,
-        SubmissionState(outcome),
-        storable(finish.reason),
-        finish.exit_code,
-        finish.started_at,
-        finish.finished_at or now,
+def _after(run: RunView, step: Advance, ended_attempts: int) -> RunView:
+    unfinished, failed_leaves = run.unfinished - step.ended, run.failed_leaves + step.failed_leaves
+    return msgspec.structs.replace(
+        run,
+        state=run_state(unfinished, failed_leaves),
+        unfinished=unfinished,
+        failed_leaves=failed_leaves,
+        active_tasks=run.active_tasks - ended_attempts,
     )
 
 
-def _task_effects(run: RunView, step: Advance, state: State) -> Iterator[Effect]:
+def _run_effects(run: RunView, after: RunView, step: Advance, state: State) -> Iterator[Effect]:
     graph = state.graphs[run.version_id]
-    yield from (insert_task(run, born, graph.node(born.index).task, state.now) for born in step.born)
-    for instance in step.touched:
-        yield update_task(run, instance, state.now)
-    yield from tasks_moved(run, graph, step, state.now)
-
-
-def _after(run: RunView, step: Advance, ended: int) -> UpdateRun:
-    """The run after `ended` of its attempts did."""
-    unfinished = run.unfinished - step.ended
-    failed_leaves = run.failed_leaves + step.failed_leaves
-    seq = run.task_seq + len(step.moves)
-    after = run_state(unfinished, failed_leaves)
-    return UpdateRun(run.id, after, run.state_seq, seq, unfinished, failed_leaves, run.active_tasks - ended, run.start_date)
-
-
-def _run_effects(run: RunView, after: UpdateRun, graph: Graph, now: datetime) -> Iterator[Effect]:
-    if after.state not in RUN_ENDED:
-        yield after
-        return
-    yield msgspec.structs.replace(after, state_seq=run.state_seq + 1, end_date=now)
-    yield from run_ended(run, graph, after.state, run.state_seq + 1, now)
-
-
-def _afterthoughts(run: RunView, step: Advance, after: UpdateRun, graph: Graph) -> Iterator[Effect]:
-    """What the ends mean beyond the tasks that come next."""
+    yield from (insert_task(run, new, graph.node(new.index).task, state.now) for new in step.added)
+    yield from (update_task(run, instance, state.now) for instance in step.changed)
+    yield from change_run(run, after, graph, step.moves, state.now)
     if any(move.state is TaskState.NONE for move in step.moves):
         yield Reconsider(run.id)
     if graph.fail_fast and step.failed and after.state not in RUN_ENDED:

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import msgspec
 
-from tidegate.handlers.attempt_ends import STUCK
+from tidegate.handlers.runs.rows import NOT_SUBMITTED
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.message import AttemptStuck, Message
@@ -32,4 +32,4 @@ async def load(db: Db, messages: Sequence[Message[AttemptStuck]]) -> State:
 def decide(_messages: Sequence[Message[AttemptStuck]], state: State) -> Iterator[Effect]:
     for attempt in state.submissions:
         if attempt.state in UNSUBMITTED and attempt.kill_reason is None:
-            yield KillSubmissions(attempt.dag_run_id, attempt.task_index, STUCK)
+            yield KillSubmissions(attempt.dag_run_id, attempt.task_index, NOT_SUBMITTED)

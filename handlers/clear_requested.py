@@ -1,15 +1,14 @@
 """A user wants tasks of runs to run again. Earlier attempts stay in the history, and tries are counted on."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
 
 from tidegate.handlers.load_dags import read_dags
-from tidegate.handlers.run_requested import no_such_dag
-from tidegate.handlers.runs.change_version import change
-from tidegate.handlers.runs.clear import set_back
+from tidegate.handlers.runs.change_version import change_version
+from tidegate.handlers.runs.clear import clear_tasks
+from tidegate.handlers.runs.rejections import NO_SUCH_TASK, no_such_dag
 from tidegate.handlers.scheduling.next_runs import look_at
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.graph import Graph
@@ -20,7 +19,6 @@ from tidegate.schemas.state import TASK_FAILED, RunState, TaskState
 from tidegate.schemas.view import DagView, Instance, RunView
 
 NOTHING_TO_CLEAR = "nothing_to_clear"
-NO_SUCH_TASK = "no_such_task"
 
 
 class State(msgspec.Struct, frozen=True):
@@ -39,9 +37,7 @@ async def load(db: Db, messages: Sequence[Message[ClearRequested]]) -> State:
     if not held:
         return State(db.now, None)
     locked = await runs.lock(db, await runs.matching(db, asked.dag_id, asked.run_id, asked.start, asked.end))
-    instances: dict[int, dict[int, Instance]] = defaultdict(dict)
-    for (dag_run_id, index), instance in (await tasks.of_runs(db, locked)).items():
-        instances[dag_run_id][index] = instance
+    instances = await tasks.of_runs(db, locked)
     (found,) = await read_dags(db, held)
     return State(db.now, found, locked, await versions.graphs(db, {run.version_id for run in locked.values()}), instances)
 
@@ -67,10 +63,10 @@ def _clear(run: RunView, asked: ClearRequested, newest: Graph, state: State) -> 
     graph, instances = state.graphs[run.version_id], dict(state.tasks[run.id])
     before: list[Effect] = []
     if asked.newest and run.version_id != newest.version_id and run.state is not RunState.RUNNING:
-        before, instances = change(run, graph, newest, instances, state.now)
+        before, instances = change_version(run, graph, newest, instances, state.now)
         graph = newest
     chosen = choose(graph, instances, asked)
-    return [*before, *set_back(run, graph, instances, chosen, state.now)] if chosen else []
+    return [*before, *clear_tasks(run, graph, instances, chosen, state.now)] if chosen else []
 
 
 def choose(graph: Graph, instances: Mapping[int, Instance], asked: ClearRequested) -> list[int]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from tidegate.handlers.load_dags import lock_dags
-from tidegate.handlers.run_requested import no_such_dag
+from tidegate.handlers.runs.rejections import no_such_dag
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.dag import DeleteDag
 from tidegate.schemas.message import DagDeleteRequested, Message

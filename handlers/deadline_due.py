@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 import msgspec
 from msgspec import UNSET
 
-from tidegate.handlers.runs.create import moved
 from tidegate.handlers.runs.notifications import of_missed_deadline
+from tidegate.handlers.runs.transition import numbered, run_event, update_run
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.deadline import MissDeadline
-from tidegate.schemas.effect.run import RunMoved, UpdateRun
+from tidegate.schemas.effect.run import RunMoved
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import DeadlineDue, Message
 from tidegate.schemas.notice import MissedDeadline
@@ -45,14 +45,13 @@ def decide(_messages: Sequence[Message[DeadlineDue]], state: State) -> Iterator[
         for seq, deadline in enumerate(missed, run.state_seq + 1):
             yield MissDeadline(deadline.id, seq, state.now)
             yield from _tell(run, state.graphs[run.version_id], deadline, seq, state.now)
-        seq = run.state_seq + len(missed)
-        yield UpdateRun(run.id, run.state, seq, run.task_seq, run.unfinished, run.failed_leaves, run.active_tasks)
+        yield update_run(run, numbered(run, states=len(missed)), state.now)
 
 
 def _tell(run: RunView, graph: Graph, deadline: DeadlineView, seq: int, now: datetime) -> Iterator[Effect]:
     missed = MissedDeadline(name=deadline.name, due_at=deadline.due_at, task_id=deadline.task_id or UNSET)
     who = f"task {deadline.task_id!r} " if deadline.task_id else ""
     reason = f"{who}missed the deadline {deadline.name!r} of {deadline.due_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-    event = msgspec.structs.replace(moved(run, run.state, seq, now, reason).event, missed_deadline=missed)
+    event = msgspec.structs.replace(run_event(run, run.state, seq, now, reason).event, missed_deadline=missed)
     yield RunMoved(run.id, event)
     yield from of_missed_deadline(run, graph, missed, seq, now, reason)

@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 
 from tidegate.handlers.load_dags import lock_dags
-from tidegate.handlers.run_requested import no_such_dag
+from tidegate.handlers.runs.rejections import no_such_dag
 from tidegate.handlers.scheduling.next_runs import settle
 from tidegate.handlers.scheduling.read_plan import ReadReason
 from tidegate.schemas.effect import Effect

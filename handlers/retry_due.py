@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 
 from tidegate.handlers.runs.rows import update_task
-from tidegate.handlers.submission_accepted import renumbered
+from tidegate.handlers.runs.transition import change_run
 from tidegate.handlers.tasks.advance import Move
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.graph import Graph
@@ -52,5 +52,5 @@ def _schedule(run: RunView, due: Sequence[Instance], state: State) -> Iterator[E
     for instance in due:
         instance.state, instance.next_try_at = TaskState.SCHEDULED, None
         yield update_task(run, instance, state.now)
-    moves = tuple(Move(instance.index, TaskState.SCHEDULED, instance.try_number) for instance in due)
-    yield from renumbered(run, moves, state.graphs[run.version_id], state.now)
+    moves = [Move(instance.index, TaskState.SCHEDULED, instance.try_number) for instance in due]
+    yield from change_run(run, run, state.graphs[run.version_id], moves, state.now)

@@ -7,6 +7,7 @@ import msgspec
 
 from tidegate.handlers.load_dags import lock_dags
 from tidegate.handlers.runs.create import create, queued_run
+from tidegate.handlers.runs.rejections import no_such_dag
 from tidegate.handlers.scheduling.next_runs import look_at
 from tidegate.handlers.scheduling.run_limit import has_capacity
 from tidegate.schemas.effect import Effect, RejectMessage
@@ -18,7 +19,6 @@ from tidegate.schemas.state import RunType
 from tidegate.schemas.timetable.tick import Tick, manual_interval
 from tidegate.schemas.view import DagView, RunView
 
-NO_SUCH_DAG = "no_such_dag"
 RUN_EXISTS = "run_exists"
 INVALID_CONF = "invalid_conf"
 
@@ -74,10 +74,6 @@ def _exists(request: RunRequested, run_id: str) -> str:
     if request.logical_date is not None and run_id != request.run_id:
         return f"DAG {request.dag_id!r} already has run {run_id!r} for {request.logical_date.isoformat()}; clear that one"
     return f"DAG {request.dag_id!r} already has a run {run_id!r}"
-
-
-def no_such_dag(dag_id: str) -> RejectMessage:
-    return RejectMessage(0, NO_SUCH_DAG, f"there is no DAG {dag_id!r}; `tidegate dags list` shows those there are")
 
 
 def run_id_of(message: Message[RunRequested]) -> str:

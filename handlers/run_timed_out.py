@@ -1,13 +1,13 @@
 """Runs took longer than their DAGs allow: they fail, and what waits for room starts."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
 
 from tidegate.handlers.load_dags import read_dags
-from tidegate.handlers.runs.terminate import stop
+from tidegate.handlers.runs.terminate import fail
 from tidegate.handlers.scheduling.next_runs import settle_after
 from tidegate.handlers.scheduling.read_plan import ReadReason
 from tidegate.schemas.effect import Effect
@@ -26,7 +26,7 @@ class State(msgspec.Struct, frozen=True):
     dags: tuple[DagView, ...]
     runs: Sequence[RunView]
     graphs: Mapping[int, Graph]
-    tasks: Mapping[int, Sequence[Instance]]
+    tasks: Mapping[int, Mapping[int, Instance]]
 
 
 async def load(db: Db, messages: Sequence[Message[RunTimedOut]]) -> State:
@@ -34,9 +34,7 @@ async def load(db: Db, messages: Sequence[Message[RunTimedOut]]) -> State:
     held = await dags.lock(db, await runs.dags_of(db, ids))
     locked = await runs.lock(db, ids)
     late = [run for run in locked.values() if run.state is RunState.RUNNING and run.is_late(db.now)]
-    instances: dict[int, list[Instance]] = defaultdict(list)
-    for (dag_run_id, _), instance in (await tasks.of_runs(db, [run.id for run in late])).items():
-        instances[dag_run_id].append(instance)
+    instances = await tasks.of_runs(db, [run.id for run in late])
     freed = await read_dags(db, held, ReadReason(ending_runs=Counter(run.dag_id for run in late)))
     return State(db.now, freed, late, await versions.graphs(db, {run.version_id for run in late}), instances)
 
@@ -45,7 +43,8 @@ def decide(_messages: Sequence[Message[RunTimedOut]], state: State) -> Iterator[
     for run in state.runs:
         graph = state.graphs[run.version_id]
         reason = f"the run took longer than {graph.run_timeout_s or 0:g} s"
-        yield from stop(run, graph, state.tasks.get(run.id, ()), state.now, reason=reason, timed_out=True)
+        instances = state.tasks.get(run.id, {})
+        yield from fail(run, graph, tuple(instances.values()), state.now, reason=reason, timed_out=True)
     ended = Counter(run.dag_id for run in state.runs)
     for dag in state.dags:
         yield from settle_after(dag, [RunState.FAILED] * ended[dag.graph.dag_id], state.now)

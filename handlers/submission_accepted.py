@@ -7,10 +7,9 @@ from uuid import UUID
 
 import msgspec
 
-from tidegate.handlers.runs.create import tasks_moved
-from tidegate.handlers.tasks.advance import Advance, Move
+from tidegate.handlers.runs.transition import change_run
+from tidegate.handlers.tasks.advance import Move
 from tidegate.schemas.effect import Effect
-from tidegate.schemas.effect.run import UpdateRun
 from tidegate.schemas.effect.submission import AcceptSubmission
 from tidegate.schemas.effect.task import MoveTask
 from tidegate.schemas.graph import Graph
@@ -62,12 +61,5 @@ def _times_out_at(attempt: SubmissionView, state: State) -> datetime | None:
 def _start(run: RunView, started: Sequence[Instance], state: State) -> Iterator[Effect]:
     for task in started:
         yield MoveTask(run.id, task.index, TaskState.RUNNING, task.try_number, state.now)
-    moves = tuple(Move(task.index, TaskState.RUNNING, task.try_number) for task in started)
-    yield from renumbered(run, moves, state.graphs[run.version_id], state.now)
-
-
-def renumbered(run: RunView, moves: tuple[Move, ...], graph: Graph, now: datetime, *, active: int = 0) -> Iterator[Effect]:
-    """Publish moves of a run that itself stays in its state; `active` more of its tasks have an attempt under way."""
-    seq = run.task_seq + len(moves)
-    yield UpdateRun(run.id, run.state, run.state_seq, seq, run.unfinished, run.failed_leaves, run.active_tasks + active)
-    yield from tasks_moved(run, graph, Advance((), moves, 0, 0), now)
+    moves = [Move(task.index, TaskState.RUNNING, task.try_number) for task in started]
+    yield from change_run(run, run, state.graphs[run.version_id], moves, state.now)

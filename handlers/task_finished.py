@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from uuid import UUID
 
 from tidegate.handlers import attempt_ends
-from tidegate.handlers.attempt_ends import State, end_of, ended_already, moved_on, take
+from tidegate.handlers.attempt_ends import State, already_ended, end_attempts, superseded
+from tidegate.handlers.runs.rows import end_submission
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.submission import IgnoreFinish
 from tidegate.schemas.effect.task import LookAgain
@@ -27,16 +28,16 @@ def decide(messages: Sequence[Message[TaskFinished]], state: State) -> Iterator[
         ended = message.body
         if ended.submission_id not in state.submissions:
             yield RejectMessage(index, Rejection.UNKNOWN_ATTEMPT, f"no attempt was submitted as {ended.submission_id}")
-        elif why := REPEATED if ended.submission_id in seen else ended_already(ended, state):
+        elif why := REPEATED if ended.submission_id in seen else already_ended(ended, state):
             yield _ignore(message, why)
-        elif why := moved_on(ended, state):
-            yield end_of(ended, state.now)
+        elif why := superseded(ended, state):
+            yield end_submission(ended, state.now)
             yield _ignore(message, why)
             yield from _awaited(ended, state)
         else:
             taken.append(ended)
         seen.add(ended.submission_id)
-    yield from take(taken, state)
+    yield from end_attempts(taken, state)
 
 
 def _awaited(ended: TaskFinished, state: State) -> Iterator[LookAgain]:

@@ -8,10 +8,12 @@ longer than `fair_after_s`; if only slots are missing, free slots are kept for i
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from tidegate.handlers.admission.capacity import AdmissionState, Capacity
 from tidegate.handlers.admission.load import lock_admission
 from tidegate.handlers.admission.select import select_tasks, submission_id
-from tidegate.handlers.submission_accepted import renumbered
+from tidegate.handlers.runs.transition import change_run
 from tidegate.handlers.tasks.advance import Move
 from tidegate.schemas.dag import BACKENDS, kind_of
 from tidegate.schemas.effect import Effect
@@ -48,5 +50,6 @@ def _admit(run: RunView, admitted: Sequence[WaitingTask], state: AdmissionState)
         id_ = submission_id(run, graph.label(task.task_index), task.try_number + 1)
         yield MoveTask(run.id, task.task_index, TaskState.QUEUED, task.try_number + 1)
         yield InsertSubmission(id_, run.id, task.task_index, task.try_number + 1, BACKENDS[kind_of(spec)])
-    moves = tuple(Move(task.task_index, TaskState.QUEUED, task.try_number + 1) for task in admitted)
-    yield from renumbered(run, moves, graph, state.now, active=len(admitted))
+    moves = [Move(task.task_index, TaskState.QUEUED, task.try_number + 1) for task in admitted]
+    after = msgspec.structs.replace(run, active_tasks=run.active_tasks + len(admitted))
+    yield from change_run(run, after, graph, moves, state.now)

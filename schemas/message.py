@@ -146,8 +146,8 @@ class SubmissionAccepted(msgspec.Struct, frozen=True, kw_only=True):
     handle: dict[str, Any]
 
 
-class LeaseLapsed(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt gave no sign of life for `silent_s`; whoever ran it is taken for dead."""
+class AttemptSilent(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt may have had no heartbeat for `silent_s`."""
 
     submission_id: UUID
     silent_s: float

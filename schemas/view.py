@@ -52,6 +52,12 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
         return self.logical_date or self.run_after
 
 
+class PreviousRun(msgspec.Struct, frozen=True):
+    """The run of a DAG before another one. `states` are its tasks' by id; None where it has not started."""
+
+    states: Mapping[str, TaskState] | None
+
+
 class QueuedRun(msgspec.Struct, frozen=True):
     """A run that waits for its turn, with the graph of the version it is pinned to."""
 

@@ -13,7 +13,7 @@ from tidegate.daemon.postgres import commit_markers
 from tidegate.daemon.retry import Retry
 from tidegate.daemon.settings import spool_root
 from tidegate.daemon.spark import spool
-from tidegate.schemas.message import AttemptStuck, LeaseLapsed
+from tidegate.schemas.message import AttemptSilent, AttemptStuck
 from tidegate.schemas.queries import held, inbox, leases, losses, pools, submissions
 
 log = structlog.get_logger()
@@ -67,7 +67,7 @@ async def lapse(context: Context) -> None:
     silent = await context.database.ask(submissions.silent, silent_s)
     if silent:
         log.warning("attempts_silent", count=len(silent), silent_s=silent_s)
-        await context.tell([LeaseLapsed(submission_id=id_, silent_s=silent_s) for id_ in silent])
+        await context.tell([AttemptSilent(submission_id=id_, silent_s=silent_s) for id_ in silent])
 
 
 async def requeue(context: Context) -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from tidegate.handlers.admission.capacity import AdmissionState, Capacity
 from tidegate.handlers.scheduling.run_limit import blockers_of_run
-from tidegate.handlers.tasks.readiness import Hold, turn
+from tidegate.handlers.tasks.readiness import WaitsFor, readiness
 from tidegate.handlers.tasks.upstream_counts import upstream_of
 from tidegate.schemas.explain import reasons
 from tidegate.schemas.explain.facts import RunFacts
@@ -91,12 +91,12 @@ def _blocks(graph: Graph, instance: Instance, states: Mapping[int, TaskState], f
 
 def blocks_of_turn(graph: Graph, instance: Instance, states: Mapping[int, TaskState], run_before: str | None) -> Iterator[Reason]:
     """All that a task waits for before its turn."""
-    hold = turn(graph.nodes[instance.index], instance, states.__getitem__)
-    if hold is Hold.INSTANCES:
+    hold = readiness(graph.nodes[instance.index], instance, states.__getitem__)
+    if hold is WaitsFor.INSTANCES:
         elements = upstream_of(instance)
         yield reasons.InstancesNotDone(elements.total - elements.success - elements.bad - elements.skipped, elements.total)
         return
-    if hold in (Hold.UPSTREAM, Hold.LIST):
+    if hold in (WaitsFor.UPSTREAM, WaitsFor.LIST):
         above = graph.upstream_of(instance.index)
         yield reasons.UpstreamNotDone(tuple(graph.label(index) for index in above if states[index] not in TASK_ENDED))
     if instance.waits_for_past:

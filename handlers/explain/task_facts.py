@@ -7,16 +7,15 @@ import msgspec
 
 from tidegate.handlers.admission.capacity import AdmissionState
 from tidegate.handlers.admission.load import preview_admission
-from tidegate.handlers.tasks.previous_run import Past, pasts
 from tidegate.schemas.explain.facts import RunFacts
 from tidegate.schemas.graph import Graph, element_index, element_of
 from tidegate.schemas.message import TasksReady
-from tidegate.schemas.queries import leases, pools, progress, tasks, versions, whynot
+from tidegate.schemas.queries import leases, pools, progress, runs, tasks, versions, whynot
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import JobRow, Terms
 from tidegate.schemas.queries.whynot import AttemptFacts, AtWork, Circumstances, Place
 from tidegate.schemas.state import RunState, TaskState
-from tidegate.schemas.view import Instance, TaskKey
+from tidegate.schemas.view import Instance, PreviousRun, TaskKey
 
 MOST_BEFORE = 2_000
 """Of more than that in the queue before it, the rest is not looked at."""
@@ -38,7 +37,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     around: Circumstances
     instance: Instance
     instances: Mapping[int, Instance] = {}
-    past: Past | None = None
+    past: PreviousRun | None = None
     place: Place | None = None
     admission: AdmissionState | None = None
     attempt: AttemptFacts | None = None
@@ -80,7 +79,7 @@ async def load(db: Db, dag_id: str, run_id: str, index: int, terms: Terms) -> Fo
     run = facts.run
     graphs = await versions.graphs(db, {run.version_id, facts.newest_version_id})
     graph = graphs[run.version_id]
-    instances = {of: instance for (_, of), instance in (await tasks.of_runs(db, [run.id])).items()}
+    instances = (await tasks.of_runs(db, [run.id])).get(run.id, {})
     instance = instances.get(index) or Instance(index)
     daemons = await leases.live(db)
     terms = daemons[0].terms if daemons else terms
@@ -95,7 +94,7 @@ async def load(db: Db, dag_id: str, run_id: str, index: int, terms: Terms) -> Fo
         around=await whynot.circumstances(db, run.id),
         instance=instance,
         instances=instances,
-        past=(await pasts(db, [run.id])).get(run.id) if graph.sequential else None,
+        past=(await runs.previous(db, [run.id])).get(run.id) if graph.sequential else None,
         place=place,
         admission=await _admission(db, key, pool, terms) if instance.state is TaskState.SCHEDULED else None,
         attempt=await whynot.attempt(db, key),

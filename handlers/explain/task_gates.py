@@ -8,7 +8,7 @@ from tidegate.handlers.admission.select import select_tasks
 from tidegate.handlers.explain.run_gates import daemons_gate, gate
 from tidegate.handlers.explain.run_progress import blocks_of_turn
 from tidegate.handlers.explain.task_facts import Found
-from tidegate.handlers.tasks.previous_run import held_by
+from tidegate.handlers.tasks.previous_run import blocking_tasks
 from tidegate.handlers.tasks.upstream_counts import upstream_of
 from tidegate.schemas.explain import reasons
 from tidegate.schemas.explain.gates import Gate
@@ -40,7 +40,7 @@ def turn_gates(found: Found) -> Iterator[Gate]:
     yield gate("upstream", before, _upstream(found, node), reached=found.has_started)
     yield _rule(found, node, reached=found.has_started and not before)
     if node.task.depends_on_past or node.task.wait_for_downstream:
-        held = held_by(found.past, found.graph, found.instance.index) if waits else ()
+        held = blocking_tasks(found.past, found.graph, found.instance.index) if waits else ()
         facts = {"run": found.run.run_before, "tasks": held}
         yield gate("run before", blocks.get(reasons.PreviousRun), facts, reached=found.has_started and not before)
     yield _next_try(found)

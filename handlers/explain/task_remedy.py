@@ -9,9 +9,9 @@ import msgspec
 from tidegate.handlers.admission.capacity import AdmissionState, Capacity
 from tidegate.handlers.admission.select import select_tasks
 from tidegate.handlers.explain.task_facts import Found
-from tidegate.handlers.tasks.previous_run import held_by
-from tidegate.handlers.tasks.readiness import rule
-from tidegate.handlers.tasks.upstream_counts import count_anew
+from tidegate.handlers.tasks.previous_run import blocking_tasks
+from tidegate.handlers.tasks.readiness import apply_rule
+from tidegate.handlers.tasks.upstream_counts import recount
 from tidegate.schemas.explain import reasons, remedy
 from tidegate.schemas.explain.gates import Gate
 from tidegate.schemas.explain.reasons import Reason
@@ -87,8 +87,8 @@ def _frontier(found: Found) -> list[int]:
 def _clear_cause(found: Found, _reason: Any) -> Iterator[remedy.Change]:
     """Itself, where its trigger rule lets it run by now; else what failed before it, or was skipped."""
     again = msgspec.structs.replace(found.instance, elements=0)
-    count_anew(found.graph, {**found.instances, again.index: again}, again.index)
-    if rule(found.graph.nodes[again.index], again, found.state_of) is TaskState.SCHEDULED:
+    recount(found.graph, {**found.instances, again.index: again}, again.index)
+    if apply_rule(found.graph.nodes[again.index], again, found.state_of) is TaskState.SCHEDULED:
         yield _clear(found, found.label)
     elif causes := _causes(found):
         yield _clear(found, *(found.graph.label(index) for index in causes))
@@ -122,7 +122,7 @@ def _clear(found: Found, *labels: str) -> remedy.Clear:
 
 def _past(found: Found, reason: reasons.PreviousRun) -> Iterator[remedy.Change]:
     """What failed in the run before is to run again; the rest of what holds it up is to end."""
-    held = held_by(found.past, found.graph, found.instance.index)
+    held = blocking_tasks(found.past, found.graph, found.instance.index)
     states = (found.past.states if found.past else None) or {}
     failed = tuple(task_id for task_id in held if states.get(task_id) in TASK_FAILED)
     left = tuple(task_id for task_id in held if task_id not in failed)

@@ -11,7 +11,7 @@ from tidegate.schemas.graph import Graph, element_index, element_of
 from tidegate.schemas.view import Instance, RunView
 
 
-def change(
+def change_version(
     run: RunView, old: Graph, new: Graph, instances: Mapping[int, Instance], now: datetime
 ) -> tuple[list[Effect], dict[int, Instance]]:
     """How the run changes, and its tasks as they stand in the new version. Tasks that are gone are `removed`."""

@@ -1,65 +1,69 @@
-"""Tasks of a run are set back so that they run again, and the run with them."""
+"""Tasks of a run are cleared: they run again, and so does the run."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.attempt_ends import CLEARED
-from tidegate.handlers.runs.create import moved, tasks_moved
-from tidegate.handlers.runs.rows import update_task
-from tidegate.handlers.tasks.advance import Advance, Move
-from tidegate.handlers.tasks.upstream_counts import count_anew
+from tidegate.handlers.runs.rows import CLEARED, update_task
+from tidegate.handlers.runs.transition import change_run
+from tidegate.handlers.tasks.advance import Move
+from tidegate.handlers.tasks.upstream_counts import recount
 from tidegate.schemas.dag import BaseTask
 from tidegate.schemas.effect import Effect
-from tidegate.schemas.effect.run import Reconsider, UpdateRun
+from tidegate.schemas.effect.run import Reconsider
 from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.effect.task import DropResult
 from tidegate.schemas.graph import Graph, element_of, position_of
 from tidegate.schemas.state import RUN_ENDED, TASK_ACTIVE, TASK_ENDED, TASK_FAILED, RunState, TaskState
 from tidegate.schemas.view import Instance, RunView
 
-UNDONE = frozenset(TaskState) - TASK_ACTIVE - {TaskState.NONE}
-KEPT = frozenset(TaskState) - {TaskState.REMOVED}
-SET_ASIDE = "its mapped task was cleared by a user"
+MOVED_AT_ONCE = frozenset(TaskState) - TASK_ACTIVE - {TaskState.NONE}
+"""The states that a cleared task leaves now; an active task does so once its attempt was killed."""
+
+REPLACED = "its mapped task was cleared by a user"
 
 
-def set_back(
+def clear_tasks(
     run: RunView,
     graph: Graph,
     instances: Mapping[int, Instance],
-    chosen: Collection[int],
+    cleared: Collection[int],
     now: datetime,
     *,
-    written: frozenset[int] = frozenset(),
+    marked: Sequence[Move] = (),
 ) -> Iterator[Effect]:
-    """Let the chosen tasks run again, and write those that were changed besides.
+    """Clear tasks, and write the ones that a user has `marked`.
 
-    Those at work are killed first, and tried again once that is confirmed. A run that had ended is queued, behind its DAG's
-    limits; one at work goes on.
+    Active tasks are killed first, and run again once that is confirmed. A run that had ended is queued, behind the limits of its
+    DAG; a running one keeps running. Instances of a cleared mapped task are removed: its list may be another one by then.
     """
-    elements = _elements_of(graph, instances, chosen)
-    yield from (DropResult(run.id, index) for index in (*chosen, *elements))
-    moves = [Move(index, TaskState.REMOVED, instances[index].try_number, SET_ASIDE) for index in elements]
-    moves += [Move(i, TaskState.NONE, instances[i].try_number, CLEARED) for i in chosen if instances[i].state in UNDONE]
-    killed = [instances[index] for index in (*chosen, *elements) if instances[index].state in TASK_ACTIVE]
-    yield from (KillSubmissions(run.id, each.index, SET_ASIDE if each.index in elements else CLEARED) for each in killed)
-    run = msgspec.structs.replace(run, active_tasks=run.active_tasks - sum(each.index in elements for each in killed))
+    elements = _elements_of(graph, instances, cleared)
+    yield from (DropResult(run.id, index) for index in (*cleared, *elements))
+    moves = [*marked]
+    moves += [Move(index, TaskState.REMOVED, instances[index].try_number, REPLACED) for index in elements]
+    moves += [Move(i, TaskState.NONE, instances[i].try_number, CLEARED) for i in cleared if instances[i].state in MOVED_AT_ONCE]
+    killed = [index for index in (*cleared, *elements) if instances[index].state in TASK_ACTIVE]
+    yield from (KillSubmissions(run.id, index, REPLACED if index in elements else CLEARED) for index in killed)
     for index in elements:
         instances[index].state, instances[index].next_try_at = TaskState.REMOVED, None
-    for index in chosen:
-        _begin_again(instances[index], graph.nodes[index].task)
+    for index in cleared:
+        _reset(instances[index], graph.nodes[index].task)
+    written = {move.index for move in moves}.union(cleared)
     for index, instance in instances.items():
         if instance.state is TaskState.NONE:
-            count_anew(graph, instances, index)
-        if instance.state is TaskState.NONE or index in written.union(chosen, elements):
+            recount(graph, instances, index)
+        if instance.state is TaskState.NONE or index in written:
             yield update_task(run, instance, now)
-    yield from tasks_moved(run, graph, Advance((), tuple(moves), 0, 0), now)
-    yield from _queue(run, graph, instances.values(), len(moves), now)
+    active_tasks = run.active_tasks - sum(index in elements for index in killed)
+    after = _cleared_run(msgspec.structs.replace(run, active_tasks=active_tasks), graph, instances.values())
+    yield from change_run(run, after, graph, moves, now, reason=CLEARED, outlets=False)
+    if run.state is RunState.RUNNING:
+        yield Reconsider(run.id)
 
 
-def _begin_again(instance: Instance, task: BaseTask) -> None:
-    """With tries as if it were new; one at work stays so until it was killed."""
+def _reset(instance: Instance, task: BaseTask) -> None:
+    """Give a task all its tries again. An active task keeps its state until its attempt was killed."""
     instance.max_tries = instance.try_number + task.retries + 1
     instance.elements = 0
     if instance.state not in TASK_ACTIVE:
@@ -67,28 +71,19 @@ def _begin_again(instance: Instance, task: BaseTask) -> None:
         instance.waits_for_past = task.depends_on_past or task.wait_for_downstream
 
 
-def _queue(run: RunView, graph: Graph, instances: Iterable[Instance], moves: int, now: datetime) -> Iterator[Effect]:
+def _cleared_run(run: RunView, graph: Graph, instances: Iterable[Instance]) -> RunView:
     states = {instance.index: instance.state for instance in instances if element_of(instance.index) is None}
-    after = UpdateRun(
-        id=run.id,
+    return msgspec.structs.replace(
+        run,
         state=RunState.QUEUED if run.state in RUN_ENDED else run.state,
-        state_seq=run.state_seq,
-        task_seq=run.task_seq + moves,
         unfinished=sum(state not in TASK_ENDED for state in states.values()),
         failed_leaves=sum(state in TASK_FAILED and graph.nodes[index].decisive for index, state in states.items()),
-        active_tasks=run.active_tasks,
     )
-    if run.state in RUN_ENDED:
-        yield msgspec.structs.replace(after, state_seq=run.state_seq + 1)
-        yield moved(run, RunState.QUEUED, run.state_seq + 1, now, CLEARED)
-    else:
-        yield after
-    if run.state is RunState.RUNNING:
-        yield Reconsider(run.id)
 
 
-def _elements_of(graph: Graph, instances: Mapping[int, Instance], chosen: Collection[int]) -> list[int]:
-    """The instances of chosen mapped tasks: what these are mapped over may be another list by then."""
+def _elements_of(graph: Graph, instances: Mapping[int, Instance], cleared: Collection[int]) -> list[int]:
+    """The instances of cleared mapped tasks."""
     if not graph.mapped:
         return []
-    return [i for i, it in instances.items() if element_of(i) is not None and position_of(i) in chosen and it.state in KEPT]
+    present = [index for index, instance in instances.items() if instance.state is not TaskState.REMOVED]
+    return [index for index in present if element_of(index) is not None and position_of(index) in cleared]

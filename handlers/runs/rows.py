@@ -1,12 +1,20 @@
-"""Rows of a run's tasks, as the effects that write them."""
+"""Rows of a run's tasks and attempts, as the effects that write them."""
 
 from copy import copy
 from datetime import datetime
 
 from tidegate.schemas.dag import BaseTask
+from tidegate.schemas.effect.submission import EndSubmission
 from tidegate.schemas.effect.task import Dates, Demand, InsertTask, UpdateTask
-from tidegate.schemas.state import TASK_ENDED, TaskState
+from tidegate.schemas.state import TASK_ENDED, SubmissionState, TaskState
 from tidegate.schemas.view import Instance, RunView
+from tidegate.schemas.wire.event import TaskFinished, storable
+
+CLEARED = "cleared by a user"
+"""Kill reason of attempts whose task was cleared: the task waits anew once its attempt has ended."""
+
+NOT_SUBMITTED = "it was not submitted in time"
+"""Kill reason of stuck attempts: the task is queued again once its attempt has ended."""
 
 
 def insert_task(run: RunView, instance: Instance, task: BaseTask, now: datetime) -> InsertTask:
@@ -27,3 +35,16 @@ def update_task(run: RunView, instance: Instance, now: datetime) -> UpdateTask:
 def dates(state: TaskState, now: datetime) -> Dates:
     """The dates that a task instance gets when it comes to this state."""
     return Dates(now if state is TaskState.SCHEDULED else None, now if state in TASK_ENDED else None)
+
+
+def end_submission(finish: TaskFinished, now: datetime) -> EndSubmission:
+    """An attempt that ended. One that asks to skip its task has succeeded."""
+    outcome = "succeeded" if finish.outcome == "skipped" else finish.outcome
+    return EndSubmission(
+        finish.submission_id,
+        SubmissionState(outcome),
+        storable(finish.reason),
+        finish.exit_code,
+        finish.started_at,
+        finish.finished_at or now,
+    )

@@ -1,68 +1,62 @@
-"""How a run is ended before its time: what waits is skipped, what works is killed, and the run has failed."""
+"""How a run is ended or marked by a decision about it as a whole. Killed attempts end later."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from tidegate.handlers.runs.create import run_ended, tasks_moved
+import msgspec
+
 from tidegate.handlers.runs.rows import update_task
-from tidegate.handlers.tasks.advance import Advance, Move
+from tidegate.handlers.runs.transition import change_run
+from tidegate.handlers.tasks.advance import Move
 from tidegate.schemas.effect import Effect
-from tidegate.schemas.effect.run import ReconsiderAfter, UpdateRun
+from tidegate.schemas.effect.run import ReconsiderAfter
 from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.graph import Graph, element_of
 from tidegate.schemas.state import TASK_ACTIVE, TASK_ENDED, TASK_FAILED, RunState, TaskState
 from tidegate.schemas.view import Instance, RunView
 
 
-def mark(
-    run: RunView, graph: Graph, instances: Sequence[Instance], now: datetime, *, state: TaskState, reason: str
+def mark_success(run: RunView, graph: Graph, instances: Sequence[Instance], now: datetime, reason: str) -> Iterator[Effect]:
+    """Set the run and all its tasks to success, also the ones that have ended otherwise. Their outlets are not updated."""
+    changes = [(i, TaskState.SUCCESS) for i in instances if i.state not in (TaskState.SUCCESS, TaskState.REMOVED)]
+    after = msgspec.structs.replace(run, state=RunState.SUCCESS, failed_leaves=0)
+    yield from _end(run, after, graph, changes, now, reason=reason, outlets=False)
+
+
+def fail(
+    run: RunView, graph: Graph, instances: Sequence[Instance], now: datetime, *, reason: str, timed_out: bool = False
 ) -> Iterator[Effect]:
-    """Have it that the run and all its tasks succeeded, whatever they did."""
-    if any(instance.state in TASK_ACTIVE for instance in instances):
-        yield KillSubmissions(run.id, None, reason)
-    moves = []
-    for instance in instances:
-        if instance.state not in (state, TaskState.REMOVED):
-            instance.state, instance.next_try_at = state, None
-            yield update_task(run, instance, now)
-            moves.append(Move(instance.index, state, instance.try_number, reason))
-    seq = run.task_seq + len(moves)
-    yield UpdateRun(run.id, RunState.SUCCESS, run.state_seq + 1, seq, 0, 0, 0, run.start_date, now)
-    yield from tasks_moved(run, graph, Advance((), tuple(moves), 0, 0), now, outlets=False)
-    yield from run_ended(run, graph, RunState.SUCCESS, run.state_seq + 1, now, reason)
-    if graph.sequential:
-        yield ReconsiderAfter(run.dag_id, run.id)
+    """Fail the run. Its active tasks are killed and fail, or are skipped where the run `timed_out`; waiting tasks are skipped."""
+    killed = TaskState.SKIPPED if timed_out else TaskState.FAILED
+    changes = [(i, killed if i.state in TASK_ACTIVE else TaskState.SKIPPED) for i in instances if i.state not in TASK_ENDED]
+    failed_leaves = sum(state in TASK_FAILED and _is_decisive(graph, instance) for instance, state in changes)
+    after = msgspec.structs.replace(run, state=RunState.FAILED, failed_leaves=run.failed_leaves + failed_leaves)
+    yield from _end(run, after, graph, changes, now, reason=reason, timed_out=timed_out)
 
 
-def stop(
+def _is_decisive(graph: Graph, instance: Instance) -> bool:
+    return element_of(instance.index) is None and graph.nodes[instance.index].decisive
+
+
+def _end(
     run: RunView,
+    after: RunView,
     graph: Graph,
-    instances: Sequence[Instance],
+    changes: Sequence[tuple[Instance, TaskState]],
     now: datetime,
     *,
     reason: str,
-    state: RunState = RunState.FAILED,
-    working: TaskState = TaskState.SKIPPED,
     timed_out: bool = False,
+    outlets: bool = True,
 ) -> Iterator[Effect]:
-    """End the run in `state`, its tasks that work in `working`; killing those takes effect later, and is seen through."""
-    ended = [instance for instance in instances if instance.state not in TASK_ENDED]
-    if any(instance.state in TASK_ACTIVE for instance in ended):
+    """All tasks of the run have ended after these changes."""
+    if any(instance.state in TASK_ACTIVE for instance, _ in changes):
         yield KillSubmissions(run.id, None, reason)
-    moves = []
-    for instance in ended:
-        instance.state = working if instance.state in TASK_ACTIVE else TaskState.SKIPPED
-        instance.next_try_at = None
+    for instance, state in changes:
+        instance.state, instance.next_try_at = state, None
         yield update_task(run, instance, now)
-        moves.append(Move(instance.index, instance.state, instance.try_number, reason))
-    seq = run.task_seq + len(moves)
-    failed = run.failed_leaves + sum(_fails_the_run(graph, move) for move in moves)
-    yield UpdateRun(run.id, state, run.state_seq + 1, seq, 0, failed, 0, run.start_date, now)
-    yield from tasks_moved(run, graph, Advance((), tuple(moves), 0, 0), now)
-    yield from run_ended(run, graph, state, run.state_seq + 1, now, reason, timed_out=timed_out)
+    after = msgspec.structs.replace(after, unfinished=0, active_tasks=0)
+    moves = [Move(instance.index, state, instance.try_number, reason) for instance, state in changes]
+    yield from change_run(run, after, graph, moves, now, reason=reason, timed_out=timed_out, outlets=outlets)
     if graph.sequential:
         yield ReconsiderAfter(run.dag_id, run.id)
-
-
-def _fails_the_run(graph: Graph, move: Move) -> bool:
-    return element_of(move.index) is None and graph.nodes[move.index].decisive and move.state in TASK_FAILED

@@ -1,6 +1,7 @@
-"""How a run advances when attempts of its tasks end: the state machine of tasks, to a fixpoint, in memory.
+"""The state machine of tasks: how a run advances when attempts end, to a fixpoint, in memory.
 
-Cost: the direct downstream of what ended; more only where something ends at once (empty tasks, skips, upstream failures).
+Cost: the tasks directly downstream of the ended ones; further tasks only where some end at once (empty tasks, skips, upstream
+failures).
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,19 +10,22 @@ from heapq import heapify, heappop, heappush
 
 import msgspec
 
-from tidegate.handlers.tasks.branching import passed_over, wrong_choice
-from tidegate.handlers.tasks.mapping import elements_of, gathered, instances_of
-from tidegate.handlers.tasks.readiness import Hold, turn
-from tidegate.handlers.tasks.retry_policy import delay
+from tidegate.handlers.tasks.attempt_end import AttemptEnd
+from tidegate.handlers.tasks.branching import choice_error, unchosen
+from tidegate.handlers.tasks.mapping import element_count, end_of_mapped, new_instances
+from tidegate.handlers.tasks.readiness import WaitsFor, readiness
+from tidegate.handlers.tasks.retry_policy import retry_delay
 from tidegate.handlers.tasks.trigger_rules import RUN, SKIP
-from tidegate.handlers.tasks.upstream_counts import count, upstream_of
+from tidegate.handlers.tasks.upstream_counts import count_end, upstream_of
 from tidegate.schemas.graph import Graph, Node, element_of, position_of
 from tidegate.schemas.state import TASK_FAILED, TaskState
 from tidegate.schemas.view import Instance
 
 Instances = Mapping[int, Instance]
 Lengths = Mapping[int, int]
-NO_LISTS: Lengths = {}
+"""By task, the number of elements of the list that it returned."""
+
+NO_LENGTHS: Lengths = {}
 
 
 class Move(msgspec.Struct, frozen=True):
@@ -34,217 +38,199 @@ class Move(msgspec.Struct, frozen=True):
 
 
 class Advance(msgspec.Struct, frozen=True):
-    """What changed: the instances touched (moved or counted), the moves in order, and what it means for the run.
+    """The changes of a run: the instances that moved or counted, the moves in order, and the effect on the run's counters.
 
-    `ended` is how many tasks reached an end state, `failed_leaves` how many of them decide about the run and failed. `born` are
-    the instances that mapped tasks have got.
+    `ended` is the number of tasks that reached an end state, `failed_leaves` the number of those that decide about the run and
+    failed. `added` are new instances of mapped tasks.
     """
 
-    touched: tuple[Instance, ...]
+    changed: tuple[Instance, ...]
     moves: tuple[Move, ...]
     ended: int
     failed_leaves: int
-    born: tuple[Instance, ...] = ()
+    added: tuple[Instance, ...] = ()
 
     @property
     def failed(self) -> bool:
-        """Whether a task failed for good."""
+        """Whether a task failed without retries left."""
         return any(move.state is TaskState.FAILED for move in self.moves)
 
 
-class Finish(msgspec.Struct, frozen=True):
-    """An attempt of a task ended in `state`: success, failed or skipped.
-
-    `none` where it was cleared and waits anew; `scheduled` where it never began, and does not count as a try.
-
-    `follow` is what a task that chooses its branches chose: ids of tasks directly after it, and all others are skipped; an empty
-    choice skips everything after it, however far.
-    """
-
-    index: int
-    try_number: int
-    state: TaskState
-    reason: str = ""
-    follow: tuple[str, ...] | None = None
-
-    @property
-    def choice(self) -> tuple[str, ...] | None:
-        """What is to be followed; a task that did not succeed, or one of many instances, has chosen nothing."""
-        return self.follow if self.state is TaskState.SUCCESS and element_of(self.index) is None else None
-
-
 def begin(graph: Graph, absent: frozenset[int] = frozenset()) -> Advance:
-    """The first step of a run: every instance is new, tasks that wait for nothing get their turn.
+    """The first step of a run: every instance is new, and tasks without upstream are ready.
 
-    `absent` tasks are not a part of this run; nobody waits for them.
+    `absent` tasks are no part of this run; no task waits for them.
     """
-    new = {position: _new(graph, position) for position in range(len(graph.nodes))}
+    new = {position: _new_instance(node, position) for position, node in enumerate(graph.nodes)}
     for position in absent:
         for below in graph.nodes[position].downstream:
             new[below].awaited -= 1
     step = _Step(graph, "", new)
     for position in sorted(absent):
-        step.leave_out(position)
-    step.settle(new)
+        step.remove(position)
+    step.decide_all(new)
     return step.result(every=True)
 
 
-def _new(graph: Graph, position: int) -> Instance:
-    node = graph.nodes[position]
-    past = node.task.depends_on_past or node.task.wait_for_downstream
-    return Instance(position, max_tries=node.task.retries + 1, awaited=node.upstream, waits_for_past=past)
+def _new_instance(node: Node, position: int) -> Instance:
+    waits_for_past = node.task.depends_on_past or node.task.wait_for_downstream
+    return Instance(position, max_tries=node.task.retries + 1, awaited=node.upstream, waits_for_past=waits_for_past)
 
 
 def advance(
-    graph: Graph, instances: Instances, finishes: Iterable[Finish], now: datetime, *, run: str = "", lengths: Lengths = NO_LISTS
+    graph: Graph,
+    instances: Instances,
+    ends: Iterable[AttemptEnd],
+    now: datetime,
+    *,
+    run: str = "",
+    lengths: Lengths = NO_LENGTHS,
 ) -> Advance:
-    """Take the ends of attempts and follow them as far as they reach.
+    """Take the ends of attempts and follow their consequences to a fixpoint.
 
-    `instances` holds at least those of `reach(graph, finishes)`; they are not changed. `run` names the run: retries of different
-    runs do not come at the same time. `lengths`: how many elements the lists have that tasks returned, by index.
+    `instances` holds at least `affected_tasks(graph, ends)`; they are not changed. `run` is the run id, which spreads retries.
     """
     step = _Step(graph, run, instances, lengths)
-    for finish in finishes:
-        step.finish(finish, now)
-    step.settle()
+    for end in ends:
+        step.end_attempt(end, now)
+    step.decide_all()
     return step.result(every=False)
 
 
-def judge_again(graph: Graph, instances: Instances, lengths: Lengths = NO_LISTS) -> Advance:
-    """Decide anew about every instance of a run whose turn has not come; `instances` are all of them, counted."""
+def decide_again(graph: Graph, instances: Instances, lengths: Lengths = NO_LENGTHS) -> Advance:
+    """Decide about every waiting instance of a run; `instances` are all of them, with correct counts."""
     step = _Step(graph, "", instances, lengths)
-    step.settle(index for index, instance in instances.items() if instance.state is TaskState.NONE)
+    step.decide_all(index for index, instance in instances.items() if instance.state is TaskState.NONE)
     return step.result(every=False)
-
-
-def retried(finish: Finish, max_tries: int) -> bool:
-    """Whether another try follows, so that nothing downstream hears of it."""
-    return finish.state is TaskState.FAILED and finish.try_number < max_tries
 
 
 class _Step:
-    """One advance under way: copies of what is touched, and whose upstream changed."""
+    """One advance in progress: copies of the changed instances, and a heap of the instances to decide about."""
 
-    def __init__(self, graph: Graph, run: str, before: Instances, lengths: Lengths = NO_LISTS) -> None:
+    def __init__(self, graph: Graph, run: str, before: Instances, lengths: Lengths = NO_LENGTHS) -> None:
         self.graph, self.nodes = graph, graph.nodes
         self.run, self.lengths = run, lengths
-        self.born: list[Instance] = []
         self.before = before
-        self.touched: dict[int, Instance] = {}
+        self.changed: dict[int, Instance] = {}
+        self.added: list[Instance] = []
         self.moves: list[Move] = []
-        self.turns: list[int] = []
-        self.awaits_turn: set[int] = set()
+        self.undecided: list[int] = []
+        self.in_heap: set[int] = set()
         self.failed_leaves = self.ended = 0
 
-    def at(self, index: int) -> Instance:
-        found = self.touched.get(index)
-        if found is None:
-            found = self.touched[index] = msgspec.structs.replace(self.before[index])
-        return found
+    def edit(self, index: int) -> Instance:
+        """The copy of an instance that this step changes."""
+        copy = self.changed.get(index)
+        if copy is None:
+            copy = self.changed[index] = msgspec.structs.replace(self.before[index])
+        return copy
 
-    def look(self, index: int) -> Instance:
-        """As `at`, for who only looks."""
-        return self.touched.get(index) or self.before[index]
+    def read(self, index: int) -> Instance:
+        return self.changed.get(index) or self.before[index]
 
     def state_of(self, index: int) -> TaskState:
-        return self.look(index).state
+        return self.read(index).state
 
     def move(self, instance: Instance, state: TaskState, reason: str = "") -> None:
         instance.state = state
         self.moves.append(Move(instance.index, state, instance.try_number, reason))
 
-    def finish(self, finish: Finish, now: datetime) -> None:
-        instance, node = self.at(finish.index), self.graph.node(finish.index)
-        if finish.state is TaskState.NONE:
+    def end_attempt(self, end: AttemptEnd, now: datetime) -> None:
+        instance, node = self.edit(end.index), self.graph.node(end.index)
+        max_tries = max(instance.max_tries, node.task.retries + 1)
+        if end.state is TaskState.NONE:
             instance.waits_for_past = node.task.depends_on_past or node.task.wait_for_downstream
-            self.move(instance, TaskState.NONE, finish.reason)
-        elif finish.state is TaskState.SCHEDULED:
-            instance.max_tries = max(instance.max_tries, node.task.retries + 1) + 1
-            self.move(instance, TaskState.SCHEDULED, finish.reason)
-        elif finish.choice and (wrong := wrong_choice(self.graph, finish.index, finish.choice)):
-            self.end(instance, TaskState.FAILED, wrong)
-        elif retried(finish, max(instance.max_tries, node.task.retries + 1)):
-            name = f"{self.graph.dag_id}/{self.run}/{self.graph.label(finish.index)}"
-            instance.next_try_at = now + delay(node.task, name, finish.try_number)
-            self.move(instance, TaskState.UP_FOR_RETRY, finish.reason)
-            if instance.next_try_at == now:
-                instance.next_try_at = None
-                self.move(instance, RUN)
+            self.move(instance, TaskState.NONE, end.reason)
+        elif end.state is TaskState.SCHEDULED:
+            instance.max_tries = max_tries + 1
+            self.move(instance, TaskState.SCHEDULED, end.reason)
+        elif end.choice and (error := choice_error(self.graph, end.index, end.choice)):
+            self.end(instance, TaskState.FAILED, error)
+        elif end.is_retried(max_tries):
+            self.retry(instance, node, end, now)
         else:
-            self.end(instance, finish.state, finish.reason)
-            if finish.choice is not None:
-                for index in sorted(passed_over(self.graph, finish.index, finish.choice)):
-                    self.pass_over(index, node)
+            self.end(instance, end.state, end.reason)
+            if end.choice is not None:
+                for index in sorted(unchosen(self.graph, end.index, end.choice)):
+                    self.skip_unchosen(index, node)
 
-    def pass_over(self, index: int, chooser: Node) -> None:
-        """Skip a task on a branch that was not chosen, unless something is decided about it already."""
-        instance = self.at(index)
+    def retry(self, instance: Instance, node: Node, end: AttemptEnd, now: datetime) -> None:
+        name = f"{self.graph.dag_id}/{self.run}/{self.graph.label(end.index)}"
+        instance.next_try_at = now + retry_delay(node.task, name, end.try_number)
+        self.move(instance, TaskState.UP_FOR_RETRY, end.reason)
+        if instance.next_try_at == now:
+            instance.next_try_at = None
+            self.move(instance, RUN)
+
+    def skip_unchosen(self, index: int, chooser: Node) -> None:
+        """Skip a task on a branch that was not chosen, unless it is already decided about."""
+        instance = self.edit(index)
         if instance.state is TaskState.NONE and not instance.elements:
             self.end(instance, SKIP, f"{chooser.task.task_id} did not choose it")
 
-    def leave_out(self, index: int) -> None:
-        self.move(self.at(index), TaskState.REMOVED, "the run is outside its dates")
+    def remove(self, index: int) -> None:
+        self.move(self.edit(index), TaskState.REMOVED, "the run is outside its dates")
         self.ended += 1
 
     def end(self, instance: Instance, state: TaskState, reason: str = "") -> None:
         self.move(instance, state, reason)
         if element_of(instance.index) is not None:
-            self.tell(position_of(instance.index), state)
+            self.count(position_of(instance.index), state)
             return
         node = self.nodes[instance.index]
         self.ended += 1
         self.failed_leaves += node.decisive and state in TASK_FAILED
         for below in node.downstream:
-            if not self.look(below).elements:  # a task that was mapped waits for its instances alone
-                self.tell(below, state)
+            if not self.read(below).elements:  # a mapped task with instances waits for those only
+                self.count(below, state)
 
-    def tell(self, waiting: int, state: TaskState) -> None:
-        """One of those that an instance waits for ended."""
-        count(self.at(waiting), state)
-        if waiting not in self.awaits_turn:
-            self.awaits_turn.add(waiting)
-            heappush(self.turns, waiting)
+    def count(self, waiting: int, state: TaskState) -> None:
+        """An instance that `waiting` waits for has ended."""
+        count_end(self.edit(waiting), state)
+        if waiting not in self.in_heap:
+            self.in_heap.add(waiting)
+            heappush(self.undecided, waiting)
 
-    def settle(self, also: Iterable[int] = ()) -> None:
-        """Decide in the order of the tasks: about each one once all has ended before it that ends in this step."""
-        self.turns += also
-        heapify(self.turns)
-        while self.turns:
-            turn = heappop(self.turns)
-            self.awaits_turn.discard(turn)
-            self.reach(turn)
+    def decide_all(self, also: Iterable[int] = ()) -> None:
+        """Decide in topological order: about each task once everything upstream that ends in this step has ended."""
+        self.undecided += also
+        heapify(self.undecided)
+        while self.undecided:
+            index = heappop(self.undecided)
+            self.in_heap.discard(index)
+            self.decide(index)
 
-    def reach(self, index: int) -> None:
-        """Decide about an instance whose upstream changed; a decided one stays as it is."""
-        instance, node = self.look(index), self.nodes[index]
+    def decide(self, index: int) -> None:
+        """Decide about an instance whose upstream changed, unless it is already decided about."""
+        instance, node = self.read(index), self.nodes[index]
         if instance.state is not TaskState.NONE:
             return
-        match turn(node, instance, self.state_of):
-            case Hold.INSTANCES:
-                if end := gathered(upstream_of(instance)):
-                    self.end(self.at(index), *end)
-            case Hold():
+        match readiness(node, instance, self.state_of):
+            case WaitsFor.INSTANCES:
+                if end := end_of_mapped(upstream_of(instance)):
+                    self.end(self.edit(index), *end)
+            case WaitsFor():
                 pass
             case TaskState.SCHEDULED if node.over is not None:
-                self.expand(self.at(index), node, node.over)
+                self.expand(self.edit(index), node, node.over)
             case TaskState.SCHEDULED if not node.instant:
-                self.move(self.at(index), RUN)
-            case verdict:
-                self.end(self.at(index), TaskState.SUCCESS if verdict is RUN else verdict)
+                self.move(self.edit(index), RUN)
+            case decision:
+                self.end(self.edit(index), TaskState.SUCCESS if decision is RUN else decision)
 
     def expand(self, instance: Instance, node: Node, over: int) -> None:
-        """A mapped task's turn has come: it gets an instance per element of the list, once there is one, and waits for them."""
-        returned = self.state_of(over)
-        found = elements_of(node.task, self.lengths.get(over) if returned is TaskState.SUCCESS else None)
-        if not isinstance(found, int):
-            self.end(instance, *found)
+        """Give a mapped task that is ready an instance per element of its list; it waits for them."""
+        returned = self.state_of(over) is TaskState.SUCCESS
+        elements = element_count(node.task, self.lengths.get(over) if returned else None)
+        if not isinstance(elements, int):
+            self.end(instance, *elements)
             return
-        instance.awaited = instance.elements = found
+        instance.awaited = instance.elements = elements
         instance.success = instance.failed = instance.skipped = instance.upstream_failed = 0
-        self.born += (born := instances_of(node.task, instance.index, found))
-        for element in born:
+        self.added += (added := new_instances(node.task, instance.index, elements))
+        for element in added:
             self.move(element, RUN)
 
     def result(self, *, every: bool) -> Advance:
-        touched = [self.at(index) for index in self.before] if every else self.touched.values()
-        return Advance(tuple(touched), tuple(self.moves), self.ended, self.failed_leaves, tuple(self.born))
+        changed = [self.edit(index) for index in self.before] if every else self.changed.values()
+        return Advance(tuple(changed), tuple(self.moves), self.ended, self.failed_leaves, tuple(self.added))

@@ -1,68 +1,72 @@
-"""How far the ends of attempts reach: what is to be read before they are taken."""
+"""The instances that the ends of attempts may affect: they are read and locked before `advance` takes the ends."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from tidegate.handlers.tasks.advance import Finish, retried
-from tidegate.handlers.tasks.branching import passed_over
-from tidegate.handlers.tasks.trigger_rules import GIVE_UP, SKIP, may_end
+from tidegate.handlers.tasks.attempt_end import AttemptEnd
+from tidegate.handlers.tasks.branching import unchosen
+from tidegate.handlers.tasks.readiness import may_rule_out
+from tidegate.handlers.tasks.trigger_rules import GIVE_UP, SKIP
 from tidegate.schemas.graph import Graph, Node, element_of, position_of
 from tidegate.schemas.state import TaskState
 
-AGAIN = frozenset({TaskState.NONE, TaskState.SCHEDULED})
+STAYS_UNFINISHED = frozenset({TaskState.NONE, TaskState.SCHEDULED})
 
 
-def reach(graph: Graph, finishes: Iterable[Finish]) -> frozenset[int]:
-    """The indices of all instances that taking these finishes may touch or look at."""
-    touched: set[int] = set()
+def affected_tasks(graph: Graph, ends: Iterable[AttemptEnd]) -> frozenset[int]:
+    """The indices of all instances that `advance` may read or change for these ends."""
+    affected: set[int] = set()
     followed: set[tuple[int, TaskState]] = set()
     todo: deque[tuple[int, TaskState]] = deque()
-    for finish in finishes:
-        touched.add(finish.index)
-        if finish.state not in AGAIN and not retried(finish, graph.node(finish.index).task.retries + 1):
-            todo += _ends_with(graph, finish)
+    for end in ends:
+        affected.add(end.index)
+        if end.state not in STAYS_UNFINISHED and not end.is_retried(graph.node(end.index).task.retries + 1):
+            todo += _possible_ends(graph, end)
     while todo:
-        index, state = end = todo.popleft()
-        touched.add(index)
-        if end in followed:
+        index, state = task_end = todo.popleft()
+        affected.add(index)
+        if task_end in followed:
             continue
-        followed.add(end)
+        followed.add(task_end)
         downstream = graph.nodes[index].downstream
-        touched.update(downstream)
-        asides = _asides(graph, state)
-        for position in asides.keys() & downstream if asides else ():
-            also, ends = asides[position]
-            touched.update(also)
-            todo.extend((position, ended) for ended in ends)
-    return frozenset(touched)
+        affected.update(downstream)
+        consequences = _consequences(graph, state)
+        for position in consequences.keys() & downstream if consequences else ():
+            read, states = consequences[position]
+            affected.update(read)
+            todo.extend((position, ended) for ended in states)
+    return frozenset(affected)
 
 
 @lru_cache(maxsize=1000)
-def _asides(graph: Graph, upstream: TaskState) -> Mapping[int, tuple[tuple[int, ...], tuple[TaskState, ...]]]:
-    """Of tasks that are more than counted when one before them ends: whom they look at then, and how they may end at once."""
-    asides = {}
+def _consequences(graph: Graph, upstream: TaskState) -> Mapping[int, tuple[tuple[int, ...], tuple[TaskState, ...]]]:
+    """What an end upstream does to tasks beyond being counted: the other tasks they read then, and how they may end at once.
+
+    Tasks that only count are left out.
+    """
+    consequences = {}
     for position, node in enumerate(graph.nodes):
-        also = node.setups if node.over is None else (*node.setups, node.over)
-        ends = _ends_after(node, upstream)
-        if also or ends:
-            asides[position] = also, ends
-    return asides
+        read = node.setups if node.over is None else (*node.setups, node.over)
+        states = _ends_after(node, upstream)
+        if read or states:
+            consequences[position] = read, states
+    return consequences
 
 
-def _ends_with(graph: Graph, finish: Finish) -> list[tuple[int, TaskState]]:
-    """What may end by the finish itself, and how."""
-    if element_of(finish.index) is not None:
-        return [(position_of(finish.index), state) for state in (TaskState.SUCCESS, TaskState.FAILED, SKIP)]
-    if finish.choice is None:
-        return [(finish.index, finish.state)]
-    skipped = passed_over(graph, finish.index, finish.choice)
-    return [(finish.index, TaskState.SUCCESS), (finish.index, TaskState.FAILED), *((index, SKIP) for index in skipped)]
+def _possible_ends(graph: Graph, end: AttemptEnd) -> list[tuple[int, TaskState]]:
+    """The tasks that an attempt's end may end directly, with their states."""
+    if element_of(end.index) is not None:
+        return [(position_of(end.index), state) for state in (TaskState.SUCCESS, TaskState.FAILED, SKIP)]
+    if end.choice is None:
+        return [(end.index, end.state)]
+    skipped = unchosen(graph, end.index, end.choice)
+    return [(end.index, TaskState.SUCCESS), (end.index, TaskState.FAILED), *((index, SKIP) for index in skipped)]
 
 
 def _ends_after(node: Node, upstream: TaskState) -> tuple[TaskState, ...]:
-    """The states in which a task may end at once when one before it ends in `upstream`."""
+    """The states in which a task may end at once when a task upstream ends in `upstream`."""
     if node.over is not None:
         return (SKIP, GIVE_UP, TaskState.FAILED)
-    never = (SKIP, GIVE_UP) if node.setups or may_end(node.task.trigger_rule, upstream) else ()
-    return (TaskState.SUCCESS, *never) if node.instant else never
+    not_run = (SKIP, GIVE_UP) if node.setups or may_rule_out(node.task.trigger_rule, upstream) else ()
+    return (TaskState.SUCCESS, *not_run) if node.instant else not_run

@@ -1,4 +1,4 @@
-"""Branches: which tasks are skipped because the task before them chose others."""
+"""Branches: the tasks that are skipped because the task before them chose others."""
 
 from collections import deque
 from collections.abc import Collection, Sequence
@@ -6,27 +6,26 @@ from collections.abc import Collection, Sequence
 from tidegate.schemas.graph import Graph
 
 
-def passed_over(graph: Graph, index: int, follow: Sequence[str]) -> Collection[int]:
-    """The tasks that the choice of a task skips: those directly after it that no chosen one leads to.
+def unchosen(graph: Graph, index: int, choice: Sequence[str]) -> Collection[int]:
+    """The tasks that a choice skips: the ones directly downstream that no chosen task leads to.
 
-    An empty choice skips everything after it, however far, but no teardown: what was set up is to be torn down.
+    An empty choice skips everything downstream except teardowns: their setups have run.
     """
     below = graph.nodes[index].downstream
-    if not follow:
-        return [after for after in _descendants(graph, below) if not graph.nodes[after].setups]
-    led_to = _descendants(graph, [after for after in below if graph.nodes[after].task.task_id in follow])
-    return [after for after in below if after not in led_to]
+    if not choice:
+        return [after for after in _with_descendants(graph, below) if not graph.nodes[after].setups]
+    reachable = _with_descendants(graph, [after for after in below if graph.nodes[after].task.task_id in choice])
+    return [after for after in below if after not in reachable]
 
 
-def wrong_choice(graph: Graph, index: int, follow: Sequence[str]) -> str | None:
-    """Why the choice of a task cannot be followed; None when it can."""
+def choice_error(graph: Graph, index: int, choice: Sequence[str]) -> str | None:
+    """Why a choice cannot be followed; None when it can."""
     below = {graph.nodes[after].task.task_id for after in graph.nodes[index].downstream}
-    wrong = [task_id for task_id in follow if task_id not in below]
-    return f"it chose {wrong[0]!r}, which is no task directly after it" if wrong else None
+    unknown = [task_id for task_id in choice if task_id not in below]
+    return f"it chose {unknown[0]!r}, which is no task directly after it" if unknown else None
 
 
-def _descendants(graph: Graph, start: Sequence[int]) -> set[int]:
-    """These tasks and everything after them."""
+def _with_descendants(graph: Graph, start: Sequence[int]) -> set[int]:
     found = set(start)
     todo = deque(start)
     while todo:

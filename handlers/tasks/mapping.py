@@ -1,4 +1,4 @@
-"""Mapped tasks: how many instances one gets, and what their ends mean for it."""
+"""Mapped tasks: one instance per element of the list that another task returned."""
 
 from tidegate.handlers.tasks.trigger_rules import SKIP, Upstream
 from tidegate.schemas.dag import BaseTask
@@ -7,11 +7,11 @@ from tidegate.schemas.state import TaskState
 from tidegate.schemas.view import Instance
 
 End = tuple[TaskState, str]
-"""How a task ends without an attempt, and why."""
+"""The end state of a task that has no attempt of its own, and the reason."""
 
 
-def elements_of(task: BaseTask, length: int | None) -> int | End:
-    """How many instances a task gets that is mapped over a list so long, or how it ends for want of one; None: over no list."""
+def element_count(task: BaseTask, length: int | None) -> int | End:
+    """The number of instances over a list of that length, or the end of a task that gets none. `length` None: no list."""
     if length is None:
         return TaskState.FAILED, f"{task.over} returned no list to map over"
     if length > MAX_ELEMENTS:
@@ -19,13 +19,12 @@ def elements_of(task: BaseTask, length: int | None) -> int | End:
     return length or (SKIP, f"{task.over} returned nothing to map over")
 
 
-def instances_of(task: BaseTask, position: int, elements: int) -> list[Instance]:
-    """One for each element."""
+def new_instances(task: BaseTask, position: int, elements: int) -> list[Instance]:
     return [Instance(element_index(position, element), max_tries=task.retries + 1) for element in range(elements)]
 
 
-def gathered(elements: Upstream) -> End | None:
-    """How a mapped task ends once all its instances have."""
+def end_of_mapped(elements: Upstream) -> End | None:
+    """The end of a mapped task; None while some of its instances have not ended."""
     if not elements.done:
         return None
     if elements.bad:

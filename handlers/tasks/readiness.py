@@ -1,50 +1,59 @@
-"""Whether a task's turn has come, and if not, what it waits for. The answer that decides is the answer that explains."""
+"""Whether a task is ready to run, and if not, what it waits for. `why-not` prints the answer that the scheduler acts on."""
 
 from collections.abc import Callable
 from enum import Enum, auto
 
-from tidegate.handlers.tasks.trigger_rules import GIVE_UP, RUN, WAIT, judge, judge_teardown
-from tidegate.handlers.tasks.upstream_counts import tally, upstream_of
+from tidegate.handlers.tasks.trigger_rules import GIVE_UP, RUN, SKIP, WAIT, evaluate, evaluate_teardown
+from tidegate.handlers.tasks.upstream_counts import count_states, upstream_of
+from tidegate.schemas.dag import TriggerRule
 from tidegate.schemas.graph import Node
 from tidegate.schemas.state import TASK_ENDED, TaskState
 from tidegate.schemas.view import Instance
 
 
-class Hold(Enum):
-    """What a task waits for before its turn comes."""
+class WaitsFor(Enum):
+    """What a task waits for before it is ready."""
 
     UPSTREAM = auto()
-    """Its trigger rule cannot decide yet."""
+    """Its trigger rule is not decided yet."""
 
-    PAST = auto()
-    """The run before is to allow it."""
+    PREVIOUS_RUN = auto()
+    """`depends_on_past` or `wait_for_downstream`: the run before has to permit it."""
 
     LIST = auto()
-    """What it is mapped over has not ended."""
+    """The task that returns the list it is mapped over has not ended."""
 
     INSTANCES = auto()
-    """It is mapped, and has instances that have not all ended."""
+    """It is mapped, and not all of its instances have ended."""
 
 
-def turn(node: Node, instance: Instance, state_of: Callable[[int], TaskState]) -> Hold | TaskState:
-    """`scheduled`: its turn has come; `skipped` or `upstream_failed`: it never will.
+def readiness(node: Node, instance: Instance, state_of: Callable[[int], TaskState]) -> WaitsFor | TaskState:
+    """What a task in state `none` waits for, or the state it gets: `scheduled`, `skipped` or `upstream_failed`.
 
-    `state_of` gives the states of tasks before it. Of a task whose state is `none`.
+    `state_of` gives the states of tasks upstream.
     """
     if instance.elements:
-        return Hold.INSTANCES
-    verdict = rule(node, instance, state_of)
-    if verdict is WAIT:
-        return Hold.UPSTREAM
-    if instance.waits_for_past and verdict is not GIVE_UP:
-        return Hold.PAST
-    if verdict is RUN and node.over is not None and state_of(node.over) not in TASK_ENDED:
-        return Hold.LIST
-    return verdict
+        return WaitsFor.INSTANCES
+    decision = apply_rule(node, instance, state_of)
+    if decision is WAIT:
+        return WaitsFor.UPSTREAM
+    if instance.waits_for_past and decision is not GIVE_UP:
+        return WaitsFor.PREVIOUS_RUN
+    if decision is RUN and node.over is not None and state_of(node.over) not in TASK_ENDED:
+        return WaitsFor.LIST
+    return decision
 
 
-def rule(node: Node, instance: Instance, state_of: Callable[[int], TaskState]) -> TaskState:
-    """What its trigger rule says; a teardown goes by its setups."""
+def apply_rule(node: Node, instance: Instance, state_of: Callable[[int], TaskState]) -> TaskState:
+    """The decision of the trigger rule; that of a teardown depends on its setups."""
     if node.setups:
-        return judge_teardown(tally([state_of(setup) for setup in node.setups]), upstream_of(instance))
-    return judge(node.task.trigger_rule, upstream_of(instance))
+        return evaluate_teardown(count_states([state_of(setup) for setup in node.setups]), upstream_of(instance))
+    return evaluate(node.task.trigger_rule, upstream_of(instance))
+
+
+def may_rule_out(rule: TriggerRule, state: TaskState) -> bool:
+    """Whether a task upstream that ends in `state` can by itself decide that the task never runs.
+
+    A rule that the last end upstream decides so is also decided so by the only one.
+    """
+    return evaluate(rule, count_states([state])) in (SKIP, GIVE_UP)

@@ -1,4 +1,4 @@
-"""When a task that failed is tried again."""
+"""When a failed task is tried again."""
 
 from datetime import timedelta
 from hashlib import sha256
@@ -7,12 +7,12 @@ from math import ceil, log
 from tidegate.schemas.dag import BaseTask
 
 
-def delay(task: BaseTask, name: str, try_number: int) -> timedelta:
+def retry_delay(task: BaseTask, name: str, try_number: int) -> timedelta:
     """The time between the end of try `try_number` (from 1) and the next one.
 
-    Fixed, or growing by a factor: then m <= delay < 2m seconds with m = ceil(retry_delay · factor^(try - 1)), and never more than
-    the cap. `name` stands for the task of this run: tasks that fail together do not come back together, yet the delay of a
-    try is the same whenever it is computed.
+    Without a factor it is fixed. With a factor, m <= delay < 2m seconds, where m = ceil(retry_delay · factor^(try - 1)), capped
+    at `max_retry_delay`. The spread is a hash of `name` and the try number: tasks that fail together are retried at different
+    times, and the delay of a try is the same each time it is computed.
     """
     if task.retry_factor == 1 or not task.retry_delay_s:
         return timedelta(seconds=task.retry_delay_s)

@@ -1,6 +1,6 @@
-"""Trigger rules: what the ends of the tasks directly before a task mean for it.
+"""Trigger rules: whether a task runs, given how the tasks directly upstream have ended.
 
-A decision is taken as soon as it is certain. The rules and their outcomes are Airflow's.
+A rule decides as soon as its decision is certain. The rules and their decisions are Airflow's.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ GIVE_UP = TaskState.UPSTREAM_FAILED
 
 
 class Upstream(msgspec.Struct, frozen=True):
-    """How many tasks come directly before a task, and how many of them ended in each state."""
+    """The number of tasks directly upstream, and how many of them have ended in each state."""
 
     total: int
     success: int = 0
@@ -27,7 +27,7 @@ class Upstream(msgspec.Struct, frozen=True):
 
     @property
     def bad(self) -> int:
-        """Failed, or never run because of a failure."""
+        """Failed, or not run because of a failure upstream."""
         return self.failed + self.upstream_failed
 
     @property
@@ -35,13 +35,13 @@ class Upstream(msgspec.Struct, frozen=True):
         return self.success + self.bad + self.skipped == self.total
 
 
-def judge(rule: TriggerRule, upstream: Upstream) -> TaskState:
-    """`scheduled`: its turn has come; `skipped` or `upstream_failed`: it never will; `none`: wait."""
+def evaluate(rule: TriggerRule, upstream: Upstream) -> TaskState:
+    """`scheduled`: run; `skipped` or `upstream_failed`: never run; `none`: wait."""
     return RUN if not upstream.total else _RULES[rule](upstream)
 
 
-def judge_teardown(setups: Upstream, upstream: Upstream) -> TaskState:
-    """A teardown follows setups that succeeded, once everything before it is done, however that ended."""
+def evaluate_teardown(setups: Upstream, upstream: Upstream) -> TaskState:
+    """A teardown runs once everything upstream has ended in any state, if one of its setups succeeded."""
     if not upstream.done:
         return WAIT
     if setups.success:
@@ -139,23 +139,3 @@ _RULES: Mapping[TriggerRule, Callable[[Upstream], TaskState]] = {
     TriggerRule.NONE_SKIPPED: _none_skipped,
     TriggerRule.ALWAYS: _always,
 }
-
-_ENDING: Mapping[TriggerRule, frozenset[TaskState]] = {
-    TriggerRule.ALL_SUCCESS: frozenset({TaskState.FAILED, GIVE_UP, SKIP}),
-    TriggerRule.ALL_FAILED: frozenset({TaskState.SUCCESS, SKIP}),
-    TriggerRule.ALL_DONE: frozenset(),
-    TriggerRule.ALL_DONE_MIN_ONE_SUCCESS: frozenset({TaskState.FAILED, GIVE_UP, SKIP}),
-    TriggerRule.ALL_SKIPPED: frozenset({TaskState.SUCCESS, TaskState.FAILED, GIVE_UP}),
-    TriggerRule.ONE_SUCCESS: frozenset({TaskState.FAILED, GIVE_UP, SKIP}),
-    TriggerRule.ONE_FAILED: frozenset({TaskState.SUCCESS, SKIP}),
-    TriggerRule.ONE_DONE: frozenset({GIVE_UP, SKIP}),
-    TriggerRule.NONE_FAILED: frozenset({TaskState.FAILED, GIVE_UP}),
-    TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS: frozenset({TaskState.FAILED, GIVE_UP, SKIP}),
-    TriggerRule.NONE_SKIPPED: frozenset({SKIP}),
-    TriggerRule.ALWAYS: frozenset(),
-}
-
-
-def may_end(rule: TriggerRule, upstream: TaskState) -> bool:
-    """Whether a task that comes to be in this state may, by that alone, decide that one after it never runs."""
-    return upstream in _ENDING[rule]

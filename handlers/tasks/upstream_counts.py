@@ -1,4 +1,4 @@
-"""How many of those that an instance waits for ended, and how."""
+"""Upstream counts: how many of the instances that a task waits for have ended, by end state."""
 
 from collections.abc import Iterable, Mapping
 
@@ -9,12 +9,12 @@ from tidegate.schemas.view import Instance
 
 
 def upstream_of(instance: Instance) -> Upstream:
-    """What a trigger rule goes by."""
+    """The counts of an instance, as trigger rules take them."""
     return Upstream(instance.awaited, instance.success, instance.failed, instance.skipped, instance.upstream_failed)
 
 
-def count(instance: Instance, state: TaskState) -> None:
-    """One of those it waits for ended."""
+def count_end(instance: Instance, state: TaskState) -> None:
+    """Count that an instance upstream has ended in `state`."""
     match state:
         case TaskState.SUCCESS:
             instance.success += 1
@@ -26,21 +26,21 @@ def count(instance: Instance, state: TaskState) -> None:
             instance.upstream_failed += 1
 
 
-def count_anew(graph: Graph, instances: Mapping[int, Instance], index: int) -> None:
-    """Let an instance count again what it waits for; one that waits for its own elements knows them."""
+def recount(graph: Graph, instances: Mapping[int, Instance], index: int) -> None:
+    """Recompute the counts of an instance. A mapped task that has its instances counts those, and is left as it is."""
     instance = instances[index]
     if not instance.elements:
-        found = tally(instances[above].state for above in graph.above[index])
-        instance.awaited, instance.success, instance.failed = found.total, found.success, found.failed
-        instance.skipped, instance.upstream_failed = found.skipped, found.upstream_failed
+        counts = count_states(instances[above].state for above in graph.above[index])
+        instance.awaited, instance.success, instance.failed = counts.total, counts.success, counts.failed
+        instance.skipped, instance.upstream_failed = counts.skipped, counts.upstream_failed
 
 
-def tally(states: Iterable[TaskState]) -> Upstream:
-    """How many of these instances ended in which state; those that are not a part of the run are left out."""
+def count_states(states: Iterable[TaskState]) -> Upstream:
+    """The counts over these states; `removed` tasks are no part of the run and are left out."""
     counter = Instance(-1)
     for state in states:
         if state is not TaskState.REMOVED:
             counter.awaited += 1
             if state in TASK_ENDED:
-                count(counter, state)
+                count_end(counter, state)
     return upstream_of(counter)

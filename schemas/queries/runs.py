@@ -6,10 +6,11 @@ from typing import Any
 from uuid import UUID
 
 from tidegate.schemas.effect.run import ChangeVersion, InsertRun, RunMoved
+from tidegate.schemas.queries import tasks
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.state import RunState, RunType
-from tidegate.schemas.view import RunView
+from tidegate.schemas.view import PreviousRun, RunView
 
 _SQL = load("runs")
 
@@ -83,9 +84,14 @@ async def taken_up(db: Db, ids: Collection[int]) -> Mapping[int, str | None]:
     return {row[0]: row[1] for row in await db.fetch(_SQL["take_up"], list(ids))}
 
 
-async def before(db: Db, ids: Collection[int]) -> Mapping[int, tuple[int, RunState]]:
-    """By run, the one of its DAG before it, and that one's state; the first of a DAG has none."""
-    return {row[0]: (row[1], RunState(row[2])) for row in await db.fetch(_SQL["run_before"], list(ids))}
+async def previous(db: Db, ids: Collection[int]) -> Mapping[int, PreviousRun]:
+    """The run before each of these runs; the first run of a DAG has none. A run that ended without starting has no tasks."""
+    before = await db.fetch(_SQL["run_before"], list(ids)) if ids else []
+    states = await tasks.states(db, {previous for _, previous, _ in before}) if before else {}
+    return {
+        id_: PreviousRun(states.get(previous) if state == RunState.QUEUED else states.get(previous, {}))
+        for id_, previous, state in before
+    }
 
 
 async def exists(db: Db, dag_id: str, run_id: str) -> bool:

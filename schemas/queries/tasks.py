@@ -1,5 +1,6 @@
 """Task instances: written, and found when it is their turn."""
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -23,15 +24,20 @@ async def instances(db: Db, keys: Collection[TaskKey]) -> dict[TaskKey, Instance
     return {(run, index): Instance(index, TaskState(state), *rest) for run, index, state, *rest in rows}
 
 
-async def of_runs(db: Db, ids: Collection[int]) -> dict[TaskKey, Instance]:
-    """All task instances of these locked runs, in the order of their tasks."""
-    rows = await db.fetch(_SQL["of_runs"], list(ids)) if ids else []
-    return {(run, index): Instance(index, TaskState(state), *rest) for run, index, state, *rest in rows}
+async def of_runs(db: Db, ids: Collection[int]) -> Mapping[int, dict[int, Instance]]:
+    """All task instances of these locked runs, by run and index, in the order of their tasks. Runs without any are left out."""
+    by_run: dict[int, dict[int, Instance]] = defaultdict(dict)
+    for run, index, state, *counts in await db.fetch(_SQL["of_runs"], list(ids)) if ids else []:
+        by_run[run][index] = Instance(index, TaskState(state), *counts)
+    return by_run
 
 
-async def states(db: Db, ids: Collection[int]) -> list[tuple[int, str, TaskState]]:
-    """The state of every task of these runs."""
-    return [(row[0], row[1], TaskState(row[2])) for row in await db.fetch(_SQL["states"], list(ids))]
+async def states(db: Db, ids: Collection[int]) -> Mapping[int, Mapping[str, TaskState]]:
+    """The states of the tasks of these runs, by run and task id; runs that have not started are left out."""
+    by_run: dict[int, dict[str, TaskState]] = defaultdict(dict)
+    for run, task_id, state in await db.fetch(_SQL["states"], list(ids)):
+        by_run[run][task_id] = TaskState(state)
+    return by_run
 
 
 async def store_results(db: Db, effects: Sequence[StoreResult]) -> None:

@@ -26,7 +26,7 @@ async def read_progress(db: Db, asked: RunRow, settings: Settings) -> RunProgres
     graphs = await versions.graphs(db, {run.version_id, found.newest_version_id})
     graph = graphs[run.version_id]
     limited = [node.task.task_id for node in graph.nodes if node.task.max_active_per_dag or node.task.max_active_per_run]
-    instances = await tasks.of_runs(db, [run.id])
+    instances = (await tasks.of_runs(db, [run.id])).get(run.id, {})
     facts = Facts(
         now=db.now,
         run=found,

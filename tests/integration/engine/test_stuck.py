@@ -2,7 +2,7 @@
 
 from tests.integration.engine.chains import command, started
 from tests.integration.engine.world import World
-from tidegate.handlers.attempt_ends import STUCK
+from tidegate.handlers.runs.rows import NOT_SUBMITTED
 from tidegate.schemas.message import AttemptStuck
 from tidegate.schemas.queries import submissions
 
@@ -22,7 +22,7 @@ async def test_an_attempt_is_queued_anew_twice_before_its_task_fails(world: Worl
 
     attempts = [await stuck(world) for _ in range(3)]
 
-    assert attempts[-1] == [("killed", STUCK)] * 3
+    assert attempts[-1] == [("killed", NOT_SUBMITTED)] * 3
     assert (await world.runs(), await world.tasks("r1")) == ([("r1", "failed")], {"a": "failed"})
 
 
@@ -31,7 +31,7 @@ async def test_each_try_is_queued_anew_twice(world: World) -> None:
 
     attempts = [await stuck(world) for _ in range(6)]
 
-    assert attempts[-1] == [("killed", STUCK)] * 6
+    assert attempts[-1] == [("killed", NOT_SUBMITTED)] * 6
     assert await world.tasks("r1") == {"a": "failed"}
 
 

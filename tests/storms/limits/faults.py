@@ -13,7 +13,8 @@ import anyio
 
 from tests.storms.replace import replace, restate, without
 from tidegate.daemon.duties.admit import Turns
-from tidegate.handlers import submission_accepted, tasks_ready
+from tidegate.handlers import tasks_ready
+from tidegate.handlers.runs import transition
 from tidegate.handlers.scheduling import round_robin
 from tidegate.handlers.scheduling.dataset_runs import Step
 from tidegate.handlers.scheduling.round_robin import Source
@@ -55,12 +56,11 @@ def installation_not_locked() -> None:
 
 def admissions_not_counted() -> None:
     """A run does not know how many of its tasks are active."""
-    original = submission_accepted.renumbered
 
-    def renumbered(run: RunView, moves: tuple[Move, ...], graph: Graph, now: datetime, *, active: int = 0) -> Iterator[Effect]:
-        return original(run, moves, graph, now, active=0 * active)
+    def change_run(run: RunView, _after: RunView, graph: Graph, moves: Sequence[Move], now: datetime) -> Iterator[Effect]:
+        return transition.change_run(run, run, graph, moves, now)
 
-    replace(tasks_ready, "renumbered", renumbered)
+    replace(tasks_ready, "change_run", change_run)
 
 
 def instances_not_counted() -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from tests.shapes import NOW, graph, run_view
 from tidegate.handlers.explain.task_facts import Found
-from tidegate.handlers.tasks.upstream_counts import count_anew
+from tidegate.handlers.tasks.upstream_counts import recount
 from tidegate.schemas.explain.facts import RunFacts
 from tidegate.schemas.explain.gates import TaskExplanation
 from tidegate.schemas.graph import Graph
@@ -41,7 +41,7 @@ def found(dag: Graph, *states: TaskState, run: Mapping[str, Any] | None = None, 
     """The last task of a run, with tasks in these states; those of a run that has not started have none."""
     instances = {index: Instance(index, state) for index, state in enumerate(states)}
     for index in instances:
-        count_anew(dag, instances, index)
+        recount(dag, instances, index)
     index = max(instances, default=len(dag.nodes) - 1)
     around = {name: facts.pop(name) for name in Circumstances.__struct_fields__ if name in facts}
     given = dict(run or {})

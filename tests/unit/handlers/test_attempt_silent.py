@@ -7,12 +7,12 @@ from tests.unit.handlers.world import World
 from tidegate.handlers.attempt_silent import State, decide
 from tidegate.schemas.effect.submission import EndSubmission
 from tidegate.schemas.effect.task import UpdateTask
-from tidegate.schemas.message import LeaseLapsed, Message
+from tidegate.schemas.message import AttemptSilent, Message
 from tidegate.schemas.state import SubmissionState, TaskState
 
 
-def lapsed(id_: UUID) -> Message[LeaseLapsed]:
-    return message(LeaseLapsed(submission_id=id_, silent_s=60.0))
+def lapsed(id_: UUID) -> Message[AttemptSilent]:
+    return message(AttemptSilent(submission_id=id_, silent_s=60.0))
 
 
 def running() -> tuple[World, UUID]:

@@ -9,7 +9,7 @@ import pytest
 from tests.shapes import graph, message
 from tests.unit.handlers.world import World
 from tidegate.handlers import attempt_stuck
-from tidegate.handlers.attempt_ends import CLEARED, STUCK
+from tidegate.handlers.runs.rows import CLEARED, NOT_SUBMITTED
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.message import AttemptStuck
@@ -39,7 +39,7 @@ def looked_at(world: World, attempt: UUID) -> list[Effect]:
 def test_an_attempt_that_is_not_submitted_in_time_is_to_be_killed(state: SubmissionState) -> None:
     world, attempt = queued(state=state)
 
-    assert looked_at(world, attempt) == [KillSubmissions(1, 0, STUCK)]
+    assert looked_at(world, attempt) == [KillSubmissions(1, 0, NOT_SUBMITTED)]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_an_attempt_that_is_not_stuck_any_more_is_left_alone(facts: dict[str, An
 @pytest.mark.parametrize("outcome", ["killed", "lost"])
 @pytest.mark.parametrize(("before", "state"), [(0, TaskState.SCHEDULED), (1, TaskState.SCHEDULED), (2, TaskState.UP_FOR_RETRY)])
 def test_it_is_queued_anew_twice_and_the_third_time_counts(outcome: str, before: int, state: TaskState) -> None:
-    world, attempt = queued(kill_reason=STUCK, killed_before=before)
+    world, attempt = queued(kill_reason=NOT_SUBMITTED, killed_before=before)
 
     world.finish_with(msgspec.convert({"submission_id": attempt, "outcome": outcome, "reason": "gone"}, TaskFinished))
 
@@ -69,7 +69,7 @@ def test_it_is_queued_anew_twice_and_the_third_time_counts(outcome: str, before:
 
 @pytest.mark.parametrize(("before", "state"), [(3, TaskState.SCHEDULED), (4, TaskState.SCHEDULED), (5, TaskState.UP_FOR_RETRY)])
 def test_the_next_try_has_its_own_two(before: int, state: TaskState) -> None:
-    world, attempt = queued("a*2", kill_reason=STUCK, killed_before=before)
+    world, attempt = queued("a*2", kill_reason=NOT_SUBMITTED, killed_before=before)
 
     world.finish_with(TaskFinished(submission_id=attempt, outcome="killed"))
 
@@ -77,7 +77,7 @@ def test_the_next_try_has_its_own_two(before: int, state: TaskState) -> None:
 
 
 def test_what_never_began_does_not_count_as_a_try() -> None:
-    world, attempt = queued("a", kill_reason=STUCK)
+    world, attempt = queued("a", kill_reason=NOT_SUBMITTED)
     world.finish_with(TaskFinished(submission_id=attempt, outcome="killed"))
     world.admit("a")
 
@@ -85,15 +85,15 @@ def test_what_never_began_does_not_count_as_a_try() -> None:
 
 
 def test_the_task_says_why_it_failed() -> None:
-    world, attempt = queued("a", kill_reason=STUCK, killed_before=2)
+    world, attempt = queued("a", kill_reason=NOT_SUBMITTED, killed_before=2)
 
     world.finish_with(TaskFinished(submission_id=attempt, outcome="killed"))
 
-    assert (world.published[-1].state, world.published[-1].reason) == (TaskState.FAILED, STUCK)
+    assert (world.published[-1].state, world.published[-1].reason) == (TaskState.FAILED, NOT_SUBMITTED)
 
 
 def test_an_attempt_that_succeeded_all_the_same_has() -> None:
-    world, attempt = queued("a", kill_reason=STUCK)
+    world, attempt = queued("a", kill_reason=NOT_SUBMITTED)
 
     world.finish_with(TaskFinished(submission_id=attempt, outcome="succeeded"))
 

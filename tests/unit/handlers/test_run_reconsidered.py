@@ -92,7 +92,7 @@ def test_a_run_in_which_nothing_can_go_on_has_failed_with_the_tasks_named() -> N
     world.reconsider()
 
     assert world.run.state is RunState.FAILED
-    assert world.journal[-1].reason == "deadlock: nothing can run any more, but these have not: b, c"
+    assert world.journal[-1].reason == "deadlock: no task of the run can run any more, and these have not: b, c"
 
 
 @pytest.mark.parametrize("state", [SCHEDULED, TaskState.QUEUED, RUNNING, TaskState.UP_FOR_RETRY])

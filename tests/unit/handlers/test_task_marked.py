@@ -8,7 +8,7 @@ import pytest
 from tests.shapes import NOW, dag_view, graph, message, queued, task
 from tests.unit.handlers.world import World
 from tidegate.handlers import run_end_requested, task_marked
-from tidegate.handlers.run_end_requested import State
+from tidegate.handlers.load_run import WholeRun
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.dag import SetClock
 from tidegate.schemas.effect.run import Reconsider, UpdateRun
@@ -20,15 +20,15 @@ from tidegate.schemas.state import RunState, TaskState
 NONE, SCHEDULED = TaskState.NONE, TaskState.SCHEDULED
 S, F, K, UF = TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED, TaskState.UPSTREAM_FAILED
 NO_DAG = RejectMessage(0, "no_such_dag", "there is no DAG 'd'; `tidegate dags list` shows those there are")
-NO_RUN = RejectMessage(0, "no_such_run", "DAG 'd' has no run 'r1'")
+NO_RUN = RejectMessage(0, "no_such_run", "DAG 'd' has no run 'r1'; `tidegate runs list d` shows those there are")
 
 
-def found(world: World) -> State:
+def found(world: World) -> WholeRun:
     """The run as a whole; its DAG may have one at a time, and another waits."""
     dag = graph("t", limit=1)
     running = int(world.run.state is RunState.RUNNING)
     view = dag_view(dag, running=running, queued=1, waiting=queued(dag, 8))
-    return State(NOW, view, world.run, world.graph, tuple(msgspec.structs.replace(task) for task in world.tasks.values()))
+    return WholeRun(NOW, view, world.run, world.graph, tuple(msgspec.structs.replace(task) for task in world.tasks.values()))
 
 
 def end_wanted(state: RunState, world: World) -> list[Effect]:
@@ -121,10 +121,10 @@ def test_a_run_is_not_ended_twice() -> None:
 
 @pytest.mark.parametrize(
     ("state", "rejected"),
-    [(State(NOW), NO_DAG), (State(NOW, dag_view(graph("t"))), NO_RUN)],
+    [(WholeRun(NOW), NO_DAG), (WholeRun(NOW, dag_view(graph("t"))), NO_RUN)],
     ids=["no such DAG", "no such run"],
 )
-def test_what_does_not_exist_is_neither_ended_nor_marked(state: State, rejected: RejectMessage) -> None:
+def test_what_does_not_exist_is_neither_ended_nor_marked(state: WholeRun, rejected: RejectMessage) -> None:
     end = RunEndRequested(dag_id="d", run_id="r1", state=RunState.FAILED, reason="by hand")
     mark = TaskMarked(dag_id="d", run_id="r1", task_id="t", state=S)
 

@@ -14,13 +14,12 @@ from tidegate.handlers import retry_due, run_reconsidered, submission_accepted, 
 from tidegate.handlers.admission.capacity import AdmissionState
 from tidegate.handlers.attempt_ends import State as Found
 from tidegate.handlers.runs.create import create, promote
-from tidegate.handlers.tasks.advance import Finish
-from tidegate.handlers.tasks.affected import reach
-from tidegate.handlers.tasks.previous_run import Past
+from tidegate.handlers.tasks.affected import affected_tasks
+from tidegate.handlers.tasks.attempt_end import AttemptEnd
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import RetryDue, RunReconsidered, SubmissionAccepted, TasksReady
 from tidegate.schemas.state import SubmissionState, TaskState
-from tidegate.schemas.view import PoolView, WaitingTask
+from tidegate.schemas.view import PoolView, PreviousRun, WaitingTask
 from tidegate.schemas.wire.event import TaskFinished
 
 READY = (TaskState.SCHEDULED, TaskState.UP_FOR_RETRY)
@@ -87,17 +86,17 @@ class World(Rows):
 
     def finish(self, **ends: End) -> None:
         """End the newest attempts of these tasks in one batch; the decision finds only what may be touched."""
-        state = self.found(reach(self.graph, [self.finish_of(task_id, end) for task_id, end in ends.items()]))
+        state = self.found(affected_tasks(self.graph, [self.finish_of(task_id, end) for task_id, end in ends.items()]))
         self.apply(task_finished.decide([message(self._finished(t, end)) for t, end in ends.items()], state))
 
     def finish_with(self, *finished: TaskFinished) -> None:
         """These news come in one batch."""
         self.apply(task_finished.decide([message(each) for each in finished], self.found(self.tasks)))
 
-    def finish_of(self, task_id: str, end: End) -> Finish:
+    def finish_of(self, task_id: str, end: End) -> AttemptEnd:
         """The end of the newest attempt of a task."""
-        index, follow = self.index[task_id], end if isinstance(end, tuple) else None
-        return Finish(index, self.tasks[index].try_number, state_of(end), follow=follow)
+        index, branches = self.index[task_id], end if isinstance(end, tuple) else None
+        return AttemptEnd(index, self.tasks[index].try_number, state_of(end), branches=branches)
 
     def _finished(self, task_id: str, end: End) -> TaskFinished:
         outcome: Any = OUTCOMES[state_of(end)]
@@ -128,8 +127,8 @@ class World(Rows):
             (),
             {id_: self.run},
             {self.graph.version_id: self.graph},
-            {id_: [msgspec.structs.replace(self.tasks[index]) for index in sorted(self.tasks)]},
-            {} if past is FIRST else {id_: Past(past)},
+            {id_: {index: msgspec.structs.replace(self.tasks[index]) for index in sorted(self.tasks)}},
+            {} if past is FIRST else {id_: PreviousRun(past)},
             {id_: stop} if stop else {},
             {id_: self.lengths()},
         )

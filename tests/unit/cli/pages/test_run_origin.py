@@ -22,7 +22,7 @@ def test_every_kind_of_message_that_is_named_is_one() -> None:
     assert UPON.keys() <= set(KINDS.values())
 
 
-@pytest.mark.parametrize(("kind", "words"), [("schedule_due", "its time had come"), ("lease_lapsed", ENDED), (None, None)])
+@pytest.mark.parametrize(("kind", "words"), [("schedule_due", "its time had come"), ("attempt_silent", ENDED), (None, None)])
 def test_what_made_a_run_is_said_in_words(kind: str | None, words: str | None) -> None:
     assert upon(origin(created_upon=kind)) == words
 

@@ -9,12 +9,11 @@ from tidegate.handlers.explain import dag_remedy
 from tidegate.handlers.explain.task import explain_task
 from tidegate.handlers.explain.task_facts import Found, index_of
 from tidegate.handlers.explain.task_remedy import _CHANGES, changes
-from tidegate.handlers.tasks.previous_run import Past
 from tidegate.schemas.explain import reasons, remedy
 from tidegate.schemas.explain.gates import Gate, GateState
 from tidegate.schemas.graph import element_index
 from tidegate.schemas.state import TaskState
-from tidegate.schemas.view import Instance
+from tidegate.schemas.view import Instance, PreviousRun
 
 PATIENT = graph(task("a", depends_on_past=True))
 
@@ -22,13 +21,13 @@ PATIENT = graph(task("a", depends_on_past=True))
 @pytest.mark.parametrize(
     ("past", "change"),
     [
-        pytest.param(Past(None), (remedy.EndUpstream("d", "r0", ("a",)),), id="it has not started"),
-        pytest.param(Past({"a": RUNNING}), (remedy.EndUpstream("d", "r0", ("a",)),), id="it works"),
-        pytest.param(Past({"a": F}), (remedy.Clear("d", "r0", ("a",)),), id="it failed"),
+        pytest.param(PreviousRun(None), (remedy.EndUpstream("d", "r0", ("a",)),), id="it has not started"),
+        pytest.param(PreviousRun({"a": RUNNING}), (remedy.EndUpstream("d", "r0", ("a",)),), id="it works"),
+        pytest.param(PreviousRun({"a": F}), (remedy.Clear("d", "r0", ("a",)),), id="it failed"),
         pytest.param(None, (), id="it is about to be looked at again"),
     ],
 )
-def test_what_the_run_before_holds_up_is_to_end_or_to_run_again_there(past: Past | None, change: object) -> None:
+def test_what_the_run_before_holds_up_is_to_end_or_to_run_again_there(past: PreviousRun | None, change: object) -> None:
     held = found(PATIENT, NONE, past=past)
     held.instance.waits_for_past = True
 
@@ -38,7 +37,7 @@ def test_what_the_run_before_holds_up_is_to_end_or_to_run_again_there(past: Past
 
 
 def test_a_run_without_one_before_it_says_no_more_than_that() -> None:
-    held = found(PATIENT, NONE, run={"run_before": None}, past=Past(None))
+    held = found(PATIENT, NONE, run={"run_before": None}, past=PreviousRun(None))
     held.instance.waits_for_past = True
 
     assert explain_task(held).change == ()

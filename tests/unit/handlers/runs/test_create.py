@@ -7,7 +7,8 @@ import pytest
 
 from tests.shapes import NOW, graph, run_view, task
 from tests.unit.handlers.rows import counted
-from tidegate.handlers.runs.create import create, outlet, promote
+from tidegate.handlers.runs.create import create, promote
+from tidegate.handlers.runs.transition import outlet_event
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import InsertRun, RunMoved, UpdateRun
 from tidegate.schemas.effect.task import Demand, InsertTask, OutletUpdated, TaskMoved
@@ -116,6 +117,6 @@ def test_all_runs_of_a_version_begin_from_what_was_worked_out_once() -> None:
 def test_the_id_of_an_outlets_event_with_long_names_is_its_own_and_short_enough() -> None:
     uris = [f"lake://{'o' * 1000}{number}" for number in range(2)]
 
-    first, second, again = (outlet(run_view(), "load", uri, NOW).event_id for uri in (*uris, uris[0]))
+    first, second, again = (outlet_event(run_view(), "load", uri, NOW).event_id for uri in (*uris, uris[0]))
 
     assert (first == again, first == second, len(first) <= MAX_ID_LENGTH) == (True, False, True)

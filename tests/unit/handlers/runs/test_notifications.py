@@ -10,6 +10,7 @@ from tests.shapes import NOW, dag_view, graph, message, run_view, task
 from tests.unit.handlers.telling import each_to_its_own
 from tests.unit.handlers.world import End, World
 from tidegate.handlers import attempt_timed_out, run_end_requested, run_timed_out
+from tidegate.handlers.load_run import WholeRun
 from tidegate.handlers.runs.notifications import too_long
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.deadline import Notify
@@ -75,7 +76,7 @@ def test_it_does_not_matter_that_a_user_ended_the_run(state: RunState, occasion:
     run = run_view(state=RunState.RUNNING, state_seq=2)
     asked = RunEndRequested(dag_id="d", run_id=run.run_id, state=state, reason="enough")
 
-    found = run_end_requested.State(NOW, dag_view(dag, running=1), run, dag, (Instance(0, TaskState.SCHEDULED),))
+    found = WholeRun(NOW, dag_view(dag, running=1), run, dag, (Instance(0, TaskState.SCHEDULED),))
     effects = run_end_requested.decide([message(asked)], found)
 
     assert told(effects) == [("run", 3, occasion, occasion)]
@@ -84,7 +85,7 @@ def test_it_does_not_matter_that_a_user_ended_the_run(state: RunState, occasion:
 def timed_out(callbacks: tuple[Callback, ...]) -> list[Effect]:
     dag = graph("a", run_timeout_s=60.0, callbacks=callbacks)
     run = run_view(state=RunState.RUNNING, state_seq=2, times_out_at=NOW)
-    state = run_timed_out.State(NOW, (), [run], {1: dag}, {1: [Instance(0, TaskState.SCHEDULED)]})
+    state = run_timed_out.State(NOW, (), [run], {1: dag}, {1: {0: Instance(0, TaskState.SCHEDULED)}})
     return list(run_timed_out.decide([message(RunTimedOut(dag_run_id=1))], state))
 
 

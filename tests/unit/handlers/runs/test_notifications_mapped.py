@@ -4,8 +4,8 @@ import pytest
 
 from tests.shapes import NOW, graph, run_view, task
 from tests.unit.handlers.telling import each_to_its_own
-from tidegate.handlers.runs.create import tasks_moved
-from tidegate.handlers.tasks.advance import Advance, Move
+from tidegate.handlers.runs.transition import task_events
+from tidegate.handlers.tasks.advance import Move
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.deadline import MeetDeadlines, Notify
 from tidegate.schemas.graph import element_index
@@ -18,7 +18,7 @@ LATE = "it took longer than 90 s"
 
 def mapped_moves(*moves: Move) -> list[Effect]:
     dag = graph("a", task("b < a", over="a", callbacks=each_to_its_own(), execution_timeout_s=90.0, deadlines=(HOUR,)))
-    return list(tasks_moved(run_view(state=RunState.RUNNING), dag, Advance((), moves, 0, 0), NOW))
+    return list(task_events(run_view(state=RunState.RUNNING), dag, moves, NOW))
 
 
 def instance(element: int, state: TaskState, reason: str = "") -> Move:

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from tests.shapes import NOW, graph, task
-from tidegate.handlers.tasks.advance import Finish, advance, begin
-from tidegate.handlers.tasks.affected import reach
+from tidegate.handlers.tasks.advance import advance, begin
+from tidegate.handlers.tasks.affected import affected_tasks
+from tidegate.handlers.tasks.attempt_end import AttemptEnd
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import TaskState
 from tidegate.schemas.view import Instance
@@ -23,13 +24,13 @@ def ids_of(dag: Graph) -> list[str]:
     return [node.task.task_id for node in dag.nodes]
 
 
-def finish(dag: Graph, task_id: str, *, succeeded: bool) -> Finish:
-    return Finish(ids_of(dag).index(task_id), 1, SUCCESS if succeeded else FAILED)
+def finish(dag: Graph, task_id: str, *, succeeded: bool) -> AttemptEnd:
+    return AttemptEnd(ids_of(dag).index(task_id), 1, SUCCESS if succeeded else FAILED)
 
 
 def begun(dag: Graph, before: Mapping[str, TaskState], only: Iterable[int] | None = None) -> dict[int, Instance]:
     """The instances of a run that began, with some in these states at their first try."""
-    instances = {instance.index: msgspec.structs.replace(instance) for instance in begin(dag).touched}
+    instances = {instance.index: msgspec.structs.replace(instance) for instance in begin(dag).changed}
     for task_id, state in before.items():
         index = ids_of(dag).index(task_id)
         instances[index] = msgspec.structs.replace(instances[index], state=state, try_number=1)
@@ -58,7 +59,7 @@ def test_a_run_begins_with_its_roots(
 
     step = begin(dag)
 
-    assert {dag.nodes[instance.index].task.task_id: instance.state for instance in step.touched} == states
+    assert {dag.nodes[instance.index].task.task_id: instance.state for instance in step.changed} == states
     assert (step.ended, step.failed_leaves) == (ended, failed_leaves)
 
 
@@ -127,7 +128,7 @@ def test_an_end_is_followed_as_far_as_it_reaches(
     dag = graph(*lines)
     ends = [finish(dag, task_id, succeeded=ok) for task_id, ok in succeeded.items()]
 
-    step = advance(dag, begun(dag, before, reach(dag, ends)), ends, NOW)
+    step = advance(dag, begun(dag, before, affected_tasks(dag, ends)), ends, NOW)
 
     assert [(ids_of(dag)[move.index], move.state) for move in step.moves] == moves
     assert (step.ended, step.failed_leaves) == (ended, failed_leaves)
@@ -145,13 +146,13 @@ def test_an_advance_leaves_what_it_was_given_as_it_is() -> None:
 def test_the_next_try_is_after_the_delay() -> None:
     dag = graph(task("a*3", retry_delay_s=90))
 
-    step = advance(dag, {0: Instance(0, RUNNING, 2, max_tries=4)}, [Finish(0, 2, FAILED)], NOW)
+    step = advance(dag, {0: Instance(0, RUNNING, 2, max_tries=4)}, [AttemptEnd(0, 2, FAILED)], NOW)
 
-    assert step.touched[0].next_try_at == NOW + timedelta(seconds=90)
+    assert step.changed[0].next_try_at == NOW + timedelta(seconds=90)
 
 
 def test_a_move_tells_why_the_attempt_ended() -> None:
-    step = advance(graph("a"), {0: Instance(0, RUNNING, 1)}, [Finish(0, 1, FAILED, "killed")], NOW)
+    step = advance(graph("a"), {0: Instance(0, RUNNING, 1)}, [AttemptEnd(0, 1, FAILED, "killed")], NOW)
 
     assert [(move.try_number, move.reason) for move in step.moves] == [(1, "killed")]
 
@@ -166,18 +167,18 @@ def test_a_move_tells_why_the_attempt_ended() -> None:
 def test_an_instance_knows_how_many_tries_it_has(max_tries: int, state: TaskState) -> None:
     dag = graph("a*1")
 
-    step = advance(dag, {0: Instance(0, RUNNING, 2, max_tries=max_tries)}, [Finish(0, 2, FAILED)], NOW)
+    step = advance(dag, {0: Instance(0, RUNNING, 2, max_tries=max_tries)}, [AttemptEnd(0, 2, FAILED)], NOW)
 
     assert [move.state for move in step.moves] == [state]
 
 
 def test_the_order_of_what_ends_together_does_not_matter() -> None:
     dag = graph("a", "b", "x!:all_skipped < a", "c:all_success < x b", "d:none_skipped < a c", "e < d")
-    ends = [Finish(0, 1, SKIPPED), Finish(1, 1, FAILED)]
+    ends = [AttemptEnd(0, 1, SKIPPED), AttemptEnd(1, 1, FAILED)]
 
     steps = [advance(dag, begun(dag, {"a": RUNNING, "b": RUNNING}), order, NOW) for order in permutations(ends)]
 
-    assert {tuple(sorted((i.index, i.state) for i in step.touched)) for step in steps} == {
+    assert {tuple(sorted((i.index, i.state) for i in step.changed)) for step in steps} == {
         ((0, SKIPPED), (1, FAILED), (2, SUCCESS), (3, UPSTREAM_FAILED), (4, SKIPPED), (5, SKIPPED))
     }
 
@@ -188,7 +189,7 @@ def test_a_task_is_judged_once_all_has_ended_before_it_that_ends_at_once() -> No
 
     step = advance(dag, begun(dag, {"a": RUNNING}), [finish(dag, "a", succeeded=False)], NOW)
 
-    assert {ids_of(dag)[instance.index]: instance.state for instance in step.touched} == {
+    assert {ids_of(dag)[instance.index]: instance.state for instance in step.changed} == {
         "a": FAILED,
         "short": SKIPPED,
         "long": UPSTREAM_FAILED,
@@ -211,7 +212,7 @@ def test_a_task_that_is_no_part_of_the_run_is_removed(absent: str, states: Mappi
 
     step = begin(dag, frozenset("abc".index(task_id) for task_id in absent))
 
-    assert {ids_of(dag)[instance.index]: instance.state for instance in step.touched} == states
+    assert {ids_of(dag)[instance.index]: instance.state for instance in step.changed} == states
     assert step.ended == len(absent)
 
 
@@ -229,6 +230,6 @@ def test_a_task_that_is_no_part_of_the_run_is_removed(absent: str, states: Mappi
 def test_an_end_reaches_no_more_than_it_may_touch(lines: Sequence[str], succeeded: Mapping[str, bool], reached: str) -> None:
     dag = graph(*lines)
 
-    found = reach(dag, [finish(dag, task_id, succeeded=ok) for task_id, ok in succeeded.items()])
+    found = affected_tasks(dag, [finish(dag, task_id, succeeded=ok) for task_id, ok in succeeded.items()])
 
     assert {ids_of(dag)[index] for index in found} == set(reached)

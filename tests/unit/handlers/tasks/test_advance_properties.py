@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from tests.shapes import NOW, graph, task
 from tests.unit.handlers.oracle import ENDED, GOING, NONE, REMOVED, Reading
 from tests.unit.handlers.world import ACTIVE, READY, End, World, state_of
-from tidegate.handlers.tasks.advance import Advance, Finish, advance
-from tidegate.handlers.tasks.affected import reach
+from tidegate.handlers.tasks.advance import Advance, advance
+from tidegate.handlers.tasks.affected import affected_tasks
+from tidegate.handlers.tasks.attempt_end import AttemptEnd
 from tidegate.schemas.dag import CommandTask, TaskSpec, TriggerRule
 from tidegate.schemas.graph import element_of
 from tidegate.schemas.state import RUN_ENDED, TASK_MOVES, RunState, TaskState
@@ -103,7 +104,7 @@ class Life:
         self.reading.take({task_id: (self.tries(task_id) - self.before[task_id], end) for task_id, end in ends.items()})
         self.world.finish(**ends)
         born = {index for index in self.world.touched if element_of(index) is not None}
-        assert self.world.touched - born <= reach(self.world.graph, finishes)
+        assert self.world.touched - born <= affected_tasks(self.world.graph, finishes)
 
     def lengths_of(self, ends: Mapping[str, End]) -> dict[int, int]:
         """How long the lists are that come with these ends."""
@@ -130,9 +131,9 @@ class Life:
         assert (self.world.run.state is RunState.RUNNING) == bool(self.world.run.unfinished)
 
 
-def check_step(world: World, finishes: Sequence[Finish], lengths: Mapping[int, int]) -> None:
+def check_step(world: World, finishes: Sequence[AttemptEnd], lengths: Mapping[int, int]) -> None:
     """What is read is enough, and the order within a batch does not matter."""
-    within = reach(world.graph, finishes)
+    within = affected_tasks(world.graph, finishes)
     whole = advance(world.graph, world.tasks, finishes, NOW, run="r", lengths=lengths)
 
     part = advance(world.graph, {index: world.tasks[index] for index in within}, finishes, NOW, run="r", lengths=lengths)
@@ -143,7 +144,7 @@ def check_step(world: World, finishes: Sequence[Finish], lengths: Mapping[int, i
 
 
 def outcome(step: Advance) -> tuple[list[Instance], int, int]:
-    return sorted(step.touched, key=lambda instance: instance.index), step.ended, step.failed_leaves
+    return sorted(step.changed, key=lambda instance: instance.index), step.ended, step.failed_leaves
 
 
 def life(size: int, chance: Random) -> Life:
@@ -193,12 +194,12 @@ def test_what_ends_together_reaches_what_each_end_reaches(size: int, chance: Ran
     ends = [finish_of(index, lived) for index in range(size) if chance.random() < 0.5]
     chance.shuffle(ends)
 
-    together = reach(lived.world.graph, ends)
+    together = affected_tasks(lived.world.graph, ends)
 
-    assert together == {index for end in ends for index in reach(lived.world.graph, [end])}
+    assert together == {index for end in ends for index in affected_tasks(lived.world.graph, [end])}
 
 
-def finish_of(index: int, lived: Life) -> Finish:
+def finish_of(index: int, lived: Life) -> AttemptEnd:
     finish = lived.world.finish_of(f"t{index}", lived.end_of(f"t{index}"))
     return msgspec.structs.replace(finish, try_number=lived.chance.randint(1, 3))
 

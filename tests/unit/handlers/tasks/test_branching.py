@@ -6,7 +6,7 @@ import pytest
 
 from tests.shapes import NOW, graph, task
 from tests.unit.handlers.world import End, World
-from tidegate.handlers.tasks.branching import wrong_choice
+from tidegate.handlers.tasks.branching import choice_error
 from tidegate.schemas.dag import TaskSpec
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.wire.event import TaskFinished
@@ -77,7 +77,7 @@ def test_a_choice_that_cannot_be_followed_fails_the_task_without_another_try(cho
 
 
 def test_a_choice_that_can_be_followed_is_not_wrong() -> None:
-    assert wrong_choice(graph("a", "b < a"), 0, ("b",)) is None
+    assert choice_error(graph("a", "b < a"), 0, ("b",)) is None
 
 
 def test_an_attempt_that_failed_has_chosen_nothing() -> None:

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from tests.shapes import NOW, graph, task
 from tests.unit.handlers.world import World
-from tidegate.handlers.runs.terminate import stop
+from tidegate.handlers.runs.terminate import fail
 from tidegate.schemas.state import RUN_ENDED, RUN_MOVES, TASK_ENDED, TASK_MOVES, RunState, TaskState
 
 RunMove = tuple[RunState | None, RunState]
@@ -77,13 +77,13 @@ def outside_its_dates() -> World:
     return World(graph(task("a", start_date=NOW)), logical_date=NOW - timedelta(days=1))
 
 
-def stopped(working: TaskState) -> World:
+def stopped(*, timed_out: bool) -> World:
     world = World(graph("scheduled", "queued", "running", "failed*1", "none < running"))
     world.admit("queued", "running", "failed")
     world.accept("running")
     world.finish(failed=False)
     found = world.whole()
-    world.apply(stop(world.run, world.graph, found.tasks[1], NOW, reason="enough", working=working))
+    world.apply(fail(world.run, world.graph, tuple(found.tasks[1].values()), NOW, reason="enough", timed_out=timed_out))
     return world
 
 
@@ -101,7 +101,7 @@ def run_moves(world: World) -> Iterator[RunMove]:
 
 LIVES = (
     *(retried_from_queued, retried_from_running, without_a_worker, skipped, outside_its_dates),
-    *(lambda: stopped(TaskState.SKIPPED), lambda: stopped(TaskState.FAILED)),
+    *(lambda: stopped(timed_out=True), lambda: stopped(timed_out=False)),
 )
 
 

@@ -8,9 +8,10 @@ import pytest
 
 from tests.shapes import NOW, graph, task
 from tests.unit.handlers.world import FIRST, End, World
-from tidegate.handlers.tasks.previous_run import Past, allows
+from tidegate.handlers.tasks.previous_run import blocking_tasks
 from tidegate.schemas.effect.run import Reconsider, ReconsiderAfter
 from tidegate.schemas.state import RunState, TaskState
+from tidegate.schemas.view import PreviousRun
 
 NONE, SCHEDULED, RUNNING, REMOVED = TaskState.NONE, TaskState.SCHEDULED, TaskState.RUNNING, TaskState.REMOVED
 S, F, K, UF = TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED, TaskState.UPSTREAM_FAILED
@@ -52,7 +53,7 @@ STRICT = {"depends_on_past": True, "ignore_first_depends_on_past": False}
 def test_the_run_before_allows_a_task_or_not(facts: Mapping[str, bool], past: Any, allowed: bool) -> None:
     dag = graph(task("t", **facts), "b < t", "c < t", "d < b")
 
-    assert allows(None if past is FIRST else Past(past), dag, 0) is allowed
+    assert bool(blocking_tasks(None if past is FIRST else PreviousRun(past), dag, 0)) is not allowed
 
 
 def waiting(*lines: str, **facts: Any) -> World:

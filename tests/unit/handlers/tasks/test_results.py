@@ -40,8 +40,8 @@ def test_nothing_is_kept_of_a_task_that_did_not_succeed(outcome: str) -> None:
 @pytest.mark.parametrize(
     ("result", "said"),
     [
-        pytest.param("x" * (MAX_RESULT_BYTES - 1), "what it returned is larger than 65536 bytes", id="too much"),
-        pytest.param({"a\0": 1}, "what it returned contains a NUL character", id="a character that cannot be stored"),
+        pytest.param("x" * (MAX_RESULT_BYTES - 1), "the task returned more than 65536 bytes", id="too much"),
+        pytest.param({"a\0": 1}, "the task returned a NUL character", id="a character that cannot be stored"),
     ],
 )
 def test_a_task_that_returns_what_cannot_be_kept_has_failed_and_says_so(result: Any, said: str) -> None:

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from tests.shapes import NOW, graph, message, task
 from tests.unit.handlers.world import World
 from tidegate.handlers.retry_due import decide
-from tidegate.handlers.tasks.advance import Finish, advance
-from tidegate.handlers.tasks.retry_policy import delay
+from tidegate.handlers.tasks.advance import advance
+from tidegate.handlers.tasks.attempt_end import AttemptEnd
+from tidegate.handlers.tasks.retry_policy import retry_delay
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import UpdateRun
 from tidegate.schemas.effect.task import TaskMoved, UpdateTask
@@ -27,7 +28,7 @@ FACTORS = st.floats(1.0001, 100)
 
 
 def seconds(try_number: int, name: str = "d/r/t", **facts: Any) -> float:
-    return delay(task("t", **facts), name, try_number).total_seconds()
+    return retry_delay(task("t", **facts), name, try_number).total_seconds()
 
 
 @given(delay_s=DELAYS, factor=FACTORS, try_number=st.integers(1, 8), name=st.text(max_size=9))
@@ -90,12 +91,12 @@ def test_the_delay_of_a_task_is_its_own_in_every_run_and_try() -> None:
         world.retry("a")
 
     spec = world.graph.nodes[0].task
-    assert found == [NOW + delay(spec, "d/r1/a", 1), NOW + delay(spec, "d/r1/a", 2)]
+    assert found == [NOW + retry_delay(spec, "d/r1/a", 1), NOW + retry_delay(spec, "d/r1/a", 2)]
 
 
 def test_a_task_has_at_least_the_tries_of_the_version_that_it_runs() -> None:
     """Its run may have come from another one, in which it had fewer."""
-    ended = Finish(0, 1, TaskState.FAILED)
+    ended = AttemptEnd(0, 1, TaskState.FAILED)
 
     step = advance(graph("a*2", "b < a"), {0: Instance(0, TaskState.RUNNING, 1, max_tries=1)}, [ended], NOW)
 

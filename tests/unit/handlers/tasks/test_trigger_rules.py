@@ -8,7 +8,8 @@ import pytest
 
 from tests.shapes import graph, spec
 from tests.unit.handlers.world import World
-from tidegate.handlers.tasks.trigger_rules import GIVE_UP, RUN, SKIP, WAIT, Upstream, judge, may_end
+from tidegate.handlers.tasks.readiness import may_rule_out
+from tidegate.handlers.tasks.trigger_rules import GIVE_UP, RUN, SKIP, WAIT, Upstream, evaluate
 from tidegate.schemas.dag import DagSpec, TriggerRule, encode_spec
 from tidegate.schemas.state import TaskState
 
@@ -175,15 +176,36 @@ def test_a_rule_that_nobody_knows_is_refused_with_its_place() -> None:
 ENDS = ("success", "failed", "skipped", "upstream_failed")
 
 
+RULED_OUT_BY = {
+    TriggerRule.ALL_SUCCESS: {F, UF, K},
+    TriggerRule.ALL_FAILED: {S, K},
+    TriggerRule.ALL_DONE: set(),
+    TriggerRule.ALL_DONE_MIN_ONE_SUCCESS: {F, UF, K},
+    TriggerRule.ALL_SKIPPED: {S, F, UF},
+    TriggerRule.ONE_SUCCESS: {F, UF, K},
+    TriggerRule.ONE_FAILED: {S, K},
+    TriggerRule.ONE_DONE: {UF, K},
+    TriggerRule.NONE_FAILED: {F, UF},
+    TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS: {F, UF, K},
+    TriggerRule.NONE_SKIPPED: {K},
+    TriggerRule.ALWAYS: set(),
+}
+
+
 @pytest.mark.parametrize("rule", TriggerRule)
-def test_what_may_end_a_task_is_exactly_what_can_settle_that_it_never_runs(rule: TriggerRule) -> None:
-    settles = set()
+def test_the_upstream_states_that_may_rule_a_task_out(rule: TriggerRule) -> None:
+    assert {state for state in DONE.values() if may_rule_out(rule, state)} == RULED_OUT_BY[rule]
+
+
+@pytest.mark.parametrize("rule", TriggerRule)
+def test_a_state_that_never_rules_out_alone_never_does_after_other_ends(rule: TriggerRule) -> None:
+    ruling_out = set()
     for counts in product(range(3), repeat=4):
         before = Upstream(sum(counts) + 1, *counts)
         for total, end in product((before.total, before.total + 1), ENDS):
             waiting = msgspec.structs.replace(before, total=total)
             after = msgspec.structs.replace(waiting, **{end: getattr(before, end) + 1})
-            if judge(rule, waiting) is WAIT and judge(rule, after) in (SKIP, GIVE_UP):
-                settles.add(TaskState(end))
+            if evaluate(rule, waiting) is WAIT and evaluate(rule, after) in (SKIP, GIVE_UP):
+                ruling_out.add(TaskState(end))
 
-    assert {state for state in DONE.values() if may_end(rule, state)} == settles
+    assert ruling_out == RULED_OUT_BY[rule]

@@ -1,0 +1,33 @@
+"""One run under its lock, with its DAG and all its tasks."""
+
+from datetime import datetime
+
+import msgspec
+
+from tidegate.handlers.load_dags import read_dags
+from tidegate.handlers.scheduling.read_plan import ReadReason
+from tidegate.schemas.graph import Graph
+from tidegate.schemas.queries import dags, runs, tasks, versions
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.view import DagView, Instance, RunView
+
+
+class WholeRun(msgspec.Struct, frozen=True):
+    """`dag`, or `run` and `graph`, are None when they do not exist."""
+
+    now: datetime
+    dag: DagView | None = None
+    run: RunView | None = None
+    graph: Graph | None = None
+    tasks: tuple[Instance, ...] = ()
+
+
+async def lock_run(db: Db, dag_id: str, run_id: str) -> WholeRun:
+    held = await dags.lock(db, [dag_id])
+    locked = await runs.lock(db, await runs.matching(db, dag_id, run_id, None, None)) if held else {}
+    found = await read_dags(db, held, ReadReason(ending_runs={dag_id: 1}))
+    for run in locked.values():
+        graphs = await versions.graphs(db, {run.version_id})
+        instances = (await tasks.of_runs(db, [run.id])).get(run.id, {})
+        return WholeRun(db.now, found[0], run, graphs[run.version_id], tuple(instances.values()))
+    return WholeRun(db.now, found[0] if found else None)

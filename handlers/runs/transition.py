@@ -1,0 +1,127 @@
+"""Changes of a run: its row, the events it publishes, and the notifications that follow."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from uuid import NAMESPACE_OID, uuid5
+
+import msgspec
+
+from tidegate.handlers.runs.notifications import of_run_end, of_task_move
+from tidegate.handlers.tasks.advance import Move
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.run import RunMoved, UpdateRun
+from tidegate.schemas.effect.task import OutletUpdated, TaskMoved
+from tidegate.schemas.graph import Graph, element_of
+from tidegate.schemas.state import RUN_ENDED, RunState, TaskState
+from tidegate.schemas.view import RunView
+from tidegate.schemas.wire.event import MAX_ID_LENGTH, DagRunStateChanged, TaskStateChanged
+
+
+def change_run(
+    before: RunView,
+    after: RunView,
+    graph: Graph,
+    moves: Sequence[Move],
+    now: datetime,
+    *,
+    reason: str = "",
+    timed_out: bool = False,
+    outlets: bool = True,
+) -> Iterator[Effect]:
+    """Write a run that has come to another state or whose tasks have made `moves`, and publish that.
+
+    `after` has the new state and counters; it gets its sequence numbers here.
+    """
+    states = () if after.state is before.state else (after.state,)
+    yield update_run(before, numbered(after, states=len(states), moves=len(moves)), now)
+    yield from publish(before, graph, states, moves, now, reason=reason, timed_out=timed_out, outlets=outlets)
+
+
+def numbered(run: RunView, *, states: int = 0, moves: int = 0) -> RunView:
+    """The run after that many more events of itself and of moves of its tasks."""
+    return msgspec.structs.replace(run, state_seq=run.state_seq + states, task_seq=run.task_seq + moves)
+
+
+def update_run(before: RunView, after: RunView, now: datetime) -> UpdateRun:
+    ended = after.state in RUN_ENDED and after.state is not before.state
+    return UpdateRun(
+        id=after.id,
+        state=after.state,
+        state_seq=after.state_seq,
+        task_seq=after.task_seq,
+        unfinished=after.unfinished,
+        failed_leaves=after.failed_leaves,
+        active_tasks=after.active_tasks,
+        start_date=after.start_date if after.start_date != before.start_date else None,
+        end_date=now if ended else None,
+        times_out_at=after.times_out_at if after.times_out_at != before.times_out_at else None,
+    )
+
+
+def publish(
+    before: RunView,
+    graph: Graph,
+    states: Sequence[RunState],
+    moves: Sequence[Move],
+    now: datetime,
+    *,
+    reason: str = "",
+    timed_out: bool = False,
+    outlets: bool = True,
+) -> Iterator[Effect]:
+    """The events of a run's states and of its tasks' moves, numbered after the last ones, and what follows from a run's end."""
+    yield from task_events(before, graph, moves, now, outlets=outlets)
+    for seq, state in enumerate(states, before.state_seq + 1):
+        yield run_event(before, state, seq, now, reason)
+        if state in RUN_ENDED:
+            yield from of_run_end(before, graph, state, seq, now, reason, timed_out=timed_out)
+
+
+def run_event(run: RunView, state: RunState, seq: int, at: datetime, reason: str = "") -> RunMoved:
+    """The journal entry and event of a run's state."""
+    event = DagRunStateChanged(
+        dag_id=run.dag_id,
+        run_id=run.run_id,
+        seq=seq,
+        state=state,
+        run_type=run.run_type,
+        run_after=run.run_after,
+        at=at,
+        reason=reason,
+    )
+    return RunMoved(run.id, event)
+
+
+def task_events(run: RunView, graph: Graph, moves: Sequence[Move], now: datetime, *, outlets: bool = True) -> Iterator[Effect]:
+    """The events of tasks' moves, the dataset events of their outlets, and their notifications.
+
+    Without `outlets`: a task that a user marks as succeeded has made no new data.
+    """
+    for seq, move in enumerate(moves, run.task_seq + 1):
+        task = graph.node(move.index).task
+        event = TaskStateChanged(
+            dag_id=run.dag_id,
+            run_id=run.run_id,
+            task_id=graph.label(move.index),
+            try_number=move.try_number,
+            seq=seq,
+            state=move.state,
+            at=now,
+            reason=move.reason,
+        )
+        yield TaskMoved(run.id, event)
+        if move.state is TaskState.SUCCESS and outlets and element_of(move.index) is None:
+            yield from (outlet_event(run, task.task_id, uri, now) for uri in task.outlets)
+        if graph.watched:
+            yield from of_task_move(run, graph, move, seq, now)
+
+
+def outlet_event(run: RunView, task_id: str, uri: str, now: datetime) -> OutletUpdated:
+    """The dataset event of an outlet. Its id is derived from run, task and dataset, so every repetition has the same id."""
+    origin = {"dag_id": run.dag_id, "run_id": run.run_id, "task_id": task_id}
+    return OutletUpdated(uri, _event_id(f"{run.dag_id}/{run.run_id}/{task_id}/{uri}"), {"tidegate": origin}, now)
+
+
+def _event_id(name: str) -> str:
+    """The name, or a UUID derived from it where the name is longer than an id may be."""
+    return name if len(name) <= MAX_ID_LENGTH else str(uuid5(NAMESPACE_OID, name))

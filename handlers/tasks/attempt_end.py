@@ -1,0 +1,62 @@
+"""The end of an attempt, as the state machine of tasks takes it."""
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from tidegate.schemas.graph import element_of
+from tidegate.schemas.run import MAX_RESULT_BYTES
+from tidegate.schemas.state import TaskState
+from tidegate.schemas.wire.event import TaskFinished, encode, storable
+
+STATES = {
+    "succeeded": TaskState.SUCCESS,
+    "skipped": TaskState.SKIPPED,
+    "failed": TaskState.FAILED,
+    "killed": TaskState.FAILED,
+    "lost": TaskState.FAILED,
+}
+"""The state that each outcome gives a task without retries left."""
+
+
+class AttemptEnd(msgspec.Struct, frozen=True):
+    """An attempt of a task ended in `state`: success, failed or skipped.
+
+    `none`: the task was cleared, and waits again. `scheduled`: the attempt was never submitted, and does not count as a try.
+    `branches`: the task ids directly downstream that a branching task chose; all other branches are skipped. An empty choice
+    skips everything downstream.
+    """
+
+    index: int
+    try_number: int
+    state: TaskState
+    reason: str = ""
+    branches: tuple[str, ...] | None = None
+
+    @property
+    def choice(self) -> tuple[str, ...] | None:
+        """The branches to follow. Only a task that succeeds chooses, and no instance of a mapped task does."""
+        return self.branches if self.state is TaskState.SUCCESS and element_of(self.index) is None else None
+
+    def is_retried(self, max_tries: int) -> bool:
+        """Whether another try follows, so that downstream tasks keep waiting."""
+        return self.state is TaskState.FAILED and self.try_number < max_tries
+
+
+def attempt_end(finish: TaskFinished, index: int, try_number: int) -> AttemptEnd:
+    """The end that an event reports, apart from kill requests and from decisions about the task in the meantime."""
+    if finish.outcome == "succeeded" and (error := result_error(finish.result)):
+        return AttemptEnd(index, try_number, TaskState.FAILED, error)
+    branches = None if finish.follow is UNSET else finish.follow
+    return AttemptEnd(index, try_number, STATES[finish.outcome], storable(finish.reason), branches)
+
+
+def result_error(result: Any) -> str:
+    """Why a result cannot be stored; empty when it can, or when there is none."""
+    content = b"" if result is UNSET else encode(result)
+    if len(content) > MAX_RESULT_BYTES:
+        return f"the task returned more than {MAX_RESULT_BYTES} bytes; write the data elsewhere and return its location"
+    if b"u0000" in content and b"\\u0000" in content.replace(rb"\\", b""):
+        return "the task returned a NUL character, which cannot be stored"
+    return ""
