@@ -1,4 +1,4 @@
-# Each target does all the set-up it needs; once that is done, a start takes seconds.
+# Every target installs what it needs below this folder; a later start takes seconds.
 
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
     $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
@@ -17,10 +17,10 @@ SPREAD := --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 .DELETE_ON_ERROR:
 .PHONY: help run test test-long storm storm-release check docs bench clean lock java FORCE
 
-help: ## Show what can be made
+help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
 
-run: java $(PACKAGES) $(JARS) ## Start everything with the example pipelines (ONCE=1: end after the first week)
+run: java $(PACKAGES) $(JARS) ## Start all servers, a daemon and the example pipelines (ONCE=1: exit after the first week)
 	@$(BIN)/tidegate standalone $(if $(filter-out 0,$(ONCE)),--once) $(ARGS)
 
 test: java $(PACKAGES) $(JARS) $(TEST_JARS) ## Run the tests, three at a time (ARGS="-k word": only some, one by one)
@@ -41,26 +41,26 @@ storm: java $(PACKAGES) $(JARS) ## Ride out the great storm, about six minutes (
 storm-release: java $(PACKAGES) $(JARS) ## Ride out great storms until a thousand daemons were killed, about two hours
 	@$(BIN)/python -m tests.storms --release $(ARGS)
 
-check: $(PACKAGES) ## Check format, style, types and imports
+check: $(PACKAGES) ## Check format, style, types and import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy -p tidegate
 	$(BIN)/mypy tests
 	$(BIN)/lint-imports
 
-docs: $(PACKAGES) ## Build the documentation site in dist/docs; a broken link is an error
+docs: $(PACKAGES) ## Build the documentation site in dist/docs; broken links are errors
 	@$(BIN)/python daemon/docs/generate.py
 	@$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -c daemon/docs -d .cache/docs . dist/docs
 	@echo "Open dist/docs/daemon/docs/index.html"
 
-bench: java $(PACKAGES) $(JARS) ## Measure, on fresh servers (ARGS=A: only scenario A)
+bench: java $(PACKAGES) $(JARS) ## Run the benchmarks on fresh servers (ARGS=A: only scenario A)
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
-clean: ## Remove everything that was made here, the data of `make run` too
+clean: ## Remove the environment, caches, builds, and the data of `make run`
 	rm -rf .venv .cache .tidegate .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage* dist build
 	find daemon events handlers schemas tests -name __pycache__ -prune -exec rm -rf {} +
 
-lock: ## Pin the packages again (needs uv; ARGS=--upgrade: to the newest)
+lock: ## Resolve the lock files with uv (ARGS=--upgrade: newest versions)
 	uv pip compile $(UV) --all-extras pyproject.toml --output-file requirements.lock
 	printf '%s\n' hatchling==1.33.0 editables setuptools | uv pip compile $(UV) - --output-file build.lock
 UV = --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate $(ARGS)
@@ -68,17 +68,17 @@ UV = --quiet --universal --python-version 3.11 --generate-hashes --no-header --n
 java:
 	@version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.* version "\(1\.\)\{0,1\}\([0-9]*\).*/\2/p'); \
 	[ "$${version:-0}" -ge 17 ] || { \
-	    echo "error: Java 17 or newer is needed$${version:+, this is Java $$version}:" \
+	    echo "error: Java 17 or newer is required$${version:+, this is Java $$version}:" \
 	        "apt-get install openjdk-17-jre-headless, or set JAVA_HOME" >&2; exit 1; }
 
-# A checkout that was moved or copied needs a new environment: the old one has the old path in it.
+# A virtual environment contains its path: a checkout that was moved or copied needs a new one.
 ifneq ($(shell [ -x $(BIN)/python ] && cat $(PACKAGES) 2>/dev/null),$(CURDIR))
 $(PACKAGES): FORCE
 endif
 
 $(PACKAGES): requirements.lock build.lock pyproject.toml
 	@[ -n "$(PYTHON)" ] || { \
-	    echo "error: Python 3.11 or newer is needed: apt-get install python3 python3-venv, or set PYTHON" >&2; exit 1; }
+	    echo "error: Python 3.11 or newer is required: apt-get install python3 python3-venv, or set PYTHON" >&2; exit 1; }
 	@[ "$$(cat $@ 2>/dev/null)" = "$(CURDIR)" ] || rm -rf .venv
 	@[ -x $(BIN)/pip ] || { echo "Installing the Python packages, about a minute" && $(PYTHON) -m venv .venv; } || { \
 	    rm -rf .venv; echo "error: $(PYTHON) cannot make a virtual environment: apt-get install python3-venv" >&2; exit 1; }
