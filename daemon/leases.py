@@ -22,106 +22,103 @@ from tidegate.schemas.queries.leases import Away, Duty, Job, Lease
 
 log = structlog.get_logger()
 
-NOBODY: Mapping[str, Away] = {}
+RELEASE_S = 5.0
+NO_OUTAGE: Mapping[str, Away] = {}
 
 
-class Holdings:
-    """What we own. Leases only say who works: a daemon that wrongly believes to own something is fenced when it writes.
+class HeldLeases:
+    """The leases this daemon holds. They only decide which daemon works: writes under a lost lease are fenced in Postgres.
 
-    `lives` counts how often we may have been taken for dead and were heard of again: what was claimed before is perhaps not ours.
-    It is counted long before the time to live is over, for clocks do not go alike.
-    Renewals, and the end of it all, take turns: one that came after the end would own everything again.
+    `lease_generation` grows at each renewal after which other daemons may have taken over. Claims of an earlier generation may
+    be lost. It grows at half the time to live already, because clocks run at different speeds.
+    `lock` orders renewals and the release: a renewal after the release would acquire the leases again.
     """
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.alone = True
-        self.after_loss = False
-        self.lives = 0
-        self.left = False
-        self.turn = anyio.Lock()
-        self._owned: dict[tuple[str, str], Lease] = {}
+        self.is_only_daemon = True
+        self.has_open_loss = False
+        self.lease_generation = 0
+        self.released = False
+        self.lock = anyio.Lock()
+        self._leases: dict[tuple[str, str], Lease] = {}
         self._renewed_at = float("-inf")
-        self.version = 0
 
     @property
     def ttl_s(self) -> float:
-        """How long after its last sign of life others take us for dead."""
+        """Time after the last renewal until other daemons take over."""
         return self.job.terms.lease_ttl_s
 
     @property
     def fresh(self) -> bool:
-        """Whether nobody can have taken us for dead: not half the time to live has passed since the last renewal began."""
+        """Whether the last renewal began less than half the time to live ago, so that no daemon has taken over."""
         return anyio.current_time() <= self._renewed_at + self.ttl_s / 2
 
     def of(self, kind: str) -> Mapping[str, Lease]:
-        """The leases of a kind by key; none once they are not fresh."""
+        """The leases of a kind by key, without halted ones; none when the leases are not fresh."""
         if not self.fresh:
             return {}
-        return {lease.key: lease for lease in self._owned.values() if lease.kind == kind and not lease.halted}
+        return {lease.key: lease for lease in self._leases.values() if lease.kind == kind and not lease.halted}
 
-    def replace(self, owned: Sequence[Lease], began_at: float) -> None:
-        """`version` changes when it is not the same set under the same epochs."""
+    def update(self, owned: Sequence[Lease], began_at: float) -> None:
+        """Store the result of a renewal that began at `began_at`."""
         if not self.fresh:
-            self.lives += 1
+            self.lease_generation += 1
         self._renewed_at = began_at
-        before = {key: (lease.epoch, lease.halted) for key, lease in self._owned.items()}
-        self._owned = {(lease.kind, lease.key): lease for lease in owned}
-        if before != {key: (lease.epoch, lease.halted) for key, lease in self._owned.items()}:
-            self.version += 1
+        self._leases = {(lease.kind, lease.key): lease for lease in owned}
 
 
-class Renewed(NamedTuple):
-    """What we own, how many daemons there are, and whether acknowledged commits were lost that nobody has seen to."""
+class Renewal(NamedTuple):
+    """The leases held, the number of live daemons, and whether a loss of commits is on record and not settled."""
 
     owned: list[Lease]
     daemons: int
-    after_loss: bool
+    has_open_loss: bool
 
 
-async def keep(
-    database: Database, holdings: Holdings, renew_s: float, outages: Outages, *, task_status: TaskStatus[None]
+async def renew_leases(
+    database: Database, held_leases: HeldLeases, renew_s: float, outages: Outages, *, task_status: TaskStatus[None]
 ) -> None:
-    """Renew and rebalance every `renew_s`, for ever. Leaves everything behind when cancelled."""
+    """Renew and rebalance every `renew_s`, until cancelled; then release all leases."""
     task_status.started()
     try:
         while True:
             with outages.reporting():
-                await refresh(database, holdings, outages.away)
+                await renew(database, held_leases, outages.away)
                 outages.end("Postgres")
             await anyio.sleep(renew_s)
     finally:
-        with anyio.move_on_after(5, shield=True):
-            await leave(database, holdings)
+        with anyio.move_on_after(RELEASE_S, shield=True):
+            await release(database, held_leases)
 
 
-async def refresh(database: Database, holdings: Holdings, away: Mapping[str, Away] = NOBODY) -> None:
-    """One renewal, which says who is `away`; none once this daemon has left. Raises UnavailableError."""
-    async with holdings.turn:
-        if holdings.left:
+async def renew(database: Database, held_leases: HeldLeases, away: Mapping[str, Away] = NO_OUTAGE) -> None:
+    """Renew once and record the servers that are `away`; do nothing after the release. Raises UnavailableError."""
+    async with held_leases.lock:
+        if held_leases.released:
             return
         began_at = anyio.current_time()
-        owned, daemons, holdings.after_loss = await database.run(_renew, holdings.job, away)
-        holdings.alone = daemons <= 1
-        holdings.replace(owned, began_at)
+        owned, daemons, held_leases.has_open_loss = await database.run(_renew, held_leases.job, away)
+        held_leases.is_only_daemon = daemons <= 1
+        held_leases.update(owned, began_at)
 
 
-async def offer(database: Database, duties: Sequence[Duty]) -> None:
-    """Make duties known to all daemons. Raises UnavailableError."""
+async def register(database: Database, duties: Sequence[Duty]) -> None:
+    """Add duties for the daemons to lease. Raises UnavailableError."""
     await database.run(leases.offer, duties)
 
 
-async def leave(database: Database, holdings: Holdings) -> None:
-    """Release everything at once, for good; when Postgres is away the leases will expire by themselves."""
-    async with holdings.turn:
-        holdings.left = True
+async def release(database: Database, held_leases: HeldLeases) -> None:
+    """Release all leases for good; when Postgres does not answer they expire."""
+    async with held_leases.lock:
+        held_leases.released = True
         try:
-            await database.run(leases.leave, holdings.job.id)
+            await database.run(leases.leave, held_leases.job.id)
         except UnavailableError as error:
             log.warning("leases_not_released", error=str(error))
 
 
-async def _renew(db: Db, job: Job, away: Mapping[str, Away]) -> Renewed:
+async def _renew(db: Db, job: Job, away: Mapping[str, Away]) -> Renewal:
     db.mark()
     await leases.heartbeat(db, job, away)
     owned = await leases.owned(db, job.id)
@@ -133,4 +130,4 @@ async def _renew(db: Db, job: Job, away: Mapping[str, Away]) -> Renewed:
     for group, wanted in mine.wanted.items():
         if wanted > 0:
             held += await leases.claim(db, job.id, group, wanted)
-    return Renewed(held, place.of, await losses.any_open(db))
+    return Renewal(held, place.of, await losses.any_open(db))

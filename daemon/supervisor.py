@@ -32,7 +32,7 @@ from tidegate.daemon.duties.relay import relay
 from tidegate.daemon.duties.sweep import sweep
 from tidegate.daemon.idle import FOR_EVER, Until, done
 from tidegate.daemon.intake.ingest import Enrich, ingest
-from tidegate.daemon.leases import Holdings, keep, offer
+from tidegate.daemon.leases import HeldLeases, register, renew_leases
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.commit_loss import CommitLossDetector
 from tidegate.daemon.postgres.commit_markers import check_ended_daemons
@@ -45,7 +45,7 @@ from tidegate.daemon.spark.backends import open_backends
 from tidegate.daemon.spark.contract import Backend
 from tidegate.daemon.spark.spool import open_root
 from tidegate.daemon.systemd import Systemd
-from tidegate.daemon.wake import Bells, listen, tell_others
+from tidegate.daemon.wake import Signals, listen, notify_peers
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import Job, Terms
 from tidegate.schemas.wire.event import Kind
@@ -84,8 +84,8 @@ async def run(settings: Settings, until: Until) -> None:
         context = Context(
             settings=settings,
             database=database,
-            holdings=Holdings(job),
-            bells=Bells(),
+            held_leases=HeldLeases(job),
+            signals=Signals(),
             outages=Outages(lambda away: systemd.say(STATUS=status(away)), database.clock.known),
             backends=backends,
         )
@@ -114,9 +114,9 @@ async def _start(tg: TaskGroup, context: Context, enrich: Enrich, systemd: Syste
     systemd.say(READY=1, STATUS="starting")
     await schema_ready(context)
     settings = context.settings
-    await tg.start(keep, context.database, context.holdings, settings.lease_renew_s, context.outages)
-    tg.start_soon(listen, settings.postgres_dsn, context.bells)
-    tg.start_soon(tell_others, context.database, context.bells, context.holdings)
+    await tg.start(renew_leases, context.database, context.held_leases, settings.lease_renew_s, context.outages)
+    tg.start_soon(listen, settings.postgres_dsn, context.signals)
+    tg.start_soon(notify_peers, context.database, context.signals, context.held_leases)
     for duty in (admit, dispatch, relay, notify, observe, reconsider, clock, sweep, publish_changes):
         await tg.start(duty, context)
     await tg.start(partial(ingest, Kind.DAG_FILE_CHANGED, context, enrich=enrich))
@@ -124,7 +124,7 @@ async def _start(tg: TaskGroup, context: Context, enrich: Enrich, systemd: Syste
         await tg.start(ingest, kind, context)
     systemd.say(STATUS="running")
     started.set()
-    log.info("started", job=str(context.holdings.job.id), host=settings.host, pid=os.getpid())
+    log.info("started", job=str(context.held_leases.job.id), host=settings.host, pid=os.getpid())
 
 
 async def schema_ready(context: Context) -> None:
@@ -132,8 +132,8 @@ async def schema_ready(context: Context) -> None:
     database, retry = context.database, Retry(context.outages, ends_outages=True)
     if missing := await retry.until_done(database.run, _pending):
         raise SchemaError(f"the database lacks migration {missing[0]}; run `tidegate migrate`")
-    await retry.until_done(check_ended_daemons, database, spool_root(context.settings), context.holdings.job.host)
-    await retry.until_done(offer, database, [*relay_duties(), *clock_duties()])
+    await retry.until_done(check_ended_daemons, database, spool_root(context.settings), context.held_leases.job.host)
+    await retry.until_done(register, database, [*relay_duties(), *clock_duties()])
 
 
 async def _pending(db: Db) -> list[str]:

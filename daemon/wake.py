@@ -1,6 +1,6 @@
-"""Wake-ups: in this process at once after a commit, in other daemons by a coalesced NOTIFY.
+"""Wake-ups after a commit: of this process at once, of other daemons by a coalesced NOTIFY.
 
-Hints only: every duty also looks by itself.
+They are hints and may get lost: every duty also polls.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import anyio
 import asyncpg
 import structlog
 
-from tidegate.daemon.leases import Holdings
+from tidegate.daemon.leases import HeldLeases
 from tidegate.daemon.postgres.database import AWAY, SERVER_SETTINGS, Database, describe
 from tidegate.daemon.postgres.primary import connect
 from tidegate.daemon.work import Work
@@ -25,54 +25,53 @@ CHECK_EVERY_S = 5.0
 RECONNECT_S = 2.0
 
 
-class Bell:
-    """Rings once or many times; whoever waits hears it once, also when it rang before."""
+class Signal:
+    """An event that resets when a wait ends. Set many times before a wait, it ends that wait only."""
 
     def __init__(self) -> None:
         self._event = anyio.Event()
 
-    def ring(self) -> None:
+    def set(self) -> None:
         self._event.set()
 
     async def wait(self, timeout_s: float) -> bool:
-        """Whether it rang; False after `timeout_s`."""
+        """True as soon as the signal is set, also before the call; False after `timeout_s`."""
         with anyio.move_on_after(timeout_s):
             await self._event.wait()
-        rang = self._event.is_set()
-        if rang:
+        is_set = self._event.is_set()
+        if is_set:
             self._event = anyio.Event()
-        return rang
+        return is_set
 
 
-class Bells:
-    """One bell for each kind of work, and one for what the other daemons should hear."""
+class Signals:
+    """One signal per kind of work, and `peers` for work to announce to the other daemons."""
 
     def __init__(self) -> None:
-        self.of = {work: Bell() for work in Work}
-        self.abroad = Bell()
-        self.unsaid = Work.NONE
+        self.of = {work: Signal() for work in Work}
+        self.peers = Signal()
+        self.unannounced = Work.NONE
 
-    def ring(self, work: Work) -> None:
-        """There is work of these kinds, made here."""
-        self.ring_here(work)
+    def set(self, work: Work) -> None:
+        """Wake the duties for these kinds of work, here and in the other daemons."""
+        self.set_local(work)
         if work:
-            self.unsaid |= work
-            self.abroad.ring()
+            self.unannounced |= work
+            self.peers.set()
 
-    def ring_here(self, work: Work) -> None:
-        for kind, bell in self.of.items():
+    def set_local(self, work: Work) -> None:
+        for kind, signal in self.of.items():
             if kind in work:
-                bell.ring()
+                signal.set()
 
 
 async def notify(database: Database, work: Work) -> None:
-    """Tell all daemons of this database. Raises UnavailableError."""
-
+    """Wake the duties of all daemons of this database. Raises UnavailableError."""
     await database.run(Db.execute, "SELECT pg_notify($1, $2)", CHANNEL, ",".join(kind.name or "" for kind in work))
 
 
-def heard(payload: str) -> Work:
-    """The kinds of work a notification speaks of; what is not understood is passed over."""
+def parse_payload(payload: str) -> Work:
+    """The kinds of work in a notification; unknown names, of a newer version, are ignored."""
     kinds = {kind.name: kind for kind in Work}
     work = Work.NONE
     for name in payload.split(","):
@@ -80,22 +79,22 @@ def heard(payload: str) -> Work:
     return work
 
 
-async def listen(dsn: str, bells: Bells) -> None:
-    """Ring when another daemon says so. A lost connection is made anew; whatever was missed meanwhile is rung for."""
+async def listen(dsn: str, signals: Signals) -> None:
+    """Set the signals for each notification, for ever. After a reconnect all signals are set: notifications may be missed."""
     while True:
         try:
-            await _listen_once(dsn, bells)
+            await _listen_once(dsn, signals)
         except (*AWAY, TimeoutError, asyncpg.PostgresError, asyncpg.InternalClientError) as error:
             log.debug("listener_lost", error=describe(error))
         await anyio.sleep(RECONNECT_S)
 
 
-async def _listen_once(dsn: str, bells: Bells) -> None:
+async def _listen_once(dsn: str, signals: Signals) -> None:
     settings = {**SERVER_SETTINGS, "application_name": "tidegate listener"}
     connection = await connect(dsn, timeout=5, command_timeout=5, server_settings=settings)
     try:
-        await connection.add_listener(CHANNEL, lambda *said: bells.ring_here(heard(_payload(said))))
-        bells.ring_here(~Work.NONE)
+        await connection.add_listener(CHANNEL, lambda *notification: signals.set_local(parse_payload(_payload(notification))))
+        signals.set_local(~Work.NONE)
         while True:
             await anyio.sleep(CHECK_EVERY_S)
             await connection.execute("SELECT 1")
@@ -103,17 +102,17 @@ async def _listen_once(dsn: str, bells: Bells) -> None:
         connection.terminate()
 
 
-def _payload(said: Sequence[object]) -> str:
-    """asyncpg calls with (connection, pid, channel, payload)."""
-    return str(said[3])
+def _payload(notification: Sequence[object]) -> str:
+    """asyncpg calls listeners with (connection, pid, channel, payload)."""
+    return str(notification[3])
 
 
-async def tell_others(database: Database, bells: Bells, holdings: Holdings) -> None:
-    """Pass on what this daemon made, a few times a second at most, and not at all while it is the only one."""
+async def notify_peers(database: Database, signals: Signals, held_leases: HeldLeases) -> None:
+    """Announce the work this daemon made, at most every `NOTIFY_EVERY_S`; never while it is the only daemon."""
     while True:
-        await bells.abroad.wait(CHECK_EVERY_S)
-        work, bells.unsaid = bells.unsaid, Work.NONE
-        if work and not holdings.alone:
+        await signals.peers.wait(CHECK_EVERY_S)
+        work, signals.unannounced = signals.unannounced, Work.NONE
+        if work and not held_leases.is_only_daemon:
             with suppress(UnavailableError):
                 await notify(database, work)
         await anyio.sleep(NOTIFY_EVERY_S)

@@ -14,7 +14,7 @@ from tidegate.daemon.dagfiles.ignore import IGNORE_FILE
 from tidegate.daemon.dagfiles.scan import Listing, Stamp, changed, listing, news
 from tidegate.daemon.dagfiles.source import RefusedError, read
 from tidegate.daemon.settings import Settings, dags_root
-from tidegate.daemon.wake import Bell
+from tidegate.daemon.wake import Signal
 from tidegate.schemas.error import UnavailableError
 
 log = structlog.get_logger()
@@ -101,9 +101,9 @@ async def watch(
     """
     root = dags_root(settings)
     scanner = Scanner(root, publish, known)
-    bell = Bell()
+    signal = Signal()
     async with anyio.create_task_group() as tg:
-        tg.start_soon(_listen, root, bell)
+        tg.start_soon(_listen, root, signal)
         task_status.started()
         due = anyio.current_time()
         while True:
@@ -113,7 +113,7 @@ async def watch(
                 continue
             if is_due:
                 due = anyio.current_time() + settings.dags_scan_s
-            await bell.wait(due - anyio.current_time())
+            await signal.wait(due - anyio.current_time())
 
 
 def digest(root: Path, path: str) -> str:
@@ -125,13 +125,13 @@ def digest(root: Path, path: str) -> str:
     return source.digest if source is not None else ""
 
 
-async def _listen(root: Path, bell: Bell) -> None:
+async def _listen(root: Path, signal: Signal) -> None:
     """Ring whenever something happens in the folder."""
     is_deaf = False
     while True:
         if (here := _identity(root)) is not None:
             try:
-                await _listen_in(root, here, bell)
+                await _listen_in(root, here, signal)
                 is_deaf = False
             except OSError as error:
                 if not is_deaf:
@@ -140,7 +140,7 @@ async def _listen(root: Path, bell: Bell) -> None:
         await anyio.sleep(LOOK_AGAIN_S)
 
 
-async def _listen_in(root: Path, here: tuple[int, int], bell: Bell) -> None:
+async def _listen_in(root: Path, here: tuple[int, int], signal: Signal) -> None:
     """Until another folder is in the place of this one, or none."""
     stop = anyio.Event()
     changes = awatch(
@@ -159,7 +159,7 @@ async def _listen_in(root: Path, here: tuple[int, int], bell: Bell) -> None:
         unheard = True
         async for batch in changes:
             if batch or unheard:
-                bell.ring()
+                signal.set()
             unheard = False
             if _identity(root) != here:
                 break

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from anyio.abc import TaskStatus
 
 from tidegate.daemon.context import Context
-from tidegate.daemon.duties.attend import attend
+from tidegate.daemon.duties.run_on_signal import run_on_signal
 from tidegate.daemon.work import Work
 from tidegate.schemas.message import TasksReady
 from tidegate.schemas.queries import pools
@@ -26,7 +26,7 @@ async def admit(context: Context, *, task_status: TaskStatus[None]) -> None:
                 turns.had(pool)
         return False
 
-    await attend(context, Work.ADMIT, look)
+    await run_on_signal(context, Work.ADMIT, look)
 
 
 class Turns:
@@ -54,4 +54,4 @@ async def admitted(context: Context, pool: str) -> bool:
     """Admit what fits into a pool, once; whether anything did. Where there is room for more, the bell rings again."""
     settings = context.settings
     ready = TasksReady(pool=pool, limit=AT_ONCE, parallelism=settings.parallelism, fair_after_s=settings.fair_after_s)
-    return (await context.tell([ready])).effects > 0
+    return (await context.submit_messages([ready])).effects > 0

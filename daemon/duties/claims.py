@@ -3,14 +3,14 @@
 from collections.abc import Collection, Iterable
 from uuid import UUID
 
-from tidegate.daemon.leases import Holdings
+from tidegate.daemon.leases import HeldLeases
 
 
 class InHand:
     """By submission, in which of our lives each was claimed: whoever is taken for dead has lost what he had, though he lives."""
 
-    def __init__(self, holdings: Holdings) -> None:
-        self._holdings = holdings
+    def __init__(self, held_leases: HeldLeases) -> None:
+        self._holdings = held_leases
         self._claimed_in: dict[UUID, int] = {}
 
     @property
@@ -20,7 +20,7 @@ class InHand:
     @property
     def life(self) -> int:
         """To be asked before a claim is made."""
-        return self._holdings.lives
+        return self._holdings.lease_generation
 
     def add(self, submission_ids: Iterable[UUID], life: int) -> None:
         self._claimed_in |= dict.fromkeys(submission_ids, life)
@@ -32,4 +32,4 @@ class InHand:
 
     def is_ours(self, submission_id: UUID) -> bool:
         """Whether nobody can have taken it over since it was claimed. Who was frozen may have renewed his leases first."""
-        return self._holdings.fresh and self._claimed_in.get(submission_id) == self._holdings.lives
+        return self._holdings.fresh and self._claimed_in.get(submission_id) == self._holdings.lease_generation

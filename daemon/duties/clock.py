@@ -34,18 +34,18 @@ def duties() -> list[Duty]:
 
 async def clock(context: Context, *, task_status: TaskStatus[None]) -> None:
     """For ever. Whatever makes something due earlier rings; a shard that changes hands is looked at by its new owner."""
-    bell, retry = context.bells.of[Work.CLOCK], Retry(context.outages)
+    signal, retry = context.signals.of[Work.CLOCK], Retry(context.outages)
     task_status.started()
     while True:
         seconds = await retry.once(tick, context)
         if seconds is not None:
             with anyio.move_on_after(context.settings.lease_renew_s):
-                await bell.wait(seconds)
+                await signal.wait(seconds)
 
 
 async def tick(context: Context) -> float:
     """Tell what is due; seconds until the next thing is."""
-    shards = [int(key) for key in context.holdings.of(CLOCK)]
+    shards = [int(key) for key in context.held_leases.of(CLOCK)]
     if not shards:
         return LONGEST_SLEEP_S
     due, now = await context.database.ask(_look, shards)
@@ -71,7 +71,7 @@ async def _look(db: Db, shards: Sequence[int]) -> tuple[Due, datetime]:
 async def _tell(context: Context, shards: Sequence[int], kind: "Kind") -> None:
     while True:
         found = await context.database.ask(kind.find, shards, AT_ONCE)
-        told = await context.tell([kind.tell(each) for each in found]) if found else None
+        told = await context.submit_messages([kind.tell(each) for each in found]) if found else None
         if len(found) < AT_ONCE or not (told and told.effects):
             return
 

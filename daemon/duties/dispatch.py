@@ -17,7 +17,7 @@ from tidegate.daemon.duties.claims import InHand
 from tidegate.daemon.duties.specs import specs
 from tidegate.daemon.retry import Retry
 from tidegate.daemon.spark.contract import Backend, Handle, SubmissionSpec
-from tidegate.daemon.wake import Bell
+from tidegate.daemon.wake import Signal
 from tidegate.daemon.work import Work
 from tidegate.schemas.error import RejectedError, UnavailableError
 from tidegate.schemas.message import SubmissionAccepted
@@ -67,9 +67,9 @@ async def dispatch(context: Context, *, task_status: TaskStatus[None]) -> None:
             tg.start_soon(dispatcher.record)
         task_status.started()
         while True:
-            await context.bells.of[Work.DISPATCH].wait(context.settings.sweep_s)
+            await context.signals.of[Work.DISPATCH].wait(context.settings.sweep_s)
             for dispatcher in dispatchers:
-                dispatcher.bell.ring()
+                dispatcher.signal.set()
 
 
 class Dispatcher:
@@ -81,20 +81,20 @@ class Dispatcher:
     def __init__(self, context: Context, backend: Backend) -> None:
         self.context = context
         self.backend = backend
-        self.bell = Bell()
-        self.in_hand = InHand(context.holdings)
+        self.signal = Signal()
+        self.in_hand = InHand(context.held_leases)
         self._lost: set[str] = set()
         self._claiming = anyio.Lock()
         self._places = context.settings.dispatch_concurrency
         self._limiter = anyio.CapacityLimiter(self._places)
         self._at_once = self._places
         self._accepted: list[SubmissionAccepted] = []
-        self._news = Bell()
+        self._news = Signal()
 
     async def submit_intents(self) -> None:
         """Submit whatever is intended, for ever."""
         while True:
-            await self.bell.wait(self.context.settings.sweep_s)
+            await self.signal.wait(self.context.settings.sweep_s)
             await self._patiently(self._claim_intents, self._submit_each)
 
     async def take_over(self) -> None:
@@ -113,7 +113,7 @@ class Dispatcher:
                 continue
             try:
                 with self.context.outages.reporting():
-                    await self.context.tell(accepted)
+                    await self.context.submit_messages(accepted)
             finally:
                 self.in_hand.drop(each.submission_id for each in accepted)
 
@@ -129,7 +129,7 @@ class Dispatcher:
             return None
 
     async def _tell_end(self, end: TaskFinished) -> None:
-        await self.context.tell([end], [finish_id(end.submission_id)])
+        await self.context.submit_messages([end], [finish_id(end.submission_id)])
 
     def _stop_if_stale(self, submission_id: UUID) -> None:
         """A daemon that was frozen may wake up here, with its work long taken over by somebody else."""
@@ -224,15 +224,15 @@ class Dispatcher:
                 self.in_hand.drop([claim.submission_id])
         if handle is not None:
             self._accepted.append(SubmissionAccepted(submission_id=claim.submission_id, handle=handle))
-            self._news.ring()
+            self._news.set()
 
     async def _claim_intents(self) -> Lot:
-        job, at_once = self.context.holdings.job, self._at_once
+        job, at_once = self.context.held_leases.job, self._at_once
         claims = await self.context.database.ask(submissions.claim_intents, job.id, job.host, self.backend.name, at_once)
         return Lot(claims, more=len(claims) == at_once)
 
     async def _claim_abandoned(self) -> Lot:
-        job = self.context.holdings.job
+        job = self.context.held_leases.job
         host = None if self.backend.host is None else job.host
         claims = await self.context.database.ask(
             submissions.claim_abandoned, job.id, job.host, self.backend.name, host, self.in_hand.ids

@@ -15,11 +15,11 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from tidegate.daemon.context import Context
-from tidegate.daemon.duties.attend import attend
 from tidegate.daemon.duties.receivers.delivery import Delivery, Failed, Sender, Sent, UnderWay, label
 from tidegate.daemon.duties.receivers.function import FunctionSender
 from tidegate.daemon.duties.receivers.mail import MailSender
 from tidegate.daemon.duties.receivers.webhook import WebhookSender
+from tidegate.daemon.duties.run_on_signal import run_on_signal
 from tidegate.daemon.retry import Retry
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.work import Work
@@ -48,7 +48,7 @@ async def notify(context: Context, *, task_status: TaskStatus[None]) -> None:
     async with open_senders(context) as senders, anyio.create_task_group() as tg:
         notifier = Notifier(context, senders, tg)
         task_status.started()
-        await attend(context, Work.NOTIFY, notifier.take)
+        await run_on_signal(context, Work.NOTIFY, notifier.take)
 
 
 @asynccontextmanager
@@ -69,7 +69,7 @@ class Notifier:
 
     def __init__(self, context: Context, senders: Mapping[str, Sender], tg: TaskGroup) -> None:
         self.context = context
-        self.owner = context.holdings.job.id
+        self.owner = context.held_leases.job.id
         self.senders = senders
         self.tg = tg
         self.in_hand: set[int] = set()
@@ -90,7 +90,7 @@ class Notifier:
 
     async def claim(self, db: Db, free: Mapping[str, int]) -> list[Claimed]:
         """Up to so many of each kind; others leave them alone for as long as a try may take."""
-        settings, job = self.context.settings, self.context.holdings.job
+        settings, job = self.context.settings, self.context.held_leases.job
         for_s = settings.notify_timeout_s + CLAIM_MARGIN_S
         return await notifications.claim(
             db, free, job.id, job.host, for_s=for_s, silent_s=settings.runner_silent_s, in_hand=self.in_hand
@@ -108,7 +108,7 @@ class Notifier:
             self.in_hand.discard(claimed.id)
             self._busy[kind] -= 1
         self._say(claimed, outcome)
-        self.context.bells.of[Work.NOTIFY].ring()
+        self.context.signals.of[Work.NOTIFY].set()
 
     async def _try(self, sender: Sender, claimed: Claimed) -> Delivery:
         """A daemon that is told to stop sends and records what it has begun: both take bounded time."""

@@ -41,8 +41,8 @@ async def observe(context: Context, *, task_status: TaskStatus[None]) -> None:
 async def observed(context: Context) -> None:
     """One round over everything this host can see."""
     await end_doomed_intents(context)
-    names, host = list(context.backends), context.holdings.job.host
-    running = await context.database.ask(submissions.running, names, host, context.everywhere)
+    names, host = list(context.backends), context.held_leases.job.host
+    running = await context.database.ask(submissions.running, names, host, context.shared_backends)
     by_backend: dict[str, list[Running]] = defaultdict(list)
     for submission in running:
         by_backend[submission.backend].append(submission)
@@ -55,7 +55,7 @@ async def end_doomed_intents(context: Context) -> None:
     doomed = await context.database.ask(submissions.doomed_intents)
     if doomed:
         ends = [TaskFinished(submission_id=id_, outcome="killed", reason=reason) for id_, reason in doomed]
-        await context.tell(ends, [finish_id(end.submission_id) for end in ends])
+        await context.submit_messages(ends, [finish_id(end.submission_id) for end in ends])
 
 
 async def _look(context: Context, backend: Backend, running: Sequence[Running]) -> None:
@@ -65,7 +65,7 @@ async def _look(context: Context, backend: Backend, running: Sequence[Running]) 
             await backend.kill(submission.handle)
     finishes = [finish(id_, status) for id_, status in statuses.items() if status.phase in OUTCOMES]
     if finishes:
-        await context.tell(finishes, [finish_id(end.submission_id) for end in finishes])
+        await context.submit_messages(finishes, [finish_id(end.submission_id) for end in finishes])
     await _beat(context, running, statuses)
 
 

@@ -8,8 +8,8 @@ import structlog
 from anyio.abc import TaskStatus
 
 from tidegate.daemon.context import Context
-from tidegate.daemon.duties.attend import attend
-from tidegate.daemon.postgres.low_watermark import Floor
+from tidegate.daemon.duties.run_on_signal import run_on_signal
+from tidegate.daemon.postgres.low_watermark import OutboxWatermark
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.work import Work
 from tidegate.events import deadletter
@@ -39,15 +39,15 @@ async def relay(context: Context, *, task_status: TaskStatus[None]) -> None:
     """For ever. Killed between acknowledgement and deletion it sends again: subscribers drop what they have by `seq`."""
     async with Sink(context.settings.kafka_servers) as sink:
         task_status.started()
-        await attend(context, Work.RELAY, partial(relayed, context, sink, Floor()), pace_s=PACE_S)
+        await run_on_signal(context, Work.RELAY, partial(relayed, context, sink, OutboxWatermark()), pace_s=PACE_S)
 
 
-async def relayed(context: Context, sink: Sink, floor: Floor) -> bool:
+async def relayed(context: Context, sink: Sink, watermark: OutboxWatermark) -> bool:
     """Send what waits in our shards, once; whether there may be more."""
-    shards = {int(key) for key in context.holdings.of(OUTBOX)}
+    shards = {int(key) for key in context.held_leases.of(OUTBOX)}
     if not shards:
         return False
-    rows = await _next_rows(context, floor, shards)
+    rows = await _next_rows(context, watermark, shards)
     if events := [row for row in rows if row.kind is not Kind.DEAD_LETTER]:
         await _send_events(context, sink, events)
     letters = [row for row in rows if row.kind is Kind.DEAD_LETTER]
@@ -58,12 +58,12 @@ async def relayed(context: Context, sink: Sink, floor: Floor) -> bool:
     return len(rows) == AT_ONCE
 
 
-async def _next_rows(context: Context, floor: Floor, shards: Set[int]) -> Sequence[OutboxRow]:
-    if floor.settled.is_to_see(anyio.current_time()):
-        floor.settled.see(await context.database.ask(writers.of_outbox))
-    lowest = floor.below(shards)
+async def _next_rows(context: Context, watermark: OutboxWatermark, shards: Set[int]) -> Sequence[OutboxRow]:
+    if watermark.committed.is_due(anyio.current_time()):
+        watermark.committed.advance(await context.database.ask(writers.of_outbox))
+    lowest = watermark.lower_bound(shards)
     rows = await context.database.ask(outbox.next_rows, sorted(shards), lowest, AT_ONCE)
-    floor.rise(rows[0].id if rows else None)
+    watermark.advance(rows[0].id if rows else None)
     return rows
 
 

@@ -67,7 +67,7 @@ async def lapse(context: Context) -> None:
     silent = await context.database.ask(submissions.silent, silent_s)
     if silent:
         log.warning("attempts_silent", count=len(silent), silent_s=silent_s)
-        await context.tell([AttemptSilent(submission_id=id_, silent_s=silent_s) for id_ in silent])
+        await context.submit_messages([AttemptSilent(submission_id=id_, silent_s=silent_s) for id_ in silent])
 
 
 async def requeue(context: Context) -> None:
@@ -76,7 +76,7 @@ async def requeue(context: Context) -> None:
     stuck = await context.database.ask(submissions.stuck, queued_s)
     if stuck:
         log.warning("attempts_not_submitted", count=len(stuck), queued_s=queued_s)
-        await context.tell([AttemptStuck(submission_id=id_) for id_ in stuck])
+        await context.submit_messages([AttemptStuck(submission_id=id_) for id_ in stuck])
 
 
 async def forget(context: Context) -> None:
@@ -109,7 +109,7 @@ async def warn_of_open_transactions(context: Context, said: frozenset[str]) -> f
 async def prune(context: Context) -> None:
     """Remove the old directories of this host's spool, in a thread. One whose end the database has yet to hear of is kept."""
     settings = context.settings
-    began = await context.database.ask(submissions.open_at, context.holdings.job.host)
+    began = await context.database.ask(submissions.open_at, context.held_leases.job.host)
     remove = partial(spool.prune, spool_root(settings), settings.spool_days * DAY_S, began)
     try:
         removed = await to_thread.run_sync(remove, abandon_on_cancel=True)

@@ -18,7 +18,7 @@ from anyio.abc import TaskStatus
 from tidegate.daemon.context import Context
 from tidegate.daemon.intake.batches import Arrived, Stretch, batch_of, count, halves, key_of, partition_of, read, refused
 from tidegate.daemon.intake.unknown_datasets import only_known
-from tidegate.daemon.leases import offer, refresh
+from tidegate.daemon.leases import register, renew
 from tidegate.daemon.postgres.database import describe
 from tidegate.daemon.retry import Backoff
 from tidegate.events.progress import Progress
@@ -68,7 +68,7 @@ async def ingest(kind: Kind, context: Context, *, enrich: Enrich = unchanged, ta
             log.info("batch_fenced", topic=context.settings.topic(kind))
         await backoff.pause()
         with context.outages.reporting():
-            await refresh(context.database, context.holdings, context.outages.away)  # reloads the offsets
+            await renew(context.database, context.held_leases, context.outages.away)  # reloads the offsets
 
 
 class Ahead:
@@ -163,7 +163,7 @@ class Reader:
         if not partitions:
             raise UnavailableError(f"Kafka has no topic {self.topic}; `tidegate topics create` makes it")
         bounds = await self.source.bounds(partitions)
-        await offer(self.context.database, [Duty(PARTITION, key_of(p), bounds[p].start) for p in partitions])
+        await register(self.context.database, [Duty(PARTITION, key_of(p), bounds[p].start) for p in partitions])
         self.discovered_at = anyio.current_time()
 
     def _assign(self) -> bool:
@@ -171,7 +171,7 @@ class Reader:
 
         Whether that is something else than before.
         """
-        held = self.context.holdings.of(PARTITION)
+        held = self.context.held_leases.of(PARTITION)
         owned = {p: lease for key, lease in held.items() if (p := partition_of(key)).topic == self.topic}
         if {p: lease.epoch for p, lease in owned.items()} == {p: lease.epoch for p, lease in self.owned.items()}:
             return False
@@ -227,7 +227,7 @@ class Reader:
         """The recorded offset does not fit the log: stand still, say why, and wait for somebody's decision."""
         log.error("partition_halted", partition=key_of(error.partition), error=str(error))
         incident = Incident(key_of(error.partition), error.position, error.bounds.start, error.bounds.end)
-        await self.context.database.run(leases.halt, self.context.holdings.job.id, incident)
+        await self.context.database.run(leases.halt, self.context.held_leases.job.id, incident)
         self.positions.pop(error.partition, None)
 
 

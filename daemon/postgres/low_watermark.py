@@ -1,7 +1,7 @@
-"""From which row on queues in Postgres are read: below it nothing can appear any more.
+"""Low watermarks of queues in Postgres: the id below which no row can appear any more.
 
-Rows that were deleted stay in the index until a vacuum may remove them, and one transaction that is open anywhere can keep it
-from that. Who reads from the first row on goes through all of them at each look.
+Index entries of deleted rows stay until a vacuum removes them, and any open transaction delays the vacuum. A reader that starts
+at the first row visits all of these entries at each read.
 """
 
 from collections.abc import Set
@@ -14,58 +14,58 @@ from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import writers
 from tidegate.schemas.queries.writers import Writers
 
-SEE_EVERY_S = 1.0
+ADVANCE_EVERY_S = 1.0
 
 
-class Settled:
-    """`at`: up to this id of a queue, whatever is to be seen there is seen by who looks from now on."""
+class LowWatermark:
+    """`at`: each row with an id up to this one is visible now, or was rolled back."""
 
     def __init__(self) -> None:
         self.at = 0
         self._awaited: Writers | None = None
-        self._see_at = float("-inf")
+        self._next_at = float("-inf")
 
-    def see(self, found: Writers) -> None:
-        """It rises when all who may have been given an id have ended.
+    def advance(self, found: Writers) -> None:
+        """Advance when all transactions have ended that may have been given an id.
 
-        A server that took over from one that broke down may give ids again.
+        Starts again at 0 on another server: after a crash it may give the same ids again.
         """
         if self._awaited is None or self._awaited.server != found.server:
             self.at, self._awaited = 0, found
         elif self._awaited.open.isdisjoint(found.open):
             self.at, self._awaited = self._awaited.last, found
 
-    def is_to_see(self, now: float) -> bool:
-        """Whether it is time; `now` in seconds of any monotonic clock."""
-        if now < self._see_at:
+    def is_due(self, now: float) -> bool:
+        """Whether `ADVANCE_EVERY_S` have passed since the last True; `now` is of any monotonic clock."""
+        if now < self._next_at:
             return False
-        self._see_at = now + SEE_EVERY_S
+        self._next_at = now + ADVANCE_EVERY_S
         return True
 
 
-async def settle(database: Database, events: Settled) -> None:
-    """Look now and then who may still write what waits for DAGs. It may fail: then more is read than need be."""
-    if events.is_to_see(anyio.current_time()):
+async def advance_events(database: Database, events: LowWatermark) -> None:
+    """Advance the low watermark of dataset events, if it is due. During an outage it stays, and more rows are read."""
+    if events.is_due(anyio.current_time()):
         with suppress(UnavailableError):
-            events.see(await database.ask(writers.of_events))
+            events.advance(await database.ask(writers.of_events))
             database.memory.low_watermarks.settle(events.at)
 
 
-class Floor:
-    """Of the shards of the outbox that are read. Begins below all."""
+class OutboxWatermark:
+    """The id from which the shards of this daemon are read: the oldest row it saw, but not above `committed`."""
 
     def __init__(self) -> None:
-        self.settled = Settled()
-        self._at = 0
+        self.committed = LowWatermark()
+        self._oldest = 0
         self._shards: Set[int] = frozenset()
 
-    def below(self, shards: Set[int]) -> int:
-        """The id to read from. Of shards that are new to us we have seen nothing."""
+    def lower_bound(self, shards: Set[int]) -> int:
+        """The id to read from; 0 when one of the shards is new, because no row of it has been seen."""
         if shards - self._shards:
-            self._at = 0
+            self._oldest = 0
         self._shards = shards
-        return min(self._at, self.settled.at)
+        return min(self._oldest, self.committed.at)
 
-    def rise(self, oldest: int | None) -> None:
-        """What is read from now on is at least as new as the oldest row that was there, and as what is still to come."""
-        self._at = self.settled.at if oldest is None else min(self.settled.at, oldest)
+    def advance(self, oldest: int | None) -> None:
+        """`oldest` is the id of the first row that was read, None when there was none."""
+        self._oldest = self.committed.at if oldest is None else min(self.committed.at, oldest)

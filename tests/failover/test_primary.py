@@ -20,7 +20,7 @@ from tidegate.daemon.postgres.migrate import migrate
 from tidegate.daemon.standalone import port as ports
 from tidegate.daemon.standalone.port import LOOPBACK
 from tidegate.daemon.standalone.postgres import Postgres
-from tidegate.daemon.wake import Bells, listen
+from tidegate.daemon.wake import Signals, listen
 from tidegate.daemon.work import Work
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries.db import Db
@@ -114,18 +114,18 @@ async def test_who_listens_goes_on_when_no_server_is_the_primary_for_a_while(
 ) -> None:
     monkeypatch.setattr("tidegate.daemon.wake.RECONNECT_S", 0.1)
     monkeypatch.setattr("tidegate.daemon.wake.CHECK_EVERY_S", 0.1)
-    bells = Bells()
-    bell = bells.of[Work.ADMIT]
+    signals = Signals()
+    signal = signals.of[Work.ADMIT]
     async with anyio.create_task_group() as tg:
-        tg.start_soon(listen, dsn_of(couple.primary.port, couple.standby.port), bells)
-        assert await bell.wait(WITHIN_S)
+        tg.start_soon(listen, dsn_of(couple.primary.port, couple.standby.port), signals)
+        assert await signal.wait(WITHIN_S)
 
         await couple.primary.crash()
         await anyio.sleep(1.5)
-        rang_meanwhile = await bell.wait(0)
+        rang_meanwhile = await signal.wait(0)
         await couple.take_over()
 
-        assert (rang_meanwhile, await bell.wait(WITHIN_S)) == (False, True)
+        assert (rang_meanwhile, await signal.wait(WITHIN_S)) == (False, True)
         tg.cancel_scope.cancel()
 
 

@@ -23,11 +23,11 @@ from tidegate.daemon.duties.reconsider import reconsider
 from tidegate.daemon.duties.relay import relay
 from tidegate.daemon.duties.sweep import sweep
 from tidegate.daemon.intake.ingest import ingest
-from tidegate.daemon.leases import Holdings, keep
+from tidegate.daemon.leases import HeldLeases, renew_leases
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.wake import Bells, tell_others
+from tidegate.daemon.wake import Signals, notify_peers
 from tidegate.schemas.queries.db import Memory
 from tidegate.schemas.queries.leases import Job, Terms
 from tidegate.schemas.wire.event import Kind
@@ -86,15 +86,20 @@ class Daemon:
         database.memory = _beginning_with(world.memory)
         database.clock = SimulatedClock(world.server)  # type: ignore[assignment]  # as above
         backend = Backend(self)
-        return Context(settings, database, Holdings(job), Bells(), Outages(), {backend.name: backend})
+        return Context(settings, database, HeldLeases(job), Signals(), Outages(), {backend.name: backend})
 
     def duties(self) -> Sequence[tuple[str, Callable[[], Awaitable[Any]]]]:
         """As the supervisor starts them. Without those that have no part in what is simulated: files, notifications, systemd."""
         context = self.context
-        database, holdings = context.database, context.holdings
+        database, held_leases = context.database, context.held_leases
         return [
-            ("leases", partial(keep, database, holdings, context.settings.lease_renew_s, context.outages, task_status=IGNORED)),
-            ("tell", partial(tell_others, database, context.bells, holdings)),
+            (
+                "leases",
+                partial(
+                    renew_leases, database, held_leases, context.settings.lease_renew_s, context.outages, task_status=IGNORED
+                ),
+            ),
+            ("tell", partial(notify_peers, database, context.signals, held_leases)),
             *(
                 (duty.__name__, partial(duty, context, task_status=IGNORED))
                 for duty in (admit, dispatch, relay, observe, reconsider, clock, sweep)

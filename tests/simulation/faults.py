@@ -13,11 +13,11 @@ from tidegate.daemon import context, engine, leases
 from tidegate.daemon.duties.dispatch import Dispatcher
 from tidegate.daemon.engine import Applied, Batch
 from tidegate.daemon.intake import ingest
-from tidegate.daemon.leases import Holdings
+from tidegate.daemon.leases import HeldLeases
 from tidegate.daemon.postgres.database import Database
-from tidegate.daemon.postgres.low_watermark import Floor
+from tidegate.daemon.postgres.low_watermark import OutboxWatermark
 from tidegate.daemon.spark.contract import Handle
-from tidegate.daemon.wake import Bell
+from tidegate.daemon.wake import Signal
 from tidegate.schemas.queries import inbox, runs, submissions
 from tidegate.schemas.queries import leases as leases_sql
 from tidegate.schemas.queries.db import Db
@@ -104,14 +104,14 @@ def found_or_not_at_once() -> None:
 def outbox_read_by_cursor() -> None:
     """What was written by a transaction that took longer than a later one is passed over."""
 
-    def below(self: Floor, _shards: Set[int]) -> int:
-        return self._at
+    def lower_bound(self: OutboxWatermark, _shards: Set[int]) -> int:
+        return self._oldest
 
-    def rise(self: Floor, oldest: int | None) -> None:
-        self._at = max(self._at, oldest or 0)
+    def advance(self: OutboxWatermark, oldest: int | None) -> None:
+        self._oldest = max(self._oldest, oldest or 0)
 
-    replace(Floor, "below", below)
-    replace(Floor, "rise", rise)
+    replace(OutboxWatermark, "lower_bound", lower_bound)
+    replace(OutboxWatermark, "advance", advance)
 
 
 def read_inside_the_group() -> None:
@@ -128,12 +128,12 @@ def read_inside_the_group() -> None:
 def renewed_after_leaving() -> None:
     """A duty that reads where it stands has the daemon come back that has just left: so it was once."""
 
-    async def again(database: Database, holdings: Holdings, away: Mapping[str, Away]) -> None:
+    async def again(database: Database, held_leases: HeldLeases, away: Mapping[str, Away]) -> None:
         began_at = anyio.current_time()
-        renewed = await database.run(leases._renew, holdings.job, away)
-        holdings.replace(renewed.owned, began_at)
+        renewed = await database.run(leases._renew, held_leases.job, away)
+        held_leases.update(renewed.owned, began_at)
 
-    replace(ingest, "refresh", again)
+    replace(ingest, "renew", again)
 
 
 def oneself_not_counted() -> None:
@@ -144,21 +144,21 @@ def oneself_not_counted() -> None:
 def end_not_shielded() -> None:
     """What a daemon does at its end is cut off by that: it leaves without a word."""
 
-    async def leave(_database: Database, holdings: Holdings) -> None:
-        holdings.left = True
+    async def release(_database: Database, held_leases: HeldLeases) -> None:
+        held_leases.released = True
 
-    replace(leases, "leave", leave)
+    replace(leases, "release", release)
 
 
-def only_bells_heard() -> None:
+def only_signals_heard() -> None:
     """Who has missed that somebody rang does not look by itself."""
 
-    async def wait(self: Bell, _timeout_s: float) -> bool:
+    async def wait(self: Signal, _timeout_s: float) -> bool:
         await self._event.wait()
         self._event = anyio.Event()
         return True
 
-    replace(Bell, "wait", wait)
+    replace(Signal, "wait", wait)
 
 
 STORMS = (
@@ -195,7 +195,7 @@ FAULTS: Mapping[str, Callable[[], None]] = {
             renewed_after_leaving,
             oneself_not_counted,
             end_not_shielded,
-            only_bells_heard,
+            only_signals_heard,
         )
     },
 }

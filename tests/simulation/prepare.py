@@ -10,7 +10,7 @@ from tests.simulation.server import EPOCH, START
 from tidegate.daemon.duties.clock import duties as clock_duties
 from tidegate.daemon.duties.relay import duties as relay_duties
 from tidegate.daemon.engine import Batch, apply
-from tidegate.daemon.leases import offer
+from tidegate.daemon.leases import register
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.postgres.migrate import migrate
 from tidegate.schemas.dag import ParsedFile
@@ -45,7 +45,7 @@ async def _file(dsn: str) -> None:
         for number in range(PARTITIONS)
     ]
     async with connect(dsn) as database:
-        await offer(database, [*relay_duties(), *clock_duties(), *partitions])
+        await register(database, [*relay_duties(), *clock_duties(), *partitions])
         for name, group in GROUPS.items():
             file = ParsedFile(path=f"{name}.py", digest=name, dags=tuple(group.dags))
             await apply(database, Batch(messages=[Message(body=file, at=START)]))

@@ -69,7 +69,7 @@ GIVEN_AWAY_BY: Mapping[str, set[str]] = {
     "renewed_after_leaving": {"who_is_told_to_stop_leaves_at_once", "nobody_waits_in_a_circle"},
     "oneself_not_counted": {"no_daemon_ends_by_itself"},
     "end_not_shielded": {"who_is_told_to_stop_leaves_at_once"},
-    "only_bells_heard": {"everything_ends", "nothing_waits_beside_an_open_gate"},
+    "only_signals_heard": {"everything_ends", "nothing_waits_beside_an_open_gate"},
 }
 """One of these at least; what the others break depends on who comes first."""
 
@@ -89,7 +89,7 @@ SOON = (
     "instances_not_counted",
     "read_inside_the_group",
     "end_not_shielded",
-    "only_bells_heard",
+    "only_signals_heard",
 )
 """Some tens of schedules each, at most. The others take hundreds, and are tried by `make test-long`."""
 
@@ -108,7 +108,7 @@ NOWHERE = "postgresql://127.0.0.1:1/nowhere"
 
 def test_schedules_that_fail_by_themselves_have_noticed_nothing() -> None:
     with pytest.raises(subprocess.CalledProcessError):
-        noticed("only_bells_heard", NOWHERE, SEED, 1)
+        noticed("only_signals_heard", NOWHERE, SEED, 1)
 
 
 async def test_schedules_that_fail_by_themselves_are_not_those_that_find_something() -> None:

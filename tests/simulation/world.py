@@ -114,7 +114,7 @@ class World:
         for daemon in self.alive:
             is_within_reach = (daemon.number, POSTGRES) not in self.parted
             if daemon.context.database is not database and is_within_reach and self.chance.random() < 0.5:
-                daemon.context.bells.ring_here(work)
+                daemon.context.signals.set_local(work)
 
     async def turn(self, todo: list[tuple[Any, ...]], pace: float) -> None:
         """One thing of all that may happen now."""
@@ -204,7 +204,7 @@ class World:
             mine = [step for step in self.scheduler.parked if step.place.daemon == daemon.number]
             await self.step_or_wait(mine)
         daemon.dead = True
-        kept = await self.server.ask(LEFT_BEHIND, daemon.context.holdings.job.id)
+        kept = await self.server.ask(LEFT_BEHIND, daemon.context.held_leases.job.id)
         self.left_behind += [f"d{daemon.number} stopped and keeps {row[0]}" for row in kept]
 
     async def step_or_wait(self, steps: Sequence[Step]) -> None:

@@ -12,11 +12,11 @@ from structlog.testing import capture_logs
 from tests.shapes import spec
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties import clock
-from tidegate.daemon.leases import Holdings, offer, refresh
+from tidegate.daemon.leases import HeldLeases, register, renew
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import Database, connect
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.wake import Bells
+from tidegate.daemon.wake import Signals
 from tidegate.schemas.conditions.condition import AllOf, DatasetRef, InputDeadlineSpec, Timing
 from tidegate.schemas.dag import DagSpec, ParsedFile
 from tidegate.schemas.queries.leases import Job, Terms
@@ -34,17 +34,19 @@ async def other(dsn: str) -> AsyncIterator[Database]:
 async def daemon(database: Database, dsn: str) -> Context:
     """One that has its share of the clock."""
     settings = Settings(postgres_dsn=dsn, kafka_servers="localhost:1")
-    holdings = Holdings(Job(uuid4(), settings.host, os.getpid(), "test", Terms(lease_ttl_s=settings.lease_ttl_s)))
-    context = Context(settings=settings, database=database, holdings=holdings, bells=Bells(), outages=Outages(), backends={})
-    await offer(database, clock.duties())
-    await refresh(database, holdings)
+    held_leases = HeldLeases(Job(uuid4(), settings.host, os.getpid(), "test", Terms(lease_ttl_s=settings.lease_ttl_s)))
+    context = Context(
+        settings=settings, database=database, held_leases=held_leases, signals=Signals(), outages=Outages(), backends={}
+    )
+    await register(database, clock.duties())
+    await renew(database, held_leases)
     return context
 
 
 async def wait_for(context: Context, *specs: DagSpec) -> None:
     """These DAGs are there, and the first event that they wait for."""
-    await context.tell([ParsedFile(path="dags.py", digest="1", dags=specs)])
-    await context.tell([DatasetUpdated(uri="s://a")], [EventId("test", "1")])
+    await context.submit_messages([ParsedFile(path="dags.py", digest="1", dags=specs)])
+    await context.submit_messages([DatasetUpdated(uri="s://a")], [EventId("test", "1")])
 
 
 async def test_the_clock_sleeps_until_a_deadline_of_inputs_and_says_that_it_was_missed(database: Database, dsn: str) -> None:
@@ -80,5 +82,5 @@ async def test_two_daemons_make_one_run_of_each_deadline(database: Database, oth
 async def _tick_until(context: Context, ends: float) -> None:
     """The shards change hands meanwhile."""
     while datetime.now(UTC).timestamp() < ends:
-        await refresh(context.database, context.holdings)
+        await renew(context.database, context.held_leases)
         await anyio.sleep(min(await clock.tick(context), 0.1))

@@ -3,7 +3,7 @@
 from asyncio import create_task, sleep
 from uuid import uuid4
 
-from tidegate.daemon.leases import Holdings, leave, offer, refresh
+from tidegate.daemon.leases import HeldLeases, register, release, renew
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import Database
 from tidegate.schemas.error import UnavailableError
@@ -18,7 +18,7 @@ async def live(database: Database) -> list[JobRow]:
 
 
 async def test_a_daemon_tells_by_what_it_decides(database: Database) -> None:
-    await refresh(database, Holdings(Job(uuid4(), "here", 7, "test", TERMS)))
+    await renew(database, HeldLeases(Job(uuid4(), "here", 7, "test", TERMS)))
 
     (daemon,) = await live(database)
 
@@ -26,13 +26,13 @@ async def test_a_daemon_tells_by_what_it_decides(database: Database) -> None:
 
 
 async def test_a_daemon_tells_whom_it_cannot_reach_for_as_long_as_it_is_so(database: Database) -> None:
-    outages, holdings = Outages(), Holdings(Job(uuid4(), "here", 7, "test"))
+    outages, held_leases = Outages(), HeldLeases(Job(uuid4(), "here", 7, "test"))
     outages.begin(UnavailableError("no space is left", server="the spool"))
-    await refresh(database, holdings, outages.away)
+    await renew(database, held_leases, outages.away)
 
     (during,) = await live(database)
     outages.end("the spool")
-    await refresh(database, holdings, outages.away)
+    await renew(database, held_leases, outages.away)
     (after,) = await live(database)
 
     assert {server: away.error for server, away in during.away.items()} == {"the spool": "no space is left"}
@@ -42,7 +42,7 @@ async def test_a_daemon_tells_whom_it_cannot_reach_for_as_long_as_it_is_so(datab
 async def test_a_daemon_is_taken_for_dead_by_its_own_time(database: Database) -> None:
     for ttl_s in (30, 10):
         job = Job(uuid4(), f"{ttl_s}", 7, "test", Terms(lease_ttl_s=ttl_s))
-        await refresh(database, Holdings(job))
+        await renew(database, HeldLeases(job))
     await database.pool.execute("UPDATE job SET heartbeat_at = heartbeat_at - interval '20 s'")
 
     assert [daemon.host for daemon in await live(database)] == ["30"]
@@ -51,12 +51,12 @@ async def test_a_daemon_is_taken_for_dead_by_its_own_time(database: Database) ->
 async def test_five_daemons_have_the_same_of_each_topic_but_for_one(database: Database) -> None:
     topics = {Group("partition", "dataset-updated"): 12, Group("partition", "task-finished"): 12, Group("outbox", ""): 16}
     keys = [(group, f"{group.topic}/{n}" if group.topic else f"{n}") for group, count in topics.items() for n in range(count)]
-    await offer(database, [Duty(group.kind, key) for group, key in keys])
-    daemons = [Holdings(Job(uuid4(), str(number), 7, "test")) for number in range(5)]
+    await register(database, [Duty(group.kind, key) for group, key in keys])
+    daemons = [HeldLeases(Job(uuid4(), str(number), 7, "test")) for number in range(5)]
 
     for _ in range(3):
         for daemon in daemons:
-            await refresh(database, daemon)
+            await renew(database, daemon)
 
     for group, count in topics.items():
         hands = [sum(lease.group == group for lease in daemon.of(group.kind).values()) for daemon in daemons]
@@ -68,18 +68,18 @@ async def test_five_daemons_have_the_same_of_each_topic_but_for_one(database: Da
 
 async def test_a_daemon_that_has_left_comes_back_by_no_renewal(database: Database) -> None:
     """A duty that reads where it stands may be slower to end than the one that keeps the leases."""
-    holdings = Holdings(Job(uuid4(), "here", 7, "test", TERMS))
-    await offer(database, [Duty(OUTBOX, "0")])
-    await refresh(database, holdings)
+    held_leases = HeldLeases(Job(uuid4(), "here", 7, "test", TERMS))
+    await register(database, [Duty(OUTBOX, "0")])
+    await renew(database, held_leases)
     async with database.pool.acquire() as other, other.transaction():
         await other.execute("SELECT FROM job FOR UPDATE")
-        under_way = create_task(refresh(database, holdings))
+        under_way = create_task(renew(database, held_leases))
         await sleep(0.1)
-        leaving = create_task(leave(database, holdings))
+        leaving = create_task(release(database, held_leases))
         await sleep(0.1)
     await under_way
     await leaving
-    await refresh(database, holdings)
+    await renew(database, held_leases)
 
     assert await live(database) == []
     assert await database.pool.fetchval("SELECT owner FROM lease") is None

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from tidegate.daemon.leases import Holdings, offer, refresh
+from tidegate.daemon.leases import HeldLeases, register, renew
 from tidegate.daemon.postgres.database import Database
 from tidegate.schemas.queries import inbox, leases
 from tidegate.schemas.queries.db import Db, Memory
@@ -39,7 +39,7 @@ async def test_a_batch_and_whoever_keeps_the_leases_let_each_other_pass(
 ) -> None:
     """Also where it knows of some partitions only where their rows are."""
     owner = uuid4()
-    await offer(database, [Duty(PARTITION, key, 0) for key in "ab"])
+    await register(database, [Duty(PARTITION, key, 0) for key in "ab"])
     await database.run(leases.claim, owner, Group(PARTITION, ""), 2)
     await database.pool.execute(
         "UPDATE lease SET expires_at = expires_at WHERE key = 'a'"
@@ -71,11 +71,11 @@ async def test_a_batch_and_whoever_keeps_the_leases_let_each_other_pass(
 
 
 async def test_a_renewal_waits_for_nobody_who_takes_a_batch(database: Database) -> None:
-    holdings = Holdings(Job(uuid4(), "here", 7, "test"))
-    await offer(database, [Duty(PARTITION, key, 0) for key in "ab"])
-    await refresh(database, holdings)
+    held_leases = HeldLeases(Job(uuid4(), "here", 7, "test"))
+    await register(database, [Duty(PARTITION, key, 0) for key in "ab"])
+    await renew(database, held_leases)
     async with database.pool.acquire() as other, other.transaction():
         await other.execute("UPDATE lease SET next_offset = 1")
-        await refresh(database, holdings)
+        await renew(database, held_leases)
 
-        assert holdings.of(PARTITION).keys() == {"a", "b"}
+        assert held_leases.of(PARTITION).keys() == {"a", "b"}

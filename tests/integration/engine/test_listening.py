@@ -10,7 +10,7 @@ import pytest
 
 from tests.storms.links import PostgresLink
 from tidegate.daemon import wake
-from tidegate.daemon.wake import Bells, listen
+from tidegate.daemon.wake import Signals, listen
 
 LISTENERS = """
 SELECT pid FROM pg_stat_activity
@@ -51,7 +51,7 @@ async def test_who_is_told_that_postgres_ends_listens_anew(dsn: str, way: LateEn
     monkeypatch.setattr(wake, "CHECK_EVERY_S", 0.1)
     monkeypatch.setattr(wake, "RECONNECT_S", 0.1)
     async with anyio.create_task_group() as tg:
-        tg.start_soon(listen, way.dsn, Bells())
+        tg.start_soon(listen, way.dsn, Signals())
         first = await listener(dsn)
         db = await asyncpg.connect(dsn)
         await db.execute("SELECT pg_terminate_backend($1)", first)

@@ -9,10 +9,10 @@ import pytest
 from tests.servers import MakeSettings
 from tidegate.daemon import supervisor
 from tidegate.daemon.context import Context
-from tidegate.daemon.leases import Holdings, offer
+from tidegate.daemon.leases import HeldLeases, register
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import Database
-from tidegate.daemon.wake import Bells
+from tidegate.daemon.wake import Signals
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries.leases import Duty, Job
 
@@ -26,12 +26,14 @@ async def test_postgres_may_go_away_again_during_the_start(
         tries.append(duties)
         if len(tries) == 1:
             raise UnavailableError("connection was closed in the middle of operation", server="Postgres")
-        await offer(database, duties)
+        await register(database, duties)
 
     monkeypatch.setattr(supervisor, "offer", cut_the_first_time)
     mine = settings()
     job = Job(uuid4(), mine.host, os.getpid(), "test")
-    context = Context(settings=mine, database=database, holdings=Holdings(job), bells=Bells(), outages=Outages(), backends={})
+    context = Context(
+        settings=mine, database=database, held_leases=HeldLeases(job), signals=Signals(), outages=Outages(), backends={}
+    )
 
     await supervisor.schema_ready(context)
 

@@ -13,12 +13,12 @@ from tidegate.daemon.context import Context
 from tidegate.daemon.duties import dispatch
 from tidegate.daemon.duties.dispatch import Dispatcher
 from tidegate.daemon.duties.specs import specs
-from tidegate.daemon.leases import Holdings
+from tidegate.daemon.leases import HeldLeases
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.backends import open_backends
 from tidegate.daemon.spark.contract import SubmissionSpec
-from tidegate.daemon.wake import Bells
+from tidegate.daemon.wake import Signals
 from tidegate.schemas.queries import submissions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import Job
@@ -44,8 +44,8 @@ async def test_a_connection_lost_after_the_claim_ends_no_daemon(
 
     monkeypatch.setattr(dispatch, "specs", lose_once)
     settings = Settings(postgres_dsn="", kafka_servers="", host="here", spool_dir=str(tmp_path))
-    holdings, backends = Holdings(Job(uuid4(), "here", 7, "test")), open_backends(settings)
-    context = Context(settings, world.database, holdings, Bells(), Outages(), backends)
+    held_leases, backends = HeldLeases(Job(uuid4(), "here", 7, "test")), open_backends(settings)
+    context = Context(settings, world.database, held_leases, Signals(), Outages(), backends)
 
     with anyio.fail_after(WITHIN_S):
         async with anyio.create_task_group() as tg:

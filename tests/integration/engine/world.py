@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 from tidegate.daemon.duties.clock import KINDS
 from tidegate.daemon.engine import Applied, Batch, apply
 from tidegate.daemon.postgres.database import Database
-from tidegate.daemon.postgres.low_watermark import Settled
+from tidegate.daemon.postgres.low_watermark import LowWatermark
 from tidegate.schemas.dag import DagSpec, ParsedFile
 from tidegate.schemas.message import Message, RunReconsidered, SubmissionAccepted, TasksReady
 from tidegate.schemas.queries import clock, pools, runs, submissions, writers
@@ -53,7 +53,7 @@ class World:
     def __init__(self, database: Database, at: datetime) -> None:
         self.database = database
         self.clock = FixedClock(at)
-        self._events = Settled()
+        self._events = LowWatermark()
         database.clock = self.clock  # type: ignore[assignment]  # what it has is all that is asked for
 
     @property
@@ -64,7 +64,7 @@ class World:
         """Messages of one type, as a batch."""
         identity = None if id_ is None else EventId("test", id_)
         applied = await apply(self.database, Batch(messages=[Message(body=body, at=self.at, id=identity) for body in bodies]))
-        self._events.see(await self.database.ask(writers.of_events))
+        self._events.advance(await self.database.ask(writers.of_events))
         self.database.memory.low_watermarks.settle(self._events.at)
         return applied
 

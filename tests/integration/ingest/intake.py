@@ -14,12 +14,12 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPa
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties.relay import duties, relayed
 from tidegate.daemon.intake.ingest import ingest
-from tidegate.daemon.leases import Holdings, keep, offer, refresh
+from tidegate.daemon.leases import HeldLeases, register, renew, renew_leases
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import Database
-from tidegate.daemon.postgres.low_watermark import Floor
+from tidegate.daemon.postgres.low_watermark import OutboxWatermark
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.wake import Bells
+from tidegate.daemon.wake import Signals
 from tidegate.events.sink import Sink
 from tidegate.events.source import Partition
 from tidegate.schemas.queries.db import Db
@@ -47,12 +47,12 @@ class Intake:
     def __init__(self, settings: Settings, database: Database) -> None:
         self.settings = settings
         self.database = database
-        self.floor = Floor()
+        self.watermark = OutboxWatermark()
         self.context = Context(
             settings=settings,
             database=database,
-            holdings=_nothing_held(settings),
-            bells=Bells(),
+            held_leases=_nothing_held(settings),
+            signals=Signals(),
             outages=Outages(),
             backends={},
         )
@@ -70,23 +70,25 @@ class Intake:
         self._be_there()
         with anyio.fail_after(WITHIN_S):
             async with anyio.create_task_group() as tg:
-                await tg.start(keep, self.database, self.context.holdings, self.settings.lease_renew_s, self.context.outages)
+                await tg.start(
+                    renew_leases, self.database, self.context.held_leases, self.settings.lease_renew_s, self.context.outages
+                )
                 await tg.start(partial(ingest, kind, self.context))
                 yield
                 tg.cancel_scope.cancel()
 
     def _be_there(self) -> None:
         """A daemon that has left does not come back: it is another one."""
-        if self.context.holdings.left:
-            self.context = msgspec.structs.replace(self.context, holdings=_nothing_held(self.settings))
+        if self.context.held_leases.released:
+            self.context = msgspec.structs.replace(self.context, held_leases=_nothing_held(self.settings))
 
     async def relay(self, kind: Kind) -> "list[ConsumerRecord[bytes, bytes]]":
         """Publish what waits in the outbox; the records that a topic has then."""
         self._be_there()
-        await offer(self.database, duties())
-        await refresh(self.database, self.context.holdings)
+        await register(self.database, duties())
+        await renew(self.database, self.context.held_leases)
         async with Sink(self.settings.kafka_servers) as sink:
-            while await relayed(self.context, sink, self.floor):
+            while await relayed(self.context, sink, self.watermark):
                 pass
         return await self.published(kind)
 
@@ -135,5 +137,5 @@ class Intake:
         return await self.database.run(read)
 
 
-def _nothing_held(settings: Settings) -> Holdings:
-    return Holdings(Job(uuid4(), settings.host, os.getpid(), "test", Terms(lease_ttl_s=settings.lease_ttl_s)))
+def _nothing_held(settings: Settings) -> HeldLeases:
+    return HeldLeases(Job(uuid4(), settings.host, os.getpid(), "test", Terms(lease_ttl_s=settings.lease_ttl_s)))

@@ -96,6 +96,6 @@ async def test_a_reason_of_any_length_is_kept_in_part_and_published(intake: Inta
 
 async def test_a_reason_that_postgres_would_refuse_is_mended(intake: Intake, attempts: list[UUID]) -> None:
     """From a backend: nothing like it comes through Kafka."""
-    await intake.context.tell([TaskFinished(submission_id=attempts[1], outcome="failed", reason="few\0rows\ud800")])
+    await intake.context.submit_messages([TaskFinished(submission_id=attempts[1], outcome="failed", reason="few\0rows\ud800")])
 
     assert "few rows?" in [row["reason"] for row in await intake.rows("SELECT reason FROM submission")]

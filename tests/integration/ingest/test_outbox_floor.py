@@ -24,7 +24,7 @@ SHARD = outbox.shard("d/r")
 
 @pytest.fixture(autouse=True)
 def writers_looked_at_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(low_watermark, "SEE_EVERY_S", 0.0)
+    monkeypatch.setattr(low_watermark, "ADVANCE_EVERY_S", 0.0)
 
 
 @asynccontextmanager

@@ -12,12 +12,12 @@ import msgspec
 
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties.notify import Notifier, notify, open_senders
-from tidegate.daemon.leases import Holdings
+from tidegate.daemon.leases import HeldLeases
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.backends import open_backends
-from tidegate.daemon.wake import Bells
+from tidegate.daemon.wake import Signals
 from tidegate.schemas.queries.leases import Job
 
 
@@ -37,8 +37,8 @@ class Post:
         return Context(
             settings=self.settings,
             database=self.database,
-            holdings=Holdings(job),
-            bells=Bells(),
+            held_leases=HeldLeases(job),
+            signals=Signals(),
             outages=Outages(),
             backends=open_backends(self.settings),
         )

@@ -8,15 +8,15 @@ from tests.integration.notify.post import Post
 from tests.integration.notify.scene import Scene
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties import clock
-from tidegate.daemon.leases import offer, refresh
+from tidegate.daemon.leases import register, renew
 from tidegate.daemon.postgres.database import Database
 
 
 async def holding(post: Post) -> Context:
     """A daemon that has its share of the clock."""
     context = post.context()
-    await offer(context.database, clock.duties())
-    await refresh(context.database, context.holdings)
+    await register(context.database, clock.duties())
+    await renew(context.database, context.held_leases)
     return context
 
 
@@ -53,7 +53,7 @@ async def test_the_clock_does_not_spin_while_somebody_is_at_work_on_the_run(scen
 async def test_r26_two_clocks_miss_many_deadlines_once(scene: Scene, post: Post, other: Database) -> None:
     """Each has its own shards, and both try those of the other while these change hands."""
     mine, theirs = await holding(post), await holding(Post(post.settings, other))
-    await refresh(mine.database, mine.holdings)
+    await renew(mine.database, mine.held_leases)
     await scene.dag(f"{SOON}, max_active_runs=100, on_deadline=Webhook('http://127.0.0.1/')", task=AT_WORK)
     for number in range(40):
         await scene.run(f"r{number}")

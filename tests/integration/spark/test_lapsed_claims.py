@@ -11,12 +11,12 @@ from tests.integration.cli.past import HOST, Past
 from tests.servers import MakeSettings
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties.dispatch import Dispatcher
-from tidegate.daemon.leases import Holdings, refresh
+from tidegate.daemon.leases import HeldLeases, renew
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import Database, connect
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.contract import Handle, LogChunk, Phase, Status, SubmissionSpec
-from tidegate.daemon.wake import Bells
+from tidegate.daemon.wake import Signals
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.message import TasksReady
 from tidegate.schemas.queries.leases import Job, Terms
@@ -62,15 +62,15 @@ class Daemon:
         self.context = Context(
             settings=settings,
             database=database,
-            holdings=Holdings(Job(uuid4(), HOST, os.getpid(), "test", Terms(lease_ttl_s=settings.lease_ttl_s))),
-            bells=Bells(),
+            held_leases=HeldLeases(Job(uuid4(), HOST, os.getpid(), "test", Terms(lease_ttl_s=settings.lease_ttl_s))),
+            signals=Signals(),
             outages=Outages(),
             backends={"command": self.backend},
         )
         self.dispatcher = Dispatcher(self.context, self.backend)
 
     async def renew(self) -> None:
-        await refresh(self.context.database, self.context.holdings)
+        await renew(self.context.database, self.context.held_leases)
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ async def daemon(settings: MakeSettings, database: Database) -> Daemon:
     await daemon.renew()
     await Past(database).file(FILE)
     await Past(database).updated("s://a")
-    await daemon.context.tell([TasksReady(pool="default_pool", limit=10)])
+    await daemon.context.submit_messages([TasksReady(pool="default_pool", limit=10)])
     return daemon
 
 
@@ -98,7 +98,7 @@ async def test_who_was_taken_for_dead_submits_nothing_of_before(daemon: Daemon) 
     await other.renew()
     taken_over = await other.dispatcher._take(other.dispatcher._claim_abandoned)
     await daemon.renew()
-    is_fresh = daemon.context.holdings.fresh
+    is_fresh = daemon.context.held_leases.fresh
     await daemon.dispatcher._submit_each(before.claims)
     await other.renew()
     await other.dispatcher._settle_each(taken_over.claims)
@@ -122,7 +122,7 @@ async def test_what_nobody_took_over_meanwhile_is_claimed_again(daemon: Daemon) 
 
 async def test_who_may_be_taken_for_dead_while_he_looks_does_not_submit_afterwards(daemon: Daemon) -> None:
     """After a loss of commits a daemon looks before it submits."""
-    daemon.context.holdings.after_loss = True
+    daemon.context.held_leases.has_open_loss = True
     before = await daemon.dispatcher._take(daemon.dispatcher._claim_intents)
 
     daemon.backend.look_s = TTL_S

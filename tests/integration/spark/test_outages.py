@@ -19,12 +19,12 @@ from tidegate.daemon.context import Context
 from tidegate.daemon.duties.dispatch import dispatch
 from tidegate.daemon.duties.observe import observe
 from tidegate.daemon.duties.sweep import requeue
-from tidegate.daemon.leases import Holdings, refresh
+from tidegate.daemon.leases import HeldLeases, renew
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.spark import launch
 from tidegate.daemon.spark.backends import open_backends
-from tidegate.daemon.wake import Bells
+from tidegate.daemon.wake import Signals
 from tidegate.events import topics
 from tidegate.schemas.message import TasksReady
 from tidegate.schemas.queries.leases import Job, Terms
@@ -44,15 +44,15 @@ async def daemon(settings: MakeSettings, monkeypatch: pytest.MonkeyPatch) -> Asy
         context = Context(
             settings=mine,
             database=database,
-            holdings=Holdings(job),
-            bells=Bells(),
+            held_leases=HeldLeases(job),
+            signals=Signals(),
             outages=Outages(),
             backends=open_backends(mine),
         )
-        await refresh(database, context.holdings)
+        await renew(database, context.held_leases)
         await Past(database).file(FILE)
         await Past(database).updated("s://a")
-        await context.tell([TasksReady(pool="default_pool", limit=10)])
+        await context.submit_messages([TasksReady(pool="default_pool", limit=10)])
         yield context
         for submission_id in (row["submission_id"] for row in await submissions(context)):
             await until_nothing_runs(submission_id)
@@ -118,5 +118,5 @@ async def test_what_could_not_be_submitted_in_time_is_not_submitted_late_but_que
         await requeue(msgspec.structs.replace(daemon, settings=msgspec.structs.replace(daemon.settings, queued_timeout_s=0.5)))
         spool.unlink()
         await until_states(daemon, ["killed"])
-        await daemon.tell([TasksReady(pool="default_pool", limit=10)])
+        await daemon.submit_messages([TasksReady(pool="default_pool", limit=10)])
         await until_states(daemon, ["killed", "succeeded"])

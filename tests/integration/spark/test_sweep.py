@@ -15,10 +15,10 @@ from tests.servers import MakeSettings
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties import sweep as sweep_module
 from tidegate.daemon.duties.sweep import prune, sweep, warn_of_open_transactions
-from tidegate.daemon.leases import Holdings
+from tidegate.daemon.leases import HeldLeases
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import connect
-from tidegate.daemon.wake import Bells
+from tidegate.daemon.wake import Signals
 from tidegate.schemas.queries.leases import Job
 
 FILE = 'from tidegate import Dag, Dataset\nwith Dag("d", schedule=Dataset("s://a")) as dag: dag.command("c", ["true"])\n'
@@ -31,8 +31,8 @@ async def daemon(settings: MakeSettings) -> AsyncIterator[Context]:
         yield Context(
             settings=mine,
             database=database,
-            holdings=Holdings(Job(uuid4(), mine.host, os.getpid(), "test")),
-            bells=Bells(),
+            held_leases=HeldLeases(Job(uuid4(), mine.host, os.getpid(), "test")),
+            signals=Signals(),
             outages=Outages(),
             backends={},
         )

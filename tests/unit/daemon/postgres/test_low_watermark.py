@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from tidegate.daemon.postgres.low_watermark import SEE_EVERY_S, Floor
+from tidegate.daemon.postgres.low_watermark import ADVANCE_EVERY_S, OutboxWatermark
 from tidegate.schemas.queries.writers import Writers
 
 BEGAN = datetime(2026, 11, 1, tzinfo=UTC)
@@ -11,12 +11,12 @@ SHARDS = {1, 2}
 
 def seen(*looks: tuple[int, set[str]], oldest: int | None = None) -> int:
     """Where is read from after these looks at the writers, each followed by one for rows."""
-    floor = Floor()
+    watermark = OutboxWatermark()
     for last, writers in looks:
-        floor.settled.see(Writers(BEGAN, last, writers))
-        floor.below(SHARDS)
-        floor.rise(oldest)
-    return floor.below(SHARDS)
+        watermark.committed.advance(Writers(BEGAN, last, writers))
+        watermark.lower_bound(SHARDS)
+        watermark.advance(oldest)
+    return watermark.lower_bound(SHARDS)
 
 
 def test_it_rises_when_all_who_wrote_have_ended() -> None:
@@ -35,28 +35,28 @@ def test_a_row_that_is_there_is_read_until_it_is_deleted() -> None:
 
 
 def test_of_shards_that_are_new_nothing_has_been_seen() -> None:
-    floor = Floor()
+    watermark = OutboxWatermark()
     for last in (10, 20):
-        floor.settled.see(Writers(BEGAN, last, set()))
-        floor.rise(None)
+        watermark.committed.advance(Writers(BEGAN, last, set()))
+        watermark.advance(None)
 
-    assert (floor.below({1}), floor.below({1, 2})) == (0, 0)
-    floor.rise(None)
-    assert floor.below({2}) == 10
+    assert (watermark.lower_bound({1}), watermark.lower_bound({1, 2})) == (0, 0)
+    watermark.advance(None)
+    assert watermark.lower_bound({2}) == 10
 
 
 def test_another_server_may_give_ids_again() -> None:
-    floor = Floor()
+    watermark = OutboxWatermark()
     for last in (10, 20):
-        floor.settled.see(Writers(BEGAN, last, set()))
-        floor.below(SHARDS)
-        floor.rise(None)
-    floor.settled.see(Writers(datetime(2026, 11, 2, tzinfo=UTC), 25, set()))
+        watermark.committed.advance(Writers(BEGAN, last, set()))
+        watermark.lower_bound(SHARDS)
+        watermark.advance(None)
+    watermark.committed.advance(Writers(datetime(2026, 11, 2, tzinfo=UTC), 25, set()))
 
-    assert floor.below(SHARDS) == 0
+    assert watermark.lower_bound(SHARDS) == 0
 
 
 def test_writers_are_looked_at_now_and_then() -> None:
-    floor = Floor()
+    watermark = OutboxWatermark()
 
-    assert [floor.settled.is_to_see(now) for now in (5.0, 5.5, 5.0 + SEE_EVERY_S, 6.1)] == [True, False, True, False]
+    assert [watermark.committed.is_due(now) for now in (5.0, 5.5, 5.0 + ADVANCE_EVERY_S, 6.1)] == [True, False, True, False]
