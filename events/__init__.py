@@ -1,4 +1,7 @@
-"""Kafka in and out: what programs need to publish events and to follow runs."""
+"""The Kafka client library: publish events with `Publisher` or `SyncPublisher`, follow runs with `subscribe` or `RunStates`.
+
+Errors are `tidegate.schemas.error.UnavailableError` (Kafka is away), `RequestError` (the call can never succeed) and `GapError`.
+"""
 
 import logging
 
@@ -32,5 +35,5 @@ __all__ = [
     "subscribe",
 ]
 
-# The Kafka client logs every failed attempt. A program that configures logging sees it; one that does not is told by our errors.
+# The Kafka client logs every failed attempt; without this handler, programs that do not configure logging print them.
 logging.getLogger("aiokafka").addHandler(logging.NullHandler())

@@ -10,7 +10,7 @@ _TYPES = {kind: ("ce_type", type_of(kind).encode()) for kind in Kind}
 
 
 def headers(kind: Kind, *, event_id: str, source: str, time: datetime, content_type: bytes = JSON) -> list[tuple[str, bytes]]:
-    """`time` is aware; (source, event_id) is what makes two records the same event."""
+    """The headers of one record. `time` is aware. Records with the same `source` and `event_id` are the same event."""
     return [
         _SPEC_VERSION,
         ("ce_id", event_id.encode()),

@@ -1,4 +1,4 @@
-"""How every Kafka client here starts, stops and fails: within a bounded time and with one sentence."""
+"""Start and stop of Kafka clients in bounded time, and the translation of their errors."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -26,19 +26,18 @@ _AWAY = (KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError, RequestTime
 
 
 @contextmanager
-def kafka_at(servers: str) -> Iterator[None]:
-    """Whatever the client raises inside becomes UnavailableError."""
+def translated_errors(servers: str) -> Iterator[None]:
+    """Raise the errors of the Kafka client as UnavailableError."""
     try:
         yield
     except (KafkaError, OSError) as error:
-        raise UnavailableError(sentence(servers, error)) from error
+        raise UnavailableError(_describe(servers, error)) from error
 
 
-def sentence(servers: str, error: BaseException) -> str:
-    """What went wrong between us and Kafka, and what to do about it."""
+def _describe(servers: str, error: BaseException) -> str:
     match error:
         case UnknownTopicOrPartitionError():
-            return f"Kafka at {servers} does not have the topic; `tidegate topics create` makes it"
+            return f"Kafka at {servers} does not have the topic; create it with `tidegate topics create`"
         case _ if isinstance(error, _AWAY):
             return f"Kafka does not answer at {servers}; check that it runs and that the address is right"
         case OSError():
@@ -48,79 +47,79 @@ def sentence(servers: str, error: BaseException) -> str:
 
 
 async def start(client: Any, servers: str, timeout_s: float) -> None:
-    """Start a consumer, producer or admin client, or leave nothing of it behind.
+    """Start a consumer, producer or admin client; a failed start closes it.
 
-    Raises UnavailableError after `timeout_s` at the latest; RequestError where the address cannot be one.
+    Raises UnavailableError after at most `timeout_s`, and RequestError for an invalid address.
     """
     try:
-        with kafka_at(servers), anyio.fail_after(timeout_s):
-            _check(servers)
-            _share_time(_sockets(client), servers, timeout_s)
-            _notice_ends(_sockets(client))
-            await _begin(client)
+        with translated_errors(servers), anyio.fail_after(timeout_s):
+            _check_addresses(servers)
+            _divide_bootstrap_timeout(_network_client(client), servers, timeout_s)
+            _replace_closed_connections(_network_client(client))
+            await _start(client)
     except BaseException:
         await stop(client)
         raise
 
 
-async def _begin(client: Any) -> None:
+async def _start(client: Any) -> None:
     try:
         await client.start()
     except BaseException as error:
-        # A cancelled start leaves a connection open that nothing but its own frame knows.
+        # A cancelled start leaves open a connection that only its own frame refers to.
         for frame, _ in walk_tb(error.__traceback__):
             if (left := frame.f_locals.get("bootstrap_conn")) is not None:
                 left.close()
         raise
 
 
-def _share_time(sockets: Any, servers: str, timeout_s: float) -> None:
-    """One of several servers that stands still must leave time to ask the others: the client asks one after the other."""
-    bootstrap, patience_ms = sockets.bootstrap, sockets._request_timeout_ms
+def _divide_bootstrap_timeout(network: Any, servers: str, timeout_s: float) -> None:
+    """Divide the timeout among the bootstrap servers: the client asks one after the other, and one may never answer."""
+    bootstrap, timeout_ms = network.bootstrap, network._request_timeout_ms
     others = servers.count(",")
 
     async def bootstrap_in_time() -> None:
-        sockets._request_timeout_ms = min(patience_ms, timeout_s * 1000 / (others + 2)) if others else patience_ms
+        network._request_timeout_ms = min(timeout_ms, timeout_s * 1000 / (others + 2)) if others else timeout_ms
         try:
             await bootstrap()
         finally:
-            sockets._request_timeout_ms = patience_ms
+            network._request_timeout_ms = timeout_ms
 
-    sockets.bootstrap = bootstrap_in_time
+    network.bootstrap = bootstrap_in_time
 
 
-def _notice_ends(sockets: Any) -> None:
-    """A connection that has ended is none, even where the client has not been told of it yet.
+def _replace_closed_connections(network: Any) -> None:
+    """Replace a connection whose transport has closed before the client notices it.
 
-    On uvloop writing to it raises RuntimeError, which the client takes for a fault of its own (aiokafka #1038): a daemon, or a
-    task in the background that nobody sees, would end of it.
+    On uvloop, writing to such a connection raises RuntimeError, which the client does not handle (aiokafka #1038): it would end
+    the daemon, or silently one of the client's background tasks.
     """
-    connection_to = sockets._get_conn
+    connection_to = network._get_conn
 
     async def open_connection_to(node_id: int, *, group: ConnectionGroup = ConnectionGroup.DEFAULT, no_hint: bool = False) -> Any:
-        known = sockets._conns.get((node_id, group))
+        known = network._conns.get((node_id, group))
         if known is not None and known._writer is not None and known._writer.is_closing():
             known.close(reason=CloseReason.CONNECTION_BROKEN)
         return await connection_to(node_id, group=group, no_hint=no_hint)
 
-    sockets._get_conn = open_connection_to
+    network._get_conn = open_connection_to
 
 
-def _sockets(client: Any) -> Any:
+def _network_client(client: Any) -> Any:
     return client.client if hasattr(client, "client") else client._client
 
 
 async def stop(client: Any) -> None:
-    """Close a client, cancelled or not, in bounded time. Never raises for what Kafka does meanwhile."""
-    sockets = _sockets(client)
-    # A polite end first; when Kafka does not take part in it, the connections go anyway.
-    for finish in (client.close if hasattr(client, "close") else client.stop, sockets.close):
-        if await _ended(finish):
+    """Close a client in bounded time, also in a cancelled scope. Errors of Kafka are ignored."""
+    network = _network_client(client)
+    # An orderly close first; if Kafka does not answer it, the connections are closed alone.
+    for finish in (client.close if hasattr(client, "close") else client.stop, network.close):
+        if await _finished(finish):
             return
 
 
-async def _ended(finish: Callable[[], Awaitable[None]]) -> bool:
-    """Whether it came to its end. The client may raise a cancellation that nobody asked for: a task of its own keeps it in."""
+async def _finished(finish: Callable[[], Awaitable[None]]) -> bool:
+    """Whether `finish` returned within STOP_TIMEOUT_S. In a task of its own: the client may raise CancelledError."""
     ended = False
 
     async def run() -> None:
@@ -135,8 +134,8 @@ async def _ended(finish: Callable[[], Awaitable[None]]) -> bool:
     return ended
 
 
-def _check(servers: str) -> None:
+def _check_addresses(servers: str) -> None:
     for server in servers.split(","):
         host, _, port = server.strip().rpartition(":")
         if not host or not port.isdecimal():
-            raise RequestError(f"{servers!r} is no Kafka address; write host:port, several with commas between")
+            raise RequestError(f"{servers!r} is not a Kafka address; write host:port, and commas between several")

@@ -1,4 +1,4 @@
-"""Offsets kept in Kafka under a group's name. There is no group of members behind it: it is a memory, nothing more."""
+"""Offsets stored in Kafka under a group's name. The group has no members: partitions are assigned by leases in Postgres."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
@@ -16,31 +16,31 @@ from aiokafka.errors import (
 )
 from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
 
-_NOT_YET = (CoordinatorLoadInProgressError, CoordinatorNotAvailableError, NotCoordinatorError)
+_RETRIABLE = (CoordinatorLoadInProgressError, CoordinatorNotAvailableError, NotCoordinatorError)
 _RETRY_S = 0.1
 
 
 async def commit(client: AIOKafkaClient, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Remember the next offset of each partition. Raises KafkaError."""
+    """Store the next offset of each partition. Raises KafkaError."""
     topics = defaultdict(list)
     for tp, offset in offsets.items():
         topics[tp.topic].append((tp.partition, offset, ""))
-    nobody = (OffsetCommitRequest.DEFAULT_GENERATION_ID, "", OffsetCommitRequest.DEFAULT_RETENTION_TIME)
-    await _ask(client, group, OffsetCommitRequest(group, *nobody, list(topics.items())))
+    no_member = (OffsetCommitRequest.DEFAULT_GENERATION_ID, "", OffsetCommitRequest.DEFAULT_RETENTION_TIME)
+    await _send_to_coordinator(client, group, OffsetCommitRequest(group, *no_member, list(topics.items())))
 
 
 async def committed(client: AIOKafkaClient, group: str, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-    """The next offset of each partition that has one. Raises KafkaError."""
+    """The stored next offset of each partition that has one. Raises KafkaError."""
     topics = defaultdict(list)
     for tp in partitions:
         topics[tp.topic].append(tp.partition)
-    response = await _ask(client, group, OffsetFetchRequest(group, list(topics.items())))
-    known = {TopicPartition(topic, number): rest[0] for topic, answers in response.topics for number, *rest in answers}
+    response = await _send_to_coordinator(client, group, OffsetFetchRequest(group, list(topics.items())))
+    known = {TopicPartition(topic, number): offset for topic, answers in response.topics for number, offset, *_ in answers}
     return {tp: offset for tp, offset in known.items() if offset >= 0}
 
 
-async def _ask(client: AIOKafkaClient, group: str, request: Any) -> Any:
-    """The answer of the group's coordinator, as soon as it has one."""
+async def _send_to_coordinator(client: AIOKafkaClient, group: str, request: Any) -> Any:
+    """The response of the group's coordinator, retried until it is available."""
     while True:
         try:
             node = await client.coordinator_lookup(CoordinationType.GROUP, group)
@@ -48,7 +48,7 @@ async def _ask(client: AIOKafkaClient, group: str, request: Any) -> Any:
             errors = (for_code(code) for _, answers in response.topics for *_, code in answers)
             if (error := next((error for error in errors if error is not NoError), None)) is not None:
                 raise error(group)
-        except _NOT_YET:
+        except _RETRIABLE:
             await anyio.sleep(_RETRY_S)
         else:
             return response

@@ -1,4 +1,4 @@
-"""The client for producers: say that something happened, and know that Kafka has it.
+"""The client for producers of events.
 
     async with Publisher("localhost:9092", source="flights-import") as publisher:
         await publisher.dataset_updated("lake://flights", {"day": "2013-01-01"})
@@ -19,21 +19,21 @@ import msgspec
 from msgspec import UNSET
 
 from tidegate.events import cloudevents, topics
-from tidegate.events.sink import MAX_MESSAGE_BYTES, OutMessage, Sink, size
+from tidegate.events.sink import MAX_MESSAGE_BYTES, OutMessage, Sink, message_bytes
 from tidegate.schemas.error import RejectedError, RequestError, UnavailableError
 from tidegate.schemas.wire.envelope import decode
 from tidegate.schemas.wire.event import DagFileChanged, DatasetUpdated, EventId, Incoming, Kind, TaskFinished, encode, storable
 
 RETRY_AFTER_S = 0.2
 
-AT_ONCE = 1000
-"""Of many events so many travel together, and have `timeout_s` to arrive."""
+BATCH_EVENTS = 1000
+"""How many events of `datasets_updated` are sent together; `timeout_s` applies to each batch."""
 
 Outcome = Literal["succeeded", "failed", "skipped", "killed", "lost"]
 
 
 class Update(msgspec.Struct, frozen=True):
-    """One of many updates of datasets, as `Publisher.dataset_updated` takes them."""
+    """An update for `Publisher.datasets_updated`; the fields are the parameters of `Publisher.dataset_updated`."""
 
     uri: str
     extra: dict[str, Any] | None = None
@@ -42,24 +42,32 @@ class Update(msgspec.Struct, frozen=True):
 
 
 class Publisher:
-    """Publishes events; every call returns when Kafka has stored the event on all in-sync replicas.
+    """Publishes events; each call returns when Kafka has stored the event on all in-sync replicas. An async context manager.
 
-    Calls may run concurrently, and then travel in batches. An event given the same `event_id` again is the same event and
-    has no effect twice; use an id of your own where your program may repeat itself, else each call gets a new one.
+    Calls may run concurrently; their events are then sent in batches. All publishing methods take:
 
-    Every call raises RequestError for what cannot be an event, and UnavailableError when Kafka did not take it within
-    `timeout_s`: then it may or may not have arrived, and repeating it with the same id is safe.
+    `event_id`: the id of the event, 1 to 512 characters without NUL; by default a new UUID. Events with the same source and id
+    are the same event, and only the first has an effect: set it where the program may repeat a call.
+    `time`: when the event happened, aware; default now.
+
+    They return the event's identity. They raise RequestError for an invalid event, and for a publisher that is not open; and
+    UnavailableError when Kafka did not acknowledge the event within `timeout_s`: then it may or may not have arrived, and it is
+    safe to publish it again with the same id.
     """
 
     def __init__(self, servers: str, *, source: str, topic_prefix: str = "tidegate.", timeout_s: float = 10.0) -> None:
-        """`source` names the program, the same at every start: (source, event_id) is the identity of an event."""
+        """`servers`: host:port, several separated by commas. `source`: the program's name, the same at every start, 1 to 512
+        printable characters. `topic_prefix`: the setting of the daemons. `timeout_s`: for connecting, and for each call.
+
+        Raises RequestError without a source.
+        """
         if not source or not source.isprintable():
-            raise RequestError("a publisher needs a source: the name of the program that publishes")
+            raise RequestError("a publisher needs a source: the name of the program that publishes, in printable characters")
         self._source = source
         self._prefix = topic_prefix
         self._timeout_s = timeout_s
         self._servers = servers
-        # Half the time, so that a connection that went dead is replaced while the call still waits.
+        # Half the timeout, so that a dead connection is replaced while the call still waits.
         self._sink = Sink(servers, delivery_timeout_s=timeout_s / 2)
         self._open = False
         self._closed = False
@@ -67,8 +75,8 @@ class Publisher:
         self._idle: anyio.Event | None = None
 
     async def __aenter__(self) -> Self:
-        """Raises UnavailableError when Kafka does not answer within `timeout_s`."""
-        await self._persist(self._sink.connect)
+        """Connect. Raises UnavailableError when Kafka does not answer within `timeout_s`."""
+        await self._retry(self._sink.connect)
         self._open = True
         return self
 
@@ -76,9 +84,10 @@ class Publisher:
         await self.close(self._timeout_s if error is None else 0)
 
     async def close(self, timeout_s: float | None = None) -> None:
-        """Take no more calls. Those under way have `timeout_s`, else that of the publisher; then they end with UnavailableError.
+        """Refuse new calls and wait for the current ones, for `timeout_s` at most; then they raise UnavailableError.
 
-        Returns within a few seconds more, whatever Kafka does. Closing again does nothing.
+        `timeout_s` is that of the publisher by default. Disconnecting takes a few seconds more at most, also when Kafka is away.
+        Closing again does nothing.
         """
         if self._closed:
             return
@@ -95,23 +104,26 @@ class Publisher:
     async def dataset_updated(
         self, uri: str, extra: dict[str, Any] | None = None, *, event_id: str | None = None, time: datetime | None = None
     ) -> EventId:
-        """A dataset got new data. The runs that consume the event can read `extra`, any JSON object."""
+        """Publish that the dataset `uri` has new data.
+
+        `extra`: a JSON object, which filters of conditions and the runs that consume the event can read.
+        """
         event = DatasetUpdated(uri=uri, extra=extra or {})
         return await self._publish(Kind.DATASET_UPDATED, uri, event, event_id, time)
 
     async def datasets_updated(self, updates: Iterable[Update]) -> Sequence[EventId]:
-        """Many datasets got new data; faster than as many calls. Updates of one dataset arrive in the order given.
+        """Publish many updates, faster than one call for each. Updates of one dataset keep their order.
 
-        All are looked at before the first one is sent. Where UnavailableError is raised, some may have arrived.
+        All are validated before the first is sent. With UnavailableError some may have arrived.
         """
         now = datetime.now(UTC)
-        made = [self._made(index, update, now) for index, update in enumerate(updates)]
-        for start in range(0, len(made), AT_ONCE):
-            await self._send([message for message, _ in made[start : start + AT_ONCE]])
-        return [identity for _, identity in made]
+        events = [self._update_message(index, update, now) for index, update in enumerate(updates)]
+        for start in range(0, len(events), BATCH_EVENTS):
+            await self._send([message for message, _ in events[start : start + BATCH_EVENTS]])
+        return [identity for _, identity in events]
 
     async def dag_file_changed(self, path: str, *, event_id: str | None = None, time: datetime | None = None) -> EventId:
-        """The file at `path`, relative to the DAG folder, is new, changed or gone."""
+        """Publish that the file at `path`, relative to the DAG folder, is new, changed or deleted."""
         return await self._publish(Kind.DAG_FILE_CHANGED, path, DagFileChanged(path=path), event_id, time)
 
     async def task_finished(
@@ -130,10 +142,12 @@ class Publisher:
         event_id: str | None = None,
         time: datetime | None = None,
     ) -> EventId:
-        """An attempt ended. `dag_id` and `run_id` only decide on the partition, so that a run's events stay in order.
+        """Publish that the attempt `submission_id` of a task has ended.
 
-        `follow` and `result` as in `tidegate.schemas.wire.event.TaskFinished`. A `reason` that is too long or cannot be stored is
-        shortened and mended rather than refused.
+        `dag_id`, `run_id`: the run; they choose the partition, so that a run's events keep their order.
+        `reason`: a text for people; cut to 10,000 characters, with characters that cannot be stored replaced.
+        `follow`: ids of the tasks directly after this one that run, all others are skipped; None makes no choice.
+        `result`: the JSON value that the task returned; None for no result.
         """
         event = TaskFinished(
             submission_id=submission_id,
@@ -149,27 +163,29 @@ class Publisher:
 
     async def _publish(self, kind: Kind, key: str, event: Incoming, event_id: str | None, time: datetime | None) -> EventId:
         identity = EventId(self._source, event_id or str(uuid4()))
-        message = _message(topics.name(self._prefix, kind), kind, key, event, identity, time or datetime.now(UTC))
+        message = _event_message(topics.name(self._prefix, kind), kind, key, event, identity, time or datetime.now(UTC))
         await self._send([message])
         return identity
 
-    def _made(self, index: int, update: Update, now: datetime) -> tuple[OutMessage, EventId]:
+    def _update_message(self, index: int, update: Update, now: datetime) -> tuple[OutMessage, EventId]:
         kind, identity = Kind.DATASET_UPDATED, EventId(self._source, update.event_id or str(uuid4()))
         event = DatasetUpdated(uri=update.uri, extra=update.extra or {})
         try:
-            return _message(topics.name(self._prefix, kind), kind, update.uri, event, identity, update.time or now), identity
+            return _event_message(
+                topics.name(self._prefix, kind), kind, update.uri, event, identity, update.time or now
+            ), identity
         except RequestError as error:
             raise RequestError(f"update {index} (counted from 0), {update.uri!r:.100}: {error}") from error
 
     async def _send(self, messages: Sequence[OutMessage]) -> None:
-        async with self._call():
-            await self._persist(partial(self._sink.send_all, messages))
+        async with self._counted_call():
+            await self._retry(partial(self._sink.send_all, messages))
 
     @asynccontextmanager
-    async def _call(self) -> AsyncGenerator[None]:
+    async def _counted_call(self) -> AsyncGenerator[None]:
         """Raises RequestError unless the publisher is open."""
         if not self._open:
-            raise RequestError("the publisher is not open; use it inside its `with` block")
+            raise RequestError("the publisher is not open: it was closed, or used outside its `with` block")
         self._calls += 1
         try:
             yield
@@ -178,18 +194,18 @@ class Publisher:
             if self._idle is not None:
                 self._idle.set()
 
-    async def _persist(self, attempt: Callable[[], Awaitable[object]]) -> None:
-        """Try until it worked. Raises UnavailableError after `timeout_s`."""
+    async def _retry(self, attempt: Callable[[], Awaitable[object]]) -> None:
+        """Retry until the attempt succeeds. Raises UnavailableError after `timeout_s`."""
         problem = UnavailableError(f"Kafka does not answer at {self._servers}")
         with anyio.move_on_after(self._timeout_s):
-            while (failed := await self._try(attempt)) is not None:
-                problem = failed
+            while (failure := await self._failure_of(attempt)) is not None:
+                problem = failure
                 await anyio.sleep(RETRY_AFTER_S)
             return
         raise UnavailableError(f"{problem} (tried for {self._timeout_s:g} s)") from problem
 
-    async def _try(self, attempt: Callable[[], Awaitable[object]]) -> UnavailableError | None:
-        """What kept it from working, if it may work later. Raises RequestError where it never will."""
+    async def _failure_of(self, attempt: Callable[[], Awaitable[object]]) -> UnavailableError | None:
+        """The failure of one attempt, or None. Raises RequestError for a failure that retrying cannot change."""
         try:
             await attempt()
         except RejectedError as error:
@@ -201,10 +217,10 @@ class Publisher:
         return None
 
 
-def _message(topic: str, kind: Kind, key: str, event: Incoming, identity: EventId, time: datetime) -> OutMessage:
-    """Raises RequestError unless a daemon will understand it."""
+def _event_message(topic: str, kind: Kind, key: str, event: Incoming, identity: EventId, time: datetime) -> OutMessage:
+    """Raises RequestError unless a daemon can decode the message."""
     if time.tzinfo is None:
-        raise RequestError(f"the time {time.isoformat()} of an event needs a time zone")
+        raise RequestError(f"the time {time.isoformat()} of an event has no time zone; write datetime(…, tzinfo=UTC)")
     headers = cloudevents.headers(kind, event_id=identity.id, source=identity.source, time=time)
     try:
         value = encode(event)
@@ -212,6 +228,6 @@ def _message(topic: str, kind: Kind, key: str, event: Incoming, identity: EventI
     except (RejectedError, TypeError, ValueError) as error:
         raise RequestError(f"this event cannot be published: {error}") from error
     message = OutMessage(topic, key.encode(), value, headers)
-    if (found := size(message)) > MAX_MESSAGE_BYTES:
-        raise RequestError(f"this event cannot be published: it has {found} bytes, and Kafka takes {MAX_MESSAGE_BYTES} at most")
+    if (size := message_bytes(message)) > MAX_MESSAGE_BYTES:
+        raise RequestError(f"this event cannot be published: it has {size} bytes, and at most {MAX_MESSAGE_BYTES} are possible")
     return message

@@ -1,4 +1,4 @@
-"""Records to Kafka, each acknowledged by all in-sync replicas, in the order given."""
+"""An idempotent Kafka producer: each record is acknowledged by all in-sync replicas, in the order given."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -17,14 +17,14 @@ from tidegate.events import connection
 from tidegate.schemas.error import RejectedError, UnavailableError
 from tidegate.schemas.wire.event import MAX_RECORD_BYTES, Rejection
 
-# Less than what a topic takes unless told otherwise, with room for the frame that Kafka puts around a record.
+# Below the default max.message.bytes of topics, with room for the overhead of a record batch.
 MAX_MESSAGE_BYTES = MAX_RECORD_BYTES - 1024
 BATCH_BYTES = 256 * 1024
-ABANDON_S = 1.0
+DISCARD_TIMEOUT_S = 1.0
 
 
 class OutMessage(msgspec.Struct, frozen=True):
-    """One record to be. Messages with equal keys keep their order; without a key any partition will do."""
+    """A record to send. Messages with the same key keep their order; one without a key goes to any partition."""
 
     topic: str
     key: bytes | None
@@ -33,9 +33,9 @@ class OutMessage(msgspec.Struct, frozen=True):
 
 
 class UndeliveredError(UnavailableError):
-    """Not all messages were acknowledged. `acknowledged` has one answer per message, in their order.
+    """Some messages were not acknowledged. `acknowledged` has one flag per message, in order.
 
-    False means unknown: such a message may have arrived. Send it again, receivers drop duplicates by event id and `seq`.
+    False means unknown: the message may have arrived. Send it again; receivers drop duplicates by event id or `seq`.
     """
 
     def __init__(self, message: str, acknowledged: Sequence[bool]) -> None:
@@ -43,8 +43,8 @@ class UndeliveredError(UnavailableError):
         self.acknowledged = acknowledged
 
 
-class _Parcel:
-    """The messages of one call, and what became of them."""
+class _SendCall:
+    """The messages of one `send_all`, and their outcome once `done`."""
 
     def __init__(self, messages: Sequence[OutMessage]) -> None:
         self.messages = messages
@@ -54,9 +54,9 @@ class _Parcel:
 
 
 class Sink:
-    """An idempotent producer that connects when first used, and anew after any failure. An async context manager.
+    """Connects on first use, and again after every failure. An async context manager.
 
-    Calls that come while another one waits for Kafka travel together, so that many small ones are as fast as one large.
+    Calls that arrive while another one waits for Kafka are sent together, so that many small calls are as fast as one large one.
     """
 
     def __init__(self, servers: str, *, delivery_timeout_s: float = 10.0) -> None:
@@ -64,9 +64,9 @@ class Sink:
         self._delivery_timeout_s = delivery_timeout_s
         self._producer: AIOKafkaProducer | None = None
         self._closed = False
-        self._turn = anyio.Lock()
+        self._lock = anyio.Lock()
         self._flushing: anyio.CancelScope | None = None
-        self._waiting: list[_Parcel] = []
+        self._waiting_calls: list[_SendCall] = []
 
     async def __aenter__(self) -> Self:
         return self
@@ -74,79 +74,80 @@ class Sink:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._closed = True
         if self._flushing is not None:
-            self._flushing.cancel()  # whoever waits for Kafka is told now
-        await self._abandon()
+            self._flushing.cancel()  # calls that wait for Kafka fail now
+        await self._discard_producer()
         with anyio.CancelScope(shield=True):
-            async with self._turn:
-                await self._abandon()
+            async with self._lock:
+                await self._discard_producer()
 
     async def connect(self) -> None:
-        """Raises UnavailableError when Kafka does not answer. Not needed before sending."""
-        async with self._turn:
+        """Connect before the first message, which is optional. Raises UnavailableError when Kafka does not answer."""
+        async with self._lock:
             await self._connected()
 
     async def send_all(self, messages: Sequence[OutMessage]) -> Sequence[bool]:
-        """Return when all are acknowledged; messages of one key arrive in the order given.
+        """Return when all messages are acknowledged; messages with the same key arrive in the order given.
 
-        Raises UndeliveredError (an UnavailableError), RejectedError for a message larger than Kafka takes: then none was sent.
+        Raises UndeliveredError, an UnavailableError, after `delivery_timeout_s`; and RejectedError, before sending, for one that
+        exceeds MAX_MESSAGE_BYTES.
         """
         for message in messages:
-            _check(message)
-        parcel = _Parcel(messages)
-        self._waiting.append(parcel)
+            _check_size(message)
+        call = _SendCall(messages)
+        self._waiting_calls.append(call)
         try:
-            async with self._turn:
-                if not parcel.done:
+            async with self._lock:
+                if not call.done:
                     await self._flush()
         finally:
-            if parcel in self._waiting:  # given up
-                self._waiting.remove(parcel)
-        if parcel.problem is not None:
-            raise UndeliveredError(str(parcel.problem), parcel.acknowledged) from parcel.problem
-        return parcel.acknowledged
+            if call in self._waiting_calls:  # cancelled
+                self._waiting_calls.remove(call)
+        if call.problem is not None:
+            raise UndeliveredError(str(call.problem), call.acknowledged) from call.problem
+        return call.acknowledged
 
     async def _flush(self) -> None:
-        """Deliver whatever waits, for everybody."""
-        parcels, self._waiting = self._waiting, []
-        messages = [message for parcel in parcels for message in parcel.messages]
+        """Send the messages of all waiting calls."""
+        calls, self._waiting_calls = self._waiting_calls, []
+        messages = [message for call in calls for message in call.messages]
         acknowledged = [False] * len(messages)
         problem = None
         try:
-            with connection.kafka_at(self._servers), anyio.fail_after(self._delivery_timeout_s) as self._flushing:
+            with connection.translated_errors(self._servers), anyio.fail_after(self._delivery_timeout_s) as self._flushing:
                 await self._deliver(messages, acknowledged)
             if self._flushing.cancelled_caught:
-                raise UnavailableError("the sink is closed")  # noqa: TRY301 - as any other reason to give up
+                raise UnavailableError("the sink is closed")  # noqa: TRY301 - handled as any other failure
         except UnavailableError as error:
             problem = error
-            await self._abandon()
+            await self._discard_producer()
         except BaseException:
-            self._waiting = parcels + self._waiting
-            await self._abandon()
+            self._waiting_calls = calls + self._waiting_calls
+            await self._discard_producer()
             raise
         answers = iter(acknowledged)
-        for parcel in parcels:
-            parcel.acknowledged = list(islice(answers, len(parcel.messages)))
-            parcel.problem = None if all(parcel.acknowledged) else problem
-            parcel.done = True
+        for call in calls:
+            call.acknowledged = list(islice(answers, len(call.messages)))
+            call.problem = None if all(call.acknowledged) else problem
+            call.done = True
 
     async def _deliver(self, messages: Sequence[OutMessage], acknowledged: list[bool]) -> None:
-        """Mark what is acknowledged. Raises what the client raises; nothing follows a failure in its partition."""
+        """Send all messages and flag the acknowledged ones. After a failure its partition receives no further message."""
         producer = await self._connected()
         partitions = {topic: await self._partitions(producer, topic) for topic in {m.topic for m in messages}}
-        left: Sequence[int] = range(len(messages))
-        while left:
-            batches, left = _pack(producer, messages, left, partitions)
+        unsent: Sequence[int] = range(len(messages))
+        while unsent:
+            batches, unsent = _fill_batches(producer, messages, unsent, partitions)
             futures = []
             for (topic, partition), (builder, indexes) in batches.items():
                 future = await producer.send_batch(builder, topic, partition=partition)
-                future.add_done_callback(partial(_note, acknowledged, indexes))
+                future.add_done_callback(partial(_mark_acknowledged, acknowledged, indexes))
                 futures.append(future)
-            await _all(futures)
+            await _wait_for_all(futures)
 
     async def _partitions(self, producer: AIOKafkaProducer, topic: str) -> int:
         with anyio.move_on_after(self._delivery_timeout_s / 2):
             return len(await producer.partitions_for(topic))
-        raise UnavailableError(f"Kafka at {self._servers} shows no topic {topic}; `tidegate topics create` makes it")
+        raise UnavailableError(f"Kafka at {self._servers} has no topic {topic}; create it with `tidegate topics create`")
 
     async def _connected(self) -> AIOKafkaProducer:
         if self._closed:
@@ -164,54 +165,54 @@ class Sink:
             self._producer = producer
         return self._producer
 
-    async def _abandon(self) -> None:
-        """Close without a last attempt: a message of a failed call must not arrive after its repetition."""
+    async def _discard_producer(self) -> None:
+        """Close without sending what is queued: a message of a failed call must not arrive after its repetition."""
         producer, self._producer = self._producer, None
         if producer is not None:
-            # stop() alone would first wait for what is queued, as long as Kafka is away; there is no public way to drop it.
+            # stop() alone first waits until the queue is sent, however long Kafka is away; the client cannot drop it otherwise.
             sender = producer._sender.sender_task
             if sender is not None:
                 sender.cancel()
-                # wait() and not await: a task that was cancelled before its first step ends as cancelled, and would cancel us.
-                with anyio.move_on_after(ABANDON_S, shield=True):
+                # wait() instead of await: a task cancelled before its first step raises CancelledError here.
+                with anyio.move_on_after(DISCARD_TIMEOUT_S, shield=True):
                     await asyncio.wait([sender])
             accumulator = producer._message_accumulator
             accumulator.fail_all(ProducerClosed())
             for batch in chain(*accumulator._batches.values(), accumulator._pending_batches):
-                batch._drain_waiter.exception()  # else asyncio would complain that nobody has seen it
+                batch._drain_waiter.exception()  # otherwise asyncio logs an exception that was never retrieved
             await connection.stop(producer)
 
 
-Slot = tuple[str, int]
+Partition = tuple[str, int]
 
 
-def _pack(
-    producer: AIOKafkaProducer, messages: Sequence[OutMessage], left: Sequence[int], partitions: Mapping[str, int]
-) -> tuple[Mapping[Slot, tuple[Any, list[int]]], Sequence[int]]:
-    """One batch for each partition, filled in order, and what did not fit."""
-    batches: dict[Slot, tuple[Any, list[int]]] = {}
-    rest: list[int] = []
-    for index in left:
+def _fill_batches(
+    producer: AIOKafkaProducer, messages: Sequence[OutMessage], unsent: Sequence[int], partitions: Mapping[str, int]
+) -> tuple[Mapping[Partition, tuple[Any, list[int]]], Sequence[int]]:
+    """One batch for each partition, filled in order, and the indexes of the messages that did not fit."""
+    batches: dict[Partition, tuple[Any, list[int]]] = {}
+    overflow: list[int] = []
+    for index in unsent:
         message = messages[index]
-        slot = (message.topic, _partition(message.key, partitions[message.topic]))
-        if slot not in batches:
-            batches[slot] = (producer.create_batch(), [])
-        builder, indexes = batches[slot]
-        # A full batch takes nothing more, not even what would fit, so nothing overtakes.
-        taken = builder.append(timestamp=None, key=message.key, value=message.value, headers=list(message.headers))
-        (rest if taken is None else indexes).append(index)
-    return batches, rest
+        partition = (message.topic, _partition_of(message.key, partitions[message.topic]))
+        if partition not in batches:
+            batches[partition] = (producer.create_batch(), [])
+        builder, indexes = batches[partition]
+        # A full batch refuses every further message, also one that would fit, so the order is kept.
+        appended = builder.append(timestamp=None, key=message.key, value=message.value, headers=list(message.headers))
+        (overflow if appended is None else indexes).append(index)
+    return batches, overflow
 
 
-def _note(acknowledged: list[bool], indexes: Sequence[int], future: "asyncio.Future[Any]") -> None:
-    """Also when nobody waits any more, and asyncio would complain of an exception that nobody has seen."""
+def _mark_acknowledged(acknowledged: list[bool], indexes: Sequence[int], future: "asyncio.Future[Any]") -> None:
+    """A callback of the future: it also retrieves the exception of a cancelled call, which asyncio would log."""
     if not future.cancelled() and future.exception() is None:
         for index in indexes:
             acknowledged[index] = True
 
 
-async def _all(futures: Sequence["asyncio.Future[Any]"]) -> None:
-    """Raises the failure of one of them once all are done. When it is cancelled they are not."""
+async def _wait_for_all(futures: Sequence["asyncio.Future[Any]"]) -> None:
+    """Wait for all futures, then raise the first failure. Cancellation of the caller does not cancel them."""
     await asyncio.wait(futures)
     for future in futures:
         future.result()
@@ -220,8 +221,8 @@ async def _all(futures: Sequence["asyncio.Future[Any]"]) -> None:
 _keyless = count()
 
 
-def _partition(key: bytes | None, partitions: int) -> int:
-    """The same choice as Kafka's own clients make."""
+def _partition_of(key: bytes | None, partitions: int) -> int:
+    """The default partitioner of Kafka's Java client."""
     return (next(_keyless) if key is None else _hash(key)) % partitions
 
 
@@ -230,16 +231,13 @@ def _hash(key: bytes) -> int:
     return int(murmur2(key)) & 0x7FFFFFFF
 
 
-def size(message: OutMessage) -> int:
-    """What is compared with `MAX_MESSAGE_BYTES`."""
-    found = len(message.value or b"") + len(message.key or b"")
-    for name, text in message.headers:
-        found += len(name) + len(text)
-    return found
+def message_bytes(message: OutMessage) -> int:
+    """The size that `MAX_MESSAGE_BYTES` bounds: value, key and headers."""
+    return len(message.value or b"") + len(message.key or b"") + sum(len(name) + len(value) for name, value in message.headers)
 
 
-def _check(message: OutMessage) -> None:
-    if (found := size(message)) > MAX_MESSAGE_BYTES:
+def _check_size(message: OutMessage) -> None:
+    if (size := message_bytes(message)) > MAX_MESSAGE_BYTES:
         raise RejectedError(
-            Rejection.TOO_LARGE, f"a message of {found} bytes for {message.topic}; Kafka takes {MAX_MESSAGE_BYTES} at most"
+            Rejection.TOO_LARGE, f"a message of {size} bytes for {message.topic}; at most {MAX_MESSAGE_BYTES} are possible"
         )

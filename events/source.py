@@ -1,7 +1,4 @@
-"""Records from Kafka, from positions that somebody else keeps.
-
-There is no consumer group: the caller says which partitions to read and from where, and remembers how far it came.
-"""
+"""A Kafka consumer of assigned partitions, from positions that the caller keeps. It uses no consumer group."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
@@ -18,11 +15,11 @@ from aiokafka.errors import OffsetOutOfRangeError as KafkaOffsetOutOfRangeError
 from tidegate.events import connection, offsets
 from tidegate.schemas.error import TidegateError
 
-# One record may be larger than we accept, and must be seen nevertheless to be put aside.
+# Above MAX_RECORD_BYTES: a record that is too large must be fetched to become a dead letter.
 PARTITION_FETCH_BYTES = 3 << 20
-# Bounds memory: a fetch answers for all partitions at once.
+# Bounds memory: one response covers all partitions.
 FETCH_BYTES = 12 << 20
-# Arriving records end the wait; these two only decide what an idle source costs.
+# New records end both waits early; the two only bound the cost of an idle source.
 FETCH_WAIT_MS = 500
 IDLE_WAKE_MS = 1000
 COMMIT_EVERY_S = 10.0
@@ -41,14 +38,14 @@ class Partition(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """The offsets a partition holds: `start` is the oldest one, `end` the one that the next record will get."""
+    """The range of a partition's log: `start` is the oldest offset, `end` the offset of the next record."""
 
     start: int
     end: int
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """One record. `timestamp` is aware, in UTC."""
+    """A record. `timestamp` is aware, in UTC."""
 
     topic: str
     partition: int
@@ -60,11 +57,11 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class OffsetOutOfRangeError(TidegateError):
-    """The position does not lie in the log: records expired unread, or the topic is not the one it was."""
+    """The position is outside the log: records expired before they were read, or the topic was created again."""
 
     def __init__(self, partition: Partition, position: int, bounds: Bounds) -> None:
         super().__init__(
-            f"{partition.topic}, partition {partition.partition}: to be read from offset {position},"
+            f"{partition.topic}, partition {partition.partition}: the next offset is {position},"
             f" but the log holds {bounds.start} to {bounds.end}"
         )
         self.partition = partition
@@ -73,16 +70,16 @@ class OffsetOutOfRangeError(TidegateError):
 
 
 class Source:
-    """Reads assigned partitions. An async context manager; after UnavailableError go on or build a new one, as you like."""
+    """Reads assigned partitions. An async context manager; usable again after UnavailableError."""
 
     def __init__(self, servers: str, *, group: str | None = None, timeout_s: float = 15.0) -> None:
-        """`group` is only a name: lag tools find the offsets given to `commit` under it."""
+        """`group` names the offsets that `commit` stores, for lag tools; it has no members. `timeout_s` bounds each request."""
         self._servers = servers
         self._timeout_s = timeout_s
         self._group = group
         self._positions: dict[Partition, int] = {}
-        self._halted: set[Partition] = set()
-        self._astray = False
+        self._unreadable: set[Partition] = set()
+        self._needs_seek = False
         self._committed_at = -COMMIT_EVERY_S
 
     async def __aenter__(self) -> Self:
@@ -98,8 +95,8 @@ class Source:
                 consumer_timeout_ms=IDLE_WAKE_MS,
                 check_crcs=True,
             )
-            # Kafka answers a connection in turn: a question asked beside a waiting fetch would wait as well.
-            self._asker = await self._started(stack)
+            # Kafka answers the requests of a connection in order: behind a fetch that waits, others would wait too.
+            self._metadata_consumer = await self._started(stack)
             self._clients = stack.pop_all()
         return self
 
@@ -119,45 +116,45 @@ class Source:
         await self._clients.aclose()
 
     def assign(self, positions: Mapping[Partition, int]) -> None:
-        """Read exactly these partitions from now on, each from its offset."""
+        """Read exactly these partitions, each from its offset."""
         self._positions = dict(positions)
-        self._halted.clear()
+        self._unreadable.clear()
         self._consumer.assign([TopicPartition(*partition) for partition in positions])
         self._seek()
 
     def _seek(self) -> None:
-        for partition in self._positions.keys() - self._halted:
+        for partition in self._positions.keys() - self._unreadable:
             self._consumer.seek(TopicPartition(*partition), self._positions[partition])
-        self._astray = False
+        self._needs_seek = False
 
     async def fetch(self, timeout_s: float, max_records: int) -> Mapping[Partition, Sequence[Record]]:
-        """What has arrived, at once if there is anything, else nothing after `timeout_s`. May be cancelled: nothing is lost.
+        """Up to `max_records` new records, as soon as there are any; empty after `timeout_s`. A cancelled call loses no record.
 
-        Raises OffsetOutOfRangeError once for a partition that cannot be read, the others go on; UnavailableError.
+        Raises OffsetOutOfRangeError once for each partition that cannot be read, the others continue; UnavailableError.
         """
-        if self._astray:
+        if self._needs_seek:
             self._seek()
-        self._astray = True  # until we return: the client may have moved on with records nobody got
-        with connection.kafka_at(self._servers):
+        self._needs_seek = True  # until the records are returned: a failed call may have moved the client's position
+        with connection.translated_errors(self._servers):
             batches = await self._getmany(anyio.current_time() + timeout_s, max_records)
-        self._astray = False
+        self._needs_seek = False
         return {
-            partition: records for tp, batch in batches.items() if (records := self._take(partition := Partition(*tp), batch))
+            partition: records for tp, batch in batches.items() if (records := self._advance(partition := Partition(*tp), batch))
         }
 
     async def _getmany(
         self, deadline: float, max_records: int
     ) -> Mapping[TopicPartition, Sequence[ConsumerRecord[bytes, bytes]]]:
         while True:
-            left_ms = int(max(0.0, deadline - anyio.current_time()) * 1000)
+            remaining_ms = int(max(0.0, deadline - anyio.current_time()) * 1000)
             try:
-                batches: Batches = await self._consumer.getmany(timeout_ms=left_ms, max_records=max_records)
+                batches: Batches = await self._consumer.getmany(timeout_ms=remaining_ms, max_records=max_records)
             except KafkaOffsetOutOfRangeError as error:
-                await self._out_of_range(error.args[0])
+                await self._raise_out_of_range(error.args[0])
             else:
                 return batches
 
-    def _take(self, partition: Partition, batch: Iterable[ConsumerRecord[bytes, bytes]]) -> Sequence[Record]:
+    def _advance(self, partition: Partition, batch: Iterable[ConsumerRecord[bytes, bytes]]) -> Sequence[Record]:
         position = self._positions.get(partition)
         if position is None:
             return ()
@@ -166,59 +163,59 @@ class Source:
             self._positions[partition] = records[-1].offset + 1
         return records
 
-    async def _out_of_range(self, refused: Mapping[TopicPartition, int]) -> None:
+    async def _raise_out_of_range(self, refused: Mapping[TopicPartition, int]) -> None:
         for tp, offset in refused.items():
             partition = Partition(*tp)
-            if self._positions.get(partition) != offset or partition in self._halted:
-                continue  # said before, or of an assignment that is over
+            if self._positions.get(partition) != offset or partition in self._unreadable:
+                continue  # raised before, or for a former assignment
             bounds = (await self.bounds([partition]))[partition]
             self._consumer.pause(tp)
-            self._halted.add(partition)
+            self._unreadable.add(partition)
             raise OffsetOutOfRangeError(partition, offset, bounds)
 
     def positions(self) -> Mapping[Partition, int]:
-        """The next offset of each assigned partition that can be read."""
-        return {partition: offset for partition, offset in self._positions.items() if partition not in self._halted}
+        """The next offset of each assigned partition, without those out of range."""
+        return {partition: offset for partition, offset in self._positions.items() if partition not in self._unreadable}
 
     async def bounds(self, partitions: Collection[Partition]) -> Mapping[Partition, Bounds]:
-        """Where the logs begin and end now. Raises UnavailableError, also for a partition that does not exist."""
-        asked = [TopicPartition(*partition) for partition in partitions]
-        with connection.kafka_at(self._servers), anyio.fail_after(self._timeout_s):
-            starts = await self._asker.beginning_offsets(asked)
-            ends = await self._asker.end_offsets(asked)
-        return {Partition(*tp): Bounds(starts[tp], ends[tp]) for tp in asked}
+        """The current ranges of the logs. Raises UnavailableError, also for a partition that does not exist."""
+        wanted = [TopicPartition(*partition) for partition in partitions]
+        with connection.translated_errors(self._servers), anyio.fail_after(self._timeout_s):
+            starts = await self._metadata_consumer.beginning_offsets(wanted)
+            ends = await self._metadata_consumer.end_offsets(wanted)
+        return {Partition(*tp): Bounds(starts[tp], ends[tp]) for tp in wanted}
 
     async def lag(self) -> Mapping[Partition, int]:
-        """How many offsets lie between each position and the end of its log; 0 where only markers are left."""
+        """The distance in offsets from each position to the end of its log; 0 if only transaction markers are left."""
         positions = self.positions()
-        with connection.kafka_at(self._servers), anyio.fail_after(self._timeout_s):
-            ends = await self._asker.end_offsets([TopicPartition(*partition) for partition in positions])
+        with connection.translated_errors(self._servers), anyio.fail_after(self._timeout_s):
+            ends = await self._metadata_consumer.end_offsets([TopicPartition(*partition) for partition in positions])
             reached = {tp: await self._consumer.position(tp) for tp in ends}
         return {Partition(*tp): max(0, end - max(reached[tp], positions[Partition(*tp)])) for tp, end in ends.items()}
 
     async def partitions_of(self, topic: str) -> frozenset[int]:
-        """The partitions a topic has now; none when there is no such topic. Raises UnavailableError."""
-        with connection.kafka_at(self._servers), anyio.fail_after(self._timeout_s):
-            metadata = await self._asker._client.fetch_all_metadata()
+        """The partition numbers of a topic; empty for an unknown topic. Raises UnavailableError."""
+        with connection.translated_errors(self._servers), anyio.fail_after(self._timeout_s):
+            metadata = await self._metadata_consumer._client.fetch_all_metadata()
         return frozenset(metadata.partitions_for_topic(topic) or ())
 
     async def commit(self, positions: Mapping[Partition, int], *, every_s: float = COMMIT_EVERY_S) -> None:
-        """Tell lag tools how far we came, not more often than `every_s`. Nothing depends on it, so a failure is ignored."""
+        """Store positions for lag tools, at most once in `every_s`. Advisory: failures are ignored."""
         now = anyio.current_time()
         if self._group is None or not positions or now < self._committed_at + every_s:
             return
         self._committed_at = now
         with anyio.move_on_after(COMMIT_TIMEOUT_S), suppress(KafkaError):
             offsets_of = {TopicPartition(*partition): offset for partition, offset in positions.items()}
-            await offsets.commit(self._asker._client, self._group, offsets_of)
+            await offsets.commit(self._metadata_consumer._client, self._group, offsets_of)
 
     async def committed(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
-        """What `commit` was last told under this group's name, where it was. Raises UnavailableError."""
+        """The positions last stored by `commit` under this group's name. Raises UnavailableError."""
         if self._group is None:
             return {}
-        asked = [TopicPartition(*partition) for partition in partitions]
-        with connection.kafka_at(self._servers), anyio.fail_after(self._timeout_s):
-            known = await offsets.committed(self._asker._client, self._group, asked)
+        wanted = [TopicPartition(*partition) for partition in partitions]
+        with connection.translated_errors(self._servers), anyio.fail_after(self._timeout_s):
+            known = await offsets.committed(self._metadata_consumer._client, self._group, wanted)
         return {Partition(*tp): offset for tp, offset in known.items()}
 
 
@@ -227,7 +224,7 @@ def _record(record: "ConsumerRecord[bytes, bytes]") -> Record:
         record.topic,
         record.partition,
         record.offset,
-        # Producers write timestamps, so they can be anything.
+        # Producers choose timestamps, so any number is possible.
         datetime.fromtimestamp(min(max(record.timestamp, 0), _LAST_MS) / 1000, UTC),
         record.key,
         record.headers,

@@ -1,4 +1,4 @@
-"""The client for subscribers: follow runs and tasks as they move.
+"""The client for subscribers to the states of runs and tasks.
 
 async for event in subscribe("localhost:9092"):
     match event:
@@ -17,8 +17,8 @@ from typing import Protocol
 import anyio
 
 from tidegate.events import topics
-from tidegate.events.progress import Progress
 from tidegate.events.source import OffsetOutOfRangeError, Partition, Record, Source
+from tidegate.events.stall_detector import StallDetector
 from tidegate.schemas.error import RejectedError, RequestError, TidegateError, UnavailableError
 from tidegate.schemas.wire.envelope import decode_state
 from tidegate.schemas.wire.event import Kind, StateChanged
@@ -33,12 +33,12 @@ log = logging.getLogger(__name__)
 
 
 class GapError(TidegateError):
-    """Events of a run are missing before this one: they expired before they were read. `event` is the one that shows it."""
+    """Events of a run are missing before `event`, whose `seq` should have been `expected`: they expired before they were read."""
 
     def __init__(self, event: StateChanged, expected: int) -> None:
         super().__init__(
             f"run {event.run_id} of {event.dag_id}: expected {type(event).__name__} {expected}, got {event.seq};"
-            " what lies between was not received"
+            " the events between were not received"
         )
         self.event = event
         self.expected = expected
@@ -53,81 +53,88 @@ async def subscribe(
     group: str | None = None,
     on_gap: Callable[[GapError], None] | None = None,
 ) -> AsyncGenerator[StateChanged]:
-    """Each move of a run or task once, in order within its run, for as long as the caller iterates.
+    """Each state of a run (`DagRunStateChanged`) and task (`TaskStateChanged`) once, in order within its run, without end.
 
-    Starts with what happens from now on, or `from_beginning` with the oldest that Kafka still keeps. With a `group`, any name,
-    it goes on where the last subscription of that name stopped; the last few events may then come again.
+    `servers`: host:port, several separated by commas. `topic_prefix`: the setting of the daemons.
+    `kinds`: the topics to read; default both.
+    `from_beginning`: start with the oldest event that Kafka keeps; default False, with the next event.
+    `group`: a name under which Kafka stores the position every 10 s; a later subscription of that name continues there, and may
+    repeat the last few events. Default None: no stored position.
+    `on_gap`: called instead of raising GapError; the event that revealed the gap follows. Events arrive once as long as at most
+    100,000 runs change at a time.
 
-    Connects again when Kafka was away. Raises UnavailableError when it is away at the start, RequestError when there is no such
-    topic, and GapError where events are missing, unless `on_gap` takes it; then the event follows.
+    Reconnects when Kafka goes away. Raises UnavailableError when it is away at the start, RequestError for a missing topic, and
+    GapError for missing events.
     """
-    follower = Follower({topics.name(topic_prefix, kind): kind for kind in kinds}, on_gap, LastSeen())
-    async with aclosing(follow(servers, follower, from_beginning=from_beginning, group=group)) as events:
+    subscription = Subscription({topics.name(topic_prefix, kind): kind for kind in kinds}, on_gap, LastSeqs())
+    async with aclosing(read_states(servers, subscription, from_beginning=from_beginning, group=group)) as events:
         async for event in events:
             if event is not None:
                 yield event
 
 
-async def follow(
-    servers: str, follower: "Follower", *, from_beginning: bool, group: str | None = None
+async def read_states(
+    servers: str, subscription: "Subscription", *, from_beginning: bool, group: str | None = None
 ) -> AsyncGenerator[StateChanged | None]:
-    """As `subscribe`, from where the follower stands. None each time that all that came is taken."""
+    """As `subscribe`, from the position of the subscription. Yields None before each fetch."""
     while True:
         try:
             async with (
                 Source(servers, group=group) as source,
-                follower.at(source, from_beginning=from_beginning),
-                aclosing(_follow(source, follower)) as events,
+                subscription.connected(source, from_beginning=from_beginning),
+                aclosing(_read_source(source, subscription)) as events,
             ):
                 async for event in events:
                     yield event
         except UnavailableError as error:
-            if not follower.positions:
+            if not subscription.positions:
                 raise
             log.warning("subscription interrupted: %s", error)
-        await follower.pause()
+        await subscription.pause()
 
 
-async def _follow(source: Source, follower: "Follower") -> AsyncGenerator[StateChanged | None]:
-    progress = Progress()
+async def _read_source(source: Source, subscription: "Subscription") -> AsyncGenerator[StateChanged | None]:
+    stall_detector = StallDetector()
     while True:
         yield None
-        for record in await follower.fetch(source):
-            if (event := follower.new(record)) is not None:
+        for record in await subscription.fetch(source):
+            if (event := subscription.new_event(record)) is not None:
                 yield event
-            follower.advance(record)
-        await source.commit(follower.positions)
-        await progress.check(source)
+            subscription.advance(record)
+        await source.commit(subscription.positions)
+        await stall_detector.check(source)
 
 
-class Seen(Protocol):
-    """Knows what came before."""
+class Deduplication(Protocol):
+    """Remembers the events of each run."""
 
     def is_new(self, event: StateChanged) -> bool:
-        """False for what was seen before. Raises GapError, once, when the one before was not."""
+        """False for a repeated event. Raises GapError, once, when the predecessor is missing."""
 
 
-class Follower:
-    """Where a subscription stands: the offsets after what the caller has had, and the last `seq` of each run."""
+class Subscription:
+    """The position of a subscription across connections: offsets after the yielded events, and the last `seq` of each run."""
 
-    def __init__(self, kinds: Mapping[str, Kind], on_gap: Callable[[GapError], None] | None, seen: Seen) -> None:
+    def __init__(
+        self, kinds: Mapping[str, Kind], on_gap: Callable[[GapError], None] | None, deduplication: Deduplication
+    ) -> None:
         self.positions: dict[Partition, int] = {}
         self.ends: dict[Partition, int] = {}
         self._kinds = kinds
         self._on_gap = on_gap
-        self._seen = seen
+        self._deduplication = deduplication
         self._failures = 0
 
     @property
     def has_caught_up(self) -> bool:
-        """Whether the caller has had all that there was when the last connection was made."""
+        """Whether the position has reached the ends of the logs at the time of the last connection."""
         return all(self.positions[partition] >= end for partition, end in self.ends.items())
 
     @asynccontextmanager
-    async def at(self, source: Source, *, from_beginning: bool) -> AsyncGenerator[None]:
-        """Go on where we stand, or find out where to start; remember it at the end."""
+    async def connected(self, source: Source, *, from_beginning: bool) -> AsyncGenerator[None]:
+        """Assign the current positions, or the initial ones, to the source; store them under the group when the block ends."""
         if not self.positions:
-            self.positions = await self._start(source, from_beginning=from_beginning)
+            self.positions = await self._initial_positions(source, from_beginning=from_beginning)
         self.ends = {partition: bounds.end for partition, bounds in (await source.bounds(list(self.positions))).items()}
         source.assign(self.positions)
         try:
@@ -137,16 +144,16 @@ class Follower:
                 await source.commit(self.positions, every_s=0)
 
     async def pause(self) -> None:
-        """Longer after each failure that follows another one."""
+        """Exponential backoff with jitter; a successful fetch resets it."""
         self._failures += 1
         await anyio.sleep(min(BACKOFF_S * 2**self._failures, BACKOFF_MAX_S) * uniform(0.5, 1.0))  # noqa: S311, not a secret
 
-    async def _start(self, source: Source, *, from_beginning: bool) -> dict[Partition, int]:
+    async def _initial_positions(self, source: Source, *, from_beginning: bool) -> dict[Partition, int]:
         partitions = []
         for topic in self._kinds:
             numbers = await source.partitions_of(topic)
             if not numbers:
-                raise RequestError(f"Kafka has no topic {topic}; `tidegate topics create` makes it")
+                raise RequestError(f"Kafka has no topic {topic}; create it with `tidegate topics create`")
             partitions += [Partition(topic, number) for number in sorted(numbers)]
         known = await source.committed(partitions)
         bounds = await source.bounds(partitions)
@@ -157,7 +164,7 @@ class Follower:
         try:
             batches = await source.fetch(FETCH_S, FETCH_RECORDS)
         except OffsetOutOfRangeError as error:
-            log.warning("%s; going on with the oldest", error)
+            log.warning("%s; continuing with the oldest record", error)
             self.positions[error.partition] = error.bounds.start
             source.assign(self.positions)
             return []
@@ -165,18 +172,18 @@ class Follower:
         return list(chain.from_iterable(batches.values()))
 
     def advance(self, record: Record) -> None:
-        """The caller is done with it."""
+        """Move the position past a record whose event was yielded."""
         self.positions[Partition(record.topic, record.partition)] = record.offset + 1
 
-    def new(self, record: Record) -> StateChanged | None:
-        """The event, unless the caller has had it. Raises GapError."""
+    def new_event(self, record: Record) -> StateChanged | None:
+        """The event of a record; None for a repeated or undecodable one. Raises GapError."""
         try:
             event = decode_state(self._kinds[record.topic], record.headers, record.value)
         except RejectedError as error:
             log.warning("%s/%s, offset %s skipped: %s", record.topic, record.partition, record.offset, error)
             return None
         try:
-            return event if self._seen.is_new(event) else None
+            return event if self._deduplication.is_new(event) else None
         except GapError as gap:
             if self._on_gap is None:
                 raise
@@ -184,15 +191,15 @@ class Follower:
             return event
 
 
-class LastSeen:
-    """The last `seq` of the runs that moved most recently; of a run long silent a repetition may pass."""
+class LastSeqs:
+    """The last `seq` of the `limit` runs that changed most recently; a repeated event of another run is not recognised."""
 
     def __init__(self, limit: int = REMEMBERED_RUNS) -> None:
         self._limit = limit
         self._seqs: OrderedDict[tuple[type[StateChanged], str, str], int] = OrderedDict()
 
     def is_new(self, event: StateChanged) -> bool:
-        """False for what was seen before. Raises GapError, once, when the one before was not."""
+        """False for a repeated event. Raises GapError, once, when the predecessor is missing."""
         run = (type(event), event.dag_id, event.run_id)
         last = self._seqs.get(run)
         if last is not None and event.seq <= last:

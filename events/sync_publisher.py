@@ -22,13 +22,13 @@ T = TypeVar("T")
 
 
 class SyncPublisher:
-    """A `Publisher` for programs without asyncio; it may be used from several threads at once.
+    """A `Publisher` for programs without asyncio, safe to use from several threads. Each call blocks until its event is stored.
 
-    Open it by `with`, or where that does not fit, as in a notebook, by `open` and `close`.
+    Open it with `with`, or with `open` and `close`, as in a notebook.
     """
 
     def __init__(self, servers: str, *, source: str, topic_prefix: str = "tidegate.", timeout_s: float = 10.0) -> None:
-        """As for `Publisher`."""
+        """Parameters and errors as for `Publisher`."""
         self._publisher = Publisher(servers, source=source, topic_prefix=topic_prefix, timeout_s=timeout_s)
         self._thread = ExitStack()
         self._portal: BlockingPortal | None = None
@@ -41,7 +41,7 @@ class SyncPublisher:
         self.close(None if error is None else 0)
 
     def open(self) -> Self:
-        """Raises UnavailableError when Kafka does not answer within `timeout_s`."""
+        """Connect. Raises UnavailableError when Kafka does not answer within `timeout_s`."""
         with ExitStack() as stack:
             portal = stack.enter_context(start_blocking_portal())
             portal.call(self._publisher.__aenter__)
@@ -50,7 +50,7 @@ class SyncPublisher:
         return self
 
     def close(self, timeout_s: float | None = None) -> None:
-        """As `Publisher.close`: what other threads have under way has `timeout_s` to arrive. Closing again does nothing."""
+        """As `Publisher.close`: calls of other threads have `timeout_s` to finish. Closing again does nothing."""
         portal, self._portal = self._portal, None
         if portal is not None:
             with self._thread:
@@ -71,11 +71,11 @@ class SyncPublisher:
         return self._call(partial(self._publisher.dag_file_changed, path, event_id=event_id, time=time))
 
     def task_finished(self, submission_id: UUID, outcome: Outcome, **facts: Any) -> EventId:
-        """As `Publisher.task_finished`."""
+        """As `Publisher.task_finished`; `facts` are its keyword arguments, of which `dag_id` and `run_id` are required."""
         return self._call(partial(self._publisher.task_finished, submission_id, outcome, **facts))
 
     def _call(self, publish: Callable[[], Awaitable[T]]) -> T:
         portal = self._portal
         if portal is None:
-            raise RequestError("the publisher is not open; use it inside its `with` block")
+            raise RequestError("the publisher is not open: it was closed, or used outside its `with` block")
         return portal.call(publish)

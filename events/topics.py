@@ -1,4 +1,4 @@
-"""The topics: their names, what their records are keyed by, and how they are made."""
+"""The Kafka topics: names, keys of records, and creation."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +16,7 @@ RETENTION_MS = 7 * DAY_MS
 TIMEOUT_S = 30.0
 
 SAFE_COPIES, SAFE_IN_SYNC = 3, 2
-"""With so many copies of each record, so many must be written before it counts: any one broker may be away, or lost for good."""
+"""With this many replicas, min.insync.replicas defaults to this many: one broker may be away or lost without loss of records."""
 
 POLICY: Mapping[Kind, Mapping[str, str]] = {
     Kind.DAG_RUN_STATE: {
@@ -25,23 +25,23 @@ POLICY: Mapping[Kind, Mapping[str, str]] = {
         "segment.ms": str(DAY_MS),
     }
 }
-"""Every move of a run is kept for as long as other events are, and its last one for good: the topic alone tells the state of all
-runs. The moves of tasks have the key of their run and are not compacted: only the last one of a run would be left.
+"""Run states are compacted after the retention of other events, so that the topic alone has the last state of every run. Task
+states have the key of their run; compaction would keep only one task's state.
 """
 
 
 def name(prefix: str, kind: Kind) -> str:
-    """The topic that carries a kind of event, `tidegate.dataset-updated`."""
+    """The topic of a kind of event, such as `tidegate.dataset-updated`."""
     return f"{prefix}{kind}"
 
 
 def run_key(dag_id: str, run_id: str) -> str:
-    """The key of everything that is about one run: one partition, hence in order."""
+    """The key of all records about a run, which keeps them in one partition and in order."""
     return f"{dag_id}/{run_id}"
 
 
 class Created(msgspec.Struct, frozen=True):
-    """One topic after `create`. `existed`: it was there before and was left as it is."""
+    """A topic after `create`. One that `existed` is unchanged. `wanted` is the requested number of partitions."""
 
     topic: str
     existed: bool
@@ -50,51 +50,51 @@ class Created(msgspec.Struct, frozen=True):
 
     @property
     def differs(self) -> bool:
-        """True where an older topic has another number of partitions; changing it would move keys."""
+        """Whether an existing topic has another number of partitions. It is not changed: keys would move."""
         return self.partitions != self.wanted
 
 
 async def create(servers: str, prefix: str, partitions: int, replication: int, *, min_in_sync: int = 0) -> Sequence[Created]:
-    """Make the topics that are missing, leave the others alone, and wait until all can be used.
+    """Create the missing topics, and wait until every partition of all topics has a leader.
 
-    `replication` is how many copies there are of each record. `min_in_sync` of them must be written before it counts; 0 is two of
-    three or more, else what the brokers say. Raises UnavailableError when Kafka is away, RequestError when it refuses (say, more
-    replicas than brokers).
+    `replication`: replicas of each partition. `min_in_sync`: min.insync.replicas; 0 means 2 with three or more replicas, and the
+    brokers' default with fewer. Raises UnavailableError when Kafka is away, RequestError when it refuses, as for
+    more replicas than brokers.
     """
     if min_in_sync > replication:
         raise RequestError(
-            f"of {replication} copies of a record {min_in_sync} can never be in sync; ask for {replication} at most"
+            f"{min_in_sync} replicas can never be in sync: there are {replication}; set min_in_sync to {replication} at most"
         )
     wanted = [name(prefix, kind) for kind in Kind]
-    shape = _Shape(partitions, replication, min_in_sync or (SAFE_IN_SYNC if replication >= SAFE_COPIES else 0))
+    config = _TopicConfig(partitions, replication, min_in_sync or (SAFE_IN_SYNC if replication >= SAFE_COPIES else 0))
     admin = AIOKafkaAdminClient(bootstrap_servers=servers, request_timeout_ms=connection.REQUEST_TIMEOUT_MS)
     await connection.start(admin, servers, TIMEOUT_S)
     try:
-        with connection.kafka_at(servers), anyio.fail_after(TIMEOUT_S):
-            existed = await _create(admin, [_topic(name(prefix, kind), kind, shape) for kind in Kind])
-            found = await _usable(admin, wanted)
+        with connection.translated_errors(servers), anyio.fail_after(TIMEOUT_S):
+            existed = await _create(admin, [_new_topic(name(prefix, kind), kind, config) for kind in Kind])
+            counts = await _partition_counts(admin, wanted)
     finally:
         await connection.stop(admin)
-    return [Created(topic, topic in existed, found[topic], partitions) for topic in wanted]
+    return [Created(topic, topic in existed, counts[topic], partitions) for topic in wanted]
 
 
-class _Shape(msgspec.Struct, frozen=True):
-    """Without `min_in_sync` the brokers' own setting is in force."""
+class _TopicConfig(msgspec.Struct, frozen=True):
+    """`min_in_sync` 0 leaves it to the brokers."""
 
     partitions: int
     replication: int
     min_in_sync: int
 
 
-def _topic(topic: str, kind: Kind, shape: _Shape) -> NewTopic:
-    config = {**POLICY.get(kind, {"cleanup.policy": "delete", "retention.ms": str(RETENTION_MS)})}
-    if shape.min_in_sync:
-        config["min.insync.replicas"] = str(shape.min_in_sync)
-    return NewTopic(topic, shape.partitions, shape.replication, topic_configs=config)
+def _new_topic(topic: str, kind: Kind, config: _TopicConfig) -> NewTopic:
+    options = {**POLICY.get(kind, {"cleanup.policy": "delete", "retention.ms": str(RETENTION_MS)})}
+    if config.min_in_sync:
+        options["min.insync.replicas"] = str(config.min_in_sync)
+    return NewTopic(topic, config.partitions, config.replication, topic_configs=options)
 
 
 async def _create(admin: AIOKafkaAdminClient, topics: Sequence[NewTopic]) -> set[str]:
-    """Which of them were there before."""
+    """Create the topics; returns those that existed."""
     existed = set()
     response = await admin.create_topics(list(topics))
     for topic, code, message in response.topic_errors:
@@ -108,10 +108,10 @@ async def _create(admin: AIOKafkaAdminClient, topics: Sequence[NewTopic]) -> set
     return existed
 
 
-async def _usable(admin: AIOKafkaAdminClient, topics: Sequence[str]) -> Mapping[str, int]:
-    """Partition counts, once every partition has a leader."""
+async def _partition_counts(admin: AIOKafkaAdminClient, topics: Sequence[str]) -> Mapping[str, int]:
+    """The partition counts, once every partition has a leader."""
     while True:
-        found = {found["topic"]: found["partitions"] for found in await admin.describe_topics(list(topics))}
-        if all(found.get(topic) and all(p["leader"] >= 0 for p in found[topic]) for topic in topics):
-            return {topic: len(found[topic]) for topic in topics}
+        partitions = {topic["topic"]: topic["partitions"] for topic in await admin.describe_topics(list(topics))}
+        if all(partitions.get(topic) and all(p["leader"] >= 0 for p in partitions[topic]) for topic in topics):
+            return {topic: len(partitions[topic]) for topic in topics}
         await anyio.sleep(0.05)

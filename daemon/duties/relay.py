@@ -12,7 +12,7 @@ from tidegate.daemon.duties.run_on_signal import run_on_signal
 from tidegate.daemon.postgres.low_watermark import OutboxWatermark
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.work import Work
-from tidegate.events import deadletter
+from tidegate.events import dead_letter
 from tidegate.events.cloudevents import headers
 from tidegate.events.sink import OutMessage, Sink, UndeliveredError
 from tidegate.schemas.queries import inbox, outbox, writers
@@ -94,9 +94,9 @@ async def _send(context: Context, sink: Sink, rows: Sequence[OutboxRow], message
 def _letter(settings: Settings, row: OutboxRow, letter: DeadLetter) -> OutMessage:
     """To the dead-letter topic, or where it came from."""
     if row.is_replay:
-        return deadletter.replayed(int(row.key), letter)
+        return dead_letter.replay_message(int(row.key), letter)
     topic = settings.topic(Kind.DEAD_LETTER)
-    return deadletter.message(topic, int(row.key), letter, event_id=row.event_id, source=SOURCE, time=row.time)
+    return dead_letter.dead_letter_message(topic, int(row.key), letter, event_id=row.event_id, source=SOURCE, time=row.time)
 
 
 def messages(settings: Settings, row: OutboxRow) -> Iterator[OutMessage]:

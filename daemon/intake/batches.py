@@ -8,7 +8,7 @@ import msgspec
 
 from tidegate.daemon.engine import Batch
 from tidegate.daemon.lineage import Lineage
-from tidegate.events import deadletter
+from tidegate.events import dead_letter
 from tidegate.events.source import Partition, Record
 from tidegate.schemas.error import RejectedError
 from tidegate.schemas.message import Message
@@ -102,7 +102,7 @@ def letter_of(record: Record, reason: str, message: str) -> DeadLetter:
     """The whole record, and why nobody can handle it."""
     headers = [(_printable(name.encode()), _printable(value)) for name, value in record.headers]
     is_readable = all(text.encode() == value for (_, text), (_, value) in zip(headers, record.headers, strict=True))
-    replay = deadletter.replay_of(record.headers)
+    replay = dead_letter.replay_of(record.headers)
     return DeadLetter(
         topic=record.topic,
         partition=record.partition,
@@ -114,7 +114,7 @@ def letter_of(record: Record, reason: str, message: str) -> DeadLetter:
         reason=reason,
         message=_printable(message.encode(errors="backslashreplace")),
         recorded_at=record.timestamp,
-        raw_headers=None if is_readable else deadletter.raw(record.headers),
+        raw_headers=None if is_readable else dead_letter.encode_headers(record.headers),
         replay_of=replay.letter if replay else None,
     )
 
@@ -132,12 +132,12 @@ def partition_of(key: str) -> Partition:
 
 def place_source(partition: Partition) -> str:
     """The source of events that have no identity but their place in this partition."""
-    return deadletter.place(*partition, 0).source
+    return dead_letter.position_identity(*partition, 0).source
 
 
 def _completed(envelope: Envelope, record: Record) -> Envelope:
     """What is missing in the envelope of a record that was replayed is as it was when the record came first."""
-    replay = deadletter.replay_of(record.headers)
+    replay = dead_letter.replay_of(record.headers)
     if replay is None:
         return envelope
     time = envelope.time or replay.time
@@ -149,7 +149,7 @@ def _completed(envelope: Envelope, record: Record) -> Envelope:
 def _id(envelope: Envelope, record: Record) -> EventId:
     """The producer's identity of the event; where there is none, its place in Kafka, which makes at least redelivery harmless."""
     if envelope.id is None:
-        return deadletter.place(record.topic, record.partition, record.offset)
+        return dead_letter.position_identity(record.topic, record.partition, record.offset)
     return EventId(envelope.source or f"kafka:{record.topic}", envelope.id)
 
 

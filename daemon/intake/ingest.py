@@ -21,8 +21,8 @@ from tidegate.daemon.intake.unknown_datasets import only_known
 from tidegate.daemon.leases import register, renew
 from tidegate.daemon.postgres.database import describe
 from tidegate.daemon.retry import Backoff
-from tidegate.events.progress import Progress
 from tidegate.events.source import OffsetOutOfRangeError, Partition, Record, Source
+from tidegate.events.stall_detector import StallDetector
 from tidegate.schemas.error import FencedError, RejectedError, UnavailableError
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries import leases
@@ -91,7 +91,7 @@ class Reader:
         self.owned: Mapping[Partition, Lease] = {}
         self.positions: dict[Partition, int] = {}
         self.discovered_at = float("-inf")
-        self.progress, self.takeovers = Progress(), context.takeovers
+        self.stall_detector, self.takeovers = StallDetector(), context.takeovers
 
     async def run(self, backoff: Backoff) -> None:
         """Raises UnavailableError or FencedError: the positions are not known any more."""
@@ -121,7 +121,7 @@ class Reader:
         elif ahead.problem is not None:
             raise ahead.problem
         await self.source.commit(self.positions)
-        await self.progress.check(self.source)
+        await self.stall_detector.check(self.source)
         return ahead.arrivals
 
     async def _take_beside_reading(self, arrivals: Arrivals, ahead: "Ahead") -> None:
@@ -217,7 +217,7 @@ class Reader:
     def _advance(self, stretches: Sequence[Stretch]) -> None:
         for stretch in stretches:
             self.positions[stretch.partition] = stretch.end
-        self.progress.advanced(self.positions)
+        self.stall_detector.record_positions(self.positions)
 
     def _moved_up(self, stretch: Stretch) -> Stretch:
         """A half begins where the database stands, which the other half may have moved."""

@@ -120,12 +120,12 @@ class _Plan:
 
     def _against(self, id_: int, letter: DeadLetter) -> str:
         """Why a record cannot be sent again."""
-        from tidegate.events import deadletter
-        from tidegate.events.sink import MAX_MESSAGE_BYTES, size
+        from tidegate.events import dead_letter
+        from tidegate.events.sink import MAX_MESSAGE_BYTES, message_bytes
 
         if letter.topic not in self.topics:
             return f"dead letter {id_} is of topic {letter.topic}, which is not read here; is TIDEGATE_TOPIC_PREFIX right?"
-        if (found := size(deadletter.replayed(id_, letter))) > MAX_MESSAGE_BYTES:
+        if (found := message_bytes(dead_letter.replay_message(id_, letter))) > MAX_MESSAGE_BYTES:
             return f"dead letter {id_} has {found} bytes, and Kafka takes {MAX_MESSAGE_BYTES} at most; it can only be discarded"
         return ""
 

@@ -38,7 +38,7 @@ def test_a_question_to_a_connection_that_was_reset_goes_by_a_new_one(kafka: str,
     async def ask() -> Any:
         async with Source(kafka) as source:
             before = await source.bounds(partitions)
-            await reset(source._asker._client)
+            await reset(source._metadata_consumer._client)
             return before, await source.bounds(partitions)
 
     before, after = on_uvloop(ask())

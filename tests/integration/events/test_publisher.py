@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.events.conftest import PARTITIONS, read
 from tidegate.events import Publisher, SyncPublisher, Update, topics
-from tidegate.events.publisher import AT_ONCE
+from tidegate.events.publisher import BATCH_EVENTS
 from tidegate.events.source import Partition, Record, Source
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.wire.envelope import Envelope, decode
@@ -134,7 +134,7 @@ async def test_threads_may_share_a_publisher(kafka: str, topic: str, topic_prefi
 
 
 async def test_many_updates_are_published_in_one_call_in_their_order(kafka: str, topic: str, topic_prefix: str) -> None:
-    many = [Update("lake://a", {"n": number}, event_id=str(number)) for number in range(2 * AT_ONCE + 1)]
+    many = [Update("lake://a", {"n": number}, event_id=str(number)) for number in range(2 * BATCH_EVENTS + 1)]
 
     def script() -> list[EventId]:
         with SyncPublisher(kafka, source="script", topic_prefix=topic_prefix) as publisher:

@@ -164,7 +164,7 @@ async def test_a_compacted_topic_tells_the_same(relay: Relay, states: RunStates,
 
 
 async def test_topics_that_are_not_there_are_told(states: RunStates) -> None:
-    with pytest.raises(RequestError, match=r"Kafka has no topic test-\w+\.dag-run-state; `tidegate topics create`"):
+    with pytest.raises(RequestError, match=r"no topic test-\w+\.dag-run-state; create it with `tidegate topics create`"):
         await states.catch_up()
 
 

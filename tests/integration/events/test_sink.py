@@ -147,7 +147,7 @@ async def test_a_cancelled_call_leaves_the_sink_usable(kafka: str, topic: str) -
 
 async def test_a_topic_that_is_not_there_is_told(kafka: str, topic: str) -> None:
     async with Sink(kafka, delivery_timeout_s=1.0) as sink:
-        with pytest.raises(UndeliveredError, match=f"shows no topic {topic}-not; `tidegate topics create` makes it") as caught:
+        with pytest.raises(UndeliveredError, match=f"has no topic {topic}-not; create it with") as caught:
             await sink.send_all([OutMessage(f"{topic}-not", b"k", b"v")])
 
     assert list(caught.value.acknowledged) == [False]

@@ -180,7 +180,7 @@ async def test_cancellation_ends_a_subscription_promptly(kafka: str, topic_prefi
 
 
 async def test_topics_that_are_not_there_are_told(kafka: str, topic_prefix: str) -> None:
-    with pytest.raises(RequestError, match=r"Kafka has no topic test-\w+\.dag-run-state; `tidegate topics create`"):
+    with pytest.raises(RequestError, match=r"no topic test-\w+\.dag-run-state; create it with `tidegate topics create`"):
         await take(1, kafka, topic_prefix)
 
 

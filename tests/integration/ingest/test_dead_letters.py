@@ -4,7 +4,7 @@ import pytest
 
 from tests.integration.ingest.intake import Intake, Sent
 from tests.integration.ingest.test_bad_records import BAD, readable
-from tidegate.events.deadletter import SAMPLE_BYTES
+from tidegate.events.dead_letter import SAMPLE_BYTES
 from tidegate.schemas.wire.event import MAX_RECORD_BYTES, Kind, Rejection
 
 BAD_KEYED = Sent(b"{", [("trace", b"t-1"), ("ce_id", b"7")], key=b"k")

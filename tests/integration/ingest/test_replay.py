@@ -9,7 +9,7 @@ from tests.integration.ingest.test_openlineage import sent
 from tests.servers import MakeSettings
 from tests.unit.schemas.wire.test_openlineage import output
 from tidegate.daemon.postgres.database import Database
-from tidegate.events import deadletter, topics
+from tidegate.events import dead_letter, topics
 from tidegate.schemas.queries import datasets, letters
 from tidegate.schemas.queries.letters import Chosen
 from tidegate.schemas.wire.event import Kind, Rejection
@@ -124,7 +124,7 @@ async def test_a_record_that_is_still_broken_is_another_letter_which_names_the_o
     assert {(letter["value"], letter["key"], letter["reason"]) for letter in found} == {(b"{", b"k", Rejection.MALFORMED)}
     records = [record for record in await intake.published(Kind.DATASET_UPDATED) if record.value == b"{"]
     assert {record.headers[0] for record in records} == {("trace", b"\xff\0")}
-    said = [deadletter.replay_of(record.headers) for record in records]
+    said = [dead_letter.replay_of(record.headers) for record in records]
     assert said[0] is None
     assert [each and (each.letter, each.id, each.time) for each in said[1:]] == [
         (number, "0", found[0]["recorded_at"]) for number in chain

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tidegate.events.subscriber import GapError, LastSeen
+from tidegate.events.subscriber import GapError, LastSeqs
 from tidegate.schemas.wire.event import DagRunStateChanged, StateChanged, TaskStateChanged
 
 NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
@@ -19,7 +19,7 @@ def task(seq: int) -> StateChanged:
 
 
 def test_events_in_sequence_are_new() -> None:
-    seen = LastSeen()
+    seen = LastSeqs()
 
     new = [seen.is_new(run(seq)) for seq in (1, 2, 3)]
 
@@ -27,7 +27,7 @@ def test_events_in_sequence_are_new() -> None:
 
 
 def test_a_repetition_is_not() -> None:
-    seen = LastSeen()
+    seen = LastSeqs()
 
     new = [seen.is_new(run(seq)) for seq in (1, 2, 1, 2, 3, 3)]
 
@@ -35,7 +35,7 @@ def test_a_repetition_is_not() -> None:
 
 
 def test_each_run_counts_for_itself() -> None:
-    seen = LastSeen()
+    seen = LastSeqs()
 
     new = [seen.is_new(run(1, run_id)) for run_id in ("a", "b", "a")]
 
@@ -43,7 +43,7 @@ def test_each_run_counts_for_itself() -> None:
 
 
 def test_tasks_count_apart_from_their_run() -> None:
-    seen = LastSeen()
+    seen = LastSeqs()
 
     new = [seen.is_new(event) for event in (run(1), task(1), task(2), run(2))]
 
@@ -51,13 +51,13 @@ def test_tasks_count_apart_from_their_run() -> None:
 
 
 def test_a_run_may_be_met_in_the_middle() -> None:
-    seen = LastSeen()
+    seen = LastSeqs()
 
     assert seen.is_new(run(7))
 
 
 def test_a_missing_event_is_an_error_that_names_it() -> None:
-    seen = LastSeen()
+    seen = LastSeqs()
     seen.is_new(run(1))
 
     with pytest.raises(GapError, match="run r of d: expected DagRunStateChanged 2, got 4") as caught:
@@ -67,7 +67,7 @@ def test_a_missing_event_is_an_error_that_names_it() -> None:
 
 
 def test_a_gap_is_told_once() -> None:
-    seen = LastSeen()
+    seen = LastSeqs()
     seen.is_new(run(1))
     with pytest.raises(GapError):
         seen.is_new(run(4))
@@ -78,7 +78,7 @@ def test_a_gap_is_told_once() -> None:
 
 
 def test_memory_is_bounded_by_forgetting_the_run_that_was_silent_longest() -> None:
-    seen = LastSeen(limit=2)
+    seen = LastSeqs(limit=2)
     for run_id in ("a", "b"):
         seen.is_new(run(1, run_id))
     seen.is_new(run(2, "a"))

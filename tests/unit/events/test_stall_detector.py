@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from tidegate.events.progress import PATIENCE_S, Progress
 from tidegate.events.source import Partition
+from tidegate.events.stall_detector import STALLED_AFTER_S, StallDetector
 
 A, B = Partition("t", 0), Partition("t", 1)
 
@@ -16,11 +16,11 @@ class Clock:
         return self.now
 
 
-def watched() -> tuple[Progress, Callable[[float], None]]:
+def watched() -> tuple[StallDetector, Callable[[float], None]]:
     """A watchdog that saw lag on A at position 5, and a way to let time pass."""
     clock = Clock()
-    progress = Progress(clock)
-    progress.advanced({A: 5})
+    progress = StallDetector(clock)
+    progress.record_positions({A: 5})
     progress.stalled({A: 10})
 
     def wait(seconds: float) -> None:
@@ -32,7 +32,7 @@ def watched() -> tuple[Progress, Callable[[float], None]]:
 def test_a_partition_that_stands_still_with_lag_has_stalled() -> None:
     progress, wait = watched()
 
-    wait(PATIENCE_S)
+    wait(STALLED_AFTER_S)
 
     assert progress.stalled({A: 10}) == [A]
 
@@ -40,7 +40,7 @@ def test_a_partition_that_stands_still_with_lag_has_stalled() -> None:
 def test_it_has_not_before_the_time_is_up() -> None:
     progress, wait = watched()
 
-    wait(PATIENCE_S - 0.1)
+    wait(STALLED_AFTER_S - 0.1)
 
     assert progress.stalled({A: 10}) == []
 
@@ -48,9 +48,9 @@ def test_it_has_not_before_the_time_is_up() -> None:
 def test_a_partition_that_moved_meanwhile_has_not() -> None:
     progress, wait = watched()
 
-    wait(PATIENCE_S - 1)
-    progress.advanced({A: 6})
-    wait(PATIENCE_S - 1)
+    wait(STALLED_AFTER_S - 1)
+    progress.record_positions({A: 6})
+    wait(STALLED_AFTER_S - 1)
 
     assert progress.stalled({A: 9}) == []
 
@@ -58,8 +58,8 @@ def test_a_partition_that_moved_meanwhile_has_not() -> None:
 def test_the_same_position_again_is_no_progress() -> None:
     progress, wait = watched()
 
-    wait(PATIENCE_S - 1)
-    progress.advanced({A: 5})
+    wait(STALLED_AFTER_S - 1)
+    progress.record_positions({A: 5})
     wait(1)
 
     assert progress.stalled({A: 10}) == [A]
@@ -68,17 +68,17 @@ def test_the_same_position_again_is_no_progress() -> None:
 def test_a_partition_without_lag_never_stalls() -> None:
     progress, wait = watched()
 
-    wait(10 * PATIENCE_S)
+    wait(10 * STALLED_AFTER_S)
 
     assert progress.stalled({A: 0}) == []
 
 
 def test_records_after_a_long_silence_have_the_whole_time_to_be_read() -> None:
     progress, wait = watched()
-    wait(10 * PATIENCE_S)
+    wait(10 * STALLED_AFTER_S)
     progress.stalled({A: 0})
 
-    wait(PATIENCE_S - 1)
+    wait(STALLED_AFTER_S - 1)
 
     assert progress.stalled({A: 1}) == []
 
@@ -86,7 +86,7 @@ def test_records_after_a_long_silence_have_the_whole_time_to_be_read() -> None:
 def test_a_new_partition_has_the_whole_time_to_be_read() -> None:
     progress, wait = watched()
 
-    wait(PATIENCE_S)
+    wait(STALLED_AFTER_S)
 
     assert progress.stalled({B: 10}) == []
 
@@ -95,7 +95,7 @@ def test_one_moving_partition_does_not_hide_another_that_stalled() -> None:
     progress, wait = watched()
     progress.stalled({A: 10, B: 10})
 
-    wait(PATIENCE_S)
-    progress.advanced({B: 7})
+    wait(STALLED_AFTER_S)
+    progress.record_positions({B: 7})
 
     assert progress.stalled({A: 10, B: 3}) == [A]

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tidegate.events import deadletter
-from tidegate.events.deadletter import REPLAY, Replay, raw, replay_of, replayed
+from tidegate.events import dead_letter
+from tidegate.events.dead_letter import REPLAY, Replay, encode_headers, replay_message, replay_of
 from tidegate.schemas.queries.inbox import DeadLetter
 from tidegate.schemas.wire.event import EventId
 
@@ -33,19 +33,19 @@ def letter(**facts: Any) -> DeadLetter:
 
 
 def test_a_record_goes_back_as_it_came_with_one_header_more() -> None:
-    message = replayed(12, letter())
+    message = replay_message(12, letter())
 
     assert (message.topic, message.key, message.value) == ("t.x", b"k", b"{")
     assert message.headers[0] == ("trace", b"t")
     assert replay_of(message.headers) == Replay(12, "kafka:t.x/3", "17", NOON)
-    assert deadletter.place("t.x", 3, 17) == EventId("kafka:t.x/3", "17")
+    assert dead_letter.position_identity("t.x", 3, 17) == EventId("kafka:t.x/3", "17")
 
 
 def test_replayed_again_it_keeps_its_first_place_and_time() -> None:
-    first = replayed(12, letter())
+    first = replay_message(12, letter())
     again = letter(offset=99, recorded_at=LATER, headers=[(name, value.decode()) for name, value in first.headers])
 
-    message = replayed(31, again)
+    message = replay_message(31, again)
 
     assert [name for name, _ in message.headers] == ["trace", REPLAY]
     assert replay_of(message.headers) == Replay(31, "kafka:t.x/3", "17", NOON)
@@ -54,13 +54,13 @@ def test_replayed_again_it_keeps_its_first_place_and_time() -> None:
 def test_headers_that_cannot_be_read_go_back_as_bytes() -> None:
     headers = [("trace", b"\xff\0"), ("trace", b"t")]
 
-    message = replayed(12, letter(headers=[("trace", "\\xff\\x00"), ("trace", "t")], raw_headers=raw(headers)))
+    message = replay_message(12, letter(headers=[("trace", "\\xff\\x00"), ("trace", "t")], raw_headers=encode_headers(headers)))
 
     assert list(message.headers[:2]) == headers
 
 
 def test_a_record_without_key_and_value_goes_back_without_them() -> None:
-    message = replayed(12, letter(key=None, value=None))
+    message = replay_message(12, letter(key=None, value=None))
 
     assert (message.key, message.value) == (None, None)
 
