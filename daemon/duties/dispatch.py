@@ -2,6 +2,8 @@
 
 An intent is marked `submitting` before anything is tried. So an untouched intent needs no search, and a mark without a handle
 means that a submit may have happened: the backend is asked for the stamp, until it must know, before anything is submitted again.
+While a loss of commits is open, and for a minute after another server took over, every intent is searched for: commits that are
+gone may have submitted it.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,7 +1,8 @@
-"""Notifications to their receivers: claimed, sent after what they tell of is committed, and recorded.
+"""Notifications to their receivers: claimed, sent after the commit of their cause, and recorded.
 
-What was acknowledged is never sent again. A try that nobody knows the end of, because its daemon died, is repeated with the same
-id, which the receiver can know it by.
+A notification that was acknowledged is never sent again. An attempt with an unknown result, because its daemon died, is repeated
+with the same id. A claim lasts as long as an attempt may take. An acknowledgement is recorded even if the claim has passed to
+another daemon, every other result only by the owner of the claim.
 """
 
 import random

@@ -1,4 +1,8 @@
-"""Detects that acknowledged commits are missing, before the first transaction on the server without them."""
+"""Detects that acknowledged commits are missing, before the first transaction on the server without them.
+
+Only the markers decide, not clocks, timelines or privileges: so a disk that drops writes and a restored copy are detected too.
+The timeline distinguishes one loss from the next.
+"""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
