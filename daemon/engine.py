@@ -5,6 +5,7 @@ A handler is a module with `load` and `decide`.
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
+from uuid import UUID
 
 import msgspec
 
@@ -58,6 +59,7 @@ from tidegate.schemas.message import (
 from tidegate.schemas.queries import inbox, outbox
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import DeadLetter, OffsetMove
+from tidegate.schemas.queries.unit_of_work import UnitOfWork
 from tidegate.schemas.wire.event import DatasetUpdated, EventId, TaskFinished
 
 
@@ -131,10 +133,10 @@ async def apply(database: Database, batch: Batch) -> Applied:
     Raises FencedError when the offsets are not where the batch expects them, UnavailableError when Postgres is away: nothing
     happened, or everything did, and the fence of the next try tells.
     """
-    return await database.run(_apply, batch)
+    return await database.run(_apply, batch, database.author, database.writer)
 
 
-async def _apply(db: Db, batch: Batch) -> Applied:
+async def _apply(db: Db, batch: Batch, author: UUID | None = None, writer: str | None = None) -> Applied:
     kept: Sequence[int] = await _unseen(db, batch)
     if batch.lineage is not None:
         kept = await batch.lineage.settle(db, kept)
@@ -143,12 +145,14 @@ async def _apply(db: Db, batch: Batch) -> Applied:
     rejected = [e for e in effects if isinstance(e, RejectMessage)]
     if again := sorted(id_ for e in rejected if (id_ := messages[e.index].id)):
         await inbox.forget_ids(db, again)  # it was not taken: replayed, it is no repetition
-    await perform(db, effects)
+    unit = UnitOfWork(db, KINDS[type(messages[0].body)] if messages else None, author, writer)
+    await perform(unit, effects)
     letters = list(batch.letters)
     if batch.origins:
         letters += [batch.origins[kept[e.index]](e.reason, e.message) for e in rejected]
     if letters:
-        await outbox.announce(db, await inbox.insert_dead_letters(db, letters))
+        await outbox.announce(unit, await inbox.insert_dead_letters(await unit.reader(), letters))
+    await unit.flush()
     unanswered = () if batch.origins else tuple(rejected)
     work = work_of(effects) | (Work.RELAY if letters else Work.NONE)
     notes = tuple(effect for effect in effects if isinstance(effect, NoteSchedule))
@@ -169,5 +173,4 @@ async def _decide(db: Db, messages: Sequence[Message[Any]]) -> list[Effect]:
     if not messages:
         return []
     handler = HANDLERS[type(messages[0].body)]
-    db.upon = KINDS[type(messages[0].body)]
     return list(handler.decide(messages, await handler.load(db, messages)))

@@ -119,7 +119,7 @@ async def release(database: Database, held_leases: HeldLeases) -> None:
 
 
 async def _renew(db: Db, job: Job, away: Mapping[str, Away]) -> Renewal:
-    db.mark()
+    await db.mark()
     await leases.heartbeat(db, job, away)
     owned = await leases.owned(db, job.id)
     place = await leases.place(db, job.id)

@@ -41,72 +41,79 @@ from tidegate.schemas.effect.task import (
 from tidegate.schemas.queries import dags, datasets, files, outbox, references, runs, tasks
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import named
+from tidegate.schemas.queries.unit_of_work import UnitOfWork
 
 
-class Plain(msgspec.Struct, frozen=True):
+class Statement(msgspec.Struct, frozen=True):
     """The statement `topic.name`, with the columns of the effects as its arguments.
 
-    It is executed together with others, or, where it reads other tables or writes more than one, `at_once`.
+    It is combined with others, or, where it reads other tables or writes more than one, executed `at_once`. The last arguments of
+    a `signed` statement are author, writer and cause.
     """
 
-    statement: str
+    name: str
+    columns: Callable[[Sequence[Any]], Sequence[Sequence[Any]]] = columns
     at_once: bool = False
+    signed: bool = False
 
-    async def __call__(self, db: Db, effects: Sequence[Any]) -> None:
-        execute = db.execute if self.at_once else db.write
-        await execute(named(self.statement), *columns(effects))
+    async def __call__(self, unit: UnitOfWork, effects: Sequence[Any]) -> None:
+        args = (*self.columns(effects), *(unit.origin if self.signed else ()))
+        if self.at_once:
+            await (await unit.reader()).execute(named(self.name), *args)
+        else:
+            await unit.write(named(self.name), *args)
 
 
-Perform = Callable[[Db, Any], Awaitable[None]]
+Perform = Statement | Callable[[Db, Any], Awaitable[None]]
 
 PERFORM: Sequence[tuple[tuple[type, ...], Perform]] = (
-    ((RecordFile,), Plain("files.record_files", at_once=True)),
-    ((RecordImportError,), Plain("files.record_errors", at_once=True)),
-    ((ClearImportError,), Plain("files.clear_errors", at_once=True)),
-    ((SetPaused,), Plain("dags.set_paused", at_once=True)),
-    ((CountFailures,), Plain("dags.count_failures", at_once=True)),
-    ((SetClock,), Plain("dags.set_clock", at_once=True)),
+    ((RecordFile,), Statement("files.record_files", at_once=True)),
+    ((RecordImportError,), Statement("files.record_errors", at_once=True)),
+    ((ClearImportError,), Statement("files.clear_errors", at_once=True)),
+    ((SetPaused,), Statement("dags.set_paused", at_once=True)),
+    ((CountFailures,), Statement("dags.count_failures", at_once=True)),
+    ((SetClock,), Statement("dags.set_clock", at_once=True)),
     ((StoreVersion,), files.store),
     ((SetReferences,), references.replace),
-    ((DescribeDataset,), Plain("datasets.describe_datasets", at_once=True)),
-    ((AdoptDag,), Plain("files.adopt", at_once=True)),
-    ((MarkStale,), Plain("files.mark_stale", at_once=True)),
+    ((DescribeDataset,), Statement("datasets.describe_datasets", at_once=True)),
+    ((AdoptDag,), Statement("files.adopt", at_once=True)),
+    ((MarkStale,), Statement("files.mark_stale", at_once=True)),
     ((DeleteDag,), references.delete),
-    ((NoteSchedule,), dags.note),
-    ((ConsumeEvents,), datasets.consume),
+    ((NoteSchedule,), Statement("dags.note_schedule", dags.note_columns, at_once=True)),
+    ((ConsumeEvents,), Statement("datasets.consume", datasets.consumed_columns, at_once=True)),
     ((DiscardEvents,), datasets.discard),
-    ((InsertRun,), runs.insert),
-    ((UpdateRun,), Plain("runs.update_runs")),
-    ((RunMoved,), runs.log),
+    ((InsertRun,), Statement("runs.insert_runs", signed=True)),
+    ((UpdateRun,), Statement("runs.update_runs")),
+    ((RunMoved,), Statement("runs.log_moves", runs.journal_columns)),
     ((ChangeVersion,), runs.change_version),
-    ((PlaceTask,), Plain("tasks.place_tasks")),
-    ((InsertTask,), Plain("tasks.insert_tasks")),
-    ((UpdateTask,), Plain("tasks.update_tasks")),
-    ((MoveTask,), Plain("tasks.move_tasks")),
-    ((Reconsider,), Plain("runs.reconsider")),
-    ((ReconsiderAfter,), Plain("runs.reconsider_after", at_once=True)),
-    ((CountAdmitted,), Plain("pools.count_admitted")),
-    ((InsertSubmission,), Plain("submissions.insert_submissions")),
-    ((KillSubmissions,), Plain("submissions.kill")),
-    ((AcceptSubmission,), Plain("submissions.accept")),
-    ((EndSubmission,), Plain("submissions.end_submissions")),
-    ((DropResult,), Plain("tasks.drop_results")),
-    ((StoreResult,), tasks.store_results),
-    ((InsertDeadline,), Plain("deadlines.insert_deadlines")),
-    ((MeetDeadlines,), Plain("deadlines.meet_deadlines")),
-    ((MissDeadline,), Plain("deadlines.miss_deadlines")),
-    ((Notify,), Plain("notifications.insert_notifications")),
-    ((IgnoreFinish,), Plain("inbox.insert_ignored_finishes")),
-    ((RunMoved, TaskMoved, OutletUpdated), outbox.insert),
+    ((PlaceTask,), Statement("tasks.place_tasks")),
+    ((InsertTask,), Statement("tasks.insert_tasks")),
+    ((UpdateTask,), Statement("tasks.update_tasks")),
+    ((MoveTask,), Statement("tasks.move_tasks")),
+    ((Reconsider,), Statement("runs.reconsider")),
+    ((ReconsiderAfter,), Statement("runs.reconsider_after", at_once=True)),
+    ((CountAdmitted,), Statement("pools.count_admitted")),
+    ((InsertSubmission,), Statement("submissions.insert_submissions")),
+    ((KillSubmissions,), Statement("submissions.kill")),
+    ((AcceptSubmission,), Statement("submissions.accept")),
+    ((EndSubmission,), Statement("submissions.end_submissions")),
+    ((DropResult,), Statement("tasks.drop_results")),
+    ((StoreResult,), Statement("tasks.store_results", tasks.result_columns)),
+    ((InsertDeadline,), Statement("deadlines.insert_deadlines")),
+    ((MeetDeadlines,), Statement("deadlines.meet_deadlines")),
+    ((MissDeadline,), Statement("deadlines.miss_deadlines")),
+    ((Notify,), Statement("notifications.insert_notifications")),
+    ((IgnoreFinish,), Statement("inbox.insert_ignored_finishes")),
+    ((RunMoved, TaskMoved, OutletUpdated), Statement("outbox.insert_outbox", outbox.event_columns)),
 )
 """How each type of effect is performed, in the global lock order. Types of one line are performed together, in their order."""
 
 
-async def perform(db: Db, effects: Sequence[Effect]) -> None:
+async def perform(unit: UnitOfWork, effects: Sequence[Effect]) -> None:
     by_type: dict[type, list[Effect]] = defaultdict(list)
     for effect in effects:
         by_type[type(effect)].append(effect)
-    for types, perform in PERFORM:
+    for types, act in PERFORM:
         group = by_type[types[0]] if len(types) == 1 else [effect for effect in effects if type(effect) in types]
         if group:
-            await perform(db, group)
+            await (act(unit, group) if isinstance(act, Statement) else act(await unit.reader(), group))

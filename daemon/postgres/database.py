@@ -23,8 +23,8 @@ from tidegate.daemon.postgres import primary
 from tidegate.daemon.postgres.commit_loss import CommitLossDetector
 from tidegate.daemon.postgres.server_clock import ServerClock
 from tidegate.schemas.error import UnavailableError
-from tidegate.schemas.queries.db import Db, Memory
-from tidegate.schemas.queries.losses import marking
+from tidegate.schemas.queries import losses
+from tidegate.schemas.queries.db import CommitMarker, Db, Memory
 
 if TYPE_CHECKING:
     from tidegate.schemas.queries.db import Connected
@@ -153,32 +153,34 @@ class Database:
     async def _in_transaction(self, work: Callable[[Db], Awaitable[T]]) -> T:
         async with self._connection() as connection:
             number = self._marker_number()
+            marker = self._marker(connection, number)
             async with connection.transaction():
-                db, result = await self._execute(work, connection, number)
-            self._acknowledge(connection, number, marked=db.marked)
-            db.memory.low_watermarks.advance(db.seen)
+                db = await self._db(connection, marker)
+                result = await work(db)
+            self._acknowledge(connection, number, marker)
+            for act in db.on_commit:
+                act()
             return result
 
     async def _without_transaction(self, work: Callable[[Db], Awaitable[T]]) -> T:
         async with self._connection() as connection:
             number = self._marker_number()
-            db, result = await self._execute(work, connection, number)
-            self._acknowledge(connection, number, marked=db.marked)
+            marker = self._marker(connection, number)
+            result = await work(await self._db(connection, marker))
+            self._acknowledge(connection, number, marker)
             return result
 
-    async def _execute(self, work: Callable[[Db], Awaitable[T]], connection: "Connected", number: int) -> tuple[Db, T]:
-        now = await self.clock.now(connection)
-        mark = marking(self.commit_loss.daemon, connection.get_server_pid(), number) if self.commit_loss else None
-        db = Db(connection, self.memory, now, self.author, self.writer, self.clock.told, mark)
-        result = await work(db)
-        await db.flush()
-        return db, result
+    async def _db(self, connection: "Connected", marker: CommitMarker | None) -> Db:
+        return Db(connection, self.memory, await self.clock.now(connection), self.clock.told, marker)
+
+    def _marker(self, connection: "Connected", number: int) -> CommitMarker | None:
+        return losses.marker(self.commit_loss.daemon, connection.get_server_pid(), number) if self.commit_loss else None
 
     def _marker_number(self) -> int:
         return self.commit_loss.receipts.next_number() if self.commit_loss else 0
 
-    def _acknowledge(self, connection: "Connected", number: int, *, marked: bool) -> None:
-        if self.commit_loss and marked:
+    def _acknowledge(self, connection: "Connected", number: int, marker: CommitMarker | None) -> None:
+        if self.commit_loss and marker and marker.is_written:
             self.commit_loss.receipts.record(connection.get_server_pid(), number, self.clock.carried_on())
 
 

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -92,17 +93,18 @@ def dag_view(dag: LockedDag, active: DagActivity, **read: Any) -> DagView:
 
 def _observe(db: Db, locked: Mapping[str, LockedDag], activity: Mapping[str, DagActivity], found: pending.Pending) -> None:
     """Note the low watermarks of DAGs of which every pending event is known."""
+    seen: dict[str, Observation] = {}
     for dag_id, dag in locked.items():
         active = activity[dag_id]
         if dag_id in found.complete or not active.has_pending:
             oldest = min((event.dataset_event_id for event in found.events.get(dag_id, ())), default=active.settled)
-            db.seen[dag_id] = Observation(dag.backfilled_by_txn, db.now, min(oldest, active.settled))
+            seen[dag_id] = Observation(dag.backfilled_by_txn, db.now, min(oldest, active.settled))
+    db.on_commit.append(partial(db.memory.low_watermarks.advance, seen))
 
 
-async def note(db: Db, effects: Sequence[NoteSchedule]) -> None:
-    """What is noted again counts once more."""
-    notes = {(effect.dag_id, effect.kind, effect.reason): effect for effect in effects}
-    await db.execute(_SQL["note_schedule"], *columns(list(notes.values())))
+def note_columns(effects: Sequence[NoteSchedule]) -> Sequence[Sequence[Any]]:
+    """Each note once: a statement cannot update a row twice."""
+    return columns(list({(effect.dag_id, effect.kind, effect.reason): effect for effect in effects}.values()))
 
 
 async def taken(db: Db, ticking: Mapping[str, LockedDag]) -> Mapping[str, frozenset[datetime]]:

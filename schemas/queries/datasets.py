@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -131,13 +131,13 @@ def _by_dag(rows: "Sequence[Record]") -> Mapping[str, tuple[PendingEvent, ...]]:
     return {dag_id: tuple(events) for dag_id, events in found.items()}
 
 
-async def consume(db: Db, effects: Sequence[ConsumeEvents]) -> None:
+def consumed_columns(effects: Sequence[ConsumeEvents]) -> Sequence[Sequence[Any]]:
     rows = [
         (effect.dag_id, event.dataset_id, event.dataset_event_id, effect.dag_run_id)
         for effect in effects
         for event in effect.events
     ]
-    await db.execute(_SQL["consume"], *zip(*rows, strict=True))
+    return list(zip(*rows, strict=True))
 
 
 async def discard(db: Db, effects: Sequence[DiscardEvents]) -> None:

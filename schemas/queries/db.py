@@ -5,13 +5,11 @@ from datetime import datetime
 from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 import msgspec
 
 from tidegate.schemas.graph import Graph
-from tidegate.schemas.queries.low_watermarks import LowWatermarks, Observation
-from tidegate.schemas.queries.sql import together, written
+from tidegate.schemas.queries.low_watermarks import LowWatermarks
 from tidegate.schemas.view import Columns
 
 if TYPE_CHECKING:
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     Connected = Connection[Record] | PoolConnectionProxy[Record]
 
 REMEMBERED = 20_000
-MARKS = "commit_mark"
 FILES = 200
 """Fewer: each may be large."""
 
@@ -52,102 +49,71 @@ class Memory:
         self.dataset_ids[uri] = id_
 
 
-def identity(said: datetime) -> datetime:
-    """The server is right."""
-    return said
+class CommitMarker:
+    """A statement that a transaction executes once, beside its first writes: its row shows later that it committed."""
+
+    def __init__(self, sql: str, *args: Any) -> None:
+        self.statement = (sql, args)
+        self.is_written = False
+
+
+def as_is(time: datetime) -> datetime:
+    """Of a clock that needs no correction."""
+    return time
 
 
 class Db:
-    """A connection inside a transaction. `now` is the time of everything it decides: the clock of the server when it last got
-    locks, so that of two that decide about one thing the later one decides later. Before that it is what we take for that clock.
+    """A connection inside a transaction.
 
-    `author` is the daemon that writes; None for other programs. `writer` names it, or the user. `told` is the time when the
-    server has said it. `upon` is the kind of message that is handled. `statements` counts the round trips to Postgres. `seen` is
-    what was seen to wait for DAGs, to be remembered after the commit.
-    `mark` is a statement that goes with the first of what is written, by which it is known later that it was; `marked`: it did.
+    `now` is the time of all decisions: the server's clock when it granted the last locks, so that of two decisions about one row
+    the second one is later; before that, an estimate of this clock. `corrected` gets each reading of the clock and returns the
+    time to use. `on_commit` is called after the commit. `statements` counts the round trips.
     """
 
-    __slots__ = (
-        "_mark",
-        "_told",
-        "_writes",
-        "author",
-        "connection",
-        "marked",
-        "memory",
-        "now",
-        "seen",
-        "statements",
-        "upon",
-        "writer",
-    )
+    __slots__ = ("_corrected", "_marker", "connection", "memory", "now", "on_commit", "statements")
 
     def __init__(
         self,
         connection: "Connected",
         memory: Memory,
         now: datetime,
-        author: UUID | None = None,
-        writer: str | None = None,
-        told: Callable[[datetime], datetime] = identity,
-        mark: tuple[str, tuple[Any, ...]] | None = None,
+        corrected: Callable[[datetime], datetime] = as_is,
+        marker: CommitMarker | None = None,
     ) -> None:
-        self._mark = mark
-        self.marked = False
-        self.author = author
-        self.writer = writer
-        self._told = told
-        self.upon: str | None = None
         self.connection = connection
         self.memory = memory
         self.now = now
+        self.on_commit: list[Callable[[], None]] = []
         self.statements = 0
-        self.seen: dict[str, Observation] = {}
-        self._writes: dict[str, tuple[str, Sequence[Any]]] = {}
+        self._corrected = corrected
+        self._marker = marker
 
     async def fetch(self, sql: str, *args: Any) -> "list[Record]":
-        await self.flush()
         self.statements += 1
         return await self.connection.fetch(sql, *args)
 
     async def lock(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
-        """Fetch with a statement that may have to wait for locks: time passes."""
+        """Fetch with a statement that may wait for locks, and move `now`."""
         rows = await self.fetch(timed(sql), *args)
         if rows:
-            self.now = self._told(max(row[-1] for row in rows))
+            self.now = self._corrected(max(row[-1] for row in rows))
         return [row[:-1] for row in rows]
 
     async def execute(self, sql: str, *args: Any) -> str:
-        await self.flush()
         self.statements += 1
         return await self.connection.execute(sql, *args)
 
-    async def write(self, sql: str, *args: Any) -> None:
-        """Execute a statement before the next one that reads, together with others that write other tables.
+    async def mark(self) -> None:
+        """Write the commit marker, if it is still to be written."""
+        for sql, args in self.claim_marker():
+            await self.execute(sql, *args)
 
-        It is one INSERT, UPDATE or DELETE, and reads no table but the one that it writes.
-        """
-        table = written(sql)
-        if table in self._writes:
-            await self.flush()
-        self._writes[table] = (sql, args)
-
-    def mark(self) -> None:
-        """Once in a transaction, whatever else it writes."""
-        if self._mark is not None:
-            self._writes = {MARKS: self._mark, **self._writes}
-            self._mark = None
-            self.marked = True
-
-    async def flush(self) -> None:
-        """Execute what was to be written, all in one statement."""
-        if not self._writes:
-            return
-        self.mark()
-        writes, self._writes = self._writes.values(), {}
-        self.statements += 1
-        sql = together(tuple(sql for sql, _ in writes), tuple(len(args) for _, args in writes))
-        await self.connection.execute(sql, *(arg for _, args in writes for arg in args))
+    def claim_marker(self) -> Sequence[tuple[str, Sequence[Any]]]:
+        """The statement of the commit marker, for the caller to execute; nothing when it was claimed before."""
+        if self._marker is None or self._marker.is_written:
+            return ()
+        self._marker.is_written = True
+        return (self._marker.statement,)
 
 
 @cache

@@ -2,15 +2,16 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import msgspec
 
+from tidegate.schemas.queries.db import CommitMarker, Db
 from tidegate.schemas.queries.sql import load
 
 if TYPE_CHECKING:
-    from tidegate.schemas.queries.db import Connected, Db
+    from tidegate.schemas.queries.db import Connected
 
 _SQL = load("losses")
 
@@ -54,9 +55,9 @@ class LossRow(msgspec.Struct, frozen=True):
     settled_because: str | None
 
 
-def marking(daemon: UUID, backend: int, number: int) -> tuple[str, tuple[Any, ...]]:
-    """The statement that writes a mark, for `Db`."""
-    return _SQL["mark"], (daemon, backend, number)
+def marker(daemon: UUID, backend: int, number: int) -> CommitMarker:
+    """The marker of a daemon's transaction on a connection."""
+    return CommitMarker(_SQL["mark"], daemon, backend, number)
 
 
 async def place(connection: "Connected") -> Place:
@@ -70,24 +71,24 @@ async def marks(connection: "Connected", daemon: UUID) -> dict[int, Mark]:
     return {row[0]: Mark(*row) for row in await connection.fetch(_SQL["marks"], daemon)}
 
 
-async def record(db: "Db", timeline: str, since: datetime, until: datetime, found_by: str) -> None:
+async def record(db: Db, timeline: str, since: datetime, until: datetime, found_by: str) -> None:
     """Once for each loss, which several daemons may find out; no number is given twice to an event of a run at work."""
     ((_, is_new),) = await db.fetch(_SQL["record_loss"], timeline, since, until, found_by)
     if is_new:
         await db.execute(_SQL["skip_numbers"], SKIPPED, RUNS)
 
 
-async def any_open(db: "Db") -> bool:
+async def any_open(db: Db) -> bool:
     """Whether there is a loss that nobody has settled."""
     return bool((await db.fetch(_SQL["open_losses"]))[0][0])
 
 
-async def list_losses(db: "Db", *, settled: bool) -> list[LossRow]:
+async def list_losses(db: Db, *, settled: bool) -> list[LossRow]:
     """The newest first; those that are settled, too, where they are asked for."""
     return [LossRow(*row) for row in await db.fetch(_SQL["list_losses"], settled)]
 
 
-async def settle(db: "Db", id_: int, who: str, because: str) -> bool:
+async def settle(db: Db, id_: int, who: str, because: str) -> bool:
     """Close a loss, on record; False if it is not open."""
     if not await db.fetch(_SQL["settle_loss"], id_, who, because):
         return False
@@ -95,16 +96,16 @@ async def settle(db: "Db", id_: int, who: str, because: str) -> bool:
     return True
 
 
-async def forget_spent(db: "Db", daemon: UUID, numbers: Sequence[int]) -> None:
+async def forget_spent(db: Db, daemon: UUID, numbers: Sequence[int]) -> None:
     """Drop these marks of a daemon: others vouch for them."""
     await db.execute(_SQL["forget_spent"], daemon, numbers)
 
 
-async def forget_daemon(db: "Db", daemon: UUID) -> None:
+async def forget_daemon(db: Db, daemon: UUID) -> None:
     """Drop the marks of a daemon that is no more."""
     await db.execute(_SQL["forget_daemon"], daemon)
 
 
-async def forget_marks(db: "Db", older_than_s: float) -> None:
+async def forget_marks(db: Db, older_than_s: float) -> None:
     """Drop those of daemons long gone."""
     await db.execute(_SQL["forget_marks"], older_than_s)

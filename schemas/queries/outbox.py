@@ -7,6 +7,7 @@ follow from the id of the row.
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import Any
 from zlib import crc32
 
 import msgspec
@@ -16,6 +17,7 @@ from tidegate.schemas.effect.task import OutletUpdated, TaskMoved
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import StoredLetter
 from tidegate.schemas.queries.sql import load
+from tidegate.schemas.queries.unit_of_work import UnitOfWork
 from tidegate.schemas.wire.event import DatasetUpdated, Kind, TaskStateChanged, encode
 
 _SQL = load("outbox")
@@ -57,22 +59,22 @@ class OutboxRow(msgspec.Struct, frozen=True):
             yield f"{run}/{seq}", payload
 
 
-async def insert(db: Db, effects: Sequence[RunMoved | TaskMoved | OutletUpdated]) -> None:
-    """In the order of the effects; a run's rows get rising ids because its lock is held."""
-    await db.write(_SQL["insert_outbox"], *zip(*_rows(effects), strict=True))
+def event_columns(effects: Sequence[RunMoved | TaskMoved | OutletUpdated]) -> Sequence[Sequence[Any]]:
+    """In the order of the effects. The rows of a run get rising ids because its lock is held."""
+    return list(zip(*_rows(effects), strict=True))
 
 
-async def announce(db: Db, letters: Sequence[StoredLetter]) -> None:
-    """Dead letters are to be published: `key` is the id of each, and the rest is read when it is sent."""
+async def announce(unit: UnitOfWork, letters: Sequence[StoredLetter]) -> None:
+    """Publish dead letters: `key` is the id of each, the relay reads its columns when it sends it."""
     if letters:
-        await db.write(_SQL["insert_outbox"], *zip(*map(_announcement, letters), strict=True))
+        await unit.write(_SQL["insert_outbox"], *zip(*map(_announcement, letters), strict=True))
 
 
 async def replay(db: Db, letters: Sequence[tuple[int, str, datetime]]) -> None:
     """Dead letters, each with its id, its partition and the time of now, are to be sent to their topics again."""
     if letters:
         rows = [(shard(partition), REPLAY, str(id_), f"{REPLAY}/{id_}", at, b"") for id_, partition, at in letters]
-        await db.write(_SQL["insert_outbox"], *zip(*rows, strict=True))
+        await db.execute(_SQL["insert_outbox"], *zip(*rows, strict=True))
 
 
 async def next_rows(db: Db, shards: Sequence[int], lowest: int, limit: int) -> list[OutboxRow]:

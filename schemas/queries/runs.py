@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from tidegate.schemas.effect.run import ChangeVersion, InsertRun, RunMoved
+from tidegate.schemas.effect.run import ChangeVersion, RunMoved
 from tidegate.schemas.queries import tasks
-from tidegate.schemas.queries.db import Db, columns
+from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.state import RunState, RunType
 from tidegate.schemas.view import PreviousRun, RunView
@@ -41,14 +41,9 @@ def _by_id(rows: Iterable[Any]) -> Mapping[int, RunView]:
     return {view.id: view for view in map(run_view, rows)}
 
 
-async def insert(db: Db, effects: Sequence[InsertRun]) -> None:
-    await db.write(_SQL["insert_runs"], *columns(effects), db.author, db.writer, db.upon)
-
-
-async def log(db: Db, effects: Sequence[RunMoved]) -> None:
-    """Write the journal; the same number twice for a run is refused."""
+def journal_columns(effects: Sequence[RunMoved]) -> Sequence[Sequence[Any]]:
     rows = [(move.dag_run_id, move.event.seq, move.event.state, move.event.reason, move.event.at) for move in effects]
-    await db.write(_SQL["log_moves"], *zip(*rows, strict=True))
+    return list(zip(*rows, strict=True))
 
 
 async def matching(db: Db, dag_id: str, run_id: str | None, start: datetime | None, end: datetime | None) -> list[int]:

@@ -1,4 +1,4 @@
-"""Read the named blocks of a `.sql` file: `-- name: claim_runs`, then the statement; and make one statement of several.
+"""Read the named blocks of a `.sql` file: `-- name: claim_runs`, then the statement; and combine statements.
 
 In a statement, `{run.RunView}` is the columns of `run` that are the fields of that view.
 """
@@ -45,10 +45,10 @@ def _columns(found: re.Match[str]) -> str:
 
 
 @lru_cache(maxsize=1000)
-def together(statements: tuple[str, ...], arguments: tuple[int, ...]) -> str:
-    """One statement that does what these do, each of which takes so many arguments: all in a row, in the same order.
+def combined(statements: tuple[str, ...], arguments: tuple[int, ...]) -> str:
+    """One statement that executes all of them. `arguments` has the number of arguments of each: they follow each other.
 
-    None of them sees what another one does, so none may write what another one writes or reads.
+    No part sees what another one writes: none may read or write what another one writes.
     """
     *first, last = map(_numbered, statements, accumulate((0, *arguments)))
     parts = ",\n".join(f"part_{number} AS (\n{statement}\n)" for number, statement in enumerate(first))

@@ -40,9 +40,9 @@ async def states(db: Db, ids: Collection[int]) -> Mapping[int, Mapping[str, Task
     return by_run
 
 
-async def store_results(db: Db, effects: Sequence[StoreResult]) -> None:
+def result_columns(effects: Sequence[StoreResult]) -> Sequence[Sequence[Any]]:
     runs, indices, values = columns(effects)
-    await db.write(_SQL["store_results"], runs, indices, [encode(value).decode() for value in values])
+    return runs, indices, [encode(value).decode() for value in values]
 
 
 async def results(db: Db, keys: Collection[TaskKey]) -> dict[TaskKey, Any]:

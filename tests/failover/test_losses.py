@@ -44,7 +44,7 @@ class Process:
         return at
 
     async def _beat(self, db: Db) -> None:
-        db.mark()
+        await db.mark()
         await leases.heartbeat(db, self.job)
 
     async def commit_again(self) -> None:

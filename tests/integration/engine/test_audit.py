@@ -17,7 +17,7 @@ from tidegate.schemas.conditions.condition import AllOf, DatasetRef, PatternRef
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.message import DagDeleteRequested, PauseRequested
 from tidegate.schemas.queries import audit as queries
-from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.unit_of_work import UnitOfWork
 
 LEFT = "the DAG is no longer scheduled on this dataset"
 PAUSED = "the DAG was paused"
@@ -125,8 +125,8 @@ async def test_an_event_that_is_written_while_the_schedule_changes_is_due_as_it_
     await world.file(spec("t!", schedule=AllOf((A, B))))
     hold, held = anyio.Event(), anyio.Event()
 
-    async def slow(db: Db, effects: Sequence[Effect]) -> None:
-        await perform(db, effects)
+    async def slow(unit: UnitOfWork, effects: Sequence[Effect]) -> None:
+        await perform(unit, effects)
         held.set()
         await hold.wait()
 

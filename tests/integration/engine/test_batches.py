@@ -59,7 +59,7 @@ async def test_r27_a_batch_costs_the_same_number_of_statements_whatever_its_size
     one = await apply(database, Batch(messages=updates(["s://0"])))
     many = await apply(database, Batch(messages=updates([f"s://{index % 200}" for index in range(1000)])))
 
-    assert one.statements == many.statements <= 6
+    assert one.statements == many.statements <= 7  # with the one that writes what was deferred
     assert await rows(database, "SELECT count(*) FROM dataset_event") == [(1201,)]
 
 
@@ -150,7 +150,7 @@ async def test_ends_cost_the_same_few_statements_whatever_their_number(database:
     one = await apply(database, Batch(messages=ends([first])))
     many = await apply(database, Batch(messages=ends(others)))
 
-    assert one.statements == many.statements <= 6
+    assert one.statements == many.statements <= 7  # with the one that writes what was deferred
     assert await rows(database, "SELECT count(*) FROM task_instance WHERE state = 'scheduled'") == [(100,)]
 
 

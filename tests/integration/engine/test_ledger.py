@@ -10,11 +10,14 @@ from tests.integration.engine.world import World, utc
 from tests.shapes import spec
 from tidegate.daemon.duties import ledger
 from tidegate.daemon.duties.ledger import forget_notes, keep, turn
+from tidegate.daemon.perform import perform
 from tidegate.daemon.postgres.database import connect
 from tidegate.schemas.conditions.condition import AllOf, DatasetRef
 from tidegate.schemas.effect.dag import NoteSchedule
 from tidegate.schemas.message import PauseRequested
-from tidegate.schemas.queries import dags, inbox, sources
+from tidegate.schemas.queries import inbox, sources
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.unit_of_work import UnitOfWork
 from tidegate.schemas.wire.event import DatasetUpdated, EventId
 
 A, B = DatasetRef("s://a"), DatasetRef("s://b")
@@ -220,9 +223,13 @@ async def test_notes_that_have_not_come_up_for_long_are_forgotten(world: World) 
     await world.file(spec("t!", schedule=A))
     for days in (0, 100):
         at = MAY + timedelta(days=days)
-        await world.database.run(dags.note, effects=[NoteSchedule("d", "tick_unmet", f"{days}", at)])
+        await world.database.run(_note, NoteSchedule("d", "tick_unmet", f"{days}", at))
     world.clock.at = MAY + timedelta(days=120)
 
     await forget_notes(world.database, DAYS)
 
     assert await world.rows("SELECT reason FROM schedule_note") == [("100",)]
+
+
+async def _note(db: Db, effect: NoteSchedule) -> None:
+    await perform(UnitOfWork(db, None, None, None), [effect])

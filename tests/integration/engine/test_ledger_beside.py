@@ -97,10 +97,9 @@ async def slowly(world: World, taken: anyio.Event, commit: anyio.Event) -> None:
     """An event completes the condition in a transaction that takes its time."""
     run = world.database.run
 
-    async def held(work: Callable[..., Awaitable[object]]) -> object:
+    async def held(work: Callable[..., Awaitable[object]], *args: object) -> object:
         async def then_wait(db: Db) -> object:
-            result = await work(db)
-            await db.flush()
+            result = await work(db, *args)
             taken.set()
             await commit.wait()
             return result

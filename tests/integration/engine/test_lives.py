@@ -129,7 +129,7 @@ class Both:
             fates[dag_id][event_id] = fate
         unmet: dict[str, list[str]] = defaultdict(list)
         for dag_id, reason in await self.world.rows(TICKS, START):
-            unmet[dag_id] += re.findall(r"(..:..):00 UTC", reason)
+            unmet[dag_id] += re.findall(r"tick of \S+ (..:..):00Z", reason)
         ids = [f"d{number}" for number in range(len(self.specs))]
         return {id_: (sorted(runs[id_], key=_by_time), fates[id_], unmet[id_]) for id_ in ids}
 

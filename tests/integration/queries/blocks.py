@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 import asyncpg
 import msgspec
 
-from tidegate.daemon.perform import PERFORM, Plain
+from tidegate.daemon.perform import PERFORM, Statement
 from tidegate.schemas.queries import sql
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -22,8 +22,8 @@ TOPICS = sorted(
 BLOCKS = {f"{topic}.{name}": text for topic in TOPICS for name, text in sql.load(topic).items()}
 
 
-PLAIN = {perform.statement: perform for _, perform in PERFORM if isinstance(perform, Plain)}
-"""The statements that effects are written with as they are."""
+PERFORMED = {act.name: act for _, act in PERFORM if isinstance(act, Statement)}
+"""The statements that effects are written with."""
 
 
 class Made(NamedTuple):
