@@ -1,4 +1,4 @@
-"""Attempts gave no sign of life for too long: whoever ran them is taken for dead, and the tasks retried or failed."""
+"""Fail attempts without a heartbeat for `runner_silent_s`: they are lost, and their tasks are retried or fail."""
 
 from collections.abc import Iterator, Sequence
 from uuid import UUID
@@ -16,26 +16,27 @@ from tidegate.schemas.wire.event import TaskFinished
 
 
 class State(msgspec.Struct, frozen=True):
-    """The attempts under their runs' locks, and which of them are silent still."""
+    """The attempts under the locks of their runs; `silent` ones still have no heartbeat."""
 
-    found: attempt_ends.State
+    ends: attempt_ends.State
     silent: frozenset[UUID]
 
 
 async def load(db: Db, messages: Sequence[Message[AttemptSilent]]) -> State:
-    found = await attempt_ends.load(db, [_lost(message.body) for message in messages])
+    ends = await attempt_ends.load(db, [_lost(message.body) for message in messages])
     limit = max(message.body.silent_s for message in messages)
-    return State(found, frozenset(await submissions.silent(db, limit, among=found.submissions.keys())))
+    return State(ends, frozenset(await submissions.silent(db, limit, among=ends.submissions.keys())))
 
 
 def decide(messages: Sequence[Message[AttemptSilent]], state: State) -> Iterator[Effect]:
-    lapsed = {message.body.submission_id: message.body for message in messages}
-    lost = [_lost(lapsed[submission_id]) for submission_id in lapsed if submission_id in state.silent]
-    open_ = [end for end in lost if not already_ended(end, state.found)]
-    yield from (end_submission(end, state.found.now) for end in open_ if superseded(end, state.found))
-    yield from end_attempts([end for end in open_ if not superseded(end, state.found)], state.found)
+    ends = state.ends
+    by_attempt = {message.body.submission_id: message.body for message in messages}
+    lost = [_lost(silent) for submission_id, silent in by_attempt.items() if submission_id in state.silent]
+    open_ = [finish for finish in lost if not already_ended(finish, ends)]
+    yield from (end_submission(finish, ends.now) for finish in open_ if superseded(finish, ends))
+    yield from end_attempts([finish for finish in open_ if not superseded(finish, ends)], ends)
 
 
-def _lost(lapsed: AttemptSilent) -> TaskFinished:
-    reason = f"no sign of life for {lapsed.silent_s:g} s"
-    return TaskFinished(submission_id=lapsed.submission_id, outcome="lost", reason=reason)
+def _lost(silent: AttemptSilent) -> TaskFinished:
+    reason = f"no heartbeat for {silent.silent_s:g} s"
+    return TaskFinished(submission_id=silent.submission_id, outcome="lost", reason=reason)

@@ -1,4 +1,4 @@
-"""Attempts were not submitted in time: what may have been begun for them is killed, and their tasks are queued anew or fail."""
+"""Kill attempts that were not submitted in time. Their tasks are queued again, or fail after `MAX_REQUEUES` (`attempt_ends`)."""
 
 from collections.abc import Iterator, Sequence
 from uuid import UUID

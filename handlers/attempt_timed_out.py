@@ -1,4 +1,4 @@
-"""Attempts took longer than their tasks allow: they are killed, and count as failed once they have ended."""
+"""Kill attempts that run longer than `execution_timeout`. They count as failed once they have ended."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -6,7 +6,7 @@ from uuid import UUID
 
 import msgspec
 
-from tidegate.handlers.runs.notifications import too_long
+from tidegate.handlers.runs.notifications import timeout_reason
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.graph import Graph
@@ -38,4 +38,4 @@ def decide(_messages: Sequence[Message[AttemptTimedOut]], state: State) -> Itera
         if attempt.state is SubmissionState.ACCEPTED and attempt.kill_reason is None:
             graph = state.graphs[state.runs[attempt.dag_run_id].version_id]
             task = graph.node(attempt.task_index).task
-            yield KillSubmissions(attempt.dag_run_id, attempt.task_index, too_long(task))
+            yield KillSubmissions(attempt.dag_run_id, attempt.task_index, timeout_reason(task))

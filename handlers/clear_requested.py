@@ -1,4 +1,4 @@
-"""A user wants tasks of runs to run again. Earlier attempts stay in the history, and tries are counted on."""
+"""A user clears tasks: they run again. Earlier attempts stay in the history, and the tries are counted on."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -22,7 +22,7 @@ NOTHING_TO_CLEAR = "nothing_to_clear"
 
 
 class State(msgspec.Struct, frozen=True):
-    """The DAG, and the runs that were asked for with all their tasks, locked."""
+    """The DAG, and the requested runs with all their tasks, locked."""
 
     now: datetime
     dag: DagView | None
@@ -65,36 +65,36 @@ def _clear(run: RunView, asked: ClearRequested, newest: Graph, state: State) -> 
     if asked.newest and run.version_id != newest.version_id and run.state is not RunState.RUNNING:
         before, instances = change_version(run, graph, newest, instances, state.now)
         graph = newest
-    chosen = choose(graph, instances, asked)
-    return [*before, *clear_tasks(run, graph, instances, chosen, state.now)] if chosen else []
+    cleared = tasks_to_clear(graph, instances, asked)
+    return [*before, *clear_tasks(run, graph, instances, cleared, state.now)] if cleared else []
 
 
-def choose(graph: Graph, instances: Mapping[int, Instance], asked: ClearRequested) -> list[int]:
-    """The tasks to set back: those asked for, and what prepares and removes what they need."""
+def tasks_to_clear(graph: Graph, instances: Mapping[int, Instance], asked: ClearRequested) -> list[int]:
+    """The requested tasks, and the setups and teardowns around them."""
     named = {i for i, node in enumerate(graph.nodes) if not asked.task_ids or node.task.task_id in asked.task_ids}
-    chosen = set(named)
+    requested = set(named)
     if asked.downstream:
-        chosen |= _reached(named, [node.downstream for node in graph.nodes])
+        requested |= _reachable(named, [node.downstream for node in graph.nodes])
     if asked.upstream:
-        chosen |= _reached(named, graph.above)
+        requested |= _reachable(named, graph.above)
     if asked.only_failed:
-        chosen = {index for index in chosen if index in instances and instances[index].state in TASK_FAILED}
-    parts = {index for index, instance in instances.items() if instance.state is not TaskState.REMOVED}
-    return sorted(_with_surroundings(graph, chosen) & parts)
+        requested = {index for index in requested if index in instances and instances[index].state in TASK_FAILED}
+    present = {index for index, instance in instances.items() if instance.state is not TaskState.REMOVED}
+    return sorted(_with_setups_and_teardowns(graph, requested) & present)
 
 
-def _with_surroundings(graph: Graph, chosen: set[int]) -> set[int]:
-    """With the setups and teardowns between which the chosen tasks stand."""
+def _with_setups_and_teardowns(graph: Graph, cleared: set[int]) -> set[int]:
+    """The tasks, with each setup and teardown that has one of them in between."""
     below, above = [node.downstream for node in graph.nodes], graph.above
-    around = set(chosen)
+    extended = set(cleared)
     for index, node in enumerate(graph.nodes):
-        inside = _reached(set(node.setups), below) & _reached({index}, above)
-        if inside & chosen or index in chosen:
-            around |= {index, *node.setups} if node.setups else set()
-    return around
+        between = _reachable(set(node.setups), below) & _reachable({index}, above)
+        if node.setups and (between & cleared or index in cleared):
+            extended |= {index, *node.setups}
+    return extended
 
 
-def _reached(start: set[int], neighbours: Sequence[Iterable[int]]) -> set[int]:
+def _reachable(start: set[int], neighbours: Sequence[Iterable[int]]) -> set[int]:
     found, todo = set(start), list(start)
     while todo:
         new = set(neighbours[todo.pop()]) - found
@@ -107,11 +107,11 @@ def _nothing(asked: ClearRequested, state: State) -> RejectMessage:
     if not state.runs:
         what = f"run {asked.run_id!r}" if asked.run_id else "run in that time"
         return RejectMessage(0, NOTHING_TO_CLEAR, f"DAG {asked.dag_id!r} has no {what}")
-    return RejectMessage(0, NOTHING_TO_CLEAR, "no task of these runs is to be cleared: none has started, or none has failed")
+    return RejectMessage(0, NOTHING_TO_CLEAR, "these runs have no task to clear: none has started, or none has failed")
 
 
 def _unknown(asked: ClearRequested, state: State) -> str | None:
-    """A task that was asked for and that none of the runs has; where there are no runs that is another matter."""
+    """A requested task that none of the runs has; None where there are no runs at all."""
     graphs = [*state.graphs.values(), *([state.dag.graph] if state.dag and asked.newest else [])]
     known = {node.task.task_id for graph in graphs for node in graph.nodes}
     return next((task_id for task_id in asked.task_ids if state.runs and task_id not in known), None)

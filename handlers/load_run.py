@@ -13,7 +13,7 @@ from tidegate.schemas.view import DagView, Instance, RunView
 
 
 class WholeRun(msgspec.Struct, frozen=True):
-    """`dag`, or `run` and `graph`, are None when they do not exist."""
+    """`dag` is None when it does not exist; so are `run` and `graph`."""
 
     now: datetime
     dag: DagView | None = None

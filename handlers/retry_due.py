@@ -1,4 +1,4 @@
-"""Tasks are due for another try: they wait for slots again."""
+"""Tasks whose retry delay has passed are scheduled again."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

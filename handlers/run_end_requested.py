@@ -1,4 +1,4 @@
-"""A user ends a run, or has it that it ended otherwise than it did."""
+"""A user fails a run, or marks it as succeeded or failed."""
 
 from collections.abc import Iterator, Sequence
 
@@ -24,8 +24,8 @@ def decide(messages: Sequence[Message[RunEndRequested]], state: WholeRun) -> Ite
         yield no_such_dag(asked.dag_id)
     elif state.run is None or state.graph is None:
         yield no_such_run(asked.dag_id, asked.run_id)
-    elif state.run.state is asked.state or (asked.going and state.run.state in RUN_ENDED):
-        yield RejectMessage(0, ALREADY_ENDED, f"run {asked.run_id!r} has ended as {state.run.state} already")
+    elif state.run.state is asked.state or (asked.only_if_active and state.run.state in RUN_ENDED):
+        yield RejectMessage(0, ALREADY_ENDED, f"run {asked.run_id!r} has already ended as {state.run.state}")
     elif asked.state is RunState.SUCCESS:
         yield from mark_success(state.run, state.graph, state.tasks, state.now, asked.reason)
         yield from settle_after(state.dag, _ended(state.run, asked.state), state.now)
@@ -35,5 +35,5 @@ def decide(messages: Sequence[Message[RunEndRequested]], state: WholeRun) -> Ite
 
 
 def _ended(run: RunView, state: RunState) -> list[RunState]:
-    """What ended by that for the DAG: nothing where the run was not running."""
+    """The ends that count for the DAG's limits and failures: none where the run was not running."""
     return [state] if run.state is RunState.RUNNING else []

@@ -1,4 +1,4 @@
-"""A user wants a run: create it, and start it when there is room."""
+"""A user requests a run: create it, and start it if the DAG has capacity."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -24,21 +24,21 @@ INVALID_CONF = "invalid_conf"
 
 
 class State(msgspec.Struct, frozen=True):
-    """The DAG, locked; None when there is no such DAG. `in_the_way` is the run that has the id or the logical date already."""
+    """The DAG, locked; None when it does not exist. `existing` is the run that has the id or the logical date already."""
 
     now: datetime
     dag: DagView | None
-    in_the_way: str | None
+    existing: str | None
 
 
 async def load(db: Db, messages: Sequence[Message[RunRequested]]) -> State:
     (message,) = messages
     request, run_id = message.body, run_id_of(message)
     found = await lock_dags(db, [request.dag_id])
-    in_the_way = run_id if await runs.exists(db, request.dag_id, run_id) else None
-    if in_the_way is None and request.logical_date is not None:
-        in_the_way = await runs.run_of_date(db, request.dag_id, request.logical_date)
-    return State(db.now, found[0] if found else None, in_the_way)
+    existing = run_id if await runs.exists(db, request.dag_id, run_id) else None
+    if existing is None and request.logical_date is not None:
+        existing = await runs.run_of_date(db, request.dag_id, request.logical_date)
+    return State(db.now, found[0] if found else None, existing)
 
 
 def decide(messages: Sequence[Message[RunRequested]], state: State) -> Iterator[Effect]:
@@ -46,8 +46,8 @@ def decide(messages: Sequence[Message[RunRequested]], state: State) -> Iterator[
     request = message.body
     if state.dag is None:
         yield no_such_dag(request.dag_id)
-    elif state.in_the_way is not None:
-        yield RejectMessage(0, RUN_EXISTS, _exists(request, state.in_the_way))
+    elif state.existing is not None:
+        yield RejectMessage(0, RUN_EXISTS, _exists(request, state.existing))
     elif problem := conf_problem(state.dag.graph.params, conf_with_defaults(state.dag.graph.params, request.conf)):
         yield RejectMessage(0, INVALID_CONF, f"the conf does not fit DAG {request.dag_id!r}: {problem}")
     else:
@@ -60,10 +60,10 @@ def decide(messages: Sequence[Message[RunRequested]], state: State) -> Iterator[
 
 
 def new_run(dag: DagView, message: Message[RunRequested], now: datetime) -> RunView:
-    """The run that was asked for. With a logical date it has the data interval that the timetable has for it."""
+    """The requested run. The timetable gives a logical date its data interval."""
     request = message.body
     tick = None
-    run_after = request.run_after or min(message.at, now)  # their clock may be ahead
+    run_after = request.run_after or min(message.at, now)  # the client's clock may be ahead
     if request.logical_date is not None:
         start, end = manual_interval(dag.graph.timetable, request.logical_date)
         tick = Tick(request.logical_date, start, end, run_after)
@@ -77,11 +77,11 @@ def _exists(request: RunRequested, run_id: str) -> str:
 
 
 def run_id_of(message: Message[RunRequested]) -> str:
-    """The id that was asked for, or one made from the time."""
+    """The requested id, or one made from the time."""
     return message.body.run_id or f"manual__{message.at.astimezone(UTC).isoformat()}"
 
 
 def may_start(dag: DagView, now: datetime) -> bool:
-    """Whether a new run may start at once, without overtaking one that waits, or one of the timetable where the clock is late."""
-    is_awaited = dag.queued or (dag.due_at is not None and dag.due_at <= now)
-    return not dag.is_held and not is_awaited and has_capacity(dag)
+    """Whether a new run may start at once, without overtaking a queued run or a timed one that is due."""
+    has_earlier = dag.queued or (dag.due_at is not None and dag.due_at <= now)
+    return not dag.is_held and not has_earlier and has_capacity(dag)

@@ -1,4 +1,4 @@
-"""Runs took longer than their DAGs allow: they fail, and what waits for room starts."""
+"""Fail runs that take longer than `dagrun_timeout`, and start the next runs of their DAGs."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from tidegate.schemas.view import DagView, Instance, RunView
 
 
 class State(msgspec.Struct, frozen=True):
-    """The runs whose time is over still, with all their tasks, and their DAGs."""
+    """The runs that are still running past their timeout, with all their tasks, and their DAGs."""
 
     now: datetime
     dags: tuple[DagView, ...]

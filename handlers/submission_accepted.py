@@ -1,4 +1,4 @@
-"""Backends took attempts: their tasks run. One that ended in the meantime is left as it is."""
+"""Backends accepted attempts: their tasks are running, except the ones that have ended meanwhile."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

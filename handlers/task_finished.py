@@ -1,4 +1,4 @@
-"""Attempts of tasks ended: each end is taken once; late, repeated and foreign ones change nothing and are recorded."""
+"""Attempts ended. Each end counts once; late, repeated and unknown ones change nothing and are recorded."""
 
 from collections.abc import Iterator, Sequence
 from uuid import UUID
@@ -22,31 +22,31 @@ async def load(db: Db, messages: Sequence[Message[TaskFinished]]) -> State:
 
 
 def decide(messages: Sequence[Message[TaskFinished]], state: State) -> Iterator[Effect]:
-    taken: list[TaskFinished] = []
+    accepted: list[TaskFinished] = []
     seen: set[UUID] = set()
     for index, message in enumerate(messages):
-        ended = message.body
-        if ended.submission_id not in state.submissions:
-            yield RejectMessage(index, Rejection.UNKNOWN_ATTEMPT, f"no attempt was submitted as {ended.submission_id}")
-        elif why := REPEATED if ended.submission_id in seen else already_ended(ended, state):
-            yield _ignore(message, why)
-        elif why := superseded(ended, state):
-            yield end_submission(ended, state.now)
-            yield _ignore(message, why)
-            yield from _awaited(ended, state)
+        finish = message.body
+        if finish.submission_id not in state.submissions:
+            yield RejectMessage(index, Rejection.UNKNOWN_ATTEMPT, f"no attempt has the submission id {finish.submission_id}")
+        elif reason := REPEATED if finish.submission_id in seen else already_ended(finish, state):
+            yield _ignore(message, reason)
+        elif reason := superseded(finish, state):
+            yield end_submission(finish, state.now)
+            yield _ignore(message, reason)
+            yield from _readmit(finish, state)
         else:
-            taken.append(ended)
-        seen.add(ended.submission_id)
-    yield from end_attempts(taken, state)
+            accepted.append(finish)
+        seen.add(finish.submission_id)
+    yield from end_attempts(accepted, state)
 
 
-def _awaited(ended: TaskFinished, state: State) -> Iterator[LookAgain]:
-    """A task that was cleared meanwhile may have waited for its attempt to end."""
-    attempt = state.submissions[ended.submission_id]
-    if state.tasks[attempt.dag_run_id, attempt.task_index].state is TaskState.SCHEDULED:
+def _readmit(finish: TaskFinished, state: State) -> Iterator[LookAgain]:
+    """A task that was cleared meanwhile may have waited in its pool for this attempt to end."""
+    attempt, task = state.attempt_of(finish)
+    if task.state is TaskState.SCHEDULED:
         yield LookAgain(state.graphs[state.runs[attempt.dag_run_id].version_id].node(attempt.task_index).task.pool)
 
 
-def _ignore(message: Message[TaskFinished], why: str) -> IgnoreFinish:
+def _ignore(message: Message[TaskFinished], reason: str) -> IgnoreFinish:
     id_ = message.id or EventId("", "")
-    return IgnoreFinish(message.body.submission_id, id_.source, id_.id, message.body.outcome, why)
+    return IgnoreFinish(message.body.submission_id, id_.source, id_.id, message.body.outcome, reason)

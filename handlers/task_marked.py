@@ -1,4 +1,4 @@
-"""A user has it that a task of a run ended otherwise than it did: what comes after it is decided anew."""
+"""A user marks a task of a run as succeeded or failed: decisions about the tasks downstream are taken again."""
 
 from collections.abc import Iterator, Sequence
 
@@ -36,19 +36,19 @@ def decide(messages: Sequence[Message[TaskMarked]], state: WholeRun) -> Iterator
     elif (marked := _find(state.graph, state.tasks, asked.task_id)) is None:
         yield RejectMessage(0, NO_SUCH_TASK, f"run {asked.run_id!r} has no task {asked.task_id!r}, or has not started")
     elif marked.state is asked.state:
-        yield RejectMessage(0, ALREADY_ENDED, f"task {asked.task_id!r} of run {asked.run_id!r} is {asked.state} already")
+        yield RejectMessage(0, ALREADY_ENDED, f"task {asked.task_id!r} of run {asked.run_id!r} is already {asked.state}")
     else:
         yield from _mark(state.dag, state.run, state.graph, state, marked, asked.state)
 
 
 def _find(graph: Graph, instances: Sequence[Instance], task_id: str) -> Instance | None:
-    """Tasks as a whole: an instance of a mapped task is not marked alone."""
+    """The task of that name. An instance of a mapped task cannot be marked alone."""
     whole = (instance for instance in instances if element_of(instance.index) is None)
     return next((instance for instance in whole if graph.label(instance.index) == task_id), None)
 
 
 def _mark(dag: DagView, run: RunView, graph: Graph, whole: WholeRun, marked: Instance, state: TaskState) -> Iterator[Effect]:
-    """Decisions that followed from the earlier state are undone: downstream tasks that were skipped or gave up wait again."""
+    """Tasks downstream that were skipped or failed upstream because of the earlier state wait again."""
     elements = [instance for instance in whole.tasks if _is_unfinished_element(instance, marked)]
     active = [instance for instance in (marked, *elements) if instance.state in TASK_ACTIVE]
     yield from (KillSubmissions(run.id, instance.index, MARKED) for instance in active)

@@ -52,13 +52,13 @@ class ClearRequested(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunEndRequested(msgspec.Struct, frozen=True, kw_only=True):
-    """A user ends a run, or has it that it ended otherwise: `failed` or `success`. `going`: only if it has not ended yet."""
+    """A user sets a run to `failed` or `success`. `only_if_active`: only if it has not ended."""
 
     dag_id: str
     run_id: str
     state: RunState
     reason: str
-    going: bool = False
+    only_if_active: bool = False
 
 
 class TaskMarked(msgspec.Struct, frozen=True, kw_only=True):

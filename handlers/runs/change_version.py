@@ -1,4 +1,4 @@
-"""A run goes on with the newest version of its DAG: tasks keep their history by name."""
+"""A run changes to the newest version of its DAG; tasks keep their history by name."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -14,24 +14,24 @@ from tidegate.schemas.view import Instance, RunView
 def change_version(
     run: RunView, old: Graph, new: Graph, instances: Mapping[int, Instance], now: datetime
 ) -> tuple[list[Effect], dict[int, Instance]]:
-    """How the run changes, and its tasks as they stand in the new version. Tasks that are gone are `removed`."""
-    place = {node.task.task_id: index for index, node in enumerate(new.nodes)}
-    indices = {index: _moved(index, place.get(old.node(index).task.task_id)) for index in instances}
-    kept: dict[int, Instance] = {}
+    """The effects, and the tasks of the run in the new version. Tasks that the new version lacks are `removed`."""
+    positions = {node.task.task_id: position for position, node in enumerate(new.nodes)}
+    indices = {index: _new_index(index, positions.get(old.node(index).task.task_id)) for index in instances}
+    carried: dict[int, Instance] = {}
     for before, after in indices.items():
         if after >= 0:
             instance = instances[before]
             instance.index = after
-            kept[after] = instance
-    added = {index: Instance(index) for index in range(len(new.nodes)) if index not in kept}
+            carried[after] = instance
+    added = {index: Instance(index) for index in range(len(new.nodes)) if index not in carried}
     effects: list[Effect] = [ChangeVersion(run.id, new.version_id, new.max_active_tasks, tuple(indices.items()))]
-    effects += [PlaceTask(run.id, index, demand(new.node(index).task)) for index in kept]
+    effects += [PlaceTask(run.id, index, demand(new.node(index).task)) for index in carried]
     effects += [insert_task(run, instance, new.nodes[index].task, now) for index, instance in added.items()]
-    return effects, kept | added
+    return effects, carried | added
 
 
-def _moved(index: int, position: int | None) -> int:
-    """Where an instance stands once its task is at `position`; out of the way when there is none."""
+def _new_index(index: int, position: int | None) -> int:
+    """The index of an instance whose task moves to `position`; negative, and still unique, where it has none."""
     if position is None:
         return -1 - index
     element = element_of(index)

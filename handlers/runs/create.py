@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tidegate.handlers.runs.deadlines import planned
+from tidegate.handlers.runs.deadlines import insert_deadlines
 from tidegate.handlers.runs.rows import insert_task
 from tidegate.handlers.runs.transition import change_run, numbered, publish, run_event, update_run
 from tidegate.handlers.tasks.advance import begin
@@ -20,11 +20,11 @@ from tidegate.schemas.state import RUN_ENDED, RunState, RunType, run_state
 from tidegate.schemas.timetable.tick import Tick
 from tidegate.schemas.view import RunView
 
-begin_once = lru_cache(maxsize=10_000)(begin)
+begin_cached = lru_cache(maxsize=10_000)(begin)
 """All runs of a version with the same absent tasks begin alike."""
 
 
-def absent(graph: Graph, run: RunView) -> frozenset[int]:
+def absent_tasks(graph: Graph, run: RunView) -> frozenset[int]:
     """The tasks that are no part of this run, because its logical date is outside their dates."""
     if not graph.dated or run.logical_date is None:
         return frozenset()
@@ -64,7 +64,7 @@ def create(
         events=events,
     )
     if graph.has_deadlines:
-        yield from planned(run, graph, now)
+        yield from insert_deadlines(run, graph, now)
     if started:
         yield from _first_effects(run, graph, now)
 
@@ -79,9 +79,9 @@ def promote(run: RunView, graph: Graph, now: datetime) -> Iterator[Effect]:
         yield from _first_effects(run, graph, now)
 
 
-def ends_at_once(run: RunView, graph: Graph) -> bool:
+def ends_at_start(run: RunView, graph: Graph) -> bool:
     """Whether a run ends as soon as it starts, and takes no room. A cleared run has to be reconsidered first."""
-    return not run.has_tasks and begin_once(graph, absent(graph, run)).ended == len(graph.nodes)
+    return not run.has_tasks and begin_cached(graph, absent_tasks(graph, run)).ended == len(graph.nodes)
 
 
 def queued_run(
@@ -116,7 +116,7 @@ def _running(run: RunView, graph: Graph, now: datetime) -> RunView:
 
 def _started(run: RunView, graph: Graph, now: datetime) -> RunView:
     """The run after its first step, in which it may end."""
-    step = begin_once(graph, absent(graph, run))
+    step = begin_cached(graph, absent_tasks(graph, run))
     unfinished = len(graph.nodes) - step.ended
     state = run_state(unfinished, step.failed_leaves)
     counted = msgspec.structs.replace(
@@ -126,7 +126,7 @@ def _started(run: RunView, graph: Graph, now: datetime) -> RunView:
 
 
 def _first_effects(run: RunView, graph: Graph, now: datetime) -> Iterator[Effect]:
-    step = begin_once(graph, absent(graph, run))
+    step = begin_cached(graph, absent_tasks(graph, run))
     running = numbered(_running(run, graph, now), states=1)
     yield run_event(run, RunState.RUNNING, running.state_seq, now)
     yield from (insert_task(run, instance, graph.nodes[instance.index].task, now) for instance in step.changed)

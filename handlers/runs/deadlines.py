@@ -1,4 +1,4 @@
-"""By when a new run and its tasks are to have ended, as moments."""
+"""The deadlines of a new run and its tasks, as points in time."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ from tidegate.schemas.view import RunView
 DAY = timedelta(days=1)
 
 
-def planned(run: RunView, graph: Graph, now: datetime) -> Iterator[InsertDeadline]:
+def insert_deadlines(run: RunView, graph: Graph, now: datetime) -> Iterator[InsertDeadline]:
     """The deadlines of a run that is queued now."""
     for spec in graph.deadlines:
         yield InsertDeadline(run.id, None, spec.name, due_at(spec, run, now))
@@ -23,7 +23,7 @@ def planned(run: RunView, graph: Graph, now: datetime) -> Iterator[InsertDeadlin
 
 
 def due_at(spec: DeadlineSpec, run: RunView, queued_at: datetime) -> datetime:
-    """When a run that was queued then will have missed it. A run without a logical date counts from its `run_after`."""
+    """When the deadline of a run is missed. A run without a logical date counts from its `run_after`."""
     begin = held(queued_at if spec.since == "queued_at" else run.order_at)
     if spec.at is None:
         return begin + timedelta(seconds=spec.after_s or 0)

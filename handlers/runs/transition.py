@@ -6,7 +6,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 import msgspec
 
-from tidegate.handlers.runs.notifications import of_run_end, of_task_move
+from tidegate.handlers.runs.notifications import notify_run_end, notify_task_move
 from tidegate.handlers.tasks.advance import Move
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import RunMoved, UpdateRun
@@ -74,7 +74,7 @@ def publish(
     for seq, state in enumerate(states, before.state_seq + 1):
         yield run_event(before, state, seq, now, reason)
         if state in RUN_ENDED:
-            yield from of_run_end(before, graph, state, seq, now, reason, timed_out=timed_out)
+            yield from notify_run_end(before, graph, state, seq, now, reason, timed_out=timed_out)
 
 
 def run_event(run: RunView, state: RunState, seq: int, at: datetime, reason: str = "") -> RunMoved:
@@ -113,7 +113,7 @@ def task_events(run: RunView, graph: Graph, moves: Sequence[Move], now: datetime
         if move.state is TaskState.SUCCESS and outlets and element_of(move.index) is None:
             yield from (outlet_event(run, task.task_id, uri, now) for uri in task.outlets)
         if graph.watched:
-            yield from of_task_move(run, graph, move, seq, now)
+            yield from notify_task_move(run, graph, move, seq, now)
 
 
 def outlet_event(run: RunView, task_id: str, uri: str, now: datetime) -> OutletUpdated:

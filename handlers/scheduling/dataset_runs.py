@@ -6,7 +6,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 import msgspec
 
-from tidegate.handlers.runs.create import create, ends_at_once, queued_run
+from tidegate.handlers.runs.create import create, ends_at_start, queued_run
 from tidegate.handlers.scheduling.condition import Satisfied
 from tidegate.handlers.scheduling.inputs import Sifted, sift, wanted
 from tidegate.schemas.effect import Effect
@@ -79,7 +79,7 @@ def after_run(dag: DagView, run: RunView, at: datetime) -> DagView:
 
 def started(dag: DagView, run: RunView, graph: Graph, *, queued: int = 0) -> DagView:
     """The DAG with one more run at work, unless that ended as soon as it started."""
-    return msgspec.structs.replace(dag, running=dag.running + (not ends_at_once(run, graph)), queued=dag.queued + queued)
+    return msgspec.structs.replace(dag, running=dag.running + (not ends_at_start(run, graph)), queued=dag.queued + queued)
 
 
 def dataset_run_id(run_after: datetime, events: Sequence[PendingEvent]) -> str:

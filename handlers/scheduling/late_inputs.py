@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from tidegate.handlers.runs.notifications import of_late_inputs
+from tidegate.handlers.runs.notifications import notify_late_inputs
 from tidegate.handlers.scheduling.blockers import condition_result
 from tidegate.handlers.scheduling.condition import Satisfied, rate_limited
 from tidegate.handlers.scheduling.dataset_runs import Step, dataset_run
@@ -28,7 +28,7 @@ def past_deadline(dag: DagView, now: datetime) -> Step:
     if spec.fallback == "alert":
         reason = f"{_said(due)}: they are still awaited"
         yield NoteSchedule(dag.graph.dag_id, "deadline_alert", reason, now)
-        yield from of_late_inputs(dag.graph, due, now, reason)
+        yield from notify_late_inputs(dag.graph, due, now, reason)
         return dealt
     yield NoteSchedule(dag.graph.dag_id, "deadline_skip", f"{_said(due)}: no run", now)
     if dag.pending:

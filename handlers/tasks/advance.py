@@ -169,7 +169,7 @@ class _Step:
             self.end(instance, SKIP, f"{chooser.task.task_id} did not choose it")
 
     def remove(self, index: int) -> None:
-        self.move(self.edit(index), TaskState.REMOVED, "the run is outside its dates")
+        self.move(self.edit(index), TaskState.REMOVED, "the logical date of the run is outside the dates of the task")
         self.ended += 1
 
     def end(self, instance: Instance, state: TaskState, reason: str = "") -> None:

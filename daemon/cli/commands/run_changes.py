@@ -78,7 +78,9 @@ def cancel(
         run = await database.run(find_run, dag_id, run_id)
         if run.state in RUN_ENDED:
             raise RequestError(f"run {run.run_id!r} of DAG {dag_id!r} has ended already: {run.state}")
-        await ask(database, RunEndRequested(dag_id=dag_id, run_id=run.run_id, state=RunState.FAILED, reason=reason, going=True))
+        await ask(
+            database, RunEndRequested(dag_id=dag_id, run_id=run.run_id, state=RunState.FAILED, reason=reason, only_if_active=True)
+        )
         if not json:
             output.write(f"cancelled {dag_id} {run.run_id}")
         if wait:

@@ -84,7 +84,7 @@ async def test_either_a_run_or_a_time_is_cleared(cli: Cli, past: Past, args: tup
         ),
         (
             ("three", "a", "--task", "first", "--no-downstream", "--only-failed"),
-            "no task of these runs is to be cleared: none has started, or none has failed",
+            "these runs have no task to clear: none has started, or none has failed",
         ),
     ],
 )

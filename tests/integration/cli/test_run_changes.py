@@ -111,7 +111,7 @@ async def test_a_run_is_not_marked_as_what_it_is(cli: Cli, attempt: UUID) -> Non
 
     answer = await cli("runs", "mark", "pair", "a", "success")
 
-    assert answer == (1, "", "tidegate: run 'a' has ended as success already\n")
+    assert answer == (1, "", "tidegate: run 'a' has already ended as success\n")
 
 
 async def test_a_state_that_nothing_can_end_in_is_wrong_usage(cli: Cli, attempt: UUID) -> None:
@@ -153,7 +153,7 @@ async def test_a_task_is_not_marked_as_what_it_is(cli: Cli, attempt: UUID) -> No
 
     answer = await cli("tasks", "mark", "pair", "a", "first", "failed")
 
-    assert answer == (1, "", "tidegate: task 'first' of run 'a' is failed already\n")
+    assert answer == (1, "", "tidegate: task 'first' of run 'a' is already failed\n")
 
 
 @pytest.mark.parametrize("value", [{"rows": 3, "day": "2013-01-01"}, [1, 2], "text\n", 0, False])

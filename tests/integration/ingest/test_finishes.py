@@ -33,7 +33,7 @@ async def test_a_finish_of_an_attempt_that_nobody_submitted_is_put_aside(intake:
 
     (letter,) = await intake.letters()
     assert (letter["offset"], letter["value"], letter["reason"]) == (1, record.value, Rejection.UNKNOWN_ATTEMPT)
-    assert letter["message"] == f"no attempt was submitted as {stranger}"
+    assert letter["message"] == f"no attempt has the submission id {stranger}"
     assert await states(intake) == {"first": "success", "second": "success"}
 
 

@@ -27,7 +27,7 @@ def test_a_silent_attempt_is_lost_and_its_task_tried_again() -> None:
     effects = list(decide([lapsed(attempt)], State(world.found(world.tasks), frozenset({attempt}))))
 
     (end,) = (effect for effect in effects if isinstance(effect, EndSubmission))
-    assert (end.state, end.reason) == (SubmissionState.LOST, "no sign of life for 60 s")
+    assert (end.state, end.reason) == (SubmissionState.LOST, "no heartbeat for 60 s")
     assert [effect.instance.state for effect in effects if isinstance(effect, UpdateTask)] == [TaskState.UP_FOR_RETRY]
 
 

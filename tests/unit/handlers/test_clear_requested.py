@@ -9,7 +9,7 @@ import pytest
 
 from tests.shapes import NOW, dag_view, graph, message, task
 from tests.unit.handlers.world import End, World
-from tidegate.handlers.clear_requested import State, choose, decide
+from tidegate.handlers.clear_requested import State, decide, tasks_to_clear
 from tidegate.schemas.dag import TaskSpec
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.dag import SetClock
@@ -79,7 +79,7 @@ def test_what_is_asked_for_is_chosen_with_what_it_needs(
     ids = [node.task.task_id for node in dag.nodes]
     instances = {index: Instance(index, F if task_id in failed else S) for index, task_id in enumerate(ids)}
 
-    found = choose(dag, instances, ClearRequested(dag_id="d", run_id="r1", **asked))
+    found = tasks_to_clear(dag, instances, ClearRequested(dag_id="d", run_id="r1", **asked))
 
     assert sorted(ids[index] for index in found) == sorted(chosen)
 
@@ -189,7 +189,7 @@ def test_what_was_decided_because_of_a_failure_is_decided_again() -> None:
         pytest.param(
             {"only_failed": True},
             "nothing_to_clear",
-            "no task of these runs is to be cleared: none has started, or none has failed",
+            "these runs have no task to clear: none has started, or none has failed",
             id="nothing failed",
         ),
     ],

@@ -43,7 +43,7 @@ def pause_wanted(*, is_paused: bool) -> list[Any]:
     ],
 )
 def test_a_run_that_is_asked_for_starts_when_there_is_room(facts: dict[str, Any], state: RunState) -> None:
-    found = run_requested.State(NOW, dag_view(DAG, **facts), in_the_way=None)
+    found = run_requested.State(NOW, dag_view(DAG, **facts), existing=None)
 
     effects = list(run_requested.decide(run_wanted(day=1), found))
 
@@ -53,7 +53,7 @@ def test_a_run_that_is_asked_for_starts_when_there_is_room(facts: dict[str, Any]
 
 
 def test_a_run_without_an_id_is_named_after_the_time() -> None:
-    found = run_requested.State(NOW, dag_view(DAG), in_the_way=None)
+    found = run_requested.State(NOW, dag_view(DAG), existing=None)
 
     effects = run_requested.decide(run_wanted(None), found)
 
@@ -64,7 +64,7 @@ def test_a_run_without_an_id_is_named_after_the_time() -> None:
 def test_a_run_that_exists_is_not_made_again(run_id: str | None) -> None:
     name = run_id or "manual__2024-05-01T12:00:00+00:00"
 
-    effects = list(run_requested.decide(run_wanted(run_id), run_requested.State(NOW, dag_view(DAG), in_the_way=name)))
+    effects = list(run_requested.decide(run_wanted(run_id), run_requested.State(NOW, dag_view(DAG), existing=name)))
 
     assert effects == [RejectMessage(0, "run_exists", f"DAG 'd' already has a run {name!r}")]
 
@@ -86,7 +86,7 @@ def test_a_run_for_a_date_has_the_data_interval_of_its_timetable() -> None:
 
 
 def test_a_date_that_has_a_run_gets_no_other() -> None:
-    state = run_requested.State(NOW, dag_view(DAG), in_the_way="scheduled__1")
+    state = run_requested.State(NOW, dag_view(DAG), existing="scheduled__1")
 
     effects = list(run_requested.decide(wanted_on(NOW), state))
 
@@ -138,7 +138,7 @@ def test_a_run_has_what_it_was_given_and_the_defaults_of_the_rest() -> None:
 
 
 def test_a_run_of_a_dag_that_does_not_exist_is_refused() -> None:
-    effects = list(run_requested.decide(run_wanted(), run_requested.State(NOW, None, in_the_way=None)))
+    effects = list(run_requested.decide(run_wanted(), run_requested.State(NOW, None, existing=None)))
 
     assert effects == [RejectMessage(0, "no_such_dag", "there is no DAG 'd'; `tidegate dags list` shows those there are")]
 

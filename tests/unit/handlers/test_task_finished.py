@@ -49,7 +49,7 @@ def test_an_attempt_that_nobody_submitted_is_rejected_by_its_place_in_the_batch(
     effects = list(decide([ended(attempt), ended(stranger)], found(world)))
 
     assert [e for e in effects if isinstance(e, RejectMessage)] == [
-        RejectMessage(1, "unknown_attempt", f"no attempt was submitted as {stranger}")
+        RejectMessage(1, "unknown_attempt", f"no attempt has the submission id {stranger}")
     ]
 
 

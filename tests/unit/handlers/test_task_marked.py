@@ -116,7 +116,7 @@ def test_a_run_is_not_ended_twice() -> None:
 
     effects = end_wanted(RunState.SUCCESS, world)
 
-    assert effects == [RejectMessage(0, "ended_so", "run 'r1' has ended as success already")]
+    assert effects == [RejectMessage(0, "ended_so", "run 'r1' has already ended as success")]
 
 
 @pytest.mark.parametrize(

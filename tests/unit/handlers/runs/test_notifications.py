@@ -11,7 +11,7 @@ from tests.unit.handlers.telling import each_to_its_own
 from tests.unit.handlers.world import End, World
 from tidegate.handlers import attempt_timed_out, run_end_requested, run_timed_out
 from tidegate.handlers.load_run import WholeRun
-from tidegate.handlers.runs.notifications import too_long
+from tidegate.handlers.runs.notifications import timeout_reason
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.deadline import Notify
 from tidegate.schemas.effect.submission import KillSubmissions
@@ -164,7 +164,7 @@ def test_an_attempt_that_took_too_long_is_a_timeout_besides(retries: int, expect
     )
     world.finish_with(TaskFinished(submission_id=id_, outcome="killed", reason="killed on request"))
 
-    assert kill.reason == too_long(dag.nodes[0].task) == "it took longer than 90 s"
+    assert kill.reason == timeout_reason(dag.nodes[0].task) == "it took longer than 90 s"
     assert [occasion for _, _, occasion, _ in told(world.others)] == expected
 
 
