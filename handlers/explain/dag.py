@@ -1,32 +1,34 @@
-"""Why a DAG has no new run: all gates in their order, each asked of what decides about it, and what would open them."""
+"""Explains why a DAG has no new run: its gates, closed by the functions that decide, and the change that opens them."""
 
-from tidegate.handlers.explain.dag_facts import FoundDag
-from tidegate.handlers.explain.dag_gates import gates_around, gates_of_dag, gates_of_events, gates_of_time, queue_gate, would_run
+from tidegate.handlers.explain.dag_facts import DagFacts
+from tidegate.handlers.explain.dag_gates import condition_gates, dag_gates, queue_gate, service_gates, timetable_gates, would_run
 from tidegate.handlers.explain.dag_remedy import dag_changes
 from tidegate.schemas.explain.gates import DagExplanation, Gate, closed
 
+Gates = tuple[Gate, ...]
 
-def explain_dag(found: FoundDag) -> DagExplanation:
-    """For people to look at: nothing is decided by it."""
-    events, time = tuple(gates_of_events(found)), tuple(gates_of_time(found))
-    own, around = tuple(gates_of_dag(found)), tuple(gates_around(found))
-    needed, instead = _needed(found, events, time)
-    queue = queue_gate(found, others_open=not closed((*needed, *own)))
-    rest = (*own, queue, *around)
-    changes = dag_changes(found, (*needed, *rest))
+
+def explain_dag(facts: DagFacts) -> DagExplanation:
+    by_datasets, by_time = tuple(condition_gates(facts)), tuple(timetable_gates(facts))
+    own, services = tuple(dag_gates(facts)), tuple(service_gates(facts))
+    needed, instead = _needed(facts, by_datasets, by_time)
+    queue = queue_gate(facts, others_open=not closed((*needed, *own)))
+    shared = (*own, queue, *services)
     return DagExplanation(
-        dag_id=found.dag.graph.dag_id,
-        starts=bool(found.daemons) and would_run(found.dag, found.now),
-        gates=(*events, *time, *rest),
-        change=changes,
-        instead=dag_changes(found, (*instead, *rest)) if instead else (),
+        dag_id=facts.dag.graph.dag_id,
+        starts=bool(facts.daemons) and would_run(facts.dag, facts.now),
+        gates=(*by_datasets, *by_time, *shared),
+        change=dag_changes(facts, (*needed, *shared)),
+        instead=dag_changes(facts, (*instead, *shared)) if instead else (),
     )
 
 
-def _needed(found: FoundDag, events: tuple[Gate, ...], time: tuple[Gate, ...]) -> tuple[tuple[Gate, ...], tuple[Gate, ...]]:
-    """The gates that have to open, and those that would do as well where events and time each make runs."""
-    if not events or not time or found.dag.graph.requires_both:
-        return (*events, *time), ()
-    if not closed(events) or not closed(time):
+def _needed(
+    facts: DagFacts, by_datasets: tuple[Gate, ...], by_time: tuple[Gate, ...]
+) -> tuple[tuple[Gate, ...], tuple[Gate, ...]]:
+    """The gates that have to open, and the alternative to them where datasets and time each make runs."""
+    if not by_datasets or not by_time or facts.dag.graph.requires_both:
+        return (*by_datasets, *by_time), ()
+    if not closed(by_datasets) or not closed(by_time):
         return (), ()
-    return events, time
+    return by_datasets, by_time

@@ -1,91 +1,82 @@
-"""The smallest change that makes a DAG's next run, found by asking those that decide."""
+"""The smallest change that makes a DAG's next run, found by trying it on the functions that decide."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
 
 import msgspec
 
-from tidegate.handlers.explain.dag_facts import FoundDag
+from tidegate.handlers.explain.dag_facts import DagFacts
 from tidegate.handlers.explain.dag_gates import would_run
+from tidegate.handlers.explain.remedy import common_change
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetRef, Leaf, PatternRef, describe_condition
-from tidegate.schemas.explain import reasons, remedy
 from tidegate.schemas.explain.gates import Gate
-from tidegate.schemas.explain.remedy import Change
+from tidegate.schemas.explain.reasons import (
+    ConditionBroken,
+    InputsMissing,
+    IntakeHalted,
+    MaxActiveRuns,
+    NoSchedule,
+    OutsideWindow,
+    Reason,
+    RunsAhead,
+    TimetableExhausted,
+)
+from tidegate.schemas.explain.remedy import Change, EndRun, MendFile, Publish, RaiseRuns, Resume, Trigger
 from tidegate.schemas.view import DagView
 
 
-def dag_changes(found: FoundDag, gates: Sequence[Gate]) -> tuple[Change, ...]:
-    """What opens the closed ones of these gates."""
-    return tuple(change for gate in gates if gate.reason for change in _CHANGES[type(gate.reason)](found, gate.reason))
+def dag_changes(facts: DagFacts, gates: Sequence[Gate]) -> tuple[Change, ...]:
+    """The changes that open the closed gates."""
+    return tuple(_change(facts, gate.reason) for gate in gates if gate.reason)
 
 
-def fewest(condition: Condition, there: frozenset[Leaf]) -> tuple[Leaf, ...]:
-    """Inputs without which the condition does not hold, where these are there: of alternatives those that lack least."""
+def _change(facts: DagFacts, reason: Reason) -> Change:
+    if isinstance(reason, IntakeHalted):
+        return Resume(reason.partitions)
+    return common_change(reason, facts.dag.graph.dag_id, facts.status) or _CHANGES[type(reason)](facts)
+
+
+def fewest(condition: Condition, arrived: frozenset[Leaf]) -> tuple[Leaf, ...]:
+    """The inputs that the condition lacks besides `arrived`; of alternatives the one that lacks fewest."""
     match condition:
         case DatasetRef() | PatternRef():
-            return () if condition in there else (condition,)
+            return () if condition in arrived else (condition,)
         case AllOf(of):
-            return _union(fewest(operand, there) for operand in of)
+            return _union(fewest(operand, arrived) for operand in of)
         case AnyOf(of):
-            return min((fewest(operand, there) for operand in of), key=len)
+            return min((fewest(operand, arrived) for operand in of), key=len)
         case _:
-            return _union(sorted((fewest(operand, there) for operand in condition.of), key=len)[: condition.k])
+            return _union(sorted((fewest(operand, arrived) for operand in condition.of), key=len)[: condition.k])
 
 
 def _union(parts: Iterable[tuple[Leaf, ...]]) -> tuple[Leaf, ...]:
     return tuple(dict.fromkeys(leaf for part in parts for leaf in part))
 
 
-def _publish(found: FoundDag, _reason: Any) -> Iterator[Change]:
-    """Events that happen now; what is there and happened too long ago to go with them is missing, too."""
-    schedule, within_s = found.dag.graph.schedule, found.dag.graph.timing.within_s
-    since = None if within_s is None else found.now - timedelta(seconds=within_s)
-    there = frozenset(leaf for each in found.inputs() if since is None or each.event.time >= since for leaf in each.leaves)
-    wanted = fewest(schedule, there) if schedule is not None else ()
+def _publish(facts: DagFacts) -> Change:
+    """New events. Events that are too old for the window count as missing."""
+    schedule, within_s = facts.dag.graph.schedule, facts.dag.graph.timing.within_s
+    since = None if within_s is None else facts.now - timedelta(seconds=within_s)
+    recent = [input_ for input_ in facts.inputs() if since is None or input_.event.time >= since]
+    wanted = fewest(schedule, frozenset(leaf for input_ in recent for leaf in input_.leaves)) if schedule is not None else ()
     plain = tuple(leaf.uri for leaf in wanted if isinstance(leaf, DatasetRef) and not leaf.where)
-    yield remedy.Publish(tuple(describe_condition(leaf) for leaf in wanted), plain)
+    return Publish(tuple(describe_condition(leaf) for leaf in wanted), plain)
 
 
-def _mend(found: FoundDag, _reason: Any) -> Iterator[Change]:
-    yield remedy.MendFile(found.around.path)
-
-
-def _wait(_found: FoundDag, reason: reasons.Debouncing | reasons.RateLimited) -> Iterator[Change]:
-    yield remedy.Wait(reason.until)
-
-
-def _wait_for_tick(_found: FoundDag, reason: reasons.NotYetDue) -> Iterator[Change]:
-    yield remedy.Wait(reason.at)
-
-
-def _trigger(found: FoundDag, _reason: Any) -> Iterator[Change]:
-    yield remedy.Trigger(found.dag.graph.dag_id)
-
-
-def _unpause(found: FoundDag, _reason: Any) -> Iterator[Change]:
-    yield remedy.Unpause(found.dag.graph.dag_id)
-
-
-def _restore(found: FoundDag, _reason: Any) -> Iterator[Change]:
-    yield remedy.RestoreFile(found.dag.graph.dag_id, found.around.path)
-
-
-def _more_runs(found: FoundDag, _reason: Any) -> Iterator[Change]:
-    """Where runs follow each other's ends, there is never room for more."""
-    graph, runs = found.dag.graph, tuple(found.around.running)
+def _more_runs(facts: DagFacts) -> Change:
+    """A continuous DAG has one run at a time: its limit cannot be raised."""
+    graph, running = facts.dag.graph, tuple(facts.status.running)
     if graph.is_continuous:
-        yield remedy.EndRun(graph.dag_id, runs)
-    else:
-        yield remedy.RaiseRuns(graph.dag_id, found.around.path, runs_needed(found), runs)
+        return EndRun(graph.dag_id, running)
+    return RaiseRuns(graph.dag_id, facts.status.path, runs_needed(facts), running)
 
 
-def runs_needed(found: FoundDag) -> int:
-    """How many runs may have to work for one more of events or time: runs that are queued may have their turn first."""
-    dag = found.dag
+def runs_needed(facts: DagFacts) -> int:
+    """The run limit that admits one more run by datasets or by time. Queued runs may start before it."""
+    dag = facts.dag
     limits = range(dag.running + 1, dag.running + dag.queued + 2)
     free = msgspec.structs.replace(dag, is_paused=False, is_stale=False)
-    enough = (limit for limit in limits if would_run(_with_limit(free, limit), found.now))
+    enough = (limit for limit in limits if would_run(_with_limit(free, limit), facts.now))
     return next(enough, dag.running + 1)
 
 
@@ -93,32 +84,16 @@ def _with_limit(dag: DagView, limit: int) -> DagView:
     return msgspec.structs.replace(dag, graph=msgspec.structs.replace(dag.graph, max_active_runs=limit))
 
 
-def _resume(_found: FoundDag, reason: reasons.IntakeHalted) -> Iterator[Change]:
-    yield remedy.Resume(reason.partitions)
+def _trigger(facts: DagFacts) -> Change:
+    return Trigger(facts.dag.graph.dag_id)
 
 
-def _bring_back(_found: FoundDag, reason: reasons.ServerUnreachable) -> Iterator[Change]:
-    yield remedy.BringBack(reason.server)
-
-
-def _start_daemon(_found: FoundDag, _reason: Any) -> Iterator[Change]:
-    yield remedy.StartDaemon()
-
-
-_CHANGES: Mapping[type, Callable[[FoundDag, Any], Iterator[Change]]] = {
-    reasons.InputsMissing: _publish,
-    reasons.OutsideWindow: _publish,
-    reasons.ConditionBroken: _mend,
-    reasons.Debouncing: _wait,
-    reasons.RateLimited: _wait,
-    reasons.NotYetDue: _wait_for_tick,
-    reasons.TimetableExhausted: _trigger,
-    reasons.NoSchedule: _trigger,
-    reasons.DagPaused: _unpause,
-    reasons.DagStale: _restore,
-    reasons.MaxActiveRuns: _more_runs,
-    reasons.RunsAhead: _more_runs,
-    reasons.IntakeHalted: _resume,
-    reasons.ServerUnreachable: _bring_back,
-    reasons.NoDaemon: _start_daemon,
+_CHANGES: Mapping[type[Reason], Callable[[DagFacts], Change]] = {
+    InputsMissing: _publish,
+    OutsideWindow: _publish,
+    ConditionBroken: lambda facts: MendFile(facts.status.path),
+    TimetableExhausted: _trigger,
+    NoSchedule: _trigger,
+    MaxActiveRuns: _more_runs,
+    RunsAhead: _more_runs,
 }

@@ -1,4 +1,4 @@
-"""What to say of how far a run has come. For people to look at: nothing is decided by it, and nothing is locked for it."""
+"""How far a run has come, and why it goes no further, by the functions that decide."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,30 +10,29 @@ from tidegate.handlers.admission.capacity import AdmissionState, Capacity
 from tidegate.handlers.scheduling.run_limit import blockers_of_run
 from tidegate.handlers.tasks.readiness import WaitsFor, readiness
 from tidegate.handlers.tasks.upstream_counts import upstream_of
-from tidegate.schemas.explain import reasons
-from tidegate.schemas.explain.facts import RunFacts
+from tidegate.schemas.explain.facts import DagStatus, OpenAttempt, RunFacts
 from tidegate.schemas.explain.progress import ActiveTask, BlockedTask, RunProgress
-from tidegate.schemas.explain.reasons import Reason
+from tidegate.schemas.explain.reasons import InstancesNotDone, NextTry, NoDaemon, PreviousRunNotDone, Reason, UpstreamNotDone
 from tidegate.schemas.graph import Graph, position_of
 from tidegate.schemas.queries.pools import UNLIMITED, PoolRow
-from tidegate.schemas.queries.progress import AttemptRow
 from tidegate.schemas.state import RUN_ENDED, TASK_ACTIVE, TASK_ENDED, RunState, TaskState
 from tidegate.schemas.view import Instance, PoolView, WaitingTask
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What surrounds a run.
+class ProgressFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A run with what decides about its tasks.
 
-    `attempts` are those under way, by the index of their task, and `attempted` the indices of tasks that wait for slots although
-    an attempt of theirs has not ended. `limited` are the active instances of tasks with limits of their own, as (DAG, run, task).
-    In the whole installation `active` tasks work, and `parallelism` may, 0 for any number. `daemons` is how many are alive.
+    `attempts` are open ones by task index; `attempted` are the indices of tasks that wait for slots while an attempt is open.
+    `limited` are the active instances of tasks with limits of their own, as (DAG, run, task). `active` tasks of the installation
+    are active, `parallelism` may be, 0 for any number. `daemons` is the number of live ones.
     """
 
     now: datetime
     run: RunFacts
+    dag: DagStatus
     max_active_runs: int = 16
     pools: Mapping[str, PoolRow] = {}
-    attempts: Mapping[int, AttemptRow] = {}
+    attempts: Mapping[int, OpenAttempt] = {}
     attempted: frozenset[int] = frozenset()
     limited: Sequence[tuple[str, int, str]] = ()
     parallelism: int = 0
@@ -41,10 +40,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     daemons: int = 1
 
 
-def progress(graph: Graph, instances: Sequence[Instance], facts: Facts) -> RunProgress:
-    """How far a run has come, given its task instances (none before it starts) and what surrounds it."""
-    found = {instance.index: instance.state for instance in instances}
-    states = {index: found.get(index, TaskState.NONE) for index in range(len(graph.nodes))}
+def progress(graph: Graph, instances: Sequence[Instance], facts: ProgressFacts) -> RunProgress:
+    """The progress of a run. `instances` are its task instances, none before it starts."""
+    by_position = {instance.index: instance.state for instance in instances}
+    states = {position: by_position.get(position, TaskState.NONE) for position in range(len(graph.nodes))}
     counts = Counter(states.values())
     in_order = sorted(instances, key=lambda instance: (position_of(instance.index), instance.index))
     return RunProgress(
@@ -54,56 +53,58 @@ def progress(graph: Graph, instances: Sequence[Instance], facts: Facts) -> RunPr
         tasks=len(graph.nodes),
         ended=sum(counts[state] for state in TASK_ENDED),
         counts={state: counts[state] for state in TaskState if counts[state]},
-        blocked_by=tuple(_blocks_of_run(facts)),
-        working=tuple(_working(graph, instance, facts) for instance in in_order if instance.state in TASK_ACTIVE),
+        blocked_by=tuple(_run_blockers(facts)),
+        working=tuple(_active(graph, instance, facts) for instance in in_order if instance.state in TASK_ACTIVE),
         waiting=tuple(
-            BlockedTask(graph.label(instance.index), instance.state, tuple(_blocks(graph, instance, states, facts)))
+            BlockedTask(graph.label(instance.index), instance.state, tuple(_task_blockers(graph, instance, states, facts)))
             for instance in in_order
             if instance.state not in TASK_ACTIVE | TASK_ENDED
         ),
     )
 
 
-def _working(graph: Graph, instance: Instance, facts: Facts) -> ActiveTask:
+def _active(graph: Graph, instance: Instance, facts: ProgressFacts) -> ActiveTask:
     attempt = facts.attempts.get(instance.index)
     since, backend, host = (attempt.since, attempt.backend, attempt.host) if attempt else (None, None, None)
     return ActiveTask(graph.label(instance.index), instance.state, instance.try_number, since, backend, host)
 
 
-def _blocks_of_run(facts: Facts) -> Iterator[Reason]:
+def _run_blockers(facts: ProgressFacts) -> Iterator[Reason]:
     run = facts.run
     if run.run.state not in RUN_ENDED and not facts.daemons:
-        yield reasons.NoDaemon()
+        yield NoDaemon()
     if run.run.state is RunState.QUEUED:
-        yield from blockers_of_run(run, facts.max_active_runs, facts.now)
+        yield from blockers_of_run(run, facts.dag, facts.max_active_runs, facts.now)
 
 
-def _blocks(graph: Graph, instance: Instance, states: Mapping[int, TaskState], facts: Facts) -> Iterator[Reason]:
+def _task_blockers(graph: Graph, instance: Instance, states: Mapping[int, TaskState], facts: ProgressFacts) -> Iterator[Reason]:
     match instance.state:
         case TaskState.NONE:
-            yield from blocks_of_turn(graph, instance, states, facts.run.run_before)
+            yield from readiness_blockers(graph, instance, states, facts.run.run_before)
         case TaskState.SCHEDULED:
-            task = waiting(graph, instance, facts)
+            task = waiting_task(graph, instance, facts)
             yield from capacity(facts, graph.node(instance.index).task.pool).blockers(task)
         case _:
-            yield reasons.NextTry(instance.next_try_at)
+            yield NextTry(instance.next_try_at)
 
 
-def blocks_of_turn(graph: Graph, instance: Instance, states: Mapping[int, TaskState], run_before: str | None) -> Iterator[Reason]:
-    """All that a task waits for before its turn."""
-    hold = readiness(graph.nodes[instance.index], instance, states.__getitem__)
-    if hold is WaitsFor.INSTANCES:
+def readiness_blockers(
+    graph: Graph, instance: Instance, states: Mapping[int, TaskState], run_before: str | None
+) -> Iterator[Reason]:
+    """Every reason why a task in state `none` is not ready."""
+    waits_for = readiness(graph.nodes[instance.index], instance, states.__getitem__)
+    if waits_for is WaitsFor.INSTANCES:
         elements = upstream_of(instance)
-        yield reasons.InstancesNotDone(elements.total - elements.success - elements.bad - elements.skipped, elements.total)
+        yield InstancesNotDone(elements.total - elements.success - elements.bad - elements.skipped, elements.total)
         return
-    if hold in (WaitsFor.UPSTREAM, WaitsFor.LIST):
-        above = graph.upstream_of(instance.index)
-        yield reasons.UpstreamNotDone(tuple(graph.label(index) for index in above if states[index] not in TASK_ENDED))
+    if waits_for in (WaitsFor.UPSTREAM, WaitsFor.LIST):
+        upstream = graph.upstream_of(instance.index)
+        yield UpstreamNotDone(tuple(graph.label(index) for index in upstream if states[index] not in TASK_ENDED))
     if instance.waits_for_past:
-        yield reasons.PreviousRun(run_before)
+        yield PreviousRunNotDone(run_before)
 
 
-def waiting(graph: Graph, instance: Instance, facts: Facts) -> WaitingTask:
+def waiting_task(graph: Graph, instance: Instance, facts: ProgressFacts) -> WaitingTask:
     """A task instance as the admission sees it."""
     task = graph.node(instance.index).task
     return WaitingTask(
@@ -116,13 +117,13 @@ def waiting(graph: Graph, instance: Instance, facts: Facts) -> WaitingTask:
         pool_slots=task.pool_slots,
         per_dag=task.max_active_per_dag,
         per_run=task.max_active_per_run,
-        is_paused=facts.run.is_paused,
+        is_paused=facts.dag.is_paused,
         is_attempted=instance.index in facts.attempted,
     )
 
 
-def capacity(facts: Facts, pool: str) -> Capacity:
-    """What is left of a pool and of all limits, as the admission sees it."""
+def capacity(facts: ProgressFacts, pool: str) -> Capacity:
+    """The capacity of a pool and of every limit, as the admission sees it."""
     parallel = max(facts.parallelism - facts.active, 0) if facts.parallelism else None
     row = facts.pools.get(pool)
     view = PoolView(

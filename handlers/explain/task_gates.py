@@ -1,102 +1,119 @@
-"""The gates of a task instance once its run works: its turn, its slots and limits, its submission."""
+"""The gates of a task instance once its run has started: its readiness, its slots and limits, its submission."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tidegate.handlers.admission.capacity import Capacity
 from tidegate.handlers.admission.select import select_tasks
-from tidegate.handlers.explain.run_gates import daemons_gate, gate
-from tidegate.handlers.explain.run_progress import blocks_of_turn
-from tidegate.handlers.explain.task_facts import Found
+from tidegate.handlers.explain.gate import daemons_gate, gate
+from tidegate.handlers.explain.run_progress import readiness_blockers
+from tidegate.handlers.explain.task_facts import TaskFacts
 from tidegate.handlers.tasks.previous_run import blocking_tasks
 from tidegate.handlers.tasks.upstream_counts import upstream_of
-from tidegate.schemas.explain import reasons
+from tidegate.schemas.explain.facts import AttemptFacts, OccupyingTask
 from tidegate.schemas.explain.gates import Gate
 from tidegate.schemas.explain.reasons import (
+    AttemptOpen,
+    InstancesNotDone,
     LowerPriority,
+    MaxActiveTasks,
+    MaxActiveTisPerDag,
+    MaxActiveTisPerDagrun,
+    NextTry,
     NotSubmitted,
     OutsideDates,
+    Parallelism,
+    PoolFull,
+    PoolMissing,
+    PoolTooSmall,
+    PreviousRunNotDone,
     Reason,
     RuledOut,
     ServerUnreachable,
     TaskEnded,
+    UpstreamNotDone,
 )
 from tidegate.schemas.graph import Node, element_of
 from tidegate.schemas.queries.leases import Away
-from tidegate.schemas.queries.whynot import AttemptFacts, AtWork
 from tidegate.schemas.state import TASK_ACTIVE, TASK_ENDED, RunState, SubmissionState, TaskState
 
+Reasons = Mapping[type, Reason]
+
 NEVER = frozenset({TaskState.SKIPPED, TaskState.UPSTREAM_FAILED, TaskState.REMOVED})
-POOL_BLOCKS = (reasons.PoolMissing, reasons.PoolTooSmall, reasons.PoolFull)
+"""End states of tasks that never had an attempt."""
+
 NO_RUNNER = frozenset({"Kafka", "Postgres"})
-"""Servers without which tasks can still be started, or without which nobody could be asked."""
+"""Servers that starting a task does not depend on, or without which there would be no explanation."""
 
 
-def turn_gates(found: Found) -> Iterator[Gate]:
-    """Whether it is its turn, by what is before it in its run and by the run before."""
-    node, waits = found.graph.node(found.instance.index), _waits(found)
-    blocks = {type(reason): reason for reason in _turn_blocks(found)} if waits else {}
-    before = blocks.get(reasons.UpstreamNotDone) or blocks.get(reasons.InstancesNotDone)
-    yield gate("upstream", before, _upstream(found, node), reached=found.has_started)
-    yield _rule(found, node, reached=found.has_started and not before)
+def readiness_gates(facts: TaskFacts) -> Iterator[Gate]:
+    """What precedes the task, in its run and in the previous run."""
+    node, waits = facts.graph.node(facts.instance.index), _waits(facts)
+    reasons = _by_type(_readiness_blockers(facts)) if waits else {}
+    upstream = reasons.get(UpstreamNotDone) or reasons.get(InstancesNotDone)
+    yield gate("upstream", upstream, _upstream(facts, node), reached=facts.has_started)
+    yield _rule(facts, node, reached=facts.has_started and not upstream)
     if node.task.depends_on_past or node.task.wait_for_downstream:
-        held = blocking_tasks(found.past, found.graph, found.instance.index) if waits else ()
-        facts = {"run": found.run.run_before, "tasks": held}
-        yield gate("run before", blocks.get(reasons.PreviousRun), facts, reached=found.has_started and not before)
-    yield _next_try(found)
+        blocking = blocking_tasks(facts.previous, facts.graph, facts.instance.index) if waits else ()
+        known = {"run": facts.run.run_before, "tasks": blocking}
+        yield gate("previous run", reasons.get(PreviousRunNotDone), known, reached=facts.has_started and not upstream)
+    yield _next_try(facts)
 
 
-def admission_gates(found: Found) -> Iterator[Gate]:
-    """Whether it is given slots, by what gives them."""
-    blocks: Mapping[type, Reason] = {type(reason): reason for reason in _slot_blocks(found)}
-    reached = found.admission is not None or _was_admitted(found)
-    yield _pool(found, next((blocks[of] for of in POOL_BLOCKS if of in blocks), None), reached=reached)
-    yield gate("priority", blocks.get(LowerPriority), _before(found), reached=reached)
-    if reasons.AttemptOpen in blocks:
-        yield gate("attempt", blocks[reasons.AttemptOpen], _submission(found.attempt) if found.attempt else {}, reached=reached)
-    for name, of, limit, working in _limits(found):
-        facts = {"limit": limit, **(working if found.admission else {})}
-        yield gate(name, blocks.get(of), facts, reached=reached)
+def admission_gates(facts: TaskFacts) -> Iterator[Gate]:
+    """The slots of the pool, and every limit."""
+    reasons = _by_type(_slot_blockers(facts))
+    reached = facts.admission is not None or _was_admitted(facts)
+    yield _pool(facts, reasons.get(PoolMissing) or reasons.get(PoolTooSmall) or reasons.get(PoolFull), reached=reached)
+    yield gate("priority", reasons.get(LowerPriority), _queue(facts), reached=reached)
+    if AttemptOpen in reasons:
+        yield gate("attempt", reasons[AttemptOpen], _submission(facts.attempt) if facts.attempt else {}, reached=reached)
+    for name, of, limit, working in _limits(facts):
+        known = {"limit": limit, **(working if facts.admission else {})}
+        yield gate(name, reasons.get(of), known, reached=reached)
 
 
-def _pool(found: Found, reason: Reason | None, *, reached: bool) -> Gate:
-    task, place, admission = found.graph.node(found.instance.index).task, found.place, found.admission
-    facts: dict[str, Any] = {"pool": place.pool if place else task.pool, "needed": task.pool_slots}
-    if admission:
-        facts |= {"slots": admission.pool.slots, "taken": found.occupied, "by": _names(found.in_pool)}
-    return gate("pool", reason, facts, reached=reached, since=place.scheduled_at if place and reached else None)
-
-
-def _limits(found: Found) -> Iterator[tuple[str, type, int, Mapping[str, Any]]]:
-    """Those that there are, each with what reaches it, and what counts."""
-    run, task = found.run.run, found.graph.node(found.instance.index).task
-    in_run = {"working": run.active_tasks, "tasks": _names(found.in_run)}
-    yield "max_active_tasks", reasons.MaxActiveTasks, run.max_active_tasks, in_run
-    same = {"tasks": _names(found.of_task)}
-    if task.max_active_per_dag is not None:
-        yield "max_active_tis_per_dag", reasons.MaxActiveTisPerDag, task.max_active_per_dag, same
-    if task.max_active_per_run is not None:
-        yield "max_active_tis_per_dagrun", reasons.MaxActiveTisPerDagrun, task.max_active_per_run, same
-    if found.admission and found.admission.pool.parallelism:
-        yield "parallelism", reasons.Parallelism, found.admission.pool.parallelism, {"working": found.active}
-
-
-def submission_gates(found: Found) -> Iterator[Gate]:
-    """Whether a backend has it, and whether anybody is there to give it one."""
-    attempt, state = found.attempt, found.instance.state
+def submission_gates(facts: TaskFacts) -> Iterator[Gate]:
+    """The attempt, its backend, and the daemons that submit it."""
+    attempt, state = facts.attempt, facts.instance.state
     reached = attempt is not None and state in TASK_ENDED | TASK_ACTIVE
-    reason: Reason | None = None
-    since = None
+    reason, since = None, None
     if attempt is not None and reached:
         if state is TaskState.QUEUED and attempt.state in (SubmissionState.INTENT, SubmissionState.SUBMITTING):
             reason = NotSubmitted(attempt.backend, attempt.state)
         since = attempt.started_at or attempt.submitted_at or attempt.created_at
     yield gate("submission", reason, _submission(attempt) if attempt and reached else None, reached=reached, since=since)
-    server, away = _away(found)
-    lost = ServerUnreachable(server, away.error) if away and reason else None
+    server, outage = _outage(facts)
+    unreachable = ServerUnreachable(server, outage.error) if outage and reason else None
     backend = {"backend": attempt.backend} if attempt else {}
-    yield gate("backend", lost, backend, reached=reached, since=away.since if away and lost else None)
-    yield daemons_gate(found.daemons, needed=state not in TASK_ENDED | {TaskState.RUNNING})
+    yield gate("backend", unreachable, backend, reached=reached, since=outage.since if outage and unreachable else None)
+    yield daemons_gate(facts.daemons, needed=state not in TASK_ENDED | {TaskState.RUNNING})
+
+
+def _by_type(reasons: Iterator[Reason]) -> Reasons:
+    return {type(reason): reason for reason in reasons}
+
+
+def _pool(facts: TaskFacts, reason: Reason | None, *, reached: bool) -> Gate:
+    task, row, admission = facts.graph.node(facts.instance.index).task, facts.row, facts.admission
+    known: dict[str, Any] = {"pool": row.pool if row else task.pool, "needed": task.pool_slots}
+    if admission:
+        known |= {"slots": admission.pool.slots, "taken": facts.occupied, "by": _names(facts.in_pool)}
+    return gate("pool", reason, known, reached=reached, since=row.scheduled_at if row and reached else None)
+
+
+def _limits(facts: TaskFacts) -> Iterator[tuple[str, type[Reason], int, Mapping[str, Any]]]:
+    """The limits that apply to the task, each with its reason and with the tasks that count."""
+    run, task = facts.run.run, facts.graph.node(facts.instance.index).task
+    in_run = {"working": run.active_tasks, "tasks": _names(facts.in_run)}
+    yield "max_active_tasks", MaxActiveTasks, run.max_active_tasks, in_run
+    same = {"tasks": _names(facts.of_task)}
+    if task.max_active_per_dag is not None:
+        yield "max_active_tis_per_dag", MaxActiveTisPerDag, task.max_active_per_dag, same
+    if task.max_active_per_run is not None:
+        yield "max_active_tis_per_dagrun", MaxActiveTisPerDagrun, task.max_active_per_run, same
+    if facts.admission and facts.admission.pool.parallelism:
+        yield "parallelism", Parallelism, facts.admission.pool.parallelism, {"working": facts.active}
 
 
 def _submission(attempt: AttemptFacts) -> Mapping[str, Any]:
@@ -111,86 +128,87 @@ def _submission(attempt: AttemptFacts) -> Mapping[str, Any]:
     }
 
 
-def _waits(found: Found) -> bool:
-    """Whether its run works and its turn has not come."""
-    return found.run.run.state is RunState.RUNNING and found.instance.state is TaskState.NONE
+def _waits(facts: TaskFacts) -> bool:
+    """Whether the run is running and the task not ready yet."""
+    return facts.run.run.state is RunState.RUNNING and facts.instance.state is TaskState.NONE
 
 
-def _turn_blocks(found: Found) -> Iterator[Reason]:
-    if element_of(found.instance.index) is None:
-        states = {position: found.state_of(position) for position in range(len(found.graph.nodes))}
-        yield from blocks_of_turn(found.graph, found.instance, states, found.run.run_before)
+def _readiness_blockers(facts: TaskFacts) -> Iterator[Reason]:
+    if element_of(facts.instance.index) is None:
+        states = {position: facts.state_of(position) for position in range(len(facts.graph.nodes))}
+        yield from readiness_blockers(facts.graph, facts.instance, states, facts.run.run_before)
 
 
-def _upstream(found: Found, node: Node) -> Mapping[str, Any]:
-    if element_of(found.instance.index) is not None:
+def _upstream(facts: TaskFacts, node: Node) -> Mapping[str, Any]:
+    if element_of(facts.instance.index) is not None:
         return {}
-    if not found.has_started:
+    if not facts.has_started:
         return {"tasks": node.task.upstream}
-    above = found.graph.upstream_of(found.instance.index)
-    undone = [index for index in above if found.state_of(index) not in TASK_ENDED]
+    upstream = facts.graph.upstream_of(facts.instance.index)
+    undone = [index for index in upstream if facts.state_of(index) not in TASK_ENDED]
     return {
-        "ended": f"{len(above) - len(undone)} of {len(above)}" if above else None,
-        "not_ended": tuple(f"{found.graph.label(index)} {found.state_of(index)}" for index in undone),
-        "instances": found.instance.elements or None,
+        "ended": f"{len(upstream) - len(undone)} of {len(upstream)}" if upstream else None,
+        "not_ended": tuple(f"{facts.graph.label(index)} {facts.state_of(index)}" for index in undone),
+        "instances": facts.instance.elements or None,
     }
 
 
-def _rule(found: Found, node: Node, *, reached: bool) -> Gate:
-    state, counts = found.instance.state, upstream_of(found.instance)
+def _rule(facts: TaskFacts, node: Node, *, reached: bool) -> Gate:
+    state, counts = facts.instance.state, upstream_of(facts.instance)
     reason: Reason | None = None
     if state in NEVER:
         reason = OutsideDates() if state is TaskState.REMOVED else RuledOut(node.task.trigger_rule, state)
-    facts = {"rule": node.task.trigger_rule, "success": counts.success, "failed": counts.failed}
-    facts |= {"skipped": counts.skipped, "upstream_failed": counts.upstream_failed}
-    since = found.place.end_date if reason and found.place else None
-    return gate("trigger rule", reason, {name: fact or None for name, fact in facts.items()}, reached=reached, since=since)
+    known = {"rule": node.task.trigger_rule, "success": counts.success, "failed": counts.failed}
+    known |= {"skipped": counts.skipped, "upstream_failed": counts.upstream_failed}
+    since = facts.row.end_date if reason and facts.row else None
+    return gate("trigger rule", reason, {name: value or None for name, value in known.items()}, reached=reached, since=since)
 
 
-def _next_try(found: Found) -> Gate:
-    instance, attempt = found.instance, found.attempt
+def _next_try(facts: TaskFacts) -> Gate:
+    instance, attempt = facts.instance, facts.attempt
     reason: Reason | None = None
     if instance.state is TaskState.UP_FOR_RETRY:
-        reason = reasons.NextTry(instance.next_try_at)
+        reason = NextTry(instance.next_try_at)
     elif instance.state is TaskState.FAILED:
         reason = TaskEnded(instance.state, instance.try_number, attempt.reason if attempt else "")
-    facts: dict[str, Any] = {"tries": instance.try_number, "of": instance.max_tries}
+    known: dict[str, Any] = {"tries": instance.try_number, "of": instance.max_tries}
     if attempt and instance.state is TaskState.UP_FOR_RETRY:
-        facts |= {"reason": attempt.reason}
-    reached = found.has_started and instance.state not in NEVER | {TaskState.NONE}
-    return gate("next try", reason, facts, reached=reached, since=attempt.ended_at if attempt and reason else None)
+        known |= {"reason": attempt.reason}
+    reached = facts.has_started and instance.state not in NEVER | {TaskState.NONE}
+    return gate("next try", reason, known, reached=reached, since=attempt.ended_at if attempt and reason else None)
 
 
-def _slot_blocks(found: Found) -> Iterator[Reason]:
-    if found.admission is None:
+def _slot_blockers(facts: TaskFacts) -> Iterator[Reason]:
+    if facts.admission is None:
         return
-    *_, task = found.admission.waiting
-    blocks = Capacity(found.admission).blockers(task)
-    yield from blocks
-    if not blocks:
-        chosen = list(select_tasks(Capacity(found.admission)))
-        if task not in chosen:
-            yield LowerPriority(found.admission.pool.name, len(chosen))
+    *_, task = facts.admission.waiting
+    blockers = Capacity(facts.admission).blockers(task)
+    yield from blockers
+    if not blockers:
+        selected = list(select_tasks(Capacity(facts.admission)))
+        if task not in selected:
+            yield LowerPriority(facts.admission.pool.name, len(selected))
 
 
-def _before(found: Found) -> Mapping[str, Any]:
-    if found.admission is None:
+def _queue(facts: TaskFacts) -> Mapping[str, Any]:
+    """The queue ahead of the task."""
+    if facts.admission is None:
         return {}
-    *others, _ = found.admission.waiting
-    names = tuple(f"{task.dag_id} {found.admission.runs[task.dag_run_id].run_id} {task.task_id}" for task in others[:3])
-    return {"before_it": len(others), "first": names}
+    *ahead, _ = facts.admission.waiting
+    names = tuple(f"{task.dag_id} {facts.admission.runs[task.dag_run_id].run_id} {task.task_id}" for task in ahead[:3])
+    return {"before_it": len(ahead), "first": names}
 
 
-def _was_admitted(found: Found) -> bool:
-    return found.instance.state in TASK_ACTIVE or (found.instance.state in TASK_ENDED - NEVER and found.instance.try_number > 0)
+def _was_admitted(facts: TaskFacts) -> bool:
+    return facts.instance.state in TASK_ACTIVE or (facts.instance.state in TASK_ENDED - NEVER and facts.instance.try_number > 0)
 
 
-def _away(found: Found) -> tuple[str, Away | None]:
-    """A server that no daemon can reach, and that is needed to start tasks."""
-    everywhere = [set(daemon.away) - NO_RUNNER for daemon in found.daemons]
+def _outage(facts: TaskFacts) -> tuple[str, Away | None]:
+    """A server that no daemon reaches and that starting tasks depends on."""
+    everywhere = [set(daemon.away) - NO_RUNNER for daemon in facts.daemons]
     missing = sorted(set.intersection(*everywhere)) if everywhere else []
-    return (missing[0], found.daemons[0].away[missing[0]]) if missing else ("", None)
+    return (missing[0], facts.daemons[0].away[missing[0]]) if missing else ("", None)
 
 
-def _names(working: Sequence[AtWork]) -> tuple[str, ...]:
-    return tuple(f"{each.dag_id} {each.run_id} {each.task}" for each in working)
+def _names(tasks: Sequence[OccupyingTask]) -> tuple[str, ...]:
+    return tuple(f"{task.dag_id} {task.run_id} {task.task}" for task in tasks)

@@ -1,4 +1,4 @@
-"""The smallest change that lets a task instance run, found by asking those that decide."""
+"""The smallest change that lets a task instance run, found by trying it on the functions that decide."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,160 +8,138 @@ import msgspec
 
 from tidegate.handlers.admission.capacity import AdmissionState, Capacity
 from tidegate.handlers.admission.select import select_tasks
-from tidegate.handlers.explain.task_facts import Found
+from tidegate.handlers.explain.remedy import common_change
+from tidegate.handlers.explain.task_facts import TaskFacts
 from tidegate.handlers.tasks.previous_run import blocking_tasks
 from tidegate.handlers.tasks.readiness import apply_rule
 from tidegate.handlers.tasks.upstream_counts import recount
-from tidegate.schemas.explain import reasons, remedy
+from tidegate.schemas.explain import reasons
+from tidegate.schemas.explain.facts import OccupyingTask
 from tidegate.schemas.explain.gates import Gate
 from tidegate.schemas.explain.reasons import Reason
+from tidegate.schemas.explain.remedy import (
+    BringBack,
+    Change,
+    Clear,
+    EndRun,
+    EndTasks,
+    EndUpstream,
+    RaiseRuns,
+    SetParallelism,
+    SetSlots,
+    StartDaemon,
+    Wait,
+)
 from tidegate.schemas.graph import element_of
-from tidegate.schemas.queries.whynot import AtWork
 from tidegate.schemas.state import TASK_ENDED, TASK_FAILED, TaskState
 
 TASK_LIMITS = (reasons.MaxActiveTasks, reasons.MaxActiveTisPerDagrun, reasons.MaxActiveTisPerDag)
 
 
-def changes(found: Found, gates: Sequence[Gate]) -> tuple[remedy.Change, ...]:
-    """What opens the closed ones of these gates; what two of them have in common is said once."""
-    wanted = dict.fromkeys(change for gate in gates if gate.reason for change in _of(found, gate.reason))
-    if any(isinstance(change, remedy.BringBack | remedy.StartDaemon) for change in wanted):
-        wanted.pop(remedy.Wait(None), None)
+def task_changes(facts: TaskFacts, gates: Sequence[Gate]) -> tuple[Change, ...]:
+    """The changes that open the closed gates, each once."""
+    wanted = dict.fromkeys(change for gate in gates if gate.reason for change in _changes(facts, gate.reason))
+    if any(isinstance(change, BringBack | StartDaemon) for change in wanted):
+        wanted.pop(Wait(None), None)
     return tuple(wanted)
 
 
-def _of(found: Found, reason: Reason) -> Iterator[remedy.Change]:
-    return _CHANGES[type(reason)](found, reason)
+def _changes(facts: TaskFacts, reason: Reason) -> Iterator[Change]:
+    common = common_change(reason, facts.graph.dag_id, facts.dag)
+    return iter((common,)) if common else _CHANGES[type(reason)](facts, reason)
 
 
-def _unpause(found: Found, _reason: Any) -> Iterator[remedy.Change]:
-    yield remedy.Unpause(found.graph.dag_id)
+def _more_runs(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
+    """Queued runs ahead count, too. A continuous DAG has one run at a time: its limit cannot be raised."""
+    running, limit = tuple(facts.dag.running), facts.run.running_runs + facts.run.runs_ahead + 1
+    if facts.newest_graph.is_continuous:
+        yield from (EndRun(facts.graph.dag_id, running),) if running else ()
+    elif limit > facts.newest_graph.max_active_runs:
+        yield RaiseRuns(facts.graph.dag_id, facts.dag.path, limit, running)
 
 
-def _restore(found: Found, _reason: Any) -> Iterator[remedy.Change]:
-    yield remedy.RestoreFile(found.graph.dag_id, found.around.path)
+def _upstream(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
+    first = _first_upstream(facts, lambda state: state not in TASK_ENDED)
+    yield EndUpstream(facts.graph.dag_id, facts.run.run.run_id, tuple(map(facts.graph.label, first)))
 
 
-def _wait_for_time(_found: Found, reason: reasons.NotYetDue | reasons.NextTry) -> Iterator[remedy.Change]:
-    yield remedy.Wait(reason.at)
-
-
-def _wait(_found: Found, _reason: Any) -> Iterator[remedy.Change]:
-    yield remedy.Wait(None)
-
-
-def _more_runs(found: Found, _reason: Any) -> Iterator[remedy.Change]:
-    """Queued runs that come first need room, too. Where runs follow each other's ends, there is never room for more."""
-    running, limit = tuple(found.around.running), found.run.running_runs + found.run.runs_ahead + 1
-    if found.newest.is_continuous:
-        yield from (remedy.EndRun(found.graph.dag_id, running),) if running else ()
-    elif limit > found.newest.max_active_runs:
-        yield remedy.RaiseRuns(found.graph.dag_id, found.around.path, limit, running)
-
-
-def _upstream(found: Found, _reason: Any) -> Iterator[remedy.Change]:
-    """What is to end: above it, those that wait for nothing above them."""
-    first = tuple(found.graph.label(index) for index in _frontier(found))
-    yield remedy.EndUpstream(found.graph.dag_id, found.run.run.run_id, first)
-
-
-def _instances(found: Found, _reason: Any) -> Iterator[remedy.Change]:
-    position = found.instance.index
-    left = [i for i in found.instances if element_of(i) is not None and found.graph.node(i) is found.graph.nodes[position]]
-    names = tuple(found.graph.label(i) for i in left if found.instances[i].state not in TASK_ENDED)
-    yield remedy.EndUpstream(found.graph.dag_id, found.run.run.run_id, names)
-
-
-def _frontier(found: Found) -> list[int]:
-    first, seen, todo = [], set(), [found.instance.index]
+def _first_upstream(facts: TaskFacts, counts: Callable[[TaskState], bool]) -> list[int]:
+    """The upstream tasks in a state that counts which have no such task upstream of them, through such tasks alone."""
+    first, seen, todo = [], set(), [facts.instance.index]
     while todo:
         index = todo.pop()
-        above = [up for up in found.graph.above[index] if found.state_of(up) not in TASK_ENDED]
-        if not above and index != found.instance.index:
+        upstream = [up for up in facts.graph.above[index] if counts(facts.state_of(up))]
+        if not upstream and index != facts.instance.index:
             first.append(index)
-        todo += [up for up in above if up not in seen]
-        seen.update(above)
+        todo += [up for up in upstream if up not in seen]
+        seen.update(upstream)
     return sorted(first)
 
 
-def _clear_cause(found: Found, _reason: Any) -> Iterator[remedy.Change]:
-    """Itself, where its trigger rule lets it run by now; else what failed before it, or was skipped."""
-    again = msgspec.structs.replace(found.instance, elements=0)
-    recount(found.graph, {**found.instances, again.index: again}, again.index)
-    if apply_rule(found.graph.nodes[again.index], again, found.state_of) is TaskState.SCHEDULED:
-        yield _clear(found, found.label)
-    elif causes := _causes(found):
-        yield _clear(found, *(found.graph.label(index) for index in causes))
+def _instances(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
+    node = facts.graph.nodes[facts.instance.index]
+    elements = [index for index in facts.instances if element_of(index) is not None and facts.graph.node(index) is node]
+    undone = [facts.graph.label(index) for index in elements if facts.instances[index].state not in TASK_ENDED]
+    yield EndUpstream(facts.graph.dag_id, facts.run.run.run_id, tuple(undone))
 
 
-def _causes(found: Found) -> list[int]:
-    """Above it, what ended in a way that was passed on: a failure first, else a skip."""
-    passed_on = TASK_FAILED if found.instance.state is TaskState.UPSTREAM_FAILED else {TaskState.SKIPPED}
-    causes, seen, todo = [], set(), [found.instance.index]
-    while todo:
-        index = todo.pop()
-        above = [up for up in found.graph.above[index] if found.state_of(up) in passed_on]
-        if not above and index != found.instance.index:
-            causes.append(index)
-        todo += [up for up in above if up not in seen]
-        seen.update(above)
-    return sorted(causes)
+def _clear_cause(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
+    """The task itself, if its trigger rule lets it run by now; else the first upstream tasks that failed, or were skipped."""
+    again = msgspec.structs.replace(facts.instance, elements=0)
+    recount(facts.graph, {**facts.instances, again.index: again}, again.index)
+    if apply_rule(facts.graph.nodes[again.index], again, facts.state_of) is TaskState.SCHEDULED:
+        yield _clear(facts, facts.label)
+        return
+    passed_on = TASK_FAILED if facts.instance.state is TaskState.UPSTREAM_FAILED else {TaskState.SKIPPED}
+    if causes := _first_upstream(facts, passed_on.__contains__):
+        yield _clear(facts, *map(facts.graph.label, causes))
 
 
-def _nothing(_found: Found, _reason: Any) -> Iterator[remedy.Change]:
-    yield from ()
+def _clear_itself(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
+    yield _clear(facts, facts.label)
 
 
-def _clear_itself(found: Found, _reason: Any) -> Iterator[remedy.Change]:
-    yield _clear(found, found.label)
+def _clear(facts: TaskFacts, *labels: str) -> Clear:
+    return Clear(facts.graph.dag_id, facts.run.run.run_id, labels)
 
 
-def _clear(found: Found, *labels: str) -> remedy.Clear:
-    return remedy.Clear(found.graph.dag_id, found.run.run.run_id, labels)
-
-
-def _past(found: Found, reason: reasons.PreviousRun) -> Iterator[remedy.Change]:
-    """What failed in the run before is to run again; the rest of what holds it up is to end."""
-    held = blocking_tasks(found.past, found.graph, found.instance.index)
-    states = (found.past.states if found.past else None) or {}
-    failed = tuple(task_id for task_id in held if states.get(task_id) in TASK_FAILED)
-    left = tuple(task_id for task_id in held if task_id not in failed)
+def _previous_run(facts: TaskFacts, reason: reasons.PreviousRunNotDone) -> Iterator[Change]:
+    """Clear what failed in the previous run, and let its other blocking tasks end."""
+    blocking = blocking_tasks(facts.previous, facts.graph, facts.instance.index)
+    states = (facts.previous.states if facts.previous else None) or {}
+    failed = tuple(task_id for task_id in blocking if states.get(task_id) in TASK_FAILED)
+    undone = tuple(task_id for task_id in blocking if task_id not in failed)
     if reason.run_id is not None:
         if failed:
-            yield remedy.Clear(found.graph.dag_id, reason.run_id, failed)
-        if left:
-            yield remedy.EndUpstream(found.graph.dag_id, reason.run_id, left)
+            yield Clear(facts.graph.dag_id, reason.run_id, failed)
+        if undone:
+            yield EndUpstream(facts.graph.dag_id, reason.run_id, undone)
 
 
-def _slots(found: Found, _reason: Any) -> Iterator[remedy.Change]:
-    if found.admission is not None and not _come_along(found, found.admission):
-        names = tuple(" ".join((each.dag_id, each.run_id, each.task)) for each in found.in_pool)
-        yield remedy.SetSlots(found.admission.pool.name, slots_needed(found.admission, found.occupied), names)
+def _slots(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
+    if facts.admission is not None and not _freed_anyway(facts, facts.admission):
+        names = tuple(" ".join((task.dag_id, task.run_id, task.task)) for task in facts.in_pool)
+        yield SetSlots(facts.admission.pool.name, slots_needed(facts.admission, facts.occupied), names)
 
 
-def _come_along(found: Found, admission: AdmissionState) -> bool:
-    """Whether the slots that are missing come free with any task that is to end anyway."""
+def _freed_anyway(facts: TaskFacts, admission: AdmissionState) -> bool:
+    """Whether the end of any one task that another limit asks to end frees enough slots."""
     *_, task = admission.waiting
-    changes_ = [
-        change
-        for reason in Capacity(admission).limits_reached(task)
-        if type(reason) in TASK_LIMITS
-        for change in _of(found, reason)
-    ]
-    ends = {each for change in changes_ if isinstance(change, remedy.EndTasks) for each in change.tasks}
-    freed = [each.slots for each in found.in_pool if (each.dag_id, each.run_id, each.task) in ends]
-    missing = task.pool_slots + found.occupied - (admission.pool.slots or 0)
-    return bool(freed) and len(freed) == len(ends) and min(freed) >= missing
+    limits = [reason for reason in Capacity(admission).limits_reached(task) if isinstance(reason, TASK_LIMITS)]
+    changes = [change for reason in limits for change in _changes(facts, reason)]
+    ending = {name for change in changes if isinstance(change, EndTasks) for name in change.tasks}
+    freed = [other.slots for other in facts.in_pool if (other.dag_id, other.run_id, other.task) in ending]
+    missing = task.pool_slots + facts.occupied - (admission.pool.slots or 0)
+    return bool(freed) and len(freed) == len(ending) and min(freed) >= missing
 
 
 def slots_needed(admission: AdmissionState, occupied: int) -> int:
-    """How many slots the pool must have for the last in its queue to be admitted, whatever else limits that."""
+    """The size of the pool that admits the last task of its queue, whatever else limits that task."""
     *_, task = admission.waiting
-    if any(
-        not isinstance(reason, reasons.PoolMissing | reasons.PoolTooSmall) for reason in Capacity(admission).limits_reached(task)
-    ):
-        return occupied + task.pool_slots  # nobody knows what else is admitted until then
-    most = occupied + sum(each.pool_slots for each in {*admission.waiting, *admission.starving})
+    limits = Capacity(admission).limits_reached(task)
+    if not all(isinstance(limit, reasons.PoolMissing | reasons.PoolTooSmall) for limit in limits):
+        return occupied + task.pool_slots  # the admissions before it are unknown until the limits allow it
+    most = occupied + sum(other.pool_slots for other in {*admission.waiting, *admission.starving})
     sizes = range(occupied + task.pool_slots, most + 1)
     return sizes[bisect_left(sizes, 1, hi=len(sizes) - 1, key=lambda size: int(_suffices(admission, size - occupied, size)))]
 
@@ -172,66 +150,51 @@ def _suffices(admission: AdmissionState, free: int, size: int) -> bool:
     return task in list(select_tasks(Capacity(msgspec.structs.replace(admission, pool=pool))))
 
 
-def _run_limit(found: Found, _reason: Any) -> Iterator[remedy.Change]:
-    run = found.run.run
-    yield _end("max_active_tasks", run.active_tasks - run.max_active_tasks + 1, found.in_run)
+def _max_active_tasks(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
+    run = facts.run.run
+    yield _end("max_active_tasks", run.active_tasks - run.max_active_tasks + 1, facts.in_run)
 
 
-def _task_limit_in_dag(found: Found, reason: reasons.MaxActiveTisPerDag) -> Iterator[remedy.Change]:
-    working = sum((dag_id, task_id) == _name(found) for dag_id, _, task_id in found.limited)
-    yield _end("max_active_tis_per_dag", working - reason.limit + 1, found.of_task)
+def _max_active_per_dag(facts: TaskFacts, reason: reasons.MaxActiveTisPerDag) -> Iterator[Change]:
+    task = facts.graph.dag_id, _task_id(facts)
+    active = sum((dag_id, task_id) == task for dag_id, _, task_id in facts.limited)
+    yield _end("max_active_tis_per_dag", active - reason.limit + 1, facts.of_task)
 
 
-def _task_limit_in_run(found: Found, reason: reasons.MaxActiveTisPerDagrun) -> Iterator[remedy.Change]:
-    working = sum((run, task_id) == (found.run.run.id, _name(found)[1]) for _, run, task_id in found.limited)
-    of_run = [each for each in found.of_task if each.run_id == found.run.run.run_id]
-    yield _end("max_active_tis_per_dagrun", working - reason.limit + 1, of_run)
+def _max_active_per_run(facts: TaskFacts, reason: reasons.MaxActiveTisPerDagrun) -> Iterator[Change]:
+    active = sum((run, task_id) == (facts.run.run.id, _task_id(facts)) for _, run, task_id in facts.limited)
+    of_run = [task for task in facts.of_task if task.run_id == facts.run.run.run_id]
+    yield _end("max_active_tis_per_dagrun", active - reason.limit + 1, of_run)
 
 
-def _name(found: Found) -> tuple[str, str]:
-    return found.graph.dag_id, found.graph.node(found.instance.index).task.task_id
+def _task_id(facts: TaskFacts) -> str:
+    return facts.graph.node(facts.instance.index).task.task_id
 
 
-def _end(limit: str, count: int, of: Sequence[AtWork]) -> remedy.EndTasks:
-    return remedy.EndTasks(limit, count, tuple((each.dag_id, each.run_id, each.task) for each in of))
+def _end(limit: str, count: int, tasks: Sequence[OccupyingTask]) -> EndTasks:
+    return EndTasks(limit, count, tuple((task.dag_id, task.run_id, task.task) for task in tasks))
 
 
-def _parallelism(found: Found, _reason: Any) -> Iterator[remedy.Change]:
-    yield remedy.SetParallelism(found.active + 1)
+def _parallelism(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
+    yield SetParallelism(facts.active + 1)
 
 
-def _bring_back(_found: Found, reason: reasons.ServerUnreachable) -> Iterator[remedy.Change]:
-    yield remedy.BringBack(reason.server)
-
-
-def _start_daemon(_found: Found, _reason: Any) -> Iterator[remedy.Change]:
-    yield remedy.StartDaemon()
-
-
-_CHANGES: Mapping[type, Callable[[Found, Any], Iterator[remedy.Change]]] = {
-    reasons.DagPaused: _unpause,
-    reasons.DagStale: _restore,
-    reasons.NotYetDue: _wait_for_time,
-    reasons.NextTry: _wait_for_time,
+_CHANGES: Mapping[type[Reason], Callable[[TaskFacts, Any], Iterator[Change]]] = {
     reasons.MaxActiveRuns: _more_runs,
     reasons.RunsAhead: _more_runs,
     reasons.UpstreamNotDone: _upstream,
     reasons.InstancesNotDone: _instances,
-    reasons.PreviousRun: _past,
+    reasons.PreviousRunNotDone: _previous_run,
     reasons.PoolMissing: _slots,
     reasons.PoolTooSmall: _slots,
     reasons.PoolFull: _slots,
-    reasons.MaxActiveTasks: _run_limit,
-    reasons.MaxActiveTisPerDag: _task_limit_in_dag,
-    reasons.MaxActiveTisPerDagrun: _task_limit_in_run,
+    reasons.LowerPriority: _slots,
+    reasons.MaxActiveTasks: _max_active_tasks,
+    reasons.MaxActiveTisPerDag: _max_active_per_dag,
+    reasons.MaxActiveTisPerDagrun: _max_active_per_run,
     reasons.Parallelism: _parallelism,
-    reasons.NoDaemon: _start_daemon,
-    reasons.AttemptOpen: _wait,
     reasons.RunEnded: _clear_itself,
     reasons.TaskEnded: _clear_itself,
-    reasons.OutsideDates: _nothing,
     reasons.RuledOut: _clear_cause,
-    reasons.LowerPriority: _slots,
-    reasons.NotSubmitted: _wait,
-    reasons.ServerUnreachable: _bring_back,
+    reasons.OutsideDates: lambda _facts, _reason: iter(()),
 }

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from tidegate.schemas.explain.facts import RunFacts
+from tidegate.schemas.explain.facts import DagStatus, RunFacts
 from tidegate.schemas.explain.reasons import DagPaused, DagStale, MaxActiveRuns, NotYetDue, Reason, RunsAhead
 from tidegate.schemas.view import DagView
 
@@ -22,9 +22,9 @@ def has_capacity(dag: DagView) -> bool:
     return run_limit_reached(dag.running, dag.graph.max_active_runs) is None
 
 
-def blockers_of_run(facts: RunFacts, max_active_runs: int, now: datetime) -> Iterator[Reason]:
+def blockers_of_run(facts: RunFacts, dag: DagStatus, max_active_runs: int, now: datetime) -> Iterator[Reason]:
     """Every reason why a queued run does not start. `max_active_runs` is that of the DAG's newest version."""
-    yield from held_by(is_paused=facts.is_paused, is_stale=facts.is_stale)
+    yield from held_by(is_paused=dag.is_paused, is_stale=dag.is_stale)
     if facts.run.run_after > now:
         yield NotYetDue(facts.run.run_after)
     if reached := run_limit_reached(facts.running_runs, max_active_runs):

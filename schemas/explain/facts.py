@@ -1,20 +1,89 @@
-"""Facts that an explanation starts from. They are read without locks, and nothing is decided by them."""
+"""Facts that explanations start from. They are read without locks, and nothing is decided by them."""
+
+from datetime import datetime
 
 import msgspec
 
 from tidegate.schemas.view import RunView
 
 
-class RunFacts(msgspec.Struct, frozen=True):
-    """A run and its DAG. `running_runs` of the DAG are running; `runs_ahead` queued ones start before this one.
+class DagStatus(msgspec.Struct, frozen=True):
+    """A DAG and its file. `running` names the first few of its running runs.
 
-    `run_before` is the previous run in the DAG's order, in any state.
+    `paused_at` and `stale_at` are the last times it became so; it may not be so any more.
+    """
+
+    path: str
+    version: int
+    is_paused: bool
+    is_stale: bool
+    paused_at: datetime | None
+    stale_at: datetime | None
+    import_error: str | None
+    broken_since: datetime | None
+    running: list[str]
+
+
+class RunFacts(msgspec.Struct, frozen=True):
+    """A run in its DAG's order. `running_runs` of the DAG are running, `runs_ahead` queued ones start before this one.
+
+    `run_before` is the previous run, in any state. The run consumed `events`; `reason` is that of its last change of state.
     """
 
     run: RunView
     newest_version_id: int
-    is_paused: bool
-    is_stale: bool
     running_runs: int
     runs_ahead: int
     run_before: str | None
+    version: int
+    created_at: datetime
+    end_date: datetime | None
+    events: int
+    reason: str | None
+
+
+class TaskRow(msgspec.Struct, frozen=True):
+    """The pool of a task instance, and when it became ready and ended."""
+
+    pool: str
+    scheduled_at: datetime | None
+    end_date: datetime | None
+
+
+class OccupyingTask(msgspec.Struct, frozen=True):
+    """A queued or running task instance. `task` is its name in its run; `since` is None while it is queued."""
+
+    dag_id: str
+    run_id: str
+    task: str
+    slots: int
+    since: datetime | None
+
+
+class AttemptFacts(msgspec.Struct, frozen=True):
+    """The newest attempt of a task instance. `ahead` intents are submitted to its backend first.
+
+    `has_owner`: the daemon that began to submit it is alive.
+    """
+
+    backend: str
+    state: str
+    created_at: datetime
+    submitted_at: datetime | None
+    started_at: datetime | None
+    heartbeat_at: datetime | None
+    ended_at: datetime | None
+    host: str | None
+    reason: str
+    kill_reason: str | None
+    ahead: int
+    has_owner: bool
+
+
+class OpenAttempt(msgspec.Struct, frozen=True):
+    """The attempt of an active task. `since` is when it started, or began to wait for its backend."""
+
+    task_index: int
+    backend: str
+    host: str | None
+    since: datetime

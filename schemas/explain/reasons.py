@@ -35,7 +35,7 @@ class InstancesNotDone(Reason, frozen=True, tag="elements"):
     words = "its instances: {left} of {total} have not ended"
 
 
-class PreviousRun(Reason, frozen=True, tag="previous_run"):
+class PreviousRunNotDone(Reason, frozen=True, tag="previous_run"):
     """`depends_on_past` or `wait_for_downstream`: tasks of the previous run have to succeed or be skipped first."""
 
     run_id: str | None

@@ -9,9 +9,8 @@ import typer
 from tidegate.daemon.cli.command import DagId, Json, Limit, RunId, Since, Until, examples, json_object, moment, noun
 from tidegate.daemon.cli.commands import run_changes
 from tidegate.daemon.cli.lookup import LATEST, find_dag, find_run
-from tidegate.daemon.cli.pages import output
+from tidegate.daemon.cli.pages import output, run_progress
 from tidegate.daemon.cli.pages.run import RUN_TITLES, RunPage, print_page, read_page, run_cells
-from tidegate.daemon.cli.pages.run_progress import print_progress, read_progress
 from tidegate.daemon.cli.session import query, settings_of, with_database
 from tidegate.schemas.explain.progress import RunProgress
 from tidegate.schemas.message import RunRequested
@@ -101,13 +100,13 @@ def show(
 
     async def read(db: Db) -> tuple[RunPage | RunProgress, datetime]:
         run = await find_run(db, dag_id, run_id)
-        return await read_progress(db, run, settings) if progress else await read_page(db, run), db.now
+        return await run_progress.read_page(db, run, settings) if progress else await read_page(db, run), db.now
 
     page, now = query(context, read)
     if json:
         output.write_json(page)
     elif isinstance(page, RunProgress):
-        print_progress(page, now)
+        run_progress.print_page(page, now)
     else:
         print_page(page, now)
 

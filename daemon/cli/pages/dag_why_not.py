@@ -14,10 +14,10 @@ from tidegate.handlers.explain.dag import explain_dag
 from tidegate.handlers.explain.dag_facts import load
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.explain.gates import DagExplanation
-from tidegate.schemas.queries import dag_pages, seen, versions
+from tidegate.schemas.queries import dag_pages, facts, versions
 from tidegate.schemas.queries.dag_pages import NoteRow
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.seen import DiscardRow
+from tidegate.schemas.queries.facts import DiscardRow
 
 LAST_NOTES = 5
 NOTE_TITLES = ("LAST", "TIMES", "WHAT")
@@ -43,7 +43,7 @@ async def read_page(db: Db, dag_id: str) -> DagWhyNot:
         spec=spec,
         inputs=inputs.rows(spec, await inputs.present(db, dag_id, spec)),
         notes=await dag_pages.list_notes(db, dag_id, LAST_NOTES),
-        discarded=await seen.discards(db, dag_id),
+        discarded=await facts.discards(db, dag_id),
     )
 
 

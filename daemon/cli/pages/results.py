@@ -5,7 +5,7 @@ from typing import Any
 from tidegate.schemas.graph import Graph, element_index
 from tidegate.schemas.queries import tasks, versions
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.progress import run_facts
+from tidegate.schemas.queries.facts import run_facts
 from tidegate.schemas.queries.run_pages import RunRow
 
 

@@ -6,10 +6,9 @@ from datetime import datetime
 
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.settings import Settings
-from tidegate.handlers.explain.run_progress import Facts, progress
+from tidegate.handlers.explain.run_progress import ProgressFacts, progress
 from tidegate.schemas.explain.progress import ActiveTask, BlockedTask, RunProgress
-from tidegate.schemas.queries import leases, pools, tasks, versions
-from tidegate.schemas.queries import progress as queries
+from tidegate.schemas.queries import facts, leases, pools, tasks, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.run_pages import RunRow
 from tidegate.schemas.timetable.text import took
@@ -19,30 +18,30 @@ WAITING_TITLES = ("TASK", "STATE", "WAITS FOR")
 ABOUT_TO_COME = "the next decision of a daemon"
 
 
-async def read_progress(db: Db, asked: RunRow, settings: Settings) -> RunProgress:
-    """`settings` are taken for those of the daemons."""
-    found = await queries.run_facts(db, asked.dag_id, asked.run_id)
-    run = found.run
-    graphs = await versions.graphs(db, {run.version_id, found.newest_version_id})
-    graph = graphs[run.version_id]
+async def read_page(db: Db, row: RunRow, settings: Settings) -> RunProgress:
+    """`settings` apply as if they were those of the daemons."""
+    run, dag = await facts.run_facts(db, row.dag_id, row.run_id), await facts.dag_status(db, row.dag_id)
+    graphs = await versions.graphs(db, {run.run.version_id, run.newest_version_id})
+    graph = graphs[run.run.version_id]
     limited = [node.task.task_id for node in graph.nodes if node.task.max_active_per_dag or node.task.max_active_per_run]
-    instances = (await tasks.of_runs(db, [run.id])).get(run.id, {})
-    facts = Facts(
+    instances = (await tasks.of_runs(db, [run.run.id])).get(run.run.id, {})
+    known = ProgressFacts(
         now=db.now,
-        run=found,
-        max_active_runs=graphs[found.newest_version_id].max_active_runs,
+        run=run,
+        dag=dag,
+        max_active_runs=graphs[run.newest_version_id].max_active_runs,
         pools={pool.name: pool for pool in await pools.list_pools(db)},
-        attempts={attempt.task_index: attempt for attempt in await queries.attempts_under_way(db, run.id)},
-        attempted=await queries.still_attempted(db, run.id),
+        attempts={attempt.task_index: attempt for attempt in await facts.open_attempts(db, run.run.id)},
+        attempted=await facts.scheduled_with_open_attempt(db, run.run.id),
         limited=await tasks.limited_activity(db, limited) if limited else (),
         parallelism=settings.parallelism,
         active=await pools.active(db) if settings.parallelism else 0,
         daemons=len(await leases.live(db)),
     )
-    return progress(graph, list(instances.values()), facts)
+    return progress(graph, list(instances.values()), known)
 
 
-def print_progress(page: RunProgress, now: datetime) -> None:
+def print_page(page: RunProgress, now: datetime) -> None:
     output.heading(f"{page.dag_id} {page.run_id}")
     counts = ", ".join(f"{count} {state}" for state, count in page.counts.items())
     output.facts(
@@ -52,7 +51,7 @@ def print_progress(page: RunProgress, now: datetime) -> None:
             ("tasks", f"{page.ended} of {page.tasks} ended" + (f": {counts}" if counts else "")),
         )
     )
-    output.section("at work", WORKING_TITLES, (_working(each, now) for each in page.working), empty="nothing")
+    output.section("at work", WORKING_TITLES, (_working(task, now) for task in page.working), empty="nothing")
     output.section("waiting", WAITING_TITLES, _waiting(page.waiting), empty="nothing")
 
 

@@ -12,7 +12,7 @@ from tidegate.handlers.explain.task import explain_task
 from tidegate.handlers.explain.task_facts import index_of, load
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.explain.gates import TaskExplanation
-from tidegate.schemas.queries import progress, versions
+from tidegate.schemas.queries import facts, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import Terms
 from tidegate.schemas.queries.run_pages import RunRow
@@ -23,15 +23,15 @@ async def read_page(db: Db, run: RunRow, label: str, settings: Settings) -> Task
 
     Raises RequestError for a task that the run does not have.
     """
-    version = (await progress.run_facts(db, run.dag_id, run.run_id)).run.version_id
+    version = (await facts.run_facts(db, run.dag_id, run.run_id)).run.version_id
     graph = (await versions.graphs(db, {version}))[version]
     index = index_of(graph, label)
     terms = Terms(settings.parallelism, settings.fair_after_s, settings.lease_ttl_s)
-    facts = None if index is None else await load(db, run.dag_id, run.run_id, index, terms)
-    if facts is None or not facts.is_there:
+    known = None if index is None else await load(db, run.dag_id, run.run_id, index, terms)
+    if known is None or not known.is_there:
         names = ", ".join(node.task.task_id for node in graph.nodes)
         raise RequestError(f"run {run.run_id!r} has no task {label!r}; its tasks are {names}")
-    return explain_task(facts)
+    return explain_task(known)
 
 
 def document(page: TaskExplanation) -> dict[str, Any]:

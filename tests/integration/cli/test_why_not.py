@@ -38,7 +38,7 @@ async def test_pause_keeps_a_run_from_starting(asked: Asked, past: Past) -> None
         "pause": "closed",
         "DAG file": "open",
         "run limit": "open",
-        "runs before it": "open",
+        "queued runs": "open",
         **dict.fromkeys(
             (
                 "run state",
@@ -110,7 +110,7 @@ async def test_queued_runs_that_come_first_need_room_too(asked: Asked, past: Pas
     too_few = await asked.state()
     await past.file(one(f"max_active_runs={change['limit']}"))
 
-    assert closed["runs before it"]["reason"] == {"kind": "runs_ahead", "count": 1}
+    assert closed["queued runs"]["reason"] == {"kind": "runs_ahead", "count": 1}
     assert (change["limit"], too_few, await asked.state()) == (3, None, "scheduled")
 
 

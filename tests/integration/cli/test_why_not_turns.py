@@ -89,7 +89,7 @@ async def test_a_task_waits_for_the_run_before(asked: Asked, past: Past) -> None
     await past.attempt_ends(attempt.submission_id)
     await past.reconsidered()
 
-    assert closed["run before"]["facts"] == {"run": "first", "tasks": ["a"]}
+    assert closed["previous run"]["facts"] == {"run": "first", "tasks": ["a"]}
     assert change == {"kind": "end_upstream", "dag_id": "d", "run_id": "first", "tasks": ["a"]}
     assert await asked.state() == "scheduled"
 

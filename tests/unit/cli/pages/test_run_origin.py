@@ -8,7 +8,7 @@ import pytest
 from tidegate.daemon.cli.pages.run_origin import ENDED, UPON, RunOrigin, print_page, upon
 from tidegate.daemon.engine import KINDS
 from tidegate.handlers.explain.stages import Stage
-from tidegate.schemas.queries.explain import ConsumedEvent, Origin, Steps
+from tidegate.schemas.queries.run_origin import ConsumedEvent, Origin, Steps
 from tidegate.schemas.queries.run_pages import RunMoveRow
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

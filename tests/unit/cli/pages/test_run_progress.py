@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tidegate.daemon.cli.pages.run_progress import print_progress
+from tidegate.daemon.cli.pages.run_progress import print_page
 from tidegate.schemas.explain import reasons
 from tidegate.schemas.explain.progress import ActiveTask, BlockedTask, RunProgress
 from tidegate.schemas.state import RunState, TaskState
@@ -23,12 +23,12 @@ def test_progress_is_shown_for_people(capsys: pytest.CaptureFixture[str]) -> Non
         blocked_by=(reasons.NoDaemon(),),
         working=(ActiveTask("b", TaskState.RUNNING, 2, NOON, "command", "worker-1"),),
         waiting=(
-            BlockedTask("c", TaskState.NONE, (reasons.UpstreamNotDone(("b",)), reasons.PreviousRun("r0"))),
+            BlockedTask("c", TaskState.NONE, (reasons.UpstreamNotDone(("b",)), reasons.PreviousRunNotDone("r0"))),
             BlockedTask("e", TaskState.SCHEDULED, ()),
         ),
     )
 
-    print_progress(page, NOON.replace(minute=2))
+    print_page(page, NOON.replace(minute=2))
 
     assert capsys.readouterr().out.splitlines() == [
         "d r1",
@@ -56,7 +56,7 @@ def test_instances_of_a_mapped_task_that_wait_for_the_same_have_one_line(capsys:
     waiting = [BlockedTask(f"load[{n}]", TaskState.SCHEDULED, blocked_by) for n, blocked_by in enumerate(blocks)]
     page = RunProgress("d", "r1", RunState.RUNNING, 2, 1, {}, (), (), (*waiting, BlockedTask("load", TaskState.SCHEDULED, ())))
 
-    print_progress(page, NOON)
+    print_page(page, NOON)
 
     assert capsys.readouterr().out.splitlines()[-3:] == [
         "load: 2 instances  scheduled  other tasks of the run: max_active_tasks is 2",

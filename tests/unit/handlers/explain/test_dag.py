@@ -9,29 +9,39 @@ import pytest
 from tests.shapes import NOW, A, B, dag_view, graph, queued
 from tests.unit.handlers.waiting import at, by, event, expiring, timed, waiting
 from tidegate.handlers.explain.dag import explain_dag
-from tidegate.handlers.explain.dag_facts import FoundDag
+from tidegate.handlers.explain.dag_facts import DagFacts
 from tidegate.handlers.explain.dag_gates import would_run
 from tidegate.schemas.conditions.condition import AllOf, DatasetRef
 from tidegate.schemas.explain import reasons, remedy
+from tidegate.schemas.explain.facts import DagStatus
 from tidegate.schemas.explain.gates import DagExplanation, GateState
 from tidegate.schemas.explain.remedy import Change
 from tidegate.schemas.queries.leases import Away, Incident, JobRow, Terms
-from tidegate.schemas.queries.seen import AroundDag
 from tidegate.schemas.timetable.spec import Continuous, Cron, Once
 from tidegate.schemas.timetable.tick import Tick
 from tidegate.schemas.view import DagView
 
-AROUND = AroundDag("d.py", 3, None, None, None, None, ["r1", "r2"])
+STATUS = DagStatus(
+    "d.py",
+    3,
+    is_paused=False,
+    is_stale=False,
+    paused_at=None,
+    stale_at=None,
+    import_error=None,
+    broken_since=None,
+    running=["r1", "r2"],
+)
 DAEMON = JobRow("h", 7, NOW, NOW, Terms(), {})
 HOURLY = Cron(("0 * * * *",))
 LIMITED: dict[str, Any] = {"limit": 1, "running": 1}
 BOTH = AllOf((A, B))
 
 
-def found(dag: DagView, **facts: Any) -> FoundDag:
+def dag_facts(dag: DagView, **facts: Any) -> DagFacts:
     """A DAG as it is seen: the ids in it stand for runs."""
     dag = msgspec.structs.replace(dag, event_run_ids=(0,), tick_run_ids=(0,))
-    return FoundDag(**{"now": NOW, "dag": dag, "around": AROUND, "daemons": [DAEMON], **facts})
+    return DagFacts(**{"now": NOW, "dag": dag, "status": STATUS, "daemons": [DAEMON], **facts})
 
 
 def ticking(timetable: Any, **facts: Any) -> DagView:
@@ -161,7 +171,7 @@ GATES = [
 def test_a_gate_is_closed_for_a_reason_and_something_opens_it(
     dag: DagView, gates: Mapping[str, object], change: Sequence[Change]
 ) -> None:
-    page = explain_dag(found(dag))
+    page = explain_dag(dag_facts(dag))
 
     said = {name: None if isinstance(block, reasons.ConditionBroken) else block for name, block in closed(page).items()}
     assert (said, page.change) == (gates, change)
@@ -171,13 +181,13 @@ def test_a_gate_is_closed_for_a_reason_and_something_opens_it(
 def test_a_run_starts_exactly_where_nothing_has_to_change(
     dag: DagView, gates: Mapping[str, object], change: Sequence[Change]
 ) -> None:
-    page = explain_dag(found(dag))
+    page = explain_dag(dag_facts(dag))
 
-    assert page.starts is would_run(found(dag).dag, NOW) is (not change)
+    assert page.starts is would_run(dag_facts(dag).dag, NOW) is (not change)
 
 
 def test_where_events_and_time_both_make_runs_either_will_do() -> None:
-    page = explain_dag(found(ticking(HOURLY, schedule=A, taken=frozenset({NOW}), is_paused=True)))
+    page = explain_dag(dag_facts(ticking(HOURLY, schedule=A, taken=frozenset({NOW}), is_paused=True)))
 
     assert page.change == (NEW_A, remedy.Unpause("d"))
     assert page.instead == (remedy.Wait(at(60)), remedy.Unpause("d"))
@@ -206,18 +216,18 @@ def test_where_events_and_time_both_make_runs_either_will_do() -> None:
     ],
 )
 def test_what_is_around_a_dag_may_be_closed_too(facts: Any, block: Mapping[str, object], change: Change | None) -> None:
-    page = explain_dag(found(waiting(A), **facts))
+    page = explain_dag(dag_facts(waiting(A), **facts))
 
     assert closed(page) == {"condition": reasons.InputsMissing(("s://a",)), **block}
     assert page.change == (NEW_A, *([change] if change else []))
 
 
 def test_without_a_daemon_no_run_starts() -> None:
-    assert explain_dag(found(waiting(A, event(1)), daemons=[])).starts is False
+    assert explain_dag(dag_facts(waiting(A, event(1)), daemons=[])).starts is False
 
 
 def test_timing_is_not_reached_before_the_condition_holds() -> None:
-    gates = {gate.name: gate for gate in explain_dag(found(waiting(A, timing=by("skip", after=5)))).gates}
+    gates = {gate.name: gate for gate in explain_dag(dag_facts(waiting(A, timing=by("skip", after=5)))).gates}
 
     assert gates["timing"].state is GateState.NOT_REACHED
 
@@ -225,7 +235,7 @@ def test_timing_is_not_reached_before_the_condition_holds() -> None:
 def test_a_deadline_is_told_with_what_follows() -> None:
     dag = waiting(BOTH, event(1, arrived=-2), timing=by("run_anyway", after=5))
 
-    gates = {gate.name: gate for gate in explain_dag(found(dag)).gates}
+    gates = {gate.name: gate for gate in explain_dag(dag_facts(dag)).gates}
 
     assert gates["timing"].facts == {"deadline": at(3), "then": "run_anyway"}
     assert gates["condition"].facts == {"inputs": "1 of 2", "pending": 1, "version": 3}
@@ -235,6 +245,6 @@ def test_a_deadline_is_told_with_what_follows() -> None:
 def test_timing_of_a_condition_that_cannot_be_read_tells_no_deadline() -> None:
     dag = waiting(DatasetRef("s://a", "n >"), event(1), timing=by("skip", after=5))
 
-    gates = {gate.name: gate for gate in explain_dag(found(dag)).gates}
+    gates = {gate.name: gate for gate in explain_dag(dag_facts(dag)).gates}
 
     assert gates["timing"].facts == {}

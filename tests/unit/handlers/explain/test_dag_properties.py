@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given, settings
 
 from tests.shapes import NOW
-from tests.unit.handlers.explain.test_dag import found
+from tests.unit.handlers.explain.test_dag import dag_facts
 from tests.unit.handlers.scheduling.test_next_runs_properties import CHANCES, dag_of
 from tidegate.handlers.explain.dag import explain_dag
 from tidegate.handlers.scheduling.next_runs import settle
@@ -17,6 +17,6 @@ from tidegate.schemas.effect.run import InsertRun
 def test_a_run_starts_exactly_where_nothing_is_said_to_keep_it(chance: Random) -> None:
     dag = dag_of(chance)
 
-    page = explain_dag(found(dag))
+    page = explain_dag(dag_facts(dag))
 
     assert any(isinstance(effect, InsertRun) for effect in settle(dag, NOW)) is not bool(page.change)

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from tests.shapes import NOW, graph, task
-from tests.unit.handlers.going import NONE, QUEUED, RETRY, RUNNING, SCHEDULED, F, S, blocks, facts, instances, pools
-from tidegate.handlers.explain.run_progress import Facts, progress
+from tests.unit.handlers.progress_facts import NONE, QUEUED, RETRY, RUNNING, SCHEDULED, F, S, blocks, facts, instances, pools
+from tidegate.handlers.explain.run_progress import ProgressFacts, progress
 from tidegate.schemas.explain import reasons
+from tidegate.schemas.explain.facts import OpenAttempt
 from tidegate.schemas.explain.progress import ActiveTask
-from tidegate.schemas.queries.progress import AttemptRow
 from tidegate.schemas.state import TASK_ENDED, RunState, TaskState
 from tidegate.schemas.view import Instance
 
@@ -49,7 +49,7 @@ def test_what_has_ended_neither_works_nor_waits(state: TaskState) -> None:
 
 @pytest.mark.parametrize("state", [QUEUED, RUNNING])
 def test_what_works_says_since_when_at_which_try_and_where(state: TaskState) -> None:
-    attempt = AttemptRow(task_index=0, backend="command", host="worker-1", since=NOW)
+    attempt = OpenAttempt(task_index=0, backend="command", host="worker-1", since=NOW)
 
     (working,) = progress(graph("a"), [Instance(0, state, try_number=2)], facts(attempts={0: attempt})).working
 
@@ -101,11 +101,11 @@ def test_a_task_waits_for_the_run_before_too() -> None:
 
     found = blocks(two, instances(two, RUNNING, NONE, waits_for_past=True))
 
-    assert found == (reasons.UpstreamNotDone(("a",)), reasons.PreviousRun("r0"))
+    assert found == (reasons.UpstreamNotDone(("a",)), reasons.PreviousRunNotDone("r0"))
 
 
 def test_a_task_waits_for_the_run_before_alone() -> None:
-    assert blocks(graph("a"), [Instance(0, NONE, waits_for_past=True)]) == (reasons.PreviousRun("r0"),)
+    assert blocks(graph("a"), [Instance(0, NONE, waits_for_past=True)]) == (reasons.PreviousRunNotDone("r0"),)
 
 
 def test_a_task_that_failed_waits_for_its_next_try() -> None:
@@ -145,7 +145,7 @@ MINE, OTHERS = ("d", 1, "a"), ("d", 2, "a")
         ),
     ],
 )
-def test_a_task_in_the_queue_waits_for_every_limit_that_is_reached(around: Facts, expected: list[reasons.Reason]) -> None:
+def test_a_task_in_the_queue_waits_for_every_limit_that_is_reached(around: ProgressFacts, expected: list[reasons.Reason]) -> None:
     assert list(blocks(graph(LIMITED), [Instance(0, SCHEDULED)], around)) == expected
 
 

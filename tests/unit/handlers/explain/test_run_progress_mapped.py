@@ -1,7 +1,7 @@
 """How far runs with mapped tasks have come."""
 
 from tests.shapes import graph, task
-from tests.unit.handlers.going import NONE, RUNNING, SCHEDULED, F, K, S, blocks, facts, instances
+from tests.unit.handlers.progress_facts import NONE, RUNNING, SCHEDULED, F, K, S, blocks, facts, instances
 from tidegate.handlers.explain.run_progress import progress
 from tidegate.schemas.explain import reasons
 from tidegate.schemas.graph import element_index

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from tests.shapes import NOW, graph
-from tests.unit.handlers.asking import (
+from tests.unit.handlers.task_facts import (
     ATTEMPT,
     BEFORE,
     DAEMON,
@@ -17,23 +17,25 @@ from tests.unit.handlers.asking import (
     K,
     S,
     closed,
-    found,
     queued,
+    task_facts,
 )
 from tidegate.handlers.explain.task import explain_task
-from tidegate.handlers.explain.task_facts import Found
+from tidegate.handlers.explain.task_facts import TaskFacts
 from tidegate.schemas.dag import TriggerRule
 from tidegate.schemas.explain import reasons, remedy
+from tidegate.schemas.explain.facts import OccupyingTask
 from tidegate.schemas.queries.leases import Away
-from tidegate.schemas.queries.whynot import AtWork
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.timetable.spec import Continuous
 
 ONE_AFTER_ANOTHER = graph("a", limit=1, timetable=Continuous())
-OTHER = AtWork("e", "x", "t", 1, BEFORE)
-MINE = AtWork("d", "r1", "b", 1, BEFORE)
+OTHER = OccupyingTask("e", "x", "t", 1, BEFORE)
+MINE = OccupyingTask("d", "r1", "b", 1, BEFORE)
 
 
+INTENT = msgspec.structs.replace(ATTEMPT, state="intent")
+UNSUBMITTED = msgspec.structs.replace(INTENT, started_at=None, submitted_at=None)
 CLEAR = remedy.Clear("d", "r1", ("b",))
 ONE_DAEMON_AWAY = msgspec.structs.replace(DAEMON, away={"the runners": Away(BEFORE, "no space"), "Kafka": Away(BEFORE, "gone")})
 
@@ -43,107 +45,107 @@ GATES = [
     pytest.param(queued(run={"run_after": LATER}), {"timing": reasons.NotYetDue(LATER)}, (remedy.Wait(LATER),), id="timing"),
     pytest.param(queued(run={"is_paused": True}), {"pause": reasons.DagPaused()}, (remedy.Unpause("d"),), id="pause of a run"),
     pytest.param(
-        found(graph("a"), NONE, run={"is_paused": True}), {"pause": reasons.DagPaused()}, (remedy.Unpause("d"),), id="pause"
+        task_facts(graph("a"), NONE, run={"is_paused": True}), {"pause": reasons.DagPaused()}, (remedy.Unpause("d"),), id="pause"
     ),
-    pytest.param(found(graph("a"), RUNNING, run={"is_paused": True}, attempt=ATTEMPT), {}, (), id="pause of what runs"),
+    pytest.param(task_facts(graph("a"), RUNNING, run={"is_paused": True}, attempt=ATTEMPT), {}, (), id="pause of what runs"),
     pytest.param(queued(run={"is_stale": True}), {"DAG file": reasons.DagStale()}, (remedy.RestoreFile("d", "d.py"),), id="file"),
-    pytest.param(found(graph("a"), NONE, run={"is_stale": True}), {}, (), id="a run that has started needs no file"),
+    pytest.param(task_facts(graph("a"), NONE, run={"is_stale": True}), {}, (), id="a run that has started needs no file"),
     pytest.param(
-        queued(run={"running_runs": 2}, running=["r0", "r9"]),
+        queued(run={"running_runs": 2, "running": ["r0", "r9"]}),
         {"run limit": reasons.MaxActiveRuns(2)},
         (remedy.RaiseRuns("d", "d.py", 3, ("r0", "r9")),),
         id="run limit",
     ),
     pytest.param(
         queued(run={"running_runs": 2, "runs_ahead": 3}),
-        {"run limit": reasons.MaxActiveRuns(2), "runs before it": reasons.RunsAhead(3)},
+        {"run limit": reasons.MaxActiveRuns(2), "queued runs": reasons.RunsAhead(3)},
         (remedy.RaiseRuns("d", "d.py", 6, ("r1",)),),
         id="run limit and runs before it",
     ),
     pytest.param(
-        queued(newest=ONE_AFTER_ANOTHER),
+        queued(newest_graph=ONE_AFTER_ANOTHER),
         {"run limit": reasons.MaxActiveRuns(1)},
         (remedy.EndRun("d", ("r1",)),),
         id="run limit of a DAG whose runs follow each other",
     ),
     pytest.param(
-        queued(newest=ONE_AFTER_ANOTHER, run={"running_runs": 0, "runs_ahead": 1}, running=[]),
-        {"runs before it": reasons.RunsAhead(1)},
+        queued(newest_graph=ONE_AFTER_ANOTHER, run={"running_runs": 0, "runs_ahead": 1, "running": []}),
+        {"queued runs": reasons.RunsAhead(1)},
         (),
         id="runs before it in a DAG whose runs follow each other",
     ),
     pytest.param(
-        queued(run={"running_runs": 0, "runs_ahead": 1}), {"runs before it": reasons.RunsAhead(1)}, (), id="runs about to start"
+        queued(run={"running_runs": 0, "runs_ahead": 1}), {"queued runs": reasons.RunsAhead(1)}, (), id="runs about to start"
     ),
     pytest.param(
-        found(graph("a"), NONE, run={"state": RunState.FAILED}, reason="deadlock", end_date=NOW),
+        task_facts(graph("a"), NONE, run={"state": RunState.FAILED, "reason": "deadlock", "end_date": NOW}),
         {"run state": reasons.RunEnded(RunState.FAILED, "deadlock")},
         (remedy.Clear("d", "r1", ("a",)),),
         id="run state",
     ),
     pytest.param(
-        found(graph("a", "b < a", "c", "d < b c"), RUNNING, NONE, S, NONE),
+        task_facts(graph("a", "b < a", "c", "d < b c"), RUNNING, NONE, S, NONE),
         {"upstream": reasons.UpstreamNotDone(("b",))},
         (remedy.EndUpstream("d", "r1", ("a",)),),
         id="upstream",
     ),
-    pytest.param(found(graph("a", "b:one_success < a"), S, NONE), {}, (), id="its turn"),
+    pytest.param(task_facts(graph("a", "b:one_success < a"), S, NONE), {}, (), id="its turn"),
     pytest.param(
-        found(graph("a", "b < a"), F, UF),
+        task_facts(graph("a", "b < a"), F, UF),
         {"trigger rule": reasons.RuledOut(TriggerRule.ALL_SUCCESS, UF)},
         (remedy.Clear("d", "r1", ("a",)),),
         id="trigger rule",
     ),
     pytest.param(
-        found(graph("a", "c < a", "b < c"), F, UF, UF),
+        task_facts(graph("a", "c < a", "b < c"), F, UF, UF),
         {"trigger rule": reasons.RuledOut(TriggerRule.ALL_SUCCESS, UF)},
         (remedy.Clear("d", "r1", ("a",)),),
         id="trigger rule, further up",
     ),
     pytest.param(
-        found(graph("a", "b < a"), K, K),
+        task_facts(graph("a", "b < a"), K, K),
         {"trigger rule": reasons.RuledOut(TriggerRule.ALL_SUCCESS, K)},
         (remedy.Clear("d", "r1", ("a",)),),
         id="skipped like what is before it",
     ),
     pytest.param(
-        found(graph("a", "b < a"), S, K),
+        task_facts(graph("a", "b < a"), S, K),
         {"trigger rule": reasons.RuledOut(TriggerRule.ALL_SUCCESS, K)},
         (CLEAR,),
         id="a branch",
     ),
     pytest.param(
-        found(graph("a", "b:all_failed < a"), S, K),
+        task_facts(graph("a", "b:all_failed < a"), S, K),
         {"trigger rule": reasons.RuledOut(TriggerRule.ALL_FAILED, K)},
         (),
         id="nothing can help a rule that waits for failures",
     ),
     pytest.param(
-        found(graph("a"), TaskState.REMOVED),
+        task_facts(graph("a"), TaskState.REMOVED),
         {"trigger rule": reasons.OutsideDates()},
         (),
         id="no part of the run",
     ),
     pytest.param(
-        found(graph("a"), F, attempt=msgspec.structs.replace(ATTEMPT, state="failed", reason="x")),
+        task_facts(graph("a"), F, attempt=msgspec.structs.replace(ATTEMPT, state="failed", reason="x")),
         {"next try": reasons.TaskEnded(F, 0, "x")},
         (remedy.Clear("d", "r1", ("a",)),),
         id="failed for good",
     ),
     pytest.param(
-        found(graph("a"), F),
+        task_facts(graph("a"), F),
         {"next try": reasons.TaskEnded(F, 0, "")},
         (remedy.Clear("d", "r1", ("a",)),),
         id="marked as failed",
     ),
     pytest.param(
-        found(graph("a"), QUEUED, attempt=msgspec.structs.replace(ATTEMPT, state="intent", started_at=None, submitted_at=None)),
+        task_facts(graph("a"), QUEUED, attempt=UNSUBMITTED),
         {"submission": reasons.NotSubmitted("command", "intent")},
         (remedy.Wait(None),),
         id="submission",
     ),
     pytest.param(
-        found(graph("a"), QUEUED, attempt=msgspec.structs.replace(ATTEMPT, state="intent"), daemons=[ONE_DAEMON_AWAY] * 2),
+        task_facts(graph("a"), QUEUED, attempt=INTENT, daemons=[ONE_DAEMON_AWAY] * 2),
         {
             "submission": reasons.NotSubmitted("command", "intent"),
             "backend": reasons.ServerUnreachable("the runners", "no space"),
@@ -152,25 +154,25 @@ GATES = [
         id="backend",
     ),
     pytest.param(
-        found(graph("a"), QUEUED, attempt=msgspec.structs.replace(ATTEMPT, state="intent"), daemons=[ONE_DAEMON_AWAY, DAEMON]),
+        task_facts(graph("a"), QUEUED, attempt=INTENT, daemons=[ONE_DAEMON_AWAY, DAEMON]),
         {"submission": reasons.NotSubmitted("command", "intent")},
         (remedy.Wait(None),),
         id="another daemon reaches the backend",
     ),
-    pytest.param(found(graph("a"), RUNNING, attempt=ATTEMPT, daemons=[ONE_DAEMON_AWAY]), {}, (), id="it runs all the same"),
+    pytest.param(task_facts(graph("a"), RUNNING, attempt=ATTEMPT, daemons=[ONE_DAEMON_AWAY]), {}, (), id="it runs all the same"),
     pytest.param(
-        found(graph("a"), QUEUED, attempt=msgspec.structs.replace(ATTEMPT, state="intent"), daemons=[]),
+        task_facts(graph("a"), QUEUED, attempt=INTENT, daemons=[]),
         {"submission": reasons.NotSubmitted("command", "intent"), "daemons": reasons.NoDaemon()},
         (remedy.StartDaemon(),),
         id="daemons",
     ),
-    pytest.param(found(graph("a"), S, attempt=ATTEMPT, daemons=[]), {}, (), id="it has run"),
+    pytest.param(task_facts(graph("a"), S, attempt=ATTEMPT, daemons=[]), {}, (), id="it has run"),
 ]
 
 
 @pytest.mark.parametrize(("around", "gates", "change"), GATES)
 def test_a_gate_is_closed_for_a_reason_and_something_opens_it(
-    around: Found, gates: dict[str, object], change: tuple[remedy.Change, ...]
+    around: TaskFacts, gates: dict[str, object], change: tuple[remedy.Change, ...]
 ) -> None:
     page = explain_task(around)
 

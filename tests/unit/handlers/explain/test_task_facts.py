@@ -4,11 +4,26 @@ import msgspec
 import pytest
 
 from tests.shapes import NOW, graph, task
-from tests.unit.handlers.asking import ATTEMPT, LATER, NONE, QUEUED, RUNNING, SCHEDULED, F, S, closed, found, queued
+from tests.unit.handlers.task_facts import (
+    ATTEMPT,
+    LATER,
+    NONE,
+    QUEUED,
+    RUNNING,
+    SCHEDULED,
+    STATUS,
+    F,
+    S,
+    closed,
+    queued,
+    task_facts,
+)
+from tests.unit.schemas.explain.test_reasons import TEXTS
 from tidegate.handlers.explain import dag_remedy
+from tidegate.handlers.explain.remedy import common_change
 from tidegate.handlers.explain.task import explain_task
-from tidegate.handlers.explain.task_facts import Found, index_of
-from tidegate.handlers.explain.task_remedy import _CHANGES, changes
+from tidegate.handlers.explain.task_facts import TaskFacts, index_of
+from tidegate.handlers.explain.task_remedy import _CHANGES, task_changes
 from tidegate.schemas.explain import reasons, remedy
 from tidegate.schemas.explain.gates import Gate, GateState
 from tidegate.schemas.graph import element_index
@@ -28,16 +43,16 @@ PATIENT = graph(task("a", depends_on_past=True))
     ],
 )
 def test_what_the_run_before_holds_up_is_to_end_or_to_run_again_there(past: PreviousRun | None, change: object) -> None:
-    held = found(PATIENT, NONE, past=past)
+    held = task_facts(PATIENT, NONE, previous=past)
     held.instance.waits_for_past = True
 
     page = explain_task(held)
 
-    assert (closed(page), page.change) == ({"run before": reasons.PreviousRun("r0")}, change)
+    assert (closed(page), page.change) == ({"previous run": reasons.PreviousRunNotDone("r0")}, change)
 
 
 def test_a_run_without_one_before_it_says_no_more_than_that() -> None:
-    held = found(PATIENT, NONE, run={"run_before": None}, past=PreviousRun(None))
+    held = task_facts(PATIENT, NONE, run={"run_before": None}, previous=PreviousRun(None))
     held.instance.waits_for_past = True
 
     assert explain_task(held).change == ()
@@ -45,7 +60,7 @@ def test_a_run_without_one_before_it_says_no_more_than_that() -> None:
 
 def test_a_task_waits_for_its_next_try() -> None:
     failed = msgspec.structs.replace(ATTEMPT, state="failed", reason="no disk", ended_at=NOW)
-    held = found(graph("a*1"), TaskState.UP_FOR_RETRY, attempt=failed)
+    held = task_facts(graph("a*1"), TaskState.UP_FOR_RETRY, attempt=failed)
     held.instance.next_try_at, held.instance.try_number, held.instance.max_tries = LATER, 1, 2
 
     page = explain_task(held)
@@ -56,10 +71,10 @@ def test_a_task_waits_for_its_next_try() -> None:
     assert page.change == (remedy.Wait(LATER),)
 
 
-def mapped(*elements: TaskState) -> Found:
+def mapped(*elements: TaskState) -> TaskFacts:
     """A mapped task with instances in these states."""
     dag = graph("a", task("b < a", over="a"))
-    held = found(dag, S, NONE)
+    held = task_facts(dag, S, NONE)
     held.instance.elements = held.instance.awaited = len(elements)
     held.instance.success = elements.count(S)
     born = {element_index(1, number): Instance(element_index(1, number), state) for number, state in enumerate(elements)}
@@ -84,7 +99,7 @@ def test_an_instance_of_a_mapped_task_has_no_upstream_of_its_own() -> None:
 
 
 def test_gates_behind_a_closed_one_are_not_reached() -> None:
-    page = explain_task(found(graph("a", "b < a"), RUNNING, NONE))
+    page = explain_task(task_facts(graph("a", "b < a"), RUNNING, NONE))
 
     states = {gate.name: gate.state for gate in page.gates}
     assert [name for name, state in states.items() if state is GateState.NOT_REACHED] == [
@@ -99,23 +114,25 @@ def test_gates_behind_a_closed_one_are_not_reached() -> None:
 
 
 def test_every_reason_has_a_remedy() -> None:
-    assert {*_CHANGES, *dag_remedy._CHANGES} == {*reasons.Reason.__subclasses__()} - {reasons.AwaitsTick}
+    of_their_own = {type(reason) for reason, _ in TEXTS if common_change(reason, "d", STATUS) is None}
+
+    assert of_their_own == {*_CHANGES, *dag_remedy._CHANGES, reasons.IntakeHalted, reasons.AwaitsTick}
 
 
 def test_who_does_not_wait_for_slots_is_given_no_larger_pool() -> None:
     gate = Gate(name="pool", state=GateState.CLOSED, reason=reasons.PoolMissing("p"))
 
-    assert changes(found(graph("a"), NONE), [gate]) == ()
+    assert task_changes(task_facts(graph("a"), NONE), [gate]) == ()
 
 
 def test_the_state_of_a_task_of_a_run_that_has_not_started_is_none() -> None:
-    assert (explain_task(queued()).state, explain_task(found(graph("a"), NONE)).state) == (None, NONE)
+    assert (explain_task(queued()).state, explain_task(task_facts(graph("a"), NONE)).state) == (None, NONE)
 
 
 def test_a_submission_that_was_abandoned_is_told_with_what_is_known() -> None:
     lost = msgspec.structs.replace(ATTEMPT, state="submitting", has_owner=False, kill_reason="cleared", ahead=3)
 
-    gates = {gate.name: gate for gate in explain_task(found(graph("a"), QUEUED, attempt=lost)).gates}
+    gates = {gate.name: gate for gate in explain_task(task_facts(graph("a"), QUEUED, attempt=lost)).gates}
 
     assert gates["submission"].facts == {
         "state": "submitting",
@@ -137,10 +154,10 @@ def test_tasks_are_found_by_their_names() -> None:
     ("around", "there"),
     [
         (queued(), True),
-        (found(graph("a"), NONE), True),
-        (found(graph("a"), NONE, place=None), False),
+        (task_facts(graph("a"), NONE), True),
+        (task_facts(graph("a"), NONE, row=None), False),
         (msgspec.structs.replace(queued(), instance=Instance(element_index(0, 1))), False),
     ],
 )
-def test_a_run_has_a_task_once_it_has_started_or_its_version_has(around: Found, there: bool) -> None:
+def test_a_run_has_a_task_once_it_has_started_or_its_version_has(around: TaskFacts, there: bool) -> None:
     assert around.is_there is there

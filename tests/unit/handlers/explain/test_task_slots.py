@@ -7,36 +7,36 @@ import msgspec
 import pytest
 
 from tests.shapes import NOW, graph, run_view, task
-from tests.unit.handlers.asking import (
+from tests.unit.handlers.task_facts import (
     ATTEMPT,
     BEFORE,
     SCHEDULED,
     closed,
-    found,
+    task_facts,
 )
 from tidegate.handlers.admission.capacity import AdmissionState
 from tidegate.handlers.explain.task import explain_task
-from tidegate.handlers.explain.task_facts import Found
+from tidegate.handlers.explain.task_facts import TaskFacts
 from tidegate.schemas.dag import TaskSpec
 from tidegate.schemas.explain import reasons, remedy
-from tidegate.schemas.queries.whynot import AtWork
+from tidegate.schemas.explain.facts import OccupyingTask
 from tidegate.schemas.state import RunState
 from tidegate.schemas.view import PoolView, WaitingTask
 
 POOL = PoolView(name="default_pool", open=3, slots=4)
-OTHER = AtWork("e", "x", "t", 1, BEFORE)
-MINE = AtWork("d", "r1", "b", 1, BEFORE)
+OTHER = OccupyingTask("e", "x", "t", 1, BEFORE)
+MINE = OccupyingTask("d", "r1", "b", 1, BEFORE)
 
 
 def waiting(
     task: Mapping[str, Any] | None = None, run: Mapping[str, Any] | None = None, *others: WaitingTask, **facts: Any
-) -> Found:
+) -> TaskFacts:
     """A task that waits for slots after others; facts called `pool_…` are of its pool."""
     pool = {name.removeprefix("pool_"): facts.pop(name) for name in list(facts) if name.startswith("pool_")}
     mine = msgspec.structs.replace(WaitingTask(1, 0, "d", "a", SCHEDULED, 0), **(task or {}))
     limited = facts.pop("limited", ())
     spec = TASK if mine.per_dag is None and mine.per_run is None else LIMITED
-    base = found(graph(spec), SCHEDULED, run=run, **facts)
+    base = task_facts(graph(spec), SCHEDULED, run=run, **facts)
     runs = {each.dag_run_id: run_view(each.dag_run_id, state=RunState.RUNNING, max_active_tasks=99) for each in others}
     view = msgspec.structs.replace(POOL, **pool)
     state = AdmissionState(NOW, view, (*others, mine), limited=limited, runs={**runs, 1: base.run.run})
@@ -134,7 +134,7 @@ GATES = [
 
 @pytest.mark.parametrize(("around", "gates", "change"), GATES)
 def test_what_waits_for_slots_is_held_up_by_something_and_something_opens_it(
-    around: Found, gates: dict[str, object], change: tuple[remedy.Change, ...]
+    around: TaskFacts, gates: dict[str, object], change: tuple[remedy.Change, ...]
 ) -> None:
     page = explain_task(around)
 

@@ -15,8 +15,8 @@ RULE = TriggerRule.ALL_SUCCESS
 TEXTS: list[tuple[Reason, str]] = [
     (reasons.UpstreamNotDone(("a", "b")), "a, b"),
     (reasons.InstancesNotDone(2, 5), "its instances: 2 of 5 have not ended"),
-    (reasons.PreviousRun("r0"), "the previous run, r0"),
-    (reasons.PreviousRun(None), "the previous run, unknown"),
+    (reasons.PreviousRunNotDone("r0"), "the previous run, r0"),
+    (reasons.PreviousRunNotDone(None), "the previous run, unknown"),
     (reasons.NextTry(NOON), "its next try at 2026-11-21 12:00:00Z"),
     (reasons.RuledOut(RULE, TaskState.UPSTREAM_FAILED), "a clear: it is upstream_failed by trigger rule all_success"),
     (reasons.OutsideDates(), "a run whose logical date is within its dates: it is not part of this run"),

@@ -1,41 +1,27 @@
-"""A run that works, and what surrounds it."""
+"""Facts about running runs."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from tests.shapes import NOW, run_view
-from tidegate.handlers.explain.run_progress import Facts, progress
+from tests.shapes import NOW
+from tests.unit.handlers.task_facts import run_and_dag
+from tidegate.handlers.explain.run_progress import ProgressFacts, progress
 from tidegate.schemas.explain import reasons
-from tidegate.schemas.explain.facts import RunFacts
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries.pools import PoolRow
-from tidegate.schemas.state import RunState, TaskState
-from tidegate.schemas.view import Instance, RunView
+from tidegate.schemas.state import TaskState
+from tidegate.schemas.view import Instance
 
 NONE, SCHEDULED, QUEUED, RUNNING = TaskState.NONE, TaskState.SCHEDULED, TaskState.QUEUED, TaskState.RUNNING
 S, F, K = TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED
 RETRY, GIVEN_UP = TaskState.UP_FOR_RETRY, TaskState.UPSTREAM_FAILED
-RUN = RunFacts(
-    run=run_view(state=RunState.RUNNING),
-    newest_version_id=1,
-    is_paused=False,
-    is_stale=False,
-    running_runs=1,
-    runs_ahead=0,
-    run_before="r0",
-)
 
 
-def facts(run: Mapping[str, Any] | None = None, **others: Any) -> Facts:
-    """A run that works, alone in a pool of ten slots, but for the facts given."""
-    usual = {"now": NOW, "pools": pools(slots=10)}
-    given = run or {}
-    of_run = {name: fact for name, fact in given.items() if name in RunView.__struct_fields__}
-    around = {name: fact for name, fact in given.items() if name not in of_run}
-    view = msgspec.structs.replace(RUN.run, **of_run)
-    return Facts(run=msgspec.structs.replace(RUN, run=view, **around), **{**usual, **others})
+def facts(run: Mapping[str, Any] | None = None, **others: Any) -> ProgressFacts:
+    """A running run, alone in a pool of ten slots, but for the facts given."""
+    return ProgressFacts(**{"now": NOW, "pools": pools(slots=10), **run_and_dag(run or {}), **others})
 
 
 def pools(slots: int, *, running: int = 0, queued: int = 0, name: str = "default_pool") -> Mapping[str, PoolRow]:
@@ -53,7 +39,7 @@ def instances(graph: Graph, *states: TaskState, **changed: Any) -> list[Instance
     return found
 
 
-def blocks(graph: Graph, waits: list[Instance], around: Facts | None = None) -> tuple[reasons.Reason, ...]:
+def blocks(graph: Graph, waits: list[Instance], around: ProgressFacts | None = None) -> tuple[reasons.Reason, ...]:
     """What the last task of a run waits for."""
     *_, last = progress(graph, waits, around or facts()).waiting
     assert last.task_id == graph.nodes[-1].task.task_id

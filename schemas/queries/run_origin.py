@@ -9,7 +9,7 @@ from tidegate.schemas.graph import label
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 
-_SQL = load("explain")
+_SQL = load("run_origin")
 
 
 class Origin(msgspec.Struct, frozen=True):

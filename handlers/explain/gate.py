@@ -1,0 +1,43 @@
+"""Gates that the explanations of DAGs and of tasks share."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from tidegate.schemas.explain.facts import DagStatus
+from tidegate.schemas.explain.gates import Gate, GateState
+from tidegate.schemas.explain.reasons import NoDaemon, Reason
+from tidegate.schemas.queries.leases import JobRow
+
+
+def gate(
+    name: str,
+    reason: Reason | None = None,
+    facts: Mapping[str, Any] | None = None,
+    *,
+    reached: bool = True,
+    since: datetime | None = None,
+) -> Gate:
+    """Closed if there is a reason. Facts that are None or empty are left out."""
+    state = GateState.CLOSED if reason else GateState.OPEN if reached else GateState.NOT_REACHED
+    known = {fact: value for fact, value in (facts or {}).items() if value not in (None, "", ())}
+    return Gate(name=name, state=state, reason=reason, since=since, facts=known)
+
+
+def pause_gate(dag: DagStatus, reason: Reason | None) -> Gate:
+    return gate("pause", reason, {"paused": dag.is_paused or None}, since=dag.paused_at if dag.is_paused else None)
+
+
+def file_gate(dag: DagStatus, reason: Reason | None) -> Gate:
+    broken = {"error": dag.import_error, "broken_since": dag.broken_since}
+    facts = {"file": dag.path, "version": dag.version, "missing": dag.is_stale or None, **broken}
+    return gate("DAG file", reason, facts, since=dag.stale_at if dag.is_stale else None)
+
+
+def run_limit_gate(dag: DagStatus, reason: Reason | None, running: int, limit: int) -> Gate:
+    return gate("run limit", reason, {"running": running, "max_active_runs": limit, "runs": tuple(dag.running)})
+
+
+def daemons_gate(daemons: Sequence[JobRow], *, needed: bool = True) -> Gate:
+    hosts = tuple(f"{daemon.host} (pid {daemon.pid})" for daemon in daemons)
+    return gate("daemons", NoDaemon() if needed and not hosts else None, {"alive": len(hosts), "daemons": hosts})

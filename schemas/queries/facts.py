@@ -1,0 +1,109 @@
+"""Reads the facts that explanations start from. Nothing is locked."""
+
+from datetime import datetime
+
+import msgspec
+
+from tidegate.schemas.explain.facts import AttemptFacts, DagStatus, OccupyingTask, OpenAttempt, RunFacts, TaskRow
+from tidegate.schemas.graph import label
+from tidegate.schemas.queries import dags, datasets, versions
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.runs import run_view
+from tidegate.schemas.queries.sql import load
+from tidegate.schemas.view import DagView, RunView, TaskKey
+
+_SQL = load("facts")
+
+MOST_EVENTS = 10_000
+"""Pending events that are read of a DAG; the explanation leaves out the others."""
+
+MOST_NAMED = 5
+"""Occupying tasks that are named of a pool, a run or a task."""
+
+
+class DiscardRow(msgspec.Struct, frozen=True):
+    """How many of a DAG's last discarded events have this reason."""
+
+    reason: str
+    events: int
+    last_at: datetime
+
+
+async def dag_view(db: Db, dag_id: str) -> DagView:
+    """A DAG that exists, as a decision that had read everything would see it. Its reserved run ids are not real."""
+    (row,) = await db.fetch(_SQL["dag"], dag_id)
+    graph = (await versions.graphs(db, {row["version_id"]}))[row["version_id"]]
+    locked = dags.locked_dag(graph, *row)
+    active = (await dags.activity_from(db, {dag_id: 0}))[dag_id]
+    return dags.dag_view(
+        locked,
+        active,
+        taken=(await dags.taken(db, {dag_id: locked} if graph.timetable else {})).get(dag_id, frozenset()),
+        tick_run_ids=(0,),
+        event_run_ids=(0,),
+        waiting=(await dags.queued(db, {dag_id: active.queued}))[dag_id] if active.queued else (),
+        pending=tuple(await datasets.waiting(db, dag_id, MOST_EVENTS)),
+    )
+
+
+async def dag_status(db: Db, dag_id: str) -> DagStatus:
+    """Of a DAG that exists."""
+    (row,) = await db.fetch(_SQL["dag_status"], dag_id)
+    return DagStatus(*row)
+
+
+async def discards(db: Db, dag_id: str) -> list[DiscardRow]:
+    """The last reason first."""
+    return [DiscardRow(*row) for row in await db.fetch(_SQL["discards"], dag_id)]
+
+
+async def run_facts(db: Db, dag_id: str, run_id: str) -> RunFacts:
+    """Of a run that exists."""
+    (row,) = await db.fetch(_SQL["run_facts"], dag_id, run_id, db.now)
+    columns = len(RunView.__struct_fields__)
+    return RunFacts(run_view(row[:columns]), *row[columns:])
+
+
+async def task_row(db: Db, key: TaskKey) -> TaskRow | None:
+    """None where the run has not started."""
+    rows = await db.fetch(_SQL["task_row"], *key)
+    return TaskRow(*rows[0]) if rows else None
+
+
+async def queue_before(db: Db, key: TaskKey, limit: int) -> list[TaskKey]:
+    """The first `limit` tasks ahead of a task in the queue of its pool, in queue order."""
+    return [(row[0], row[1]) for row in await db.fetch(_SQL["queue_before"], *key, limit)]
+
+
+async def occupying_pool(db: Db, pool: str) -> list[OccupyingTask]:
+    """The first few by start, running ones before queued ones; so do the next two."""
+    return [_occupying(*row) for row in await db.fetch(_SQL["occupying_pool"], pool, MOST_NAMED)]
+
+
+async def occupying_run(db: Db, dag_run_id: int) -> list[OccupyingTask]:
+    return [_occupying(*row) for row in await db.fetch(_SQL["occupying_run"], dag_run_id, MOST_NAMED)]
+
+
+async def occupying_limits(db: Db, dag_id: str, task_id: str) -> list[OccupyingTask]:
+    """Instances of a task with limits of its own."""
+    return [_occupying(*row) for row in await db.fetch(_SQL["occupying_limits"], task_id, dag_id, MOST_NAMED)]
+
+
+async def attempt(db: Db, key: TaskKey) -> AttemptFacts | None:
+    """None before the task was admitted."""
+    rows = await db.fetch(_SQL["attempt"], *key)
+    return AttemptFacts(*rows[0]) if rows else None
+
+
+async def open_attempts(db: Db, dag_run_id: int) -> list[OpenAttempt]:
+    """Of the active tasks of a run."""
+    return [OpenAttempt(*row) for row in await db.fetch(_SQL["open_attempts"], dag_run_id)]
+
+
+async def scheduled_with_open_attempt(db: Db, dag_run_id: int) -> frozenset[int]:
+    """The indices of tasks that wait for slots while an earlier attempt is open."""
+    return frozenset(row[0] for row in await db.fetch(_SQL["scheduled_with_open_attempt"], dag_run_id))
+
+
+def _occupying(dag_id: str, run_id: str, task_id: str, index: int, slots: int, since: datetime | None) -> OccupyingTask:
+    return OccupyingTask(dag_id, run_id, label(task_id, index), slots, since)
