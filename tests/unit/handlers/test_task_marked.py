@@ -1,6 +1,6 @@
 """Users end runs, and have it that tasks or runs ended otherwise than they did."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import pytest
@@ -11,7 +11,7 @@ from tidegate.handlers import run_end_requested, task_marked
 from tidegate.handlers.load_run import WholeRun
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.dag import SetClock
-from tidegate.schemas.effect.run import Reconsider, UpdateRun
+from tidegate.schemas.effect.run import Reconsider, ReconsiderAfter, UpdateRun
 from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.effect.task import OutletUpdated
 from tidegate.schemas.message import RunEndRequested, TaskMarked
@@ -187,3 +187,13 @@ def test_what_comes_after_a_marked_task_is_decided_when_the_run_is_looked_at() -
     world.reconsider()
 
     assert (world.states(), world.run.state) == ({"a": F, "b": UF}, RunState.FAILED)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda world: end_wanted(RunState.SUCCESS, world), lambda world: marked("a", S, world)], ids=["run", "task"]
+)
+def test_the_next_run_is_reconsidered_when_a_task_of_it_depends_on_the_past(make: Callable[[World], list[Effect]]) -> None:
+    world = World(graph(task("a", depends_on_past=True), "b"))
+    world.admit("a")
+
+    assert [effect for effect in make(world) if isinstance(effect, ReconsiderAfter)] == [ReconsiderAfter("d", 1)]
