@@ -97,27 +97,27 @@ HANDLERS: Mapping[type, Handler] = {
 }
 
 KINDS: Mapping[type, str] = {type_: str(handler.__name__).rpartition(".")[2] for type_, handler in HANDLERS.items()}
-"""What the kinds of messages are called where it is recorded that one was handled."""
+"""The name of each message type where the cause of a change is recorded."""
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages of one type and where they came from.
+    """Messages of one type and their origin.
 
-    `moves` are the offsets to advance with them; `letters` those records of the same stretch that could not be read; `origins`
-    make a dead letter of a message that is rejected in the end; `lineage` is what came as OpenLineage.
+    `offset_moves` are committed with the messages. `dead_letters` are records that could not be read. `dead_letter_of` makes, by
+    index, the dead letter of a message that its handler rejects. `lineage` holds the facts of OpenLineage events.
     """
 
     messages: Sequence[Message[Any]]
-    moves: Sequence[OffsetMove] = ()
-    letters: Sequence[DeadLetter] = ()
-    origins: Sequence[Callable[[str, str], DeadLetter]] = ()
+    offset_moves: Sequence[OffsetMove] = ()
+    dead_letters: Sequence[DeadLetter] = ()
+    dead_letter_of: Sequence[Callable[[str, str], DeadLetter]] = ()
     lineage: Lineage | None = None
 
 
 class Applied(msgspec.Struct, frozen=True):
-    """What a batch led to. `rejected` are the messages that could not be handled and had no origin to make a dead letter from.
+    """The result of a batch. `rejected` are the rejected messages that became no dead letter.
 
-    `notes` are what came of DAGs' schedules where it was no run.
+    `notes` say why a schedule made no run.
     """
 
     work: Work
@@ -128,44 +128,44 @@ class Applied(msgspec.Struct, frozen=True):
 
 
 async def apply(database: Database, batch: Batch) -> Applied:
-    """Take the batch exactly once.
+    """Apply the batch exactly once.
 
-    Raises FencedError when the offsets are not where the batch expects them, UnavailableError when Postgres is away: nothing
-    happened, or everything did, and the fence of the next try tells.
+    Raises FencedError when the committed offsets are not those the batch expects. Raises UnavailableError when Postgres does not
+    answer: then the batch is applied or not, and the fence rejects a second application.
     """
     return await database.run(_apply, batch, database.author, database.writer)
 
 
 async def _apply(db: Db, batch: Batch, author: UUID | None = None, writer: str | None = None) -> Applied:
-    kept: Sequence[int] = await _unseen(db, batch)
+    accepted: Sequence[int] = await _unseen(db, batch)
     if batch.lineage is not None:
-        kept = await batch.lineage.settle(db, kept)
-    messages = [batch.messages[index] for index in kept]
+        accepted = await batch.lineage.accept(db, accepted)
+    messages = [batch.messages[index] for index in accepted]
     effects = await _decide(db, messages)
     rejected = [e for e in effects if isinstance(e, RejectMessage)]
     if again := sorted(id_ for e in rejected if (id_ := messages[e.index].id)):
-        await inbox.forget_ids(db, again)  # it was not taken: replayed, it is no repetition
+        await inbox.forget_ids(db, again)  # not applied: a replay must not count as a duplicate
     unit = UnitOfWork(db, KINDS[type(messages[0].body)] if messages else None, author, writer)
     await perform(unit, effects)
-    letters = list(batch.letters)
-    if batch.origins:
-        letters += [batch.origins[kept[e.index]](e.reason, e.message) for e in rejected]
-    if letters:
-        await outbox.announce(unit, await inbox.insert_dead_letters(await unit.reader(), letters))
+    dead_letters = list(batch.dead_letters)
+    if batch.dead_letter_of:
+        dead_letters += [batch.dead_letter_of[accepted[e.index]](e.reason, e.message) for e in rejected]
+    if dead_letters:
+        await outbox.announce(unit, await inbox.insert_dead_letters(await unit.reader(), dead_letters))
     await unit.flush()
-    unanswered = () if batch.origins else tuple(rejected)
-    work = work_of(effects) | (Work.RELAY if letters else Work.NONE)
+    unanswered = () if batch.dead_letter_of else tuple(rejected)
+    work = work_of(effects) | (Work.RELAY if dead_letters else Work.NONE)
     notes = tuple(effect for effect in effects if isinstance(effect, NoteSchedule))
     return Applied(work, len(effects), unanswered, db.statements, notes)
 
 
 async def _unseen(db: Db, batch: Batch) -> list[int]:
-    """The places of those messages that never came before, each once. Raises FencedError."""
+    """The indexes of the messages whose id is new, each id once. Raises FencedError."""
     first: dict[EventId, int] = {}
     for index, message in enumerate(batch.messages):
         if message.id is not None:
             first.setdefault(message.id, index)
-    known = await inbox.take(db, batch.moves, sorted(first))
+    known = await inbox.take(db, batch.offset_moves, sorted(first))
     return [index for index, m in enumerate(batch.messages) if m.id is None or (first[m.id] == index and m.id not in known)]
 
 

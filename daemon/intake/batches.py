@@ -1,4 +1,4 @@
-"""Stretches of partitions, and the batches they make: records read into messages, and those that cannot be into dead letters."""
+"""Batches of records per partition: readable records become messages, the others dead letters."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -18,88 +18,92 @@ from tidegate.schemas.wire.event import EventId, Kind, Rejection
 from tidegate.schemas.wire.openlineage import LineageEvent
 
 
-class Arrived(NamedTuple):
-    """A record, and what it says: a message, what a run wrote, or why it can be neither."""
+class ReadRecord(NamedTuple):
+    """A record with what it decodes to: a message, an OpenLineage event, or the reason why it is rejected."""
 
     record: Record
     reading: Message[Any] | LineageEvent | RejectedError
 
 
-class Stretch(msgspec.Struct, frozen=True):
-    """Consecutive records of a partition, read under the lease of `epoch`; `start` is the offset that the database has."""
+class PartitionBatch(msgspec.Struct, frozen=True):
+    """Consecutive records of a partition, read under the lease of `epoch`; `start` is the committed offset."""
 
     partition: Partition
     epoch: int
     start: int
-    arrived: Sequence[Arrived]
+    records: Sequence[ReadRecord]
 
     @property
     def end(self) -> int:
-        """Where the partition stands once these are taken. Offsets may have gaps: compaction, transaction markers."""
-        return self.arrived[-1].record.offset + 1
+        """The offset to commit. Offsets have gaps from compaction and transaction markers."""
+        return self.records[-1].record.offset + 1
 
 
-def count(stretches: Sequence[Stretch]) -> int:
-    """How many records there are."""
-    return sum(len(stretch.arrived) for stretch in stretches)
+def record_count(batches: Sequence[PartitionBatch]) -> int:
+    return sum(len(batch.records) for batch in batches)
 
 
-def halves(stretches: Sequence[Stretch]) -> tuple[list[Stretch], list[Stretch]]:
-    """Split the records in two, in order. Several partitions are parted first; a single one is cut in the middle."""
-    if len(stretches) > 1:
-        middle = len(stretches) // 2
-        return list(stretches[:middle]), list(stretches[middle:])
-    (stretch,) = stretches
-    middle = len(stretch.arrived) // 2
-    first = msgspec.structs.replace(stretch, arrived=stretch.arrived[:middle])
-    second = msgspec.structs.replace(stretch, start=first.end, arrived=stretch.arrived[middle:])
+def split(batches: Sequence[PartitionBatch]) -> tuple[list[PartitionBatch], list[PartitionBatch]]:
+    """Split the records in two halves, in order: between partitions, or in the middle of a single one."""
+    if len(batches) > 1:
+        middle = len(batches) // 2
+        return list(batches[:middle]), list(batches[middle:])
+    (batch,) = batches
+    middle = len(batch.records) // 2
+    first = msgspec.structs.replace(batch, records=batch.records[:middle])
+    second = msgspec.structs.replace(batch, start=first.end, records=batch.records[middle:])
     return [first], [second]
 
 
-def batch_of(stretches: Sequence[Stretch]) -> Batch:
-    """The batch that takes these records."""
-    messages, letters, origins, lineage = [], [], [], Lineage()
-    for partition, record, reading in ((stretch.partition, *arrived) for stretch in stretches for arrived in stretch.arrived):
+def batch_of(batches: Sequence[PartitionBatch]) -> Batch:
+    """The batch for the engine that commits these records."""
+    messages, dead_letters, makers, lineage = [], [], [], Lineage()
+    for partition, record, reading in ((batch.partition, *read_record) for batch in batches for read_record in batch.records):
         if isinstance(reading, Message):
             messages.append(reading)
-            origins.append(partial(letter_of, record))
+            makers.append(partial(dead_letter_of, record))
         elif isinstance(reading, RejectedError):
-            letters.append(letter_of(record, reading.reason, str(reading)))
+            dead_letters.append(dead_letter_of(record, reading.reason, str(reading)))
         else:
-            written = lineage.take(len(messages), key_of(partition), reading)
-            messages += written
-            origins += [partial(letter_of, record)] * len(written)
+            updates = lineage.add(len(messages), key_of(partition), reading)
+            messages += updates
+            makers += [partial(dead_letter_of, record)] * len(updates)
             if reading.refused:
-                letters.append(letter_of(record, Rejection.UNKNOWN_DATASET, unknown(reading.refused)))
-    moves = [OffsetMove(key_of(s.partition), s.epoch, s.start, s.end) for s in stretches]
-    return Batch(messages=messages, moves=moves, letters=letters, origins=origins, lineage=lineage if lineage.used else None)
+                dead_letters.append(dead_letter_of(record, Rejection.UNKNOWN_DATASET, unknown_reason(reading.refused)))
+    return Batch(
+        messages=messages,
+        offset_moves=[OffsetMove(key_of(batch.partition), batch.epoch, batch.start, batch.end) for batch in batches],
+        dead_letters=dead_letters,
+        dead_letter_of=makers,
+        lineage=lineage if lineage.used else None,
+    )
 
 
-def read(kind: Kind, record: Record) -> Arrived:
-    """Read a record of a topic that carries `kind`."""
+def read(kind: Kind, record: Record) -> ReadRecord:
+    """Decode a record of the topic of `kind`."""
     try:
         envelope, body = decode(kind, record.headers, record.value)
     except RejectedError as error:
-        return Arrived(record, error)
+        return ReadRecord(record, error)
     if isinstance(body, LineageEvent):
-        return Arrived(record, body)
+        return ReadRecord(record, body)
     if envelope.id is None or envelope.time is None:
         envelope = _completed(envelope, record)
-    return Arrived(record, Message(body=body, at=envelope.time or record.timestamp, id=_id(envelope, record)))
+    return ReadRecord(record, Message(body=body, at=envelope.time or record.timestamp, id=_id(envelope, record)))
 
 
-def unknown(uris: Sequence[str]) -> str:
-    """Why updates of these are not taken."""
+def unknown_reason(uris: Sequence[str]) -> str:
+    """Why updates of these datasets are rejected."""
     return f"no DAG file names {', '.join(uris)}; when one does, replay this record"
 
 
-def refused(stretch: Stretch, error: RejectedError) -> Stretch:
-    """The same records, to be put aside although they could be read."""
-    return msgspec.structs.replace(stretch, arrived=[Arrived(record, error) for record, _ in stretch.arrived])
+def reject(batch: PartitionBatch, error: RejectedError) -> PartitionBatch:
+    """The same records, all of them rejected."""
+    return msgspec.structs.replace(batch, records=[ReadRecord(record, error) for record, _ in batch.records])
 
 
-def letter_of(record: Record, reason: str, message: str) -> DeadLetter:
-    """The whole record, and why nobody can handle it."""
+def dead_letter_of(record: Record, reason: str, message: str) -> DeadLetter:
+    """The dead letter of a record: all of its bytes, and why it is rejected."""
     headers = [(_printable(name.encode()), _printable(value)) for name, value in record.headers]
     is_readable = all(text.encode() == value for (_, text), (_, value) in zip(headers, record.headers, strict=True))
     replay = dead_letter.replay_of(record.headers)
@@ -130,13 +134,13 @@ def partition_of(key: str) -> Partition:
     return Partition(topic, int(number))
 
 
-def place_source(partition: Partition) -> str:
-    """The source of events that have no identity but their place in this partition."""
+def position_source(partition: Partition) -> str:
+    """The source of events that are identified by their position in this partition."""
     return dead_letter.position_identity(*partition, 0).source
 
 
 def _completed(envelope: Envelope, record: Record) -> Envelope:
-    """What is missing in the envelope of a record that was replayed is as it was when the record came first."""
+    """A replayed record gets the missing parts of its envelope from its first delivery."""
     replay = dead_letter.replay_of(record.headers)
     if replay is None:
         return envelope
@@ -147,12 +151,12 @@ def _completed(envelope: Envelope, record: Record) -> Envelope:
 
 
 def _id(envelope: Envelope, record: Record) -> EventId:
-    """The producer's identity of the event; where there is none, its place in Kafka, which makes at least redelivery harmless."""
+    """The producer's id of the event; without one its position in Kafka, which deduplicates redeliveries but not retries."""
     if envelope.id is None:
         return dead_letter.position_identity(record.topic, record.partition, record.offset)
     return EventId(envelope.source or f"kafka:{record.topic}", envelope.id)
 
 
 def _printable(raw: bytes | None) -> str:
-    """Text that Postgres takes."""
+    """Text without NUL and invalid UTF-8, which Postgres rejects."""
     return (raw or b"").decode(errors="backslashreplace").replace("\x00", "\\x00")

@@ -1,8 +1,7 @@
-"""Events from Kafka: batches of records into the engine, with the offsets in the same transaction.
+"""Ingest: applies the records of Kafka in batches and commits their offsets in the same transaction.
 
-One loop per topic, which reads the next batch while Postgres works on the last one. Positions come from the leases in Postgres
-and are read again after every failure, so that an unknown outcome needs no special case: if the batch had been taken, the offsets
-have moved.
+One loop per topic reads the next batch while Postgres applies the last one. Positions come from the leases in Postgres and are
+loaded again after each failure. A commit with an unknown outcome needs no special case: if it succeeded, the offsets have moved.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -16,8 +15,18 @@ import structlog
 from anyio.abc import TaskStatus
 
 from tidegate.daemon.context import Context
-from tidegate.daemon.intake.batches import Arrived, Stretch, batch_of, count, halves, key_of, partition_of, read, refused
-from tidegate.daemon.intake.unknown_datasets import only_known
+from tidegate.daemon.intake.batches import (
+    PartitionBatch,
+    ReadRecord,
+    batch_of,
+    key_of,
+    partition_of,
+    read,
+    record_count,
+    reject,
+    split,
+)
+from tidegate.daemon.intake.unknown_datasets import reject_unknown_datasets
 from tidegate.daemon.leases import register, renew
 from tidegate.daemon.postgres.database import describe
 from tidegate.daemon.retry import Backoff
@@ -33,29 +42,29 @@ log = structlog.get_logger()
 
 FETCH_S = 0.5
 DISCOVER_EVERY_S = 60.0
-REFUSED = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.ProgramLimitExceededError)
-"""What Postgres says of a record that it will never take."""
+BAD_RECORD = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.ProgramLimitExceededError)
+"""Errors of Postgres that the same record causes at each retry."""
 
 BACKLOG = 100
-"""From so many records on it pays to read while Postgres works; with fewer, reading would only be in the way."""
+"""Batches of at least so many records are applied while the next is read; for smaller ones reading in parallel is slower."""
 
 GATHER_S = {Kind.TASK_FINISHED: 0.005}
-"""So long after a batch what comes next is let gather. A lone run loses nothing: its next task takes longer to begin and end."""
+"""Pause after a batch, so that the next one is larger. It delays no single run: its next task takes longer to start and end."""
 
-TURN = 100
-"""Records that are read in one go: a millisecond or two."""
+DECODE_AT_ONCE = 100
+"""Records decoded without yielding to the event loop: 1 to 2 ms."""
 
-Arrivals = Mapping[Partition, Sequence[Arrived]]
+Records = Mapping[Partition, Sequence[ReadRecord]]
 Enrich = Callable[[Sequence[Message[Any]]], Awaitable[Sequence[Message[Any]]]]
 
 
 async def unchanged(messages: Sequence[Message[Any]]) -> Sequence[Message[Any]]:
-    """Most events are handled as they are."""
+    """The messages as they are."""
     return messages
 
 
 async def ingest(kind: Kind, context: Context, *, enrich: Enrich = unchanged, task_status: TaskStatus[None]) -> None:
-    """For ever: read the partitions of a topic that this daemon owns. Kafka or Postgres may be away at any time."""
+    """Ingest the leased partitions of a topic, for ever; reconnect after outages of Kafka and Postgres."""
     backoff = Backoff()
     task_status.started()
     while True:
@@ -71,16 +80,16 @@ async def ingest(kind: Kind, context: Context, *, enrich: Enrich = unchanged, ta
             await renew(context.database, context.held_leases, context.outages.away)  # reloads the offsets
 
 
-class Ahead:
-    """What reading on brought: records, or why there are none."""
+class NextRecords:
+    """The records of the next batch, or why there are none."""
 
     def __init__(self) -> None:
-        self.arrivals: Arrivals = {}
+        self.records: Records = {}
         self.problem: OffsetOutOfRangeError | UnavailableError | None = None
 
 
 class Reader:
-    """One connection to Kafka and what is read through it, until something fails."""
+    """Reads through one connection to Kafka until the first failure."""
 
     def __init__(self, kind: Kind, context: Context, source: Source, enrich: Enrich) -> None:
         self.kind = kind
@@ -94,82 +103,82 @@ class Reader:
         self.stall_detector, self.takeovers = StallDetector(), context.takeovers
 
     async def run(self, backoff: Backoff) -> None:
-        """Raises UnavailableError or FencedError: the positions are not known any more."""
-        ahead: Arrivals = {}
+        """Raises UnavailableError or FencedError; then the positions have to be loaded again."""
+        upcoming: Records = {}
         while self.takeovers == self.context.takeovers:
             await self._discover()
             if self._assign():
-                ahead = {}  # the source starts again from where the leases say
+                upcoming = {}  # the source reads again from the leased offsets
             if self.positions:
-                ahead = await self._take_and_read_on(ahead)
+                upcoming = await self._commit_and_read(upcoming)
                 backoff.reset()
             else:
                 await anyio.sleep(min(FETCH_S, self.context.settings.lease_renew_s))
         raise FencedError("another server of Postgres took over")
 
-    async def _take_and_read_on(self, arrivals: Arrivals) -> Arrivals:
-        """Take what has arrived and return what comes next; both at once where there is a backlog."""
-        ahead = Ahead()
-        if sum(map(len, arrivals.values())) < BACKLOG:
-            await self._take(self._stretches(arrivals))
-            await anyio.sleep(GATHER_S.get(self.kind, 0.0) if arrivals else 0.0)
-            await self._read_on(ahead)
+    async def _commit_and_read(self, records: Records) -> Records:
+        """Apply `records` and return the next ones; both in parallel when there is a backlog."""
+        upcoming = NextRecords()
+        if sum(map(len, records.values())) < BACKLOG:
+            await self._commit(self._partition_batches(records))
+            await anyio.sleep(GATHER_S.get(self.kind, 0.0) if records else 0.0)
+            await self._read_next(upcoming)
         else:
-            await self._take_beside_reading(arrivals, ahead)
-        if isinstance(ahead.problem, OffsetOutOfRangeError):
-            await self._halt(ahead.problem)
-        elif ahead.problem is not None:
-            raise ahead.problem
+            await self._commit_while_reading(records, upcoming)
+        if isinstance(upcoming.problem, OffsetOutOfRangeError):
+            await self._halt(upcoming.problem)
+        elif upcoming.problem is not None:
+            raise upcoming.problem
         await self.source.commit(self.positions)
         await self.stall_detector.check(self.source)
-        return ahead.arrivals
+        return upcoming.records
 
-    async def _take_beside_reading(self, arrivals: Arrivals, ahead: "Ahead") -> None:
-        """Python reads while Postgres works."""
+    async def _commit_while_reading(self, records: Records, upcoming: "NextRecords") -> None:
+        """Decode the next records while Postgres applies these."""
         failure: UnavailableError | FencedError | None = None
         async with anyio.create_task_group() as tg:
-            tg.start_soon(self._read_on, ahead)
+            tg.start_soon(self._read_next, upcoming)
             try:
-                await self._take(self._stretches(arrivals))
+                await self._commit(self._partition_batches(records))
             except (UnavailableError, FencedError) as error:
                 failure = error
                 tg.cancel_scope.cancel()
         if failure is not None:
             raise failure
 
-    async def _read_on(self, ahead: "Ahead") -> None:
+    async def _read_next(self, upcoming: "NextRecords") -> None:
         try:
             fetched = await self.source.fetch(FETCH_S, self.context.settings.batch_records)
         except (OffsetOutOfRangeError, UnavailableError) as error:
-            ahead.problem = error
+            upcoming.problem = error
             return
         if fetched:
             self.context.outages.end("Kafka")
-            ahead.arrivals = {partition: await self._readings(records) for partition, records in fetched.items()}
+            upcoming.records = {partition: await self._decode(records) for partition, records in fetched.items()}
 
-    async def _readings(self, records: Sequence[Record]) -> list[Arrived]:
-        """Reading many records takes a while: let what waits for Postgres have its turn between."""
-        arrived = []
-        for start in range(0, len(records), TURN):
-            arrived += [read(self.kind, record) for record in records[start : start + TURN]]
+    async def _decode(self, records: Sequence[Record]) -> list[ReadRecord]:
+        """Yields to the event loop between slices, because decoding many records takes long."""
+        read_records = []
+        for start in range(0, len(records), DECODE_AT_ONCE):
+            read_records += [read(self.kind, record) for record in records[start : start + DECODE_AT_ONCE]]
             await anyio.lowlevel.checkpoint()
-        return arrived
+        return read_records
 
     async def _discover(self) -> None:
-        """Partitions that nobody knows yet start at the oldest record there is."""
+        """Register the partitions of the topic; a new one starts at its oldest record."""
         if anyio.current_time() < self.discovered_at + DISCOVER_EVERY_S:
             return
         partitions = [Partition(self.topic, number) for number in await self.source.partitions_of(self.topic)]
         if not partitions:
-            raise UnavailableError(f"Kafka has no topic {self.topic}; `tidegate topics create` makes it")
+            raise UnavailableError(f"Kafka has no topic {self.topic}; create it with `tidegate topics create`")
         bounds = await self.source.bounds(partitions)
         await register(self.context.database, [Duty(PARTITION, key_of(p), bounds[p].start) for p in partitions])
         self.discovered_at = anyio.current_time()
 
     def _assign(self) -> bool:
-        """Read what we own now, from where the leases say; a partition that stays ours goes on where we are.
+        """Assign the leased partitions to the source; whether they changed.
 
-        Whether that is something else than before.
+        A partition keeps its position while its lease epoch is the same; others start at the offset of the lease.
         """
         held = self.context.held_leases.of(PARTITION)
         owned = {p: lease for key, lease in held.items() if (p := partition_of(key)).topic == self.topic}
@@ -181,51 +190,51 @@ class Reader:
         self.source.assign(self.positions)
         return True
 
-    def _stretches(self, arrivals: Arrivals) -> list[Stretch]:
+    def _partition_batches(self, records: Records) -> list[PartitionBatch]:
         return [
-            Stretch(partition, self.owned[partition].epoch, self.positions[partition], arrived)
-            for partition, arrived in arrivals.items()
+            PartitionBatch(partition, self.owned[partition].epoch, self.positions[partition], read_records)
+            for partition, read_records in records.items()
             if partition in self.positions
         ]
 
-    async def _take(self, stretches: Sequence[Stretch]) -> None:
-        """Apply the records; where Postgres refuses them, halve until the one to blame is alone and put aside."""
-        if not stretches:
+    async def _commit(self, batches: Sequence[PartitionBatch]) -> None:
+        """Apply the records; bisect a batch that Postgres rejects until the bad record is alone and becomes a dead letter."""
+        if not batches:
             return
         try:
-            await self._apply(stretches)
-        except REFUSED as error:
-            if count(stretches) == 1:
-                await self._put_aside(stretches[0], error)
+            await self._apply(batches)
+        except BAD_RECORD as error:
+            if record_count(batches) == 1:
+                await self._dead_letter(batches[0], error)
                 return
-            log.warning("batch_bisected", topic=self.topic, records=count(stretches), error=str(error))
-            for half in halves(stretches):
-                await self._take([self._moved_up(stretch) for stretch in half])
+            log.warning("batch_bisected", topic=self.topic, records=record_count(batches), error=str(error))
+            for half in split(batches):
+                await self._commit([self._at_position(batch) for batch in half])
 
-    async def _apply(self, stretches: Sequence[Stretch]) -> None:
+    async def _apply(self, batches: Sequence[PartitionBatch]) -> None:
         if self.kind is Kind.DATASET_UPDATED and self.context.settings.unknown_datasets == "reject":
-            batch = batch_of(await only_known(self.context.database, stretches))
+            batch = batch_of(await reject_unknown_datasets(self.context.database, batches))
         else:
-            batch = batch_of(stretches)
+            batch = batch_of(batches)
         await self.context.apply(msgspec.structs.replace(batch, messages=await self.enrich(batch.messages)))
-        self._advance(stretches)
+        self._advance(batches)
 
-    async def _put_aside(self, stretch: Stretch, error: Exception) -> None:
-        await self.context.apply(batch_of([refused(stretch, RejectedError(Rejection.UNPROCESSABLE, describe(error)))]))
-        self._advance([stretch])
+    async def _dead_letter(self, batch: PartitionBatch, error: Exception) -> None:
+        await self.context.apply(batch_of([reject(batch, RejectedError(Rejection.UNPROCESSABLE, describe(error)))]))
+        self._advance([batch])
 
-    def _advance(self, stretches: Sequence[Stretch]) -> None:
-        for stretch in stretches:
-            self.positions[stretch.partition] = stretch.end
+    def _advance(self, batches: Sequence[PartitionBatch]) -> None:
+        for batch in batches:
+            self.positions[batch.partition] = batch.end
         self.stall_detector.record_positions(self.positions)
 
-    def _moved_up(self, stretch: Stretch) -> Stretch:
-        """A half begins where the database stands, which the other half may have moved."""
-        return Stretch(stretch.partition, stretch.epoch, self.positions[stretch.partition], stretch.arrived)
+    def _at_position(self, batch: PartitionBatch) -> PartitionBatch:
+        """The batch at the committed offset, which the first half has moved."""
+        return PartitionBatch(batch.partition, batch.epoch, self.positions[batch.partition], batch.records)
 
     async def _halt(self, error: OffsetOutOfRangeError) -> None:
-        """The recorded offset does not fit the log: stand still, say why, and wait for somebody's decision."""
-        log.error("partition_halted", partition=key_of(error.partition), error=str(error))
+        """Halt the partition, whose committed offset is not in its log, until an operator runs `tidegate topics resume`."""
+        log.error("partition_halted", partition=key_of(error.partition), error=str(error), hint="tidegate topics halted")
         incident = Incident(key_of(error.partition), error.position, error.bounds.start, error.bounds.end)
         await self.context.database.run(leases.halt, self.context.held_leases.job.id, incident)
         self.positions.pop(error.partition, None)

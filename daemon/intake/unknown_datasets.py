@@ -1,11 +1,11 @@
-"""Datasets that nobody has named yet, where the settings have it that their updates are not taken."""
+"""Rejects updates of datasets that no DAG file names, under `TIDEGATE_UNKNOWN_DATASETS=reject`."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
 
-from tidegate.daemon.intake.batches import Arrived, Stretch, unknown
+from tidegate.daemon.intake.batches import PartitionBatch, ReadRecord, unknown_reason
 from tidegate.daemon.postgres.database import Database
 from tidegate.schemas.error import RejectedError
 from tidegate.schemas.message import Message
@@ -14,12 +14,12 @@ from tidegate.schemas.wire.event import DatasetUpdated, Rejection
 from tidegate.schemas.wire.openlineage import LineageEvent
 
 
-async def only_known(database: Database, stretches: Sequence[Stretch]) -> list[Stretch]:
-    """The same records, those of unknown datasets to be put aside. Raises UnavailableError."""
-    named = {uri for stretch in stretches for _, reading in stretch.arrived for uri in _uris(reading)}
+async def reject_unknown_datasets(database: Database, batches: Sequence[PartitionBatch]) -> list[PartitionBatch]:
+    """The same records, with those of unknown datasets rejected. Raises UnavailableError."""
+    named = {uri for batch in batches for _, reading in batch.records for uri in _uris(reading)}
     new = sorted(named - database.memory.dataset_ids.keys())
     missing = set(new) - await database.run(datasets.expected, uris=new) if new else set()
-    return [_without(stretch, missing) for stretch in stretches] if missing else list(stretches)
+    return [_reject_in(batch, missing) for batch in batches] if missing else list(batches)
 
 
 def _uris(reading: Message[Any] | LineageEvent | RejectedError) -> Collection[str]:
@@ -32,17 +32,17 @@ def _uris(reading: Message[Any] | LineageEvent | RejectedError) -> Collection[st
             return ()
 
 
-def _without(stretch: Stretch, missing: Collection[str]) -> Stretch:
-    return msgspec.structs.replace(stretch, arrived=[_judged(arrived, missing) for arrived in stretch.arrived])
+def _reject_in(batch: PartitionBatch, missing: Collection[str]) -> PartitionBatch:
+    return msgspec.structs.replace(batch, records=[_reject_unknown(read_record, missing) for read_record in batch.records])
 
 
-def _judged(arrived: Arrived, missing: Collection[str]) -> Arrived:
-    """Of several datasets that a run wrote, those that are known are updated."""
-    record, reading = arrived
+def _reject_unknown(read_record: ReadRecord, missing: Collection[str]) -> ReadRecord:
+    """Rejects the record, or only the unknown datasets of an OpenLineage event with several."""
+    record, reading = read_record
     found = tuple(dict.fromkeys(uri for uri in _uris(reading) if uri in missing))
     if not found:
-        return arrived
+        return read_record
     if isinstance(reading, LineageEvent):
         known = tuple(update for update in reading.updates if update.uri not in missing)
-        return Arrived(record, msgspec.structs.replace(reading, updates=known, refused=found))
-    return Arrived(record, RejectedError(Rejection.UNKNOWN_DATASET, unknown(found)))
+        return ReadRecord(record, msgspec.structs.replace(reading, updates=known, refused=found))
+    return ReadRecord(record, RejectedError(Rejection.UNKNOWN_DATASET, unknown_reason(found)))

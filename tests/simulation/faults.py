@@ -38,8 +38,8 @@ def offsets_moved_apart() -> None:
     original = engine.apply
 
     async def apply(database: Database, batch: Batch) -> Applied:
-        await database.run(inbox.take, batch.moves, ())
-        return await original(database, msgspec.structs.replace(batch, moves=()))
+        await database.run(inbox.take, batch.offset_moves, ())
+        return await original(database, msgspec.structs.replace(batch, offset_moves=()))
 
     replace(context, "apply", apply)
 

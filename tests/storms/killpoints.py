@@ -98,9 +98,9 @@ def advancing(reached: Reached) -> None:
     """When a batch of records is committed, and this process does not know it yet."""
     original: Callable[[Reader, Any], None] = Reader._advance
 
-    def dying(reader: Reader, stretches: Any) -> None:
+    def dying(reader: Reader, batches: Any) -> None:
         reached()
-        original(reader, stretches)
+        original(reader, batches)
 
     replace(Reader, "_advance", dying)
 

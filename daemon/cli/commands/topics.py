@@ -125,7 +125,7 @@ def resume(
     json: Json = False,
 ) -> None:
     """Let a partition that stands still go on, and say what is skipped. Who did it is recorded."""
-    from tidegate.daemon.intake.batches import partition_of, place_source
+    from tidegate.daemon.intake.batches import partition_of, position_source
     from tidegate.events.source import Source
 
     settings = settings_of(context, "postgres_dsn", "kafka_servers")
@@ -140,7 +140,7 @@ def resume(
 
         async def go_on(db: Db) -> bool:
             if new_topic:
-                await inbox.forget_source(db, place_source(place))
+                await inbox.forget_source(db, position_source(place))
             return await leases.resume(db, incident, offset, who(settings))
 
         if not await database.run(go_on):

@@ -90,7 +90,7 @@ async def test_a_batch_whose_offset_does_not_fit_leaves_nothing(database: Databa
     move = OffsetMove(key="topic/0", epoch=1, expected=5, new=6)
 
     with pytest.raises(FencedError):
-        await apply(database, Batch(messages=updates(["s://0"]), moves=[move]))
+        await apply(database, Batch(messages=updates(["s://0"]), offset_moves=[move]))
 
     assert await rows(database, "SELECT count(*) FROM dataset_event") == [(0,)]
 
