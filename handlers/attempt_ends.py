@@ -15,7 +15,7 @@ from msgspec import UNSET
 from tidegate.handlers.load_dags import read_dags
 from tidegate.handlers.runs.rows import CLEARED, NOT_SUBMITTED, end_submission, insert_task, update_task
 from tidegate.handlers.runs.transition import change_run
-from tidegate.handlers.scheduling.next_runs import settle_after
+from tidegate.handlers.scheduling.next_runs import schedule_after_ends
 from tidegate.handlers.scheduling.read_plan import ReadReason
 from tidegate.handlers.tasks.advance import NO_LENGTHS, Advance, advance
 from tidegate.handlers.tasks.affected import affected_tasks
@@ -141,7 +141,7 @@ def end_attempts(finishes: Sequence[TaskFinished], state: State) -> Iterator[Eff
         if after.state in RUN_ENDED:
             ended[run.dag_id].append(after.state)
     for dag in state.dags:
-        yield from settle_after(dag, ended[dag.graph.dag_id], state.now)
+        yield from schedule_after_ends(dag, ended[dag.graph.dag_id], state.now)
 
 
 def _result(finish: TaskFinished, attempt: SubmissionView) -> Iterator[StoreResult]:

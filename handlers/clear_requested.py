@@ -9,7 +9,7 @@ from tidegate.handlers.load_dags import read_dags
 from tidegate.handlers.runs.change_version import change_version
 from tidegate.handlers.runs.clear import clear_tasks
 from tidegate.handlers.runs.rejections import NO_SUCH_TASK, no_such_dag
-from tidegate.handlers.scheduling.next_runs import look_at
+from tidegate.handlers.scheduling.next_runs import set_wakeup
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import ClearRequested, Message
@@ -56,7 +56,7 @@ def decide(messages: Sequence[Message[ClearRequested]], state: State) -> Iterato
         yield _nothing(asked, state)
         return
     yield from effects
-    yield look_at(state.dag, state.now)
+    yield set_wakeup(state.dag, state.now)
 
 
 def _clear(run: RunView, asked: ClearRequested, newest: Graph, state: State) -> list[Effect]:

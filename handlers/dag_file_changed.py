@@ -9,7 +9,7 @@ from datetime import datetime
 import msgspec
 
 from tidegate.handlers.load_dags import lock_dags
-from tidegate.handlers.scheduling.next_runs import settle
+from tidegate.handlers.scheduling.next_runs import schedule_next_runs
 from tidegate.handlers.scheduling.read_plan import ReadReason
 from tidegate.schemas.conditions.condition import dataset_uris, patterns
 from tidegate.schemas.conditions.pattern import literal_prefix, matches
@@ -169,7 +169,7 @@ def _store(file: ParsedFile, spec: DagSpec, state: State, version_id: int) -> It
         yield from (DescribeDataset(dataset.uri, dataset.name, dataset.extra) for dataset in spec.datasets)
         dag = dag and _at_version(dag, graph_of(version_id, spec))
     if dag is not None:
-        yield from settle(msgspec.structs.replace(dag, is_stale=False), state.now)
+        yield from schedule_next_runs(msgspec.structs.replace(dag, is_stale=False), state.now)
 
 
 def references_of(spec: DagSpec, dataset_ids: Mapping[str, int]) -> SetReferences:

@@ -7,7 +7,7 @@ import msgspec
 
 from tidegate.handlers.load_dags import lock_dags
 from tidegate.handlers.runs.rejections import no_such_dag
-from tidegate.handlers.scheduling.next_runs import settle
+from tidegate.handlers.scheduling.next_runs import schedule_next_runs
 from tidegate.handlers.scheduling.read_plan import ReadReason
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import SetPaused
@@ -35,4 +35,4 @@ def decide(messages: Sequence[Message[PauseRequested]], state: State) -> Iterato
         yield no_such_dag(request.dag_id)
         return
     yield SetPaused(request.dag_id, request.is_paused)
-    yield from settle(msgspec.structs.replace(state.dag, is_paused=request.is_paused), state.now)
+    yield from schedule_next_runs(msgspec.structs.replace(state.dag, is_paused=request.is_paused), state.now)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from tidegate.handlers.load_run import WholeRun, lock_run
 from tidegate.handlers.runs.rejections import ALREADY_ENDED, no_such_dag, no_such_run
 from tidegate.handlers.runs.terminate import fail, mark_success
-from tidegate.handlers.scheduling.next_runs import settle_after
+from tidegate.handlers.scheduling.next_runs import schedule_after_ends
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.message import Message, RunEndRequested
 from tidegate.schemas.queries.db import Db
@@ -28,10 +28,10 @@ def decide(messages: Sequence[Message[RunEndRequested]], state: WholeRun) -> Ite
         yield RejectMessage(0, ALREADY_ENDED, f"run {asked.run_id!r} has already ended as {state.run.state}")
     elif asked.state is RunState.SUCCESS:
         yield from mark_success(state.run, state.graph, state.tasks, state.now, asked.reason)
-        yield from settle_after(state.dag, _ended(state.run, asked.state), state.now)
+        yield from schedule_after_ends(state.dag, _ended(state.run, asked.state), state.now)
     else:
         yield from fail(state.run, state.graph, state.tasks, state.now, reason=asked.reason)
-        yield from settle_after(state.dag, _ended(state.run, asked.state), state.now)
+        yield from schedule_after_ends(state.dag, _ended(state.run, asked.state), state.now)
 
 
 def _ended(run: RunView, state: RunState) -> list[RunState]:

@@ -13,7 +13,7 @@ from tidegate.handlers.load_dags import read_dags
 from tidegate.handlers.runs.rows import insert_task, update_task
 from tidegate.handlers.runs.terminate import fail
 from tidegate.handlers.runs.transition import change_run
-from tidegate.handlers.scheduling.next_runs import settle_after
+from tidegate.handlers.scheduling.next_runs import schedule_after_ends
 from tidegate.handlers.scheduling.read_plan import ReadReason
 from tidegate.handlers.tasks.advance import NO_LENGTHS, Advance, decide_again
 from tidegate.handlers.tasks.previous_run import blocking_tasks
@@ -87,7 +87,7 @@ def decide(_messages: Sequence[Message[RunReconsidered]], state: State) -> Itera
             if after in RUN_ENDED:
                 ended[run.dag_id].append(after)
     for dag in state.dags:
-        yield from settle_after(dag, ended[dag.graph.dag_id], state.now)
+        yield from schedule_after_ends(dag, ended[dag.graph.dag_id], state.now)
 
 
 def _reconsider(

@@ -8,7 +8,7 @@ import msgspec
 from tidegate.handlers.load_dags import lock_dags
 from tidegate.handlers.runs.create import create, queued_run
 from tidegate.handlers.runs.rejections import no_such_dag
-from tidegate.handlers.scheduling.next_runs import look_at
+from tidegate.handlers.scheduling.next_runs import set_wakeup
 from tidegate.handlers.scheduling.run_limit import has_capacity
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.message import Message, RunRequested
@@ -56,7 +56,7 @@ def decide(messages: Sequence[Message[RunRequested]], state: State) -> Iterator[
         is_due = run.run_after <= now
         yield from create(run, request.conf, state.dag.graph, now, started=is_due and may_start(state.dag, now))
         if not is_due and (state.dag.due_at is None or run.run_after < state.dag.due_at):
-            yield look_at(state.dag, run.run_after)
+            yield set_wakeup(state.dag, run.run_after)
 
 
 def new_run(dag: DagView, message: Message[RunRequested], now: datetime) -> RunView:

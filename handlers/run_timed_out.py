@@ -8,7 +8,7 @@ import msgspec
 
 from tidegate.handlers.load_dags import read_dags
 from tidegate.handlers.runs.terminate import fail
-from tidegate.handlers.scheduling.next_runs import settle_after
+from tidegate.handlers.scheduling.next_runs import schedule_after_ends
 from tidegate.handlers.scheduling.read_plan import ReadReason
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.graph import Graph
@@ -47,4 +47,4 @@ def decide(_messages: Sequence[Message[RunTimedOut]], state: State) -> Iterator[
         yield from fail(run, graph, tuple(instances.values()), state.now, reason=reason, timed_out=True)
     ended = Counter(run.dag_id for run in state.runs)
     for dag in state.dags:
-        yield from settle_after(dag, [RunState.FAILED] * ended[dag.graph.dag_id], state.now)
+        yield from schedule_after_ends(dag, [RunState.FAILED] * ended[dag.graph.dag_id], state.now)

@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 
 from tidegate.handlers.load_dags import lock_dags
-from tidegate.handlers.scheduling.next_runs import settle
+from tidegate.handlers.scheduling.next_runs import schedule_next_runs
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.message import Message, ScheduleDue
 from tidegate.schemas.queries.db import Db
@@ -27,4 +27,4 @@ async def load(db: Db, messages: Sequence[Message[ScheduleDue]]) -> State:
 
 def decide(_messages: Sequence[Message[ScheduleDue]], state: State) -> Iterator[Effect]:
     for dag in state.dags:
-        yield from settle(dag, state.now)
+        yield from schedule_next_runs(dag, state.now)

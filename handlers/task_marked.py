@@ -7,7 +7,7 @@ import msgspec
 from tidegate.handlers.load_run import WholeRun, lock_run
 from tidegate.handlers.runs.clear import clear_tasks
 from tidegate.handlers.runs.rejections import ALREADY_ENDED, NO_SUCH_TASK, no_such_dag, no_such_run
-from tidegate.handlers.scheduling.next_runs import look_at
+from tidegate.handlers.scheduling.next_runs import set_wakeup
 from tidegate.handlers.tasks.advance import Move
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.run import ReconsiderAfter
@@ -60,7 +60,7 @@ def _mark(dag: DagView, run: RunView, graph: Graph, whole: WholeRun, marked: Ins
     instances = {instance.index: instance for instance in whole.tasks}
     below = _undecided_below(graph, instances, marked.index)
     yield from clear_tasks(run, graph, instances, below, whole.now, marked=moves)
-    yield look_at(dag, whole.now)
+    yield set_wakeup(dag, whole.now)
     if graph.sequential:
         yield ReconsiderAfter(run.dag_id, run.id)
 

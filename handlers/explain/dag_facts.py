@@ -5,7 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.scheduling.inputs import sift
+from tidegate.handlers.scheduling.inputs import inspect_events
 from tidegate.schemas.explain.facts import DagStatus
 from tidegate.schemas.queries import facts, leases
 from tidegate.schemas.queries.db import Db
@@ -24,7 +24,7 @@ class DagFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     def inputs(self) -> tuple[Input, ...]:
         """The pending events that count for the condition. Raises FilterError for a condition that cannot be evaluated."""
-        return sift(self.dag.graph, self.dag.pending, self.now).inputs
+        return inspect_events(self.dag.graph, self.dag.pending, self.now).inputs
 
 
 async def load(db: Db, dag_id: str) -> DagFacts:

@@ -7,10 +7,10 @@ from typing import Any
 from tidegate.handlers.explain.dag_facts import DagFacts
 from tidegate.handlers.explain.gate import daemons_gate, file_gate, gate, pause_gate, run_limit_gate
 from tidegate.handlers.scheduling.blockers import condition_result
-from tidegate.handlers.scheduling.input_deadline import deadline_of
-from tidegate.handlers.scheduling.next_runs import settle
+from tidegate.handlers.scheduling.input_deadline import input_deadline
+from tidegate.handlers.scheduling.next_runs import schedule_next_runs
 from tidegate.handlers.scheduling.run_limit import held_by, run_limit_reached
-from tidegate.handlers.scheduling.timetable import following, is_due, paced_until
+from tidegate.handlers.scheduling.timetable import catchup_resumes_at, is_due, upcoming_tick
 from tidegate.schemas.conditions.condition import ANY_TIME, Condition, inputs
 from tidegate.schemas.effect.run import InsertRun
 from tidegate.schemas.explain.gates import Gate
@@ -53,12 +53,12 @@ def condition_gates(facts: DagFacts) -> Iterator[Gate]:
 def timetable_gates(facts: DagFacts) -> Iterator[Gate]:
     if facts.dag.graph.timetable is None:
         return
-    tick, last = following(facts.dag, facts.now), facts.dag.last_tick
+    tick, last = upcoming_tick(facts.dag, facts.now), facts.dag.last_tick
     reason: Reason | None = None
     if tick is None:
         reason = TimetableExhausted()
     elif not is_due(facts.dag, tick, facts.now):
-        reason = NotYetDue(paced_until(facts.dag, facts.now) or tick.run_after)
+        reason = NotYetDue(catchup_resumes_at(facts.dag, facts.now) or tick.run_after)
     yield gate("timetable", reason, {"next": tick and tick.run_after, "last_date": last and last.logical_date})
 
 
@@ -99,7 +99,7 @@ def queue_gate(facts: DagFacts, *, others_open: bool) -> Gate:
 
 def would_run(dag: DagView, now: datetime) -> bool:
     """Whether a decision about the DAG would make a run by datasets or by time now."""
-    return any(isinstance(effect, InsertRun) for effect in settle(dag, now))
+    return any(isinstance(effect, InsertRun) for effect in schedule_next_runs(dag, now))
 
 
 def _condition_facts(facts: DagFacts, schedule: Condition, reason: Reason | None) -> Mapping[str, Any]:
@@ -116,5 +116,5 @@ def _timing_facts(facts: DagFacts, reason: Reason | None) -> Mapping[str, Any]:
     limits = {"within_s": timing.within_s, "quiet_for_s": timing.quiet_for_s, "min_interval_s": timing.min_interval_s}
     if timing.deadline is None or isinstance(reason, ConditionBroken):
         return {**limits, "last_run": last}
-    due = deadline_of(facts.dag, facts.inputs(), facts.now)
+    due = input_deadline(facts.dag, facts.inputs(), facts.now)
     return {**limits, "last_run": last, "deadline": due, "then": timing.deadline.fallback}

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from tidegate.handlers.scheduling.condition import ConditionResult, Satisfied, evaluate_condition, evaluated
-from tidegate.handlers.scheduling.input_deadline import deadline_of
+from tidegate.handlers.scheduling.input_deadline import input_deadline
 from tidegate.handlers.scheduling.inputs import inputs_of
 from tidegate.handlers.scheduling.run_limit import held_by, run_limit_reached
 from tidegate.schemas.conditions.condition import Condition, dataset_uris, met_by_uris
@@ -36,7 +36,7 @@ def condition_result(dag: DagView, now: datetime) -> ConditionResult:
 
     def evaluate() -> ConditionResult:
         arrived = inputs_of(dag, now)
-        due = deadline_of(dag, arrived, now)
+        due = input_deadline(dag, arrived, now)
         return evaluate_condition(dag.graph, arrived, now, dag.dataset_run_at, overdue=due is not None and due <= now)
 
     return evaluated(evaluate)

@@ -1,7 +1,7 @@
-"""Which run of a DAG starts next, where several may: they take turns by what asks for them.
+"""Which run of a DAG starts next: its sources of runs are served round robin.
 
-Before the next run that one of them asks for, each of the others has one more run at most. So a queue of runs asked for by hand,
-a timetable that is years behind, or events that never stop hold up nothing else.
+Between two runs of one source, each of the others starts one run at most. So neither a long queue of manual runs, nor a timetable
+that is years behind, nor an endless stream of events blocks the other sources.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,84 +13,82 @@ import msgspec
 from tidegate.handlers.runs.create import create, promote
 from tidegate.handlers.scheduling.blockers import next_dataset_run
 from tidegate.handlers.scheduling.condition import Satisfied
-from tidegate.handlers.scheduling.dataset_runs import Step, dataset_run, started
-from tidegate.handlers.scheduling.late_inputs import fallback_run
+from tidegate.handlers.scheduling.dataset_runs import Step, start_dataset_run, with_started_run
+from tidegate.handlers.scheduling.late_inputs import run_anyway
 from tidegate.handlers.scheduling.run_limit import has_capacity
-from tidegate.handlers.scheduling.timetable import after_tick, following, is_due, timed_run
-from tidegate.handlers.scheduling.timetable_with_datasets import joint_run
+from tidegate.handlers.scheduling.timetable import after_tick, is_due, timed_run, upcoming_tick
+from tidegate.handlers.scheduling.timetable_with_datasets import start_timed_dataset_run
 from tidegate.schemas.timetable.tick import Tick
 from tidegate.schemas.view import DagView
 
 
 class Source(StrEnum):
-    """What asks for a run, in the order of their first turns."""
+    """A source of runs, in the order of service."""
 
     QUEUE = "queue"
-    """Somebody: by hand, or by clearing one that had ended."""
+    """Queued runs: manual ones, and ended ones that were cleared."""
     EVENTS = "events"
     TIMETABLE = "timetable"
 
 
 def start_runs(dag: DagView, now: datetime) -> Step:
-    """Start runs while there is room."""
-    while starts := _offers(dag, now):
-        source = _turn(dag.turn, starts)
-        dag = yield from starts[source]
-        if len(starts) > 1:
+    """Start runs while there is capacity."""
+    while ready := _ready_sources(dag, now):
+        source = _next_source(dag.turn, ready)
+        dag = yield from ready[source]
+        if len(ready) > 1:
             dag = msgspec.structs.replace(dag, turn=source)
     return dag
 
 
-def _offers(dag: DagView, now: datetime) -> Mapping[Source, Step]:
-    """The first run that each would start now, if it would start any."""
-    return {source: step for source, offer in OFFERS.items() if (step := offer(dag, now)) is not None}
+def _ready_sources(dag: DagView, now: datetime) -> Mapping[Source, Step]:
+    """The sources that could start a run now, each with that step."""
+    return {source: step for source, first_run in FIRST_RUNS.items() if (step := first_run(dag, now)) is not None}
 
 
-def _turn(last: str | None, starts: Mapping[Source, Step]) -> Source:
-    """The one after the last, in a circle."""
+def _next_source(last: str | None, ready: Mapping[Source, Step]) -> Source:
     order = list(Source)
     begin = order.index(Source(last)) + 1 if last is not None else 0
-    return next(source for source in order[begin:] + order[:begin] if source in starts)
+    return next(source for source in order[begin:] + order[:begin] if source in ready)
 
 
-def _of_queue(dag: DagView, now: datetime) -> Step | None:
-    return _promoted(dag, now) if dag.waiting and has_capacity(dag) else None
+def _first_queued_run(dag: DagView, now: datetime) -> Step | None:
+    return _promote(dag, now) if dag.waiting and has_capacity(dag) else None
 
 
-def _promoted(dag: DagView, now: datetime) -> Step:
-    first, *rest = dag.waiting
+def _promote(dag: DagView, now: datetime) -> Step:
+    first, *others = dag.waiting
     yield from promote(first.run, first.graph, now)
-    return started(msgspec.structs.replace(dag, waiting=tuple(rest)), first.run, first.graph, queued=-1)
+    return with_started_run(msgspec.structs.replace(dag, waiting=tuple(others)), first.run, first.graph, queued=-1)
 
 
-def _of_events(dag: DagView, now: datetime) -> Step | None:
-    """A run of everything that is pending, or what a deadline makes of it."""
+def _first_dataset_run(dag: DagView, now: datetime) -> Step | None:
     if not dag.event_run_ids:
         return None
-    id_, *rest = dag.event_run_ids
-    left = msgspec.structs.replace(dag, event_run_ids=tuple(rest))
+    id_, *other_ids = dag.event_run_ids
+    after = msgspec.structs.replace(dag, event_run_ids=tuple(other_ids))
     if isinstance(result := next_dataset_run(dag, now), Satisfied):
-        return dataset_run(left, id_, result, now)
-    return fallback_run(left, id_, now)
+        return start_dataset_run(after, id_, result, now)
+    return run_anyway(after, id_, now)
 
 
-def _of_timetable(dag: DagView, now: datetime) -> Step | None:
+def _first_timed_run(dag: DagView, now: datetime) -> Step | None:
     if not dag.tick_run_ids or not has_capacity(dag) or (dag.graph.requires_both and dag.unread):
         return None
-    tick = following(dag, now)
+    tick = upcoming_tick(dag, now)
     if tick is None or not is_due(dag, tick, now):
         return None
-    return joint_run(dag, tick, now) if dag.graph.requires_both else _ticked(dag, tick, now)
+    return start_timed_dataset_run(dag, tick, now) if dag.graph.requires_both else _start_timed_run(dag, tick, now)
 
 
-def _ticked(dag: DagView, tick: Tick, now: datetime) -> Step:
+def _start_timed_run(dag: DagView, tick: Tick, now: datetime) -> Step:
     run = timed_run(dag, tick)
     yield from create(run, {}, dag.graph, now, started=True)
-    return started(after_tick(dag, tick, now), run, dag.graph)
+    return with_started_run(after_tick(dag, tick, now), run, dag.graph)
 
 
-OFFERS: Mapping[Source, Callable[[DagView, datetime], Step | None]] = {
-    Source.QUEUE: _of_queue,
-    Source.EVENTS: _of_events,
-    Source.TIMETABLE: _of_timetable,
+FIRST_RUNS: Mapping[Source, Callable[[DagView, datetime], Step | None]] = {
+    Source.QUEUE: _first_queued_run,
+    Source.EVENTS: _first_dataset_run,
+    Source.TIMETABLE: _first_timed_run,
 }

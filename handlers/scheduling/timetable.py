@@ -1,4 +1,4 @@
-"""Runs that follow from a DAG's timetable."""
+"""Timed runs: one for each tick of a DAG's timetable."""
 
 from datetime import datetime
 
@@ -11,8 +11,8 @@ from tidegate.schemas.timetable.tick import Tick, next_tick, was_missed
 from tidegate.schemas.view import DagView, RunView
 
 
-def following(dag: DagView, now: datetime) -> Tick | None:
-    """The next tick of the timetable that has no run yet."""
+def upcoming_tick(dag: DagView, now: datetime) -> Tick | None:
+    """The next tick whose logical date has no run yet."""
     if dag.graph.timetable is None:
         return None
     tick, bounds = dag.last_tick, bounds_of(dag.graph, dag.timed_since or now)
@@ -23,30 +23,30 @@ def following(dag: DagView, now: datetime) -> Tick | None:
 
 
 def _has_run(dag: DagView, date: datetime) -> bool:
-    """Also where a changed timetable comes back to dates that it had before."""
+    """A changed timetable may return to dates before the last tick: they count as decided."""
     return date in dag.taken or (dag.last_tick is not None and date <= dag.last_tick.logical_date)
 
 
 def is_due(dag: DagView, tick: Tick, now: datetime) -> bool:
-    """Whether a tick's moment has come; late ones start one by one where the DAG wants that."""
-    return tick.run_after <= now and not (paced_until(dag, now) and was_missed(tick, now))
+    """Whether the tick's run may start now. A catchup interval delays missed ticks."""
+    return tick.run_after <= now and not (catchup_resumes_at(dag, now) and was_missed(tick, now))
 
 
-def paced_until(dag: DagView, now: datetime) -> datetime | None:
-    """Until when no late timed run starts, because one just did. That moment is kept as the clock's next look at the DAG."""
+def catchup_resumes_at(dag: DagView, now: datetime) -> datetime | None:
+    """When the catchup interval since the last late timed run ends: until then `due_at` holds that time."""
     interval = dag.graph.catchup_interval
     return dag.due_at if interval and dag.due_at and now < dag.due_at <= now + interval else None
 
 
 def timed_run(dag: DagView, tick: Tick) -> RunView:
-    """The run of a tick, with the first of the reserved ids."""
+    """The run of a tick, with the first reserved id."""
     run_id = f"scheduled__{tick.logical_date.isoformat()}"
     return queued_run(dag.tick_run_ids[0], dag.graph, run_id, RunType.SCHEDULED, tick.run_after, tick=tick)
 
 
 def after_tick(dag: DagView, tick: Tick, now: datetime) -> DagView:
-    """The DAG once a tick has its run. Of runs that follow each other's ends a decision makes one."""
-    left = () if dag.graph.is_continuous else dag.tick_run_ids[1:]
+    """The DAG once a tick has its run. A decision starts one run of a continuous timetable at most."""
+    run_ids = () if dag.graph.is_continuous else dag.tick_run_ids[1:]
     interval = dag.graph.catchup_interval
     due_at = now + interval if interval and was_missed(tick, now) else dag.due_at
-    return msgspec.structs.replace(dag, last_tick=tick, tick_run_ids=left, due_at=due_at)
+    return msgspec.structs.replace(dag, last_tick=tick, tick_run_ids=run_ids, due_at=due_at)

@@ -1,45 +1,81 @@
-"""When the clock is to look at a DAG again because of the events that wait for it."""
+"""When the clock visits a DAG next: the first time at which a decision may differ although no message comes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from tidegate.handlers.scheduling.blockers import condition_result
 from tidegate.handlers.scheduling.condition import ConditionResult, Satisfied, rate_limited
-from tidegate.handlers.scheduling.input_deadline import deadline_of, ends
-from tidegate.handlers.scheduling.inputs import inputs_of, sift
+from tidegate.handlers.scheduling.input_deadline import input_deadline
+from tidegate.handlers.scheduling.inputs import expires_at, inputs_of, inspect_events, leaf_expiries
 from tidegate.handlers.scheduling.run_limit import has_capacity
+from tidegate.handlers.scheduling.timetable import catchup_resumes_at, is_due, upcoming_tick
 from tidegate.schemas.explain.reasons import ConditionBroken, Debouncing, RateLimited
-from tidegate.schemas.view import DagView
+from tidegate.schemas.view import DagView, Input
 
 
-def looks(before: DagView, dag: DagView, now: datetime) -> Iterator[datetime]:
-    """The moments from which on something else may be decided although nothing new comes; a look too many does no harm.
+def next_wakeup(before: DagView, dag: DagView, now: datetime) -> datetime | None:
+    """None: only a message changes anything. `before` is the DAG as it was read, `dag` after the decision.
 
-    What waits expires also while no run may start.
+    A visit too many does no harm.
     """
+    times = list(_event_wakeups(before, dag, now)) if dag.graph.inspects_events else []
+    if not dag.is_held:
+        times += _run_wakeups(dag, now)
+    return min(times, default=None)
+
+
+def _run_wakeups(dag: DagView, now: datetime) -> Iterator[datetime]:
+    """For queued and timed runs. Without capacity, the end of a run is a message."""
+    if dag.next_queued_at is not None:
+        yield dag.next_queued_at
+    if dag.queued and has_capacity(dag):
+        yield now  # Fewer queued runs were read than can start: some ended as soon as they started.
+    if (tick_at := _tick_wakeup(dag, now)) is not None:
+        yield tick_at
+
+
+def _tick_wakeup(dag: DagView, now: datetime) -> datetime | None:
+    tick = upcoming_tick(dag, now)
+    if tick is None or tick.run_after > now:
+        return tick and tick.run_after
+    if not is_due(dag, tick, now):
+        return catchup_resumes_at(dag, now)
+    return tick.run_after if has_capacity(dag) else None
+
+
+def _event_wakeups(before: DagView, dag: DagView, now: datetime) -> Iterator[datetime]:
+    """For pending events. They expire also while no run may start."""
     result = condition_result(dag, now)
     if isinstance(result, ConditionBroken):
         return
-    found = sift(dag.graph, dag.arrived, now).inputs if dag.unread else inputs_of(dag, now)
-    yield from ends(dag, found)
+    inputs = inspect_events(dag.graph, dag.arrived, now).inputs if dag.unread else inputs_of(dag, now)
+    yield from _expiries(dag, inputs)
     if dag.unread and before.due_at is not None and now < before.due_at:
         yield before.due_at
     if dag.is_held:
         return
-    due = deadline_of(dag, found, now)
-    if due is not None and now < due:
-        yield due
+    deadline = input_deadline(dag, inputs, now)
+    if deadline is not None and now < deadline:
+        yield deadline
     if has_capacity(dag) and not dag.graph.requires_both:
-        yield from _with_room(dag, result, now, overdue=due is not None and due <= now)
+        yield from _condition_wakeups(dag, result, now, overdue=deadline is not None and deadline <= now)
 
 
-def _with_room(dag: DagView, result: ConditionResult, now: datetime, *, overdue: bool) -> Iterator[datetime]:
+def _expiries(dag: DagView, inputs: Sequence[Input]) -> Iterator[datetime]:
+    """When inputs expire. With a deadline also for one leaf: a condition that held may then miss the deadline."""
+    if dag.graph.timing.deadline is not None:
+        return (expiry for input_ in inputs for expiry in leaf_expiries(input_))
+    return (expiry for input_ in inputs if (expiry := expires_at(input_)) is not None)
+
+
+def _condition_wakeups(dag: DagView, result: ConditionResult, now: datetime, *, overdue: bool) -> Iterator[datetime]:
+    """For a DAG with capacity."""
     match result:
         case Debouncing(until) | RateLimited(until):
             yield until
         case Satisfied():
-            yield now  # There were not ids enough for all runs.
+            yield now  # More runs can start than ids were reserved.
         case _:
-            soon = rate_limited(dag.graph, now, dag.dataset_run_at)
+            limited = rate_limited(dag.graph, now, dag.dataset_run_at)
             if overdue:
-                yield soon.until if soon else now
+                yield limited.until if limited else now

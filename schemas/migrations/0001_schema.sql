@@ -166,7 +166,7 @@ CREATE TABLE import_error (
 );
 
 -- The row's lock is the lock of every decision about the DAG.
---   sifts                 its condition inspects events: more counts than which datasets they are of
+--   inspects_events       its condition inspects events: more counts than which datasets they are of
 --   keeps_paused          events that arrive while it is paused stay pending
 --   failed_runs           failed runs since the last success
 --   timed_since           when it got a timetable; last_* are the last tick that was decided
@@ -174,7 +174,7 @@ CREATE TABLE import_error (
 --   dataset_run_at        when its condition last made a run
 --   deadline_at           up to when input deadlines were dealt with
 --   turn                  the source of runs that was served last: the queue, events or the timetable
---   history_in            the last transaction that queued events from the ledger: a cached low watermark of the pending queue holds
+--   backfilled_by_txn     the last transaction that queued events from the ledger: a cached low watermark of the pending queue holds
 --                         only while this stays. A count would start again with a DAG that is deleted and created anew
 --   clock_shard           each is one daemon's lease
 CREATE TABLE dag (
@@ -185,7 +185,7 @@ CREATE TABLE dag (
     paused_at timestamptz,
     is_stale boolean NOT NULL DEFAULT false,
     stale_at timestamptz,
-    sifts boolean NOT NULL DEFAULT false,
+    inspects_events boolean NOT NULL DEFAULT false,
     keeps_paused boolean NOT NULL DEFAULT false,
     failed_runs integer NOT NULL DEFAULT 0,
     timed_since timestamptz,
@@ -196,7 +196,7 @@ CREATE TABLE dag (
     dataset_run_at timestamptz,
     deadline_at timestamptz,
     turn text,
-    history_in bigint NOT NULL DEFAULT 0,
+    backfilled_by_txn bigint NOT NULL DEFAULT 0,
     clock_shard smallint NOT NULL GENERATED ALWAYS AS (abs(hashtext(dag_id) % 16)) STORED
 ) WITH (fillfactor = 80);
 CREATE INDEX dag_path ON dag (path);

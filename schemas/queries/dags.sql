@@ -3,7 +3,7 @@
 -- snapshot may be older than the lock.
 SELECT
     dag_id, version_id, is_paused, is_stale, nextval('dag_run_id_seq'), failed_runs, last_logical_date, last_interval_start,
-    last_interval_end, due_at, timed_since, dataset_run_at, deadline_at, turn, history_in
+    last_interval_end, due_at, timed_since, dataset_run_at, deadline_at, turn, backfilled_by_txn
 FROM dag
 WHERE dag_id = ANY ($1::text[])
 ORDER BY dag_id

@@ -39,7 +39,7 @@ event AS (
 ),
 consumer AS (
     SELECT
-        reference.dag_id, event.dataset_id, event.id AS dataset_event_id, dag.sifts,
+        reference.dag_id, event.dataset_id, event.id AS dataset_event_id, dag.inspects_events,
         dag.is_paused AND NOT dag.keeps_paused AS is_dropped
     FROM event
     JOIN dag_schedule_dataset_reference AS reference USING (dataset_id)
@@ -53,7 +53,10 @@ queued AS (
     INSERT INTO dataset_dag_run_queue (target_dag_id, dataset_id, dataset_event_id, created_at)
     SELECT dag_id, dataset_id, dataset_event_id, $6 FROM consumer WHERE NOT is_dropped
 )
-SELECT DISTINCT dag_id, CASE WHEN sifts THEN dataset_id END AS dataset_id, CASE WHEN sifts THEN dataset_event_id END AS dataset_event_id
+SELECT DISTINCT
+    dag_id,
+    CASE WHEN inspects_events THEN dataset_id END AS dataset_id,
+    CASE WHEN inspects_events THEN dataset_event_id END AS dataset_event_id
 FROM consumer
 WHERE NOT is_dropped
 

@@ -41,17 +41,17 @@ SELECT * FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::jsonb[], $5::t
 
 -- name: swap_versions
 -- Whoever runs by time, or by deadlines, is looked at by the clock as soon as it is there.
-INSERT INTO dag (dag_id, path, version_id, due_at, timed_since, sifts, keeps_paused)
+INSERT INTO dag (dag_id, path, version_id, due_at, timed_since, inspects_events, keeps_paused)
 SELECT
     dag_id, path, version_id, CASE WHEN is_timed OR has_deadline THEN $8::timestamptz END,
-    CASE WHEN is_timed THEN $8::timestamptz END, sifts, keeps_paused
+    CASE WHEN is_timed THEN $8::timestamptz END, inspects_events, keeps_paused
 FROM unnest($1::text[], $2::text[], $3::bigint[], $4::boolean[], $5::boolean[], $6::boolean[], $7::boolean[])
-    AS new (dag_id, path, version_id, is_timed, has_deadline, sifts, keeps_paused)
+    AS new (dag_id, path, version_id, is_timed, has_deadline, inspects_events, keeps_paused)
 ON CONFLICT (dag_id) DO UPDATE
 SET path = excluded.path,
     version_id = excluded.version_id,
     is_stale = false,
-    sifts = excluded.sifts,
+    inspects_events = excluded.inspects_events,
     keeps_paused = excluded.keeps_paused,
     timed_since = CASE WHEN excluded.timed_since IS NOT NULL THEN coalesce(dag.timed_since, excluded.timed_since) END
 

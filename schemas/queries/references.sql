@@ -120,4 +120,6 @@ queued AS (
     ON CONFLICT DO NOTHING
     RETURNING target_dag_id
 )
-UPDATE dag SET due_at = least(dag.due_at, $4), history_in = pg_current_xact_id()::text::bigint WHERE dag_id IN (SELECT target_dag_id FROM queued)
+UPDATE dag
+SET due_at = least(dag.due_at, $4), backfilled_by_txn = pg_current_xact_id()::text::bigint
+WHERE dag_id IN (SELECT target_dag_id FROM queued)

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.scheduling.inputs import sift
+from tidegate.handlers.scheduling.inputs import inspect_events
 from tidegate.schemas.conditions.condition import (
     ANY_TIME,
     DatasetRef,
@@ -51,7 +51,7 @@ def by_input(spec: DagSpec, events: Sequence[PendingEvent], now: datetime) -> Ma
     """The inputs that these events are. Of a condition that cannot be read, none."""
     found: dict[Leaf, list[PendingEvent]] = defaultdict(list)
     try:
-        for each in sift(graph_of(0, spec), events, now).inputs:
+        for each in inspect_events(graph_of(0, spec), events, now).inputs:
             for leaf in each.leaves:
                 found[leaf].append(each.event)
     except FilterError:

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, time, timedelta
 import msgspec
 
 from tidegate.daemon.cli.pages import output
-from tidegate.handlers.scheduling.timetable import following
+from tidegate.handlers.scheduling.timetable import upcoming_tick
 from tidegate.schemas.timetable.moment import Grid, held
 from tidegate.schemas.timetable.spec import Continuous, Cron, Every, Timetable
 from tidegate.schemas.timetable.text import local
@@ -65,7 +65,7 @@ def planned(tick: Tick) -> Planned:
 
 def coming(dag: DagView, now: datetime) -> Iterator[Tick]:
     """The runs as a daemon will start them, those first that are due. Where each follows another's end, only one is known."""
-    while (tick := following(dag, now)) is not None:
+    while (tick := upcoming_tick(dag, now)) is not None:
         yield tick
         if dag.graph.is_continuous:
             return
@@ -75,7 +75,7 @@ def coming(dag: DagView, now: datetime) -> Iterator[Tick]:
 def coming_after(dag: DagView, after: datetime, now: datetime) -> Iterator[Tick]:
     """The runs that are due later than `after`, in the past too, whatever became of them."""
     timetable = dag.graph.timetable
-    if isinstance(timetable, Every) and (known := dag.last_tick or following(dag, now)):
+    if isinstance(timetable, Every) and (known := dag.last_tick or upcoming_tick(dag, now)):
         after = Grid(timetable, known.run_after).until(held(after))
     return runs_after(timetable, after, dag.graph.bounds)
 

@@ -99,7 +99,7 @@ class Consumer:
         for event in taken:
             self.fates[event.id] = "consumed"
         for event in superseded:
-            self.fates[event.id] = "a run has newer inputs, with which it does not go together"
+            self.fates[event.id] = "a run consumed newer inputs, and it is too old to go with them"
         self.waiting = [event for event in self.waiting if event not in taken and event not in superseded]
         self.active += not self.is_instant
         if self.spec.timing.min_interval_s or self.spec.timing.deadline:
@@ -116,7 +116,7 @@ class Consumer:
             self.run(now, list(self.waiting))
         elif deadline.fallback == "skip":
             for event in self.waiting:
-                self.fates[event.id] = "the inputs beside it had not arrived by the deadline"
+                self.fates[event.id] = "the other inputs had not arrived by the deadline"
             self.waiting = []
         self.dealt = due
 
@@ -127,9 +127,9 @@ class Consumer:
             if not covering:
                 self.fates[event.id] = "the DAG is no longer scheduled on this dataset"
             elif not passing:
-                self.fates[event.id] = "no filter of the DAG lets it pass"
+                self.fates[event.id] = "no filter of the DAG accepts it"
             elif all(expired(leaf, event, now) for leaf in passing):
-                self.fates[event.id] = "it expired before a run took it"
+                self.fates[event.id] = "it expired before a run consumed it"
         self.waiting = [event for event in self.waiting if event.id not in self.fates]
 
     # What is asked -----------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from tidegate.schemas.queries.unit_of_work import UnitOfWork
 
 LEFT = "the DAG is no longer scheduled on this dataset"
 PAUSED = "the DAG was paused"
-EXPIRED = "it expired before a run took it"
+EXPIRED = "it expired before a run consumed it"
 
 
 def counts(report: Report) -> Mapping[str, int]:

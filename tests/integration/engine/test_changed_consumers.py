@@ -42,7 +42,7 @@ async def test_a_filter_that_is_added_discards_what_it_does_not_let_pass(world: 
 
     await world.file(spec("t!", schedule=AllOf((DatasetRef("s://a", "n > 1"), NEVER))))
 
-    assert await world.fates() == {"no filter of the DAG lets it pass": 1, "pending": 1}
+    assert await world.fates() == {"no filter of the DAG accepts it": 1, "pending": 1}
 
 
 async def test_what_comes_for_a_paused_dag_that_keeps_it_runs_after_the_pause(world: World) -> None:

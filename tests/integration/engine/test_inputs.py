@@ -37,7 +37,7 @@ async def test_an_event_that_no_filter_lets_pass_is_discarded(world: World) -> N
     await world.updated("s://a", {"rows": 1})
 
     assert (before, len(await world.runs())) == ([], 1)
-    assert await world.fates() == {"consumed": 2, "no filter of the DAG lets it pass": 1}
+    assert await world.fates() == {"consumed": 2, "no filter of the DAG accepts it": 1}
 
 
 async def test_an_event_that_waits_too_long_expires_at_its_moment(world: World) -> None:
@@ -50,7 +50,7 @@ async def test_an_event_that_waits_too_long_expires_at_its_moment(world: World) 
     await world.updated("s://b")
 
     assert (before, await world.runs()) == ({"pending": 1}, [])
-    assert await world.fates() == {"pending": 1, "it expired before a run took it": 1}
+    assert await world.fates() == {"pending": 1, "it expired before a run consumed it": 1}
 
 
 async def test_what_waits_for_a_paused_dag_expires_at_its_moment(world: World) -> None:
@@ -62,7 +62,7 @@ async def test_what_waits_for_a_paused_dag_expires_at_its_moment(world: World) -
     before = await world.fates()
     await world.wait(seconds=1)
 
-    assert (before, await world.fates()) == ({"pending": 1}, {"it expired before a run took it": 1})
+    assert (before, await world.fates()) == ({"pending": 1}, {"it expired before a run consumed it": 1})
 
 
 async def test_a_deadline_comes_after_a_pause_also_where_an_event_expires_later(world: World) -> None:
@@ -74,4 +74,4 @@ async def test_a_deadline_comes_after_a_pause_also_where_an_event_expires_later(
 
     await world.wait(seconds=HOUR / 2)
 
-    assert await world.fates() == {"the inputs beside it had not arrived by the deadline": 1}
+    assert await world.fates() == {"the other inputs had not arrived by the deadline": 1}

@@ -67,7 +67,7 @@ async def test_a_function_is_told_of_inputs_that_are_late_without_a_run(scene: S
 
     (context,) = told.all()
     assert (context.on, context.dag_id, context.run_id, context.state) == ("deadline", "d", None, None)
-    assert context.reason.endswith(": they are still awaited")
+    assert context.reason.endswith(": the DAG still waits for them")
 
 
 async def test_it_is_no_attempt_of_a_task_and_nobody_says_so_to_kafka(scene: Scene, post: Post, told: Told) -> None:

@@ -114,12 +114,12 @@ def pools_by_name() -> None:
 
 def ticks_come_first() -> None:
     """Whatever else asks for a run, the timetable has every turn."""
-    original = round_robin._turn
+    original = round_robin._next_source
 
-    def _turn(last: str | None, starts: Mapping[Source, Step]) -> Source:
+    def _next_source(last: str | None, starts: Mapping[Source, Step]) -> Source:
         return Source.TIMETABLE if Source.TIMETABLE in starts else original(last, starts)
 
-    replace(round_robin, "_turn", _turn)
+    replace(round_robin, "_next_source", _next_source)
 
 
 def _ready_in_any_order() -> None:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tests.shapes import NOW, dag_view, graph
-from tidegate.handlers.scheduling.next_runs import settle
+from tidegate.handlers.scheduling.next_runs import schedule_next_runs
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import SetClock
 from tidegate.schemas.effect.run import InsertRun
@@ -35,7 +35,7 @@ def view(dag: Graph, **facts: Any) -> DagView:
 
 
 def settled(dag: DagView) -> list[Effect]:
-    return list(settle(dag, NOW))
+    return list(schedule_next_runs(dag, NOW))
 
 
 def fired(effects: Sequence[Effect]) -> list[float]:

@@ -8,7 +8,7 @@ import msgspec
 
 from tests.shapes import NOW, dag_view, graph
 from tests.unit.handlers.ticks import minutes_of
-from tidegate.handlers.scheduling.next_runs import settle
+from tidegate.handlers.scheduling.next_runs import schedule_next_runs
 from tidegate.schemas.conditions.condition import Condition, DatasetRef, InputDeadlineSpec, Timing
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import ConsumeEvents, DiscardEvents, NoteSchedule, SetClock
@@ -59,7 +59,7 @@ class Done(msgspec.Struct, frozen=True):
 
 
 def settled(dag: DagView, minutes: float = 0) -> Done:
-    effects = list(settle(dag, at(minutes)))
+    effects = list(schedule_next_runs(dag, at(minutes)))
     of_runs = {effect.dag_run_id: [each.dataset_event_id for each in effect.events] for effect in _all(effects, ConsumeEvents)}
     clock = next(iter(_all(effects, SetClock)), None)
     return Done(

@@ -8,7 +8,7 @@ from tests.shapes import NOW
 from tests.unit.handlers.explain.test_dag import dag_facts
 from tests.unit.handlers.scheduling.test_next_runs_properties import CHANCES, dag_of
 from tidegate.handlers.explain.dag import explain_dag
-from tidegate.handlers.scheduling.next_runs import settle
+from tidegate.handlers.scheduling.next_runs import schedule_next_runs
 from tidegate.schemas.effect.run import InsertRun
 
 
@@ -19,4 +19,4 @@ def test_a_run_starts_exactly_where_nothing_is_said_to_keep_it(chance: Random) -
 
     page = explain_dag(dag_facts(dag))
 
-    assert any(isinstance(effect, InsertRun) for effect in settle(dag, NOW)) is not bool(page.change)
+    assert any(isinstance(effect, InsertRun) for effect in schedule_next_runs(dag, NOW)) is not bool(page.change)

@@ -7,7 +7,7 @@ import pytest
 from tests.shapes import NOW, A, dag_view, graph, pending, queued
 from tests.unit.handlers.world import End, World
 from tidegate.handlers.attempt_ends import FAIL_FAST
-from tidegate.handlers.scheduling.next_runs import settle_after
+from tidegate.handlers.scheduling.next_runs import schedule_after_ends
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import ConsumeEvents, CountFailures, SetPaused
 from tidegate.schemas.effect.run import Reconsider, UpdateRun
@@ -47,7 +47,7 @@ def test_another_dag_goes_on() -> None:
 
 def settled(ended: Sequence[RunState], *, limit: int = 3, failed: int = 0, **facts: object) -> list[Effect]:
     dag = graph("a", max_failed_runs=limit, limit=2)
-    return list(settle_after(dag_view(dag, running=2, failed_runs=failed, **facts), ended, NOW))
+    return list(schedule_after_ends(dag_view(dag, running=2, failed_runs=failed, **facts), ended, NOW))
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_dag_that_is_paused_by_a_failure_starts_nothing_in_its_place(failed: i
     dag = graph("a", max_failed_runs=3, limit=2, schedule=A)
     view = dag_view(dag, running=2, failed_runs=failed, queued=1, waiting=queued(dag, 8), pending=(pending(1),))
 
-    effects = list(settle_after(view, [F], NOW))
+    effects = list(schedule_after_ends(view, [F], NOW))
 
     assert [effect.id for effect in effects if isinstance(effect, UpdateRun)] == ([8] if starts else [])
     assert not any(isinstance(effect, ConsumeEvents) for effect in effects)
@@ -93,6 +93,6 @@ def test_as_many_runs_start_as_have_ended(ended: Sequence[RunState], ids: Sequen
     dag = graph("a", limit=2)
     view = dag_view(dag, running=2, queued=3, waiting=queued(dag, 7, 8, 9))
 
-    effects = settle_after(view, ended, NOW)
+    effects = schedule_after_ends(view, ended, NOW)
 
     assert [effect.id for effect in effects if isinstance(effect, UpdateRun)] == ids

@@ -40,7 +40,7 @@ def test_run_anyway_makes_a_run_of_what_has_arrived() -> None:
     done = settled(after("run_anyway", event(1, arrived=-10), event(2, arrived=-1)))
 
     assert (done.runs, done.look) == ([[1, 2]], None)
-    assert done.noted == [("deadline_run", "the inputs had not arrived by 2024-05-01 12:00:00 UTC: a run all the same")]
+    assert done.noted == [("deadline_run", "the inputs had not arrived by 2024-05-01 12:00:00Z: the run starts without them")]
     assert dealt(done) == at(0)
 
 
@@ -48,7 +48,7 @@ def test_skip_discards_what_has_arrived() -> None:
     done = settled(after("skip", event(1, arrived=-10), event(2, arrived=-1)))
 
     assert (done.runs, done.discarded, done.look) == ([], {SKIPPED: [1, 2]}, None)
-    assert done.noted == [("deadline_skip", "the inputs had not arrived by 2024-05-01 12:00:00 UTC: no run")]
+    assert done.noted == [("deadline_skip", "the inputs had not arrived by 2024-05-01 12:00:00Z: no run")]
 
 
 def test_alert_says_so_once_and_everything_goes_on_waiting() -> None:
@@ -56,7 +56,7 @@ def test_alert_says_so_once_and_everything_goes_on_waiting() -> None:
     again = settled(after("alert", event(1, arrived=-10), deadline_at=at(0)), 1)
 
     assert (done.runs, done.discarded, dealt(done)) == ([], {}, at(0))
-    assert done.noted == [("deadline_alert", "the inputs had not arrived by 2024-05-01 12:00:00 UTC: they are still awaited")]
+    assert done.noted == [("deadline_alert", "the inputs had not arrived by 2024-05-01 12:00:00Z: the DAG still waits for them")]
     assert (again.noted, again.clock) == ([], None)
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.shapes import NOW, A, B, dag_view, graph, pending, queued
 from tidegate.handlers.scheduling.dataset_runs import dataset_run_id
 from tidegate.handlers.scheduling.inputs import NOT_SCHEDULED
-from tidegate.handlers.scheduling.next_runs import settle
+from tidegate.handlers.scheduling.next_runs import schedule_next_runs
 from tidegate.schemas.conditions.condition import AnyOf
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import ConsumeEvents, DiscardEvents
@@ -33,7 +33,7 @@ def created(effects: Sequence[Effect]) -> list[InsertRun]:
 def test_everything_pending_makes_one_run() -> None:
     events = (pending(1), pending(2), pending(3))
 
-    effects = list(settle(dag_view(DAG, pending=events), NOW))
+    effects = list(schedule_next_runs(dag_view(DAG, pending=events), NOW))
 
     assert [(run.id, run.state, run.events) for run in created(effects)] == [(100, RunState.RUNNING, 3)]
     assert [e.events for e in effects if isinstance(e, ConsumeEvents)] == [events]
@@ -42,7 +42,7 @@ def test_everything_pending_makes_one_run() -> None:
 def test_a_dataset_run_is_as_late_as_its_newest_event() -> None:
     events = (pending(1, minutes=5), pending(2, minutes=7), pending(3, minutes=6))
 
-    (run,) = created(list(settle(dag_view(DAG, pending=events), NOW)))
+    (run,) = created(list(schedule_next_runs(dag_view(DAG, pending=events), NOW)))
 
     assert run.run_after == NOW + timedelta(minutes=7)
 
@@ -61,13 +61,13 @@ def test_a_dataset_run_is_as_late_as_its_newest_event() -> None:
     ],
 )
 def test_queued_runs_start_while_there_is_room(dag: DagView, ids: Sequence[int]) -> None:
-    assert started(list(settle(dag, NOW))) == ids
+    assert started(list(schedule_next_runs(dag, NOW))) == ids
 
 
 def test_queued_runs_take_the_room_before_pending_events() -> None:
     dag = dag_view(DAG, running=1, queued=1, waiting=queued(DAG, 7), pending=ONE)
 
-    effects = list(settle(dag, NOW))
+    effects = list(schedule_next_runs(dag, NOW))
 
     assert (started(effects), created(effects)) == ([7], [])
 
@@ -75,7 +75,7 @@ def test_queued_runs_take_the_room_before_pending_events() -> None:
 def test_pending_events_take_the_room_that_queued_runs_leave() -> None:
     dag = dag_view(DAG, queued=1, waiting=queued(DAG, 7), pending=ONE)
 
-    effects = list(settle(dag, NOW))
+    effects = list(schedule_next_runs(dag, NOW))
 
     assert (started(effects), [run.state for run in created(effects)]) == ([7], [RunState.RUNNING])
 
@@ -84,13 +84,13 @@ def test_pending_events_take_the_room_that_queued_runs_leave() -> None:
 def test_events_that_the_schedule_does_not_mention_are_discarded_with_the_reason(held: dict[str, bool]) -> None:
     events = (pending(1, A), pending(2, B), pending(3, B))
 
-    effects = list(settle(dag_view(DAG, pending=events, **held), NOW))
+    effects = list(schedule_next_runs(dag_view(DAG, pending=events, **held), NOW))
 
     assert [e for e in effects if isinstance(e, DiscardEvents)] == [DiscardEvents("d", events[1:], NOT_SCHEDULED)]
 
 
 def test_a_dag_without_a_schedule_keeps_no_events() -> None:
-    effects = list(settle(dag_view(graph("t"), pending=ONE), NOW))
+    effects = list(schedule_next_runs(dag_view(graph("t"), pending=ONE), NOW))
 
     assert effects == [DiscardEvents("d", ONE, NOT_SCHEDULED)]
 
@@ -98,7 +98,7 @@ def test_a_dag_without_a_schedule_keeps_no_events() -> None:
 def test_every_dataset_of_a_condition_is_consumed_even_where_one_was_enough() -> None:
     events = (pending(1, A), pending(2, B))
 
-    effects = list(settle(dag_view(graph("t", schedule=AnyOf((A, B))), pending=events), NOW))
+    effects = list(schedule_next_runs(dag_view(graph("t", schedule=AnyOf((A, B))), pending=events), NOW))
 
     assert [e.events for e in effects if isinstance(e, ConsumeEvents)] == [events]
 
@@ -113,7 +113,7 @@ def test_every_dataset_of_a_condition_is_consumed_even_where_one_was_enough() ->
     ],
 )
 def test_a_closed_gate_does_nothing(dag: DagView) -> None:
-    assert list(settle(dag, NOW)) == []
+    assert list(schedule_next_runs(dag, NOW)) == []
 
 
 def test_runs_of_one_moment_have_ids_of_their_own() -> None:

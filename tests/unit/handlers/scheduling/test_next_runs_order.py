@@ -10,7 +10,7 @@ import pytest
 from tests.shapes import NOW, A, dag_view, graph, message, pending, queued, run_view
 from tests.unit.handlers.ticks import at, clock, fired, settled, tick, timed, view
 from tidegate.handlers import run_requested
-from tidegate.handlers.scheduling.next_runs import settle, settle_after
+from tidegate.handlers.scheduling.next_runs import schedule_after_ends, schedule_next_runs
 from tidegate.schemas.effect.run import InsertRun, Reconsider, UpdateRun
 from tidegate.schemas.effect.task import InsertTask
 from tidegate.schemas.message import RunRequested
@@ -139,7 +139,7 @@ def test_a_run_by_hand_waits_behind_a_timed_one_and_starts_when_that_ends() -> N
     (run,) = (effect for effect in run_requested.decide([asked], found) if isinstance(effect, InsertRun))
 
     waiting = QueuedRun(run_view(run.id), dag)
-    effects = settle_after(dag_view(dag, running=1, queued=1, waiting=(waiting,)), [RunState.SUCCESS], NOW)
+    effects = schedule_after_ends(dag_view(dag, running=1, queued=1, waiting=(waiting,)), [RunState.SUCCESS], NOW)
 
     assert (run.state, run.start_date) == (RunState.QUEUED, None)
     assert [(e.id, e.state) for e in effects if isinstance(e, UpdateRun)] == [(100, RunState.RUNNING)]
@@ -151,7 +151,7 @@ def test_a_run_by_hand_leaves_the_timetable_where_it_is() -> None:
     asked = message(RunRequested(dag_id="d", run_id=None, conf={}))
 
     by_hand = list(run_requested.decide([asked], run_requested.State(NOW, dag, None)))
-    effects = list(settle(msgspec.structs.replace(dag, running=1), NOW))
+    effects = list(schedule_next_runs(msgspec.structs.replace(dag, running=1), NOW))
 
     assert [(run.run_type, run.logical_date) for run in by_hand if isinstance(run, InsertRun)] == [(RunType.MANUAL, None)]
     assert clock(by_hand) == []

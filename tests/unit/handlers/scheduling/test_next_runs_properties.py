@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.shapes import NOW, A, B, C, dag_view, graph, pending, queued, task
 from tidegate.handlers.scheduling.blockers import next_dataset_run
 from tidegate.handlers.scheduling.condition import Satisfied
-from tidegate.handlers.scheduling.next_runs import settle
+from tidegate.handlers.scheduling.next_runs import schedule_next_runs
 from tidegate.handlers.scheduling.round_robin import Source
-from tidegate.handlers.scheduling.timetable import following
+from tidegate.handlers.scheduling.timetable import upcoming_tick
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import ConsumeEvents, DiscardEvents, SetClock
@@ -40,7 +40,7 @@ class Settled(msgspec.Struct, frozen=True):
 
 def settled(chance: Random) -> Settled:
     before = dag_of(chance)
-    effects = tuple(settle(before, NOW))
+    effects = tuple(schedule_next_runs(before, NOW))
     return Settled(before, effects, after(before, effects))
 
 
@@ -152,7 +152,7 @@ def test_no_run_consumes_what_does_not_meet_the_condition(chance: Random) -> Non
 def test_nothing_that_could_start_is_left_waiting(chance: Random) -> None:
     step = settled(chance)
 
-    assert list(settle(step.after, NOW)) == []
+    assert list(schedule_next_runs(step.after, NOW)) == []
 
 
 @settings(max_examples=200, deadline=None)
@@ -172,7 +172,7 @@ def test_every_date_gets_one_run_in_order_and_none_before_its_time(chance: Rando
 def test_whatever_time_alone_will_start_is_looked_at_then(chance: Random) -> None:
     dag = settled(chance).after
 
-    tick = following(dag, NOW)
+    tick = upcoming_tick(dag, NOW)
     moments = {dag.next_queued_at, tick.run_after if tick else None} - {None}
     coming = {moment for moment in moments if moment and moment > NOW}
     assert dag.due_at == (None if dag.is_held else min(coming, default=None))
@@ -183,6 +183,6 @@ def test_whatever_time_alone_will_start_is_looked_at_then(chance: Random) -> Non
 def test_a_tick_that_is_due_waits_only_for_room(chance: Random) -> None:
     dag = settled(chance).after
 
-    tick = following(dag, NOW)
+    tick = upcoming_tick(dag, NOW)
     if tick and tick.run_after <= NOW and not dag.is_held:
         assert dag.running >= dag.graph.max_active_runs

@@ -8,8 +8,8 @@ import pytest
 from tests.shapes import NOW, dag_view, graph, message, task
 from tests.unit.handlers.ticks import at, clock, fired, minutes_of, settled, tick, timed, view
 from tidegate.handlers import schedule_due
-from tidegate.handlers.scheduling.next_runs import settle_after
-from tidegate.handlers.scheduling.timetable import following
+from tidegate.handlers.scheduling.next_runs import schedule_after_ends
+from tidegate.handlers.scheduling.timetable import upcoming_tick
 from tidegate.schemas.effect.dag import SetClock
 from tidegate.schemas.effect.run import InsertRun, RunMoved
 from tidegate.schemas.effect.task import InsertTask
@@ -94,7 +94,7 @@ def test_a_run_that_ends_makes_room_for_the_next_tick() -> None:
     """R06"""
     dag = view(timed(*DUE, limit=1), running=1, last_tick=tick(-30))
 
-    effects = list(settle_after(dag, [RunState.SUCCESS], NOW))
+    effects = list(schedule_after_ends(dag, [RunState.SUCCESS], NOW))
 
     assert (fired(effects), clock(effects)) == ([-20], [(-20, None)])
 
@@ -136,4 +136,4 @@ def test_a_timetable_that_comes_back_to_dates_it_had_goes_on_behind_them() -> No
     """A longer data interval moves the logical dates back; each of them has one run."""
     dag = view(graph("t", timetable=Cron(("*/10 * * * *",), interval_s=1200.0), start_date=at(-60)), last_tick=tick(-10))
 
-    assert following(dag, at(-5)) == Tick(NOW, NOW, at(20), at(20))
+    assert upcoming_tick(dag, at(-5)) == Tick(NOW, NOW, at(20), at(20))

@@ -135,7 +135,7 @@ def test_where_it_was_not_read_what_waits_the_tick_is_looked_at_again_at_once() 
 
 
 def test_no_more_unmet_ticks_than_so_many_are_passed_over_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timetable_with_datasets, "MOST_UNMET", 2)
+    monkeypatch.setattr(timetable_with_datasets, "MAX_UNMET_TICKS", 2)
 
     done = settled(both(-5, -4, -3, -2))
 
