@@ -57,8 +57,18 @@ def installation_not_locked() -> None:
 def admissions_not_counted() -> None:
     """A run does not know how many of its tasks are active."""
 
-    def change_run(run: RunView, _after: RunView, graph: Graph, moves: Sequence[Move], now: datetime) -> Iterator[Effect]:
-        return transition.change_run(run, run, graph, moves, now)
+    def change_run(
+        before: RunView,
+        _after: RunView,
+        graph: Graph,
+        moves: Sequence[Move],
+        now: datetime,
+        *,
+        reason: str = "",
+        timed_out: bool = False,
+        outlets: bool = True,
+    ) -> Iterator[Effect]:
+        return transition.change_run(before, before, graph, moves, now, reason=reason, timed_out=timed_out, outlets=outlets)
 
     replace(tasks_ready, "change_run", change_run)
 
