@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from tidegate.schemas.queries import audit
-from tidegate.schemas.queries.audit import EventName, Fate, Problem, Side
+from tidegate.schemas.queries.audit import EventName, Fate, Problem
 from tidegate.schemas.queries.db import Db
 
 T = TypeVar("T")
@@ -63,8 +63,8 @@ async def audit_ledger(ask: Ask, most: int) -> Report:
     """Look at all of the ledger and of the fates. At most so many findings are told in full."""
     auditor = Auditor(ask, most)
     await auditor.walk_events()
-    for side in audit.SIDES:
-        await auditor.walk_fates(side)
+    for table in audit.TABLES:
+        await auditor.walk_outcomes(table)
     return await auditor.report()
 
 
@@ -95,11 +95,11 @@ class Auditor:
             at_once = max(1, min(EVENTS_AT_ONCE, PAIRS_AT_ONCE * page.events // max(pairs, 1)))
             after = page.last
 
-    async def walk_fates(self, side: Side) -> None:
-        """From each fate to its event: one too many is found here."""
-        begin: tuple[str | int, ...] | None = side.begin
+    async def walk_outcomes(self, table: str) -> None:
+        """From each outcome to its event: one too many is found here."""
+        begin: audit.Key | None = audit.START
         while begin is not None:
-            problems, begin = await self._ask(partial(audit.check, side=side, begin=begin))
+            problems, begin = await self._ask(partial(audit.check, table=table, begin=begin))
             self._keep(problems)
 
     def _keep(self, problems: list[Problem]) -> None:

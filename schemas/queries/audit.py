@@ -54,33 +54,26 @@ class EventName(msgspec.Struct, frozen=True):
     event_id: str | None
 
 
-class Side(NamedTuple):
-    """A table of fates, walked by its key from `begin` on. The columns of its rows that follow the key are `Found`."""
+class Key(NamedTuple):
+    """Of a row of a table of outcomes. Only the pending queue has a dataset in its key; elsewhere `dataset_id` is 0."""
 
-    statement: str
-    begin: tuple[str | int, ...]
-
-
-class Found(NamedTuple):
-    """The fate that a row is, a `second` one, and what is wrong."""
-
-    problem: str | None
-    fate: str
-    second: str | None
+    dag_id: str
+    dataset_id: int
+    dataset_event_id: int
 
 
-SIDES: Sequence[Side] = (
-    Side(_SQL["check_pending"], ("", 0, 0)),
-    Side(_SQL["check_consumed"], ("", 0)),
-    Side(_SQL["check_discarded"], ("", 0)),
-)
+START = Key("", 0, 0)
+"""Before every row."""
+
+TABLES = ("pending", "consumed", "discarded")
+"""Of outcomes."""
 
 
 class Checked(NamedTuple):
-    """What is wrong with some fates, and where to go on; None: those were the last."""
+    """What is wrong with some outcomes, and where to go on; None: those were the last."""
 
     problems: list[Problem]
-    end: tuple[str | int, ...] | None
+    end: Key | None
 
 
 async def page_after(db: Db, last: int, most: int) -> Page | None:
@@ -101,16 +94,15 @@ async def fates(db: Db, after: int, last: int) -> tuple[Mapping[Fate, int], list
     return counts, lost
 
 
-async def check(db: Db, side: Side, begin: tuple[str | int, ...]) -> Checked:
-    """Look at the fates after that key."""
-    rows = await db.fetch(side.statement, *begin, ROWS_AT_ONCE)
-    if not rows:
-        return Checked([], None)
-    width = len(begin)
+async def check(db: Db, table: str, begin: Key) -> Checked:
+    """Check the rows of a table of outcomes after that key."""
+    rows = await db.fetch(_SQL["check_outcomes"], table, *begin, ROWS_AT_ONCE)
     problems = [
-        Problem(row[0], row[width - 1], _said(found)) for row in rows if (found := Found(*row[width:])).problem is not None
+        Problem(dag_id, id_, SENTENCES[problem].format(outcome=outcome, second=second))
+        for dag_id, _, id_, problem, outcome, second in rows
+        if problem is not None
     ]
-    return Checked(problems, tuple(rows[-1])[:width])
+    return Checked(problems, Key(*rows[-1][:3]) if rows else None)
 
 
 async def names(db: Db, ids: Sequence[int]) -> Mapping[int, EventName]:
@@ -118,17 +110,13 @@ async def names(db: Db, ids: Sequence[int]) -> Mapping[int, EventName]:
     return {row[0]: EventName(*row) for row in await db.fetch(_SQL["name_events"], ids)}
 
 
-def _said(found: Found) -> str:
-    return SENTENCES[found.problem or ""].format(fate=found.fate, second=found.second)
-
-
 SENTENCES: Mapping[str, str] = {
-    "no_event": "it is {fate}, but it is not in the ledger",
-    "no_dag": "it is {fate}, but there is no such DAG",
-    "no_run": "it is {fate}, which is not there",
+    "no_event": "it is {outcome}, but it is not in the ledger",
+    "no_dag": "it is {outcome}, but there is no such DAG",
+    "no_run": "it is {outcome}, which is not there",
     "no_reason": "it is discarded without a reason",
-    "other_run": "it is {fate}, which is one of {second}",
-    "other_dataset": "it is {fate} as an event of another dataset",
-    "doubled": "it is {fate}, and it is {second}",
-    "not_subscribed": "it is {fate}, but the DAG did not wait for its dataset when it came",
+    "other_run": "it is {outcome}, which is one of {second}",
+    "other_dataset": "it is {outcome} as an event of another dataset",
+    "doubled": "it is {outcome}, and it is {second}",
+    "not_subscribed": "it is {outcome}, but the DAG did not wait for its dataset when it came",
 }

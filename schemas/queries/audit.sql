@@ -37,66 +37,60 @@ FROM found
 GROUP BY 1, 2, 3, 4
 ORDER BY 3, 4
 
--- name: check_pending
--- What is wrong with the next rows of the queue; and the last of them, be it right or wrong.
+-- name: check_outcomes
+-- What is wrong with the next rows of one of the three tables, which $1 names; and the last of them, right or wrong.
+-- Of events that the ledger has dropped only the DAG and the run are checked.
 WITH page AS MATERIALIZED (
-    SELECT *, lead(true) OVER (ORDER BY target_dag_id, dataset_id, dataset_event_id) IS NULL AS is_last
+    SELECT *, lead(true) OVER (ORDER BY dag_id, dataset_id, dataset_event_id) IS NULL AS is_last
     FROM (
-        SELECT target_dag_id, dataset_id, dataset_event_id
-        FROM dataset_dag_run_queue
-        WHERE (target_dag_id, dataset_id, dataset_event_id) > ($1, $2::bigint, $3::bigint)
-        ORDER BY target_dag_id, dataset_id, dataset_event_id
-        LIMIT $4
+        (
+            SELECT target_dag_id AS dag_id, dataset_id, dataset_event_id, NULL::bigint AS dag_run_id, NULL AS reason
+            FROM dataset_dag_run_queue
+            WHERE $1 = 'pending' AND (target_dag_id, dataset_id, dataset_event_id) > ($2, $3::bigint, $4::bigint)
+            ORDER BY target_dag_id, dataset_id, dataset_event_id
+            LIMIT $5
+        )
+        UNION ALL
+        (
+            SELECT dag_id, 0, dataset_event_id, dag_run_id, NULL
+            FROM dagrun_dataset_event
+            WHERE $1 = 'consumed' AND (dag_id, dataset_event_id) > ($2, $4::bigint)
+            ORDER BY dag_id, dataset_event_id
+            LIMIT $5
+        )
+        UNION ALL
+        (
+            SELECT dag_id, 0, dataset_event_id, NULL, reason
+            FROM discarded_dataset_event
+            WHERE $1 = 'discarded' AND (dag_id, dataset_event_id) > ($2, $4::bigint)
+            ORDER BY dag_id, dataset_event_id
+            LIMIT $5
+        )
     ) AS row
 ),
 found AS (
     SELECT
         page.*,
-        CASE
-            WHEN event.id IS NULL THEN 'no_event'
-            WHEN dag.dag_id IS NULL THEN 'no_dag'
-            WHEN event.dataset_id <> page.dataset_id THEN 'other_dataset'
-            WHEN event.arrival_id IS NOT NULL AND NOT EXISTS (
-                SELECT FROM subscriptions_owed(event.dataset_id, event.arrival_id, event.occurred_at) AS subscription
-                WHERE subscription.dag_id = page.target_dag_id
-            ) THEN 'not_subscribed'
-        END AS problem
-    FROM page
-    LEFT JOIN dag ON dag.dag_id = page.target_dag_id
-    LEFT JOIN dataset_event AS event ON event.id = page.dataset_event_id
-)
-SELECT target_dag_id, dataset_id, dataset_event_id, problem, 'pending' AS fate, NULL AS second
-FROM found
-WHERE problem IS NOT NULL OR is_last
-ORDER BY target_dag_id, dataset_id, dataset_event_id
-
--- name: check_consumed
--- The same for what runs took. Of events older than the ledger only that the DAG and the run are there is to be seen.
-WITH page AS MATERIALIZED (
-    SELECT *, lead(true) OVER (ORDER BY dag_id, dataset_event_id) IS NULL AS is_last
-    FROM (
-        SELECT dag_id, dataset_event_id, dag_run_id
-        FROM dagrun_dataset_event
-        WHERE (dag_id, dataset_event_id) > ($1, $2::bigint)
-        ORDER BY dag_id, dataset_event_id
-        LIMIT $3
-    ) AS row
-),
-found AS (
-    SELECT
-        page.*,
-        'consumed by run ' || coalesce(run.run_id, page.dag_run_id::text) AS fate,
+        CASE $1
+            WHEN 'consumed' THEN 'consumed by run ' || coalesce(run.run_id, page.dag_run_id::text)
+            WHEN 'discarded' THEN 'discarded: ' || page.reason
+            ELSE $1
+        END AS outcome,
         CASE
             WHEN discarded.reason IS NOT NULL THEN 'discarded: ' || discarded.reason
             WHEN queue.dataset_event_id IS NOT NULL THEN 'pending'
             WHEN run.dag_id <> page.dag_id THEN run.dag_id
         END AS second,
         CASE
-            WHEN event.id IS NULL AND EXISTS (SELECT FROM dataset_event AS older WHERE older.id < page.dataset_event_id) THEN 'no_event'
+            WHEN event.id IS NULL AND (
+                $1 = 'pending' OR EXISTS (SELECT FROM dataset_event AS older WHERE older.id < page.dataset_event_id)
+            ) THEN 'no_event'
             WHEN dag.dag_id IS NULL THEN 'no_dag'
-            WHEN run.id IS NULL THEN 'no_run'
+            WHEN page.dag_run_id IS NOT NULL AND run.id IS NULL THEN 'no_run'
+            WHEN page.reason = '' THEN 'no_reason'
             WHEN discarded.reason IS NOT NULL OR queue.dataset_event_id IS NOT NULL THEN 'doubled'
             WHEN run.dag_id <> page.dag_id THEN 'other_run'
+            WHEN $1 = 'pending' AND event.dataset_id <> page.dataset_id THEN 'other_dataset'
             WHEN event.arrival_id IS NOT NULL AND NOT EXISTS (
                 SELECT FROM subscriptions_owed(event.dataset_id, event.arrival_id, event.occurred_at) AS subscription
                 WHERE subscription.dag_id = page.dag_id
@@ -108,51 +102,15 @@ found AS (
     LEFT JOIN dataset_event AS event ON event.id = page.dataset_event_id
     LEFT JOIN dataset_dag_run_queue AS queue
         ON (queue.target_dag_id, queue.dataset_id, queue.dataset_event_id) = (page.dag_id, event.dataset_id, event.id)
+        AND $1 <> 'pending'
     LEFT JOIN discarded_dataset_event AS discarded
         ON (discarded.dag_id, discarded.dataset_event_id) = (page.dag_id, page.dataset_event_id)
+        AND $1 = 'consumed'
 )
-SELECT dag_id, dataset_event_id, problem, fate, second
+SELECT dag_id, dataset_id, dataset_event_id, problem, outcome, second
 FROM found
 WHERE problem IS NOT NULL OR is_last
-ORDER BY dag_id, dataset_event_id
-
--- name: check_discarded
--- The same for what was discarded and not consumed.
-WITH page AS MATERIALIZED (
-    SELECT *, lead(true) OVER (ORDER BY dag_id, dataset_event_id) IS NULL AS is_last
-    FROM (
-        SELECT dag_id, dataset_event_id, reason
-        FROM discarded_dataset_event
-        WHERE (dag_id, dataset_event_id) > ($1, $2::bigint)
-        ORDER BY dag_id, dataset_event_id
-        LIMIT $3
-    ) AS row
-),
-found AS (
-    SELECT
-        page.*,
-        'discarded: ' || page.reason AS fate,
-        CASE WHEN queue.dataset_event_id IS NOT NULL THEN 'pending' END AS second,
-        CASE
-            WHEN event.id IS NULL AND EXISTS (SELECT FROM dataset_event AS older WHERE older.id < page.dataset_event_id) THEN 'no_event'
-            WHEN dag.dag_id IS NULL THEN 'no_dag'
-            WHEN page.reason = '' THEN 'no_reason'
-            WHEN queue.dataset_event_id IS NOT NULL THEN 'doubled'
-            WHEN event.arrival_id IS NOT NULL AND NOT EXISTS (
-                SELECT FROM subscriptions_owed(event.dataset_id, event.arrival_id, event.occurred_at) AS subscription
-                WHERE subscription.dag_id = page.dag_id
-            ) THEN 'not_subscribed'
-        END AS problem
-    FROM page
-    LEFT JOIN dag ON dag.dag_id = page.dag_id
-    LEFT JOIN dataset_event AS event ON event.id = page.dataset_event_id
-    LEFT JOIN dataset_dag_run_queue AS queue
-        ON (queue.target_dag_id, queue.dataset_id, queue.dataset_event_id) = (page.dag_id, event.dataset_id, event.id)
-)
-SELECT dag_id, dataset_event_id, problem, fate, second
-FROM found
-WHERE problem IS NOT NULL OR is_last
-ORDER BY dag_id, dataset_event_id
+ORDER BY dag_id, dataset_id, dataset_event_id
 
 -- name: name_events
 SELECT event.id, dataset.uri, event.source, event.event_id

@@ -91,12 +91,11 @@ READ = {
         "dataset_event_pkey dataset_subscription_pkey dataset_event_arrival_pkey dataset_dag_run_queue_pkey"
         " dagrun_dataset_event_pkey dagrun_dataset_event_run discarded_dataset_event_pkey",
     ),
-    "audit.check_pending": ("'', 0, 0, 1000", "dataset_dag_run_queue_pkey dataset_event_pkey dataset_subscription_pkey"),
-    "audit.check_consumed": (
-        "'', 0, 1000",
-        "dagrun_dataset_event_pkey dataset_event_pkey dag_run_pkey dataset_subscription_pkey",
+    "audit.check_outcomes": (
+        "'consumed', '', 0, 0, 1000",
+        "dataset_dag_run_queue_pkey dagrun_dataset_event_pkey discarded_dataset_event_pkey"
+        " dataset_event_pkey dag_run_pkey dataset_subscription_pkey",
     ),
-    "audit.check_discarded": ("'', 0, 1000", "discarded_dataset_event_pkey dataset_event_pkey dataset_subscription_pkey"),
 }
 
 WRITE = {
