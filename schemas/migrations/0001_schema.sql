@@ -611,6 +611,10 @@ CREATE INDEX task_instance_occupying ON task_instance (pool) INCLUDE (pool_slots
 CREATE INDEX task_instance_limited ON task_instance (task_id, dag_run_id)
     WHERE state IN ('queued', 'running') AND (per_dag IS NOT NULL OR per_run IS NOT NULL);
 
+-- Tasks that occupy slots of their pool, and those of them whose task has limits of its own. Each has an index.
+CREATE VIEW occupying_task AS SELECT * FROM task_instance WHERE state IN ('queued', 'running');
+CREATE VIEW limited_task AS SELECT * FROM occupying_task WHERE per_dag IS NOT NULL OR per_run IS NOT NULL;
+
 -- Return values of tasks.
 CREATE TABLE task_result (
     dag_run_id bigint NOT NULL,
@@ -645,6 +649,9 @@ CREATE TABLE submission (
 CREATE INDEX submission_open ON submission (state, backend) WHERE state IN ('intent', 'submitting', 'accepted');
 CREATE INDEX submission_times_out ON submission ((dag_run_id % 16), times_out_at)
     WHERE state = 'accepted' AND desired_state = 'run' AND times_out_at IS NOT NULL;
+
+-- Attempts that have not ended.
+CREATE VIEW open_attempt AS SELECT * FROM submission WHERE state IN ('intent', 'submitting', 'accepted');
 
 -- Slots of -1: unlimited. `admitted` counts the tasks that got slots while others were starving.
 CREATE TABLE pool (

@@ -67,26 +67,25 @@ LIMIT $3
 
 -- name: occupying_pool
 SELECT run.dag_id, run.run_id, task.task_id, task.task_index, task.pool_slots, task.start_date
-FROM task_instance AS task
+FROM occupying_task AS task
 JOIN dag_run AS run ON run.id = task.dag_run_id
-WHERE task.pool = $1 AND task.state IN ('queued', 'running')
+WHERE task.pool = $1
 ORDER BY task.start_date, run.id, task.task_index
 LIMIT $2
 
 -- name: occupying_run
 SELECT run.dag_id, run.run_id, task.task_id, task.task_index, task.pool_slots, task.start_date
-FROM task_instance AS task
+FROM occupying_task AS task
 JOIN dag_run AS run ON run.id = task.dag_run_id
-WHERE task.dag_run_id = $1 AND task.state IN ('queued', 'running')
+WHERE task.dag_run_id = $1
 ORDER BY task.start_date, task.task_index
 LIMIT $2
 
 -- name: occupying_limits
 SELECT run.dag_id, run.run_id, task.task_id, task.task_index, task.pool_slots, task.start_date
-FROM task_instance AS task
+FROM limited_task AS task
 JOIN dag_run AS run ON run.id = task.dag_run_id
-WHERE task.task_id = $1 AND run.dag_id = $2 AND task.state IN ('queued', 'running')
-  AND (task.per_dag IS NOT NULL OR task.per_run IS NOT NULL)
+WHERE task.task_id = $1 AND run.dag_id = $2
 ORDER BY task.start_date, run.id, task.task_index
 LIMIT $3
 
@@ -109,13 +108,12 @@ WHERE task.dag_run_id = $1 AND task.task_index = $2
 SELECT
     attempt.task_index, attempt.backend, attempt.host,
     coalesce(attempt.started_at, attempt.submitted_at, attempt.created_at) AS since
-FROM task_instance AS task
+FROM occupying_task AS task
 JOIN submission AS attempt USING (dag_run_id, task_index, try_number)
-WHERE task.dag_run_id = $1 AND task.state IN ('queued', 'running')
+WHERE task.dag_run_id = $1
 
 -- name: scheduled_with_open_attempt
 SELECT DISTINCT attempt.task_index
 FROM task_instance AS task
-JOIN submission AS attempt USING (dag_run_id, task_index)
+JOIN open_attempt AS attempt USING (dag_run_id, task_index)
 WHERE task.dag_run_id = $1 AND task.state = 'scheduled' AND task.try_number > 0
-  AND attempt.state IN ('intent', 'submitting', 'accepted')

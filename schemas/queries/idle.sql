@@ -7,7 +7,7 @@ SELECT
           AND (run.state = 'running' OR (run.state = 'queued' AND run.run_after <= $1 AND NOT dag.is_stale))
     ) AS runs,
     (SELECT count(*) FROM run_to_reconsider) AS reconsiderations,
-    (SELECT count(*) FROM submission WHERE state IN ('intent', 'submitting', 'accepted')) AS attempts,
+    (SELECT count(*) FROM open_attempt) AS attempts,
     (SELECT count(*) FROM dag WHERE due_at <= $1) AS dags,
     (SELECT count(*) FROM deadline WHERE due_at <= $1 AND met_at IS NULL AND missed_at IS NULL) AS deadlines,
     (SELECT count(*) FROM notification WHERE state IN ('pending', 'sending')) AS notifications,

@@ -2,7 +2,7 @@
 -- What seems to be free; nothing is locked.
 SELECT
     slots, admitted,
-    (SELECT coalesce(sum(pool_slots), 0) FROM task_instance WHERE pool = pool.name AND state IN ('queued', 'running')),
+    (SELECT coalesce(sum(pool_slots), 0) FROM occupying_task WHERE pool = pool.name),
     (SELECT scheduled_at FROM task_instance WHERE pool = pool.name AND state = 'scheduled' ORDER BY scheduled_at LIMIT 1)
 FROM pool
 WHERE name = $1
@@ -11,10 +11,10 @@ WHERE name = $1
 SELECT name, slots, admitted FROM pool WHERE name = ANY ($1::text[]) ORDER BY name FOR UPDATE
 
 -- name: occupied
-SELECT coalesce(sum(pool_slots), 0) FROM task_instance WHERE pool = $1 AND state IN ('queued', 'running')
+SELECT coalesce(sum(pool_slots), 0) FROM occupying_task WHERE pool = $1
 
 -- name: active_everywhere
-SELECT count(*) FROM task_instance WHERE state IN ('queued', 'running')
+SELECT count(*) FROM occupying_task
 
 -- name: count_admitted
 UPDATE pool SET admitted = admitted + change.tasks
@@ -42,8 +42,8 @@ CROSS JOIN LATERAL (
     SELECT
         coalesce(sum(task.pool_slots) FILTER (WHERE task.state = 'running'), 0) AS running,
         coalesce(sum(task.pool_slots) FILTER (WHERE task.state = 'queued'), 0) AS queued
-    FROM task_instance AS task
-    WHERE task.pool = pool.name AND task.state IN ('queued', 'running')
+    FROM occupying_task AS task
+    WHERE task.pool = pool.name
 ) AS active
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(task.pool_slots), 0) AS slots
@@ -71,7 +71,7 @@ ON CONFLICT (name) DO UPDATE SET slots = excluded.slots
 -- name: tasks_in_pool
 -- Those that run in it, wait for it, or will soon: each kind by an index of its own.
 SELECT
-    (SELECT count(*) FROM task_instance AS task WHERE task.pool = $1 AND task.state IN ('queued', 'running'))
+    (SELECT count(*) FROM occupying_task AS task WHERE task.pool = $1)
     + (SELECT count(*) FROM task_instance AS task WHERE task.pool = $1 AND task.state = 'scheduled')
     + (SELECT count(*) FROM task_instance AS task WHERE task.pool = $1 AND task.state = 'up_for_retry')
 

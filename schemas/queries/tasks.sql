@@ -125,23 +125,20 @@ SELECT
     head.pool_slots <= $3 AND run.state = 'running' AND run.active_tasks < run.max_active_tasks AND NOT dag.is_paused
     AND (
         head.try_number = 0 OR NOT EXISTS (
-            SELECT FROM submission AS attempt
+            SELECT FROM open_attempt AS attempt
             WHERE attempt.dag_run_id = head.dag_run_id AND attempt.task_index = head.task_index
-              AND attempt.state IN ('intent', 'submitting', 'accepted')
         )
     )
     AND (
         head.per_run IS NULL OR head.per_run > (
-            SELECT count(*) FROM task_instance AS task
-            WHERE task.task_id = head.task_id AND task.dag_run_id = head.dag_run_id AND task.state IN ('queued', 'running')
-              AND (task.per_dag IS NOT NULL OR task.per_run IS NOT NULL)
+            SELECT count(*) FROM limited_task AS task
+            WHERE task.task_id = head.task_id AND task.dag_run_id = head.dag_run_id
         )
     )
     AND (
         head.per_dag IS NULL OR head.per_dag > (
-            SELECT count(*) FROM task_instance AS task JOIN dag_run AS other ON other.id = task.dag_run_id
-            WHERE task.task_id = head.task_id AND other.dag_id = run.dag_id AND task.state IN ('queued', 'running')
-              AND (task.per_dag IS NOT NULL OR task.per_run IS NOT NULL)
+            SELECT count(*) FROM limited_task AS task JOIN dag_run AS other ON other.id = task.dag_run_id
+            WHERE task.task_id = head.task_id AND other.dag_id = run.dag_id
         )
     ) AS is_open,
     CASE WHEN head.per_dag IS NOT NULL THEN run.dag_id END AS limited_in
@@ -161,9 +158,8 @@ ORDER BY head.rank, head.order_at, head.dag_run_id, head.task_index
 -- in a run without room costs one step, however much it is. Goes on until it has found $2 that have room, or seen all.
 WITH RECURSIVE full_tasks AS MATERIALIZED (
     SELECT task.dag_run_id, run.dag_id, task.task_id, task.per_dag, task.per_run
-    FROM task_instance AS task
+    FROM limited_task AS task
     JOIN dag_run AS run ON run.id = task.dag_run_id
-    WHERE task.state IN ('queued', 'running') AND (task.per_dag IS NOT NULL OR task.per_run IS NOT NULL)
 ),
 full_in_run AS MATERIALIZED (
     SELECT dag_run_id, task_id FROM full_tasks GROUP BY dag_run_id, task_id HAVING count(*) >= min(per_run)
@@ -209,9 +205,8 @@ walk (rank, order_at, dag_run_id, tasks, found) AS (
                   SELECT FROM full_in_dag AS held WHERE held.dag_id = run.dag_id AND held.task_id = task.task_id
               ))
               AND (task.try_number = 0 OR NOT EXISTS (
-                  SELECT FROM submission AS attempt
+                  SELECT FROM open_attempt AS attempt
                   WHERE attempt.dag_run_id = task.dag_run_id AND attempt.task_index = task.task_index
-                    AND attempt.state IN ('intent', 'submitting', 'accepted')
               ))
             ORDER BY task.task_index
             LIMIT least(run.room, $2)
@@ -242,23 +237,20 @@ FROM (
 CROSS JOIN LATERAL (SELECT * FROM dag_run WHERE dag_run.id = head.dag_run_id LIMIT 1) AS run
 JOIN dag USING (dag_id)
 CROSS JOIN LATERAL (
-    SELECT count(*) AS active FROM task_instance AS task
+    SELECT count(*) AS active FROM limited_task AS task
     WHERE head.per_run IS NOT NULL
-      AND task.task_id = head.task_id AND task.dag_run_id = head.dag_run_id AND task.state IN ('queued', 'running')
-      AND (task.per_dag IS NOT NULL OR task.per_run IS NOT NULL)
+      AND task.task_id = head.task_id AND task.dag_run_id = head.dag_run_id
 ) AS in_run
 CROSS JOIN LATERAL (
-    SELECT count(*) AS active FROM task_instance AS task JOIN dag_run AS other ON other.id = task.dag_run_id
+    SELECT count(*) AS active FROM limited_task AS task JOIN dag_run AS other ON other.id = task.dag_run_id
     WHERE head.per_dag IS NOT NULL
-      AND task.task_id = head.task_id AND other.dag_id = run.dag_id AND task.state IN ('queued', 'running')
-      AND (task.per_dag IS NOT NULL OR task.per_run IS NOT NULL)
+      AND task.task_id = head.task_id AND other.dag_id = run.dag_id
 ) AS in_dag
 WHERE run.state = 'running' AND run.active_tasks < run.max_active_tasks AND NOT dag.is_paused
   AND (
       head.try_number = 0 OR NOT EXISTS (
-          SELECT FROM submission AS attempt
+          SELECT FROM open_attempt AS attempt
           WHERE attempt.dag_run_id = head.dag_run_id AND attempt.task_index = head.task_index
-            AND attempt.state IN ('intent', 'submitting', 'accepted')
       )
   )
   AND (head.per_run IS NULL OR head.per_run > in_run.active)
@@ -271,9 +263,8 @@ LIMIT $3
 SELECT
     task.dag_run_id, task.task_index, run.dag_id, task.task_id, task.state, task.try_number, task.pool_slots, task.per_dag,
     task.per_run, dag.is_paused, task.try_number > 0 AND EXISTS (
-        SELECT FROM submission AS attempt
+        SELECT FROM open_attempt AS attempt
         WHERE attempt.dag_run_id = task.dag_run_id AND attempt.task_index = task.task_index
-          AND attempt.state IN ('intent', 'submitting', 'accepted')
     ) AS is_attempted
 FROM unnest($1::bigint[], $2::integer[]) AS target (dag_run_id, task_index)
 JOIN task_instance AS task USING (dag_run_id, task_index)
@@ -282,7 +273,6 @@ JOIN dag USING (dag_id)
 
 -- name: limited_activity
 SELECT task.dag_run_id, run.dag_id, task.task_id
-FROM task_instance AS task
+FROM limited_task AS task
 JOIN dag_run AS run ON run.id = task.dag_run_id
-WHERE task.task_id = ANY ($1::text[]) AND task.state IN ('queued', 'running')
-  AND (task.per_dag IS NOT NULL OR task.per_run IS NOT NULL)
+WHERE task.task_id = ANY ($1::text[])
