@@ -11,6 +11,9 @@ PAGES = sorted(
     [ROOT / "README.md", *(page for folder in ("schemas", "events", "daemon") for page in (ROOT / folder / "docs").glob("*.md"))]
 )
 
+LINKING = sorted({*PAGES, *ROOT.glob("*.md"), *ROOT.glob("[a-z]*/README.md")})
+"""All documents whose links must lead somewhere."""
+
 _FENCE = re.compile(r"^```(?P<info>.*)\n(?P<text>(?:(?!```).*\n)*)```$", re.MULTILINE)
 _ENDS_COMMAND = frozenset({"|", "||", "&&", ";", ">", "<", ">>"})
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 import typer
 
-from tests.documents import PAGES, ROOT, Block, blocks, calls, steps
+from tests.documents import LINKING, PAGES, ROOT, Block, blocks, calls, steps
 from tidegate.daemon.cli.app import app, run
 from tidegate.daemon.docs import generate
 from tidegate.daemon.duties.receivers.webhook import signature
@@ -47,7 +47,7 @@ def test_the_settings_page_describes_every_setting() -> None:
     assert "|  |\n" not in page
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", LINKING, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
     links = [link for link in _LINK.findall(_prose(page)) if "://" not in link]
 
@@ -110,6 +110,14 @@ def test_commands_are_valid(block: Block, monkeypatch: pytest.MonkeyPatch) -> No
             assert f"\n{args[0]}:" in (ROOT / "Makefile").read_text()
         for name in re.findall(rf"\b{PREFIX}(\w+)", command):
             assert name.lower() in Settings.__struct_fields__
+
+
+@pytest.mark.parametrize("block", [block for block in blocks("text") if "  " in block.text.split("\n")[0].strip()], ids=str)
+def test_tables_have_the_columns_that_a_command_prints(block: Block) -> None:
+    titles = re.split(" {2,}", block.text.split("\n")[0].strip())
+    sources = "".join(path.read_text() for path in (ROOT / "daemon/cli").rglob("*.py"))
+
+    assert [title for title in titles if f'"{title}"' not in sources] == []
 
 
 @pytest.mark.parametrize("block", blocks("json"), ids=str)
