@@ -8,6 +8,7 @@ BIN := .venv/bin
 PACKAGES := .venv/.installed
 JARS := .venv/.jars
 TEST_JARS := .venv/.test-jars
+ARCHIVE := .venv/.class-archive
 PYTEST := $(BIN)/python -m pytest
 # Half of the time a test waits: three processes keep two cores busy.
 WORKERS ?= 3
@@ -23,7 +24,7 @@ help: ## List the targets
 run: java $(PACKAGES) $(JARS) ## Start all servers, a daemon and the example pipelines (ONCE=1: exit after the first week)
 	@$(BIN)/tidegate standalone $(if $(filter-out 0,$(ONCE)),--once) $(ARGS)
 
-test: java $(PACKAGES) $(JARS) $(TEST_JARS) ## Run the tests, three at a time (ARGS="-k word": only some, one by one)
+test: java $(PACKAGES) $(JARS) $(TEST_JARS) $(ARCHIVE) ## Run the tests, three at a time (ARGS="-k word": only some, one by one)
 ifdef ARGS
 	@$(PYTEST) $(ARGS)
 else
@@ -32,7 +33,7 @@ else
 endif
 
 test-long: export TEST_LONG = 1
-test-long: java $(PACKAGES) $(JARS) ## Run the tests that draw at random, or wait, at length (TEST_SEED=1: again)
+test-long: java $(PACKAGES) $(JARS) $(TEST_JARS) $(ARCHIVE) ## Run the tests that draw at random, or wait, at length (TEST_SEED=1: again)
 	@$(PYTEST) -m long -v $(ARGS)
 
 storm: java $(PACKAGES) $(JARS) ## Ride out the great storm, about six minutes (ARGS="--seed 7": one that was before)
@@ -88,6 +89,10 @@ $(PACKAGES): requirements.lock build.lock pyproject.toml
 	$$pip install --quiet --no-deps --no-build-isolation --editable . && \
 	$$pip check
 	@echo "$(CURDIR)" > $@
+
+$(ARCHIVE): tests/class_archive.py $(JARS)
+	@$(BIN)/python -m tests.class_archive
+	@touch $@
 
 $(TEST_JARS): tests/spark/openlineage.lock $(PACKAGES)
 	@echo "Fetching the jar of OpenLineage's listener"

@@ -1,0 +1,48 @@
+"""An archive of the classes that Kafka loads, with which a broker starts in half of the CPU time.
+
+`python -m tests.class_archive` makes it. A JVM ignores the archive of another version, or of other jars.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+
+import anyio
+from aiokafka import AIOKafkaProducer
+
+from tests.servers import CHEAP_JAVA
+from tests.storms.replace import put
+from tidegate.daemon.standalone import kafka
+from tidegate.daemon.standalone.jars import cache_of
+from tidegate.daemon.standalone.kafka import Kafka
+from tidegate.events import topics
+from tidegate.schemas.wire.event import Kind
+
+PREFIX = "archive."
+
+
+def of(cache: Path) -> Path:
+    return cache / "kafka.jsa"
+
+
+def use(cache: Path) -> None:
+    """Let every Kafka of this process load it, if there is one."""
+    if of(cache).exists():
+        put(kafka, "JVM", (*kafka.JVM, f"-XX:SharedArchiveFile={of(cache)}"))
+
+
+async def make(cache: Path) -> None:
+    """Start a broker, send it a record, and have it write the archive when it ends."""
+    os.environ.update(CHEAP_JAVA)
+    unfinished = of(cache).with_suffix(".unfinished")
+    put(kafka, "JVM", (*kafka.JVM, f"-XX:ArchiveClassesAtExit={unfinished}"))
+    with tempfile.TemporaryDirectory() as home:
+        async with Kafka(Path(home), cache) as server:
+            await topics.create(server.bootstrap, PREFIX, 1, 1)
+            async with AIOKafkaProducer(bootstrap_servers=server.bootstrap) as producer:
+                await producer.send_and_wait(topics.name(PREFIX, Kind.DATASET_UPDATED), b"{}")
+    unfinished.replace(of(cache))
+
+
+if __name__ == "__main__":
+    anyio.run(make, cache_of(os.environ))
