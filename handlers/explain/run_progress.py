@@ -8,7 +8,7 @@ import msgspec
 
 from tidegate.handlers.admission.capacity import AdmissionState, Capacity
 from tidegate.handlers.scheduling.run_limit import blockers_of_run
-from tidegate.handlers.tasks.readiness import WaitsFor, readiness
+from tidegate.handlers.tasks.readiness import readiness
 from tidegate.handlers.tasks.upstream_counts import upstream_of
 from tidegate.schemas.explain.facts import DagStatus, OpenAttempt, RunFacts
 from tidegate.schemas.explain.progress import ActiveTask, BlockedTask, RunProgress
@@ -92,12 +92,12 @@ def readiness_blockers(
     graph: Graph, instance: Instance, states: Mapping[int, TaskState], run_before: str | None
 ) -> Iterator[Reason]:
     """Every reason why a task in state `none` is not ready."""
-    waits_for = readiness(graph.nodes[instance.index], instance, states.__getitem__)
-    if waits_for is WaitsFor.INSTANCES:
+    reason = readiness(graph.nodes[instance.index], instance, states.__getitem__)
+    if reason is InstancesNotDone:
         elements = upstream_of(instance)
         yield InstancesNotDone(elements.total - elements.success - elements.bad - elements.skipped, elements.total)
         return
-    if waits_for in (WaitsFor.UPSTREAM, WaitsFor.LIST):
+    if reason is UpstreamNotDone:
         upstream = graph.upstream_of(instance.index)
         yield UpstreamNotDone(tuple(graph.label(index) for index in upstream if states[index] not in TASK_ENDED))
     if instance.waits_for_past:

@@ -13,10 +13,11 @@ import msgspec
 from tidegate.handlers.tasks.attempt_end import AttemptEnd
 from tidegate.handlers.tasks.branching import choice_error, unchosen
 from tidegate.handlers.tasks.mapping import element_count, end_of_mapped, new_instances
-from tidegate.handlers.tasks.readiness import WaitsFor, readiness
+from tidegate.handlers.tasks.readiness import readiness
 from tidegate.handlers.tasks.retry_policy import retry_delay
 from tidegate.handlers.tasks.trigger_rules import RUN, SKIP
 from tidegate.handlers.tasks.upstream_counts import count_end, upstream_of
+from tidegate.schemas.explain import reasons
 from tidegate.schemas.graph import Graph, Node, element_of, position_of
 from tidegate.schemas.state import TASK_FAILED, TaskState
 from tidegate.schemas.view import Instance
@@ -206,10 +207,10 @@ class _Step:
         if instance.state is not TaskState.NONE:
             return
         match readiness(node, instance, self.state_of):
-            case WaitsFor.INSTANCES:
+            case reasons.InstancesNotDone:
                 if end := end_of_mapped(upstream_of(instance)):
                     self.end(self.edit(index), *end)
-            case WaitsFor():
+            case type():
                 pass
             case TaskState.SCHEDULED if node.over is not None:
                 self.expand(self.edit(index), node, node.over)

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import pytest
 
 from tests.shapes import graph, task
-from tidegate.handlers.tasks.readiness import WaitsFor, readiness
+from tidegate.handlers.tasks.readiness import NotReady, readiness
+from tidegate.schemas.explain.reasons import InstancesNotDone, PreviousRunNotDone, UpstreamNotDone
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import TaskState
 from tidegate.schemas.view import Instance
@@ -21,22 +22,22 @@ TEARDOWN = graph("a", "b < a", task("c < a b", teardown_of=("a",)))
     ("dag", "instance", "states", "expected"),
     [
         pytest.param(TWO, Instance(0), {}, RUN, id="nothing is before it"),
-        pytest.param(TWO, Instance(1, awaited=1), {0: NONE}, WaitsFor.UPSTREAM, id="what is before it has not ended"),
+        pytest.param(TWO, Instance(1, awaited=1), {0: NONE}, UpstreamNotDone, id="what is before it has not ended"),
         pytest.param(TWO, Instance(1, awaited=1, success=1), {0: S}, RUN, id="what is before it succeeded"),
         pytest.param(TWO, Instance(1, awaited=1, failed=1), {0: F}, TaskState.UPSTREAM_FAILED, id="it failed"),
         pytest.param(TWO, Instance(1, awaited=1, skipped=1), {0: TaskState.SKIPPED}, TaskState.SKIPPED, id="it was skipped"),
-        pytest.param(TWO, Instance(0, waits_for_past=True), {}, WaitsFor.PREVIOUS_RUN, id="the run before has yet to allow it"),
+        pytest.param(TWO, Instance(0, waits_for_past=True), {}, PreviousRunNotDone, id="the run before has yet to allow it"),
         pytest.param(
             TWO, Instance(1, awaited=1, failed=1, waits_for_past=True), {0: F}, TaskState.UPSTREAM_FAILED, id="no past helps"
         ),
-        pytest.param(MAPPED, Instance(1, awaited=1), {0: NONE}, WaitsFor.LIST, id="there is no list yet"),
+        pytest.param(MAPPED, Instance(1, awaited=1), {0: NONE}, UpstreamNotDone, id="there is no list yet"),
         pytest.param(MAPPED, Instance(1, awaited=1, success=1), {0: S}, RUN, id="there is a list"),
-        pytest.param(MAPPED, Instance(1, awaited=2, success=1, elements=2), {0: S}, WaitsFor.INSTANCES, id="its instances work"),
-        pytest.param(TEARDOWN, Instance(2, awaited=2, success=1), {0: S, 1: NONE}, WaitsFor.UPSTREAM, id="before teardown"),
+        pytest.param(MAPPED, Instance(1, awaited=2, success=1, elements=2), {0: S}, InstancesNotDone, id="its instances work"),
+        pytest.param(TEARDOWN, Instance(2, awaited=2, success=1), {0: S, 1: NONE}, UpstreamNotDone, id="before teardown"),
         pytest.param(TEARDOWN, Instance(2, awaited=2, success=1, failed=1), {0: S, 1: F}, RUN, id="to be torn down"),
     ],
 )
 def test_a_turn_comes_or_something_is_waited_for(
-    dag: Graph, instance: Instance, states: Mapping[int, TaskState], expected: WaitsFor | TaskState
+    dag: Graph, instance: Instance, states: Mapping[int, TaskState], expected: NotReady | TaskState
 ) -> None:
     assert readiness(dag.nodes[instance.index], instance, states.__getitem__) is expected
