@@ -1,7 +1,7 @@
 """Ends of attempts: their consequences for tasks, for runs, and for the next runs of the DAGs.
 
 `task_finished` and `attempt_silent` share this module. `load` locks what the ends may affect, `already_ended` and `superseded`
-filter them, `end_attempts` takes the rest: attempts -> tasks -> runs -> DAGs.
+filter them, `end_attempts` follows the others: attempts -> tasks -> runs -> DAGs.
 """
 
 from collections import Counter, defaultdict
@@ -65,7 +65,7 @@ async def load(db: Db, finishes: Sequence[TaskFinished]) -> State:
     """Lock what the finishes may affect. Unknown attempts are left out."""
     ids = {finish.submission_id for finish in finishes}
     places = await submissions.find(db, ids)
-    held = await dags.lock(db, {place.dag_id for place in places.values()})
+    locked_dags = await dags.lock(db, {place.dag_id for place in places.values()})
     locked = await runs.lock(db, {place.dag_run_id for place in places.values()})
     if any(place.version_id != locked[place.dag_run_id].version_id for place in places.values()):
         places = await submissions.find(db, ids)  # a run changed to another version before it was locked
@@ -74,7 +74,7 @@ async def load(db: Db, finishes: Sequence[TaskFinished]) -> State:
     own = {(place.dag_run_id, place.task_index) for place in places.values()}
     attempts, instances = await submissions.read_with_tasks(db, places.keys(), affected - own) if places else ({}, {})
     may_end = _runs_that_may_end(locked.values(), affected)
-    freed = await read_dags(db, {dag_id: held[dag_id] for dag_id in may_end}, ReadReason(ending_runs=may_end))
+    freed = await read_dags(db, {dag_id: locked_dags[dag_id] for dag_id in may_end}, ReadReason(ending_runs=may_end))
     return State(db.now, freed, locked, graphs, attempts, instances, await _load_lengths(db, affected, locked, graphs))
 
 
@@ -172,7 +172,7 @@ def _attempt_end(finish: TaskFinished, attempt: SubmissionView) -> AttemptEnd:
 def _lengths(
     run: RunView, finishes: Sequence[TaskFinished], instances: Mapping[int, Instance], state: State
 ) -> Mapping[int, int]:
-    """The lengths of lists that tasks of the run returned before, or return with these finishes."""
+    """The lengths of the lists that tasks of the run have returned, also with these finishes."""
     lengths = {index: length for (dag_run_id, index), length in state.lengths.items() if dag_run_id == run.id}
     lengths |= {index: instance.elements for index, instance in instances.items() if instance.elements}
     returned = {state.submissions[finish.submission_id].task_index: finish.result for finish in finishes}

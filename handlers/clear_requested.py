@@ -1,6 +1,6 @@
 """A user clears tasks: they run again. Earlier attempts stay in the history, and the tries are counted on."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -11,7 +11,7 @@ from tidegate.handlers.runs.clear import clear_tasks
 from tidegate.handlers.runs.rejections import NO_SUCH_TASK, no_such_dag
 from tidegate.handlers.scheduling.next_runs import set_wakeup
 from tidegate.schemas.effect import Effect, RejectMessage
-from tidegate.schemas.graph import Graph
+from tidegate.schemas.graph import Graph, reachable
 from tidegate.schemas.message import ClearRequested, Message
 from tidegate.schemas.queries import dags, runs, tasks, versions
 from tidegate.schemas.queries.db import Db
@@ -32,52 +32,52 @@ class State(msgspec.Struct, frozen=True):
 
 
 async def load(db: Db, messages: Sequence[Message[ClearRequested]]) -> State:
-    (asked,) = (message.body for message in messages)
-    held = await dags.lock(db, [asked.dag_id])
-    if not held:
+    (request,) = (message.body for message in messages)
+    locked_dags = await dags.lock(db, [request.dag_id])
+    if not locked_dags:
         return State(db.now, None)
-    locked = await runs.lock(db, await runs.matching(db, asked.dag_id, asked.run_id, asked.start, asked.end))
+    locked = await runs.lock(db, await runs.matching(db, request.dag_id, request.run_id, request.start, request.end))
     instances = await tasks.of_runs(db, locked)
-    (found,) = await read_dags(db, held)
-    return State(db.now, found, locked, await versions.graphs(db, {run.version_id for run in locked.values()}), instances)
+    (dag,) = await read_dags(db, locked_dags)
+    return State(db.now, dag, locked, await versions.graphs(db, {run.version_id for run in locked.values()}), instances)
 
 
 def decide(messages: Sequence[Message[ClearRequested]], state: State) -> Iterator[Effect]:
-    (asked,) = (message.body for message in messages)
+    (request,) = (message.body for message in messages)
     if state.dag is None:
-        yield no_such_dag(asked.dag_id)
+        yield no_such_dag(request.dag_id)
         return
-    if unknown := _unknown(asked, state):
-        yield RejectMessage(0, NO_SUCH_TASK, f"DAG {asked.dag_id!r} has no task {unknown!r} in these runs")
+    if unknown := _unknown_task(request, state):
+        yield RejectMessage(0, NO_SUCH_TASK, f"DAG {request.dag_id!r} has no task {unknown!r} in these runs")
         return
     started = [run for run in state.runs.values() if state.tasks.get(run.id)]
-    effects = [effect for run in started for effect in _clear(run, asked, state.dag.graph, state)]
+    effects = [effect for run in started for effect in _clear(run, request, state.dag.graph, state)]
     if not effects:
-        yield _nothing(asked, state)
+        yield _nothing_to_clear(request, state)
         return
     yield from effects
     yield set_wakeup(state.dag, state.now)
 
 
-def _clear(run: RunView, asked: ClearRequested, newest: Graph, state: State) -> list[Effect]:
+def _clear(run: RunView, request: ClearRequested, newest: Graph, state: State) -> list[Effect]:
     graph, instances = state.graphs[run.version_id], dict(state.tasks[run.id])
-    before: list[Effect] = []
-    if asked.newest and run.version_id != newest.version_id and run.state is not RunState.RUNNING:
-        before, instances = change_version(run, graph, newest, instances, state.now)
+    version_effects: list[Effect] = []
+    if request.newest and run.version_id != newest.version_id and run.state is not RunState.RUNNING:
+        version_effects, instances = change_version(run, graph, newest, instances, state.now)
         graph = newest
-    cleared = tasks_to_clear(graph, instances, asked)
-    return [*before, *clear_tasks(run, graph, instances, cleared, state.now)] if cleared else []
+    cleared = tasks_to_clear(graph, instances, request)
+    return [*version_effects, *clear_tasks(run, graph, instances, cleared, state.now)] if cleared else []
 
 
-def tasks_to_clear(graph: Graph, instances: Mapping[int, Instance], asked: ClearRequested) -> list[int]:
+def tasks_to_clear(graph: Graph, instances: Mapping[int, Instance], request: ClearRequested) -> list[int]:
     """The requested tasks, and the setups and teardowns around them."""
-    named = {i for i, node in enumerate(graph.nodes) if not asked.task_ids or node.task.task_id in asked.task_ids}
+    named = {i for i, node in enumerate(graph.nodes) if not request.task_ids or node.task.task_id in request.task_ids}
     requested = set(named)
-    if asked.downstream:
-        requested |= _reachable(named, [node.downstream for node in graph.nodes])
-    if asked.upstream:
-        requested |= _reachable(named, graph.above)
-    if asked.only_failed:
+    if request.downstream:
+        requested |= reachable(named, graph.downstream_of)
+    if request.upstream:
+        requested |= reachable(named, graph.upstream_of)
+    if request.only_failed:
         requested = {index for index in requested if index in instances and instances[index].state in TASK_FAILED}
     present = {index for index, instance in instances.items() if instance.state is not TaskState.REMOVED}
     return sorted(_with_setups_and_teardowns(graph, requested) & present)
@@ -85,33 +85,23 @@ def tasks_to_clear(graph: Graph, instances: Mapping[int, Instance], asked: Clear
 
 def _with_setups_and_teardowns(graph: Graph, cleared: set[int]) -> set[int]:
     """The tasks, with each setup and teardown that has one of them in between."""
-    below, above = [node.downstream for node in graph.nodes], graph.above
     extended = set(cleared)
     for index, node in enumerate(graph.nodes):
-        between = _reachable(set(node.setups), below) & _reachable({index}, above)
+        between = reachable(node.setups, graph.downstream_of) & reachable([index], graph.upstream_of)
         if node.setups and (between & cleared or index in cleared):
             extended |= {index, *node.setups}
     return extended
 
 
-def _reachable(start: set[int], neighbours: Sequence[Iterable[int]]) -> set[int]:
-    found, todo = set(start), list(start)
-    while todo:
-        new = set(neighbours[todo.pop()]) - found
-        found |= new
-        todo += new
-    return found
-
-
-def _nothing(asked: ClearRequested, state: State) -> RejectMessage:
+def _nothing_to_clear(request: ClearRequested, state: State) -> RejectMessage:
     if not state.runs:
-        what = f"run {asked.run_id!r}" if asked.run_id else "run in that time"
-        return RejectMessage(0, NOTHING_TO_CLEAR, f"DAG {asked.dag_id!r} has no {what}")
+        missing = f"run {request.run_id!r}" if request.run_id else "run in that time"
+        return RejectMessage(0, NOTHING_TO_CLEAR, f"DAG {request.dag_id!r} has no {missing}")
     return RejectMessage(0, NOTHING_TO_CLEAR, "these runs have no task to clear: none has started, or none has failed")
 
 
-def _unknown(asked: ClearRequested, state: State) -> str | None:
+def _unknown_task(request: ClearRequested, state: State) -> str | None:
     """A requested task that none of the runs has; None where there are no runs at all."""
-    graphs = [*state.graphs.values(), *([state.dag.graph] if state.dag and asked.newest else [])]
+    graphs = [*state.graphs.values(), *([state.dag.graph] if state.dag and request.newest else [])]
     known = {node.task.task_id for graph in graphs for node in graph.nodes}
-    return next((task_id for task_id in asked.task_ids if state.runs and task_id not in known), None)
+    return next((task_id for task_id in request.task_ids if state.runs and task_id not in known), None)

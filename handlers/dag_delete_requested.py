@@ -1,4 +1,4 @@
-"""A user deletes a DAG that is in no file any more, with all that there is of it."""
+"""A user deletes a stale DAG, with its versions, its runs and its pending events."""
 
 from collections.abc import Iterator, Sequence
 
@@ -18,16 +18,16 @@ HAS_RUNS = "has_runs"
 
 
 class State(msgspec.Struct, frozen=True):
-    """The DAG, locked; None when there is no such DAG."""
+    """The DAG, locked; None when it does not exist."""
 
     dag: DagView | None
 
 
 async def load(db: Db, messages: Sequence[Message[DagDeleteRequested]]) -> State:
     (message,) = messages
-    await references.lock_ledger(db)  # no event is on its way to the DAG
-    found = await lock_dags(db, [message.body.dag_id])
-    return State(found[0] if found else None)
+    await references.lock_ledger(db)  # no event is being queued for the DAG
+    dags = await lock_dags(db, [message.body.dag_id])
+    return State(dags[0] if dags else None)
 
 
 def decide(messages: Sequence[Message[DagDeleteRequested]], state: State) -> Iterator[Effect]:
@@ -36,10 +36,10 @@ def decide(messages: Sequence[Message[DagDeleteRequested]], state: State) -> Ite
     if dag is None:
         yield no_such_dag(dag_id)
     elif not dag.is_stale:
-        said = f"DAG {dag_id!r} is still in a DAG file; remove it there, and wait until `tidegate dags list` calls it stale"
-        yield RejectMessage(0, IN_A_FILE, said)
+        message = f"DAG {dag_id!r} is still in a DAG file; remove it there, and wait until `tidegate dags list` calls it stale"
+        yield RejectMessage(0, IN_A_FILE, message)
     elif dag.running or dag.queued or dag.next_queued_at is not None:
-        said = f"DAG {dag_id!r} has runs that work or wait; `tidegate runs cancel {dag_id} RUN` ends them"
-        yield RejectMessage(0, HAS_RUNS, said)
+        message = f"DAG {dag_id!r} has active or queued runs; `tidegate runs cancel {dag_id} RUN` ends them"
+        yield RejectMessage(0, HAS_RUNS, message)
     else:
         yield DeleteDag(dag_id)

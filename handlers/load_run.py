@@ -23,11 +23,11 @@ class WholeRun(msgspec.Struct, frozen=True):
 
 
 async def lock_run(db: Db, dag_id: str, run_id: str) -> WholeRun:
-    held = await dags.lock(db, [dag_id])
-    locked = await runs.lock(db, await runs.matching(db, dag_id, run_id, None, None)) if held else {}
-    found = await read_dags(db, held, ReadReason(ending_runs={dag_id: 1}))
+    locked_dags = await dags.lock(db, [dag_id])
+    locked = await runs.lock(db, await runs.matching(db, dag_id, run_id, None, None)) if locked_dags else {}
+    dag_views = await read_dags(db, locked_dags, ReadReason(ending_runs={dag_id: 1}))
     for run in locked.values():
         graphs = await versions.graphs(db, {run.version_id})
         instances = (await tasks.of_runs(db, [run.id])).get(run.id, {})
-        return WholeRun(db.now, found[0], run, graphs[run.version_id], tuple(instances.values()))
-    return WholeRun(db.now, found[0] if found else None)
+        return WholeRun(db.now, dag_views[0], run, graphs[run.version_id], tuple(instances.values()))
+    return WholeRun(db.now, dag_views[0] if dag_views else None)

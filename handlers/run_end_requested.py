@@ -14,24 +14,24 @@ from tidegate.schemas.view import RunView
 
 
 async def load(db: Db, messages: Sequence[Message[RunEndRequested]]) -> WholeRun:
-    (asked,) = (message.body for message in messages)
-    return await lock_run(db, asked.dag_id, asked.run_id)
+    (request,) = (message.body for message in messages)
+    return await lock_run(db, request.dag_id, request.run_id)
 
 
 def decide(messages: Sequence[Message[RunEndRequested]], state: WholeRun) -> Iterator[Effect]:
-    (asked,) = (message.body for message in messages)
+    (request,) = (message.body for message in messages)
     if state.dag is None:
-        yield no_such_dag(asked.dag_id)
+        yield no_such_dag(request.dag_id)
     elif state.run is None or state.graph is None:
-        yield no_such_run(asked.dag_id, asked.run_id)
-    elif state.run.state is asked.state or (asked.only_if_active and state.run.state in RUN_ENDED):
-        yield RejectMessage(0, ALREADY_ENDED, f"run {asked.run_id!r} has already ended as {state.run.state}")
-    elif asked.state is RunState.SUCCESS:
-        yield from mark_success(state.run, state.graph, state.tasks, state.now, asked.reason)
-        yield from schedule_after_ends(state.dag, _ended(state.run, asked.state), state.now)
+        yield no_such_run(request.dag_id, request.run_id)
+    elif state.run.state is request.state or (request.only_if_active and state.run.state in RUN_ENDED):
+        yield RejectMessage(0, ALREADY_ENDED, f"run {request.run_id!r} has already ended as {state.run.state}")
+    elif request.state is RunState.SUCCESS:
+        yield from mark_success(state.run, state.graph, state.tasks, state.now, request.reason)
+        yield from schedule_after_ends(state.dag, _ended(state.run, request.state), state.now)
     else:
-        yield from fail(state.run, state.graph, state.tasks, state.now, reason=asked.reason)
-        yield from schedule_after_ends(state.dag, _ended(state.run, asked.state), state.now)
+        yield from fail(state.run, state.graph, state.tasks, state.now, reason=request.reason)
+        yield from schedule_after_ends(state.dag, _ended(state.run, request.state), state.now)
 
 
 def _ended(run: RunView, state: RunState) -> list[RunState]:

@@ -46,14 +46,14 @@ class State(msgspec.Struct, frozen=True):
 
 async def load(db: Db, messages: Sequence[Message[RunReconsidered]]) -> State:
     ids = [message.body.dag_run_id for message in messages]
-    held = await dags.lock(db, await runs.dags_of(db, ids))
+    locked_dags = await dags.lock(db, await runs.dags_of(db, ids))
     locked = await runs.lock(db, ids)
     reasons = await runs.taken_up(db, ids)
     graphs = await versions.graphs(db, {run.version_id for run in locked.values()})
     may_end = Counter(run.dag_id for run in locked.values() if run.state is RunState.RUNNING)
     return State(
         now=db.now,
-        dags=await read_dags(db, held, ReadReason(ending_runs=may_end)),
+        dags=await read_dags(db, locked_dags, ReadReason(ending_runs=may_end)),
         runs={id_: run for id_, run in locked.items() if id_ in reasons},
         graphs=graphs,
         tasks=await tasks.of_runs(db, locked),

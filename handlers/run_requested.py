@@ -34,11 +34,11 @@ class State(msgspec.Struct, frozen=True):
 async def load(db: Db, messages: Sequence[Message[RunRequested]]) -> State:
     (message,) = messages
     request, run_id = message.body, run_id_of(message)
-    found = await lock_dags(db, [request.dag_id])
+    dags = await lock_dags(db, [request.dag_id])
     existing = run_id if await runs.exists(db, request.dag_id, run_id) else None
     if existing is None and request.logical_date is not None:
         existing = await runs.run_of_date(db, request.dag_id, request.logical_date)
-    return State(db.now, found[0] if found else None, existing)
+    return State(db.now, dags[0] if dags else None, existing)
 
 
 def decide(messages: Sequence[Message[RunRequested]], state: State) -> Iterator[Effect]:

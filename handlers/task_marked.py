@@ -1,6 +1,6 @@
 """A user marks a task of a run as succeeded or failed: decisions about the tasks downstream are taken again."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -12,7 +12,7 @@ from tidegate.handlers.tasks.advance import Move
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.run import ReconsiderAfter
 from tidegate.schemas.effect.submission import KillSubmissions
-from tidegate.schemas.graph import Graph, element_of, position_of
+from tidegate.schemas.graph import Graph, element_of, position_of, reachable
 from tidegate.schemas.message import Message, TaskMarked
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import TASK_ACTIVE, TASK_ENDED, TaskState
@@ -23,25 +23,25 @@ DECIDED_BY_UPSTREAM = frozenset({TaskState.UPSTREAM_FAILED, TaskState.SKIPPED})
 
 
 async def load(db: Db, messages: Sequence[Message[TaskMarked]]) -> WholeRun:
-    (asked,) = (message.body for message in messages)
-    return await lock_run(db, asked.dag_id, asked.run_id)
+    (request,) = (message.body for message in messages)
+    return await lock_run(db, request.dag_id, request.run_id)
 
 
 def decide(messages: Sequence[Message[TaskMarked]], state: WholeRun) -> Iterator[Effect]:
-    (asked,) = (message.body for message in messages)
+    (request,) = (message.body for message in messages)
     if state.dag is None:
-        yield no_such_dag(asked.dag_id)
+        yield no_such_dag(request.dag_id)
     elif state.run is None or state.graph is None:
-        yield no_such_run(asked.dag_id, asked.run_id)
-    elif (marked := _find(state.graph, state.tasks, asked.task_id)) is None:
-        yield RejectMessage(0, NO_SUCH_TASK, f"run {asked.run_id!r} has no task {asked.task_id!r}, or has not started")
-    elif marked.state is asked.state:
-        yield RejectMessage(0, ALREADY_ENDED, f"task {asked.task_id!r} of run {asked.run_id!r} is already {asked.state}")
+        yield no_such_run(request.dag_id, request.run_id)
+    elif (marked := _task_named(state.graph, state.tasks, request.task_id)) is None:
+        yield RejectMessage(0, NO_SUCH_TASK, f"run {request.run_id!r} has no task {request.task_id!r}, or has not started")
+    elif marked.state is request.state:
+        yield RejectMessage(0, ALREADY_ENDED, f"task {request.task_id!r} of run {request.run_id!r} is already {request.state}")
     else:
-        yield from _mark(state.dag, state.run, state.graph, state, marked, asked.state)
+        yield from _mark(state.dag, state.run, state.graph, state, marked, request.state)
 
 
-def _find(graph: Graph, instances: Sequence[Instance], task_id: str) -> Instance | None:
+def _task_named(graph: Graph, instances: Sequence[Instance], task_id: str) -> Instance | None:
     """The task of that name. An instance of a mapped task cannot be marked alone."""
     whole = (instance for instance in instances if element_of(instance.index) is None)
     return next((instance for instance in whole if graph.label(instance.index) == task_id), None)
@@ -70,12 +70,11 @@ def _is_unfinished_element(instance: Instance, mapped: Instance) -> bool:
     return of_it and instance.state not in TASK_ENDED
 
 
-def _undecided_below(graph: Graph, instances: dict[int, Instance], index: int) -> list[int]:
-    found: set[int] = set()
-    todo = [index]
-    while todo:
-        for below in graph.nodes[todo.pop()].downstream:
-            if below not in found and below in instances and instances[below].state in DECIDED_BY_UPSTREAM:
-                found.add(below)
-                todo.append(below)
-    return sorted(found)
+def _undecided_below(graph: Graph, instances: Mapping[int, Instance], index: int) -> list[int]:
+    """The tasks downstream whose decisions followed from a task, directly or over each other."""
+
+    def undecided(index: int) -> list[int]:
+        present = [instances[below] for below in graph.downstream_of(index) if below in instances]
+        return [instance.index for instance in present if instance.state in DECIDED_BY_UPSTREAM]
+
+    return sorted(reachable(undecided(index), undecided))

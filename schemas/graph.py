@@ -1,6 +1,6 @@
 """A DAG version as decisions see it: tasks by index, edges both ways counted."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -40,6 +40,17 @@ def label(task_id: str, index: int) -> str:
     """The name of an instance in its run: `load`, or `load[3]` for an element of a mapped task."""
     element = element_of(index)
     return task_id if element is None else f"{task_id}[{element}]"
+
+
+def reachable(start: Iterable[int], neighbours: Callable[[int], Iterable[int]]) -> set[int]:
+    """The nodes of `start`, and all that are reached from them."""
+    found = set(start)
+    todo = list(found)
+    while todo:
+        new = set(neighbours(todo.pop())) - found
+        found |= new
+        todo += new
+    return found
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -99,6 +110,10 @@ class Graph(msgspec.Struct, frozen=True, eq=False):
     deadlines: tuple[DeadlineSpec, ...] = ()
     has_deadlines: bool = False
     watched: bool = False
+
+    def downstream_of(self, index: int) -> tuple[int, ...]:
+        """The tasks directly after one."""
+        return self.nodes[index].downstream
 
     def upstream_of(self, index: int) -> tuple[int, ...]:
         """The tasks directly before one."""

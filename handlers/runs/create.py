@@ -80,7 +80,7 @@ def promote(run: RunView, graph: Graph, now: datetime) -> Iterator[Effect]:
 
 
 def ends_at_start(run: RunView, graph: Graph) -> bool:
-    """Whether a run ends as soon as it starts, and takes no room. A cleared run has to be reconsidered first."""
+    """Whether a run ends as soon as it starts, and never counts as active. A cleared run has to be reconsidered first."""
     return not run.has_tasks and begin_cached(graph, absent_tasks(graph, run)).ended == len(graph.nodes)
 
 

@@ -1,9 +1,8 @@
 """Branches: the tasks that are skipped because the task before them chose others."""
 
-from collections import deque
 from collections.abc import Collection, Sequence
 
-from tidegate.schemas.graph import Graph
+from tidegate.schemas.graph import Graph, reachable
 
 
 def unchosen(graph: Graph, index: int, choice: Sequence[str]) -> Collection[int]:
@@ -13,9 +12,9 @@ def unchosen(graph: Graph, index: int, choice: Sequence[str]) -> Collection[int]
     """
     below = graph.nodes[index].downstream
     if not choice:
-        return [after for after in _with_descendants(graph, below) if not graph.nodes[after].setups]
-    reachable = _with_descendants(graph, [after for after in below if graph.nodes[after].task.task_id in choice])
-    return [after for after in below if after not in reachable]
+        return [after for after in reachable(below, graph.downstream_of) if not graph.nodes[after].setups]
+    led_to = reachable((after for after in below if graph.nodes[after].task.task_id in choice), graph.downstream_of)
+    return [after for after in below if after not in led_to]
 
 
 def choice_error(graph: Graph, index: int, choice: Sequence[str]) -> str | None:
@@ -23,14 +22,3 @@ def choice_error(graph: Graph, index: int, choice: Sequence[str]) -> str | None:
     below = {graph.nodes[after].task.task_id for after in graph.nodes[index].downstream}
     unknown = [task_id for task_id in choice if task_id not in below]
     return f"it chose {unknown[0]!r}, which is no task directly after it" if unknown else None
-
-
-def _with_descendants(graph: Graph, start: Sequence[int]) -> set[int]:
-    found = set(start)
-    todo = deque(start)
-    while todo:
-        for index in graph.nodes[todo.popleft()].downstream:
-            if index not in found:
-                found.add(index)
-                todo.append(index)
-    return found
