@@ -5,6 +5,7 @@ import configparser
 import re
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,17 @@ def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
     links = [link for link in _LINK.findall(_prose(page)) if "://" not in link]
 
     assert [link for link in links if not _leads_somewhere(page, link)] == []
+
+
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("sphinx", reason="the packages of make docs are not installed")
+    options = ["--fail-on-warning", "--keep-going", "--quiet", "-c", "daemon/docs", "-d", str(tmp_path / "trees")]
+
+    command = [sys.executable, "-m", "sphinx", *options, ".", str(tmp_path / "site")]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert (built.returncode, built.stderr) == (0, "")
+    assert (tmp_path / "site/daemon/docs/index.html").exists()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
