@@ -3,6 +3,7 @@
 `python daemon/docs/generate.py` rewrites them; a test fails when they are stale.
 """
 
+import re
 from collections.abc import Iterator
 from itertools import chain, starmap
 from pathlib import Path
@@ -66,6 +67,10 @@ _SECTIONS = {
 """The heading before the first setting of each section."""
 
 
+_TYPE = re.compile(r" <(?:str|int|float|list\[\w+\])>")
+"""Types in the help texts that say nothing beyond the description."""
+
+
 def cli_page() -> str:
     """The text of `cli.md`."""
     return "\n".join([_CLI, *chain.from_iterable(starmap(_command, _commands()))]).rstrip() + "\n"
@@ -95,8 +100,15 @@ def _command(name: str, command: Any) -> Iterator[str]:
     context = command.make_context(name, [], resilient_parsing=True, terminal_width=120)
     yield from _fence("text", [command.get_usage(context).removeprefix("Usage: ")])
     records = [record for parameter in command.params if (record := parameter.get_help_record(context))]
-    yield from _table(("Parameter", "Description"), ((f"`{parameter}`", " ".join(help_.split())) for parameter, help_ in records))
+    yield from _table(("Parameter", "Default", "Description"), (_parameter(*record) for record in records))
     yield from _fence("console", [f"$ {line.strip()}" for line in command.epilog.split("\n")[2:]])
+
+
+def _parameter(name: str, help_: str) -> tuple[str, ...]:
+    """`--limit <int range>`, `How many at most.  [default: 50; x>=1]` as cells of a table."""
+    description, _, facts = " ".join(help_.split()).removesuffix("]").rpartition(" [") if help_.endswith("]") else (help_, "", "")
+    default = re.sub("default: ([^;]+)", r"`\1`", facts).replace("; ", ", ")
+    return f"`{_TYPE.sub('', name)}`", default, description
 
 
 def _paragraphs(text: str) -> Iterator[str]:
