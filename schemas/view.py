@@ -94,7 +94,7 @@ class LockedDag(msgspec.Struct, frozen=True, kw_only=True):
     `next_run_id` is reserved for a run that this transaction may create. `failed_runs` counts the failed runs since the last
     success. `last_tick` is the last tick of the timetable that was decided, `timed_since` when the DAG got a timetable, `due_at`
     when the clock visits the DAG next. `dataset_run_at` is when the condition last made a run, `deadline_at` up to when input
-    deadlines were dealt with; both only if the schedule needs them. `turn` is the source that was served last when several
+    deadlines were dealt with; both only if the schedule needs them. `last_source` is the source that was served last when several
     asked for a run (`tidegate.handlers.scheduling.round_robin.Source`). `backfilled_by_txn` is the last transaction that queued
     events from the ledger.
     """
@@ -109,7 +109,7 @@ class LockedDag(msgspec.Struct, frozen=True, kw_only=True):
     timed_since: datetime | None = None
     dataset_run_at: datetime | None = None
     deadline_at: datetime | None = None
-    turn: str | None = None
+    last_source: str | None = None
     backfilled_by_txn: int = 0
 
     @property
@@ -136,25 +136,25 @@ class DagActivity(msgspec.Struct, frozen=True):
 class DagView(LockedDag, frozen=True, kw_only=True):
     """A locked DAG with what its read plan asked for (`tidegate.schemas.read_plan`).
 
-    `running`, `queued` and `next_queued_at` as in `DagActivity`. `waiting` are the first queued runs in the order of promotion,
+    `running`, `queued` and `next_queued_at` as in `DagActivity`. `queued_runs` are the first ones in the order of promotion,
     at least as many as may start. `pending` are the pending events. If they were not read although the DAG inspects events, the
     DAG is `unread`, and `arrived` are its new events. `inputs` are what the pending events are to the condition, once a decision
     has inspected them.
 
-    `taken` are the logical dates after `last_tick` that have a run. `tick_run_ids` and `event_run_ids` are reserved: for timed
-    runs, and for dataset runs beyond the first.
+    `run_dates` are the logical dates after `last_tick` that have a run. `timed_run_ids` and `event_run_ids`
+    are reserved, the latter for dataset runs beyond the first.
     """
 
     running: int
     queued: int
-    taken: frozenset[datetime] = frozenset()
-    tick_run_ids: tuple[int, ...] = ()
+    run_dates: frozenset[datetime] = frozenset()
+    timed_run_ids: tuple[int, ...] = ()
     event_run_ids: tuple[int, ...] = ()
     unread: bool = False
     arrived: tuple[PendingEvent, ...] = ()
     inputs: tuple[Input, ...] | None = None
     next_queued_at: datetime | None = None
-    waiting: tuple[QueuedRun, ...] = ()
+    queued_runs: tuple[QueuedRun, ...] = ()
     pending: tuple[PendingEvent, ...] = ()
 
 

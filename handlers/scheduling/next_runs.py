@@ -61,4 +61,4 @@ def schedule_after_ends(dag: DagView, ended: Sequence[RunState], now: datetime) 
 def set_wakeup(dag: DagView, at: datetime | None) -> SetClock:
     """The clock visits the DAG at this time; None: only messages do."""
     date, start, end = dag.last_tick[:3] if dag.last_tick else (None, None, None)
-    return SetClock(dag.graph.dag_id, date, start, end, at, dag.dataset_run_at, dag.deadline_at, dag.turn)
+    return SetClock(dag.graph.dag_id, date, start, end, at, dag.dataset_run_at, dag.deadline_at, dag.last_source)

@@ -34,10 +34,10 @@ class Source(StrEnum):
 def start_runs(dag: DagView, now: datetime) -> Step:
     """Start runs while there is capacity."""
     while ready := _ready_sources(dag, now):
-        source = _next_source(dag.turn, ready)
+        source = _next_source(dag.last_source, ready)
         dag = yield from ready[source]
         if len(ready) > 1:
-            dag = msgspec.structs.replace(dag, turn=source)
+            dag = msgspec.structs.replace(dag, last_source=source)
     return dag
 
 
@@ -53,13 +53,13 @@ def _next_source(last: str | None, ready: Mapping[Source, Step]) -> Source:
 
 
 def _first_queued_run(dag: DagView, now: datetime) -> Step | None:
-    return _promote(dag, now) if dag.waiting and has_capacity(dag) else None
+    return _promote(dag, now) if dag.queued_runs and has_capacity(dag) else None
 
 
 def _promote(dag: DagView, now: datetime) -> Step:
-    first, *others = dag.waiting
+    first, *others = dag.queued_runs
     yield from promote(first.run, first.graph, now)
-    return with_started_run(msgspec.structs.replace(dag, waiting=tuple(others)), first.run, first.graph, queued=-1)
+    return with_started_run(msgspec.structs.replace(dag, queued_runs=tuple(others)), first.run, first.graph, queued=-1)
 
 
 def _first_dataset_run(dag: DagView, now: datetime) -> Step | None:
@@ -73,7 +73,7 @@ def _first_dataset_run(dag: DagView, now: datetime) -> Step | None:
 
 
 def _first_timed_run(dag: DagView, now: datetime) -> Step | None:
-    if not dag.tick_run_ids or not has_capacity(dag) or (dag.graph.requires_both and dag.unread):
+    if not dag.timed_run_ids or not has_capacity(dag) or (dag.graph.requires_both and dag.unread):
         return None
     tick = upcoming_tick(dag, now)
     if tick is None or not is_due(dag, tick, now):

@@ -24,7 +24,7 @@ def upcoming_tick(dag: DagView, now: datetime) -> Tick | None:
 
 def _has_run(dag: DagView, date: datetime) -> bool:
     """A changed timetable may return to dates before the last tick: they count as decided."""
-    return date in dag.taken or (dag.last_tick is not None and date <= dag.last_tick.logical_date)
+    return date in dag.run_dates or (dag.last_tick is not None and date <= dag.last_tick.logical_date)
 
 
 def is_due(dag: DagView, tick: Tick, now: datetime) -> bool:
@@ -41,12 +41,12 @@ def catchup_resumes_at(dag: DagView, now: datetime) -> datetime | None:
 def timed_run(dag: DagView, tick: Tick) -> RunView:
     """The run of a tick, with the first reserved id."""
     run_id = f"scheduled__{tick.logical_date.isoformat()}"
-    return queued_run(dag.tick_run_ids[0], dag.graph, run_id, RunType.SCHEDULED, tick.run_after, tick=tick)
+    return queued_run(dag.timed_run_ids[0], dag.graph, run_id, RunType.SCHEDULED, tick.run_after, tick=tick)
 
 
 def after_tick(dag: DagView, tick: Tick, now: datetime) -> DagView:
     """The DAG once a tick has its run. A decision starts one run of a continuous timetable at most."""
-    run_ids = () if dag.graph.is_continuous else dag.tick_run_ids[1:]
+    run_ids = () if dag.graph.is_continuous else dag.timed_run_ids[1:]
     interval = dag.graph.catchup_interval
     due_at = now + interval if interval and was_missed(tick, now) else dag.due_at
-    return msgspec.structs.replace(dag, last_tick=tick, tick_run_ids=run_ids, due_at=due_at)
+    return msgspec.structs.replace(dag, last_tick=tick, timed_run_ids=run_ids, due_at=due_at)

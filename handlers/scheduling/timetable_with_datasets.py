@@ -31,7 +31,7 @@ def start_timed_dataset_run(dag: DagView, tick: Tick, now: datetime) -> Step:
         if following is None or not is_due(dag, following, now):
             return dag
         tick = following
-    return msgspec.structs.replace(dag, tick_run_ids=())
+    return msgspec.structs.replace(dag, timed_run_ids=())
 
 
 def _start(dag: DagView, tick: Tick, satisfied: Satisfied, now: datetime) -> Step:

@@ -102,7 +102,7 @@ class CountFailures(msgspec.Struct, frozen=True):
 class SetClock(msgspec.Struct, frozen=True):
     """How far a DAG's timetable has come, and when the clock is to look at the DAG again; None: something else will.
 
-    `dataset_run_at`, `deadline_at` and `turn` as in `tidegate.schemas.view.DagView`.
+    `dataset_run_at`, `deadline_at` and `last_source` as in `tidegate.schemas.view.LockedDag`.
     """
 
     dag_id: str
@@ -112,7 +112,7 @@ class SetClock(msgspec.Struct, frozen=True):
     due_at: datetime | None
     dataset_run_at: datetime | None = None
     deadline_at: datetime | None = None
-    turn: str | None = None
+    last_source: str | None = None
 
 
 class NoteSchedule(msgspec.Struct, frozen=True):

@@ -173,7 +173,7 @@ CREATE TABLE import_error (
 --   due_at                when the clock visits it; NULL: something else will cause its next decision
 --   dataset_run_at        when its condition last made a run
 --   deadline_at           up to when input deadlines were dealt with
---   turn                  the source of runs that was served last: the queue, events or the timetable
+--   last_source           the source of runs that was served last: the queue, events or the timetable
 --   backfilled_by_txn     the last transaction that queued events from the ledger: a cached low watermark of the pending queue holds
 --                         only while this stays. A count would start again with a DAG that is deleted and created anew
 --   clock_shard           each is one daemon's lease
@@ -195,7 +195,7 @@ CREATE TABLE dag (
     due_at timestamptz,
     dataset_run_at timestamptz,
     deadline_at timestamptz,
-    turn text,
+    last_source text,
     backfilled_by_txn bigint NOT NULL DEFAULT 0,
     clock_shard smallint NOT NULL GENERATED ALWAYS AS (abs(hashtext(dag_id) % 16)) STORED
 ) WITH (fillfactor = 80);

@@ -59,22 +59,22 @@ async def read(
     db: Db, locked: Mapping[str, LockedDag], activity: Mapping[str, DagActivity], plans: Mapping[str, ReadPlan]
 ) -> tuple[DagView, ...]:
     """Execute the plans of these DAGs; their events from the low watermarks on are locked as far as they are read."""
-    waiting = await queued(db, {dag_id: plan.queued_runs for dag_id, plan in plans.items() if plan.queued_runs})
+    waiting = await first_queued(db, {dag_id: plan.queued_runs for dag_id, plan in plans.items() if plan.queued_runs})
     found = await pending.read(db, plans, {dag_id: active.low_watermark for dag_id, active in activity.items()})
     _observe(db, locked, activity, found)
     event_ids = {dag_id: max(min(plans[dag_id].event_runs, len(of)) - 1, 0) for dag_id, of in found.events.items()}
     ids = iter(await _reserve(db, sum(plan.timed_runs for plan in plans.values()) + sum(event_ids.values())))
-    dates = await taken(db, {dag_id: locked[dag_id] for dag_id, plan in plans.items() if plan.timed_runs})
+    dates = await run_dates(db, {dag_id: locked[dag_id] for dag_id, plan in plans.items() if plan.timed_runs})
     return tuple(
         dag_view(
             dag,
             activity[dag_id],
-            taken=dates.get(dag_id, frozenset()),
-            tick_run_ids=tuple(islice(ids, plans[dag_id].timed_runs)),
+            run_dates=dates.get(dag_id, frozenset()),
+            timed_run_ids=tuple(islice(ids, plans[dag_id].timed_runs)),
             event_run_ids=tuple(islice(ids, event_ids.get(dag_id, 0))),
             unread=dag.graph.inspects_events and activity[dag_id].has_pending and dag_id not in found.events,
             arrived=found.arrived.get(dag_id, ()),
-            waiting=waiting.get(dag_id, ()),
+            queued_runs=waiting.get(dag_id, ()),
             pending=found.events.get(dag_id, ()),
         )
         for dag_id, dag in locked.items()
@@ -107,7 +107,7 @@ def note_columns(effects: Sequence[NoteSchedule]) -> Sequence[Sequence[Any]]:
     return columns(list({(effect.dag_id, effect.kind, effect.reason): effect for effect in effects}.values()))
 
 
-async def taken(db: Db, ticking: Mapping[str, LockedDag]) -> Mapping[str, frozenset[datetime]]:
+async def run_dates(db: Db, ticking: Mapping[str, LockedDag]) -> Mapping[str, frozenset[datetime]]:
     """The logical dates after the last tick that have a run: a user or a backfill was first."""
     if not ticking:
         return {}
@@ -123,12 +123,12 @@ async def _reserve(db: Db, count: int) -> list[int]:
     return [row[0] for row in await db.fetch(_SQL["reserve_runs"], count)] if count else []
 
 
-async def queued(db: Db, slots: Mapping[str, int]) -> Mapping[str, tuple[QueuedRun, ...]]:
+async def first_queued(db: Db, slots: Mapping[str, int]) -> Mapping[str, tuple[QueuedRun, ...]]:
     """The first queued runs of each DAG, enough for its slots: those that end as soon as they start take none."""
     found: dict[str, tuple[QueuedRun, ...]] = {}
     limits = slots
     while limits:
-        found |= await _first_waiting(db, limits)
+        found |= await _read_queued(db, limits)
         limits = {
             dag_id: 2 * limit
             for dag_id, limit in limits.items()
@@ -137,7 +137,7 @@ async def queued(db: Db, slots: Mapping[str, int]) -> Mapping[str, tuple[QueuedR
     return found
 
 
-async def _first_waiting(db: Db, limits: Mapping[str, int]) -> Mapping[str, tuple[QueuedRun, ...]]:
+async def _read_queued(db: Db, limits: Mapping[str, int]) -> Mapping[str, tuple[QueuedRun, ...]]:
     runs = [run_view(row) for row in await db.fetch(_SQL["waiting_runs"], list(limits), list(limits.values()), db.now)]
     known = await versions.graphs(db, {run.version_id for run in runs})
     found: dict[str, list[QueuedRun]] = defaultdict(list)

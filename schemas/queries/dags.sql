@@ -3,7 +3,7 @@
 -- snapshot may be older than the lock.
 SELECT
     dag_id, version_id, is_paused, is_stale, nextval('dag_run_id_seq'), failed_runs, last_logical_date, last_interval_start,
-    last_interval_end, due_at, timed_since, dataset_run_at, deadline_at, turn, backfilled_by_txn
+    last_interval_end, due_at, timed_since, dataset_run_at, deadline_at, last_source, backfilled_by_txn
 FROM dag
 WHERE dag_id = ANY ($1::text[])
 ORDER BY dag_id
@@ -43,11 +43,11 @@ SET last_logical_date = change.last_logical_date,
     due_at = change.due_at,
     dataset_run_at = change.dataset_run_at,
     deadline_at = change.deadline_at,
-    turn = change.turn
+    last_source = change.last_source
 FROM unnest(
     $1::text[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[], $7::timestamptz[],
     $8::text[]
-) AS change (dag_id, last_logical_date, last_interval_start, last_interval_end, due_at, dataset_run_at, deadline_at, turn)
+) AS change (dag_id, last_logical_date, last_interval_start, last_interval_end, due_at, dataset_run_at, deadline_at, last_source)
 WHERE dag.dag_id = change.dag_id
 
 -- name: note_schedule

@@ -38,10 +38,10 @@ async def dag_view(db: Db, dag_id: str) -> DagView:
     return dags.dag_view(
         locked,
         active,
-        taken=(await dags.taken(db, {dag_id: locked} if graph.timetable else {})).get(dag_id, frozenset()),
-        tick_run_ids=(0,),
+        run_dates=(await dags.run_dates(db, {dag_id: locked} if graph.timetable else {})).get(dag_id, frozenset()),
+        timed_run_ids=(0,),
         event_run_ids=(0,),
-        waiting=(await dags.queued(db, {dag_id: active.queued}))[dag_id] if active.queued else (),
+        queued_runs=(await dags.first_queued(db, {dag_id: active.queued}))[dag_id] if active.queued else (),
         pending=tuple(await datasets.waiting(db, dag_id, MOST_EVENTS)),
     )
 

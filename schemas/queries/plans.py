@@ -27,6 +27,6 @@ async def plans(db: Db, dag_id: str | None = None) -> Mapping[str, DagView]:
             next_run_id=0,
             timed_since=since,
             last_tick=None if date is None else Tick(date, start, end, end),
-            taken=frozenset(taken),
+            run_dates=frozenset(taken),
         )
     return found

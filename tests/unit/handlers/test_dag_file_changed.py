@@ -205,7 +205,7 @@ def test_a_dag_that_leaves_its_schedule_loses_what_was_pending() -> None:
 def test_a_raised_limit_makes_room_at_once() -> None:
     before, after = spec("t", limit=1), spec("t", limit=3)
     old = graph_of(1, before)
-    view = dag_view(old, running=1, queued=3, waiting=queued(old, 7, 8, 9))
+    view = dag_view(old, running=1, queued=3, queued_runs=queued(old, 7, 8, 9))
 
     effects = decided(parsed("a.py", after), dags=[stored(before)], views=[view])
 

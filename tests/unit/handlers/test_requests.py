@@ -150,7 +150,7 @@ def test_a_dag_that_does_not_exist_cannot_be_paused() -> None:
 
 
 def test_pausing_starts_nothing() -> None:
-    dag = dag_view(graph("t", schedule=A), queued=1, waiting=queued(DAG, 7), pending=(pending(1),))
+    dag = dag_view(graph("t", schedule=A), queued=1, queued_runs=queued(DAG, 7), pending=(pending(1),))
 
     effects = list(pause_requested.decide(pause_wanted(is_paused=True), pause_requested.State(NOW, dag)))
 
@@ -158,7 +158,7 @@ def test_pausing_starts_nothing() -> None:
 
 
 def test_unpausing_starts_what_waited() -> None:
-    dag = dag_view(graph("t", schedule=A), is_paused=True, queued=1, waiting=queued(DAG, 7), pending=(pending(1),))
+    dag = dag_view(graph("t", schedule=A), is_paused=True, queued=1, queued_runs=queued(DAG, 7), pending=(pending(1),))
 
     effects = list(pause_requested.decide(pause_wanted(is_paused=False), pause_requested.State(NOW, dag)))
 

@@ -159,7 +159,7 @@ def test_the_end_of_a_run_makes_room_for_what_waits(stop: str) -> None:
     dag = graph("a", limit=1)
     world = found_as(World(dag), {"a": S})
 
-    effects = decided(world, dag_view(dag, running=1, queued=1, waiting=queued(dag, 8)), stop=stop)
+    effects = decided(world, dag_view(dag, running=1, queued=1, queued_runs=queued(dag, 8)), stop=stop)
 
     assert started(effects) == [8]
 
@@ -167,7 +167,7 @@ def test_the_end_of_a_run_makes_room_for_what_waits(stop: str) -> None:
 def test_a_run_that_goes_on_keeps_its_place() -> None:
     dag = graph("a", limit=1)
 
-    effects = decided(World(dag), dag_view(dag, running=1, queued=1, waiting=queued(dag, 8)))
+    effects = decided(World(dag), dag_view(dag, running=1, queued=1, queued_runs=queued(dag, 8)))
 
     assert started(effects) == [1]
 

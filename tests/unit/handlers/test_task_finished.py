@@ -185,7 +185,7 @@ def test_the_end_of_a_run_makes_room_for_what_waits() -> None:
     world, attempt = running("a")
     dag = graph("a", limit=1)
 
-    effects = list(decide([ended(attempt)], found(world, dag_view(dag, running=1, queued=1, waiting=queued(dag, 8)))))
+    effects = list(decide([ended(attempt)], found(world, dag_view(dag, running=1, queued=1, queued_runs=queued(dag, 8)))))
 
     assert [(e.id, e.state) for e in effects if isinstance(e, UpdateRun)] == [(1, RunState.SUCCESS), (8, RunState.RUNNING)]
 
@@ -204,6 +204,6 @@ def test_a_run_that_goes_on_keeps_its_place() -> None:
     world, attempt = running("a", "b < a")
     dag = graph("a", limit=1)
 
-    effects = list(decide([ended(attempt)], found(world, dag_view(dag, running=1, queued=1, waiting=queued(dag, 8)))))
+    effects = list(decide([ended(attempt)], found(world, dag_view(dag, running=1, queued=1, queued_runs=queued(dag, 8)))))
 
     assert [effect.id for effect in effects if isinstance(effect, UpdateRun)] == [1]

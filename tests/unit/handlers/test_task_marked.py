@@ -27,7 +27,7 @@ def found(world: World) -> WholeRun:
     """The run as a whole; its DAG may have one at a time, and another waits."""
     dag = graph("t", limit=1)
     running = int(world.run.state is RunState.RUNNING)
-    view = dag_view(dag, running=running, queued=1, waiting=queued(dag, 8))
+    view = dag_view(dag, running=running, queued=1, queued_runs=queued(dag, 8))
     return WholeRun(NOW, view, world.run, world.graph, tuple(msgspec.structs.replace(task) for task in world.tasks.values()))
 
 

@@ -85,7 +85,7 @@ def test_the_next_run_starts_as_the_late_one_ends() -> None:
     """R14"""
     world = World(graph("a", **SHORT))
 
-    effects = timed_out(world, dag_view(world.graph, running=1, queued=1, waiting=queued(world.graph, 8)))
+    effects = timed_out(world, dag_view(world.graph, running=1, queued=1, queued_runs=queued(world.graph, 8)))
 
     assert [(e.dag_run_id, e.event.state) for e in effects if isinstance(e, RunMoved)] == [(1, "failed"), (8, "running")]
     assert started(effects) == [8]

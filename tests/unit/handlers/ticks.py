@@ -31,7 +31,7 @@ def timed(*minutes: float, tasks: Sequence[Any] = ("t",), **facts: Any) -> Graph
 
 
 def view(dag: Graph, **facts: Any) -> DagView:
-    return dag_view(dag, tick_run_ids=(201, 202, 203), **facts)
+    return dag_view(dag, timed_run_ids=(201, 202, 203), **facts)
 
 
 def settled(dag: DagView) -> list[Effect]:

@@ -53,7 +53,7 @@ def test_without_catchup_only_the_latest_one_missed_comes() -> None:
 
 
 def test_a_date_that_has_a_run_is_passed_over() -> None:
-    view = dag(DAILY, MIDNIGHT, taken=frozenset({MIDNIGHT + DAY}))
+    view = dag(DAILY, MIDNIGHT, run_dates=frozenset({MIDNIGHT + DAY}))
 
     assert fires(coming(view, NOW), 2) == [MIDNIGHT + 2 * DAY, MIDNIGHT + 3 * DAY]
 

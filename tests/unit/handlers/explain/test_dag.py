@@ -40,7 +40,7 @@ BOTH = AllOf((A, B))
 
 def dag_facts(dag: DagView, **facts: Any) -> DagFacts:
     """A DAG as it is seen: the ids in it stand for runs."""
-    dag = msgspec.structs.replace(dag, event_run_ids=(0,), tick_run_ids=(0,))
+    dag = msgspec.structs.replace(dag, event_run_ids=(0,), timed_run_ids=(0,))
     return DagFacts(**{"now": NOW, "dag": dag, "status": STATUS, "daemons": [DAEMON], **facts})
 
 
@@ -111,13 +111,13 @@ GATES = [
         id="run limit",
     ),
     pytest.param(
-        waiting(A, event(1), **LIMITED, queued=1, waiting=queued(graph("t"), 5)),
+        waiting(A, event(1), **LIMITED, queued=1, queued_runs=queued(graph("t"), 5)),
         {"run limit": reasons.MaxActiveRuns(1)},
         (remedy.RaiseRuns("d", "d.py", 3, ("r1", "r2")),),
         id="run limit, and a queued run whose turn it is",
     ),
     pytest.param(
-        waiting(A, event(1), limit=1, queued=1, waiting=queued(graph("t"), 5)),
+        waiting(A, event(1), limit=1, queued=1, queued_runs=queued(graph("t"), 5)),
         {"queued runs": reasons.RunsAhead(1)},
         (remedy.RaiseRuns("d", "d.py", 2, ("r1", "r2")),),
         id="queued runs",
@@ -131,7 +131,10 @@ GATES = [
     pytest.param(dag_view(graph("t")), {"schedule": reasons.NoSchedule()}, (remedy.Trigger("d"),), id="no schedule"),
     pytest.param(ticking(HOURLY), {}, (), id="a tick that is due"),
     pytest.param(
-        ticking(HOURLY, taken=frozenset({NOW})), {"timetable": reasons.NotYetDue(at(60))}, (remedy.Wait(at(60)),), id="tick"
+        ticking(HOURLY, run_dates=frozenset({NOW})),
+        {"timetable": reasons.NotYetDue(at(60))},
+        (remedy.Wait(at(60)),),
+        id="tick",
     ),
     pytest.param(
         ticking(Once(), last_tick=Tick(at(-90), at(-90), at(-90), at(-90))),
@@ -152,14 +155,14 @@ GATES = [
         id="a run of events beside those that follow each other",
     ),
     pytest.param(
-        ticking(HOURLY, schedule=A, together=True, taken=frozenset({NOW})),
+        ticking(HOURLY, schedule=A, together=True, run_dates=frozenset({NOW})),
         {"condition": reasons.InputsMissing(("s://a",)), "timetable": reasons.NotYetDue(at(60))},
         (NEW_A, remedy.Wait(at(60))),
         id="a tick that needs datasets",
     ),
     pytest.param(ticking(HOURLY, schedule=A), {"condition": reasons.InputsMissing(("s://a",))}, (), id="time alone will do"),
     pytest.param(
-        ticking(HOURLY, schedule=A, taken=frozenset({NOW}), pending=(event(1),)),
+        ticking(HOURLY, schedule=A, run_dates=frozenset({NOW}), pending=(event(1),)),
         {"timetable": reasons.NotYetDue(at(60))},
         (),
         id="events alone will do",
@@ -187,7 +190,7 @@ def test_a_run_starts_exactly_where_nothing_has_to_change(
 
 
 def test_where_events_and_time_both_make_runs_either_will_do() -> None:
-    page = explain_dag(dag_facts(ticking(HOURLY, schedule=A, taken=frozenset({NOW}), is_paused=True)))
+    page = explain_dag(dag_facts(ticking(HOURLY, schedule=A, run_dates=frozenset({NOW}), is_paused=True)))
 
     assert page.change == (NEW_A, remedy.Unpause("d"))
     assert page.instead == (remedy.Wait(at(60)), remedy.Unpause("d"))

@@ -80,7 +80,7 @@ def test_a_dag_that_is_paused_is_not_paused_again() -> None:
 @pytest.mark.parametrize(("failed", "starts"), [(1, True), (2, False)], ids=["goes on", "is paused"])
 def test_a_dag_that_is_paused_by_a_failure_starts_nothing_in_its_place(failed: int, starts: bool) -> None:
     dag = graph("a", max_failed_runs=3, limit=2, schedule=A)
-    view = dag_view(dag, running=2, failed_runs=failed, queued=1, waiting=queued(dag, 8), pending=(pending(1),))
+    view = dag_view(dag, running=2, failed_runs=failed, queued=1, queued_runs=queued(dag, 8), pending=(pending(1),))
 
     effects = list(schedule_after_ends(view, [F], NOW))
 
@@ -91,7 +91,7 @@ def test_a_dag_that_is_paused_by_a_failure_starts_nothing_in_its_place(failed: i
 @pytest.mark.parametrize(("ended", "ids"), [([S], [7]), ([F], [7]), ([S, F], [7, 8]), ([], [])], ids=str)
 def test_as_many_runs_start_as_have_ended(ended: Sequence[RunState], ids: Sequence[int]) -> None:
     dag = graph("a", limit=2)
-    view = dag_view(dag, running=2, queued=3, waiting=queued(dag, 7, 8, 9))
+    view = dag_view(dag, running=2, queued=3, queued_runs=queued(dag, 7, 8, 9))
 
     effects = schedule_after_ends(view, ended, NOW)
 

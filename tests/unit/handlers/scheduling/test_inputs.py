@@ -115,7 +115,7 @@ def test_a_condition_that_cannot_be_read_is_not_ready_and_is_recorded() -> None:
 
 
 def test_a_condition_that_cannot_be_read_stops_no_run_by_time() -> None:
-    dag = dag_view(by_time(-1, schedule=DatasetRef("s://a", "n >")), tick_run_ids=(201,), pending=(event(1),))
+    dag = dag_view(by_time(-1, schedule=DatasetRef("s://a", "n >")), timed_run_ids=(201,), pending=(event(1),))
 
     done = settled(dag)
 

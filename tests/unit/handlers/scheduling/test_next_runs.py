@@ -50,14 +50,16 @@ def test_a_dataset_run_is_as_late_as_its_newest_event() -> None:
 @pytest.mark.parametrize(
     ("dag", "ids"),
     [
-        pytest.param(dag_view(DAG, queued=1, waiting=queued(DAG, 7)), [7], id="room for it"),
-        pytest.param(dag_view(DAG, queued=3, waiting=queued(DAG, 7, 8, 9)), [7, 8], id="no more than the limit, in order"),
-        pytest.param(dag_view(DAG, running=1, queued=2, waiting=queued(DAG, 7, 8)), [7], id="running ones take room"),
-        pytest.param(dag_view(DAG, running=2, queued=1, waiting=queued(DAG, 7)), [], id="no room"),
-        pytest.param(dag_view(DAG, running=5, queued=1, waiting=queued(DAG, 7)), [], id="over the limit already"),
-        pytest.param(dag_view(DAG, queued=1, waiting=queued(DAG, 7), is_paused=True), [], id="paused"),
-        pytest.param(dag_view(DAG, queued=1, waiting=queued(DAG, 7), is_stale=True), [], id="in no file"),
-        pytest.param(dag_view(EMPTY, queued=3, waiting=queued(EMPTY, 7, 8, 9)), [7, 8, 9], id="what ends at once takes no room"),
+        pytest.param(dag_view(DAG, queued=1, queued_runs=queued(DAG, 7)), [7], id="room for it"),
+        pytest.param(dag_view(DAG, queued=3, queued_runs=queued(DAG, 7, 8, 9)), [7, 8], id="no more than the limit, in order"),
+        pytest.param(dag_view(DAG, running=1, queued=2, queued_runs=queued(DAG, 7, 8)), [7], id="running ones take room"),
+        pytest.param(dag_view(DAG, running=2, queued=1, queued_runs=queued(DAG, 7)), [], id="no room"),
+        pytest.param(dag_view(DAG, running=5, queued=1, queued_runs=queued(DAG, 7)), [], id="over the limit already"),
+        pytest.param(dag_view(DAG, queued=1, queued_runs=queued(DAG, 7), is_paused=True), [], id="paused"),
+        pytest.param(dag_view(DAG, queued=1, queued_runs=queued(DAG, 7), is_stale=True), [], id="in no file"),
+        pytest.param(
+            dag_view(EMPTY, queued=3, queued_runs=queued(EMPTY, 7, 8, 9)), [7, 8, 9], id="runs that end at once take no slot"
+        ),
     ],
 )
 def test_queued_runs_start_while_there_is_room(dag: DagView, ids: Sequence[int]) -> None:
@@ -65,7 +67,7 @@ def test_queued_runs_start_while_there_is_room(dag: DagView, ids: Sequence[int])
 
 
 def test_queued_runs_take_the_room_before_pending_events() -> None:
-    dag = dag_view(DAG, running=1, queued=1, waiting=queued(DAG, 7), pending=ONE)
+    dag = dag_view(DAG, running=1, queued=1, queued_runs=queued(DAG, 7), pending=ONE)
 
     effects = list(schedule_next_runs(dag, NOW))
 
@@ -73,7 +75,7 @@ def test_queued_runs_take_the_room_before_pending_events() -> None:
 
 
 def test_pending_events_take_the_room_that_queued_runs_leave() -> None:
-    dag = dag_view(DAG, queued=1, waiting=queued(DAG, 7), pending=ONE)
+    dag = dag_view(DAG, queued=1, queued_runs=queued(DAG, 7), pending=ONE)
 
     effects = list(schedule_next_runs(dag, NOW))
 

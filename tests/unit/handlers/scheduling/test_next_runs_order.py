@@ -34,7 +34,7 @@ def test_a_queued_run_whose_time_is_to_come_is_looked_at_then(next_queued: float
 def test_queued_runs_take_the_room_before_ticks() -> None:
     dag = timed(*DUE, limit=2)
 
-    effects = settled(view(dag, queued=1, waiting=queued(dag, 7)))
+    effects = settled(view(dag, queued=1, queued_runs=queued(dag, 7)))
 
     assert [effect.id for effect in effects if isinstance(effect, InsertRun | UpdateRun)] == [7, 201]
 
@@ -43,7 +43,7 @@ def test_queued_runs_that_were_not_read_are_looked_at_again_at_once() -> None:
     """Those that were read may have ended as soon as they started."""
     dag = graph("t!", limit=1)
 
-    effects = settled(view(dag, queued=3, waiting=queued(dag, 7)))
+    effects = settled(view(dag, queued=3, queued_runs=queued(dag, 7)))
 
     assert clock(effects) == [(None, 0)]
 
@@ -51,7 +51,7 @@ def test_queued_runs_that_were_not_read_are_looked_at_again_at_once() -> None:
 def test_queued_runs_without_room_wait_for_the_end_of_a_run() -> None:
     dag = graph("t", limit=1)
 
-    assert clock(settled(view(dag, queued=3, waiting=queued(dag, 7)))) == []
+    assert clock(settled(view(dag, queued=3, queued_runs=queued(dag, 7)))) == []
 
 
 def test_a_dataset_run_leaves_the_timetable_where_it_is() -> None:
@@ -75,7 +75,7 @@ LONG = Tick(at(-60), at(-60), at(-40), at(-40))
         pytest.param(view(CONTINUOUS), [-60], [(-60, None)], id="the first one"),
         pytest.param(view(CONTINUOUS, running=1, last_tick=tick(-60)), [], [], id="not before the other has ended"),
         pytest.param(
-            view(CONTINUOUS, queued=1, waiting=queued(CONTINUOUS, 7), last_tick=tick(-60)), [], [(-60, None)], id="nor beside one"
+            view(CONTINUOUS, queued=1, queued_runs=queued(CONTINUOUS, 7), last_tick=tick(-60)), [], [(-60, None)], id="beside one"
         ),
         pytest.param(view(CONTINUOUS, last_tick=LONG), [-40], [(-40, None)], id="the next one"),
         pytest.param(
@@ -111,7 +111,7 @@ def cleared(*ids: int) -> tuple[QueuedRun, ...]:
 
 def test_of_runs_that_were_cleared_together_no_more_start_than_the_limit() -> None:
     """R12: nor of those that will end as soon as they are looked at."""
-    dag = view(graph("t!", limit=1), queued=3, waiting=cleared(7, 8, 9))
+    dag = view(graph("t!", limit=1), queued=3, queued_runs=cleared(7, 8, 9))
 
     effects = settled(dag)
 
@@ -123,7 +123,7 @@ def test_a_run_that_was_cleared_goes_on_with_the_tasks_it_has() -> None:
     dag = graph("t", limit=1, run_timeout_s=60.0)
     run = run_view(7, state_seq=4, task_seq=9, unfinished=1, failed_leaves=2)
 
-    effects = settled(view(dag, queued=1, waiting=(QueuedRun(run, dag),)))
+    effects = settled(view(dag, queued=1, queued_runs=(QueuedRun(run, dag),)))
 
     assert not any(isinstance(effect, InsertTask) for effect in effects)
     assert [e for e in effects if isinstance(e, UpdateRun)] == [
@@ -139,7 +139,7 @@ def test_a_run_by_hand_waits_behind_a_timed_one_and_starts_when_that_ends() -> N
     (run,) = (effect for effect in run_requested.decide([asked], found) if isinstance(effect, InsertRun))
 
     waiting = QueuedRun(run_view(run.id), dag)
-    effects = schedule_after_ends(dag_view(dag, running=1, queued=1, waiting=(waiting,)), [RunState.SUCCESS], NOW)
+    effects = schedule_after_ends(dag_view(dag, running=1, queued=1, queued_runs=(waiting,)), [RunState.SUCCESS], NOW)
 
     assert (run.state, run.start_date) == (RunState.QUEUED, None)
     assert [(e.id, e.state) for e in effects if isinstance(e, UpdateRun)] == [(100, RunState.RUNNING)]

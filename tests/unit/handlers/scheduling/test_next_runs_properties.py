@@ -65,14 +65,14 @@ def dag_of(chance: Random) -> DagView:
         is_stale=chance.random() < 0.1,
         running=chance.randint(0, limit + 1),
         queued=len(waiting),
-        waiting=waiting,
+        queued_runs=waiting,
         pending=events,
         last_tick=chance.choice((None, Tick(*4 * (at(-4),)))),
         due_at=chance.choice((None, NOW, at(1))),
-        taken=frozenset(at(minute) for minute in (-3, -2, 1) if chance.random() < 0.2),
-        tick_run_ids=tuple(range(200, 210)),
+        run_dates=frozenset(at(minute) for minute in (-3, -2, 1) if chance.random() < 0.2),
+        timed_run_ids=tuple(range(200, 210)),
         next_queued_at=chance.choice((None, at(1.5))),
-        turn=chance.choice((None, *Source)),
+        last_source=chance.choice((None, *Source)),
     )
 
 
@@ -84,14 +84,14 @@ def after(dag: DagView, effects: tuple[Effect, ...]) -> DagView:
     started = [effect for effect in effects if isinstance(effect, InsertRun | UpdateRun)]
     gone = {event for effect in effects if isinstance(effect, ConsumeEvents | DiscardEvents) for event in effect.events}
     ids = {run.id for run in started}
-    waiting = tuple(each for each in dag.waiting if each.run.id not in ids)
+    waiting = tuple(each for each in dag.queued_runs if each.run.id not in ids)
     for clock in (effect for effect in effects if isinstance(effect, SetClock)):
-        dag = msgspec.structs.replace(dag, last_tick=tick_of(clock), due_at=clock.due_at, turn=clock.turn)
+        dag = msgspec.structs.replace(dag, last_tick=tick_of(clock), due_at=clock.due_at, last_source=clock.last_source)
     return msgspec.structs.replace(
         dag,
         running=dag.running + sum(run.state is RunState.RUNNING for run in started),
         queued=len(waiting),
-        waiting=waiting,
+        queued_runs=waiting,
         pending=tuple(event for event in dag.pending if event not in gone),
     )
 
@@ -134,7 +134,7 @@ def test_queued_runs_start_in_their_order(chance: Random) -> None:
     step = settled(chance)
 
     started = [effect.id for effect in step.effects if isinstance(effect, UpdateRun)]
-    assert started == [each.run.id for each in islice(step.before.waiting, len(started))]
+    assert started == [each.run.id for each in islice(step.before.queued_runs, len(started))]
 
 
 @settings(max_examples=200, deadline=None)
@@ -162,7 +162,7 @@ def test_every_date_gets_one_run_in_order_and_none_before_its_time(chance: Rando
 
     dates = fired(step)
     assert dates == sorted(set(dates))
-    assert not step.before.taken & set(dates)
+    assert not step.before.run_dates & set(dates)
     assert all(date <= NOW for date in dates)
     assert not step.before.last_tick or all(date > step.before.last_tick.logical_date for date in dates)
 

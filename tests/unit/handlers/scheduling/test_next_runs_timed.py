@@ -49,10 +49,10 @@ def test_a_tick_that_is_due_makes_a_run_and_the_timetable_goes_on() -> None:
         pytest.param(view(timed(10), due_at=at(10)), [], [], id="the clock is set already"),
         pytest.param(view(timed(-10), last_tick=tick(-10)), [], [], id="nothing will come, and the clock knows"),
         pytest.param(view(timed(-10), last_tick=tick(-10), due_at=NOW), [], [(-10, None)], id="nothing will come any more"),
-        pytest.param(view(timed(*DUE), taken=frozenset({at(-30)})), [-20, -10], [(-10, None)], id="a date that has a run"),
-        pytest.param(view(timed(*DUE), taken=frozenset({at(-20)})), [-30, -10], [(-10, None)], id="one between that has a run"),
+        pytest.param(view(timed(*DUE), run_dates=frozenset({at(-30)})), [-20, -10], [(-10, None)], id="a date that has a run"),
+        pytest.param(view(timed(*DUE), run_dates=frozenset({at(-20)})), [-30, -10], [(-10, None)], id="one between has a run"),
         pytest.param(
-            view(timed(*DUE, 10), taken=frozenset(map(at, (*DUE, 10)))), [], [], id="every date has a run, also those to come"
+            view(timed(*DUE, 10), run_dates=frozenset(map(at, (*DUE, 10)))), [], [], id="every date has a run, also those to come"
         ),
         pytest.param(view(timed(*DUE, limit=2)), [-30, -20], [(-20, None)], id="R05 no more than the limit"),
         pytest.param(view(timed(*DUE, limit=2), running=1), [-30], [(-30, None)], id="R05 running ones take room"),
@@ -61,7 +61,7 @@ def test_a_tick_that_is_due_makes_a_run_and_the_timetable_goes_on() -> None:
         pytest.param(view(timed(10, limit=2), running=2), [], [(None, 10)], id="without room, what is to come is looked at then"),
         pytest.param(dag_view(timed(*DUE, 10)), [], [(None, -30)], id="without ids it is looked at again at once"),
         pytest.param(
-            dag_view(timed(*DUE, 10), tick_run_ids=(1,)), [-30], [(-30, -20)], id="with too few ids the rest is looked at again"
+            dag_view(timed(*DUE, 10), timed_run_ids=(1,)), [-30], [(-30, -20)], id="with too few ids the rest is looked at again"
         ),
         pytest.param(view(timed(*DUE), is_paused=True), [], [], id="paused"),
         pytest.param(view(timed(*DUE), is_stale=True, due_at=NOW), [], [(None, None)], id="in no file"),

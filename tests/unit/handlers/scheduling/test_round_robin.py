@@ -21,12 +21,12 @@ DUE = tuple(range(-60, 0, 2))
 KINDS: Mapping[str, Source] = {"dataset": EVENTS, "scheduled": TIMETABLE}
 
 
-def crowded(limit: int, *, asks: Sequence[Source] = tuple(Source), turn: Source | None = None) -> DagView:
+def crowded(limit: int, *, asks: Sequence[Source] = tuple(Source), last_source: Source | None = None) -> DagView:
     """A DAG that each of these asks for more runs than it may have."""
     dag = timed(*(DUE if TIMETABLE in asks else ()), schedule=A, limit=limit)
     waiting = queued(dag, *range(1, 21)) if QUEUE in asks else ()
     events = tuple(pending(id_) for id_ in range(20)) if EVENTS in asks else ()
-    return view(dag, waiting=waiting, queued=len(waiting), pending=events, turn=turn)
+    return view(dag, queued_runs=waiting, queued=len(waiting), pending=events, last_source=last_source)
 
 
 def started(effects: Sequence[Effect]) -> list[Source]:
@@ -36,22 +36,22 @@ def started(effects: Sequence[Effect]) -> list[Source]:
 
 
 def turns(effects: Sequence[Effect]) -> list[str | None]:
-    return [effect.turn for effect in effects if isinstance(effect, SetClock)]
+    return [effect.last_source for effect in effects if isinstance(effect, SetClock)]
 
 
 @pytest.mark.parametrize(
     ("dag", "starts"),
     [
         pytest.param(crowded(1), [QUEUE], id="whom somebody waits for is first"),
-        pytest.param(crowded(1, turn=QUEUE), [EVENTS], id="then events"),
-        pytest.param(crowded(1, turn=EVENTS), [TIMETABLE], id="then the timetable"),
-        pytest.param(crowded(1, turn=TIMETABLE), [QUEUE], id="and again the queue"),
+        pytest.param(crowded(1, last_source=QUEUE), [EVENTS], id="then events"),
+        pytest.param(crowded(1, last_source=EVENTS), [TIMETABLE], id="then the timetable"),
+        pytest.param(crowded(1, last_source=TIMETABLE), [QUEUE], id="and again the queue"),
         pytest.param(crowded(5), [QUEUE, EVENTS, TIMETABLE, QUEUE, TIMETABLE], id="events ask once for all of them"),
         pytest.param(crowded(1, asks=(EVENTS, TIMETABLE)), [EVENTS], id="without a queue"),
         pytest.param(
-            crowded(1, asks=(QUEUE, TIMETABLE), turn=QUEUE), [TIMETABLE], id="the turn of who asks for nothing is passed"
+            crowded(1, asks=(QUEUE, TIMETABLE), last_source=QUEUE), [TIMETABLE], id="the turn of who asks for nothing is passed"
         ),
-        pytest.param(crowded(3, asks=(QUEUE,), turn=QUEUE), [QUEUE, QUEUE, QUEUE], id="who is alone has every turn"),
+        pytest.param(crowded(3, asks=(QUEUE,), last_source=QUEUE), [QUEUE, QUEUE, QUEUE], id="who is alone has every turn"),
     ],
 )
 def test_those_that_ask_for_runs_take_turns(dag: DagView, starts: Sequence[Source]) -> None:
@@ -85,9 +85,11 @@ def _later(dag: DagView, effects: Sequence[Effect], event: PendingEvent) -> DagV
     """The DAG after these effects, when one more event has come."""
     ids = {effect.id for effect in effects if isinstance(effect, UpdateRun)}
     gone = {each for effect in effects if isinstance(effect, ConsumeEvents) for each in effect.events}
-    waiting = tuple(each for each in dag.waiting if each.run.id not in ids)
+    waiting = tuple(each for each in dag.queued_runs if each.run.id not in ids)
     left = (*(each for each in dag.pending if each not in gone), event)
     for clock in (effect for effect in effects if isinstance(effect, SetClock)):
         date = clock.last_logical_date
-        dag = msgspec.structs.replace(dag, turn=clock.turn, last_tick=Tick(date, date, date, date) if date else None)
-    return msgspec.structs.replace(dag, waiting=waiting, queued=len(waiting), pending=left)
+        dag = msgspec.structs.replace(
+            dag, last_source=clock.last_source, last_tick=Tick(date, date, date, date) if date else None
+        )
+    return msgspec.structs.replace(dag, queued_runs=waiting, queued=len(waiting), pending=left)

@@ -23,7 +23,7 @@ RATE_LIMITED = "the minimum interval between two runs to pass, at 2024-05-01 12:
 
 def both(*ticks: float, events: Sequence[Any] = (), condition: Condition = BOTH, **facts: Any) -> DagView:
     dates = Dates(tuple(map(at, ticks)))
-    common = {"missed": "all", "start_date": at(-999), "tick_run_ids": (201, 202, 203)}
+    common = {"missed": "all", "start_date": at(-999), "timed_run_ids": (201, 202, 203)}
     return waiting(condition, *events, together=True, timetable=dates, **{**common, **facts})
 
 
@@ -123,7 +123,7 @@ def test_ticks_wait_for_room() -> None:
 
 
 def test_ticks_for_which_there_is_no_id_wait_for_the_next_look() -> None:
-    done = settled(both(-5, events=(event(1, arrived=-9), event(2, "b", arrived=-9)), tick_run_ids=()))
+    done = settled(both(-5, events=(event(1, arrived=-9), event(2, "b", arrived=-9)), timed_run_ids=()))
 
     assert (done.runs, done.noted, done.look) == ([], [], -5)
 
