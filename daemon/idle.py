@@ -9,7 +9,7 @@ import structlog
 
 from tidegate.daemon.context import Context
 from tidegate.daemon.dagfiles.watch import Scanner
-from tidegate.daemon.duties.dagfolder import known_files
+from tidegate.daemon.duties.dag_folder import known_files
 from tidegate.daemon.intake.batches import partition_of
 from tidegate.daemon.settings import dags_root
 from tidegate.events.source import OffsetOutOfRangeError, Partition, Source

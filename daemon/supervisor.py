@@ -22,7 +22,7 @@ from tidegate.daemon.dagfiles.parse import open_parser
 from tidegate.daemon.duties.admit import admit
 from tidegate.daemon.duties.clock import clock
 from tidegate.daemon.duties.clock import duties as clock_duties
-from tidegate.daemon.duties.dagfolder import parse_files, publish_changes
+from tidegate.daemon.duties.dag_folder import parse_files, publish_changes
 from tidegate.daemon.duties.dispatch import dispatch
 from tidegate.daemon.duties.notify import notify
 from tidegate.daemon.duties.observe import observe

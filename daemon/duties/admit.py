@@ -1,6 +1,7 @@
-"""Admit waiting tasks to their pools, as soon as there are any and room for them."""
+"""Admission: queues ready tasks while their pools have free slots."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from anyio.abc import TaskStatus
 
@@ -10,48 +11,49 @@ from tidegate.daemon.work import Work
 from tidegate.schemas.message import TasksReady
 from tidegate.schemas.queries import pools
 
-AT_ONCE = 1000
+MAX_BATCH = 1000
 
 
 async def admit(context: Context, *, task_status: TaskStatus[None]) -> None:
-    """For ever. A daemon that died in the middle leaves nothing half done: each admission is one transaction."""
-    turns = Turns()
+    """Admit tasks, for ever. Each admission is one transaction, so a crash leaves none half done."""
     task_status.started()
-
-    async def look() -> bool:
-        for pool in turns.of(await context.database.ask(pools.in_demand)):
-            if not await has_room(context):
-                break
-            if await admitted(context, pool):
-                turns.had(pool)
-        return False
-
-    await run_on_signal(context, Work.ADMIT, look)
+    await run_on_signal(context, Work.ADMIT, partial(admit_pools, context, PoolRotation()))
 
 
-class Turns:
-    """Who takes first of what all pools share: the one whose last turn is longest ago, of those that never had one the first."""
+async def admit_pools(context: Context, rotation: "PoolRotation") -> bool:
+    """One round over the pools with waiting tasks. Always False: an admission sets the signal for the next round."""
+    for pool in rotation.order(await context.database.ask(pools.in_demand)):
+        if not await has_capacity(context):
+            break
+        if await admit_pool(context, pool):
+            rotation.record(pool)
+    return False
+
+
+class PoolRotation:
+    """The order in which pools use the capacity they share: never served first, then by the time of the last admission."""
 
     def __init__(self) -> None:
         self._last: dict[str, int] = {}
-        self._turn = 0
+        self._admissions = 0
 
-    def of(self, pools: Sequence[str]) -> list[str]:
+    def order(self, pools: Sequence[str]) -> list[str]:
         return sorted(pools, key=lambda pool: self._last.get(pool, 0))
 
-    def had(self, pool: str) -> None:
-        self._turn += 1
-        self._last[pool] = self._turn
+    def record(self, pool: str) -> None:
+        """The pool was served last."""
+        self._admissions += 1
+        self._last[pool] = self._admissions
 
 
-async def has_room(context: Context) -> bool:
-    """Whether one more task may be active. If not, the next that may is the first pool's."""
+async def has_capacity(context: Context) -> bool:
+    """Whether fewer tasks are active than `parallelism`; always when it is 0."""
     limit = context.settings.parallelism
     return not limit or await context.database.ask(pools.active) < limit
 
 
-async def admitted(context: Context, pool: str) -> bool:
-    """Admit what fits into a pool, once; whether anything did. Where there is room for more, the bell rings again."""
+async def admit_pool(context: Context, pool: str) -> bool:
+    """Admit up to `MAX_BATCH` tasks to a pool; whether there was any."""
     settings = context.settings
-    ready = TasksReady(pool=pool, limit=AT_ONCE, parallelism=settings.parallelism, fair_after_s=settings.fair_after_s)
+    ready = TasksReady(pool=pool, limit=MAX_BATCH, parallelism=settings.parallelism, fair_after_s=settings.fair_after_s)
     return (await context.submit_messages([ready])).effects > 0

@@ -1,6 +1,6 @@
-"""Time: what is due by the clock of the database is told to who decides about it, and then the next due moment is slept for.
+"""Clock: submits a message for each due time in Postgres, then sleeps until the next one.
 
-Nothing is polled: all due times are in Postgres, in shards, and each shard is one daemon's.
+Due times are in shards, and each shard is leased to one daemon.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,11 +20,11 @@ from tidegate.schemas.queries.clock import Due
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import CLOCK, Duty
 
-AT_ONCE = 1000
-LONGEST_SLEEP_S = 60.0
-SOON_S = 0.001
+MAX_BATCH = 1000
+MAX_SLEEP_S = 60.0
+MIN_SLEEP_S = 0.001
 LOCKED_S = 0.1
-"""How long a deadline waits that was passed over, because somebody else is at work on its run."""
+"""Delay of a deadline that was skipped because another transaction has locked its run."""
 
 
 def duties() -> list[Duty]:
@@ -33,7 +33,7 @@ def duties() -> list[Duty]:
 
 
 async def clock(context: Context, *, task_status: TaskStatus[None]) -> None:
-    """For ever. Whatever makes something due earlier rings; a shard that changes hands is looked at by its new owner."""
+    """Submit what is due, for ever. Wakes for an earlier due time by the signal, for a new shard every `lease_renew_s`."""
     signal, retry = context.signals.of[Work.CLOCK], Retry(context.outages)
     task_status.started()
     while True:
@@ -44,44 +44,45 @@ async def clock(context: Context, *, task_status: TaskStatus[None]) -> None:
 
 
 async def tick(context: Context) -> float:
-    """Tell what is due; seconds until the next thing is."""
+    """Submit what is due in the leased shards; the seconds until the next due time."""
     shards = [int(key) for key in context.held_leases.of(CLOCK)]
     if not shards:
-        return LONGEST_SLEEP_S
-    due, now = await context.database.ask(_look, shards)
+        return MAX_SLEEP_S
+    due, now = await context.database.ask(_next_due, shards)
     for kind in KINDS:
         at = kind.at(due)
         if at is not None and at <= now:
-            await _tell(context, shards, kind)
-    due, now = await context.database.ask(_look, shards)
-    moments = [at for at in _passing_over(due, now).moments if at is not None]
-    return max((min(moments) - now).total_seconds(), SOON_S) if moments else LONGEST_SLEEP_S
+            await _submit_due(context, shards, kind)
+    due, now = await context.database.ask(_next_due, shards)
+    moments = [at for at in _delay_locked(due, now).moments if at is not None]
+    return max((min(moments) - now).total_seconds(), MIN_SLEEP_S) if moments else MAX_SLEEP_S
 
 
-def _passing_over(due: Due, now: datetime) -> Due:
-    """A deadline that is still there has been passed over."""
-    is_there = due.deadline is not None and due.deadline <= now
-    return msgspec.structs.replace(due, deadline=now + timedelta(seconds=LOCKED_S)) if is_there else due
+def _delay_locked(due: Due, now: datetime) -> Due:
+    """A deadline that is due after all were submitted was skipped for a lock."""
+    is_skipped = due.deadline is not None and due.deadline <= now
+    return msgspec.structs.replace(due, deadline=now + timedelta(seconds=LOCKED_S)) if is_skipped else due
 
 
-async def _look(db: Db, shards: Sequence[int]) -> tuple[Due, datetime]:
+async def _next_due(db: Db, shards: Sequence[int]) -> tuple[Due, datetime]:
     return await queries.next_due(db, shards), db.now
 
 
-async def _tell(context: Context, shards: Sequence[int], kind: "Kind") -> None:
+async def _submit_due(context: Context, shards: Sequence[int], kind: "Kind") -> None:
+    """Submit batches until one is not full, or has no effect."""
     while True:
-        found = await context.database.ask(kind.find, shards, AT_ONCE)
-        told = await context.submit_messages([kind.tell(each) for each in found]) if found else None
-        if len(found) < AT_ONCE or not (told and told.effects):
+        due = await context.database.ask(kind.due, shards, MAX_BATCH)
+        applied = await context.submit_messages([kind.message(key) for key in due]) if due else None
+        if len(due) < MAX_BATCH or not (applied and applied.effects):
             return
 
 
 class Kind(NamedTuple):
-    """Something that becomes due: when the first is, how those due are found, and what is told of each."""
+    """A kind of due time: the earliest one, the query for the keys that are due, and the message for a key."""
 
     at: Callable[[Due], datetime | None]
-    find: Callable[[Db, Sequence[int], int], Awaitable[Sequence[Any]]]
-    tell: Callable[[Any], Any]
+    due: Callable[[Db, Sequence[int], int], Awaitable[Sequence[Any]]]
+    message: Callable[[Any], Any]
 
 
 KINDS: Sequence[Kind] = (

@@ -1,12 +1,12 @@
-"""Intents to backends: claimed, submitted, recorded. One dispatcher per backend, so that a slow one delays nobody else.
+"""Dispatch: claims intents, submits them to their backend and records the handles. One dispatcher per backend, for isolation.
 
-An intent is marked `submitting` before anything is tried. So an untouched intent needs no search, and a mark without a handle
-means that a submit may have happened: the backend is asked for the stamp, until it must know, before anything is submitted again.
-While a loss of commits is open, and for a minute after another server took over, every intent is searched for: commits that are
-gone may have submitted it.
+An intent becomes `submitting` before the first call to the backend. An intent in state `intent` therefore needs no search. A
+`submitting` one without a handle may have been submitted: the backend is searched for its stamp before another submit.
+While a loss of commits is open, and for a minute after a takeover of another server, every intent is searched for: a lost
+transaction may have submitted it.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -15,8 +15,8 @@ import structlog
 from anyio.abc import TaskStatus
 
 from tidegate.daemon.context import Context
-from tidegate.daemon.duties.claims import InHand
-from tidegate.daemon.duties.specs import specs
+from tidegate.daemon.duties.submission_specs import submission_specs
+from tidegate.daemon.leases import HeldLeases
 from tidegate.daemon.retry import Retry
 from tidegate.daemon.spark.contract import Backend, Handle, SubmissionSpec
 from tidegate.daemon.wake import Signal
@@ -29,38 +29,38 @@ from tidegate.schemas.wire.event import EventId, TaskFinished
 
 log = structlog.get_logger()
 
-MOST = 1000
-SOON_S, LONG_S = 0.2, 1.0
-"""A batch of claims that takes longer than that is made smaller, so that other daemons get their share; a short one larger."""
+MAX_BATCH = 1000
+SHORT_S, LONG_S = 0.2, 1.0
+"""A batch of claims that takes longer than `LONG_S` is halved, for other daemons to claim; below `SHORT_S` it is doubled."""
 
 FIND_EVERY_S = 0.5
-NEWS_WAIT_S = 0.02
-"""So long the news that an attempt was taken waits for more of its kind: most cost one transaction together. Nothing depends on
-it but who looks: the mark says already that the attempt may run, and what ends sooner needs no news of its start."""
+RECORD_DELAY_S = 0.02
+"""Handles wait so long for more, to be recorded in one transaction. Nothing but displays depends on the delay: a `submitting`
+attempt may be running anyway, and one that ends before its handle is recorded needs no record."""
 
 FINISH_SOURCE = "tidegate/submission"
-"""Source of the event that ends an attempt, whoever tells it: all of them are the same event."""
+"""The source of the event that ends an attempt. Runners and daemons use the same event id, so it counts once."""
 
 
-class Lot(NamedTuple):
-    """What was claimed at once, and whether there may be more."""
+class ClaimedBatch(NamedTuple):
+    """Intents claimed in one statement, and whether more may be left."""
 
     claims: list[Claimed]
     more: bool
 
 
-Claim = Callable[[], Awaitable[Lot]]
+Claim = Callable[[], Awaitable[ClaimedBatch]]
 Submit = Callable[[Claimed, SubmissionSpec], Awaitable[Handle | None]]
-SubmitEach = Callable[[Sequence[Claimed]], Awaitable[None]]
+SubmitBatch = Callable[[Sequence[Claimed]], Awaitable[None]]
 
 
 def finish_id(submission_id: UUID) -> EventId:
-    """The identity of the end of an attempt."""
+    """The id of the event that ends an attempt."""
     return EventId(FINISH_SOURCE, str(submission_id))
 
 
 async def dispatch(context: Context, *, task_status: TaskStatus[None]) -> None:
-    """For ever, for all backends."""
+    """Run the dispatchers of all backends, for ever."""
     dispatchers = [Dispatcher(context, backend) for backend in context.backends.values()]
     async with anyio.create_task_group() as tg:
         for dispatcher in dispatchers:
@@ -71,45 +71,77 @@ async def dispatch(context: Context, *, task_status: TaskStatus[None]) -> None:
         while True:
             await context.signals.of[Work.DISPATCH].wait(context.settings.sweep_s)
             for dispatcher in dispatchers:
-                dispatcher.signal.set()
+                dispatcher.intents.set()
+
+
+class ActiveClaims:
+    """Maps each claimed submission to the lease generation it was claimed in.
+
+    After our leases may have expired, claims of earlier generations are no longer ours.
+    """
+
+    def __init__(self, held_leases: HeldLeases) -> None:
+        self._held_leases = held_leases
+        self._generations: dict[UUID, int] = {}
+
+    @property
+    def ids(self) -> Collection[UUID]:
+        return self._generations.keys()
+
+    @property
+    def lease_generation(self) -> int:
+        """The current generation; to be read before the statement that claims."""
+        return self._held_leases.lease_generation
+
+    def add(self, submission_ids: Iterable[UUID], lease_generation: int) -> None:
+        self._generations |= dict.fromkeys(submission_ids, lease_generation)
+
+    def discard(self, submission_ids: Iterable[UUID]) -> None:
+        """Done or given up: `take_over` claims again what this daemon owns in Postgres and does not work on."""
+        for submission_id in submission_ids:
+            self._generations.pop(submission_id, None)
+
+    def is_ours(self, submission_id: UUID) -> bool:
+        """False when another daemon may own the claim, also after a frozen daemon renewed its leases."""
+        return self._held_leases.fresh and self._generations.get(submission_id) == self.lease_generation
 
 
 class Dispatcher:
-    """Submits for one backend. `in_hand` are the claims it is working on; whatever else it owns was dropped by a failure.
+    """Submits for one backend. `claims` are those in progress; `take_over` claims the others of this daemon again.
 
-    What was submitted is recorded beside that, as it comes: by then it may have ended.
+    Handles are recorded by a task of their own, possibly after the end of the attempt.
     """
 
     def __init__(self, context: Context, backend: Backend) -> None:
         self.context = context
         self.backend = backend
-        self.signal = Signal()
-        self.in_hand = InHand(context.held_leases)
+        self.intents = Signal()
+        self.claims = ActiveClaims(context.held_leases)
         self._lost: set[str] = set()
         self._claiming = anyio.Lock()
-        self._places = context.settings.dispatch_concurrency
-        self._limiter = anyio.CapacityLimiter(self._places)
-        self._at_once = self._places
+        self._concurrency = context.settings.dispatch_concurrency
+        self._limiter = anyio.CapacityLimiter(self._concurrency)
+        self._batch_size = self._concurrency
         self._accepted: list[SubmissionAccepted] = []
-        self._news = Signal()
+        self._has_accepted = Signal()
 
     async def submit_intents(self) -> None:
-        """Submit whatever is intended, for ever."""
+        """Claim and submit intents, for ever."""
         while True:
-            await self.signal.wait(self.context.settings.sweep_s)
-            await self._patiently(self._claim_intents, self._submit_each)
+            await self.intents.wait(self.context.settings.sweep_s)
+            await self._work_off(self._claim_intents, self._submit_batch)
 
     async def take_over(self) -> None:
-        """Settle submits that somebody else began, or we before a failure, for ever."""
+        """Resolve submits of unknown outcome, of dead daemons and of this one before an outage, for ever."""
         while True:
-            await self._patiently(self._claim_abandoned, self._settle_each)
+            await self._work_off(self._claim_abandoned, self._resolve_batch)
             await anyio.sleep(self.context.settings.lease_renew_s)
 
     async def record(self) -> None:
-        """Store the handles of what was submitted, for ever: those tasks run."""
+        """Record the handles of accepted submissions, for ever."""
         while True:
-            if await self._news.wait(self.context.settings.sweep_s):
-                await anyio.sleep(NEWS_WAIT_S)
+            if await self._has_accepted.wait(self.context.settings.sweep_s):
+                await anyio.sleep(RECORD_DELAY_S)
             accepted, self._accepted = self._accepted, []
             if not accepted:
                 continue
@@ -117,39 +149,39 @@ class Dispatcher:
                 with self.context.outages.reporting():
                     await self.context.submit_messages(accepted)
             finally:
-                self.in_hand.drop(each.submission_id for each in accepted)
+                self.claims.discard(message.submission_id for message in accepted)
 
     async def submit(self, _claim: Claimed, spec: SubmissionSpec) -> Handle | None:
-        """None when it can never be started: then the attempt has failed, and the reason is told. Raises UnavailableError."""
+        """The handle; None when the backend rejects the attempt, which then fails. Raises UnavailableError."""
         if self.context.in_doubt and (handle := await self.find(spec.submission_id, 0)) is not None:
             return handle
         self._stop_if_stale(spec.submission_id)
         try:
             return await self.backend.submit(spec)
         except RejectedError as error:
-            await self._tell_end(TaskFinished(submission_id=spec.submission_id, outcome="failed", reason=str(error)))
+            await self._finish(TaskFinished(submission_id=spec.submission_id, outcome="failed", reason=str(error)))
             return None
 
-    async def _tell_end(self, end: TaskFinished) -> None:
+    async def _finish(self, end: TaskFinished) -> None:
         await self.context.submit_messages([end], [finish_id(end.submission_id)])
 
     def _stop_if_stale(self, submission_id: UUID) -> None:
-        """A daemon that was frozen may wake up here, with its work long taken over by somebody else."""
-        if not self.in_hand.is_ours(submission_id):
-            raise UnavailableError("this daemon has not renewed its leases in time", server="Postgres")
+        """Raises UnavailableError when this daemon was frozen and another one may have taken over the claim."""
+        if not self.claims.is_ours(submission_id):
+            raise UnavailableError("this daemon did not renew its leases in time", server="Postgres")
 
-    async def settle(self, claim: Claimed, spec: SubmissionSpec) -> Handle | None:
-        """Find it by its stamp, or submit it once it is sure that there is none; what is to be killed has ended then."""
+    async def resolve(self, claim: Claimed, spec: SubmissionSpec) -> Handle | None:
+        """Adopt the submission with this stamp. Without one, submit it, or end it if it is to be killed."""
         if (handle := await self.find(claim.submission_id, self.backend.visibility_grace_s)) is not None:
             return handle
         if claim.kill_reason is None:
             async with self._limiter:
                 return await self.submit(claim, spec)
-        await self._tell_end(TaskFinished(submission_id=claim.submission_id, outcome="killed", reason=claim.kill_reason))
+        await self._finish(TaskFinished(submission_id=claim.submission_id, outcome="killed", reason=claim.kill_reason))
         return None
 
     async def find(self, submission_id: UUID, within_s: float) -> Handle | None:
-        """Look for the stamp, for as long as a submit by a process that died may still become visible."""
+        """Poll the backend for the stamp, as long as a submit of a dead process may still become visible."""
         deadline = anyio.current_time() + within_s
         while True:
             if (handle := await self.backend.find(submission_id)) is not None:
@@ -159,60 +191,60 @@ class Dispatcher:
                 return None
             await anyio.sleep(FIND_EVERY_S)
 
-    async def _patiently(self, claim: Claim, submit: SubmitEach) -> None:
+    async def _work_off(self, claim: Claim, submit: SubmitBatch) -> None:
         """Claim and submit until no work is left. Claims dropped by an outage are claimed again later."""
         retry = Retry(self.context.outages)
-        while await retry.until_done(self._work_off, claim, submit):
+        while await retry.until_done(self._claim_and_submit, claim, submit):
             pass
 
-    async def _work_off(self, claim: Claim, submit: SubmitEach) -> bool:
-        claims, more = await self._take(claim)
+    async def _claim_and_submit(self, claim: Claim, submit: SubmitBatch) -> bool:
+        claims, more = await self._claim(claim)
         if claims:
             await submit(claims)
         return more
 
-    async def _take(self, claim: Claim) -> Lot:
-        """Claim, and have the claims in hand before anybody asks for what we own and do not work on."""
+    async def _claim(self, claim: Claim) -> ClaimedBatch:
+        """Claim under the lock, so that `_claim_abandoned` excludes all claims in progress."""
         async with self._claiming:
-            life, lot = self.in_hand.life, await claim()
-            self.in_hand.add((claimed.submission_id for claimed in lot.claims), life)
-        return lot
+            generation, batch = self.claims.lease_generation, await claim()
+            self.claims.add((claimed.submission_id for claimed in batch.claims), generation)
+        return batch
 
-    async def _submit_each(self, claims: Sequence[Claimed]) -> None:
-        """A few at a time; backends that answer at once cost no more than a call."""
+    async def _submit_batch(self, claims: Sequence[Claimed]) -> None:
+        """Submit with limited concurrency, by workers instead of a task per claim."""
         began = anyio.current_time()
-        todo = iter(await self._wanted(claims))
+        todo = iter(await self._with_specs(claims))
 
         async def work() -> None:
             for claim, spec in todo:
-                await self._one(self.submit, claim, spec)
+                await self._submit_one(self.submit, claim, spec)
 
         async with anyio.create_task_group() as tg:
-            for _ in range(min(self._places, len(claims))):
+            for _ in range(min(self._concurrency, len(claims))):
                 tg.start_soon(work)
-        self._measure(len(claims), anyio.current_time() - began)
+        self._adapt_batch_size(len(claims), anyio.current_time() - began)
 
-    def _measure(self, count: int, took_s: float) -> None:
+    def _adapt_batch_size(self, count: int, took_s: float) -> None:
         if took_s > LONG_S:
-            self._at_once = max(self._at_once // 2, self._places)
-        elif took_s < SOON_S and count == self._at_once:
-            self._at_once = min(self._at_once * 2, MOST)
+            self._batch_size = max(self._batch_size // 2, self._concurrency)
+        elif took_s < SHORT_S and count == self._batch_size:
+            self._batch_size = min(self._batch_size * 2, MAX_BATCH)
 
-    async def _settle_each(self, claims: Sequence[Claimed]) -> None:
-        """All at a time: most of it is waiting for what may still become visible."""
-        wanted = await self._wanted(claims)
+    async def _resolve_batch(self, claims: Sequence[Claimed]) -> None:
+        """Resolve all concurrently: most of the time is the wait for a submit to become visible."""
+        with_specs = await self._with_specs(claims)
         async with anyio.create_task_group() as tg:
-            for claim, spec in wanted:
-                tg.start_soon(self._one, self.settle, claim, spec)
+            for claim, spec in with_specs:
+                tg.start_soon(self._submit_one, self.resolve, claim, spec)
 
-    async def _wanted(self, claims: Sequence[Claimed]) -> Sequence[tuple[Claimed, SubmissionSpec]]:
+    async def _with_specs(self, claims: Sequence[Claimed]) -> Sequence[tuple[Claimed, SubmissionSpec]]:
         try:
-            return list(zip(claims, await self.context.database.ask(specs, claims), strict=True))
+            return list(zip(claims, await self.context.database.ask(submission_specs, claims), strict=True))
         except BaseException:
-            self.in_hand.drop(claim.submission_id for claim in claims)
+            self.claims.discard(claim.submission_id for claim in claims)
             raise
 
-    async def _one(self, submit: Submit, claim: Claimed, spec: SubmissionSpec) -> None:
+    async def _submit_one(self, submit: Submit, claim: Claimed, spec: SubmissionSpec) -> None:
         handle: Handle | None = None
         try:
             handle = await submit(claim, spec)
@@ -223,20 +255,20 @@ class Dispatcher:
             self.context.outages.end_all(self._lost)
         finally:
             if handle is None:
-                self.in_hand.drop([claim.submission_id])
+                self.claims.discard([claim.submission_id])
         if handle is not None:
             self._accepted.append(SubmissionAccepted(submission_id=claim.submission_id, handle=handle))
-            self._news.set()
+            self._has_accepted.set()
 
-    async def _claim_intents(self) -> Lot:
-        job, at_once = self.context.held_leases.job, self._at_once
-        claims = await self.context.database.ask(submissions.claim_intents, job.id, job.host, self.backend.name, at_once)
-        return Lot(claims, more=len(claims) == at_once)
+    async def _claim_intents(self) -> ClaimedBatch:
+        job, limit = self.context.held_leases.job, self._batch_size
+        claims = await self.context.database.ask(submissions.claim_intents, job.id, job.host, self.backend.name, limit)
+        return ClaimedBatch(claims, more=len(claims) == limit)
 
-    async def _claim_abandoned(self) -> Lot:
+    async def _claim_abandoned(self) -> ClaimedBatch:
         job = self.context.held_leases.job
         host = None if self.backend.host is None else job.host
         claims = await self.context.database.ask(
-            submissions.claim_abandoned, job.id, job.host, self.backend.name, host, self.in_hand.ids
+            submissions.claim_abandoned, job.id, job.host, self.backend.name, host, self.claims.ids
         )
-        return Lot(claims, more=bool(claims))
+        return ClaimedBatch(claims, more=bool(claims))

@@ -1,7 +1,7 @@
-"""The event ledger's housekeeping: each month has partitions of its own, which go when the retention has passed.
+"""Maintenance of the event ledger: creates the partitions of each month and drops them after the retention.
 
-Any daemon may do it, at any time, and several at once: each step is a transaction that finds out under its locks whether there is
-anything to do. Nothing depends on its being done in time: until a month has its partitions, events go to the month before.
+Several daemons may run it at once: each step is a transaction that checks under its locks whether it has work. A late run is
+harmless: without partitions of its own a month writes to those of the month before.
 """
 
 import random
@@ -19,35 +19,35 @@ from tidegate.schemas.timetable.month import end_of, month_of
 
 log = structlog.get_logger()
 
-MOST_STAYING = 100_000
-"""A month of which more than so many events must stay is not worth thinning."""
+MAX_PENDING = 100_000
+"""A month with more pending events is retained as a whole."""
 
-AT_ONCE = 10_000
+MAX_BATCH = 10_000
 TRIES = 5
 PAUSE_S = 1.0
 BUSY = (asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError)
 REFUSED = (asyncpg.InsufficientPrivilegeError, asyncpg.UndefinedTableError, asyncpg.DuplicateTableError)
-"""What only an operator can mend: who owns the tables, or that somebody touched the partitions."""
+"""Errors that an operator has to fix: missing ownership of the tables, or partitions changed by hand."""
 
 
 class _BusyError(Exception):
-    """Somebody holds a lock that is needed for a moment, or it takes too long."""
+    """A lock was not available in time, or the statement took too long."""
 
 
-async def keep(database: Database, days: int) -> None:
-    """Go on to the month that it is, and let go what came more than so many days ago. Raises UnavailableError."""
+async def maintain_ledger(database: Database, days: int) -> None:
+    """Begin the current month and retire events older than so many days. Raises UnavailableError."""
     try:
-        await turn(database)
+        await begin_month(database)
         await retire(database, days)
     except REFUSED as error:
-        log.warning("ledger_not_kept", error=str(error))
-    await forget_notes(database, days)
+        log.warning("ledger_not_maintained", error=str(error), hint="make the daemon's role the owner of dataset_event")
+    await delete_notes(database, days)
 
 
-async def turn(database: Database) -> None:
-    """Partitions for this month; and once they are there, ids of it.
+async def begin_month(database: Database) -> None:
+    """Create the partitions of the current month, then switch to its ids.
 
-    They are not made long before they fill: Postgres would plan for a table that it has found empty.
+    They are not created earlier: Postgres would plan for tables that its statistics show as empty.
     """
     month = month_of(await database.ask(_now))
     made = await database.run(ledger.make, month=month)
@@ -57,7 +57,7 @@ async def turn(database: Database) -> None:
 
 
 async def retire(database: Database, days: int) -> None:
-    """Drop the months that ended more than so many days ago, oldest first."""
+    """Drop the months that ended more than so many days ago, the oldest first."""
     cutoff = await database.ask(_now) - timedelta(days=days)
     for month in await database.ask(ledger.months):
         if end_of(month) <= cutoff:
@@ -71,7 +71,7 @@ async def _retire(database: Database, month: int, cutoff: datetime) -> None:
         except _BusyError:
             await anyio.sleep(random.uniform(0, PAUSE_S))  # noqa: S311, not a secret
         else:
-            _tell(month, retired)
+            _log_retired(month, retired)
             return
     log.info("ledger_month_busy", month=month)
 
@@ -79,28 +79,28 @@ async def _retire(database: Database, month: int, cutoff: datetime) -> None:
 async def _retire_unless_busy(db: Db, month: int, cutoff: datetime) -> Retired | None:
     """Raises _BusyError instead of the errors that `Database.run` takes for an outage of Postgres."""
     try:
-        return await ledger.retire(db, month=month, cutoff=cutoff, most=MOST_STAYING)
+        return await ledger.retire(db, month=month, cutoff=cutoff, most=MAX_PENDING)
     except BUSY as error:
         raise _BusyError from error
 
 
-def _tell(month: int, retired: Retired | None) -> None:
+def _log_retired(month: int, retired: Retired | None) -> None:
     if retired is None:
         return
     if retired.is_now == "whole":
-        log.warning("ledger_month_waits", month=month, events=f"more than {MOST_STAYING:,} wait for DAGs")
+        log.warning("ledger_month_waits", month=month, events=f"more than {MAX_PENDING:,} wait for DAGs")
     else:
         log.info("ledger_month_retired", month=month, is_now=retired.is_now, staying=retired.staying)
 
 
-async def forget_notes(database: Database, days: int) -> None:
-    """Drop what was noted about schedules and has not come up for so many days."""
-    while await database.ask(_forget_notes, days) == AT_ONCE:
+async def delete_notes(database: Database, days: int) -> None:
+    """Delete the schedule notes that were not renewed for so many days."""
+    while await database.ask(_delete_notes, days) == MAX_BATCH:
         pass
 
 
-async def _forget_notes(db: Db, days: int) -> int:
-    return await ledger.forget_notes(db, db.now - timedelta(days=days), AT_ONCE)
+async def _delete_notes(db: Db, days: int) -> int:
+    return await ledger.forget_notes(db, db.now - timedelta(days=days), MAX_BATCH)
 
 
 async def _now(db: Db) -> datetime:

@@ -33,30 +33,30 @@ from tidegate.schemas.wire.event import storable
 
 log = structlog.get_logger()
 
-PLACES: Mapping[str, int] = {"email": 16, "webhook": 16, "function": 8}
-"""How many notifications of each kind a daemon sends at a time: a slow kind delays no other. A function keeps its place."""
+CONCURRENCY: Mapping[str, int] = {"email": 16, "webhook": 16, "function": 8}
+"""Concurrent notifications of each kind per daemon, so that a slow kind delays no other. A function counts until it ends."""
 
 LONGEST_PAUSE_S = 600.0
 CLAIM_MARGIN_S = 20.0
-"""How much longer than a try may take its daemon is left alone with it, to record what became of it."""
+"""Time to record the result of an attempt: a claim lasts this much longer than the attempt may take."""
 
-LOOK_MARGIN_S = 5.0
-"""How much longer than its next look, while it watches a function."""
+POLL_MARGIN_S = 5.0
+"""A claim on a running function lasts this much longer than until the next poll."""
 
 
 async def notify(context: Context, *, task_status: TaskStatus[None]) -> None:
-    """For ever."""
+    """Send notifications, for ever."""
     async with open_senders(context) as senders, anyio.create_task_group() as tg:
         notifier = Notifier(context, senders, tg)
         task_status.started()
-        await run_on_signal(context, Work.NOTIFY, notifier.take)
+        await run_on_signal(context, Work.NOTIFY, notifier.send_due)
 
 
 @asynccontextmanager
 async def open_senders(context: Context) -> AsyncIterator[Mapping[str, Sender]]:
-    """One for each kind of receiver."""
+    """The sender of each kind of receiver."""
     settings = context.settings
-    limits = httpx.Limits(max_connections=PLACES["webhook"])
+    limits = httpx.Limits(max_connections=CONCURRENCY["webhook"])
     async with httpx.AsyncClient(timeout=settings.notify_timeout_s, limits=limits, follow_redirects=False) as client:
         yield {
             "email": MailSender(settings),
@@ -66,53 +66,53 @@ async def open_senders(context: Context) -> AsyncIterator[Mapping[str, Sender]]:
 
 
 class Notifier:
-    """Sends what it claims. `in_hand` are the notifications it is at work on."""
+    """Sends what it claims. `in_progress` are the notifications being sent."""
 
     def __init__(self, context: Context, senders: Mapping[str, Sender], tg: TaskGroup) -> None:
         self.context = context
         self.owner = context.held_leases.job.id
         self.senders = senders
         self.tg = tg
-        self.in_hand: set[int] = set()
+        self.in_progress: set[int] = set()
         self._busy: Counter[str] = Counter()
 
-    async def take(self) -> bool:
-        """Claim what is due, as far as there are places, and begin to send it; whether there was any. Raises UnavailableError."""
-        free = {kind: places for kind in self.senders if (places := PLACES[kind] - self._busy[kind]) > 0}
+    async def send_due(self) -> bool:
+        """Claim due notifications up to `CONCURRENCY` and start to send them; whether there were any. Raises UnavailableError."""
+        free = {kind: slots for kind in self.senders if (slots := CONCURRENCY[kind] - self._busy[kind]) > 0}
         if not free:
             return False
         claims = await self.context.database.run(self.claim, free)
         self.context.outages.end("Postgres")
         for claimed in claims:
-            self.in_hand.add(claimed.id)
+            self.in_progress.add(claimed.id)
             self._busy[kind_of(claimed.receiver)] += 1
             self.tg.start_soon(self.deliver, claimed)
         return bool(claims)
 
     async def claim(self, db: Db, free: Mapping[str, int]) -> list[Claimed]:
-        """Up to so many of each kind; others leave them alone for as long as a try may take."""
+        """Claim up to `free` notifications of each kind, for as long as an attempt may take."""
         settings, job = self.context.settings, self.context.held_leases.job
         for_s = settings.notify_timeout_s + CLAIM_MARGIN_S
         return await notifications.claim(
-            db, free, job.id, job.host, for_s=for_s, silent_s=settings.runner_silent_s, in_hand=self.in_hand
+            db, free, job.id, job.host, for_s=for_s, silent_s=settings.runner_silent_s, in_hand=self.in_progress
         )
 
     async def deliver(self, claimed: Claimed) -> None:
-        """One try, from send to record."""
+        """Send one notification and record the result."""
         kind = kind_of(claimed.receiver)
         try:
             outcome = await self._try(self.senders[kind], claimed)
             while isinstance(outcome, UnderWay):
-                await anyio.sleep(outcome.look_in_s)
+                await anyio.sleep(outcome.poll_in_s)
                 outcome = await self._try(self.senders[kind], claimed)
         finally:
-            self.in_hand.discard(claimed.id)
+            self.in_progress.discard(claimed.id)
             self._busy[kind] -= 1
-        self._say(claimed, outcome)
+        self._log_outcome(claimed, outcome)
         self.context.signals.of[Work.NOTIFY].set()
 
     async def _try(self, sender: Sender, claimed: Claimed) -> Delivery:
-        """A daemon that is told to stop sends and records what it has begun: both take bounded time."""
+        """Shielded: a stopping daemon finishes the attempt and its record, which both take bounded time."""
         with anyio.CancelScope(shield=True):
             outcome = await self._send(sender, claimed)
             with self.context.outages.reporting():
@@ -128,7 +128,7 @@ class Notifier:
             self.context.outages.begin(error)
             return UnderWay(self.context.settings.sweep_s)
         except Exception as error:
-            # No receiver, however odd, may end the daemon.
+            # No receiver may end the daemon.
             log.exception("notification_not_sendable", to=label(claimed.receiver))
             return Failed(f"{type(error).__name__}: {error}")
 
@@ -136,12 +136,12 @@ class Notifier:
         await self.context.database.run(self.write, claimed, outcome)
 
     async def write(self, db: Db, claimed: Claimed, outcome: Delivery) -> None:
-        """Record how a try ended."""
+        """Record the result of an attempt."""
         match outcome:
             case Sent(note):
                 await notifications.acknowledge(db, claimed.id, storable(note))
-            case UnderWay(look_in_s):
-                await notifications.look_again(db, claimed, self.owner, look_in_s + LOOK_MARGIN_S)
+            case UnderWay(poll_in_s):
+                await notifications.look_again(db, claimed, self.owner, poll_in_s + POLL_MARGIN_S)
             case Failed(reason) if self._is_last(claimed, outcome):
                 await notifications.give_up(db, claimed, self.owner, storable(reason))
             case Failed(reason):
@@ -152,7 +152,7 @@ class Notifier:
     def _is_last(self, claimed: Claimed, failed: Failed) -> bool:
         return failed.final or claimed.tries >= self.context.settings.notify_tries
 
-    def _say(self, claimed: Claimed, outcome: Sent | Failed) -> None:
+    def _log_outcome(self, claimed: Claimed, outcome: Sent | Failed) -> None:
         context = claimed.context
         facts = {"to": label(claimed.receiver), "on": context.on, "dag_id": context.dag_id}
         facts |= {"run_id": context.run_id} if context.run_id else {}
@@ -161,11 +161,11 @@ class Notifier:
             case Sent():
                 log.info("notification_sent", **facts, tries=claimed.tries)
             case Failed(reason):
-                said = "notification_given_up" if self._is_last(claimed, outcome) else "notification_failed"
-                log.warning(said, **facts, tries=claimed.tries, reason=reason)
+                event = "notification_given_up" if self._is_last(claimed, outcome) else "notification_failed"
+                log.warning(event, **facts, tries=claimed.tries, reason=reason)
 
 
 def pause_s(settings: Settings, tries: int) -> float:
-    """Before the next try: doubling, and not the same for all who failed together."""
+    """The pause before the next attempt: it doubles, with jitter."""
     pause = min(settings.notify_retry_s * 2.0 ** min(tries - 1, 30), LONGEST_PAUSE_S)
     return pause * random.uniform(1.0, 1.25)  # noqa: S311, not a secret

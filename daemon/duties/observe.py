@@ -1,6 +1,6 @@
-"""What became of attempts, asked of their backends: the truth behind the events that their runners publish.
+"""Observe: asks the backends for the state of running attempts, in case the event of their runner does not arrive.
 
-The end of an attempt is the same event whoever tells it first, so nothing is taken twice.
+An attempt ends by one event with a fixed id, so the reports of runner and daemon count once.
 """
 
 from collections import defaultdict
@@ -27,7 +27,7 @@ KILL = "kill"
 
 
 async def observe(context: Context, *, task_status: TaskStatus[None]) -> None:
-    """For ever; ready after the first round, so that nobody takes for dead what this host has not looked at yet."""
+    """Observe, for ever. Started after the first round, so that attempts of this host do not count as silent before."""
     retry = Retry(context.outages, ends_outages=True)
     started = False
     while True:
@@ -39,7 +39,7 @@ async def observe(context: Context, *, task_status: TaskStatus[None]) -> None:
 
 
 async def observed(context: Context) -> None:
-    """One round over everything this host can see."""
+    """One round over the attempts whose backends this host can reach."""
     await end_doomed_intents(context)
     names, host = list(context.backends), context.held_leases.job.host
     running = await context.database.ask(submissions.running, names, host, context.shared_backends)
@@ -47,18 +47,18 @@ async def observed(context: Context) -> None:
     for submission in running:
         by_backend[submission.backend].append(submission)
     for name, of_backend in by_backend.items():
-        await _look(context, context.backends[name], of_backend)
+        await _check(context, context.backends[name], of_backend)
 
 
 async def end_doomed_intents(context: Context) -> None:
-    """What is to be killed before anything was tried for it has ended: nobody can submit it any more."""
+    """End intents that are to be killed and were never submitted; they cannot be submitted any more."""
     doomed = await context.database.ask(submissions.doomed_intents)
     if doomed:
         ends = [TaskFinished(submission_id=id_, outcome="killed", reason=reason) for id_, reason in doomed]
         await context.submit_messages(ends, [finish_id(end.submission_id) for end in ends])
 
 
-async def _look(context: Context, backend: Backend, running: Sequence[Running]) -> None:
+async def _check(context: Context, backend: Backend, running: Sequence[Running]) -> None:
     statuses = await backend.status({submission.submission_id: submission.handle for submission in running})
     for submission in running:
         if submission.desired_state == KILL and statuses[submission.submission_id].phase not in OUTCOMES:
@@ -78,7 +78,7 @@ OUTCOMES: Mapping[Phase, Literal["succeeded", "failed", "skipped", "killed"]] = 
 
 
 def finish(submission_id: UUID, status: Status) -> TaskFinished:
-    """The event that the status of an ended attempt amounts to."""
+    """The event for the status of an ended attempt."""
     return TaskFinished(
         submission_id=submission_id,
         outcome=OUTCOMES[status.phase],

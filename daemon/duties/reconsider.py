@@ -1,4 +1,4 @@
-"""Runs that are to be looked at as a whole: after a clear, when the run before went on, or to be stopped."""
+"""Reconsider: evaluates all tasks of a run, after a clear, a cancel, or progress of the previous run."""
 
 from functools import partial
 
@@ -10,18 +10,18 @@ from tidegate.daemon.work import Work
 from tidegate.schemas.message import RunReconsidered
 from tidegate.schemas.queries import runs
 
-AT_ONCE = 50
+MAX_BATCH = 50
 
 
 async def reconsider(context: Context, *, task_status: TaskStatus[None]) -> None:
-    """For ever. Who is asked for stays on the list until the transaction that looked at it."""
+    """Reconsider runs, for ever. A run stays on the list until the transaction that evaluated it."""
     task_status.started()
     await run_on_signal(context, Work.RECONSIDER, partial(reconsidered, context))
 
 
 async def reconsidered(context: Context) -> bool:
-    """Look at the first on the list; whether there may be more."""
-    ids = await context.database.ask(runs.to_reconsider, AT_ONCE)
+    """Reconsider the first runs of the list; whether more may be left."""
+    ids = await context.database.ask(runs.to_reconsider, MAX_BATCH)
     if ids:
         await context.submit_messages([RunReconsidered(dag_run_id=id_) for id_ in ids])
-    return len(ids) == AT_ONCE
+    return len(ids) == MAX_BATCH

@@ -1,4 +1,4 @@
-"""The outbox to Kafka: sent in order, deleted after the broker's acknowledgement and not before."""
+"""Relay: sends the outbox to Kafka in order and deletes rows after the broker's acknowledgement."""
 
 from collections.abc import Iterator, Sequence, Set
 from functools import partial
@@ -24,10 +24,12 @@ from tidegate.schemas.wire.event import Kind
 log = structlog.get_logger()
 
 SOURCE = "tidegate"
-AT_ONCE = 1000
-LETTERS_AT_ONCE = 8
+MAX_BATCH = 1000
+MAX_DEAD_LETTERS = 8
+"""Dead letters in memory at once: each may be as large as a record."""
+
 PACE_S = 0.025
-"""From one look to the next at least: under load, what comes in that time travels together. A lone event waits for nothing."""
+"""Minimum time between two rounds, which fills batches under load. A single event is not delayed."""
 
 
 def duties() -> list[Duty]:
@@ -36,33 +38,33 @@ def duties() -> list[Duty]:
 
 
 async def relay(context: Context, *, task_status: TaskStatus[None]) -> None:
-    """For ever. Killed between acknowledgement and deletion it sends again: subscribers drop what they have by `seq`."""
+    """Relay, for ever. A crash between acknowledgement and deletion causes duplicates, which subscribers drop by `seq`."""
     async with Sink(context.settings.kafka_servers) as sink:
         task_status.started()
         await run_on_signal(context, Work.RELAY, partial(relayed, context, sink, OutboxWatermark()), pace_s=PACE_S)
 
 
 async def relayed(context: Context, sink: Sink, watermark: OutboxWatermark) -> bool:
-    """Send what waits in our shards, once; whether there may be more."""
+    """Send one batch of the leased shards; whether more may be left."""
     shards = {int(key) for key in context.held_leases.of(OUTBOX)}
     if not shards:
         return False
     rows = await _next_rows(context, watermark, shards)
     if events := [row for row in rows if row.kind is not Kind.DEAD_LETTER]:
         await _send_events(context, sink, events)
-    letters = [row for row in rows if row.kind is Kind.DEAD_LETTER]
-    for start in range(0, len(letters), LETTERS_AT_ONCE):
-        await _send_letters(context, sink, letters[start : start + LETTERS_AT_ONCE])
+    dead_letters = [row for row in rows if row.kind is Kind.DEAD_LETTER]
+    for start in range(0, len(dead_letters), MAX_DEAD_LETTERS):
+        await _send_dead_letters(context, sink, dead_letters[start : start + MAX_DEAD_LETTERS])
     if rows:
         context.outages.end("Kafka")
-    return len(rows) == AT_ONCE
+    return len(rows) == MAX_BATCH
 
 
 async def _next_rows(context: Context, watermark: OutboxWatermark, shards: Set[int]) -> Sequence[OutboxRow]:
     if watermark.committed.is_due(anyio.current_time()):
         watermark.committed.advance(await context.database.ask(writers.of_outbox))
     lowest = watermark.lower_bound(shards)
-    rows = await context.database.ask(outbox.next_rows, sorted(shards), lowest, AT_ONCE)
+    rows = await context.database.ask(outbox.next_rows, sorted(shards), lowest, MAX_BATCH)
     watermark.advance(rows[0].id if rows else None)
     return rows
 
@@ -72,16 +74,16 @@ async def _send_events(context: Context, sink: Sink, rows: Sequence[OutboxRow]) 
     await _send(context, sink, [row for row, _ in sent], [message for _, message in sent])
 
 
-async def _send_letters(context: Context, sink: Sink, rows: Sequence[OutboxRow]) -> None:
-    """Read whole only now, a few at a time: each may be as large as a record. One that somebody removed is not sent."""
-    found = await context.database.run(inbox.whole_dead_letters, [int(row.key) for row in rows])
-    there = [row for row in rows if int(row.key) in found]
-    await _send(context, sink, there, [_letter(context.settings, row, found[int(row.key)]) for row in there])
-    await _delete(context, [row for row in rows if int(row.key) not in found])
+async def _send_dead_letters(context: Context, sink: Sink, rows: Sequence[OutboxRow]) -> None:
+    """Load the records and send them; skip dead letters that were deleted."""
+    stored = await context.database.run(inbox.whole_dead_letters, [int(row.key) for row in rows])
+    present = [row for row in rows if int(row.key) in stored]
+    await _send(context, sink, present, [_dead_letter(context.settings, row, stored[int(row.key)]) for row in present])
+    await _delete(context, [row for row in rows if int(row.key) not in stored])
 
 
 async def _send(context: Context, sink: Sink, rows: Sequence[OutboxRow], messages: Sequence[OutMessage]) -> None:
-    """`rows` has the row of each message. A row is done with when all its messages have arrived."""
+    """`rows` has the row of each message. A row is deleted when all its messages are acknowledged."""
     try:
         await sink.send_all(messages)
     except UndeliveredError as error:
@@ -91,8 +93,8 @@ async def _send(context: Context, sink: Sink, rows: Sequence[OutboxRow], message
     await _delete(context, rows)
 
 
-def _letter(settings: Settings, row: OutboxRow, letter: DeadLetter) -> OutMessage:
-    """To the dead-letter topic, or where it came from."""
+def _dead_letter(settings: Settings, row: OutboxRow, letter: DeadLetter) -> OutMessage:
+    """The message for the dead-letter topic, or for the original topic when it is replayed."""
     if row.is_replay:
         return dead_letter.replay_message(int(row.key), letter)
     topic = settings.topic(Kind.DEAD_LETTER)
@@ -100,11 +102,11 @@ def _letter(settings: Settings, row: OutboxRow, letter: DeadLetter) -> OutMessag
 
 
 def messages(settings: Settings, row: OutboxRow) -> Iterator[OutMessage]:
-    """What a row says, as CloudEvents in binary mode."""
+    """The CloudEvents of a row, in binary mode."""
     topic, key = settings.topic(row.kind), row.key.encode()
     for event_id, payload in row.events():
-        about = headers(row.kind, event_id=event_id, source=SOURCE, time=row.time)
-        yield OutMessage(topic=topic, key=key, value=payload, headers=about)
+        event_headers = headers(row.kind, event_id=event_id, source=SOURCE, time=row.time)
+        yield OutMessage(topic=topic, key=key, value=payload, headers=event_headers)
 
 
 async def _delete(context: Context, rows: Sequence[OutboxRow]) -> None:

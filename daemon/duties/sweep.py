@@ -1,4 +1,4 @@
-"""The slow truth behind the wake-ups: attempts nobody hears of, and what is old enough to be forgotten."""
+"""Sweep: ends silent and stuck attempts, deletes expired rows and files, warns of missing pools and long transactions."""
 
 from functools import partial
 
@@ -8,7 +8,7 @@ from anyio import to_thread
 from anyio.abc import TaskStatus
 
 from tidegate.daemon.context import Context
-from tidegate.daemon.duties.ledger import keep
+from tidegate.daemon.duties.ledger import maintain_ledger
 from tidegate.daemon.postgres import commit_markers
 from tidegate.daemon.retry import Retry
 from tidegate.daemon.settings import spool_root
@@ -18,18 +18,18 @@ from tidegate.schemas.queries import held, inbox, leases, losses, pools, submiss
 
 log = structlog.get_logger()
 
-FORGET_AT_ONCE = 10_000
+MAX_BATCH = 10_000
 PRUNE_EVERY_S = 3600.0
 DAY_S = 86_400.0
-GONE_S = 3600.0
-"""How long the record of a daemon that died is kept."""
+JOB_RETENTION_S = 3600.0
+"""How long the row of a dead daemon is stored."""
 
-HELD_S = 60.0
-"""No transaction of ours lasts that long."""
+LONG_TRANSACTION_S = 60.0
+"""Far above the deadline of our own transactions."""
 
 
 async def sweep(context: Context, *, task_status: TaskStatus[None]) -> None:
-    """For ever, with the first look after the time that an attempt may be silent: whoever was away gets to speak first."""
+    """Sweep, for ever. Starts after two heartbeat periods, so that runners can report first after an outage."""
     sweeper, retry = Sweeper(context), Retry(context.outages)
     task_status.started()
     await anyio.sleep(context.settings.runner_heartbeat_s * 2)
@@ -39,7 +39,7 @@ async def sweep(context: Context, *, task_status: TaskStatus[None]) -> None:
 
 
 class Sweeper:
-    """Remembers between rounds what was logged already, and when the old is pruned next."""
+    """Keeps between rounds which warnings are logged and when the next prune is due."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -49,20 +49,20 @@ class Sweeper:
 
     async def round(self) -> None:
         context = self._context
-        await lapse(context)
-        await requeue(context)
-        await forget(context)
+        await fail_silent_attempts(context)
+        await requeue_stuck_attempts(context)
+        await delete_expired(context)
         self._missing_pools = await warn_of_missing_pools(context, self._missing_pools)
         self._open_transactions = await warn_of_open_transactions(context, self._open_transactions)
         if anyio.current_time() >= self._prune_at:
             await prune(context)
-            await keep(context.database, context.settings.ledger_days)
+            await maintain_ledger(context.database, context.settings.ledger_days)
             await context.database.ask(losses.forget_marks, commit_markers.RETENTION_S)
             self._prune_at = anyio.current_time() + PRUNE_EVERY_S
 
 
-async def lapse(context: Context) -> None:
-    """Take the silent for dead; looked at once more under the lock."""
+async def fail_silent_attempts(context: Context) -> None:
+    """Fail attempts without a heartbeat for `runner_silent_s`. The handler checks again under the run's lock."""
     silent_s = context.settings.runner_silent_s
     silent = await context.database.ask(submissions.silent, silent_s)
     if silent:
@@ -70,8 +70,8 @@ async def lapse(context: Context) -> None:
         await context.submit_messages([AttemptSilent(submission_id=id_, silent_s=silent_s) for id_ in silent])
 
 
-async def requeue(context: Context) -> None:
-    """See to what has been queued for too long; looked at once more under the lock."""
+async def requeue_stuck_attempts(context: Context) -> None:
+    """Requeue attempts that wait for a submit longer than `queued_timeout_s`. The handler checks again under the run's lock."""
     queued_s = context.settings.queued_timeout_s
     stuck = await context.database.ask(submissions.stuck, queued_s)
     if stuck:
@@ -79,35 +79,35 @@ async def requeue(context: Context) -> None:
         await context.submit_messages([AttemptStuck(submission_id=id_) for id_ in stuck])
 
 
-async def forget(context: Context) -> None:
-    """Drop event ids that no redelivery can bring back, daemons long gone, and what vouches for nothing any more."""
-    while await context.database.ask(inbox.forget, context.settings.dedupe_days, FORGET_AT_ONCE) == FORGET_AT_ONCE:
+async def delete_expired(context: Context) -> None:
+    """Delete event ids after `dedupe_days`, rows of dead daemons, and spent commit markers."""
+    while await context.database.ask(inbox.forget, context.settings.dedupe_days, MAX_BATCH) == MAX_BATCH:
         pass
-    await context.database.ask(leases.forget_dead, GONE_S)
+    await context.database.ask(leases.forget_dead, JOB_RETENTION_S)
     await commit_markers.delete_spent(context.database)
 
 
-async def warn_of_missing_pools(context: Context, said: frozenset[str]) -> frozenset[str]:
-    """Tasks that wait for a pool that nobody made wait for ever: said once for each. Returns those that are missing."""
-    found = await context.database.ask(pools.missing)
-    for name, waiting in found.items():
-        if name not in said:
+async def warn_of_missing_pools(context: Context, logged: frozenset[str]) -> frozenset[str]:
+    """Warn once of each pool that tasks wait for and that does not exist. Returns the missing pools."""
+    current = await context.database.ask(pools.missing)
+    for name, waiting in current.items():
+        if name not in logged:
             log.warning("pool_missing", pool=name, tasks=waiting, hint=f"tidegate pools set {name} SLOTS")
-    return frozenset(found)
+    return frozenset(current)
 
 
-async def warn_of_open_transactions(context: Context, said: frozenset[str]) -> frozenset[str]:
-    """While somebody has a transaction open everything gets slower: said once for each. Returns those that are open."""
-    found = await context.database.ask(held.held, seconds=HELD_S)
-    for row in found:
-        if row.id not in said:
+async def warn_of_open_transactions(context: Context, logged: frozenset[str]) -> frozenset[str]:
+    """Warn once of each transaction open for long: it delays vacuum and the low watermarks. Returns those that are open."""
+    current = await context.database.ask(held.held, seconds=LONG_TRANSACTION_S)
+    for row in current:
+        if row.id not in logged:
             facts = {"role": row.role, "application": row.application, "address": row.address}
             log.warning("transaction_open_for_long", id=row.id, seconds=round(row.seconds), **facts)
-    return frozenset(row.id for row in found)
+    return frozenset(row.id for row in current)
 
 
 async def prune(context: Context) -> None:
-    """Remove the old directories of this host's spool, in a thread. One whose end the database has yet to hear of is kept."""
+    """Delete old directories of this host's spool, in a thread, except those of attempts that are open in Postgres."""
     settings = context.settings
     began = await context.database.ask(submissions.open_at, context.held_leases.job.host)
     remove = partial(spool.prune, spool_root(settings), settings.spool_days * DAY_S, began)

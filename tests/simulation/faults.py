@@ -117,12 +117,12 @@ def outbox_read_by_cursor() -> None:
 def read_inside_the_group() -> None:
     """What a failure in a task group raises is a group, which nobody expected: so it was once, and it ended the daemon."""
 
-    async def _settle_each(self: Dispatcher, claims: Sequence[Claimed]) -> None:
+    async def _resolve_batch(self: Dispatcher, claims: Sequence[Claimed]) -> None:
         async with anyio.create_task_group() as tg:
-            for claim, spec in await self._wanted(claims):
-                tg.start_soon(self._one, self.settle, claim, spec)
+            for claim, spec in await self._with_specs(claims):
+                tg.start_soon(self._submit_one, self.resolve, claim, spec)
 
-    replace(Dispatcher, "_settle_each", _settle_each)
+    replace(Dispatcher, "_resolve_batch", _resolve_batch)
 
 
 def renewed_after_leaving() -> None:

@@ -47,10 +47,10 @@ def prepare() -> None:
     async def prune(context: Context) -> None:
         await nothing(context)
 
-    async def keep(database: Database, days: int) -> None:
+    async def maintain_ledger(database: Database, days: int) -> None:
         await nothing(database, days)
 
     replace(sweep, "prune", prune)
-    replace(sweep, "keep", keep)
+    replace(sweep, "maintain_ledger", maintain_ledger)
     for module in (context, outage):
         setattr(module, "datetime", Calendar)  # noqa: B010 - a class of another shape

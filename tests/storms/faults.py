@@ -46,7 +46,7 @@ def outbox_deleted_before_ack() -> None:
 
 def submit_without_find() -> None:
     """A submit that may have happened is simply repeated."""
-    replace(Dispatcher, "settle", Dispatcher.submit)
+    replace(Dispatcher, "resolve", Dispatcher.submit)
 
 
 def queue_emptied_by_dag() -> None:

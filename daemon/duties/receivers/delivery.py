@@ -1,4 +1,4 @@
-"""What every kind of receiver has in common: how one try of telling it ends."""
+"""The result of one attempt to send a notification."""
 
 import re
 from typing import NamedTuple, Protocol
@@ -10,36 +10,36 @@ _HOST_ENDS = re.compile("[/?#]")
 
 
 class Sent(NamedTuple):
-    """It was acknowledged; `note` is what people should know all the same."""
+    """Acknowledged; `note` is for people, such as a refused recipient."""
 
     note: str = ""
 
 
 class Failed(NamedTuple):
-    """It was not acknowledged, as far as we know. `final`: another try would not be either."""
+    """Not acknowledged, as far as is known. `final`: another attempt would fail for the same reason."""
 
     reason: str
     final: bool = False
 
 
 class UnderWay(NamedTuple):
-    """It is not known yet; to be looked at again."""
+    """Still running; send again in `poll_in_s` to get the result."""
 
-    look_in_s: float
+    poll_in_s: float
 
 
 Delivery = Sent | Failed | UnderWay
 
 
 class Sender(Protocol):
-    """One way of telling."""
+    """Sends one kind of notification."""
 
     async def send(self, claimed: Claimed) -> Delivery:
-        """Try once, in bounded time. Raises UnavailableError when Postgres is away: nothing is known then."""
+        """Attempt once, in bounded time. Raises UnavailableError when Postgres is away: then the result is unknown."""
 
 
 def label(receiver: Receiver) -> str:
-    """A receiver for people, without what may be secret: `mail to a@example.org`, `https://example.org`, `tell()`."""
+    """The receiver in logs, without secrets: `mail to a@example.org`, `https://example.org`, `tell()`."""
     match receiver:
         case EmailReceiver(to):
             return f"mail to {', '.join(to)}"

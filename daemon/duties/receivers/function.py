@@ -1,4 +1,4 @@
-"""Functions of DAG files: submitted like a command, in a process of their own, and never twice for one try."""
+"""Functions of DAG files: submitted like a command, in a process of their own, once per attempt."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid5
@@ -18,19 +18,19 @@ UNKNOWN_IN_S = 1.0
 
 
 def submission_id(delivery_id: UUID, tries: int) -> UUID:
-    """The name of one try's process and of its directory in the spool."""
+    """The id of the process of one attempt, and of its spool directory."""
     return uuid5(delivery_id, str(tries))
 
 
 class FunctionSender:
-    """A function that returns has acknowledged what it was told; one that raises has not."""
+    """A function acknowledges the notification by returning, and rejects it by raising."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._backend = context.backends[CALLBACK_BACKEND]
 
     async def send(self, claimed: Claimed) -> Delivery:
-        """Submit it unless that was done before, and look what became of it."""
+        """Submit the function, unless it was submitted before, and get its status."""
         spec = await self._spec(claimed)
         try:
             handle = await self._backend.submit(spec)
@@ -42,9 +42,9 @@ class FunctionSender:
         except UnavailableError as error:
             self._context.outages.begin(error)
             return UnderWay(UNKNOWN_IN_S)
-        return self._judge(status)
+        return self._delivery(status)
 
-    def _judge(self, status: Status) -> Delivery:
+    def _delivery(self, status: Status) -> Delivery:
         match status.phase:
             case Phase.SUCCEEDED | Phase.SKIPPED:
                 return Sent()
@@ -71,7 +71,7 @@ class FunctionSender:
 
 
 async def _subject(db: Db, claimed: Claimed) -> tuple[RunContext, DagFile]:
-    """The run that it tells of, with its file; of a DAG alone its file at the version that says who is told."""
+    """The run of the notification and its DAG file; without a run the file of the version that names the receiver."""
     if claimed.dag_run_id is not None:
         found = (await sources.of_runs(db, [claimed.dag_run_id]))[claimed.dag_run_id]
         return found.context, (found.dag_path, found.source)

@@ -1,4 +1,4 @@
-"""Mail by SMTP. A server that took a message has acknowledged it; its `Message-ID` is the same at every try."""
+"""Mail by SMTP. The server's acceptance is the acknowledgement; all attempts have the same `Message-ID`."""
 
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -19,11 +19,11 @@ IMPLICIT_TLS_PORT = 465
 QUIT_S = 1.0
 NO_SERVER = "no mail server is set; set TIDEGATE_SMTP_HOST"
 PERMANENT = 500
-SEEN = "%Y-%m-%d %H:%M:%S UTC"
+TIME_FORMAT = "%Y-%m-%d %H:%M:%S UTC"
 
 
 class MailSender:
-    """Sends through the server of the settings, a connection per message."""
+    """Sends through the configured server, with a connection per message."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -43,11 +43,11 @@ class MailSender:
         except (aiosmtplib.SMTPException, OSError, ValueError) as error:
             return failure(error)
         finally:
-            await _leave(client)
+            await _quit(client)
         return Sent(f"refused for {', '.join(sorted(refused))}" if refused else "")
 
     def _client(self) -> SMTP:
-        """One that never says a password, nor anything else, in the clear where TLS is wanted."""
+        """A client that sends nothing before TLS is on, if TLS is configured."""
         settings = self._settings
         implicit = settings.smtp_port == IMPLICIT_TLS_PORT
         return SMTP(
@@ -62,8 +62,8 @@ class MailSender:
         )
 
 
-async def _leave(client: SMTP) -> None:
-    """What was acknowledged stays so, however the connection ends."""
+async def _quit(client: SMTP) -> None:
+    """Errors are ignored: the result is known already."""
     if client.is_connected:
         with anyio.move_on_after(QUIT_S), suppress(aiosmtplib.SMTPException, OSError):
             await client.quit()
@@ -88,7 +88,7 @@ def message(receiver: EmailReceiver, context: CallbackContext, message_id: str, 
 
 
 def lines(context: CallbackContext) -> list[str]:
-    """What is known, a fact per line."""
+    """The facts of the notification, one per line."""
     facts: list[tuple[str, object]] = [
         ("DAG", context.dag_id),
         ("run", context.run_id),
@@ -96,22 +96,22 @@ def lines(context: CallbackContext) -> list[str]:
         ("try", context.try_number),
         ("state", context.state),
         ("reason", context.reason),
-        ("at", _seen(context.at)),
-        ("deadline", context.deadline and f"{context.deadline.name}, {_seen(context.deadline.due_at)}"),
-        ("logical date", context.logical_date and _seen(context.logical_date)),
-        ("run after", context.run_after and _seen(context.run_after)),
+        ("at", _utc(context.at)),
+        ("deadline", context.deadline and f"{context.deadline.name}, {_utc(context.deadline.due_at)}"),
+        ("logical date", context.logical_date and _utc(context.logical_date)),
+        ("run after", context.run_after and _utc(context.run_after)),
     ]
     return [headline(context), "", *(f"{name + ':':14}{_one_line(str(value))}" for name, value in facts if value)]
 
 
 def failure(error: Exception) -> Failed:
-    """Why a server did not take it; what it refuses for good is not tried again."""
+    """Why the server rejected the message; a permanent rejection is final."""
     match error:
         case aiosmtplib.SMTPRecipientsRefused(recipients=refused):
-            said = "; ".join(f"{each.recipient}: {each.code} {each.message}" for each in refused)
-            return Failed(f"the mail server refused {_one_line(said)}", final=all(each.code >= PERMANENT for each in refused))
+            said = "; ".join(f"{it.recipient}: {it.code} {it.message}" for it in refused)
+            return Failed(f"the mail server refused {_one_line(said)}", final=all(it.code >= PERMANENT for it in refused))
         case aiosmtplib.SMTPResponseException(code=code, message=said):
-            # What refuses us as a sender can be mended in the settings; what refuses the content cannot.
+            # A rejected sender can be fixed in the settings, rejected content cannot.
             return Failed(
                 f"the mail server said {code} {_one_line(said)}",
                 final=isinstance(error, aiosmtplib.SMTPDataError) and code >= PERMANENT,
@@ -122,10 +122,10 @@ def failure(error: Exception) -> Failed:
             return Failed(f"the mail server could not be used: {_one_line(str(error)) or type(error).__name__}")
 
 
-def _seen(at: datetime) -> str:
-    return f"{at.astimezone(UTC):{SEEN}}"
+def _utc(at: datetime) -> str:
+    return f"{at.astimezone(UTC):{TIME_FORMAT}}"
 
 
 def _one_line(text: str) -> str:
-    """A header that breaks into two would be somebody else's."""
+    """Prevents header injection by line breaks."""
     return " ".join(text.split())

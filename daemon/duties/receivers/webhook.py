@@ -1,4 +1,4 @@
-"""Webhooks: a POST with a JSON body, signed. Only a status of 2xx acknowledges it."""
+"""Webhooks: a signed POST with a JSON body, acknowledged by a status of 2xx."""
 
 import hmac
 from hashlib import sha256
@@ -19,7 +19,7 @@ BROKEN = 500
 
 
 class WebhookSender:
-    """Sends by a client that somebody else opens and closes. The signed time is that of the server's clock."""
+    """Sends through `client`, which the caller closes. The signed time is that of the Postgres clock."""
 
     def __init__(self, settings: Settings, clock: ServerClock, client: httpx.AsyncClient) -> None:
         self._settings = settings
@@ -34,9 +34,9 @@ class WebhookSender:
         answer: Delivery | None = None
         try:
             with anyio.fail_after(self._settings.notify_timeout_s):
-                # The first line of the answer says it all, however the rest goes.
+                # The status line decides; the rest of the response is not read.
                 async with self._client.stream("POST", claimed.receiver.url, content=body, headers=headers) as response:
-                    answer = judge(response)
+                    answer = delivery_of(response)
         except (TimeoutError, httpx.TimeoutException):
             return answer or Failed("no answer in time (TIDEGATE_NOTIFY_TIMEOUT_S)")
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
@@ -45,7 +45,7 @@ class WebhookSender:
 
 
 def headers_of(key: str, body: bytes, secret: str, at: int) -> dict[str, str]:
-    """`key` is the same at every try, so that a receiver can know what it has; the signature covers the time and the body."""
+    """`key` is the same at each attempt, for deduplication; the signature covers the time and the body."""
     headers = {
         "Content-Type": "application/json",
         "User-Agent": "tidegate",
@@ -61,7 +61,7 @@ def signature(body: bytes, secret: str, at: int) -> str:
     return f"sha256={hmac.new(secret.encode(), f'{at}.'.encode() + body, sha256).hexdigest()}"
 
 
-def judge(response: httpx.Response) -> Delivery:
+def delivery_of(response: httpx.Response) -> Delivery:
     status = response.status_code
     if response.is_success:
         return Sent()

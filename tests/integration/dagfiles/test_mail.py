@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from tests.integration.dagfiles.conftest import Write
 from tidegate.daemon.dagfiles.parse import open_parser
-from tidegate.daemon.duties.dagfolder import parse_files
+from tidegate.daemon.duties.dag_folder import parse_files
 from tidegate.daemon.settings import Settings
 from tidegate.schemas.message import Message
 from tidegate.schemas.wire.event import DagFileChanged

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from tests.integration.engine.world import World, utc
 from tidegate.daemon.audit import Report, audit_ledger
-from tidegate.daemon.duties.ledger import keep
+from tidegate.daemon.duties.ledger import maintain_ledger
 
 DAYS = 90
 MAY, AUGUST, NOVEMBER = utc(2024, 5, 1, 12, 10), utc(2024, 8, 30), utc(2024, 11, 30)
@@ -28,7 +28,7 @@ async def sizes(world: World) -> list[int]:
 async def at_a_later(world: World, moment: datetime) -> None:
     """Housekeeping, as a daemon does it then. The clock is not looked at."""
     world.clock.at = moment
-    await keep(world.database, DAYS)
+    await maintain_ledger(world.database, DAYS)
 
 
 async def partitions(world: World) -> list[str]:

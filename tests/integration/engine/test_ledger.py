@@ -9,7 +9,7 @@ from tests.integration.engine.months import AUGUST, DAYS, MAY, NOVEMBER, at_a_la
 from tests.integration.engine.world import World, utc
 from tests.shapes import spec
 from tidegate.daemon.duties import ledger
-from tidegate.daemon.duties.ledger import forget_notes, keep, turn
+from tidegate.daemon.duties.ledger import begin_month, delete_notes, maintain_ledger
 from tidegate.daemon.perform import perform
 from tidegate.daemon.postgres.database import connect
 from tidegate.schemas.conditions.condition import AllOf, DatasetRef
@@ -26,13 +26,13 @@ A, B = DatasetRef("s://a"), DatasetRef("s://b")
 @pytest.fixture(autouse=True)
 async def in_may(world: World) -> None:
     """The ledger's first month has begun, and what was before is gone: there was nothing in it."""
-    await keep(world.database, DAYS)
+    await maintain_ledger(world.database, DAYS)
 
 
 async def test_an_event_has_the_month_that_it_came_in_in_its_id(world: World) -> None:
     for at in (MAY, utc(2024, 5, 31, 23, 59), utc(2024, 6, 1), utc(2024, 12, 31), utc(2025, 1, 1)):
         world.clock.at = at
-        await turn(world.database)
+        await begin_month(world.database)
         await world.updated("s://a")
 
     ids = [id_ for (id_,) in await world.rows("SELECT id FROM dataset_event ORDER BY id")]
@@ -53,7 +53,7 @@ async def test_a_month_does_not_begin_again_and_none_before_it_does(world: World
 
     for at in (MAY, utc(2024, 4, 1)):
         world.clock.at = at
-        await turn(world.database)
+        await begin_month(world.database)
     await world.updated("s://a")
 
     assert await world.rows("SELECT id FROM dataset_event ORDER BY id") == [(2405 * 10**12 + 1,), (2405 * 10**12 + 2,)]
@@ -67,7 +67,7 @@ async def test_many_daemons_go_on_to_a_month_while_events_come(world: World, dsn
         for _ in range(5):
             for each in (world, elsewhere):
                 tg.start_soon(each.updated, "s://a")
-                tg.start_soon(turn, each.database)
+                tg.start_soon(begin_month, each.database)
     await world.updated("s://a")
 
     months = await world.rows("SELECT id / 1000000000000, count(*) FROM dataset_event GROUP BY 1 ORDER BY 1")
@@ -165,7 +165,7 @@ async def test_a_month_of_which_too_much_waits_stays_whole(world: World, monkeyp
     for _ in range(3):
         await world.updated("s://a")
     await world.updated("s://c")
-    monkeypatch.setattr(ledger, "MOST_STAYING", 2)
+    monkeypatch.setattr(ledger, "MAX_PENDING", 2)
 
     await at_a_later(world, AUGUST)
 
@@ -226,7 +226,7 @@ async def test_notes_that_have_not_come_up_for_long_are_forgotten(world: World) 
         await world.database.run(_note, NoteSchedule("d", "tick_unmet", f"{days}", at))
     world.clock.at = MAY + timedelta(days=120)
 
-    await forget_notes(world.database, DAYS)
+    await delete_notes(world.database, DAYS)
 
     assert await world.rows("SELECT reason FROM schedule_note") == [("100",)]
 

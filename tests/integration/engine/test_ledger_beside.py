@@ -13,7 +13,7 @@ from tests.integration.engine.months import AUGUST, DAYS, look, partitions, size
 from tests.integration.engine.world import World, utc
 from tests.shapes import spec
 from tidegate.daemon.duties import ledger
-from tidegate.daemon.duties.ledger import keep, retire, turn
+from tidegate.daemon.duties.ledger import begin_month, maintain_ledger, retire
 from tidegate.daemon.postgres.database import connect
 from tidegate.schemas.conditions.condition import AllOf, DatasetRef
 from tidegate.schemas.queries import ledger as queries
@@ -25,7 +25,7 @@ A, B = DatasetRef("s://a"), DatasetRef("s://b")
 @pytest.fixture(autouse=True)
 async def in_may(world: World) -> None:
     """The ledger's first month has begun, and what was before is gone: there was nothing in it."""
-    await keep(world.database, DAYS)
+    await maintain_ledger(world.database, DAYS)
 
 
 async def test_several_daemons_drop_a_month_once(world: World, dsn: str) -> None:
@@ -36,7 +36,7 @@ async def test_several_daemons_drop_a_month_once(world: World, dsn: str) -> None
     async with connect(dsn) as other, anyio.create_task_group() as tg:
         elsewhere = World(other, world.at)
         for each in (world, elsewhere, world, elsewhere):
-            tg.start_soon(keep, each.database, DAYS)
+            tg.start_soon(maintain_ledger, each.database, DAYS)
 
     assert await world.rows("SELECT month, state::text FROM ledger_month ORDER BY month") == [
         (0, "dropped"),
@@ -51,7 +51,7 @@ async def test_who_reads_the_ledger_for_long_keeps_a_month_from_going_and_events
 ) -> None:
     await world.updated("s://a")
     world.clock.at = AUGUST
-    await turn(world.database)
+    await begin_month(world.database)
     monkeypatch.setattr(ledger, "PAUSE_S", 0.01)
     waited = []
 
@@ -78,7 +78,7 @@ async def test_a_decision_about_an_old_event_and_its_being_kept_wait_for_each_ot
     await world.file(spec("t", schedule=AllOf((A, B))))
     await world.updated("s://a")
     world.clock.at = AUGUST
-    await turn(world.database)
+    await begin_month(world.database)
     taken, commit = anyio.Event(), anyio.Event()
 
     async with connect(dsn) as other, anyio.create_task_group() as tg:
@@ -117,7 +117,7 @@ async def test_who_is_killed_while_a_month_goes_leaves_all_of_it(world: World, d
     for uri in ["s://a", "s://c"][1 - waiting :]:
         await world.updated(uri)
     world.clock.at = AUGUST
-    await turn(world.database)
+    await begin_month(world.database)
     before = await sizes(world)
 
     killed = await asyncpg.connect(dsn)
@@ -159,7 +159,7 @@ async def test_a_role_that_does_not_own_the_ledger_goes_on_without_months(world:
 
     async with connect(f"{dsn}?options=-crole%3D{role}") as other:
         guest = World(other, world.at)
-        await keep(guest.database, DAYS)
+        await maintain_ledger(guest.database, DAYS)
         await guest.updated("s://a")
 
     assert (await sizes(world))[0] == 1

@@ -12,7 +12,7 @@ from tests.integration.engine.world import World
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties import dispatch
 from tidegate.daemon.duties.dispatch import Dispatcher
-from tidegate.daemon.duties.specs import specs
+from tidegate.daemon.duties.submission_specs import submission_specs
 from tidegate.daemon.leases import HeldLeases
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.settings import Settings
@@ -40,9 +40,9 @@ async def test_a_connection_lost_after_the_claim_ends_no_daemon(
         if not lost:
             lost.append(claims)
             await db.execute("SELECT pg_terminate_backend(pg_backend_pid())")
-        return await specs(db, claims)
+        return await submission_specs(db, claims)
 
-    monkeypatch.setattr(dispatch, "specs", lose_once)
+    monkeypatch.setattr(dispatch, "submission_specs", lose_once)
     settings = Settings(postgres_dsn="", kafka_servers="", host="here", spool_dir=str(tmp_path))
     held_leases, backends = HeldLeases(Job(uuid4(), "here", 7, "test")), open_backends(settings)
     context = Context(settings, world.database, held_leases, Signals(), Outages(), backends)

@@ -102,8 +102,8 @@ class World:
     async def tick(self) -> None:
         """Whatever is due is told."""
         for kind in KINDS:
-            if found := await self.database.run(lambda db, find=kind.find: find(db, SHARDS, 1000)):  # type: ignore[misc]  # mypy infers no such lambda
-                await self.tell(*map(kind.tell, found))
+            if found := await self.database.run(lambda db, find=kind.due: find(db, SHARDS, 1000)):  # type: ignore[misc]  # mypy infers no such lambda
+                await self.tell(*map(kind.message, found))
         await self.reconsider()
 
     async def reconsider(self) -> None:

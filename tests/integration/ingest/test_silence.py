@@ -5,7 +5,7 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from tests.integration.ingest.intake import Intake
-from tidegate.daemon.duties.sweep import lapse
+from tidegate.daemon.duties.sweep import fail_silent_attempts
 from tidegate.schemas.queries import submissions
 
 SILENCED = "UPDATE submission SET heartbeat_at = now() - interval '10 minutes' WHERE submission_id = $1 RETURNING 1"
@@ -15,8 +15,8 @@ async def test_a_silent_attempt_is_lost_and_tried_again_and_the_others_run_on(in
     context = replace(intake.context, settings=replace(intake.settings, runner_silent_s=60))
     await intake.rows(SILENCED, attempts[0])
 
-    await lapse(context)
-    await lapse(context)
+    await fail_silent_attempts(context)
+    await fail_silent_attempts(context)
 
     ends = await intake.rows("SELECT state, reason FROM submission ORDER BY task_index")
     tasks = await intake.rows("SELECT state FROM task_instance ORDER BY task_index")
@@ -31,7 +31,7 @@ async def test_a_sign_of_life_counts_by_how_old_it_is(intake: Intake, attempts: 
         await intake.rows(SILENCED, submission_id)
 
     await intake.database.run(submissions.beat, list(zip(attempts, (1.0, 90.0), strict=True)))
-    await lapse(context)
+    await fail_silent_attempts(context)
 
     ends = await intake.rows("SELECT state FROM submission ORDER BY task_index")
     assert [end["state"] for end in ends] == ["accepted", "lost"]

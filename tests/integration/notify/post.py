@@ -56,7 +56,7 @@ class Post:
         context = self.context()
         took: list[bool] = []
         async with open_senders(context) as senders, anyio.create_task_group() as tg:
-            took.append(await Notifier(context, senders, tg).take())
+            took.append(await Notifier(context, senders, tg).send_due())
         return took == [True]
 
     def by_hand(self) -> Notifier:

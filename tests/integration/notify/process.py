@@ -32,9 +32,8 @@ async def main() -> None:
         await anyio.sleep_forever()
 
 
-async def die(_notifier: notify.Notifier, _claimed: object, _outcome: object) -> bool:
+async def die(_notifier: notify.Notifier, _claimed: object, _outcome: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
-    return True
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from tidegate.daemon.spark.spool import Spool, spools
 @pytest.fixture
 async def told(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Told]:
     monkeypatch.setattr(launch, "PASSED_ON", launch.PASSED_ON | {MARK})
-    monkeypatch.setattr(notify, "LOOK_MARGIN_S", 0.5)
+    monkeypatch.setattr(notify, "POLL_MARGIN_S", 0.5)
     told = Told(tmp_path / "told")
     yield told
     told.go()
@@ -121,7 +121,7 @@ async def test_a_daemon_that_takes_over_waits_for_the_function_that_runs(scene: 
 async def test_no_more_functions_run_at_a_time_than_there_are_places(
     scene: Scene, post: Post, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notify, "PLACES", {**notify.PLACES, "function": 2})
+    monkeypatch.setattr(notify, "CONCURRENCY", {**notify.CONCURRENCY, "function": 2})
     functions = FUNCTIONS.format(out=str(told.out))
     await scene.dag("on_success=wait", functions=functions)
     for number in range(5):

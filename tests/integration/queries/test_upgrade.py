@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.engine.world import World, utc
 from tidegate.daemon.audit import audit_ledger
-from tidegate.daemon.duties.ledger import keep
+from tidegate.daemon.duties.ledger import maintain_ledger
 from tidegate.daemon.postgres import migrate as migrations
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.postgres.migrate import SchemaError, known, migrate, pending
@@ -41,7 +41,7 @@ async def test_events_before_the_first_month_are_the_first_part_of_the_ledger(em
     async with connect(empty_dsn) as database:
         world = World(database, utc(2024, 5, 1))
         await world.updated("s://a")
-        await keep(database, 90)
+        await maintain_ledger(database, 90)
         await world.updated("s://a")
 
         rows = await database.pool.fetch("SELECT id, tableoid::regclass::text FROM dataset_event ORDER BY id")

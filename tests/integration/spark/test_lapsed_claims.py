@@ -92,16 +92,16 @@ async def daemon(settings: MakeSettings, database: Database) -> Daemon:
 
 async def test_who_was_taken_for_dead_submits_nothing_of_before(daemon: Daemon) -> None:
     other = Daemon(daemon.context.settings, daemon.context.database)
-    before = await daemon.dispatcher._take(daemon.dispatcher._claim_intents)
+    before = await daemon.dispatcher._claim(daemon.dispatcher._claim_intents)
 
     await anyio.sleep(2 * TTL_S)
     await other.renew()
-    taken_over = await other.dispatcher._take(other.dispatcher._claim_abandoned)
+    taken_over = await other.dispatcher._claim(other.dispatcher._claim_abandoned)
     await daemon.renew()
     is_fresh = daemon.context.held_leases.fresh
-    await daemon.dispatcher._submit_each(before.claims)
+    await daemon.dispatcher._submit_batch(before.claims)
     await other.renew()
-    await other.dispatcher._settle_each(taken_over.claims)
+    await other.dispatcher._resolve_batch(taken_over.claims)
 
     assert is_fresh
     assert [claim.submission_id for claim in taken_over.claims] == [claim.submission_id for claim in before.claims]
@@ -109,13 +109,13 @@ async def test_who_was_taken_for_dead_submits_nothing_of_before(daemon: Daemon) 
 
 
 async def test_what_nobody_took_over_meanwhile_is_claimed_again(daemon: Daemon) -> None:
-    before = await daemon.dispatcher._take(daemon.dispatcher._claim_intents)
+    before = await daemon.dispatcher._claim(daemon.dispatcher._claim_intents)
 
     await anyio.sleep(2 * TTL_S)
     await daemon.renew()
-    await daemon.dispatcher._submit_each(before.claims)
-    again = await daemon.dispatcher._take(daemon.dispatcher._claim_abandoned)
-    await daemon.dispatcher._settle_each(again.claims)
+    await daemon.dispatcher._submit_batch(before.claims)
+    again = await daemon.dispatcher._claim(daemon.dispatcher._claim_abandoned)
+    await daemon.dispatcher._resolve_batch(again.claims)
 
     assert daemon.backend.given == [claim.submission_id for claim in before.claims]
 
@@ -123,20 +123,20 @@ async def test_what_nobody_took_over_meanwhile_is_claimed_again(daemon: Daemon) 
 async def test_who_may_be_taken_for_dead_while_he_looks_does_not_submit_afterwards(daemon: Daemon) -> None:
     """After a loss of commits a daemon looks before it submits."""
     daemon.context.held_leases.has_open_loss = True
-    before = await daemon.dispatcher._take(daemon.dispatcher._claim_intents)
+    before = await daemon.dispatcher._claim(daemon.dispatcher._claim_intents)
 
     daemon.backend.look_s = TTL_S
-    await daemon.dispatcher._submit_each(before.claims)
+    await daemon.dispatcher._submit_batch(before.claims)
 
     assert not daemon.backend.given
 
 
 async def test_a_postgres_that_goes_while_submits_are_settled_is_waited_for(daemon: Daemon) -> None:
     """It is no reason for a daemon to end."""
-    lot = await daemon.dispatcher._take(daemon.dispatcher._claim_intents)
+    batch = await daemon.dispatcher._claim(daemon.dispatcher._claim_intents)
     await daemon.context.database.pool.close()
 
     with pytest.raises(UnavailableError):
-        await daemon.dispatcher._settle_each(lot.claims)
+        await daemon.dispatcher._resolve_batch(batch.claims)
 
-    assert not daemon.dispatcher.in_hand.ids
+    assert not daemon.dispatcher.claims.ids

@@ -18,7 +18,7 @@ from tests.servers import MARK, MakeSettings
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties.dispatch import dispatch
 from tidegate.daemon.duties.observe import observe
-from tidegate.daemon.duties.sweep import requeue
+from tidegate.daemon.duties.sweep import requeue_stuck_attempts
 from tidegate.daemon.leases import HeldLeases, renew
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import connect
@@ -115,7 +115,9 @@ async def test_what_could_not_be_submitted_in_time_is_not_submitted_late_but_que
 
     async with at_work(daemon):
         await anyio.sleep(1)
-        await requeue(msgspec.structs.replace(daemon, settings=msgspec.structs.replace(daemon.settings, queued_timeout_s=0.5)))
+        await requeue_stuck_attempts(
+            msgspec.structs.replace(daemon, settings=msgspec.structs.replace(daemon.settings, queued_timeout_s=0.5))
+        )
         spool.unlink()
         await until_states(daemon, ["killed"])
         await daemon.submit_messages([TasksReady(pool="default_pool", limit=10)])

@@ -74,7 +74,7 @@ async def test_a_spool_that_cannot_be_read_is_said_and_no_end(daemon: Context) -
 
 
 async def test_a_transaction_that_somebody_holds_open_is_told_once(daemon: Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep_module, "HELD_S", 0.2)
+    monkeypatch.setattr(sweep_module, "LONG_TRANSACTION_S", 0.2)
     other = await asyncpg.connect(daemon.settings.postgres_dsn, server_settings={"application_name": "report"})
 
     with capture_logs() as logs:

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 
 from tests.storms.replace import replace, restate, without
-from tidegate.daemon.duties.admit import Turns
+from tidegate.daemon.duties.admit import PoolRotation
 from tidegate.handlers import tasks_ready
 from tidegate.handlers.runs import transition
 from tidegate.handlers.scheduling import round_robin
@@ -48,10 +48,10 @@ def installation_not_locked() -> None:
     replace(pools, "DEFAULT_POOL", "no pool")
     _linger(pools, "lock")
 
-    def of(self: Turns, pools: Sequence[str]) -> list[str]:
+    def order(self: PoolRotation, pools: Sequence[str]) -> list[str]:
         return random.sample(pools, len(pools))
 
-    replace(Turns, "of", of)
+    replace(PoolRotation, "order", order)
 
 
 def admissions_not_counted() -> None:
@@ -116,10 +116,10 @@ def nobody_waits_long() -> None:
 def pools_by_name() -> None:
     """What all pools share is the first one's for as long as it wants any."""
 
-    def of(self: Turns, pools: Sequence[str]) -> list[str]:
+    def order(self: PoolRotation, pools: Sequence[str]) -> list[str]:
         return sorted(pools)[:1]
 
-    replace(Turns, "of", of)
+    replace(PoolRotation, "order", order)
 
 
 def ticks_come_first() -> None:

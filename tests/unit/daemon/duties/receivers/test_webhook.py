@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from tidegate.daemon.duties.receivers.delivery import Delivery, Failed, Sent, label
-from tidegate.daemon.duties.receivers.webhook import headers_of, judge, signature
+from tidegate.daemon.duties.receivers.webhook import delivery_of, headers_of, signature
 from tidegate.schemas.receiver import EmailReceiver, FunctionReceiver, Receiver, WebhookReceiver
 
 
@@ -52,7 +52,7 @@ def test_nothing_is_signed_without_a_secret() -> None:
     ],
 )
 def test_only_a_success_acknowledges_and_only_a_refusal_is_final(status: int, expected: Delivery) -> None:
-    assert judge(httpx.Response(status)) == expected
+    assert delivery_of(httpx.Response(status)) == expected
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The DAG folder: events that name files are parsed here, and a watcher publishes such events."""
+"""The DAG folder: publishes an event for each changed file, and parses the files that events name."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -31,7 +31,7 @@ SOURCE = "tidegate/watcher"
 async def parse_files(
     settings: Settings, parser: Parser, messages: Sequence[Message[DagFileChanged]]
 ) -> Sequence[Message[ParsedFile]]:
-    """Parse the files that the events name, each once however often it is named, before any transaction begins."""
+    """Parse each file that the events name once, before the transaction of the batch begins."""
     parsed: dict[str, ParsedFile] = {}
 
     async def parse(path: str) -> None:
@@ -45,15 +45,15 @@ async def parse_files(
 
 
 def _warn_without_mail(settings: Settings, specs: Sequence[DagSpec]) -> None:
-    """Say it before somebody waits for a mail that cannot come."""
+    """Warn of DAGs with mail receivers while no mail server is configured."""
     for spec in () if settings.smtp_host else specs:
-        told = (callback.receiver for part in (spec, *spec.tasks) for callback in part.callbacks)
-        if any(isinstance(receiver, EmailReceiver) for receiver in told):
+        receivers = (callback.receiver for part in (spec, *spec.tasks) for callback in part.callbacks)
+        if any(isinstance(receiver, EmailReceiver) for receiver in receivers):
             log.warning("mail_not_configured", dag_id=spec.dag_id, hint="its notifications by mail fail; set TIDEGATE_SMTP_HOST")
 
 
 async def publish_changes(context: Context, *, task_status: TaskStatus[None]) -> None:
-    """For ever: say on Kafka which files of our folder changed, however often it takes until Kafka hears it."""
+    """Publish changes of files in the DAG folder of this host, for ever; retried while Kafka is away."""
     async with Sink(context.settings.kafka_servers) as sink:
 
         async def publish(paths: Sequence[str]) -> None:
@@ -63,7 +63,7 @@ async def publish_changes(context: Context, *, task_status: TaskStatus[None]) ->
 
 
 async def known_files(context: Context) -> Mapping[str, str | None]:
-    """The digest of every file that the database has and does not take for gone."""
+    """The digests of all files in the database, by path, except those recorded as deleted."""
     return await context.database.ask(files.digests, ABSENT_SCANS)
 
 
@@ -73,7 +73,7 @@ async def _send(context: Context, sink: Sink, paths: Sequence[str]) -> None:
 
 
 def change(topic: str, path: str, at: datetime) -> OutMessage:
-    """The event that a file may have changed: every one of them is new."""
+    """The event that a file may have changed, with a new id."""
     return OutMessage(
         topic=topic,
         key=path.encode(),
