@@ -7,9 +7,9 @@ import anyio
 import pytest
 
 from tests.acceptance.command import TIDEGATE, Ended, Tidegate, environment, run
+from tests.acceptance.crash_scenario import Attempt, CrashScenario, Servers, Story, open_scenario
 from tests.acceptance.pipeline import TASKS
-from tests.acceptance.stage import Attempt, Servers, Stage, Story, open_stage
-from tests.acceptance.started import Start, starter
+from tests.acceptance.running_daemon import Start, starter
 from tests.servers import MakeSettings
 
 KILLED, STOPPED = -9, 0
@@ -37,13 +37,13 @@ def servers(postgres: str, template: str, broker: str, spark_connect: str) -> Se
     return Servers(postgres, template, broker, spark_connect)
 
 
-async def on_each_backend(servers: Servers, home: Path, play: Callable[[Stage], Awaitable[Story]]) -> Mapping[str, Story]:
+async def on_each_backend(servers: Servers, home: Path, play: Callable[[CrashScenario], Awaitable[Story]]) -> Mapping[str, Story]:
     """The same on all backends at once, each on a stage of its own: most of it is waiting."""
     stories: dict[str, Story] = {}
 
     async def one(backend: str) -> None:
-        async with open_stage(servers, home, backend) as stage:
-            stories[backend] = await play(stage)
+        async with open_scenario(servers, home, backend) as scenario:
+            stories[backend] = await play(scenario)
 
     async with anyio.create_task_group() as tg:
         for backend in TASKS:

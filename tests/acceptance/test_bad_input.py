@@ -1,6 +1,6 @@
 """A daemon as it is started, given DAG files, tasks and records that cannot work: each says why, and all else goes on."""
 
-from tests.acceptance.started import Start
+from tests.acceptance.running_daemon import Start
 from tidegate.schemas.wire.event import Kind
 
 START = "from tidegate import Dag, Dataset\na, b = Dataset('s://a'), Dataset('s://b')\n"

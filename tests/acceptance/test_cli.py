@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from tests.acceptance.command import TIDEGATE, Tidegate, environment, run
-from tests.integration.cli.past import Past
+from tests.integration.cli.history import History
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.standalone import port
 
@@ -105,7 +105,7 @@ async def test_a_dag_that_does_not_exist_is_one_sentence(tidegate: Tidegate, dsn
 
 async def test_json_is_one_document(tidegate: Tidegate, dsn: str) -> None:
     async with connect(dsn) as database:
-        await Past(database).file()
+        await History(database).file()
 
     process = await tidegate("dags", "list", "--json", postgres_dsn=dsn)
 
@@ -174,7 +174,7 @@ async def test_an_ignored_file_that_is_named_is_a_problem(tidegate: Tidegate, tm
 
 async def test_a_reader_that_goes_away_is_no_error(dsn: str, tmp_path: Path) -> None:
     async with connect(dsn) as database:
-        await Past(database).file("from tidegate import Dag\nfor n in range(3000): Dag(f'dag_{n}')\n")
+        await History(database).file("from tidegate import Dag\nfor n in range(3000): Dag(f'dag_{n}')\n")
     command = f"{TIDEGATE} dags list | head -n 1; exit ${{PIPESTATUS[0]}}"
 
     process = await run("bash", "-c", command, env={**environment(), "TIDEGATE_POSTGRES_DSN": dsn}, cwd=tmp_path)
@@ -184,7 +184,7 @@ async def test_a_reader_that_goes_away_is_no_error(dsn: str, tmp_path: Path) -> 
 
 async def test_an_interrupt_ends_what_waits(dsn: str, tmp_path: Path) -> None:
     async with connect(dsn) as database:
-        await Past(database).file("from tidegate import Dag\nwith Dag('d') as dag: dag.command('c', ['true'])\n")
+        await History(database).file("from tidegate import Dag\nwith Dag('d') as dag: dag.command('c', ['true'])\n")
     settings = {**environment(), "TIDEGATE_POSTGRES_DSN": dsn}
 
     async with await anyio.open_process([TIDEGATE, "runs", "trigger", "d", "--wait"], env=settings) as process:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.acceptance.started import Start, Started
+from tests.acceptance.running_daemon import RunningDaemon, Start
 
 DAYS = """
 from datetime import datetime, timedelta
@@ -48,14 +48,14 @@ with Dag(
 SATURDAY, SUNDAY = "scheduled__2013-03-30T01:30:00+00:00", "scheduled__2013-03-31T01:30:00+00:00"
 
 
-async def states(daemon: Started, run_id: str) -> dict[str, tuple[str, int]]:
+async def states(daemon: RunningDaemon, run_id: str) -> dict[str, tuple[str, int]]:
     """By task, its state and how often it was tried."""
     page = await daemon.answer("runs", "show", "days", run_id)
     tasks: list[dict[str, Any]] = [entry["task"] for entry in page["tasks"]]
     return {task["task_id"]: (task["state"], task["try_number"]) for task in tasks}
 
 
-async def has_succeeded(daemon: Started, *run_ids: str) -> bool:
+async def has_succeeded(daemon: RunningDaemon, *run_ids: str) -> bool:
     runs = await daemon.answer("runs", "list", "days", "--state", "success")
     return {run["run_id"] for run in runs} == set(run_ids)
 

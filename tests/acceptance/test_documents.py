@@ -14,7 +14,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from tests.acceptance.command import Ended
-from tests.acceptance.started import Start, Started
+from tests.acceptance.running_daemon import RunningDaemon, Start
 from tests.documents import ROOT, Block, Step, blocks, calls, has_output, steps
 from tidegate.events import topics
 from tidegate.schemas.wire.event import Kind
@@ -81,14 +81,14 @@ async def test_statements_are_valid(block: Block, dsn: str) -> None:
     await connection.close()
 
 
-async def _deploy(daemon: Started, block: Block) -> None:
+async def _deploy(daemon: RunningDaemon, block: Block) -> None:
     match = re.search(r'Dag\("(\w+)"', block.text)
     assert match
     (daemon.dags / f"{match[1]}.py").write_text(block.text)
     await daemon.until(lambda: daemon.knows(match[1]))
 
 
-async def _play(daemon: Started, step: Step) -> None:
+async def _play(daemon: RunningDaemon, step: Step) -> None:
     """A command that reads is repeated until it prints what is shown; `publish` is called once."""
     for args in calls(step.command, "tidegate"):
         answer = await daemon.call(*args)
@@ -103,7 +103,7 @@ def _is_shown(answer: Ended, step: Step) -> bool:
     return answer.code == 0 and (not step.output or _is_like(answer.out, step.output))
 
 
-async def _has_succeeded(daemon: Started) -> bool:
+async def _has_succeeded(daemon: RunningDaemon) -> bool:
     runs = await daemon.answer("runs", "list")
     return [run["state"] for run in runs] == ["success"]
 

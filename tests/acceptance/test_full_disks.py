@@ -8,8 +8,8 @@ import anyio
 import asyncpg
 import pytest
 
-from tests.acceptance.alone import Alone, alone, prepare
-from tests.acceptance.stage import until
+from tests.acceptance.crash_scenario import until
+from tests.acceptance.single_daemon import SingleDaemon, prepare, single_daemon
 from tests.disk import Disk, mounted
 from tests.servers import StartKafka, StartPostgres
 from tidegate.daemon.audit import audit_ledger
@@ -34,12 +34,12 @@ async def cramped(disk: Disk) -> AsyncIterator[Postgres]:
         yield postgres
 
 
-def reasons(daemon: Alone, server: str) -> list[str]:
+def reasons(daemon: SingleDaemon, server: str) -> list[str]:
     """Why it said that a server was lost."""
     return [line["error"] for line in daemon.lines() if line["event"] == "server_lost" and line["server"] == server]
 
 
-async def said_full(daemon: Alone, server: str) -> bool:
+async def said_full(daemon: SingleDaemon, server: str) -> bool:
     return any(FULL in reason for reason in reasons(daemon, server))
 
 
@@ -55,7 +55,7 @@ async def test_a_postgres_without_room_for_data_is_waited_for(
 ) -> None:
     kafka = await own_kafka()
     await prepare(cramped, kafka, tmp_path)
-    async with alone(cramped, kafka, tmp_path) as daemon:
+    async with single_daemon(cramped, kafka, tmp_path) as daemon:
         await until(daemon.knows_dags, WITHIN_S)
         await daemon.publish(5)
         await until(lambda: daemon.has_runs(5), WITHIN_S)
@@ -84,7 +84,7 @@ async def test_a_postgres_without_room_for_its_journal_ends_and_is_waited_for(
 ) -> None:
     kafka = await own_kafka()
     await prepare(cramped, kafka, tmp_path)
-    async with alone(cramped, kafka, tmp_path) as daemon:
+    async with single_daemon(cramped, kafka, tmp_path) as daemon:
         await until(daemon.knows_dags, WITHIN_S)
         disk.fill(leave_mib=1)
         with suppress(OSError, asyncpg.PostgresError):
@@ -112,7 +112,7 @@ async def exhaust(postgres: Postgres) -> None:
         db.terminate()
 
 
-async def lost(daemon: Alone, server: str) -> bool:
+async def lost(daemon: SingleDaemon, server: str) -> bool:
     return server in daemon.said("server_lost")
 
 
@@ -122,7 +122,7 @@ async def test_a_kafka_without_room_ends_by_itself_and_is_waited_for(
     postgres = await own_postgres()
     async with Kafka(disk.path / "kafka", cache) as kafka:
         await prepare(postgres, kafka, tmp_path)
-        async with alone(postgres, kafka, tmp_path) as daemon:
+        async with single_daemon(postgres, kafka, tmp_path) as daemon:
             await until(daemon.knows_dags, WITHIN_S)
             await daemon.publish(5)
             disk.fill()
@@ -145,7 +145,7 @@ async def test_a_spool_without_room_is_said_and_attempts_wait_for_it(
 ) -> None:
     postgres, kafka = await own_postgres(), await own_kafka()
     await prepare(postgres, kafka, tmp_path)
-    async with alone(postgres, kafka, tmp_path, spool_dir=disk.path / "spool") as daemon:
+    async with single_daemon(postgres, kafka, tmp_path, spool_dir=disk.path / "spool") as daemon:
         await until(daemon.knows_dags, WITHIN_S)
         disk.fill()
         await daemon.request("works", 3, "full")
@@ -165,7 +165,7 @@ async def test_a_task_that_fills_the_spool_fails_and_its_end_is_known(
     """Its outcome finds no room either, and is told by Kafka alone."""
     postgres, kafka = await own_postgres(), await own_kafka()
     await prepare(postgres, kafka, tmp_path)
-    async with alone(postgres, kafka, tmp_path, spool_dir=disk.path / "spool") as daemon:
+    async with single_daemon(postgres, kafka, tmp_path, spool_dir=disk.path / "spool") as daemon:
         await until(daemon.knows_dags, WITHIN_S)
         await daemon.request("chatters", 1, "full")
         await until(lambda: has_failed(daemon), WITHIN_S)
@@ -175,7 +175,7 @@ async def test_a_task_that_fills_the_spool_fails_and_its_end_is_known(
     assert "exit" in await reason_of_attempt(postgres)
 
 
-async def has_failed(daemon: Alone) -> bool:
+async def has_failed(daemon: SingleDaemon) -> bool:
     return list((await daemon.runs()).values()) == ["failed"]
 
 

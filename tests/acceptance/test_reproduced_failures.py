@@ -9,9 +9,9 @@ from random import Random
 import pytest
 
 from tests.acceptance.command import Tidegate
-from tests.acceptance.pair import Pair, flat, two_daemons
+from tests.acceptance.daemon_pair import DaemonPair, flat, two_daemons
 
-Daemons = Callable[[str], AbstractAsyncContextManager[Pair]]
+Daemons = Callable[[str], AbstractAsyncContextManager[DaemonPair]]
 
 RUNNING = "SELECT count(*) FROM dag_run WHERE dag_id = 'd' AND state = 'running'"
 LEDGER = "SELECT count(*) FROM dataset_event"
@@ -27,7 +27,7 @@ def daemons(dsn: str, kafka: str, topic_prefix: str, tmp_path: Path) -> Daemons:
 
 
 @asynccontextmanager
-async def sound(pair: Pair) -> AsyncIterator[None]:
+async def sound(pair: DaemonPair) -> AsyncIterator[None]:
     """After the block the ledger is as it must be."""
     yield
     report = await pair.audit()

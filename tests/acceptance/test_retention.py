@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from tests.acceptance.command import TIDEGATE, Tidegate
-from tests.acceptance.stage import Connection, until
+from tests.acceptance.crash_scenario import Connection, until
 from tests.servers import MakeSettings
 from tidegate.daemon.standalone.process import Child, spawn
 from tidegate.events import Publisher, topics

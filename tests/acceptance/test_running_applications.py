@@ -5,26 +5,26 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.conftest import KILLED, ONCE, STOPPED, on_each_backend
+from tests.acceptance.crash_scenario import Attempt, CrashScenario, Servers, Story
 from tests.acceptance.pipeline import TASKS
-from tests.acceptance.stage import Attempt, Servers, Stage, Story
 
 
 @pytest.mark.parametrize("ends", ["while no daemon runs", "under the next daemon"])
 async def test_a_running_application_does_not_feel_that_the_daemon_is_killed(servers: Servers, tmp_path: Path, ends: str) -> None:
-    async def play(stage: Stage) -> Story:
-        await stage.start()
-        await stage.give("succeed")
-        await stage.until_working()
-        stage.kill()
-        await stage.death()
+    async def play(scenario: CrashScenario) -> Story:
+        await scenario.start()
+        await scenario.give("succeed")
+        await scenario.until_working()
+        scenario.kill()
+        await scenario.death()
         if ends == "under the next daemon":
-            await stage.start()
-            await stage.until_seen()
-        await stage.go()
+            await scenario.start()
+            await scenario.until_seen()
+        await scenario.go()
         if ends == "while no daemon runs":
-            await stage.until_nothing_runs()
-            await stage.start()
-        return await stage.story()
+            await scenario.until_nothing_runs()
+            await scenario.start()
+        return await scenario.story()
 
     stories = await on_each_backend(servers, tmp_path, play)
 
@@ -32,18 +32,18 @@ async def test_a_running_application_does_not_feel_that_the_daemon_is_killed(ser
 
 
 async def test_one_application_runs_per_attempt_when_a_daemon_is_killed_over_each(servers: Servers, tmp_path: Path) -> None:
-    async def play(stage: Stage) -> Story:
-        await stage.start(die_at="after_submit")
-        await stage.give("fail_once")
-        await stage.death()
-        await stage.start(die_at="after_submit")
-        await stage.until_working()
-        await stage.go()
-        await stage.death()
-        await stage.start()
-        await stage.until_working(try_number=2)
-        await stage.go()
-        return await stage.story()
+    async def play(scenario: CrashScenario) -> Story:
+        await scenario.start(die_at="after_submit")
+        await scenario.give("fail_once")
+        await scenario.death()
+        await scenario.start(die_at="after_submit")
+        await scenario.until_working()
+        await scenario.go()
+        await scenario.death()
+        await scenario.start()
+        await scenario.until_working(try_number=2)
+        await scenario.go()
+        return await scenario.story()
 
     stories = await on_each_backend(servers, tmp_path, play)
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import anyio
 import pytest
 
-from tests.acceptance.alone import PREFIX, Alone, Footprint, alone, prepare
-from tests.acceptance.stage import until
+from tests.acceptance.crash_scenario import until
+from tests.acceptance.single_daemon import PREFIX, Footprint, SingleDaemon, prepare, single_daemon
 from tests.servers import StartKafka, StartPostgres
 from tidegate.daemon.standalone.kafka import Kafka
 from tidegate.daemon.standalone.postgres import Postgres
@@ -49,7 +49,7 @@ class Cost(NamedTuple):
         return f"{AWAY_S:g} s: {self.cpu_share:.1%} of a core, {lines} lines, {mib:+.1f} MiB, {files:+} open files"
 
 
-async def wait(daemon: Alone) -> Cost:
+async def wait(daemon: SingleDaemon) -> Cost:
     before = daemon.footprint()
     await anyio.sleep(AWAY_S)
     return Cost(before, daemon.footprint())
@@ -62,7 +62,7 @@ async def servers(own_postgres: StartPostgres, own_kafka: StartKafka, tmp_path: 
     return postgres, kafka
 
 
-async def published(daemon: Alone) -> set[tuple[str, str]]:
+async def published(daemon: SingleDaemon) -> set[tuple[str, str]]:
     """The runs whose success is told on the topic."""
     states = RunStates(daemon.kafka.bootstrap, topic_prefix=PREFIX)
     await states.catch_up()
@@ -70,7 +70,7 @@ async def published(daemon: Alone) -> set[tuple[str, str]]:
     return {run for run, event in states.items() if event.state == "success"}
 
 
-async def until_told(daemon: Alone, count: int) -> None:
+async def until_told(daemon: SingleDaemon, count: int) -> None:
     """Until so many runs succeeded, and the topic has it. Raises TimeoutError."""
 
     async def all_told() -> bool:
@@ -79,7 +79,7 @@ async def until_told(daemon: Alone, count: int) -> None:
     await until(all_told, WITHIN_S)
 
 
-async def lost(daemon: Alone, server: str) -> bool:
+async def lost(daemon: SingleDaemon, server: str) -> bool:
     return server in daemon.said("server_lost")
 
 
@@ -90,7 +90,7 @@ async def test_a_daemon_that_finds_nothing_waits_for_all_and_says_so_once(
     await postgres.stop()
     await kafka.stop()
 
-    async with alone(postgres, kafka, tmp_path) as daemon:
+    async with single_daemon(postgres, kafka, tmp_path) as daemon:
         await until(lambda: lost(daemon, "Postgres"), WITHIN_S)
         await anyio.sleep(SETTLE_S)
         alone_lines = daemon.footprint().lines
@@ -111,7 +111,7 @@ async def test_a_daemon_that_finds_nothing_waits_for_all_and_says_so_once(
 
 async def kafka_away(postgres: Postgres, kafka: Kafka, home: Path) -> Cost:
     """Meanwhile runs are asked for, and done; their news waits."""
-    async with alone(postgres, kafka, home) as daemon:
+    async with single_daemon(postgres, kafka, home) as daemon:
         await until(daemon.knows_dags, WITHIN_S)
         await daemon.publish(5)
         await until_told(daemon, 5)
@@ -129,7 +129,7 @@ async def kafka_away(postgres: Postgres, kafka: Kafka, home: Path) -> Cost:
 
 async def postgres_away(postgres: Postgres, kafka: Kafka, home: Path) -> Cost:
     """Meanwhile events arrive, which are taken later."""
-    async with alone(postgres, kafka, home) as daemon:
+    async with single_daemon(postgres, kafka, home) as daemon:
         await until(daemon.knows_dags, WITHIN_S)
         await daemon.publish(5)
         await until_told(daemon, 5)

@@ -9,9 +9,9 @@ import anyio
 import psutil
 import pytest
 
-from tests.acceptance.alone import alone, prepare
-from tests.acceptance.pair import PARTITIONS, Pair, two_daemons
-from tests.acceptance.stage import until
+from tests.acceptance.crash_scenario import until
+from tests.acceptance.daemon_pair import PARTITIONS, DaemonPair, two_daemons
+from tests.acceptance.single_daemon import prepare, single_daemon
 from tests.servers import StartKafka, StartPostgres
 from tidegate.daemon.standalone.process import descendants
 
@@ -30,7 +30,7 @@ SELECT count(*) = (SELECT count(*) FROM lease) FROM lease WHERE owner = (SELECT 
 """
 
 
-async def sending(pair: Pair, sent: list[str], enough: anyio.Event) -> None:
+async def sending(pair: DaemonPair, sent: list[str], enough: anyio.Event) -> None:
     """Until it is enough."""
     while not enough.is_set():
         sent += await pair.send(*["s://a"] * (5 * PARTITIONS))
@@ -85,7 +85,7 @@ async def test_a_second_signal_ends_a_daemon_at_once_and_nothing_is_torn(
     """A Postgres that stands still would hold up the first one: a transaction is waited for."""
     postgres, kafka = await own_postgres(), await own_kafka()
     await prepare(postgres, kafka, tmp_path)
-    async with alone(postgres, kafka, tmp_path) as daemon:
+    async with single_daemon(postgres, kafka, tmp_path) as daemon:
         await until(daemon.knows_dags, WITHIN_S)
         await daemon.publish(20)
         with frozen(postgres.pid):
@@ -97,7 +97,7 @@ async def test_a_second_signal_ends_a_daemon_at_once_and_nothing_is_torn(
             code = await daemon.child.process.wait()
             took_s = anyio.current_time() - told_at
 
-    async with alone(postgres, kafka, tmp_path) as daemon:
+    async with single_daemon(postgres, kafka, tmp_path) as daemon:
         await daemon.publish(1)
         await until(lambda: daemon.has_runs(21), WITHIN_S)
 

@@ -5,20 +5,20 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.conftest import ONCE, on_each_backend
+from tests.acceptance.crash_scenario import Attempt, CrashScenario, Servers, Story, open_scenario
 from tests.acceptance.pipeline import TASKS
-from tests.acceptance.stage import Attempt, Servers, Stage, Story, open_stage
 
 
 @pytest.mark.parametrize("point", ["before_intent", "after_intent", "before_submit", "after_submit", "before_record"])
 async def test_one_application_runs_when_the_daemon_is_killed(servers: Servers, tmp_path: Path, point: str) -> None:
-    async def play(stage: Stage) -> Story:
-        await stage.start(die_at=point)
-        await stage.give("succeed")
-        await stage.death()
-        await stage.start()
-        await stage.until_working()
-        await stage.go()
-        return await stage.story()
+    async def play(scenario: CrashScenario) -> Story:
+        await scenario.start(die_at=point)
+        await scenario.give("succeed")
+        await scenario.death()
+        await scenario.start()
+        await scenario.until_working()
+        await scenario.go()
+        return await scenario.story()
 
     stories = await on_each_backend(servers, tmp_path, play)
 
@@ -27,12 +27,12 @@ async def test_one_application_runs_when_the_daemon_is_killed(servers: Servers, 
 
 async def test_an_application_that_runs_twice_is_seen(servers: Servers, tmp_path: Path) -> None:
     """What all of this rests on: were a successor blind for what was submitted before it, the application would tell."""
-    async with open_stage(servers, tmp_path, "command") as stage:
-        await stage.start(die_at="after_submit")
-        await stage.give("succeed")
-        await stage.death()
-        await stage.start(spool_dir=tmp_path / "elsewhere")
-        await stage.until_working(executions=2)
-        attempts = await stage.attempts()
+    async with open_scenario(servers, tmp_path, "command") as scenario:
+        await scenario.start(die_at="after_submit")
+        await scenario.give("succeed")
+        await scenario.death()
+        await scenario.start(spool_dir=tmp_path / "elsewhere")
+        await scenario.until_working(executions=2)
+        attempts = await scenario.attempts()
 
     assert attempts == [Attempt(1, "accepted", executions=2, rows=0)]

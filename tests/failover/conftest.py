@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.failover.couple import Couple
+from tests.failover.primary_with_standby import Couple
 from tidegate.daemon.postgres.migrate import migrate
 
 

@@ -12,7 +12,7 @@ import msgspec
 from aiokafka import AIOKafkaProducer
 
 from tests.acceptance.command import TIDEGATE, Ended, environment, run
-from tests.failover.couple import Couple
+from tests.failover.primary_with_standby import Couple
 from tests.storms.evidence import read_all
 from tests.storms.records import event
 from tests.storms.settings import SETTINGS

@@ -11,7 +11,7 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from tests.failover.couple import Couple
+from tests.failover.primary_with_standby import Couple
 from tests.servers import StartPostgres
 from tidegate.daemon.postgres.commit_loss import CommitLossDetector
 from tidegate.daemon.postgres.commit_markers import check_ended_daemons, delete_spent

@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from tests.acceptance.command import TIDEGATE, Ended, environment, run
-from tests.failover.couple import Couple
+from tests.failover.primary_with_standby import Couple
 from tests.servers import StartPostgres
 from tidegate.daemon.postgres import database as databases
 from tidegate.daemon.postgres import primary

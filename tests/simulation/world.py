@@ -11,8 +11,8 @@ from tests.simulation import plan
 from tests.simulation.daemon import Daemon
 from tests.simulation.kafka import Kafka, Source
 from tests.simulation.loop import VirtualLoop
+from tests.simulation.quiescence import RENEWAL, come_to_rest, left_open
 from tests.simulation.replaced import Present
-from tests.simulation.rest import RENEWAL, come_to_rest, left_open
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.server import Server
 from tests.simulation.session import POSTGRES, UNANSWERED, Statement

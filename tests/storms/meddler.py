@@ -11,7 +11,7 @@ import anyio
 import asyncpg
 import msgspec
 
-from tests.storms import rest
+from tests.storms import quiescence
 from tests.storms.pipelines import INPUTS
 from tidegate.daemon.cli.request import Request, ask
 from tidegate.daemon.postgres.database import Database, connect
@@ -131,7 +131,9 @@ class Meddler:
         self._note(f"{FILE} is in order again")
         self._write(source)
         async with connect(self._dsn, connections=1) as database:
-            await rest.until(lambda: self._is_orderly(database, hashlib.sha256(source.encode()).hexdigest(), dags), MENDED_S)
+            await quiescence.until(
+                lambda: self._is_orderly(database, hashlib.sha256(source.encode()).hexdigest(), dags), MENDED_S
+            )
 
     async def _is_orderly(self, database: Database, digest: str, dags: int) -> bool:
         for row in await self._some(database, "SELECT dag_id FROM dag WHERE is_paused", 1000):

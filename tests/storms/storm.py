@@ -15,11 +15,11 @@ import asyncpg
 import msgspec
 
 from tests.quorum import Quorum
-from tests.storms import records, rest
-from tests.storms.always import Watch
+from tests.storms import quiescence, records
 from tests.storms.broker import Broker
 from tests.storms.checker import Verdict, judge
 from tests.storms.cluster import Script
+from tests.storms.continuous_invariants import Watch
 from tests.storms.evidence import gather
 from tests.storms.invariants.secrets import SECRETS, with_secret
 from tests.storms.links import Link, PostgresLink
@@ -120,12 +120,12 @@ class Storm:
             async with anyio.create_task_group() as tg:
                 for daemon in self.daemons:
                     tg.start_soon(daemon.run)
-                await rest.until(lambda: rest.knows_dags(self.postgres.dsn, self._dags()), READY_S)
+                await quiescence.until(lambda: quiescence.knows_dags(self.postgres.dsn, self._dags()), READY_S)
                 watch = Watch(self.postgres.dsn)
                 tg.start_soon(watch.watch)
                 await self._rage()
                 with suppress(TimeoutError):
-                    await rest.until(lambda: rest.at_rest(self.postgres.dsn, self.kafka.bootstrap), self.plan.rest_s)
+                    await quiescence.until(lambda: quiescence.at_rest(self.postgres.dsn, self.kafka.bootstrap), self.plan.rest_s)
                 tg.cancel_scope.cancel()
             await watch.look()
             return watch.joined(await self._judge())

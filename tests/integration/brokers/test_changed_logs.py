@@ -14,7 +14,7 @@ from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
 from tests.acceptance.command import Tidegate
-from tests.acceptance.pair import PARTITIONS, Pair, make_topics, two_daemons
+from tests.acceptance.daemon_pair import PARTITIONS, DaemonPair, make_topics, two_daemons
 from tests.integration.brokers.conftest import Brokers
 
 FILE = """
@@ -29,7 +29,7 @@ LOOK_EVERY_S = 0.1
 
 
 @pytest.fixture
-async def daemons(brokers: Brokers, dsn: str, topic_prefix: str, tmp_path: Path) -> AsyncIterator[Pair]:
+async def daemons(brokers: Brokers, dsn: str, topic_prefix: str, tmp_path: Path) -> AsyncIterator[DaemonPair]:
     prefix = f"{topic_prefix}pair."
     async with two_daemons(dsn, brokers.bootstrap, prefix, tmp_path, FILE, replication=3) as pair:
         yield pair
@@ -57,7 +57,7 @@ async def resume(tidegate: Tidegate, *options: str) -> list[dict[str, Any]]:
 
 
 async def test_a_topic_that_was_made_anew_stands_still_until_somebody_says_so(
-    daemons: Pair, brokers: Brokers, tidegate: Tidegate, topic_prefix: str
+    daemons: DaemonPair, brokers: Brokers, tidegate: Tidegate, topic_prefix: str
 ) -> None:
     first = await daemons.send(*[URI] * (3 * PARTITIONS))
     await daemons.until_taken(first)
@@ -78,7 +78,7 @@ async def test_a_topic_that_was_made_anew_stands_still_until_somebody_says_so(
 
 
 async def test_records_that_expired_unread_are_an_incident_and_the_rest_is_read(
-    daemons: Pair, brokers: Brokers, tidegate: Tidegate
+    daemons: DaemonPair, brokers: Brokers, tidegate: Tidegate
 ) -> None:
     first = await daemons.send(*[URI] * PARTITIONS)
     await daemons.until_taken(first)

@@ -10,9 +10,9 @@ from uuid import UUID
 import anyio
 import pytest
 
-from tests.integration.cli import letters
-from tests.integration.cli.asked import Asked
-from tests.integration.cli.past import DAEMON, HOST, Past
+from tests.integration.cli import dead_letters
+from tests.integration.cli.history import DAEMON, HOST, History
+from tests.integration.cli.why_not import WhyNot
 from tidegate.daemon.cli.app import run
 from tidegate.daemon.postgres.database import connect
 
@@ -52,32 +52,32 @@ def cli(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
 
 
 @pytest.fixture
-async def past(dsn: str) -> AsyncIterator[Past]:
+async def history(dsn: str) -> AsyncIterator[History]:
     async with connect(dsn, writer=DAEMON) as database:
-        yield Past(database)
+        yield History(database)
 
 
 @pytest.fixture
-async def a_daemon(past: Past) -> None:
+async def a_daemon(history: History) -> None:
     """One that shows life."""
-    await past.daemon()
+    await history.daemon()
 
 
 @pytest.fixture
-def asked(cli: Cli, past: Past) -> Asked:
-    return Asked(cli, past)
+def why(cli: Cli, history: History) -> WhyNot:
+    return WhyNot(cli, history)
 
 
 @pytest.fixture
-async def dead(past: Past) -> list[int]:
+async def dead(history: History) -> list[int]:
     """The ids of three dead letters, oldest first."""
-    return await letters.written(past)
+    return await dead_letters.written(history)
 
 
 @pytest.fixture
-async def attempt(past: Past) -> UUID:
+async def attempt(history: History) -> UUID:
     """The first try of `join`, which runs."""
-    await past.file()
-    await past.run()
-    (claimed,) = await past.attempts_begin()
+    await history.file()
+    await history.run()
+    (claimed,) = await history.attempts_begin()
     return claimed.submission_id

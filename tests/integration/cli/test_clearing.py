@@ -3,8 +3,8 @@
 import pytest
 
 from tests.integration.cli.conftest import Cli
-from tests.integration.cli.past import Past
-from tests.integration.cli.three import THREE, failed, states
+from tests.integration.cli.failed_run import THREE, failed, states
+from tests.integration.cli.history import History
 
 WITHOUT_THIRD = THREE.replace(' >> dag.command("third", ["true"])', "")
 OTHER = 'from tidegate import Dag\nwith Dag("three") as dag: dag.command("other", ["true"])\n'
@@ -17,12 +17,12 @@ with Dag("dated", schedule="@daily", start_date=datetime(2013, 1, 1, tzinfo=UTC)
 """
 
 
-async def test_a_cleared_run_is_queued_with_all_its_tasks_and_runs_again(cli: Cli, past: Past) -> None:
-    await failed(past, cli)
+async def test_a_cleared_run_is_queued_with_all_its_tasks_and_runs_again(cli: Cli, history: History) -> None:
+    await failed(history, cli)
 
     answer = await cli("runs", "clear", "three", "a", "--yes")
-    await past.clock("three")
-    await past.reconsidered()
+    await history.clock("three")
+    await history.reconsidered()
 
     assert answer.code == 0
     assert answer.rows[:2] == [
@@ -33,8 +33,8 @@ async def test_a_cleared_run_is_queued_with_all_its_tasks_and_runs_again(cli: Cl
     assert await states(cli) == {"first": "scheduled", "second": "none", "third": "none"}
 
 
-async def test_what_was_cleared_is_one_json_object(cli: Cli, past: Past) -> None:
-    await failed(past, cli)
+async def test_what_was_cleared_is_one_json_object(cli: Cli, history: History) -> None:
+    await failed(history, cli)
 
     answer = await cli("runs", "clear", "three", "latest", "--only-failed", "--yes", "--json")
 
@@ -57,9 +57,9 @@ async def test_what_was_cleared_is_one_json_object(cli: Cli, past: Past) -> None
     ],
 )
 async def test_tasks_are_chosen_by_name_and_by_what_is_around_them(
-    cli: Cli, past: Past, options: tuple[str, ...], cleared: list[str]
+    cli: Cli, history: History, options: tuple[str, ...], cleared: list[str]
 ) -> None:
-    await failed(past, cli)
+    await failed(history, cli)
 
     answer = await cli("runs", "clear", "three", "a", *options, "--yes", "--json")
 
@@ -67,11 +67,11 @@ async def test_tasks_are_chosen_by_name_and_by_what_is_around_them(
     assert [task for task, state in (await states(cli)).items() if state == "none"] == cleared
 
 
-async def test_runs_are_cleared_by_their_logical_dates(cli: Cli, past: Past) -> None:
-    await past.file(DATED)
-    await past.clock("dated")
-    for attempt in await past.attempts_begin():
-        await past.attempt_ends(attempt.submission_id)
+async def test_runs_are_cleared_by_their_logical_dates(cli: Cli, history: History) -> None:
+    await history.file(DATED)
+    await history.clock("dated")
+    for attempt in await history.attempts_begin():
+        await history.attempt_ends(attempt.submission_id)
 
     answer = await cli("runs", "clear", "dated", "--since", "2013-01-02", "--until", "2013-01-03", "--yes", "--json")
 
@@ -80,11 +80,11 @@ async def test_runs_are_cleared_by_their_logical_dates(cli: Cli, past: Past) -> 
     assert [run["state"] for run in cleared] == ["queued", "queued", "success"]
 
 
-async def test_one_end_of_a_time_is_enough(cli: Cli, past: Past) -> None:
-    await past.file(DATED)
-    await past.clock("dated")
-    for attempt in await past.attempts_begin():
-        await past.attempt_ends(attempt.submission_id)
+async def test_one_end_of_a_time_is_enough(cli: Cli, history: History) -> None:
+    await history.file(DATED)
+    await history.clock("dated")
+    for attempt in await history.attempts_begin():
+        await history.attempt_ends(attempt.submission_id)
 
     answer = await cli("runs", "clear", "dated", "--until", "2013-01-01", "--yes")
 
@@ -94,19 +94,19 @@ async def test_one_end_of_a_time_is_enough(cli: Cli, past: Past) -> None:
     ]
 
 
-async def test_a_task_at_work_is_said_to_be_cleared_too(cli: Cli, past: Past) -> None:
-    await past.file(THREE)
+async def test_a_task_at_work_is_said_to_be_cleared_too(cli: Cli, history: History) -> None:
+    await history.file(THREE)
     await cli("runs", "trigger", "three", "--run-id", "a")
-    await past.attempts_begin()
+    await history.attempts_begin()
 
     answer = await cli("runs", "clear", "three", "a", "--yes", "--json")
 
     assert answer.json["runs"] == [{"run_id": "a", "logical_date": None, "state": "running", "tasks": ["first"]}]
 
 
-async def test_a_run_may_go_on_with_the_newest_version(cli: Cli, past: Past) -> None:
-    await failed(past, cli)
-    await past.file(WITHOUT_THIRD)
+async def test_a_run_may_go_on_with_the_newest_version(cli: Cli, history: History) -> None:
+    await failed(history, cli)
+    await history.file(WITHOUT_THIRD)
 
     answer = await cli("runs", "clear", "three", "a", "--only-failed", "--newest-version", "--yes", "--json")
 
@@ -114,9 +114,9 @@ async def test_a_run_may_go_on_with_the_newest_version(cli: Cli, past: Past) -> 
     assert (await cli("runs", "list", "--json")).json[0]["version"] == 2
 
 
-async def test_tasks_that_the_newest_version_adds_are_said_to_run(cli: Cli, past: Past) -> None:
-    await failed(past, cli)
-    await past.file(OTHER)
+async def test_tasks_that_the_newest_version_adds_are_said_to_run(cli: Cli, history: History) -> None:
+    await failed(history, cli)
+    await history.file(OTHER)
 
     answer = await cli("runs", "clear", "three", "a", "--newest-version", "--yes", "--json")
 
@@ -124,16 +124,16 @@ async def test_tasks_that_the_newest_version_adds_are_said_to_run(cli: Cli, past
     assert (await states(cli))["other"] == "none"
 
 
-async def test_a_cleared_task_does_not_show_what_an_earlier_try_did(cli: Cli, past: Past) -> None:
-    await failed(past, cli)
+async def test_a_cleared_task_does_not_show_what_an_earlier_try_did(cli: Cli, history: History) -> None:
+    await failed(history, cli)
 
     await cli("runs", "clear", "three", "a", "--yes")
 
     assert (await cli("tasks", "list", "three", "a")).rows[2] == ["second", "none", "1", "-", "-", "-"]
 
 
-async def test_tasks_are_cleared_by_name(cli: Cli, past: Past) -> None:
-    await failed(past, cli)
+async def test_tasks_are_cleared_by_name(cli: Cli, history: History) -> None:
+    await failed(history, cli)
 
     answer = await cli("tasks", "clear", "three", "latest", "second", "first", "--no-downstream", "--yes")
 
@@ -141,8 +141,8 @@ async def test_tasks_are_cleared_by_name(cli: Cli, past: Past) -> None:
     assert await states(cli) == {"first": "none", "second": "none", "third": "upstream_failed"}
 
 
-async def test_cleared_tasks_are_one_json_object(cli: Cli, past: Past) -> None:
-    await failed(past, cli)
+async def test_cleared_tasks_are_one_json_object(cli: Cli, history: History) -> None:
+    await failed(history, cli)
 
     answer = await cli("tasks", "clear", "three", "a", "third", "--upstream", "--only-failed", "--yes", "--json")
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.integration.cli.conftest import Cli
-from tests.integration.cli.past import Past
-from tests.integration.cli.three import failed, states
+from tests.integration.cli.failed_run import failed, states
+from tests.integration.cli.history import History
 
 Type = Callable[[str], None]
 
@@ -28,8 +28,8 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Type]:
         yield type_
 
 
-async def test_where_nobody_can_be_asked_nothing_is_cleared_without_yes(cli: Cli, past: Past) -> None:
-    await failed(past, cli)
+async def test_where_nobody_can_be_asked_nothing_is_cleared_without_yes(cli: Cli, history: History) -> None:
+    await failed(history, cli)
     before = await states(cli)
 
     answer = await cli("runs", "clear", "three", "a")
@@ -41,8 +41,8 @@ async def test_where_nobody_can_be_asked_nothing_is_cleared_without_yes(cli: Cli
 
 
 @pytest.mark.parametrize("given", ["y", "yes", "Y"])
-async def test_somebody_at_a_terminal_is_asked(cli: Cli, past: Past, terminal: Type, given: str) -> None:
-    await failed(past, cli)
+async def test_somebody_at_a_terminal_is_asked(cli: Cli, history: History, terminal: Type, given: str) -> None:
+    await failed(history, cli)
     terminal(f"{given}\n")
 
     answer = await cli("runs", "clear", "three", "a", "--only-failed")
@@ -52,8 +52,8 @@ async def test_somebody_at_a_terminal_is_asked(cli: Cli, past: Past, terminal: T
 
 
 @pytest.mark.parametrize("given", ["", "n", "maybe"])
-async def test_any_other_answer_clears_nothing(cli: Cli, past: Past, terminal: Type, given: str) -> None:
-    await failed(past, cli)
+async def test_any_other_answer_clears_nothing(cli: Cli, history: History, terminal: Type, given: str) -> None:
+    await failed(history, cli)
     before = await states(cli)
     terminal(f"{given}\n")
 
@@ -64,7 +64,7 @@ async def test_any_other_answer_clears_nothing(cli: Cli, past: Past, terminal: T
 
 
 @pytest.mark.parametrize("args", [(), ("a", "--since", "2013-01-01"), ("a", "--until", "2013-01-01")])
-async def test_either_a_run_or_a_time_is_cleared(cli: Cli, past: Past, args: tuple[str, ...]) -> None:
+async def test_either_a_run_or_a_time_is_cleared(cli: Cli, history: History, args: tuple[str, ...]) -> None:
     answer = await cli("runs", "clear", "three", *args, "--yes")
 
     assert (answer.code, answer.out) == (2, "")
@@ -88,8 +88,8 @@ async def test_either_a_run_or_a_time_is_cleared(cli: Cli, past: Past, args: tup
         ),
     ],
 )
-async def test_what_cannot_be_cleared_is_one_sentence(cli: Cli, past: Past, args: tuple[str, ...], said: str) -> None:
-    await failed(past, cli)
+async def test_what_cannot_be_cleared_is_one_sentence(cli: Cli, history: History, args: tuple[str, ...], said: str) -> None:
+    await failed(history, cli)
 
     answer = await cli("runs", "clear", *args, "--yes", "--json")
 

@@ -3,12 +3,12 @@
 import pytest
 
 from tests.integration.cli.conftest import Cli
-from tests.integration.cli.past import Past
+from tests.integration.cli.history import History
 
 
-async def test_dags_are_listed_with_what_they_wait_for(cli: Cli, past: Past) -> None:
-    await past.file()
-    await past.updated("lake://flights")
+async def test_dags_are_listed_with_what_they_wait_for(cli: Cli, history: History) -> None:
+    await history.file()
+    await history.updated("lake://flights")
 
     answer = await cli("dags", "list")
 
@@ -24,26 +24,26 @@ async def test_an_empty_list_is_an_empty_array(cli: Cli) -> None:
     assert (answer.code, answer.json, answer.err) == (0, [], "")
 
 
-async def test_broken_files_are_spoken_of_beside_the_list(cli: Cli, past: Past) -> None:
-    await past.broken_file("bad.py", "SyntaxError: invalid syntax", 3)
+async def test_broken_files_are_spoken_of_beside_the_list(cli: Cli, history: History) -> None:
+    await history.broken_file("bad.py", "SyntaxError: invalid syntax", 3)
 
     answer = await cli("dags", "list", "--json")
 
     assert (answer.json, answer.err) == ([], "1 DAG file is broken; `tidegate dags errors` says why\n")
 
 
-async def test_broken_files_are_listed_with_line_and_reason(cli: Cli, past: Past) -> None:
-    await past.broken_file("bad.py", "SyntaxError: invalid syntax", 3)
-    await past.broken_file("worse.py", "it calls os._exit")
+async def test_broken_files_are_listed_with_line_and_reason(cli: Cli, history: History) -> None:
+    await history.broken_file("bad.py", "SyntaxError: invalid syntax", 3)
+    await history.broken_file("worse.py", "it calls os._exit")
 
     answer = await cli("dags", "errors")
 
     assert answer.out == "bad.py:3: SyntaxError: invalid syntax\nworse.py: it calls os._exit\n"
 
 
-async def test_a_dag_is_shown_with_what_is_pending_and_what_is_missing(cli: Cli, past: Past) -> None:
-    await past.file()
-    await past.updated("lake://flights")
+async def test_a_dag_is_shown_with_what_is_pending_and_what_is_missing(cli: Cli, history: History) -> None:
+    await history.file()
+    await history.updated("lake://flights")
 
     answer = await cli("dags", "show", "daily_delays")
 
@@ -51,10 +51,10 @@ async def test_a_dag_is_shown_with_what_is_pending_and_what_is_missing(cli: Cli,
     assert ["report", "sql", "join", "0", "lake://delays"] in answer.rows
 
 
-async def test_a_shown_dag_is_one_json_object(cli: Cli, past: Past) -> None:
-    await past.file()
-    await past.run()
-    await past.updated("lake://flights", "f-2")
+async def test_a_shown_dag_is_one_json_object(cli: Cli, history: History) -> None:
+    await history.file()
+    await history.run()
+    await history.updated("lake://flights", "f-2")
 
     page = (await cli("dags", "show", "daily_delays", "--json")).json
 
@@ -62,8 +62,8 @@ async def test_a_shown_dag_is_one_json_object(cli: Cli, past: Past) -> None:
     assert [(row["uri"], row["events"]) for row in page["pending"]] == [("lake://flights", 1)]
 
 
-async def test_a_paused_dag_is_listed_as_paused_until_it_is_unpaused(cli: Cli, past: Past) -> None:
-    await past.file()
+async def test_a_paused_dag_is_listed_as_paused_until_it_is_unpaused(cli: Cli, history: History) -> None:
+    await history.file()
 
     paused = await cli("dags", "pause", "daily_delays")
     while_paused = await cli("dags", "list")
@@ -74,8 +74,8 @@ async def test_a_paused_dag_is_listed_as_paused_until_it_is_unpaused(cli: Cli, p
     assert (while_paused.rows[1][1], afterwards.rows[1][1]) == ("paused", "active")
 
 
-async def test_unpausing_starts_the_runs_that_wait(cli: Cli, past: Past) -> None:
-    await past.file()
+async def test_unpausing_starts_the_runs_that_wait(cli: Cli, history: History) -> None:
+    await history.file()
     await cli("dags", "pause", "daily_delays")
     await cli("runs", "trigger", "daily_delays", "--run-id", "held")
 
@@ -93,9 +93,9 @@ async def test_a_dag_that_does_not_exist_is_one_sentence(cli: Cli, verb: str) ->
     assert answer.err == "tidegate: there is no DAG 'nope'; `tidegate dags list` shows those there are\n"
 
 
-async def test_a_dag_that_is_in_no_file_any_more_can_be_deleted(cli: Cli, past: Past) -> None:
-    await past.file()
-    await past.file("")
+async def test_a_dag_that_is_in_no_file_any_more_can_be_deleted(cli: Cli, history: History) -> None:
+    await history.file()
+    await history.file("")
 
     unsure = await cli("dags", "delete", "daily_delays")
     sure = await cli("dags", "delete", "daily_delays", "--yes")
@@ -105,8 +105,8 @@ async def test_a_dag_that_is_in_no_file_any_more_can_be_deleted(cli: Cli, past: 
     assert (await cli("dags", "list", "--json")).json == []
 
 
-async def test_a_dag_that_is_in_a_file_cannot_be_deleted(cli: Cli, past: Past) -> None:
-    await past.file()
+async def test_a_dag_that_is_in_a_file_cannot_be_deleted(cli: Cli, history: History) -> None:
+    await history.file()
 
     answer = await cli("dags", "delete", "daily_delays", "--yes", "--json")
 
@@ -124,10 +124,10 @@ with Dag("closer", schedule=Timed(two, within=timedelta(hours=1)), on_paused="ke
 """
 
 
-async def test_a_condition_is_drawn_with_what_waits_for_each_of_its_inputs(cli: Cli, past: Past) -> None:
-    await past.file(CLOSER)
-    await past.updated("lake://flights", "1", {"rows": 0})
-    await past.updated("lake://days/1", "2")
+async def test_a_condition_is_drawn_with_what_waits_for_each_of_its_inputs(cli: Cli, history: History) -> None:
+    await history.file(CLOSER)
+    await history.updated("lake://flights", "1", {"rows": 0})
+    await history.updated("lake://days/1", "2")
 
     answer = await cli("dags", "show", "closer")
 
@@ -145,12 +145,12 @@ async def test_a_condition_is_drawn_with_what_waits_for_each_of_its_inputs(cli: 
     ]
 
 
-async def test_a_condition_that_cannot_be_read_is_said_on_the_page_of_its_dag(cli: Cli, past: Past) -> None:
-    await past.file(CLOSER)
+async def test_a_condition_that_cannot_be_read_is_said_on_the_page_of_its_dag(cli: Cli, history: History) -> None:
+    await history.file(CLOSER)
     broken = "UPDATE dag_version SET spec = jsonb_set(spec, '{schedule,of,0,where}', '\"rows >\"')"
-    await past.database.pool.execute(broken)
-    past.database.memory.graphs.clear()
-    await past.updated("lake://flights", "1", {"rows": 0})
+    await history.database.pool.execute(broken)
+    history.database.memory.graphs.clear()
+    await history.updated("lake://flights", "1", {"rows": 0})
 
     answer = await cli("dags", "show", "closer")
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from aiokafka import AIOKafkaConsumer, ConsumerRecord
 
 from tests.integration.cli.conftest import Cli
-from tests.integration.cli.past import Past
+from tests.integration.cli.history import History
 
 
-async def test_datasets_are_listed_with_who_makes_and_who_waits_for_them(cli: Cli, past: Past) -> None:
-    await past.file()
-    await past.updated("lake://flights")
+async def test_datasets_are_listed_with_who_makes_and_who_waits_for_them(cli: Cli, history: History) -> None:
+    await history.file()
+    await history.updated("lake://flights")
 
     answer = await cli("datasets", "list")
 
@@ -23,9 +23,9 @@ async def test_datasets_are_listed_with_who_makes_and_who_waits_for_them(cli: Cl
     ]
 
 
-async def test_datasets_are_listed_by_the_beginning_of_their_uri(cli: Cli, past: Past) -> None:
-    await past.updated("lake://flights")
-    await past.updated("s3://flights", "2")
+async def test_datasets_are_listed_by_the_beginning_of_their_uri(cli: Cli, history: History) -> None:
+    await history.updated("lake://flights")
+    await history.updated("s3://flights", "2")
 
     answer = await cli("datasets", "list", "s3:", "--json")
 
@@ -41,11 +41,11 @@ with Dag("paused", schedule=flights) as dag: dag.empty("a")
 """
 
 
-async def test_events_are_listed_with_what_became_of_each_for_every_dag(cli: Cli, past: Past) -> None:
-    await past.file(CONSUMERS)
+async def test_events_are_listed_with_what_became_of_each_for_every_dag(cli: Cli, history: History) -> None:
+    await history.file(CONSUMERS)
     await cli("dags", "pause", "paused")
     for id_ in ("f-1", "f-2"):
-        await past.updated("lake://flights", id_, {"day": id_})
+        await history.updated("lake://flights", id_, {"day": id_})
 
     events = (await cli("datasets", "events", "lake://flights", "--json")).json
 
@@ -61,9 +61,9 @@ async def test_events_are_listed_with_what_became_of_each_for_every_dag(cli: Cli
     ]
 
 
-async def test_an_event_is_shown_for_people_also_when_nobody_waited_for_it(cli: Cli, past: Past) -> None:
-    await past.updated("lake://flights", "f-1", {"day": 1})
-    await past.updated("lake://flights", "f-2")
+async def test_an_event_is_shown_for_people_also_when_nobody_waited_for_it(cli: Cli, history: History) -> None:
+    await history.updated("lake://flights", "f-1", {"day": 1})
+    await history.updated("lake://flights", "f-2")
 
     answer = await cli("datasets", "events", "lake://flights", "--event-id", "f-1")
 
@@ -72,13 +72,13 @@ async def test_an_event_is_shown_for_people_also_when_nobody_waited_for_it(cli: 
     assert row.endswith('importer  f-1  {"day":1}  -    nobody waited  -')
 
 
-async def test_events_that_are_older_than_the_retention_are_said_to_be(cli: Cli, past: Past) -> None:
-    await past.file(CONSUMERS)
-    await past.updated("lake://flights", "f-1")
-    await past.updated("lake://weather", "w-1")
-    await past.updated("lake://flights", "f-2")
+async def test_events_that_are_older_than_the_retention_are_said_to_be(cli: Cli, history: History) -> None:
+    await history.file(CONSUMERS)
+    await history.updated("lake://flights", "f-1")
+    await history.updated("lake://weather", "w-1")
+    await history.updated("lake://flights", "f-2")
     before = await cli("datasets", "events", "lake://flights")
-    await past.retention()
+    await history.retention()
 
     flights = await cli("datasets", "events", "lake://flights", "--json")
     weather = await cli("datasets", "events", "lake://weather")
@@ -125,9 +125,9 @@ async def _records(kafka: str, topic: str, count: int) -> Sequence[ConsumerRecor
         return [await consumer.getone() for _ in range(count)]
 
 
-async def test_an_audit_counts_the_fates_of_events(cli: Cli, past: Past) -> None:
-    await past.file()
-    await past.updated("lake://flights")
+async def test_an_audit_counts_the_fates_of_events(cli: Cli, history: History) -> None:
+    await history.file()
+    await history.updated("lake://flights")
 
     told, counted = await cli("datasets", "audit"), await cli("datasets", "audit", "--json")
 
@@ -148,11 +148,11 @@ async def test_an_audit_counts_the_fates_of_events(cli: Cli, past: Past) -> None
     )
 
 
-async def test_an_audit_fails_and_names_what_is_wrong(cli: Cli, past: Past) -> None:
-    await past.file()
-    await past.updated("lake://flights", "1")
-    await past.updated("lake://flights", "2")
-    await past.database.pool.execute("DELETE FROM dataset_dag_run_queue")
+async def test_an_audit_fails_and_names_what_is_wrong(cli: Cli, history: History) -> None:
+    await history.file()
+    await history.updated("lake://flights", "1")
+    await history.updated("lake://flights", "2")
+    await history.database.pool.execute("DELETE FROM dataset_dag_run_queue")
 
     told, counted = await cli("datasets", "audit", "--limit", "1"), await cli("datasets", "audit", "--json")
 

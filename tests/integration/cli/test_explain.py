@@ -5,7 +5,7 @@ import getpass
 import pytest
 
 from tests.integration.cli.conftest import Cli
-from tests.integration.cli.past import DAEMON, HOST, Past
+from tests.integration.cli.history import DAEMON, HOST, History
 
 ONE = 'from tidegate import Dag, Dataset\nwith Dag("d", {dag}) as dag: dag.command("a", ["true"])\n'
 
@@ -18,9 +18,9 @@ with Dag("d", schedule="@daily", start_date=datetime(2013, 1, 1, tzinfo=UTC), en
 """
 
 
-async def test_a_run_of_events_names_them_and_its_condition(cli: Cli, past: Past) -> None:
-    await past.file()
-    await past.run()
+async def test_a_run_of_events_names_them_and_its_condition(cli: Cli, history: History) -> None:
+    await history.file()
+    await history.run()
 
     page = (await cli("runs", "explain", "daily_delays", "latest", "--json")).json
 
@@ -34,10 +34,10 @@ async def test_a_run_of_events_names_them_and_its_condition(cli: Cli, past: Past
     assert page["upon"] == "dataset events arrived"
 
 
-async def test_a_run_stays_with_the_condition_of_its_version(cli: Cli, past: Past) -> None:
-    await past.file()
-    await past.run()
-    await past.file(ONE.format(dag="").replace('"d"', '"daily_delays"'))
+async def test_a_run_stays_with_the_condition_of_its_version(cli: Cli, history: History) -> None:
+    await history.file()
+    await history.run()
+    await history.file(ONE.format(dag="").replace('"d"', '"daily_delays"'))
 
     page = (await cli("runs", "explain", "daily_delays", "latest", "--json")).json
 
@@ -50,10 +50,10 @@ with Dag("d", schedule=Dataset("lake://flights") & Dataset("lake://weather")) as
 """
 
 
-async def test_a_run_whose_events_are_older_than_the_retention_says_how_many_there_were(cli: Cli, past: Past) -> None:
-    await past.file(BOTH)
-    await past.run()
-    await past.retention()
+async def test_a_run_whose_events_are_older_than_the_retention_says_how_many_there_were(cli: Cli, history: History) -> None:
+    await history.file(BOTH)
+    await history.run()
+    await history.retention()
 
     page = (await cli("runs", "explain", "d", "latest", "--json")).json
     text = (await cli("runs", "explain", "d", "latest")).out
@@ -63,23 +63,23 @@ async def test_a_run_whose_events_are_older_than_the_retention_says_how_many_the
     assert "consumed events\n  2 older than the retention: the ledger does not have them any more\n" in text
 
 
-async def test_a_run_some_of_whose_events_still_wait_for_others_has_those(cli: Cli, past: Past) -> None:
+async def test_a_run_some_of_whose_events_still_wait_for_others_has_those(cli: Cli, history: History) -> None:
     waits = BOTH.replace('"d"', '"waits"').replace("weather", "never")
-    await past.file(BOTH + waits)
-    await past.run()
-    await past.retention()
+    await history.file(BOTH + waits)
+    await history.run()
+    await history.retention()
 
     page = (await cli("runs", "explain", "d", "latest", "--json")).json
 
     assert ([event["id"] for event in page["events"]], page["forgotten"]) == (["f-1"], 1)
 
 
-async def test_a_run_of_an_earlier_version_does_not_know_how_many_there_were(cli: Cli, past: Past) -> None:
-    await past.file(BOTH)
-    await past.run()
-    await past.database.pool.execute("UPDATE dag_run SET events = NULL")
+async def test_a_run_of_an_earlier_version_does_not_know_how_many_there_were(cli: Cli, history: History) -> None:
+    await history.file(BOTH)
+    await history.run()
+    await history.database.pool.execute("UPDATE dag_run SET events = NULL")
     before = (await cli("runs", "explain", "d", "latest", "--json")).json
-    await past.retention()
+    await history.retention()
 
     text = (await cli("runs", "explain", "d", "latest")).out
 
@@ -87,11 +87,11 @@ async def test_a_run_of_an_earlier_version_does_not_know_how_many_there_were(cli
     assert "made by    dataset events, of which none is on record any more\n" in text
 
 
-async def test_the_stages_of_a_run_follow_each_other(cli: Cli, past: Past) -> None:
-    await past.file()
-    await past.run()
-    (attempt,) = await past.attempts_begin()
-    await past.attempt_ends(attempt.submission_id)
+async def test_the_stages_of_a_run_follow_each_other(cli: Cli, history: History) -> None:
+    await history.file()
+    await history.run()
+    (attempt,) = await history.attempts_begin()
+    await history.attempt_ends(attempt.submission_id)
 
     page = (await cli("runs", "explain", "daily_delays", "latest", "--json")).json
 
@@ -111,8 +111,8 @@ async def test_the_stages_of_a_run_follow_each_other(cli: Cli, past: Past) -> No
     assert [move["state"] for move in page["journal"]] == ["queued", "running"]
 
 
-async def test_a_run_by_hand_names_who_asked_for_it(cli: Cli, past: Past) -> None:
-    await past.file(ONE.format(dag=""))
+async def test_a_run_by_hand_names_who_asked_for_it(cli: Cli, history: History) -> None:
+    await history.file(ONE.format(dag=""))
     await cli("runs", "trigger", "d", "--run-id", "r")
 
     page = (await cli("runs", "explain", "d", "r", "--json")).json
@@ -121,9 +121,9 @@ async def test_a_run_by_hand_names_who_asked_for_it(cli: Cli, past: Past) -> Non
     assert (page["events"], page["condition"]) == ([], "")
 
 
-async def test_a_timed_run_was_made_by_the_clock(cli: Cli, past: Past) -> None:
-    await past.file(DAILY)
-    await past.clock("d")
+async def test_a_timed_run_was_made_by_the_clock(cli: Cli, history: History) -> None:
+    await history.file(DAILY)
+    await history.clock("d")
 
     page = (await cli("runs", "explain", "d", "latest", "--json")).json
 
@@ -131,12 +131,12 @@ async def test_a_timed_run_was_made_by_the_clock(cli: Cli, past: Past) -> None:
     assert page["stages"][0]["name"] == "the run was due"
 
 
-async def test_a_run_that_waited_for_another_was_made_when_that_one_ended(cli: Cli, past: Past) -> None:
-    await past.file(ONE.format(dag='schedule=Dataset("s://a"), max_active_runs=1'))
-    await past.updated("s://a", "1")
-    await past.updated("s://a", "2")
-    (attempt,) = await past.attempts_begin()
-    await past.attempt_ends(attempt.submission_id)
+async def test_a_run_that_waited_for_another_was_made_when_that_one_ended(cli: Cli, history: History) -> None:
+    await history.file(ONE.format(dag='schedule=Dataset("s://a"), max_active_runs=1'))
+    await history.updated("s://a", "1")
+    await history.updated("s://a", "2")
+    (attempt,) = await history.attempts_begin()
+    await history.attempt_ends(attempt.submission_id)
 
     page = (await cli("runs", "explain", "d", "latest", "--json")).json
 
@@ -144,9 +144,9 @@ async def test_a_run_that_waited_for_another_was_made_when_that_one_ended(cli: C
     assert [event["id"] for event in page["events"]] == ["2"]
 
 
-async def test_an_explanation_is_a_page_for_people(cli: Cli, past: Past) -> None:
-    await past.file()
-    await past.run()
+async def test_an_explanation_is_a_page_for_people(cli: Cli, history: History) -> None:
+    await history.file()
+    await history.run()
 
     out = (await cli("runs", "explain", "daily_delays", "latest")).out
 
@@ -168,7 +168,7 @@ async def test_an_explanation_is_a_page_for_people(cli: Cli, past: Past) -> None
         (("d", "latest"), "DAG 'd' has no runs yet"),
     ],
 )
-async def test_what_does_not_exist_cannot_be_explained(cli: Cli, past: Past, args: tuple[str, str], complaint: str) -> None:
-    await past.file(ONE.format(dag=""))
+async def test_what_does_not_exist_cannot_be_explained(cli: Cli, history: History, args: tuple[str, str], complaint: str) -> None:
+    await history.file(ONE.format(dag=""))
 
     assert await cli("runs", "explain", *args) == (1, "", f"tidegate: {complaint}\n")

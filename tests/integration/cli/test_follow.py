@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from tests.integration.cli.past import Past
+from tests.integration.cli.history import History
 from tests.servers import StartPostgres
 from tidegate.daemon.cli.lookup import find_run
 from tidegate.daemon.cli.pages.follow import follow
@@ -24,8 +24,8 @@ async def test_following_goes_on_when_postgres_is_back(own_postgres: StartPostgr
     server = await own_postgres()
     await migrate(server.dsn)
     async with connect(server.dsn) as database:
-        past = Past(database)
-        await past.file(SOURCE)
+        history = History(database)
+        await history.file(SOURCE)
         await ask(database, RunRequested(dag_id="single", run_id="a", conf={}))
         run = await database.run(find_run, "single", "a")
         await server.kill()
@@ -39,8 +39,8 @@ async def test_following_goes_on_when_postgres_is_back(own_postgres: StartPostgr
                 tg.start_soon(watch)
                 await anyio.sleep(1)
                 await server.start()
-                (attempt,) = await past.attempts_begin()
-                await past.attempt_ends(attempt.submission_id, "failed", "boom")
+                (attempt,) = await history.attempts_begin()
+                await history.attempt_ends(attempt.submission_id, "failed", "boom")
 
     said = capsys.readouterr().err
     assert [row.state for row in ended] == ["failed"]

@@ -9,7 +9,7 @@ from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from structlog.testing import capture_logs
 
 from tests.integration.cli.conftest import Answer, Cli
-from tests.integration.cli.past import Past
+from tests.integration.cli.history import History
 from tests.integration.ingest.intake import LOOK_EVERY_S, Intake, Sent
 from tests.servers import MakeSettings
 from tidegate.events import topics
@@ -55,11 +55,11 @@ class Topic:
 
 
 @pytest.fixture
-async def topic(cli: Cli, past: Past, settings: MakeSettings) -> AsyncIterator[Topic]:
+async def topic(cli: Cli, history: History, settings: MakeSettings) -> AsyncIterator[Topic]:
     """With three records of datasets a, b, c, the first of them read."""
     mine = settings(topic_partitions=1, lease_renew_s=0.1)
     await topics.create(mine.kafka_servers, mine.topic_prefix, 1, 1)
-    intake = Intake(mine, past.database)
+    intake = Intake(mine, history.database)
     with capture_logs():
         await intake.take(UPDATED, update("a"))
         await intake.send(UPDATED, update("b"), update("c"))

@@ -10,8 +10,8 @@ import anyio
 import pytest
 
 from tests.integration.cli.conftest import Cli
-from tests.integration.cli.past import HOST, Past
-from tests.integration.cli.tried import mapped_attempts
+from tests.integration.cli.history import HOST, History
+from tests.integration.cli.mapped_attempts import mapped_attempts
 from tests.servers import MARK
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark import launch
@@ -51,8 +51,8 @@ def ended(spool: Spool) -> None:
     spool.end(Outcome(outcome="succeeded", started_at=now, finished_at=now))
 
 
-async def test_instances_of_a_mapped_task_have_logs_of_their_own(cli: Cli, past: Past, tmp_path: Path) -> None:
-    attempts = await mapped_attempts(cli, past)
+async def test_instances_of_a_mapped_task_have_logs_of_their_own(cli: Cli, history: History, tmp_path: Path) -> None:
+    attempts = await mapped_attempts(cli, history)
     for name, submission_id in attempts.items():
         begun(tmp_path, submission_id).log.write_text(f"of {name}\n")
 
@@ -96,11 +96,11 @@ async def test_a_log_in_json_says_whether_it_is_complete(cli: Cli, spool: Spool,
     assert (document["submission_id"], document["try_number"]) == (str(attempt), 1)
 
 
-async def test_an_earlier_try_can_be_read(cli: Cli, past: Past, spool: Spool, attempt: UUID, tmp_path: Path) -> None:
+async def test_an_earlier_try_can_be_read(cli: Cli, history: History, spool: Spool, attempt: UUID, tmp_path: Path) -> None:
     spool.log.write_bytes(b"first try\n")
     ended(spool)
-    await past.attempt_ends(attempt, "failed", "boom")
-    (second,) = await past.attempts_begin()
+    await history.attempt_ends(attempt, "failed", "boom")
+    (second,) = await history.attempts_begin()
     begun(tmp_path, second.submission_id).log.write_bytes(b"second try\n")
 
     last = await cli("tasks", "logs", "daily_delays", "latest", "join")
@@ -126,13 +126,13 @@ async def test_following_goes_on_until_the_try_ends(cli: Cli, spool: Spool) -> N
     assert answer == (0, "begin\nend\n", "")
 
 
-async def test_following_waits_for_a_task_whose_turn_has_not_come(cli: Cli, past: Past, tmp_path: Path) -> None:
-    await past.file()
-    await past.run()
+async def test_following_waits_for_a_task_whose_turn_has_not_come(cli: Cli, history: History, tmp_path: Path) -> None:
+    await history.file()
+    await history.run()
 
     async def run_it() -> None:
         await anyio.sleep(1)
-        (claimed,) = await past.attempts_begin()
+        (claimed,) = await history.attempts_begin()
         spool = begun(tmp_path, claimed.submission_id)
         spool.log.write_bytes(b"at last\n")
         ended(spool)
@@ -145,9 +145,9 @@ async def test_following_waits_for_a_task_whose_turn_has_not_come(cli: Cli, past
     assert answer == (0, "at last\n", "")
 
 
-async def test_following_ends_with_a_runner_that_was_killed(cli: Cli, past: Past, spool: Spool, attempt: UUID) -> None:
+async def test_following_ends_with_a_runner_that_was_killed(cli: Cli, history: History, spool: Spool, attempt: UUID) -> None:
     spool.log.write_bytes(b"cut off\n")
-    await past.attempt_ends(attempt, "lost", "the runner was killed")
+    await history.attempt_ends(attempt, "lost", "the runner was killed")
 
     with anyio.fail_after(20):
         answer = await cli("tasks", "logs", "daily_delays", "latest", "join", "--follow", "--try", "1")
@@ -162,10 +162,10 @@ async def test_a_task_whose_turn_has_not_come_has_no_log_yet(cli: Cli, attempt: 
     assert answer.err.endswith(" has not begun yet; with --follow its log is waited for\n")
 
 
-async def test_a_task_that_nothing_was_run_for_has_no_log(cli: Cli, past: Past, attempt: UUID) -> None:
+async def test_a_task_that_nothing_was_run_for_has_no_log(cli: Cli, history: History, attempt: UUID) -> None:
     for submission_id in (attempt, None):
-        again = submission_id or (await past.attempts_begin())[0].submission_id
-        await past.attempt_ends(again, "failed", "boom")
+        again = submission_id or (await history.attempts_begin())[0].submission_id
+        await history.attempt_ends(again, "failed", "boom")
 
     with anyio.fail_after(20):
         answer = await cli("tasks", "logs", "daily_delays", "latest", "done", "--follow")
@@ -205,13 +205,13 @@ async def test_a_log_that_is_followed_is_no_document(cli: Cli, spool: Spool) -> 
 
 
 async def test_the_log_of_a_real_runner_is_followed(
-    cli: Cli, past: Past, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, history: History, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(launch, "PASSED_ON", launch.PASSED_ON | {MARK})
-    await past.file()
-    await past.run()
-    (claimed,) = await past.attempts_begin()
-    found = await past.database.run(sources.of_runs, [claimed.dag_run_id])
+    await history.file()
+    await history.run()
+    (claimed,) = await history.attempts_begin()
+    found = await history.database.run(sources.of_runs, [claimed.dag_run_id])
     task = CommandTask(task_id="join", argv=(sys.executable, "-c", CHATTER))
     settings = Settings(
         postgres_dsn="", kafka_servers=kafka, host=HOST, dags_folder=str(tmp_path), spool_dir=str(tmp_path / "spool")

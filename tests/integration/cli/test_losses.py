@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.integration.cli.conftest import Cli
-from tests.integration.cli.past import DAEMON, Past
+from tests.integration.cli.history import DAEMON, History
 from tidegate.schemas.queries import losses
 
 SINCE, UNTIL = datetime(2026, 11, 22, 11, 25, 2, tzinfo=UTC), datetime(2026, 11, 22, 11, 25, 9, tzinfo=UTC)
@@ -13,10 +13,10 @@ REMINDER = "Postgres has lost commits that were acknowledged; see `tidegate loss
 
 
 @pytest.fixture
-async def loss(past: Past) -> None:
+async def loss(history: History) -> None:
     """Found out by two daemons."""
     for until in (SINCE, UNTIL):
-        await past.database.run(losses.record, timeline="00000002", since=SINCE, until=until, found_by=DAEMON)
+        await history.database.run(losses.record, timeline="00000002", since=SINCE, until=until, found_by=DAEMON)
 
 
 async def test_nothing_was_lost(cli: Cli) -> None:
@@ -32,14 +32,14 @@ async def test_a_loss_is_listed_and_every_command_reminds_of_it(cli: Cli, loss: 
     assert (other.code, other.err) == (0, REMINDER)
 
 
-async def test_a_loss_that_is_settled_is_on_record_and_nobody_is_reminded(cli: Cli, past: Past, loss: None) -> None:
+async def test_a_loss_that_is_settled_is_on_record_and_nobody_is_reminded(cli: Cli, history: History, loss: None) -> None:
     settled = await cli("losses", "settle", "1", "--because", "looked through")
     after, all_ = await cli("losses", "list"), await cli("losses", "list", "--all", "--json")
 
     assert settled == (0, "loss 1 is settled\n", REMINDER)
     assert after == (0, "", "no commits were lost\n")
     assert [row["settled_because"] for row in all_.json] == ["looked through"]
-    assert await past.database.pool.fetchval("SELECT what || ': ' || object FROM audit_log") == (
+    assert await history.database.pool.fetchval("SELECT what || ': ' || object FROM audit_log") == (
         "settled a loss of commits: loss 1"
     )
 
@@ -58,13 +58,13 @@ async def test_what_cannot_be_settled(cli: Cli, loss: None, arguments: tuple[str
     assert sentence in answer.err
 
 
-async def test_runs_at_work_leave_numbers_out_once(past: Past) -> None:
-    await past.file()
-    await past.run()
-    (before,) = await past.database.pool.fetch("SELECT state_seq, task_seq FROM dag_run")
+async def test_runs_at_work_leave_numbers_out_once(history: History) -> None:
+    await history.file()
+    await history.run()
+    (before,) = await history.database.pool.fetch("SELECT state_seq, task_seq FROM dag_run")
     for until in (SINCE, UNTIL):
-        await past.database.run(losses.record, timeline="00000002", since=SINCE, until=until, found_by=DAEMON)
+        await history.database.run(losses.record, timeline="00000002", since=SINCE, until=until, found_by=DAEMON)
 
-    (after,) = await past.database.pool.fetch("SELECT state_seq, task_seq FROM dag_run")
+    (after,) = await history.database.pool.fetch("SELECT state_seq, task_seq FROM dag_run")
 
     assert [number - losses.SKIPPED for number in after] == list(before)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.integration.cli.conftest import Cli
-from tests.integration.cli.past import Past
+from tests.integration.cli.history import History
 from tests.integration.cli.schedules import NIGHTLY, PAST, WHEN_ASKED
 
 PERIODS = """
@@ -17,8 +17,8 @@ with Dag("periods", schedule=cron("0 0 * * *", mode="interval"), start_date=date
 """
 
 
-async def test_next_runs_are_listed_in_utc_and_on_the_clocks_of_the_dag(cli: Cli, past: Past) -> None:
-    await past.file(NIGHTLY)
+async def test_next_runs_are_listed_in_utc_and_on_the_clocks_of_the_dag(cli: Cli, history: History) -> None:
+    await history.file(NIGHTLY)
 
     answer = await cli("dags", "next", "nightly", "-n", "2")
 
@@ -32,8 +32,8 @@ async def test_next_runs_are_listed_in_utc_and_on_the_clocks_of_the_dag(cli: Cli
     ]
 
 
-async def test_next_runs_in_json_have_both_times(cli: Cli, past: Past) -> None:
-    await past.file(NIGHTLY)
+async def test_next_runs_in_json_have_both_times(cli: Cli, history: History) -> None:
+    await history.file(NIGHTLY)
 
     (run,) = (await cli("dags", "next", "nightly", "-n", "1", "--json")).json
 
@@ -43,8 +43,8 @@ async def test_next_runs_in_json_have_both_times(cli: Cli, past: Past) -> None:
     assert run == {**dict.fromkeys(names, at), "timezone": "Europe/Zurich", "local": dict.fromkeys(names, here)}
 
 
-async def test_a_run_of_a_period_is_due_at_its_end(cli: Cli, past: Past) -> None:
-    await past.file(PERIODS)
+async def test_a_run_of_a_period_is_due_at_its_end(cli: Cli, history: History) -> None:
+    await history.file(PERIODS)
 
     answer = await cli("dags", "next", "periods", "-n", "1")
 
@@ -57,8 +57,8 @@ async def test_a_run_of_a_period_is_due_at_its_end(cli: Cli, past: Past) -> None
     ]
 
 
-async def test_runs_after_a_time_may_be_asked_for(cli: Cli, past: Past) -> None:
-    await past.file(NIGHTLY)
+async def test_runs_after_a_time_may_be_asked_for(cli: Cli, history: History) -> None:
+    await history.file(NIGHTLY)
 
     here = (await cli("dags", "next", "nightly", "-n", "1", "--after", "2040-06-01T03:00", "--json")).json
     in_utc = (await cli("dags", "next", "nightly", "-n", "1", "--after", "2040-06-01T00:59Z", "--json")).json
@@ -66,16 +66,16 @@ async def test_runs_after_a_time_may_be_asked_for(cli: Cli, past: Past) -> None:
     assert [run["local"]["run_after"] for run in (*here, *in_utc)] == ["2040-06-02T03:00:00+02:00", "2040-06-01T03:00:00+02:00"]
 
 
-async def test_a_timetable_that_is_over_plans_no_more(cli: Cli, past: Past) -> None:
-    await past.file(PAST)
+async def test_a_timetable_that_is_over_plans_no_more(cli: Cli, history: History) -> None:
+    await history.file(PAST)
 
     answer = await cli("dags", "next", "past", "--after", "2013-01-02T06:00")
 
     assert answer == (0, "", "its timetable plans no more runs\n")
 
 
-async def test_the_runs_of_a_paused_dag_are_said_not_to_start(cli: Cli, past: Past) -> None:
-    await past.file(PAST)
+async def test_the_runs_of_a_paused_dag_are_said_not_to_start(cli: Cli, history: History) -> None:
+    await history.file(PAST)
     await cli("dags", "pause", "past")
 
     answer = await cli("dags", "next", "past", "--json")
@@ -84,8 +84,8 @@ async def test_the_runs_of_a_paused_dag_are_said_not_to_start(cli: Cli, past: Pa
     assert answer.err == "past is paused: none of its runs starts until that changes\n"
 
 
-async def test_a_logical_date_that_a_user_took_is_passed_over(cli: Cli, past: Past) -> None:
-    await past.file(NIGHTLY)
+async def test_a_logical_date_that_a_user_took_is_passed_over(cli: Cli, history: History) -> None:
+    await history.file(NIGHTLY)
     await cli("runs", "trigger", "nightly", "--logical-date", "2040-03-24T02:00")
 
     (run,) = (await cli("dags", "next", "nightly", "-n", "1", "--json")).json
@@ -108,8 +108,8 @@ async def test_a_logical_date_that_a_user_took_is_passed_over(cli: Cli, past: Pa
         ("2041-01-01", 1, "is not on the schedule; no date after it is"),
     ],
 )
-async def test_a_date_is_on_the_schedule_or_not(cli: Cli, past: Past, date: str, code: int, said: str) -> None:
-    await past.file(NIGHTLY)
+async def test_a_date_is_on_the_schedule_or_not(cli: Cli, history: History, date: str, code: int, said: str) -> None:
+    await history.file(NIGHTLY)
 
     answer = await cli("dags", "next", "nightly", "--on", date)
 
@@ -118,8 +118,10 @@ async def test_a_date_is_on_the_schedule_or_not(cli: Cli, past: Past, date: str,
 
 
 @pytest.mark.parametrize(("date", "expected"), [("2040-03-25", ["run", True]), ("2040-03-23", ["next", False])])
-async def test_whether_a_date_is_on_the_schedule_is_one_json_object(cli: Cli, past: Past, date: str, expected: list[Any]) -> None:
-    await past.file(NIGHTLY)
+async def test_whether_a_date_is_on_the_schedule_is_one_json_object(
+    cli: Cli, history: History, date: str, expected: list[Any]
+) -> None:
+    await history.file(NIGHTLY)
 
     answer = await cli("dags", "next", "nightly", "--on", date, "--json")
 
@@ -128,8 +130,8 @@ async def test_whether_a_date_is_on_the_schedule_is_one_json_object(cli: Cli, pa
     assert {name for name in ("run", "next") if answer.json[name] is not None} == {there}
 
 
-async def test_the_next_run_without_a_start_date_is_not_far(cli: Cli, past: Past) -> None:
-    await past.file('from tidegate import Dag\nwith Dag("often", schedule="* * * * *"): pass\n')
+async def test_the_next_run_without_a_start_date_is_not_far(cli: Cli, history: History) -> None:
+    await history.file('from tidegate import Dag\nwith Dag("often", schedule="* * * * *"): pass\n')
 
     (run,) = (await cli("dags", "next", "often", "-n", "1", "--json")).json
 
@@ -137,8 +139,8 @@ async def test_the_next_run_without_a_start_date_is_not_far(cli: Cli, past: Past
 
 
 @pytest.mark.parametrize("wrong", [("--on", "soon"), ("--after", "2040-02-30"), ("--on", "2040-01-01", "--after", "2040-01-01")])
-async def test_what_is_no_time_is_wrong_usage(cli: Cli, past: Past, wrong: tuple[str, ...]) -> None:
-    await past.file(NIGHTLY)
+async def test_what_is_no_time_is_wrong_usage(cli: Cli, history: History, wrong: tuple[str, ...]) -> None:
+    await history.file(NIGHTLY)
 
     answer = await cli("dags", "next", "nightly", *wrong)
 
@@ -146,8 +148,8 @@ async def test_what_is_no_time_is_wrong_usage(cli: Cli, past: Past, wrong: tuple
     assert answer.err.startswith(f"tidegate: invalid value for {wrong[0]}: ")
 
 
-async def test_a_dag_that_does_not_run_by_time_says_so(cli: Cli, past: Past) -> None:
-    await past.file(WHEN_ASKED)
+async def test_a_dag_that_does_not_run_by_time_says_so(cli: Cli, history: History) -> None:
+    await history.file(WHEN_ASKED)
 
     answer = await cli("dags", "next", "when_asked", "--json")
 

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from tests.integration.cli.conftest import Cli
-from tests.integration.cli.past import Past
+from tests.integration.cli.history import History
 from tidegate.daemon.duties.receivers.function import submission_id
 from tidegate.daemon.spark.spool import Spool
 from tidegate.schemas.message import DeadlineDue
@@ -27,25 +27,25 @@ with Dag("watched", schedule=Dataset("s://a"), deadlines=[Deadline("later", afte
 
 
 @pytest.fixture
-async def watched(past: Past) -> Past:
+async def watched(history: History) -> History:
     """A run of `watched` whose task has missed its deadline and failed."""
-    await past.file(FILE, "watched.py")
-    await past.updated("s://a")
-    (attempt,) = await past.attempts_begin()
+    await history.file(FILE, "watched.py")
+    await history.updated("s://a")
+    (attempt,) = await history.attempts_begin()
     await anyio.sleep(0.01)
-    for row in await past.database.pool.fetch("SELECT id FROM deadline"):
-        await past._apply(DeadlineDue(deadline_id=row[0]))
-    await past.attempt_ends(attempt.submission_id, "failed", "no rows")
-    return past
+    for row in await history.database.pool.fetch("SELECT id FROM deadline"):
+        await history._apply(DeadlineDue(deadline_id=row[0]))
+    await history.attempt_ends(attempt.submission_id, "failed", "no rows")
+    return history
 
 
-async def give_up(past: Past, kind: str, reason: str) -> None:
-    await past.database.pool.execute(
+async def give_up(history: History, kind: str, reason: str) -> None:
+    await history.database.pool.execute(
         "UPDATE notification SET state = 'failed', tries = 8, reason = $2, ended_at = now() WHERE kind = $1", kind, reason
     )
 
 
-async def test_deadlines_are_listed_with_what_became_of_them(cli: Cli, watched: Past) -> None:
+async def test_deadlines_are_listed_with_what_became_of_them(cli: Cli, watched: History) -> None:
     answer = await cli("deadlines", "list")
 
     assert answer.rows[0] == ["DAG", "RUN", "TASK", "DEADLINE", "STATE", "DUE", "MET", "MISSED"]
@@ -55,14 +55,14 @@ async def test_deadlines_are_listed_with_what_became_of_them(cli: Cli, watched: 
     ]
 
 
-async def test_only_missed_deadlines_are_listed_where_they_are_asked_for(cli: Cli, watched: Past) -> None:
+async def test_only_missed_deadlines_are_listed_where_they_are_asked_for(cli: Cli, watched: History) -> None:
     answer = await cli("deadlines", "list", "watched", "--missed", "--json")
 
     (missed,) = answer.json
     assert (missed["task_id"], missed["name"], missed["state"], missed["met_at"]) == ("load", "soon", "missed", None)
 
 
-async def test_notifications_are_listed_newest_first_without_what_may_be_secret(cli: Cli, watched: Past) -> None:
+async def test_notifications_are_listed_newest_first_without_what_may_be_secret(cli: Cli, watched: History) -> None:
     answer = await cli("notifications", "list")
 
     assert answer.rows[0] == ["ID", "DAG", "RUN", "TASK", "ON", "TO", "STATE", "TRIES", "AGE", "REASON"]
@@ -74,7 +74,7 @@ async def test_notifications_are_listed_newest_first_without_what_may_be_secret(
     assert "secret" not in answer.out
 
 
-async def test_only_those_given_up_are_listed_where_they_are_asked_for(cli: Cli, watched: Past) -> None:
+async def test_only_those_given_up_are_listed_where_they_are_asked_for(cli: Cli, watched: History) -> None:
     await give_up(watched, "email", "no mail server is set; set TIDEGATE_SMTP_HOST")
 
     answer = await cli("notifications", "list", "--failed", "--json")
@@ -85,7 +85,7 @@ async def test_only_those_given_up_are_listed_where_they_are_asked_for(cli: Cli,
     assert failed["context"]["deadline"]["name"] == "soon"
 
 
-async def test_what_is_tried_again_says_when_and_why(cli: Cli, watched: Past) -> None:
+async def test_what_is_tried_again_says_when_and_why(cli: Cli, watched: History) -> None:
     await watched.database.pool.execute(
         "UPDATE notification SET tries = 1, reason = 'it answered 500', due_at = '2030-01-01' WHERE kind = 'webhook'"
     )
@@ -96,20 +96,20 @@ async def test_what_is_tried_again_says_when_and_why(cli: Cli, watched: Past) ->
 
 
 @pytest.mark.parametrize("noun", ["deadlines", "notifications"])
-async def test_nothing_to_list_is_said(cli: Cli, watched: Past, noun: str) -> None:
+async def test_nothing_to_list_is_said(cli: Cli, watched: History, noun: str) -> None:
     await watched.database.pool.execute("TRUNCATE deadline, notification")
 
     assert await cli(noun, "list") == (0, "", f"there are no such {noun}\n")
 
 
 @pytest.mark.parametrize("noun", ["deadlines", "notifications"])
-async def test_a_dag_that_there_is_not_is_said(cli: Cli, watched: Past, noun: str) -> None:
+async def test_a_dag_that_there_is_not_is_said(cli: Cli, watched: History, noun: str) -> None:
     answer = await cli(noun, "list", "missing")
 
     assert (answer.code, "there is no DAG 'missing'" in answer.err) == (1, True)
 
 
-async def test_the_page_of_a_run_has_its_deadlines_and_notifications(cli: Cli, watched: Past) -> None:
+async def test_the_page_of_a_run_has_its_deadlines_and_notifications(cli: Cli, watched: History) -> None:
     page = (await cli("runs", "show", "watched", "latest")).out
 
     assert "\ndeadlines\n" in page
@@ -117,16 +117,16 @@ async def test_the_page_of_a_run_has_its_deadlines_and_notifications(cli: Cli, w
     assert "task 'load' missed the deadline 'soon' of " in page
 
 
-async def test_the_page_of_a_run_in_json_has_them_too(cli: Cli, watched: Past) -> None:
+async def test_the_page_of_a_run_in_json_has_them_too(cli: Cli, watched: History) -> None:
     page = (await cli("runs", "show", "watched", "latest", "--json")).json
 
     assert {deadline["state"] for deadline in page["deadlines"]} == {"met", "missed"}
     assert {notification["receiver"]["kind"] for notification in page["notifications"]} == {"email", "webhook", "function"}
 
 
-async def test_the_page_of_a_run_without_any_does_not_speak_of_them(cli: Cli, past: Past) -> None:
-    await past.file()
-    await past.run()
+async def test_the_page_of_a_run_without_any_does_not_speak_of_them(cli: Cli, history: History) -> None:
+    await history.file()
+    await history.run()
 
     page = (await cli("runs", "show", "daily_delays", "latest")).out
 
@@ -134,13 +134,13 @@ async def test_the_page_of_a_run_without_any_does_not_speak_of_them(cli: Cli, pa
     assert "notifications" not in page
 
 
-async def id_of(past: Past, kind: str) -> tuple[str, UUID]:
-    row = await past.database.pool.fetchrow("SELECT id, delivery_id FROM notification WHERE kind = $1", kind)
+async def id_of(history: History, kind: str) -> tuple[str, UUID]:
+    row = await history.database.pool.fetchrow("SELECT id, delivery_id FROM notification WHERE kind = $1", kind)
     assert row is not None
     return str(row["id"]), UUID(str(row["delivery_id"]))
 
 
-async def test_the_log_of_a_function_is_printed(cli: Cli, watched: Past, tmp_path: Path) -> None:
+async def test_the_log_of_a_function_is_printed(cli: Cli, watched: History, tmp_path: Path) -> None:
     id_, delivery = await id_of(watched, "function")
     await watched.database.pool.execute("UPDATE notification SET tries = 2 WHERE kind = 'function'")
     spool = Spool(tmp_path / "spool", submission_id(delivery, 2))
@@ -153,7 +153,7 @@ async def test_the_log_of_a_function_is_printed(cli: Cli, watched: Past, tmp_pat
 @pytest.mark.parametrize(
     ("host", "says"), [(None, "it has not been tried yet"), ("worker-7", "it ran on worker-7")], ids=["nowhere", "elsewhere"]
 )
-async def test_a_log_that_is_not_here_says_where_it_is(cli: Cli, watched: Past, host: str | None, says: str) -> None:
+async def test_a_log_that_is_not_here_says_where_it_is(cli: Cli, watched: History, host: str | None, says: str) -> None:
     id_, _ = await id_of(watched, "function")
     await watched.database.pool.execute("UPDATE notification SET host = $1", host)
 
@@ -162,7 +162,7 @@ async def test_a_log_that_is_not_here_says_where_it_is(cli: Cli, watched: Past, 
     assert (answer.code, says in answer.err) == (1, True)
 
 
-async def test_a_mail_has_no_log(cli: Cli, watched: Past) -> None:
+async def test_a_mail_has_no_log(cli: Cli, watched: History) -> None:
     id_, _ = await id_of(watched, "email")
 
     assert await cli("notifications", "logs", id_) == (
@@ -172,7 +172,7 @@ async def test_a_mail_has_no_log(cli: Cli, watched: Past) -> None:
     )
 
 
-async def test_a_notification_that_there_is_not_is_said(cli: Cli, watched: Past) -> None:
+async def test_a_notification_that_there_is_not_is_said(cli: Cli, watched: History) -> None:
     answer = await cli("notifications", "logs", "4711")
 
     assert (answer.code, "there is no notification 4711" in answer.err) == (1, True)

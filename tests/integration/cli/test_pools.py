@@ -4,7 +4,7 @@ import asyncpg
 import pytest
 
 from tests.integration.cli.conftest import Cli
-from tests.integration.cli.past import Past
+from tests.integration.cli.history import History
 
 WIDE = """
 from tidegate import Dag
@@ -15,12 +15,12 @@ with Dag("wide") as dag:
 """
 
 
-async def test_p22_pools_are_listed_with_what_takes_their_slots_and_what_waits_for_them(cli: Cli, past: Past) -> None:
+async def test_p22_pools_are_listed_with_what_takes_their_slots_and_what_waits_for_them(cli: Cli, history: History) -> None:
     await cli("pools", "set", "reports", "2")
-    await past.file(WIDE)
+    await history.file(WIDE)
     await cli("runs", "trigger", "wide")
-    await past.attempts_begin()
-    await past.admitted("reports")
+    await history.attempts_begin()
+    await history.admitted("reports")
 
     answer = await cli("pools", "list")
 
@@ -43,8 +43,8 @@ async def test_pools_are_one_json_array(cli: Cli) -> None:
     ]
 
 
-async def test_a_pool_that_tasks_wait_for_and_nobody_made_is_spoken_of(cli: Cli, past: Past) -> None:
-    await past.file(WIDE)
+async def test_a_pool_that_tasks_wait_for_and_nobody_made_is_spoken_of(cli: Cli, history: History) -> None:
+    await history.file(WIDE)
     await cli("runs", "trigger", "wide")
 
     answer = await cli("pools", "list", "--json")
@@ -79,12 +79,12 @@ async def test_a_changed_pool_is_one_json_object(cli: Cli) -> None:
     ]
 
 
-async def test_who_changed_a_pool_is_recorded(cli: Cli, past: Past) -> None:
+async def test_who_changed_a_pool_is_recorded(cli: Cli, history: History) -> None:
     for slots in ("4", "4", "0"):
         await cli("pools", "set", "reports", slots)
     await cli("pools", "delete", "reports")
 
-    rows = await past.database.run(lambda db: db.fetch("SELECT who, what, object, details FROM audit_log ORDER BY id"))
+    rows = await history.database.run(lambda db: db.fetch("SELECT who, what, object, details FROM audit_log ORDER BY id"))
 
     assert [(row["what"], row["object"], row["details"]) for row in rows] == [
         ("created a pool", "reports", {"slots": 4, "slots_before": None}),
@@ -106,14 +106,14 @@ async def test_more_slots_wake_the_daemons(cli: Cli, dsn: str) -> None:
     assert heard == ["ADMIT"]
 
 
-async def test_new_slots_are_given_away(cli: Cli, past: Past) -> None:
-    await past.file(WIDE)
+async def test_new_slots_are_given_away(cli: Cli, history: History) -> None:
+    await history.file(WIDE)
     await cli("runs", "trigger", "wide")
     await cli("pools", "set", "reports", "2")
-    await past.admitted("reports")
+    await history.admitted("reports")
 
     await cli("pools", "set", "reports", "3")
-    await past.admitted("reports")
+    await history.admitted("reports")
 
     (_, reports) = (await cli("pools", "list", "--json")).json
     assert (reports["queued"], reports["waiting"], reports["open"]) == (3, 0, 0)
@@ -150,11 +150,11 @@ async def test_p24_the_default_pool_may_change_but_not_go(cli: Cli) -> None:
     assert deleted == (1, "", "tidegate: default_pool cannot be deleted: tasks that name no pool are in it\n")
 
 
-async def test_a_pool_with_tasks_in_it_stays(cli: Cli, past: Past) -> None:
+async def test_a_pool_with_tasks_in_it_stays(cli: Cli, history: History) -> None:
     await cli("pools", "set", "reports", "2")
-    await past.file(WIDE)
+    await history.file(WIDE)
     await cli("runs", "trigger", "wide")
-    await past.admitted("reports")
+    await history.admitted("reports")
 
     answer = await cli("pools", "delete", "reports")
 
@@ -165,9 +165,9 @@ async def test_a_pool_with_tasks_in_it_stays(cli: Cli, past: Past) -> None:
     )
 
 
-async def test_a_pool_whose_tasks_have_ended_goes_and_says_who_will_miss_it(cli: Cli, past: Past) -> None:
+async def test_a_pool_whose_tasks_have_ended_goes_and_says_who_will_miss_it(cli: Cli, history: History) -> None:
     await cli("pools", "set", "reports", "3")
-    await past.file(WIDE)
+    await history.file(WIDE)
 
     answer = await cli("pools", "delete", "reports")
 

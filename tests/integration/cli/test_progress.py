@@ -3,7 +3,7 @@
 import pytest
 
 from tests.integration.cli.conftest import Cli
-from tests.integration.cli.past import HOST, Past
+from tests.integration.cli.history import HOST, History
 
 FLOW = """
 from tidegate import Dag
@@ -31,8 +31,8 @@ with Dag("mapped", max_active_tasks=2) as dag:
 
 
 @pytest.fixture(autouse=True)
-async def _a_daemon_is_alive(past: Past) -> None:
-    await past.daemon()
+async def _a_daemon_is_alive(history: History) -> None:
+    await history.daemon()
 
 
 async def blocks(cli: Cli, dag_id: str, run_id: str) -> dict[str, list[dict[str, object]]]:
@@ -40,11 +40,11 @@ async def blocks(cli: Cli, dag_id: str, run_id: str) -> dict[str, list[dict[str,
     return {waiting["task_id"]: waiting["blocked_by"] for waiting in page["waiting"]}
 
 
-async def test_progress_says_what_works_and_what_everything_else_waits_for(cli: Cli, past: Past) -> None:
+async def test_progress_says_what_works_and_what_everything_else_waits_for(cli: Cli, history: History) -> None:
     await cli("pools", "set", "narrow", "2")
-    await past.file(FLOW)
+    await history.file(FLOW)
     await cli("runs", "trigger", "flow", "--run-id", "a")
-    await past.attempts_begin()
+    await history.attempts_begin()
 
     page = (await cli("runs", "show", "flow", "a", "--progress", "--json")).json
 
@@ -65,10 +65,10 @@ async def test_progress_says_what_works_and_what_everything_else_waits_for(cli: 
     }
 
 
-async def test_a_limit_of_a_task_counts_its_instances_in_other_runs(cli: Cli, past: Past) -> None:
-    await past.file(FLOW)
+async def test_a_limit_of_a_task_counts_its_instances_in_other_runs(cli: Cli, history: History) -> None:
+    await history.file(FLOW)
     await cli("runs", "trigger", "flow", "--run-id", "a")
-    await past.attempts_begin()
+    await history.attempts_begin()
     await cli("runs", "trigger", "flow", "--run-id", "b")
 
     found = await blocks(cli, "flow", "b")
@@ -78,48 +78,48 @@ async def test_a_limit_of_a_task_counts_its_instances_in_other_runs(cli: Cli, pa
     assert found["wide"] == [{"kind": "pool_missing", "pool": "narrow"}]
 
 
-async def test_a_full_pool_is_named_with_its_slots(cli: Cli, past: Past) -> None:
+async def test_a_full_pool_is_named_with_its_slots(cli: Cli, history: History) -> None:
     await cli("pools", "set", "default_pool", "1")
-    await past.file(FLOW)
+    await history.file(FLOW)
     await cli("runs", "trigger", "flow", "--run-id", "a")
-    await past.attempts_begin()
+    await history.attempts_begin()
 
     assert (await blocks(cli, "flow", "a"))["lazy"] == [
         {"kind": "pool_full", "pool": "default_pool", "slots": 1, "open": 0, "wanted": 1}
     ]
 
 
-async def test_a_task_that_was_marked_at_work_and_cleared_waits_for_its_attempt(cli: Cli, past: Past) -> None:
-    await past.file('from tidegate import Dag\nwith Dag("d") as dag: dag.command("a", ["true"])\n')
+async def test_a_task_that_was_marked_at_work_and_cleared_waits_for_its_attempt(cli: Cli, history: History) -> None:
+    await history.file('from tidegate import Dag\nwith Dag("d") as dag: dag.command("a", ["true"])\n')
     await cli("runs", "trigger", "d", "--run-id", "r")
-    (attempt,) = await past.attempts_begin()
+    (attempt,) = await history.attempts_begin()
     await cli("tasks", "mark", "d", "r", "a", "success")
     await cli("runs", "clear", "d", "r", "--yes")
-    await past.clock("d")
-    await past.reconsidered()
+    await history.clock("d")
+    await history.reconsidered()
 
     before = await blocks(cli, "d", "r")
-    await past.attempt_ends(attempt.submission_id, "killed")
+    await history.attempt_ends(attempt.submission_id, "killed")
 
     assert before == {"a": [{"kind": "attempt_open"}]}
     assert await blocks(cli, "d", "r") == {"a": []}
 
 
-async def test_a_task_that_failed_waits_for_its_next_try(cli: Cli, past: Past) -> None:
-    await past.file('from tidegate import Dag\nwith Dag("d") as dag: dag.command("lazy", ["true"], retries=1)\n')
+async def test_a_task_that_failed_waits_for_its_next_try(cli: Cli, history: History) -> None:
+    await history.file('from tidegate import Dag\nwith Dag("d") as dag: dag.command("lazy", ["true"], retries=1)\n')
     await cli("runs", "trigger", "d", "--run-id", "a")
-    (attempt,) = await past.attempts_begin()
-    await past.attempt_ends(attempt.submission_id, "failed")
+    (attempt,) = await history.attempts_begin()
+    await history.attempt_ends(attempt.submission_id, "failed")
 
     (block,) = (await blocks(cli, "d", "a"))["lazy"]
 
     assert block["kind"] == "next_try"
 
 
-async def test_a_task_waits_for_the_run_before_its_own(cli: Cli, past: Past) -> None:
-    await past.file(CHAIN)
-    await past.clock("chain")
-    await past.reconsidered()
+async def test_a_task_waits_for_the_run_before_its_own(cli: Cli, history: History) -> None:
+    await history.file(CHAIN)
+    await history.clock("chain")
+    await history.reconsidered()
 
     first, second = [f"scheduled__2013-01-0{day}T00:00:00+00:00" for day in (1, 2)]
 
@@ -127,8 +127,8 @@ async def test_a_task_waits_for_the_run_before_its_own(cli: Cli, past: Past) -> 
     assert await blocks(cli, "chain", second) == {"only": [{"kind": "previous_run", "run_id": first}]}
 
 
-async def test_a_queued_run_says_what_it_waits_for(cli: Cli, past: Past) -> None:
-    await past.file(FLOW)
+async def test_a_queued_run_says_what_it_waits_for(cli: Cli, history: History) -> None:
+    await history.file(FLOW)
     for run_id in ("a", "b", "c", "d"):
         await cli("runs", "trigger", "flow", "--run-id", run_id)
     await cli("dags", "pause", "flow")
@@ -143,8 +143,8 @@ async def test_a_queued_run_says_what_it_waits_for(cli: Cli, past: Past) -> None
     assert (page["counts"], page["working"], page["waiting"]) == ({"none": 6}, [], [])
 
 
-async def test_a_run_of_later_says_when(cli: Cli, past: Past) -> None:
-    await past.file(FLOW)
+async def test_a_run_of_later_says_when(cli: Cli, history: History) -> None:
+    await history.file(FLOW)
     await cli("runs", "trigger", "flow", "--run-id", "a", "--run-after", "2040-01-01")
 
     answer = await cli("runs", "show", "flow", "a", "--progress")
@@ -152,19 +152,19 @@ async def test_a_run_of_later_says_when(cli: Cli, past: Past) -> None:
     assert "  waits for  its time: it may start at 2040-01-01 00:00:00Z\n" in answer.out
 
 
-async def test_the_whole_installation_may_be_full(cli: Cli, past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_whole_installation_may_be_full(cli: Cli, history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDEGATE_PARALLELISM", "1")
-    await past.file(FLOW)
+    await history.file(FLOW)
     await cli("runs", "trigger", "flow", "--run-id", "a")
-    await past.attempts_begin()
+    await history.attempts_begin()
     await cli("runs", "trigger", "flow", "--run-id", "b")
 
     assert (await blocks(cli, "flow", "b"))["lazy"] == [{"kind": "parallelism", "limit": 1}]
 
 
-async def test_that_there_is_no_daemon_is_said(cli: Cli, past: Past) -> None:
-    await past.no_daemon()
-    await past.file(FLOW)
+async def test_that_there_is_no_daemon_is_said(cli: Cli, history: History) -> None:
+    await history.no_daemon()
+    await history.file(FLOW)
     await cli("runs", "trigger", "flow", "--run-id", "a")
 
     answer = await cli("runs", "show", "flow", "a", "--progress")
@@ -172,12 +172,12 @@ async def test_that_there_is_no_daemon_is_said(cli: Cli, past: Past) -> None:
     assert "  waits for  a daemon: none is alive\n" in answer.out
 
 
-async def test_instances_of_a_mapped_task_work_and_wait_by_themselves(cli: Cli, past: Past) -> None:
-    await past.file(MAPPED)
+async def test_instances_of_a_mapped_task_work_and_wait_by_themselves(cli: Cli, history: History) -> None:
+    await history.file(MAPPED)
     await cli("runs", "trigger", "mapped", "--run-id", "a")
-    (attempt,) = await past.attempts_begin()
-    await past.attempt_ends(attempt.submission_id, result=["x", "y", "z"])
-    await past.attempts_begin()
+    (attempt,) = await history.attempts_begin()
+    await history.attempt_ends(attempt.submission_id, result=["x", "y", "z"])
+    await history.attempts_begin()
 
     page = (await cli("runs", "show", "mapped", "a", "--progress", "--json")).json
 
@@ -188,10 +188,10 @@ async def test_instances_of_a_mapped_task_work_and_wait_by_themselves(cli: Cli, 
     ]
 
 
-async def test_progress_is_shown_for_people(cli: Cli, past: Past) -> None:
-    await past.file(FLOW)
+async def test_progress_is_shown_for_people(cli: Cli, history: History) -> None:
+    await history.file(FLOW)
     await cli("runs", "trigger", "flow", "--run-id", "a")
-    await past.attempts_begin()
+    await history.attempts_begin()
 
     out = (await cli("runs", "show", "flow", "latest", "--progress")).out
 
@@ -200,8 +200,8 @@ async def test_progress_is_shown_for_people(cli: Cli, past: Past) -> None:
     assert "lazy     scheduled  other tasks of the run: max_active_tasks is 2\n" in out
 
 
-async def test_a_run_that_has_ended_neither_works_nor_waits(cli: Cli, past: Past) -> None:
-    await past.file(FLOW)
+async def test_a_run_that_has_ended_neither_works_nor_waits(cli: Cli, history: History) -> None:
+    await history.file(FLOW)
     await cli("runs", "trigger", "flow", "--run-id", "a")
     await cli("runs", "mark", "flow", "a", "success")
 
@@ -210,8 +210,8 @@ async def test_a_run_that_has_ended_neither_works_nor_waits(cli: Cli, past: Past
     assert (page["ended"], page["counts"], page["working"], page["waiting"]) == (6, {"success": 6}, [], [])
 
 
-async def test_a_run_that_does_not_exist_has_no_progress(cli: Cli, past: Past) -> None:
-    await past.file(FLOW)
+async def test_a_run_that_does_not_exist_has_no_progress(cli: Cli, history: History) -> None:
+    await history.file(FLOW)
 
     answer = await cli("runs", "show", "flow", "nope", "--progress", "--json")
 

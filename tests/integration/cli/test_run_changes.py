@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from tests.integration.cli.conftest import Cli
-from tests.integration.cli.past import Past
+from tests.integration.cli.history import History
 
 PAIR = """
 from tidegate import Dag
@@ -17,11 +17,11 @@ with Dag("pair") as dag:
 
 
 @pytest.fixture
-async def attempt(past: Past, cli: Cli) -> UUID:
+async def attempt(history: History, cli: Cli) -> UUID:
     """The first task of run `a`, which works."""
-    await past.file(PAIR)
+    await history.file(PAIR)
     await cli("runs", "trigger", "pair", "--run-id", "a")
-    (claimed,) = await past.attempts_begin()
+    (claimed,) = await history.attempts_begin()
     return claimed.submission_id
 
 
@@ -49,8 +49,8 @@ async def test_a_cancelled_run_is_one_json_object(cli: Cli, attempt: UUID) -> No
     assert (answer.json["run_id"], answer.json["state"]) == ("a", "failed")
 
 
-async def test_a_run_that_waits_is_cancelled_too(cli: Cli, past: Past) -> None:
-    await past.file(PAIR)
+async def test_a_run_that_waits_is_cancelled_too(cli: Cli, history: History) -> None:
+    await history.file(PAIR)
     await cli("dags", "pause", "pair")
     await cli("runs", "trigger", "pair", "--run-id", "a")
 
@@ -59,10 +59,10 @@ async def test_a_run_that_waits_is_cancelled_too(cli: Cli, past: Past) -> None:
     assert answer.json["state"] == "failed"
 
 
-async def test_a_cancelled_run_is_waited_for_until_nothing_of_it_works(cli: Cli, past: Past, attempt: UUID) -> None:
+async def test_a_cancelled_run_is_waited_for_until_nothing_of_it_works(cli: Cli, history: History, attempt: UUID) -> None:
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tg:
-            tg.start_soon(killed_later, past, attempt)
+            tg.start_soon(killed_later, history, attempt)
             answer = await cli("runs", "cancel", "pair", "a", "--wait")
 
     assert (answer.code, answer.out) == (0, "cancelled pair a\n")
@@ -71,13 +71,13 @@ async def test_a_cancelled_run_is_waited_for_until_nothing_of_it_works(cli: Cli,
     assert page["tasks"][0]["attempts"][0]["state"] == "killed"
 
 
-async def killed_later(past: Past, attempt: UUID) -> None:
+async def killed_later(history: History, attempt: UUID) -> None:
     """The attempt ends a while after it was to be killed."""
     doomed = "SELECT FROM submission WHERE submission_id = $1 AND desired_state = 'kill'"
-    while not await past.database.run(lambda db: db.fetch(doomed, attempt)):
+    while not await history.database.run(lambda db: db.fetch(doomed, attempt)):
         await anyio.sleep(0.05)
     await anyio.sleep(0.5)
-    await past.attempt_ends(attempt, "killed")
+    await history.attempt_ends(attempt, "killed")
 
 
 async def test_a_run_that_has_ended_is_not_cancelled(cli: Cli, attempt: UUID) -> None:
@@ -131,12 +131,12 @@ async def test_a_run_that_does_not_exist_cannot_be_changed(cli: Cli, attempt: UU
     assert answer == (1, "", "tidegate: DAG 'pair' has no run 'nope'; `tidegate runs list pair` shows those there are\n")
 
 
-async def test_a_task_that_is_marked_lets_the_next_one_run(cli: Cli, past: Past, attempt: UUID) -> None:
-    await past.attempt_ends(attempt, "failed", "boom")
+async def test_a_task_that_is_marked_lets_the_next_one_run(cli: Cli, history: History, attempt: UUID) -> None:
+    await history.attempt_ends(attempt, "failed", "boom")
 
     answer = await cli("tasks", "mark", "pair", "a", "first", "success")
-    await past.clock("pair")
-    await past.reconsidered()
+    await history.clock("pair")
+    await history.reconsidered()
 
     assert answer == (0, "marked first as success\n", "")
     assert await states(cli) == {"first": "success", "second": "scheduled"}
@@ -157,8 +157,8 @@ async def test_a_task_is_not_marked_as_what_it_is(cli: Cli, attempt: UUID) -> No
 
 
 @pytest.mark.parametrize("value", [{"rows": 3, "day": "2013-01-01"}, [1, 2], "text\n", 0, False])
-async def test_what_a_task_returned_is_printed_as_json(cli: Cli, past: Past, attempt: UUID, value: Any) -> None:
-    await past.attempt_ends(attempt, result=value)
+async def test_what_a_task_returned_is_printed_as_json(cli: Cli, history: History, attempt: UUID, value: Any) -> None:
+    await history.attempt_ends(attempt, result=value)
 
     plain = await cli("tasks", "result", "pair", "latest", "first")
     document = await cli("tasks", "result", "pair", "latest", "first", "--json")
@@ -167,8 +167,8 @@ async def test_what_a_task_returned_is_printed_as_json(cli: Cli, past: Past, att
     assert plain.json == value
 
 
-async def test_a_task_that_returned_nothing_says_so(cli: Cli, past: Past, attempt: UUID) -> None:
-    await past.attempt_ends(attempt)
+async def test_a_task_that_returned_nothing_says_so(cli: Cli, history: History, attempt: UUID) -> None:
+    await history.attempt_ends(attempt)
 
     answer = await cli("tasks", "result", "pair", "a", "first")
 
@@ -192,8 +192,8 @@ async def test_a_task_that_the_run_does_not_have_is_answered_with_those_it_has(
     assert answer == (1, "", "tidegate: run 'a' has no task 'nope'; its tasks are first, second\n")
 
 
-async def test_a_run_that_has_not_started_has_no_tasks(cli: Cli, past: Past) -> None:
-    await past.file(PAIR)
+async def test_a_run_that_has_not_started_has_no_tasks(cli: Cli, history: History) -> None:
+    await history.file(PAIR)
     await cli("dags", "pause", "pair")
     await cli("runs", "trigger", "pair", "--run-id", "a")
 

@@ -3,12 +3,12 @@
 import pytest
 
 from tests.integration.cli.conftest import Cli
-from tests.integration.cli.past import HOST, Past
+from tests.integration.cli.history import HOST, History
 from tests.integration.cli.sources import SINGLE, TIMED
 
 
-async def test_runs_are_listed_newest_first(cli: Cli, past: Past) -> None:
-    await past.file(SINGLE)
+async def test_runs_are_listed_newest_first(cli: Cli, history: History) -> None:
+    await history.file(SINGLE)
     for run_id in ("one", "two", "three"):
         await cli("runs", "trigger", "single", "--run-id", run_id)
 
@@ -17,30 +17,30 @@ async def test_runs_are_listed_newest_first(cli: Cli, past: Past) -> None:
     assert [row[1] for row in answer.rows] == ["RUN", "three", "two"]
 
 
-async def test_runs_are_listed_by_state(cli: Cli, past: Past) -> None:
-    await past.file(SINGLE)
+async def test_runs_are_listed_by_state(cli: Cli, history: History) -> None:
+    await history.file(SINGLE)
     for run_id in ("ended", "running"):
         await cli("runs", "trigger", "single", "--run-id", run_id)
-    attempt, _ = await past.attempts_begin()
-    await past.attempt_ends(attempt.submission_id)
+    attempt, _ = await history.attempts_begin()
+    await history.attempt_ends(attempt.submission_id)
 
     answer = await cli("runs", "list", "--state", "success", "--json")
 
     assert [run["run_id"] for run in answer.json] == ["ended"]
 
 
-async def test_runs_are_listed_with_their_logical_dates(cli: Cli, past: Past) -> None:
-    await past.file(TIMED)
-    await past.clock("timed")
+async def test_runs_are_listed_with_their_logical_dates(cli: Cli, history: History) -> None:
+    await history.file(TIMED)
+    await history.clock("timed")
 
     lines = (await cli("runs", "list", "timed", "-n", "1")).out.splitlines()
 
     assert "  scheduled  running  0/1    2013-01-02 06:00:00Z  " in lines[1]
 
 
-async def test_runs_are_listed_by_what_made_them(cli: Cli, past: Past) -> None:
-    await past.file(TIMED)
-    await past.clock("timed")
+async def test_runs_are_listed_by_what_made_them(cli: Cli, history: History) -> None:
+    await history.file(TIMED)
+    await history.clock("timed")
     await cli("runs", "trigger", "timed", "--run-id", "mine")
 
     by_hand = (await cli("runs", "list", "--type", "manual", "--json")).json
@@ -59,17 +59,19 @@ async def test_runs_are_listed_by_what_made_them(cli: Cli, past: Past) -> None:
         (("--since", "2013-01-03"), []),
     ],
 )
-async def test_runs_are_listed_by_their_logical_dates(cli: Cli, past: Past, options: tuple[str, ...], days: list[int]) -> None:
-    await past.file(TIMED)
-    await past.clock("timed")
+async def test_runs_are_listed_by_their_logical_dates(
+    cli: Cli, history: History, options: tuple[str, ...], days: list[int]
+) -> None:
+    await history.file(TIMED)
+    await history.clock("timed")
 
     found = (await cli("runs", "list", "timed", *options, "--json")).json
 
     assert [run["logical_date"] for run in found] == [f"2013-01-0{day}T06:00:00Z" for day in days]
 
 
-async def test_runs_without_a_logical_date_are_listed_by_when_they_may_start(cli: Cli, past: Past) -> None:
-    await past.file(SINGLE)
+async def test_runs_without_a_logical_date_are_listed_by_when_they_may_start(cli: Cli, history: History) -> None:
+    await history.file(SINGLE)
     await cli("runs", "trigger", "single", "--run-id", "soon")
     await cli("runs", "trigger", "single", "--run-id", "late", "--run-after", "2040-01-01")
 
@@ -92,13 +94,13 @@ async def test_the_runs_of_a_dag_that_does_not_exist_are_an_error(cli: Cli) -> N
     assert answer == (1, "", "tidegate: there is no DAG 'nope'; `tidegate dags list` shows those there are\n")
 
 
-async def test_a_run_tells_what_it_consumed_how_it_moved_and_why_its_tries_failed(cli: Cli, past: Past) -> None:
-    await past.file()
-    await past.run()
-    (first,) = await past.attempts_begin()
-    await past.attempt_ends(first.submission_id, "failed", "exit code 1: boom")
-    (second,) = await past.attempts_begin()
-    await past.attempt_ends(second.submission_id, "failed", "exit code 1: again")
+async def test_a_run_tells_what_it_consumed_how_it_moved_and_why_its_tries_failed(cli: Cli, history: History) -> None:
+    await history.file()
+    await history.run()
+    (first,) = await history.attempts_begin()
+    await history.attempt_ends(first.submission_id, "failed", "exit code 1: boom")
+    (second,) = await history.attempts_begin()
+    await history.attempt_ends(second.submission_id, "failed", "exit code 1: again")
 
     page = (await cli("runs", "show", "daily_delays", "latest", "--json")).json
 
@@ -118,11 +120,11 @@ async def test_a_run_tells_what_it_consumed_how_it_moved_and_why_its_tries_faile
     ]
 
 
-async def test_a_run_is_shown_for_people(cli: Cli, past: Past) -> None:
-    await past.file()
-    await past.run()
-    (attempt,) = await past.attempts_begin()
-    await past.attempt_ends(attempt.submission_id, "failed", "exit code 1: boom")
+async def test_a_run_is_shown_for_people(cli: Cli, history: History) -> None:
+    await history.file()
+    await history.run()
+    (attempt,) = await history.attempts_begin()
+    await history.attempt_ends(attempt.submission_id, "failed", "exit code 1: boom")
 
     answer = await cli("runs", "show", "daily_delays", "latest")
 
@@ -131,12 +133,12 @@ async def test_a_run_is_shown_for_people(cli: Cli, past: Past) -> None:
     assert ["2", "running"] in [row[:2] for row in answer.rows]
 
 
-async def test_a_run_is_shown_with_how_many_of_its_events_are_older_than_the_retention(cli: Cli, past: Past) -> None:
-    await past.file(
+async def test_a_run_is_shown_with_how_many_of_its_events_are_older_than_the_retention(cli: Cli, history: History) -> None:
+    await history.file(
         'from tidegate import Dag, Dataset\nwith Dag("d", schedule=Dataset("lake://flights")) as dag: dag.empty("a")\n'
     )
-    await past.updated("lake://flights")
-    await past.retention()
+    await history.updated("lake://flights")
+    await history.retention()
 
     page = (await cli("runs", "show", "d", "latest", "--json")).json
     text = (await cli("runs", "show", "d", "latest")).out
@@ -145,8 +147,8 @@ async def test_a_run_is_shown_with_how_many_of_its_events_are_older_than_the_ret
     assert "consumed events\n  1 older than the retention: the ledger does not have them any more\n" in text
 
 
-async def test_a_run_that_does_not_exist_is_one_sentence(cli: Cli, past: Past) -> None:
-    await past.file(SINGLE)
+async def test_a_run_that_does_not_exist_is_one_sentence(cli: Cli, history: History) -> None:
+    await history.file(SINGLE)
 
     named, newest = await cli("runs", "show", "single", "nope"), await cli("runs", "show", "single", "latest")
 

@@ -1,25 +1,25 @@
 """When DAGs run next, as `tidegate dags` says it."""
 
 from tests.integration.cli.conftest import Cli
-from tests.integration.cli.past import Past
+from tests.integration.cli.history import History
 from tests.integration.cli.schedules import NIGHTLY, PAST, WHEN_ASKED
 
 
-async def test_a_list_of_dags_says_what_starts_them_and_when_next(cli: Cli, past: Past) -> None:
-    await past.file(NIGHTLY, "nightly.py")
-    await past.file(WHEN_ASKED, "asked.py")
+async def test_a_list_of_dags_says_what_starts_them_and_when_next(cli: Cli, history: History) -> None:
+    await history.file(NIGHTLY, "nightly.py")
+    await history.file(WHEN_ASKED, "why.py")
 
     lines = (await cli("dags", "list")).out.splitlines()
 
     assert "  lake://flights, or cron 0 3 * * * Europe/Zurich  2040-03-24 02:00:00Z  nightly.py" in lines[1]
-    assert lines[2].split()[-3:] == ["-", "-", "asked.py"]
+    assert lines[2].split()[-3:] == ["-", "-", "why.py"]
 
 
-async def test_the_next_run_in_a_list_follows_the_last_one(cli: Cli, past: Past) -> None:
-    await past.file(PAST)
+async def test_the_next_run_in_a_list_follows_the_last_one(cli: Cli, history: History) -> None:
+    await history.file(PAST)
 
     first = (await cli("dags", "list", "--json")).json
-    await past.clock("past")
+    await history.clock("past")
     second = (await cli("dags", "list", "--json")).json
 
     assert [dag["next_run"]["run_after"] for dag in (*first, *second)] == ["2013-01-01T06:00:00Z", "2013-01-02T06:00:00Z"]
@@ -32,8 +32,8 @@ async def test_the_next_run_in_a_list_follows_the_last_one(cli: Cli, past: Past)
     }
 
 
-async def test_a_paused_dag_has_no_next_run(cli: Cli, past: Past) -> None:
-    await past.file(PAST)
+async def test_a_paused_dag_has_no_next_run(cli: Cli, history: History) -> None:
+    await history.file(PAST)
     await cli("dags", "pause", "past")
 
     (dag,) = (await cli("dags", "list", "--json")).json
@@ -41,8 +41,8 @@ async def test_a_paused_dag_has_no_next_run(cli: Cli, past: Past) -> None:
     assert dag["next_run"] is None
 
 
-async def test_a_shown_dag_says_all_about_its_time_and_limits(cli: Cli, past: Past) -> None:
-    await past.file(NIGHTLY)
+async def test_a_shown_dag_says_all_about_its_time_and_limits(cli: Cli, history: History) -> None:
+    await history.file(NIGHTLY)
 
     out = (await cli("dags", "show", "nightly")).out
 
@@ -62,8 +62,8 @@ async def test_a_shown_dag_says_all_about_its_time_and_limits(cli: Cli, past: Pa
         assert fact in out
 
 
-async def test_a_shown_dag_in_json_has_its_next_runs(cli: Cli, past: Past) -> None:
-    await past.file(NIGHTLY)
+async def test_a_shown_dag_in_json_has_its_next_runs(cli: Cli, history: History) -> None:
+    await history.file(NIGHTLY)
 
     page = (await cli("dags", "show", "nightly", "--json")).json
 
@@ -75,17 +75,17 @@ async def test_a_shown_dag_in_json_has_its_next_runs(cli: Cli, past: Past) -> No
     ]
 
 
-async def test_a_shown_dag_has_its_params(cli: Cli, past: Past) -> None:
+async def test_a_shown_dag_has_its_params(cli: Cli, history: History) -> None:
     params = '{"day": Param(type="string"), "limit": 3}'
-    await past.file(f'from tidegate import Dag, Param\nwith Dag("asked", params={params}): pass\n')
+    await history.file(f'from tidegate import Dag, Param\nwith Dag("asked", params={params}): pass\n')
 
     out = (await cli("dags", "show", "asked")).out
 
     assert 'PARAM  DEFAULT        SCHEMA\nday    must be given  {"type":"string"}\nlimit  3              -\n' in out
 
 
-async def test_a_dag_that_is_only_asked_for_shows_no_time(cli: Cli, past: Past) -> None:
-    await past.file(WHEN_ASKED)
+async def test_a_dag_that_is_only_asked_for_shows_no_time(cli: Cli, history: History) -> None:
+    await history.file(WHEN_ASKED)
 
     out = (await cli("dags", "show", "when_asked")).out
 

@@ -1,14 +1,14 @@
 """`tidegate tasks`: the tasks of a run, and the logs in the spool that runners write."""
 
 from tests.integration.cli.conftest import Cli
-from tests.integration.cli.past import Past
-from tests.integration.cli.tried import mapped_attempts
+from tests.integration.cli.history import History
+from tests.integration.cli.mapped_attempts import mapped_attempts
 
 
-async def test_tasks_are_listed_in_their_order(cli: Cli, past: Past) -> None:
-    await past.file()
-    await past.run()
-    await past.attempts_begin()
+async def test_tasks_are_listed_in_their_order(cli: Cli, history: History) -> None:
+    await history.file()
+    await history.run()
+    await history.attempts_begin()
 
     answer = await cli("tasks", "list", "daily_delays", "latest")
 
@@ -20,8 +20,8 @@ async def test_tasks_are_listed_in_their_order(cli: Cli, past: Past) -> None:
     ]
 
 
-async def test_instances_of_a_mapped_task_are_listed_after_it(cli: Cli, past: Past) -> None:
-    await mapped_attempts(cli, past)
+async def test_instances_of_a_mapped_task_are_listed_after_it(cli: Cli, history: History) -> None:
+    await mapped_attempts(cli, history)
 
     answer = await cli("tasks", "list", "mapped", "a")
 
@@ -35,18 +35,18 @@ async def test_instances_of_a_mapped_task_are_listed_after_it(cli: Cli, past: Pa
     ]
 
 
-async def test_a_mapped_task_returned_what_its_instances_did(cli: Cli, past: Past) -> None:
-    attempts = await mapped_attempts(cli, past)
+async def test_a_mapped_task_returned_what_its_instances_did(cli: Cli, history: History) -> None:
+    attempts = await mapped_attempts(cli, history)
     for number, submission_id in enumerate(attempts.values()):
-        await past.attempt_ends(submission_id, result=None if number == 1 else [number])
+        await history.attempt_ends(submission_id, result=None if number == 1 else [number])
 
     whole, one = await cli("tasks", "result", "mapped", "a", "load"), await cli("tasks", "result", "mapped", "a", "load[2]")
 
     assert (whole.json, one.json) == ([[0], None, [2]], [2])
 
 
-async def test_a_run_shows_the_attempts_of_each_instance(cli: Cli, past: Past) -> None:
-    attempts = await mapped_attempts(cli, past)
+async def test_a_run_shows_the_attempts_of_each_instance(cli: Cli, history: History) -> None:
+    attempts = await mapped_attempts(cli, history)
 
     page = (await cli("runs", "show", "mapped", "a", "--json")).json
 

@@ -3,7 +3,7 @@
 from importlib.metadata import version
 
 from tests.integration.cli.conftest import Cli
-from tests.integration.cli.past import Past
+from tests.integration.cli.history import History
 from tidegate.schemas.queries import inbox
 from tidegate.schemas.wire.contract import asyncapi, json_schema
 from tidegate.schemas.wire.event import DATA, Kind, type_of
@@ -61,9 +61,9 @@ async def test_the_document_of_all_topics_has_their_names_here(cli: Cli) -> None
     assert answer.json == asyncapi(lambda kind: f"ours.{kind}", version("tidegate"))
 
 
-async def test_records_that_were_left_out_are_counted_by_topic(cli: Cli, past: Past) -> None:
+async def test_records_that_were_left_out_are_counted_by_topic(cli: Cli, history: History) -> None:
     for counts in ({("t.x/0", "START"): 3, ("t.x/1", "START"): 2}, {("t.x/1", "START"): 1, ("t.x/1", "FAIL"): 1}):
-        await past.database.run(inbox.count_ignored, counts=counts)
+        await history.database.run(inbox.count_ignored, counts=counts)
 
     table, document = await cli("topics", "ignored"), await cli("topics", "ignored", "--json")
 

@@ -7,13 +7,13 @@ import asyncpg
 import pytest
 
 from tests.integration.cli.conftest import Cli
-from tests.integration.cli.past import Past
+from tests.integration.cli.history import History
 from tests.integration.cli.sources import SINGLE, TIMED
 from tidegate.events.publisher import Outcome
 
 
-async def test_a_triggered_run_has_its_conf(cli: Cli, past: Past) -> None:
-    await past.file(SINGLE)
+async def test_a_triggered_run_has_its_conf(cli: Cli, history: History) -> None:
+    await history.file(SINGLE)
 
     answer = await cli("runs", "trigger", "single", "--conf", '{"day": "2013-01-01"}', "--run-id", "fix-1")
 
@@ -22,16 +22,16 @@ async def test_a_triggered_run_has_its_conf(cli: Cli, past: Past) -> None:
     assert (page["conf"], page["run"]["run_type"]) == ({"day": "2013-01-01"}, "manual")
 
 
-async def test_a_run_without_an_id_is_named_by_the_time(cli: Cli, past: Past) -> None:
-    await past.file(SINGLE)
+async def test_a_run_without_an_id_is_named_by_the_time(cli: Cli, history: History) -> None:
+    await history.file(SINGLE)
 
     run = (await cli("runs", "trigger", "single", "--json")).json
 
     assert (datetime.now(UTC) - datetime.fromisoformat(run["run_id"].removeprefix("manual__"))).total_seconds() < 60
 
 
-async def test_a_run_is_triggered_for_a_date_with_its_data_interval(cli: Cli, past: Past) -> None:
-    await past.file(TIMED)
+async def test_a_run_is_triggered_for_a_date_with_its_data_interval(cli: Cli, history: History) -> None:
+    await history.file(TIMED)
 
     await cli("runs", "trigger", "timed", "--run-id", "a", "--logical-date", "2013-01-02T08:00+01:00")
 
@@ -45,8 +45,8 @@ async def test_a_run_is_triggered_for_a_date_with_its_data_interval(cli: Cli, pa
     assert "  logical date   2013-01-02 07:00:00Z\n  data interval  2013-01-01 06:00:00Z to 2013-01-02 06:00:00Z\n" in out
 
 
-async def test_a_date_that_has_a_run_is_not_triggered_again(cli: Cli, past: Past) -> None:
-    await past.file(TIMED)
+async def test_a_date_that_has_a_run_is_not_triggered_again(cli: Cli, history: History) -> None:
+    await history.file(TIMED)
     await cli("runs", "trigger", "timed", "--run-id", "a", "--logical-date", "2013-01-02")
 
     answer = await cli("runs", "trigger", "timed", "--logical-date", "2013-01-02")
@@ -55,8 +55,8 @@ async def test_a_date_that_has_a_run_is_not_triggered_again(cli: Cli, past: Past
     assert answer.err == "tidegate: DAG 'timed' already has run 'a' for 2013-01-02T00:00:00+00:00; clear that one\n"
 
 
-async def test_a_run_of_later_is_queued_until_then(cli: Cli, past: Past) -> None:
-    await past.file(SINGLE)
+async def test_a_run_of_later_is_queued_until_then(cli: Cli, history: History) -> None:
+    await history.file(SINGLE)
 
     answer = await cli("runs", "trigger", "single", "--run-id", "a", "--run-after", "2040-01-01T00:00")
 
@@ -64,8 +64,8 @@ async def test_a_run_of_later_is_queued_until_then(cli: Cli, past: Past) -> None
 
 
 @pytest.mark.parametrize("option", ["--logical-date", "--run-after"])
-async def test_a_date_that_cannot_be_one_is_wrong_usage(cli: Cli, past: Past, option: str) -> None:
-    await past.file(SINGLE)
+async def test_a_date_that_cannot_be_one_is_wrong_usage(cli: Cli, history: History, option: str) -> None:
+    await history.file(SINGLE)
 
     answer = await cli("runs", "trigger", "single", option, "soon")
 
@@ -73,8 +73,8 @@ async def test_a_date_that_cannot_be_one_is_wrong_usage(cli: Cli, past: Past, op
     assert "a date or a time is needed, like 2013-01-31" in answer.err
 
 
-async def test_a_triggered_run_wakes_the_daemons(cli: Cli, past: Past, dsn: str) -> None:
-    await past.file(SINGLE)
+async def test_a_triggered_run_wakes_the_daemons(cli: Cli, history: History, dsn: str) -> None:
+    await history.file(SINGLE)
     heard: list[object] = []
     listener = await asyncpg.connect(dsn)
     await listener.add_listener("tidegate", lambda *said: heard.append(said[3]))
@@ -86,8 +86,8 @@ async def test_a_triggered_run_wakes_the_daemons(cli: Cli, past: Past, dsn: str)
     assert [set(str(said).split(",")) for said in heard] == [{"ADMIT", "RELAY"}]
 
 
-async def test_the_same_run_is_not_made_twice(cli: Cli, past: Past) -> None:
-    await past.file(SINGLE)
+async def test_the_same_run_is_not_made_twice(cli: Cli, history: History) -> None:
+    await history.file(SINGLE)
     await cli("runs", "trigger", "single", "--run-id", "a")
 
     answer = await cli("runs", "trigger", "single", "--run-id", "a", "--json")
@@ -95,8 +95,8 @@ async def test_the_same_run_is_not_made_twice(cli: Cli, past: Past) -> None:
     assert answer == (1, "", "tidegate: DAG 'single' already has a run 'a'\n")
 
 
-async def test_a_run_of_a_paused_dag_says_that_it_waits(cli: Cli, past: Past) -> None:
-    await past.file(SINGLE)
+async def test_a_run_of_a_paused_dag_says_that_it_waits(cli: Cli, history: History) -> None:
+    await history.file(SINGLE)
     await cli("dags", "pause", "single")
 
     answer = await cli("runs", "trigger", "single", "--run-id", "a")
@@ -106,8 +106,8 @@ async def test_a_run_of_a_paused_dag_says_that_it_waits(cli: Cli, past: Past) ->
 
 
 @pytest.mark.parametrize("conf", ["[1]", "{", '"x"', "{1: 2}", "[" * 100_000])
-async def test_a_conf_that_is_no_object_is_wrong_usage(cli: Cli, past: Past, conf: str) -> None:
-    await past.file(SINGLE)
+async def test_a_conf_that_is_no_object_is_wrong_usage(cli: Cli, history: History, conf: str) -> None:
+    await history.file(SINGLE)
 
     answer = await cli("runs", "trigger", "single", "--conf", conf)
 
@@ -116,8 +116,8 @@ async def test_a_conf_that_is_no_object_is_wrong_usage(cli: Cli, past: Past, con
     assert (await cli("runs", "list", "--json")).json == []
 
 
-async def test_a_conf_that_the_dag_does_not_take_is_one_sentence(cli: Cli, past: Past) -> None:
-    await past.file('from tidegate import Dag, Param\nwith Dag("asked", params={"day": Param(type="string")}): pass\n')
+async def test_a_conf_that_the_dag_does_not_take_is_one_sentence(cli: Cli, history: History) -> None:
+    await history.file('from tidegate import Dag, Param\nwith Dag("asked", params={"day": Param(type="string")}): pass\n')
 
     answer = await cli("runs", "trigger", "asked", "--conf", '{"day": 3}')
 
@@ -125,8 +125,8 @@ async def test_a_conf_that_the_dag_does_not_take_is_one_sentence(cli: Cli, past:
 
 
 @pytest.mark.parametrize("run_id", ["", "a b", "a/b", "a\n", "latest", "x" * 251, "é"])
-async def test_a_run_id_that_cannot_be_one_is_wrong_usage(cli: Cli, past: Past, run_id: str) -> None:
-    await past.file(SINGLE)
+async def test_a_run_id_that_cannot_be_one_is_wrong_usage(cli: Cli, history: History, run_id: str) -> None:
+    await history.file(SINGLE)
 
     answer = await cli("runs", "trigger", "single", "--run-id", run_id)
 
@@ -134,11 +134,11 @@ async def test_a_run_id_that_cannot_be_one_is_wrong_usage(cli: Cli, past: Past, 
     assert (await cli("runs", "list", "--json")).json == []
 
 
-async def test_a_run_is_followed_to_its_end(cli: Cli, past: Past) -> None:
-    await past.file(SINGLE)
+async def test_a_run_is_followed_to_its_end(cli: Cli, history: History) -> None:
+    await history.file(SINGLE)
 
     async with anyio.create_task_group() as tg:
-        tg.start_soon(_end_the_only_attempt, past, "succeeded")
+        tg.start_soon(_end_the_only_attempt, history, "succeeded")
         answer = await cli("runs", "trigger", "single", "--wait", "--json")
 
     assert (answer.code, answer.json["state"]) == (0, "success")
@@ -148,19 +148,19 @@ async def test_a_run_is_followed_to_its_end(cli: Cli, past: Past) -> None:
     ]
 
 
-async def test_a_followed_run_that_fails_says_why(cli: Cli, past: Past) -> None:
-    await past.file(SINGLE)
+async def test_a_followed_run_that_fails_says_why(cli: Cli, history: History) -> None:
+    await history.file(SINGLE)
 
     async with anyio.create_task_group() as tg:
-        tg.start_soon(_end_the_only_attempt, past, "failed")
+        tg.start_soon(_end_the_only_attempt, history, "failed")
         answer = await cli("runs", "trigger", "single", "--wait", "--run-id", "a")
 
     assert (answer.code, answer.out) == (1, "triggered single a\n")
     assert answer.err.splitlines()[-1] == "task only failed: exit code 1: boom"
 
 
-async def _end_the_only_attempt(past: Past, outcome: Outcome) -> None:
+async def _end_the_only_attempt(history: History, outcome: Outcome) -> None:
     with anyio.fail_after(20):
-        while not (begun := await past.attempts_begin()):
+        while not (begun := await history.attempts_begin()):
             await anyio.sleep(0.05)
-    await past.attempt_ends(begun[0].submission_id, outcome, "exit code 1: boom" if outcome == "failed" else "")
+    await history.attempt_ends(begun[0].submission_id, outcome, "exit code 1: boom" if outcome == "failed" else "")

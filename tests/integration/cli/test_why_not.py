@@ -6,31 +6,31 @@ from datetime import UTC, datetime, timedelta
 import anyio
 import pytest
 
-from tests.integration.cli.asked import Asked, one
 from tests.integration.cli.conftest import Cli
-from tests.integration.cli.past import Past
+from tests.integration.cli.history import History
+from tests.integration.cli.why_not import WhyNot, one
 
 pytestmark = pytest.mark.usefixtures("a_daemon")
 
 
-async def test_what_runs_has_all_gates_open(asked: Asked, past: Past) -> None:
-    await past.file(one())
-    await asked.run()
-    await past.attempts_begin()
+async def test_what_runs_has_all_gates_open(why: WhyNot, history: History) -> None:
+    await history.file(one())
+    await why.run()
+    await history.attempts_begin()
 
-    page = await asked.why()
+    page = await why.why()
 
     assert {gate["state"] for gate in page["gates"]} == {"open"}
     assert (page["state"], page["change"]) == ("running", [])
 
 
-async def test_pause_keeps_a_run_from_starting(asked: Asked, past: Past) -> None:
-    await past.file(one())
-    await asked.cli("dags", "pause", "d")
-    await asked.run()
+async def test_pause_keeps_a_run_from_starting(why: WhyNot, history: History) -> None:
+    await history.file(one())
+    await why.cli("dags", "pause", "d")
+    await why.run()
 
-    page = await asked.why()
-    await asked.obey()
+    page = await why.why()
+    await why.obey()
 
     assert {gate["name"]: gate["state"] for gate in page["gates"]} == {
         "condition": "open",
@@ -55,91 +55,91 @@ async def test_pause_keeps_a_run_from_starting(asked: Asked, past: Past) -> None
         ),
         "daemons": "open",
     }
-    assert await asked.state() == "scheduled"
+    assert await why.state() == "scheduled"
 
 
-async def test_pause_keeps_a_task_from_being_admitted(asked: Asked, past: Past) -> None:
-    await past.file(one())
-    await asked.run()
-    await asked.cli("dags", "pause", "d")
-    await past.admitted()
+async def test_pause_keeps_a_task_from_being_admitted(why: WhyNot, history: History) -> None:
+    await history.file(one())
+    await why.run()
+    await why.cli("dags", "pause", "d")
+    await history.admitted()
 
-    closed = await asked.closed()
-    await asked.obey()
-    await past.admitted()
+    closed = await why.closed()
+    await why.obey()
+    await history.admitted()
 
     assert closed["pause"]["reason"] == {"kind": "dag_paused"}
     assert closed["pause"]["since"] is not None
-    assert await asked.state() == "queued"
+    assert await why.state() == "queued"
 
 
-async def test_a_run_of_later_waits_for_its_time(asked: Asked, past: Past) -> None:
-    await past.file(one())
+async def test_a_run_of_later_waits_for_its_time(why: WhyNot, history: History) -> None:
+    await history.file(one())
     later = datetime.now(UTC) + timedelta(seconds=2)
-    await asked.run("r", "--run-after", later.isoformat())
+    await why.run("r", "--run-after", later.isoformat())
 
-    closed, change = await asked.closed(), await asked.change()
+    closed, change = await why.closed(), await why.change()
     await anyio.sleep_until(anyio.current_time() + (later - datetime.now(UTC)).total_seconds() + 0.1)
-    await past.clock("d")
+    await history.clock("d")
 
     assert list(closed) == ["timing"]
     assert change == {"kind": "wait", "until": later.isoformat().replace("+00:00", "Z")}
-    assert await asked.state() == "scheduled"
+    assert await why.state() == "scheduled"
 
 
-async def test_a_run_waits_for_room_beside_others(asked: Asked, past: Past) -> None:
-    await past.file(one("max_active_runs=1"))
-    await asked.run("first")
-    await asked.run()
+async def test_a_run_waits_for_room_beside_others(why: WhyNot, history: History) -> None:
+    await history.file(one("max_active_runs=1"))
+    await why.run("first")
+    await why.run()
 
-    closed, change = await asked.closed(), await asked.change()
-    await past.file(one(f"max_active_runs={change['limit']}"))
+    closed, change = await why.closed(), await why.change()
+    await history.file(one(f"max_active_runs={change['limit']}"))
 
     assert closed["run limit"]["facts"] == {"running": 1, "max_active_runs": 1, "runs": ["first"]}
     assert change == {"kind": "raise_max_active_runs", "dag_id": "d", "path": "daily.py", "limit": 2, "runs": ["first"]}
-    assert await asked.state() == "scheduled"
+    assert await why.state() == "scheduled"
 
 
-async def test_queued_runs_that_come_first_need_room_too(asked: Asked, past: Past) -> None:
-    await past.file(one("max_active_runs=1"))
+async def test_queued_runs_that_come_first_need_room_too(why: WhyNot, history: History) -> None:
+    await history.file(one("max_active_runs=1"))
     for run_id in ("first", "second", "r"):
-        await asked.run(run_id)
+        await why.run(run_id)
 
-    closed, change = await asked.closed(), await asked.change()
-    await past.file(one("max_active_runs=2"))
-    too_few = await asked.state()
-    await past.file(one(f"max_active_runs={change['limit']}"))
+    closed, change = await why.closed(), await why.change()
+    await history.file(one("max_active_runs=2"))
+    too_few = await why.state()
+    await history.file(one(f"max_active_runs={change['limit']}"))
 
     assert closed["queued runs"]["reason"] == {"kind": "runs_ahead", "count": 1}
-    assert (change["limit"], too_few, await asked.state()) == (3, None, "scheduled")
+    assert (change["limit"], too_few, await why.state()) == (3, None, "scheduled")
 
 
-async def test_a_dag_that_is_in_no_file_starts_nothing(asked: Asked, past: Past) -> None:
-    await past.file(one())
-    await past.file_absent()
-    await asked.run()
+async def test_a_dag_that_is_in_no_file_starts_nothing(why: WhyNot, history: History) -> None:
+    await history.file(one())
+    await history.file_absent()
+    await why.run()
 
-    closed, change = await asked.closed(), await asked.change()
-    await past.file(one(), path=change["path"])
+    closed, change = await why.closed(), await why.change()
+    await history.file(one(), path=change["path"])
 
     assert (closed["DAG file"]["reason"], closed["DAG file"]["facts"]["missing"]) == ({"kind": "dag_stale"}, True)
-    assert await asked.state() == "scheduled"
+    assert await why.state() == "scheduled"
 
 
-async def test_a_broken_file_is_told_and_holds_up_nothing(asked: Asked, past: Past) -> None:
-    await past.file(one())
-    await past.broken_file("daily.py", "no such name", 3)
-    await asked.run()
+async def test_a_broken_file_is_told_and_holds_up_nothing(why: WhyNot, history: History) -> None:
+    await history.file(one())
+    await history.broken_file("daily.py", "no such name", 3)
+    await why.run()
 
-    gates = {gate["name"]: gate for gate in (await asked.why())["gates"]}
+    gates = {gate["name"]: gate for gate in (await why.why())["gates"]}
 
     assert (gates["DAG file"]["state"], gates["DAG file"]["facts"]["error"]) == ("open", "no such name")
-    assert await asked.state() == "scheduled"
+    assert await why.state() == "scheduled"
 
 
-async def test_gates_are_a_table_for_people(cli: Cli, asked: Asked, past: Past) -> None:
-    await past.file(one(task='pool="p"'))
-    await asked.run()
+async def test_gates_are_a_table_for_people(cli: Cli, why: WhyNot, history: History) -> None:
+    await history.file(one(task='pool="p"'))
+    await why.run()
 
     out = re.sub(r"(?<= )\ds(?= )", "0s", (await cli("tasks", "why-not", "d", "latest", "a")).out)
 
@@ -157,14 +157,14 @@ async def test_gates_are_a_table_for_people(cli: Cli, asked: Asked, past: Past) 
         (("d", "r", "a", "7"), "run 'r' has no task 'a[7]'; its tasks are a"),
     ],
 )
-async def test_names_that_nobody_knows_are_refused(asked: Asked, past: Past, args: tuple[str, ...], complaint: str) -> None:
-    await past.file(one())
-    await asked.run()
+async def test_names_that_nobody_knows_are_refused(why: WhyNot, history: History, args: tuple[str, ...], complaint: str) -> None:
+    await history.file(one())
+    await why.run()
 
-    assert await asked.cli("tasks", "why-not", *args) == (1, "", f"tidegate: {complaint}\n")
+    assert await why.cli("tasks", "why-not", *args) == (1, "", f"tidegate: {complaint}\n")
 
 
-async def test_an_index_is_a_number(asked: Asked) -> None:
-    answer = await asked.cli("tasks", "why-not", "d", "r", "a", "x")
+async def test_an_index_is_a_number(why: WhyNot) -> None:
+    answer = await why.cli("tasks", "why-not", "d", "r", "a", "x")
 
     assert (answer.code, "[INDEX]" in answer.err) == (2, True)

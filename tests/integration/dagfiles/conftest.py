@@ -9,7 +9,7 @@ import anyio
 import psutil
 import pytest
 
-from tests.integration.dagfiles.watched import Database
+from tests.integration.dagfiles.watched_folder import Database
 from tidegate.daemon.dagfiles.parse import open_parser
 from tidegate.daemon.settings import Settings
 from tidegate.schemas.conditions.condition import DatasetRef

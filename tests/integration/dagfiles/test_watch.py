@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.integration.dagfiles.conftest import Write, until
-from tests.integration.dagfiles.watched import SLOW, Database, quiet, watching
+from tests.integration.dagfiles.watched_folder import SLOW, Database, quiet, watching
 from tidegate.daemon.dagfiles.watch import digest
 from tidegate.daemon.settings import Settings
 

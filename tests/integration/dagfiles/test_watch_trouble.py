@@ -9,7 +9,7 @@ import anyio
 from structlog.testing import capture_logs
 
 from tests.integration.dagfiles.conftest import Write, until
-from tests.integration.dagfiles.watched import SLOW, Database, quiet, watching
+from tests.integration.dagfiles.watched_folder import SLOW, Database, quiet, watching
 from tidegate.daemon.settings import Settings
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import anyio
 import pytest
 
-from tests.integration.engine.months import AUGUST, DAYS, MAY, NOVEMBER, at_a_later, look, partitions, sizes
+from tests.integration.engine.ledger_months import AUGUST, DAYS, MAY, NOVEMBER, at_a_later, look, partitions, sizes
 from tests.integration.engine.world import World, utc
 from tests.shapes import spec
 from tidegate.daemon.duties import ledger

@@ -9,7 +9,7 @@ import anyio
 import asyncpg
 import pytest
 
-from tests.integration.engine.months import AUGUST, DAYS, look, partitions, sizes
+from tests.integration.engine.ledger_months import AUGUST, DAYS, look, partitions, sizes
 from tests.integration.engine.world import World, utc
 from tests.shapes import spec
 from tidegate.daemon.duties import ledger

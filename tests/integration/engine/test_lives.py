@@ -12,8 +12,8 @@ from random import Random
 
 import pytest
 
-from tests.integration.engine.lives import Edit, Finish, Step, Switch, Update, lives
 from tests.integration.engine.oracle import Consumer, Happened
+from tests.integration.engine.random_consumers import Edit, Finish, Step, Switch, Update, lives
 from tests.integration.engine.world import World, utc
 from tidegate.daemon.audit import audit_ledger
 from tidegate.daemon.engine import Batch, apply

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.integration.cli.past import Past
+from tests.integration.cli.history import History
 from tests.integration.ingest.intake import Intake
 from tests.servers import MakeSettings
 from tidegate.daemon.postgres.database import Database, connect
@@ -35,14 +35,14 @@ async def intake(settings: MakeSettings, database: Database) -> Intake:
 
 
 @pytest.fixture
-def past(database: Database) -> Past:
-    return Past(database)
+def history(database: Database) -> History:
+    return History(database)
 
 
 @pytest.fixture
-async def attempts(past: Past) -> list[UUID]:
+async def attempts(history: History) -> list[UUID]:
     """The attempts of both tasks of a run; they run."""
-    await past.file(FILE, "pair.py")
-    await past.updated("lake://pair")
-    begun = await past.attempts_begin()
+    await history.file(FILE, "pair.py")
+    await history.updated("lake://pair")
+    begun = await history.attempts_begin()
     return [each.submission_id for each in sorted(begun, key=lambda each: each.task_index)]

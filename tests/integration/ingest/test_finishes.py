@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 import msgspec
 import pytest
 
-from tests.integration.cli.past import Past
+from tests.integration.cli.history import History
 from tests.integration.ingest.intake import Intake, Sent
 from tidegate.schemas.wire.envelope import decode_state
 from tidegate.schemas.wire.event import MAX_REASON_LENGTH, MAX_RECORD_BYTES, Kind, Rejection, TaskFinished, encode
@@ -50,10 +50,10 @@ async def test_a_finish_of_an_attempt_that_had_ended_is_recorded_and_changes_not
 
 
 async def test_a_finish_of_a_superseded_attempt_is_recorded_and_the_later_one_goes_on(
-    intake: Intake, past: Past, attempts: list[UUID]
+    intake: Intake, history: History, attempts: list[UUID]
 ) -> None:
     await intake.take(Kind.TASK_FINISHED, finished(attempts[0], "failed"))
-    (again,) = await past.attempts_begin()
+    (again,) = await history.attempts_begin()
 
     await intake.take(Kind.TASK_FINISHED, finished(attempts[0]), finished(attempts[1]))
 

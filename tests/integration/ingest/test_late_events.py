@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from tests.integration.cli.past import Past
+from tests.integration.cli.history import History
 from tests.integration.ingest.intake import Intake, Sent
 from tidegate.schemas.wire.event import Kind
 
@@ -26,8 +26,8 @@ def at(day: int, uri: str, *, year: int = 2013) -> Sent:
     return Sent(b'{"uri": "lake://%s"}' % uri.encode(), [("ce_id", name), ("ce_source", b"test"), ("ce_time", time)])
 
 
-async def test_events_out_of_order_are_consumed_together_under_the_newest_time(intake: Intake, past: Past) -> None:
-    await past.file(FILE, "report.py")
+async def test_events_out_of_order_are_consumed_together_under_the_newest_time(intake: Intake, history: History) -> None:
+    await history.file(FILE, "report.py")
 
     await intake.take(Kind.DATASET_UPDATED, at(3, "flights"), at(1, "flights"), at(2, "weather"))
 
@@ -36,8 +36,8 @@ async def test_events_out_of_order_are_consumed_together_under_the_newest_time(i
     assert run["run_after"] == datetime(2013, 1, 3, tzinfo=UTC)
 
 
-async def test_what_comes_late_is_of_the_next_run(intake: Intake, past: Past) -> None:
-    await past.file(FILE, "report.py")
+async def test_what_comes_late_is_of_the_next_run(intake: Intake, history: History) -> None:
+    await history.file(FILE, "report.py")
     await intake.take(Kind.DATASET_UPDATED, at(5, "flights"), at(5, "weather"))
 
     await intake.take(Kind.DATASET_UPDATED, at(2, "flights"), at(1, "weather"))
@@ -47,8 +47,8 @@ async def test_what_comes_late_is_of_the_next_run(intake: Intake, past: Past) ->
     assert second["run_after"] == datetime(2013, 1, 2, tzinfo=UTC)
 
 
-async def test_a_producer_whose_clock_is_ahead_holds_up_nobody(intake: Intake, past: Past) -> None:
-    await past.file(FILE, "report.py")
+async def test_a_producer_whose_clock_is_ahead_holds_up_nobody(intake: Intake, history: History) -> None:
+    await history.file(FILE, "report.py")
 
     await intake.take(Kind.DATASET_UPDATED, at(1, "flights", year=2999), at(1, "weather"))
 
@@ -56,10 +56,10 @@ async def test_a_producer_whose_clock_is_ahead_holds_up_nobody(intake: Intake, p
     assert (run["run_after"].year, run["state"]) == (2999, "success")
 
 
-async def test_events_that_come_before_anybody_named_their_dataset_are_kept(intake: Intake, past: Past) -> None:
+async def test_events_that_come_before_anybody_named_their_dataset_are_kept(intake: Intake, history: History) -> None:
     await intake.take(Kind.DATASET_UPDATED, at(1, "flights"))
 
-    await past.file(FILE, "report.py")
+    await history.file(FILE, "report.py")
     await intake.take(Kind.DATASET_UPDATED, at(2, "flights"), at(2, "weather"))
 
     (run,) = await intake.rows(RUNS)

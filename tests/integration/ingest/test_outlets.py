@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.integration.cli.past import Past
+from tests.integration.cli.history import History
 from tests.integration.ingest.intake import Intake, Sent
 from tidegate.schemas.wire.event import Kind
 
@@ -14,9 +14,11 @@ with Dag("{dag_id}", schedule=Dataset("lake://in")) as dag:
 
 
 @pytest.mark.parametrize(("name", "uri"), [("load", "lake://out"), ("l" * 250, "lake://" + "o" * 2041)])
-async def test_the_event_of_an_outlet_is_taken_whatever_its_names_are(intake: Intake, past: Past, name: str, uri: str) -> None:
-    await past.file(FILE.format(dag_id=name, task_id=name, uri=uri), "out.py")
-    await past.updated("lake://in")
+async def test_the_event_of_an_outlet_is_taken_whatever_its_names_are(
+    intake: Intake, history: History, name: str, uri: str
+) -> None:
+    await history.file(FILE.format(dag_id=name, task_id=name, uri=uri), "out.py")
+    await history.updated("lake://in")
 
     await intake.relay(Kind.DATASET_UPDATED)
     await intake.take(Kind.DATASET_UPDATED, Sent(b'{"uri": "lake://after"}'))

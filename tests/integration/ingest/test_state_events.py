@@ -2,7 +2,7 @@
 
 import json
 
-from tests.integration.cli.past import Past
+from tests.integration.cli.history import History
 from tests.integration.ingest.intake import Intake
 from tidegate.schemas.queries.outbox import TOGETHER
 from tidegate.schemas.wire.event import Kind
@@ -16,9 +16,9 @@ with Dag("wide", schedule=Dataset("lake://in")) as dag:
 """
 
 
-async def test_moves_that_wait_together_are_told_one_by_one(intake: Intake, past: Past) -> None:
-    await past.file(FILE, "wide.py")
-    await past.updated("lake://in")
+async def test_moves_that_wait_together_are_told_one_by_one(intake: Intake, history: History) -> None:
+    await history.file(FILE, "wide.py")
+    await history.updated("lake://in")
 
     waiting = await intake.rows("SELECT key FROM outbox WHERE kind = 'task-state'")
     records = await intake.relay(Kind.TASK_STATE)

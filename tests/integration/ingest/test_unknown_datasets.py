@@ -2,7 +2,7 @@
 
 import msgspec
 
-from tests.integration.cli.past import Past
+from tests.integration.cli.history import History
 from tests.integration.ingest.intake import Intake, Sent
 from tidegate.schemas.wire.event import Kind
 
@@ -14,8 +14,8 @@ with Dag("consumer", schedule=Dataset("lake://known") | DatasetPattern("lake://d
 RECORDS = [Sent(b'{"uri": "lake://%s"}' % name) for name in (b"known", b"stranger", b"days/1")]
 
 
-async def test_a_dataset_that_nobody_names_is_recorded(intake: Intake, past: Past) -> None:
-    await past.file(FILE, "consumer.py")
+async def test_a_dataset_that_nobody_names_is_recorded(intake: Intake, history: History) -> None:
+    await history.file(FILE, "consumer.py")
 
     await intake.take(Kind.DATASET_UPDATED, *RECORDS)
 
@@ -24,9 +24,9 @@ async def test_a_dataset_that_nobody_names_is_recorded(intake: Intake, past: Pas
 
 
 async def test_a_dataset_that_nobody_names_is_a_dead_letter_where_such_are_refused_unless_a_pattern_matches_it(
-    intake: Intake, past: Past
+    intake: Intake, history: History
 ) -> None:
-    await past.file(FILE, "consumer.py")
+    await history.file(FILE, "consumer.py")
     strict = Intake(msgspec.structs.replace(intake.settings, unknown_datasets="reject"), intake.database)
 
     await strict.take(Kind.DATASET_UPDATED, *RECORDS)

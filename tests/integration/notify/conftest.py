@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from tests.integration.cli.past import Past
+from tests.integration.cli.history import History
 from tests.integration.notify.hook import SECRET, Hook
 from tests.integration.notify.mailbox import Mailbox, serve
+from tests.integration.notify.notified_dag import NotifiedDag
 from tests.integration.notify.post import Post
-from tests.integration.notify.scene import Scene
 from tidegate.daemon.postgres.database import Database, connect
 from tidegate.daemon.settings import Settings
 
@@ -20,8 +20,8 @@ async def database(dsn: str) -> AsyncIterator[Database]:
 
 
 @pytest.fixture
-def scene(database: Database) -> Scene:
-    return Scene(database, Past(database))
+def notified(database: Database) -> NotifiedDag:
+    return NotifiedDag(database, History(database))
 
 
 @pytest.fixture

@@ -15,18 +15,18 @@ import msgspec
 import pytest
 
 from tests.integration.notify.hook import HANG, Hook
+from tests.integration.notify.notified_dag import NotifiedDag
 from tests.integration.notify.post import Post
-from tests.integration.notify.scene import Scene
 from tidegate.daemon import perform
 from tidegate.daemon.settings import Settings
 from tidegate.schemas.queries import notifications
 
 
-async def begun(scene: Scene, hook: Hook) -> Any:
+async def begun(notified: NotifiedDag, hook: Hook) -> Any:
     """The attempt whose end will be told."""
-    await scene.dag(f"on_failure=Webhook({hook.url!r})", task="command('a', ['false'])")
-    await scene.run()
-    return await scene.attempt()
+    await notified.dag(f"on_failure=Webhook({hook.url!r})", task="command('a', ['false'])")
+    await notified.run()
+    return await notified.attempt()
 
 
 def at_last(monkeypatch: pytest.MonkeyPatch, step: Any) -> None:
@@ -35,9 +35,9 @@ def at_last(monkeypatch: pytest.MonkeyPatch, step: Any) -> None:
 
 
 async def test_r25_a_callback_is_sent_only_after_the_commit(
-    scene: Scene, post: Post, hook: Hook, monkeypatch: pytest.MonkeyPatch
+    notified: NotifiedDag, post: Post, hook: Hook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    attempt = await begun(scene, hook)
+    attempt = await begun(notified, hook)
     decided, may_commit = anyio.Event(), anyio.Event()
 
     async def wait(*_: object) -> None:
@@ -46,51 +46,53 @@ async def test_r25_a_callback_is_sent_only_after_the_commit(
 
     async with anyio.create_task_group() as tg, post.at_work():
         at_last(monkeypatch, wait)
-        tg.start_soon(scene.ends, attempt, "failed")
+        tg.start_soon(notified.ends, attempt, "failed")
         await decided.wait()
         await anyio.sleep(0.3)
         before = list(hook.got)
         may_commit.set()
         await hook.until(1)
-        await scene.until("sent")
+        await notified.until("sent")
 
     assert (before, len(hook.got)) == ([], 1)
 
 
 async def test_r25_a_callback_of_what_was_rolled_back_is_never_sent(
-    scene: Scene, post: Post, hook: Hook, monkeypatch: pytest.MonkeyPatch
+    notified: NotifiedDag, post: Post, hook: Hook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    attempt = await begun(scene, hook)
+    attempt = await begun(notified, hook)
 
     async def fail(*_: object) -> None:
         raise ZeroDivisionError
 
     at_last(monkeypatch, fail)
     with pytest.raises(ZeroDivisionError):
-        await scene.ends(attempt, "failed")
+        await notified.ends(attempt, "failed")
     async with post.at_work():
         await anyio.sleep(0.3)
 
-    assert (hook.got, await scene.notifications()) == ([], [])
+    assert (hook.got, await notified.notifications()) == ([], [])
 
 
-async def test_a_transition_that_is_taken_twice_is_told_once(scene: Scene, post: Post, hook: Hook) -> None:
-    attempt = await begun(scene, hook)
-    await scene.ends(attempt, "failed")
-    (row,) = await scene.rows("SELECT dag_run_id, version_id, about, seq, kind, receiver_id, receiver, context FROM notification")
+async def test_a_transition_that_is_taken_twice_is_told_once(notified: NotifiedDag, post: Post, hook: Hook) -> None:
+    attempt = await begun(notified, hook)
+    await notified.ends(attempt, "failed")
+    (row,) = await notified.rows(
+        "SELECT dag_run_id, version_id, about, seq, kind, receiver_id, receiver, context FROM notification"
+    )
 
-    await scene.database.run(lambda db: db.execute(notifications._SQL["insert_notifications"], *[[value] for value in row]))
+    await notified.database.run(lambda db: db.execute(notifications._SQL["insert_notifications"], *[[value] for value in row]))
     async with post.at_work():
-        await scene.until("sent")
+        await notified.until("sent")
 
     assert len(hook.got) == 1
 
 
 async def test_an_acknowledgement_is_kept_in_mind_until_postgres_has_it(
-    scene: Scene, post: Post, hook: Hook, monkeypatch: pytest.MonkeyPatch
+    notified: NotifiedDag, post: Post, hook: Hook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Postgres ends all its connections while the answer is on its way."""
-    await scene.ends(await begun(scene, hook), "failed")
+    await notified.ends(await begun(notified, hook), "failed")
     record, refused = notifications.acknowledge, 0
 
     async def refuse_twice(db: Any, id_: int, note: str) -> None:
@@ -102,17 +104,17 @@ async def test_an_acknowledgement_is_kept_in_mind_until_postgres_has_it(
 
     monkeypatch.setattr(notifications, "acknowledge", refuse_twice)
     async with post.at_work():
-        (sent,) = await scene.until("sent")
+        (sent,) = await notified.until("sent")
 
     assert (refused, len(hook.got), sent.tries) == (3, 1, 1)
 
 
 async def test_connections_that_are_cut_all_the_time_lose_and_double_nothing(
-    scene: Scene, post: Post, hook: Hook, dsn: str
+    notified: NotifiedDag, post: Post, hook: Hook, dsn: str
 ) -> None:
-    await scene.dag(f"max_active_runs=100, on_success=Webhook({hook.url!r})")
+    await notified.dag(f"max_active_runs=100, on_success=Webhook({hook.url!r})")
     for number in range(40):
-        await scene.run(f"r{number}")
+        await notified.run(f"r{number}")
     elsewhere = await asyncpg.connect(dsn)
 
     async with post.at_work():
@@ -158,42 +160,42 @@ async def ended(running: subprocess.Popen[bytes]) -> int:
 
 
 async def test_a_daemon_that_dies_between_send_and_record_leaves_it_to_another_with_the_same_key(
-    scene: Scene, post: Post, hook: Hook
+    notified: NotifiedDag, post: Post, hook: Hook
 ) -> None:
-    await scene.ends(await begun(scene, hook), "failed")
+    await notified.ends(await begun(notified, hook), "failed")
     mine = msgspec.structs.replace(post.settings, notify_timeout_s=0.5)
 
     with process(mine, "--die-before-record", "--margin", "0.5") as dying:
         code = await ended(dying)
     with process(mine):
-        (sent,) = await scene.until("sent")
+        (sent,) = await notified.until("sent")
 
     assert code == -signal.SIGKILL
     assert (sent.tries, len(hook.got), len({got.key for got in hook.got})) == (2, 2, 1)
 
 
 async def test_a_daemon_that_dies_in_the_middle_of_a_send_leaves_it_to_another_with_the_same_key(
-    scene: Scene, post: Post, hook: Hook
+    notified: NotifiedDag, post: Post, hook: Hook
 ) -> None:
     hook.answers = [HANG]
-    await scene.ends(await begun(scene, hook), "failed")
+    await notified.ends(await begun(notified, hook), "failed")
     mine = msgspec.structs.replace(post.settings, notify_timeout_s=1.0)
 
     with process(mine, "--margin", "0.5") as dying:
         await hook.until(1)
         os.kill(dying.pid, signal.SIGKILL)
     with process(mine):
-        await scene.until("sent")
+        await notified.until("sent")
 
     assert (len(hook.got), len({got.key for got in hook.got})) == (2, 1)
 
 
-async def test_what_was_acknowledged_and_recorded_is_sent_by_nobody_again(scene: Scene, post: Post, hook: Hook) -> None:
-    await scene.ends(await begun(scene, hook), "failed")
+async def test_what_was_acknowledged_and_recorded_is_sent_by_nobody_again(notified: NotifiedDag, post: Post, hook: Hook) -> None:
+    await notified.ends(await begun(notified, hook), "failed")
     with process(post.settings) as first:
-        await scene.until("sent")
+        await notified.until("sent")
         os.kill(first.pid, signal.SIGKILL)
-    await scene.database.pool.execute("UPDATE notification SET due_at = now() - interval '1 day'")
+    await notified.database.pool.execute("UPDATE notification SET due_at = now() - interval '1 day'")
 
     taken = await post.once()
     with process(post.settings):

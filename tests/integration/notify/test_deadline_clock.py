@@ -3,9 +3,9 @@
 import anyio
 import asyncpg
 
-from tests.integration.notify.late import AT_WORK, SOON, the_time_comes
+from tests.integration.notify.missed_deadlines import AT_WORK, SOON, the_time_comes
+from tests.integration.notify.notified_dag import NotifiedDag
 from tests.integration.notify.post import Post
-from tests.integration.notify.scene import Scene
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties import clock
 from tidegate.daemon.leases import register, renew
@@ -20,23 +20,23 @@ async def holding(post: Post) -> Context:
     return context
 
 
-async def test_the_clock_sleeps_until_the_deadline_and_tells_of_it(scene: Scene, post: Post) -> None:
+async def test_the_clock_sleeps_until_the_deadline_and_tells_of_it(notified: NotifiedDag, post: Post) -> None:
     context = await holding(post)
-    await scene.dag(SOON, task=AT_WORK)
-    await scene.run()
+    await notified.dag(SOON, task=AT_WORK)
+    await notified.run()
 
     first = await clock.tick(context)
     await anyio.sleep(first)
     await clock.tick(context)
 
     assert 0 < first <= 0.2
-    assert await scene.deadlines() == [("soon", False, True)]
+    assert await notified.deadlines() == [("soon", False, True)]
 
 
-async def test_the_clock_does_not_spin_while_somebody_is_at_work_on_the_run(scene: Scene, post: Post, dsn: str) -> None:
+async def test_the_clock_does_not_spin_while_somebody_is_at_work_on_the_run(notified: NotifiedDag, post: Post, dsn: str) -> None:
     context = await holding(post)
-    await scene.dag(SOON, task=AT_WORK)
-    await scene.run()
+    await notified.dag(SOON, task=AT_WORK)
+    await notified.run()
     await the_time_comes()
     elsewhere = await asyncpg.connect(dsn)
 
@@ -47,26 +47,26 @@ async def test_the_clock_does_not_spin_while_somebody_is_at_work_on_the_run(scen
 
     await elsewhere.close()
     assert pause >= clock.LOCKED_S * 0.9
-    assert await scene.deadlines() == [("soon", False, True)]
+    assert await notified.deadlines() == [("soon", False, True)]
 
 
-async def test_r26_two_clocks_miss_many_deadlines_once(scene: Scene, post: Post, other: Database) -> None:
+async def test_r26_two_clocks_miss_many_deadlines_once(notified: NotifiedDag, post: Post, other: Database) -> None:
     """Each has its own shards, and both try those of the other while these change hands."""
     mine, theirs = await holding(post), await holding(Post(post.settings, other))
     await renew(mine.database, mine.held_leases)
-    await scene.dag(f"{SOON}, max_active_runs=100, on_deadline=Webhook('http://127.0.0.1/')", task=AT_WORK)
+    await notified.dag(f"{SOON}, max_active_runs=100, on_deadline=Webhook('http://127.0.0.1/')", task=AT_WORK)
     for number in range(40):
-        await scene.run(f"r{number}")
+        await notified.run(f"r{number}")
     await the_time_comes()
 
     async with anyio.create_task_group() as tg:
         for context in (mine, theirs):
             tg.start_soon(clock.tick, context)
-            tg.start_soon(scene.deadlines_pass, context.database)
+            tg.start_soon(notified.deadlines_pass, context.database)
 
     for context in (mine, theirs):
         await clock.tick(context)
-    await scene.deadlines_pass()
-    assert await scene.deadlines() == [("soon", False, True)] * 40
-    assert [each.on for each in await scene.notifications()] == ["deadline"] * 40
-    assert await scene.rows("SELECT DISTINCT state_seq FROM dag_run") == [(3,)]
+    await notified.deadlines_pass()
+    assert await notified.deadlines() == [("soon", False, True)] * 40
+    assert [each.on for each in await notified.notifications()] == ["deadline"] * 40
+    assert await notified.rows("SELECT DISTINCT state_seq FROM dag_run") == [(3,)]

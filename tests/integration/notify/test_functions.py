@@ -10,9 +10,9 @@ import anyio
 import pytest
 
 from tests.integration.notify.functions import FUNCTIONS, Told
-from tests.integration.notify.late import LATE_INPUTS
+from tests.integration.notify.missed_deadlines import LATE_INPUTS
+from tests.integration.notify.notified_dag import Notification, NotifiedDag
 from tests.integration.notify.post import Post
-from tests.integration.notify.scene import Notification, Scene
 from tests.servers import MARK
 from tidegate.daemon.duties import notify
 from tidegate.daemon.duties.receivers.function import submission_id
@@ -33,138 +33,140 @@ async def told(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         end_all(spool.submission_id, 2)
 
 
-async def failed_run(scene: Scene, told: Told, function: str) -> None:
+async def failed_run(notified: NotifiedDag, told: Told, function: str) -> None:
     functions = FUNCTIONS.format(out=str(told.out))
-    await scene.dag(f"on_failure={function}", task="command('a', ['false'])", functions=functions)
-    await scene.run()
-    await scene.ends(await scene.attempt(), "failed", "no rows")
+    await notified.dag(f"on_failure={function}", task="command('a', ['false'])", functions=functions)
+    await notified.run()
+    await notified.ends(await notified.attempt(), "failed", "no rows")
 
 
-async def delivery(scene: Scene) -> UUID:
-    ((id_,),) = await scene.rows("SELECT delivery_id FROM notification")
+async def delivery(notified: NotifiedDag) -> UUID:
+    ((id_,),) = await notified.rows("SELECT delivery_id FROM notification")
     return UUID(str(id_))
 
 
-async def test_a_function_is_told_what_happened_in_another_process(scene: Scene, post: Post, told: Told) -> None:
-    await failed_run(scene, told, "tell")
+async def test_a_function_is_told_what_happened_in_another_process(notified: NotifiedDag, post: Post, told: Told) -> None:
+    await failed_run(notified, told, "tell")
 
     async with post.at_work():
-        await scene.until("sent")
+        await notified.until("sent")
 
     (context,) = told.all()
     assert (context.on, context.dag_id, context.run_id, context.state) == ("failure", "d", "r1", "failed")
-    assert context.id == await delivery(scene)
-    spool = Spool(Path(post.settings.spool_dir), submission_id(await delivery(scene), 1))
+    assert context.id == await delivery(notified)
+    spool = Spool(Path(post.settings.spool_dir), submission_id(await delivery(notified), 1))
     assert b"told of failure\n" in spool.log.read_bytes()
 
 
-async def test_a_function_is_told_of_inputs_that_are_late_without_a_run(scene: Scene, post: Post, told: Told) -> None:
-    await scene.dag(f"{LATE_INPUTS}, on_deadline=tell", functions=FUNCTIONS.format(out=str(told.out)))
-    await scene.inputs_are_late()
+async def test_a_function_is_told_of_inputs_that_are_late_without_a_run(notified: NotifiedDag, post: Post, told: Told) -> None:
+    await notified.dag(f"{LATE_INPUTS}, on_deadline=tell", functions=FUNCTIONS.format(out=str(told.out)))
+    await notified.inputs_are_late()
 
     async with post.at_work():
-        await scene.until("sent")
+        await notified.until("sent")
 
     (context,) = told.all()
     assert (context.on, context.dag_id, context.run_id, context.state) == ("deadline", "d", None, None)
     assert context.reason.endswith(": the DAG still waits for them")
 
 
-async def test_it_is_no_attempt_of_a_task_and_nobody_says_so_to_kafka(scene: Scene, post: Post, told: Told) -> None:
+async def test_it_is_no_attempt_of_a_task_and_nobody_says_so_to_kafka(notified: NotifiedDag, post: Post, told: Told) -> None:
     """Kafka is away, and a runner that had something to say would try for ten seconds."""
-    await failed_run(scene, told, "tell")
+    await failed_run(notified, told, "tell")
 
     async with post.at_work():
-        await scene.until("sent")
+        await notified.until("sent")
 
     with anyio.fail_after(5):
-        while list(stamped(submission_id(await delivery(scene), 1))):
+        while list(stamped(submission_id(await delivery(notified), 1))):
             await anyio.sleep(0.02)
-    assert await scene.rows("SELECT count(*) FROM submission") == [(1,)]
+    assert await notified.rows("SELECT count(*) FROM submission") == [(1,)]
 
 
-async def test_a_function_that_raises_is_called_again_with_the_same_id(scene: Scene, post: Post, told: Told) -> None:
-    await failed_run(scene, told, "fail_once")
+async def test_a_function_that_raises_is_called_again_with_the_same_id(notified: NotifiedDag, post: Post, told: Told) -> None:
+    await failed_run(notified, told, "fail_once")
 
     async with post.at_work():
-        (sent,) = await scene.until("sent")
+        (sent,) = await notified.until("sent")
 
     first, second = told.all()
     assert (sent.tries, first.id) == (2, second.id)
 
 
-async def test_a_function_that_always_raises_is_given_up_with_what_it_raised(scene: Scene, post: Post, told: Told) -> None:
+async def test_a_function_that_always_raises_is_given_up_with_what_it_raised(
+    notified: NotifiedDag, post: Post, told: Told
+) -> None:
     told.out.mkdir()
-    await failed_run(scene, told, "tell")
+    await failed_run(notified, told, "tell")
 
     async with post.other(notify_tries=2).at_work():
-        (failed,) = await scene.until("failed")
+        (failed,) = await notified.until("failed")
 
     assert failed.tries == 2
     assert failed.reason.startswith("IsADirectoryError: ")
     assert failed.reason.endswith("(d.py, line 11)")
 
 
-async def test_a_daemon_that_takes_over_waits_for_the_function_that_runs(scene: Scene, post: Post, told: Told) -> None:
-    await failed_run(scene, told, "wait")
+async def test_a_daemon_that_takes_over_waits_for_the_function_that_runs(notified: NotifiedDag, post: Post, told: Told) -> None:
+    await failed_run(notified, told, "wait")
     async with post.at_work():
         await told.until(1)
 
     async with post.other().at_work():
         await anyio.sleep(0.3)
         told.go()
-        (sent,) = await scene.until("sent")
+        (sent,) = await notified.until("sent")
 
     assert (sent.tries, len(told.all())) == (1, 1)
 
 
 async def test_no_more_functions_run_at_a_time_than_there_are_places(
-    scene: Scene, post: Post, told: Told, monkeypatch: pytest.MonkeyPatch
+    notified: NotifiedDag, post: Post, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notify, "CONCURRENCY", {**notify.CONCURRENCY, "function": 2})
     functions = FUNCTIONS.format(out=str(told.out))
-    await scene.dag("on_success=wait", functions=functions)
+    await notified.dag("on_success=wait", functions=functions)
     for number in range(5):
-        await scene.run(f"r{number}")
+        await notified.run(f"r{number}")
 
     async with post.at_work():
         await told.until(2)
         await anyio.sleep(1)
         at_first = len(told.all())
         told.go()
-        await scene.until(*["sent"] * 5)
+        await notified.until(*["sent"] * 5)
 
     assert (at_first, len(told.all())) == (2, 5)
 
 
-async def test_a_function_whose_process_was_killed_is_called_again(scene: Scene, post: Post, told: Told) -> None:
-    await failed_run(scene, told, "wait")
+async def test_a_function_whose_process_was_killed_is_called_again(notified: NotifiedDag, post: Post, told: Told) -> None:
+    await failed_run(notified, told, "wait")
 
     async with post.at_work():
         await told.until(1)
-        for process in stamped(submission_id(await delivery(scene), 1)):
+        for process in stamped(submission_id(await delivery(notified), 1)):
             os.kill(process.pid, signal.SIGKILL)
         await told.until(2)
         told.go()
-        (sent,) = await scene.until("sent")
+        (sent,) = await notified.until("sent")
 
     assert sent.tries == 2
 
 
-async def test_a_function_that_takes_too_long_is_killed(scene: Scene, post: Post, told: Told) -> None:
-    await failed_run(scene, told, "wait")
+async def test_a_function_that_takes_too_long_is_killed(notified: NotifiedDag, post: Post, told: Told) -> None:
+    await failed_run(notified, told, "wait")
 
     async with post.other(callback_timeout_s=0.5, notify_tries=1).at_work():
-        (failed,) = await scene.until("failed")
+        (failed,) = await notified.until("failed")
 
     assert failed.reason == "it was killed; it may take 0.5 s (TIDEGATE_CALLBACK_TIMEOUT_S)"
-    assert list(stamped(submission_id(await delivery(scene), 1))) == []
+    assert list(stamped(submission_id(await delivery(notified), 1))) == []
 
 
 async def test_another_host_leaves_it_alone_until_the_first_one_has_been_silent_for_long(
-    scene: Scene, post: Post, told: Told, tmp_path: Path
+    notified: NotifiedDag, post: Post, told: Told, tmp_path: Path
 ) -> None:
-    await failed_run(scene, told, "wait")
+    await failed_run(notified, told, "wait")
     async with post.at_work():
         await told.until(1)
     elsewhere = {"host": "elsewhere", "spool_dir": str(tmp_path / "elsewhere")}
@@ -172,40 +174,40 @@ async def test_another_host_leaves_it_alone_until_the_first_one_has_been_silent_
     patient = await post.other(**elsewhere).once()
     told.go()
     async with post.other(**elsewhere, runner_silent_s=0.01).at_work():
-        (sent,) = await scene.until("sent")
+        (sent,) = await notified.until("sent")
 
     assert (patient, sent.tries, len(told.all())) == (False, 2, 2)
 
 
-async def test_the_version_of_the_run_is_the_one_that_is_called(scene: Scene, post: Post, told: Told) -> None:
-    await failed_run(scene, told, "tell")
-    await scene.dag("on_failure=None", task="command('a', ['false'])")
+async def test_the_version_of_the_run_is_the_one_that_is_called(notified: NotifiedDag, post: Post, told: Told) -> None:
+    await failed_run(notified, told, "tell")
+    await notified.dag("on_failure=None", task="command('a', ['false'])")
 
     async with post.at_work():
-        await scene.until("sent")
+        await notified.until("sent")
 
     assert len(told.all()) == 1
 
 
-async def test_a_function_that_the_file_builds_no_more_is_named(scene: Scene, post: Post, told: Told) -> None:
+async def test_a_function_that_the_file_builds_no_more_is_named(notified: NotifiedDag, post: Post, told: Told) -> None:
     """Because it builds something else on this host."""
-    await failed_run(scene, told, "tell")
-    await scene.database.pool.execute("UPDATE dag_version SET source = 'from tidegate import Dag'")
+    await failed_run(notified, told, "tell")
+    await notified.database.pool.execute("UPDATE dag_version SET source = 'from tidegate import Dag'")
 
     await post.other(notify_tries=1).once()
     async with post.other(notify_tries=1).at_work():
-        failed = await scene.until("failed")
+        failed = await notified.until("failed")
 
     reason = "d.py builds no DAG 'd' with a callback 'tell' on this host"
     assert failed == [Notification("failure", "function", "failed", 1, reason)]
 
 
-async def test_what_cannot_be_told_at_all_ends_nothing_but_its_own_tries(scene: Scene, post: Post, told: Told) -> None:
+async def test_what_cannot_be_told_at_all_ends_nothing_but_its_own_tries(notified: NotifiedDag, post: Post, told: Told) -> None:
     """A run that is nowhere: nobody has thought of that."""
-    await failed_run(scene, told, "tell")
-    await scene.database.pool.execute("UPDATE notification SET dag_run_id = 4711")
+    await failed_run(notified, told, "tell")
+    await notified.database.pool.execute("UPDATE notification SET dag_run_id = 4711")
 
     async with post.other(notify_tries=2).at_work():
-        (failed,) = await scene.until("failed")
+        (failed,) = await notified.until("failed")
 
     assert (failed.tries, failed.reason) == (2, "KeyError: 4711")

@@ -9,17 +9,17 @@ import pytest
 from aiosmtpd.smtp import AuthResult, LoginPassword
 
 from tests.integration.notify.mailbox import Mailbox, serve
+from tests.integration.notify.notified_dag import NotifiedDag
 from tests.integration.notify.post import Post
-from tests.integration.notify.scene import Scene
 
 SECURED = {"smtp_starttls": True, "smtp_user": "me", "smtp_password": "secret"}
 TO_OPS = "Email('ops@example.org')"
 
 
-async def failed_run(scene: Scene, receiver: str = TO_OPS) -> None:
-    await scene.dag(f"on_failure={receiver}", task="command('a', ['false'])")
-    await scene.run()
-    await scene.ends(await scene.attempt(), "failed", "no rows")
+async def failed_run(notified: NotifiedDag, receiver: str = TO_OPS) -> None:
+    await notified.dag(f"on_failure={receiver}", task="command('a', ['false'])")
+    await notified.run()
+    await notified.ends(await notified.attempt(), "failed", "no rows")
 
 
 def sending_to(mailbox: Mailbox, post: Post, **settings: object) -> Post:
@@ -27,93 +27,95 @@ def sending_to(mailbox: Mailbox, post: Post, **settings: object) -> Post:
     return post.other(**{**mine, **settings})
 
 
-async def test_a_mail_arrives_with_what_happened(scene: Scene, post: Post, mailbox: Mailbox) -> None:
-    await failed_run(scene, "Email('ops@example.org', 'team@example.org')")
+async def test_a_mail_arrives_with_what_happened(notified: NotifiedDag, post: Post, mailbox: Mailbox) -> None:
+    await failed_run(notified, "Email('ops@example.org', 'team@example.org')")
 
     async with sending_to(mailbox, post).at_work():
-        await scene.until("sent")
+        await notified.until("sent")
 
     (mail,) = mailbox.took
-    ((key,),) = await scene.rows("SELECT delivery_id FROM notification")
+    ((key,),) = await notified.rows("SELECT delivery_id FROM notification")
     assert (mail["From"], mail["To"]) == ("tidegate@example.org", "ops@example.org, team@example.org")
     assert (mail["Subject"], mail["Message-ID"]) == ("[Tidegate] d: run r1: failed", f"<{key}@tidegate>")
     assert "state:        failed" in mail.get_content()
 
 
-async def test_a_task_tells_by_mail_too(scene: Scene, post: Post, mailbox: Mailbox) -> None:
-    await scene.dag(task=f"command('a', ['false'], retries=1, on_retry={TO_OPS})")
-    await scene.run()
-    await scene.ends(await scene.attempt(), "failed", "no rows on\nthis day")
+async def test_a_task_tells_by_mail_too(notified: NotifiedDag, post: Post, mailbox: Mailbox) -> None:
+    await notified.dag(task=f"command('a', ['false'], retries=1, on_retry={TO_OPS})")
+    await notified.run()
+    await notified.ends(await notified.attempt(), "failed", "no rows on\nthis day")
 
     async with sending_to(mailbox, post).at_work():
         (mail,) = await mailbox.until(1)
-        await scene.until("sent")
+        await notified.until("sent")
 
     assert mail["Subject"] == "[Tidegate] d: run r1, task a: try 1 failed, another one follows"
     assert "reason:       no rows on this day" in mail.get_content()
 
 
 async def test_what_the_server_cannot_take_now_is_sent_again_as_the_same_message(
-    scene: Scene, post: Post, mailbox: Mailbox
+    notified: NotifiedDag, post: Post, mailbox: Mailbox
 ) -> None:
     mailbox.answers = ["451 busy", "451 busy"]
-    await failed_run(scene)
+    await failed_run(notified)
 
     async with sending_to(mailbox, post).at_work():
-        (sent,) = await scene.until("sent")
+        (sent,) = await notified.until("sent")
 
     assert sent.tries == 3
     assert len(mailbox.offered) == 3
     assert len({mail["Message-ID"] for mail in mailbox.offered}) == 1
 
 
-async def test_what_the_server_refuses_is_not_sent_again(scene: Scene, post: Post, mailbox: Mailbox) -> None:
+async def test_what_the_server_refuses_is_not_sent_again(notified: NotifiedDag, post: Post, mailbox: Mailbox) -> None:
     mailbox.unknown = {"ops@example.org": "550 no such user"}
-    await failed_run(scene)
+    await failed_run(notified)
 
     async with sending_to(mailbox, post).at_work():
-        (failed,) = await scene.until("failed")
+        (failed,) = await notified.until("failed")
 
     assert (failed.tries, failed.reason) == (1, "the mail server refused ops@example.org: 550 no such user")
 
 
-async def test_those_whom_the_server_knows_get_it_though_it_refuses_others(scene: Scene, post: Post, mailbox: Mailbox) -> None:
+async def test_those_whom_the_server_knows_get_it_though_it_refuses_others(
+    notified: NotifiedDag, post: Post, mailbox: Mailbox
+) -> None:
     mailbox.unknown = {"gone@example.org": "550 no such user"}
-    await failed_run(scene, "Email('ops@example.org', 'gone@example.org')")
+    await failed_run(notified, "Email('ops@example.org', 'gone@example.org')")
 
     async with sending_to(mailbox, post).at_work():
-        (sent,) = await scene.until("sent")
+        (sent,) = await notified.until("sent")
 
     assert (len(mailbox.took), sent.reason) == (1, "refused for gone@example.org")
 
 
-async def test_a_mail_that_cannot_be_sent_says_which_setting_is_missing(scene: Scene, post: Post) -> None:
-    await failed_run(scene)
+async def test_a_mail_that_cannot_be_sent_says_which_setting_is_missing(notified: NotifiedDag, post: Post) -> None:
+    await failed_run(notified)
 
     await post.once()
 
-    (waiting,) = await scene.notifications()
+    (waiting,) = await notified.notifications()
     assert (waiting.state, waiting.reason) == ("pending", "no mail server is set; set TIDEGATE_SMTP_HOST")
 
 
-async def test_a_server_that_is_away_is_waited_for(scene: Scene, post: Post) -> None:
+async def test_a_server_that_is_away_is_waited_for(notified: NotifiedDag, post: Post) -> None:
     async with serve() as gone:
         port = gone.port
-    await failed_run(scene)
+    await failed_run(notified)
 
     await post.other(smtp_host="127.0.0.1", smtp_port=port).once()
 
-    (waiting,) = await scene.notifications()
+    (waiting,) = await notified.notifications()
     assert (waiting.state, waiting.tries) == ("pending", 1)
     assert waiting.reason.startswith("the mail server could not be used: ")
 
 
-async def test_nothing_is_said_in_the_clear_to_a_server_without_tls(scene: Scene, post: Post, mailbox: Mailbox) -> None:
-    await failed_run(scene)
+async def test_nothing_is_said_in_the_clear_to_a_server_without_tls(notified: NotifiedDag, post: Post, mailbox: Mailbox) -> None:
+    await failed_run(notified)
 
     await sending_to(mailbox, post, **SECURED).once()
 
-    (waiting,) = await scene.notifications()
+    (waiting,) = await notified.notifications()
     assert (mailbox.offered, mailbox.logins, waiting.state) == ([], [], "pending")
     assert "STARTTLS" in waiting.reason.upper()
 
@@ -138,7 +140,7 @@ def tls_of(certificate: tuple[Path, Path]) -> ssl.SSLContext:
 
 
 async def test_a_server_that_is_trusted_gets_the_password_and_the_mail(
-    scene: Scene, post: Post, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+    notified: NotifiedDag, post: Post, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
     logins: list[object] = []
@@ -147,22 +149,24 @@ async def test_a_server_that_is_trusted_gets_the_password_and_the_mail(
         logins.append(login)
         return AuthResult(success=True)
 
-    await failed_run(scene)
+    await failed_run(notified)
 
     serving = serve(tls_of(certificate), authenticator=authenticate, auth_required=True)
     async with serving as mailbox, sending_to(mailbox, post, **SECURED).at_work():
-        await scene.until("sent")
+        await notified.until("sent")
 
     assert (len(mailbox.took), mailbox.encrypted) == (1, [True])
     assert logins == [LoginPassword(b"me", b"secret")]
 
 
-async def test_a_server_that_nobody_vouches_for_gets_nothing(scene: Scene, post: Post, certificate: tuple[Path, Path]) -> None:
-    await failed_run(scene)
+async def test_a_server_that_nobody_vouches_for_gets_nothing(
+    notified: NotifiedDag, post: Post, certificate: tuple[Path, Path]
+) -> None:
+    await failed_run(notified)
 
     async with serve(tls_of(certificate)) as mailbox:
         await sending_to(mailbox, post, smtp_starttls=True).once()
 
-    (waiting,) = await scene.notifications()
+    (waiting,) = await notified.notifications()
     assert (mailbox.offered, waiting.state) == ([], "pending")
     assert "certificate" in waiting.reason.lower()

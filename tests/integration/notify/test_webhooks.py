@@ -7,27 +7,27 @@ import pytest
 import time_machine
 
 from tests.integration.notify.hook import ENDLESS, HANG, SECRET, Hook
+from tests.integration.notify.notified_dag import Notification, NotifiedDag
 from tests.integration.notify.post import Post
-from tests.integration.notify.scene import Notification, Scene
 from tidegate.daemon.duties import notify as duty
 from tidegate.daemon.duties.receivers.delivery import Failed, Sent
 
 
-async def failed_run(scene: Scene, *hooks: Hook, runs: int = 1) -> None:
+async def failed_run(notified: NotifiedDag, *hooks: Hook, runs: int = 1) -> None:
     """Runs whose failures the hooks are to be told of."""
     receivers = ", ".join(f"Webhook({hook.url!r})" for hook in hooks)
-    await scene.dag(f"max_active_runs=100, on_failure=[{receivers}]", task="command('a', ['false'])")
+    await notified.dag(f"max_active_runs=100, on_failure=[{receivers}]", task="command('a', ['false'])")
     for number in range(runs):
-        await scene.run(f"r{number}")
-    for claimed in await scene.past.attempts_begin():
-        await scene.ends(claimed.submission_id, "failed", "no rows")
+        await notified.run(f"r{number}")
+    for claimed in await notified.history.attempts_begin():
+        await notified.ends(claimed.submission_id, "failed", "no rows")
 
 
-async def test_a_hook_is_told_what_happened_signed_and_once(scene: Scene, post: Post, hook: Hook) -> None:
-    await failed_run(scene, hook)
+async def test_a_hook_is_told_what_happened_signed_and_once(notified: NotifiedDag, post: Post, hook: Hook) -> None:
+    await failed_run(notified, hook)
 
     async with post.at_work():
-        await scene.until("sent")
+        await notified.until("sent")
 
     (got,) = hook.got
     assert got.is_signed_with(SECRET)
@@ -48,104 +48,104 @@ async def test_a_hook_is_told_what_happened_signed_and_once(scene: Scene, post: 
 
 @pytest.mark.parametrize("ahead_s", [600, -600])
 async def test_a_hook_is_fresh_also_where_the_clock_of_the_host_is_wrong(
-    scene: Scene, post: Post, hook: Hook, ahead_s: float
+    notified: NotifiedDag, post: Post, hook: Hook, ahead_s: float
 ) -> None:
-    await failed_run(scene, hook)
+    await failed_run(notified, hook)
     now = time.time()
 
     with time_machine.travel(now + ahead_s, tick=True):
         async with post.at_work():
-            await scene.until("sent")
+            await notified.until("sent")
 
     (got,) = hook.got
     assert got.is_signed_with(SECRET)
     assert abs(int(got.headers["x-tidegate-timestamp"]) - now) < 60
 
 
-async def test_without_a_secret_nothing_is_signed(scene: Scene, post: Post, hook: Hook) -> None:
-    await failed_run(scene, hook)
+async def test_without_a_secret_nothing_is_signed(notified: NotifiedDag, post: Post, hook: Hook) -> None:
+    await failed_run(notified, hook)
 
     async with post.other(webhook_secret="").at_work():
-        await scene.until("sent")
+        await notified.until("sent")
 
     assert "x-tidegate-signature" not in hook.got[0].headers
 
 
 @pytest.mark.parametrize("status", [500, 503, 408, 429, 302])
-async def test_a_failure_is_tried_again_with_the_same_key(scene: Scene, post: Post, hook: Hook, status: int) -> None:
+async def test_a_failure_is_tried_again_with_the_same_key(notified: NotifiedDag, post: Post, hook: Hook, status: int) -> None:
     hook.answers = [status, status]
-    await failed_run(scene, hook)
+    await failed_run(notified, hook)
 
     async with post.at_work():
-        (sent,) = await scene.until("sent")
+        (sent,) = await notified.until("sent")
 
     assert (sent.tries, [got.status for got in hook.got]) == (3, [status, status, 200])
     assert len({(got.key, got.body) for got in hook.got}) == 1
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 410])
-async def test_a_refusal_is_final(scene: Scene, post: Post, hook: Hook, status: int) -> None:
+async def test_a_refusal_is_final(notified: NotifiedDag, post: Post, hook: Hook, status: int) -> None:
     hook.answers = [status]
-    await failed_run(scene, hook)
+    await failed_run(notified, hook)
 
     async with post.at_work():
-        (failed,) = await scene.until("failed")
+        (failed,) = await notified.until("failed")
 
     assert failed.reason.startswith(f"it answered {status} ")
     assert len(hook.got) == 1
 
 
-async def test_a_hook_that_hangs_is_tried_again_with_the_same_key(scene: Scene, post: Post, hook: Hook) -> None:
+async def test_a_hook_that_hangs_is_tried_again_with_the_same_key(notified: NotifiedDag, post: Post, hook: Hook) -> None:
     """It may have understood the first time."""
     hook.answers = [HANG]
-    await failed_run(scene, hook)
+    await failed_run(notified, hook)
 
     async with post.other(notify_timeout_s=0.2).at_work():
-        (sent,) = await scene.until("sent")
+        (sent,) = await notified.until("sent")
 
     assert sent.tries == 2
     assert hook.got[0].key == hook.got[1].key
 
 
-async def test_a_success_counts_however_the_answer_goes_on(scene: Scene, post: Post, hook: Hook) -> None:
+async def test_a_success_counts_however_the_answer_goes_on(notified: NotifiedDag, post: Post, hook: Hook) -> None:
     hook.answers = [ENDLESS]
-    await failed_run(scene, hook)
+    await failed_run(notified, hook)
 
     async with post.other(notify_timeout_s=0.5).at_work():
-        (sent,) = await scene.until("sent")
+        (sent,) = await notified.until("sent")
 
     assert (sent.tries, len(hook.got)) == (1, 1)
 
 
-async def test_a_hook_that_cannot_be_reached_is_given_up_with_a_record(scene: Scene, post: Post) -> None:
+async def test_a_hook_that_cannot_be_reached_is_given_up_with_a_record(notified: NotifiedDag, post: Post) -> None:
     nobody = Hook()
     nobody._server.server_close()
-    await failed_run(scene, nobody)
+    await failed_run(notified, nobody)
 
     async with post.other(notify_tries=3).at_work():
-        (failed,) = await scene.until("failed")
+        (failed,) = await notified.until("failed")
 
     assert failed.tries == 3
     assert failed.reason.startswith("it could not be reached: ")
 
 
-async def test_what_is_wrong_stands_in_the_record_before_the_next_try(scene: Scene, post: Post, hook: Hook) -> None:
+async def test_what_is_wrong_stands_in_the_record_before_the_next_try(notified: NotifiedDag, post: Post, hook: Hook) -> None:
     hook.answers = [500]
-    await failed_run(scene, hook)
+    await failed_run(notified, hook)
 
     await post.other(notify_retry_s=60.0).once()
 
-    assert await scene.notifications() == [
+    assert await notified.notifications() == [
         Notification("failure", "webhook", "pending", 1, "it answered 500 Internal Server Error")
     ]
-    ((pause,),) = await scene.rows("SELECT extract(epoch FROM due_at - now()) FROM notification")
+    ((pause,),) = await notified.rows("SELECT extract(epoch FROM due_at - now()) FROM notification")
     assert 50 < pause < 80
 
 
-async def test_one_that_hangs_delays_no_other(scene: Scene, post: Post, hook: Hook) -> None:
+async def test_one_that_hangs_delays_no_other(notified: NotifiedDag, post: Post, hook: Hook) -> None:
     with Hook() as slow:
         slow.answers = [HANG]
-        await failed_run(scene, slow, hook)
+        await failed_run(notified, slow, hook)
 
         async with post.other(notify_timeout_s=5.0).at_work():
             began = time.monotonic()
@@ -156,18 +156,18 @@ async def test_one_that_hangs_delays_no_other(scene: Scene, post: Post, hook: Ho
     assert took < 2
 
 
-async def test_many_daemons_tell_each_once(scene: Scene, post: Post, hook: Hook) -> None:
-    await failed_run(scene, hook, runs=60)
+async def test_many_daemons_tell_each_once(notified: NotifiedDag, post: Post, hook: Hook) -> None:
+    await failed_run(notified, hook, runs=60)
 
     async with post.at_work(), post.other().at_work(), post.other().at_work():
-        await scene.until(*["sent"] * 60)
+        await notified.until(*["sent"] * 60)
 
     assert Counter(Counter(got.said["run_id"] for got in hook.got).values()) == {1: 60}
 
 
-async def test_what_a_daemon_is_sending_no_other_takes_up(scene: Scene, post: Post, hook: Hook) -> None:
+async def test_what_a_daemon_is_sending_no_other_takes_up(notified: NotifiedDag, post: Post, hook: Hook) -> None:
     hook.answers = [HANG]
-    await failed_run(scene, hook)
+    await failed_run(notified, hook)
 
     async with post.at_work():
         await hook.until(1)
@@ -179,63 +179,63 @@ async def test_what_a_daemon_is_sending_no_other_takes_up(scene: Scene, post: Po
 
 
 async def test_what_its_daemon_died_with_is_taken_up_by_another(
-    scene: Scene, post: Post, hook: Hook, monkeypatch: pytest.MonkeyPatch
+    notified: NotifiedDag, post: Post, hook: Hook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It claimed, and was never seen again."""
     monkeypatch.setattr(duty, "CLAIM_MARGIN_S", 0.1)
-    await failed_run(scene, hook)
+    await failed_run(notified, hook)
     dead = post.other(notify_timeout_s=0.1).by_hand()
-    await scene.database.run(dead.claim, {"webhook": 1})
+    await notified.database.run(dead.claim, {"webhook": 1})
 
     async with post.at_work():
-        (sent,) = await scene.until("sent")
+        (sent,) = await notified.until("sent")
 
     assert (sent.tries, len(hook.got)) == (2, 1)
 
 
-async def test_a_daemon_that_stops_finishes_what_it_has_begun(scene: Scene, post: Post, hook: Hook) -> None:
+async def test_a_daemon_that_stops_finishes_what_it_has_begun(notified: NotifiedDag, post: Post, hook: Hook) -> None:
     """Or it would be sent again."""
     hook.answers = [HANG]
-    await failed_run(scene, hook)
+    await failed_run(notified, hook)
 
     async with post.other(notify_timeout_s=0.5).at_work():
         await hook.until(1)
 
-    assert [(each.state, each.tries) for each in await scene.notifications()] == [("pending", 1)]
+    assert [(each.state, each.tries) for each in await notified.notifications()] == [("pending", 1)]
 
 
-async def test_a_late_acknowledgement_is_an_acknowledgement(scene: Scene, post: Post, hook: Hook) -> None:
+async def test_a_late_acknowledgement_is_an_acknowledgement(notified: NotifiedDag, post: Post, hook: Hook) -> None:
     """Of one who was slow, and whose notification somebody else has taken up meanwhile."""
-    await failed_run(scene, hook)
+    await failed_run(notified, hook)
     slow, quick = post.by_hand(), post.by_hand()
-    (claimed,) = await scene.database.run(slow.claim, {"webhook": 1})
-    await scene.database.pool.execute("UPDATE notification SET due_at = now() - interval '1 s'")
-    (again,) = await scene.database.run(quick.claim, {"webhook": 1})
+    (claimed,) = await notified.database.run(slow.claim, {"webhook": 1})
+    await notified.database.pool.execute("UPDATE notification SET due_at = now() - interval '1 s'")
+    (again,) = await notified.database.run(quick.claim, {"webhook": 1})
 
-    await scene.database.run(quick.write, again, Failed("no", final=True))
-    await scene.database.run(slow.write, claimed, Sent())
-    await scene.database.run(quick.write, again, Failed("no"))
+    await notified.database.run(quick.write, again, Failed("no", final=True))
+    await notified.database.run(slow.write, claimed, Sent())
+    await notified.database.run(quick.write, again, Failed("no"))
 
-    assert [(each.state, each.reason) for each in await scene.notifications()] == [("sent", "")]
+    assert [(each.state, each.reason) for each in await notified.notifications()] == [("sent", "")]
 
 
-async def test_a_late_failure_changes_nothing(scene: Scene, post: Post, hook: Hook) -> None:
-    await failed_run(scene, hook)
+async def test_a_late_failure_changes_nothing(notified: NotifiedDag, post: Post, hook: Hook) -> None:
+    await failed_run(notified, hook)
     slow, quick = post.by_hand(), post.by_hand()
-    (claimed,) = await scene.database.run(slow.claim, {"webhook": 1})
-    await scene.database.pool.execute("UPDATE notification SET due_at = now() - interval '1 s'")
-    await scene.database.run(quick.claim, {"webhook": 1})
+    (claimed,) = await notified.database.run(slow.claim, {"webhook": 1})
+    await notified.database.pool.execute("UPDATE notification SET due_at = now() - interval '1 s'")
+    await notified.database.run(quick.claim, {"webhook": 1})
 
-    await scene.database.run(slow.write, claimed, Failed("no", final=True))
+    await notified.database.run(slow.write, claimed, Failed("no", final=True))
 
-    assert [(each.state, each.tries) for each in await scene.notifications()] == [("sending", 2)]
+    assert [(each.state, each.tries) for each in await notified.notifications()] == [("sending", 2)]
 
 
-async def test_a_sender_that_breaks_ends_nothing_but_the_try(scene: Scene, post: Post, hook: Hook) -> None:
-    await failed_run(scene, hook)
-    await scene.database.pool.execute("""UPDATE notification SET receiver = '{"kind": "webhook", "url": "http://[::1:80/"}'""")
+async def test_a_sender_that_breaks_ends_nothing_but_the_try(notified: NotifiedDag, post: Post, hook: Hook) -> None:
+    await failed_run(notified, hook)
+    await notified.database.pool.execute("""UPDATE notification SET receiver = '{"kind": "webhook", "url": "http://[::1:80/"}'""")
 
     async with post.other(notify_tries=2).at_work():
-        (failed,) = await scene.until("failed")
+        (failed,) = await notified.until("failed")
 
     assert (failed.tries, "Invalid" in failed.reason) == (2, True)

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 import anyio
 import pytest
 
-from tests.integration.cli.past import HOST, Past
+from tests.integration.cli.history import HOST, History
 from tests.servers import MakeSettings
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties.dispatch import Dispatcher
@@ -84,8 +84,8 @@ async def daemon(settings: MakeSettings, database: Database) -> Daemon:
     """One, with a task that waits to be submitted."""
     daemon = Daemon(settings(host=HOST, lease_ttl_s=TTL_S), database)
     await daemon.renew()
-    await Past(database).file(FILE)
-    await Past(database).updated("s://a")
+    await History(database).file(FILE)
+    await History(database).updated("s://a")
     await daemon.context.submit_messages([TasksReady(pool="default_pool", limit=10)])
     return daemon
 

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from tests.integration.cli.past import HOST, Past
+from tests.integration.cli.history import HOST, History
 from tests.integration.spark.submissions import until_nothing_runs
 from tests.servers import MARK, MakeSettings
 from tidegate.daemon.context import Context
@@ -50,8 +50,8 @@ async def daemon(settings: MakeSettings, monkeypatch: pytest.MonkeyPatch) -> Asy
             backends=open_backends(mine),
         )
         await renew(database, context.held_leases)
-        await Past(database).file(FILE)
-        await Past(database).updated("s://a")
+        await History(database).file(FILE)
+        await History(database).updated("s://a")
         await context.submit_messages([TasksReady(pool="default_pool", limit=10)])
         yield context
         for submission_id in (row["submission_id"] for row in await submissions(context)):

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
-from tests.integration.cli.past import HOST, Past
+from tests.integration.cli.history import HOST, History
 from tests.servers import MakeSettings
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties import sweep as sweep_module
@@ -48,10 +48,10 @@ def left_behind(context: Context, submission_id: UUID) -> Path:
 
 
 async def test_a_sweep_removes_what_is_old_and_keeps_what_is_under_way(daemon: Context) -> None:
-    past = Past(daemon.database)
-    await past.file(FILE)
-    await past.updated("s://a")
-    (claimed,) = await past.attempts_begin()
+    history = History(daemon.database)
+    await history.file(FILE)
+    await history.updated("s://a")
+    (claimed,) = await history.attempts_begin()
     old, under_way = left_behind(daemon, uuid4()), left_behind(daemon, claimed.submission_id)
 
     async with anyio.create_task_group() as tg:

@@ -7,7 +7,7 @@ from typing import cast
 import anyio
 import asyncpg
 
-from tests.failover.couple import Couple
+from tests.failover.primary_with_standby import Couple
 from tests.storms.checker import Verdict
 from tests.storms.links import PostgresLink
 from tests.storms.meddler import Meddling

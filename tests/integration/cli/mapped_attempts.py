@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from tests.integration.cli.conftest import Cli
-from tests.integration.cli.past import Past
+from tests.integration.cli.history import History
 
 MAPPED = """
 from tidegate import Dag
@@ -13,12 +13,12 @@ with Dag("mapped") as dag:
 """
 
 
-async def mapped_attempts(cli: Cli, past: Past) -> dict[str, UUID]:
+async def mapped_attempts(cli: Cli, history: History) -> dict[str, UUID]:
     """Of three instances of `load`, which works, by their names; `after` waits for them."""
-    await past.file(MAPPED)
+    await history.file(MAPPED)
     await cli("runs", "trigger", "mapped", "--run-id", "a")
-    (found,) = await past.attempts_begin()
-    await past.attempt_ends(found.submission_id, result=["x", "y", "z"])
-    await past.attempts_begin()
+    (found,) = await history.attempts_begin()
+    await history.attempt_ends(found.submission_id, result=["x", "y", "z"])
+    await history.attempts_begin()
     tasks = (await cli("tasks", "list", "mapped", "a", "--json")).json
     return {task["task_id"]: UUID(task["submission_id"]) for task in tasks if task["task_id"].startswith("load[")}

@@ -34,7 +34,7 @@ with Dag("daily_delays", schedule=flights & weather, description="Delays of a da
 """
 
 
-class Past:
+class History:
     """One database, and what happens to it."""
 
     def __init__(self, database: Database) -> None:

@@ -17,7 +17,7 @@ import psutil
 
 from tests.acceptance import pipeline
 from tests.servers import create_database, delete_topics, drop_database, dsn_of
-from tests.storms import rest
+from tests.storms import quiescence
 from tests.storms.checker import judge
 from tests.storms.cluster import Entry
 from tests.storms.evidence import gather
@@ -68,23 +68,23 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def open_stage(servers: Servers, home: Path, backend: str) -> AsyncIterator["Stage"]:
+async def open_scenario(servers: Servers, home: Path, backend: str) -> AsyncIterator["CrashScenario"]:
     """A database, topics and folders of its own; afterwards nothing of it runs or stays on the servers."""
     database = await create_database(servers.postgres, servers.template)
     db = await asyncpg.connect(dsn_of(servers.postgres, database))
-    stage = Stage(servers, database, db, home / backend)
+    scenario = CrashScenario(servers, database, db, home / backend)
     try:
-        await stage.prepare(backend)
-        yield stage
+        await scenario.prepare(backend)
+        yield scenario
     finally:
         with anyio.CancelScope(shield=True):
-            await stage.clear()
+            await scenario.clear()
             await db.close()
-            await delete_topics(servers.kafka, stage.prefix)
+            await delete_topics(servers.kafka, scenario.prefix)
             await drop_database(servers.postgres, database)
 
 
-class Stage:
+class CrashScenario:
     """One daemon at a time; `journal` is what the application told of itself."""
 
     def __init__(self, servers: Servers, database: str, db: Connection, home: Path) -> None:
@@ -196,7 +196,7 @@ class Stage:
     async def story(self) -> Story:
         """Wait until all is done, stop the daemon in good order, and look. Raises TimeoutError when something is left behind."""
         await self.until_nothing_runs()
-        await until(lambda: rest.at_rest(self._dsn, self._servers.kafka), LONG_S)
+        await until(lambda: quiescence.at_rest(self._dsn, self._servers.kafka), LONG_S)
         await self._stop()
         await until(self._is_alone, STOP_S)
         verdict = await judge(await gather(self._db, self._servers.kafka, self.prefix, self._home, [], self._ends))

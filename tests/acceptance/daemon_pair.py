@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
 from tests.acceptance.command import TIDEGATE
-from tests.acceptance.stage import Connection, until
+from tests.acceptance.crash_scenario import Connection, until
 from tests.storms.records import event
 from tests.storms.settings import SETTINGS
 from tidegate.daemon.audit import Report, audit_ledger
@@ -49,7 +49,7 @@ ORDER BY run.id
 """
 
 
-class Pair:
+class DaemonPair:
     """What a test does to the two daemons, and sees of them. `daemons` are their processes, if they run."""
 
     def __init__(
@@ -129,7 +129,7 @@ class Pair:
 @asynccontextmanager
 async def two_daemons(
     dsn: str, kafka: str, prefix: str, home: Path, dag_file: str, *, replication: int = 1, **given: object
-) -> AsyncIterator[Pair]:
+) -> AsyncIterator[DaemonPair]:
     """They are at work when it begins, and end in good order when it does. In the file `{home}` is the test's folder.
 
     Some settings may be `given`.
@@ -142,7 +142,7 @@ async def two_daemons(
         stack.push_async_callback(db.close)
         producer = await stack.enter_async_context(AIOKafkaProducer(bootstrap_servers=kafka, acks="all"))
         servers = {"postgres_dsn": dsn, "kafka_servers": kafka, "topic_prefix": prefix}
-        pair = Pair(dsn, db, producer, prefix, home, {**servers, **given})
+        pair = DaemonPair(dsn, db, producer, prefix, home, {**servers, **given})
         stack.push_async_callback(pair.stop)
         await pair.start()
         await until(lambda: _at_work(db), READY_S)

@@ -1,7 +1,7 @@
 """A run of three tasks that failed."""
 
 from tests.integration.cli.conftest import Cli
-from tests.integration.cli.past import Past
+from tests.integration.cli.history import History
 
 THREE = """
 from tidegate import Dag
@@ -10,13 +10,13 @@ with Dag("three") as dag:
 """
 
 
-async def failed(past: Past, cli: Cli, run_id: str = "a") -> None:
+async def failed(history: History, cli: Cli, run_id: str = "a") -> None:
     """A run whose second task failed."""
-    await past.file(THREE)
+    await history.file(THREE)
     await cli("runs", "trigger", "three", "--run-id", run_id)
     for outcome in ("succeeded", "failed"):
-        (attempt,) = await past.attempts_begin()
-        await past.attempt_ends(attempt.submission_id, "succeeded" if outcome == "succeeded" else "failed", "boom")
+        (attempt,) = await history.attempts_begin()
+        await history.attempt_ends(attempt.submission_id, "succeeded" if outcome == "succeeded" else "failed", "boom")
 
 
 async def states(cli: Cli, dag_id: str = "three", run_id: str = "a") -> dict[str, str]:

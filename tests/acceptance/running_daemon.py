@@ -24,7 +24,7 @@ from tidegate.schemas.wire.event import Kind
 LONG_S = 120.0
 
 
-class Started:
+class RunningDaemon:
     """A daemon that runs, and the command line beside it."""
 
     def __init__(self, settings: Settings, call: Callable[..., Awaitable[Ended]]) -> None:
@@ -71,14 +71,14 @@ class Started:
             await publisher.dataset_updated(uri)
 
 
-Start = Callable[..., AbstractAsyncContextManager[Started]]
+Start = Callable[..., AbstractAsyncContextManager[RunningDaemon]]
 
 
 def starter(settings: MakeSettings, call: Callable[..., Awaitable[Ended]], home: Path) -> Start:
     """Start `python -m tidegate.daemon`; nothing of it and of its tasks is left in the end."""
 
     @asynccontextmanager
-    async def started(**given: Any) -> AsyncIterator[Started]:
+    async def started(**given: Any) -> AsyncIterator[RunningDaemon]:
         mine = settings(topic_partitions=1, **given)
         await topics.create(mine.kafka_servers, mine.topic_prefix, 1, 1)
         changed = {name: str(value) for name, value in msgspec.structs.asdict(mine).items() if name not in ("debug", "cache")}
@@ -86,7 +86,7 @@ def starter(settings: MakeSettings, call: Callable[..., Awaitable[Ended]], home:
         command = (sys.executable, "-m", "tidegate.daemon")
         child = await spawn(command, log=home / "daemon.log", cwd=home, env=env, on_orphaned=signal.SIGKILL)
         try:
-            yield Started(mine, partial(call, **changed))
+            yield RunningDaemon(mine, partial(call, **changed))
             assert child.alive, child.tail()
         finally:
             await child.end(signal.SIGTERM, 20)

@@ -8,7 +8,7 @@ from uuid import UUID
 import anyio
 import msgspec
 
-from tests.integration.cli.past import Past
+from tests.integration.cli.history import History
 from tidegate.daemon.engine import Applied, Batch, apply
 from tidegate.daemon.postgres.database import Database
 from tidegate.schemas.message import DeadlineDue, Message, RunRequested, ScheduleDue
@@ -35,16 +35,16 @@ class Notification(NamedTuple):
     reason: str
 
 
-class Scene:
+class NotifiedDag:
     """A DAG `d` with one task `a`, and its runs."""
 
-    def __init__(self, database: Database, past: Past) -> None:
+    def __init__(self, database: Database, history: History) -> None:
         self.database = database
-        self.past = past
+        self.history = history
 
     async def dag(self, dag: str = "", *, task: str = "empty('a')", functions: str = "") -> None:
         """Its options, and how its task is written."""
-        await self.past.file(FILE.format(dag=dag, task=task, functions=functions), "d.py")
+        await self.history.file(FILE.format(dag=dag, task=task, functions=functions), "d.py")
 
     async def run(self, run_id: str = "r1", **facts: Any) -> None:
         await self.apply(RunRequested(dag_id="d", run_id=run_id, conf={}, **facts))
@@ -59,11 +59,11 @@ class Scene:
 
     async def attempt(self) -> UUID:
         """The attempt of the task runs."""
-        (claimed,) = await self.past.attempts_begin()
+        (claimed,) = await self.history.attempts_begin()
         return claimed.submission_id
 
     async def ends(self, submission_id: UUID, outcome: Any = "succeeded", reason: str = "") -> None:
-        await self.past.attempt_ends(submission_id, outcome, reason)
+        await self.history.attempt_ends(submission_id, outcome, reason)
 
     async def apply(self, body: Any, id_: EventId | None = None) -> Applied:
         return await apply(self.database, batch(body, id_=id_))

@@ -49,7 +49,7 @@ class Footprint(NamedTuple):
     lines: int
 
 
-class Alone:
+class SingleDaemon:
     """One daemon, the servers that it knows, and its log."""
 
     def __init__(self, postgres: Postgres, kafka: Kafka, child: Child) -> None:
@@ -115,7 +115,7 @@ async def prepare(postgres: Postgres, kafka: Kafka, home: Path) -> None:
 
 
 @asynccontextmanager
-async def alone(postgres: Postgres, kafka: Kafka, home: Path, **given: object) -> AsyncIterator[Alone]:
+async def single_daemon(postgres: Postgres, kafka: Kafka, home: Path, **given: object) -> AsyncIterator[SingleDaemon]:
     """Start it, as it is installed; in the end it is stopped in good order, unless the test did so."""
     settings: dict[str, object] = {
         **SETTINGS,
@@ -129,6 +129,6 @@ async def alone(postgres: Postgres, kafka: Kafka, home: Path, **given: object) -
     env = {**environment(), **{f"TIDEGATE_{key.upper()}": str(value) for key, value in settings.items()}}
     child = await spawn((TIDEGATE, "daemon"), log=home / "daemon.log", cwd=home, env=env, on_orphaned=signal.SIGKILL)
     try:
-        yield Alone(postgres, kafka, child)
+        yield SingleDaemon(postgres, kafka, child)
     finally:
         await child.end(signal.SIGTERM, STOP_S)

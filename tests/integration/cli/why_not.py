@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from tests.integration.cli.past import Past
+from tests.integration.cli.history import History
 
 if TYPE_CHECKING:
     from tests.integration.cli.conftest import Cli
@@ -29,12 +29,12 @@ def one(dag: str = "", task: str = "") -> str:
     return ONE.format(dag=dag, task=task)
 
 
-class Asked:
+class WhyNot:
     """What `tasks why-not` says of a task of DAG `d`, and doing what it says."""
 
-    def __init__(self, cli: "Cli", past: Past) -> None:
+    def __init__(self, cli: "Cli", history: History) -> None:
         self.cli = cli
-        self.past = past
+        self.history = history
 
     async def run(self, run_id: str = "r", *options: str) -> None:
         answer = await self.cli("runs", "trigger", "d", "--run-id", run_id, *options)
@@ -55,8 +55,8 @@ class Asked:
             program, *args = shlex.split(command)
             answer = await self.cli(*args)
             assert (program, answer.code) == ("tidegate", 0), answer.err
-        await self.past.clock("d")
-        await self.past.reconsidered()
+        await self.history.clock("d")
+        await self.history.reconsidered()
 
     async def state(self, task: str = "a", run_id: str = "r") -> str | None:
         state: str | None = (await self.why(task, run_id))["state"]
@@ -67,15 +67,15 @@ class Asked:
         return _one_change(await self.why(task, run_id))
 
 
-class AskedOfDag:
+class WhyNoRun:
     """What `dags why-not` says of DAG `d`, and how many runs it has."""
 
-    def __init__(self, cli: "Cli", past: Past) -> None:
+    def __init__(self, cli: "Cli", history: History) -> None:
         self.cli = cli
-        self.past = past
+        self.history = history
 
     async def file(self, dag: str) -> None:
-        await self.past.file(DAG.format(dag=dag))
+        await self.history.file(DAG.format(dag=dag))
 
     async def why(self) -> Mapping[str, Any]:
         return await _page(self.cli, "dags", "why-not", "d")
@@ -93,7 +93,7 @@ class AskedOfDag:
 
     async def wait_until(self, moment: str) -> None:
         await anyio.sleep((datetime.fromisoformat(moment) - datetime.now(UTC)).total_seconds() + 0.1)
-        await self.past.clock("d")
+        await self.history.clock("d")
 
 
 async def _page(cli: "Cli", *command: str) -> Mapping[str, Any]:

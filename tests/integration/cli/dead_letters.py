@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from tests.integration.cli.past import Past
+from tests.integration.cli.history import History
 from tidegate.schemas.queries import inbox, letters
 from tidegate.schemas.queries.inbox import DeadLetter
 from tidegate.schemas.queries.letters import Chosen
@@ -25,8 +25,8 @@ def letter(offset: int, reason: str, value: bytes | None, size: int | None = Non
     )
 
 
-async def written(past: Past) -> list[int]:
+async def written(history: History) -> list[int]:
     """The ids of three dead letters, oldest first."""
     three = [letter(1, "malformed", b"{\x1b[2J"), letter(2, "invalid", b"\xff\xfe"), letter(3, "malformed", None)]
-    await past.database.run(inbox.insert_dead_letters, three)
-    return await past.database.run(letters.open_ids, Chosen())
+    await history.database.run(inbox.insert_dead_letters, three)
+    return await history.database.run(letters.open_ids, Chosen())
