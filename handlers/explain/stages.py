@@ -1,4 +1,4 @@
-"""How long each stage of a run took, from the event that completed its condition to its end."""
+"""The duration of each stage of a run, from the event that completed its condition to its end."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -9,10 +9,10 @@ from tidegate.schemas.queries.run_origin import ConsumedEvent, Origin, Steps
 
 
 class Stage(msgspec.Struct, frozen=True):
-    """Something that happened to a run. `took_s` is the time since the stage before it, of those that are known.
+    """A stage of a run. `took_s` is the time since the previous known stage.
 
-    Clocks differ: the times of an event and of an attempt are their producer's and their host's, all others the database's. What
-    seems to have happened before the stage before it took no time.
+    Clocks differ: the times of events are their producers', those of attempts their hosts', all others the database's. A stage
+    that seems earlier than the previous one took no time.
     """
 
     name: str
@@ -21,7 +21,7 @@ class Stage(msgspec.Struct, frozen=True):
 
 
 def stages(origin: Origin, events: Sequence[ConsumedEvent], steps: Sequence[Steps]) -> tuple[Stage, ...]:
-    """Those that the run has come to. Of its tasks, each stage is that of whichever came to it first."""
+    """The stages that the run has reached. A stage of tasks is that of the first task that reached it."""
     known = [(name, at) for name, at in _moments(origin, events, steps) if at is not None]
     before = [None, *(at for _, at in known)]
     return tuple(
@@ -31,7 +31,7 @@ def stages(origin: Origin, events: Sequence[ConsumedEvent], steps: Sequence[Step
 
 
 def completing(events: Sequence[ConsumedEvent]) -> ConsumedEvent | None:
-    """The event that arrived last: with it the run could be made."""
+    """The event that arrived last, which completed the condition."""
     arrived = [event for event in events if event.received_at is not None]
     return arrived[-1] if arrived else None
 
@@ -44,11 +44,11 @@ def _moments(origin: Origin, events: Sequence[ConsumedEvent], steps: Sequence[St
         yield "the run was due", origin.run_after
     yield "the run was created", origin.created_at
     yield "the run started", origin.start_date
-    yield "first turn of a task", _first(each.turn_at for each in steps)
-    yield "first task admitted", _first(each.admitted_at for each in steps)
-    yield "first task submitted", _first(each.submitted_at for each in steps)
-    yield "first task started", _first(each.started_at for each in steps)
-    yield "first task ended", _first(each.ended_at for each in steps)
+    yield "first task ready", _first(attempt.turn_at for attempt in steps)
+    yield "first task admitted", _first(attempt.admitted_at for attempt in steps)
+    yield "first task submitted", _first(attempt.submitted_at for attempt in steps)
+    yield "first task started", _first(attempt.started_at for attempt in steps)
+    yield "first task ended", _first(attempt.ended_at for attempt in steps)
     yield "the run ended", origin.end_date
 
 

@@ -1,1 +1,1 @@
-"""Reasons why something does not go on, the gates they close and the remedies that open them."""
+"""Explanations: reasons, the gates that they close, the changes that open them, and the facts they start from."""

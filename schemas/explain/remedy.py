@@ -1,4 +1,4 @@
-"""What opens closed gates: the smallest change that lets a task run, or makes a run."""
+"""Changes that open closed gates: what lets a task run, or makes a run."""
 
 from datetime import datetime
 
@@ -12,20 +12,20 @@ class Unpause(msgspec.Struct, frozen=True, tag="unpause", tag_field="kind"):
 
 
 class RestoreFile(msgspec.Struct, frozen=True, tag="restore_file", tag_field="kind"):
-    """Put the DAG into a DAG file again; it was in this one."""
+    """Put the DAG into a DAG file again. It was in `path`."""
 
     dag_id: str
     path: str
 
 
 class Wait(msgspec.Struct, frozen=True, tag="wait", tag_field="kind"):
-    """It will do to wait until then; None: it takes a moment."""
+    """Wait until then; None: for a moment."""
 
     until: datetime | None
 
 
 class RaiseRuns(msgspec.Struct, frozen=True, tag="raise_max_active_runs", tag_field="kind"):
-    """Raise `max_active_runs` of the DAG to this, or end one of these runs for each that it is more."""
+    """Raise `max_active_runs` of the DAG to `limit`, or end as many of `runs` as it is raised by."""
 
     dag_id: str
     path: str
@@ -34,7 +34,7 @@ class RaiseRuns(msgspec.Struct, frozen=True, tag="raise_max_active_runs", tag_fi
 
 
 class SetSlots(msgspec.Struct, frozen=True, tag="set_slots", tag_field="kind"):
-    """Give the pool so many slots; or these tasks, which have some, end."""
+    """Give the pool `slots` slots, or let some of `tasks`, which occupy it, end."""
 
     pool: str
     slots: int
@@ -42,7 +42,7 @@ class SetSlots(msgspec.Struct, frozen=True, tag="set_slots", tag_field="kind"):
 
 
 class EndTasks(msgspec.Struct, frozen=True, tag="end_tasks", tag_field="kind"):
-    """So many of these tasks, as (DAG, run, task), are to end. What limits them is fixed for runs that there are."""
+    """End `count` of `tasks`, given as (DAG, run, task). The limit is fixed for existing runs."""
 
     limit: str
     count: int
@@ -50,13 +50,13 @@ class EndTasks(msgspec.Struct, frozen=True, tag="end_tasks", tag_field="kind"):
 
 
 class SetParallelism(msgspec.Struct, frozen=True, tag="set_parallelism", tag_field="kind"):
-    """Let so many tasks work in the installation, or one of those that do end."""
+    """Raise the parallelism of the installation to `limit`, or let an active task end."""
 
     limit: int
 
 
 class EndUpstream(msgspec.Struct, frozen=True, tag="end_upstream", tag_field="kind"):
-    """These tasks of the run are to end. They are what everything between waits for."""
+    """Let these tasks of the run end: the first that everything downstream waits for."""
 
     dag_id: str
     run_id: str
@@ -64,7 +64,7 @@ class EndUpstream(msgspec.Struct, frozen=True, tag="end_upstream", tag_field="ki
 
 
 class Clear(msgspec.Struct, frozen=True, tag="clear", tag_field="kind"):
-    """Let these tasks of the run run again."""
+    """Clear these tasks of the run."""
 
     dag_id: str
     run_id: str
@@ -76,39 +76,39 @@ class StartDaemon(msgspec.Struct, frozen=True, tag="start_daemon", tag_field="ki
 
 
 class BringBack(msgspec.Struct, frozen=True, tag="bring_back", tag_field="kind"):
-    """Bring back the server, or mend what keeps the daemons from it."""
+    """Restore the server, or the way from the daemons to it."""
 
     server: str
 
 
 class Publish(msgspec.Struct, frozen=True, tag="publish", tag_field="kind"):
-    """An event of each of these inputs makes the condition hold. `uris` are those of which any event will do."""
+    """Publish an event of each of `inputs`, which makes the condition hold. Those in `uris` have no filter."""
 
     inputs: tuple[str, ...]
     uris: tuple[str, ...]
 
 
 class MendFile(msgspec.Struct, frozen=True, tag="mend_file", tag_field="kind"):
-    """Mend the condition in the DAG file."""
+    """Correct the condition in the DAG file."""
 
     path: str
 
 
 class Resume(msgspec.Struct, frozen=True, tag="resume", tag_field="kind"):
-    """Say from where on these partitions are to be read."""
+    """Say from which offset on these partitions are read."""
 
     partitions: tuple[str, ...]
 
 
 class EndRun(msgspec.Struct, frozen=True, tag="end_run", tag_field="kind"):
-    """One of these runs of the DAG is to end."""
+    """Let one of these runs of the DAG end."""
 
     dag_id: str
     runs: tuple[str, ...]
 
 
 class Trigger(msgspec.Struct, frozen=True, tag="trigger", tag_field="kind"):
-    """Ask for a run."""
+    """Trigger a run."""
 
     dag_id: str
 

@@ -69,7 +69,7 @@ def cancel(
     json: Json = False,
 ) -> None:
     """End a run that has not ended: what works is killed, what waits is skipped, and the run has failed."""
-    from tidegate.daemon.cli.pages.follow import dead
+    from tidegate.daemon.cli.pages.follow import wait_killed
     from tidegate.daemon.cli.request import ask
 
     reason = f"cancelled by {who(settings_of(context))}"
@@ -84,7 +84,7 @@ def cancel(
         if not json:
             output.write(f"cancelled {dag_id} {run.run_id}")
         if wait:
-            await dead(database, run)
+            await wait_killed(database, run)
         return await database.run(find_run, dag_id, run.run_id)
 
     run = with_database(context, work)

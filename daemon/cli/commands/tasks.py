@@ -55,7 +55,7 @@ def logs(
     json: Json = False,
 ) -> None:
     """Print what a task wrote to stdout and stderr."""
-    from tidegate.daemon.cli.pages.logs import Reader, Wanted
+    from tidegate.daemon.cli.pages.logs import LogReader, Wanted
 
     if follow and json:
         raise typer.BadParameter("a log that is followed is no JSON document", param_hint="--follow")
@@ -63,7 +63,7 @@ def logs(
 
     async def read(database: "Database") -> None:
         run = await database.run(find_run, dag_id, run_id)
-        reader = Reader(settings, database, Wanted(dag_id, run.run_id, task_id, try_number))
+        reader = LogReader(settings, database, Wanted(dag_id, run.run_id, task_id, try_number))
         if json:
             output.write_json(await reader.document())
         else:

@@ -1,1 +1,1 @@
-"""What the commands print."""
+"""What commands print. Pages import no command."""

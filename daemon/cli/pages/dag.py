@@ -1,4 +1,4 @@
-"""All that is known of a DAG: what starts it, its limits, its next runs, its tasks, its last runs."""
+"""`dags show`: what starts a DAG, its limits, its next runs, its tasks, its last runs."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -26,14 +26,14 @@ NOTE_TITLES = ("KIND", "LAST", "TIMES", "WHAT")
 TASK_TITLES = ("TASK", "KIND", "AFTER", "RETRIES", "OUTLETS")
 PARAM_TITLES = ("PARAM", "DEFAULT", "SCHEMA")
 CATCHUP = {
-    "all": "on: every run that was missed is made up for",
-    "latest": "off: of the runs that were missed only the latest is made up for",
-    "skip": "off: runs that were missed are skipped",
+    "all": "on: every missed run is started",
+    "latest": "off: only the latest missed run is started",
+    "skip": "off: missed runs are skipped",
 }
 
 
 class DagPage(msgspec.Struct, frozen=True):
-    """All of `dags show`. `next_runs` are those of its timetable, also while it is paused."""
+    """A DAG. `next_runs` are those of its timetable, also while it is paused."""
 
     dag: DagRow
     spec: DagSpec
@@ -124,9 +124,9 @@ def _consumption(spec: DagSpec) -> Iterator[tuple[str, output.Cell]]:
     if spec.mode == "each":
         yield "mode", "each event makes a run of its own"
     if spec.together:
-        yield "datasets and time", "a tick makes a run only if the datasets have arrived"
+        yield "datasets and time", "a tick makes a run only if the condition holds"
     if spec.schedule is not None and spec.on_paused == "keep":
-        yield "while paused", "events are kept"
+        yield "while paused", "events stay pending"
 
 
 def _limits(dag: DagRow, spec: DagSpec) -> Iterator[tuple[str, output.Cell]]:

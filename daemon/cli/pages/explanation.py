@@ -102,26 +102,26 @@ def _about_tasks(change: remedy.EndUpstream | remedy.Clear | remedy.EndTasks) ->
             return RemedyText(f"let {', '.join(tasks)} of {run_id} end; what each waits for:", commands)
         case remedy.Clear(dag_id, run_id, tasks):
             commands = (shlex.join(("tidegate", "tasks", "clear", dag_id, run_id, *tasks, "--yes")),)
-            return RemedyText(f"let {', '.join(tasks)} of {run_id} run again", commands)
+            return RemedyText(f"clear {', '.join(tasks)} of {run_id}", commands)
         case remedy.EndTasks(limit, count, tasks):
             names = ", ".join(map(" ".join, tasks))
             whole = [task for task in tasks if not task[-1].endswith("]")]
             commands = tuple(shlex.join(("tidegate", "tasks", "mark", *task, "success")) for task in whole)
             says = f"let {count} of {names} end, or end {'it' if count == 1 else 'them'}"
-            return RemedyText(f"{says}; {limit} of runs that there are stays as it is", commands)
+            return RemedyText(f"{says}; {limit} is fixed for existing runs", commands)
 
 
 def _about_starts(change: remedy.Publish | remedy.MendFile | remedy.EndRun | remedy.Trigger) -> RemedyText:
     match change:
         case remedy.Publish(inputs, uris):
             commands = tuple(shlex.join(("tidegate", "datasets", "publish", uri)) for uri in uris)
-            return RemedyText(f"an event of {' and of '.join(inputs)}", commands)
+            return RemedyText(f"publish an event of {' and of '.join(inputs)}", commands)
         case remedy.MendFile(path):
-            return RemedyText(f"mend the condition in {path}")
+            return RemedyText(f"correct the condition in {path}")
         case remedy.EndRun(_, runs):
             return RemedyText(f"let {' or '.join(runs)} end")
         case remedy.Trigger(dag_id):
-            return RemedyText("ask for a run", (shlex.join(("tidegate", "runs", "trigger", dag_id)),))
+            return RemedyText("trigger a run", (shlex.join(("tidegate", "runs", "trigger", dag_id)),))
 
 
 def _about_servers(change: remedy.StartDaemon | remedy.BringBack | remedy.Resume) -> RemedyText:
@@ -129,7 +129,9 @@ def _about_servers(change: remedy.StartDaemon | remedy.BringBack | remedy.Resume
         case remedy.StartDaemon():
             return RemedyText("start a daemon", ("tidegate daemon",))
         case remedy.BringBack(server):
-            return RemedyText(f"bring back {server}")
+            return RemedyText(f"restore {server}, or the way to it")
         case remedy.Resume(partitions):
-            commands = tuple(shlex.join(("tidegate", "topics", "resume", each, "--at", "earliest")) for each in partitions)
-            return RemedyText("say from where on these partitions are to be read", commands)
+            commands = tuple(
+                shlex.join(("tidegate", "topics", "resume", partition, "--at", "earliest")) for partition in partitions
+            )
+            return RemedyText("say from which offset on these partitions are read", commands)

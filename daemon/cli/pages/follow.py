@@ -1,4 +1,4 @@
-"""Watch a run until it ends, through outages of Postgres too."""
+"""Follow a run until it ends, also through outages of Postgres."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ UNSUCCESSFUL = (TaskState.FAILED, TaskState.UPSTREAM_FAILED)
 
 
 async def follow(database: Database, run: RunRow) -> RunRow:
-    """The run as it ended. Its progress, and in the end what failed, is said on stderr."""
+    """The run after its end. Progress and failed tasks go to stderr."""
     said = _say(run, "")
     while run.state not in RUN_ENDED:
         await anyio.sleep(POLL_S)
@@ -37,8 +37,8 @@ async def follow(database: Database, run: RunRow) -> RunRow:
     return run
 
 
-async def dead(database: Database, run: RunRow) -> None:
-    """Wait until nothing of a run works any more; what is still to be killed is said on stderr."""
+async def wait_killed(database: Database, run: RunRow) -> None:
+    """Wait until every attempt of a run has ended. The open ones go to stderr."""
     said: list[str] = []
     while True:
         attempts = await _persistent(database, run_pages.attempts_of, run.dag_id, run.run_id)
@@ -46,7 +46,7 @@ async def dead(database: Database, run: RunRow) -> None:
         if not left:
             return
         if left != said:
-            output.say(f"{utc(datetime.now(UTC))}  still to be killed: {', '.join(left)}")
+            output.say(f"{utc(datetime.now(UTC))}  waiting for the kill of {', '.join(left)}")
         said = left
         await anyio.sleep(POLL_S)
 
@@ -54,7 +54,7 @@ async def dead(database: Database, run: RunRow) -> None:
 async def _persistent(
     database: Database, read: Callable[Concatenate[Db, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """The answer, when Postgres is there to give it."""
+    """The result of `read`, as soon as Postgres is available."""
     away = False
     while True:
         try:
@@ -67,7 +67,7 @@ async def _persistent(
 
 
 def _say(run: RunRow, said: str) -> str:
-    """The progress, said unless it is the same as before."""
+    """Print the progress if it has changed."""
     progress = f"{run.state}, {run.tasks - run.unfinished} of {run.tasks} tasks ended"
     if progress != said:
         output.say(f"{utc(datetime.now(UTC))}  {progress}")

@@ -1,4 +1,4 @@
-"""What waits for a DAG, as its condition sees it: each input with its events, by the function that decides."""
+"""The inputs of a DAG's condition with their pending events."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -26,11 +26,11 @@ from tidegate.schemas.timetable.text import span
 from tidegate.schemas.view import PendingEvent
 
 MOST_READ = 10_000
-"""Of more events than that the rest is not looked at closer."""
+"""Pending events that are read of a DAG; the page leaves out the others."""
 
 
 class InputRow(msgspec.Struct, frozen=True):
-    """An input of a condition: how many events of it wait, and since when the oldest does; none: it is awaited."""
+    """An input of a condition with its number of pending events, and when the oldest arrived."""
 
     input: str
     events: int
@@ -38,7 +38,7 @@ class InputRow(msgspec.Struct, frozen=True):
 
 
 async def present(db: Db, dag_id: str, spec: DagSpec) -> Mapping[Leaf, PendingRow]:
-    """Those inputs of the DAG's condition of which events wait."""
+    """The inputs of the condition that have pending events."""
     if spec.schedule is None:
         return {}
     if not inspects_events(spec):
@@ -48,7 +48,7 @@ async def present(db: Db, dag_id: str, spec: DagSpec) -> Mapping[Leaf, PendingRo
 
 
 def by_input(spec: DagSpec, events: Sequence[PendingEvent], now: datetime) -> Mapping[Leaf, PendingRow]:
-    """The inputs that these events are. Of a condition that cannot be read, none."""
+    """The events by input. Empty for a condition that cannot be evaluated."""
     found: dict[Leaf, list[PendingEvent]] = defaultdict(list)
     try:
         for each in inspect_events(graph_of(0, spec), events, now).inputs:
@@ -78,7 +78,7 @@ def there(spec: DagSpec, rows: Sequence[InputRow]) -> Mapping[Leaf, PendingRow]:
 
 
 def timing_text(timing: Timing) -> str:
-    """When a condition counts, in words; empty where it always does."""
+    """The timing of a condition in words; empty without timing."""
     if timing == ANY_TIME:
         return ""
     parts = (

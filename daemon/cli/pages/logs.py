@@ -1,4 +1,4 @@
-"""The log of one try of a task, read from the backend that runs it. Slow to import: it brings the backends."""
+"""The log of one try of a task, read through its backend. Slow to import, for it imports the backends."""
 
 import sys
 from pathlib import Path
@@ -23,7 +23,7 @@ BEFORE_START = (SubmissionState.INTENT, SubmissionState.SUBMITTING)
 
 
 class Wanted(NamedTuple):
-    """Which log. `try_number` None: the last one."""
+    """The log of one try; `try_number` None stands for the last one."""
 
     dag_id: str
     run_id: str
@@ -35,7 +35,7 @@ class Wanted(NamedTuple):
 
 
 class Log(msgspec.Struct, frozen=True):
-    """What a try wrote so far; `complete` when nothing will follow."""
+    """The log of a try so far; `complete`: nothing follows."""
 
     dag_id: str
     run_id: str
@@ -46,16 +46,16 @@ class Log(msgspec.Struct, frozen=True):
     content: str
 
 
-class Found(NamedTuple):
-    """A try whose log can be read here."""
+class LocatedLog(NamedTuple):
+    """A try whose log is on this host."""
 
     attempt: Attempt
     backend: Backend
     handle: Handle
 
 
-class Reader:
-    """Finds the try, and reads its log from where it was written."""
+class LogReader:
+    """Locates the log of a try, and reads it."""
 
     def __init__(self, settings: Settings, database: Database, wanted: Wanted) -> None:
         self._spool = Path(settings.spool_dir).absolute()
@@ -64,7 +64,7 @@ class Reader:
         self._backends = open_backends(settings)
 
     async def document(self) -> Log:
-        """All of it so far. Raises RequestError where there is none."""
+        """The whole log so far. Raises RequestError where there is none."""
         attempt, backend, handle = await self._find(wait=False)
         content = b""
         while (chunk := await backend.logs(handle, len(content))).content:
@@ -81,7 +81,7 @@ class Reader:
         )
 
     async def write(self, *, follow: bool) -> None:
-        """To stdout, byte by byte. With `follow`: from when the try begins until it has ended."""
+        """Write the log to stdout. `follow` waits for the try to begin, and goes on until it has ended."""
         attempt, backend, handle = await self._find(wait=follow)
         offset, ended = 0, not follow
         while True:
@@ -92,22 +92,22 @@ class Reader:
                 continue
             if chunk.complete or ended:
                 return
-            # A runner that was killed completes no log; whoever noticed it has ended the attempt.
+            # A killed runner never completes its log; the daemon that notices its death ends the attempt.
             ended = await self._has_ended(attempt)
             await anyio.sleep(POLL_S)
 
-    async def _find(self, *, wait: bool) -> Found:
-        """Raises RequestError where there is no log, or, unless we wait, none yet."""
+    async def _find(self, *, wait: bool) -> LocatedLog:
+        """Raises RequestError where there is no log, or, without `wait`, none yet."""
         while True:
             attempt = await self._attempt()
             if attempt is not None and (found := await self._here(attempt)) is not None:
                 return found
             if not wait:
-                raise RequestError(f"{self._wanted} has not begun yet; with --follow its log is waited for")
+                raise RequestError(f"{self._wanted} has not begun yet; --follow waits for its log")
             await anyio.sleep(POLL_S)
 
     async def _attempt(self) -> Attempt | None:
-        """None when there may be one later. Raises RequestError when there will be none."""
+        """None while a try may still come. Raises RequestError where none will."""
         dag_id, run_id, task_id, try_number = self._wanted
         tries = await self._database.run(submissions.attempts, dag_id, run_id, task_id)
         if not tries:
@@ -127,13 +127,13 @@ class Reader:
         if tasks and tasks[task_id].state in TASK_ENDED:
             raise RequestError(f"{self._wanted} has no log: it is {tasks[task_id].state}, and nothing was run for it")
 
-    async def _here(self, attempt: Attempt) -> Found | None:
-        """None when it was not started yet. Raises RequestError when its log is not to be found here."""
+    async def _here(self, attempt: Attempt) -> LocatedLog | None:
+        """None before the start of the try. Raises RequestError for a log that is not on this host."""
         backend = self._backends[attempt.backend]
         elsewhere = backend.host is not None and attempt.host not in (None, backend.host)
         handle = None if elsewhere else await backend.find(attempt.submission_id)
         if handle is not None:
-            return Found(attempt, backend, handle)
+            return LocatedLog(attempt, backend, handle)
         if attempt.state in BEFORE_START and not elsewhere:
             return None
         ended = f"; it {attempt.state}" if attempt.state not in SUBMISSION_OPEN else ""

@@ -1,6 +1,6 @@
-"""What commands print: tables and facts for people, one JSON document for programs.
+"""Output of commands: tables and facts for people, one JSON document for programs.
 
-On a terminal, tables fit its width and states have colours. Elsewhere they are plain, and nothing is ever cut off.
+On a terminal, tables fit its width and states have colours. Elsewhere they are plain. Nothing is ever truncated.
 """
 
 import sys
@@ -22,7 +22,7 @@ def write(text: str = "") -> None:
 
 
 def say(text: str) -> None:
-    """A line on stderr: about the answer, no part of it."""
+    """A line on stderr, which is not part of the answer."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 
@@ -33,7 +33,7 @@ def write_json(value: object) -> None:
 
 
 def compact(value: object) -> str:
-    """JSON in a line, for a table's cell; nothing for what is empty."""
+    """JSON on one line, for a cell of a table; empty for an empty value."""
     return msgspec.json.encode(value).decode() if value else ""
 
 
@@ -47,7 +47,7 @@ def heading(text: str) -> None:
 
 
 def facts(pairs: Iterable[tuple[str, Cell]]) -> None:
-    """`name  value` lines; those without a value are left out."""
+    """`name  value` lines. Facts without a value are left out."""
     known = [(name, shown(value)) for name, value in pairs if value not in (None, "")]
     width = max((len(name) for name, _ in known), default=0)
     for name, value in known:
@@ -55,7 +55,7 @@ def facts(pairs: Iterable[tuple[str, Cell]]) -> None:
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[Cell]], *, empty: str) -> None:
-    """`empty` is what to say where there are no rows."""
+    """`empty` is printed where there are no rows."""
     cells = [[shown(cell) for cell in row] for row in rows]
     if not cells:
         say(empty)
@@ -69,7 +69,7 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[Cell]], *, empty: str) 
 
 
 def section(title: str, titles: Sequence[str], rows: Iterable[Sequence[Cell]], *, empty: str) -> None:
-    """A table with a heading, as a part of a page."""
+    """A table with a heading."""
     known = list(rows)
     write()
     heading(title)
@@ -94,5 +94,5 @@ def shown(cell: Cell) -> str:
 
 
 def printable(text: str) -> str:
-    """Without anything that could move a terminal's cursor or break a line: such characters are written as escapes."""
+    """Text with escapes for characters that move the cursor of a terminal or break a line."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

@@ -1,4 +1,4 @@
-"""The runs that a DAG's timetable plans, as people ask for them."""
+"""The runs that a DAG's timetable plans."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta
@@ -23,7 +23,7 @@ NO_MORE = "its timetable plans no more runs"
 
 
 class Planned(msgspec.Struct, frozen=True):
-    """A run to come: it is due from `run_after` on."""
+    """A planned run, due at `run_after`."""
 
     logical_date: datetime
     data_interval_start: datetime
@@ -31,7 +31,7 @@ class Planned(msgspec.Struct, frozen=True):
     run_after: datetime
 
     def at(self, clock: str) -> "Planned":
-        """The same on the clocks of a zone."""
+        """The same times in a time zone."""
         info = zone(clock)
         return Planned(*(moment.astimezone(info) for moment in msgspec.structs.astuple(self)))
 
@@ -55,7 +55,7 @@ def _cells(run: Planned, clock: str, *, with_interval: bool) -> tuple[output.Cel
 
 
 def next_run(dag: DagView | None, now: datetime) -> Planned | None:
-    """The next one that will start by itself."""
+    """The next run that starts without a request."""
     return None if dag is None or dag.is_held else next(map(planned, coming(dag, now)), None)
 
 
@@ -64,7 +64,7 @@ def planned(tick: Tick) -> Planned:
 
 
 def coming(dag: DagView, now: datetime) -> Iterator[Tick]:
-    """The runs as a daemon will start them, those first that are due. Where each follows another's end, only one is known."""
+    """The runs in the order in which daemons start them, from those that are due. Only one is known of a continuous timetable."""
     while (tick := upcoming_tick(dag, now)) is not None:
         yield tick
         if dag.graph.is_continuous:
@@ -73,7 +73,7 @@ def coming(dag: DagView, now: datetime) -> Iterator[Tick]:
 
 
 def coming_after(dag: DagView, after: datetime, now: datetime) -> Iterator[Tick]:
-    """The runs that are due later than `after`, in the past too, whatever became of them."""
+    """The runs due later than `after`, which may be in the past, whether they exist or not."""
     timetable = dag.graph.timetable
     if isinstance(timetable, Every) and (known := dag.last_tick or upcoming_tick(dag, now)):
         after = Grid(timetable, known.run_after).until(held(after))
@@ -94,14 +94,14 @@ def first_from(dag: DagView, start: datetime, now: datetime) -> Tick | None:
 
 
 def clock_of(timetable: Timetable | None) -> str:
-    """The name of the zone whose clocks a timetable goes by."""
+    """The time zone of a timetable."""
     return timetable.timezone if isinstance(timetable, Cron | Every) else "UTC"
 
 
 def stretch_of(given: str, clock: str) -> tuple[datetime, datetime]:
-    """From the beginning of what was typed, a day or a moment, to its end; on the clocks of a zone unless it says otherwise.
+    """The start and the end of a day or a time that a user typed, in the zone `clock` unless it names an offset.
 
-    Raises ValueError or OverflowError for what is neither.
+    Raises ValueError or OverflowError for other text.
     """
     if len(given) <= len("2013-01-31"):
         day = datetime.combine(date.fromisoformat(given), time())

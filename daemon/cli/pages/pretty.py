@@ -1,4 +1,4 @@
-"""Headings and tables on a terminal. Slow to import: it brings rich."""
+"""Headings and tables on a terminal. Slow to import, for it imports rich."""
 
 from collections.abc import Mapping, Sequence
 
@@ -23,7 +23,7 @@ STYLES: Mapping[str, str] = {
     "lost": "red",
     "up_for_retry": "yellow",
 }
-"""How states look on a terminal, in columns called STATE."""
+"""Styles of the states in columns called STATE."""
 
 
 def heading(text: str) -> None:
@@ -31,7 +31,7 @@ def heading(text: str) -> None:
 
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """As wide as the terminal at most: what is too long goes on in the next line, it is never cut off."""
+    """At most as wide as the terminal: long cells wrap, they are never truncated."""
     drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for title in titles:
         drawn.add_column(title, overflow="fold")

@@ -1,4 +1,4 @@
-"""What a task of a run returned."""
+"""`tasks result`: the value that a task returned."""
 
 from typing import Any
 
@@ -10,9 +10,9 @@ from tidegate.schemas.queries.run_pages import RunRow
 
 
 async def result_of(db: Db, run: RunRow, label: str) -> Any:
-    """What a task, or an instance `load[3]` of a mapped one, returned; None for nothing.
+    """The value of a task or of an instance `load[3]` of a mapped one; None where there is none.
 
-    A mapped task returns the list of what its instances did.
+    The value of a mapped task is the list of its instances' values.
     """
     found = (await run_facts(db, run.dag_id, run.run_id)).run
     graph = (await versions.graphs(db, {found.version_id}))[found.version_id]

@@ -1,4 +1,4 @@
-"""All that is known of a run: what it consumed, every move it made, its tasks and their attempts."""
+"""`runs show`: a run with its events, its journal, its tasks and their attempts. Also lines of run and task lists."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -25,14 +25,14 @@ ATTEMPT_TITLES = ("TASK", "TRY", "STATE", "BACKEND", "HOST", "STARTED", "TOOK", 
 
 
 class TaskPage(msgspec.Struct, frozen=True):
-    """A task of the run with its attempts, oldest first."""
+    """A task with its attempts, oldest first."""
 
     task: RunTaskRow
     attempts: Sequence[RunAttemptRow]
 
 
 class RunPage(msgspec.Struct, frozen=True):
-    """All of `runs show`. `tasks` is empty for a run that has not started; `forgotten` events are older than the retention."""
+    """A run. `tasks` is empty before it starts. `forgotten` consumed events are older than the retention."""
 
     run: RunRow
     conf: dict[str, Any]
@@ -82,8 +82,8 @@ def print_page(page: RunPage, now: datetime) -> None:
     )
     print_events(EVENT_TITLES, map(_event_cells, page.events), page.forgotten)
     output.section("journal", JOURNAL_TITLES, ((m.seq, m.state, m.at, m.reason) for m in page.journal), empty="none")
-    output.section("tasks", TASK_TITLES, (task_cells(each.task, now) for each in page.tasks), empty="not started yet")
-    attempts = [_attempt_cells(attempt, now) for each in page.tasks for attempt in each.attempts]
+    output.section("tasks", TASK_TITLES, (task_cells(task.task, now) for task in page.tasks), empty="not started yet")
+    attempts = [_attempt_cells(attempt, now) for task in page.tasks for attempt in task.attempts]
     output.section("attempts", ATTEMPT_TITLES, attempts, empty="none")
     print_notices(page.deadlines, page.notifications, now)
 
@@ -91,7 +91,7 @@ def print_page(page: RunPage, now: datetime) -> None:
 def print_events(titles: Sequence[str], rows: Iterable[Sequence[output.Cell]], forgotten: int) -> None:
     """The events that a run consumed, and how many more there were."""
     known = list(rows)
-    older = f"{forgotten}{' more' if known else ''} older than the retention: the ledger does not have them any more"
+    older = f"{forgotten}{' more' if known else ''} older than the retention of the ledger"
     output.section("consumed events", titles, known, empty=older if forgotten else "none")
     if known and forgotten:
         output.write(f"  {older}")
@@ -113,7 +113,7 @@ def run_cells(run: RunRow, now: datetime) -> tuple[output.Cell, ...]:
 def task_cells(task: RunTaskRow, now: datetime) -> tuple[output.Cell, ...]:
     """A line of a run's tasks, for `TASK_TITLES`."""
     if task.state == TaskState.NONE:
-        return task.task_id, task.state, task.try_number or None, None, None, None  # what an earlier try did is over
+        return task.task_id, task.state, task.try_number or None, None, None, None  # an earlier try says nothing about this one
     reason = task.reason
     if task.next_try_at is not None and task.state == "up_for_retry":
         reason = f"next try at {utc(task.next_try_at)}" + (f"; {reason}" if reason else "")

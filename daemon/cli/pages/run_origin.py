@@ -1,4 +1,4 @@
-"""Why there is a run: what made it, by whose hand, and how long each stage of it took."""
+"""`runs explain`: what made a run, which daemon created it, and how long each stage took."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -25,26 +25,26 @@ JOURNAL_TITLES = ("STATE", "AT", "REASON")
 
 UPON = {
     "dataset_updated": "dataset events arrived",
-    "schedule_due": "its time had come",
-    "run_requested": "it was asked for",
+    "schedule_due": "it was due",
+    "run_requested": "a request",
     "pause_requested": "its DAG was unpaused",
     "dag_file_changed": "a DAG file changed",
-    "task_finished": "a task ended, and with it a run that was in its way",
-    "run_reconsidered": "a run that was in its way was looked at again",
-    "run_end_requested": "a user ended a run that was in its way",
-    "run_timed_out": "the time was up of a run that was in its way",
+    "task_finished": "a task ended, and with it a run ahead of it",
+    "run_reconsidered": "a run ahead of it was evaluated again",
+    "run_end_requested": "a user ended a run ahead of it",
+    "run_timed_out": "a run ahead of it timed out",
     "clear_requested": "runs of its DAG were cleared",
-    "task_marked": "a user marked a task of a run that was in its way",
+    "task_marked": "a user marked a task of a run ahead of it",
 }
-"""By the kind of message. What is not here made it with the end of a task, in one way or another."""
+"""By kind of message. Other kinds ended an attempt."""
 
-ENDED = "an attempt ended, and with it a run that was in its way"
+ENDED = "an attempt ended, and with it a run ahead of it"
 
 
 class RunOrigin(msgspec.Struct, frozen=True):
-    """All of `runs explain`. `condition` and `timing` are those of the version that the run is pinned to.
+    """The origin of a run. `condition` and `timing` are of the version that the run is pinned to.
 
-    `forgotten` are how many of the events that it consumed are older than the retention.
+    `forgotten` consumed events are older than the retention.
     """
 
     dag_id: str
@@ -81,7 +81,7 @@ async def read_page(db: Db, run: RunRow) -> RunOrigin:
 
 
 def upon(origin: Origin) -> str | None:
-    """What made it, in words; None where that is not on record."""
+    """The kind of message that created the run, in words; None where it was not recorded."""
     return None if origin.created_upon is None else UPON.get(origin.created_upon, ENDED)
 
 
@@ -105,7 +105,7 @@ def print_page(page: RunOrigin, now: datetime) -> None:
     cells = (_event_cells(event, run["created_at"]) for event in page.events)
     print_events(EVENT_TITLES, cells, page.forgotten)
     output.section("stages", STAGE_TITLES, map(_stage_cells, page.stages), empty="none")
-    output.section("attempts", STEP_TITLES, (_step_cells(each, now) for each in page.attempts), empty="none")
+    output.section("attempts", STEP_TITLES, (_step_cells(steps, now) for steps in page.attempts), empty="none")
     output.section("journal", JOURNAL_TITLES, ((m.state, m.at, m.reason) for m in page.journal), empty="none")
 
 
@@ -113,7 +113,7 @@ def _made_by(page: RunOrigin) -> str:
     events = page.origin["events"]
     match page.origin["run_type"]:
         case "dataset":
-            return "dataset events, of which none is on record any more" if events is None else _many(events)
+            return "dataset events, all older than the retention" if events is None else _many(events)
         case "scheduled":
             return "its timetable" + (f", with {_many(events)}" if events else "")
         case "manual":
@@ -127,7 +127,7 @@ def _many(events: int) -> str:
 
 
 def _event_cells(event: ConsumedEvent, created_at: datetime) -> tuple[output.Cell, ...]:
-    """How long after its own time it arrived, and how long it waited then for the run."""
+    """ARRIVED AFTER is the time from the event to its arrival, WAITED from its arrival to the run."""
     transit = took(event.occurred_at, event.received_at, created_at) if event.received_at else None
     waited = took(event.received_at, created_at, created_at)
     return event.number, event.uri or "older than the retention", event.source, event.id, event.occurred_at, transit, waited
@@ -138,7 +138,7 @@ def _stage_cells(stage: Stage) -> tuple[output.Cell, ...]:
 
 
 def _step_cells(steps: Steps, now: datetime) -> tuple[output.Cell, ...]:
-    """How long each step lasted, or lasts already."""
+    """The duration of each step, up to now for the open one."""
     return (
         steps.task,
         steps.try_number,

@@ -1,4 +1,4 @@
-"""How far a run has come, and why it goes no further."""
+"""`runs show --progress`: the active tasks of a run, and the reasons why the others wait."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -60,11 +60,11 @@ def _working(task: ActiveTask, now: datetime) -> tuple[output.Cell, ...]:
 
 
 def _waiting(tasks: Sequence[BlockedTask]) -> Iterator[tuple[output.Cell, ...]]:
-    """A line per task; instances of a mapped task that wait for the same have one together."""
+    """A line per task. Instances of a mapped task with the same reasons share a line."""
     alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for task in tasks:
-        of_many = task.task_id.endswith("]")
-        name = task.task_id.partition("[")[0] if of_many else ""
+        is_instance = task.task_id.endswith("]")
+        name = task.task_id.partition("[")[0] if is_instance else ""
         texts = "; ".join(reason.text for reason in task.blocked_by) or ABOUT_TO_COME
         alike[name or task.task_id, task.state, texts].append(task.task_id)
     for (name, state, texts), labels in alike.items():

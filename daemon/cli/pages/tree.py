@@ -1,4 +1,4 @@
-"""Trees in text: what a DAG waits for, and what a DAG file holds."""
+"""Trees in text: the condition of a DAG, and the contents of a DAG file."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -21,13 +21,13 @@ from tidegate.schemas.timetable.spec import Timetable, describe
 from tidegate.schemas.timetable.text import age, span
 
 Branch = tuple[str, "Sequence[Branch]"]
-"""A label and what hangs below it."""
+"""A label and its branches."""
 
 MET, OPEN = "✓", "○"
 
 
 def lines(branch: Branch) -> Iterator[str]:
-    """The label, and below it the branches, joined by lines."""
+    """The tree, line by line."""
     label, below = branch
     yield label
     for index, child in enumerate(below):
@@ -38,7 +38,7 @@ def lines(branch: Branch) -> Iterator[str]:
 
 
 def condition_branch(condition: Condition, pending: Mapping[Leaf, PendingRow], now: datetime) -> Branch:
-    """A DAG's condition, each part with whether it holds now. `pending`: those inputs of which something waits."""
+    """A condition with a mark at each part that holds. `pending` are the inputs with pending events."""
     mark = MET if met_by_inputs(condition, pending) else OPEN
     match condition:
         case DatasetRef() | PatternRef():
@@ -52,7 +52,7 @@ def condition_branch(condition: Condition, pending: Mapping[Leaf, PendingRow], n
 
 
 def leaf_text(leaf: Leaf) -> str:
-    """An input with what it says of events: `lake://a where rows > 0, expires after 6h`."""
+    """An input with its filter and expiry: `lake://a where rows > 0, expires after 6h`."""
     name = leaf.uri if isinstance(leaf, DatasetRef) else leaf.pattern
     expiry = f"expires after {span(leaf.expire_after_s)}" if leaf.expire_after_s else ""
     return f"{name} {', '.join(filter(None, (f'where {leaf.where}' if leaf.where else '', expiry)))}".rstrip()
@@ -72,26 +72,26 @@ def condition_text(condition: Condition) -> str:
 
 
 def schedule_text(condition: Condition | None, timetable: Timetable | None, *, together: bool = False) -> str:
-    """What starts runs, datasets first; empty where only requests do."""
+    """What starts runs, datasets first; empty where only requests start them."""
     parts = [condition_text(condition)] if condition is not None else []
     return (", and " if together else ", or ").join([*parts, describe(timetable)] if timetable is not None else parts)
 
 
 def after_text(task: BaseTask) -> str:
-    """The tasks that a task waits for, and its trigger rule where that is not the usual one."""
+    """The upstream tasks of a task, and its trigger rule unless that is `all_success`."""
     before = ", ".join(task.upstream)
     return before if task.trigger_rule is TriggerRule.ALL_SUCCESS or not before else f"{before} ({task.trigger_rule})"
 
 
 def role_text(task: BaseTask) -> str:
-    """Whether a task prepares something for others or removes it again, and what it is mapped over."""
+    """Whether a task is a setup or a teardown, and what it is mapped over."""
     teardown = f"teardown of {', '.join(task.teardown_of)}" if task.teardown_of else ""
     mapped = f"for each of {task.over}" if task.over is not None else ""
     return ", ".join(filter(None, ("setup" if task.is_setup else "", teardown, mapped)))
 
 
 def task_branches(tasks: Sequence[BaseTask], label: Callable[[BaseTask], str]) -> Sequence[Branch]:
-    """The tasks in their order, those of a group together where its first one stands, below the group."""
+    """The tasks in their order. A group stands where its first task would, with its tasks below it."""
     outermost: list[Branch] = []
     of_groups: dict[str, list[Branch]] = {"": outermost}
     groups = {task.group for task in tasks}
@@ -109,5 +109,5 @@ def task_branches(tasks: Sequence[BaseTask], label: Callable[[BaseTask], str]) -
 
 
 def problem(path: str, line: int | None, reason: str) -> str:
-    """`file:line: reason`, or `file: reason` where no line is to blame."""
+    """`file:line: reason`, or `file: reason` without a line."""
     return printable(f"{path}: {reason}" if line is None else f"{path}:{line}: {reason}")

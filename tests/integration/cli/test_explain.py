@@ -60,7 +60,7 @@ async def test_a_run_whose_events_are_older_than_the_retention_says_how_many_the
 
     assert (page["origin"]["events"], page["events"], page["forgotten"]) == (2, [], 2)
     assert "made by    2 dataset events\n" in text
-    assert "consumed events\n  2 older than the retention: the ledger does not have them any more\n" in text
+    assert "consumed events\n  2 older than the retention of the ledger\n" in text
 
 
 async def test_a_run_some_of_whose_events_still_wait_for_others_has_those(cli: Cli, history: History) -> None:
@@ -84,7 +84,7 @@ async def test_a_run_of_an_earlier_version_does_not_know_how_many_there_were(cli
     text = (await cli("runs", "explain", "d", "latest")).out
 
     assert (before["origin"]["events"], len(before["events"])) == (2, 2)
-    assert "made by    dataset events, of which none is on record any more\n" in text
+    assert "made by    dataset events, all older than the retention\n" in text
 
 
 async def test_the_stages_of_a_run_follow_each_other(cli: Cli, history: History) -> None:
@@ -100,7 +100,7 @@ async def test_the_stages_of_a_run_follow_each_other(cli: Cli, history: History)
         "it arrived",
         "the run was created",
         "the run started",
-        "first turn of a task",
+        "first task ready",
         "first task admitted",
         "first task submitted",
         "first task started",
@@ -117,7 +117,7 @@ async def test_a_run_by_hand_names_who_asked_for_it(cli: Cli, history: History) 
 
     page = (await cli("runs", "explain", "d", "r", "--json")).json
 
-    assert (page["origin"]["creator"], page["upon"]) == (f"{getpass.getuser()}@{HOST}", "it was asked for")
+    assert (page["origin"]["creator"], page["upon"]) == (f"{getpass.getuser()}@{HOST}", "a request")
     assert (page["events"], page["condition"]) == ([], "")
 
 
@@ -140,7 +140,7 @@ async def test_a_run_that_waited_for_another_was_made_when_that_one_ended(cli: C
 
     page = (await cli("runs", "explain", "d", "latest", "--json")).json
 
-    assert page["upon"] == "a task ended, and with it a run that was in its way"
+    assert page["upon"] == "a task ended, and with it a run ahead of it"
     assert [event["id"] for event in page["events"]] == ["2"]
 
 

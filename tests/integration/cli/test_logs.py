@@ -159,7 +159,7 @@ async def test_a_task_whose_turn_has_not_come_has_no_log_yet(cli: Cli, attempt: 
     answer = await cli("tasks", "logs", "daily_delays", "latest", "report")
 
     assert (answer.code, answer.out) == (1, "")
-    assert answer.err.endswith(" has not begun yet; with --follow its log is waited for\n")
+    assert answer.err.endswith(" has not begun yet; --follow waits for its log\n")
 
 
 async def test_a_task_that_nothing_was_run_for_has_no_log(cli: Cli, history: History, attempt: UUID) -> None:

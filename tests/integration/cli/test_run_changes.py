@@ -66,7 +66,7 @@ async def test_a_cancelled_run_is_waited_for_until_nothing_of_it_works(cli: Cli,
             answer = await cli("runs", "cancel", "pair", "a", "--wait")
 
     assert (answer.code, answer.out) == (0, "cancelled pair a\n")
-    assert [line.split("Z  ")[1] for line in answer.err.splitlines()] == ["still to be killed: try 1 of first"]
+    assert [line.split("Z  ")[1] for line in answer.err.splitlines()] == ["waiting for the kill of try 1 of first"]
     page = (await cli("runs", "show", "pair", "a", "--json")).json
     assert page["tasks"][0]["attempts"][0]["state"] == "killed"
 

@@ -50,7 +50,7 @@ async def test_a_shown_dag_says_all_about_its_time_and_limits(cli: Cli, history:
         "  timetable     cron 0 3 * * * Europe/Zurich\n",
         "  start date    2040-03-24 00:00:00Z\n",
         "  end date      2040-12-31 00:00:00Z\n",
-        "  catchup       on: every run that was missed is made up for\n",
+        "  catchup       on: every missed run is started\n",
         "  runs          0 running, 0 queued, at most 16 at a time\n",
         "  tasks         of each run at most 4 at a time\n",
         "  run timeout   2h00m\n",

@@ -210,7 +210,9 @@ async def test_a_dag_that_never_got_its_inputs_is_a_page_for_people(why: WhyNoRu
     assert out.startswith("d\n  waits for  its condition to hold: no event is pending of s://a (condition)\n\ngates\n")
     assert "\ncondition    closed  0s   inputs 1 of 2; pending 1; version 1\n" in out
     assert "\ninputs\n○ all of\n├── ○ s://a  (nothing pending)\n└── ✓ s://b  (1 event pending for 0s)\n" in out
-    assert out.endswith("\nthe smallest change that makes a run\n  an event of s://a\n    tidegate datasets publish s://a\n")
+    assert out.endswith(
+        "\nthe smallest change that makes a run\n  publish an event of s://a\n    tidegate datasets publish s://a\n"
+    )
 
 
 async def test_a_dag_that_does_not_exist_is_refused(why: WhyNoRun) -> None:

@@ -26,7 +26,7 @@ CHANGES = [
     (
         remedy.EndTasks("max_active_tasks", 1, (("d", "r", "a"), ("d", "r", "b[0]"))),
         RemedyText(
-            "let 1 of d r a, d r b[0] end, or end it; max_active_tasks of runs that there are stays as it is",
+            "let 1 of d r a, d r b[0] end, or end it; max_active_tasks is fixed for existing runs",
             ("tidegate tasks mark d r a success",),
         ),
     ),
@@ -37,20 +37,20 @@ CHANGES = [
             "let a, b[1] of r end; what each waits for:", ("tidegate tasks why-not d r a", "tidegate tasks why-not d r 'b[1]'")
         ),
     ),
-    (remedy.Clear("d", "r", ("a", "b")), RemedyText("let a, b of r run again", ("tidegate tasks clear d r a b --yes",))),
+    (remedy.Clear("d", "r", ("a", "b")), RemedyText("clear a, b of r", ("tidegate tasks clear d r a b --yes",))),
     (remedy.StartDaemon(), RemedyText("start a daemon", ("tidegate daemon",))),
-    (remedy.BringBack("the runners"), RemedyText("bring back the runners")),
+    (remedy.BringBack("the runners"), RemedyText("restore the runners, or the way to it")),
     (
         remedy.Publish(("s://a", "s://b where n > 0"), ("s://a",)),
-        RemedyText("an event of s://a and of s://b where n > 0", ("tidegate datasets publish s://a",)),
+        RemedyText("publish an event of s://a and of s://b where n > 0", ("tidegate datasets publish s://a",)),
     ),
-    (remedy.MendFile("d.py"), RemedyText("mend the condition in d.py")),
+    (remedy.MendFile("d.py"), RemedyText("correct the condition in d.py")),
     (
         remedy.Resume(("t/3",)),
-        RemedyText("say from where on these partitions are to be read", ("tidegate topics resume t/3 --at earliest",)),
+        RemedyText("say from which offset on these partitions are read", ("tidegate topics resume t/3 --at earliest",)),
     ),
     (remedy.EndRun("d", ("r0", "r1")), RemedyText("let r0 or r1 end")),
-    (remedy.Trigger("d"), RemedyText("ask for a run", ("tidegate runs trigger d",))),
+    (remedy.Trigger("d"), RemedyText("trigger a run", ("tidegate runs trigger d",))),
 ]
 
 

@@ -22,7 +22,7 @@ def test_every_kind_of_message_that_is_named_is_one() -> None:
     assert UPON.keys() <= set(KINDS.values())
 
 
-@pytest.mark.parametrize(("kind", "words"), [("schedule_due", "its time had come"), ("attempt_silent", ENDED), (None, None)])
+@pytest.mark.parametrize(("kind", "words"), [("schedule_due", "it was due"), ("attempt_silent", ENDED), (None, None)])
 def test_what_made_a_run_is_said_in_words(kind: str | None, words: str | None) -> None:
     assert upon(origin(created_upon=kind)) == words
 
@@ -42,7 +42,7 @@ EXPLAINED = (
     "EVENT  DATASET                   SOURCE  ID  OCCURRED              ARRIVED AFTER  WAITED\n"
     "1      s://a                     p       e   2026-11-21 11:59:55Z  0.0s           5.0s\n"
     "2      older than the retention  -       -   -                     -              -\n"
-    "  3 more older than the retention: the ledger does not have them any more\n"
+    "  3 more older than the retention of the ledger\n"
     "\n"
     "stages\n"
     "STAGE                AT                    TOOK\n"

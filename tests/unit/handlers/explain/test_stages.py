@@ -42,7 +42,7 @@ def test_every_stage_says_how_long_it_took() -> None:
         ("it arrived", at(2), 1.5),
         ("the run was created", at(3), 1),
         ("the run started", at(4), 1),
-        ("first turn of a task", at(4), 0),
+        ("first task ready", at(4), 0),
         ("first task admitted", at(5), 1),
         ("first task submitted", at(7), 2),
         ("first task started", at(8.5), 1.5),
