@@ -61,7 +61,7 @@ async def load(db: Db, messages: Sequence[Message[ParsedFile]]) -> State:
     uris = {uri for spec in specs for uri in named_uris(spec)}
     dataset_ids = dict(await datasets.make(db, uris)) if uris else {}
     known = await files.files(db, parsed)
-    stored = {dag.dag_id: dag for dag in await files.concerned(db, parsed, [spec.dag_id for spec in specs])}
+    stored = {dag.dag_id: dag for dag in await files.stored_dags(db, parsed, [spec.dag_id for spec in specs])}
     if any(patterns_of(spec) for spec in (*specs, *(dag.spec for dag in stored.values()))):
         await references.lock_patterns(db)
         dataset_ids |= await references.datasets_near(db, {pattern for spec in specs for pattern in patterns_of(spec)})

@@ -1,4 +1,4 @@
-"""A dataset got new data: start every DAG whose condition now holds."""
+"""Datasets were updated: start a run of every DAG whose condition holds now."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -17,7 +17,7 @@ from tidegate.schemas.wire.event import DatasetUpdated
 
 
 class State(msgspec.Struct, frozen=True):
-    """The consumers of the datasets, locked, each with all that is pending for it."""
+    """The consumers of the datasets, locked."""
 
     now: datetime
     dags: tuple[DagView, ...]

@@ -1,4 +1,4 @@
-"""A user pauses or unpauses a DAG; unpausing starts what waited."""
+"""A user pauses or unpauses a DAG. Unpausing starts the runs that waited."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime

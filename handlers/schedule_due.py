@@ -1,4 +1,4 @@
-"""The clock has come to DAGs: start the runs that their timetables plan, and queued ones whose time was still to come."""
+"""The clock visits DAGs: start timed runs that are due and queued runs whose `run_after` has come, and expire events."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -14,7 +14,7 @@ from tidegate.schemas.view import DagView
 
 
 class State(msgspec.Struct, frozen=True):
-    """The DAGs, locked, each with all that waits for it."""
+    """The DAGs, locked."""
 
     now: datetime
     dags: tuple[DagView, ...]

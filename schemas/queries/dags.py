@@ -107,13 +107,13 @@ def note_columns(effects: Sequence[NoteSchedule]) -> Sequence[Sequence[Any]]:
     return columns(list({(effect.dag_id, effect.kind, effect.reason): effect for effect in effects}.values()))
 
 
-async def run_dates(db: Db, ticking: Mapping[str, LockedDag]) -> Mapping[str, frozenset[datetime]]:
-    """The logical dates after the last tick that have a run: a user or a backfill was first."""
-    if not ticking:
+async def run_dates(db: Db, locked: Mapping[str, LockedDag]) -> Mapping[str, frozenset[datetime]]:
+    """The logical dates after the last tick that have a run already, by a user or a backfill."""
+    if not locked:
         return {}
     found: dict[str, set[datetime]] = defaultdict(set)
-    after = [dag.last_tick.logical_date if dag.last_tick else FIRST_DATE for dag in ticking.values()]
-    for dag_id, date in await db.fetch(_SQL["taken_dates"], list(ticking), after):
+    after = [dag.last_tick.logical_date if dag.last_tick else FIRST_DATE for dag in locked.values()]
+    for dag_id, date in await db.fetch(_SQL["run_dates"], list(locked), after):
         found[dag_id].add(date)
     return {dag_id: frozenset(dates) for dag_id, dates in found.items()}
 
@@ -124,7 +124,7 @@ async def _reserve(db: Db, count: int) -> list[int]:
 
 
 async def first_queued(db: Db, slots: Mapping[str, int]) -> Mapping[str, tuple[QueuedRun, ...]]:
-    """The first queued runs of each DAG, enough for its slots: those that end as soon as they start take none."""
+    """The first queued runs of each DAG, enough to fill its slots. A run that ends as soon as it starts takes none."""
     found: dict[str, tuple[QueuedRun, ...]] = {}
     limits = slots
     while limits:
@@ -138,7 +138,7 @@ async def first_queued(db: Db, slots: Mapping[str, int]) -> Mapping[str, tuple[Q
 
 
 async def _read_queued(db: Db, limits: Mapping[str, int]) -> Mapping[str, tuple[QueuedRun, ...]]:
-    runs = [run_view(row) for row in await db.fetch(_SQL["waiting_runs"], list(limits), list(limits.values()), db.now)]
+    runs = [run_view(row) for row in await db.fetch(_SQL["queued_runs"], list(limits), list(limits.values()), db.now)]
     known = await versions.graphs(db, {run.version_id for run in runs})
     found: dict[str, list[QueuedRun]] = defaultdict(list)
     for run in runs:

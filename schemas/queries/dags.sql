@@ -1,6 +1,6 @@
 -- name: lock
--- The row lock is the lock for decisions about the DAG. What follows from it is read by the next statement: this one's
--- snapshot may be older than the lock.
+-- The row lock protects all decisions about the DAG. The next statement reads what depends on it: the snapshot of this one may be
+-- older than the lock.
 SELECT
     dag_id, version_id, is_paused, is_stale, nextval('dag_run_id_seq'), failed_runs, last_logical_date, last_interval_start,
     last_interval_end, due_at, timed_since, dataset_run_at, deadline_at, last_source, backfilled_by_txn
@@ -10,7 +10,7 @@ ORDER BY dag_id
 FOR NO KEY UPDATE
 
 -- name: activity
--- LIMIT keeps Postgres from hashing the whole queue, which it would rather do as long as it knows the queue as a small one.
+-- LIMIT keeps Postgres from hashing the whole queue, which it prefers while its statistics say that the queue is small.
 SELECT
     target.dag_id,
     (SELECT count(*) FROM dag_run WHERE dag_run.dag_id = target.dag_id AND state = 'running') AS running,
@@ -22,12 +22,12 @@ SELECT
     ) AS next_queued_at,
     (
         SELECT true FROM dataset_dag_run_queue AS queue
-        WHERE queue.target_dag_id = target.dag_id AND queue.dataset_event_id >= target.floor
+        WHERE queue.target_dag_id = target.dag_id AND queue.dataset_event_id >= target.low_watermark
         LIMIT 1
     ) IS NOT NULL AS has_pending
-FROM unnest($1::text[], $3::bigint[]) AS target (dag_id, floor)
+FROM unnest($1::text[], $3::bigint[]) AS target (dag_id, low_watermark)
 
--- name: taken_dates
+-- name: run_dates
 SELECT target.dag_id, run.logical_date
 FROM unnest($1::text[], $2::timestamptz[]) AS target (dag_id, after)
 JOIN dag_run AS run ON run.dag_id = target.dag_id AND run.logical_date > target.after
@@ -60,8 +60,8 @@ UPDATE dag SET failed_runs = change.failed_runs
 FROM unnest($1::text[], $2::integer[]) AS change (dag_id, failed_runs)
 WHERE dag.dag_id = change.dag_id
 
--- name: waiting_runs
--- The first queued runs of each DAG, as many as it may start.
+-- name: queued_runs
+-- The first queued runs of each DAG, in the order of promotion.
 SELECT {run.RunView}
 FROM unnest($1::text[], $2::integer[]) AS target (dag_id, slots)
 CROSS JOIN LATERAL (

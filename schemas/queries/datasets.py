@@ -1,4 +1,4 @@
-"""Datasets, the event ledger, and the queue of what is pending."""
+"""Datasets, the event ledger, and the queue of pending events."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -35,7 +35,7 @@ class DatasetRow(msgspec.Struct, frozen=True):
 
 
 class PendingRow(msgspec.Struct, frozen=True):
-    """How many events of a dataset wait for a DAG, and since when."""
+    """The pending events of a dataset for a DAG."""
 
     uri: str
     events: int
@@ -43,38 +43,38 @@ class PendingRow(msgspec.Struct, frozen=True):
 
 
 async def ids(db: Db, uris: Collection[str]) -> Mapping[str, int]:
-    """The ids of these datasets; those nobody knew before are made. Once in a transaction, and before any DAG is locked."""
+    """The ids of these datasets; new ones are created. Once in a transaction, and before any DAG is locked."""
     found = {uri: db.memory.dataset_ids[uri] for uri in uris if uri in db.memory.dataset_ids}
     if unknown := [uri for uri in uris if uri not in found]:
         for uri, id_ in await db.fetch(_SQL["known_datasets"], unknown):
             found[uri] = id_
             db.memory.remember_dataset(uri, id_)
     if new := [uri for uri in uris if uri not in found]:
-        # Not remembered before the next look: this transaction may yet be rolled back.
+        # Not remembered: this transaction may yet be rolled back.
         found |= await make(db, new)
     return found
 
 
 async def make(db: Db, uris: Collection[str]) -> Mapping[str, int]:
-    """Make those of these datasets that do not exist, and read the ids of all."""
+    """Create the datasets that do not exist, and read the ids of all."""
     if made := {row["uri"]: row["id"] for row in await db.fetch(_SQL["insert_datasets"], list(uris))}:
         await references.match_new_datasets(db, made)
     return made if len(made) == len(uris) else await read(db, uris)
 
 
 async def expected(db: Db, uris: Collection[str]) -> set[str]:
-    """Those of these URIs that some DAG names, or that the pattern of one matches."""
+    """The URIs that a DAG names, or that the pattern of a DAG matches."""
     known = set(await read(db, uris))
     return known | (await references.awaited(db, new) if (new := set(uris) - known) else set())
 
 
 async def read(db: Db, uris: Collection[str]) -> Mapping[str, int]:
-    """The ids of these datasets, as far as they exist."""
+    """The ids of the datasets that exist."""
     return {row["uri"]: row["id"] for row in await db.fetch(_SQL["known_datasets"], list(uris))}
 
 
 class Recorded(NamedTuple):
-    """The DAGs that got something new, and what, for those that look closer at events."""
+    """The DAGs with new pending events; `arrived` are the events of DAGs that inspect events."""
 
     dag_ids: Collection[str]
     arrived: Mapping[str, Sequence[EventKey]]
@@ -99,29 +99,30 @@ async def record(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> Recorde
     return Recorded({row[0] for row in rows}, new)
 
 
-async def satisfied(db: Db, floors: Mapping[str, int]) -> Mapping[str, set[str]]:
-    """The URIs with pending events, by DAG. `floors`: from which event on to look, as below."""
+async def pending_uris(db: Db, low_watermarks: Mapping[str, int]) -> Mapping[str, set[str]]:
+    """By DAG, the URIs with pending events from its low watermark on. No row is read that is not needed."""
     found: dict[str, set[str]] = defaultdict(set)
-    for dag_id, uri in await db.fetch(_SQL["satisfied_leaves"], list(floors), list(floors.values())):
+    for dag_id, uri in await db.fetch(_SQL["pending_uris"], list(low_watermarks), list(low_watermarks.values())):
         found[dag_id].add(uri)
     return found
 
 
-async def lock_pending(db: Db, floors: Mapping[str, int]) -> Mapping[str, tuple[PendingEvent, ...]]:
-    """All pending events of these DAGs, whose rows are locked already: there are none below these `floors`."""
-    return _by_dag(await db.fetch(_SQL["lock_pending"], list(floors), list(floors.values())))
+async def lock_pending(db: Db, low_watermarks: Mapping[str, int]) -> Mapping[str, tuple[PendingEvent, ...]]:
+    """All pending events from the low watermarks on of DAGs that are locked already."""
+    return _by_dag(await db.fetch(_SQL["lock_pending"], list(low_watermarks), list(low_watermarks.values())))
 
 
-async def lock_inputs(
-    db: Db, most: Mapping[str, int | None], floors: Mapping[str, int]
+async def lock_pending_details(
+    db: Db, limits: Mapping[str, int | None], low_watermarks: Mapping[str, int]
 ) -> Mapping[str, tuple[PendingEvent, ...]]:
-    """As `lock_pending`, with all that a condition may look at; of each DAG the first so many, or None: all."""
-    return _by_dag(await db.fetch(_SQL["lock_inputs"], list(most), list(most.values()), [floors[dag_id] for dag_id in most]))
+    """As `lock_pending`, with arrival time and extra. `limits`: how many events of each DAG; None: all."""
+    watermarks = [low_watermarks[dag_id] for dag_id in limits]
+    return _by_dag(await db.fetch(_SQL["lock_pending_details"], list(limits), list(limits.values()), watermarks))
 
 
-async def arrived(db: Db, keys: Sequence[tuple[str, int, int]]) -> Mapping[str, tuple[PendingEvent, ...]]:
-    """The same for events that are known by DAG, dataset and id."""
-    return _by_dag(await db.fetch(_SQL["read_arrived"], *zip(*keys, strict=True)))
+async def read_pending(db: Db, keys: Sequence[tuple[str, int, int]]) -> Mapping[str, tuple[PendingEvent, ...]]:
+    """Pending events by DAG, dataset and id, with arrival time and extra; nothing is locked."""
+    return _by_dag(await db.fetch(_SQL["read_pending"], *zip(*keys, strict=True)))
 
 
 def _by_dag(rows: "Sequence[Record]") -> Mapping[str, tuple[PendingEvent, ...]]:
@@ -152,11 +153,11 @@ async def list_datasets(db: Db, prefix: str | None, limit: int) -> list[DatasetR
     return [DatasetRow(*row) for row in await db.fetch(_SQL["list_datasets"], prefix, limit)]
 
 
-async def waiting(db: Db, dag_id: str, limit: int) -> list[PendingEvent]:
-    """The oldest events that wait for a DAG, with all that conditions may look at; nothing is locked."""
-    return [PendingEvent(*row) for row in await db.fetch(_SQL["read_waiting"], dag_id, limit)]
+async def oldest_pending(db: Db, dag_id: str, limit: int) -> list[PendingEvent]:
+    """The oldest pending events of a DAG, with arrival time and extra; nothing is locked."""
+    return [PendingEvent(*row) for row in await db.fetch(_SQL["oldest_pending"], dag_id, limit)]
 
 
-async def pending_of(db: Db, dag_id: str) -> list[PendingRow]:
-    """What waits for a DAG, by URI; nothing is locked."""
+async def pending_counts(db: Db, dag_id: str) -> list[PendingRow]:
+    """The pending events of a DAG counted by URI; nothing is locked."""
     return [PendingRow(*row) for row in await db.fetch(_SQL["pending_counts"], dag_id)]

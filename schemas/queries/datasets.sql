@@ -4,7 +4,7 @@ FROM dataset
 WHERE uri = ANY ($1::text[])
 
 -- name: insert_datasets
--- Returns those that nobody knew before.
+-- Returns the new ones.
 INSERT INTO dataset (uri)
 SELECT uri FROM unnest($1::text[]) AS uri ORDER BY uri
 ON CONFLICT (uri) DO NOTHING
@@ -22,8 +22,9 @@ FROM (
 WHERE dataset.uri = described.uri AND (dataset.name, dataset.extra) IS DISTINCT FROM (described.name, described.extra)
 
 -- name: record_events
--- The ledger, and for every consumer one row: pending, or discarded with the reason. Returns whom to look at, and for those who
--- look closer at events which ones. The arrival says which consumers this statement could see; it has the id of its last event.
+-- Writes events to the ledger, and for each consumer one row: pending, or discarded with the reason. Returns the consumers, with
+-- the events of those that inspect events. The arrival records which consumers this statement could see; its id is that of its
+-- last event.
 WITH new AS MATERIALIZED (
     SELECT nextval('dataset_event_id_seq') AS id, row.*
     FROM unnest($1::bigint[], $2::text[], $3::text[], $4::jsonb[], $5::timestamptz[])
@@ -60,25 +61,25 @@ SELECT DISTINCT
 FROM consumer
 WHERE NOT is_dropped
 
--- name: satisfied_leaves
--- Which datasets of these DAGs' schedules have something pending, without reading all of it.
+-- name: pending_uris
+-- The datasets of schedules that have a pending event; one row of the queue is read for each.
 SELECT reference.dag_id, dataset.uri
 FROM dag_schedule_dataset_reference AS reference
 JOIN dataset ON dataset.id = reference.dataset_id
-JOIN unnest($1::text[], $2::bigint[]) AS target (dag_id, floor) ON target.dag_id = reference.dag_id
+JOIN unnest($1::text[], $2::bigint[]) AS target (dag_id, low_watermark) ON target.dag_id = reference.dag_id
 WHERE EXISTS (
     SELECT FROM dataset_dag_run_queue AS queue
     WHERE queue.target_dag_id = reference.dag_id
       AND queue.dataset_id = reference.dataset_id
-      AND queue.dataset_event_id >= target.floor
+      AND queue.dataset_event_id >= target.low_watermark
 )
 
 -- name: lock_pending
 SELECT queue.target_dag_id, queue.dataset_id, queue.dataset_event_id, dataset.uri, event.occurred_at
-FROM unnest($1::text[], $2::bigint[]) AS target (dag_id, floor)
+FROM unnest($1::text[], $2::bigint[]) AS target (dag_id, low_watermark)
 CROSS JOIN LATERAL (
     SELECT * FROM dataset_dag_run_queue
-    WHERE target_dag_id = target.dag_id AND dataset_event_id >= target.floor
+    WHERE target_dag_id = target.dag_id AND dataset_event_id >= target.low_watermark
     ORDER BY target_dag_id, dataset_id, dataset_event_id
     FOR UPDATE
 ) AS queue
@@ -86,23 +87,23 @@ JOIN dataset ON dataset.id = queue.dataset_id
 CROSS JOIN LATERAL (SELECT occurred_at FROM dataset_event WHERE id = queue.dataset_event_id OFFSET 0) AS event
 ORDER BY queue.target_dag_id, queue.dataset_id, queue.dataset_event_id
 
--- name: lock_inputs
--- The same with all that conditions may look at, and no more of each DAG than asked for. OFFSET: as in `tasks.results`.
+-- name: lock_pending_details
+-- The same with arrival time and extra, and a limit per DAG. OFFSET: as in `tasks.results`.
 SELECT queue.target_dag_id, queue.dataset_id, queue.dataset_event_id, dataset.uri, event.occurred_at, queue.created_at, event.extra::text
-FROM unnest($1::text[], $2::integer[], $3::bigint[]) AS target (dag_id, most, floor)
+FROM unnest($1::text[], $2::integer[], $3::bigint[]) AS target (dag_id, event_limit, low_watermark)
 CROSS JOIN LATERAL (
     SELECT * FROM dataset_dag_run_queue
-    WHERE target_dag_id = target.dag_id AND dataset_event_id >= target.floor
+    WHERE target_dag_id = target.dag_id AND dataset_event_id >= target.low_watermark
     ORDER BY target_dag_id, dataset_id, dataset_event_id
-    LIMIT target.most
+    LIMIT target.event_limit
     FOR UPDATE
 ) AS queue
 JOIN dataset ON dataset.id = queue.dataset_id
 CROSS JOIN LATERAL (SELECT * FROM dataset_event WHERE id = queue.dataset_event_id OFFSET 0) AS event
 ORDER BY queue.target_dag_id, queue.dataset_id, queue.dataset_event_id
 
--- name: read_arrived
--- What has just come for DAGs of which not all is read.
+-- name: read_pending
+-- New events of DAGs whose queue is not read.
 SELECT queue.target_dag_id, queue.dataset_id, queue.dataset_event_id, dataset.uri, event.occurred_at, queue.created_at, event.extra::text
 FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS new (dag_id, dataset_id, dataset_event_id)
 JOIN dataset_dag_run_queue AS queue
@@ -111,7 +112,7 @@ JOIN dataset ON dataset.id = queue.dataset_id
 JOIN dataset_event AS event ON event.id = queue.dataset_event_id
 
 -- name: consume
--- Nobody else touches these rows: their DAG is locked. Each is looked up by its whole key, whatever Postgres thinks of the queue.
+-- The lock of their DAG protects these rows. OFFSET 0 makes Postgres find each by its whole key, whatever statistics it has.
 WITH consumed AS (
     SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[])
         AS row (dag_id, dataset_id, dataset_event_id, dag_run_id)
@@ -174,8 +175,8 @@ GROUP BY dataset.id
 ORDER BY dataset.uri
 LIMIT $2
 
--- name: read_waiting
--- The oldest of all that waits for a DAG; nothing is locked.
+-- name: oldest_pending
+-- Nothing is locked.
 SELECT queue.dataset_id, queue.dataset_event_id, dataset.uri, event.occurred_at, queue.created_at AS arrived_at, event.extra::text AS extra
 FROM dataset_dag_run_queue AS queue
 JOIN dataset ON dataset.id = queue.dataset_id

@@ -42,7 +42,7 @@ async def dag_view(db: Db, dag_id: str) -> DagView:
         timed_run_ids=(0,),
         event_run_ids=(0,),
         queued_runs=(await dags.first_queued(db, {dag_id: active.queued}))[dag_id] if active.queued else (),
-        pending=tuple(await datasets.waiting(db, dag_id, MOST_EVENTS)),
+        pending=tuple(await datasets.oldest_pending(db, dag_id, MOST_EVENTS)),
     )
 
 

@@ -1,4 +1,4 @@
-"""DAG files, the versions they made, and what is wrong with them."""
+"""DAG files, their import errors, and the versions of DAGs."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -14,7 +14,7 @@ _SQL = load("files")
 
 
 class FileView(msgspec.Struct, frozen=True):
-    """What is known of a DAG file."""
+    """A DAG file as it was last parsed. `absent_scans`: consecutive scans without it."""
 
     path: str
     digest: str | None
@@ -42,9 +42,9 @@ async def files(db: Db, paths: Collection[str]) -> Mapping[str, FileView]:
     return {row["path"]: FileView(*row) for row in await db.fetch(_SQL["files"], list(paths))}
 
 
-async def concerned(db: Db, paths: Collection[str], dag_ids: Collection[str]) -> Sequence[StoredDag]:
-    """The DAGs of these files, and those of these ids wherever they are."""
-    rows = await db.fetch(_SQL["dags_concerned"], list(paths), list(dag_ids))
+async def stored_dags(db: Db, paths: Collection[str], dag_ids: Collection[str]) -> Sequence[StoredDag]:
+    """The DAGs of these files, and the DAGs of these ids in any file."""
+    rows = await db.fetch(_SQL["stored_dags"], list(paths), list(dag_ids))
     return [
         StoredDag(dag_id, path, stale, version_id, number, msgspec.convert(spec, DagSpec), digest)
         for dag_id, path, stale, version_id, number, spec, digest in rows
@@ -75,5 +75,5 @@ async def store(db: Db, effects: Sequence[StoreVersion]) -> None:
 
 
 async def digests(db: Db, scans: int) -> Mapping[str, str | None]:
-    """What the files last looked like; a file is left out once it was found absent `scans` times."""
+    """The digests of files by path. A file that `scans` consecutive scans did not find is left out."""
     return {row["path"]: row["digest"] for row in await db.fetch(_SQL["digests"], scans)}

@@ -1,6 +1,5 @@
 -- name: serialise
--- Files are few and slow to parse: one transaction at a time writes what they say, so that two files cannot both become
--- the home of a new DAG.
+-- One transaction at a time stores DAG files, so that two files cannot both become the home of a new DAG.
 SELECT pg_advisory_xact_lock(hashtext('tidegate.dag_file'))
 
 -- name: files
@@ -8,7 +7,7 @@ SELECT path, digest, absent_scans
 FROM dag_file
 WHERE path = ANY ($1::text[])
 
--- name: dags_concerned
+-- name: stored_dags
 SELECT dag.dag_id, dag.path, dag.is_stale, version.id, version.number, version.spec, version.digest
 FROM dag
 JOIN dag_version AS version ON version.id = dag.version_id
@@ -40,7 +39,7 @@ INSERT INTO dag_version (id, dag_id, number, spec, path, digest, source)
 SELECT * FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::jsonb[], $5::text[], $6::text[], $7::text[])
 
 -- name: swap_versions
--- Whoever runs by time, or by deadlines, is looked at by the clock as soon as it is there.
+-- The clock visits a DAG with a timetable or an input deadline at once.
 INSERT INTO dag (dag_id, path, version_id, due_at, timed_since, inspects_events, keeps_paused)
 SELECT
     dag_id, path, version_id, CASE WHEN is_timed OR has_deadline THEN $8::timestamptz END,

@@ -26,7 +26,7 @@ async def read(db: Db, plans: Mapping[str, ReadPlan], low_watermarks: Mapping[st
     events = await _read(db, ready, low_watermarks)
     complete = (dag_id for dag_id, plan in ready.items() if plan.limit is None or len(events[dag_id]) < plan.limit)
     new = [(dag_id, *key) for dag_id in sorted(plans.keys() - ready) for key in plans[dag_id].just_arrived]
-    return Pending(events, frozenset(complete), await datasets.arrived(db, new) if new else {})
+    return Pending(events, frozenset(complete), await datasets.read_pending(db, new) if new else {})
 
 
 async def _unmet(db: Db, wanted: Mapping[str, EventPlan], low_watermarks: Mapping[str, int]) -> set[str]:
@@ -34,7 +34,7 @@ async def _unmet(db: Db, wanted: Mapping[str, EventPlan], low_watermarks: Mappin
     conditions = {dag_id: plan.only_if_met for dag_id, plan in wanted.items() if plan.only_if_met is not None}
     if not conditions:
         return set()
-    uris = await datasets.satisfied(db, {dag_id: low_watermarks[dag_id] for dag_id in conditions})
+    uris = await datasets.pending_uris(db, {dag_id: low_watermarks[dag_id] for dag_id in conditions})
     return {dag_id for dag_id, condition in conditions.items() if not met_by_uris(condition, uris.get(dag_id, set()))}
 
 
@@ -47,5 +47,5 @@ async def _read(
     if plain:
         found |= await datasets.lock_pending(db, plain)
     if detailed:
-        found |= await datasets.lock_inputs(db, detailed, low_watermarks)
+        found |= await datasets.lock_pending_details(db, detailed, low_watermarks)
     return found

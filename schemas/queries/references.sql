@@ -1,16 +1,16 @@
 -- name: lock_patterns
--- Until this transaction ends nobody makes a dataset that a new pattern might not be asked about.
+-- Until this transaction ends no other one creates a dataset, which a new pattern might miss.
 SELECT pg_advisory_xact_lock(hashtext('tidegate.dataset_pattern'))
 
 -- name: share_patterns
 SELECT pg_advisory_xact_lock_shared(hashtext('tidegate.dataset_pattern'))
 
 -- name: lock_ledger
--- Waits for every event that is being written, and lets no other in: who reads the ledger now misses none.
+-- Waits for every event that is being written, and blocks new ones: a reader of the ledger then misses none.
 LOCK TABLE dataset_event IN SHARE MODE
 
 -- name: patterns_near
--- The patterns that may match new datasets: those whose prefix is one of a URI.
+-- The patterns that may match new datasets: their literal prefix is a prefix of a URI.
 SELECT new.uri, pattern.pattern, pattern.dag_id
 FROM unnest($1::text[]) AS new (uri)
 CROSS JOIN LATERAL generate_series(0, length(new.uri)) AS prefix (length)
@@ -18,7 +18,7 @@ CROSS JOIN LATERAL (SELECT * FROM dag_schedule_pattern_reference WHERE prefix = 
 WHERE EXISTS (SELECT FROM dag_schedule_pattern_reference)
 
 -- name: datasets_near
--- The datasets that patterns may match: those whose URIs begin with their prefixes. No URI has a character above 126.
+-- The datasets that patterns may match: their URIs begin with a literal prefix. No URI has a character above 126.
 SELECT pattern.prefix, dataset.id, dataset.uri
 FROM unnest($1::text[]) AS pattern (prefix)
 JOIN dataset ON dataset.uri >= pattern.prefix COLLATE "C" AND dataset.uri < (pattern.prefix || chr(127)) COLLATE "C"
@@ -46,7 +46,7 @@ RETURNING dataset_id
 DELETE FROM dag_schedule_pattern_reference WHERE dag_id = ANY ($1::text[])
 
 -- name: insert_schedule_references
--- Returns those that are new.
+-- Returns the new ones.
 WITH new AS (
     INSERT INTO dag_schedule_dataset_reference (dag_id, dataset_id)
     SELECT * FROM unnest($1::text[], $2::bigint[])
@@ -99,7 +99,7 @@ WITH gone AS (DELETE FROM dag WHERE dag_id = ANY ($1::text[]) RETURNING dag_id),
 DELETE FROM dag_version AS version USING gone WHERE version.dag_id = gone.dag_id
 
 -- name: queue_history
--- What the ledger has of datasets that DAGs have just begun to wait for; the clock is to look at those DAGs.
+-- Events of the ledger become pending for new consumers of their datasets; the clock visits these DAGs at once.
 WITH new AS (
     SELECT dag_id, dataset_id, coalesce(since, '-infinity') AS since
     FROM unnest($1::text[], $2::bigint[], $3::timestamptz[]) AS row (dag_id, dataset_id, since)

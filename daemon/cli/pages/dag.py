@@ -52,7 +52,7 @@ async def read_page(db: Db, dag_id: str) -> DagPage:
     return DagPage(
         dag=dag,
         spec=spec,
-        pending=await datasets.pending_of(db, dag_id),
+        pending=await datasets.pending_counts(db, dag_id),
         inputs=inputs.rows(spec, there),
         notes=await dag_pages.list_notes(db, dag_id, LAST_NOTES),
         next_runs=[planned(tick) for tick in islice(coming(plan, db.now), NEXT_RUNS)] if plan else [],

@@ -42,9 +42,9 @@ async def present(db: Db, dag_id: str, spec: DagSpec) -> Mapping[Leaf, PendingRo
     if spec.schedule is None:
         return {}
     if not inspects_events(spec):
-        rows = {row.uri: row for row in await datasets.pending_of(db, dag_id)}
+        rows = {row.uri: row for row in await datasets.pending_counts(db, dag_id)}
         return {leaf: rows[leaf.uri] for leaf in inputs(spec.schedule) if isinstance(leaf, DatasetRef) and leaf.uri in rows}
-    return by_input(spec, await datasets.waiting(db, dag_id, MOST_READ), db.now)
+    return by_input(spec, await datasets.oldest_pending(db, dag_id, MOST_READ), db.now)
 
 
 def by_input(spec: DagSpec, events: Sequence[PendingEvent], now: datetime) -> Mapping[Leaf, PendingRow]:

@@ -40,11 +40,11 @@ def many(arrays: int) -> str:
 
 READ = {
     "dags.activity": ("{dags}, now(), {floors}", "dag_run_active dataset_dag_run_queue_pkey"),
-    "dags.waiting_runs": ("{dags}, ARRAY[3, 3], now()", "dag_run_active"),
-    "datasets.satisfied_leaves": ("{dags}, {floors}", "dag_schedule_dataset_reference_dag dataset_dag_run_queue_pkey"),
+    "dags.queued_runs": ("{dags}, ARRAY[3, 3], now()", "dag_run_active"),
+    "datasets.pending_uris": ("{dags}, {floors}", "dag_schedule_dataset_reference_dag dataset_dag_run_queue_pkey"),
     "datasets.lock_pending": ("{dags}, {floors}", "dataset_dag_run_queue_pkey dataset_event_pkey"),
-    "datasets.lock_inputs": ("{dags}, ARRAY[3, NULL], {floors}", "dataset_dag_run_queue_pkey dataset_event_pkey"),
-    "datasets.read_arrived": (
+    "datasets.lock_pending_details": ("{dags}, ARRAY[3, NULL], {floors}", "dataset_dag_run_queue_pkey dataset_event_pkey"),
+    "datasets.read_pending": (
         "{dags}, ARRAY[13, 15], ARRAY[2611000000104012, 2611000000104014]",
         "dataset_dag_run_queue_pkey dataset_event_pkey",
     ),
@@ -73,7 +73,7 @@ READ = {
     "deadlines.lock_due": ("{runs}, {runs}, now()", ""),
     "runs.run_before": ("{runs}", "dag_run_pkey dag_run_order"),
     "runs.dags_of": ("{runs}", "dag_run_pkey"),
-    "dags.taken_dates": ("{dags}, ARRAY[now(), now()]", "dag_run_logical_date"),
+    "dags.run_dates": ("{dags}, ARRAY[now(), now()]", "dag_run_logical_date"),
     "tasks.instances": ("{runs}, ARRAY[0, 1]", "task_instance_pkey"),
     "runs.lock": ("{runs}", "dag_run_pkey"),
     "runs.exists": ("'dag_7', 'mine'", "dag_run_dag_id_run_id_key"),
@@ -172,7 +172,7 @@ async def test_a_hot_statement_that_was_planned_on_empty_tables_reads_no_history
 FENCED = {
     "dags.activity": {"dag_run", "dataset_dag_run_queue"},
     "datasets.lock_pending": {"dataset_dag_run_queue", "dataset_event"},
-    "datasets.lock_inputs": {"dataset_dag_run_queue", "dataset_event"},
+    "datasets.lock_pending_details": {"dataset_dag_run_queue", "dataset_event"},
     "datasets.consume": {"dataset_dag_run_queue"},
     "datasets.discard": {"dataset_dag_run_queue"},
     "references.refresh_activity": {"dag_schedule_dataset_reference", "task_outlet_dataset_reference"},
@@ -196,8 +196,8 @@ async def test_a_fenced_statement_that_was_planned_on_a_small_table_reads_no_his
 
 BY_EVENT = {
     "datasets.lock_pending": (READ["datasets.lock_pending"][0], {"dataset_event_2611"}),
-    "datasets.lock_inputs": (READ["datasets.lock_inputs"][0], {"dataset_event_2611"}),
-    "datasets.read_arrived": (READ["datasets.read_arrived"][0], {"dataset_event_2611"}),
+    "datasets.lock_pending_details": (READ["datasets.lock_pending_details"][0], {"dataset_event_2611"}),
+    "datasets.read_pending": (READ["datasets.read_pending"][0], {"dataset_event_2611"}),
     "sources.contexts": ("ARRAY[103999]::bigint[]", {"dataset_event_2611"}),
     "audit.page_of_events": ("2611000000100000, 1000", {"dataset_event_2611"}),
 }

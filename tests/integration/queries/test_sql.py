@@ -30,7 +30,7 @@ from tidegate.schemas.view import Instance, RunView, SubmissionView
 MADE = {
     **dict(made()),
     "runs.lock": Made(RunView, BLOCKS["runs.lock"]),
-    "dags._first_waiting": Made(RunView, BLOCKS["dags.waiting_runs"]),
+    "dags._first_waiting": Made(RunView, BLOCKS["dags.queued_runs"]),
     "submissions.read": Made(SubmissionView, BLOCKS["submissions.read"]),
 }
 
