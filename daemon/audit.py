@@ -1,4 +1,4 @@
-"""The audit of the event ledger: one fate for each event and each of its subscribers. It only reads."""
+"""The audit of the event ledger: one outcome for each event and each of its subscribers. It only reads."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from tidegate.schemas.queries import audit
-from tidegate.schemas.queries.audit import EventName, Fate, Problem
+from tidegate.schemas.queries.audit import EventName, Outcome, Problem
 from tidegate.schemas.queries.db import Db
 
 T = TypeVar("T")
@@ -26,16 +26,16 @@ class Ask(Protocol):
     def __call__(self, work: Callable[[Db], Awaitable[T]], /) -> Awaitable[T]: ...
 
 
-class FateCount(msgspec.Struct, frozen=True):
-    """How many fates of a sort there are."""
+class OutcomeCount(msgspec.Struct, frozen=True):
+    """How many outcomes of a sort there are."""
 
-    fate: str
+    outcome: str
     reason: str | None
     count: int
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """Something wrong with an event's fate for a DAG. What producers know the event by is None for one that is not there."""
+    """Something wrong with an event's outcome for a DAG. What producers know the event by is None for one that is not there."""
 
     dag_id: str
     event: int
@@ -46,7 +46,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """`due` is how many fates there must be, by the subscribers that events had. `findings` are the first of all `wrong` ones.
+    """`due` is how many outcomes there must be, by the subscribers that events had. `findings` are the first of all `wrong` ones.
 
     Of `unproven` events, which came before subscriptions were recorded, only what contradicts itself is found.
     """
@@ -54,13 +54,13 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     events: int
     due: int
     unproven: int
-    fates: list[FateCount]
+    outcomes: list[OutcomeCount]
     wrong: int
     findings: list[Finding]
 
 
 async def audit_ledger(ask: Ask, most: int) -> Report:
-    """Look at all of the ledger and of the fates. At most so many findings are told in full."""
+    """Look at all of the ledger and of the outcomes. At most so many findings are told in full."""
     auditor = Auditor(ask, most)
     await auditor.walk_events()
     for table in audit.TABLES:
@@ -76,19 +76,19 @@ class Auditor:
         self._most = most
         self._events = 0
         self._unproven = 0
-        self._fates: Counter[Fate] = Counter()
+        self._outcomes: Counter[Outcome] = Counter()
         self._lost = 0
         self._wrong = 0
         self._problems: list[Problem] = []
 
     async def walk_events(self) -> None:
-        """From each event to its fates: one that is lost is found here."""
+        """From each event to its outcomes: one that is lost is found here."""
         after, at_once = 0, EVENTS_AT_ONCE
         while (page := await self._ask(partial(audit.page_after, last=after, most=at_once))) is not None:
-            counts, lost = await self._ask(partial(audit.fates, after=after, last=page.last))
+            counts, lost = await self._ask(partial(audit.outcomes, after=after, last=page.last))
             self._events += page.events
             self._unproven += page.unproven
-            self._fates.update(counts)
+            self._outcomes.update(counts)
             self._lost += len(lost)
             self._keep(lost)
             pairs = sum(counts.values()) + len(lost)
@@ -114,13 +114,13 @@ class Auditor:
             findings.append(Finding(dag_id, id_, name.uri, name.source, name.event_id, what))
         return Report(
             events=self._events,
-            due=self._fates.total() + self._lost,
+            due=self._outcomes.total() + self._lost,
             unproven=self._unproven,
-            fates=[FateCount(*fate, count) for fate, count in sorted(self._fates.items(), key=_order)],
+            outcomes=[OutcomeCount(*outcome, count) for outcome, count in sorted(self._outcomes.items(), key=_order)],
             wrong=self._wrong,
             findings=findings,
         )
 
 
-def _order(counted: tuple[Fate, int]) -> tuple[str, str]:
-    return counted[0].fate, counted[0].reason or ""
+def _order(counted: tuple[Outcome, int]) -> tuple[str, str]:
+    return counted[0].outcome, counted[0].reason or ""

@@ -165,7 +165,7 @@ async def _unseen(db: Db, batch: Batch) -> list[int]:
     for index, message in enumerate(batch.messages):
         if message.id is not None:
             first.setdefault(message.id, index)
-    known = await inbox.take(db, batch.offset_moves, sorted(first))
+    known = await inbox.record_batch(db, batch.offset_moves, sorted(first))
     return [index for index, m in enumerate(batch.messages) if m.id is None or (first[m.id] == index and m.id not in known)]
 
 

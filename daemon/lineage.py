@@ -41,7 +41,7 @@ class Lineage:
     async def accept(self, db: Db, indexes: Sequence[int]) -> Sequence[int]:
         """The indexes without messages of failed runs, of this batch or an earlier one. Counts what is ignored."""
         if self.failed:
-            await inbox.take(db, (), sorted(self.failed))
+            await inbox.record_batch(db, (), sorted(self.failed))
         failed = await inbox.known(db, {run for run, _ in self.runs.values()}) if self.runs else set()
         void = {index for index in indexes if index in self.runs and self.runs[index][0] in failed}
         counts = self.ignored + Counter((self.runs[index][1], AFTER_FAILURE) for index in void)

@@ -10,7 +10,7 @@ from tidegate.schemas.effect.dag import SetClock, StoreVersion
 from tidegate.schemas.effect.deadline import InsertDeadline, Notify
 from tidegate.schemas.effect.run import InsertRun, Reconsider, ReconsiderAfter, RunMoved, UpdateRun
 from tidegate.schemas.effect.submission import AcceptSubmission, InsertSubmission
-from tidegate.schemas.effect.task import InsertTask, LookAgain, OutletUpdated, TaskMoved, UpdateTask
+from tidegate.schemas.effect.task import AdmitAgain, InsertTask, OutletUpdated, TaskMoved, UpdateTask
 
 
 class Work(Flag):
@@ -45,7 +45,7 @@ MOMENTS: Mapping[type, Callable[[Any], Any]] = {
 WORK: Mapping[type, Work] = {
     InsertTask: Work.ADMIT,
     UpdateTask: Work.ADMIT,
-    LookAgain: Work.ADMIT,
+    AdmitAgain: Work.ADMIT,
     SetClock: Work.CLOCK,
     InsertDeadline: Work.CLOCK,
     Notify: Work.NOTIFY,

@@ -26,7 +26,7 @@ from tidegate.schemas.effect.task import StoreResult
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries import dags, runs, submissions, tasks, versions
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.submissions import Whereabouts
+from tidegate.schemas.queries.submissions import AttemptRef
 from tidegate.schemas.state import RUN_ENDED, SUBMISSION_OPEN, TASK_ACTIVE, RunState, TaskState, run_state
 from tidegate.schemas.view import DagView, Instance, RunView, SubmissionView
 from tidegate.schemas.wire.event import TaskFinished
@@ -64,11 +64,11 @@ class State(msgspec.Struct, frozen=True):
 async def load(db: Db, finishes: Sequence[TaskFinished]) -> State:
     """Lock what the finishes may affect. Unknown attempts are left out."""
     ids = {finish.submission_id for finish in finishes}
-    places = await submissions.find(db, ids)
+    places = await submissions.refs(db, ids)
     locked_dags = await dags.lock(db, {place.dag_id for place in places.values()})
     locked = await runs.lock(db, {place.dag_run_id for place in places.values()})
     if any(place.version_id != locked[place.dag_run_id].version_id for place in places.values()):
-        places = await submissions.find(db, ids)  # a run changed to another version before it was locked
+        places = await submissions.refs(db, ids)  # a run changed to another version before it was locked
     graphs = await versions.graphs(db, {run.version_id for run in locked.values()})
     affected = _affected(finishes, places, graphs)
     own = {(place.dag_run_id, place.task_index) for place in places.values()}
@@ -79,7 +79,7 @@ async def load(db: Db, finishes: Sequence[TaskFinished]) -> State:
 
 
 def _affected(
-    finishes: Sequence[TaskFinished], places: Mapping[UUID, Whereabouts], graphs: Mapping[int, Graph]
+    finishes: Sequence[TaskFinished], places: Mapping[UUID, AttemptRef], graphs: Mapping[int, Graph]
 ) -> set[tuple[int, int]]:
     """The instances that the ends may affect at most; a kill request, which is read later, can only make it fewer."""
     by_run: dict[tuple[int, int], list[AttemptEnd]] = defaultdict(list)

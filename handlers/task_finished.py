@@ -8,7 +8,7 @@ from tidegate.handlers.attempt_ends import State, already_ended, end_attempts, s
 from tidegate.handlers.runs.rows import end_submission
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.submission import IgnoreFinish
-from tidegate.schemas.effect.task import LookAgain
+from tidegate.schemas.effect.task import AdmitAgain
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import TaskState
@@ -40,11 +40,11 @@ def decide(messages: Sequence[Message[TaskFinished]], state: State) -> Iterator[
     yield from end_attempts(accepted, state)
 
 
-def _readmit(finish: TaskFinished, state: State) -> Iterator[LookAgain]:
+def _readmit(finish: TaskFinished, state: State) -> Iterator[AdmitAgain]:
     """A task that was cleared meanwhile may have waited in its pool for this attempt to end."""
     attempt, task = state.attempt_of(finish)
     if task.state is TaskState.SCHEDULED:
-        yield LookAgain(state.graphs[state.runs[attempt.dag_run_id].version_id].node(attempt.task_index).task.pool)
+        yield AdmitAgain(state.graphs[state.runs[attempt.dag_run_id].version_id].node(attempt.task_index).task.pool)
 
 
 def _ignore(message: Message[TaskFinished], reason: str) -> IgnoreFinish:

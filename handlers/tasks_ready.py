@@ -18,7 +18,7 @@ from tidegate.handlers.tasks.advance import Move
 from tidegate.schemas.dag import BACKENDS, kind_of
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.submission import InsertSubmission
-from tidegate.schemas.effect.task import CountAdmitted, LookAgain, MoveTask
+from tidegate.schemas.effect.task import AdmitAgain, CountAdmitted, MoveTask
 from tidegate.schemas.message import Message, TasksReady
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import TaskState
@@ -40,7 +40,7 @@ def decide(_messages: Sequence[Message[TasksReady]], state: AdmissionState) -> I
     if by_run and state.starving:
         yield CountAdmitted(state.pool.name, sum(map(len, by_run.values())))
     if by_run and state.has_more and capacity.is_left:
-        yield LookAgain(state.pool.name)
+        yield AdmitAgain(state.pool.name)
 
 
 def _admit(run: RunView, admitted: Sequence[WaitingTask], state: AdmissionState) -> Iterator[Effect]:

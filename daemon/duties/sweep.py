@@ -14,7 +14,7 @@ from tidegate.daemon.retry import Retry
 from tidegate.daemon.settings import spool_root
 from tidegate.daemon.spark import spool
 from tidegate.schemas.message import AttemptSilent, AttemptStuck
-from tidegate.schemas.queries import held, inbox, leases, losses, pools, submissions
+from tidegate.schemas.queries import inbox, leases, long_transactions, losses, pools, submissions
 
 log = structlog.get_logger()
 
@@ -98,7 +98,7 @@ async def warn_of_missing_pools(context: Context, logged: frozenset[str]) -> fro
 
 async def warn_of_open_transactions(context: Context, logged: frozenset[str]) -> frozenset[str]:
     """Warn once of each transaction open for long: it delays vacuum and the low watermarks. Returns those that are open."""
-    current = await context.database.ask(held.held, seconds=LONG_TRANSACTION_S)
+    current = await context.database.ask(long_transactions.open_for, seconds=LONG_TRANSACTION_S)
     for row in current:
         if row.id not in logged:
             facts = {"role": row.role, "application": row.application, "address": row.address}

@@ -16,7 +16,7 @@ GROWTH = 8
 
 async def lock_admission(db: Db, ready: TasksReady) -> AdmissionState:
     """Lock the runs of the candidates and the pool. A pool without free slots is not locked."""
-    pool = await pools.look(db, ready.pool, ready.parallelism)
+    pool = await pools.read(db, ready.pool, ready.parallelism)
     if not pool.free:
         return AdmissionState(db.now, pool)
     wanted = min(pool.free, ready.limit)
@@ -32,7 +32,7 @@ async def lock_admission(db: Db, ready: TasksReady) -> AdmissionState:
 
 async def preview_admission(db: Db, ready: TasksReady, keys: Sequence[TaskKey]) -> AdmissionState:
     """The state of an admission with these candidates in this order; nothing is locked."""
-    pool = await pools.look(db, ready.pool, ready.parallelism)
+    pool = await pools.read(db, ready.pool, ready.parallelism)
     starving = _keys(await _starving(db, ready, pool, len(keys)))
     found_runs = await runs.views(db, {dag_run_id for dag_run_id, _ in {*keys, *starving}})
     return await _state(db, pool, keys, starving, found_runs, has_more=False)

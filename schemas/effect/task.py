@@ -105,7 +105,7 @@ class CountAdmitted(msgspec.Struct, frozen=True):
     tasks: int
 
 
-class LookAgain(msgspec.Struct, frozen=True):
+class AdmitAgain(msgspec.Struct, frozen=True):
     """There is room left in a pool, and more of its queue than was looked at. Performed by ringing."""
 
     pool: str
@@ -121,5 +121,5 @@ TaskEffect = (
     | StoreResult
     | DropResult
     | CountAdmitted
-    | LookAgain
+    | AdmitAgain
 )

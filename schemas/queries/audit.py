@@ -19,7 +19,7 @@ _SQL = load("audit")
 
 ROWS_AT_ONCE = 5_000
 
-NO_FATE = "it is neither pending nor consumed nor discarded"
+NO_OUTCOME = "it is neither pending nor consumed nor discarded"
 
 
 class Page(NamedTuple):
@@ -30,15 +30,15 @@ class Page(NamedTuple):
     unproven: int
 
 
-class Fate(NamedTuple):
+class Outcome(NamedTuple):
     """`pending`, `consumed alone`, `consumed with others`, or `discarded` with the reason."""
 
-    fate: str
+    outcome: str
     reason: str | None
 
 
 class Problem(NamedTuple):
-    """What is wrong with a fate, or with the lack of one."""
+    """What is wrong with a outcome, or with the lack of one."""
 
     dag_id: str
     dataset_event_id: int
@@ -82,15 +82,15 @@ async def page_after(db: Db, last: int, most: int) -> Page | None:
     return Page(*row) if row[1] else None
 
 
-async def fates(db: Db, after: int, last: int) -> tuple[Mapping[Fate, int], list[Problem]]:
-    """How many fates of each sort these events have, and those (DAG, event) that have none."""
-    counts: dict[Fate, int] = {}
+async def outcomes(db: Db, after: int, last: int) -> tuple[Mapping[Outcome, int], list[Problem]]:
+    """How many outcomes of each sort these events have, and those (DAG, event) that have none."""
+    counts: dict[Outcome, int] = {}
     lost: list[Problem] = []
-    for fate, reason, dag_id, id_, count in await db.fetch(_SQL["count_fates"], after, last):
-        if fate is None:
-            lost.append(Problem(dag_id, id_, NO_FATE))
+    for outcome, reason, dag_id, id_, count in await db.fetch(_SQL["count_outcomes"], after, last):
+        if outcome is None:
+            lost.append(Problem(dag_id, id_, NO_OUTCOME))
         else:
-            counts[Fate(fate, reason)] = count
+            counts[Outcome(outcome, reason)] = count
     return counts, lost
 
 

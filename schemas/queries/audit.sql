@@ -3,7 +3,7 @@
 SELECT max(id), count(*), count(*) FILTER (WHERE arrival_id IS NULL)
 FROM (SELECT id, arrival_id FROM dataset_event WHERE id > $1 ORDER BY id LIMIT $2) AS page
 
--- name: count_fates
+-- name: count_outcomes
 -- What became of these events for each of their subscribers; one by one where it is nothing.
 WITH event AS MATERIALIZED (
     SELECT id, dataset_id, occurred_at, arrival_id FROM dataset_event WHERE id > $1 AND id <= $2
@@ -24,7 +24,7 @@ found AS (
                 WHERE other.dag_run_id = consumed.dag_run_id AND other.dataset_event_id <> due.id
             ) THEN 'consumed with others'
             ELSE 'consumed alone'
-        END AS fate,
+        END AS outcome,
         CASE WHEN consumed.dag_run_id IS NULL THEN discarded.reason END AS reason
     FROM due
     LEFT JOIN dataset_dag_run_queue AS queue
@@ -32,7 +32,7 @@ found AS (
     LEFT JOIN dagrun_dataset_event AS consumed ON (consumed.dag_id, consumed.dataset_event_id) = (due.dag_id, due.id)
     LEFT JOIN discarded_dataset_event AS discarded ON (discarded.dag_id, discarded.dataset_event_id) = (due.dag_id, due.id)
 )
-SELECT fate, reason, CASE WHEN fate IS NULL THEN dag_id END AS dag_id, CASE WHEN fate IS NULL THEN id END AS id, count(*)
+SELECT outcome, reason, CASE WHEN outcome IS NULL THEN dag_id END AS dag_id, CASE WHEN outcome IS NULL THEN id END AS id, count(*)
 FROM found
 GROUP BY 1, 2, 3, 4
 ORDER BY 3, 4

@@ -26,14 +26,14 @@ FILES = 200
 class Memory:
     """Committed rows that never change, kept by one process: version id → graph and file, dataset URI → id. Oldest out first.
 
-    And hints: the `places` where rows of leases were last, by key; `low_watermarks` of the pending queues of DAGs.
+    And hints: the `lease_ctids` where rows of leases were last, by key; `low_watermarks` of the pending queues of DAGs.
     """
 
     def __init__(self) -> None:
         self.graphs: dict[int, Graph] = {}
         self.files: dict[int, tuple[str, str]] = {}
         self.dataset_ids: dict[str, int] = {}
-        self.places: dict[str, str] = {}
+        self.lease_ctids: dict[str, str] = {}
         self.low_watermarks = LowWatermarks()
 
     def remember_graph(self, graph: Graph) -> None:

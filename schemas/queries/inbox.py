@@ -47,7 +47,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
     replay_of: int | None = None
 
 
-class StoredLetter(msgspec.Struct, frozen=True):
+class StoredDeadLetter(msgspec.Struct, frozen=True):
     """A dead letter that is new in the database."""
 
     id: int
@@ -67,7 +67,7 @@ class IgnoredRow(msgspec.Struct, frozen=True):
     last_at: datetime
 
 
-async def take(db: Db, moves: Sequence[OffsetMove], ids: Sequence[EventId]) -> set[EventId]:
+async def record_batch(db: Db, moves: Sequence[OffsetMove], ids: Sequence[EventId]) -> set[EventId]:
     """Move the offsets by compare-and-swap, in the global order, and record the ids; returns those that were recorded before.
 
     Raises FencedError when an offset is not where the batch expects it.
@@ -76,19 +76,19 @@ async def take(db: Db, moves: Sequence[OffsetMove], ids: Sequence[EventId]) -> s
         return set()
     by_key = sorted(moves, key=attrgetter("key"))
     partitions = columns(by_key) if moves else [()] * 4
-    places = [db.memory.places.get(move.key, NOWHERE) for move in by_key]
-    rows = await db.fetch(_SQL["take"], *partitions, places, *(columns(ids) if ids else [()] * 2))
-    await _move(db, by_key, {key: place for moved, key, place in rows if moved})
+    places = [db.memory.lease_ctids.get(move.key, NOWHERE) for move in by_key]
+    rows = await db.fetch(_SQL["record_batch"], *partitions, places, *(columns(ids) if ids else [()] * 2))
+    await _move_offsets(db, by_key, {key: place for moved, key, place in rows if moved})
     return {EventId(source, id_) for moved, source, id_ in rows if not moved}
 
 
-async def _move(db: Db, moves: Sequence[OffsetMove], moved: dict[str, str]) -> None:
+async def _move_offsets(db: Db, moves: Sequence[OffsetMove], moved: dict[str, str]) -> None:
     """Move the offsets that are not moved yet, and remember where all of them are now. Raises FencedError."""
     if others := [move for move in moves if move.key not in moved]:
-        moved |= {row[0]: row[1] for row in await db.fetch(_SQL["move"], *columns(others))}
+        moved |= {row[0]: row[1] for row in await db.fetch(_SQL["move_offsets"], *columns(others))}
     if len(moved) != len(moves):
         raise FencedError("another daemon took over a partition of this batch")
-    db.memory.places.update(moved)
+    db.memory.lease_ctids.update(moved)
 
 
 async def forget(db: Db, days: int, limit: int) -> int:
@@ -111,12 +111,12 @@ async def forget_source(db: Db, source: str) -> None:
     await db.execute(_SQL["forget_source"], source)
 
 
-async def insert_dead_letters(db: Db, letters: Sequence[DeadLetter]) -> list[StoredLetter]:
+async def insert_dead_letters(db: Db, letters: Sequence[DeadLetter]) -> list[StoredDeadLetter]:
     """Those that were not there before."""
     topics, partitions, offsets, keys, headers, *rest = columns(letters)
     texts = [msgspec.json.encode(each).decode() for each in headers]
     rows = await db.fetch(_SQL["insert_dead_letters"], topics, partitions, offsets, keys, texts, *rest)
-    return [StoredLetter(*row) for row in rows]
+    return [StoredDeadLetter(*row) for row in rows]
 
 
 async def count_ignored(db: Db, counts: Mapping[tuple[str, str], int]) -> None:

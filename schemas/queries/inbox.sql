@@ -1,4 +1,4 @@
--- name: take
+-- name: record_batch
 -- A batch counts only if every one of its partitions stands where we think it does and is still ours: first, which of them
 -- moved, and where their rows are now. Then those of its ids that were seen before: as a rule, none.
 -- By its key, a row is found behind all that it was before and that no vacuum may remove; so they are tried first where they were last:
@@ -40,7 +40,7 @@ FROM (
     SELECT source, event_id FROM fresh
 ) AS known
 
--- name: move
+-- name: move_offsets
 -- The same for partitions of which one's row was not where it had been.
 UPDATE lease
 SET next_offset = batch.new

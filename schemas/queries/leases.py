@@ -127,7 +127,7 @@ async def owned(db: Db, owner: UUID) -> list[Lease]:
     rows = await db.fetch(_SQL["owned"], owner)
     for row in rows:
         if row["kind"] == PARTITION:
-            db.memory.places.setdefault(row["key"], row["ctid"])
+            db.memory.lease_ctids.setdefault(row["key"], row["ctid"])
     return [Lease(*tuple(row)[:-1]) for row in rows]
 
 

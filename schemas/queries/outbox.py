@@ -15,7 +15,7 @@ import msgspec
 from tidegate.schemas.effect.run import RunMoved
 from tidegate.schemas.effect.task import OutletUpdated, TaskMoved
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.inbox import StoredLetter
+from tidegate.schemas.queries.inbox import StoredDeadLetter
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.queries.unit_of_work import UnitOfWork
 from tidegate.schemas.wire.event import DatasetUpdated, Kind, TaskStateChanged, encode
@@ -64,7 +64,7 @@ def event_columns(effects: Sequence[RunMoved | TaskMoved | OutletUpdated]) -> Se
     return list(zip(*_rows(effects), strict=True))
 
 
-async def announce(unit: UnitOfWork, letters: Sequence[StoredLetter]) -> None:
+async def announce(unit: UnitOfWork, letters: Sequence[StoredDeadLetter]) -> None:
     """Publish dead letters: `key` is the id of each, the relay reads its columns when it sends it."""
     if letters:
         await unit.write(_SQL["insert_outbox"], *zip(*map(_announcement, letters), strict=True))
@@ -122,7 +122,7 @@ def _row(effect: RunMoved | OutletUpdated) -> Row:
             return shard(uri), Kind.DATASET_UPDATED, uri, event_id, at, encode(DatasetUpdated(uri=uri, extra=extra))
 
 
-def _announcement(letter: StoredLetter) -> Row:
+def _announcement(letter: StoredDeadLetter) -> Row:
     partition = f"{letter.topic}/{letter.partition}"
     # The time of the record tells it from the one at the same place of a topic that was made anew.
     event_id = f"{partition}/{letter.offset}@{letter.recorded_at.isoformat()}"

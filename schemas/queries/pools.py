@@ -35,9 +35,9 @@ async def in_demand(db: Db) -> list[str]:
     return [row[0] for row in await db.fetch(_SQL["pools_in_demand"])]
 
 
-async def look(db: Db, name: str, parallelism: int) -> PoolView:
+async def read(db: Db, name: str, parallelism: int) -> PoolView:
     """A pool as it seems to be: nothing is locked. One that somebody removed has no room."""
-    rows = await db.fetch(_SQL["look_at_pool"], name)
+    rows = await db.fetch(_SQL["read_pool"], name)
     if not rows:
         return PoolView(name=name, open=0, exists=False)
     slots, admitted, occupied, waits_since = rows[0]

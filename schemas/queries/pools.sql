@@ -1,4 +1,4 @@
--- name: look_at_pool
+-- name: read_pool
 -- What seems to be free; nothing is locked.
 SELECT
     slots, admitted,

@@ -18,7 +18,7 @@ Attempts = Mapping[UUID, SubmissionView]
 Instances = Mapping[TaskKey, Instance]
 
 
-class Whereabouts(msgspec.Struct, frozen=True):
+class AttemptRef(msgspec.Struct, frozen=True):
     """Where an attempt belongs. The index of its task changes with the version of its run alone."""
 
     dag_run_id: int
@@ -59,9 +59,9 @@ class Attempt(msgspec.Struct, frozen=True):
     handle: dict[str, Any] | None
 
 
-async def find(db: Db, ids: Collection[UUID]) -> Mapping[UUID, Whereabouts]:
+async def refs(db: Db, ids: Collection[UUID]) -> Mapping[UUID, AttemptRef]:
     """Where these attempts belong; those nobody submitted are left out. Takes no lock."""
-    return {row[0]: Whereabouts(*row[1:]) for row in await db.fetch(_SQL["find"], list(ids))}
+    return {row[0]: AttemptRef(*row[1:]) for row in await db.fetch(_SQL["refs"], list(ids))}
 
 
 async def read(db: Db, ids: Collection[UUID]) -> Mapping[UUID, SubmissionView]:

@@ -1,4 +1,4 @@
--- name: find
+-- name: refs
 SELECT
     submission.submission_id, submission.dag_run_id, submission.task_index, submission.try_number, run.dag_id, run.version_id
 FROM submission

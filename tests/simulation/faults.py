@@ -29,7 +29,7 @@ from tidegate.schemas.wire.event import EventId
 
 def epoch_not_compared() -> None:
     """A batch counts whoever owns the partition by now."""
-    for statement in ("take", "move"):
+    for statement in ("record_batch", "move_offsets"):
         without(inbox, statement, "AND lease.epoch = batch.epoch")
 
 
@@ -38,7 +38,7 @@ def offsets_moved_apart() -> None:
     original = engine.apply
 
     async def apply(database: Database, batch: Batch) -> Applied:
-        await database.run(inbox.take, batch.offset_moves, ())
+        await database.run(inbox.record_batch, batch.offset_moves, ())
         return await original(database, msgspec.structs.replace(batch, offset_moves=()))
 
     replace(context, "apply", apply)
@@ -46,13 +46,13 @@ def offsets_moved_apart() -> None:
 
 def ids_not_remembered() -> None:
     """An event that comes again is new."""
-    original = inbox.take
+    original = inbox.record_batch
 
-    async def take(db: Db, moves: Sequence[OffsetMove], ids: Sequence[EventId]) -> set[EventId]:
+    async def record_batch(db: Db, moves: Sequence[OffsetMove], ids: Sequence[EventId]) -> set[EventId]:
         await original(db, moves, ids)
         return set()
 
-    replace(inbox, "take", take)
+    replace(inbox, "record_batch", record_batch)
 
 
 def runs_not_locked() -> None:

@@ -33,7 +33,7 @@ async def no_limit_is_exceeded(world: "World", done: "Done") -> Iterable[str]:
 
 async def each_record_is_taken_once(world: "World", done: "Done") -> Iterable[str]:
     """By one batch, under the lease that counts when it commits; the offsets move on without a gap."""
-    moves = [move for sql, args in done if sql == inbox._SQL["take"] for move in zip(*args[:4], strict=True)]
+    moves = [move for sql, args in done if sql == inbox._SQL["record_batch"] for move in zip(*args[:4], strict=True)]
     if not moves:
         return []
     rows = await world.server.ask("SELECT key, epoch, next_offset FROM lease WHERE key = ANY ($1)", [move[0] for move in moves])
@@ -74,7 +74,7 @@ async def each_event_is_in_the_ledger_once(world: "World") -> Iterable[str]:
     ]
 
 
-FATES = """
+OUTCOMES = """
     SELECT reference.dag_id, event.event_id,
         (SELECT count(*) FROM dataset_dag_run_queue AS queue
             WHERE queue.target_dag_id = reference.dag_id AND queue.dataset_event_id = event.id) AS pending,
@@ -88,7 +88,7 @@ FATES = """
 
 
 async def each_event_has_one_fate_for_each_subscriber(world: "World") -> Iterable[str]:
-    rows = await world.server.ask(f"SELECT * FROM ({FATES}) AS fate WHERE pending + taken + gone <> 1")
+    rows = await world.server.ask(f"SELECT * FROM ({OUTCOMES}) AS outcome WHERE pending + taken + gone <> 1")
     return [f"{row[1]} for {row[0]}: {row[2]} times pending, {row[3]} taken, {row[4]} discarded" for row in rows]
 
 

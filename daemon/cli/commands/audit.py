@@ -1,4 +1,4 @@
-"""`tidegate datasets audit`: whether every event has exactly one fate for each DAG that waited for it."""
+"""`tidegate datasets audit`: whether every event has exactly one outcome for each DAG that waited for it."""
 
 import typer
 
@@ -7,7 +7,7 @@ from tidegate.daemon.cli.command import Json, Limit
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.session import with_database
 
-FATES = ("FATE", "REASON", "COUNT")
+OUTCOMES = ("OUTCOME", "REASON", "COUNT")
 FINDINGS = ("EVENT", "DATASET", "SOURCE", "ID", "DAG", "PROBLEM")
 
 
@@ -26,8 +26,8 @@ def audit(context: typer.Context, *, limit: Limit = 1000, json: Json = False) ->
 
 
 def _print(report: Report) -> None:
-    if report.fates:
-        output.table(FATES, ((each.fate, each.reason, each.count) for each in report.fates), empty="")
+    if report.outcomes:
+        output.table(OUTCOMES, ((each.outcome, each.reason, each.count) for each in report.outcomes), empty="")
         output.write()
     output.write(_sum(report))
     if report.unproven:
@@ -35,16 +35,16 @@ def _print(report: Report) -> None:
     if report.wrong:
         _print_findings(report)
     elif report.due:
-        output.write("each has exactly one fate")
+        output.write("each has exactly one outcome")
 
 
 def _sum(report: Report) -> str:
-    return f"{_many(report.events, 'event')}, due: {_many(report.due, 'fate')}" if report.events else "no event has come yet"
+    return f"{_many(report.events, 'event')}, due: {_many(report.due, 'outcome')}" if report.events else "no event has come yet"
 
 
 def _print_findings(report: Report) -> None:
     rows = ((each.event, each.uri, each.source, each.event_id, each.dag_id, each.problem) for each in report.findings)
-    output.section(f"wrong: {_many(report.wrong, 'fate')}", FINDINGS, rows, empty="")
+    output.section(f"wrong: {_many(report.wrong, 'outcome')}", FINDINGS, rows, empty="")
     if more := report.wrong - len(report.findings):
         output.say(f"{more} more {'is' if more == 1 else 'are'} wrong; --limit shows more")
 

@@ -13,8 +13,8 @@ from tidegate.daemon.cli.commands.letter_changes import Change, carry_out
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.session import query, query_at
 from tidegate.schemas.error import RequestError
-from tidegate.schemas.queries import letters
-from tidegate.schemas.queries.letters import Chosen, LetterRow, LetterState
+from tidegate.schemas.queries import dead_letters
+from tidegate.schemas.queries.dead_letters import Chosen, DeadLetterRow, DeadLetterState
 from tidegate.schemas.timetable.text import age
 from tidegate.schemas.wire.event import ADVICE, Rejection
 
@@ -26,9 +26,9 @@ TITLES = ("ID", "STATE", "REASON", "TOPIC", "PARTITION", "OFFSET", "BYTES", "REC
 class Shown(StrEnum):
     """Which dead letters to list."""
 
-    OPEN = LetterState.OPEN
-    REPLAYED = LetterState.REPLAYED
-    DISCARDED = LetterState.DISCARDED
+    OPEN = DeadLetterState.OPEN
+    REPLAYED = DeadLetterState.REPLAYED
+    DISCARDED = DeadLetterState.DISCARDED
     ALL = "all"
 
 
@@ -57,8 +57,8 @@ def list_(
     json: Json = False,
 ) -> None:
     """List dead letters, newest first."""
-    asked = None if state is Shown.ALL else LetterState(state)
-    found, now = query_at(context, letters.list_letters, asked, Chosen(reason, topic, since, until), limit)
+    asked = None if state is Shown.ALL else DeadLetterState(state)
+    found, now = query_at(context, dead_letters.list_dead_letters, asked, Chosen(reason, topic, since, until), limit)
     if json:
         output.write_json(found)
     else:
@@ -73,7 +73,7 @@ def show(
     json: Json = False,
 ) -> None:
     """Show a dead letter with its headers and value. In JSON, what is not UTF-8 is base64 and `…_encoding` says so."""
-    letter = query(context, letters.letter, id_)
+    letter = query(context, dead_letters.read, id_)
     if letter is None:
         raise RequestError(f"there is no dead letter {id_}; `tidegate deadletters list` shows those there are")
     if json:
@@ -152,7 +152,7 @@ def _readable(name: str, content: bytes | None) -> dict[str, str | None]:
 
 def _print(letter: dict[str, Any]) -> None:
     output.heading(f"dead letter {letter['id']}")
-    is_open = letter["state"] == LetterState.OPEN
+    is_open = letter["state"] == DeadLetterState.OPEN
     output.facts(
         (
             *((name, letter[name]) for name in ("state", "reason", "message")),
@@ -173,7 +173,7 @@ def _print(letter: dict[str, Any]) -> None:
 
 
 def _later(letter: dict[str, Any]) -> str | None:
-    if letter["state"] != LetterState.REPLAYED:
+    if letter["state"] != DeadLetterState.REPLAYED:
         return None
     if letter["is_waiting"]:
         return "it waits to be sent"
@@ -184,7 +184,7 @@ def _text(content: bytes | None) -> str:
     return output.NOTHING if content is None else output.printable(content.decode(errors="backslashreplace"))
 
 
-def _cells(letter: LetterRow, now: datetime) -> tuple[output.Cell, ...]:
+def _cells(letter: DeadLetterRow, now: datetime) -> tuple[output.Cell, ...]:
     return (
         letter.id,
         letter.state,

@@ -13,10 +13,10 @@ from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.session import settings_of, who, with_database
 from tidegate.daemon.settings import Settings
 from tidegate.schemas.error import RequestError
-from tidegate.schemas.queries import inbox, letters
+from tidegate.schemas.queries import dead_letters, inbox
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.dead_letters import Chosen, DeadLetterState, Standing
 from tidegate.schemas.queries.inbox import DeadLetter
-from tidegate.schemas.queries.letters import Chosen, LetterState, Standing
 from tidegate.schemas.wire.event import INCOMING
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ class Change(StrEnum):
     DISCARD = "discard"
 
     @property
-    def state(self) -> LetterState:
-        return LetterState(f"{self}ed")
+    def state(self) -> DeadLetterState:
+        return DeadLetterState(f"{self}ed")
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -73,7 +73,7 @@ def carry_out(
     plan = _Plan(settings, change, because)
 
     async def find(database: "Database") -> Sequence[int]:
-        return list(dict.fromkeys(ids)) or await database.run(letters.open_ids, chosen)
+        return list(dict.fromkeys(ids)) or await database.run(dead_letters.open_ids, chosen)
 
     found = with_database(context, find)
     if not ids and found and not yes:
@@ -113,10 +113,10 @@ class _Plan:
         if self.change is Change.REPLAY:
             found = await inbox.whole_dead_letters(db, ids)
             refused = {id_: why for id_, letter in found.items() if (why := self._against(id_, letter))}
-            done = await letters.replay(db, [id_ for id_ in ids if id_ not in refused], self.user)
+            done = await dead_letters.replay(db, [id_ for id_ in ids if id_ not in refused], self.user)
         else:
-            done = await letters.discard(db, ids, self.user, self.because)
-        return done, {letter.id: letter for letter in await letters.standing(db, ids)}, refused
+            done = await dead_letters.discard(db, ids, self.user, self.because)
+        return done, {letter.id: letter for letter in await dead_letters.standing(db, ids)}, refused
 
     def _against(self, id_: int, letter: DeadLetter) -> str:
         """Why a record cannot be sent again."""
@@ -136,7 +136,7 @@ class _Plan:
             )
         elif standing.state is self.change.state:
             outcome.already.append(id_)
-        elif standing.state is not LetterState.OPEN:
+        elif standing.state is not DeadLetterState.OPEN:
             outcome.refused.append(Refused(id_, f"dead letter {id_} was {standing.state} by {standing.closed_by}"))
         else:
             outcome.refused.append(Refused(id_, refused or f"dead letter {id_} is open still; try again"))

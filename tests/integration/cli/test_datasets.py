@@ -53,8 +53,10 @@ async def test_events_are_listed_with_what_became_of_each_for_every_dag(cli: Cli
         ("f-2", "importer", {"day": "f-2"}),
         ("f-1", "importer", {"day": "f-1"}),
     ]
-    (run,) = [fate["run_id"] for fate in events[1]["fates"] if fate["run_id"]]
-    assert [(fate["dag_id"], fate["fate"], fate["run_id"], fate["reason"]) for fate in events[1]["fates"]] == [
+    (run,) = [outcome["run_id"] for outcome in events[1]["outcomes"] if outcome["run_id"]]
+    assert [
+        (outcome["dag_id"], outcome["outcome"], outcome["run_id"], outcome["reason"]) for outcome in events[1]["outcomes"]
+    ] == [
         ("both", "pending", None, None),
         ("each", "consumed", run, None),
         ("paused", "discarded", None, "the DAG was paused"),
@@ -68,7 +70,7 @@ async def test_an_event_is_shown_for_people_also_when_nobody_waited_for_it(cli: 
     answer = await cli("datasets", "events", "lake://flights", "--event-id", "f-1")
 
     title, row = answer.out.splitlines()
-    assert title.split() == ["EVENT", "OCCURRED", "SOURCE", "ID", "EXTRA", "DAG", "FATE", "RUN", "OR", "REASON"]
+    assert title.split() == ["EVENT", "OCCURRED", "SOURCE", "ID", "EXTRA", "DAG", "OUTCOME", "RUN", "OR", "REASON"]
     assert row.endswith('importer  f-1  {"day":1}  -    nobody waited  -')
 
 
@@ -125,7 +127,7 @@ async def _records(kafka: str, topic: str, count: int) -> Sequence[ConsumerRecor
         return [await consumer.getone() for _ in range(count)]
 
 
-async def test_an_audit_counts_the_fates_of_events(cli: Cli, history: History) -> None:
+async def test_an_audit_counts_the_outcomes_of_events(cli: Cli, history: History) -> None:
     await history.file()
     await history.updated("lake://flights")
 
@@ -133,7 +135,7 @@ async def test_an_audit_counts_the_fates_of_events(cli: Cli, history: History) -
 
     assert (told.code, told.out.splitlines()) == (
         0,
-        ["FATE     REASON  COUNT", "pending  -       1", "", "1 event, due: 1 fate", "each has exactly one fate"],
+        ["OUTCOME  REASON  COUNT", "pending  -       1", "", "1 event, due: 1 outcome", "each has exactly one outcome"],
     )
     assert (counted.code, counted.json) == (
         0,
@@ -141,7 +143,7 @@ async def test_an_audit_counts_the_fates_of_events(cli: Cli, history: History) -
             "events": 1,
             "due": 1,
             "unproven": 0,
-            "fates": [{"fate": "pending", "reason": None, "count": 1}],
+            "outcomes": [{"outcome": "pending", "reason": None, "count": 1}],
             "wrong": 0,
             "findings": [],
         },
@@ -157,7 +159,7 @@ async def test_an_audit_fails_and_names_what_is_wrong(cli: Cli, history: History
     told, counted = await cli("datasets", "audit", "--limit", "1"), await cli("datasets", "audit", "--json")
 
     assert told.code == 1
-    assert told.out.splitlines()[:3] == ["2 events, due: 2 fates", "", "wrong: 2 fates"]
+    assert told.out.splitlines()[:3] == ["2 events, due: 2 outcomes", "", "wrong: 2 outcomes"]
     assert told.out.endswith("it is neither pending nor consumed nor discarded\n")
     assert told.err == "1 more is wrong; --limit shows more\n"
     assert (counted.code, counted.json["wrong"]) == (1, 2)

@@ -10,7 +10,7 @@ from tests.integration.cli.dead_letters import NOON, letter
 from tests.integration.cli.history import History
 from tidegate.daemon.cli.commands.letter_changes import AT_ONCE
 from tidegate.schemas.error import UnavailableError
-from tidegate.schemas.queries import inbox, letters
+from tidegate.schemas.queries import dead_letters, inbox
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import DeadLetter
 
@@ -143,7 +143,7 @@ async def test_a_letter_that_there_is_not_is_said(cli: Cli) -> None:
 
 async def test_a_replay_that_was_cut_short_did_nothing(history: History, dead: list[int]) -> None:
     async def cut_short(db: Db) -> None:
-        assert await letters.replay(db, dead, "somebody") == dead
+        assert await dead_letters.replay(db, dead, "somebody") == dead
         raise ConnectionAbortedError
 
     with pytest.raises(UnavailableError):
@@ -157,7 +157,7 @@ async def test_several_who_replay_at_once_replay_each_once(history: History, dea
     done: list[int] = []
 
     async def one(order: list[int]) -> None:
-        done.extend(await history.database.run(letters.replay, order, "somebody"))
+        done.extend(await history.database.run(dead_letters.replay, order, "somebody"))
 
     async with anyio.create_task_group() as group:
         for number in range(8):

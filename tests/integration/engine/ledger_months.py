@@ -15,7 +15,7 @@ PARTITIONS = "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent =
 
 
 async def look(world: World) -> tuple[int, int, int]:
-    """How many events there are, how many fates are due, and how many are wrong."""
+    """How many events there are, how many outcomes are due, and how many are wrong."""
     report: Report = await audit_ledger(world.database.ask, 10)
     return report.events, report.due, report.wrong
 

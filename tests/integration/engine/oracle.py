@@ -38,7 +38,7 @@ class Consumer:
     paused: bool = False
     active: int = 0
     waiting: list[Happened] = field(default_factory=list)
-    fates: dict[str, str] = field(default_factory=dict)
+    outcomes: dict[str, str] = field(default_factory=dict)
     runs: list[tuple[int, frozenset[str]]] = field(default_factory=list)
     unmet: list[int] = field(default_factory=list)
     last_run: int | None = None
@@ -51,7 +51,7 @@ class Consumer:
         if not any(covers(leaf, event.uri) for leaf in leaves(self.spec.schedule)):
             return
         if self.paused and self.spec.on_paused == "drop":
-            self.fates[event.id] = "the DAG was paused"
+            self.outcomes[event.id] = "the DAG was paused"
         else:
             self.waiting.append(event)
             self.decide(now)
@@ -97,9 +97,9 @@ class Consumer:
     def run(self, now: int, taken: Sequence[Happened], superseded: Sequence[Happened] = ()) -> None:
         self.runs.append((now, frozenset(event.id for event in taken)))
         for event in taken:
-            self.fates[event.id] = "consumed"
+            self.outcomes[event.id] = "consumed"
         for event in superseded:
-            self.fates[event.id] = "a run consumed newer inputs, and it is too old to go with them"
+            self.outcomes[event.id] = "a run consumed newer inputs, and it is too old to go with them"
         self.waiting = [event for event in self.waiting if event not in taken and event not in superseded]
         self.active += not self.is_instant
         if self.spec.timing.min_interval_s or self.spec.timing.deadline:
@@ -116,7 +116,7 @@ class Consumer:
             self.run(now, list(self.waiting))
         elif deadline.fallback == "skip":
             for event in self.waiting:
-                self.fates[event.id] = "the other inputs had not arrived by the deadline"
+                self.outcomes[event.id] = "the other inputs had not arrived by the deadline"
             self.waiting = []
         self.dealt = due
 
@@ -125,12 +125,12 @@ class Consumer:
             covering = [leaf for leaf in leaves(self.spec.schedule) if covers(leaf, event.uri)]
             passing = [leaf for leaf in covering if not leaf.where or FILTERS[leaf.where](event.extra)]
             if not covering:
-                self.fates[event.id] = "the DAG is no longer scheduled on this dataset"
+                self.outcomes[event.id] = "the DAG is no longer scheduled on this dataset"
             elif not passing:
-                self.fates[event.id] = "no filter of the DAG accepts it"
+                self.outcomes[event.id] = "no filter of the DAG accepts it"
             elif all(expired(leaf, event, now) for leaf in passing):
-                self.fates[event.id] = "it expired before a run consumed it"
-        self.waiting = [event for event in self.waiting if event.id not in self.fates]
+                self.outcomes[event.id] = "it expired before a run consumed it"
+        self.waiting = [event for event in self.waiting if event.id not in self.outcomes]
 
     # What is asked -----------------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ EXPIRED = "it expired before a run consumed it"
 
 
 def counts(report: Report) -> Mapping[str, int]:
-    return {each.reason or each.fate: each.count for each in report.fates}
+    return {each.reason or each.outcome: each.count for each in report.outcomes}
 
 
 # What is right ----------------------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ async def test_every_sort_of_fate_is_counted(world: World) -> None:
     assert (report.events, report.due, report.unproven, report.wrong, report.findings) == (2, 7, 0, 0, [])
 
 
-async def test_only_who_waited_when_an_event_came_is_due_a_fate(world: World) -> None:
+async def test_only_who_waited_when_an_event_came_is_due_a_outcome(world: World) -> None:
     await world.updated("s://a")
     await world.file(spec("t!", schedule=AllOf((A, B))))
     await world.updated("s://a")

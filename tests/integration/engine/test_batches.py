@@ -20,7 +20,7 @@ from tidegate.schemas.message import Message, PauseRequested, SubmissionAccepted
 from tidegate.schemas.queries import submissions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import OffsetMove
-from tidegate.schemas.queries.submissions import Whereabouts
+from tidegate.schemas.queries.submissions import AttemptRef
 from tidegate.schemas.wire.event import DatasetUpdated, EventId, TaskFinished
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -168,15 +168,15 @@ async def test_starts_cost_the_same_few_statements_whatever_their_number(databas
 async def test_an_end_is_taken_where_its_task_is_now(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run may go on with another version between two looks at it; then its tasks have other places."""
     (attempt,) = await admitted(database, 1)
-    find = submissions.find
+    refs = submissions.refs
     looks = count()
 
-    async def outdated_at_first(db: Db, ids: Collection[UUID]) -> Mapping[UUID, Whereabouts]:
-        places = await find(db, ids)
+    async def outdated_at_first(db: Db, ids: Collection[UUID]) -> Mapping[UUID, AttemptRef]:
+        places = await refs(db, ids)
         before = {id_: msgspec.structs.replace(place, version_id=-1, task_index=1) for id_, place in places.items()}
         return places if next(looks) else before
 
-    monkeypatch.setattr(submissions, "find", outdated_at_first)
+    monkeypatch.setattr(submissions, "refs", outdated_at_first)
     await apply(database, Batch(messages=ends([attempt])))
 
     states = await rows(database, "SELECT task_id, state::text FROM task_instance ORDER BY task_index")

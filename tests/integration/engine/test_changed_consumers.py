@@ -23,7 +23,7 @@ async def test_a_changed_condition_is_evaluated_over_what_remains(world: World) 
 
     await world.file(spec("t!", schedule=AnyOf((A, NEVER))))
 
-    assert (len(await world.runs()), await world.fates()) == (1, {"consumed": 1, LEFT: 1})
+    assert (len(await world.runs()), await world.outcomes()) == (1, {"consumed": 1, LEFT: 1})
 
 
 async def test_a_dag_that_leaves_its_dataset_schedule_discards_what_waits(world: World) -> None:
@@ -32,7 +32,7 @@ async def test_a_dag_that_leaves_its_dataset_schedule_discards_what_waits(world:
 
     await world.file(spec("t!", timetable=Cron(("0 0 1 1 *",))))
 
-    assert await world.fates() == {LEFT: 1}
+    assert await world.outcomes() == {LEFT: 1}
 
 
 async def test_a_filter_that_is_added_discards_what_it_does_not_let_pass(world: World) -> None:
@@ -42,7 +42,7 @@ async def test_a_filter_that_is_added_discards_what_it_does_not_let_pass(world: 
 
     await world.file(spec("t!", schedule=AllOf((DatasetRef("s://a", "n > 1"), NEVER))))
 
-    assert await world.fates() == {"no filter of the DAG accepts it": 1, "pending": 1}
+    assert await world.outcomes() == {"no filter of the DAG accepts it": 1, "pending": 1}
 
 
 async def test_what_comes_for_a_paused_dag_that_keeps_it_runs_after_the_pause(world: World) -> None:
@@ -50,10 +50,10 @@ async def test_what_comes_for_a_paused_dag_that_keeps_it_runs_after_the_pause(wo
     await world.tell(PauseRequested(dag_id="d", is_paused=True))
 
     await world.updated("s://a")
-    paused = (await world.runs(), await world.fates())
+    paused = (await world.runs(), await world.outcomes())
     await world.tell(PauseRequested(dag_id="d", is_paused=False))
 
-    assert (paused, await world.fates()) == (([], {"pending": 1}), {"consumed": 1})
+    assert (paused, await world.outcomes()) == (([], {"pending": 1}), {"consumed": 1})
 
 
 async def test_a_condition_that_cannot_be_read_holds_up_nobody_else(world: World) -> None:
@@ -62,7 +62,7 @@ async def test_a_condition_that_cannot_be_read_holds_up_nobody_else(world: World
     await world.updated("s://a")
     await world.updated("s://a")
 
-    assert (len(await world.runs()), await world.runs("broken"), await world.fates("broken")) == (2, [], {"pending": 2})
+    assert (len(await world.runs()), await world.runs("broken"), await world.outcomes("broken")) == (2, [], {"pending": 2})
     ((kind, times),) = await world.rows("SELECT kind, times FROM schedule_note WHERE dag_id = 'broken'")
     assert (kind, times) == ("condition_error", 2)
 
@@ -89,7 +89,7 @@ async def test_a_dag_that_is_deleted_takes_its_rows_along_and_leaves_the_ledger(
         "outbox",
     ]
     assert len((await tables(world))["dataset_event"]) == 3
-    assert (before["dag"] != [], await world.fates()) == (True, {"consumed": 1})
+    assert (before["dag"] != [], await world.outcomes()) == (True, {"consumed": 1})
     assert await world.rows("SELECT uri, is_active FROM dataset ORDER BY uri") == [
         ("s://a", True),
         ("s://b", False),

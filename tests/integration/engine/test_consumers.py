@@ -44,7 +44,7 @@ async def test_a_new_dataset_that_a_pattern_matches_is_waited_for_from_its_first
     for uri in ("s://t/day=1", "s://t/day=2/x", "s://t/hour=1", "s://t/day=1"):
         await world.updated(uri)
 
-    assert (len(await world.runs()), await references(world), await world.fates()) == (2, ["s://t/day=1"], {"consumed": 2})
+    assert (len(await world.runs()), await references(world), await world.outcomes()) == (2, ["s://t/day=1"], {"consumed": 2})
 
 
 async def test_datasets_that_were_there_before_the_pattern_are_waited_for(world: World) -> None:
@@ -53,7 +53,7 @@ async def test_datasets_that_were_there_before_the_pattern_are_waited_for(world:
 
     await world.file(spec("t!", schedule=DAYS))
 
-    assert (await references(world), await world.fates()) == (["s://t/day=1", "s://t/day=2"], {})
+    assert (await references(world), await world.outcomes()) == (["s://t/day=1", "s://t/day=2"], {})
 
 
 async def test_a_dataset_that_another_file_names_is_waited_for_too(world: World) -> None:
@@ -72,7 +72,7 @@ async def test_a_pattern_that_goes_takes_its_datasets_along(world: World) -> Non
     await world.file(spec("t!", schedule=AllOf((A, NEVER))))
     await world.updated("s://t/day=2")
 
-    assert (await references(world), await world.fates()) == (["s://a", "s://never"], {LEFT: 1})
+    assert (await references(world), await world.outcomes()) == (["s://a", "s://never"], {LEFT: 1})
 
 
 async def test_a_first_event_and_a_new_pattern_that_meet_do_not_miss_each_other(world: World) -> None:
@@ -120,7 +120,7 @@ async def test_a_growing_queue_is_not_read_while_an_input_is_missing(world: Worl
     await statements(world, "s://a")
 
     assert await statements(world, *["s://a"] * 100) <= 6
-    assert await world.fates() == {"pending": 101}
+    assert await world.outcomes() == {"pending": 101}
 
 
 # History ----------------------------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ async def test_a_new_consumer_gets_what_comes_from_then_on(world: World) -> None
     await world.file(spec("t!", schedule=A))
     await world.tick()
 
-    assert (await world.runs(), await world.fates()) == ([], {})
+    assert (await world.runs(), await world.outcomes()) == ([], {})
 
 
 async def test_a_new_consumer_with_catchup_gets_the_history_from_its_start_date_on(world: World) -> None:
@@ -143,7 +143,7 @@ async def test_a_new_consumer_with_catchup_gets_the_history_from_its_start_date_
     await world.file(spec("t!", schedule=A, missed="all", start_date=utc(2024, 5, 1, 13)))
     await world.tick()
 
-    assert (len(await world.runs()), await world.fates()) == (1, {"consumed": 2})
+    assert (len(await world.runs()), await world.outcomes()) == (1, {"consumed": 2})
 
 
 async def test_each_event_of_the_history_makes_a_run_where_each_event_does(world: World) -> None:
@@ -153,7 +153,7 @@ async def test_each_event_of_the_history_makes_a_run_where_each_event_does(world
     await world.file(spec("t!", schedule=A, missed="all", mode="each"))
     await world.tick()
 
-    assert (len(await world.runs()), await world.fates()) == (3, {"consumed": 3})
+    assert (len(await world.runs()), await world.outcomes()) == (3, {"consumed": 3})
 
 
 async def test_the_history_of_a_dataset_that_was_waited_for_before_is_not_queued_again(world: World) -> None:
@@ -164,7 +164,7 @@ async def test_the_history_of_a_dataset_that_was_waited_for_before_is_not_queued
     await world.file(spec("t!", schedule=AnyOf((A, B)), missed="all"))
     await world.tick()
 
-    assert (len(await world.runs()), await world.fates()) == (2, {"consumed": 2})
+    assert (len(await world.runs()), await world.outcomes()) == (2, {"consumed": 2})
 
 
 async def test_an_event_that_is_being_written_when_a_consumer_with_catchup_comes_is_not_lost(world: World) -> None:
@@ -176,7 +176,7 @@ async def test_an_event_that_is_being_written_when_a_consumer_with_catchup_comes
             tg.start_soon(partial(world.file, dag, path=f"{number}.py"))
     await world.tick()
 
-    assert [await world.fates(f"c{number}") for number in range(20)] == [{"consumed": 2}] * 20
+    assert [await world.outcomes(f"c{number}") for number in range(20)] == [{"consumed": 2}] * 20
 
 
 # Time -------------------------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ async def test_ticks_that_find_the_condition_unmet_are_recorded_and_the_others_r
     await world.go_to(utc(2024, 5, 1, 14, 30))
 
     assert [run_id for run_id, _ in await world.runs()] == ["scheduled__2024-05-01T14:00:00+00:00"]
-    assert await world.fates() == {"consumed": 2}
+    assert await world.outcomes() == {"consumed": 2}
     assert await world.rows("SELECT reason FROM schedule_note") == [
         ("the tick of 2024-05-01 13:00:00Z made no run: it waited for its condition to hold: no event is pending of s://b",)
     ]
@@ -207,7 +207,7 @@ async def test_the_end_of_a_run_starts_what_a_deadline_wants(world: World) -> No
 
     await world.work()
 
-    assert (waits, len(await world.runs()), await world.fates()) == (1, 2, {"consumed": 2})
+    assert (waits, len(await world.runs()), await world.outcomes()) == (1, 2, {"consumed": 2})
 
 
 # Two daemons ------------------------------------------------------------------------------------------------------
@@ -226,4 +226,4 @@ async def test_two_daemons_that_meet_on_the_inputs_of_a_condition_start_one_run(
                 tg.start_soon(second.updated, f"s://{number}/b1")
 
     assert [len(await world.runs(f"d{number}")) for number in range(10)] == [1] * 10
-    assert [await world.fates(f"d{number}") for number in range(10)] == [{"consumed": 2}] * 10
+    assert [await world.outcomes(f"d{number}") for number in range(10)] == [{"consumed": 2}] * 10

@@ -155,7 +155,7 @@ async def test_a27_what_comes_for_a_paused_consumer_is_stored_and_not_queued(wor
     await world.updated("s://a")
 
     assert (await count(world, "dataset_event"), await queue(world), await world.runs()) == (1, [], [])
-    assert await world.fates() == {"the DAG was paused": 1}
+    assert await world.outcomes() == {"the DAG was paused": 1}
 
 
 async def test_a27_what_comes_for_a_stale_consumer_is_queued_and_starts_nothing_until_it_is_back(world: World) -> None:

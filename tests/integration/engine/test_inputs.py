@@ -1,4 +1,4 @@
-"""Which events count for a condition, on a real Postgres: filters, patterns, expiry; each event has one fate."""
+"""Which events count for a condition, on a real Postgres: filters, patterns, expiry; each event has one outcome."""
 
 from datetime import timedelta
 from typing import Any
@@ -25,7 +25,7 @@ async def test_two_of_three_start_a_run(world: World) -> None:
     await world.updated("s://a")
 
     assert (before, len(await world.runs())) == ([], 1)
-    assert await world.fates() == {"consumed": 2}
+    assert await world.outcomes() == {"consumed": 2}
 
 
 async def test_an_event_that_no_filter_lets_pass_is_discarded(world: World) -> None:
@@ -37,7 +37,7 @@ async def test_an_event_that_no_filter_lets_pass_is_discarded(world: World) -> N
     await world.updated("s://a", {"rows": 1})
 
     assert (before, len(await world.runs())) == ([], 1)
-    assert await world.fates() == {"consumed": 2, "no filter of the DAG accepts it": 1}
+    assert await world.outcomes() == {"consumed": 2, "no filter of the DAG accepts it": 1}
 
 
 async def test_an_event_that_waits_too_long_expires_at_its_moment(world: World) -> None:
@@ -45,12 +45,12 @@ async def test_an_event_that_waits_too_long_expires_at_its_moment(world: World) 
     await world.updated("s://a")
 
     await world.wait(seconds=HOUR - 1)
-    before = await world.fates()
+    before = await world.outcomes()
     await world.wait(seconds=1)
     await world.updated("s://b")
 
     assert (before, await world.runs()) == ({"pending": 1}, [])
-    assert await world.fates() == {"pending": 1, "it expired before a run consumed it": 1}
+    assert await world.outcomes() == {"pending": 1, "it expired before a run consumed it": 1}
 
 
 async def test_what_waits_for_a_paused_dag_expires_at_its_moment(world: World) -> None:
@@ -59,10 +59,10 @@ async def test_what_waits_for_a_paused_dag_expires_at_its_moment(world: World) -
     await world.updated("s://a")
 
     await world.wait(seconds=HOUR - 1)
-    before = await world.fates()
+    before = await world.outcomes()
     await world.wait(seconds=1)
 
-    assert (before, await world.fates()) == ({"pending": 1}, {"it expired before a run consumed it": 1})
+    assert (before, await world.outcomes()) == ({"pending": 1}, {"it expired before a run consumed it": 1})
 
 
 async def test_a_deadline_comes_after_a_pause_also_where_an_event_expires_later(world: World) -> None:
@@ -74,4 +74,4 @@ async def test_a_deadline_comes_after_a_pause_also_where_an_event_expires_later(
 
     await world.wait(seconds=HOUR / 2)
 
-    assert await world.fates() == {"the other inputs had not arrived by the deadline": 1}
+    assert await world.outcomes() == {"the other inputs had not arrived by the deadline": 1}

@@ -46,7 +46,7 @@ async def test_a_batch_and_whoever_keeps_the_leases_let_each_other_pass(
     )  # it comes last where none is asked for
     memory = Memory()
     places = await database.pool.fetch("SELECT key, ctid::text FROM lease WHERE strpos($1, key) > 0", known)
-    memory.places = {row["key"]: row["ctid"] for row in places}
+    memory.lease_ctids = {row["key"]: row["ctid"] for row in places}
     third = await asyncpg.connect(dsn)
     holding = third.transaction()
     await holding.start()
@@ -60,7 +60,7 @@ async def test_a_batch_and_whoever_keeps_the_leases_let_each_other_pass(
     moves = [OffsetMove(key, 1, 0, 1) for key in order]
     keeping = create_task(alone(lambda db: meanwhile(db, owner)))
     await until_waiting(database, 1)
-    taking = create_task(alone(lambda db: inbox.take(db, moves, [])))
+    taking = create_task(alone(lambda db: inbox.record_batch(db, moves, [])))
     await until_waiting(database, 2)
     await holding.rollback()
 

@@ -75,7 +75,7 @@ async def test_many_daemons_go_on_to_a_month_while_events_come(world: World, dsn
     assert months[-1][0] == 2406
 
 
-async def test_a_month_goes_with_its_events_fates_and_arrivals(world: World) -> None:
+async def test_a_month_goes_with_its_events_outcomes_and_arrivals(world: World) -> None:
     await world.file(spec("t!", dag_id="runs", schedule=A), spec("t!", dag_id="paused", schedule=A))
     await world.tell(PauseRequested(dag_id="paused", is_paused=True))
     await world.updated("s://a")
@@ -108,7 +108,7 @@ async def test_a_month_that_got_events_of_later_ones_stays_for_them(world: World
     assert (await sizes(world))[0] == 1
 
 
-async def test_what_waits_is_kept_with_its_fates_until_it_has_made_a_run(world: World) -> None:
+async def test_what_waits_is_kept_with_its_outcomes_until_it_has_made_a_run(world: World) -> None:
     await world.file(spec("t!", schedule=AllOf((A, B))), spec("t!", dag_id="other", schedule=A))
     await world.updated("s://b")
     await world.updated("s://c")
@@ -119,7 +119,7 @@ async def test_what_waits_is_kept_with_its_fates_until_it_has_made_a_run(world: 
     await world.updated("s://a")
 
     assert (thinned, audited) == ([2, 2, 0, 0], (2, 2, 0))
-    assert await world.fates() == {"consumed": 3}
+    assert await world.outcomes() == {"consumed": 3}
     assert (await look(world))[1:] == (4, 0)
 
 
@@ -205,7 +205,7 @@ async def test_a_new_consumer_gets_the_history_that_there_is(world: World) -> No
 
     await world.file(spec("t!", dag_id="new", schedule=AllOf((A, B)), missed="all"), path="new.py")
 
-    assert await world.fates("new") == {"pending": 1}
+    assert await world.outcomes("new") == {"pending": 1}
     assert (await look(world))[2] == 0
 
 

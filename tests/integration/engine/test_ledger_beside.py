@@ -74,7 +74,7 @@ async def test_who_reads_the_ledger_for_long_keeps_a_month_from_going_and_events
 
 
 async def test_a_decision_about_an_old_event_and_its_being_kept_wait_for_each_other(world: World, dsn: str) -> None:
-    """The run that takes it is not committed when the month is to go: it is waited for, and its fate is not lost."""
+    """The run that takes it is not committed when the month is to go: it is waited for, and its outcome is not lost."""
     await world.file(spec("t", schedule=AllOf((A, B))))
     await world.updated("s://a")
     world.clock.at = AUGUST
@@ -88,7 +88,7 @@ async def test_a_decision_about_an_old_event_and_its_being_kept_wait_for_each_ot
         await anyio.sleep(0.3)
         commit.set()
 
-    assert await world.fates() == {"consumed": 2}
+    assert await world.outcomes() == {"consumed": 2}
     assert await sizes(world) == [2, 2, 0, 2]
     assert (await look(world))[2] == 0
 

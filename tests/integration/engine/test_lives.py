@@ -39,9 +39,9 @@ RUNS = """
     LEFT JOIN dataset_event AS event ON event.id = consumed.dataset_event_id
     GROUP BY run.id ORDER BY at, run.id
 """
-FATES = """
-    SELECT dag_id, event.event_id, fate FROM (
-        SELECT target_dag_id AS dag_id, dataset_event_id, 'pending' AS fate FROM dataset_dag_run_queue
+OUTCOMES = """
+    SELECT dag_id, event.event_id, outcome FROM (
+        SELECT target_dag_id AS dag_id, dataset_event_id, 'pending' AS outcome FROM dataset_dag_run_queue
         UNION ALL SELECT dag_id, dataset_event_id, 'consumed' FROM dagrun_dataset_event
         UNION ALL SELECT dag_id, dataset_event_id, reason FROM discarded_dataset_event
     ) AS each JOIN dataset_event AS event ON event.id = each.dataset_event_id
@@ -123,21 +123,21 @@ class Both:
             runs[dag_id].append((minute_of(at), frozenset(events)))
         audited = await audit_ledger(self.world.database.ask, 10)
         assert (audited.wrong, audited.unproven) == (0, 0), audited.findings
-        fates: dict[str, dict[str, str]] = defaultdict(dict)
-        for dag_id, event_id, fate in await self.world.rows(FATES):
-            assert event_id not in fates[dag_id], f"{event_id} has two fates for {dag_id}"
-            fates[dag_id][event_id] = fate
+        outcomes: dict[str, dict[str, str]] = defaultdict(dict)
+        for dag_id, event_id, outcome in await self.world.rows(OUTCOMES):
+            assert event_id not in outcomes[dag_id], f"{event_id} has two outcomes for {dag_id}"
+            outcomes[dag_id][event_id] = outcome
         unmet: dict[str, list[str]] = defaultdict(list)
         for dag_id, reason in await self.world.rows(TICKS, START):
             unmet[dag_id] += re.findall(r"tick of \S+ (..:..):00Z", reason)
         ids = [f"d{number}" for number in range(len(self.specs))]
-        return {id_: (sorted(runs[id_], key=_by_time), fates[id_], unmet[id_]) for id_ in ids}
+        return {id_: (sorted(runs[id_], key=_by_time), outcomes[id_], unmet[id_]) for id_ in ids}
 
     def expected(self) -> dict[str, object]:
         return {
             f"d{number}": (
                 sorted(each.runs, key=_by_time),
-                {**each.fates, **dict.fromkeys((event.id for event in each.waiting), "pending")},
+                {**each.outcomes, **dict.fromkeys((event.id for event in each.waiting), "pending")},
                 [f"{minute // 60:02}:{minute % 60:02}" for minute in each.unmet],
             )
             for number, each in enumerate(self.oracle)

@@ -78,11 +78,11 @@ async def test_what_is_committed_late_counts_late(world: World, dsn: str) -> Non
         await other.execute(QUEUED)
         for _ in range(6):
             await world.updated("s://a")
-    before = await world.fates()
+    before = await world.outcomes()
 
     await world.updated("s://a")
 
-    assert (before, await world.fates()) == ({"consumed": 7, "pending": 1}, {"consumed": 9})
+    assert (before, await world.outcomes()) == ({"consumed": 7, "pending": 1}, {"consumed": 9})
 
 
 async def test_recorded_events_that_another_daemon_queues_count(world: World, dsn: str) -> None:
@@ -106,7 +106,7 @@ async def test_a_dag_that_another_daemon_made_again_is_not_taken_for_the_one_bef
     await world.file(spec("t!", schedule=A, limit=1, missed="all"))
     for _ in range(4):
         await world.updated("s://a")
-    before = await world.fates()
+    before = await world.outcomes()
     async with other_daemon(world, dsn) as other:
         await other.file()
         await other.tell(DagDeleteRequested(dag_id="d"))
@@ -114,7 +114,7 @@ async def test_a_dag_that_another_daemon_made_again_is_not_taken_for_the_one_bef
 
     await world.updated("s://b")
 
-    assert (before, await world.fates()) == ({"consumed": 5}, {"consumed": 6})
+    assert (before, await world.outcomes()) == ({"consumed": 5}, {"consumed": 6})
 
 
 async def test_what_a_decision_saw_that_was_rolled_back_still_waits(world: World) -> None:
@@ -126,7 +126,7 @@ async def test_what_a_decision_saw_that_was_rolled_back_still_waits(world: World
 
     await world.updated("s://b")
 
-    assert await world.fates() == {"consumed": 7}
+    assert await world.outcomes() == {"consumed": 7}
 
 
 async def consume_for_nothing(db: Db) -> None:

@@ -22,12 +22,12 @@ BACKENDS = ("command", "spark-connect", "spark-submit")
 _NUMBERS = count(1)
 MOST_LOOKS = 50
 """So often a moment is looked at by the clock at most."""
-FATES = """
-    SELECT fate, count(*) FROM (
-        SELECT 'pending' AS fate FROM dataset_dag_run_queue WHERE target_dag_id = $1
+OUTCOMES = """
+    SELECT outcome, count(*) FROM (
+        SELECT 'pending' AS outcome FROM dataset_dag_run_queue WHERE target_dag_id = $1
         UNION ALL SELECT 'consumed' FROM dagrun_dataset_event WHERE dag_id = $1
         UNION ALL SELECT reason FROM discarded_dataset_event WHERE dag_id = $1
-    ) AS each GROUP BY fate ORDER BY fate
+    ) AS each GROUP BY outcome ORDER BY outcome
 """
 
 
@@ -76,9 +76,9 @@ class World:
         """A dataset got new data."""
         await self.tell(DatasetUpdated(uri=uri, extra=extra or {}), id_=f"update-{next(_NUMBERS)}")
 
-    async def fates(self, dag_id: str = "d") -> dict[str, int]:
+    async def outcomes(self, dag_id: str = "d") -> dict[str, int]:
         """How many events are pending for a DAG, were consumed, or discarded for which reason."""
-        rows = await self.rows(FATES, dag_id)
+        rows = await self.rows(OUTCOMES, dag_id)
         return {row[0]: row[1] for row in rows}
 
     async def go_to(self, at: datetime) -> None:

@@ -10,8 +10,8 @@ from tests.servers import MakeSettings
 from tests.unit.schemas.wire.test_openlineage import output
 from tidegate.daemon.postgres.database import Database
 from tidegate.events import dead_letter, topics
-from tidegate.schemas.queries import datasets, letters
-from tidegate.schemas.queries.letters import Chosen
+from tidegate.schemas.queries import datasets, dead_letters
+from tidegate.schemas.queries.dead_letters import Chosen
 from tidegate.schemas.wire.event import Kind, Rejection
 
 FLIGHTS = "lake://flights"
@@ -33,7 +33,7 @@ async def replay(intake: Intake) -> list[int]:
     """All that are open."""
 
     async def work(db: Any) -> list[int]:
-        return await letters.replay(db, await letters.open_ids(db, Chosen()), "somebody")
+        return await dead_letters.replay(db, await dead_letters.open_ids(db, Chosen()), "somebody")
 
     return await intake.database.run(work)
 

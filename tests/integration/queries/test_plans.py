@@ -59,7 +59,7 @@ READ = {
     "tasks.results": ("{runs}, ARRAY[0, 1]", "task_result_pkey"),
     "tasks.results_of_elements": ("{runs}, ARRAY[0, 1], ARRAY[5, 6]", "task_result_pkey"),
     "tasks.states": ("{runs}", "task_instance_pkey"),
-    "pools.look_at_pool": ("'default_pool'", "task_instance_occupying"),
+    "pools.read_pool": ("'default_pool'", "task_instance_occupying"),
     "pools.occupied": ("'default_pool'", "task_instance_occupying"),
     "pools.active_everywhere": ("", "task_instance_occupying"),
     "pools.pools_in_demand": ("", "task_instance_oldest"),
@@ -77,7 +77,7 @@ READ = {
     "tasks.instances": ("{runs}, ARRAY[0, 1]", "task_instance_pkey"),
     "runs.lock": ("{runs}", "dag_run_pkey"),
     "runs.exists": ("'dag_7', 'mine'", "dag_run_dag_id_run_id_key"),
-    "submissions.find": ("{attempts}", "submission_pkey dag_run_pkey"),
+    "submissions.refs": ("{attempts}", "submission_pkey dag_run_pkey"),
     "submissions.read": ("{attempts}", "submission_pkey"),
     "sources.contexts": ("{runs}", "dag_run_pkey dagrun_dataset_event_run dataset_event_pkey task_result_pkey"),
     "sources.files": ("{runs}", "dag_version_pkey"),
@@ -86,7 +86,7 @@ READ = {
     "submissions.open_at": ("'here'", "submission_open"),
     "submissions.silent": ("60, NULL, 100", "submission_open"),
     "audit.page_of_events": ("100, 1000", "dataset_event_pkey"),
-    "audit.count_fates": (
+    "audit.count_outcomes": (
         "2611000000104000, 2611000000105000",
         "dataset_event_pkey dataset_subscription_pkey dataset_event_arrival_pkey dataset_dag_run_queue_pkey"
         " dagrun_dataset_event_pkey dagrun_dataset_event_run discarded_dataset_event_pkey",
@@ -226,7 +226,7 @@ async def test_offsets_are_moved_where_they_were_last(state: str, request: pytes
     """By its key, a row is found behind all that it was before."""
     taking = "ARRAY['updates/1'], ARRAY[1], ARRAY[7], ARRAY[9], ARRAY['(0,1)'], {none}, {none}".format(**SAMPLES)
 
-    nodes = await settled_plan(request.getfixturevalue(state), "inbox.take", taking)
+    nodes = await settled_plan(request.getfixturevalue(state), "inbox.record_batch", taking)
 
     leases = [node["Node Type"] for node in nodes if node.get("Relation Name") == "lease"]
     assert sorted(leases) == ["ModifyTable", "Tid Scan", "Tid Scan"]

@@ -35,7 +35,7 @@ OCCUPIED, RUNS = 10, 100
 ONE = "'narrow', 1, 1"
 LOOKED_AT: dict[str, tuple[str, int]] = {
     "pools.pools_in_demand": ("", 1),
-    "pools.look_at_pool": ("'narrow'", OCCUPIED + 1),
+    "pools.read_pool": ("'narrow'", OCCUPIED + 1),
     "pools.occupied": ("'narrow'", OCCUPIED),
     "pools.active_everywhere": ("", OCCUPIED),
     "tasks.ready": (ONE, 1),

@@ -154,7 +154,7 @@ def events(wanted: Sequence[Wanted], random: Random, within_s: float) -> list[Pl
 async def _resize(db: Db, pool: str, slots: int, *, above: int = -1) -> bool:
     """Give a pool so many slots if more than `above` of them are taken; whether they were. Nobody is admitted meanwhile."""
     before = await pools.slots_of(db, pool) or 0
-    taken = before - ((await pools.look(db, pool, 0)).open or 0)
+    taken = before - ((await pools.read(db, pool, 0)).open or 0)
     if taken > above:
         await pools.set_slots(db, pool, slots)
     return taken > above

@@ -14,10 +14,10 @@ NOTE = """
 
 def note_looks() -> None:
     """Before it looks at anything: what was committed by then it cannot have missed."""
-    look = pools.look
+    look = pools.read
 
     async def noting(db: Db, name: str, parallelism: int) -> PoolView:
         await db.execute(NOTE)
         return await look(db, name, parallelism)
 
-    replace(pools, "look", noting)
+    replace(pools, "read", noting)

@@ -16,7 +16,7 @@ from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.dag import ConsumeEvents
 from tidegate.schemas.effect.run import InsertRun, RunMoved, UpdateRun
 from tidegate.schemas.effect.submission import EndSubmission, IgnoreFinish
-from tidegate.schemas.effect.task import LookAgain, TaskMoved, UpdateTask
+from tidegate.schemas.effect.task import AdmitAgain, TaskMoved, UpdateTask
 from tidegate.schemas.message import Message
 from tidegate.schemas.state import RunState, SubmissionState, TaskState
 from tidegate.schemas.view import DagView
@@ -149,8 +149,8 @@ def test_the_end_that_a_cleared_task_waits_for_has_the_pool_looked_at() -> None:
 
     effects = list(decide([ended(attempt, "killed")], found(world)))
 
-    assert [type(effect) for effect in effects] == [EndSubmission, IgnoreFinish, LookAgain]
-    assert effects[-1] == LookAgain("default_pool")
+    assert [type(effect) for effect in effects] == [EndSubmission, IgnoreFinish, AdmitAgain]
+    assert effects[-1] == AdmitAgain("default_pool")
 
 
 @pytest.mark.parametrize(("succeeded", "state"), [(True, RunState.SUCCESS), (False, RunState.FAILED)])

@@ -13,7 +13,7 @@ from tidegate.handlers.admission.capacity import AdmissionState, Capacity
 from tidegate.handlers.admission.select import select_tasks
 from tidegate.handlers.tasks_ready import decide
 from tidegate.schemas.effect.submission import InsertSubmission
-from tidegate.schemas.effect.task import CountAdmitted, LookAgain
+from tidegate.schemas.effect.task import AdmitAgain, CountAdmitted
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.view import PoolView, RunView, WaitingTask
 
@@ -154,7 +154,7 @@ def test_a_pool_is_looked_at_again_when_more_may_fit(slots: int | None, cut: boo
 
     effects = list(decide(READY, state))
 
-    assert [effect for effect in effects if isinstance(effect, LookAgain)] == [LookAgain("default_pool")] * again
+    assert [effect for effect in effects if isinstance(effect, AdmitAgain)] == [AdmitAgain("default_pool")] * again
 
 
 def test_a_pool_is_not_looked_at_again_while_its_slots_are_kept() -> None:
@@ -171,5 +171,5 @@ def test_a_pool_is_not_looked_at_again_while_its_slots_are_kept() -> None:
 
     effects = list(decide(READY, state))
 
-    assert [effect for effect in effects if isinstance(effect, LookAgain)] == []
+    assert [effect for effect in effects if isinstance(effect, AdmitAgain)] == []
     assert [effect for effect in effects if isinstance(effect, CountAdmitted)] == [CountAdmitted("default_pool", 1)]

@@ -1,4 +1,4 @@
--- name: held
+-- name: open_for
 -- Transactions that have been open for long, for as long as which no row that was deleted since can be removed.
 SELECT
     coalesce(pid::text, 'prepared') || ' ' || xact_start::text AS id, coalesce(usename, '') AS role,

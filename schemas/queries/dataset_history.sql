@@ -7,7 +7,7 @@ WHERE dataset.uri = $1 AND ($2::text IS NULL OR event.event_id = $2)
 ORDER BY event.id DESC
 LIMIT $3
 
--- name: fates
+-- name: outcomes
 -- What became of these events for each of the DAGs that waited for them.
 SELECT
     event.id AS number, consumer.dag_id,
@@ -15,7 +15,7 @@ SELECT
         WHEN consumed.dag_run_id IS NOT NULL THEN 'consumed'
         WHEN discarded.reason IS NOT NULL THEN 'discarded'
         ELSE 'pending'
-    END AS fate,
+    END AS outcome,
     run.run_id, discarded.reason
 FROM dataset_event AS event
 CROSS JOIN LATERAL (

@@ -5,10 +5,10 @@ import msgspec
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 
-_SQL = load("held")
+_SQL = load("long_transactions")
 
 
-class HeldRow(msgspec.Struct, frozen=True):
+class LongTransaction(msgspec.Struct, frozen=True):
     """A transaction that is open. `id` is of it alone; of a prepared one, `application` is its name."""
 
     id: str
@@ -18,6 +18,6 @@ class HeldRow(msgspec.Struct, frozen=True):
     seconds: float
 
 
-async def held(db: Db, seconds: float) -> list[HeldRow]:
+async def open_for(db: Db, seconds: float) -> list[LongTransaction]:
     """Those that have been open for so long, the oldest first; as far as we may see them."""
-    return [HeldRow(*row) for row in await db.fetch(_SQL["held"], seconds)]
+    return [LongTransaction(*row) for row in await db.fetch(_SQL["open_for"], seconds)]

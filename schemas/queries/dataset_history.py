@@ -10,7 +10,7 @@ import msgspec
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 
-_SQL = load("happened")
+_SQL = load("dataset_history")
 
 
 class EventRow(msgspec.Struct, frozen=True):
@@ -24,12 +24,12 @@ class EventRow(msgspec.Struct, frozen=True):
     extra: dict[str, Any]
 
 
-class FateRow(msgspec.Struct, frozen=True):
+class OutcomeRow(msgspec.Struct, frozen=True):
     """What became of an event for a DAG: `pending`, `consumed` by a run, or `discarded` for a reason."""
 
     number: int
     dag_id: str
-    fate: str
+    outcome: str
     run_id: str | None
     reason: str | None
 
@@ -39,10 +39,10 @@ async def events(db: Db, uri: str, id_: str | None, limit: int) -> list[EventRow
     return [EventRow(*row) for row in await db.fetch(_SQL["events"], uri, id_, limit)]
 
 
-async def fates(db: Db, numbers: Collection[int]) -> Mapping[int, list[FateRow]]:
+async def outcomes(db: Db, numbers: Collection[int]) -> Mapping[int, list[OutcomeRow]]:
     """By event and then by DAG."""
-    found: dict[int, list[FateRow]] = defaultdict(list)
-    for row in [FateRow(*row) for row in await db.fetch(_SQL["fates"], list(numbers))]:
+    found: dict[int, list[OutcomeRow]] = defaultdict(list)
+    for row in [OutcomeRow(*row) for row in await db.fetch(_SQL["outcomes"], list(numbers))]:
         found[row.number].append(row)
     return found
 

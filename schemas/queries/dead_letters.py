@@ -12,10 +12,10 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.wire.event import Rejection
 
-_SQL = load("letters")
+_SQL = load("dead_letters")
 
 
-class LetterState(StrEnum):
+class DeadLetterState(StrEnum):
     """What became of a dead letter: nothing yet, sent to its topic again, or put aside for good."""
 
     OPEN = "open"
@@ -32,11 +32,11 @@ class Chosen(msgspec.Struct, frozen=True):
     until: datetime | None = None
 
 
-class LetterRow(msgspec.Struct, frozen=True):
+class DeadLetterRow(msgspec.Struct, frozen=True):
     """A line of the list of dead letters."""
 
     id: int
-    state: LetterState
+    state: DeadLetterState
     topic: str
     partition: int
     offset: int
@@ -51,7 +51,7 @@ class Standing(msgspec.Struct, frozen=True):
     """What became of a dead letter, when and by whom."""
 
     id: int
-    state: LetterState
+    state: DeadLetterState
     closed_at: datetime | None
     closed_by: str | None
 
@@ -66,43 +66,43 @@ class Closed(msgspec.Struct, frozen=True):
     reason: str
 
 
-async def list_letters(db: Db, state: LetterState | None, chosen: Chosen, limit: int) -> list[LetterRow]:
+async def list_dead_letters(db: Db, state: DeadLetterState | None, chosen: Chosen, limit: int) -> list[DeadLetterRow]:
     """Newest first."""
-    rows = await db.fetch(_SQL["list_letters"], state, *msgspec.structs.astuple(chosen), limit)
-    return [LetterRow(row[0], LetterState(row[1]), *row[2:]) for row in rows]
+    rows = await db.fetch(_SQL["list_dead_letters"], state, *msgspec.structs.astuple(chosen), limit)
+    return [DeadLetterRow(row[0], DeadLetterState(row[1]), *row[2:]) for row in rows]
 
 
 async def open_ids(db: Db, chosen: Chosen) -> list[int]:
     """The dead letters that wait for a decision, oldest first."""
-    return [row[0] for row in await db.fetch(_SQL["chosen_letters"], *msgspec.structs.astuple(chosen))]
+    return [row[0] for row in await db.fetch(_SQL["open_ids"], *msgspec.structs.astuple(chosen))]
 
 
-async def letter(db: Db, id_: int) -> dict[str, Any] | None:
+async def read(db: Db, id_: int) -> dict[str, Any] | None:
     """One dead letter with everything known of it."""
-    rows = await db.fetch(_SQL["letter"], id_)
+    rows = await db.fetch(_SQL["read"], id_)
     return dict(rows[0]) if rows else None
 
 
 async def standing(db: Db, ids: Sequence[int]) -> list[Standing]:
     """Of those that there are, by id."""
-    return [Standing(row[0], LetterState(row[1]), *row[2:]) for row in await db.fetch(_SQL["standing"], ids)]
+    return [Standing(row[0], DeadLetterState(row[1]), *row[2:]) for row in await db.fetch(_SQL["standing"], ids)]
 
 
 async def replay(db: Db, ids: Sequence[int], who: str) -> list[int]:
     """Have those that are open sent to their topics again, on record; which they were."""
-    closed = await _close(db, ids, LetterState.REPLAYED, who, None)
+    closed = await _close(db, ids, DeadLetterState.REPLAYED, who, None)
     await outbox.replay(db, [(letter.id, f"{letter.topic}/{letter.partition}", db.now) for letter in closed])
     return [letter.id for letter in closed]
 
 
 async def discard(db: Db, ids: Sequence[int], who: str, because: str) -> list[int]:
     """Put those that are open aside for good, on record; which they were."""
-    return [letter.id for letter in await _close(db, ids, LetterState.DISCARDED, who, because)]
+    return [letter.id for letter in await _close(db, ids, DeadLetterState.DISCARDED, who, because)]
 
 
-async def _close(db: Db, ids: Sequence[int], state: LetterState, who: str, because: str | None) -> list[Closed]:
+async def _close(db: Db, ids: Sequence[int], state: DeadLetterState, who: str, because: str | None) -> list[Closed]:
     closed = sorted(
-        (Closed(*row) for row in await db.fetch(_SQL["close_letters"], ids, state, who, because)), key=lambda letter: letter.id
+        (Closed(*row) for row in await db.fetch(_SQL["close"], ids, state, who, because)), key=lambda letter: letter.id
     )
     if closed:
         facts = [_facts(letter, because) for letter in closed]

@@ -1,4 +1,4 @@
--- name: list_letters
+-- name: list_dead_letters
 SELECT id, state, topic, partition, "offset", reason, message, value_bytes, received_at, replay_of
 FROM dead_letter
 WHERE ($1::dead_letter_state IS NULL OR state = $1)
@@ -9,7 +9,7 @@ WHERE ($1::dead_letter_state IS NULL OR state = $1)
 ORDER BY id DESC
 LIMIT $6
 
--- name: chosen_letters
+-- name: open_ids
 -- Oldest first: replayed, they keep their order.
 SELECT id
 FROM dead_letter
@@ -20,7 +20,7 @@ WHERE state = 'open'
   AND ($4::timestamptz IS NULL OR received_at <= $4)
 ORDER BY id
 
--- name: letter
+-- name: read
 SELECT
     id, state, topic, partition, "offset", key, headers, value, value_bytes, reason, message, recorded_at, received_at, replay_of,
     closed_at, closed_by, closed_because,
@@ -35,7 +35,7 @@ FROM dead_letter
 WHERE id = ANY ($1::bigint[])
 ORDER BY id
 
--- name: close_letters
+-- name: close
 -- Only what is still open, and only once, whoever else decides at the same time.
 WITH open_letter AS (
     SELECT id FROM dead_letter WHERE id = ANY ($1::bigint[]) AND state = 'open' ORDER BY id FOR UPDATE
