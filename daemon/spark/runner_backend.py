@@ -1,6 +1,6 @@
-"""The five calls over runners on this host: a spool directory per submission, a process per attempt.
+"""The backend of runners on this host: a spool directory and a process per submission.
 
-Daemons and runners share nothing but the spool, so any daemon of this host, at any time, sees the same.
+Daemons and runners share only the spool, so every daemon of this host has the same view.
 """
 
 import os
@@ -28,16 +28,16 @@ T = TypeVar("T")
 
 SPOOL_THREADS = 4
 KILL_GRACE_S = 15.0
-BURIAL_S = 20.0
+REAP_S = 20.0
 CLAIM_POLLS = 300
 POLL_S = 0.05
 
 SPOOL = "the spool"
-"""What is said to be away when the directory of this host's submissions cannot be used."""
+"""The server name in outages of the spool directory."""
 
 
 class RunnerBackend:
-    """Runs the kinds of task that `schemas.dag.BACKENDS` gives to `name`."""
+    """Runs the kinds of task that `schemas.dag.BACKENDS` maps to `name`."""
 
     visibility_grace_s = 5.0
 
@@ -47,7 +47,7 @@ class RunnerBackend:
         self._settings = settings
         self._root = spool_root(settings)
         self._spool_threads = CapacityLimiter(SPOOL_THREADS)
-        self._buried_at: dict[UUID, float] = {}
+        self._reaped_at: dict[UUID, float] = {}
 
     async def find(self, submission_id: UUID) -> Handle | None:
         spool = self._spool(submission_id)
@@ -55,7 +55,7 @@ class RunnerBackend:
         return None if claim is None else _handle(spool, claim)
 
     async def submit(self, spec: SubmissionSpec) -> Handle:
-        """Returns when a runner has claimed it, this one or an earlier one."""
+        """Returns when a runner has claimed the submission, a new one or an earlier one."""
         if backend_of(spec.task) != self.name:
             raise RejectedError(Rejection.INVALID, f"{self.name} does not run tasks of kind {kind_of(spec.task)}")
         spool = self._spool(spec.submission_id)
@@ -65,15 +65,15 @@ class RunnerBackend:
         return _handle(spool, await self._until_claimed(spool))
 
     async def status(self, handles: Mapping[UUID, Handle]) -> Mapping[UUID, Status]:
-        """Also clears up after runners that were killed; until that is done they count as running, for parts of them may."""
-        found = await self._io(lambda: {id_: self._look(self._spool(id_)) for id_ in handles})
+        """Also reaps killed runners; their attempts are `running` until then, because child processes may be alive."""
+        found = await self._io(lambda: {id_: self._inspect(self._spool(id_)) for id_ in handles})
         for id_, (_, gone) in found.items():
             if gone:
-                await self._bury(id_)
+                await self._reap(id_)
         return {id_: status for id_, (status, _) in found.items()}
 
     async def kill(self, handle: Handle) -> None:
-        """Takes until the runner is gone; one that does not go in time is killed."""
+        """Returns when the runner ended; kills it after `KILL_GRACE_S`."""
         spool = self._spool(UUID(handle["spool"]))
         claim = await self._io(lambda: _ask_to_stop(spool))
         if claim is None or not send(claim.claimant, signal.SIGTERM):
@@ -102,37 +102,37 @@ class RunnerBackend:
             heartbeat_s=settings.runner_heartbeat_s,
         )
 
-    def _look(self, spool: Spool) -> tuple[Status, bool]:
-        """What is known, and whether the runner died without a word. The outcome is read last: a runner may end meanwhile."""
+    def _inspect(self, spool: Spool) -> tuple[Status, bool]:
+        """The status, and whether the runner died without an outcome. The outcome is read last: a runner may end meanwhile."""
         claim = spool.claimed()
         lives = claim is not None and alive(claim.claimant)
         if (outcome := spool.outcome()) is not None:
             return _ended(outcome), False
         if claim is None:
-            return Status(phase=Phase.PENDING if self._awaited(spool) else Phase.UNKNOWN), False
-        reason = "" if lives else "the runner is gone; clearing up after it"
+            return Status(phase=Phase.PENDING if self._is_starting(spool) else Phase.UNKNOWN), False
+        reason = "" if lives else "the runner was killed; ending its processes"
         running = Status(phase=Phase.RUNNING, reason=reason, started_at=claim.claimed_at, silent_s=spool.silent_s())
         return running, not lives
 
-    def _awaited(self, spool: Spool) -> bool:
+    def _is_starting(self, spool: Spool) -> bool:
         prepared_at = spool.prepared_at()
         return prepared_at is not None and (datetime.now(UTC) - prepared_at).total_seconds() < self.visibility_grace_s
 
     async def _until_claimed(self, spool: Spool) -> Claim:
-        """At once, unless a unit is still starting. Raises UnavailableError when it does not seem to."""
+        """Poll for the claim, which is late while a systemd unit starts. Raises UnavailableError without one."""
         for _ in range(CLAIM_POLLS):
             if (claim := await self._io(spool.claimed)) is not None:
                 return claim
             await anyio.sleep(POLL_S)
         raise UnavailableError(f"no runner has claimed {spool.submission_id} yet; see {spool.log}", server=launch.RUNNERS)
 
-    async def _bury(self, submission_id: UUID) -> None:
-        """One burial at a time; a second one is tried when the first must have failed."""
+    async def _reap(self, submission_id: UUID) -> None:
+        """Start a reaper, unless one was started less than `REAP_S` ago."""
         now = time.monotonic()
-        self._buried_at = {id_: at for id_, at in self._buried_at.items() if now - at < BURIAL_S}
-        if submission_id not in self._buried_at:
-            self._buried_at[submission_id] = now
-            await launch.start("bury", self._spool(submission_id))
+        self._reaped_at = {id_: at for id_, at in self._reaped_at.items() if now - at < REAP_S}
+        if submission_id not in self._reaped_at:
+            self._reaped_at[submission_id] = now
+            await launch.start("reap", self._spool(submission_id))
 
     async def _io(self, work: Callable[[], T]) -> T:
         """Raises UnavailableError when the spool cannot be read or written."""
@@ -159,7 +159,7 @@ def _ended(outcome: Outcome) -> Status:
 
 
 def _ask_to_stop(spool: Spool) -> Claim | None:
-    """The claim of the runner to be stopped, if one is at work. Where none has started yet, none will any more."""
+    """The claim of the runner to stop, if there is one. Without one, claim the submission so that no runner can start."""
     if not spool.path.exists() or spool.outcome() is not None:
         return None
     spool.ask_to_stop()

@@ -1,1 +1,1 @@
-"""The process around one attempt: it executes the task, keeps its log, outlives the daemon, and tells how it ended."""
+"""The process of one attempt: executes the task, writes its log, survives the daemon and reports the outcome."""

@@ -1,6 +1,6 @@
-"""`python -m tidegate.daemon.spark.runner execute|bury SPOOL/SUBMISSION_ID [--detach]`.
+"""`python -m tidegate.daemon.spark.runner execute|reap SPOOL/SUBMISSION_ID [--detach]`.
 
-`execute` runs the task; `bury` clears up after a runner that was killed. `--detach` returns as soon as the work is claimed.
+`execute` runs the task; `reap` ends the processes of a runner that was killed. `--detach` returns after the claim.
 """
 
 import argparse
@@ -22,18 +22,18 @@ def main() -> None:
     announce = _detach() if arguments.detach else None
     spool = Spool(arguments.spool.absolute().parent, UUID(arguments.spool.name))
     _set_up_log()
-    if arguments.action == "bury":
-        from tidegate.daemon.spark.runner.burial import bury  # noqa: PLC0415 - as below
+    if arguments.action == "reap":
+        from tidegate.daemon.spark.runner.reap import reap  # noqa: PLC0415 - as below
 
         _tell(announce, 0)
-        bury(spool)
+        reap(spool)
         return
     me = identify(os.getpid())
     claimed = me is not None and spool.claim(me)
     _tell(announce, 0 if claimed else ALREADY_CLAIMED)
     if not claimed:
         sys.exit(ALREADY_CLAIMED)
-    # Only now: whoever started us waits for the claim, and not for these.
+    # Imported after the claim, which the starter waits for.
     from tidegate.daemon.spark.runner.attempt import execute  # noqa: PLC0415 - as said
 
     execute(spool)
@@ -41,7 +41,7 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="runner")
-    parser.add_argument("action", choices=("execute", "bury"))
+    parser.add_argument("action", choices=("execute", "reap"))
     parser.add_argument("spool", type=Path)
     parser.add_argument("--detach", action="store_true")
     return parser.parse_args()

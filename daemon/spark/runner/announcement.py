@@ -1,4 +1,4 @@
-"""The news of an outcome, to Kafka. When Kafka is away nothing is lost: daemons look into the spool, too."""
+"""Publishes the outcome of an attempt to Kafka. Without Kafka nothing is lost: daemons also read the spool."""
 
 import logging
 
@@ -16,7 +16,7 @@ log = logging.getLogger("tidegate")
 
 
 def task_finished(job: Job, outcome: Outcome) -> bool:
-    """Whether Kafka has it. The event's id is the submission's: told twice, it has no effect twice. A callback is no task."""
+    """Whether the event was acknowledged. Its id is the submission's, so duplicates have no effect. Callbacks have no event."""
     return not isinstance(job.spec.task, CallbackTask) and anyio.run(_publish, job, outcome)
 
 
@@ -40,6 +40,6 @@ async def _publish(job: Job, outcome: Outcome) -> bool:
                     event_id=str(job.spec.submission_id),
                 )
     except (TidegateError, TimeoutError) as error:
-        log.debug("not announced: %s", error)
+        log.debug("the outcome was not published: %s", error)
         return False
     return True

@@ -1,4 +1,4 @@
-"""One attempt from claim to outcome. Whichever ends it first, the task or a kill, decides how it ended."""
+"""One attempt from claim to outcome. The first of task end and kill decides the outcome."""
 
 import logging
 import os
@@ -13,7 +13,7 @@ import msgspec
 
 from tidegate.daemon.spark.job import Job, Outcome
 from tidegate.daemon.spark.process import end_all
-from tidegate.daemon.spark.runner import announcement, blame, kinds
+from tidegate.daemon.spark.runner import announcement, failure_reason, kinds
 from tidegate.daemon.spark.spool import Spool
 from tidegate.schemas.run import MAX_RESULT_BYTES, Choice, SkipTask
 from tidegate.schemas.wire.event import storable
@@ -25,7 +25,7 @@ KILL_GRACE_S = 5.0
 
 
 class Ending(NamedTuple):
-    """How an attempt ends; what it `returned` is a choice of branches or any other value."""
+    """The end of an attempt. `returned` is a choice of branches or any other value."""
 
     outcome: Literal["succeeded", "failed", "skipped", "killed"]
     reason: str = ""
@@ -34,7 +34,7 @@ class Ending(NamedTuple):
 
 
 def execute(spool: Spool) -> NoReturn:
-    """Carry out what the spool says. The process ends here."""
+    """Run the attempt of the spool; the process exits here."""
     job = spool.job()
     if job is None:
         sys.exit(f"{spool.path} has no spec.json")
@@ -47,7 +47,7 @@ def execute(spool: Spool) -> NoReturn:
 
 
 class Attempt:
-    """What the task's thread, the heart and the one who listens for a kill share."""
+    """State shared by the task's thread, the heartbeat thread and the kill thread."""
 
     def __init__(self, spool: Spool, job: Job) -> None:
         self._spool = spool
@@ -56,12 +56,12 @@ class Attempt:
         self._ending = threading.Lock()
 
     def beat(self) -> None:
-        """Show signs of life from now on."""
+        """Start the heartbeat."""
         self._spool.beat()
         threading.Thread(target=self._beat, name="heart", daemon=True).start()
 
     def listen(self) -> None:
-        """Let SIGTERM end the attempt, whatever the main thread does: a Python handler would wait for it, this pipe does not."""
+        """End the attempt on SIGTERM through a pipe and a thread: a Python signal handler would wait for the main thread."""
         readable, writable = os.pipe()
         os.set_blocking(writable, False)
         signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
@@ -69,7 +69,7 @@ class Attempt:
         threading.Thread(target=self._await_term, args=(readable,), name="kill", daemon=True).start()
 
     def perform(self) -> Ending:
-        """Run the task. Never raises: what the task raises is its outcome, and its traceback goes to the log."""
+        """Run the task. Never raises: an exception of the task becomes its outcome, with the traceback in the log."""
         log.info("task %s of run %s started", self._job.spec.task.task_id, self._job.spec.run.run_id)
         try:
             returned = self._call()
@@ -77,29 +77,29 @@ class Attempt:
             return _exited(stop.code)
         except SkipTask as skip:
             return Ending("skipped", str(skip))
-        except blame.TaskError as error:
+        except failure_reason.TaskError as error:
             return Ending("failed", str(error), error.exit_code)
         except BaseException as error:
             if not self._ending.locked():
                 log.exception("the task raised")
-            return Ending("failed", blame.from_exception(error, Path(self._job.dags_folder)))
-        return kept(returned)
+            return Ending("failed", failure_reason.from_exception(error, Path(self._job.dags_folder)))
+        return success(returned)
 
     def kill(self) -> NoReturn:
         self.finish(Ending("killed", "killed on request"))
 
     def finish(self, ending: Ending) -> NoReturn:
-        """The first ending counts; whoever comes later waits here for the process to end."""
+        """The first ending counts; a later caller waits here for the process to exit."""
         if not self._ending.acquire(blocking=False):
             threading.Event().wait()
         try:
-            self._end_what_runs(ending.outcome)
+            self._end_processes(ending.outcome)
             log.info("task %s%s", ending.outcome, ending.reason and f": {ending.reason}")
             self._conclude(self._outcome(ending))
         except BaseException:
             log.exception("the runner failed")
         finally:
-            # Threads and exit handlers of the task are not waited for.
+            # Exits without waiting for threads and exit handlers of the task.
             os._exit(0)
 
     def _outcome(self, ending: Ending) -> Outcome:
@@ -118,24 +118,24 @@ class Attempt:
         try:
             os.chdir(self._job.dags_folder)
         except OSError as error:
-            raise blame.TaskError(f"the DAG folder {self._job.dags_folder} cannot be used: {error.strerror}") from error
+            raise failure_reason.TaskError(f"the DAG folder {self._job.dags_folder} cannot be used: {error.strerror}") from error
         return kinds.load(self._job).run(self._job, self._job.spec.task, self._spool)
 
-    def _end_what_runs(self, outcome: str) -> None:
-        """The next try must meet nothing of this one, neither here nor on the server. After a success there is time for that."""
+    def _end_processes(self, outcome: str) -> None:
+        """Nothing of this attempt may overlap with a retry, on this host or the server. After a success the server ends later."""
         if outcome != "succeeded":
             kinds.end(self._job)
         if left := end_all(self._spool.submission_id, KILL_GRACE_S if outcome == "killed" else LEFTOVER_GRACE_S):
             log.info("ended %d processes of the task", left)
 
     def _conclude(self, outcome: Outcome) -> None:
-        """The file first, so that nothing is lost while the news travels."""
+        """Store the outcome in the spool, then publish it."""
         try:
-            mine = self._spool.end(outcome)
+            is_first = self._spool.end(outcome)
         except OSError:
             log.exception("the outcome could not be stored")
-            mine = True
-        if mine:
+            is_first = True
+        if is_first:
             announcement.task_finished(self._job, outcome)
         kinds.end(self._job)
 
@@ -151,22 +151,22 @@ class Attempt:
 
 
 def _exited(code: object) -> Ending:
-    """`sys.exit` in a function, as the interpreter would take it."""
+    """The ending for `sys.exit` in a function, as the interpreter maps exit codes."""
     if code is None or code == 0:
         return Ending("succeeded", exit_code=0)
     return Ending("failed", f"SystemExit: {code}", code if isinstance(code, int) else 1)
 
 
-def kept(returned: object) -> Ending:
-    """A success with what was returned: JSON is kept for the tasks after it, anything else is not, and the log says so."""
+def success(returned: object) -> Ending:
+    """A success with the returned value: JSON becomes the result, another value is dropped and logged."""
     if returned is None or isinstance(returned, Choice):
         return Ending("succeeded", exit_code=0, returned=returned)
     try:
         content = msgspec.json.encode(returned)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        log.info("what it returned is no JSON and is not kept: %s", error)
+        log.info("the returned value is not JSON and is not stored as result: %s", error)
         return Ending("succeeded", exit_code=0)
     if len(content) > MAX_RESULT_BYTES:
-        reason = f"it returned {len(content)} bytes of JSON; at most {MAX_RESULT_BYTES} are kept for the tasks after it"
-        return Ending("failed", f"{reason}: write them somewhere and return where")
+        reason = f"it returned {len(content)} bytes of JSON; a result has at most {MAX_RESULT_BYTES}"
+        return Ending("failed", f"{reason}: write the data to storage and return its location")
     return Ending("succeeded", exit_code=0, returned=msgspec.json.decode(content))

@@ -3,7 +3,7 @@
 from tidegate.daemon.spark.contract import CallbackTask
 from tidegate.daemon.spark.job import Job
 from tidegate.daemon.spark.runner import dagfile
-from tidegate.daemon.spark.runner.blame import TaskError
+from tidegate.daemon.spark.runner.failure_reason import TaskError
 from tidegate.daemon.spark.spool import Spool
 
 

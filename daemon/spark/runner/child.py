@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tidegate.daemon.spark.runner.blame import TaskError, from_log
+from tidegate.daemon.spark.runner.failure_reason import TaskError, from_log
 
 TAIL_BYTES = 64 * 1024
 

@@ -6,7 +6,7 @@ A file, because arguments of a process can be read by every user of the machine.
 import re
 from collections.abc import Mapping
 
-from tidegate.daemon.spark.runner.blame import TaskError
+from tidegate.daemon.spark.runner.failure_reason import TaskError
 
 STAMP = "spark.tidegate.submission_id"
 

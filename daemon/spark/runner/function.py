@@ -5,7 +5,7 @@ from typing import Any
 
 from tidegate.daemon.spark.job import Job
 from tidegate.daemon.spark.runner import dagfile, session
-from tidegate.daemon.spark.runner.blame import TaskError
+from tidegate.daemon.spark.runner.failure_reason import TaskError
 from tidegate.daemon.spark.spool import Spool
 from tidegate.schemas.dag import FunctionTask
 

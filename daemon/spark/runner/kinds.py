@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, Protocol, cast
 
 from tidegate.daemon.spark.job import Job
-from tidegate.daemon.spark.runner.blame import TaskError
+from tidegate.daemon.spark.runner.failure_reason import TaskError
 from tidegate.daemon.spark.spool import Spool
 from tidegate.schemas.dag import kind_of
 

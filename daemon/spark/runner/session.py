@@ -12,7 +12,7 @@ from pyspark.sql.connect.client import SparkConnectClient
 from pyspark.sql.connect.client.retries import DefaultPolicy
 
 from tidegate.daemon.spark.job import Job
-from tidegate.daemon.spark.runner.blame import TaskError
+from tidegate.daemon.spark.runner.failure_reason import TaskError
 
 log = logging.getLogger("tidegate")
 

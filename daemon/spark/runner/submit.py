@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tidegate.daemon.spark.job import Job
 from tidegate.daemon.spark.runner import child, conf
-from tidegate.daemon.spark.runner.blame import TaskError
+from tidegate.daemon.spark.runner.failure_reason import TaskError
 from tidegate.daemon.spark.runner.template import render
 from tidegate.daemon.spark.spool import Spool
 from tidegate.schemas.dag import SubmitTask

@@ -8,7 +8,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import missing
 
 from tidegate.daemon.spark.contract import SubmissionSpec
-from tidegate.daemon.spark.runner.blame import TaskError
+from tidegate.daemon.spark.runner.failure_reason import TaskError
 from tidegate.schemas.run import ConsumedEvent, RunContext
 
 DATED = ("logical_date", "data_interval_start", "data_interval_end", "ds", "ds_nodash", "ts", "ts_nodash")

@@ -28,7 +28,7 @@ async def test_postgres_may_go_away_again_during_the_start(
             raise UnavailableError("connection was closed in the middle of operation", server="Postgres")
         await register(database, duties)
 
-    monkeypatch.setattr(supervisor, "offer", cut_the_first_time)
+    monkeypatch.setattr(supervisor, "register", cut_the_first_time)
     mine = settings()
     job = Job(uuid4(), mine.host, os.getpid(), "test")
     context = Context(

@@ -116,7 +116,7 @@ async def test_a_runner_killed_from_outside_is_a_failure_and_nothing_of_it_is_le
     status = await bench.until_ended(spec, handle)
 
     assert status.phase is Phase.FAILED
-    assert f"the runner was killed or crashed (pid {runner_of(handle)}, last sign of life at" in status.reason
+    assert f"the runner was killed or crashed (pid {runner_of(handle)}, last heartbeat at" in status.reason
     await until_nothing_runs(spec.submission_id, within_s=10)
 
 

@@ -8,7 +8,7 @@ import pytest
 from tidegate.daemon.spark.contract import SubmissionSpec
 from tidegate.daemon.spark.job import Job
 from tidegate.daemon.spark.runner import session
-from tidegate.daemon.spark.runner.blame import TaskError
+from tidegate.daemon.spark.runner.failure_reason import TaskError
 from tidegate.schemas.dag import SqlTask
 from tidegate.schemas.run import RunContext
 

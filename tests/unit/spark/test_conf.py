@@ -2,8 +2,8 @@
 
 import pytest
 
-from tidegate.daemon.spark.runner.blame import TaskError
 from tidegate.daemon.spark.runner.conf import check, properties
+from tidegate.daemon.spark.runner.failure_reason import TaskError
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from tidegate.daemon.spark.contract import SubmissionSpec
-from tidegate.daemon.spark.runner.blame import TaskError
+from tidegate.daemon.spark.runner.failure_reason import TaskError
 from tidegate.daemon.spark.runner.template import render
 from tidegate.schemas.dag import SqlTask
 from tidegate.schemas.run import ConsumedEvent, RunContext

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tidegate.daemon.spark.runner.blame import LONGEST, from_exception, from_log, from_spark
+from tidegate.daemon.spark.runner.failure_reason import MAX_LENGTH, from_exception, from_log, from_spark
 
 FOLDER = Path("/dags")
 
@@ -39,7 +39,7 @@ def test_an_exception_is_named_with_the_line_of_the_dag_folder(filename: str, st
 def test_a_long_message_is_cut() -> None:
     reason = from_exception(ValueError("x" * 5000), FOLDER)
 
-    assert len(reason) == LONGEST
+    assert len(reason) == MAX_LENGTH
     assert reason.endswith("…")
 
 

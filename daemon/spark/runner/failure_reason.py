@@ -1,4 +1,4 @@
-"""Why a task failed, in one sentence for its author: from an exception, or from what a program left in the log."""
+"""The reason of a failure in one sentence for the author of the task, from an exception or from the log of a program."""
 
 import re
 from itertools import zip_longest
@@ -8,7 +8,7 @@ from types import TracebackType
 
 from tidegate.schemas.error import TidegateError
 
-LONGEST = 1000
+MAX_LENGTH = 1000
 
 _TRACEBACK = "Traceback (most recent call last):\n"
 _RAISED = re.compile(r"^(?:[\w.]+\.)?([A-Za-z_]\w*)(: .*)?$")
@@ -27,7 +27,7 @@ class TaskError(TidegateError):
 
 
 def from_exception(error: BaseException, folder: Path) -> str:
-    """`ValueError: no rows (join.py, line 12)`: the innermost line of the DAG folder that was on the way, if any."""
+    """`ValueError: no rows (join.py, line 12)`: with the innermost line below the DAG folder, if any."""
     name, text = type(error).__name__, str(error)
     if type(error).__module__.startswith("pyspark."):
         text = from_spark(text)
@@ -42,30 +42,30 @@ def from_spark(text: str) -> str:
         return raised
     first = next((line for line in text.splitlines() if line.strip()), "")
     position = _POSITION.search(text)
-    said = _SQLSTATE.sub("", _POSITION.sub("", first)).rstrip(" .;")
-    return said if position is None else f"{said} (line {position[1]}, position {_from_one(position)})"
+    message = _SQLSTATE.sub("", _POSITION.sub("", first)).rstrip(" .;")
+    return message if position is None else f"{message} (line {position[1]}, position {_from_one(position)})"
 
 
 def from_log(tail: str) -> str:
-    """The exception a program died of, or else its last words."""
+    """The exception that ended the program, else the last line of its output."""
     if raised := last_raised(tail):
         return _one_line(raised)
     if jvm := list(_JVM_RAISED.finditer(tail)):
         return _one_line(jvm[-1][1] + (jvm[-1][2] or ""))
-    said = [line for line in tail.splitlines() if line.strip() and not _SPARK_LOG.match(line)]
-    return _one_line(said[-1]) if said else ""
+    lines = [line for line in tail.splitlines() if line.strip() and not _SPARK_LOG.match(line)]
+    return _one_line(lines[-1]) if lines else ""
 
 
 def last_raised(text: str) -> str:
-    """What the last Python traceback in a text says at its end; empty where there is none."""
+    """The exception of the last Python traceback in a text; empty without one."""
     _, found, after = text.rpartition(_TRACEBACK)
     lines = [line for line in after.splitlines() if line.strip()] if found else []
     for line, following in zip_longest(lines, lines[1:], fillvalue=""):
         if not line[0].isspace():
             raised = _RAISED.match(line)
-            said = raised[1] + (raised[2] or "") if raised else line
-            # Spark begins some messages with an empty line.
-            return f"{said.rstrip()} {following}" if said.rstrip().endswith(":") else said
+            message = raised[1] + (raised[2] or "") if raised else line
+            # Some messages of Spark begin with an empty line.
+            return f"{message.rstrip()} {following}" if message.rstrip().endswith(":") else message
     return ""
 
 
@@ -85,4 +85,4 @@ def _from_one(position: re.Match[str]) -> int:
 
 def _one_line(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
+    return line if len(line) <= MAX_LENGTH else line[: MAX_LENGTH - 1] + "…"

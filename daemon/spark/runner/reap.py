@@ -1,4 +1,4 @@
-"""After a runner that was killed: end what it left running, then say so. Only then may the task be tried again."""
+"""Reaps a runner that was killed: ends its processes, then records the outcome. Only then may the task be retried."""
 
 import fcntl
 import logging
@@ -14,8 +14,8 @@ GRACE_S = 5.0
 log = logging.getLogger("tidegate")
 
 
-def bury(spool: Spool) -> None:
-    """Does nothing where the runner lives, has told its outcome, or is being buried already."""
+def reap(spool: Spool) -> None:
+    """Does nothing when the runner is alive, has recorded its outcome, or is being reaped."""
     with (spool.path / "claim").open("rb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -23,13 +23,13 @@ def bury(spool: Spool) -> None:
             return
         claim = spool.claimed()
         if claim is not None and not alive(claim.claimant) and spool.outcome() is None:
-            _end_what_runs(spool)
+            _end_processes(spool)
             outcome = _outcome(spool, claim)
             log.info("task %s: %s", outcome.outcome, outcome.reason)
             spool.end(outcome)
 
 
-def _end_what_runs(spool: Spool) -> None:
+def _end_processes(spool: Spool) -> None:
     end_all(spool.submission_id, GRACE_S)
     if (job := spool.job()) is not None:
         kinds.end(job)
@@ -37,7 +37,7 @@ def _end_what_runs(spool: Spool) -> None:
 
 def _outcome(spool: Spool, claim: Claim) -> Outcome:
     beat = spool.heartbeat_at()
-    seen = f"last sign of life at {beat:%Y-%m-%d %H:%M:%S} UTC" if beat else "no sign of life"
+    seen = f"last heartbeat at {beat:%Y-%m-%d %H:%M:%S} UTC" if beat else "no heartbeat"
     killed = spool.asked_to_stop()
     return Outcome(
         outcome="killed" if killed else "failed",
