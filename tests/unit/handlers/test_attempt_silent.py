@@ -1,9 +1,9 @@
-"""Attempts that gave no sign of life are lost, unless they did in the meantime."""
+"""Attempts without a heartbeat are lost, unless one has come meanwhile."""
 
 from uuid import UUID
 
 from tests.shapes import graph, message
-from tests.unit.handlers.world import World
+from tests.unit.handlers.simulated_run import SimulatedRun
 from tidegate.handlers.attempt_silent import State, decide
 from tidegate.schemas.effect.submission import EndSubmission
 from tidegate.schemas.effect.task import UpdateTask
@@ -15,13 +15,13 @@ def lapsed(id_: UUID) -> Message[AttemptSilent]:
     return message(AttemptSilent(submission_id=id_, silent_s=60.0))
 
 
-def running() -> tuple[World, UUID]:
-    world = World(graph("a*1"))
+def running() -> tuple[SimulatedRun, UUID]:
+    world = SimulatedRun(graph("a*1"))
     world.admit("a")
     return world, world.attempt("a")
 
 
-def test_a_silent_attempt_is_lost_and_its_task_tried_again() -> None:
+def test_an_attempt_without_a_heartbeat_is_lost_and_its_task_is_retried() -> None:
     world, attempt = running()
 
     effects = list(decide([lapsed(attempt)], State(world.found(world.tasks), frozenset({attempt}))))
@@ -31,7 +31,7 @@ def test_a_silent_attempt_is_lost_and_its_task_tried_again() -> None:
     assert [effect.instance.state for effect in effects if isinstance(effect, UpdateTask)] == [TaskState.UP_FOR_RETRY]
 
 
-def test_an_attempt_that_spoke_in_the_meantime_lives() -> None:
+def test_an_attempt_with_a_new_heartbeat_stays_open() -> None:
     world, attempt = running()
 
     effects = list(decide([lapsed(attempt)], State(world.found(world.tasks), frozenset())))
@@ -39,7 +39,7 @@ def test_an_attempt_that_spoke_in_the_meantime_lives() -> None:
     assert effects == []
 
 
-def test_an_attempt_that_ended_in_the_meantime_stays_ended() -> None:
+def test_an_attempt_that_has_ended_meanwhile_stays_ended() -> None:
     world, attempt = running()
     world.finish(a=False)
 
@@ -48,7 +48,7 @@ def test_an_attempt_that_ended_in_the_meantime_stays_ended() -> None:
     assert effects == []
 
 
-def test_an_attempt_that_is_named_twice_is_lost_once() -> None:
+def test_an_attempt_in_two_messages_is_lost_once() -> None:
     world, attempt = running()
 
     effects = list(decide([lapsed(attempt), lapsed(attempt)], State(world.found(world.tasks), frozenset({attempt}))))

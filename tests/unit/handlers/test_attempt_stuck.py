@@ -1,4 +1,4 @@
-"""Attempts that nobody submits in time: queued anew twice, then taken for failed."""
+"""Attempts that are not submitted in time: queued again twice, then failed."""
 
 from typing import Any
 from uuid import UUID
@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from tests.shapes import graph, message
-from tests.unit.handlers.world import World
+from tests.unit.handlers.simulated_run import SimulatedRun
 from tidegate.handlers import attempt_stuck
 from tidegate.handlers.runs.rows import CLEARED, NOT_SUBMITTED
 from tidegate.schemas.effect import Effect
@@ -17,26 +17,26 @@ from tidegate.schemas.state import SubmissionState, TaskState
 from tidegate.schemas.wire.event import TaskFinished
 
 
-def queued(tasks: str = "a*1", **facts: Any) -> tuple[World, UUID]:
-    """A task whose attempt waits to be submitted."""
-    world = World(graph(tasks))
+def queued(tasks: str = "a*1", **facts: Any) -> tuple[SimulatedRun, UUID]:
+    """A task whose attempt is to be submitted."""
+    world = SimulatedRun(graph(tasks))
     world.admit("a")
     return world, seen(world, **facts)
 
 
-def seen(world: World, **facts: Any) -> UUID:
+def seen(world: SimulatedRun, **facts: Any) -> UUID:
     attempt = world.attempt("a")
     world.submissions[attempt] = msgspec.structs.replace(world.submissions[attempt], **facts)
     return attempt
 
 
-def looked_at(world: World, attempt: UUID) -> list[Effect]:
+def looked_at(world: SimulatedRun, attempt: UUID) -> list[Effect]:
     state = attempt_stuck.State([world.submissions[attempt]])
     return list(attempt_stuck.decide([message(AttemptStuck(submission_id=attempt))], state))
 
 
 @pytest.mark.parametrize("state", [SubmissionState.INTENT, SubmissionState.SUBMITTING])
-def test_an_attempt_that_is_not_submitted_in_time_is_to_be_killed(state: SubmissionState) -> None:
+def test_an_attempt_that_is_not_submitted_in_time_is_killed(state: SubmissionState) -> None:
     world, attempt = queued(state=state)
 
     assert looked_at(world, attempt) == [KillSubmissions(1, 0, NOT_SUBMITTED)]
@@ -49,7 +49,7 @@ def test_an_attempt_that_is_not_submitted_in_time_is_to_be_killed(state: Submiss
         pytest.param({"state": SubmissionState.INTENT, "kill_reason": CLEARED}, id="it is being killed"),
     ],
 )
-def test_an_attempt_that_is_not_stuck_any_more_is_left_alone(facts: dict[str, Any]) -> None:
+def test_an_attempt_that_is_not_stuck_any_more_is_not_killed(facts: dict[str, Any]) -> None:
     world, attempt = queued(**facts)
 
     assert looked_at(world, attempt) == []
@@ -57,7 +57,7 @@ def test_an_attempt_that_is_not_stuck_any_more_is_left_alone(facts: dict[str, An
 
 @pytest.mark.parametrize("outcome", ["killed", "lost"])
 @pytest.mark.parametrize(("before", "state"), [(0, TaskState.SCHEDULED), (1, TaskState.SCHEDULED), (2, TaskState.UP_FOR_RETRY)])
-def test_it_is_queued_anew_twice_and_the_third_time_counts(outcome: str, before: int, state: TaskState) -> None:
+def test_a_stuck_task_is_queued_again_twice_and_the_third_time_is_a_failure(outcome: str, before: int, state: TaskState) -> None:
     world, attempt = queued(kill_reason=NOT_SUBMITTED, killed_before=before)
 
     world.finish_with(msgspec.convert({"submission_id": attempt, "outcome": outcome, "reason": "gone"}, TaskFinished))
@@ -68,7 +68,7 @@ def test_it_is_queued_anew_twice_and_the_third_time_counts(outcome: str, before:
 
 
 @pytest.mark.parametrize(("before", "state"), [(3, TaskState.SCHEDULED), (4, TaskState.SCHEDULED), (5, TaskState.UP_FOR_RETRY)])
-def test_the_next_try_has_its_own_two(before: int, state: TaskState) -> None:
+def test_the_next_try_is_queued_again_twice_too(before: int, state: TaskState) -> None:
     world, attempt = queued("a*2", kill_reason=NOT_SUBMITTED, killed_before=before)
 
     world.finish_with(TaskFinished(submission_id=attempt, outcome="killed"))
@@ -76,7 +76,7 @@ def test_the_next_try_has_its_own_two(before: int, state: TaskState) -> None:
     assert world.states() == {"a": state}
 
 
-def test_what_never_began_does_not_count_as_a_try() -> None:
+def test_an_attempt_that_was_not_submitted_is_no_try() -> None:
     world, attempt = queued("a", kill_reason=NOT_SUBMITTED)
     world.finish_with(TaskFinished(submission_id=attempt, outcome="killed"))
     world.admit("a")
@@ -84,7 +84,7 @@ def test_what_never_began_does_not_count_as_a_try() -> None:
     assert (world.tasks[0].try_number, world.tasks[0].max_tries) == (2, 2)
 
 
-def test_the_task_says_why_it_failed() -> None:
+def test_the_reason_of_a_stuck_task_is_published() -> None:
     world, attempt = queued("a", kill_reason=NOT_SUBMITTED, killed_before=2)
 
     world.finish_with(TaskFinished(submission_id=attempt, outcome="killed"))
@@ -92,7 +92,7 @@ def test_the_task_says_why_it_failed() -> None:
     assert (world.published[-1].state, world.published[-1].reason) == (TaskState.FAILED, NOT_SUBMITTED)
 
 
-def test_an_attempt_that_succeeded_all_the_same_has() -> None:
+def test_a_stuck_attempt_that_succeeds_has_succeeded() -> None:
     world, attempt = queued("a", kill_reason=NOT_SUBMITTED)
 
     world.finish_with(TaskFinished(submission_id=attempt, outcome="succeeded"))

@@ -1,4 +1,4 @@
-"""Whatever is cleared of any run, and whenever: it goes on as if what was cleared had not been."""
+"""Properties of clearing: after any clear, a run ends as if it had not run the cleared tasks before."""
 
 from random import Random
 
@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.shapes import NOW, dag_view, message
+from tests.unit.handlers.simulated_run import ACTIVE, READY
 from tests.unit.handlers.tasks.test_advance_properties import CHANCES, Life, tasks_of
-from tests.unit.handlers.world import ACTIVE, READY
 from tidegate.handlers import clear_requested
 from tidegate.handlers.runs.create import promote
 from tidegate.schemas.effect.submission import KillSubmissions
@@ -19,7 +19,7 @@ SIZES = st.integers(1, 8)
 
 
 def begun(size: int, chance: Random) -> Life:
-    """A run in which some things have happened, or all; all its tasks are a part of it."""
+    """A run at any point of its life; none of its tasks is absent."""
     tasks = [msgspec.structs.replace(task, start_date=None) for task in tasks_of(size, chance)]
     life = Life(tasks, chance)
     for _ in range(chance.choice((0, 3, 9, 99))):
@@ -30,7 +30,7 @@ def begun(size: int, chance: Random) -> Life:
 
 
 def clear(life: Life) -> None:
-    """Clear any tasks. What is at work is killed, and that is confirmed before anything else happens."""
+    """Clear any tasks. Active ones are killed, and their ends come before anything else."""
     world, chance = life.world, life.chance
     asked = ClearRequested(
         dag_id="d",
@@ -66,7 +66,7 @@ def clear(life: Life) -> None:
 
 
 def forget(life: Life, reset: list[str]) -> None:
-    """The instances of mapped tasks that are mapped anew; their tries do not count any more."""
+    """The instances of cleared mapped tasks; their earlier tries do not count."""
     for task_id in reset:
         for element in range(len(life.reading.elements.pop(task_id, ()))):
             life.before[f"{task_id}[{element}]"] = life.tries(f"{task_id}[{element}]")
@@ -89,7 +89,7 @@ def confirm(life: Life, killed: list[str]) -> None:
 
 
 def go_on(life: Life) -> None:
-    """The run starts again if it has to, and is looked at as a whole."""
+    """Promote the run if it is queued, and reconsider it."""
     if life.world.run.state is RunState.QUEUED:
         life.world.apply(promote(life.world.run, life.world.graph, NOW))
     if life.world.run.state is RunState.RUNNING:

@@ -1,4 +1,4 @@
-"""Tasks of runs are set back, and run again."""
+"""Tasks of runs are cleared and run again."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.shapes import NOW, dag_view, graph, message, task
-from tests.unit.handlers.world import End, World
+from tests.unit.handlers.simulated_run import End, SimulatedRun
 from tidegate.handlers.clear_requested import State, decide, tasks_to_clear
 from tidegate.schemas.dag import TaskSpec
 from tidegate.schemas.effect import Effect, RejectMessage
@@ -26,16 +26,16 @@ CHAIN = ("a", "b < a", "c < b", "x")
 SETUP, TEARDOWN = task("s", is_setup=True), task("z < s w", teardown_of=("s",))
 
 
-def lived(*tasks: TaskSpec | str, **ends: End) -> World:
-    """A run whose tasks have ended so, one after the other."""
-    world = World(graph(*tasks))
+def lived(*tasks: TaskSpec | str, **ends: End) -> SimulatedRun:
+    """A run after these ends, one by one."""
+    world = SimulatedRun(graph(*tasks))
     for task_id, end in ends.items():
         world.admit(task_id)
         world.finish(**{task_id: end})
     return world
 
 
-def cleared(world: World, **asked: Any) -> list[Effect]:
+def cleared(world: SimulatedRun, **asked: Any) -> list[Effect]:
     state = State(
         NOW,
         dag_view(world.graph, due_at=NOW + timedelta(days=1)),
@@ -72,7 +72,7 @@ def cleared(world: World, **asked: Any) -> list[Effect]:
         ),
     ],
 )
-def test_what_is_asked_for_is_chosen_with_what_it_needs(
+def test_requested_tasks_are_cleared_with_their_setups_and_teardowns(
     tasks: Sequence[TaskSpec | str], failed: str, asked: Mapping[str, Any], chosen: str
 ) -> None:
     dag = graph(*tasks)
@@ -84,7 +84,7 @@ def test_what_is_asked_for_is_chosen_with_what_it_needs(
     assert sorted(ids[index] for index in found) == sorted(chosen)
 
 
-def test_a_run_that_had_ended_is_queued_and_the_clock_looks_at_its_dag() -> None:
+def test_an_ended_run_is_queued_and_its_dag_is_due() -> None:
     world = lived("a*1", "b < a", a=True, b=False)
 
     effects = cleared(world, task_ids=("b",))
@@ -97,7 +97,7 @@ def test_a_run_that_had_ended_is_queued_and_the_clock_looks_at_its_dag() -> None
     world.check()
 
 
-def test_a_run_at_work_goes_on_and_is_looked_at_as_a_whole() -> None:
+def test_a_running_run_keeps_running_and_is_reconsidered() -> None:
     world = lived("a", "b < a", "x", a=True, b=False)
 
     effects = cleared(world, task_ids=("b",))
@@ -108,7 +108,7 @@ def test_a_run_at_work_goes_on_and_is_looked_at_as_a_whole() -> None:
     world.check()
 
 
-def test_a_run_that_waits_to_run_again_stays_where_it_is() -> None:
+def test_a_queued_run_stays_queued() -> None:
     world = lived("a", "b", a=True, b=False)
     world.apply(cleared(world, task_ids=("b",)))
 
@@ -121,7 +121,7 @@ def test_a_run_that_waits_to_run_again_stays_where_it_is() -> None:
 
 
 @pytest.mark.parametrize(("tried", "tries"), [(1, 3), (2, 4)])
-def test_a_task_that_is_cleared_has_its_tries_again_and_counts_on(tried: int, tries: int) -> None:
+def test_a_cleared_task_has_all_its_tries_and_keeps_counting(tried: int, tries: int) -> None:
     world = lived("a*1", a=False)
     if tried == 2:
         world.retry("a")
@@ -133,7 +133,7 @@ def test_a_task_that_is_cleared_has_its_tries_again_and_counts_on(tried: int, tr
     assert (world.tasks[0].try_number, world.tasks[0].max_tries) == (tried, tries)
 
 
-def test_a_task_that_waits_for_another_try_does_not_wait_any_more() -> None:
+def test_a_cleared_task_does_not_wait_for_its_retry() -> None:
     world = lived("a*1", a=False)
 
     world.apply(cleared(world))
@@ -141,8 +141,8 @@ def test_a_task_that_waits_for_another_try_does_not_wait_any_more() -> None:
     assert (world.tasks[0].state, world.tasks[0].next_try_at) == (NONE, None)
 
 
-def test_a_task_at_work_is_killed_and_waits_for_its_turn_once_that_is_confirmed() -> None:
-    world = World(graph("a"))
+def test_an_active_task_is_killed_and_waits_again_once_its_attempt_has_ended() -> None:
+    world = SimulatedRun(graph("a"))
     world.admit("a")
     attempt = world.attempt("a")
 
@@ -161,7 +161,7 @@ def test_a_task_at_work_is_killed_and_waits_for_its_turn_once_that_is_confirmed(
 
 
 def test_a_task_that_waits_for_the_run_before_waits_again() -> None:
-    world = World(graph(task("a", depends_on_past=True)))
+    world = SimulatedRun(graph(task("a", depends_on_past=True)))
     world.reconsider()
     world.admit("a")
     world.finish(a=True)
@@ -171,7 +171,7 @@ def test_a_task_that_waits_for_the_run_before_waits_again() -> None:
     assert world.tasks[0].waits_for_past
 
 
-def test_what_was_decided_because_of_a_failure_is_decided_again() -> None:
+def test_decisions_that_followed_from_a_failure_are_taken_again() -> None:
     world = lived("a", "b < a", "c:one_failed < a", a=False)
     world.apply(cleared(world, task_ids=("a",)))
 
@@ -194,7 +194,7 @@ def test_what_was_decided_because_of_a_failure_is_decided_again() -> None:
         ),
     ],
 )
-def test_a_wish_that_means_nothing_is_refused(asked: Mapping[str, Any], reason: str, said: str) -> None:
+def test_a_request_without_tasks_to_clear_is_rejected(asked: Mapping[str, Any], reason: str, said: str) -> None:
     assert cleared(lived("a", a=True), **asked) == [RejectMessage(0, reason, said)]
 
 
@@ -212,7 +212,7 @@ def test_runs_that_do_not_exist_cannot_be_cleared(asked: Mapping[str, Any], said
 
 
 def test_a_run_that_has_not_started_has_nothing_to_clear() -> None:
-    world = World(graph("a"))
+    world = SimulatedRun(graph("a"))
     waiting = State(NOW, dag_view(world.graph), {1: world.run}, {1: world.graph}, {})
 
     (effect,) = decide([message(ClearRequested(dag_id="d", run_id="r1"))], waiting)

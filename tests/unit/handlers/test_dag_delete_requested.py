@@ -1,4 +1,4 @@
-"""Which DAGs a user may delete."""
+"""The DAGs that a user may delete."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def decided(dag: DagView | None) -> list[Any]:
     return list(dag_delete_requested.decide([message(DagDeleteRequested(dag_id="d"))], dag_delete_requested.State(dag)))
 
 
-def test_a_dag_that_is_in_no_file_and_has_no_runs_is_deleted() -> None:
+def test_a_stale_dag_without_active_runs_is_deleted() -> None:
     assert decided(dag_view(DAG, is_stale=True)) == [DeleteDag("d")]
 
 
@@ -32,7 +32,7 @@ def test_a_dag_that_is_in_no_file_and_has_no_runs_is_deleted() -> None:
         (dag_view(DAG, is_stale=True, next_queued_at=NOW), "has_runs"),
     ],
 )
-def test_every_other_one_is_not(dag: DagView | None, reason: str) -> None:
+def test_any_other_dag_is_not_deleted(dag: DagView | None, reason: str) -> None:
     (refused,) = decided(dag)
 
     assert isinstance(refused, RejectMessage)

@@ -1,4 +1,4 @@
-"""What users ask for: runs, pauses. And what producers tell: updates."""
+"""Requests of users for runs and pauses, and updates from producers."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -42,7 +42,7 @@ def pause_wanted(*, is_paused: bool) -> list[Any]:
         pytest.param({"is_stale": True}, RunState.QUEUED, id="in no file"),
     ],
 )
-def test_a_run_that_is_asked_for_starts_when_there_is_room(facts: dict[str, Any], state: RunState) -> None:
+def test_a_requested_run_starts_if_its_dag_has_capacity(facts: dict[str, Any], state: RunState) -> None:
     found = run_requested.State(NOW, dag_view(DAG, **facts), existing=None)
 
     effects = list(run_requested.decide(run_wanted(day=1), found))
@@ -61,7 +61,7 @@ def test_a_run_without_an_id_is_named_after_the_time() -> None:
 
 
 @pytest.mark.parametrize("run_id", ["mine", None])
-def test_a_run_that_exists_is_not_made_again(run_id: str | None) -> None:
+def test_a_run_id_that_exists_is_rejected(run_id: str | None) -> None:
     name = run_id or "manual__2024-05-01T12:00:00+00:00"
 
     effects = list(run_requested.decide(run_wanted(run_id), run_requested.State(NOW, dag_view(DAG), existing=name)))
@@ -85,7 +85,7 @@ def test_a_run_for_a_date_has_the_data_interval_of_its_timetable() -> None:
     assert (run.data_interval_end, run.run_after) == (datetime(2024, 4, 20, tzinfo=UTC), NOW)
 
 
-def test_a_date_that_has_a_run_gets_no_other() -> None:
+def test_a_logical_date_that_has_a_run_is_rejected() -> None:
     state = run_requested.State(NOW, dag_view(DAG), existing="scheduled__1")
 
     effects = list(run_requested.decide(wanted_on(NOW), state))
@@ -99,7 +99,7 @@ def test_a_date_that_has_a_run_gets_no_other() -> None:
     [(None, True), (NOW + timedelta(hours=2), True), (NOW + timedelta(minutes=1), False)],
     ids=["the clock does not come", "it comes later", "it comes earlier"],
 )
-def test_a_run_for_later_waits_for_the_clock(due_at: datetime | None, looked_at: bool) -> None:
+def test_a_run_for_later_is_queued_and_its_dag_is_due_then(due_at: datetime | None, looked_at: bool) -> None:
     later = NOW + timedelta(hours=1)
 
     effects = list(run_requested.decide(wanted_on(NOW, later), run_requested.State(NOW, dag_view(DAG, due_at=due_at), None)))
@@ -119,7 +119,7 @@ PARAMS = {"day": ParamSpec(schema={"type": "integer"}), "mode": ParamSpec(defaul
         pytest.param({"day": "one"}, "param 'day': 'one' is not of type 'integer'", id="of another type"),
     ],
 )
-def test_a_run_whose_conf_does_not_fit_is_refused(conf: dict[str, Any], said: str) -> None:
+def test_a_conf_that_does_not_fit_the_params_is_rejected(conf: dict[str, Any], said: str) -> None:
     dag = dag_view(graph("t", params=PARAMS))
 
     (effect,) = run_requested.decide(run_wanted(**conf), run_requested.State(NOW, dag, None))
@@ -129,7 +129,7 @@ def test_a_run_whose_conf_does_not_fit_is_refused(conf: dict[str, Any], said: st
     assert said in effect.message
 
 
-def test_a_run_has_what_it_was_given_and_the_defaults_of_the_rest() -> None:
+def test_a_run_has_its_conf_and_the_defaults_of_other_params() -> None:
     found = run_requested.State(NOW, dag_view(graph("t", params=PARAMS)), None)
 
     effects = run_requested.decide(run_wanted(day=1, more=True), found)
@@ -137,13 +137,13 @@ def test_a_run_has_what_it_was_given_and_the_defaults_of_the_rest() -> None:
     assert [effect.conf for effect in effects if isinstance(effect, InsertRun)] == [{"day": 1, "mode": "fast", "more": True}]
 
 
-def test_a_run_of_a_dag_that_does_not_exist_is_refused() -> None:
+def test_a_run_of_an_unknown_dag_is_rejected() -> None:
     effects = list(run_requested.decide(run_wanted(), run_requested.State(NOW, None, existing=None)))
 
     assert effects == [RejectMessage(0, "no_such_dag", "there is no DAG 'd'; `tidegate dags list` shows those there are")]
 
 
-def test_a_dag_that_does_not_exist_cannot_be_paused() -> None:
+def test_an_unknown_dag_cannot_be_paused() -> None:
     effects = list(pause_requested.decide(pause_wanted(is_paused=True), pause_requested.State(NOW, None)))
 
     assert effects == [RejectMessage(0, "no_such_dag", "there is no DAG 'd'; `tidegate dags list` shows those there are")]
@@ -157,7 +157,7 @@ def test_pausing_starts_nothing() -> None:
     assert effects == [SetPaused("d", is_paused=True)]
 
 
-def test_unpausing_starts_what_waited() -> None:
+def test_unpausing_starts_queued_and_due_runs() -> None:
     dag = dag_view(graph("t", schedule=A), is_paused=True, queued=1, queued_runs=queued(DAG, 7), pending=(pending(1),))
 
     effects = list(pause_requested.decide(pause_wanted(is_paused=False), pause_requested.State(NOW, dag)))

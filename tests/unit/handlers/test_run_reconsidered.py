@@ -1,4 +1,4 @@
-"""A run is looked at as a whole: what waits is judged again, what cannot go on is ended, what is to stop is stopped."""
+"""Reconsidered runs: waiting tasks are decided about again, deadlocked runs fail, and so do runs that are to stop."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.shapes import NOW, dag_view, graph, message, queued
-from tests.unit.handlers.world import World
+from tests.unit.handlers.simulated_run import SimulatedRun
 from tidegate.handlers.run_reconsidered import decide
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import RunMoved, UpdateRun
@@ -22,8 +22,8 @@ S, F, K, UF = TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED, TaskState.
 ASKED = [message(RunReconsidered(dag_run_id=1))]
 
 
-def found_as(world: World, states: Mapping[str, TaskState]) -> World:
-    """The same run with its tasks in these states, counted; as a user who clears or marks tasks may leave it."""
+def found_as(world: SimulatedRun, states: Mapping[str, TaskState]) -> SimulatedRun:
+    """The same run with its tasks in these states and counts, as a clear or a mark may leave it."""
     for task_id, state in states.items():
         index = world.index[task_id]
         world.tasks[index] = msgspec.structs.replace(world.tasks[index], state=state)
@@ -53,8 +53,8 @@ def counted(task: Instance, above: Sequence[TaskState]) -> Instance:
         pytest.param({"a": S, "b": RUNNING, "c": NONE}, {"a": S, "b": RUNNING, "c": NONE}, id="what works is left alone"),
     ],
 )
-def test_what_waits_is_judged_again(states: Mapping[str, TaskState], after: Mapping[str, TaskState]) -> None:
-    world = found_as(World(graph("a", "b < a", "c < b")), states)
+def test_waiting_tasks_are_decided_about_again(states: Mapping[str, TaskState], after: Mapping[str, TaskState]) -> None:
+    world = found_as(SimulatedRun(graph("a", "b < a", "c < b")), states)
 
     world.reconsider()
 
@@ -75,17 +75,17 @@ def test_what_waits_is_judged_again(states: Mapping[str, TaskState], after: Mapp
         pytest.param({"a": RUNNING, "b": S}, RunState.RUNNING, id="R11 R22 running success"),
     ],
 )
-def test_a_run_whose_tasks_are_all_done_is_over(states: Mapping[str, TaskState], state: RunState) -> None:
-    world = found_as(World(graph("a", "b")), states)
+def test_a_run_without_unfinished_tasks_ends(states: Mapping[str, TaskState], state: RunState) -> None:
+    world = found_as(SimulatedRun(graph("a", "b")), states)
 
     world.reconsider()
 
     assert (world.run.state, world.journal[-1].state) == (state, state)
 
 
-def test_a_run_in_which_nothing_can_go_on_has_failed_with_the_tasks_named() -> None:
+def test_a_deadlocked_run_fails_and_names_its_waiting_tasks() -> None:
     """R21"""
-    world = World(graph("a", "b < a", "c < b"))
+    world = SimulatedRun(graph("a", "b < a", "c < b"))
     world.tasks[0] = msgspec.structs.replace(world.tasks[0], state=S)
     world.tasks[1] = msgspec.structs.replace(world.tasks[1], elements=2, awaited=2)  # which are nowhere
 
@@ -96,9 +96,9 @@ def test_a_run_in_which_nothing_can_go_on_has_failed_with_the_tasks_named() -> N
 
 
 @pytest.mark.parametrize("state", [SCHEDULED, TaskState.QUEUED, RUNNING, TaskState.UP_FOR_RETRY])
-def test_a_run_in_which_something_goes_on_is_not_stuck(state: TaskState) -> None:
+def test_a_run_with_an_active_or_ready_task_is_not_deadlocked(state: TaskState) -> None:
     """R21"""
-    world = World(graph("a", "b < a", "x"))
+    world = SimulatedRun(graph("a", "b < a", "x"))
     world.tasks |= {i: msgspec.structs.replace(world.tasks[i], state=s) for i, s in ((0, S), (2, state))}
 
     world.reconsider()
@@ -106,8 +106,8 @@ def test_a_run_in_which_something_goes_on_is_not_stuck(state: TaskState) -> None
     assert world.run.state is RunState.RUNNING
 
 
-def test_a_run_that_is_to_stop_has_failed_and_what_works_is_killed() -> None:
-    world = World(graph("works", "waits", "later < works"))
+def test_a_run_with_a_reason_to_stop_fails_and_its_active_tasks_are_killed() -> None:
+    world = SimulatedRun(graph("works", "waits", "later < works"))
     world.admit("works")
 
     world.reconsider(stop="enough")
@@ -118,16 +118,16 @@ def test_a_run_that_is_to_stop_has_failed_and_what_works_is_killed() -> None:
     assert [effect for effect in world.others if isinstance(effect, KillSubmissions)] == [KillSubmissions(1, None, "enough")]
 
 
-def test_where_nothing_works_nothing_is_killed() -> None:
-    world = World(graph("a", "b < a"))
+def test_without_active_tasks_nothing_is_killed() -> None:
+    world = SimulatedRun(graph("a", "b < a"))
 
     world.reconsider(stop="enough")
 
     assert not any(isinstance(effect, KillSubmissions) for effect in world.others)
 
 
-def test_what_is_to_stop_keeps_what_it_has_done() -> None:
-    world = World(graph("a", "b", "c*1", "d < a"))
+def test_a_stopped_run_keeps_its_ended_tasks() -> None:
+    world = SimulatedRun(graph("a", "b", "c*1", "d < a"))
     world.admit("a", "b", "c")
     world.finish(a=True, b=False, c=False)
 
@@ -139,14 +139,14 @@ def test_what_is_to_stop_keeps_what_it_has_done() -> None:
 
 @pytest.mark.parametrize("stop", ["", "enough"], ids=["to be judged", "to be stopped"])
 @pytest.mark.parametrize("state", [RunState.QUEUED, RunState.SUCCESS, RunState.FAILED])
-def test_a_run_that_is_not_at_work_is_left_alone(state: RunState, stop: str) -> None:
-    world = World(graph("a"))
+def test_a_run_that_is_not_running_is_not_changed(state: RunState, stop: str) -> None:
+    world = SimulatedRun(graph("a"))
     world.run = msgspec.structs.replace(world.run, state=state)
 
     assert list(decide(ASKED, world.whole(stop=stop))) == []
 
 
-def decided(world: World, dag: DagView, *, stop: str = "") -> list[Effect]:
+def decided(world: SimulatedRun, dag: DagView, *, stop: str = "") -> list[Effect]:
     return list(decide(ASKED, msgspec.structs.replace(world.whole(stop=stop), dags=(dag,))))
 
 
@@ -155,25 +155,25 @@ def started(effects: Sequence[Effect]) -> list[int]:
 
 
 @pytest.mark.parametrize("stop", ["", "enough"], ids=["it is over", "it is stopped"])
-def test_the_end_of_a_run_makes_room_for_what_waits(stop: str) -> None:
+def test_the_end_of_a_run_starts_a_queued_one(stop: str) -> None:
     dag = graph("a", limit=1)
-    world = found_as(World(dag), {"a": S})
+    world = found_as(SimulatedRun(dag), {"a": S})
 
     effects = decided(world, dag_view(dag, running=1, queued=1, queued_runs=queued(dag, 8)), stop=stop)
 
     assert started(effects) == [8]
 
 
-def test_a_run_that_goes_on_keeps_its_place() -> None:
+def test_a_run_that_keeps_running_keeps_its_slot() -> None:
     dag = graph("a", limit=1)
 
-    effects = decided(World(dag), dag_view(dag, running=1, queued=1, queued_runs=queued(dag, 8)))
+    effects = decided(SimulatedRun(dag), dag_view(dag, running=1, queued=1, queued_runs=queued(dag, 8)))
 
     assert started(effects) == [1]
 
 
-def test_the_moves_are_numbered_on_and_what_did_not_move_is_not_written() -> None:
-    world = found_as(World(graph("a", "b < a", "x")), {"a": S, "b": NONE})
+def test_moves_get_the_next_numbers_and_other_tasks_are_not_written() -> None:
+    world = found_as(SimulatedRun(graph("a", "b < a", "x")), {"a": S, "b": NONE})
     before = world.run.task_seq
 
     effects = list(decide(ASKED, world.whole()))

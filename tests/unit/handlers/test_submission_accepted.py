@@ -1,11 +1,11 @@
-"""A backend took an attempt: its task runs, unless it ended before."""
+"""A backend accepted an attempt: its task is running, unless it has ended before."""
 
 from uuid import UUID
 
 import msgspec
 
 from tests.shapes import NOW, graph, message
-from tests.unit.handlers.world import World
+from tests.unit.handlers.simulated_run import SimulatedRun
 from tidegate.handlers.submission_accepted import State, decide
 from tidegate.schemas.effect.run import UpdateRun
 from tidegate.schemas.effect.submission import AcceptSubmission
@@ -18,9 +18,9 @@ def accepted(id_: UUID) -> Message[SubmissionAccepted]:
     return message(SubmissionAccepted(submission_id=id_, handle={"pid": 7}))
 
 
-def submitting(*task_ids: str) -> tuple[World, list[UUID]]:
-    """A run whose tasks' attempts are being submitted."""
-    world = World(graph(*task_ids))
+def submitting(*task_ids: str) -> tuple[SimulatedRun, list[UUID]]:
+    """A run with attempts that are being submitted."""
+    world = SimulatedRun(graph(*task_ids))
     world.admit(*task_ids)
     attempts = [world.attempt(task_id) for task_id in task_ids]
     for id_ in attempts:
@@ -28,12 +28,12 @@ def submitting(*task_ids: str) -> tuple[World, list[UUID]]:
     return world, attempts
 
 
-def found(world: World) -> State:
+def found(world: SimulatedRun) -> State:
     state = world.found(world.tasks)
     return State(state.now, state.runs, state.graphs, state.submissions, state.tasks)
 
 
-def test_the_handle_is_kept_and_the_task_runs_from_now_on() -> None:
+def test_the_handle_is_stored_and_the_task_is_running() -> None:
     world, (attempt,) = submitting("a")
 
     effects = list(decide([accepted(attempt)], found(world)))
@@ -42,7 +42,7 @@ def test_the_handle_is_kept_and_the_task_runs_from_now_on() -> None:
     assert [(e.state, e.start_date) for e in effects if isinstance(e, MoveTask)] == [(TaskState.RUNNING, NOW)]
 
 
-def test_the_moves_of_one_run_are_numbered_on() -> None:
+def test_the_moves_of_a_run_get_the_next_numbers() -> None:
     world, attempts = submitting("a", "b")
     before = world.run.task_seq
 
@@ -55,7 +55,7 @@ def test_the_moves_of_one_run_are_numbered_on() -> None:
     assert [effect.task_seq for effect in effects if isinstance(effect, UpdateRun)] == [before + 2]
 
 
-def test_an_attempt_that_ended_before_the_news_of_its_start_stays_ended() -> None:
+def test_an_attempt_that_ended_before_it_was_accepted_stays_ended() -> None:
     world, (attempt, _) = submitting("a", "b")
     world.finish(a=True)
 
@@ -64,7 +64,7 @@ def test_an_attempt_that_ended_before_the_news_of_its_start_stays_ended() -> Non
     assert effects == []
 
 
-def test_an_attempt_that_starts_after_its_run_was_stopped_is_kept_to_be_killed() -> None:
+def test_an_attempt_accepted_after_its_run_ended_is_accepted_to_be_killed() -> None:
     world, (attempt,) = submitting("a")
     world.reconsider(stop="enough")
 
@@ -73,7 +73,7 @@ def test_an_attempt_that_starts_after_its_run_was_stopped_is_kept_to_be_killed()
     assert effects == [AcceptSubmission(attempt, {"pid": 7}, NOW, None)]
 
 
-def test_an_attempt_that_is_named_twice_starts_once() -> None:
+def test_an_attempt_in_two_messages_starts_once() -> None:
     world, (attempt,) = submitting("a")
 
     effects = list(decide([accepted(attempt), accepted(attempt)], found(world)))

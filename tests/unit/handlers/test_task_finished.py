@@ -1,4 +1,4 @@
-"""An end is taken once: late, repeated and foreign ones change nothing and are recorded."""
+"""Each end of an attempt counts once; late, repeated and unknown ones change nothing and are recorded."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.shapes import NOW, A, dag_view, graph, message, pending, queued
-from tests.unit.handlers.world import World
+from tests.unit.handlers.simulated_run import SimulatedRun
 from tidegate.handlers.attempt_ends import State
 from tidegate.handlers.task_finished import decide
 from tidegate.schemas.effect import Effect, RejectMessage
@@ -27,14 +27,14 @@ def ended(id_: UUID, outcome: Any = "succeeded", event_id: str = "e", **facts: A
     return message(TaskFinished(submission_id=id_, outcome=outcome, **facts), event_id)
 
 
-def running(*lines: str) -> tuple[World, UUID]:
-    """A run whose first task was admitted, and that attempt."""
-    world = World(graph(*lines))
+def running(*lines: str) -> tuple[SimulatedRun, UUID]:
+    """A run whose first task is admitted, and its attempt."""
+    world = SimulatedRun(graph(*lines))
     world.admit(lines[0].partition("*")[0])
     return world, world.attempt(lines[0].partition("*")[0])
 
 
-def found(world: World, *dags: DagView) -> State:
+def found(world: SimulatedRun, *dags: DagView) -> State:
     return msgspec.structs.replace(world.found(world.tasks), dags=dags)
 
 
@@ -42,7 +42,7 @@ def reasons(effects: Sequence[Effect]) -> list[str]:
     return [effect.reason for effect in effects if isinstance(effect, IgnoreFinish)]
 
 
-def test_an_attempt_that_nobody_submitted_is_rejected_by_its_place_in_the_batch() -> None:
+def test_an_unknown_attempt_is_rejected_by_its_index_in_the_batch() -> None:
     world, attempt = running("a")
     stranger = uuid4()
 
@@ -53,7 +53,7 @@ def test_an_attempt_that_nobody_submitted_is_rejected_by_its_place_in_the_batch(
     ]
 
 
-def test_a_finish_says_all_it_knows_of_the_attempt() -> None:
+def test_a_finish_is_stored_with_all_its_fields() -> None:
     world, attempt = running("a")
     began, over = NOW - timedelta(seconds=9), NOW - timedelta(seconds=1)
     event = ended(attempt, "killed", reason="by hand", exit_code=137, started_at=began, finished_at=over)
@@ -63,7 +63,7 @@ def test_a_finish_says_all_it_knows_of_the_attempt() -> None:
     assert effects[0] == EndSubmission(attempt, SubmissionState.KILLED, "by hand", 137, began, over)
 
 
-def test_a_reason_is_kept_and_published_as_it_can_be_stored() -> None:
+def test_a_reason_is_stored_and_published_without_nul() -> None:
     world, attempt = running("a")
 
     effects = list(decide([ended(attempt, "failed", reason="a\0b\ud800c" + "x" * 900_000)], found(world)))
@@ -143,7 +143,7 @@ def test_of_two_finishes_after_the_run_ended_the_first_ends_the_attempt() -> Non
     assert reasons(effects) == ["its task was failed by then", "the attempt had already ended"]
 
 
-def test_the_end_that_a_cleared_task_waits_for_has_the_pool_looked_at() -> None:
+def test_the_end_that_a_cleared_task_waits_for_wakes_its_pool() -> None:
     world, attempt = running("a")
     world.tasks[0].state = TaskState.SCHEDULED
 
@@ -162,7 +162,7 @@ def test_the_last_end_ends_the_run(succeeded: bool, state: RunState) -> None:
     assert (world.run.state, [event.state for event in world.journal]) == (state, ["queued", "running", state])
 
 
-def test_a_run_with_more_to_do_goes_on() -> None:
+def test_a_run_with_unfinished_tasks_keeps_running() -> None:
     world, attempt = running("a", "b < a")
 
     effects = list(decide([ended(attempt)], found(world)))
@@ -171,7 +171,7 @@ def test_a_run_with_more_to_do_goes_on() -> None:
     assert not any(isinstance(effect, RunMoved) for effect in effects)
 
 
-def test_only_a_task_that_is_over_has_an_end() -> None:
+def test_only_an_ended_task_has_an_end_date() -> None:
     world, attempt = running("a*1")
 
     effects = list(decide([ended(attempt, "failed")], found(world)))
@@ -181,7 +181,7 @@ def test_only_a_task_that_is_over_has_an_end() -> None:
     ]
 
 
-def test_the_end_of_a_run_makes_room_for_what_waits() -> None:
+def test_the_end_of_a_run_starts_a_queued_one() -> None:
     world, attempt = running("a")
     dag = graph("a", limit=1)
 
@@ -200,7 +200,7 @@ def test_the_end_of_a_run_lets_pending_events_make_the_next() -> None:
     assert [e.events for e in effects if isinstance(e, ConsumeEvents)] == [(pending(5), pending(6))]
 
 
-def test_a_run_that_goes_on_keeps_its_place() -> None:
+def test_a_run_that_keeps_running_keeps_its_slot() -> None:
     world, attempt = running("a", "b < a")
     dag = graph("a", limit=1)
 

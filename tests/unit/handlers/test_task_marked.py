@@ -1,4 +1,4 @@
-"""Users end runs, and have it that tasks or runs ended otherwise than they did."""
+"""Users fail runs, and mark runs and tasks."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.shapes import NOW, dag_view, graph, message, queued, task
-from tests.unit.handlers.world import World
+from tests.unit.handlers.simulated_run import SimulatedRun
 from tidegate.handlers import run_end_requested, task_marked
 from tidegate.handlers.load_run import WholeRun
 from tidegate.schemas.effect import Effect, RejectMessage
@@ -23,38 +23,38 @@ NO_DAG = RejectMessage(0, "no_such_dag", "there is no DAG 'd'; `tidegate dags li
 NO_RUN = RejectMessage(0, "no_such_run", "DAG 'd' has no run 'r1'; `tidegate runs list d` shows those there are")
 
 
-def found(world: World) -> WholeRun:
-    """The run as a whole; its DAG may have one at a time, and another waits."""
+def found(world: SimulatedRun) -> WholeRun:
+    """The run with its DAG, which is at its limit of one run; another run is queued."""
     dag = graph("t", limit=1)
     running = int(world.run.state is RunState.RUNNING)
     view = dag_view(dag, running=running, queued=1, queued_runs=queued(dag, 8))
     return WholeRun(NOW, view, world.run, world.graph, tuple(msgspec.structs.replace(task) for task in world.tasks.values()))
 
 
-def end_wanted(state: RunState, world: World) -> list[Effect]:
+def end_wanted(state: RunState, world: SimulatedRun) -> list[Effect]:
     wish = RunEndRequested(dag_id="d", run_id="r1", state=state, reason="by hand")
     return list(run_end_requested.decide([message(wish)], found(world)))
 
 
-def marked(task_id: str, state: TaskState, world: World) -> list[Effect]:
+def marked(task_id: str, state: TaskState, world: SimulatedRun) -> list[Effect]:
     wish = TaskMarked(dag_id="d", run_id="r1", task_id=task_id, state=state)
     return list(task_marked.decide([message(wish)], found(world)))
 
 
-def half_done() -> World:
-    """Each task is in another state."""
-    world = World(graph("done", "failed", "works", "waits", "tried*1", "later < works", "after < failed"))
+def half_done() -> SimulatedRun:
+    """A run with a task in each state."""
+    world = SimulatedRun(graph("done", "failed", "works", "waits", "tried*1", "later < works", "after < failed"))
     world.admit("done", "failed", "works", "tried")
     world.finish(done=True, failed=False, tried=False)
     return world
 
 
 def others(effects: Sequence[Effect]) -> list[int]:
-    """The other runs that are started."""
+    """The ids of other runs that are started."""
     return [effect.id for effect in effects if isinstance(effect, UpdateRun) and effect.id != 1]
 
 
-def test_a_run_that_is_ended_has_failed_and_what_works_is_killed() -> None:
+def test_a_failed_run_skips_waiting_tasks_and_kills_active_ones() -> None:
     world = half_done()
 
     effects = end_wanted(RunState.FAILED, world)
@@ -65,7 +65,7 @@ def test_a_run_that_is_ended_has_failed_and_what_works_is_killed() -> None:
     assert others(effects) == [8]
 
 
-def test_a_run_that_is_marked_as_a_success_has_succeeded_with_all_its_tasks() -> None:
+def test_marking_a_run_as_success_marks_all_its_tasks() -> None:
     world = half_done()
 
     effects = end_wanted(RunState.SUCCESS, world)
@@ -78,20 +78,20 @@ def test_a_run_that_is_marked_as_a_success_has_succeeded_with_all_its_tasks() ->
 
 
 @pytest.mark.parametrize("state", [RunState.SUCCESS, RunState.FAILED])
-def test_where_nothing_works_nothing_is_killed(state: RunState) -> None:
-    assert not any(isinstance(effect, KillSubmissions) for effect in end_wanted(state, World(graph("a"))))
+def test_without_active_tasks_nothing_is_killed(state: RunState) -> None:
+    assert not any(isinstance(effect, KillSubmissions) for effect in end_wanted(state, SimulatedRun(graph("a"))))
 
 
-def test_a_task_that_only_is_said_to_have_succeeded_has_updated_nothing() -> None:
-    world = World(graph(task("a", outlets=("s://x",))))
+def test_a_task_marked_as_success_updates_no_outlet() -> None:
+    world = SimulatedRun(graph(task("a", outlets=("s://x",))))
 
     effects = [*end_wanted(RunState.SUCCESS, world), *marked("a", S, world)]
 
     assert not any(isinstance(effect, OutletUpdated) for effect in effects)
 
 
-def test_a_task_that_is_no_part_of_a_run_stays_out_of_it() -> None:
-    world = World(graph("a", task("b", end_date=NOW.replace(year=2020))), logical_date=NOW)
+def test_a_removed_task_is_not_marked_with_its_run() -> None:
+    world = SimulatedRun(graph("a", task("b", end_date=NOW.replace(year=2020))), logical_date=NOW)
 
     world.apply(end_wanted(RunState.SUCCESS, world))
 
@@ -99,8 +99,8 @@ def test_a_task_that_is_no_part_of_a_run_stays_out_of_it() -> None:
 
 
 @pytest.mark.parametrize(("state", "after"), [(RunState.SUCCESS, RunState.FAILED), (RunState.FAILED, RunState.SUCCESS)])
-def test_a_run_that_had_ended_is_marked_otherwise_without_making_room(state: RunState, after: RunState) -> None:
-    world = World(graph("a"))
+def test_marking_an_ended_run_frees_no_slot(state: RunState, after: RunState) -> None:
+    world = SimulatedRun(graph("a"))
     world.admit("a")
     world.finish(a=state is RunState.SUCCESS)
 
@@ -111,8 +111,8 @@ def test_a_run_that_had_ended_is_marked_otherwise_without_making_room(state: Run
     assert others(effects) == []
 
 
-def test_a_run_is_not_ended_twice() -> None:
-    world = World(graph("a!"))
+def test_a_run_is_not_set_to_the_state_that_it_has() -> None:
+    world = SimulatedRun(graph("a!"))
 
     effects = end_wanted(RunState.SUCCESS, world)
 
@@ -124,7 +124,7 @@ def test_a_run_is_not_ended_twice() -> None:
     [(WholeRun(NOW), NO_DAG), (WholeRun(NOW, dag_view(graph("t"))), NO_RUN)],
     ids=["no such DAG", "no such run"],
 )
-def test_what_does_not_exist_is_neither_ended_nor_marked(state: WholeRun, rejected: RejectMessage) -> None:
+def test_unknown_dags_and_runs_are_rejected(state: WholeRun, rejected: RejectMessage) -> None:
     end = RunEndRequested(dag_id="d", run_id="r1", state=RunState.FAILED, reason="by hand")
     mark = TaskMarked(dag_id="d", run_id="r1", task_id="t", state=S)
 
@@ -133,15 +133,15 @@ def test_what_does_not_exist_is_neither_ended_nor_marked(state: WholeRun, reject
     assert effects == [rejected, rejected]
 
 
-def test_a_task_that_does_not_exist_is_not_marked() -> None:
-    effects = marked("nobody", S, World(graph("a")))
+def test_an_unknown_task_is_rejected() -> None:
+    effects = marked("nobody", S, SimulatedRun(graph("a")))
 
     assert effects == [RejectMessage(0, "no_such_task", "run 'r1' has no task 'nobody', or has not started")]
 
 
-def failed() -> World:
+def failed() -> SimulatedRun:
     """A run that failed at its first task."""
-    world = World(graph("a", "b < a", "c < b", "d:one_failed < a", "x"))
+    world = SimulatedRun(graph("a", "b < a", "c < b", "d:one_failed < a", "x"))
     world.admit("a", "x")
     world.finish(a=False, x=True)
     world.admit("d")
@@ -149,7 +149,7 @@ def failed() -> World:
     return world
 
 
-def test_what_was_given_up_because_of_a_task_waits_again_once_it_is_marked_otherwise() -> None:
+def test_tasks_that_a_marked_task_had_ruled_out_wait_again() -> None:
     world = failed()
 
     effects = marked("a", S, world)
@@ -166,8 +166,8 @@ def test_what_was_given_up_because_of_a_task_waits_again_once_it_is_marked_other
     world.check(decided=False)
 
 
-def test_a_task_at_work_that_is_marked_is_killed_and_its_end_changes_nothing() -> None:
-    world = World(graph("a*3", "b < a"))
+def test_an_active_task_that_is_marked_is_killed_and_its_end_changes_nothing() -> None:
+    world = SimulatedRun(graph("a*3", "b < a"))
     world.admit("a")
 
     effects = marked("a", S, world)
@@ -180,8 +180,8 @@ def test_a_task_at_work_that_is_marked_is_killed_and_its_end_changes_nothing() -
     world.check()
 
 
-def test_what_comes_after_a_marked_task_is_decided_when_the_run_is_looked_at() -> None:
-    world = World(graph("a", "b < a"))
+def test_tasks_after_a_marked_one_are_decided_when_the_run_is_reconsidered() -> None:
+    world = SimulatedRun(graph("a", "b < a"))
     world.apply(marked("a", F, world))
 
     world.reconsider()
@@ -192,8 +192,8 @@ def test_what_comes_after_a_marked_task_is_decided_when_the_run_is_looked_at() -
 @pytest.mark.parametrize(
     "make", [lambda world: end_wanted(RunState.SUCCESS, world), lambda world: marked("a", S, world)], ids=["run", "task"]
 )
-def test_the_next_run_is_reconsidered_when_a_task_of_it_depends_on_the_past(make: Callable[[World], list[Effect]]) -> None:
-    world = World(graph(task("a", depends_on_past=True), "b"))
+def test_the_next_run_of_a_sequential_dag_is_reconsidered(make: Callable[[SimulatedRun], list[Effect]]) -> None:
+    world = SimulatedRun(graph(task("a", depends_on_past=True), "b"))
     world.admit("a")
 
     assert [effect for effect in make(world) if isinstance(effect, ReconsiderAfter)] == [ReconsiderAfter("d", 1)]

@@ -7,8 +7,8 @@ import pytest
 
 from tests.shapes import graph
 from tests.shapes import task as task_of
-from tests.unit.handlers.ready import READY, found
-from tests.unit.handlers.world import World
+from tests.unit.handlers.admission_states import READY, found
+from tests.unit.handlers.simulated_run import SimulatedRun
 from tidegate.handlers.admission.select import submission_id
 from tidegate.handlers.tasks_ready import decide
 from tidegate.schemas.dag import CommandTask, FunctionTask, SqlTask, SubmitTask, TaskSpec
@@ -20,7 +20,7 @@ from tidegate.schemas.view import WaitingTask
 
 
 def test_a_scheduled_task_is_queued_with_the_intent_to_submit_it() -> None:
-    world = World(graph("a"))
+    world = SimulatedRun(graph("a"))
 
     effects = list(decide(READY, found(world)))
 
@@ -30,7 +30,7 @@ def test_a_scheduled_task_is_queued_with_the_intent_to_submit_it() -> None:
 
 
 def test_a_task_that_is_tried_again_gets_the_next_number() -> None:
-    world = World(graph("a*1"))
+    world = SimulatedRun(graph("a*1"))
     world.admit("a")
     world.finish(a=False)
     world.retry("a")
@@ -42,7 +42,7 @@ def test_a_task_that_is_tried_again_gets_the_next_number() -> None:
 
 
 def test_a_task_whose_time_for_another_try_is_to_come_gets_no_slot() -> None:
-    world = World(graph("a*1"))
+    world = SimulatedRun(graph("a*1"))
     world.admit("a")
     world.finish(a=False)
 
@@ -52,7 +52,7 @@ def test_a_task_whose_time_for_another_try_is_to_come_gets_no_slot() -> None:
 
 
 def test_a_task_that_another_daemon_admitted_is_left_alone() -> None:
-    world = World(graph("a", "b"))
+    world = SimulatedRun(graph("a", "b"))
     world.admit("a")
 
     effects = list(decide(READY, found(world)))
@@ -70,7 +70,7 @@ def test_a_task_that_another_daemon_admitted_is_left_alone() -> None:
     ],
 )
 def test_only_a_run_at_work_gets_slots(state: RunState, admitted: int) -> None:
-    world = World(graph("a", "b"))
+    world = SimulatedRun(graph("a", "b"))
     world.run = msgspec.structs.replace(world.run, state=state)
 
     effects = list(decide(READY, found(world)))
@@ -80,7 +80,7 @@ def test_only_a_run_at_work_gets_slots(state: RunState, admitted: int) -> None:
 
 
 def test_admission_leaves_the_run_as_it_is_but_for_its_numbers() -> None:
-    world = World(graph("a", "b"))
+    world = SimulatedRun(graph("a", "b"))
 
     effects = list(decide(READY, found(world)))
 
@@ -99,13 +99,13 @@ def test_admission_leaves_the_run_as_it_is_but_for_its_numbers() -> None:
     ],
 )
 def test_each_kind_of_task_has_its_backend(task: TaskSpec, backend: str) -> None:
-    effects = decide(READY, found(World(graph(task))))
+    effects = decide(READY, found(SimulatedRun(graph(task))))
 
     assert [effect.backend for effect in effects if isinstance(effect, InsertSubmission)] == [backend]
 
 
 def test_no_two_attempts_have_one_stamp() -> None:
-    run = World(graph("a")).run
+    run = SimulatedRun(graph("a")).run
     other = msgspec.structs.replace(run, id=2)
 
     stamps = {submission_id(run, "a", 1), submission_id(run, "a", 2), submission_id(run, "b", 1), submission_id(other, "a", 1)}
@@ -114,7 +114,7 @@ def test_no_two_attempts_have_one_stamp() -> None:
 
 
 def test_stamps_of_later_runs_come_later_whatever_they_are_of() -> None:
-    run = World(graph("a")).run
+    run = SimulatedRun(graph("a")).run
     runs = [msgspec.structs.replace(run, id=number) for number in (1, 255, 256, 65_536, 3_000_000_000)]
 
     stamps = [submission_id(run, task_id, number) for run in runs for task_id, number in (("a", 1), ("b", 7))]
@@ -124,6 +124,6 @@ def test_stamps_of_later_runs_come_later_whatever_they_are_of() -> None:
 
 
 def test_a_row_that_was_inserted_says_what_the_admission_needs() -> None:
-    world = World(graph(task_of("a", pool_slots=3, max_active_per_dag=4, max_active_per_run=2)))
+    world = SimulatedRun(graph(task_of("a", pool_slots=3, max_active_per_dag=4, max_active_per_run=2)))
 
     assert world.waiting("a") == (WaitingTask(1, 0, "d", "a", TaskState.SCHEDULED, 0, 3, 4, 2),)

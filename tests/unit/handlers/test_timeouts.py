@@ -1,4 +1,4 @@
-"""What takes too long: runs fail, and what waits for room starts; attempts are killed."""
+"""Timeouts: late runs fail and queued ones start; late attempts are killed."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.shapes import NOW, dag_view, graph, message, queued, run_view, task
-from tests.unit.handlers.world import World
+from tests.unit.handlers.simulated_run import SimulatedRun
 from tidegate.handlers import attempt_timed_out, run_timed_out, submission_accepted
 from tidegate.handlers.runs.create import create, promote
 from tidegate.schemas.effect import Effect
@@ -24,7 +24,7 @@ from tidegate.schemas.wire.event import TaskFinished
 SHORT: Mapping[str, Any] = {"run_timeout_s": 90.0, "limit": 1}
 
 
-def timed_out(world: World, *dags: DagView) -> list[Effect]:
+def timed_out(world: SimulatedRun, *dags: DagView) -> list[Effect]:
     id_ = world.run.id
     found = world.whole()
     state = run_timed_out.State(NOW, dags, (world.run,), found.graphs, found.tasks)
@@ -36,7 +36,7 @@ def started(effects: Sequence[Effect]) -> list[int]:
 
 
 @pytest.mark.parametrize(("timeout_s", "limit"), [(None, None), (90.0, NOW + timedelta(seconds=90))])
-def test_the_time_of_a_run_counts_from_its_start(timeout_s: float | None, limit: object) -> None:
+def test_the_timeout_of_a_run_counts_from_its_start(timeout_s: float | None, limit: object) -> None:
     dag = graph("a", run_timeout_s=timeout_s)
     queued_first, at_once = run_view(1), run_view(2)
 
@@ -45,25 +45,25 @@ def test_the_time_of_a_run_counts_from_its_start(timeout_s: float | None, limit:
     assert [effect.times_out_at for effect in effects if isinstance(effect, InsertRun | UpdateRun)] == [limit, limit]
 
 
-def test_a_run_that_only_waits_has_no_end_to_its_time() -> None:
+def test_a_queued_run_does_not_time_out() -> None:
     effects = create(run_view(), {}, graph("a", run_timeout_s=90.0), NOW, started=False)
 
     assert [effect.times_out_at for effect in effects if isinstance(effect, InsertRun)] == [None]
 
 
 @pytest.mark.parametrize(("seconds", "late"), [(89.9, False), (90, True), (91, True)])
-def test_a_run_is_late_once_its_time_is_over(seconds: float, late: bool) -> None:
-    world = World(graph("a", **SHORT))
+def test_a_run_is_late_from_its_timeout_on(seconds: float, late: bool) -> None:
+    world = SimulatedRun(graph("a", **SHORT))
 
     assert world.run.is_late(NOW + timedelta(seconds=seconds)) is late
 
 
-def test_a_run_without_a_limit_is_never_late() -> None:
-    assert not World(graph("a")).run.is_late(NOW + timedelta(days=9999))
+def test_a_run_without_a_timeout_is_never_late() -> None:
+    assert not SimulatedRun(graph("a")).run.is_late(NOW + timedelta(days=9999))
 
 
-def test_a_late_run_has_failed_its_unfinished_tasks_are_skipped_and_those_at_work_killed() -> None:
-    world = World(graph("done", "works", "waits", "later < works", **SHORT))
+def test_a_late_run_fails_skips_unfinished_tasks_and_kills_active_ones() -> None:
+    world = SimulatedRun(graph("done", "works", "waits", "later < works", **SHORT))
     world.admit("done", "works")
     world.finish(done=True)
     world.accept("works")
@@ -83,7 +83,7 @@ def test_a_late_run_has_failed_its_unfinished_tasks_are_skipped_and_those_at_wor
 
 def test_the_next_run_starts_as_the_late_one_ends() -> None:
     """R14"""
-    world = World(graph("a", **SHORT))
+    world = SimulatedRun(graph("a", **SHORT))
 
     effects = timed_out(world, dag_view(world.graph, running=1, queued=1, queued_runs=queued(world.graph, 8)))
 
@@ -94,7 +94,7 @@ def test_the_next_run_starts_as_the_late_one_ends() -> None:
 def test_a_late_run_counts_as_a_failure_of_its_dag() -> None:
     dag = graph("a", max_failed_runs=3, **SHORT)
 
-    effects = timed_out(World(dag), dag_view(dag, running=1, failed_runs=2))
+    effects = timed_out(SimulatedRun(dag), dag_view(dag, running=1, failed_runs=2))
 
     assert [e for e in effects if isinstance(e, CountFailures | SetPaused)] == [
         CountFailures("d", 3),
@@ -102,8 +102,8 @@ def test_a_late_run_counts_as_a_failure_of_its_dag() -> None:
     ]
 
 
-def test_a_task_that_is_killed_with_its_run_is_not_tried_again() -> None:
-    world = World(graph("a*3", **SHORT))
+def test_a_task_that_is_killed_with_its_run_is_not_retried() -> None:
+    world = SimulatedRun(graph("a*3", **SHORT))
     world.admit("a")
     attempt = world.attempt("a")
     world.apply(timed_out(world))
@@ -114,15 +114,15 @@ def test_a_task_that_is_killed_with_its_run_is_not_tried_again() -> None:
     assert world.submissions[attempt].state is SubmissionState.KILLED
 
 
-def at_work(timeout_s: float | None = 30.0) -> tuple[World, UUID]:
-    world = World(graph(task("a*1", execution_timeout_s=timeout_s)))
+def at_work(timeout_s: float | None = 30.0) -> tuple[SimulatedRun, UUID]:
+    world = SimulatedRun(graph(task("a*1", execution_timeout_s=timeout_s)))
     world.admit("a")
     attempt = world.attempt("a")
     return world, attempt
 
 
 @pytest.mark.parametrize(("timeout_s", "limit"), [(None, None), (30.0, NOW + timedelta(seconds=30))])
-def test_the_time_of_an_attempt_counts_from_when_its_backend_took_it(timeout_s: float | None, limit: object) -> None:
+def test_the_timeout_of_an_attempt_counts_from_its_acceptance(timeout_s: float | None, limit: object) -> None:
     world, attempt = at_work(timeout_s)
     world.submissions[attempt] = msgspec.structs.replace(world.submissions[attempt], state=SubmissionState.SUBMITTING)
     found = world.found(world.tasks)
@@ -135,14 +135,14 @@ def test_the_time_of_an_attempt_counts_from_when_its_backend_took_it(timeout_s: 
     assert [effect.times_out_at for effect in effects if isinstance(effect, AcceptSubmission)] == [limit]
 
 
-def late(world: World, attempt: UUID, **facts: object) -> list[Effect]:
+def late(world: SimulatedRun, attempt: UUID, **facts: object) -> list[Effect]:
     found = world.found(world.tasks)
     submissions = {attempt: msgspec.structs.replace(world.submissions[attempt], **facts)}
     state = attempt_timed_out.State(NOW, found.runs, found.graphs, submissions)
     return list(attempt_timed_out.decide([message(AttemptTimedOut(submission_id=attempt))], state))
 
 
-def test_an_attempt_that_takes_too_long_is_killed() -> None:
+def test_an_attempt_past_its_timeout_is_killed() -> None:
     world, attempt = at_work()
     world.accept("a")
 
@@ -156,7 +156,7 @@ def test_an_attempt_that_takes_too_long_is_killed() -> None:
         pytest.param({"state": SubmissionState.ACCEPTED, "kill_reason": "by hand"}, id="it is being killed"),
     ],
 )
-def test_an_attempt_that_needs_no_killing_is_left_alone(facts: dict[str, object]) -> None:
+def test_an_attempt_that_has_ended_or_is_being_killed_is_not_killed(facts: dict[str, object]) -> None:
     world, attempt = at_work()
 
     assert late(world, attempt, **facts) == []
@@ -165,7 +165,7 @@ def test_an_attempt_that_needs_no_killing_is_left_alone(facts: dict[str, object]
 @pytest.mark.parametrize(
     ("outcome", "reason"), [("killed", "it took longer than 30 s"), ("failed", "disk full"), ("succeeded", "disk full")]
 )
-def test_a_task_that_was_killed_says_why_it_was(outcome: str, reason: str) -> None:
+def test_a_killed_task_has_the_kill_reason(outcome: str, reason: str) -> None:
     world, attempt = at_work()
     world.submissions[attempt] = msgspec.structs.replace(world.submissions[attempt], kill_reason="it took longer than 30 s")
 
@@ -175,7 +175,7 @@ def test_a_task_that_was_killed_says_why_it_was(outcome: str, reason: str) -> No
     assert world.published[-1].reason == reason
 
 
-def test_a_task_that_was_killed_for_its_time_is_tried_again() -> None:
+def test_a_task_that_was_killed_at_its_timeout_is_retried() -> None:
     world, attempt = at_work()
     world.accept("a")
 

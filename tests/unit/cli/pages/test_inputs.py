@@ -5,7 +5,7 @@ from datetime import time, timedelta
 import pytest
 
 from tests.shapes import NOW, A, B, spec
-from tests.unit.handlers.waiting import event
+from tests.unit.handlers.event_driven_dags import event
 from tidegate.daemon.cli.pages.inputs import InputRow, by_input, rows, there, timing_text
 from tidegate.schemas.conditions.condition import AllOf, DatasetRef, InputDeadlineSpec, Timing
 

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from tests.shapes import NOW, graph, run_view
-from tests.unit.handlers.ready import READY, found
-from tests.unit.handlers.world import World
+from tests.unit.handlers.admission_states import READY, found
+from tests.unit.handlers.simulated_run import SimulatedRun
 from tidegate.handlers.admission.capacity import AdmissionState, Capacity
 from tidegate.handlers.admission.select import select_tasks
 from tidegate.handlers.tasks_ready import decide
@@ -44,7 +44,7 @@ def chosen(state: AdmissionState) -> list[tuple[int, int]]:
 
 
 def test_no_more_than_the_free_slots_are_taken_in_order() -> None:
-    world = World(graph("a", "b", "c"))
+    world = SimulatedRun(graph("a", "b", "c"))
 
     effects = list(decide(READY, found(world, slots=2)))
 
@@ -121,7 +121,7 @@ def test_a_pool_gives_no_more_than_it_has(pool: PoolView, free: int) -> None:
 
 
 def test_slots_that_were_given_while_others_wait_for_long_are_counted() -> None:
-    world = World(graph("a", "b", "c"))
+    world = SimulatedRun(graph("a", "b", "c"))
     state = msgspec.structs.replace(found(world, slots=2), starving=world.waiting("c"))
 
     effects = list(decide(READY, state))
@@ -131,7 +131,7 @@ def test_slots_that_were_given_while_others_wait_for_long_are_counted() -> None:
 
 @pytest.mark.parametrize(("slots", "long"), [(2, ()), (0, ("c",))], ids=["nobody waits for long", "nobody gets one"])
 def test_other_slots_are_not_counted(slots: int, long: Sequence[str]) -> None:
-    world = World(graph("a", "b", "c"))
+    world = SimulatedRun(graph("a", "b", "c"))
     state = msgspec.structs.replace(found(world, slots=slots), starving=world.waiting(*long))
 
     effects = list(decide(READY, state))
@@ -150,7 +150,7 @@ def test_other_slots_are_not_counted(slots: int, long: Sequence[str]) -> None:
     ],
 )
 def test_a_pool_is_looked_at_again_when_more_may_fit(slots: int | None, cut: bool, again: bool) -> None:
-    state = msgspec.structs.replace(found(World(graph("a")), slots=slots), has_more=cut)
+    state = msgspec.structs.replace(found(SimulatedRun(graph("a")), slots=slots), has_more=cut)
 
     effects = list(decide(READY, state))
 
@@ -158,7 +158,7 @@ def test_a_pool_is_looked_at_again_when_more_may_fit(slots: int | None, cut: boo
 
 
 def test_a_pool_is_not_looked_at_again_while_its_slots_are_kept() -> None:
-    world = World(graph("a", "b"))
+    world = SimulatedRun(graph("a", "b"))
     state = found(world, slots=2)
     light, heavy = state.waiting
     state = msgspec.structs.replace(

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from tests.shapes import NOW, A, B, dag_view, graph, queued
-from tests.unit.handlers.waiting import at, by, event, expiring, timed, waiting
+from tests.unit.handlers.event_driven_dags import at, by, event, expiring, timed, waiting
 from tidegate.handlers.explain.dag import explain_dag
 from tidegate.handlers.explain.dag_facts import DagFacts
 from tidegate.handlers.explain.dag_gates import would_run

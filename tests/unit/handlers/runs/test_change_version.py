@@ -1,4 +1,4 @@
-"""A run that is cleared may go on with the newest version of its DAG."""
+"""A cleared run may change to the newest version of its DAG."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from tests.shapes import NOW, dag_view, graph, message
-from tests.unit.handlers.world import World
+from tests.unit.handlers.simulated_run import SimulatedRun
 from tidegate.handlers.clear_requested import State, decide
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import ChangeVersion, UpdateRun
@@ -19,17 +19,17 @@ NONE, S, F = TaskState.NONE, TaskState.SUCCESS, TaskState.FAILED
 NEWER = graph("b", "c < b", "d*2 < c", version_id=2, max_active_tasks=3)
 
 
-def failed() -> World:
+def failed() -> SimulatedRun:
     """A run of `a`, which is no more, and `b`."""
-    world = World(graph("a", "b < a"))
+    world = SimulatedRun(graph("a", "b < a"))
     for task_id, ok in (("a", True), ("b", False)):
         world.admit(task_id)
         world.finish(**{task_id: ok})
     return world
 
 
-def cleared(world: World, current: Graph = NEWER, **asked: Any) -> list[Effect]:
-    """What is decided while this is the DAG's newest version."""
+def cleared(world: SimulatedRun, current: Graph = NEWER, **asked: Any) -> list[Effect]:
+    """The effects while this is the newest version of the DAG."""
     tasks = {index: msgspec.structs.replace(task) for index, task in world.tasks.items()}
     state = State(NOW, dag_view(current), {1: world.run}, {1: world.graph}, {1: tasks})
     wish = ClearRequested(dag_id="d", run_id="r1", **{"newest": True, **asked})
@@ -37,7 +37,7 @@ def cleared(world: World, current: Graph = NEWER, **asked: Any) -> list[Effect]:
 
 
 def tasks(effects: Sequence[Effect]) -> dict[int, tuple[TaskState, int]]:
-    """What the tasks are written as, by their place: state, and how many tasks they wait for."""
+    """By index, the state and `awaited` of the written tasks."""
     return {i.index: (i.state, i.awaited) for e in effects if isinstance(e, InsertTask | UpdateTask) if (i := e.instance)}
 
 
@@ -50,14 +50,14 @@ def test_tasks_keep_their_history_by_name_and_new_ones_are_added() -> None:
     assert [(e.state, e.unfinished) for e in effects if isinstance(e, UpdateRun)] == [(RunState.QUEUED, 3)]
 
 
-def test_a_task_that_is_not_cleared_stays_as_it_was() -> None:
+def test_a_task_that_is_not_cleared_keeps_its_state() -> None:
     effects = cleared(failed(), graph("a", "b < a", "c < a", version_id=2), task_ids=("c",))
 
     assert tasks(effects) == {2: (NONE, 1)}
     assert [(e.unfinished, e.failed_leaves) for e in effects if isinstance(e, UpdateRun)] == [(1, 1)]
 
 
-def test_a_run_stays_with_its_version_unless_the_newest_is_asked_for() -> None:
+def test_a_run_keeps_its_version_unless_the_newest_is_requested() -> None:
     effects = cleared(failed(), newest=False)
 
     assert not any(isinstance(effect, ChangeVersion) for effect in effects)
@@ -69,8 +69,8 @@ def test_a_run_that_has_the_newest_version_keeps_it() -> None:
     assert not any(isinstance(effect, ChangeVersion) for effect in effects)
 
 
-def test_a_run_at_work_keeps_its_version() -> None:
-    world = World(graph("a", "b"))
+def test_a_running_run_keeps_its_version() -> None:
+    world = SimulatedRun(graph("a", "b"))
     world.admit("a")
     world.finish(a=False)
 

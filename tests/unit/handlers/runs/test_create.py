@@ -1,4 +1,4 @@
-"""How a run comes into being: rows, journal and events of its first moments."""
+"""The rows and events of a run that is created and started."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from tests.shapes import NOW, graph, run_view, task
-from tests.unit.handlers.rows import counted
+from tests.unit.handlers.run_rows import counted
 from tidegate.handlers.runs.create import create, promote
 from tidegate.handlers.runs.transition import outlet_event
 from tidegate.schemas.effect import Effect
@@ -46,7 +46,7 @@ def test_a_run_that_starts_at_once_was_queued_before() -> None:
     assert (run.task_seq, published(effects)) == (2, [(1, "a", "success"), (2, "b", "scheduled")])
 
 
-def test_a_run_that_was_waiting_starts_under_its_next_number() -> None:
+def test_a_promoted_run_has_the_next_sequence_number() -> None:
     effects = list(promote(run_view(tasks=3), CHAIN, NOW))
 
     (run,) = (effect for effect in effects if isinstance(effect, UpdateRun))
@@ -65,8 +65,8 @@ def test_every_task_gets_its_row() -> None:
     assert [row.dates.scheduled_at for row in (a, b, c)] == [None, NOW, None]
 
 
-def test_a_row_says_what_its_task_is_to_the_pool() -> None:
-    """P03 P04 P05: it leaves the queue by its weight, then by the date of its run."""
+def test_a_row_has_the_demand_of_its_task() -> None:
+    """P03 P04 P05: the queue is ordered by weight, then by the date of the run."""
     dag = graph(
         task("a*2", pool="small", pool_slots=3, weight=7, max_active_per_dag=4, max_active_per_run=2, depends_on_past=True)
     )
@@ -78,14 +78,14 @@ def test_a_row_says_what_its_task_is_to_the_pool() -> None:
     assert (row.instance.max_tries, row.instance.waits_for_past) == (3, True)
 
 
-def test_a_run_without_a_date_is_as_old_as_its_time() -> None:
+def test_a_run_without_a_logical_date_is_ordered_by_run_after() -> None:
     (row,) = (e for e in promote(run_view(run_after=NOW - timedelta(hours=1)), graph("a"), NOW) if isinstance(e, InsertTask))
 
     assert row.order_at == NOW - timedelta(hours=1)
 
 
 @pytest.mark.parametrize("dag", [EMPTY, graph()], ids=["empty tasks", "no tasks"])
-def test_a_run_of_nothing_but_empty_tasks_is_over_at_once(dag: Graph) -> None:
+def test_a_run_of_empty_tasks_ends_at_its_start(dag: Graph) -> None:
     effects = list(create(run_view(tasks=len(dag.nodes)), {}, dag, NOW, started=True))
 
     (run,) = (effect for effect in effects if isinstance(effect, InsertRun))
@@ -93,7 +93,7 @@ def test_a_run_of_nothing_but_empty_tasks_is_over_at_once(dag: Graph) -> None:
     assert (run.state_seq, journal(effects)) == (3, [(1, "queued"), (2, "running"), (3, "success")])
 
 
-def test_the_outlets_of_a_task_that_succeeded_are_updated_under_an_id_that_never_changes() -> None:
+def test_the_outlets_of_a_successful_task_are_updated_with_a_deterministic_id() -> None:
     dag = graph(task("a!", outlets=("s://x", "s://y")), task("b", outlets=("s://z",)))
 
     effects = list(promote(run_view(tasks=2), dag, NOW))
@@ -105,8 +105,8 @@ def test_the_outlets_of_a_task_that_succeeded_are_updated_under_an_id_that_never
     ]
 
 
-def test_all_runs_of_a_version_begin_from_what_was_worked_out_once() -> None:
-    """What is kept must not change with the runs that use it."""
+def test_the_first_step_of_a_version_is_computed_once() -> None:
+    """The cached step must not change with the runs that use it."""
     first = list(promote(run_view(tasks=3), CHAIN, NOW))
 
     second = list(promote(run_view(tasks=3), CHAIN, NOW))

@@ -1,4 +1,4 @@
-"""Deadlines: when they are due, what meets them, and what it means that one was missed."""
+"""Deadlines: their due times, what meets them, and the effects of a missed one."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, time, timedelta
@@ -8,7 +8,7 @@ import pytest
 from msgspec import UNSET
 
 from tests.shapes import NOW, graph, message, run_view, task
-from tests.unit.handlers.world import World
+from tests.unit.handlers.simulated_run import SimulatedRun
 from tidegate.handlers import deadline_due
 from tidegate.handlers.runs.deadlines import due_at
 from tidegate.schemas.effect import Effect
@@ -55,7 +55,7 @@ def utc(*at: int) -> datetime:
         pytest.param(HOUR, datetime.max.replace(tzinfo=UTC), NOW + timedelta(hours=3), id="a date at the end of time"),
     ],
 )
-def test_a_deadline_is_due_at_a_moment(spec: DeadlineSpec, logical_date: datetime | None, expected: datetime) -> None:
+def test_a_deadline_has_a_due_time(spec: DeadlineSpec, logical_date: datetime | None, expected: datetime) -> None:
     run = run_view(logical_date=logical_date)
 
     assert due_at(spec, run, NOW + timedelta(hours=2)) == expected
@@ -79,14 +79,14 @@ def met(effects: Sequence[Effect]) -> list[str | None]:
 def test_a_run_gets_its_deadlines_when_it_is_created(waits: bool) -> None:
     dag = graph("a", task("b", deadlines=(by(time(13), "UTC"), HOUR)), deadlines=(HOUR,))
 
-    world = World(dag, waits=waits)
+    world = SimulatedRun(dag, waits=waits)
 
     hour = NOW + timedelta(hours=1)
     assert deadlines(world.others) == [(None, "hour", hour), ("b", "by then", hour), ("b", "hour", hour)]
 
 
-def test_a_run_without_deadlines_pays_nothing() -> None:
-    world = World(graph("a", "b < a"))
+def test_a_run_without_deadlines_has_no_deadline_effects() -> None:
+    world = SimulatedRun(graph("a", "b < a"))
 
     world.admit("a")
     world.finish(a=True)
@@ -97,8 +97,8 @@ def test_a_run_without_deadlines_pays_nothing() -> None:
 
 
 @pytest.mark.parametrize("end", [True, False, TaskState.SKIPPED])
-def test_a_task_that_ended_has_met_its_deadlines_however_it_ended(end: Any) -> None:
-    world = World(graph(task("a", deadlines=(HOUR,)), task("b", deadlines=(HOUR,)), deadlines=(HOUR,)))
+def test_an_ended_task_has_met_its_deadlines_in_any_end_state(end: Any) -> None:
+    world = SimulatedRun(graph(task("a", deadlines=(HOUR,)), task("b", deadlines=(HOUR,)), deadlines=(HOUR,)))
     world.others.clear()
 
     world.admit("a", "b")
@@ -107,8 +107,8 @@ def test_a_task_that_ended_has_met_its_deadlines_however_it_ended(end: Any) -> N
     assert met(world.others) == ["a"]
 
 
-def test_a_task_that_is_tried_again_has_not_ended() -> None:
-    world = World(graph(task("a*1", deadlines=(HOUR,))))
+def test_a_retried_task_has_not_met_its_deadlines() -> None:
+    world = SimulatedRun(graph(task("a*1", deadlines=(HOUR,))))
     world.others.clear()
 
     world.admit("a")
@@ -117,17 +117,17 @@ def test_a_task_that_is_tried_again_has_not_ended() -> None:
     assert met(world.others) == []
 
 
-def test_a_task_that_is_no_part_of_the_run_has_met_its_deadlines() -> None:
+def test_an_absent_task_has_met_its_deadlines() -> None:
     dag = graph("a", task("b", deadlines=(HOUR,), start_date=NOW + timedelta(days=1)))
 
-    world = World(dag, logical_date=NOW)
+    world = SimulatedRun(dag, logical_date=NOW)
 
     assert met(world.others) == ["b"]
 
 
 @pytest.mark.parametrize("end", [True, False])
-def test_the_end_of_a_run_meets_all_that_is_left(end: bool) -> None:
-    world = World(graph("a", deadlines=(HOUR,)))
+def test_the_end_of_a_run_meets_all_open_deadlines(end: bool) -> None:
+    world = SimulatedRun(graph("a", deadlines=(HOUR,)))
     world.others.clear()
 
     world.admit("a")
@@ -136,14 +136,14 @@ def test_the_end_of_a_run_meets_all_that_is_left(end: bool) -> None:
     assert met(world.others) == [None]
 
 
-def test_a_run_that_ends_as_soon_as_it_starts_meets_its_deadlines() -> None:
-    world = World(graph("a!", deadlines=(HOUR,)))
+def test_a_run_that_ends_at_its_start_meets_its_deadlines() -> None:
+    world = SimulatedRun(graph("a!", deadlines=(HOUR,)))
 
     assert [type(effect) for effect in world.others] == [InsertDeadline, MeetDeadlines]
 
 
-def test_a_run_that_is_stopped_has_ended() -> None:
-    world = World(graph("a", deadlines=(HOUR,)))
+def test_a_failed_run_has_met_its_deadlines() -> None:
+    world = SimulatedRun(graph("a", deadlines=(HOUR,)))
     world.others.clear()
 
     world.reconsider(stop="enough")
@@ -189,7 +189,7 @@ def test_several_missed_deadlines_of_a_run_are_numbered_without_a_gap() -> None:
     assert [effect.state_seq for effect in effects if isinstance(effect, UpdateRun)] == [4]
 
 
-def test_what_somebody_else_is_at_work_on_changes_nothing() -> None:
+def test_without_locked_deadlines_nothing_changes() -> None:
     """R26: a locked row was not loaded."""
     assert missed(graph("a"), run_view()) == []
 
@@ -199,7 +199,7 @@ def test_what_somebody_else_is_at_work_on_changes_nothing() -> None:
     [(None, [("run", 2, None)]), ("a", [("run", 2, "a")]), ("b", []), ("gone", [])],
     ids=["of the run", "of a task", "of a task that tells nobody", "of a task that the run no longer has"],
 )
-def test_who_is_told_of_a_missed_deadline(task_id: str | None, expected: list[tuple[str, int, str | None]]) -> None:
+def test_the_receivers_of_a_missed_deadline(task_id: str | None, expected: list[tuple[str, int, str | None]]) -> None:
     told = (Callback(On.DEADLINE, TELL), Callback(On.FAILURE, FunctionReceiver("not_me")))
     dag = graph(task("a", callbacks=told), "b", callbacks=told)
 
@@ -212,7 +212,7 @@ def test_who_is_told_of_a_missed_deadline(task_id: str | None, expected: list[tu
 
 
 def test_a_run_that_missed_a_deadline_before_it_started_starts_with_new_tasks() -> None:
-    """Its journal is longer than that of others that have only been queued."""
-    world = World(graph("a", "b < a"), waits=True, state_seq=2)
+    """Its state_seq is higher than that of other queued runs."""
+    world = SimulatedRun(graph("a", "b < a"), waits=True, state_seq=2)
 
     assert world.states() == {"a": TaskState.SCHEDULED, "b": TaskState.NONE}

@@ -1,11 +1,11 @@
-"""The first failure ends a run, and too many failed runs in a row pause their DAG, where the DAG wants it so."""
+"""`fail_fast` and `max_consecutive_failed_dag_runs`."""
 
 from collections.abc import Mapping, Sequence
 
 import pytest
 
 from tests.shapes import NOW, A, dag_view, graph, pending, queued
-from tests.unit.handlers.world import End, World
+from tests.unit.handlers.simulated_run import End, SimulatedRun
 from tidegate.handlers.attempt_ends import FAIL_FAST
 from tidegate.handlers.scheduling.next_runs import schedule_after_ends
 from tidegate.schemas.effect import Effect
@@ -27,8 +27,8 @@ S, F = RunState.SUCCESS, RunState.FAILED
         pytest.param({"a": False, "b": False, "retried": True}, False, id="nothing is left to stop"),
     ],
 )
-def test_a_dag_that_fails_fast_stops_a_run_at_the_first_failure(ends: Mapping[str, End], stops: bool) -> None:
-    world = World(graph("a", "b", "retried*1", fail_fast=True))
+def test_fail_fast_stops_a_run_at_its_first_failure(ends: Mapping[str, End], stops: bool) -> None:
+    world = SimulatedRun(graph("a", "b", "retried*1", fail_fast=True))
     world.admit("a", "b", "retried")
 
     world.finish(**ends)
@@ -36,8 +36,8 @@ def test_a_dag_that_fails_fast_stops_a_run_at_the_first_failure(ends: Mapping[st
     assert [effect for effect in world.others if isinstance(effect, Reconsider)] == ([Reconsider(1, FAIL_FAST)] if stops else [])
 
 
-def test_another_dag_goes_on() -> None:
-    world = World(graph("a", "b"))
+def test_without_fail_fast_a_run_keeps_running() -> None:
+    world = SimulatedRun(graph("a", "b"))
     world.admit("a", "b")
 
     world.finish(a=False)

@@ -1,4 +1,4 @@
-"""Who is told of what becomes of runs and tasks: each receiver once per event, and nobody of anything else."""
+"""Notifications of runs and tasks: once per receiver and event."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.shapes import NOW, dag_view, graph, message, run_view, task
-from tests.unit.handlers.telling import each_to_its_own
-from tests.unit.handlers.world import End, World
+from tests.unit.handlers.callbacks import one_callback_per_occasion
+from tests.unit.handlers.simulated_run import End, SimulatedRun
 from tidegate.handlers import attempt_timed_out, run_end_requested, run_timed_out
 from tidegate.handlers.load_run import WholeRun
 from tidegate.handlers.runs.notifications import timeout_reason
@@ -29,7 +29,7 @@ def all_to(receiver: Receiver) -> tuple[Callback, ...]:
 
 
 def told(effects: Iterable[Effect]) -> list[tuple[str, int, str, str]]:
-    """Of what, with which number, on which occasion, to whom."""
+    """What it is about, the number of the event, the occasion, and the receiver."""
     return [(e.about, e.seq, str(e.context.on), _name(e.receiver)) for e in effects if isinstance(e, Notify)]
 
 
@@ -40,8 +40,8 @@ def _name(receiver: Receiver) -> str:
 @pytest.mark.parametrize(
     ("end", "expected"), [(True, [("run", 3, "success", "success")]), (False, [("run", 3, "failure", "failure")])]
 )
-def test_the_end_of_a_run_is_told_with_the_number_of_its_event(end: bool, expected: list[tuple[str, int, str, str]]) -> None:
-    world = World(graph("a", callbacks=each_to_its_own()))
+def test_the_end_of_a_run_is_notified_with_the_number_of_its_event(end: bool, expected: list[tuple[str, int, str, str]]) -> None:
+    world = SimulatedRun(graph("a", callbacks=one_callback_per_occasion()))
 
     world.admit("a")
     world.finish(a=end)
@@ -50,15 +50,15 @@ def test_the_end_of_a_run_is_told_with_the_number_of_its_event(end: bool, expect
     assert world.journal[-1].seq == 3
 
 
-def test_a_run_that_ends_as_soon_as_it_starts_tells() -> None:
-    world = World(graph("a!", callbacks=each_to_its_own()))
+def test_a_run_that_ends_at_its_start_is_notified() -> None:
+    world = SimulatedRun(graph("a!", callbacks=one_callback_per_occasion()))
 
     assert told(world.others) == [("run", 3, "success", "success")]
 
 
 def test_a_deadlock_is_a_failure() -> None:
-    """R21: and is told with the reason."""
-    world = World(graph("a", "b < a", callbacks=all_to(MAIL)))
+    """R21: it is notified with the reason."""
+    world = SimulatedRun(graph("a", "b < a", callbacks=all_to(MAIL)))
     world.tasks[0].state = TaskState.SUCCESS
     world.tasks[1].elements = world.tasks[1].awaited = 2  # which are nowhere
 
@@ -71,8 +71,8 @@ def test_a_deadlock_is_a_failure() -> None:
 @pytest.mark.parametrize(
     ("state", "occasion"), [(RunState.FAILED, "failure"), (RunState.SUCCESS, "success")], ids=["ended", "marked"]
 )
-def test_it_does_not_matter_that_a_user_ended_the_run(state: RunState, occasion: str) -> None:
-    dag = graph("a", callbacks=each_to_its_own())
+def test_a_run_that_a_user_ended_is_notified_too(state: RunState, occasion: str) -> None:
+    dag = graph("a", callbacks=one_callback_per_occasion())
     run = run_view(state=RunState.RUNNING, state_seq=2)
     asked = RunEndRequested(dag_id="d", run_id=run.run_id, state=state, reason="enough")
 
@@ -89,17 +89,17 @@ def timed_out(callbacks: tuple[Callback, ...]) -> list[Effect]:
     return list(run_timed_out.decide([message(RunTimedOut(dag_run_id=1))], state))
 
 
-def test_a_run_that_took_too_long_is_a_timeout_and_a_failure() -> None:
-    assert told(timed_out(each_to_its_own())) == [("run", 3, "timeout", "timeout"), ("run", 3, "failure", "failure")]
+def test_a_run_past_its_timeout_is_a_timeout_and_a_failure() -> None:
+    assert told(timed_out(one_callback_per_occasion())) == [("run", 3, "timeout", "timeout"), ("run", 3, "failure", "failure")]
 
 
-def test_who_is_told_of_both_is_told_once() -> None:
+def test_a_receiver_of_timeout_and_failure_is_notified_once() -> None:
     assert told(timed_out(all_to(TELL))) == [("run", 3, "timeout", "tell")]
 
 
-def finishing(ends: Iterable[End], *, retries: int = 0, callbacks: tuple[Callback, ...] = (), **facts: Any) -> World:
-    """A run of one task whose attempts end so, one after the other."""
-    world = World(graph(task(f"a*{retries}", callbacks=callbacks, retry_delay_s=0.0, **facts)))
+def finishing(ends: Iterable[End], *, retries: int = 0, callbacks: tuple[Callback, ...] = (), **facts: Any) -> SimulatedRun:
+    """A run of one task whose attempts have these ends, one after the other."""
+    world = SimulatedRun(graph(task(f"a*{retries}", callbacks=callbacks, retry_delay_s=0.0, **facts)))
     for end in ends:
         world.admit("a")
         world.finish(a=end)
@@ -116,13 +116,13 @@ def finishing(ends: Iterable[End], *, retries: int = 0, callbacks: tuple[Callbac
         pytest.param([TaskState.SKIPPED], 0, [], id="it was skipped"),
     ],
 )
-def test_what_became_of_a_task_is_told(ends: list[End], retries: int, expected: list[str]) -> None:
-    world = finishing(ends, retries=retries, callbacks=each_to_its_own())
+def test_the_end_of_a_task_is_notified(ends: list[End], retries: int, expected: list[str]) -> None:
+    world = finishing(ends, retries=retries, callbacks=one_callback_per_occasion())
 
     assert [occasion for _, _, occasion, _ in told(world.others)] == expected
 
 
-def test_a_task_is_told_of_with_the_number_and_the_facts_of_its_event() -> None:
+def test_a_task_is_notified_with_the_number_and_fields_of_its_event() -> None:
     world = finishing([False], retries=1, callbacks=(Callback(On.RETRY, HOOK),))
 
     (notice,) = [effect for effect in world.others if isinstance(effect, Notify)]
@@ -133,8 +133,8 @@ def test_a_task_is_told_of_with_the_number_and_the_facts_of_its_event() -> None:
     assert (context.dag_id, context.run_id, context.run_type, context.run_after) == ("d", "r1", "manual", NOW)
 
 
-def test_what_follows_from_the_end_of_another_task_is_no_failure_of_its_own() -> None:
-    world = World(graph("a", task("b < a", callbacks=all_to(MAIL))))
+def test_an_upstream_failure_is_not_notified_as_a_failure() -> None:
+    world = SimulatedRun(graph("a", task("b < a", callbacks=all_to(MAIL))))
 
     world.admit("a")
     world.finish(a=False)
@@ -148,10 +148,10 @@ def test_what_follows_from_the_end_of_another_task_is_no_failure_of_its_own() ->
     [(0, ["timeout", "failure"]), (1, ["timeout", "retry"])],
     ids=["for good", "with another try to come"],
 )
-def test_an_attempt_that_took_too_long_is_a_timeout_besides(retries: int, expected: list[str]) -> None:
-    """The kill for taking too long is what it is known by."""
-    dag = graph(task(f"a*{retries}", callbacks=each_to_its_own(), execution_timeout_s=90.0))
-    world = World(dag)
+def test_an_attempt_past_its_timeout_is_notified_as_timeout_too(retries: int, expected: list[str]) -> None:
+    """A timeout is known by its kill reason."""
+    dag = graph(task(f"a*{retries}", callbacks=one_callback_per_occasion(), execution_timeout_s=90.0))
+    world = SimulatedRun(dag)
     world.admit("a")
     world.accept("a")
     (id_,) = world.submissions
@@ -168,7 +168,7 @@ def test_an_attempt_that_took_too_long_is_a_timeout_besides(retries: int, expect
     assert [occasion for _, _, occasion, _ in told(world.others)] == expected
 
 
-def test_each_receiver_of_an_event_is_told_and_none_twice() -> None:
+def test_each_receiver_of_an_event_is_notified_once() -> None:
     callbacks = (Callback(On.SUCCESS, MAIL), Callback(On.SUCCESS, HOOK), Callback(On.SUCCESS, TELL), Callback(On.SUCCESS, MAIL))
 
     world = finishing([True], callbacks=callbacks)
@@ -176,7 +176,7 @@ def test_each_receiver_of_an_event_is_told_and_none_twice() -> None:
     assert [receiver for *_, receiver in told(world.others)] == ["EmailReceiver", "WebhookReceiver", "tell"]
 
 
-def test_the_same_receiver_is_known_by_the_same_id_and_no_other_is() -> None:
+def test_the_receiver_id_depends_on_the_receiver_only() -> None:
     callbacks = (*all_to(MAIL), Callback(On.SUCCESS, EmailReceiver(("ops@example.org",), subject="x")))
 
     world = finishing([False, True], retries=1, callbacks=callbacks)
@@ -185,9 +185,9 @@ def test_the_same_receiver_is_known_by_the_same_id_and_no_other_is() -> None:
     assert retried == succeeded != other
 
 
-def test_tasks_and_their_run_tell_of_themselves_only() -> None:
+def test_callbacks_of_tasks_and_runs_are_independent() -> None:
     dag = graph(task("a", callbacks=(Callback(On.SUCCESS, MAIL),)), "b", callbacks=(Callback(On.SUCCESS, MAIL),))
-    world = World(dag)
+    world = SimulatedRun(dag)
 
     world.admit("a", "b")
     world.finish(a=True, b=True)
@@ -195,22 +195,22 @@ def test_tasks_and_their_run_tell_of_themselves_only() -> None:
     assert [(about, occasion) for about, _, occasion, _ in told(world.others)] == [("task", "success"), ("run", "success")]
 
 
-def test_a_cleared_run_tells_again_when_it_has_ended_again() -> None:
-    """Every event has a number of its own, so that nothing is taken for a repetition."""
+def test_a_cleared_run_is_notified_again_when_it_ends_again() -> None:
+    """Every event has a number of its own, so that no notification is taken for a repetition."""
     dag = graph("a", callbacks=all_to(MAIL))
-    first = World(dag)
+    first = SimulatedRun(dag)
     first.admit("a")
     first.finish(a=True)
-    again = World(dag, waits=True, state_seq=4)
+    again = SimulatedRun(dag, waits=True, state_seq=4)
     again.admit("a")
     again.finish(a=True)
 
     assert [seq for _, seq, _, _ in told([*first.others, *again.others])] == [3, 6]
 
 
-def test_an_event_tells_when_it_happened() -> None:
+def test_a_notification_has_the_time_of_its_event() -> None:
     dag = graph("a!", callbacks=all_to(MAIL))
-    world = World(dag, logical_date=NOW - timedelta(days=1))
+    world = SimulatedRun(dag, logical_date=NOW - timedelta(days=1))
 
     (notice,) = [effect for effect in world.others if isinstance(effect, Notify)]
 

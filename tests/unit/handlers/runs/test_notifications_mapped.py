@@ -1,9 +1,9 @@
-"""Who is told of what becomes of mapped tasks."""
+"""Notifications of mapped tasks."""
 
 import pytest
 
 from tests.shapes import NOW, graph, run_view, task
-from tests.unit.handlers.telling import each_to_its_own
+from tests.unit.handlers.callbacks import one_callback_per_occasion
 from tidegate.handlers.runs.transition import task_events
 from tidegate.handlers.tasks.advance import Move
 from tidegate.schemas.effect import Effect
@@ -17,7 +17,7 @@ LATE = "it took longer than 90 s"
 
 
 def mapped_moves(*moves: Move) -> list[Effect]:
-    dag = graph("a", task("b < a", over="a", callbacks=each_to_its_own(), execution_timeout_s=90.0, deadlines=(HOUR,)))
+    dag = graph("a", task("b < a", over="a", callbacks=one_callback_per_occasion(), execution_timeout_s=90.0, deadlines=(HOUR,)))
     return list(task_events(run_view(state=RunState.RUNNING), dag, moves, NOW))
 
 
@@ -36,7 +36,7 @@ def instance(element: int, state: TaskState, reason: str = "") -> Move:
         pytest.param(Move(1, TaskState.SUCCESS, 0), [("b", "success")], id="the task succeeded"),
     ],
 )
-def test_a_mapped_task_tells_of_its_end_once(move: Move, expected: list[tuple[str, str]]) -> None:
+def test_a_mapped_task_is_notified_once(move: Move, expected: list[tuple[str, str]]) -> None:
     notices = [effect for effect in mapped_moves(move) if isinstance(effect, Notify)]
 
     assert [(notice.context.task_id, notice.context.on) for notice in notices] == expected

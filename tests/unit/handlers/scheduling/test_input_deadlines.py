@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from tests.shapes import A, B
-from tests.unit.handlers.waiting import Done, at, by, event, expiring, settled, timed, waiting
+from tests.unit.handlers.event_driven_dags import Done, at, by, event, expiring, settled, timed, waiting
 from tidegate.handlers.scheduling.late_inputs import SKIPPED
 from tidegate.schemas.conditions.condition import AllOf, DatasetRef, InputDeadlineSpec, Timing
 from tidegate.schemas.effect.deadline import Notify

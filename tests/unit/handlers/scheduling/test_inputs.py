@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.shapes import A, B, dag_view
-from tests.unit.handlers.ticks import timed as by_time
-from tests.unit.handlers.waiting import at, event, expiring, settled, timed, waiting
+from tests.unit.handlers.event_driven_dags import at, event, expiring, settled, timed, waiting
+from tests.unit.handlers.timed_dags import timed as by_time
 from tidegate.handlers.scheduling.blockers import next_dataset_run
 from tidegate.handlers.scheduling.inputs import EXPIRED, FILTERED, NOT_SCHEDULED
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, DatasetRef, PatternRef

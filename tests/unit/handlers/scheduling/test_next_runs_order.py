@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.shapes import NOW, A, dag_view, graph, message, pending, queued, run_view
-from tests.unit.handlers.ticks import at, clock, fired, settled, tick, timed, view
+from tests.unit.handlers.timed_dags import at, clock, fired, settled, tick, timed, view
 from tidegate.handlers import run_requested
 from tidegate.handlers.scheduling.next_runs import schedule_after_ends, schedule_next_runs
 from tidegate.schemas.effect.run import InsertRun, Reconsider, UpdateRun

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.shapes import NOW, dag_view, graph, message, task
-from tests.unit.handlers.ticks import at, clock, fired, minutes_of, settled, tick, timed, view
+from tests.unit.handlers.timed_dags import at, clock, fired, minutes_of, settled, tick, timed, view
 from tidegate.handlers import schedule_due
 from tidegate.handlers.scheduling.next_runs import schedule_after_ends
 from tidegate.handlers.scheduling.timetable import upcoming_tick

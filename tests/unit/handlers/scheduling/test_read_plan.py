@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from tests.shapes import NOW, A, B, C, graph
-from tests.unit.handlers.waiting import at, by, expiring
+from tests.unit.handlers.event_driven_dags import at, by, expiring
 from tidegate.handlers.scheduling.read_plan import MAX_EVENT_RUNS, MAX_TIMED_RUNS, ReadReason, read_plan
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, DatasetRef, PatternRef, Timing
 from tidegate.schemas.graph import Graph

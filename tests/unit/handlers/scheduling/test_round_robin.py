@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.shapes import NOW, A, pending, queued
-from tests.unit.handlers.ticks import settled, timed, view
+from tests.unit.handlers.timed_dags import settled, timed, view
 from tidegate.handlers.scheduling.next_runs import schedule_after_ends
 from tidegate.handlers.scheduling.round_robin import Source
 from tidegate.schemas.effect import Effect

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.shapes import A, B
-from tests.unit.handlers.ticks import minutes_of, tick
-from tests.unit.handlers.waiting import at, event, expiring, settled, timed, waiting
+from tests.unit.handlers.event_driven_dags import at, event, expiring, settled, timed, waiting
+from tests.unit.handlers.timed_dags import minutes_of, tick
 from tidegate.handlers.scheduling import timetable_with_datasets
 from tidegate.handlers.scheduling.inputs import EXPIRED
 from tidegate.schemas.conditions.condition import AllOf, Condition, DatasetRef

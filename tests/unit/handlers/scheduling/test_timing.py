@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.shapes import A, B, C
-from tests.unit.handlers.waiting import at, event, expiring, settled, timed, waiting
+from tests.unit.handlers.event_driven_dags import at, event, expiring, settled, timed, waiting
 from tidegate.handlers.scheduling.blockers import next_dataset_run
 from tidegate.handlers.scheduling.condition import Satisfied
 from tidegate.handlers.scheduling.dataset_runs import SUPERSEDED

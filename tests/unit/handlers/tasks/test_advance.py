@@ -1,4 +1,4 @@
-"""What the end of an attempt does to the tasks after it."""
+"""The consequences of an attempt's end for the tasks downstream."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
@@ -29,7 +29,7 @@ def finish(dag: Graph, task_id: str, *, succeeded: bool) -> AttemptEnd:
 
 
 def begun(dag: Graph, before: Mapping[str, TaskState], only: Iterable[int] | None = None) -> dict[int, Instance]:
-    """The instances of a run that began, with some in these states at their first try."""
+    """The instances of a run that has begun, some in these states at their first try."""
     instances = {instance.index: msgspec.structs.replace(instance) for instance in begin(dag).changed}
     for task_id, state in before.items():
         index = ids_of(dag).index(task_id)
@@ -52,7 +52,7 @@ def begun(dag: Graph, before: Mapping[str, TaskState], only: Iterable[int] | Non
         ),
     ],
 )
-def test_a_run_begins_with_its_roots(
+def test_a_run_begins_with_tasks_without_upstream(
     lines: Sequence[str], states: Mapping[str, TaskState], ended: int, failed_leaves: int
 ) -> None:
     dag = graph(*lines)
@@ -117,7 +117,7 @@ def test_a_run_begins_with_its_roots(
         ),
     ],
 )
-def test_an_end_is_followed_as_far_as_it_reaches(
+def test_the_consequences_of_an_end_are_followed_to_a_fixpoint(
     lines: Sequence[str],
     before: Mapping[str, TaskState],
     succeeded: Mapping[str, bool],
@@ -134,7 +134,7 @@ def test_an_end_is_followed_as_far_as_it_reaches(
     assert (step.ended, step.failed_leaves) == (ended, failed_leaves)
 
 
-def test_an_advance_leaves_what_it_was_given_as_it_is() -> None:
+def test_an_advance_does_not_change_its_arguments() -> None:
     dag = graph("a", "b < a")
     found = begun(dag, {"a": RUNNING})
 
@@ -151,7 +151,7 @@ def test_the_next_try_is_after_the_delay() -> None:
     assert step.changed[0].next_try_at == NOW + timedelta(seconds=90)
 
 
-def test_a_move_tells_why_the_attempt_ended() -> None:
+def test_a_move_has_the_reason_of_the_end() -> None:
     step = advance(graph("a"), {0: Instance(0, RUNNING, 1)}, [AttemptEnd(0, 1, FAILED, "killed")], NOW)
 
     assert [(move.try_number, move.reason) for move in step.moves] == [(1, "killed")]
@@ -164,7 +164,7 @@ def test_a_move_tells_why_the_attempt_ended() -> None:
         pytest.param(3, UP_FOR_RETRY, id="it was cleared, and given more tries than its task has"),
     ],
 )
-def test_an_instance_knows_how_many_tries_it_has(max_tries: int, state: TaskState) -> None:
+def test_an_instance_has_its_own_max_tries(max_tries: int, state: TaskState) -> None:
     dag = graph("a*1")
 
     step = advance(dag, {0: Instance(0, RUNNING, 2, max_tries=max_tries)}, [AttemptEnd(0, 2, FAILED)], NOW)
@@ -172,7 +172,7 @@ def test_an_instance_knows_how_many_tries_it_has(max_tries: int, state: TaskStat
     assert [move.state for move in step.moves] == [state]
 
 
-def test_the_order_of_what_ends_together_does_not_matter() -> None:
+def test_the_order_of_ends_in_a_batch_does_not_matter() -> None:
     dag = graph("a", "b", "x!:all_skipped < a", "c:all_success < x b", "d:none_skipped < a c", "e < d")
     ends = [AttemptEnd(0, 1, SKIPPED), AttemptEnd(1, 1, FAILED)]
 
@@ -183,8 +183,8 @@ def test_the_order_of_what_ends_together_does_not_matter() -> None:
     }
 
 
-def test_a_task_is_judged_once_all_has_ended_before_it_that_ends_at_once() -> None:
-    """A failure outweighs a skip, also where it comes a longer way."""
+def test_a_task_is_decided_about_after_everything_upstream_in_the_step() -> None:
+    """A failure outweighs a skip, also where its path is longer."""
     dag = graph("a", "short:all_skipped < a", "long < a", "longer < long", "join < short longer")
 
     step = advance(dag, begun(dag, {"a": RUNNING}), [finish(dag, "a", succeeded=False)], NOW)
@@ -207,7 +207,7 @@ def test_a_task_is_judged_once_all_has_ended_before_it_that_ends_at_once() -> No
         pytest.param("abc", {"a": REMOVED, "b": REMOVED, "c": REMOVED}, id="all"),
     ],
 )
-def test_a_task_that_is_no_part_of_the_run_is_removed(absent: str, states: Mapping[str, TaskState]) -> None:
+def test_an_absent_task_is_removed(absent: str, states: Mapping[str, TaskState]) -> None:
     dag = graph("a", "b < a", "c < b")
 
     step = begin(dag, frozenset("abc".index(task_id) for task_id in absent))
@@ -227,7 +227,7 @@ def test_a_task_that_is_no_part_of_the_run_is_removed(absent: str, states: Mappi
         pytest.param(("a", "b", "c! < a b", "d < c"), {"a": True, "b": False}, "abcd", id="success and failure meet"),
     ],
 )
-def test_an_end_reaches_no_more_than_it_may_touch(lines: Sequence[str], succeeded: Mapping[str, bool], reached: str) -> None:
+def test_only_tasks_that_may_change_are_affected(lines: Sequence[str], succeeded: Mapping[str, bool], reached: str) -> None:
     dag = graph(*lines)
 
     found = affected_tasks(dag, [finish(dag, task_id, succeeded=ok) for task_id, ok in succeeded.items()])

@@ -1,4 +1,4 @@
-"""Any DAG, any outcomes, any order: a run goes where a plain reading of the rules says."""
+"""Properties of the state machine: for any DAG, outcomes and order, a run advances as the oracle says."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.shapes import NOW, graph, task
-from tests.unit.handlers.oracle import ENDED, GOING, NONE, REMOVED, Reading
-from tests.unit.handlers.world import ACTIVE, READY, End, World, state_of
+from tests.unit.handlers.run_oracle import ENDED, GOING, NONE, REMOVED, Reading
+from tests.unit.handlers.simulated_run import ACTIVE, READY, End, SimulatedRun, state_of
 from tidegate.handlers.tasks.advance import Advance, advance
 from tidegate.handlers.tasks.affected import affected_tasks
 from tidegate.handlers.tasks.attempt_end import AttemptEnd
@@ -29,7 +29,7 @@ LATER = NOW + timedelta(days=1)
 
 
 def tasks_of(size: int, chance: Random) -> tuple[TaskSpec, ...]:
-    """Tasks with any rules and kinds; some are teardowns or mapped, some are no part of the run, some wait for the run before."""
+    """Tasks with any rules and kinds; some are teardowns, mapped, absent from the run, or wait for the previous run."""
     return tuple(task_of(position, chance) for position in range(size))
 
 
@@ -48,11 +48,11 @@ def task_of(position: int, chance: Random) -> TaskSpec:
 
 
 class Life:
-    """A run under way, and the reading of it. `before` are the tries that do not count any more, by task."""
+    """A run in progress with its oracle. `before` are the tries before the last clear, by task."""
 
     def __init__(self, tasks: Sequence[TaskSpec], chance: Random) -> None:
         self.chance = chance
-        self.world = World(graph(*tasks), waits=chance.random() < 0.5, logical_date=NOW)
+        self.world = SimulatedRun(graph(*tasks), waits=chance.random() < 0.5, logical_date=NOW)
         self.world.returns = {t.task_id: chance.choice(RETURNED) for t in tasks if isinstance(t, CommandTask) and not t.over}
         self.reading = Reading(tasks, self.world.returns, {each.task_id for each in tasks if each.start_date})
         self.before: Counter[str] = Counter()
@@ -60,7 +60,7 @@ class Life:
         self.past: dict[str, TaskState] = dict.fromkeys(self.reading.held, TaskState.RUNNING)
 
     def play(self) -> None:
-        """Live it to its end: admit, start, end and retry in any order and in batches of any size."""
+        """Run to the end: admit, start, end and retry in any order and in batches of any size."""
         self.check()
         while going := self.world.all_in((*READY, *ACTIVE)) or sorted(self.reading.held):
             if self.reading.held and self.chance.random() < 0.3:
@@ -107,7 +107,7 @@ class Life:
         assert self.world.touched - born <= affected_tasks(self.world.graph, finishes)
 
     def lengths_of(self, ends: Mapping[str, End]) -> dict[int, int]:
-        """How long the lists are that come with these ends."""
+        """The lengths of the lists that these ends return."""
         lists = {t: self.world.returns.get(t) for t, end in ends.items() if state_of(end) is TaskState.SUCCESS}
         return {self.world.index[task_id]: len(found) for task_id, found in lists.items() if isinstance(found, list)}
 
@@ -115,7 +115,7 @@ class Life:
         return self.world.tasks[self.world.index[task_id]].try_number
 
     def seen(self, index: int) -> TaskState:
-        """As a reading says it."""
+        """A state as the oracle has it."""
         found = self.world.tasks[index]
         if found.state is NONE:
             return GOING if found.elements else NONE
@@ -131,8 +131,8 @@ class Life:
         assert (self.world.run.state is RunState.RUNNING) == bool(self.world.run.unfinished)
 
 
-def check_step(world: World, finishes: Sequence[AttemptEnd], lengths: Mapping[int, int]) -> None:
-    """What is read is enough, and the order within a batch does not matter."""
+def check_step(world: SimulatedRun, finishes: Sequence[AttemptEnd], lengths: Mapping[int, int]) -> None:
+    """The affected tasks suffice, and the order within a batch does not matter."""
     within = affected_tasks(world.graph, finishes)
     whole = advance(world.graph, world.tasks, finishes, NOW, run="r", lengths=lengths)
 
@@ -155,7 +155,7 @@ def life(size: int, chance: Random) -> Life:
 
 @settings(max_examples=400, deadline=None)
 @given(size=SIZES, chance=CHANCES)
-def test_every_task_ends_as_the_rules_say_whatever_the_order(size: int, chance: Random) -> None:
+def test_every_task_ends_as_the_oracle_says_in_any_order(size: int, chance: Random) -> None:
     lived = life(size, chance)
 
     assert set(lived.world.states().values()) <= {*ENDED, REMOVED}
@@ -188,7 +188,7 @@ def test_a_run_ends_exactly_once(size: int, chance: Random) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(size=SIZES, chance=CHANCES)
-def test_what_ends_together_reaches_what_each_end_reaches(size: int, chance: Random) -> None:
+def test_the_tasks_affected_by_a_batch_are_those_of_its_ends(size: int, chance: Random) -> None:
     tasks = tasks_of(size, chance)
     lived = Life(tasks, chance)
     ends = [finish_of(index, lived) for index in range(size) if chance.random() < 0.5]
@@ -206,7 +206,7 @@ def finish_of(index: int, lived: Life) -> AttemptEnd:
 
 @settings(max_examples=200, deadline=None)
 @given(size=SIZES, chance=CHANCES)
-def test_a_run_that_is_stopped_is_over_and_its_counters_are_true(size: int, chance: Random) -> None:
+def test_a_failed_run_has_ended_with_correct_counters(size: int, chance: Random) -> None:
     lived = Life(tasks_of(size, chance), chance)
     ready = lived.world.all_in(READY)
     lived.go_on(chance.sample(ready, chance.randint(0, len(ready))))

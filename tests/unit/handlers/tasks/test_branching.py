@@ -1,11 +1,11 @@
-"""Tasks choose which branches to follow, and all others are skipped; setups that succeeded are torn down whatever happens."""
+"""Branching tasks skip the branches that they do not choose; teardowns run after setups that succeeded."""
 
 from collections.abc import Mapping, Sequence
 
 import pytest
 
 from tests.shapes import NOW, graph, task
-from tests.unit.handlers.world import End, World
+from tests.unit.handlers.simulated_run import End, SimulatedRun
 from tidegate.handlers.tasks.branching import choice_error
 from tidegate.schemas.dag import TaskSpec
 from tidegate.schemas.state import RunState, TaskState
@@ -15,8 +15,8 @@ NONE, SCHEDULED, RUNNING = TaskState.NONE, TaskState.SCHEDULED, TaskState.RUNNIN
 S, F, K, UF = TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED, TaskState.UPSTREAM_FAILED
 
 
-def ended(world: World, **ends: End) -> dict[str, TaskState]:
-    """The states of all tasks once these have ended, one after the other."""
+def ended(world: SimulatedRun, **ends: End) -> dict[str, TaskState]:
+    """The states of all tasks after these ends, one by one."""
     for task_id, end in ends.items():
         world.admit(task_id)
         world.finish(**{task_id: end})
@@ -52,14 +52,14 @@ def ended(world: World, **ends: End) -> dict[str, TaskState]:
         pytest.param(("a", "b:always < a"), (), {"a": S, "b": SCHEDULED}, id="what has its turn already keeps it"),
     ],
 )
-def test_a_choice_skips_what_it_passes_over(
+def test_a_choice_skips_the_other_branches(
     lines: Sequence[str], chosen: tuple[str, ...], states: Mapping[str, TaskState]
 ) -> None:
-    assert ended(World(graph(*lines)), a=chosen) == states
+    assert ended(SimulatedRun(graph(*lines)), a=chosen) == states
 
 
-def test_a_skip_by_choice_says_whose_choice() -> None:
-    world = World(graph("a", "b < a", "c < a"))
+def test_a_skipped_branch_names_the_branching_task() -> None:
+    world = SimulatedRun(graph("a", "b < a", "c < a"))
 
     ended(world, a=("b",))
 
@@ -67,8 +67,8 @@ def test_a_skip_by_choice_says_whose_choice() -> None:
 
 
 @pytest.mark.parametrize("chosen", [("c",), ("b", "nobody"), ("a",)], ids=["further down", "unknown", "itself"])
-def test_a_choice_that_cannot_be_followed_fails_the_task_without_another_try(chosen: tuple[str, ...]) -> None:
-    world = World(graph("a*3", "b < a", "c < b"))
+def test_an_invalid_choice_fails_the_task_without_a_retry(chosen: tuple[str, ...]) -> None:
+    world = SimulatedRun(graph("a*3", "b < a", "c < b"))
 
     states = ended(world, a=chosen)
 
@@ -76,12 +76,12 @@ def test_a_choice_that_cannot_be_followed_fails_the_task_without_another_try(cho
     assert f"it chose {chosen[-1]!r}, which is no task directly after it" in [event.reason for event in world.published]
 
 
-def test_a_choice_that_can_be_followed_is_not_wrong() -> None:
+def test_a_valid_choice_has_no_error() -> None:
     assert choice_error(graph("a", "b < a"), 0, ("b",)) is None
 
 
-def test_an_attempt_that_failed_has_chosen_nothing() -> None:
-    world = World(graph("a*1", "b < a"))
+def test_a_failed_attempt_has_no_choice() -> None:
+    world = SimulatedRun(graph("a*1", "b < a"))
     world.admit("a")
     failed = TaskFinished(submission_id=world.attempt("a"), outcome="failed", follow=("nobody",))
 
@@ -90,8 +90,8 @@ def test_an_attempt_that_failed_has_chosen_nothing() -> None:
     assert world.states() == {"a": TaskState.UP_FOR_RETRY, "b": NONE}
 
 
-def test_a_task_that_says_so_is_skipped_without_another_try() -> None:
-    assert ended(World(graph("a*3", "b < a", "c:none_failed < a")), a=K) == {"a": K, "b": K, "c": SCHEDULED}
+def test_a_task_that_skips_itself_is_not_retried() -> None:
+    assert ended(SimulatedRun(graph("a*3", "b < a", "c:none_failed < a")), a=K) == {"a": K, "b": K, "c": SCHEDULED}
 
 
 SETUP, WORK = task("setup", is_setup=True), task("work < setup")
@@ -133,10 +133,10 @@ TWO = (
         ),
     ],
 )
-def test_what_was_set_up_is_torn_down_once_all_is_done(
+def test_a_teardown_runs_once_everything_upstream_has_ended(
     tasks: Sequence[TaskSpec | str], ends: Mapping[str, End], state: TaskState
 ) -> None:
-    states = ended(World(graph(*tasks)), **ends)
+    states = ended(SimulatedRun(graph(*tasks)), **ends)
 
     assert list(states.values())[-1] is state
 
@@ -150,20 +150,18 @@ def test_what_was_set_up_is_torn_down_once_all_is_done(
         pytest.param(True, {"setup": True, "work": False, "teardown": True}, RunState.SUCCESS, id="U15 R22 it alone matters"),
     ],
 )
-def test_work_decides_about_the_run_and_a_teardown_only_if_it_says_so(
-    matters: bool, ends: Mapping[str, End], state: RunState
-) -> None:
+def test_a_teardown_decides_about_the_run_only_if_asked_to(matters: bool, ends: Mapping[str, End], state: RunState) -> None:
     teardown = task("teardown < setup work", teardown_of=("setup",), on_failure_fail_run=matters)
-    world = World(graph(SETUP, WORK, teardown))
+    world = SimulatedRun(graph(SETUP, WORK, teardown))
 
     ended(world, **ends)
 
     assert world.run.state is state
 
 
-def test_a_teardown_whose_setup_is_no_part_of_the_run_is_skipped() -> None:
+def test_a_teardown_of_an_absent_setup_is_skipped() -> None:
     setup = task("setup", is_setup=True, end_date=NOW.replace(year=2020))
 
-    world = World(graph(setup, task("teardown < setup", teardown_of=("setup",))), logical_date=NOW)
+    world = SimulatedRun(graph(setup, task("teardown < setup", teardown_of=("setup",))), logical_date=NOW)
 
     assert world.states() == {"setup": TaskState.REMOVED, "teardown": K}

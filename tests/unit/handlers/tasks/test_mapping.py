@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.shapes import graph, task
-from tests.unit.handlers.world import End, World
+from tests.unit.handlers.simulated_run import End, SimulatedRun
 from tidegate.handlers.attempt_ends import FAIL_FAST
 from tidegate.schemas.dag import TaskSpec
 from tidegate.schemas.effect.run import Reconsider
@@ -19,9 +19,9 @@ S, F, K, UF = TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED, TaskState.
 OVER_A = ("a", task("m < a", over="a"), "z < m")
 
 
-def lived(*tasks: TaskSpec | str, returns: Any = None, ends: Mapping[str, End] | None = None, **facts: Any) -> World:
-    """A run in which `a` returns this, and tasks have ended so, one after the other."""
-    world = World(graph(*tasks, **facts))
+def lived(*tasks: TaskSpec | str, returns: Any = None, ends: Mapping[str, End] | None = None, **facts: Any) -> SimulatedRun:
+    """A run in which `a` returns this, after these ends, one by one."""
+    world = SimulatedRun(graph(*tasks, **facts))
     world.returns["a"] = returns
     for task_id, end in (ends or {"a": True}).items():
         world.admit(task_id)
@@ -30,11 +30,11 @@ def lived(*tasks: TaskSpec | str, returns: Any = None, ends: Mapping[str, End] |
     return world
 
 
-def reason(world: World, task_id: str) -> str:
+def reason(world: SimulatedRun, task_id: str) -> str:
     return [event.reason for event in world.published if event.task_id == task_id][-1]
 
 
-def test_a_mapped_task_has_an_instance_for_each_element_and_waits_for_them() -> None:
+def test_a_mapped_task_gets_an_instance_per_element_and_waits_for_them() -> None:
     world = lived(*OVER_A, returns=["x", "y"])
 
     assert world.states() == {"a": S, "m": NONE, "z": NONE, "m[0]": SCHEDULED, "m[1]": SCHEDULED}
@@ -52,14 +52,14 @@ def test_a_mapped_task_has_an_instance_for_each_element_and_waits_for_them() -> 
         pytest.param([0] * (MAX_ELEMENTS + 1), F, f"a returned {MAX_ELEMENTS + 1} elements, more than {MAX_ELEMENTS}", id="many"),
     ],
 )
-def test_what_cannot_be_mapped_over_ends_the_task(returns: Any, state: TaskState, said: str) -> None:
+def test_a_task_without_a_list_to_map_over_ends(returns: Any, state: TaskState, said: str) -> None:
     world = lived(*OVER_A, returns=returns)
 
     assert world.states() == {"a": S, "m": state, "z": K if state is K else UF}
     assert reason(world, "m") == said
 
 
-def test_as_many_elements_are_mapped_as_there_may_be() -> None:
+def test_the_longest_allowed_list_is_mapped() -> None:
     assert len(lived(*OVER_A, returns=[0] * MAX_ELEMENTS).tasks) == 3 + MAX_ELEMENTS
 
 
@@ -73,7 +73,7 @@ def test_as_many_elements_are_mapped_as_there_may_be() -> None:
         pytest.param((False, False, True), F, "2 of 3 instances failed", id="two fail"),
     ],
 )
-def test_a_mapped_task_ends_as_its_instances_did_once_all_have(ends: Sequence[End], state: TaskState, said: str) -> None:
+def test_a_mapped_task_ends_once_all_its_instances_have(ends: Sequence[End], state: TaskState, said: str) -> None:
     elements = {f"m[{element}]": end for element, end in enumerate(ends)}
 
     world = lived(*OVER_A, returns=[1, 2, 3], ends={"a": True, **elements})
@@ -82,13 +82,13 @@ def test_a_mapped_task_ends_as_its_instances_did_once_all_have(ends: Sequence[En
     assert world.states()["z"] is {S: SCHEDULED, K: K, F: UF}[state]
 
 
-def test_a_mapped_task_goes_on_until_its_last_instance_has_ended() -> None:
+def test_a_mapped_task_waits_for_its_last_instance() -> None:
     world = lived(*OVER_A, returns=[1, 2, 3], ends={"a": True, "m[0]": False, "m[2]": True})
 
     assert (world.states()["m"], world.states()["z"], world.run.state) == (NONE, NONE, RunState.RUNNING)
 
 
-def test_instances_that_end_together_are_all_counted() -> None:
+def test_instances_that_end_in_one_batch_are_all_counted() -> None:
     world = lived(*OVER_A, returns=[1, 2])
     world.admit("m[0]", "m[1]")
 
@@ -97,7 +97,7 @@ def test_instances_that_end_together_are_all_counted() -> None:
     assert world.states() == {"a": S, "m": S, "z": SCHEDULED, "m[0]": S, "m[1]": S}
 
 
-def test_each_instance_is_tried_again_by_itself() -> None:
+def test_each_instance_is_retried_alone() -> None:
     world = lived("a", task("m*1 < a", over="a"), returns=[1, 2], ends={"a": True, "m[0]": False, "m[1]": False})
 
     assert (world.states()["m[0]"], world.states()["m[1]"], world.states()["m"]) == (UP_FOR_RETRY, UP_FOR_RETRY, NONE)
@@ -116,7 +116,7 @@ def test_instances_have_attempts_of_their_own() -> None:
     assert len({world.attempt("m[0]"), world.attempt("m[1]"), world.attempt("a")}) == 3
 
 
-def test_an_instance_of_many_chooses_no_branch() -> None:
+def test_an_instance_of_a_mapped_task_chooses_no_branch() -> None:
     world = lived(*OVER_A, returns=[1], ends={"a": True, "m[0]": ()})
 
     assert world.states() == {"a": S, "m": S, "z": SCHEDULED, "m[0]": S}
@@ -142,7 +142,7 @@ def test_a_task_is_mapped_over_what_the_instances_of_another_return() -> None:
         pytest.param("one_done", {"a": True}, id="one_done"),
     ],
 )
-def test_a_task_whose_turn_comes_early_waits_for_its_list(rule: str, ends: Mapping[str, End]) -> None:
+def test_a_task_that_is_ready_early_waits_for_its_list(rule: str, ends: Mapping[str, End]) -> None:
     world = lived("a", "b", task(f"m:{rule} < a b", over="a"), returns=[1, 2], ends=ends)
 
     assert {task_id: state for task_id, state in world.states().items() if task_id[0] == "m"} == {
@@ -152,7 +152,7 @@ def test_a_task_whose_turn_comes_early_waits_for_its_list(rule: str, ends: Mappi
     }
 
 
-def test_what_ends_before_a_task_that_is_mapped_already_does_not_count_as_one_of_its_instances() -> None:
+def test_an_upstream_end_is_not_counted_among_the_instances_of_a_mapped_task() -> None:
     world = lived("a", "b", task("m:one_success < a b", over="a"), returns=[1, 2], ends={"a": True, "m[0]": True, "b": False})
     early = world.states()["m"]
     world.admit("m[1]")
@@ -161,13 +161,13 @@ def test_what_ends_before_a_task_that_is_mapped_already_does_not_count_as_one_of
     assert (early, world.states()["m"], world.run.state) == (NONE, S, RunState.SUCCESS)
 
 
-def test_a_task_that_is_mapped_already_is_not_passed_over() -> None:
+def test_a_task_that_has_its_instances_is_not_skipped_by_a_choice() -> None:
     world = lived("a", "b", task("m:one_success < a b", over="a"), returns=[1], ends={"a": True, "b": ()})
 
     assert (world.states()["m"], world.states()["m[0]"]) == (NONE, SCHEDULED)
 
 
-def test_a_task_whose_list_never_comes_has_nothing_to_be_mapped_over() -> None:
+def test_a_task_whose_list_is_never_returned_fails() -> None:
     world = lived("b", "a < b", task("m:all_done < a", over="a"), returns=[1], ends={"b": False})
 
     assert (world.states()["a"], world.states()["m"]) == (UF, F)
@@ -179,7 +179,7 @@ def test_a_list_of_a_task_that_did_not_succeed_is_not_mapped_over() -> None:
     assert (world.states()["a"], world.states()["m"], reason(world, "m")) == (F, F, "a returned no list to map over")
 
 
-def test_a_mapped_task_is_expanded_when_the_run_before_allows_it() -> None:
+def test_a_mapped_task_is_expanded_when_the_previous_run_permits_it() -> None:
     world = lived("a", task("m < a", over="a", depends_on_past=True), returns=[1, 2])
     before = world.states()
 
@@ -190,7 +190,7 @@ def test_a_mapped_task_is_expanded_when_the_run_before_allows_it() -> None:
     world.check()
 
 
-def test_a_run_whose_mapped_task_is_at_work_is_not_stuck() -> None:
+def test_a_run_with_active_instances_is_not_deadlocked() -> None:
     world = lived(*OVER_A, returns=[1])
 
     world.reconsider()
@@ -198,7 +198,7 @@ def test_a_run_whose_mapped_task_is_at_work_is_not_stuck() -> None:
     assert world.run.state is RunState.RUNNING
 
 
-def test_a_run_that_is_stopped_takes_the_instances_along() -> None:
+def test_a_failed_run_ends_its_instances_too() -> None:
     world = lived(*OVER_A, returns=[1, 2])
     world.admit("m[0]")
 
@@ -208,14 +208,14 @@ def test_a_run_that_is_stopped_takes_the_instances_along() -> None:
     assert (world.run.unfinished, world.run.failed_leaves, world.run.active_tasks) == (0, 0, 0)
 
 
-def test_the_failure_of_an_instance_is_one_for_a_dag_that_fails_fast() -> None:
+def test_a_failed_instance_triggers_fail_fast() -> None:
     world = lived(*OVER_A, returns=[1, 2], fail_fast=True, ends={"a": True, "m[0]": False})
 
     assert [effect for effect in world.others if isinstance(effect, Reconsider)] == [Reconsider(1, FAIL_FAST)]
 
 
 @pytest.mark.parametrize(("position", "element"), [(0, 0), (0, MAX_ELEMENTS - 1), (7, 3), (99_999, MAX_ELEMENTS - 1)])
-def test_the_index_of_an_instance_says_whose_it_is(position: int, element: int) -> None:
+def test_the_index_of_an_instance_has_its_task_and_element(position: int, element: int) -> None:
     index = element_index(position, element)
 
     assert (position_of(index), element_of(index)) == (position, element)

@@ -1,11 +1,11 @@
-"""The tables of legal moves are the truth: decisions make every move in them and no other."""
+"""The decisions make exactly the moves in the tables of legal moves."""
 
 from collections.abc import Iterator
 from datetime import timedelta
 from itertools import pairwise
 
 from tests.shapes import NOW, graph, task
-from tests.unit.handlers.world import World
+from tests.unit.handlers.simulated_run import SimulatedRun
 from tidegate.handlers.runs.terminate import fail
 from tidegate.schemas.state import RUN_ENDED, RUN_MOVES, TASK_ENDED, TASK_MOVES, RunState, TaskState
 
@@ -27,7 +27,7 @@ BY_USERS: frozenset[TaskMove] = frozenset(
         (TaskState.QUEUED, TaskState.SCHEDULED),
     }
 ) - {(ended, ended) for ended in TASK_ENDED}
-"""Moves of tasks that nothing makes by itself: they are cleared, marked, or taken to another version."""
+"""Moves that only requests make: clear, mark, or change of the version."""
 
 RUNS_BY_USERS: frozenset[RunMove] = frozenset(
     {
@@ -39,8 +39,8 @@ RUNS_BY_USERS: frozenset[RunMove] = frozenset(
 )
 
 
-def retried_from_queued() -> World:
-    world = World(graph("a*1", "b"), waits=True)
+def retried_from_queued() -> SimulatedRun:
+    world = SimulatedRun(graph("a*1", "b"), waits=True)
     world.admit("a", "b")
     world.finish(a=False, b=False)
     world.retry("a")
@@ -49,8 +49,8 @@ def retried_from_queued() -> World:
     return world
 
 
-def retried_from_running() -> World:
-    world = World(graph("a*1", "b", "c < b"))
+def retried_from_running() -> SimulatedRun:
+    world = SimulatedRun(graph("a*1", "b", "c < b"))
     world.admit("a", "b")
     world.accept("a", "b")
     world.finish(a=False, b=False)
@@ -61,24 +61,24 @@ def retried_from_running() -> World:
     return world
 
 
-def without_a_worker() -> World:
-    return World(graph("a!"))
+def without_a_worker() -> SimulatedRun:
+    return SimulatedRun(graph("a!"))
 
 
-def skipped() -> World:
-    world = World(graph("a", "b", "c < b"))
+def skipped() -> SimulatedRun:
+    world = SimulatedRun(graph("a", "b", "c < b"))
     world.admit("a", "b")
     world.accept("b")
     world.finish(a=TaskState.SKIPPED, b=TaskState.SKIPPED)
     return world
 
 
-def outside_its_dates() -> World:
-    return World(graph(task("a", start_date=NOW)), logical_date=NOW - timedelta(days=1))
+def outside_its_dates() -> SimulatedRun:
+    return SimulatedRun(graph(task("a", start_date=NOW)), logical_date=NOW - timedelta(days=1))
 
 
-def stopped(*, timed_out: bool) -> World:
-    world = World(graph("scheduled", "queued", "running", "failed*1", "none < running"))
+def stopped(*, timed_out: bool) -> SimulatedRun:
+    world = SimulatedRun(graph("scheduled", "queued", "running", "failed*1", "none < running"))
     world.admit("queued", "running", "failed")
     world.accept("running")
     world.finish(failed=False)
@@ -87,14 +87,14 @@ def stopped(*, timed_out: bool) -> World:
     return world
 
 
-def task_moves(world: World) -> Iterator[TaskMove]:
+def task_moves(world: SimulatedRun) -> Iterator[TaskMove]:
     before = dict.fromkeys(world.index, TaskState.NONE)
     for event in world.published:
         yield before[event.task_id], TaskState(event.state)
         before[event.task_id] = TaskState(event.state)
 
 
-def run_moves(world: World) -> Iterator[RunMove]:
+def run_moves(world: SimulatedRun) -> Iterator[RunMove]:
     states = [None, *(RunState(event.state) for event in world.journal)]
     yield from pairwise(states)
 
@@ -105,18 +105,18 @@ LIVES = (
 )
 
 
-def test_tasks_make_every_move_in_the_table_and_no_other_but_for_what_users_do() -> None:
+def test_tasks_make_exactly_the_moves_of_the_table_apart_from_requests() -> None:
     made = {move for live in LIVES for move in task_moves(live())}
 
     assert made == TASK_MOVES - BY_USERS
 
 
-def test_runs_make_every_move_in_the_table_and_no_other_but_for_what_users_do() -> None:
+def test_runs_make_exactly_the_moves_of_the_table_apart_from_requests() -> None:
     made = {move for live in LIVES for move in run_moves(live())}
 
     assert made == RUN_MOVES - RUNS_BY_USERS
 
 
-def test_what_users_do_is_legal_too() -> None:
+def test_the_moves_of_requests_are_legal() -> None:
     assert BY_USERS <= TASK_MOVES
     assert RUNS_BY_USERS <= RUN_MOVES

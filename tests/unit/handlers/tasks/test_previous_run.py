@@ -1,4 +1,4 @@
-"""Tasks that wait for the run before theirs."""
+"""Tasks with `depends_on_past` or `wait_for_downstream`."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.shapes import NOW, graph, task
-from tests.unit.handlers.world import FIRST, End, World
+from tests.unit.handlers.simulated_run import FIRST, End, SimulatedRun
 from tidegate.handlers.tasks.previous_run import blocking_tasks
 from tidegate.schemas.effect.run import Reconsider, ReconsiderAfter
 from tidegate.schemas.state import RunState, TaskState
@@ -50,18 +50,18 @@ STRICT = {"depends_on_past": True, "ignore_first_depends_on_past": False}
         pytest.param(MORE_PATIENT, {"t": F, "b": S, "c": S}, False, id="itself failed"),
     ],
 )
-def test_the_run_before_allows_a_task_or_not(facts: Mapping[str, bool], past: Any, allowed: bool) -> None:
+def test_the_previous_run_permits_a_task_or_blocks_it(facts: Mapping[str, bool], past: Any, allowed: bool) -> None:
     dag = graph(task("t", **facts), "b < t", "c < t", "d < b")
 
     assert bool(blocking_tasks(None if past is FIRST else PreviousRun(past), dag, 0)) is not allowed
 
 
-def waiting(*lines: str, **facts: Any) -> World:
-    """A run with tasks before one that waits for the run before, called t."""
-    return World(graph(*(line if line[0] != "t" else task(line, **(facts or PATIENT)) for line in lines)))
+def waiting(*lines: str, **facts: Any) -> SimulatedRun:
+    """A run with a task `t` that waits for the previous run."""
+    return SimulatedRun(graph(*(line if line[0] != "t" else task(line, **(facts or PATIENT)) for line in lines)))
 
 
-def ended(world: World, **ends: End) -> World:
+def ended(world: SimulatedRun, **ends: End) -> SimulatedRun:
     for task_id, end in ends.items():
         world.admit(task_id)
         world.finish(**{task_id: end})
@@ -98,7 +98,7 @@ def test_a_task_waits_for_the_run_before_and_for_its_upstream(
 @pytest.mark.parametrize(
     ("ends", "state"), [({"a": True}, SCHEDULED), ({"a": K}, K), ({"a": False}, UF)], ids=["U04 S", "U04 K", "U04 F"]
 )
-def test_a_task_that_the_run_before_allowed_early_waits_for_its_upstream_alone(ends: Mapping[str, End], state: TaskState) -> None:
+def test_a_task_that_is_permitted_early_waits_for_its_upstream_only(ends: Mapping[str, End], state: TaskState) -> None:
     world = waiting("a", "t < a")
     world.reconsider({"t": S})
 
@@ -107,7 +107,7 @@ def test_a_task_that_the_run_before_allowed_early_waits_for_its_upstream_alone(e
     assert world.states()["t"] is state
 
 
-def test_what_the_run_before_does_not_allow_yet_waits_on() -> None:
+def test_a_task_that_is_not_permitted_keeps_waiting() -> None:
     world = waiting("t")
 
     world.reconsider({"t": RUNNING})
@@ -115,7 +115,7 @@ def test_what_the_run_before_does_not_allow_yet_waits_on() -> None:
     assert (world.states(), world.run.state) == ({"t": NONE}, RunState.RUNNING)
 
 
-def test_an_empty_task_that_is_allowed_ends_at_once_and_the_run_with_it() -> None:
+def test_an_empty_task_that_is_permitted_ends_at_once_and_so_does_its_run() -> None:
     world = waiting("t!", "u! < t")
 
     world.reconsider({"t": S})
@@ -124,12 +124,12 @@ def test_an_empty_task_that_is_allowed_ends_at_once_and_the_run_with_it() -> Non
     assert [event.state for event in world.journal] == ["queued", "running", "success"]
 
 
-def after(world: World) -> int:
-    """How often the runs after this one were asked for."""
+def after(world: SimulatedRun) -> int:
+    """The number of effects that reconsider later runs."""
     return sum(isinstance(effect, ReconsiderAfter) for effect in world.others)
 
 
-def test_each_step_of_a_run_that_others_may_wait_for_has_them_looked_at() -> None:
+def test_each_step_of_a_sequential_dags_run_reconsiders_later_runs() -> None:
     world = waiting("t", "a*1")
     started = after(world)
     world.reconsider()
@@ -141,8 +141,8 @@ def test_each_step_of_a_run_that_others_may_wait_for_has_them_looked_at() -> Non
     assert (started, allowed, retried, after(world)) == (1, 1, 1, 2)
 
 
-def test_a_run_that_is_stopped_has_those_after_it_looked_at() -> None:
-    """What was skipped by that does not hold them up."""
+def test_a_failed_run_reconsiders_later_runs() -> None:
+    """Skipped tasks permit the next run."""
     world = waiting("t")
     started = after(world)
 
@@ -151,7 +151,7 @@ def test_a_run_that_is_stopped_has_those_after_it_looked_at() -> None:
     assert (started, after(world)) == (1, 2)
 
 
-def test_an_empty_task_that_ends_when_allowed_has_the_runs_after_it_looked_at() -> None:
+def test_an_empty_task_that_ends_when_permitted_reconsiders_later_runs() -> None:
     world = waiting("t!", "a")
     started = after(world)
 
@@ -160,15 +160,15 @@ def test_an_empty_task_that_ends_when_allowed_has_the_runs_after_it_looked_at() 
     assert (started, after(world)) == (1, 2)
 
 
-def test_a_run_that_ends_as_soon_as_it_starts_has_those_after_it_looked_at() -> None:
-    world = World(graph(task("t", start_date=NOW, **PATIENT)), logical_date=NOW - timedelta(days=1))
+def test_a_run_that_ends_at_its_start_reconsiders_later_runs() -> None:
+    world = SimulatedRun(graph(task("t", start_date=NOW, **PATIENT)), logical_date=NOW - timedelta(days=1))
 
     assert (world.run.state, after(world)) == (RunState.SUCCESS, 1)
     assert not any(isinstance(effect, Reconsider) for effect in world.others)
 
 
-def test_a_dag_that_does_not_look_back_has_no_other_run_looked_at() -> None:
-    world = ended(World(graph("a!", "b", "c")), b=True)
+def test_a_dag_that_is_not_sequential_reconsiders_no_run() -> None:
+    world = ended(SimulatedRun(graph("a!", "b", "c")), b=True)
 
     world.reconsider(stop="enough")
 

@@ -1,4 +1,4 @@
-"""Whether the turn of a task has come, and what it waits for."""
+"""Whether a task is ready, and the reason if not."""
 
 from collections.abc import Mapping
 
@@ -37,7 +37,7 @@ TEARDOWN = graph("a", "b < a", task("c < a b", teardown_of=("a",)))
         pytest.param(TEARDOWN, Instance(2, awaited=2, success=1, failed=1), {0: S, 1: F}, RUN, id="to be torn down"),
     ],
 )
-def test_a_turn_comes_or_something_is_waited_for(
+def test_a_task_is_ready_or_has_a_reason_not_to_be(
     dag: Graph, instance: Instance, states: Mapping[int, TaskState], expected: NotReady | TaskState
 ) -> None:
     assert readiness(dag.nodes[instance.index], instance, states.__getitem__) is expected

@@ -1,4 +1,4 @@
-"""When a task that failed is tried again."""
+"""The delays of retries."""
 
 from datetime import timedelta
 from math import ceil
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.shapes import NOW, graph, message, task
-from tests.unit.handlers.world import World
+from tests.unit.handlers.simulated_run import SimulatedRun
 from tidegate.handlers.retry_due import decide
 from tidegate.handlers.tasks.advance import advance
 from tidegate.handlers.tasks.attempt_end import AttemptEnd
@@ -32,7 +32,7 @@ def seconds(try_number: int, name: str = "d/r/t", **facts: Any) -> float:
 
 
 @given(delay_s=DELAYS, factor=FACTORS, try_number=st.integers(1, 8), name=st.text(max_size=9))
-def test_the_delay_grows_by_the_factor_and_is_spread_up_to_twice_that(
+def test_the_delay_grows_by_the_factor_and_is_spread_up_to_twofold(
     delay_s: float, factor: float, try_number: int, name: str
 ) -> None:
     least = ceil(delay_s * factor ** (try_number - 1))
@@ -45,16 +45,14 @@ def test_the_delay_grows_by_the_factor_and_is_spread_up_to_twice_that(
 
 
 @given(delay_s=DELAYS, factor=FACTORS, cap=DELAYS, try_number=st.integers(1, 1001))
-def test_the_delay_is_never_longer_than_the_cap_however_many_tries(
-    delay_s: float, factor: float, cap: float, try_number: int
-) -> None:
+def test_the_delay_never_exceeds_its_cap(delay_s: float, factor: float, cap: float, try_number: int) -> None:
     found = seconds(try_number, retry_delay_s=delay_s, retry_factor=factor, max_retry_delay_s=cap)
 
     assert 0 < found <= timedelta(seconds=cap).total_seconds()
 
 
 @pytest.mark.parametrize("try_number", [20, 1000, 10**6, 10**12, 10**30])
-def test_a_huge_try_number_has_the_longest_delay(try_number: int) -> None:
+def test_a_huge_try_number_has_the_capped_delay(try_number: int) -> None:
     assert seconds(try_number, retry_delay_s=1.0, retry_factor=2.0, max_retry_delay_s=3600.0) == 3600.0
 
 
@@ -65,15 +63,15 @@ def test_without_a_factor_the_delay_is_fixed(try_number: int, delay_s: float) ->
 
 
 @pytest.mark.parametrize("try_number", [1, 50, 10**6])
-def test_no_delay_stays_none_whatever_the_factor(try_number: int) -> None:
+def test_no_delay_stays_none_with_any_factor(try_number: int) -> None:
     assert seconds(try_number, retry_delay_s=0.0, retry_factor=3.0) == 0
 
 
-def test_the_delay_of_a_try_is_the_same_whenever_it_is_computed() -> None:
+def test_the_delay_of_a_try_is_deterministic() -> None:
     assert [seconds(n, retry_delay_s=60.0, retry_factor=2.0) for n in range(1, 6)] == [115.0, 225.0, 302.0, 684.0, 1851.0]
 
 
-def test_tasks_that_fail_together_do_not_come_back_together() -> None:
+def test_tasks_that_fail_together_are_retried_at_different_times() -> None:
     names = [f"d/r{run}/t{number}" for run in range(20) for number in range(5)]
 
     found = {seconds(3, name, retry_delay_s=1000.0, retry_factor=2.0) for name in names}
@@ -81,8 +79,8 @@ def test_tasks_that_fail_together_do_not_come_back_together() -> None:
     assert len(found) > 90
 
 
-def test_the_delay_of_a_task_is_its_own_in_every_run_and_try() -> None:
-    world = World(graph(task("a*3", retry_delay_s=1000.0, retry_factor=2.0)))
+def test_the_delay_depends_on_task_run_and_try() -> None:
+    world = SimulatedRun(graph(task("a*3", retry_delay_s=1000.0, retry_factor=2.0)))
     found = []
     for _ in range(2):
         world.admit("a")
@@ -95,7 +93,7 @@ def test_the_delay_of_a_task_is_its_own_in_every_run_and_try() -> None:
 
 
 def test_a_task_has_at_least_the_tries_of_the_version_that_it_runs() -> None:
-    """Its run may have come from another one, in which it had fewer."""
+    """Its run may have changed from a version in which it had fewer."""
     ended = AttemptEnd(0, 1, TaskState.FAILED)
 
     step = advance(graph("a*2", "b < a"), {0: Instance(0, TaskState.RUNNING, 1, max_tries=1)}, [ended], NOW)
@@ -103,8 +101,8 @@ def test_a_task_has_at_least_the_tries_of_the_version_that_it_runs() -> None:
     assert [move.state for move in step.moves] == [TaskState.UP_FOR_RETRY]
 
 
-def test_without_a_delay_a_task_waits_for_slots_again_at_once() -> None:
-    world = World(graph(task("a*1", retry_delay_s=0.0)))
+def test_without_a_delay_a_task_is_scheduled_at_once() -> None:
+    world = SimulatedRun(graph(task("a*1", retry_delay_s=0.0)))
     world.admit("a")
 
     world.finish(a=False)
@@ -113,23 +111,23 @@ def test_without_a_delay_a_task_waits_for_slots_again_at_once() -> None:
     assert [event.state for event in world.published] == ["scheduled", "queued", "up_for_retry", "scheduled"]
 
 
-def failed(*lines: str) -> World:
-    """A run whose tasks have failed, and wait for another try a minute later."""
-    world = World(graph(*lines))
+def failed(*lines: str) -> SimulatedRun:
+    """A run whose tasks have failed and are up for retry in a minute."""
+    world = SimulatedRun(graph(*lines))
     ids = list(world.index)
     world.admit(*ids)
     world.finish(**dict.fromkeys(ids, False))
     return world
 
 
-def due(world: World, *, seconds: float) -> list[Effect]:
-    """What is decided when the clock looks at all tasks so many seconds later."""
+def due(world: SimulatedRun, *, seconds: float) -> list[Effect]:
+    """The effects of `retry_due` for all tasks so many seconds later."""
     state = world.due(now=NOW + timedelta(seconds=seconds))
     order = Random(1).sample(sorted(world.tasks), len(world.tasks))
     return list(decide([message(RetryDue(dag_run_id=1, task_index=index)) for index in order], state))
 
 
-def test_a_task_that_is_due_waits_for_slots_again() -> None:
+def test_a_task_whose_delay_has_passed_is_scheduled() -> None:
     world = failed("a*1", "b*1")
     before = world.run.task_seq
 
@@ -147,18 +145,18 @@ def test_a_task_that_is_due_waits_for_slots_again() -> None:
     ]
 
 
-def test_a_task_that_is_not_due_yet_goes_on_waiting() -> None:
+def test_a_task_whose_delay_has_not_passed_keeps_waiting() -> None:
     assert due(failed("a*1"), seconds=59.9) == []
 
 
-def test_a_task_that_is_on_its_way_already_is_left_alone() -> None:
+def test_a_task_that_does_not_wait_for_a_retry_is_not_changed() -> None:
     world = failed("a*1")
     world.retry("a")
 
     assert due(world, seconds=60) == []
 
 
-def test_a_task_of_a_run_that_is_over_is_not_tried_again() -> None:
+def test_a_task_of_an_ended_run_is_not_retried() -> None:
     world = failed("a*1")
     world.run = msgspec.structs.replace(world.run, state=RunState.FAILED)
 

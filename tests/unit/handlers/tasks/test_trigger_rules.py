@@ -1,4 +1,4 @@
-"""Trigger rules, case by case: tasks that end in any order, and what becomes of the one after them."""
+"""Trigger rules, case by case: upstream tasks end in any order, and decide about a task."""
 
 from collections.abc import Sequence
 from itertools import permutations, product
@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from tests.shapes import graph, spec
-from tests.unit.handlers.world import World
+from tests.unit.handlers.simulated_run import SimulatedRun
 from tidegate.handlers.tasks.readiness import may_rule_out
 from tidegate.handlers.tasks.trigger_rules import GIVE_UP, RUN, SKIP, WAIT, Upstream, evaluate
 from tidegate.schemas.dag import DagSpec, TriggerRule, encode_spec
@@ -97,18 +97,18 @@ CASES = [
 ]
 
 
-def between(rule: str, ends: Sequence[str]) -> World:
-    """A run in which a task waits for one task per end, by this rule; what is to be `upstream_failed` comes after a failure."""
+def between(rule: str, ends: Sequence[str]) -> SimulatedRun:
+    """A run in which a task waits for one task per end, by this rule; tasks that end as `upstream_failed` follow a failure."""
     before = [f"p{number}" for number, end in enumerate(ends) if end == "UF"]
     upstream = [f"u{number} < p{number}" if end == "UF" else f"u{number}" for number, end in enumerate(ends)]
     awaited = " ".join(f"u{number}" for number in range(len(ends)))
-    world = World(graph(*before, *upstream, f"t:{rule} < {awaited}"))
+    world = SimulatedRun(graph(*before, *upstream, f"t:{rule} < {awaited}"))
     world.admit(*before, *(f"u{number}" for number, end in enumerate(ends) if end not in ("UF", "…")))
     return world
 
 
 def finishes(ends: Sequence[str]) -> dict[str, TaskState]:
-    """What is to end, and how, so that the upstream tasks come to be in these states."""
+    """The ends that give the upstream tasks these states."""
     named = {f"p{n}" if end == "UF" else f"u{n}": F if end == "UF" else DONE[end] for n, end in enumerate(ends) if end != "…"}
     return dict(sorted(named.items(), reverse=True))
 
@@ -116,7 +116,7 @@ def finishes(ends: Sequence[str]) -> dict[str, TaskState]:
 @pytest.mark.parametrize(
     ("rule", "ends", "state"), [pytest.param(rule, ends, state, id=f"{id_} {rule} {ends}") for id_, rule, ends, state in CASES]
 )
-def test_what_ends_together_decides_about_the_next_task(rule: str, ends: str, state: TaskState) -> None:
+def test_ends_in_one_batch_decide_about_the_next_task(rule: str, ends: str, state: TaskState) -> None:
     world = between(rule, ends.split())
 
     world.finish(**finishes(ends.split()))
@@ -128,7 +128,7 @@ def test_what_ends_together_decides_about_the_next_task(rule: str, ends: str, st
 @pytest.mark.parametrize(
     ("rule", "ends", "state"), [pytest.param(rule, ends, state, id=f"{id_} {rule} {ends}") for id_, rule, ends, state in CASES]
 )
-def test_what_ends_one_after_the_other_decides_the_same_in_any_order(rule: str, ends: str, state: TaskState) -> None:
+def test_ends_one_by_one_decide_the_same_in_any_order(rule: str, ends: str, state: TaskState) -> None:
     for order in permutations(finishes(ends.split()).items()):
         world = between(rule, ends.split())
 
@@ -141,11 +141,11 @@ def test_what_ends_one_after_the_other_decides_the_same_in_any_order(rule: str, 
 @pytest.mark.parametrize("rule", TriggerRule)
 def test_without_upstream_any_rule_runs(rule: TriggerRule) -> None:
     """U01"""
-    assert World(graph(f"t:{rule}")).states() == {"t": RUN}
+    assert SimulatedRun(graph(f"t:{rule}")).states() == {"t": RUN}
 
 
 def test_a_decision_is_taken_once() -> None:
-    """U03: what is certain with the first end is not undone by a later one."""
+    """U03: a decision that the first end makes certain is not changed by a later one."""
     worlds = {}
     for first, second in permutations(("F", "K")):
         world = between("all_success", ["F", "K"])
@@ -165,7 +165,7 @@ def test_a_failure_outweighs_a_skip_that_comes_with_it() -> None:
     assert world.states()["t"] is GIVE_UP
 
 
-def test_a_rule_that_nobody_knows_is_refused_with_its_place() -> None:
+def test_an_unknown_rule_is_rejected_with_its_path() -> None:
     """U16"""
     dag = encode_spec(spec("a", "t:one_done < a")).replace(b"one_done", b"one_day")
 

@@ -1,4 +1,4 @@
-"""The rows of one run, changed by effects as the database changes them."""
+"""The rows of one run in memory, changed by effects as the database changes them."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -18,8 +18,8 @@ from tidegate.schemas.view import Instance, RunView, SubmissionView
 from tidegate.schemas.wire.event import DagRunStateChanged, TaskStateChanged
 
 
-class Rows:
-    """`touched` are the tasks that the last decision wrote; `others` all effects that are not about this run's rows.
+class RunRows:
+    """`touched` are the tasks that the last decision wrote, `others` all effects that are not about rows of this run.
 
     `results` is what is kept of what tasks returned, `index` where each instance is found; those of mapped tasks as `load[3]`.
     """
@@ -38,7 +38,7 @@ class Rows:
         self.others: list[Effect] = []
 
     def lengths(self) -> dict[int, int]:
-        """How many elements the lists have that tasks returned; a mapped one returns what its instances do."""
+        """The lengths of the lists that tasks returned; a mapped task returns a list over its instances."""
         lists = {index: len(result) for index, result in self.results.items() if isinstance(result, list)}
         return lists | {index: task.elements for index, task in self.tasks.items() if task.elements}
 
@@ -92,7 +92,7 @@ class Rows:
                 self.tasks[index] = msgspec.structs.replace(self.tasks[index], state=state, try_number=try_number)
 
     def check(self, *, decided: bool = True) -> None:
-        """The counters of the run and of its tasks are what the states of its tasks say, also those of `decided` tasks."""
+        """Check the counters of the run and its tasks against the states of the tasks, also for tasks that are `decided`."""
         self.check_run()
         for index, node in enumerate(self.graph.nodes):
             above = self._awaited(index, node)
@@ -100,7 +100,7 @@ class Rows:
                 assert counted(self.tasks[index]) == expected(above)
 
     def _awaited(self, index: int, node: Node) -> list[TaskState]:
-        """The states of what a task waits for: once it is mapped, its own instances."""
+        """The states of the instances that a task waits for: its own, once it is mapped."""
         if elements := self.tasks[index].elements:
             return [self.tasks[element_index(index, element)].state for element in range(elements)]
         return [self.tasks[self.index[task_id]].state for task_id in node.task.upstream]
@@ -116,7 +116,7 @@ class Rows:
 
 
 def run_of(effect: Effect) -> int | None:
-    """Which run an effect is about; None where it is about none alone."""
+    """The run of an effect; None where it has none."""
     return effect.id if isinstance(effect, InsertRun | UpdateRun) else getattr(effect, "dag_run_id", None)
 
 
@@ -125,14 +125,14 @@ def counted(task: Instance) -> tuple[int, ...]:
 
 
 def expected(upstream: Sequence[TaskState]) -> tuple[int, ...]:
-    """The counts of a task with these before it."""
+    """The upstream counts for these states."""
     seen = Counter(upstream)
     awaited = len(upstream) - seen[TaskState.REMOVED]
     return awaited, *(seen[s] for s in (TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED, TaskState.UPSTREAM_FAILED))
 
 
 def _counted_on(task: Instance, before: Instance | None) -> Instance:
-    """An instance of a mapped task that is mapped anew has tries from where it was."""
+    """An instance that is inserted again keeps its try number."""
     if before is None:
         return copy(task)
     return msgspec.structs.replace(task, try_number=before.try_number, max_tries=before.try_number + task.max_tries)

@@ -1,7 +1,7 @@
-"""Who is told, in short."""
+"""Callbacks for tests."""
 
 from tidegate.schemas.receiver import Callback, FunctionReceiver, On
 
 
-def each_to_its_own() -> tuple[Callback, ...]:
+def one_callback_per_occasion() -> tuple[Callback, ...]:
     return tuple(Callback(on, FunctionReceiver(str(on))) for on in On)

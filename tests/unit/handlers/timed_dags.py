@@ -1,4 +1,4 @@
-"""DAGs that run at given minutes from now, and what settling them does to their clock."""
+"""DAGs with a timetable of given minutes from `NOW`, and summaries of their next runs."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta

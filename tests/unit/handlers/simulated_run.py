@@ -1,4 +1,4 @@
-"""One run, and the decisions about it, each of which finds what the last ones left."""
+"""One run in memory: each decision about it finds the rows that the earlier ones left."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from tests.shapes import NOW, message, run_view
-from tests.unit.handlers.rows import Rows
+from tests.unit.handlers.run_rows import RunRows
 from tidegate.handlers import retry_due, run_reconsidered, submission_accepted, task_finished, tasks_ready
 from tidegate.handlers.admission.capacity import AdmissionState
 from tidegate.handlers.attempt_ends import State as Found
@@ -25,14 +25,14 @@ from tidegate.schemas.wire.event import TaskFinished
 READY = (TaskState.SCHEDULED, TaskState.UP_FOR_RETRY)
 ACTIVE = (TaskState.QUEUED, TaskState.RUNNING)
 FIRST = object()
-"""There is no run before this one."""
+"""This is the first run of its DAG."""
 
 End = bool | TaskState | tuple[str, ...]
-"""How an attempt ends: whether it succeeds, its state, or by its choice of branches."""
+"""How an attempt ends: success or not, a state, or success with a choice of branches."""
 
 
-class World(Rows):
-    """A run that starts at once, or after it was seen waiting. `returns` is what its tasks return when they succeed."""
+class SimulatedRun(RunRows):
+    """A run that is started at once, or queued first if it `waits`. `returns` has the results of its tasks."""
 
     def __init__(self, graph: Graph, *, waits: bool = False, **facts: Any) -> None:
         super().__init__(run_view(tasks=len(graph.nodes), version_id=graph.version_id, **facts), graph)
@@ -54,7 +54,7 @@ class World(Rows):
         return next(id_ for id_, it in self.submissions.items() if (it.task_index, it.try_number) == (index, tries))
 
     def waiting(self, *task_ids: str) -> tuple[WaitingTask, ...]:
-        """As the admission finds these tasks."""
+        """These tasks in the queue of their pool."""
         return tuple(self._waiting(self.index[task_id]) for task_id in task_ids)
 
     def _waiting(self, index: int) -> WaitingTask:
@@ -66,7 +66,7 @@ class World(Rows):
         self.apply(tasks_ready.decide([message(TasksReady(pool="default_pool", limit=100))], self.pool(*task_ids)))
 
     def pool(self, *task_ids: str) -> AdmissionState:
-        """What the admission finds when these tasks wait for a pool with any number of slots."""
+        """The state of an admission to an unlimited pool."""
         return AdmissionState(
             NOW,
             PoolView(name="default_pool", open=None),
@@ -85,12 +85,12 @@ class World(Rows):
         self.apply(submission_accepted.decide(accepted, state))
 
     def finish(self, **ends: End) -> None:
-        """End the newest attempts of these tasks in one batch; the decision finds only what may be touched."""
+        """End the newest attempts of these tasks in one batch; the decision finds only the affected tasks."""
         state = self.found(affected_tasks(self.graph, [self.finish_of(task_id, end) for task_id, end in ends.items()]))
         self.apply(task_finished.decide([message(self._finished(t, end)) for t, end in ends.items()], state))
 
     def finish_with(self, *finished: TaskFinished) -> None:
-        """These news come in one batch."""
+        """These finishes come in one batch."""
         self.apply(task_finished.decide([message(each) for each in finished], self.found(self.tasks)))
 
     def finish_of(self, task_id: str, end: End) -> AttemptEnd:
@@ -105,19 +105,19 @@ class World(Rows):
         return TaskFinished(submission_id=self.attempt(task_id), outcome=outcome, follow=follow, result=result)
 
     def retry(self, *task_ids: str) -> None:
-        """Let the time come for another try."""
+        """Retry these tasks once their delay has passed."""
         tasks = [self.tasks[self.index[task_id]] for task_id in task_ids]
         due = self.due(*task_ids, now=max(task.next_try_at or NOW for task in tasks))
         self.apply(retry_due.decide([message(RetryDue(dag_run_id=self.run.id, task_index=t.index)) for t in tasks], due))
 
     def due(self, *task_ids: str, now: datetime) -> retry_due.State:
-        """What the decision about another try finds of these tasks, or of all."""
+        """The state of `retry_due` for these tasks, or for all."""
         tasks = [msgspec.structs.replace(self.tasks[self.index[task_id]]) for task_id in task_ids or self.index]
         runs, graphs = {self.run.id: self.run}, {self.graph.version_id: self.graph}
         return retry_due.State(now, runs, graphs, {self.run.id: tasks})
 
     def reconsider(self, past: Any = FIRST, *, stop: str = "", now: datetime = NOW) -> None:
-        """Look at the run as a whole. `past` are the states of the tasks of the run before it; None where that did not start."""
+        """Reconsider the run. `past` are the task states of the previous run; None where that has not started."""
         self.apply(run_reconsidered.decide([message(RunReconsidered(dag_run_id=self.run.id))], self.whole(past, stop, now)))
 
     def whole(self, past: Any = FIRST, stop: str = "", now: datetime = NOW) -> run_reconsidered.State:
@@ -134,7 +134,7 @@ class World(Rows):
         )
 
     def found(self, indices: Iterable[int]) -> Found:
-        """What a decision finds that loads these tasks."""
+        """The state of a decision about the ends of attempts that has read these tasks."""
         tasks = {(self.run.id, index): msgspec.structs.replace(self.tasks[index]) for index in indices}
         runs, graphs = {self.run.id: self.run}, {self.graph.version_id: self.graph}
         lengths = {(self.run.id, index): length for index, length in self.lengths().items()}

@@ -1,4 +1,4 @@
-"""DAGs that look closer at events, and what settling them does, with times in minutes from now."""
+"""DAGs whose schedule inspects events, and summaries of their next runs; times are in minutes from `NOW`."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from tests.shapes import NOW, dag_view, graph
-from tests.unit.handlers.ticks import minutes_of
+from tests.unit.handlers.timed_dags import minutes_of
 from tidegate.handlers.scheduling.next_runs import schedule_next_runs
 from tidegate.schemas.conditions.condition import Condition, DatasetRef, InputDeadlineSpec, Timing
 from tidegate.schemas.effect import Effect

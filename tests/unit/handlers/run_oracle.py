@@ -1,21 +1,21 @@
-"""A plain reading of the rules by which a run goes on: every task from the states of all, until nothing changes."""
+"""An oracle of the trigger rules: recomputes every task from the states of all tasks, until nothing changes."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from tests.unit.handlers.world import End, state_of
+from tests.unit.handlers.simulated_run import End, state_of
 from tidegate.schemas.dag import EmptyTask, TaskSpec
 from tidegate.schemas.state import TaskState
 
 NONE, REMOVED = TaskState.NONE, TaskState.REMOVED
 S, F, K, UF = TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED, TaskState.UPSTREAM_FAILED
 GOING = TaskState.RUNNING
-"""Its turn has come, and it has not ended: whether it waits for slots or another try, or works, is not said."""
+"""Ready and not ended: scheduled, queued, running or up for retry."""
 ENDED = (S, F, K, UF)
 
 
 class Reading:
-    """`states` are the tasks of a run; `held` those that the run before has yet to allow.
+    """`states` are those of the tasks of a run; `held` are the tasks that the previous run has yet to permit.
 
     `returns` is what tasks return that succeed, `elements` are the instances of mapped tasks.
     """
@@ -33,7 +33,7 @@ class Reading:
         self.settle()
 
     def take(self, ends: Mapping[str, tuple[int, End]]) -> None:
-        """Attempts end together: of each task, which try, and how; those of mapped tasks as `load[3]`."""
+        """Attempts end in one batch: by label (`load[3]` for instances), the try number and the end."""
         for label, (number, end) in ends.items():
             task_id, _, element = label.rstrip("]").partition("[")
             if state_of(end) is F and number <= self.tasks[task_id].retries:
@@ -81,7 +81,7 @@ class Reading:
         return S if verdict is GOING and isinstance(task, EmptyTask) else verdict
 
     def mapped(self, task_id: str, over: str) -> TaskState:
-        """A mapped task whose turn has come waits for its list, and gets an instance for each element."""
+        """A mapped task that is ready waits for its list, and gets an instance per element."""
         if self.states[over] not in (*ENDED, REMOVED):
             return NONE
         returned = (self.elements.get(over) or self.returns.get(over)) if self.states[over] is S else None
@@ -91,14 +91,14 @@ class Reading:
         return GOING
 
     def fails(self) -> bool:
-        """Whether a task failed that nothing comes after but teardowns, and that is none itself, unless they are to matter."""
+        """Whether a leaf failed. Teardowns count only if they decide about the run."""
         silent = {t.task_id for t in self.tasks.values() if t.teardown_of and not t.on_failure_fail_run}
         leaves = [each for each in self.tasks if each not in silent and set(self.below(each)) <= silent]
         return any(self.states[leaf] in (F, UF) for leaf in leaves)
 
 
 def together(elements: Sequence[TaskState]) -> TaskState:
-    """A mapped task by its instances."""
+    """The state of a mapped task from those of its instances."""
     if GOING in elements:
         return GOING
     return F if F in elements else S if S in elements else K
@@ -113,7 +113,7 @@ def of_teardown(setups: Sequence[TaskState], upstream: Sequence[TaskState]) -> T
 
 
 def of_rule(rule: str, upstream: Sequence[TaskState]) -> TaskState:
-    """What a task does with these before it; those that are not ended may be in any other state."""
+    """The state of a task given the states upstream; states of unfinished tasks are all alike."""
     if not upstream or rule == "always":
         return GOING
     over, bad = all(state in ENDED for state in upstream), F in upstream or UF in upstream
