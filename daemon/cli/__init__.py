@@ -1,1 +1,1 @@
-"""The command line: one file per noun, commands as thin as the queries and the engine allow."""
+"""The command line. `commands/` has a module per noun, `pages/` what they print, this folder what commands share."""

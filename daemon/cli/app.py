@@ -1,4 +1,4 @@
-"""`tidegate`: the command's tree, and the end of every error."""
+"""`tidegate`: the tree of commands, and where every error ends."""
 
 import io
 import os
@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from tidegate.daemon.cli.command import examples, show_help
-from tidegate.daemon.cli.commands import check, dags, datasets, deadletters, losses, notices, pools, runs, servers, tasks, topics
+from tidegate.daemon.cli.commands import check, dags, datasets, dead_letters, losses, notices, pools, runs, servers, tasks, topics
 from tidegate.daemon.cli.failure import report
 from tidegate.daemon.settings import PREFIX
 
@@ -26,7 +26,7 @@ app.add_typer(datasets.app, name="datasets")
 app.add_typer(notices.deadlines, name="deadlines")
 app.add_typer(notices.notifications, name="notifications")
 app.add_typer(topics.app, name="topics")
-app.add_typer(deadletters.app, name="deadletters")
+app.add_typer(dead_letters.app, name="deadletters")
 app.add_typer(losses.app, name="losses")
 app.command(epilog=examples("tidegate version"))(servers.version)
 
@@ -42,28 +42,29 @@ app.command(epilog=examples("tidegate version"))(servers.version)
 def root(
     context: typer.Context,
     *,
-    postgres_dsn: Annotated[str | None, typer.Option(metavar="DSN", help="Else TIDEGATE_POSTGRES_DSN.")] = None,
-    kafka_servers: Annotated[str | None, typer.Option(metavar="HOSTS", help="Else TIDEGATE_KAFKA_SERVERS.")] = None,
-    topic_prefix: Annotated[str | None, typer.Option(metavar="PREFIX", help="Else TIDEGATE_TOPIC_PREFIX.")] = None,
-    dags_folder: Annotated[str | None, typer.Option(metavar="DIR", help="Else TIDEGATE_DAGS_FOLDER.")] = None,
+    postgres_dsn: Annotated[str | None, typer.Option(metavar="DSN", help="Default: TIDEGATE_POSTGRES_DSN.")] = None,
+    kafka_servers: Annotated[str | None, typer.Option(metavar="HOSTS", help="Default: TIDEGATE_KAFKA_SERVERS.")] = None,
+    topic_prefix: Annotated[str | None, typer.Option(metavar="PREFIX", help="Default: TIDEGATE_TOPIC_PREFIX.")] = None,
+    dags_folder: Annotated[str | None, typer.Option(metavar="DIR", help="Default: TIDEGATE_DAGS_FOLDER.")] = None,
 ) -> None:
-    """Tidegate: event-driven scheduling of Spark pipelines.
+    """Event-driven scheduling of Spark pipelines.
 
-    Settings come from TIDEGATE_* in the environment, or from options before the command. Exit codes: 0 done, 1 it failed or
-    does not exist, 2 wrong usage or settings, 3 a server is away.
+    Settings come from environment variables TIDEGATE_*; the options before the command override them.
+
+    Exit codes: 0 success, 1 the command failed or its subject does not exist, 2 wrong usage or settings, 3 a server is away.
     """
-    given = {
+    overrides = {
         "POSTGRES_DSN": postgres_dsn,
         "KAFKA_SERVERS": kafka_servers,
         "TOPIC_PREFIX": topic_prefix,
         "DAGS_FOLDER": dags_folder,
     }
-    context.obj = {**os.environ, **{f"{PREFIX}{name}": value for name, value in given.items() if value is not None}}
+    context.obj = {**os.environ, **{f"{PREFIX}{name}": value for name, value in overrides.items() if value is not None}}
     show_help(context)
 
 
 def run(args: Sequence[str]) -> int:
-    """Run one command; returns the exit code. Nothing is raised: what went wrong is one sentence on stderr."""
+    """Run one command; returns its exit code. Never raises: an error becomes one sentence on stderr."""
     command = typer.main.get_command(app)
     try:
         with command.make_context("tidegate", list(args)) as context:
@@ -71,7 +72,7 @@ def run(args: Sequence[str]) -> int:
         sys.stdout.flush()
     except typer.Exit as ended:
         return ended.exit_code
-    except BaseException as error:  # noqa: BLE001 - no traceback reaches a user
+    except BaseException as error:  # noqa: BLE001 - users never see a traceback
         return report(error)
     return 0
 
@@ -80,6 +81,6 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     """The `tidegate` command."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A terminal that cannot show a character shows another one; that is no error.
+            # A terminal that cannot encode a character shows a replacement instead of failing.
             stream.reconfigure(errors="replace")
     sys.exit(run(sys.argv[1:] if args is None else args))

@@ -1,57 +1,59 @@
-"""What the commands share: how a noun is made, the options that many have, and their examples."""
+"""What commands share: groups, common options and arguments, parsers and examples."""
 
+import inspect
+from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
 
 import msgspec
 import typer
 
 from tidegate.daemon.cli.pages import output
 
+Command = TypeVar("Command", bound=Callable[..., None])
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help="How many at most.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help="The most rows to print.")]
 DagId = Annotated[str, typer.Argument(metavar="DAG", help="The id of the DAG.")]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The id of the run, or `latest`.")]
 TaskId = Annotated[str, typer.Argument(metavar="TASK", help="The id of the task.")]
 
 
-class End(StrEnum):
-    """How a user may have it that something ended."""
+class MarkedState(StrEnum):
+    """The states that `mark` sets."""
 
     SUCCESS = "success"
     FAILED = "failed"
 
 
-EndState = Annotated[End, typer.Argument(metavar="STATE", help="How it is to have ended.")]
+MarkState = Annotated[MarkedState, typer.Argument(metavar="STATE", help="The state to set.")]
 
 
-def moment(given: str) -> datetime:
-    """A time that somebody typed, in UTC where it does not say otherwise. Raises BadParameter."""
+def parse_time(text: str) -> datetime:
+    """An ISO 8601 date or time as UTC; one without an offset is UTC. Raises BadParameter."""
     try:
-        at = datetime.fromisoformat(given)
+        at = datetime.fromisoformat(text)
         return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise typer.BadParameter(
-            "a date or a time is needed, like 2013-01-31, 2013-01-31T06:00 or 2013-01-31T06:00+01:00"
-        ) from error
+        raise typer.BadParameter("write a date or a time like 2013-01-31, 2013-01-31T06:00 or 2013-01-31T06:00+01:00") from error
 
 
 Since = Annotated[
     datetime | None,
     typer.Option(
-        parser=moment,
+        parser=parse_time,
         metavar="TIME",
-        help="Runs from this logical date on (for runs without: when they could start). In UTC unless it says otherwise.",
+        help="Only runs from this logical date on; runs without one count by their earliest start. UTC without an offset.",
     ),
 ]
 Until = Annotated[
-    datetime | None, typer.Option(parser=moment, metavar="TIME", help="Runs up to this logical date, that one included.")
+    datetime | None, typer.Option(parser=parse_time, metavar="TIME", help="Only runs up to and including this logical date.")
 ]
 
 
-def noun(help_: str) -> typer.Typer:
-    """A group of commands."""
+def command_group(help_: str) -> typer.Typer:
+    """The commands of one noun. Without a command it prints its help."""
     return typer.Typer(help=help_, callback=show_help, invoke_without_command=True, add_completion=False, rich_markup_mode=None)
 
 
@@ -61,15 +63,42 @@ def show_help(context: typer.Context) -> None:
 
 
 def examples(*lines: str) -> str:
-    """The last lines of a command's help, kept as they are."""
+    """The examples at the end of a command's help; click keeps their lines."""
     return "\n".join(("\b", "Examples:", *(f"  {line}" for line in lines)))
 
 
-def json_object(option: str, given: str) -> dict[str, Any]:
-    """The value of an option that takes a JSON object. Raises BadParameter for anything else."""
+def parse_json_object(option: str, text: str) -> dict[str, Any]:
+    """The value of an option that is a JSON object. Raises BadParameter."""
     try:
-        return msgspec.json.decode(given, type=dict[str, Any])
+        return msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError) as error:
-        raise typer.BadParameter(
-            f'a JSON object is needed, like \'{{"day": "2013-01-01"}}\' ({error})', param_hint=option
-        ) from error
+        raise typer.BadParameter(f'write a JSON object like \'{{"day": "2013-01-01"}}\' ({error})', param_hint=option) from error
+
+
+def check_reason(option: str, text: str) -> None:
+    """Raises BadParameter for a text that the audit log cannot use: an empty one, or one with NUL."""
+    if not text.strip() or "\0" in text:
+        raise typer.BadParameter("write a few words that say why", param_hint=option)
+
+
+def shared_options(options: type) -> Callable[[Command], Command]:
+    """Give a command that takes `**options: Unpack[Options]` the options that the TypedDict declares; each is optional."""
+    hints = get_type_hints(options, include_extras=True)
+    shared = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_default(hint), annotation=hint)
+        for name, hint in hints.items()
+    ]
+
+    def decorate(command: Command) -> Command:
+        signature = inspect.signature(command, eval_str=True)
+        own = [parameter for parameter in signature.parameters.values() if parameter.kind != parameter.VAR_KEYWORD]
+        first = next(index for index, parameter in enumerate(own) if parameter.kind == parameter.KEYWORD_ONLY)
+        command.__dict__["__signature__"] = signature.replace(parameters=[*own[:first], *shared, *own[first:]])
+        return command
+
+    return decorate
+
+
+def _default(hint: Any) -> bool | None:
+    """False for flags, None for all other options."""
+    return False if get_origin(hint) is Annotated and hint.__origin__ is bool else None

@@ -1,4 +1,4 @@
-"""The one place where errors become a sentence on stderr and an exit code."""
+"""Errors of commands as one sentence on stderr and an exit code."""
 
 import os
 import sys
@@ -17,15 +17,15 @@ DEBUG = f"{PREFIX}DEBUG"
 
 
 class Failure(NamedTuple):
-    """How a command ends that did not do what it was asked for. An empty sentence is not said."""
+    """The end of a failed command. An empty sentence prints nothing."""
 
     exit_code: int
     sentence: str = ""
 
 
 def failure_of(error: BaseException) -> Failure:
-    """What to tell the user about an error."""
-    match _first(error):
+    """The exit code and the sentence of an error."""
+    match _most_relevant(error):
         case KeyboardInterrupt():
             return Failure(INTERRUPTED, "interrupted")
         case BrokenPipeError():
@@ -38,15 +38,15 @@ def failure_of(error: BaseException) -> Failure:
             return Failure(FAILED, str(known))
         case typer.TyperException() as known:
             return Failure(known.exit_code, _usage(known))
-        case foreign:
-            return _foreign(foreign)
+        case other:
+            return _of_library(other)
 
 
 def report(error: BaseException) -> int:
-    """Say it; returns the exit code."""
+    """Print the failure on stderr; returns the exit code."""
     failure = failure_of(error)
     if failure.exit_code == BROKEN_PIPE:
-        # What is still buffered has nowhere to go: the interpreter must not try again when it ends.
+        # Discard buffered output: the interpreter would fail again when it flushes it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if failure.sentence:
         sys.stderr.write(f"tidegate: {failure.sentence}\n")
@@ -57,11 +57,11 @@ def debugging() -> bool:
     return os.environ.get(DEBUG, "").lower() in ("1", "true")
 
 
-def _first(error: BaseException) -> BaseException:
-    """Of several errors at once, the one to speak of: an interrupt, else one we know, else the first."""
-    found = list(_leaves(error))
-    ours = (one for type_ in (KeyboardInterrupt, TidegateError) for one in found if isinstance(one, type_))
-    return next(ours, found[0])
+def _most_relevant(error: BaseException) -> BaseException:
+    """Of an exception group: an interrupt, else an error of Tidegate, else the first."""
+    errors = list(_leaves(error))
+    known = (leaf for type_ in (KeyboardInterrupt, TidegateError) for leaf in errors if isinstance(leaf, type_))
+    return next(known, errors[0])
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
@@ -72,8 +72,8 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
-def _foreign(error: BaseException) -> Failure:
-    """What the system and the libraries raise."""
+def _of_library(error: BaseException) -> Failure:
+    """Errors of the operating system and of libraries."""
     match error:
         case OSError(filename=str(path), strerror=str(why)) if not debugging():
             return Failure(FAILED, f"{path}: {why}")
@@ -84,11 +84,11 @@ def _foreign(error: BaseException) -> Failure:
 
 
 def _of_postgres(error: BaseException) -> Failure:
-    # Slow to import, but what raised this was imported.
+    # Slow to import, but the library that raised the error has imported it.
     import asyncpg
 
     if isinstance(error, asyncpg.InvalidAuthorizationSpecificationError | asyncpg.InvalidCatalogNameError):
-        return Failure(USAGE, f"Postgres does not let us in with {PREFIX}POSTGRES_DSN: {_one_line(error)}")
+        return Failure(USAGE, f"Postgres refused the login of {PREFIX}POSTGRES_DSN: {_one_line(error)}")
     if isinstance(error, asyncpg.PostgresError) and not debugging():
         return Failure(FAILED, f"Postgres refused: {_one_line(error)}")
     return Failure(FAILED, _unexpected(error))
@@ -97,8 +97,8 @@ def _of_postgres(error: BaseException) -> Failure:
 def _usage(error: typer.TyperException) -> str:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "tidegate"
-    what = error.format_message().rstrip(".").replace("Value error, ", "")
-    return f"{what[:1].lower()}{what[1:]}; see {command} --help"
+    message = error.format_message().rstrip(".").replace("Value error, ", "")
+    return f"{message[:1].lower()}{message[1:]}; see {command} --help"
 
 
 def _unexpected(error: BaseException) -> str:

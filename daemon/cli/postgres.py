@@ -1,4 +1,4 @@
-"""The database of a command. Slow to import: it brings the driver."""
+"""The database connection of a command. Slow to import: it loads the driver."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,17 +13,17 @@ from tidegate.schemas.queries.db import Db
 
 @asynccontextmanager
 async def open_database(dsn: str, user: str) -> AsyncIterator[Database]:
-    """A connection of a user to a database whose schema is the one we know.
+    """One connection to a database with the current schema. Reminds of lost commits on stderr.
 
-    Raises UnavailableError when Postgres is away, RequestError for another schema, PostgresError when it does not let us in.
+    Raises UnavailableError when Postgres is away, RequestError for another schema, PostgresError for a refused login.
     """
     async with connect(dsn, connections=1, writer=user) as database:
         await database.run(_check_schema)
         if await database.ask(losses.any_open):
-            output.say("Postgres has lost commits that were acknowledged; see `tidegate losses list`")
+            output.say("Postgres has lost acknowledged commits; `tidegate losses list` shows when")
         yield database
 
 
 async def _check_schema(db: Db) -> None:
     if missing := await pending(db.connection):
-        raise RequestError(f"the database lacks {missing[0]} of this version's schema; `tidegate migrate` brings it up to date")
+        raise RequestError(f"the database schema lacks {missing[0]} of this version; update it with `tidegate migrate`")

@@ -1,4 +1,4 @@
-"""What a user asks for, applied in this process: one transaction, the same as a daemon's. Slow to import."""
+"""Requests of users, applied in the command's process in one transaction, as a daemon would. Slow to import."""
 
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -21,16 +21,16 @@ from tidegate.schemas.message import (
 Request = RunRequested | PauseRequested | DagDeleteRequested | ClearRequested | RunEndRequested | TaskMarked
 
 
-async def ask(database: Database, body: Request) -> None:
-    """Apply it and wake the daemons. Raises RequestError when it is turned down."""
-    applied = await apply(database, Batch(messages=[Message(body=body, at=datetime.now(UTC))]))
+async def apply_request(database: Database, request: Request) -> None:
+    """Apply the request and notify the daemons. Raises RequestError with the reason of a rejection."""
+    applied = await apply(database, Batch(messages=[Message(body=request, at=datetime.now(UTC))]))
     if applied.rejected:
         raise RequestError(applied.rejected[0].message)
     if applied.work:
-        await wake_daemons(database, applied.work)
+        await notify_daemons(database, applied.work)
 
 
-async def wake_daemons(database: Database, work: Work) -> None:
-    """Tell them what there is to do. It is done already, and they also look by themselves: a failure does not matter."""
+async def notify_daemons(database: Database, work: Work) -> None:
+    """Tell the daemons about new work. A failure is ignored: the work is committed, and daemons poll for it too."""
     with suppress(UnavailableError):
         await wake.notify(database, work)

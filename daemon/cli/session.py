@@ -1,4 +1,4 @@
-"""Settings and Postgres for one command, and no more of them than it needs."""
+"""Settings and the database connection of a command. Imports are deferred, so that `--help` is fast."""
 
 import getpass
 import os
@@ -19,13 +19,13 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 
-def settings_of(context: typer.Context, *needs: str) -> Settings:
-    """From the environment and the options before the command. Raises SettingsError."""
+def read_settings(context: typer.Context, *needs: str) -> Settings:
+    """The settings, overridden by the options before the command. Raises SettingsError if one of `needs` is missing."""
     return read(context.obj, needs=needs)
 
 
-def who(settings: Settings) -> str:
-    """`user@host`: who does it, for the record."""
+def current_user(settings: Settings) -> str:
+    """`user@host`, for the audit log."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
@@ -50,12 +50,12 @@ def query_at(
 
 
 def with_database(context: typer.Context, work: Callable[["Database"], Awaitable[T]]) -> T:
-    """Raises UnavailableError when Postgres is away, and what `work` raises."""
-    settings = settings_of(context, "postgres_dsn")
+    """The result of `work` on a database connection. Raises UnavailableError when Postgres is away, and the errors of `work`."""
+    settings = read_settings(context, "postgres_dsn")
     from tidegate.daemon.cli.postgres import open_database
 
     async def run() -> T:
-        async with open_database(settings.postgres_dsn, who(settings)) as database:
+        async with open_database(settings.postgres_dsn, current_user(settings)) as database:
             return await work(database)
 
     return anyio.run(run)

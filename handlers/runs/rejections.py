@@ -9,9 +9,9 @@ ALREADY_ENDED = "ended_so"
 
 
 def no_such_dag(dag_id: str) -> RejectMessage:
-    return RejectMessage(0, NO_SUCH_DAG, f"there is no DAG {dag_id!r}; `tidegate dags list` shows those there are")
+    return RejectMessage(0, NO_SUCH_DAG, f"there is no DAG {dag_id!r}; `tidegate dags list` shows all")
 
 
 def no_such_run(dag_id: str, run_id: str) -> RejectMessage:
-    said = f"DAG {dag_id!r} has no run {run_id!r}; `tidegate runs list {dag_id}` shows those there are"
+    said = f"DAG {dag_id!r} has no run {run_id!r}; `tidegate runs list {dag_id}` shows all"
     return RejectMessage(0, NO_SUCH_RUN, said)

@@ -12,7 +12,7 @@ import psutil
 
 from tests.acceptance.command import TIDEGATE, environment
 from tests.storms.settings import SETTINGS
-from tidegate.daemon.cli.request import ask
+from tidegate.daemon.cli.request import apply_request
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.postgres.migrate import migrate
 from tidegate.daemon.standalone.kafka import Kafka
@@ -74,7 +74,7 @@ class SingleDaemon:
         run_ids = [f"{name}_{number}" for number in range(count)]
         async with connect(self.postgres.dsn) as database:
             for run_id in run_ids:
-                await ask(database, RunRequested(dag_id=dag_id, run_id=run_id, conf={}))
+                await apply_request(database, RunRequested(dag_id=dag_id, run_id=run_id, conf={}))
         return {(dag_id, run_id) for run_id in run_ids}
 
     async def publish(self, count: int) -> None:

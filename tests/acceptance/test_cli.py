@@ -100,7 +100,7 @@ async def test_a_dag_that_does_not_exist_is_one_sentence(tidegate: Tidegate, dsn
     process = await tidegate("dags", "show", "nope", postgres_dsn=dsn)
 
     assert (process.code, process.out) == (1, "")
-    assert process.err == "tidegate: there is no DAG 'nope'; `tidegate dags list` shows those there are\n"
+    assert process.err == "tidegate: there is no DAG 'nope'; `tidegate dags list` shows all\n"
 
 
 async def test_json_is_one_document(tidegate: Tidegate, dsn: str) -> None:

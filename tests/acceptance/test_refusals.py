@@ -47,7 +47,7 @@ async def test_a_database_that_does_not_exist_is_a_wrong_setting(tidegate: Tideg
 
     database = f"{dsn}_no".rpartition("/")[2]
     refusal = f'database "{database}" does not exist'
-    assert said(process) == (2, f"tidegate: Postgres does not let us in with TIDEGATE_POSTGRES_DSN: {refusal}")
+    assert said(process) == (2, f"tidegate: Postgres refused the login of TIDEGATE_POSTGRES_DSN: {refusal}")
 
 
 async def test_a_wrong_password_is_a_wrong_setting(own_postgres: StartPostgres, tidegate: Tidegate, daemon: Daemon) -> None:
@@ -60,7 +60,7 @@ async def test_a_wrong_password_is_a_wrong_setting(own_postgres: StartPostgres, 
     processes = [await daemon(dsn), await tidegate("migrate", postgres_dsn=dsn), await tidegate("dags", "list", postgres_dsn=dsn)]
 
     refusal = 'password authentication failed for user "pipelines"'
-    sentence = f"tidegate: Postgres does not let us in with TIDEGATE_POSTGRES_DSN: {refusal}"
+    sentence = f"tidegate: Postgres refused the login of TIDEGATE_POSTGRES_DSN: {refusal}"
     assert [said(process) for process in processes] == [(2, sentence)] * 3
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from tests.storms import quiescence
 from tests.storms.pipelines import INPUTS
-from tidegate.daemon.cli.request import Request, ask
+from tidegate.daemon.cli.request import Request, apply_request
 from tidegate.daemon.postgres.database import Database, connect
 from tidegate.schemas.error import RequestError, UnavailableError
 from tidegate.schemas.message import ClearRequested, PauseRequested
@@ -123,7 +123,7 @@ class Meddler:
 
     async def _ask(self, database: Database, request: Request) -> None:
         with suppress(RequestError, UnavailableError):
-            await ask(database, request)
+            await apply_request(database, request)
 
     async def mend(self, dags: int) -> None:
         """Return when no DAG is paused, and the daemons know all of them as they are to stay. Raises TimeoutError."""

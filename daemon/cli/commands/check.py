@@ -1,94 +1,79 @@
-"""`tidegate check`: what DAG files say, without any server."""
+"""`tidegate check`: parse DAG files without a server."""
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import anyio
 import msgspec
 import typer
 
 from tidegate.daemon.cli.command import Json
-from tidegate.daemon.cli.pages import output, tree
-from tidegate.daemon.cli.session import settings_of
+from tidegate.daemon.cli.pages import dag_files, output
+from tidegate.daemon.cli.session import read_settings
 from tidegate.daemon.settings import Settings, dags_root
-from tidegate.schemas.dag import BaseTask, DagSpec, ImportProblem, ParsedFile, kind_of
+from tidegate.schemas.dag import ImportProblem, ParsedFile
 from tidegate.schemas.error import RequestError
 
-Checked = Mapping[Path, ParsedFile]
-"""What files say, by their absolute paths, in order."""
+ParsedFiles = Mapping[Path, ParsedFile]
+"""By absolute path, in order."""
 
-Wanted = Mapping[Path, Sequence[str]]
-"""Files below folders: each is parsed as if its folder were the DAG folder."""
+FilesByFolder = Mapping[Path, Sequence[str]]
+"""Relative paths; each file is parsed as if its folder were the DAG folder."""
 
 Paths = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="PATHS", help="Files and folders; else the DAG folder.", show_default=False),
+    typer.Argument(metavar="PATHS", help="Files and folders. Default: the DAG folder.", show_default=False),
 ]
 
 
 def check(context: typer.Context, paths: Paths = None, *, json: Json = False) -> None:
-    """Say what DAG files hold, or what is wrong with them.
+    """Parse DAG files as a daemon does, and print their DAGs and tasks, or what is wrong with them.
 
-    They are parsed as a daemon would parse them; no server is needed. Exits with 1 when something is wrong.
+    Needs no server. Exit code 1 if a file is broken.
     """
-    settings = settings_of(context)
-    checked = distinct(anyio.run(_parse, settings, _wanted(paths, dags_root(settings))))
+    settings = read_settings(context)
+    files = reject_duplicates(anyio.run(_parse, settings, _files_by_folder(paths, dags_root(settings))))
     if json:
-        output.write_json([_document(path, file) for path, file in checked.items()])
+        output.write_json([dag_files.document(path, file) for path, file in files.items()])
     else:
-        for line in report(checked):
+        for line in dag_files.lines(files):
             output.write(line)
-    broken = sum(file.problem is not None for file in checked.values())
-    if not checked:
+    broken = sum(file.problem is not None for file in files.values())
+    if not files:
         output.say("there are no Python files to check")
     if broken:
-        output.say(f"{broken} of {len(checked)} files {'is' if broken == 1 else 'are'} broken")
+        output.say(f"{broken} of {len(files)} files {'is' if broken == 1 else 'are'} broken")
         raise typer.Exit(1)
 
 
-def report(checked: Checked) -> Iterator[str]:
-    """A tree per file, or a line `file:line: reason`."""
-    for path, file in checked.items():
-        if file.problem is not None:
-            yield tree.problem(near(path), file.problem.line, file.problem.reason)
-        elif file.dags:
-            yield from tree.lines((output.printable(near(path)), [_dag_branch(spec) for spec in file.dags]))
-        else:
-            yield f"{output.printable(near(path))}  no DAGs"
-
-
-def distinct(checked: Checked) -> Checked:
-    """The same, with a problem where a file has a DAG that an earlier one has."""
+def reject_duplicates(files: ParsedFiles) -> ParsedFiles:
+    """Add a problem to each file with a DAG of an earlier file."""
     homes: dict[str, Path] = {}
-    judged = {}
-    for path, file in checked.items():
+    checked = {}
+    for path, file in files.items():
         taken = next((spec.dag_id for spec in file.dags if homes.setdefault(spec.dag_id, path) != path), None)
-        judged[path] = file if taken is None else _refused(file, f"DAG {taken!r} is also in {near(homes[taken])}")
-    return judged
+        problem = None if taken is None else f"DAG {taken!r} is also in {dag_files.short_path(homes[taken])}"
+        checked[path] = file if problem is None else _with_problem(file, problem)
+    return checked
 
 
-def near(path: Path) -> str:
-    """A path as one would type it from here."""
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
-
-
-def _wanted(paths: Sequence[Path] | None, dag_folder: Path) -> Wanted:
+def _files_by_folder(paths: Sequence[Path] | None, dag_folder: Path) -> FilesByFolder:
     """Raises RequestError for a path that does not exist."""
     from tidegate.daemon.dagfiles.scan import listing
 
-    wanted: dict[Path, set[str]] = defaultdict(set)
-    for given in paths or [dag_folder]:
-        path = Path(os.path.abspath(given))
+    files: dict[Path, set[str]] = defaultdict(set)
+    for argument in paths or [dag_folder]:
+        path = Path(os.path.abspath(argument))
         if not path.exists():
-            hint = "" if paths else "; set TIDEGATE_DAGS_FOLDER, or name the files to check"
-            raise RequestError(f"{given} does not exist{hint}")
+            hint = "" if paths else "; set TIDEGATE_DAGS_FOLDER, or pass the files to check"
+            raise RequestError(f"{argument} does not exist{hint}")
         root = _root(path, dag_folder)
         below = listing(root).files if path.is_dir() else [str(path.relative_to(root))]
-        wanted[root].update(name for name in below if (root / name).is_relative_to(path))
-    return {root: sorted(names) for root, names in wanted.items()}
+        files[root].update(name for name in below if (root / name).is_relative_to(path))
+    return {root: sorted(names) for root, names in files.items()}
 
 
 def _root(path: Path, dag_folder: Path) -> Path:
@@ -97,43 +82,27 @@ def _root(path: Path, dag_folder: Path) -> Path:
     return path if path.is_dir() else path.parent
 
 
-async def _parse(settings: Settings, wanted: Wanted) -> Checked:
+async def _parse(settings: Settings, files: FilesByFolder) -> ParsedFiles:
     from tidegate.daemon.dagfiles.parse import Parser, open_parser
 
     parsed: dict[Path, ParsedFile] = {}
 
     async def parse(parser: Parser, root: Path, name: str) -> None:
-        parsed[root / name] = _present(await parser.parse(name))
+        parsed[root / name] = _reject_ignored(await parser.parse(name))
 
-    for root, names in wanted.items():
-        here = msgspec.structs.replace(settings, dags_folder=str(root))
-        async with open_parser(here) as parser, anyio.create_task_group() as tg:
+    for root, names in files.items():
+        folder_settings = msgspec.structs.replace(settings, dags_folder=str(root))
+        async with open_parser(folder_settings) as parser, anyio.create_task_group() as tg:
             for name in names:
                 tg.start_soon(parse, parser, root, name)
     return dict(sorted(parsed.items()))
 
 
-def _present(file: ParsedFile) -> ParsedFile:
+def _reject_ignored(file: ParsedFile) -> ParsedFile:
     if file.digest is not None:
         return file
-    return _refused(file, "a daemon ignores it: its name begins with a dot, or .tidegateignore says so")
+    return _with_problem(file, "daemons ignore it: its name begins with a dot, or .tidegateignore excludes it")
 
 
-def _refused(file: ParsedFile, reason: str) -> ParsedFile:
+def _with_problem(file: ParsedFile, reason: str) -> ParsedFile:
     return msgspec.structs.replace(file, dags=(), problem=ImportProblem(reason=reason))
-
-
-def _dag_branch(spec: DagSpec) -> tree.Branch:
-    text = tree.schedule_text(spec.schedule, spec.timetable, together=spec.together)
-    when = f"when {text}" if spec.schedule is not None else text or "when asked to"
-    return f"{spec.dag_id}  {when}", tree.task_branches(spec.tasks, _task_label)
-
-
-def _task_label(task: BaseTask) -> str:
-    after = f"after {tree.after_text(task)}" if task.upstream else ""
-    updates = f"updates {', '.join(task.outlets)}" if task.outlets else ""
-    return f"{task.task_id}  {', '.join(filter(None, (kind_of(task), tree.role_text(task), after, updates)))}"
-
-
-def _document(path: Path, file: ParsedFile) -> dict[str, Any]:
-    return {"path": near(path), "dags": file.dags, "problem": file.problem, "duration_s": file.duration_s}

@@ -1,26 +1,20 @@
-"""`tidegate dags`: what there is, what it waits for, when it runs next, and whether it may."""
+"""`tidegate dags`: list, show, pause, unpause, delete and explain DAGs."""
 
-from typing import Any
-
-import msgspec
 import typer
 
-from tidegate.daemon.cli.agreement import Yes
-from tidegate.daemon.cli.command import DagId, Json, examples, noun
+from tidegate.daemon.cli.command import DagId, Json, command_group, examples
 from tidegate.daemon.cli.commands.next_runs import next_
+from tidegate.daemon.cli.confirmation import Yes
 from tidegate.daemon.cli.pages import output, tree
-from tidegate.daemon.cli.pages.dag import print_page, read_page, state_of
-from tidegate.daemon.cli.pages.plan import Planned, next_run
+from tidegate.daemon.cli.pages.dag import print_page, read_page
+from tidegate.daemon.cli.pages.dag_list import ListedDag, list_dags, print_dags
 from tidegate.daemon.cli.session import query, query_at, with_database
-from tidegate.schemas.conditions.condition import Condition
 from tidegate.schemas.message import DagDeleteRequested, PauseRequested
 from tidegate.schemas.queries import dag_pages
-from tidegate.schemas.queries.dag_pages import DagRow, ImportErrorRow
+from tidegate.schemas.queries.dag_pages import ImportErrorRow
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.plans import plans
-from tidegate.schemas.timetable.spec import Timetable
 
-app = noun("List, show, pause and delete DAGs; say when they run next, and why not.")
+app = command_group("List, show, pause and delete DAGs; print their next runs, and why one has no run.")
 app.command(
     "next",
     epilog=examples(
@@ -30,33 +24,19 @@ app.command(
     ),
 )(next_)
 
-TITLES = ("DAG", "STATE", "VERSION", "RUNNING", "QUEUED", "PENDING", "SCHEDULE", "NEXT", "FILE")
-
-
-class Listed(msgspec.Struct, frozen=True):
-    """A line of `dags list`, and when the DAG's timetable starts its next run, if it has one."""
-
-    dag: DagRow
-    timetable: Timetable | None
-    next_run: Planned | None
-
-    def document(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {**msgspec.structs.asdict(self.dag), "timetable": self.timetable, "next_run": self.next_run}
-
 
 @app.command("list", epilog=examples("tidegate dags list", "tidegate dags list --json | jq -r '.[].dag_id'"))
 def list_(context: typer.Context, *, json: Json = False) -> None:
-    """List the DAGs. NEXT is when the next run by time is due."""
+    """List DAGs. NEXT is when the next run by time is due."""
 
-    async def read(db: Db) -> tuple[list[Listed], list[ImportErrorRow]]:
-        return await _list(db), await dag_pages.list_import_errors(db)
+    async def read(db: Db) -> tuple[list[ListedDag], list[ImportErrorRow]]:
+        return await list_dags(db), await dag_pages.list_import_errors(db)
 
-    found, errors = query(context, read)
+    dags, errors = query(context, read)
     if json:
-        output.write_json([each.document() for each in found])
+        output.write_json([dag.document() for dag in dags])
     else:
-        output.table(TITLES, map(_cells, found), empty="there are no DAGs yet: put a DAG file into the DAG folder")
+        print_dags(dags)
     if errors:
         files = "1 DAG file is" if len(errors) == 1 else f"{len(errors)} DAG files are"
         output.say(f"{files} broken; `tidegate dags errors` says why")
@@ -64,7 +44,7 @@ def list_(context: typer.Context, *, json: Json = False) -> None:
 
 @app.command(epilog=examples("tidegate dags show daily_delays"))
 def show(context: typer.Context, dag_id: DagId, *, json: Json = False) -> None:
-    """Show a DAG: what starts it, its limits, its next runs, its tasks, its last runs."""
+    """Show a DAG: its schedule, pending events, limits, tasks, next and last runs."""
     page, now = query_at(context, read_page, dag_id)
     if json:
         output.write_json(page)
@@ -79,10 +59,10 @@ def show(context: typer.Context, dag_id: DagId, *, json: Json = False) -> None:
     ),
 )
 def why_not(context: typer.Context, dag_id: DagId, *, json: Json = False) -> None:
-    """Say why a DAG has no new run: every gate from its inputs to the daemons, and the smallest change that makes one.
+    """Explain why a DAG has no new run: the state of each gate, from its inputs to the daemons, and the change that opens it.
 
-    A gate is open, closed, or not reached: whether that one is open shows only once those before it are. What is said comes from
-    what decides. Exit code 0, whatever the answer.
+    A gate is open, closed, or not reached because an earlier one is closed. The same code decides and explains. Exit code 0 for
+    every answer.
     """
     from tidegate.daemon.cli.pages import dag_why_not
 
@@ -95,36 +75,30 @@ def why_not(context: typer.Context, dag_id: DagId, *, json: Json = False) -> Non
 
 @app.command(epilog=examples("tidegate dags pause daily_delays"))
 def pause(context: typer.Context, dag_id: DagId, *, json: Json = False) -> None:
-    """Start no more runs and no more tasks of a DAG. What runs goes on; events that come meanwhile are not kept for it."""
+    """Start no new runs and tasks of a DAG. Running tasks continue. Events that arrive are discarded, unless on_paused="keep"."""
     _set_paused(context, dag_id, paused=True, json=json)
 
 
 @app.command(epilog=examples("tidegate dags unpause daily_delays"))
 def unpause(context: typer.Context, dag_id: DagId, *, json: Json = False) -> None:
-    """Let a DAG run again, first what waits already."""
+    """Start runs and tasks of a paused DAG again."""
     _set_paused(context, dag_id, paused=False, json=json)
 
 
 @app.command(epilog=examples("tidegate dags delete daily_delays --yes"))
 def delete(context: typer.Context, dag_id: DagId, *, yes: Yes = False, json: Json = False) -> None:
-    """Delete a DAG that is in no DAG file any more: its versions, its runs, and what waits for it. Events stay on record."""
-    from tidegate.daemon.cli.request import ask
+    """Delete a DAG that is in no DAG file: its versions, runs and pending events. The event ledger keeps its events."""
+    from tidegate.daemon.cli.request import apply_request
 
     if not yes:
-        raise typer.BadParameter("what is deleted does not come back; say --yes to delete it", param_hint="--yes")
-    with_database(context, lambda database: ask(database, DagDeleteRequested(dag_id=dag_id)))
-    if json:
-        output.write_json({"dag_id": dag_id, "deleted": True})
-    else:
-        output.write(f"deleted {dag_id}")
+        raise typer.BadParameter("a deleted DAG cannot be restored; add --yes to delete it", param_hint="--yes")
+    with_database(context, lambda database: apply_request(database, DagDeleteRequested(dag_id=dag_id)))
+    output.write_result({"dag_id": dag_id, "deleted": True}, f"deleted {dag_id}", json=json)
 
 
 @app.command(epilog=examples("tidegate dags errors"))
 def errors(context: typer.Context, *, json: Json = False) -> None:
-    """List the DAG files that are broken, and why.
-
-    Their last good version stays in force.
-    """
+    """List the DAG files that cannot be parsed, and why. The last good version of their DAGs stays in use."""
     found = query(context, dag_pages.list_import_errors)
     if json:
         output.write_json(found)
@@ -136,27 +110,8 @@ def errors(context: typer.Context, *, json: Json = False) -> None:
 
 
 def _set_paused(context: typer.Context, dag_id: str, *, paused: bool, json: bool) -> None:
-    from tidegate.daemon.cli.request import ask
+    from tidegate.daemon.cli.request import apply_request
 
-    with_database(context, lambda database: ask(database, PauseRequested(dag_id=dag_id, is_paused=paused)))
-    if json:
-        output.write_json({"dag_id": dag_id, "is_paused": paused})
-    else:
-        output.write(f"{'paused' if paused else 'unpaused'} {dag_id}")
-
-
-async def _list(db: Db) -> list[Listed]:
-    timed = await plans(db)
-    return [
-        Listed(dag, plan.graph.timetable if plan else None, next_run(plan, db.now))
-        for dag in await dag_pages.list_dags(db)
-        for plan in (timed.get(dag.dag_id),)
-    ]
-
-
-def _cells(listed: Listed) -> tuple[output.Cell, ...]:
-    dag = listed.dag
-    condition = msgspec.convert(dag.schedule, Condition | None)
-    schedule = tree.schedule_text(condition, listed.timetable, together=dag.together)
-    due = listed.next_run.run_after if listed.next_run else None
-    return dag.dag_id, state_of(dag), dag.version, dag.running, dag.queued, dag.pending, schedule, due, dag.path
+    with_database(context, lambda database: apply_request(database, PauseRequested(dag_id=dag_id, is_paused=paused)))
+    document = {"dag_id": dag_id, "is_paused": paused}
+    output.write_result(document, f"{'paused' if paused else 'unpaused'} {dag_id}", json=json)

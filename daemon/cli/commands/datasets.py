@@ -1,21 +1,20 @@
-"""`tidegate datasets`: what DAGs wait for and make; say that one was updated; audit what became of it."""
+"""`tidegate datasets`: list datasets and their events, publish updates, audit the event ledger."""
 
-from datetime import datetime
 from typing import Annotated
 
 import anyio
 import typer
 
-from tidegate.daemon.cli.command import Json, Limit, examples, json_object, noun
+from tidegate.daemon.cli.command import Json, Limit, command_group, examples, parse_json_object
 from tidegate.daemon.cli.commands.audit import audit
 from tidegate.daemon.cli.commands.events import events
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.session import query_at, settings_of
+from tidegate.daemon.cli.pages.lists import DATASETS, print_list
+from tidegate.daemon.cli.session import query_at, read_settings
 from tidegate.schemas.queries import datasets
-from tidegate.schemas.timetable.text import age
 from tidegate.schemas.wire.event import EventId
 
-app = noun("List datasets and their events, publish their updates, audit what became of them.")
+app = command_group("List datasets and their events, publish updates, audit what became of the events.")
 app.command(
     "events",
     epilog=examples("tidegate datasets events lake://flights", "tidegate datasets events lake://flights --event-id 2013-01-01"),
@@ -23,23 +22,18 @@ app.command(
 app.command("audit", epilog=examples("tidegate datasets audit", "tidegate datasets audit --json | jq .findings"))(audit)
 
 SOURCE = "tidegate-cli"
-TITLES = ("DATASET", "CONSUMERS", "PRODUCERS", "EVENTS", "LAST EVENT", "AGE")
 
 
 @app.command("list", epilog=examples("tidegate datasets list", "tidegate datasets list lake://"))
 def list_(
     context: typer.Context,
-    prefix: Annotated[str | None, typer.Argument(metavar="PREFIX", help="Only URIs that begin so.")] = None,
+    prefix: Annotated[str | None, typer.Argument(metavar="PREFIX", help="Only URIs that begin with this text.")] = None,
     *,
     limit: Limit = 1000,
     json: Json = False,
 ) -> None:
-    """List the datasets, by URI."""
-    found, now = query_at(context, datasets.list_datasets, prefix, limit)
-    if json:
-        output.write_json(found)
-        return
-    output.table(TITLES, (_cells(row, now) for row in found), empty="there are no such datasets")
+    """List datasets by URI."""
+    print_list(DATASETS, *query_at(context, datasets.list_datasets, prefix, limit), json=json)
 
 
 @app.command(
@@ -50,30 +44,23 @@ def list_(
 )
 def publish(
     context: typer.Context,
-    uri: Annotated[str, typer.Argument(metavar="URI", help="The dataset that has new data.")],
+    uri: Annotated[str, typer.Argument(metavar="URI", help="The URI of the dataset.")],
     *,
-    extra: Annotated[str, typer.Option(metavar="JSON", help="An object that the runs find in their `run.events`.")] = "{}",
-    event_id: Annotated[str | None, typer.Option(metavar="ID", help="What makes it the same event; else a new one.")] = None,
-    source: Annotated[str, typer.Option(metavar="NAME", help="Who publishes; (source, id) is the event's identity.")] = SOURCE,
+    extra: Annotated[str, typer.Option(metavar="JSON", help="A JSON object for filters and `run.events`.")] = "{}",
+    event_id: Annotated[str | None, typer.Option(metavar="ID", help="Default: a new id. A known one has no effect.")] = None,
+    source: Annotated[str, typer.Option(metavar="NAME", help="The program; source and id identify the event.")] = SOURCE,
     json: Json = False,
 ) -> None:
-    """Tell Kafka that a dataset has new data, and wait until it is stored there."""
+    """Publish that a dataset has new data; returns when Kafka has stored the event."""
     from tidegate.events import Publisher
 
-    facts = json_object("--extra", extra)
-    settings = settings_of(context, "kafka_servers")
+    event_extra = parse_json_object("--extra", extra)
+    settings = read_settings(context, "kafka_servers")
 
     async def send() -> EventId:
         async with Publisher(settings.kafka_servers, source=source, topic_prefix=settings.topic_prefix) as publisher:
-            return await publisher.dataset_updated(uri, facts, event_id=event_id)
+            return await publisher.dataset_updated(uri, event_extra, event_id=event_id)
 
     identity = anyio.run(send)
-    if json:
-        output.write_json({"uri": uri, "source": identity.source, "id": identity.id})
-    else:
-        output.write(f"published {uri} as {output.printable(identity.id)}")
-
-
-def _cells(row: datasets.DatasetRow, now: datetime) -> tuple[output.Cell, ...]:
-    age_of_last = row.last_event_at and age(row.last_event_at, now)
-    return row.uri, row.consumers, row.producers, row.events, row.last_event_at, age_of_last
+    document = {"uri": uri, "source": identity.source, "id": identity.id}
+    output.write_result(document, f"published {uri} as {output.printable(identity.id)}", json=json)

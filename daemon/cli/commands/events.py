@@ -1,58 +1,38 @@
-"""`tidegate datasets events`: what came of a dataset, and what became of it."""
+"""`tidegate datasets events`: the events of a dataset, and their outcomes."""
 
-from collections.abc import Iterator, Sequence
 from typing import Annotated
 
-import msgspec
 import typer
 
 from tidegate.daemon.cli.command import Json, Limit
 from tidegate.daemon.cli.pages import output
+from tidegate.daemon.cli.pages.events import EventOutcomes, print_events
 from tidegate.daemon.cli.session import query
 from tidegate.schemas.queries import dataset_history
-from tidegate.schemas.queries.dataset_history import EventRow, OutcomeRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.timetable.month import begin_of
-
-TITLES = ("EVENT", "OCCURRED", "SOURCE", "ID", "EXTRA", "DAG", "OUTCOME", "RUN OR REASON")
-
-
-class DatasetEventRow(msgspec.Struct, frozen=True):
-    """An event, and what became of it for each DAG that waited for its dataset."""
-
-    event: EventRow
-    outcomes: Sequence[OutcomeRow]
 
 
 def events(
     context: typer.Context,
-    uri: Annotated[str, typer.Argument(metavar="URI", help="The dataset.")],
+    uri: Annotated[str, typer.Argument(metavar="URI", help="The URI of the dataset.")],
     *,
-    event_id: Annotated[str | None, typer.Option(metavar="ID", help="Only what its producer calls so.")] = None,
+    event_id: Annotated[str | None, typer.Option(metavar="ID", help="Only events with this id of their producer.")] = None,
     limit: Limit = 20,
     json: Json = False,
 ) -> None:
-    """List the newest events of a dataset, with what became of each for every DAG that waited for it."""
+    """List the newest events of a dataset, with the outcome of each for every subscribed DAG: pending, consumed or discarded."""
 
-    async def read(db: Db) -> tuple[list[DatasetEventRow], int | None]:
+    async def read(db: Db) -> tuple[list[EventOutcomes], int | None]:
         found = await dataset_history.events(db, uri, event_id, limit)
         outcomes = await dataset_history.outcomes(db, [event.number for event in found])
-        return [DatasetEventRow(event, outcomes.get(event.number, ())) for event in found], await dataset_history.whole_since(db)
+        return [EventOutcomes(event, outcomes.get(event.number, ())) for event in found], await dataset_history.whole_since(db)
 
     found, whole_since = query(context, read)
     if json:
         output.write_json(found)
     else:
-        output.table(TITLES, (row for listed in found for row in _rows(listed)), empty="there are no such events")
+        print_events(found)
     if whole_since is not None and len(found) < limit:
         since = f"{begin_of(whole_since):%Y-%m-%d}"
-        output.say(f"events that came before {since} are older than the retention, but for those that still count")
-
-
-def _rows(listed: DatasetEventRow) -> Iterator[Sequence[output.Cell]]:
-    event = listed.event
-    cells = (event.number, event.occurred_at, event.source, event.id, output.compact(event.extra))
-    for outcome in listed.outcomes:
-        yield (*cells, outcome.dag_id, outcome.outcome, outcome.run_id or outcome.reason)
-    if not listed.outcomes:
-        yield (*cells, None, "nobody waited", None)
+        output.say(f"events before {since} are older than the retention; only those still needed are kept")

@@ -1,4 +1,4 @@
-"""`tidegate dags next`: the runs that a timetable plans, and whether a date is on it."""
+"""`tidegate dags next`: the planned runs of a timetable, and whether a date is on it."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -35,28 +35,28 @@ def next_(
     dag_id: DagId,
     *,
     limit: Limit = 10,
-    after: Annotated[str | None, typer.Option(metavar="TIME", help="Only runs due later than this, in the past too.")] = None,
+    after: Annotated[str | None, typer.Option(metavar="TIME", help="Only runs due after this time, which may be past.")] = None,
     on: Annotated[
-        str | None, typer.Option(metavar="DATE", help="Say whether a run is planned for this day or moment: exit code 0 or 1.")
+        str | None, typer.Option(metavar="DATE", help="Check whether a run is planned for this day or time; exit code 1 if not.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Say which runs a DAG's timetable plans next, in UTC and on the clocks of the DAG's zone.
+    """Print the next runs that a DAG's timetable plans, in UTC and in the DAG's time zone.
 
-    Without --after, those that a daemon will start, the first of them perhaps due already. Times are of the DAG's zone unless
-    they say otherwise, like 2026-03-28T06:00Z.
+    Without --after, the runs that a daemon will start; the first may be due already. Times without an offset are in the DAG's
+    time zone; 2026-03-28T06:00Z is in UTC.
     """
     if on is not None and after is not None:
-        raise typer.BadParameter("either --on or --after is possible", param_hint="--on")
-    dag, now = query_at(context, _find, dag_id)
+        raise typer.BadParameter("give either --on or --after, not both", param_hint="--on")
+    dag, now = query_at(context, _find_timed_dag, dag_id)
     if on is None:
-        _list(dag, _runs(dag, after, now, limit), json=json)
+        _print_runs(dag, _runs(dag, after, now, limit), json=json)
     else:
-        _answer(dag, on, now, json=json)
+        _print_check(dag, on, now, json=json)
 
 
-async def _find(db: Db, dag_id: str) -> DagView:
-    """Raises RequestError for a DAG that there is not, or that has no timetable."""
+async def _find_timed_dag(db: Db, dag_id: str) -> DagView:
+    """Raises RequestError for an unknown DAG, and for one without a timetable."""
     await find_dag(db, dag_id)
     dag = (await plans(db, dag_id)).get(dag_id)
     if dag is None:
@@ -68,34 +68,34 @@ def _runs(dag: DagView, after: str | None, now: datetime, limit: int) -> list[Pl
     if after is None:
         ticks = coming(dag, now)
     else:
-        start, _ = _stretch("--after", after, dag)
+        start, _ = _range("--after", after, dag)
         ticks = coming_after(dag, start, now)
     return [planned(tick) for tick in islice(ticks, limit)]
 
 
-def _stretch(option: str, given: str, dag: DagView) -> tuple[datetime, datetime]:
+def _range(option: str, text: str, dag: DagView) -> tuple[datetime, datetime]:
     try:
-        return stretch_of(given, clock_of(dag.graph.timetable))
+        return stretch_of(text, clock_of(dag.graph.timetable))
     except (ValueError, OverflowError) as error:
         raise typer.BadParameter(
-            "a date or a time is needed, like 2013-01-31, 2013-01-31T06:00 or 2013-01-31T06:00Z", param_hint=option
+            "write a date or a time like 2013-01-31, 2013-01-31T06:00 or 2013-01-31T06:00Z", param_hint=option
         ) from error
 
 
-def _list(dag: DagView, runs: Sequence[Planned], *, json: bool) -> None:
+def _print_runs(dag: DagView, runs: Sequence[Planned], *, json: bool) -> None:
     clock = clock_of(dag.graph.timetable)
     if json:
         output.write_json([_document(run, clock) for run in runs])
     else:
         print_planned(runs, clock)
     if dag.is_held:
-        state = "is paused" if dag.is_paused else "is in no DAG file any more"
-        output.say(f"{dag.graph.dag_id} {state}: none of its runs starts until that changes")
+        state = "is paused" if dag.is_paused else "is in no DAG file"
+        output.say(f"{dag.graph.dag_id} {state}: none of these runs starts until that changes")
 
 
-def _answer(dag: DagView, given: str, now: datetime, *, json: bool) -> None:
-    """Raises Exit with 1 where the date is not on the schedule."""
-    start, end = _stretch("--on", given, dag)
+def _print_check(dag: DagView, date: str, now: datetime, *, json: bool) -> None:
+    """Raises Exit with 1 for a date that is not on the schedule."""
+    start, end = _range("--on", date, dag)
     tick = first_from(dag, start, now)
     found = None if tick is None else planned(tick)
     is_on = found is not None and found.logical_date < end
@@ -104,20 +104,19 @@ def _answer(dag: DagView, given: str, now: datetime, *, json: bool) -> None:
         known = None if found is None else _document(found, clock)
         output.write_json({"on_schedule": is_on, "run": known if is_on else None, "next": None if is_on else known})
     else:
-        output.write(f"{given} is {'' if is_on else 'not '}on the schedule; {_which(found, clock, is_on=is_on)}")
+        output.write(f"{date} is {'' if is_on else 'not '}on the schedule; {_next_text(found, clock, is_on=is_on)}")
     if not is_on:
         raise typer.Exit(1)
 
 
-def _which(run: Planned | None, clock: str, *, is_on: bool) -> str:
+def _next_text(run: Planned | None, clock: str, *, is_on: bool) -> str:
     if run is None:
-        return "no date after it is"
-    there = "" if clock == UTC_CLOCK else f" ({local(run.logical_date, zone(clock))})"
-    which = "its first run has the logical date" if is_on else "the next logical date is"
-    return f"{which} {utc(run.logical_date)}{there}, due {utc(run.run_after)}"
+        return "no later date is"
+    in_zone = "" if clock == UTC_CLOCK else f" ({local(run.logical_date, zone(clock))})"
+    prefix = "its first run has the logical date" if is_on else "the next logical date is"
+    return f"{prefix} {utc(run.logical_date)}{in_zone}, due {utc(run.run_after)}"
 
 
 def _document(run: Planned, clock: str) -> dict[str, Any]:
-    """As JSON has it: in UTC, and below `local` in the DAG's zone."""
-    here = run.at(clock)
-    return {**{name: getattr(run, name) for name in run.__struct_fields__}, "timezone": clock, "local": here}
+    """The JSON object: times in UTC, and under `local` in the DAG's time zone."""
+    return {**{name: getattr(run, name) for name in run.__struct_fields__}, "timezone": clock, "local": run.at(clock)}

@@ -1,29 +1,24 @@
-"""`tidegate deadlines` and `tidegate notifications`: what was to have ended by when, and who was told what."""
+"""`tidegate deadlines` and `tidegate notifications`."""
 
 import sys
-from datetime import datetime
 from typing import Annotated
 
 import msgspec
 import typer
 
-from tidegate.daemon.cli.command import Json, Limit, examples, noun
-from tidegate.daemon.cli.lookup import find_dag
-from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.pages.notices import DEADLINE_TITLES, NOTIFICATION_TITLES, deadline_cells, notification_cells
-from tidegate.daemon.cli.session import query, settings_of
+from tidegate.daemon.cli.command import Json, Limit, command_group, examples
+from tidegate.daemon.cli.lookup import list_of_dag
+from tidegate.daemon.cli.pages.lists import DEADLINES, NOTIFICATIONS, print_list
+from tidegate.daemon.cli.session import query, query_at, read_settings
 from tidegate.schemas.error import RequestError
-from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.deadlines import DeadlineRow, list_deadlines
-from tidegate.schemas.queries.notifications import NotificationRow, list_notifications, notification
+from tidegate.schemas.queries.deadlines import list_deadlines
+from tidegate.schemas.queries.notifications import list_notifications, notification
 from tidegate.schemas.receiver import FunctionReceiver, Receiver
 
-deadlines = noun("List the deadlines of runs and tasks.")
-notifications = noun("List who was told what became of runs and tasks.")
+deadlines = command_group("List the deadlines of runs and tasks.")
+notifications = command_group("List notifications about runs and tasks; print the logs of callback functions.")
 
-RUN_TITLES = ("DAG", "RUN")
-
-Dag = Annotated[str | None, typer.Argument(metavar="DAG", help="Only those of this DAG.")]
+Dag = Annotated[str | None, typer.Argument(metavar="DAG", help="Only this DAG.")]
 
 
 @deadlines.command("list", epilog=examples("tidegate deadlines list --missed", "tidegate deadlines list daily_delays --json"))
@@ -31,24 +26,13 @@ def list_of_deadlines(
     context: typer.Context,
     dag_id: Dag = None,
     *,
-    missed: Annotated[bool, typer.Option("--missed", help="Only those that were missed.")] = False,
+    missed: Annotated[bool, typer.Option("--missed", help="Only missed deadlines.")] = False,
     limit: Limit = 50,
     json: Json = False,
 ) -> None:
-    """List deadlines, those of the newest runs first."""
-
-    async def read(db: Db) -> list[DeadlineRow]:
-        found = await list_deadlines(db, dag_id=dag_id, missed=missed, limit=limit)
-        if not found and dag_id is not None:
-            await find_dag(db, dag_id)
-        return found
-
-    found = query(context, read)
-    if json:
-        output.write_json(found)
-    else:
-        rows = ((row.dag_id, row.run_id, *deadline_cells(row)) for row in found)
-        output.table((*RUN_TITLES, *DEADLINE_TITLES), rows, empty="there are no such deadlines")
+    """List deadlines of runs and tasks, newest runs first."""
+    found, now = query_at(context, list_of_dag, list_deadlines, dag_id, missed=missed, limit=limit)
+    print_list(DEADLINES, found, now, json=json)
 
 
 @notifications.command(
@@ -58,38 +42,27 @@ def list_of_notifications(
     context: typer.Context,
     dag_id: Dag = None,
     *,
-    failed: Annotated[bool, typer.Option("--failed", help="Only those that were given up.")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="Only notifications that failed for good.")] = False,
     limit: Limit = 50,
     json: Json = False,
 ) -> None:
-    """List notifications, newest first. Of webhooks only the host is shown, unless in JSON."""
-
-    async def read(db: Db) -> tuple[list[NotificationRow], datetime]:
-        found = await list_notifications(db, dag_id=dag_id, failed=failed, limit=limit)
-        if not found and dag_id is not None:
-            await find_dag(db, dag_id)
-        return found, db.now
-
-    found, now = query(context, read)
-    if json:
-        output.write_json(found)
-    else:
-        rows = ((row.id, row.dag_id, row.run_id, *notification_cells(row, now)) for row in found)
-        output.table(("ID", *RUN_TITLES, *NOTIFICATION_TITLES), rows, empty="there are no such notifications")
+    """List notifications, newest first. The table shows only the host of a webhook, JSON its whole URL."""
+    found, now = query_at(context, list_of_dag, list_notifications, dag_id, failed=failed, limit=limit)
+    print_list(NOTIFICATIONS, found, now, json=json)
 
 
 @notifications.command("logs", epilog=examples("tidegate notifications logs 12"))
 def logs(
     context: typer.Context,
-    id_: Annotated[int, typer.Argument(metavar="ID", help="As `tidegate notifications list` shows it.")],
+    id_: Annotated[int, typer.Argument(metavar="ID", help="The id, as `tidegate notifications list` shows it.")],
 ) -> None:
-    """Print the log of a function that was told, at its last try, on the host where it ran."""
-    settings = settings_of(context)
+    """Print the log of a callback function's last try. Only on the host where it ran."""
+    settings = read_settings(context)
     found = query(context, notification, id_)
     if found is None:
-        raise RequestError(f"there is no notification {id_}; `tidegate notifications list` shows those there are")
+        raise RequestError(f"there is no notification {id_}; `tidegate notifications list` shows all")
     if not isinstance(msgspec.convert(found.receiver, Receiver), FunctionReceiver):
-        raise RequestError(f"notification {id_} has no log: only functions have one")
+        raise RequestError(f"notification {id_} has no log: only callback functions have one")
     from tidegate.daemon.duties.receivers.function import submission_id
     from tidegate.daemon.settings import spool_root
     from tidegate.daemon.spark.spool import Spool

@@ -1,14 +1,14 @@
-"""`tidegate pools`: how many tasks may work at a time, in groups of any kind."""
+"""`tidegate pools`: slots that limit how many tasks are active at once."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
-import msgspec
 import typer
 
-from tidegate.daemon.cli.command import Json, examples, noun
+from tidegate.daemon.cli.command import Json, command_group, examples
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.session import query, settings_of, who, with_database
+from tidegate.daemon.cli.pages.pools import change_text, document, print_pools
+from tidegate.daemon.cli.session import current_user, query, read_settings, with_database
 from tidegate.schemas.dag import DEFAULT_POOL
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import pools
@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-app = noun("List, set and delete pools: slots for tasks at work.")
+app = command_group("List, set and delete pools, whose slots limit active tasks.")
 
-TITLES = ("POOL", "SLOTS", "RUNNING", "QUEUED", "WAITING", "OPEN")
-ANY_NUMBER = "unlimited"
 LONGEST_NAME = 250
 MOST_SLOTS = 2**31 - 1
 
@@ -32,119 +30,93 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="1 to 250 printable ch
 
 @app.command("list", epilog=examples("tidegate pools list", "tidegate pools list --json | jq '.[] | select(.open == 0)'"))
 def list_(context: typer.Context, *, json: Json = False) -> None:
-    """List the pools. All numbers are slots: taken by tasks that run or are queued at a backend, waited for, and open."""
+    """List pools. All numbers are slots: of running tasks, of tasks queued at a backend, of waiting tasks, and open ones."""
 
     async def read(db: Db) -> tuple[list[PoolRow], Mapping[str, int]]:
         return await pools.list_pools(db), await pools.missing(db)
 
     found, missing = query(context, read)
     if json:
-        output.write_json([_document(pool) for pool in found])
+        output.write_json([document(pool) for pool in found])
     else:
-        output.table(TITLES, map(_cells, found), empty="there are no pools")
+        print_pools(found)
     for name, tasks in missing.items():
         waiting = "1 task waits" if tasks == 1 else f"{tasks} tasks wait"
-        output.say(f"{waiting} for pool {name!r}, which does not exist; `tidegate pools set` creates it")
+        output.say(f"{waiting} for pool {name!r}, which does not exist; create it with `tidegate pools set`")
 
 
 @app.command(
     "set",
     context_settings={"ignore_unknown_options": True},
-    epilog=examples("tidegate pools set reports 4", "tidegate pools set reports -1   # any number"),
+    epilog=examples("tidegate pools set reports 4", "tidegate pools set reports -1   # no limit"),
 )
 def set_(
     context: typer.Context,
     name: Name,
-    slots: Annotated[int, typer.Argument(metavar="SLOTS", min=UNLIMITED, max=MOST_SLOTS, help="-1: any number.")],
+    slots: Annotated[int, typer.Argument(metavar="SLOTS", min=UNLIMITED, max=MOST_SLOTS, help="How many slots; -1 is no limit.")],
     *,
     json: Json = False,
 ) -> None:
-    """Create a pool, or change how many slots it has. Who did it is recorded.
+    """Create a pool, or change its number of slots. The user is recorded.
 
-    What works goes on, also where there are fewer slots now.
+    Active tasks continue, also when more slots are taken than the pool has now.
     """
     _check_name(name)
-    user = who(settings_of(context))
+    user = current_user(read_settings(context))
 
     async def change(db: Db) -> int | None:
         before = await pools.slots_of(db, name)
         if before != slots:
             await pools.set_slots(db, name, slots)
-            what = "created a pool" if before is None else "changed a pool"
-            await pools.record(db, user, what, name, {"slots": slots, "slots_before": before})
+            action = "created a pool" if before is None else "changed a pool"
+            await pools.record(db, user, action, name, {"slots": slots, "slots_before": before})
         return before
 
     before = with_database(context, lambda database: _change(database, change))
-    if json:
-        output.write_json({"name": name, "slots": slots, "slots_before": before})
-    elif before is None:
-        output.write(f"created {name}: {_count(slots)}")
-    else:
-        output.write(f"{name}: {_count(slots)}, {'as before' if before == slots else f'not {_slots(before)} any more'}")
+    output.write_result({"name": name, "slots": slots, "slots_before": before}, change_text(name, slots, before), json=json)
 
 
 @app.command(epilog=examples("tidegate pools delete reports"))
 def delete(context: typer.Context, name: Name, *, json: Json = False) -> None:
-    """Delete a pool that no task is in. Who did it is recorded."""
-    user = who(settings_of(context))
+    """Delete a pool without active or waiting tasks. The user is recorded."""
+    user = current_user(read_settings(context))
 
-    async def drop(db: Db) -> list[str]:
+    async def delete_unused(db: Db) -> list[str]:
         slots = await _deletable(db, name)
         await pools.delete(db, name)
         await pools.record(db, user, "deleted a pool", name, {"slots_before": slots})
         return await pools.dags_with(db, name)
 
-    left = with_database(context, lambda database: _change(database, drop))
-    if json:
-        output.write_json({"name": name, "dags": left})
-    else:
-        output.write(f"deleted {name}")
-    if left:
-        output.say(f"tasks of {', '.join(left)} still name it, and will wait until there is such a pool")
+    dags = with_database(context, lambda database: _change(database, delete_unused))
+    output.write_result({"name": name, "dags": dags}, f"deleted {name}", json=json)
+    if dags:
+        output.say(f"tasks of {', '.join(dags)} still name the pool; they wait until it exists again")
 
 
 async def _change(database: "Database", change: Callable[[Db], Awaitable[T]]) -> T:
-    """One transaction, and the daemons look who has room now."""
-    from tidegate.daemon.cli.request import wake_daemons
+    """Run `change` in one transaction, then notify the daemons, which admit tasks."""
+    from tidegate.daemon.cli.request import notify_daemons
     from tidegate.daemon.work import Work
 
-    done = await database.run(change)
-    await wake_daemons(database, Work.ADMIT)
-    return done
+    result = await database.run(change)
+    await notify_daemons(database, Work.ADMIT)
+    return result
 
 
 async def _deletable(db: Db, name: str) -> int:
-    """The slots of a pool that may be deleted, locked. Raises RequestError for any other."""
+    """The slots of a pool that may be deleted; locks its row. Raises RequestError for any other."""
     if name == DEFAULT_POOL:
-        raise RequestError(f"{name} cannot be deleted: tasks that name no pool are in it")
+        raise RequestError(f"{name} cannot be deleted: it is the pool of all tasks that name none")
     slots = await pools.slots_of(db, name)
     if slots is None:
         known = ", ".join(pool.name for pool in await pools.list_pools(db))
-        raise RequestError(f"there is no pool {name!r}; there are {known}")
+        raise RequestError(f"there is no pool {name!r}; the pools are {known}")
     if tasks := await pools.tasks_in(db, name):
         there = "1 task is" if tasks == 1 else f"{tasks} tasks are"
-        raise RequestError(f"{there} in pool {name!r}, at work or waiting; delete it when they have ended")
+        raise RequestError(f"{there} in pool {name!r}, active or waiting; delete it when they have ended")
     return slots
 
 
 def _check_name(name: str) -> None:
     if not name.isprintable() or not 1 <= len(name) <= LONGEST_NAME:
-        raise typer.BadParameter(f"1 to {LONGEST_NAME} printable characters are needed", param_hint="NAME")
-
-
-def _document(pool: PoolRow) -> dict[str, Any]:
-    """As JSON has it; `open` is null where `slots` is -1."""
-    return {**msgspec.structs.asdict(pool), "open": pool.open}
-
-
-def _cells(pool: PoolRow) -> tuple[output.Cell, ...]:
-    free = ANY_NUMBER if pool.open is None else pool.open
-    return pool.name, _slots(pool.slots), pool.running, pool.queued, pool.waiting, free
-
-
-def _slots(slots: int) -> str:
-    return ANY_NUMBER if slots == UNLIMITED else str(slots)
-
-
-def _count(slots: int) -> str:
-    return "1 slot" if slots == 1 else f"{_slots(slots)} slots"
+        raise typer.BadParameter(f"a name is 1 to {LONGEST_NAME} printable characters", param_hint="NAME")

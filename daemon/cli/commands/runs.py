@@ -1,4 +1,4 @@
-"""`tidegate runs`: what ran, why and how; start one by hand, and change what became of one."""
+"""`tidegate runs`: list, show, explain, trigger and change runs."""
 
 import re
 from datetime import UTC, datetime
@@ -6,12 +6,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidegate.daemon.cli.command import DagId, Json, Limit, RunId, Since, Until, examples, json_object, moment, noun
+from tidegate.daemon.cli.command import (
+    DagId,
+    Json,
+    Limit,
+    RunId,
+    Since,
+    Until,
+    command_group,
+    examples,
+    parse_json_object,
+    parse_time,
+)
 from tidegate.daemon.cli.commands import run_changes
-from tidegate.daemon.cli.lookup import LATEST, find_dag, find_run
+from tidegate.daemon.cli.lookup import LATEST, find_run, list_of_dag
 from tidegate.daemon.cli.pages import output, run_progress
-from tidegate.daemon.cli.pages.run import RUN_TITLES, RunPage, print_page, read_page, run_cells
-from tidegate.daemon.cli.session import query, settings_of, with_database
+from tidegate.daemon.cli.pages.lists import RUNS, print_list
+from tidegate.daemon.cli.pages.run import RunPage, print_page, read_page
+from tidegate.daemon.cli.session import query_at, read_settings, with_database
 from tidegate.schemas.explain.progress import RunProgress
 from tidegate.schemas.message import RunRequested
 from tidegate.schemas.queries import run_pages
@@ -23,7 +35,7 @@ from tidegate.schemas.timetable.text import utc
 if TYPE_CHECKING:
     from tidegate.daemon.postgres.database import Database
 
-app = noun("List, show, explain, trigger, clear, cancel and mark runs.")
+app = command_group("List, show, explain, trigger, clear, cancel and mark runs.")
 app.command(
     epilog=examples(
         "tidegate runs clear daily_delays latest --only-failed",
@@ -37,9 +49,9 @@ app.command(epilog=examples("tidegate runs mark daily_delays latest success"))(r
 LogicalDate = Annotated[
     datetime | None,
     typer.Option(
-        parser=moment,
+        parser=parse_time,
         metavar="TIME",
-        help="The date it is for, in UTC unless it says otherwise; it gets the timetable's data interval.",
+        help="The logical date, UTC without an offset; the timetable adds the data interval.",
     ),
 ]
 
@@ -56,10 +68,10 @@ _RUN_ID = re.compile(r"[\w.~:+-]{1,250}", re.ASCII)
 )
 def list_(
     context: typer.Context,
-    dag_id: Annotated[str | None, typer.Argument(metavar="DAG", help="Only runs of this DAG.")] = None,
+    dag_id: Annotated[str | None, typer.Argument(metavar="DAG", help="Only this DAG.")] = None,
     *,
     state: Annotated[RunState | None, typer.Option(help="Only runs in this state.")] = None,
-    run_type: Annotated[RunType | None, typer.Option("--type", help="Only runs that were made so.")] = None,
+    run_type: Annotated[RunType | None, typer.Option("--type", help="Only runs of this type.")] = None,
     since: Since = None,
     until: Until = None,
     limit: Limit = 50,
@@ -67,19 +79,11 @@ def list_(
 ) -> None:
     """List runs, newest first."""
 
-    async def read(db: Db) -> tuple[list[RunRow], datetime]:
-        found = await run_pages.list_runs(
-            db, dag_id=dag_id, state=state, run_type=run_type, since=since, until=until, limit=limit
-        )
-        if not found and dag_id is not None:
-            await find_dag(db, dag_id)
-        return found, db.now
+    async def read(db: Db) -> list[RunRow]:
+        filters = {"state": state, "run_type": run_type, "since": since, "until": until}
+        return await list_of_dag(db, run_pages.list_runs, dag_id, limit=limit, **filters)
 
-    found, now = query(context, read)
-    if json:
-        output.write_json(found)
-    else:
-        output.table(("DAG", *RUN_TITLES), ((run.dag_id, *run_cells(run, now)) for run in found), empty="there are no such runs")
+    print_list(RUNS, *query_at(context, read), json=json)
 
 
 @app.command(
@@ -92,17 +96,17 @@ def show(
     dag_id: DagId,
     run_id: RunId,
     *,
-    progress: Annotated[bool, typer.Option("--progress", help="What works now, and what each task waits for.")] = False,
+    progress: Annotated[bool, typer.Option("--progress", help="Print the active tasks, and what each other one awaits.")] = False,
     json: Json = False,
 ) -> None:
-    """Show a run: the events it consumed, every move it made, its tasks and their attempts."""
-    settings = settings_of(context, "postgres_dsn")
+    """Show a run: the events it consumed, its state changes, its tasks and their attempts."""
+    settings = read_settings(context, "postgres_dsn")
 
-    async def read(db: Db) -> tuple[RunPage | RunProgress, datetime]:
+    async def read(db: Db) -> RunPage | RunProgress:
         run = await find_run(db, dag_id, run_id)
-        return await run_progress.read_page(db, run, settings) if progress else await read_page(db, run), db.now
+        return await run_progress.read_page(db, run, settings) if progress else await read_page(db, run)
 
-    page, now = query(context, read)
+    page, now = query_at(context, read)
     if json:
         output.write_json(page)
     elif isinstance(page, RunProgress):
@@ -118,16 +122,16 @@ def show(
     )
 )
 def explain(context: typer.Context, dag_id: DagId, run_id: RunId, *, json: Json = False) -> None:
-    """Say why there is a run: which events or time made it, at which version of its DAG, who created it upon what.
+    """Explain why a run exists: the events or the time that created it, the DAG version, and the creating user or daemon.
 
-    And how long each stage took, from the event that completed the condition to the run's end.
+    Also prints how long each stage took, from the event that met the condition to the end of the run.
     """
     from tidegate.daemon.cli.pages import run_origin
 
-    async def read(db: Db) -> tuple[run_origin.RunOrigin, datetime]:
-        return await run_origin.read_page(db, await find_run(db, dag_id, run_id)), db.now
+    async def read(db: Db) -> run_origin.RunOrigin:
+        return await run_origin.read_page(db, await find_run(db, dag_id, run_id))
 
-    page, now = query(context, read)
+    page, now = query_at(context, read)
     if json:
         output.write_json(page)
     else:
@@ -147,22 +151,23 @@ def trigger(
     *,
     logical_date: LogicalDate = None,
     run_after: Annotated[
-        datetime | None, typer.Option(parser=moment, metavar="TIME", help="When it may start; else now.")
+        datetime | None, typer.Option(parser=parse_time, metavar="TIME", help="The earliest start. Default: now.")
     ] = None,
-    conf: Annotated[str, typer.Option(metavar="JSON", help="An object that the tasks find in `run.params`.")] = "{}",
-    run_id: Annotated[str | None, typer.Option(metavar="ID", help="The id of the run; else made from the time.")] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Follow the run until it ends; exit with 1 unless it succeeded.")] = False,
+    conf: Annotated[str, typer.Option(metavar="JSON", help="A JSON object, which tasks read as `run.params`.")] = "{}",
+    run_id: Annotated[str | None, typer.Option(metavar="ID", help="The id of the run. Default: made from the time.")] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the end of the run; exit code 1 unless it succeeded.")] = False,
     json: Json = False,
 ) -> None:
-    """Start a run. Where the DAG is paused or at its limit, the run waits for its turn."""
+    """Start a run. It stays queued while the DAG is paused or at its limit of active runs."""
     from tidegate.daemon.cli.pages.follow import follow
-    from tidegate.daemon.cli.request import ask
+    from tidegate.daemon.cli.request import apply_request
 
-    new_id, given = _new_id(run_id), json_object("--conf", conf)
-    request = RunRequested(dag_id=dag_id, run_id=new_id, conf=given, logical_date=logical_date, run_after=run_after)
+    new_id = _new_run_id(run_id)
+    conf_object = parse_json_object("--conf", conf)
+    request = RunRequested(dag_id=dag_id, run_id=new_id, conf=conf_object, logical_date=logical_date, run_after=run_after)
 
     async def start(database: "Database") -> RunRow:
-        await ask(database, request)
+        await apply_request(database, request)
         if not json:
             output.write(f"triggered {dag_id} {new_id}")
         run = await database.run(find_run, dag_id, new_id)
@@ -180,12 +185,12 @@ def trigger(
 def _why_queued(run: RunRow) -> str:
     if run.run_after > run.created_at:
         return f"it is queued: it may start at {utc(run.run_after)}"
-    return "it is queued: the DAG is paused, in no file, or has as many active runs as it may"
+    return "it is queued: the DAG is paused, in no DAG file, or at its limit of active runs"
 
 
-def _new_id(given: str | None) -> str:
-    if given is None:
+def _new_run_id(run_id: str | None) -> str:
+    if run_id is None:
         return f"manual__{datetime.now(UTC).isoformat()}"
-    if not _RUN_ID.fullmatch(given) or given == LATEST:
-        raise typer.BadParameter("1 to 250 of A-Z a-z 0-9 _ . ~ : + - are needed, and not `latest`", param_hint="--run-id")
-    return given
+    if not _RUN_ID.fullmatch(run_id) or run_id == LATEST:
+        raise typer.BadParameter("a run id is 1 to 250 of A-Z a-z 0-9 _ . ~ : + -, and not `latest`", param_hint="--run-id")
+    return run_id

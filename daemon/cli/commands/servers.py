@@ -1,4 +1,4 @@
-"""The commands that run, or prepare, the daemon: standalone, daemon, migrate, version."""
+"""The commands that run or prepare servers: standalone, daemon, migrate, version."""
 
 import platform
 from importlib.metadata import version as version_of
@@ -10,7 +10,7 @@ import typer
 
 from tidegate.daemon.cli.command import Json
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.session import settings_of
+from tidegate.daemon.cli.session import read_settings
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.timetable.text import seconds
 
@@ -18,24 +18,23 @@ from tidegate.schemas.timetable.text import seconds
 def standalone(
     context: typer.Context,
     *,
-    data: Annotated[Path, typer.Option(metavar="DIR", help="Where everything is kept.")] = Path(".tidegate"),
+    data: Annotated[Path, typer.Option(metavar="DIR", help="The folder of all data and logs.")] = Path(".tidegate"),
     once: Annotated[
-        bool, typer.Option("--once", help="End after the example's first week; with 1 unless all went well.")
+        bool, typer.Option("--once", help="Stop after the example's first week; exit code 1 if a run failed.")
     ] = False,
     example: Annotated[bool, typer.Option(help="Run the example pipelines.")] = True,
-    days: Annotated[int, typer.Option(min=1, max=365, help="How many days of the example's data arrive.")] = 7,
-    pace_s: Annotated[float, typer.Option("--pace", min=0, help="Seconds from one of these days to the next.")] = 1.0,
+    days: Annotated[int, typer.Option(min=1, max=365, help="How many days of example data arrive.")] = 7,
+    pace_s: Annotated[float, typer.Option("--pace", min=0, help="Seconds between two days of example data.")] = 1.0,
 ) -> None:
-    """Start everything that is needed on this machine.
+    """Start Postgres, Kafka, Spark Connect and a daemon on this machine, with example pipelines on real data.
 
-    That is Postgres, Kafka, a Spark Connect server, a daemon, and example pipelines on real data. A Postgres or a Kafka that
-    the settings name is used, not started. Ctrl-C stops everything; the data stays.
+    A Postgres or Kafka server that the settings name is used instead of a new one. Ctrl-C stops everything and keeps the data.
     """
-    settings = settings_of(context)
+    settings = read_settings(context)
     try:
         from tidegate.daemon.standalone import command
     except ModuleNotFoundError as error:
-        raise RequestError(f"standalone needs the package {error.name}: pip install 'tidegate[standalone]'") from error
+        raise RequestError(f"standalone needs the package {error.name}; run pip install 'tidegate[standalone]'") from error
 
     options = command.Options(data=data, once=once, example=example, days=days, pace_s=pace_s)
     raise typer.Exit(command.main(options, settings))
@@ -45,18 +44,18 @@ def daemon(
     context: typer.Context,
     *,
     run_duration: Annotated[
-        float | None, typer.Option(parser=seconds, metavar="TIME", help="Stop after so long, such as 90s, 15m, 1h or 1h30m.")
+        float | None, typer.Option(parser=seconds, metavar="TIME", help="Stop after this time, such as 90s, 15m, 1h or 1h30m.")
     ] = None,
     until_idle: Annotated[
-        bool, typer.Option("--until-idle", help="Stop when nothing is running, due or pending in the whole installation.")
+        bool, typer.Option("--until-idle", help="Stop when no work is running, due or pending in the whole installation.")
     ] = False,
 ) -> None:
-    """Run a daemon until SIGTERM or SIGINT, or for as long as the options say.
+    """Run a daemon until SIGTERM, SIGINT or the end that an option sets.
 
-    Any number of them share the work. Servers that are away are waited for. Under systemd: Type=notify, WatchdogSec=. With both
-    options whichever comes first stops it; with 1 if the time was over before the work was done.
+    Any number of daemons share the work. A daemon waits for servers that are away. Under systemd, use Type=notify and
+    WatchdogSec=. With both options the first condition stops it; exit code 1 if that was the time.
     """
-    settings = settings_of(context, "postgres_dsn", "kafka_servers")
+    settings = read_settings(context, "postgres_dsn", "kafka_servers")
     from tidegate.daemon import log, supervisor
     from tidegate.daemon.idle import Until
 
@@ -65,23 +64,16 @@ def daemon(
 
 
 def migrate(context: typer.Context, *, json: Json = False) -> None:
-    """Bring the database's schema up to date. Safe to run at any time, by several at once."""
-    settings = settings_of(context, "postgres_dsn")
+    """Update the database schema. Safe to run at any time, and several times at once."""
+    settings = read_settings(context, "postgres_dsn")
     from tidegate.daemon.postgres import migrate
 
     applied = anyio.run(migrate.migrate, settings.postgres_dsn)
-    if json:
-        output.write_json({"applied": applied})
-    elif applied:
-        output.write(f"applied {', '.join(applied)}")
-    else:
-        output.write("the schema is up to date")
+    sentence = f"applied {', '.join(applied)}" if applied else "the schema is up to date"
+    output.write_result({"applied": applied}, sentence, json=json)
 
 
 def version(*, json: Json = False) -> None:
-    """Print the version."""
-    known = {"tidegate": version_of("tidegate"), "python": platform.python_version()}
-    if json:
-        output.write_json(known)
-    else:
-        output.write(f"tidegate {known['tidegate']} (Python {known['python']})")
+    """Print the versions of Tidegate and Python."""
+    versions = {"tidegate": version_of("tidegate"), "python": platform.python_version()}
+    output.write_result(versions, f"tidegate {versions['tidegate']} (Python {versions['python']})", json=json)

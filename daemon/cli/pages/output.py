@@ -32,6 +32,14 @@ def write_json(value: object) -> None:
     write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
+def write_result(document: object, sentence: str, *, json: bool) -> None:
+    """The result of a command that changes something: its document with `--json`, else one sentence."""
+    if json:
+        write_json(document)
+    else:
+        write(sentence)
+
+
 def compact(value: object) -> str:
     """JSON on one line, for a cell of a table; empty for an empty value."""
     return msgspec.json.encode(value).decode() if value else ""

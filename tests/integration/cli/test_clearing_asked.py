@@ -36,7 +36,7 @@ async def test_where_nobody_can_be_asked_nothing_is_cleared_without_yes(cli: Cli
 
     assert answer.code == 2
     assert answer.rows[1] == ["a", "-", "failed", "first,", "second,", "third"]
-    assert answer.err.startswith("tidegate: invalid value for --yes: nobody can be asked here; say --yes to clear this")
+    assert answer.err.startswith("tidegate: invalid value for --yes: no terminal to confirm on; add --yes to clear")
     assert await states(cli) == before
 
 
@@ -68,15 +68,15 @@ async def test_either_a_run_or_a_time_is_cleared(cli: Cli, history: History, arg
     answer = await cli("runs", "clear", "three", *args, "--yes")
 
     assert (answer.code, answer.out) == (2, "")
-    assert "invalid value for RUN: either a run is needed, or --since, --until or both" in answer.err
+    assert "invalid value for RUN: give either a run, or --since, --until or both" in answer.err
 
 
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("nope", "a"), "there is no DAG 'nope'; `tidegate dags list` shows those there are"),
-        (("nope", "--since", "2013-01-01"), "there is no DAG 'nope'; `tidegate dags list` shows those there are"),
-        (("three", "nope"), "DAG 'three' has no run 'nope'; `tidegate runs list three` shows those there are"),
+        (("nope", "a"), "there is no DAG 'nope'; `tidegate dags list` shows all"),
+        (("nope", "--since", "2013-01-01"), "there is no DAG 'nope'; `tidegate dags list` shows all"),
+        (("three", "nope"), "DAG 'three' has no run 'nope'; `tidegate runs list three` shows all"),
         (("three", "--until", "2013-01-01"), "DAG 'three' has no run in that time"),
         (
             ("three", "a", "--task", "first", "--task", "nope"),

@@ -90,7 +90,7 @@ async def test_a_dag_that_does_not_exist_is_one_sentence(cli: Cli, verb: str) ->
     answer = await cli("dags", verb, "nope", "--json")
 
     assert (answer.code, answer.out) == (1, "")
-    assert answer.err == "tidegate: there is no DAG 'nope'; `tidegate dags list` shows those there are\n"
+    assert answer.err == "tidegate: there is no DAG 'nope'; `tidegate dags list` shows all\n"
 
 
 async def test_a_dag_that_is_in_no_file_any_more_can_be_deleted(cli: Cli, history: History) -> None:
@@ -100,7 +100,7 @@ async def test_a_dag_that_is_in_no_file_any_more_can_be_deleted(cli: Cli, histor
     unsure = await cli("dags", "delete", "daily_delays")
     sure = await cli("dags", "delete", "daily_delays", "--yes")
 
-    assert (unsure.code, "say --yes" in unsure.err) == (2, True)
+    assert (unsure.code, "add --yes" in unsure.err) == (2, True)
     assert sure == (0, "deleted daily_delays\n", "")
     assert (await cli("dags", "list", "--json")).json == []
 

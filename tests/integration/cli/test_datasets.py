@@ -71,7 +71,7 @@ async def test_an_event_is_shown_for_people_also_when_nobody_waited_for_it(cli: 
 
     title, row = answer.out.splitlines()
     assert title.split() == ["EVENT", "OCCURRED", "SOURCE", "ID", "EXTRA", "DAG", "OUTCOME", "RUN", "OR", "REASON"]
-    assert row.endswith('importer  f-1  {"day":1}  -    nobody waited  -')
+    assert row.endswith('importer  f-1  {"day":1}  -    no DAG  -')
 
 
 async def test_events_that_are_older_than_the_retention_are_said_to_be(cli: Cli, history: History) -> None:
@@ -85,7 +85,7 @@ async def test_events_that_are_older_than_the_retention_are_said_to_be(cli: Cli,
     flights = await cli("datasets", "events", "lake://flights", "--json")
     weather = await cli("datasets", "events", "lake://weather")
 
-    older = "events that came before 2099-12-01 are older than the retention, but for those that still count\n"
+    older = "events before 2099-12-01 are older than the retention; only those still needed are kept\n"
     assert before.err == ""
     assert ([each["event"]["id"] for each in flights.json], flights.err) == (["f-2"], older)
     assert (weather.code, weather.out, weather.err) == (0, "", f"there are no such events\n{older}")

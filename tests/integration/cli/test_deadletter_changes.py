@@ -8,7 +8,7 @@ import pytest
 from tests.integration.cli.conftest import Cli
 from tests.integration.cli.dead_letters import NOON, letter
 from tests.integration.cli.history import History
-from tidegate.daemon.cli.commands.letter_changes import AT_ONCE
+from tidegate.daemon.cli.commands.dead_letter_changes import BATCH_LETTERS
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import dead_letters, inbox
 from tidegate.schemas.queries.db import Db
@@ -78,7 +78,7 @@ async def test_letters_are_chosen_by_what_they_are(cli: Cli, history: History, d
 
 
 async def test_many_are_replayed_in_their_order(cli: Cli, history: History) -> None:
-    many = [letter(offset, "malformed", b"{") for offset in range(2 * AT_ONCE + 1)]
+    many = [letter(offset, "malformed", b"{") for offset in range(2 * BATCH_LETTERS + 1)]
     await history.database.run(inbox.insert_dead_letters, many)
 
     answer = await cli("deadletters", "replay", "--all", "--yes")
@@ -92,11 +92,11 @@ async def test_many_are_replayed_in_their_order(cli: Cli, history: History) -> N
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("replay",), "which ones? Name them, or choose by --reason, --topic, --since, --until, or --all"),
-        (("replay", "1", "--reason", "invalid"), "name dead letters, or choose them by options; not both"),
-        (("replay", "--reason", "malformed"), "nobody can be asked here; say --yes to replay this"),
+        (("replay",), "give ids, or select by --reason, --topic, --since, --until or --all"),
+        (("replay", "1", "--reason", "invalid"), "give either ids or filters, not both"),
+        (("replay", "--reason", "malformed"), "no terminal to confirm on; add --yes to replay without a question"),
         (("discard", "1"), "--because"),
-        (("discard", "1", "--because", " "), "a few words are needed that say why"),
+        (("discard", "1", "--because", " "), "write a few words that say why"),
     ],
 )
 async def test_what_is_not_clear_is_wrong_usage(
@@ -111,11 +111,11 @@ async def test_what_is_not_clear_is_wrong_usage(
 UNSENDABLE = {
     "larger than Kafka takes": (
         letter(1, "too_large", b"x" * 2_000_000),
-        "and Kafka takes 1047552 at most; it can only be discarded",
+        "and at most 1047552 are possible; discard it",
     ),
     "of a topic of others": (
         DeadLetter("elsewhere", 0, 1, None, [], b"{", 1, "malformed", "", NOON),
-        "is of topic elsewhere, which is not read here; is TIDEGATE_TOPIC_PREFIX right?",
+        "is of topic elsewhere, which the daemons do not read; check TIDEGATE_TOPIC_PREFIX",
     ),
 }
 
@@ -137,7 +137,7 @@ async def test_a_letter_that_there_is_not_is_said(cli: Cli) -> None:
 
     assert (answer.code, answer.err) == (
         1,
-        "tidegate: there is no dead letter 77; `tidegate deadletters list` shows those there are\n",
+        "tidegate: there is no dead letter 77; `tidegate deadletters list --state all` shows all\n",
     )
 
 

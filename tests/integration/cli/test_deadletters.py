@@ -71,7 +71,7 @@ async def test_a_value_in_json_is_text_or_says_that_it_is_not(cli: Cli, dead: li
 async def test_a_dead_letter_that_does_not_exist_is_one_sentence(cli: Cli) -> None:
     answer = await cli("deadletters", "show", "77")
 
-    assert answer == (1, "", "tidegate: there is no dead letter 77; `tidegate deadletters list` shows those there are\n")
+    assert answer == (1, "", "tidegate: there is no dead letter 77; `tidegate deadletters list --state all` shows all\n")
 
 
 @pytest.mark.parametrize(

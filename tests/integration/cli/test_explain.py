@@ -163,8 +163,8 @@ async def test_an_explanation_is_a_page_for_people(cli: Cli, history: History) -
 @pytest.mark.parametrize(
     ("args", "complaint"),
     [
-        (("nope", "r"), "there is no DAG 'nope'; `tidegate dags list` shows those there are"),
-        (("d", "r"), "DAG 'd' has no run 'r'; `tidegate runs list d` shows those there are"),
+        (("nope", "r"), "there is no DAG 'nope'; `tidegate dags list` shows all"),
+        (("d", "r"), "DAG 'd' has no run 'r'; `tidegate runs list d` shows all"),
         (("d", "latest"), "DAG 'd' has no runs yet"),
     ],
 )

@@ -7,7 +7,7 @@ from tests.integration.cli.history import History
 from tests.servers import StartPostgres
 from tidegate.daemon.cli.lookup import find_run
 from tidegate.daemon.cli.pages.follow import follow
-from tidegate.daemon.cli.request import ask
+from tidegate.daemon.cli.request import apply_request
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.postgres.migrate import migrate
 from tidegate.schemas.message import RunRequested
@@ -26,7 +26,7 @@ async def test_following_goes_on_when_postgres_is_back(own_postgres: StartPostgr
     async with connect(server.dsn) as database:
         history = History(database)
         await history.file(SOURCE)
-        await ask(database, RunRequested(dag_id="single", run_id="a", conf={}))
+        await apply_request(database, RunRequested(dag_id="single", run_id="a", conf={}))
         run = await database.run(find_run, "single", "a")
         await server.kill()
         ended: list[RunRow] = []

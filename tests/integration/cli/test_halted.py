@@ -16,7 +16,7 @@ from tidegate.events import topics
 from tidegate.schemas.wire.event import Kind
 
 UPDATED = Kind.DATASET_UPDATED
-SAID = {"--same-topic": "what comes a second time has no effect", "--new-topic": "records without an id count as new"}
+SAID = {"--same-topic": "records read before have no effect twice", "--new-topic": "records without an id count as new"}
 
 
 def update(name: str) -> Sent:
@@ -77,9 +77,9 @@ async def test_a_partition_whose_records_expired_goes_on_and_says_what_is_skippe
 
     (incident,) = listed.json
     assert (incident["partition"], incident["next_offset"], incident["log_start"], incident["log_end"]) == (topic.name, 1, 2, 3)
-    assert answer == (0, f"{topic.name} goes on at 2; offsets 1 to 1 are skipped\n", "")
+    assert answer == (0, f"{topic.name} continues at 2; offsets 1 to 1 are skipped\n", "")
     assert await topic.intake.uris() == ["lake://a", "lake://c"]
-    assert (await cli("topics", "halted")).err == "no partition stands still\n"
+    assert (await cli("topics", "halted")).err == "no partition is halted\n"
 
 
 async def test_who_let_a_partition_go_on_is_recorded(topic: Topic) -> None:
@@ -104,7 +104,7 @@ async def test_a_partition_that_goes_back_repeats_only_what_is_said_to_be_new(to
         answer = await topic.resume("--at", "0", option)
         await topic.went_to(3)
 
-    assert answer.out == f"{topic.name} goes on at 0; it stood at 1000: {SAID[option]}\n"
+    assert answer.out == f"{topic.name} continues at 0; it was halted at 1000: {SAID[option]}\n"
     assert await topic.intake.uris() == [f"lake://{name}" for name in read]
 
 
@@ -116,7 +116,7 @@ async def test_to_go_back_it_must_be_said_whether_the_topic_is_new(topic: Topic)
     answer = await topic.resume("--at", "earliest")
 
     assert answer.code == 2
-    assert "from 1000 back to 0: say --new-topic if" in answer.err
+    assert "from 1000 back to 0: add --new-topic if" in answer.err
     assert await topic.intake.stands(UPDATED) == 1000
 
 
@@ -129,10 +129,10 @@ async def test_an_offset_that_the_log_has_not_is_wrong_usage(topic: Topic, at: s
     answer = await topic.resume(f"--at={at}")
 
     assert answer.code == 2
-    assert "invalid value for --at: earliest, latest, or 2 to 3 are possible" in answer.err
+    assert "invalid value for --at: write earliest, latest, or 2 to 3" in answer.err
 
 
 async def test_a_partition_that_does_not_stand_still_is_left_alone(topic: Topic) -> None:
     answer = await topic.resume("--at", "latest")
 
-    assert answer == (1, "", f"tidegate: {topic.name} does not stand still; `tidegate topics halted` shows what does\n")
+    assert answer == (1, "", f"tidegate: {topic.name} is not halted; `tidegate topics halted` shows the partitions that are\n")

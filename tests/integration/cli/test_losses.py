@@ -9,7 +9,7 @@ from tests.integration.cli.history import DAEMON, History
 from tidegate.schemas.queries import losses
 
 SINCE, UNTIL = datetime(2026, 11, 22, 11, 25, 2, tzinfo=UTC), datetime(2026, 11, 22, 11, 25, 9, tzinfo=UTC)
-REMINDER = "Postgres has lost commits that were acknowledged; see `tidegate losses list`\n"
+REMINDER = "Postgres has lost acknowledged commits; `tidegate losses list` shows when\n"
 
 
 @pytest.fixture
@@ -47,8 +47,8 @@ async def test_a_loss_that_is_settled_is_on_record_and_nobody_is_reminded(cli: C
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
-        (("2", "--because", "x"), 1, "there is no open loss 2; `tidegate losses list --all` shows all there were"),
-        (("1", "--because", " "), 2, "invalid value for --because: a few words are needed that say what was done"),
+        (("2", "--because", "x"), 1, "there is no open loss 2; `tidegate losses list --all` shows all"),
+        (("1", "--because", " "), 2, "invalid value for --because: write a few words that say why"),
     ],
 )
 async def test_what_cannot_be_settled(cli: Cli, loss: None, arguments: tuple[str, ...], code: int, sentence: str) -> None:

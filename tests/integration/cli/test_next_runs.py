@@ -81,7 +81,7 @@ async def test_the_runs_of_a_paused_dag_are_said_not_to_start(cli: Cli, history:
     answer = await cli("dags", "next", "past", "--json")
 
     assert [run["run_after"] for run in answer.json] == ["2013-01-01T06:00:00Z", "2013-01-02T06:00:00Z"]
-    assert answer.err == "past is paused: none of its runs starts until that changes\n"
+    assert answer.err == "past is paused: none of these runs starts until that changes\n"
 
 
 async def test_a_logical_date_that_a_user_took_is_passed_over(cli: Cli, history: History) -> None:
@@ -105,7 +105,7 @@ async def test_a_logical_date_that_a_user_took_is_passed_over(cli: Cli, history:
         ("2040-03-25T01:00Z", 0, "is on the schedule; its first run has the logical date 2040-03-25 01:00:00Z"),
         ("2040-03-25T04:00", 1, "is not on the schedule; the next logical date is 2040-03-26 01:00:00Z"),
         ("2040-03-23", 1, "is not on the schedule; the next logical date is 2040-03-24 02:00:00Z"),
-        ("2041-01-01", 1, "is not on the schedule; no date after it is"),
+        ("2041-01-01", 1, "is not on the schedule; no later date is"),
     ],
 )
 async def test_a_date_is_on_the_schedule_or_not(cli: Cli, history: History, date: str, code: int, said: str) -> None:

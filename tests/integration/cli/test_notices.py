@@ -168,7 +168,7 @@ async def test_a_mail_has_no_log(cli: Cli, watched: History) -> None:
     assert await cli("notifications", "logs", id_) == (
         1,
         "",
-        f"tidegate: notification {id_} has no log: only functions have one\n",
+        f"tidegate: notification {id_} has no log: only callback functions have one\n",
     )
 
 

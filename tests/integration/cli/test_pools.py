@@ -50,16 +50,16 @@ async def test_a_pool_that_tasks_wait_for_and_nobody_made_is_spoken_of(cli: Cli,
     answer = await cli("pools", "list", "--json")
 
     assert [pool["name"] for pool in answer.json] == ["default_pool"]
-    assert answer.err == "2 tasks wait for pool 'reports', which does not exist; `tidegate pools set` creates it\n"
+    assert answer.err == "2 tasks wait for pool 'reports', which does not exist; create it with `tidegate pools set`\n"
 
 
 @pytest.mark.parametrize(
     ("slots", "said"),
     [
-        ("1", "reports: 1 slot, not 4 any more\n"),
-        ("8", "reports: 8 slots, not 4 any more\n"),
+        ("1", "reports: 1 slot, was 4\n"),
+        ("8", "reports: 8 slots, was 4\n"),
         ("4", "reports: 4 slots, as before\n"),
-        ("-1", "reports: unlimited slots, not 4 any more\n"),
+        ("-1", "reports: unlimited slots, was 4\n"),
     ],
 )
 async def test_a_pool_is_created_and_changed(cli: Cli, slots: str, said: str) -> None:
@@ -124,7 +124,7 @@ async def test_a_name_that_cannot_be_one_is_wrong_usage(cli: Cli, name: str) -> 
     answer = await cli("pools", "set", name, "4")
 
     assert answer.code == 2
-    assert answer.err.startswith("tidegate: invalid value for NAME: 1 to 250 printable characters are needed")
+    assert answer.err.startswith("tidegate: invalid value for NAME: a name is 1 to 250 printable characters")
 
 
 @pytest.mark.parametrize("name", ["a b", "Zürich/€", "-dashed", "x" * 250])
@@ -146,8 +146,8 @@ async def test_p24_the_default_pool_may_change_but_not_go(cli: Cli) -> None:
     changed = await cli("pools", "set", "default_pool", "16")
     deleted = await cli("pools", "delete", "default_pool")
 
-    assert changed.out == "default_pool: 16 slots, not 128 any more\n"
-    assert deleted == (1, "", "tidegate: default_pool cannot be deleted: tasks that name no pool are in it\n")
+    assert changed.out == "default_pool: 16 slots, was 128\n"
+    assert deleted == (1, "", "tidegate: default_pool cannot be deleted: it is the pool of all tasks that name none\n")
 
 
 async def test_a_pool_with_tasks_in_it_stays(cli: Cli, history: History) -> None:
@@ -161,7 +161,7 @@ async def test_a_pool_with_tasks_in_it_stays(cli: Cli, history: History) -> None
     assert answer == (
         1,
         "",
-        "tidegate: 2 tasks are in pool 'reports', at work or waiting; delete it when they have ended\n",
+        "tidegate: 2 tasks are in pool 'reports', active or waiting; delete it when they have ended\n",
     )
 
 
@@ -171,7 +171,7 @@ async def test_a_pool_whose_tasks_have_ended_goes_and_says_who_will_miss_it(cli:
 
     answer = await cli("pools", "delete", "reports")
 
-    assert answer == (0, "deleted reports\n", "tasks of wide still name it, and will wait until there is such a pool\n")
+    assert answer == (0, "deleted reports\n", "tasks of wide still name the pool; they wait until it exists again\n")
 
 
 async def test_a_deleted_pool_is_one_json_object(cli: Cli) -> None:
@@ -188,4 +188,4 @@ async def test_a_pool_that_does_not_exist_is_answered_with_those_there_are(cli: 
 
     answer = await cli("pools", "delete", "nope")
 
-    assert answer == (1, "", "tidegate: there is no pool 'nope'; there are default_pool, reports\n")
+    assert answer == (1, "", "tidegate: there is no pool 'nope'; the pools are default_pool, reports\n")

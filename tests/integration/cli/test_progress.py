@@ -215,4 +215,4 @@ async def test_a_run_that_does_not_exist_has_no_progress(cli: Cli, history: Hist
 
     answer = await cli("runs", "show", "flow", "nope", "--progress", "--json")
 
-    assert answer == (1, "", "tidegate: DAG 'flow' has no run 'nope'; `tidegate runs list flow` shows those there are\n")
+    assert answer == (1, "", "tidegate: DAG 'flow' has no run 'nope'; `tidegate runs list flow` shows all\n")

@@ -128,7 +128,7 @@ async def test_a_state_that_nothing_can_end_in_is_wrong_usage(cli: Cli, attempt:
 async def test_a_run_that_does_not_exist_cannot_be_changed(cli: Cli, attempt: UUID, verb: str) -> None:
     answer = await cli("runs", verb, "pair", "nope", *(["success"] if verb == "mark" else []))
 
-    assert answer == (1, "", "tidegate: DAG 'pair' has no run 'nope'; `tidegate runs list pair` shows those there are\n")
+    assert answer == (1, "", "tidegate: DAG 'pair' has no run 'nope'; `tidegate runs list pair` shows all\n")
 
 
 async def test_a_task_that_is_marked_lets_the_next_one_run(cli: Cli, history: History, attempt: UUID) -> None:

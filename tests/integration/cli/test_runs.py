@@ -91,7 +91,7 @@ async def test_a_filter_that_cannot_be_is_wrong_usage(cli: Cli, wrong: tuple[str
 async def test_the_runs_of_a_dag_that_does_not_exist_are_an_error(cli: Cli) -> None:
     answer = await cli("runs", "list", "nope")
 
-    assert answer == (1, "", "tidegate: there is no DAG 'nope'; `tidegate dags list` shows those there are\n")
+    assert answer == (1, "", "tidegate: there is no DAG 'nope'; `tidegate dags list` shows all\n")
 
 
 async def test_a_run_tells_what_it_consumed_how_it_moved_and_why_its_tries_failed(cli: Cli, history: History) -> None:
@@ -152,6 +152,6 @@ async def test_a_run_that_does_not_exist_is_one_sentence(cli: Cli, history: Hist
 
     named, newest = await cli("runs", "show", "single", "nope"), await cli("runs", "show", "single", "latest")
 
-    assert named.err == "tidegate: DAG 'single' has no run 'nope'; `tidegate runs list single` shows those there are\n"
+    assert named.err == "tidegate: DAG 'single' has no run 'nope'; `tidegate runs list single` shows all\n"
     assert newest.err == "tidegate: DAG 'single' has no runs yet\n"
     assert named.code == newest.code == 1

@@ -25,10 +25,7 @@ async def test_a_database_without_our_schema_is_to_be_migrated(cli: Cli, empty: 
     answer = await cli("dags", "list")
 
     assert answer.code == 1
-    assert (
-        answer.err
-        == f"tidegate: the database lacks {known()[0]} of this version's schema; `tidegate migrate` brings it up to date\n"
-    )
+    assert answer.err == f"tidegate: the database schema lacks {known()[0]} of this version; update it with `tidegate migrate`\n"
 
 
 async def test_a_database_of_a_newer_version_is_left_alone(cli: Cli, dsn: str) -> None:
@@ -46,7 +43,7 @@ async def test_a_database_that_does_not_exist_is_a_wrong_setting(cli: Cli, dsn: 
     answer = await cli("--postgres-dsn", f"{dsn}_no", "dags", "list")
 
     assert answer.code == 2
-    assert answer.err.startswith("tidegate: Postgres does not let us in with TIDEGATE_POSTGRES_DSN: database ")
+    assert answer.err.startswith("tidegate: Postgres refused the login of TIDEGATE_POSTGRES_DSN: database ")
     assert answer.err.endswith("does not exist\n")
 
 

@@ -26,7 +26,7 @@ async def test_another_number_of_partitions_is_said_and_left(cli: Cli, kafka: st
     answer = await cli(*at, "topics", "create", "--partitions", "2")
 
     assert answer.code == 0
-    assert f"{topic_prefix}task-state has 1 partitions, not 2; it is left so, for keys would move\n" in answer.err
+    assert f"{topic_prefix}task-state has 1 partitions, not 2; left unchanged, because keys would move\n" in answer.err
 
 
 async def test_what_kafka_refuses_is_one_sentence(cli: Cli, kafka: str, topic_prefix: str) -> None:
@@ -39,7 +39,7 @@ async def test_what_kafka_refuses_is_one_sentence(cli: Cli, kafka: str, topic_pr
 async def test_more_copies_in_sync_than_there_are_is_one_sentence(cli: Cli, kafka: str, topic_prefix: str) -> None:
     answer = await cli("--kafka-servers", kafka, "--topic-prefix", topic_prefix, "topics", "create", "--min-in-sync", "2")
 
-    assert answer == (1, "", "tidegate: of 1 copies of a record 2 can never be in sync; ask for 1 at most\n")
+    assert answer == (1, "", "tidegate: 2 replicas can never be in sync: there are 1; set min_in_sync to 1 at most\n")
 
 
 async def test_what_a_topic_carries_is_printed(cli: Cli) -> None:
@@ -52,7 +52,7 @@ async def test_what_a_topic_carries_is_printed(cli: Cli) -> None:
 async def test_dead_letters_have_no_schema(cli: Cli) -> None:
     answer = await cli("topics", "schema", "dead-letter")
 
-    assert (answer.code, "a dead letter is a record as it came, and has no schema" in answer.err) == (2, True)
+    assert (answer.code, "a dead letter is an unchanged record of any kind, and has no schema" in answer.err) == (2, True)
 
 
 async def test_the_document_of_all_topics_has_their_names_here(cli: Cli) -> None:

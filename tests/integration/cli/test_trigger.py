@@ -70,7 +70,7 @@ async def test_a_date_that_cannot_be_one_is_wrong_usage(cli: Cli, history: Histo
     answer = await cli("runs", "trigger", "single", option, "soon")
 
     assert answer.code == 2
-    assert "a date or a time is needed, like 2013-01-31" in answer.err
+    assert "write a date or a time like 2013-01-31" in answer.err
 
 
 async def test_a_triggered_run_wakes_the_daemons(cli: Cli, history: History, dsn: str) -> None:
@@ -102,7 +102,7 @@ async def test_a_run_of_a_paused_dag_says_that_it_waits(cli: Cli, history: Histo
     answer = await cli("runs", "trigger", "single", "--run-id", "a")
 
     assert (answer.code, answer.out) == (0, "triggered single a\n")
-    assert answer.err == "it is queued: the DAG is paused, in no file, or has as many active runs as it may\n"
+    assert answer.err == "it is queued: the DAG is paused, in no DAG file, or at its limit of active runs\n"
 
 
 @pytest.mark.parametrize("conf", ["[1]", "{", '"x"', "{1: 2}", "[" * 100_000])
@@ -112,7 +112,7 @@ async def test_a_conf_that_is_no_object_is_wrong_usage(cli: Cli, history: Histor
     answer = await cli("runs", "trigger", "single", "--conf", conf)
 
     assert answer.code == 2
-    assert answer.err.startswith("tidegate: invalid value for --conf: a JSON object is needed")
+    assert answer.err.startswith("tidegate: invalid value for --conf: write a JSON object")
     assert (await cli("runs", "list", "--json")).json == []
 
 

@@ -151,8 +151,8 @@ async def test_gates_are_a_table_for_people(cli: Cli, why: WhyNot, history: Hist
 @pytest.mark.parametrize(
     ("args", "complaint"),
     [
-        (("nope", "r", "a"), "there is no DAG 'nope'; `tidegate dags list` shows those there are"),
-        (("d", "nope", "a"), "DAG 'd' has no run 'nope'; `tidegate runs list d` shows those there are"),
+        (("nope", "r", "a"), "there is no DAG 'nope'; `tidegate dags list` shows all"),
+        (("d", "nope", "a"), "DAG 'd' has no run 'nope'; `tidegate runs list d` shows all"),
         (("d", "r", "nope"), "run 'r' has no task 'nope'; its tasks are a"),
         (("d", "r", "a", "7"), "run 'r' has no task 'a[7]'; its tasks are a"),
     ],

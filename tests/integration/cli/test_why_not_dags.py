@@ -216,6 +216,6 @@ async def test_a_dag_that_never_got_its_inputs_is_a_page_for_people(why: WhyNoRu
 
 
 async def test_a_dag_that_does_not_exist_is_refused(why: WhyNoRun) -> None:
-    complaint = "tidegate: there is no DAG 'd'; `tidegate dags list` shows those there are\n"
+    complaint = "tidegate: there is no DAG 'd'; `tidegate dags list` shows all\n"
 
     assert await why.cli("dags", "why-not", "d") == (1, "", complaint)

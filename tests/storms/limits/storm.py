@@ -19,7 +19,7 @@ from tests.storms.producers import produce
 from tests.storms.records import Planned, event
 from tests.storms.settings import PREFIX
 from tests.storms.storm import Plan, Storm
-from tidegate.daemon.cli.request import ask, wake_daemons
+from tidegate.daemon.cli.request import apply_request, notify_daemons
 from tidegate.daemon.postgres.database import Database, connect
 from tidegate.daemon.standalone.postgres import Postgres
 from tidegate.daemon.work import Work
@@ -112,7 +112,7 @@ class LimitsStorm(Storm):
         begin = anyio.current_time()
         for number, (dag_id, run_id) in enumerate(requests):
             await anyio.sleep_until(begin + self.plan.send_s * number / len(requests))
-            await ask(database, RunRequested(dag_id=dag_id, run_id=run_id, conf={}))
+            await apply_request(database, RunRequested(dag_id=dag_id, run_id=run_id, conf={}))
 
     async def _lower(self, database: Database) -> None:
         """As an operator would: fewer slots once more than those are taken, and later as many as before."""
@@ -125,7 +125,7 @@ class LimitsStorm(Storm):
         self.diary.append((anyio.current_time() - begin, f"{pool} has {slots} slots"))
         await anyio.sleep_until(raise_at)
         await database.run(_resize, pool, POOLS[pool])
-        await wake_daemons(database, Work.ADMIT)
+        await notify_daemons(database, Work.ADMIT)
         self.diary.append((anyio.current_time() - begin, f"{pool} has {POOLS[pool]} slots"))
 
     async def _judge(self) -> Verdict:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 import typer
 
-from tidegate.daemon.cli.command import moment
+from tidegate.daemon.cli.command import parse_time
 
 
 @pytest.mark.parametrize(
@@ -13,14 +13,14 @@ from tidegate.daemon.cli.command import moment
     ["2013-01-31T06:00", "2013-01-31 06:00:00", "2013-01-31T06:00Z", "2013-01-31T07:00+01:00", "20130131T0600"],
 )
 def test_a_time_is_in_utc_unless_it_says_otherwise(given: str) -> None:
-    assert moment(given) == datetime(2013, 1, 31, 6, tzinfo=UTC)
+    assert parse_time(given) == datetime(2013, 1, 31, 6, tzinfo=UTC)
 
 
 def test_a_date_is_its_first_moment() -> None:
-    assert moment("2013-01-31") == datetime(2013, 1, 31, tzinfo=UTC)
+    assert parse_time("2013-01-31") == datetime(2013, 1, 31, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("given", ["", "yesterday", "2013-02-30", "2013-01-31T24:01", "0001-01-01T00:00+05:00"])
 def test_what_is_no_time_is_answered_with_an_example(given: str) -> None:
     with pytest.raises(typer.BadParameter, match="like 2013-01-31, 2013-01-31T06:00 or"):
-        moment(given)
+        parse_time(given)

@@ -224,4 +224,4 @@ def test_a_run_that_has_not_started_has_nothing_to_clear() -> None:
 def test_runs_of_a_dag_that_does_not_exist_cannot_be_cleared() -> None:
     effects = list(decide([message(ClearRequested(dag_id="d"))], State(NOW, None)))
 
-    assert effects == [RejectMessage(0, "no_such_dag", "there is no DAG 'd'; `tidegate dags list` shows those there are")]
+    assert effects == [RejectMessage(0, "no_such_dag", "there is no DAG 'd'; `tidegate dags list` shows all")]

@@ -140,13 +140,13 @@ def test_a_run_has_its_conf_and_the_defaults_of_other_params() -> None:
 def test_a_run_of_an_unknown_dag_is_rejected() -> None:
     effects = list(run_requested.decide(run_wanted(), run_requested.State(NOW, None, existing=None)))
 
-    assert effects == [RejectMessage(0, "no_such_dag", "there is no DAG 'd'; `tidegate dags list` shows those there are")]
+    assert effects == [RejectMessage(0, "no_such_dag", "there is no DAG 'd'; `tidegate dags list` shows all")]
 
 
 def test_an_unknown_dag_cannot_be_paused() -> None:
     effects = list(pause_requested.decide(pause_wanted(is_paused=True), pause_requested.State(NOW, None)))
 
-    assert effects == [RejectMessage(0, "no_such_dag", "there is no DAG 'd'; `tidegate dags list` shows those there are")]
+    assert effects == [RejectMessage(0, "no_such_dag", "there is no DAG 'd'; `tidegate dags list` shows all")]
 
 
 def test_pausing_starts_nothing() -> None:

@@ -19,8 +19,8 @@ from tidegate.schemas.state import RunState, TaskState
 
 NONE, SCHEDULED = TaskState.NONE, TaskState.SCHEDULED
 S, F, K, UF = TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED, TaskState.UPSTREAM_FAILED
-NO_DAG = RejectMessage(0, "no_such_dag", "there is no DAG 'd'; `tidegate dags list` shows those there are")
-NO_RUN = RejectMessage(0, "no_such_run", "DAG 'd' has no run 'r1'; `tidegate runs list d` shows those there are")
+NO_DAG = RejectMessage(0, "no_such_dag", "there is no DAG 'd'; `tidegate dags list` shows all")
+NO_RUN = RejectMessage(0, "no_such_run", "DAG 'd' has no run 'r1'; `tidegate runs list d` shows all")
 
 
 def found(world: SimulatedRun) -> WholeRun:

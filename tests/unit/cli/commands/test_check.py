@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.daemon.cli.commands.check import distinct, near, report
+from tidegate.daemon.cli.commands.check import reject_duplicates
+from tidegate.daemon.cli.pages.dag_files import lines as report
+from tidegate.daemon.cli.pages.dag_files import short_path
 from tidegate.schemas.authoring.build import build
 from tidegate.schemas.dag import ImportProblem, ParsedFile
 
@@ -83,11 +85,11 @@ def test_a_file_without_dags_says_so(here: Path) -> None:
 def test_the_second_file_with_a_dag_is_to_blame(here: Path) -> None:
     one, two = here / "a.py", here / "b.py"
 
-    judged = distinct({one: parsed(SOURCE, "a.py"), two: parsed(SOURCE, "b.py")})
+    judged = reject_duplicates({one: parsed(SOURCE, "a.py"), two: parsed(SOURCE, "b.py")})
 
     assert judged[one].problem is None
     assert list(report(judged))[-1] == "b.py: DAG 'd' is also in a.py"
 
 
 def test_a_path_elsewhere_is_shown_whole(here: Path) -> None:
-    assert near(here.parent / "d.py") == str(here.parent / "d.py")
+    assert short_path(here.parent / "d.py") == str(here.parent / "d.py")

@@ -1,0 +1,35 @@
+"""The page of `datasets audit`."""
+
+from tidegate.daemon.audit import Report
+from tidegate.daemon.cli.pages import output
+
+OUTCOME_TITLES = ("OUTCOME", "REASON", "COUNT")
+FINDING_TITLES = ("EVENT", "DATASET", "SOURCE", "ID", "DAG", "PROBLEM")
+
+
+def print_page(report: Report) -> None:
+    if report.outcomes:
+        output.table(OUTCOME_TITLES, ((outcome.outcome, outcome.reason, outcome.count) for outcome in report.outcomes), empty="")
+        output.write()
+    output.write(
+        f"{_count(report.events, 'event')}, due: {_count(report.due, 'outcome')}" if report.events else "no event has come yet"
+    )
+    if report.unproven:
+        output.write(
+            f"{_count(report.unproven, 'event')} came before subscriptions were recorded: not all of that can be checked"
+        )
+    if report.wrong:
+        _print_findings(report)
+    elif report.due:
+        output.write("each has exactly one outcome")
+
+
+def _print_findings(report: Report) -> None:
+    rows = ((row.event, row.uri, row.source, row.event_id, row.dag_id, row.problem) for row in report.findings)
+    output.section(f"wrong: {_count(report.wrong, 'outcome')}", FINDING_TITLES, rows, empty="")
+    if more := report.wrong - len(report.findings):
+        output.say(f"{more} more {'is' if more == 1 else 'are'} wrong; --limit shows more")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

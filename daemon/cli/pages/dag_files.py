@@ -1,0 +1,39 @@
+"""The page of `check`: a tree per DAG file, or a line `file:line: reason`."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tidegate.daemon.cli.pages import output, tree
+from tidegate.schemas.dag import BaseTask, DagSpec, ParsedFile, kind_of
+
+
+def lines(files: Mapping[Path, ParsedFile]) -> Iterator[str]:
+    for path, file in files.items():
+        if file.problem is not None:
+            yield tree.problem(short_path(path), file.problem.line, file.problem.reason)
+        elif file.dags:
+            yield from tree.lines((output.printable(short_path(path)), [_dag_branch(spec) for spec in file.dags]))
+        else:
+            yield f"{output.printable(short_path(path))}  no DAGs"
+
+
+def document(path: Path, file: ParsedFile) -> dict[str, Any]:
+    return {"path": short_path(path), "dags": file.dags, "problem": file.problem, "duration_s": file.duration_s}
+
+
+def short_path(path: Path) -> str:
+    """The path relative to the working directory if it is below it."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def _dag_branch(spec: DagSpec) -> tree.Branch:
+    text = tree.schedule_text(spec.schedule, spec.timetable, together=spec.together)
+    schedule = f"when {text}" if spec.schedule is not None else text or "when asked to"
+    return f"{spec.dag_id}  {schedule}", tree.task_branches(spec.tasks, _task_label)
+
+
+def _task_label(task: BaseTask) -> str:
+    after = f"after {tree.after_text(task)}" if task.upstream else ""
+    updates = f"updates {', '.join(task.outlets)}" if task.outlets else ""
+    return f"{task.task_id}  {', '.join(filter(None, (kind_of(task), tree.role_text(task), after, updates)))}"

@@ -1,0 +1,107 @@
+"""The tables of `list` commands: titles, the cells of a row, and the sentence for an empty list."""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Generic, NamedTuple, TypeVar
+
+from tidegate.daemon.cli.pages import output
+from tidegate.daemon.cli.pages.notices import DEADLINE_TITLES, NOTIFICATION_TITLES, deadline_cells, notification_cells
+from tidegate.daemon.cli.pages.run import RUN_TITLES, TASK_TITLES, run_cells, task_cells
+from tidegate.schemas.queries.datasets import DatasetRow
+from tidegate.schemas.queries.dead_letters import DeadLetterRow
+from tidegate.schemas.queries.deadlines import DeadlineRow
+from tidegate.schemas.queries.inbox import IgnoredRow
+from tidegate.schemas.queries.leases import Incident
+from tidegate.schemas.queries.losses import LossRow
+from tidegate.schemas.queries.notifications import NotificationRow
+from tidegate.schemas.queries.run_pages import RunRow
+from tidegate.schemas.timetable.text import age
+
+Row = TypeVar("Row")
+
+
+class Listing(NamedTuple, Generic[Row]):
+    """`cells` gets a row and the time of the query, for ages."""
+
+    titles: Sequence[str]
+    cells: Callable[[Row, datetime], Sequence[output.Cell]]
+    empty: str
+
+
+def print_list(listing: Listing[Row], rows: Iterable[Row], now: datetime, *, json: bool) -> None:
+    """One JSON array of the rows, or the table."""
+    if json:
+        output.write_json(rows)
+    else:
+        output.table(listing.titles, (listing.cells(row, now) for row in rows), empty=listing.empty)
+
+
+def _dataset(row: DatasetRow, now: datetime) -> Sequence[output.Cell]:
+    last = row.last_event_at
+    return row.uri, row.consumers, row.producers, row.events, last, last and age(last, now)
+
+
+DATASETS = Listing(("DATASET", "CONSUMERS", "PRODUCERS", "EVENTS", "LAST EVENT", "AGE"), _dataset, "there are no such datasets")
+
+
+def _dead_letter(row: DeadLetterRow, now: datetime) -> Sequence[output.Cell]:
+    record = (row.topic, row.partition, row.offset, row.value_bytes, row.received_at, age(row.received_at, now))
+    return row.id, row.state, row.reason, *record, row.replay_of, row.message
+
+
+DEAD_LETTERS = Listing(
+    ("ID", "STATE", "REASON", "TOPIC", "PARTITION", "OFFSET", "BYTES", "RECEIVED", "AGE", "REPLAY OF", "MESSAGE"),
+    _dead_letter,
+    "there are no such dead letters",
+)
+
+
+def _loss(row: LossRow, now: datetime) -> Sequence[output.Cell]:
+    found = (row.id, row.since, row.until, row.timeline, row.found_at, age(row.found_at, now), row.found_by)
+    return *found, row.settled_at, row.settled_by, row.settled_because
+
+
+LOSSES = Listing(
+    ("ID", "COMMITTED AFTER", "UNTIL", "TIMELINE", "FOUND", "AGE", "FOUND BY", "SETTLED", "BY", "BECAUSE"),
+    _loss,
+    "no commits were lost",
+)
+
+
+def _ignored(row: IgnoredRow, now: datetime) -> Sequence[output.Cell]:
+    return row.topic, row.what, row.records, row.last_at, age(row.last_at, now)
+
+
+IGNORED_RECORDS = Listing(("TOPIC", "WHAT", "RECORDS", "LAST", "AGE"), _ignored, "no record was ignored")
+
+
+def _halted(row: Incident, now: datetime) -> Sequence[output.Cell]:
+    return row.partition, row.next_offset, row.log_start, row.log_end, row.at, row.at and age(row.at, now)
+
+
+HALTED_PARTITIONS = Listing(
+    ("PARTITION", "NEXT OFFSET", "LOG START", "LOG END", "SINCE", "AGE"), _halted, "no partition is halted"
+)
+
+
+def _run(row: RunRow, now: datetime) -> Sequence[output.Cell]:
+    return row.dag_id, *run_cells(row, now)
+
+
+RUNS = Listing(("DAG", *RUN_TITLES), _run, "there are no such runs")
+
+TASKS = Listing(TASK_TITLES, task_cells, "the run has not started yet")
+
+
+def _deadline(row: DeadlineRow, _now: datetime) -> Sequence[output.Cell]:
+    return row.dag_id, row.run_id, *deadline_cells(row)
+
+
+DEADLINES = Listing(("DAG", "RUN", *DEADLINE_TITLES), _deadline, "there are no such deadlines")
+
+
+def _notification(row: NotificationRow, now: datetime) -> Sequence[output.Cell]:
+    return row.id, row.dag_id, row.run_id, *notification_cells(row, now)
+
+
+NOTIFICATIONS = Listing(("ID", "DAG", "RUN", *NOTIFICATION_TITLES), _notification, "there are no such notifications")
