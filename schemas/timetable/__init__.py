@@ -1,1 +1,1 @@
-"""Timetables: what a DAG file may say about time, and the ticks that follow from it."""
+"""Timetables: their serialised shapes, and the ticks and runs that they plan."""

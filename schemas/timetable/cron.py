@@ -1,7 +1,7 @@
-"""Cron expressions on a naive wall clock: which days and times of day match, and the next and the last one that do.
+"""Cron expressions on a naive wall clock: the next and the previous match.
 
-croniter reads an expression; walking it is done here, on sorted tuples, because a clock that asks for thousands of
-schedules at once cannot wait for a general search. Two fields for the day that are both restricted mean either of them.
+croniter parses an expression. The search is done here on sorted tuples, because croniter's is too slow for a clock with
+thousands of schedules. If the day of month and the day of week are both restricted, either one matches.
 """
 
 import re
@@ -18,7 +18,7 @@ FIELDS = ("minute", "hour", "day of month", "month", "day of week", "second")
 RANGES = ("0 to 59", "0 to 23", "1 to 31 or L", "1 to 12 or jan to dec", "0 to 7 or sun to sat", "0 to 59")
 FULL = (range(60), range(24), range(1, 32), range(1, 13), range(7), range(60))
 HORIZON_YEARS = 41
-"""A fifth Monday in February comes after 40 years at most; what does not fire for longer never does."""
+"""A fifth Monday in February comes within 40 years; an expression without a match in this time never matches."""
 
 _RANDOM = re.compile(r"[hr](\(.*|/.*)?")
 _EXAMPLE = "write five fields (minute, hour, day of month, month, day of week) such as '0 3 * * *', or six with the seconds last"
@@ -29,7 +29,11 @@ Ordinals = frozenset[tuple[int, int | None]]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Expression:
-    """A cron expression, read. Days are by number and by weekday; None stands for a field that does not restrict them."""
+    """A parsed cron expression. `numbers` and `weekdays` are None for an unrestricted field; Sunday is 0.
+
+    `times`: hours, minutes and seconds. `nearest`: days of the month given with W. `ordinals`: weekdays given with # or L, as the
+    weekday and its number in the month, None for the last.
+    """
 
     times: tuple[Column, Column, Column]
     months: frozenset[int]
@@ -41,11 +45,11 @@ class Expression:
 
     @property
     def every_hour(self) -> bool:
-        """Whether it fires in each hour of the days that it names."""
+        """Whether it matches in every hour of its days."""
         return len(self.times[0]) == 24
 
     def after(self, wall: datetime) -> datetime | None:
-        """The first match later than `wall`, None where there is none within `HORIZON_YEARS`."""
+        """The first match after `wall`; None without one in `HORIZON_YEARS`."""
         start = wall.replace(microsecond=0) + timedelta(seconds=1)
         days = month_days(self, start.year, start.month)
         if start.day in days and (time := _ceiling(self.times, (start.hour, start.minute, start.second))):
@@ -54,11 +58,11 @@ class Expression:
         index = bisect_right(days, start.day)
         if index < len(days):
             return _at(start.year, start.month, days[index], first)
-        found = _month(self, *_step(start.year, start.month, 1), 1)
-        return found and _at(*found, month_days(self, *found)[0], first)
+        month = _matching_month(self, *_step(start.year, start.month, 1), 1)
+        return month and _at(*month, month_days(self, *month)[0], first)
 
     def until(self, wall: datetime) -> datetime | None:
-        """The last match not later than `wall`, None where there is none within `HORIZON_YEARS`."""
+        """The last match up to `wall`; None without one in `HORIZON_YEARS`."""
         days = month_days(self, wall.year, wall.month)
         if wall.day in days and (time := _floor(self.times, (wall.hour, wall.minute, wall.second))):
             return _at(wall.year, wall.month, wall.day, time)
@@ -66,13 +70,13 @@ class Expression:
         index = bisect_left(days, wall.day)
         if index:
             return _at(wall.year, wall.month, days[index - 1], last)
-        found = _month(self, *_step(wall.year, wall.month, -1), -1)
-        return found and _at(*found, month_days(self, *found)[-1], last)
+        month = _matching_month(self, *_step(wall.year, wall.month, -1), -1)
+        return month and _at(*month, month_days(self, *month)[-1], last)
 
 
 @lru_cache(maxsize=8192)
 def compiled(expression: str) -> Expression:
-    """Read an expression. Raises ValueError, one sentence with the field to blame."""
+    """Parse an expression. Raises ValueError with one sentence that names the invalid field."""
     fields = expression.lower().split()
     if expression.strip().startswith("@"):
         raise ValueError(
@@ -81,7 +85,7 @@ def compiled(expression: str) -> Expression:
     if len(fields) not in (5, 6):
         raise ValueError(f"cron {expression!r} has {len(fields)} fields; {_EXAMPLE}")
     for position, field in enumerate(fields):
-        if not _readable(position, field):
+        if not _is_valid(position, field):
             allowed = f"*, {RANGES[position]}, a range a-b, a list a,b or a step */n"
             raise ValueError(f"cron {expression!r}: the {FIELDS[position]} cannot be {field!r}; write {allowed}")
     return _expression(croniter(" ".join(fields), 0))
@@ -91,7 +95,7 @@ def _at(year: int, month: int, day: int, time: Column) -> datetime:
     return datetime(year, month, day, time[0], time[1], time[2])  # noqa: DTZ001 - a wall clock has no zone
 
 
-def _readable(position: int, field: str) -> bool:
+def _is_valid(position: int, field: str) -> bool:
     if _RANDOM.fullmatch(field):
         return False
     alone = ["*"] * max(5, position + 1)
@@ -137,7 +141,7 @@ def _numbers(columns: Sequence[Sequence[object]], position: int) -> Column:
 
 @lru_cache(maxsize=65536)
 def month_days(expression: Expression, year: int, month: int) -> Column:
-    """The days of a month that match, in order."""
+    """The matching days of a month, in order."""
     if month not in expression.months:
         return ()
     before, length = monthrange(year, month)
@@ -148,11 +152,11 @@ def month_days(expression: Expression, year: int, month: int) -> Column:
 
 
 def _by_number(expression: Expression, weekdays: Mapping[int, int]) -> set[int]:
-    """`weekdays` are those of the days of the month, 0 for Sunday."""
+    """`weekdays` has the weekday of each day of the month, 0 for Sunday."""
     length = len(weekdays)
-    found = {day for day in expression.numbers or () if day <= length}
-    found |= {length} if expression.last_day else set()
-    return found | {_working_day(min(day, length), weekdays) for day in expression.nearest}
+    days = {day for day in expression.numbers or () if day <= length}
+    days |= {length} if expression.last_day else set()
+    return days | {_working_day(min(day, length), weekdays) for day in expression.nearest}
 
 
 def _by_weekday(expression: Expression, weekdays: Mapping[int, int]) -> set[int]:
@@ -165,7 +169,7 @@ def _by_weekday(expression: Expression, weekdays: Mapping[int, int]) -> set[int]
 
 
 def _working_day(day: int, weekdays: Mapping[int, int]) -> int:
-    """The one nearest to a day, in the same month."""
+    """The working day nearest to a day, in the same month."""
     if weekdays[day] == 6:
         return day - 1 if day > 1 else day + 2
     if weekdays[day] == 0:
@@ -174,8 +178,8 @@ def _working_day(day: int, weekdays: Mapping[int, int]) -> int:
 
 
 @lru_cache(maxsize=65536)
-def _month(expression: Expression, year: int, month: int, direction: int) -> tuple[int, int] | None:
-    """The first month with a match, from this one on."""
+def _matching_month(expression: Expression, year: int, month: int, direction: int) -> tuple[int, int] | None:
+    """The first month with a match, from `month` on, forwards or backwards."""
     for _ in range(12 * HORIZON_YEARS):
         if month in expression.months and month_days(expression, year, month):
             return year, month
@@ -189,24 +193,24 @@ def _step(year: int, month: int, direction: int) -> tuple[int, int]:
 
 
 def _ceiling(columns: tuple[Column, ...], wanted: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The smallest combination not below `wanted`, one value of each column."""
+    """The smallest combination of one value per column that is at least `wanted`."""
     column = columns[0]
     index = bisect_left(column, wanted[0])
     if index < len(column) and column[index] == wanted[0]:
-        rest = _ceiling(columns[1:], wanted[1:]) if len(columns) > 1 else ()
-        if rest is not None:
-            return (wanted[0], *rest)
+        tail = _ceiling(columns[1:], wanted[1:]) if len(columns) > 1 else ()
+        if tail is not None:
+            return (wanted[0], *tail)
         index += 1
     return (column[index], *(other[0] for other in columns[1:])) if index < len(column) else None
 
 
 def _floor(columns: tuple[Column, ...], wanted: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The largest combination not above `wanted`, one value of each column."""
+    """The largest combination of one value per column that is at most `wanted`."""
     column = columns[0]
     index = bisect_right(column, wanted[0]) - 1
     if index >= 0 and column[index] == wanted[0]:
-        rest = _floor(columns[1:], wanted[1:]) if len(columns) > 1 else ()
-        if rest is not None:
-            return (wanted[0], *rest)
+        tail = _floor(columns[1:], wanted[1:]) if len(columns) > 1 else ()
+        if tail is not None:
+            return (wanted[0], *tail)
         index -= 1
     return (column[index], *(other[-1] for other in columns[1:])) if index >= 0 else None

@@ -1,7 +1,4 @@
-"""The moments that a timetable names: the next one after an instant and the last one until it.
-
-All times have a zone, those returned are in UTC.
-"""
+"""The ticks of a timetable: the next one after a time, and the last one up to it. All times are aware; results are in UTC."""
 
 from bisect import bisect_right
 from calendar import monthrange
@@ -17,23 +14,23 @@ from tidegate.schemas.timetable.spec import Cron, Dates, Every
 
 EARLIEST = datetime(1800, 1, 1, tzinfo=UTC)
 LATEST = datetime(9000, 1, 1, tzinfo=UTC)
-"""Between these two every computation stays inside what a datetime can hold."""
+"""Between these two no computation overflows a datetime."""
 NEVER_CLAMPED = 28
-"""The last day of the month that every month has."""
+"""The last day that every month has."""
 
 
 class Moments(Protocol):
-    """What a timetable names, without an end in either direction where it has none."""
+    """The ticks of a timetable."""
 
     def after(self, instant: datetime, /) -> datetime | None:
-        """The first one later than `instant`."""
+        """The first tick after `instant`."""
 
     def until(self, instant: datetime, /) -> datetime | None:
-        """The last one not later than `instant`."""
+        """The last tick up to `instant`."""
 
 
 class CronMoments(NamedTuple):
-    """Those of any of the expressions, of instants between `EARLIEST` and `LATEST`."""
+    """The ticks of all expressions, between `EARLIEST` and `LATEST`."""
 
     cron: Cron
 
@@ -44,26 +41,26 @@ class CronMoments(NamedTuple):
         return _cron_until(self.cron, instant)
 
 
-# DAGs that are due together often have the same timetable, and each decision asks more than once.
+# Cached: DAGs that are due together often share a timetable, and each decision asks several times.
 @lru_cache(maxsize=4096)
 def _cron_after(cron: Cron, instant: datetime) -> datetime | None:
-    return min(_each(cron, wallclock.after, instant), default=None)
+    return min(_ticks(cron, wallclock.after, instant), default=None)
 
 
 @lru_cache(maxsize=4096)
 def _cron_until(cron: Cron, instant: datetime) -> datetime | None:
-    return max(_each(cron, wallclock.until, instant), default=None)
+    return max(_ticks(cron, wallclock.until, instant), default=None)
 
 
-def _each(cron: Cron, find: Callable[..., datetime | None], instant: datetime) -> Iterator[datetime]:
+def _ticks(cron: Cron, search: Callable[..., datetime | None], instant: datetime) -> Iterator[datetime]:
     naive = instant.astimezone(UTC).replace(tzinfo=None)
     for expression in cron.expressions:
-        if found := find(compiled(expression), cron.timezone, naive):
-            yield found.replace(tzinfo=UTC)
+        if tick := search(compiled(expression), cron.timezone, naive):
+            yield tick.replace(tzinfo=UTC)
 
 
 class DateMoments(NamedTuple):
-    """Those of a list, in order."""
+    """The ticks of a sorted list of dates."""
 
     dates: tuple[datetime, ...]
 
@@ -77,7 +74,7 @@ class DateMoments(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """Those that are whole periods away from an anchor."""
+    """The ticks at whole periods from an anchor."""
 
     every: Every
     anchor: datetime
@@ -89,7 +86,7 @@ class Grid(NamedTuple):
         return self._around(instant)[0]
 
     def _around(self, instant: datetime) -> tuple[datetime, datetime]:
-        """The last one until an instant and the first one after it."""
+        """The last tick up to an instant and the first one after it."""
         if not self.every.months:
             period = timedelta(seconds=self.every.seconds)
             begin = self.anchor + (instant - self.anchor) // period * period
@@ -99,7 +96,7 @@ class Grid(NamedTuple):
         return next((before, found) for before, found in pairwise(self._steps(1, instant)) if found > instant)
 
     def _steps(self, direction: int, towards: datetime) -> Iterator[datetime]:
-        """From the anchor on, or from a moment on the way, at least a period before `towards`."""
+        """Ticks from the anchor on; they may begin later, at least one period before `towards`."""
         clock, months = self.every.timezone, self.every.months * direction
         seconds = timedelta(seconds=self.every.seconds * direction)
         wall = wallclock.local(self.anchor, clock)
@@ -115,20 +112,20 @@ class Grid(NamedTuple):
 
 
 def months_later(wall: datetime, months: int) -> datetime:
-    """As many months later; a day that the month does not have becomes its last one."""
+    """The wall clock time so many months later; a day that the month lacks becomes its last day."""
     years, index = divmod(wall.month - 1 + months, 12)
     year, month = wall.year + years, index + 1
     return wall.replace(year=year, month=month, day=min(wall.day, monthrange(year, month)[1]))
 
 
 def held(instant: datetime) -> datetime:
-    """In UTC, and moved between `EARLIEST` and `LATEST` where it is beyond them."""
+    """The instant in UTC, clamped to `EARLIEST` and `LATEST`."""
     roughly = instant.replace(tzinfo=UTC)
     return instant.astimezone(UTC) if EARLIEST < roughly < LATEST else min(max(roughly, EARLIEST), LATEST)
 
 
 def moments(timetable: Cron | Dates) -> Moments:
-    """Those that need no anchor."""
+    """The ticks of a timetable that needs no anchor."""
     return CronMoments(timetable) if isinstance(timetable, Cron) else DateMoments(_sorted(timetable))
 
 

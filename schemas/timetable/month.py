@@ -1,17 +1,17 @@
-"""Months of the event ledger, as the ids of events begin with them: 2612 is December 2026. In UTC.
+"""Months of the event ledger in UTC, with which the ids of events begin: 2612 is December 2026.
 
-0 stands for everything before there were months: it ends where ids begin with one.
+0 is the partition of events from before ids had months.
 """
 
 from datetime import UTC, datetime
 
 BEFORE = 0
 FIRST = 2001
-"""January 2020: no id begins with an earlier month."""
+"""January 2020, the earliest month of an id."""
 
 
 def month_of(at: datetime) -> int:
-    """The month of a moment."""
+    """The month of a time."""
     moment = at.astimezone(UTC)
     return (moment.year - 2000) * 100 + moment.month
 
@@ -24,10 +24,10 @@ def after(month: int) -> int:
 
 
 def begin_of(month: int) -> datetime:
-    """The first moment of a month."""
+    """The beginning of a month."""
     return datetime(2000 + month // 100, month % 100, 1, tzinfo=UTC)
 
 
 def end_of(month: int) -> datetime:
-    """The moment in which a month is over; what was before there were months is over since ever."""
+    """The end of a month; for `BEFORE`, a time before every event."""
     return begin_of(after(month))

@@ -1,6 +1,6 @@
-"""When a DAG runs by time: the shapes its schedule takes once a DAG file has been read, and what they may say.
+"""The serialised shapes of timetables and their validation. Durations are in seconds.
 
-`tidegate.schemas.timetable.tick` computes runs from them. All durations are in seconds.
+`tidegate.schemas.timetable.tick` computes runs from them.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from tidegate.schemas.timetable.cron import compiled
 from tidegate.schemas.timetable.wallclock import zone
 
 Mode = Literal["trigger", "interval"]
-"""`trigger`: a run fires at the tick, its logical date. `interval`: it fires at the end of the period that the tick begins."""
+"""`trigger`: a run starts at the tick. `interval`: it starts at the end of the period that the tick begins."""
 
 SHORTEST_S = 0.001
 LONGEST_S = 100 * 366 * 86400.0
@@ -50,17 +50,17 @@ class Every(msgspec.Struct, frozen=True, tag="every", tag_field="kind", forbid_u
 
 
 class Dates(msgspec.Struct, frozen=True, tag="dates", tag_field="kind", forbid_unknown_fields=True):
-    """A tick at each of `dates`, in any order; a date given twice counts once."""
+    """A tick at each of `dates`, in any order; a repeated date counts once."""
 
     dates: Annotated[tuple[Annotated[datetime, Meta(tz=True)], ...], Meta(min_length=1)]
 
 
 class Once(msgspec.Struct, frozen=True, tag="once", tag_field="kind", forbid_unknown_fields=True):
-    """One run, at the start date or as soon as possible."""
+    """One run, at the start date, or at once without one."""
 
 
 class Continuous(msgspec.Struct, frozen=True, tag="continuous", tag_field="kind", forbid_unknown_fields=True):
-    """A run as soon as the one before has ended; its data interval reaches from the end of the one before to now."""
+    """A run as soon as the previous one has ended; its data interval begins where the previous one's ends, and ends now."""
 
 
 Timetable = Cron | Every | Dates | Once | Continuous
@@ -75,11 +75,11 @@ PRESETS: Mapping[str, str] = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
-"""The cron expressions with a name."""
+"""Names of cron expressions."""
 
 
 def validate(timetable: Timetable) -> None:
-    """Raises ValueError, one sentence saying what cannot be and what to write instead."""
+    """Raises ValueError with one sentence: what is invalid and what to write instead."""
     match timetable:
         case Cron():
             _validate_cron(timetable)
@@ -92,7 +92,7 @@ def validate(timetable: Timetable) -> None:
 
 
 def named(schedule: str, timezone: str = "UTC", mode: Mode = "trigger") -> Timetable:
-    """The timetable of a preset (`@daily`, `@once`, …) or of a cron expression. Raises ValueError."""
+    """The timetable of a preset such as `@daily` or `@once`, or of a cron expression. Raises ValueError."""
     match schedule.strip():
         case "@once":
             return Once()
@@ -105,7 +105,7 @@ def named(schedule: str, timezone: str = "UTC", mode: Mode = "trigger") -> Timet
 
 
 def describe(timetable: Timetable | None) -> str:
-    """One line for people."""
+    """A timetable in one line for people."""
     match timetable:
         case None:
             return "never by time"
@@ -148,7 +148,7 @@ def _validate_interval(timetable: Cron | Every) -> None:
         raise ValueError(f"the data interval of a run must be from 0 to 100 years long, not {timetable.interval_s:g} s")
     if timetable.interval_s and timetable.mode == "interval":
         raise ValueError(
-            "in interval mode the data interval is the time between two ticks; leave its length away, or use trigger mode"
+            "in interval mode the data interval is the time between two ticks; leave out interval, or use trigger mode"
         )
 
 

@@ -1,8 +1,7 @@
-"""The runs that a timetable plans: which one comes next, and which data interval each has.
+"""The runs that a timetable plans, and their data intervals.
 
-A tick is a moment that the timetable names. In trigger mode a run fires at it; in interval mode it fires at the tick that ends
-its data interval. Which of the ticks that have passed still get a run is said by `Bounds.missed`.
-Nothing here looks at a clock: `now` is given. All times have a zone, those returned are in UTC.
+In trigger mode a run starts at a tick; in interval mode it starts at the tick that ends its data interval. `Bounds.missed`
+decides which past ticks still get a run. The current time is always the argument `now`. All times are aware; results are in UTC.
 """
 
 from collections.abc import Iterator
@@ -16,12 +15,12 @@ from tidegate.schemas.timetable.spec import Continuous, Cron, Dates, Every, Once
 
 Missed = Literal["skip", "latest", "all"]
 
-INSTANT, FRESH, GRACE = timedelta(microseconds=1), timedelta(minutes=1), timedelta(minutes=5)
+INSTANT, MISSED_AFTER, GRACE = timedelta(microseconds=1), timedelta(minutes=1), timedelta(minutes=5)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Tick(NamedTuple):
-    """One planned run. It is due from `run_after` on, which is the end of its data interval."""
+    """A planned run, due from `run_after` on, the end of its data interval."""
 
     logical_date: datetime
     interval_start: datetime
@@ -30,18 +29,18 @@ class Tick(NamedTuple):
 
 
 def was_missed(tick: Tick, now: datetime) -> bool:
-    """Whether its run is late by more than the usual."""
-    return now - tick.run_after > FRESH
+    """Whether the run is more than a minute late."""
+    return now - tick.run_after > MISSED_AFTER
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What limits the runs of a DAG.
+    """The limits of a DAG's scheduled runs.
 
-    `start_date` and `end_date` bound the logical dates, both included; in trigger mode they bound the moments of firing.
-    `missed`: of the ticks that have passed, none older than a minute, only the latest, or all (catchup) still get a run.
-    `run_immediately` is for a first run without a start date: take the tick that passed before `since`, when the DAG got its
-    timetable (None: now), or wait for the one after it, or (None) take it if that was less than a tenth of the period, or five
-    minutes, before. What waits needs `since`, for the tick after now never comes.
+    `start_date`, `end_date`: inclusive bounds of the logical dates; in trigger mode, of the ticks.
+    `missed`: which past ticks still get a run: `skip` those younger than a minute, `latest` also the latest one, `all` every one.
+    `run_immediately`: for the first run without a start date. True takes the last tick before `since`, False waits for the next
+    one, None takes the last one if it is less than a tenth of the period, or five minutes, before `since`.
+    `since`: when the DAG got its timetable; None means now. Waiting for a tick requires it: the tick after now moves with now.
     """
 
     start_date: datetime | None = None
@@ -55,29 +54,29 @@ UNBOUND = Bounds()
 
 
 def next_tick(timetable: Timetable | None, last: Tick | None, bounds: Bounds, now: datetime) -> Tick | None:
-    """The scheduled run that follows `last`, the last one there was; None where no more will come.
+    """The scheduled run after `last`, the last scheduled one; None if there are no more.
 
-    `last` stands for scheduled runs only. The run is due when its `run_after` is not later than `now`.
+    The run is due when its `run_after` is at most `now`.
     """
     now, bounds = held(now), _in_utc(bounds)
     match timetable:
         case None:
             return None
         case Once():
-            return None if last else _fired(timetable, bounds.start_date or now, bounds)
+            return None if last else _run_at(timetable, bounds.start_date or now, bounds)
         case Continuous():
             return _continued(last, bounds, now)
         case Cron(mode="interval") | Every(mode="interval"):
             return _next_period(timetable, last, bounds, now)
         case Every():
-            return _fired(timetable, _elapsed(timetable, last, bounds, now), bounds)
+            return _run_at(timetable, _elapsed(timetable, last, bounds, now), bounds)
         case Cron() | Dates():
             ticks = moments(timetable)
-            return _fired(timetable, ticks.after(_earliest(ticks, last, bounds, now) - INSTANT), bounds)
+            return _run_at(timetable, ticks.after(_earliest(ticks, last, bounds, now) - INSTANT), bounds)
 
 
 def manual_interval(timetable: Timetable | None, at: datetime) -> tuple[datetime, datetime]:
-    """The data interval of a run started by hand at `at`: in interval mode the last complete period, else what ends there."""
+    """The data interval of a manual run at `at`: the last complete period in interval mode, otherwise what ends there."""
     at = held(at)
     match timetable:
         case Cron(mode="interval"):
@@ -94,9 +93,9 @@ def manual_interval(timetable: Timetable | None, at: datetime) -> tuple[datetime
 
 
 def runs_after(timetable: Timetable | None, after: datetime, bounds: Bounds = UNBOUND) -> Iterator[Tick]:
-    """The planned runs that become due later than `after`, one after the other, whatever was missed.
+    """The planned runs that become due after `after`, as if none was missed.
 
-    For a delta in trigger mode, which counts from its last run, `after` is best the moment of that.
+    An `Every` in trigger mode counts from its last run: pass the time of that as `after`.
     """
     after, bounds = held(after), msgspec.structs.replace(bounds, missed="all")
     match timetable:
@@ -113,7 +112,7 @@ def runs_after(timetable: Timetable | None, after: datetime, bounds: Bounds = UN
                 last = planned
 
 
-def _fired(timetable: Timetable, at: datetime | None, bounds: Bounds) -> Tick | None:
+def _run_at(timetable: Timetable, at: datetime | None, bounds: Bounds) -> Tick | None:
     if at is None or (bounds.end_date and at > bounds.end_date):
         return None
     start = at - timedelta(seconds=timetable.interval_s if isinstance(timetable, Cron | Every) else 0)
@@ -121,24 +120,24 @@ def _fired(timetable: Timetable, at: datetime | None, bounds: Bounds) -> Tick | 
 
 
 def _earliest(ticks: Moments, last: Tick | None, bounds: Bounds, now: datetime) -> datetime:
-    """The moment from which on the next run may fire."""
+    """The earliest time of the next tick."""
     lowest = [last.run_after + INSTANT] if last else []
     if bounds.start_date:
         lowest.append(bounds.start_date)
     elif not last:
         lowest.append(_first(ticks, bounds, bounds.since or now))
-    # The last ticks before the end date may still be due for a DAG that has run before.
+    # For a DAG that has run before, the last ticks before the end date may still be due.
     until = min(now, bounds.end_date) if last and bounds.end_date else now
     match bounds.missed:
         case "skip":
-            lowest.append(now - FRESH)
+            lowest.append(now - MISSED_AFTER)
         case "latest" if due := ticks.until(until):
             lowest.append(due)
     return max(lowest)
 
 
 def _first(ticks: Moments, bounds: Bounds, now: datetime) -> datetime:
-    """For a DAG that has neither a start date nor a run."""
+    """The earliest time of the first tick of a DAG with neither a start date nor a run."""
     passed, coming = ticks.until(now), ticks.after(now)
     if passed is None or bounds.run_immediately is False:
         return now
@@ -152,7 +151,7 @@ def _grace(passed: datetime, coming: datetime | None) -> timedelta:
 
 
 def _elapsed(every: Every, last: Tick | None, bounds: Bounds, now: datetime) -> datetime:
-    """When a delta fires next: counted from its last run, or from now on where whole periods have been missed."""
+    """The next tick of an `Every` in trigger mode: counted from its last run, or from now after missed periods."""
     start = bounds.start_date or now
     if last is None:
         return start if bounds.missed == "all" else max(start, now)
@@ -161,13 +160,13 @@ def _elapsed(every: Every, last: Tick | None, bounds: Bounds, now: datetime) -> 
     if bounds.missed == "all" or now < fires:
         return fires
     if bounds.missed == "skip":
-        return max(fires, grid.after(now - FRESH - INSTANT))
+        return max(fires, grid.after(now - MISSED_AFTER - INSTANT))
     passed = grid.until(now)
     return max(fires, passed) if now - passed <= _grace(passed, grid.after(now)) else now
 
 
 def _continued(last: Tick | None, bounds: Bounds, now: datetime) -> Tick | None:
-    """A run from the end of the one before to now. It needs a logical date of its own where that one had no length."""
+    """A run from the end of the previous one to now. Its logical date is its end if the previous interval was empty."""
     start = max(last.interval_end if last else bounds.start_date or now, bounds.start_date or EARLIEST)
     end = max(start, now)
     if bounds.end_date and end > bounds.end_date:
@@ -186,14 +185,14 @@ def _next_period(timetable: Cron | Every, last: Tick | None, bounds: Bounds, now
 
 
 def _cron_period(cron: Cron, last: Tick | None, bounds: Bounds, now: datetime) -> tuple[datetime | None, Moments]:
-    """Where the next data interval starts, and the ticks of which one ends it."""
+    """The start of the next data interval, and the ticks that end it."""
     ticks = moments(cron)
     earliest = _earliest_start(ticks, last and _resumed(ticks, last), last, bounds, now)
     return ticks.after(earliest - INSTANT), ticks
 
 
 def _delta_period(every: Every, last: Tick | None, bounds: Bounds, now: datetime) -> tuple[datetime, Moments]:
-    """As `_cron_period`. A period starts where the last one ended, even if that is not whole periods after the start date."""
+    """As `_cron_period`. A period starts where the last one ended, also if that is not on the grid of the start date."""
     anchor = bounds.start_date or (EPOCH if not every.months else last.interval_end if last else bounds.since or now)
     ticks = Grid(every, anchor)
     start = _earliest_start(ticks, last and _resumed(Grid(every, last.interval_end), last), last, bounds, now)
@@ -201,13 +200,13 @@ def _delta_period(every: Every, last: Tick | None, bounds: Bounds, now: datetime
 
 
 def _resumed(ticks: Moments, last: Tick) -> datetime:
-    """The tick where the last period ended, or before it if the timetable was another one then; after the logical date anyway."""
+    """The tick at the end of the last period, or before it if the timetable has changed; always after the logical date."""
     aligned = ticks.until(last.interval_end) or last.interval_end
     return aligned if aligned > last.interval_start else ticks.after(last.interval_start) or aligned
 
 
 def _earliest_start(ticks: Moments, resumed: datetime | None, last: Tick | None, bounds: Bounds, now: datetime) -> datetime:
-    """The moment from which on the next data interval may start."""
+    """The earliest start of the next data interval."""
     lowest = [moment for moment in (bounds.start_date, resumed) if moment]
     if not lowest:
         at = bounds.since or now
@@ -218,8 +217,8 @@ def _earliest_start(ticks: Moments, resumed: datetime | None, last: Tick | None,
 
 
 def _missed_start(ticks: Moments, last: Tick | None, bounds: Bounds, now: datetime) -> datetime:
-    """Where the oldest period starts that still gets a run."""
-    end = ticks.after(now - FRESH - INSTANT) if bounds.missed == "skip" else ticks.until(now)
+    """The start of the oldest missed period that still gets a run."""
+    end = ticks.after(now - MISSED_AFTER - INSTANT) if bounds.missed == "skip" else ticks.until(now)
     start = end and ticks.until(end - INSTANT)
     if start and last and bounds.end_date and bounds.missed == "latest":
         start = ticks.until(min(start, bounds.end_date))

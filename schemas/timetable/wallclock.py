@@ -1,9 +1,8 @@
-"""Wall clocks and real time: where a time zone's clocks are put forward or back, and what that does to a cron expression.
+"""Cron expressions on the wall clock of a time zone, across changes of its UTC offset.
 
-Between two changes a zone has one offset. Such a stretch owns a range of wall clock times, and the ranges of all stretches
-together decide when a time of day comes: one that does not exist belongs to the stretch before the change (and comes that
-much later), one that comes twice to the stretch after it, or to both for a cron that fires in every hour.
-Instants are naive and in UTC here, wall clock times are naive too.
+Between two changes a zone has one offset. Each such period owns a range of wall clock times, which decides when a time of day
+occurs: a skipped time belongs to the period before the change and comes later by the change; a repeated time belongs to the
+period after it, and to both for an expression that matches in every hour. Instants are naive in UTC, wall clock times naive.
 """
 
 from bisect import bisect_right
@@ -20,8 +19,8 @@ NONE = timedelta()
 DAY = timedelta(days=1)
 
 
-class Stretch(NamedTuple):
-    """Real time from `start` to `end`, while the clocks are `offset` ahead of UTC; `next_offset` is that after it."""
+class OffsetPeriod(NamedTuple):
+    """The time from `start` to `end` in which the zone has one `offset`; `before` and `after` are those of the neighbours."""
 
     start: datetime
     end: datetime
@@ -31,22 +30,22 @@ class Stretch(NamedTuple):
 
     @property
     def opens(self) -> datetime:
-        """The first wall clock time it owns."""
+        """The first wall clock time of the period."""
         return self.start + self.offset
 
     def closes(self, *, every_hour: bool) -> datetime:
-        """The end of the wall clock times it owns."""
+        """The end of the wall clock times of the period."""
         return self.end + (max(self.offset, self.after) if every_hour else self.after)
 
     @property
     def late(self) -> timedelta:
-        """How far times of the stretch before reach into this one, because the clocks were put forward."""
+        """How far skipped times of the previous period reach into this one."""
         return max(self.offset - self.before, NONE)
 
 
 @lru_cache(maxsize=1024)
 def zone(name: str) -> ZoneInfo:
-    """Raises ValueError where there is no such time zone."""
+    """A time zone by name. Raises ValueError for an unknown one."""
     try:
         return ZoneInfo(name)
     except (KeyError, OSError, ValueError, TypeError) as error:
@@ -56,90 +55,90 @@ def zone(name: str) -> ZoneInfo:
 
 
 def after(expression: Expression, clock: str, instant: datetime) -> datetime | None:
-    """The first instant later than `instant` at which the expression fires on the wall clock of the zone `clock`."""
+    """The first match after `instant` on the wall clock of the zone `clock`."""
     best: datetime | None = None
     every_hour = expression.every_hour
-    for stretch in _onwards(clock, instant):
-        if best is not None and best <= stretch.start:
+    for period in _onwards(clock, instant):
+        if best is not None and best <= period.start:
             return best
-        wall = expression.after(max(instant + stretch.offset, stretch.opens - SECOND))
+        wall = expression.after(max(instant + period.offset, period.opens - SECOND))
         if wall is None:
             break
-        if wall < stretch.closes(every_hour=every_hour):
-            fires = wall - stretch.offset
+        if wall < period.closes(every_hour=every_hour):
+            fires = wall - period.offset
             best = fires if best is None else min(best, fires)
     return best
 
 
 def until(expression: Expression, clock: str, instant: datetime) -> datetime | None:
-    """The last instant not later than `instant` at which the expression fires on the wall clock of the zone `clock`."""
+    """The last match up to `instant` on the wall clock of the zone `clock`."""
     best: datetime | None = None
     every_hour = expression.every_hour
-    for stretch in _backwards(clock, instant):
-        wall = expression.until(min(instant + stretch.offset, stretch.closes(every_hour=every_hour) - SECOND))
+    for period in _backwards(clock, instant):
+        wall = expression.until(min(instant + period.offset, period.closes(every_hour=every_hour) - SECOND))
         if wall is None:
             break
-        if wall >= stretch.opens:
-            fires = wall - stretch.offset
+        if wall >= period.opens:
+            fires = wall - period.offset
             best = fires if best is None else max(best, fires)
-        if best is not None and best >= stretch.start + stretch.late:
+        if best is not None and best >= period.start + period.late:
             return best
     return best
 
 
 def local(instant: datetime, clock: str) -> datetime:
-    """What the clocks show at an instant that has a zone."""
+    """The wall clock time of an aware instant."""
     return instant.astimezone(zone(clock)).replace(tzinfo=None)
 
 
 def instant(wall: datetime, clock: str) -> datetime:
-    """When the clocks show a wall clock time: that much later where they skip it, the second time where they show it twice."""
+    """The instant of a wall clock time: later by the change for a skipped time, the second one for a repeated time."""
     info = zone(clock)
     offsets = (info.utcoffset(wall.replace(fold=fold)) or NONE for fold in (0, 1))
     return (wall - min(offsets)).replace(tzinfo=UTC)
 
 
-def _onwards(clock: str, instant: datetime) -> Iterator[Stretch]:
-    """The stretches that decide what comes after an instant, in order."""
+def _onwards(clock: str, instant: datetime) -> Iterator[OffsetPeriod]:
+    """The offset periods from an instant on, in order."""
     year = instant.year
-    here = stretches(clock, year)
-    index = bisect_right(here, instant, key=_start) - 1
-    if instant < here[index].start + here[index].late:
-        yield here[index - 1] if index else stretches(clock, year - 1)[-1]
-    yield from here[index:]
+    periods = offset_periods(clock, year)
+    index = bisect_right(periods, instant, key=_start) - 1
+    if instant < periods[index].start + periods[index].late:
+        yield periods[index - 1] if index else offset_periods(clock, year - 1)[-1]
+    yield from periods[index:]
     while True:
         year += 1
-        yield from stretches(clock, year)
+        yield from offset_periods(clock, year)
 
 
-def _backwards(clock: str, instant: datetime) -> Iterator[Stretch]:
+def _backwards(clock: str, instant: datetime) -> Iterator[OffsetPeriod]:
     year = instant.year
-    here = stretches(clock, year)
-    yield from reversed(here[: bisect_right(here, instant, key=_start)])
+    periods = offset_periods(clock, year)
+    yield from reversed(periods[: bisect_right(periods, instant, key=_start)])
     while True:
         year -= 1
-        yield from reversed(stretches(clock, year))
+        yield from reversed(offset_periods(clock, year))
 
 
-def _start(stretch: Stretch) -> datetime:
-    return stretch.start
+def _start(period: OffsetPeriod) -> datetime:
+    return period.start
 
 
 @lru_cache(maxsize=8192)
-def stretches(clock: str, year: int) -> tuple[Stretch, ...]:
-    """Those that begin in a year (UTC), the first of them with the year itself."""
+def offset_periods(clock: str, year: int) -> tuple[OffsetPeriod, ...]:
+    """The offset periods that begin in a year of UTC; the first one begins with the year."""
     info = zone(clock)
     begin, end = datetime(year, 1, 1), datetime(year + 1, 1, 1)  # noqa: DTZ001 - a wall clock has no zone
     starts = [begin, *_changes(info, begin, end), end]
     offsets = [_offset(info, begin - SECOND), *(_offset(info, start) for start in starts)]
     return tuple(
-        Stretch(starts[index], starts[index + 1], offsets[index], offsets[index + 1], offsets[index + 2])
+        OffsetPeriod(starts[index], starts[index + 1], offsets[index], offsets[index + 1], offsets[index + 2])
         for index in range(len(starts) - 1)
     )
 
 
 def _changes(info: ZoneInfo, begin: datetime, end: datetime) -> Iterator[datetime]:
-    """The instants strictly between `begin` and `end` at which the clocks change."""
+    """The changes strictly between `begin` and `end`."""
     while begin < end:
         until = min(begin + DAY, end)
         if _offset(info, begin) != _offset(info, until - SECOND):
@@ -150,7 +149,7 @@ def _changes(info: ZoneInfo, begin: datetime, end: datetime) -> Iterator[datetim
 
 
 def _change(info: ZoneInfo, begin: datetime, end: datetime) -> datetime:
-    """The one change between two instants, to the second."""
+    """The only change between two instants, to the second, by bisection."""
     offset = _offset(info, begin)
     while end - begin > SECOND:
         middle = (begin + (end - begin) / 2).replace(microsecond=0)

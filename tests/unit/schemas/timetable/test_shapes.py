@@ -76,7 +76,7 @@ def test_no_timetable_is_described_too() -> None:
         pytest.param(cron("0 3 * * *", zone="../etc/passwd"), "there is no time zone", id="zone-path"),
         pytest.param(cron("0 3 * * *", zone=""), "there is no time zone ''", id="zone-empty"),
         pytest.param(cron("0 3 * * *", interval_s=-1), "from 0 to 100 years long, not -1 s", id="interval"),
-        pytest.param(cron("0 3 * * *", mode="interval", interval_s=60), "leave its length away", id="interval-twice"),
+        pytest.param(cron("0 3 * * *", mode="interval", interval_s=60), "leave out interval", id="interval-twice"),
         pytest.param(Dates(()), "needs at least one date", id="no-date"),
         pytest.param(Dates((datetime(2024, 1, 1),)), "the date 2024-01-01 00:00:00 has no time zone", id="naive"),  # noqa: DTZ001 - the mistake
     ],
