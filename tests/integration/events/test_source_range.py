@@ -22,7 +22,7 @@ async def test_a_position_beyond_the_log_is_told_with_its_bounds(kafka: str, top
 
     async with Source(kafka) as source:
         source.assign({Partition(topic, 0): 9})
-        with pytest.raises(OffsetOutOfRangeError, match="to be read from offset 9, but the log holds 0 to 2") as caught:
+        with pytest.raises(OffsetOutOfRangeError, match="the next offset is 9, but the log holds 0 to 2") as caught:
             await source.fetch(20.0, 10)
 
     error = caught.value

@@ -56,7 +56,7 @@ async def test_how_many_copies_must_be_written_is_as_asked_for(kafka: str, topic
 
 
 async def test_more_copies_in_sync_than_there_are_is_refused(kafka: str, topic_prefix: str) -> None:
-    with pytest.raises(RequestError, match="of 1 copies of a record 2 can never be in sync; ask for 1 at most"):
+    with pytest.raises(RequestError, match="2 replicas can never be in sync: there are 1; set min_in_sync to 1 at most"):
         await topics.create(kafka, topic_prefix, 1, 1, min_in_sync=2)
 
 
