@@ -1,7 +1,7 @@
-"""What the topics carry, for those who write other programs: JSON Schemas, and an AsyncAPI document around them.
+"""The published contract of the topics: a JSON Schema for each kind of event, and an AsyncAPI document.
 
-Both are made from the shapes that the daemon itself reads and writes. Within a major version, which is a part of an event's
-type, a field may be added and nothing else changed; `tests/unit/schemas/wire/golden/contract` has every version.
+Both are generated from the structs that the daemons read and write; their docstrings become descriptions. Within a major version,
+which is part of the event type, fields may only be added. `tests/unit/schemas/wire/golden/contract` has every revision.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,7 +45,7 @@ ABOUT_DEAD_LETTERS = (
 
 
 def json_schema(kind: Kind) -> dict[str, Any]:
-    """Of the data of today's events of a kind; not of dead letters, which can be anything."""
+    """The schema of the data of a kind of event. Raises KeyError for dead letters, which have any data."""
     schema = _tidied(msgspec.json.schema(DATA[kind]))
     name = schema["$ref"].rpartition("/")[2]
     definitions = {other: shape for other, shape in schema["$defs"].items() if other != name}
@@ -54,7 +54,7 @@ def json_schema(kind: Kind) -> dict[str, Any]:
 
 
 def asyncapi(topic_of: Callable[[Kind], str], version: str) -> dict[str, Any]:
-    """The whole of it. `version` is that of Tidegate; `topic_of` names the topic of each kind."""
+    """The AsyncAPI document. `version` is that of Tidegate; `topic_of` names the topic of each kind."""
     shapes, components = msgspec.json.schema_components(DATA.values(), ref_template="#/components/schemas/{name}")
     payloads = dict(zip(DATA, shapes, strict=True))
     return {
@@ -67,7 +67,7 @@ def asyncapi(topic_of: Callable[[Kind], str], version: str) -> dict[str, Any]:
         },
         "defaultContentType": "application/json",
         "channels": {kind: _channel(kind, topic_of(kind)) for kind in Kind},
-        # As Tidegate sees it: programs send what it receives.
+        # From the view of Tidegate: other programs send what it receives.
         "operations": {
             **{f"send-{kind}": _operation("send", kind) for kind in (*OUTGOING, Kind.DATASET_UPDATED)},
             **{f"receive-{kind}": _operation("receive", kind) for kind in INCOMING},
@@ -77,15 +77,15 @@ def asyncapi(topic_of: Callable[[Kind], str], version: str) -> dict[str, Any]:
 
 
 def _tidied(schema: Any) -> Any:
-    """Descriptions come from docstrings, with the indentation of their lines."""
+    """Remove the indentation of docstrings from descriptions."""
     match schema:
         case dict():
             return {
-                name: cleandoc(each) if name == "description" and isinstance(each, str) else _tidied(each)
-                for name, each in schema.items()
+                name: cleandoc(value) if name == "description" and isinstance(value, str) else _tidied(value)
+                for name, value in schema.items()
             }
         case list():
-            return [_tidied(each) for each in schema]
+            return [_tidied(item) for item in schema]
         case _:
             return schema
 
@@ -108,13 +108,13 @@ def _operation(action: str, kind: Kind) -> dict[str, Any]:
 
 
 def _message(kind: Kind, payload: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Producers may leave out the headers; then they say less. Ours are always there."""
-    said: dict[str, Any] = {"contentType": "application/json", "payload": payload}
+    """Headers are required of outgoing events only: producers may omit them."""
+    content: dict[str, Any] = {"contentType": "application/json", "payload": payload}
     if payload is None:
-        said = {"contentType": "application/octet-stream", "description": ABOUT_DEAD_LETTERS}
+        content = {"contentType": "application/octet-stream", "description": ABOUT_DEAD_LETTERS}
     return {
         "name": type_of(kind),
-        **said,
+        **content,
         "headers": _headers(kind),
         "bindings": {"kafka": {"key": {"type": "string", "description": KEYS[kind]}, "bindingVersion": KAFKA_BINDING}},
     }

@@ -1,4 +1,4 @@
-"""How deep a JSON text is nested, before anybody parses it."""
+"""The nesting depth of a JSON text, checked before parsing it."""
 
 import re
 
@@ -8,14 +8,14 @@ _SLOPES = re.compile(rb"(\[+)(\]*)")
 
 
 def depth(value: bytes) -> int:
-    """How deep arrays and objects are nested in a JSON text, brackets inside strings not counted.
+    """How deep arrays and objects are nested in a JSON text, without brackets inside strings.
 
-    Fast also for a text that is made to be slow: everything per byte is left to `bytes`.
+    Linear also for adversarial texts: work per byte happens in C, in methods of `bytes`.
     """
     shape = value.replace(rb"\\", b"").replace(rb"\"", b"").translate(_SHAPE, _NOT_SHAPE)
     brackets = b"".join(shape.replace(b'""', b"").split(b'"')[::2])
     levels = 0
-    while brackets.count(b"[]") * 24 > len(brackets):  # many small peaks: take one level off them all
+    while brackets.count(b"[]") * 24 > len(brackets):  # many pairs of adjacent brackets: remove one level of all
         brackets = brackets.replace(b"[]", b"")
         levels += 1
     return levels + _highest(brackets)

@@ -1,4 +1,4 @@
-"""Records as events: CloudEvents 1.0 around JSON data, bare data, and OpenLineage's events."""
+"""Decoding of records: CloudEvents 1.0 with JSON data, bare JSON data, and OpenLineage run events."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ from tidegate.schemas.wire.openlineage import LineageEvent
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """What a CloudEvents record says about its data, each None where the producer did not say. `time` is in UTC."""
+    """The CloudEvents attributes of a record; None for those the producer left out. `time` is in UTC."""
 
     source: str | None
     id: str | None
@@ -36,7 +36,7 @@ _DECODERS: dict[Kind, msgspec.json.Decoder[Any]] = {kind: msgspec.json.Decoder(s
 
 
 class _Structured(msgspec.Struct, frozen=True, kw_only=True):
-    """CloudEvents structured mode: the envelope in the body, the data inside."""
+    """CloudEvents structured mode: attributes and data in the body."""
 
     specversion: str | None = None
     id: str | None = None
@@ -55,16 +55,16 @@ _BARE = Envelope(source=None, id=None, time=None)
 
 
 def decode(kind: Kind, headers: Sequence[tuple[str, bytes]], value: bytes | None) -> tuple[Envelope, Incoming]:
-    """Read one record of a topic that carries `kind`, one of the incoming ones.
+    """Decode a record of the topic of `kind`, an incoming one.
 
-    Binary mode (envelope in `ce_*` headers), structured mode (one JSON object with `specversion`) and bare data are understood;
-    of dataset updates also OpenLineage's events, as LineageEvent. Raises RejectedError: the record can never be read.
+    Accepts binary mode (attributes in `ce_*` headers), structured mode (a JSON object with `specversion`) and bare data; for
+    dataset updates also OpenLineage run events, as LineageEvent. Raises RejectedError for a record that can never be decoded.
     """
     return _decode(kind, headers, value)
 
 
 def decode_state(kind: Kind, headers: Sequence[tuple[str, bytes]], value: bytes | None) -> StateChanged:
-    """Read one record of a state topic. Raises RejectedError."""
+    """Decode a record of a state topic. Raises RejectedError."""
     event: StateChanged = _decode(kind, headers, value)[1]
     return event
 
@@ -81,7 +81,7 @@ def _decode(kind: Kind, headers: Sequence[tuple[str, bytes]], value: bytes | Non
         try:
             return envelope, _DECODERS[kind].decode(data)
         except msgspec.ValidationError:
-            # Only what is no event of ours is looked at twice, so that ours cost nothing more.
+            # OpenLineage is tried only after a failure, so that it costs valid events nothing.
             if kind is not Kind.DATASET_UPDATED or (lineage := _lineage(data)) is None:
                 raise
             return envelope, lineage
@@ -111,10 +111,11 @@ def _bounded(value: bytes | None) -> bytes:
 
 
 def _binary(kind: Kind, attributes: Mapping[str, str]) -> Envelope:
-    said = attributes.get
-    time = said("ce_time")
+    attribute = attributes.get
+    time = attribute("ce_time")
     moment = None if time is None else _TIME.decode(f'"{time}"')
-    return _envelope(kind, said("ce_specversion"), said("ce_type"), said("ce_source"), said("ce_id"), moment)
+    spec, type_ = attribute("ce_specversion"), attribute("ce_type")
+    return _envelope(kind, spec, type_, attribute("ce_source"), attribute("ce_id"), moment)
 
 
 def _structured(kind: Kind, body: bytes) -> tuple[Envelope, bytes]:
@@ -133,14 +134,14 @@ def _envelope(
     kind: Kind, spec: str | None, type_: str | None, source: str | None, id_: str | None, time: datetime | None
 ) -> Envelope:
     if spec is not None and not spec.startswith("1."):
-        raise RejectedError(Rejection.UNSUPPORTED_VERSION, f"CloudEvents {spec[:20]} is not understood here; 1.0 is")
+        raise RejectedError(Rejection.UNSUPPORTED_VERSION, f"CloudEvents {spec[:20]} is not supported; use 1.0")
     if type_ is not None and type_ != _TYPES[kind]:
         raise _unknown(kind, type_)
     return Envelope(source=_identity("source", source), id=_identity("id", id_), time=_in_utc(time))
 
 
 def _identity(name: str, text: str | None) -> str | None:
-    """An empty one would make all events of a producer one event."""
+    """An empty id is refused: all events of the producer would be the same event."""
     if text is not None and not (0 < len(text) <= MAX_ID_LENGTH and "\0" not in text):
         raise RejectedError(Rejection.INVALID, f"the CloudEvents {name} needs 1 to {MAX_ID_LENGTH} characters, none of them NUL")
     return text
@@ -156,5 +157,5 @@ def _in_utc(time: datetime | None) -> datetime | None:
 def _unknown(kind: Kind, type_: str) -> RejectedError:
     known = _TYPES[kind]
     if type_.rpartition(".")[0] == known.rpartition(".")[0]:
-        return RejectedError(Rejection.UNSUPPORTED_VERSION, f"{type_[:200]} is not understood here; {known} is")
-    return RejectedError(Rejection.UNKNOWN_TYPE, f"{type_[:200]} does not belong here; this topic carries {known}")
+        return RejectedError(Rejection.UNSUPPORTED_VERSION, f"{type_[:200]} is not supported; this version accepts {known}")
+    return RejectedError(Rejection.UNKNOWN_TYPE, f"{type_[:200]} is not an event of this topic, which carries {known}")

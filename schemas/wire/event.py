@@ -1,8 +1,8 @@
-"""What events say. How they are told apart from their envelope is in `envelope`.
+"""The data of events. `envelope` decodes them.
 
 In: `dag-file-changed`, `dataset-updated`, `task-finished`. Out: `dag-run-state`, `task-state`.
-A field may be added with a default; it is never renamed, retyped or removed. Unknown fields are ignored, so that old readers
-understand new writers. A new major version is a new `type`.
+A field may be added with a default; it is never renamed, retyped or removed. Readers ignore unknown fields. A new major version
+is a new `type`. The docstrings of the structs are published as descriptions of their schemas.
 """
 
 from collections.abc import Mapping
@@ -23,14 +23,14 @@ MAX_RECORD_BYTES = 1 << 20
 MAX_DEPTH = 64
 MAX_ID_LENGTH = 512
 MAX_REASON_LENGTH = 10_000
-"""How many characters of a reason are kept, so that whatever repeats it fits into a record and a row."""
+"""Longer reasons are cut to this many characters, so that they fit into a record and a row."""
 
 Moment = Annotated[datetime, Meta(tz=True)]
 Seq = Annotated[int, Meta(description="Counts 1, 2, 3 … per run, in this topic, without a gap.")]
 
 
 class Rejection(StrEnum):
-    """Classes of dead letters."""
+    """Why a record became a dead letter."""
 
     TOO_LARGE = "too_large"
     MALFORMED = "malformed"
@@ -43,16 +43,16 @@ class Rejection(StrEnum):
 
 
 ADVICE: Mapping[Rejection, str] = {
-    Rejection.TOO_LARGE: "it can only be discarded; have its producer send less, say, a path to what it sends now",
-    Rejection.MALFORMED: "it can only be discarded; have its producer send JSON, whole and not nested too deep",
-    Rejection.UNKNOWN_TYPE: "its producer writes to the wrong topic, or says the wrong `ce_type`; mend that, and discard it",
-    Rejection.UNSUPPORTED_VERSION: "replay it after an upgrade of Tidegate, or have its producer send what is understood",
-    Rejection.INVALID: "mend its producer, `tidegate topics schema` says what is expected; then discard it",
-    Rejection.UNKNOWN_ATTEMPT: "replay it if the attempt is known by now; if it is of another installation, discard it",
+    Rejection.TOO_LARGE: "discard it, and let its producer send less, such as a path to the content",
+    Rejection.MALFORMED: "discard it, and let its producer send complete JSON with at most 64 levels",
+    Rejection.UNKNOWN_TYPE: "correct the topic or the `ce_type` of its producer, and discard it",
+    Rejection.UNSUPPORTED_VERSION: "replay it after an upgrade of Tidegate, or let its producer send a supported version",
+    Rejection.INVALID: "correct its producer (`tidegate topics schema` prints the expected shape), and discard it",
+    Rejection.UNKNOWN_ATTEMPT: "replay it if the attempt is known now; discard it if it belongs to another installation",
     Rejection.UNKNOWN_DATASET: "replay it once a DAG file names the dataset, or discard it",
-    Rejection.UNPROCESSABLE: "the database refused what it says: mend its producer and discard it, or replay it after an upgrade",
+    Rejection.UNPROCESSABLE: "the database refused it: correct its producer and discard it, or replay it after an upgrade",
 }
-"""What to do about a dead letter."""
+"""What to do about a dead letter, by its reason."""
 
 
 class DagFileChanged(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +86,7 @@ class TaskFinished(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def storable(reason: str) -> str:
-    """A reason as Kafka and Postgres take it: cut to `MAX_REASON_LENGTH`, a space for NUL, ? for what is no character."""
+    """A reason that Kafka and Postgres accept: cut to `MAX_REASON_LENGTH`, a space for NUL, ? for unpaired surrogates."""
     return reason[:MAX_REASON_LENGTH].replace("\0", " ").encode(errors="replace").decode()
 
 
@@ -125,7 +125,7 @@ StateChanged = DagRunStateChanged | TaskStateChanged
 
 
 class Kind(StrEnum):
-    """What a topic carries; also the middle part of its events' CloudEvents type."""
+    """The kind of event of a topic, and the middle part of its CloudEvents type."""
 
     DAG_FILE_CHANGED = "dag-file-changed"
     DATASET_UPDATED = "dataset-updated"
@@ -136,11 +136,11 @@ class Kind(StrEnum):
 
 
 INCOMING = (Kind.DATASET_UPDATED, Kind.DAG_FILE_CHANGED, Kind.TASK_FINISHED)
-"""What the daemons read: from anybody, and from each other."""
+"""The kinds that daemons consume, from other programs and from each other."""
 
 
 class EventId(msgspec.Struct, frozen=True, order=True):
-    """CloudEvents identity: the same (source, id) is the same event, however often it arrives."""
+    """The CloudEvents identity: records with the same source and id are the same event."""
 
     source: str
     id: str
@@ -151,7 +151,7 @@ VERSION = "v1"
 
 
 def type_of(kind: Kind) -> str:
-    """The CloudEvents type of today's events of a kind, `tidegate.dataset-updated.v1`."""
+    """The current CloudEvents type of a kind, such as `tidegate.dataset-updated.v1`."""
     return f"{TYPE_PREFIX}{kind}.{VERSION}"
 
 
@@ -162,6 +162,6 @@ DATA: Mapping[Kind, type[msgspec.Struct]] = {
     Kind.DAG_RUN_STATE: DagRunStateChanged,
     Kind.TASK_STATE: TaskStateChanged,
 }
-"""The shape of what each kind of event says. A dead letter has none: it is a record as it came."""
+"""The struct of each kind's data. Dead letters have none: they are unchanged records."""
 
 encode = msgspec.json.Encoder().encode

@@ -1,7 +1,7 @@
-"""OpenLineage run events, as Spark's listener and others send them: what a run has written are datasets that were updated.
+"""OpenLineage run events, as Spark's listener sends them: the outputs of a complete run are dataset updates.
 
-Only what is needed of them is read. A dataset's URI is its namespace and its name: `s3://lake` and `flights/2013` make
-`s3://lake/flights/2013`; a namespace without a colon is the scheme, so `file` and `/data/flights` make `file:///data/flights`.
+Only the fields in use are decoded. A dataset's URI is its namespace and name: `s3://lake` and `flights/2013` make
+`s3://lake/flights/2013`; a namespace without a colon is the scheme: `file` and `/data/flights` make `file:///data/flights`.
 """
 
 from datetime import UTC, datetime
@@ -14,10 +14,10 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 SOURCE = "openlineage"
-"""The source of all events that are made here; their ids tell them apart."""
+"""The source of all events derived from OpenLineage."""
 
 FAILED = "openlineage/failed"
-"""The source under which runs that failed are remembered."""
+"""The source under which failed runs are recorded."""
 
 LONGEST_VERSION = 512
 PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
@@ -27,7 +27,7 @@ Whole = Annotated[int, Meta(ge=0)]
 
 
 class EventType(StrEnum):
-    """What a run says of itself."""
+    """The event types of OpenLineage."""
 
     START = "START"
     RUNNING = "RUNNING"
@@ -38,7 +38,7 @@ class EventType(StrEnum):
 
 
 class Update(msgspec.Struct, frozen=True):
-    """A dataset that a run wrote. `id` is the same however often the run says so, and another one for another version."""
+    """A dataset that a run wrote. `id` depends on the run, the URI and the dataset's version."""
 
     uri: str
     id: str
@@ -47,10 +47,10 @@ class Update(msgspec.Struct, frozen=True):
 
 
 class LineageEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One record. `what` is its type. `updates` are those of a run that is complete; `failed` is true of one that will not be.
+    """A record. `what` is its type; `updates` are those of a COMPLETE event; `failed` is true for FAIL and ABORT.
 
-    Spark says of a write that failed first that, and then that it is complete: a run that failed updates nothing.
-    `refused` are URIs of which updates are not taken here.
+    Spark reports a failed write as FAIL and then as COMPLETE: a run that failed updates nothing. `refused` are URIs whose updates
+    this installation does not accept.
     """
 
     what: str
@@ -128,7 +128,7 @@ class _RunEvent(msgspec.Struct, rename="camel"):
 
 
 class _Outline(msgspec.Struct, rename={"schema_url": "schemaURL", "event_type": "eventType"}):
-    """Enough to tell what it is."""
+    """The fields that identify an OpenLineage event."""
 
     schema_url: str = ""
     event_type: str | None = None
@@ -140,20 +140,20 @@ _RUN_EVENT = msgspec.json.Decoder(_RunEvent)
 
 
 def read(body: bytes) -> LineageEvent | None:
-    """The event, or None for JSON that is something else. Raises ValidationError where it cannot be understood."""
+    """The event, or None for other JSON. Raises ValidationError for an invalid run event."""
     try:
         outline = _OUTLINE.decode(body)
     except msgspec.ValidationError:
         return None
     if outline.event_type is not None and outline.run is not UNSET:
         return _of_run(_RUN_EVENT.decode(body))
-    if "openlineage" in outline.schema_url.lower():  # of a dataset or a job by itself: it tells of no new data
+    if "openlineage" in outline.schema_url.lower():  # a dataset or job event, which announces no new data
         return LineageEvent(what=outline.schema_url.rpartition("/")[2][:40] or SOURCE)
     return None
 
 
 def uri_of(namespace: str, name: str) -> str:
-    """One URI for one dataset, whoever names it. What a URI cannot have, such as spaces, is percent-encoded as UTF-8."""
+    """The URI of a dataset. Characters that a URI cannot have, such as spaces, are percent-encoded as UTF-8."""
     scheme = namespace.removesuffix("://")
     whole = f"{namespace.rstrip('/')}/{name.lstrip('/')}" if ":" in scheme else f"{scheme}://{name}"
     return quote(whole, safe=PRINTABLE)
@@ -174,7 +174,7 @@ def _check_time(time: datetime) -> None:
     try:
         time.astimezone(UTC)
     except OverflowError as error:
-        raise msgspec.ValidationError("a time that there is not in UTC - at `$.eventTime`") from error
+        raise msgspec.ValidationError("the time is out of range in UTC - at `$.eventTime`") from error
 
 
 def _update(event: _RunEvent, index: int, output: _Output) -> Update:
@@ -184,12 +184,13 @@ def _update(event: _RunEvent, index: int, output: _Output) -> Update:
             f"the URI of a dataset has at most 2048 characters, this one {len(uri)} - at `$.outputs[{index}]`"
         )
     version = output.facets and output.facets.version
-    said = str(version.dataset_version) if version else ""
-    return Update(uri, _identity(event.run.run_id, uri, said), event.event_time, _extra(event, output, said))
+    version_text = str(version.dataset_version) if version else ""
+    id_ = _identity(event.run.run_id, uri, version_text)
+    return Update(uri, id_, event.event_time, _extra(event, output, version_text))
 
 
 def _is_dropped(output: _Output) -> bool:
-    """A dataset that is gone has no new data."""
+    """Whether the output dropped its dataset, which is no update."""
     change = output.facets.lifecycle_state_change if output.facets else None
     return change is not None and change.lifecycle_state_change == "DROP"
 
@@ -199,7 +200,7 @@ def _identity(run_id: str, uri: str, version: str) -> str:
 
 
 def _extra(event: _RunEvent, output: _Output, version: str) -> dict[str, Any]:
-    """What is known of the write, under plain names; what the event does not say is left out."""
+    """The known facts of the write, without absent ones."""
     facets, run = output.facets or _Facets(), event.run.facets or _RunFacets()
     statistics = (output.output_facets or _OutputFacets()).output_statistics or _Statistics()
     change, nominal, links = facets.lifecycle_state_change, run.nominal_time, facets.symlinks

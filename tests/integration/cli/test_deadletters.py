@@ -42,7 +42,7 @@ async def test_what_to_do_about_an_open_letter_is_said(cli: Cli, dead: list[int]
     await cli("deadletters", "discard", str(dead[1]), "--because", "x")
     closed = await cli("deadletters", "show", str(dead[1]))
 
-    assert "  what to do   mend its producer, `tidegate topics schema` says what is expected" in waiting.out
+    assert "  what to do   correct its producer (`tidegate topics schema` prints the expected shape)" in waiting.out
     assert "what to do" not in closed.out
 
 

@@ -21,17 +21,17 @@ BAD: dict[str, Case] = {
     "unknown type": (
         Sent(FLIGHTS, [("ce_type", b"com.example.order")]),
         Rejection.UNKNOWN_TYPE,
-        "com.example.order does not belong here; this topic carries tidegate.dataset-updated.v1",
+        "com.example.order is not an event of this topic, which carries tidegate.dataset-updated.v1",
     ),
     "unknown major version": (
         Sent(FLIGHTS, [("ce_specversion", b"1.0"), ("ce_type", b"tidegate.dataset-updated.v2")]),
         Rejection.UNSUPPORTED_VERSION,
-        "tidegate.dataset-updated.v2 is not understood here; tidegate.dataset-updated.v1 is",
+        "tidegate.dataset-updated.v2 is not supported; this version accepts tidegate.dataset-updated.v1",
     ),
     "unknown CloudEvents": (
         Sent(FLIGHTS, [("ce_specversion", b"2.0")]),
         Rejection.UNSUPPORTED_VERSION,
-        "CloudEvents 2.0 is not understood here; 1.0 is",
+        "CloudEvents 2.0 is not supported; use 1.0",
     ),
     "two megabytes": (
         Sent(b'{"uri": "lake://flights", "extra": {"x": "%s"}}' % (b"x" * 2_000_000)),
@@ -89,7 +89,7 @@ async def test_an_event_in_the_wrong_topic_is_put_aside(intake: Intake, kind: Ki
 
     (letter,) = await intake.letters()
     assert (letter["value"], letter["reason"]) == (FLIGHTS, Rejection.UNKNOWN_TYPE)
-    assert letter["message"] == f"tidegate.dataset-updated.v1 does not belong here; this topic carries {known}"
+    assert letter["message"] == f"tidegate.dataset-updated.v1 is not an event of this topic, which carries {known}"
 
 
 def readable(headers: Sequence[tuple[str, bytes]]) -> list[list[str]]:

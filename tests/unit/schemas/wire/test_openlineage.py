@@ -177,7 +177,7 @@ REFUSED = [
     (event(output(), eventType="DONE"), "Invalid enum value 'DONE' - at `$.eventType`"),
     (event(output(), eventTime="yesterday"), "Invalid RFC3339 encoded datetime - at `$.eventTime`"),
     (event(output(), eventTime="2026-03-29T12:00:00"), "Expected `datetime` with a timezone component - at `$.eventTime`"),
-    (event(output(), eventTime="9999-12-31T23:59:59-14:00"), "a time that there is not in UTC - at `$.eventTime`"),
+    (event(output(), eventTime="9999-12-31T23:59:59-14:00"), "the time is out of range in UTC - at `$.eventTime`"),
     (event(output(), run={}), "Object missing required field `runId` - at `$.run`"),
     (event(output(), job={"namespace": "etl"}), "Object missing required field `name` - at `$.job`"),
     (event(output(), {"name": "x"}), "Object missing required field `namespace` - at `$.outputs[1]`"),
