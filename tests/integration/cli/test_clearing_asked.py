@@ -1,4 +1,4 @@
-"""What is cleared only when somebody agrees, and what cannot be cleared."""
+"""Confirmation of clearing, and tasks that cannot be cleared."""
 
 import os
 import pty

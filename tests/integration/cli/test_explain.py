@@ -1,4 +1,4 @@
-"""`tidegate runs explain`: what made a run, by whose hand, and when it came to what."""
+"""`tidegate runs explain`: the origin of a run and its stages."""
 
 import getpass
 

@@ -1,4 +1,4 @@
-"""Following a run while Postgres comes and goes."""
+"""Following a run through outages of Postgres."""
 
 import anyio
 import pytest

@@ -1,4 +1,4 @@
-"""`tidegate topics halted` and `resume`, with a daemon that reads on a real Kafka."""
+"""`tidegate topics halted` and `resume`, with a daemon on a real Kafka."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""`tidegate deadlines` and `tidegate notifications`, and what `runs show` says of both."""
+"""`tidegate deadlines` and `tidegate notifications`, and both in `runs show`."""
 
 from pathlib import Path
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""What a user changes about runs and tasks by hand: cancel, mark; and what tasks returned."""
+"""`tidegate runs cancel`, `mark` and `tasks mark`, and the results of tasks."""
 
 from typing import Any
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""When DAGs run next, as `tidegate dags` says it."""
+"""Next runs in `tidegate dags`."""
 
 from tests.integration.cli.conftest import Cli
 from tests.integration.cli.history import History

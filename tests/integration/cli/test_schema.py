@@ -1,4 +1,4 @@
-"""Databases that are not, or not yet, ours: `tidegate migrate`, and what other commands say."""
+"""Databases with another schema: `tidegate migrate`, and the messages of other commands."""
 
 import asyncpg
 import pytest

@@ -1,4 +1,4 @@
-"""`tidegate tasks why-not`: each gate of a task's run closed once, what is said to help, and that it does; and the page."""
+"""`tidegate tasks why-not`: gates of a run, each closed once and opened by the suggested change; the page."""
 
 import re
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""`tidegate dags why-not`: each gate closed once, what is said to help, and that it does."""
+"""`tidegate dags why-not`: each gate closed once and opened by the suggested change."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""`tidegate tasks why-not` of tasks whose turn has come: each gate closed once, what is said to help, and that it does."""
+"""`tidegate tasks why-not`: gates of admission, each closed once and opened by the suggested change."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`tidegate tasks why-not` of tasks whose run works: each gate of a turn closed once, what is said to help, and that it does."""
+"""`tidegate tasks why-not`: gates of readiness, each closed once and opened by the suggested change."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Topics of the test's own, and ways to fill them that are not ours."""
+"""Topics of each test, and independent clients to fill them."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Records to read, and where a partition stands."""
+"""Records to read, and positions of partitions."""
 
 from aiokafka import AIOKafkaProducer
 

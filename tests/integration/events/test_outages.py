@@ -1,4 +1,4 @@
-"""Kafka dies, freezes and comes back: what was acknowledged is there, and whoever waits goes on."""
+"""Kafka is killed, frozen and restarted: acknowledged records stay, and clients reconnect."""
 
 import gc
 from concurrent.futures import ThreadPoolExecutor
@@ -85,7 +85,7 @@ async def test_nothing_acknowledged_is_lost_when_kafka_is_killed(fragile: Fragil
     assert all(numbers == sorted(numbers) for numbers in firsts.values())
 
 
-async def test_a_frozen_kafka_is_told_in_time_and_used_again_when_it_thaws(fragile: Fragile, topic: str) -> None:
+async def test_a_frozen_kafka_is_reported_in_time_and_used_again_afterwards(fragile: Fragile, topic: str) -> None:
     messages = [OutMessage(topic, b"k", b"1")]
 
     async with Sink(fragile.bootstrap, delivery_timeout_s=2.0) as sink:

@@ -1,4 +1,4 @@
-"""What a producer publishes is what a daemon reads."""
+"""Published events decode in a daemon."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""The state of all runs from the topic alone, as long as a day's or compacted to the last events."""
+"""The states of all runs from the full and from the compacted topic."""
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -99,7 +99,7 @@ async def test_a_wait_that_was_given_up_leaves_all_as_it_was(relay: Relay, state
     assert states["d", "r"] == run(2)
 
 
-async def test_a_gap_is_told_and_the_state_is_right(relay: Relay, kafka: str, topic_prefix: str) -> None:
+async def test_a_gap_is_reported_and_the_state_is_right(relay: Relay, kafka: str, topic_prefix: str) -> None:
     gaps: list[GapError] = []
     states = RunStates(kafka, topic_prefix=topic_prefix, on_gap=gaps.append)
     await relay.send(run(1), run(4), run(5))
@@ -163,12 +163,12 @@ async def test_a_compacted_topic_tells_the_same(relay: Relay, states: RunStates,
     assert states.gaps == 0
 
 
-async def test_topics_that_are_not_there_are_told(states: RunStates) -> None:
+async def test_missing_topics_are_reported(states: RunStates) -> None:
     with pytest.raises(RequestError, match=r"no topic test-\w+\.dag-run-state; create it with `tidegate topics create`"):
         await states.catch_up()
 
 
-async def test_an_absent_kafka_is_told_at_the_start() -> None:
+async def test_an_unavailable_kafka_is_reported_at_the_start() -> None:
     with pytest.raises(UnavailableError, match=r"Kafka does not answer at 127\.0\.0\.1:1"):
         await RunStates("127.0.0.1:1").catch_up()
 

@@ -1,4 +1,4 @@
-"""Brokers that take connections and never answer, in a list with one that does: it is found in the time of a single connect."""
+"""Bootstrap servers that accept connections and never answer, beside one that works."""
 
 import socket
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Messages reach Kafka acknowledged and in order, or the caller is told which did not."""
+"""Messages are acknowledged in order, or reported as undelivered."""
 
 from collections.abc import Sequence
 
@@ -145,7 +145,7 @@ async def test_a_cancelled_call_leaves_the_sink_usable(kafka: str, topic: str) -
     assert (list(acknowledged), 999999 in stored) == ([True], True)
 
 
-async def test_a_topic_that_is_not_there_is_told(kafka: str, topic: str) -> None:
+async def test_a_missing_topic_is_reported(kafka: str, topic: str) -> None:
     async with Sink(kafka, delivery_timeout_s=1.0) as sink:
         with pytest.raises(UndeliveredError, match=f"has no topic {topic}-not; create it with") as caught:
             await sink.send_all([OutMessage(f"{topic}-not", b"k", b"v")])
@@ -153,7 +153,7 @@ async def test_a_topic_that_is_not_there_is_told(kafka: str, topic: str) -> None
     assert list(caught.value.acknowledged) == [False]
 
 
-async def test_an_absent_kafka_is_told_when_something_is_sent() -> None:
+async def test_an_unavailable_kafka_is_reported_by_send() -> None:
     async with Sink("127.0.0.1:1", delivery_timeout_s=1.0) as sink:
         with pytest.raises(UndeliveredError, match=r"Kafka does not answer at 127\.0\.0\.1:1") as caught:
             await sink.send_all(numbered("t", 2))
@@ -161,7 +161,7 @@ async def test_an_absent_kafka_is_told_when_something_is_sent() -> None:
     assert list(caught.value.acknowledged) == [False, False]
 
 
-async def test_a_closed_sink_says_so(kafka: str, topic: str) -> None:
+async def test_a_closed_sink_refuses_messages(kafka: str, topic: str) -> None:
     async with Sink(kafka) as sink:
         pass
 

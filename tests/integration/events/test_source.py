@@ -1,4 +1,4 @@
-"""Records come from the positions the caller keeps, each once, whatever lies in the log."""
+"""Records are read once, from the positions of the caller."""
 
 import json
 from datetime import UTC, datetime
@@ -113,7 +113,7 @@ async def test_no_more_records_come_than_asked_for(kafka: str, topic: str, produ
     assert sizes == [2, 3]
 
 
-async def test_nothing_new_is_told_after_the_timeout(kafka: str, topic: str) -> None:
+async def test_a_fetch_without_records_returns_after_the_timeout(kafka: str, topic: str) -> None:
     async with Source(kafka) as source:
         source.assign(beginning(topic))
         fetched = await source.fetch(0.05, 10)
@@ -221,7 +221,7 @@ async def test_any_time_a_producer_writes_can_be_read(
     assert record.timestamp == read_as
 
 
-async def test_an_absent_kafka_is_told_in_one_sentence() -> None:
+async def test_an_unavailable_kafka_is_reported_in_one_sentence() -> None:
     with pytest.raises(UnavailableError, match=r"^Kafka does not answer at 127\.0\.0\.1:1; check that it runs"):
         async with Source("127.0.0.1:1"):
             pass

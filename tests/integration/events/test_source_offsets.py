@@ -1,4 +1,4 @@
-"""Transactions, lag, and offsets told under a name."""
+"""Transactions, lag and committed offsets."""
 
 from collections.abc import Mapping
 
@@ -69,7 +69,7 @@ async def committed(kafka: str, group: str | None, partitions: list[Partition]) 
         return await source.committed(partitions)
 
 
-async def test_offsets_told_under_a_name_are_found_under_it(kafka: str, topic: str, topic_prefix: str) -> None:
+async def test_committed_offsets_are_stored_under_the_group(kafka: str, topic: str, topic_prefix: str) -> None:
     async with Source(kafka, group=f"{topic_prefix}a") as source:
         await source.committed([Partition(topic, 0)])  # waits until Kafka has a place for them
         await source.commit({Partition(topic, 0): 5})
@@ -79,7 +79,7 @@ async def test_offsets_told_under_a_name_are_found_under_it(kafka: str, topic: s
     assert (found, elsewhere) == ({Partition(topic, 0): 5}, {})
 
 
-async def test_offsets_are_told_now_and_then_only(kafka: str, topic: str, topic_prefix: str) -> None:
+async def test_offsets_are_committed_at_intervals(kafka: str, topic: str, topic_prefix: str) -> None:
     async with Source(kafka, group=topic_prefix) as source:
         await source.committed([Partition(topic, 0)])
         for offset in (1, 2, 3):

@@ -1,4 +1,4 @@
-"""Positions that a partition does not have."""
+"""Positions outside the log."""
 
 import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
@@ -17,7 +17,7 @@ async def delete_before(kafka: str, partition: Partition, offset: int) -> None:
     await admin.close()
 
 
-async def test_a_position_beyond_the_log_is_told_with_its_bounds(kafka: str, topic: str, producer: AIOKafkaProducer) -> None:
+async def test_a_position_beyond_the_log_is_reported_with_its_bounds(kafka: str, topic: str, producer: AIOKafkaProducer) -> None:
     await fill(producer, topic, 2)
 
     async with Source(kafka) as source:
@@ -29,7 +29,7 @@ async def test_a_position_beyond_the_log_is_told_with_its_bounds(kafka: str, top
     assert (error.partition, error.position, error.bounds) == (Partition(topic, 0), 9, Bounds(0, 2))
 
 
-async def test_a_position_whose_records_expired_is_told_with_its_bounds(
+async def test_a_position_of_expired_records_is_reported_with_its_bounds(
     kafka: str, topic: str, producer: AIOKafkaProducer
 ) -> None:
     partition = Partition(topic, 0)
@@ -56,7 +56,7 @@ async def test_a_partition_out_of_range_does_not_stop_the_others(kafka: str, top
     assert (values(records), left) == ([0, 1, 2], {Partition(topic, 1): 3})
 
 
-async def test_each_partition_out_of_range_is_told_once(kafka: str, topic: str) -> None:
+async def test_each_partition_out_of_range_is_reported_once(kafka: str, topic: str) -> None:
     told = []
 
     async with Source(kafka) as source:

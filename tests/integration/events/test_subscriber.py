@@ -1,4 +1,4 @@
-"""Subscribers see each move of a run once, and are told of those they missed."""
+"""Subscribers get each state once, and are notified of gaps."""
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -179,12 +179,12 @@ async def test_cancellation_ends_a_subscription_promptly(kafka: str, topic_prefi
     assert anyio.current_time() - started < 10
 
 
-async def test_topics_that_are_not_there_are_told(kafka: str, topic_prefix: str) -> None:
+async def test_missing_topics_are_reported(kafka: str, topic_prefix: str) -> None:
     with pytest.raises(RequestError, match=r"no topic test-\w+\.dag-run-state; create it with `tidegate topics create`"):
         await take(1, kafka, topic_prefix)
 
 
-async def test_an_absent_kafka_is_told_at_the_start() -> None:
+async def test_an_unavailable_kafka_is_reported_at_the_start() -> None:
     with pytest.raises(UnavailableError, match=r"Kafka does not answer at 127\.0\.0\.1:1"):
         await take(1, "127.0.0.1:1", "tidegate.")
 

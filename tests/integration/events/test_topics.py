@@ -1,4 +1,4 @@
-"""Topics are made once and left alone afterwards."""
+"""Topics are created once and left unchanged afterwards."""
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
@@ -65,6 +65,6 @@ async def test_more_replicas_than_brokers_are_refused_with_kafkas_reason(kafka: 
         await topics.create(kafka, topic_prefix, 1, 3)
 
 
-async def test_an_absent_kafka_is_told_in_one_sentence() -> None:
+async def test_an_unavailable_kafka_is_reported_in_one_sentence() -> None:
     with pytest.raises(UnavailableError, match=r"^Kafka does not answer at 127\.0\.0\.1:1; check that it runs"):
         await topics.create("127.0.0.1:1", "tidegate.", 1, 1)

@@ -1,4 +1,4 @@
-"""Values that users type, and what they stand for."""
+"""Parsers of command-line values."""
 
 from datetime import UTC, datetime
 
@@ -12,7 +12,7 @@ from tidegate.daemon.cli.command import parse_time
     "given",
     ["2013-01-31T06:00", "2013-01-31 06:00:00", "2013-01-31T06:00Z", "2013-01-31T07:00+01:00", "20130131T0600"],
 )
-def test_a_time_is_in_utc_unless_it_says_otherwise(given: str) -> None:
+def test_a_time_without_an_offset_is_in_utc(given: str) -> None:
     assert parse_time(given) == datetime(2013, 1, 31, 6, tzinfo=UTC)
 
 

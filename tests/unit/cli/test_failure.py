@@ -49,7 +49,7 @@ def test_an_interrupt_counts_more_than_what_it_led_to() -> None:
     assert failure_of(group).exit_code == 130
 
 
-def test_what_nobody_expected_is_one_line_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_error_is_one_line_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TIDEGATE_DEBUG", raising=False)
 
     failure = failure_of(KeyError("two\nlines"))

@@ -1,4 +1,4 @@
-"""The envelope of outgoing events is the one that incoming ones are read by."""
+"""Outgoing envelopes decode as incoming ones."""
 
 from datetime import UTC, datetime, timedelta, timezone
 

@@ -1,4 +1,4 @@
-"""Dead letters on their way back: the record as it came, and the identity that it had first."""
+"""Replayed dead letters: the unchanged record with its first identity."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -75,9 +75,9 @@ def test_a_record_without_key_and_value_goes_back_without_them() -> None:
         b'{"letter": 1, "source": "s", "id": "1", "time": "2026-01-01T00:00:00"}',
     ],
 )
-def test_a_header_that_we_cannot_have_written_says_nothing(said: bytes) -> None:
+def test_a_malformed_replay_header_is_ignored(said: bytes) -> None:
     assert replay_of([(REPLAY, said)]) is None
 
 
-def test_a_record_that_was_never_replayed_says_nothing() -> None:
+def test_a_record_that_was_never_replayed_has_no_replay_header() -> None:
     assert replay_of([("trace", b"t")]) is None

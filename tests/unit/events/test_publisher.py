@@ -1,4 +1,4 @@
-"""What a publisher refuses before anything is sent."""
+"""Calls that a publisher refuses before sending."""
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -51,14 +51,14 @@ async def test_an_update_that_fits_only_without_its_headers_is_refused() -> None
         await publisher.dataset_updated("lake://a", {"x": "y" * ((1 << 20) - 1100)})
 
 
-async def test_a_publisher_that_was_not_opened_says_so() -> None:
+async def test_a_publisher_that_is_not_open_refuses_calls() -> None:
     publisher = Publisher(NOWHERE, source="test")
 
     with pytest.raises(RequestError, match="not open: it was closed, or used outside its `with` block"):
         await publisher.dataset_updated("lake://a")
 
 
-def test_a_sync_publisher_that_was_not_opened_says_so() -> None:
+def test_a_sync_publisher_that_is_not_open_refuses_calls() -> None:
     publisher = SyncPublisher(NOWHERE, source="test")
 
     with pytest.raises(RequestError, match="not open: it was closed, or used outside its `with` block"):
@@ -78,13 +78,13 @@ async def test_an_address_that_cannot_be_one_is_refused_at_once(servers: str) ->
             pass
 
 
-async def test_an_absent_kafka_is_told_within_the_time_given() -> None:
+async def test_an_unavailable_kafka_is_reported_within_the_timeout() -> None:
     with pytest.raises(UnavailableError, match=r"Kafka does not answer at 127.0.0.1:1; .* \(tried for 0.3 s\)"):
         async with Publisher(NOWHERE, source="test", timeout_s=0.3):
             pass
 
 
-def test_an_absent_kafka_is_told_without_asyncio_too() -> None:
+def test_an_unavailable_kafka_is_reported_without_asyncio() -> None:
     with (
         pytest.raises(UnavailableError, match=r"Kafka does not answer at 127.0.0.1:1"),
         SyncPublisher(NOWHERE, source="test", timeout_s=0.3),

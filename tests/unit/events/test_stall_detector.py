@@ -1,4 +1,4 @@
-"""A partition that has records to read and does not move for half a minute has stalled."""
+"""A partition with records to read that does not move for half a minute is stalled."""
 
 from collections.abc import Callable
 

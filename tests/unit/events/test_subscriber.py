@@ -1,4 +1,4 @@
-"""What a subscriber drops, and what it misses."""
+"""Deduplication and gaps of subscriptions."""
 
 from datetime import UTC, datetime
 
@@ -66,7 +66,7 @@ def test_a_missing_event_is_an_error_that_names_it() -> None:
     assert (caught.value.event, caught.value.expected) == (run(4), 2)
 
 
-def test_a_gap_is_told_once() -> None:
+def test_a_gap_is_raised_once() -> None:
     seen = LastSeqs()
     seen.is_new(run(1))
     with pytest.raises(GapError):

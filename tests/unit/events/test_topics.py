@@ -1,4 +1,4 @@
-"""Names of topics, and what their records are keyed by."""
+"""Names of topics and keys of records."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def test_all_of_a_run_has_one_key() -> None:
 
 
 @pytest.mark.parametrize(("found", "differs"), [(12, False), (4, True)])
-def test_a_topic_with_other_partitions_is_told_apart(found: int, differs: bool) -> None:
+def test_a_topic_with_another_partition_count_differs(found: int, differs: bool) -> None:
     created = topics.Created("tidegate.task-state", existed=True, partitions=found, wanted=12)
 
     assert created.differs is differs

@@ -1,4 +1,4 @@
-"""What `tidegate check` says of files that were parsed."""
+"""The output of `tidegate check`."""
 
 from pathlib import Path
 
@@ -78,7 +78,7 @@ def test_a_problem_is_one_line_that_editors_understand(here: Path) -> None:
     assert list(report({here / "d.py": broken})) == ["d.py:7: SyntaxError: invalid syntax"]
 
 
-def test_a_file_without_dags_says_so(here: Path) -> None:
+def test_a_file_without_dags_is_listed(here: Path) -> None:
     assert list(report({here / "lib.py": ParsedFile(path="lib.py", digest="0")})) == ["lib.py  no DAGs"]
 
 

@@ -1,4 +1,4 @@
-"""The order of tasks: topological, stable, and the cycles that forbid one."""
+"""The order of tasks: topological, stable, without cycles."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -89,7 +89,7 @@ def deep() -> Condition:
         (DagSpec(dag_id="d", schedule=deep()), "nested deeper than 64 levels"),
     ],
 )
-def test_a_serialised_dag_that_no_author_could_have_written_is_refused(spec: DagSpec, complaint: str) -> None:
+def test_a_serialised_dag_with_invalid_tasks_is_refused(spec: DagSpec, complaint: str) -> None:
     with pytest.raises(DagError, match=complaint):
         validate_dag(spec)
 

@@ -1,4 +1,4 @@
-"""DAGs and tasks, as DAG authors write them."""
+"""DAGs and tasks of the authoring API."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Running a DAG file: which DAGs are its own, and where its mistakes are."""
+"""Running a DAG file: its DAGs, and the lines of its mistakes."""
 
 import sys
 import traceback

@@ -1,4 +1,4 @@
-"""Deadlines and callbacks as authors write them, and what of them is serialised."""
+"""Deadlines and callbacks of the authoring API, and their serialised form."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, time, timedelta
@@ -54,11 +54,11 @@ def told(callbacks: tuple[Callback, ...]) -> list[tuple[str, object]]:
         pytest.param({"on_failure": []}, [], id="an empty list"),
     ],
 )
-def test_a_dag_says_who_is_told_of_its_runs(given: dict[str, Any], expected: list[tuple[str, object]]) -> None:
+def test_a_dag_has_receivers_of_its_runs(given: dict[str, Any], expected: list[tuple[str, object]]) -> None:
     assert told(Dag("d", **given).spec().callbacks) == expected
 
 
-def test_a_task_says_who_is_told_of_it() -> None:
+def test_a_task_has_receivers() -> None:
     dag = Dag("d")
     dag.command("load", ["true"], on_retry=Email("ops@example.org"), on_success=tell)
 
@@ -67,7 +67,7 @@ def test_a_task_says_who_is_told_of_it() -> None:
     assert told(task.callbacks) == [("success", TELL), ("retry", OPS)]
 
 
-def test_default_args_hold_where_a_task_says_nothing_of_its_own() -> None:
+def test_default_args_apply_unless_a_task_has_its_own() -> None:
     dag = Dag("d", default_args={"on_failure": tell, "on_retry": tell})
     dag.empty("a", on_retry=None)
     dag.empty("b", on_failure=Email("ops@example.org"))
@@ -121,7 +121,7 @@ def test_a_time_of_day_is_one_of_the_dags_zone(given: dict[str, Any], zone: str)
     assert dag.spec().deadlines[0].timezone == zone
 
 
-def test_a_dag_that_tells_nobody_is_serialised_as_before() -> None:
+def test_a_dag_without_receivers_is_serialised_without_callbacks() -> None:
     dag = Dag("d", on_failure=None, deadlines=[])
     dag.empty("a", on_failure=None, deadlines=[])
 
@@ -189,7 +189,7 @@ def no_parameter() -> None:
 
 
 @pytest.mark.parametrize(("write", "says"), REFUSED, ids=[says[:40] for _, says in REFUSED])
-def test_what_cannot_be_is_refused_with_what_to_write(write: Callable[[], object], says: str) -> None:
+def test_invalid_arguments_are_refused_with_a_hint(write: Callable[[], object], says: str) -> None:
     with pytest.raises(DagError) as refused:
         write()
 

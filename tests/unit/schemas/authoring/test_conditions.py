@@ -1,4 +1,4 @@
-"""Conditions that look closer at events, and when they count, as DAG authors write them."""
+"""Conditions with filters, patterns and timing in the authoring API."""
 
 from collections.abc import Callable
 from datetime import time, timedelta
@@ -142,7 +142,7 @@ def test_datasets_and_time_go_together_or_each_alone() -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_said_in_one_sentence(wrong: Callable[[], object], said: str) -> None:
+def test_invalid_conditions_are_refused_in_one_sentence(wrong: Callable[[], object], said: str) -> None:
     with pytest.raises(DagError) as caught:
         wrong()
 
@@ -165,7 +165,7 @@ def test_what_cannot_be_is_said_in_one_sentence(wrong: Callable[[], object], sai
         ({"timing": Timing(within_s=1)}, "DAG 'd': timing, mode and DatasetsAndTime are about datasets"),
     ],
 )
-def test_a_serialised_dag_that_nobody_could_have_written_is_refused(facts: dict[str, Any], said: str) -> None:
+def test_a_serialised_dag_with_an_invalid_schedule_is_refused(facts: dict[str, Any], said: str) -> None:
     with pytest.raises(DagError) as caught:
         validate_dag(DagSpec(dag_id="d", **facts))
 
@@ -200,7 +200,7 @@ def test_the_inputs_of_a_condition_are_found_once_each() -> None:
         ({"schedule": A, "together": True}, True, False),
     ],
 )
-def test_only_who_inspects_details_at_events_pays_for_it(facts: dict[str, Any], closer: bool, aging: bool) -> None:
+def test_only_conditions_over_details_inspect_events(facts: dict[str, Any], closer: bool, aging: bool) -> None:
     spec = DagSpec(dag_id="d", **facts)
     graph = graph_of(1, spec)
 

@@ -1,4 +1,4 @@
-"""Conditions over datasets, as DAG authors write them."""
+"""Conditions over datasets in the authoring API."""
 
 from collections.abc import Callable
 from typing import Any

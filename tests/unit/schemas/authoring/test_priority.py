@@ -1,4 +1,4 @@
-"""What tasks weigh in the queue of their pool."""
+"""Priority weights of tasks."""
 
 import pytest
 

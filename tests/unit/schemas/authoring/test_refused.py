@@ -1,4 +1,4 @@
-"""What a DAG file cannot say, and what the author is told."""
+"""Mistakes in DAG files and their messages."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -76,7 +76,7 @@ def test_a_task_option_that_cannot_be_is_refused(options: Any, message: str) -> 
         (lambda dag: dag.command("t", ["ls", 1]), "argv[1]: expected `str`, got `int`"),
     ],
 )
-def test_what_a_task_does_is_checked(wrong: Callable[[Dag], object], message: str) -> None:
+def test_the_arguments_of_tasks_are_checked(wrong: Callable[[Dag], object], message: str) -> None:
     with pytest.raises(DagError) as caught:
         wrong(Dag("d"))
 
@@ -119,7 +119,7 @@ def test_a_function_that_cannot_be_a_task_is_refused(function: Any, message: str
     assert str(caught.value) == f"DAG 'd', task 't': {message}"
 
 
-def test_what_is_no_function_cannot_be_decorated() -> None:
+def test_only_functions_can_be_decorated() -> None:
     wrong: Any = "join"
 
     with pytest.raises(DagError, match=r"^DAG 'd': @dag\.task decorates a function, not 'join'"):

@@ -1,4 +1,4 @@
-"""Conditions over datasets: when they hold, on paper and from the database."""
+"""When conditions over datasets are met, before and after serialisation."""
 
 from itertools import product
 

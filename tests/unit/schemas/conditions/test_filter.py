@@ -1,4 +1,4 @@
-"""Filters on the extra of events: what they let pass, and what is said of a text that is none."""
+"""Filters on the extra of events: evaluation and syntax errors."""
 
 from typing import Any
 
@@ -66,7 +66,7 @@ EXTRA: dict[str, Any] = {
         (r"country != 'it\'s'", True),
     ],
 )
-def test_a_filter_lets_pass_what_it_says(where: str, answer: bool) -> None:
+def test_a_filter_passes_matching_events(where: str, answer: bool) -> None:
     assert passes(where, EXTRA) is answer
 
 

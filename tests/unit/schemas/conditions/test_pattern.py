@@ -63,5 +63,5 @@ def test_a_pattern_that_is_made_to_be_slow_is_not() -> None:
         ("s3://b/*", None),
     ],
 )
-def test_what_is_no_pattern_is_said(pattern: str, said: str | None) -> None:
+def test_invalid_patterns_are_explained(pattern: str, said: str | None) -> None:
     assert pattern_problem(pattern) == said

@@ -1,4 +1,4 @@
-"""Times and runs, written short."""
+"""Short constructors of times and runs."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Which dates are on schedule, asked of the moments of a timetable instead of its plan."""
+"""The dates on schedule, from the ticks of a timetable instead of its plan."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Which cron expressions are accepted, and on which days and at which times they fire where the clocks never change."""
+"""Valid cron expressions, and their matches on a wall clock without changes."""
 
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -151,7 +151,7 @@ def steps(expression: Expression, wall: datetime) -> list[datetime]:
 
 
 @given(st.text("0123456789*/-,#LW?lhr() @amonfri\u0665", max_size=12), st.integers(0, 5))
-def test_whatever_a_field_says_it_is_read_or_refused_with_a_sentence(text: str, position: int) -> None:
+def test_every_field_is_parsed_or_refused_with_a_sentence(text: str, position: int) -> None:
     fields = ["*"] * 6
     fields[position] = text or "*"
 

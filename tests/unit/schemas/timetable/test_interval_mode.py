@@ -1,4 +1,4 @@
-"""In interval mode a run fires at the end of its data interval, and its logical date is the start of it."""
+"""In interval mode a run starts at the end of its data interval, whose start is its logical date."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Runs that are planned, listed ahead."""
+"""Lists of planned runs."""
 
 from datetime import datetime
 from itertools import islice

@@ -1,4 +1,4 @@
-"""Which of the ticks that have passed still get a run, and between which dates."""
+"""Missed ticks that still get a run, and the bounds of runs."""
 
 from datetime import datetime, timedelta, timezone
 

@@ -1,4 +1,4 @@
-"""Months as the ids of events begin with them."""
+"""Months of event ids."""
 
 from datetime import UTC, datetime, timedelta
 

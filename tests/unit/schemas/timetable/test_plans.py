@@ -1,4 +1,4 @@
-"""What holds for the runs of any cron, wherever and whenever its clocks change."""
+"""Properties of the runs of every cron expression, across clock changes."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import islice, pairwise

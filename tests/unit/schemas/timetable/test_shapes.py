@@ -1,4 +1,4 @@
-"""What a timetable may say, how it is written down, and how people read it."""
+"""Validation, serialisation and descriptions of timetables."""
 
 from datetime import datetime
 
@@ -81,7 +81,7 @@ def test_no_timetable_is_described_too() -> None:
         pytest.param(Dates((datetime(2024, 1, 1),)), "the date 2024-01-01 00:00:00 has no time zone", id="naive"),  # noqa: DTZ001 - the mistake
     ],
 )
-def test_what_cannot_be_is_refused_with_a_sentence(timetable: Timetable, reason: str) -> None:
+def test_invalid_timetables_are_refused_with_a_sentence(timetable: Timetable, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         validate(timetable)
 

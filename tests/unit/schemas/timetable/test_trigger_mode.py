@@ -1,4 +1,4 @@
-"""In trigger mode a run fires at the tick; also what runs once, continuously, on dates, or never by time."""
+"""Trigger mode: a run starts at the tick. Also once, continuous, dates and no timetable."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""In every zone, around every change of its clocks, cron fires when an oracle that walks minute by minute says so."""
+"""Cron matches around every clock change of every zone, against an oracle that walks minute by minute."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
@@ -49,7 +49,7 @@ def inside(at: datetime | None, window: Window) -> list[datetime]:
 
 @pytest.mark.long
 @pytest.mark.timeout(3600 if LONG else 120)
-def test_cron_fires_when_a_walk_through_every_minute_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_cron_matches_as_the_oracle_that_walks_every_minute(capsys: pytest.CaptureFixture[str]) -> None:
     chance = Random(SEED)
     sought = all_changes(chance) if LONG else some_changes(chance)
     done, wrong = 0, list[tuple[str, ...]]()

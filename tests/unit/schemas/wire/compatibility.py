@@ -1,4 +1,4 @@
-"""Whether one JSON Schema may follow another within a major version: what breaks for whom, as sentences."""
+"""Compatibility of JSON Schemas within a major version, as a list of breaking changes."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Records, read as events."""
+"""Decoding of records."""
 
 from base64 import b64encode
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Events on the wire: every version ever published is still read, and what cannot be an event is refused with its reason."""
+"""Decoding of every published version of events."""
 
 import json
 from collections.abc import Mapping

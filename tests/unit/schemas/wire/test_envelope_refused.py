@@ -1,4 +1,4 @@
-"""What is no event, and why: what is said to who sent it."""
+"""Invalid records and the reasons of their rejection."""
 
 from contextlib import suppress
 
@@ -67,7 +67,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("value", "reason", "says"), REFUSED)
-def test_what_is_no_event_is_refused_and_says_why(value: bytes | None, reason: Rejection, says: str) -> None:
+def test_an_invalid_record_is_refused_with_a_reason(value: bytes | None, reason: Rejection, says: str) -> None:
     error = rejection(value)
 
     assert error.reason == reason
@@ -89,7 +89,7 @@ BAD_HEADERS = [
 
 
 @pytest.mark.parametrize(("attributes", "reason", "says"), BAD_HEADERS)
-def test_a_wrong_envelope_is_refused_and_says_why(attributes: dict[str, str], reason: Rejection, says: str) -> None:
+def test_an_invalid_envelope_is_refused_with_a_reason(attributes: dict[str, str], reason: Rejection, says: str) -> None:
     error = rejection(b'{"uri":"lake://a"}', headers_of(**attributes))
 
     assert error.reason == reason

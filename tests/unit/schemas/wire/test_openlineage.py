@@ -1,4 +1,4 @@
-"""OpenLineage's events as updates of datasets: which, with what identity, under which URI, and what is refused."""
+"""OpenLineage run events as dataset updates: identity, URI and rejections."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -81,7 +81,7 @@ def test_what_the_facets_say_is_in_extra() -> None:
     }
 
 
-def test_what_no_facet_says_is_not_in_extra() -> None:
+def test_absent_facets_are_not_in_extra() -> None:
     (update,) = updates(output(facets={}, outputFacets=None))
 
     assert update.extra == {"run_id": RUN, "job": "etl/load"}
@@ -131,7 +131,7 @@ def test_a_dataset_that_was_dropped_has_no_new_data() -> None:
 
 
 @pytest.mark.parametrize("about", ["DatasetEvent", "JobEvent"])
-def test_what_is_said_of_a_dataset_or_job_by_itself_is_no_update(about: str) -> None:
+def test_dataset_and_job_events_are_no_updates(about: str) -> None:
     said = {"eventTime": "2026-03-29T12:00:00Z", "producer": "p", "schemaURL": f"{SCHEMA}{about}", "dataset": output()}
 
     assert read(said) == LineageEvent(what=about)
@@ -198,7 +198,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("said", "why"), REFUSED, ids=range(len(REFUSED)))
-def test_what_cannot_be_understood_says_which_field_and_why(said: dict[str, Any], why: str) -> None:
+def test_an_invalid_run_event_is_refused_with_the_field(said: dict[str, Any], why: str) -> None:
     with pytest.raises(RejectedError) as caught:
         read(said)
 
