@@ -29,7 +29,7 @@ class BlockedTask(msgspec.Struct, frozen=True):
 
 
 class RunProgress(msgspec.Struct, frozen=True):
-    """How far a run has come. `blocked_by` holds up the run as a whole. Tasks appear once the run has started.
+    """How far a run has come. `blocked_by` are the reasons why the whole run waits. Tasks appear once the run has started.
 
     `tasks` counts a mapped task once; each of its instances, `load[3]`, is listed by itself.
     """

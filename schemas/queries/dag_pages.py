@@ -1,4 +1,4 @@
-"""What is shown of DAGs and of their files."""
+"""Reads DAGs and their files for people."""
 
 from datetime import datetime
 from typing import Any
@@ -37,7 +37,7 @@ class ImportErrorRow(msgspec.Struct, frozen=True):
 
 
 class NoteRow(msgspec.Struct, frozen=True):
-    """Something that a DAG's schedule came to that was no run."""
+    """An outcome of a DAG's schedule other than a run."""
 
     kind: str
     reason: str
@@ -52,7 +52,7 @@ async def list_dags(db: Db, dag_id: str | None = None) -> list[DagRow]:
 
 
 async def list_notes(db: Db, dag_id: str, limit: int) -> list[NoteRow]:
-    """What a DAG's schedule came to that was no run, newest first."""
+    """The outcomes of a DAG's schedule other than runs, newest first."""
     return [NoteRow(*row) for row in await db.fetch(_SQL["list_notes"], dag_id, limit)]
 
 

@@ -1,4 +1,4 @@
-"""Why there is a run, and when what happened to it: read for people who ask."""
+"""Reads what created a run, the events that it consumed, and the steps of its attempts."""
 
 from datetime import datetime
 from typing import Any
@@ -13,9 +13,9 @@ _SQL = load("run_origin")
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """What a run is, and what made it: `creator` upon a message of the kind `created_upon`, where that is on record.
+    """A run and its origin: `creator` created it on a message of the kind `created_upon`; None where that was not recorded.
 
-    `events` are how many it consumed, which the ledger may not have any more; None where it is not known whether there were any.
+    It consumed `events`, of which some may be older than the retention of the ledger; None where their number is unknown.
     `spec` is the serialised DAG at the `version` that the run is pinned to.
     """
 
@@ -39,7 +39,7 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class ConsumedEvent(msgspec.Struct, frozen=True):
-    """A dataset event that a run consumed. All but its `number` is None if the ledger does not have it any more."""
+    """A dataset event that a run consumed. All but `number` is None for an event older than the retention."""
 
     number: int
     uri: str | None
@@ -51,7 +51,7 @@ class ConsumedEvent(msgspec.Struct, frozen=True):
 
 
 class Steps(msgspec.Struct, frozen=True):
-    """An attempt, and when it came to each of its steps. `task` is the name of its task in the run."""
+    """An attempt with the time of each of its steps. `task` is the name of its task in the run."""
 
     task: str
     try_number: int

@@ -1,6 +1,5 @@
 -- name: origin
--- What a run is, and what made it, at the version of its DAG that it is pinned to. Of a run of an earlier version that has no event
--- on record any more nobody knows how many there were.
+-- The number of events is unknown for a run of an earlier Tidegate whose events are all older than the retention.
 SELECT
     run.id, run.run_type, run.state, run.run_after, run.logical_date, run.data_interval_start, run.data_interval_end,
     run.created_at, run.creator, run.created_upon, run.start_date, run.end_date,
@@ -11,7 +10,7 @@ JOIN dag_version AS version ON version.id = run.version_id
 WHERE run.dag_id = $1 AND run.run_id = $2
 
 -- name: consumed
--- The events that a run consumed, in the order of their arrival. What the ledger has forgotten is known by its number alone.
+-- Events older than the retention have nothing but their number.
 SELECT
     consumed.dataset_event_id AS number, dataset.uri, event.source, event.event_id AS id, event.occurred_at, event.received_at,
     event.extra
@@ -22,8 +21,7 @@ WHERE consumed.dag_run_id = $1
 ORDER BY event.received_at, consumed.dataset_event_id
 
 -- name: steps
--- Every attempt of a run's tasks, with when each step of it was taken. A turn that comes again, for a retry, is only known of
--- the newest attempt.
+-- The time at which a task became ready is known of its newest attempt alone: a retry overwrites it.
 SELECT
     task.task_id, task.task_index, attempt.try_number,
     CASE WHEN attempt.try_number = task.try_number THEN task.scheduled_at END AS turn_at,

@@ -1,4 +1,4 @@
-"""What is shown of runs: lists, and all that is on record of one."""
+"""Reads runs for people: lists of them, and the records of one."""
 
 from datetime import datetime
 from typing import Any
@@ -71,7 +71,7 @@ class RunMoveRow(msgspec.Struct, frozen=True):
 
 
 class RunAttemptRow(msgspec.Struct, frozen=True):
-    """An attempt of one of a run's tasks. `state` is the submission's; `reason` says why it ended as it did."""
+    """An attempt of one of a run's tasks. `state` is the submission's; `reason` says why it ended."""
 
     task_id: str
     try_number: int
@@ -103,12 +103,12 @@ async def list_runs(
 
 
 async def events_of(db: Db, dag_id: str, run_id: str) -> list[RunEventRow]:
-    """The dataset events a run consumed, oldest first, as far as the ledger has them."""
+    """The dataset events a run consumed, oldest first, without those older than the retention."""
     return [RunEventRow(*row) for row in await db.fetch(_SQL["run_events"], dag_id, run_id)]
 
 
 async def event_count(db: Db, dag_id: str, run_id: str) -> int:
-    """How many a run that exists consumed, whether the ledger has them or not."""
+    """The number of events that an existing run consumed, also of those older than the retention."""
     return int((await db.fetch(_SQL["run_event_count"], dag_id, run_id))[0][0])
 
 
@@ -118,13 +118,13 @@ async def tasks_of(db: Db, dag_id: str, run_id: str) -> list[RunTaskRow]:
 
 
 async def conf_of(db: Db, dag_id: str, run_id: str) -> dict[str, Any]:
-    """What a run was given; empty for one that does not exist."""
+    """The conf of a run; empty for one that does not exist."""
     rows = await db.fetch(_SQL["run_conf"], dag_id, run_id)
     return dict(rows[0]["conf"]) if rows else {}
 
 
 async def journal_of(db: Db, dag_id: str, run_id: str) -> list[RunMoveRow]:
-    """Every move a run made, oldest first."""
+    """Every change of a run's state, oldest first."""
     return [RunMoveRow(*row) for row in await db.fetch(_SQL["run_journal"], dag_id, run_id)]
 
 

@@ -25,7 +25,7 @@ WHERE run.dag_id = $1 AND run.run_id = $2
 ORDER BY event.occurred_at, event.id
 
 -- name: run_event_count
--- Also of those that the ledger does not have any more, but not for runs of earlier versions.
+-- For runs of an earlier Tidegate without those older than the retention.
 SELECT coalesce(run.events, (SELECT count(*) FROM dagrun_dataset_event AS consumed WHERE consumed.dag_run_id = run.id))
 FROM dag_run AS run
 WHERE run.dag_id = $1 AND run.run_id = $2

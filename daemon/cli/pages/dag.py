@@ -47,13 +47,12 @@ class DagPage(msgspec.Struct, frozen=True):
 async def read_page(db: Db, dag_id: str) -> DagPage:
     dag = await find_dag(db, dag_id)
     spec = await versions.current_spec(db, dag_id)
-    there = await inputs.present(db, dag_id, spec)
     plan = (await plans(db, dag_id)).get(dag_id)
     return DagPage(
         dag=dag,
         spec=spec,
         pending=await datasets.pending_counts(db, dag_id),
-        inputs=inputs.rows(spec, there),
+        inputs=await inputs.read_inputs(db, dag_id, spec),
         notes=await dag_pages.list_notes(db, dag_id, LAST_NOTES),
         next_runs=[planned(tick) for tick in islice(coming(plan, db.now), NEXT_RUNS)] if plan else [],
         runs=await run_pages.list_runs(db, dag_id=dag_id, limit=LAST_RUNS),
@@ -79,7 +78,8 @@ def print_page(page: DagPage, now: datetime) -> None:
     if spec.schedule is not None:
         output.write()
         output.heading("starts when")
-        for line in tree.lines(tree.condition_branch(spec.schedule, inputs.there(spec, page.inputs), now)):
+        pending = inputs.with_events(spec.schedule, page.inputs)
+        for line in tree.lines(tree.condition_branch(spec.schedule, pending, now)):
             output.write(line)
         if words := inputs.timing_text(spec.timing):
             output.write(f"counted {words}")

@@ -41,7 +41,7 @@ async def read_page(db: Db, dag_id: str) -> DagWhyNot:
     return DagWhyNot(
         explanation=explain_dag(await load(db, dag_id)),
         spec=spec,
-        inputs=inputs.rows(spec, await inputs.present(db, dag_id, spec)),
+        inputs=await inputs.read_inputs(db, dag_id, spec),
         notes=await dag_pages.list_notes(db, dag_id, LAST_NOTES),
         discarded=await facts.discards(db, dag_id),
     )
@@ -70,12 +70,13 @@ def print_page(page: DagWhyNot, now: datetime) -> None:
     if page.spec.schedule is not None:
         output.write()
         output.heading("inputs")
-        for line in tree.lines(tree.condition_branch(page.spec.schedule, inputs.there(page.spec, page.inputs), now)):
+        pending = inputs.with_events(page.spec.schedule, page.inputs)
+        for line in tree.lines(tree.condition_branch(page.spec.schedule, pending, now)):
             output.write(line)
     if page.notes:
         output.section("no run came of", NOTE_TITLES, ((n.last_at, n.times, n.reason) for n in page.notes), empty="")
     if page.discarded:
-        cells = ((each.last_at, each.events, each.reason) for each in page.discarded)
+        cells = ((row.last_at, row.events, row.reason) for row in page.discarded)
         output.section("events that were discarded", DISCARD_TITLES, cells, empty="")
     if not explanation.starts:
         print_changes("the smallest change that makes a run", explanation.change)

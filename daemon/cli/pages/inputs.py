@@ -1,7 +1,7 @@
 """The inputs of a DAG's condition with their pending events."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 import msgspec
@@ -9,7 +9,7 @@ import msgspec
 from tidegate.handlers.scheduling.inputs import inspect_events
 from tidegate.schemas.conditions.condition import (
     ANY_TIME,
-    DatasetRef,
+    Condition,
     InputDeadlineSpec,
     Leaf,
     Timing,
@@ -20,7 +20,6 @@ from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.error import FilterError
 from tidegate.schemas.graph import graph_of, inspects_events
 from tidegate.schemas.queries import datasets
-from tidegate.schemas.queries.datasets import PendingRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.timetable.text import span
 from tidegate.schemas.view import PendingEvent
@@ -37,44 +36,30 @@ class InputRow(msgspec.Struct, frozen=True):
     oldest_at: datetime | None
 
 
-async def present(db: Db, dag_id: str, spec: DagSpec) -> Mapping[Leaf, PendingRow]:
-    """The inputs of the condition that have pending events."""
+async def read_inputs(db: Db, dag_id: str, spec: DagSpec) -> list[InputRow]:
+    """Every input of the condition, in its order."""
     if spec.schedule is None:
-        return {}
-    if not inspects_events(spec):
-        rows = {row.uri: row for row in await datasets.pending_counts(db, dag_id)}
-        return {leaf: rows[leaf.uri] for leaf in inputs(spec.schedule) if isinstance(leaf, DatasetRef) and leaf.uri in rows}
-    return by_input(spec, await datasets.oldest_pending(db, dag_id, MOST_READ), db.now)
+        return []
+    if inspects_events(spec):
+        return input_rows(spec.schedule, spec, await datasets.oldest_pending(db, dag_id, MOST_READ), db.now)
+    pending = {row.uri: (row.events, row.oldest_at) for row in await datasets.pending_counts(db, dag_id)}
+    names = map(describe_condition, inputs(spec.schedule))
+    return [InputRow(name, *pending.get(name, (0, None))) for name in names]
 
 
-def by_input(spec: DagSpec, events: Sequence[PendingEvent], now: datetime) -> Mapping[Leaf, PendingRow]:
-    """The events by input. Empty for a condition that cannot be evaluated."""
-    found: dict[Leaf, list[PendingEvent]] = defaultdict(list)
-    try:
-        for each in inspect_events(graph_of(0, spec), events, now).inputs:
-            for leaf in each.leaves:
-                found[leaf].append(each.event)
-    except FilterError:
-        return {}
-    return {
-        leaf: PendingRow(describe_condition(leaf), len(of), min(event.arrived_at for event in of)) for leaf, of in found.items()
-    }
+def input_rows(condition: Condition, spec: DagSpec, events: Sequence[PendingEvent], now: datetime) -> list[InputRow]:
+    """The inputs with those of the events that count for them. No event counts if the condition cannot be evaluated."""
+    arrivals: dict[Leaf, list[datetime]] = {leaf: [] for leaf in inputs(condition)}
+    with suppress(FilterError):
+        for input_ in inspect_events(graph_of(0, spec), events, now).inputs:
+            for leaf in input_.leaves:
+                arrivals[leaf].append(input_.event.arrived_at)
+    return [InputRow(describe_condition(leaf), len(times), min(times, default=None)) for leaf, times in arrivals.items()]
 
 
-def rows(spec: DagSpec, there: Mapping[Leaf, PendingRow]) -> list[InputRow]:
-    """All inputs of the condition, in its order."""
-    found = []
-    for leaf in inputs(spec.schedule) if spec.schedule is not None else ():
-        row = there.get(leaf)
-        found.append(InputRow(describe_condition(leaf), row.events if row else 0, row.oldest_at if row else None))
-    return found
-
-
-def there(spec: DagSpec, rows: Sequence[InputRow]) -> Mapping[Leaf, PendingRow]:
-    """Those inputs of the condition of which events wait."""
-    leaves = inputs(spec.schedule) if spec.schedule is not None else ()
-    known = zip(leaves, rows, strict=True)
-    return {leaf: PendingRow(row.input, row.events, row.oldest_at) for leaf, row in known if row.oldest_at is not None}
+def with_events(condition: Condition, rows: Sequence[InputRow]) -> Mapping[Leaf, InputRow]:
+    """The inputs that have pending events."""
+    return {leaf: row for leaf, row in zip(inputs(condition), rows, strict=True) if row.events}
 
 
 def timing_text(timing: Timing) -> str:
@@ -87,8 +72,8 @@ def timing_text(timing: Timing) -> str:
         ("at most %s after they are there", timing.max_wait_s),
         ("at most one run in %s", timing.min_interval_s),
     )
-    said = [words % span(seconds) for words, seconds in parts if seconds is not None]
-    return ", ".join([*said, _deadline_text(timing.deadline)] if timing.deadline else said)
+    texts = [words % span(seconds) for words, seconds in parts if seconds is not None]
+    return ", ".join([*texts, _deadline_text(timing.deadline)] if timing.deadline else texts)
 
 
 def _deadline_text(deadline: InputDeadlineSpec) -> str:

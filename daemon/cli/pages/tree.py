@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 
+from tidegate.daemon.cli.pages.inputs import InputRow
 from tidegate.daemon.cli.pages.output import printable
 from tidegate.schemas.conditions.condition import (
     AllOf,
@@ -16,7 +17,6 @@ from tidegate.schemas.conditions.condition import (
     met_by_inputs,
 )
 from tidegate.schemas.dag import BaseTask, TriggerRule
-from tidegate.schemas.queries.datasets import PendingRow
 from tidegate.schemas.timetable.spec import Timetable, describe
 from tidegate.schemas.timetable.text import age, span
 
@@ -37,7 +37,7 @@ def lines(branch: Branch) -> Iterator[str]:
         yield from (("    " if last else "│   ") + line for line in rest)
 
 
-def condition_branch(condition: Condition, pending: Mapping[Leaf, PendingRow], now: datetime) -> Branch:
+def condition_branch(condition: Condition, pending: Mapping[Leaf, InputRow], now: datetime) -> Branch:
     """A condition with a mark at each part that holds. `pending` are the inputs with pending events."""
     mark = MET if met_by_inputs(condition, pending) else OPEN
     match condition:
@@ -58,8 +58,8 @@ def leaf_text(leaf: Leaf) -> str:
     return f"{name} {', '.join(filter(None, (f'where {leaf.where}' if leaf.where else '', expiry)))}".rstrip()
 
 
-def _waiting(row: PendingRow | None, now: datetime) -> str:
-    if row is None:
+def _waiting(row: InputRow | None, now: datetime) -> str:
+    if row is None or row.oldest_at is None:
         return "nothing pending"
     events = "1 event" if row.events == 1 else f"{row.events} events, the oldest"
     return f"{events} pending for {age(row.oldest_at, now)}"

@@ -1,4 +1,4 @@
-"""What waits for a DAG, as people are shown it."""
+"""The inputs of a condition and its timing, as pages show them."""
 
 from datetime import time, timedelta
 
@@ -6,28 +6,30 @@ import pytest
 
 from tests.shapes import NOW, A, B, spec
 from tests.unit.handlers.event_driven_dags import event
-from tidegate.daemon.cli.pages.inputs import InputRow, by_input, rows, there, timing_text
+from tidegate.daemon.cli.pages.inputs import InputRow, input_rows, timing_text, with_events
 from tidegate.schemas.conditions.condition import AllOf, DatasetRef, InputDeadlineSpec, Timing
 
 MANY = DatasetRef("s://a", "n > 2")
 
 
 def test_each_input_has_the_events_that_count_for_it() -> None:
-    dag = spec("t", schedule=AllOf((MANY, A, B)))
+    condition = AllOf((MANY, A, B))
 
-    found = by_input(dag, [event(1, n=1, arrived=-5), event(2, n=3, arrived=-2)], NOW)
+    rows = input_rows(condition, spec("t", schedule=condition), [event(1, n=1, arrived=-5), event(2, n=3, arrived=-2)], NOW)
 
     minute = timedelta(minutes=1)
-    assert rows(dag, found) == [
+    assert rows == [
         InputRow("s://a[n > 2]", 1, NOW - 2 * minute),
         InputRow("s://a", 2, NOW - 5 * minute),
         InputRow("s://b", 0, None),
     ]
-    assert set(there(dag, rows(dag, found))) == {MANY, A}
+    assert set(with_events(condition, rows)) == {MANY, A}
 
 
-def test_a_condition_that_cannot_be_read_has_no_inputs() -> None:
-    assert by_input(spec("t", schedule=DatasetRef("s://a", "n >")), [event(1)], NOW) == {}
+def test_no_event_counts_for_a_condition_that_cannot_be_evaluated() -> None:
+    broken = DatasetRef("s://a", "n >")
+
+    assert input_rows(broken, spec("t", schedule=broken), [event(1)], NOW) == [InputRow("s://a[n >]", 0, None)]
 
 
 @pytest.mark.parametrize(

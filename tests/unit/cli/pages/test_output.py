@@ -1,4 +1,4 @@
-"""What commands print where nobody watches: plain, whole, and harmless."""
+"""Output of commands without a terminal: plain, complete, and without control characters."""
 
 import json
 from datetime import UTC, datetime

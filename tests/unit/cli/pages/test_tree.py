@@ -6,17 +6,17 @@ import pytest
 
 from tests.shapes import task
 from tidegate.daemon.cli.pages import tree
+from tidegate.daemon.cli.pages.inputs import InputRow
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetRef, Leaf, NOf, PatternRef
 from tidegate.schemas.dag import BaseTask
-from tidegate.schemas.queries.datasets import PendingRow
 from tidegate.schemas.timetable.spec import Cron, Timetable
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 A, B, C = DatasetRef("s://a"), DatasetRef("s://b"), DatasetRef("s://c")
 
 
-def pending(leaf: Leaf, events: int = 1) -> dict[Leaf, PendingRow]:
-    return {leaf: PendingRow(tree.leaf_text(leaf), events, NOON - timedelta(seconds=90))}
+def pending(leaf: Leaf, events: int = 1) -> dict[Leaf, InputRow]:
+    return {leaf: InputRow(tree.leaf_text(leaf), events, NOON - timedelta(seconds=90))}
 
 
 def test_branches_hang_below_their_label() -> None:

@@ -152,7 +152,7 @@ GATES = [
         ticking(Continuous(), limit=1, running=1, schedule=A, pending=(event(1),)),
         {"run limit": reasons.MaxActiveRuns(1)},
         (remedy.EndRun("d", ("r1", "r2")),),
-        id="a run of events beside those that follow each other",
+        id="a dataset run beside continuous runs",
     ),
     pytest.param(
         ticking(HOURLY, schedule=A, together=True, run_dates=frozenset({NOW})),
@@ -176,8 +176,8 @@ def test_a_gate_is_closed_for_a_reason_and_something_opens_it(
 ) -> None:
     page = explain_dag(dag_facts(dag))
 
-    said = {name: None if isinstance(block, reasons.ConditionBroken) else block for name, block in closed(page).items()}
-    assert (said, page.change) == (gates, change)
+    gates_closed = {name: None if isinstance(of, reasons.ConditionBroken) else of for name, of in closed(page).items()}
+    assert (gates_closed, page.change) == (gates, change)
 
 
 @pytest.mark.parametrize(("dag", "gates", "change"), GATES)

@@ -1,4 +1,4 @@
-"""Whatever waits for a DAG: what is said to keep it from its next run does, and nothing else."""
+"""For any DAG: a run starts if and only if the explanation has no reason against it."""
 
 from random import Random
 
@@ -14,7 +14,7 @@ from tidegate.schemas.effect.run import InsertRun
 
 @settings(max_examples=500, deadline=None)
 @given(chance=CHANCES)
-def test_a_run_starts_exactly_where_nothing_is_said_to_keep_it(chance: Random) -> None:
+def test_a_run_starts_exactly_where_the_explanation_has_no_change(chance: Random) -> None:
     dag = dag_of(chance)
 
     page = explain_dag(dag_facts(dag))

@@ -1,4 +1,4 @@
-"""What is to come of a condition that lacks something."""
+"""The fewest inputs that a condition lacks."""
 
 import pytest
 

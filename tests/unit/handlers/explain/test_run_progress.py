@@ -1,4 +1,4 @@
-"""What is said of how far a run has come, case by case."""
+"""The progress of a run, case by case."""
 
 from collections.abc import Mapping
 from datetime import timedelta

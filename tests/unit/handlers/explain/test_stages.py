@@ -71,7 +71,7 @@ def test_a_stage_that_clocks_put_before_another_took_no_time() -> None:
     assert [stage.took_s for stage in found] == [None, 0, 2]
 
 
-def test_stages_that_nobody_came_to_are_left_out() -> None:
+def test_stages_that_were_not_reached_are_left_out() -> None:
     found = stages(origin(), [], [steps(None, 5, None, None, None)])
 
     assert [stage.name for stage in found] == ["the run was created", "first task admitted"]

@@ -1,4 +1,4 @@
-"""What surrounds a task that waits: the run before, instances, attempts, names."""
+"""Explanations of tasks: the previous run, instances, attempts, names."""
 
 import msgspec
 import pytest
@@ -39,10 +39,10 @@ PATIENT = graph(task("a", depends_on_past=True))
         pytest.param(PreviousRun(None), (remedy.EndUpstream("d", "r0", ("a",)),), id="it has not started"),
         pytest.param(PreviousRun({"a": RUNNING}), (remedy.EndUpstream("d", "r0", ("a",)),), id="it works"),
         pytest.param(PreviousRun({"a": F}), (remedy.Clear("d", "r0", ("a",)),), id="it failed"),
-        pytest.param(None, (), id="it is about to be looked at again"),
+        pytest.param(None, (), id="it permits the task"),
     ],
 )
-def test_what_the_run_before_holds_up_is_to_end_or_to_run_again_there(past: PreviousRun | None, change: object) -> None:
+def test_a_task_of_the_previous_run_has_to_end_or_to_be_cleared(past: PreviousRun | None, change: object) -> None:
     held = task_facts(PATIENT, NONE, previous=past)
     held.instance.waits_for_past = True
 

@@ -87,7 +87,7 @@ GATES = [
         waiting(run={"active_tasks": 16}, pool_open=0, occupied=4, in_run=(MINE,), in_pool=(MINE, OTHER)),
         {"pool": reasons.PoolFull("default_pool", 4, 0, 1), "max_active_tasks": reasons.MaxActiveTasks(16)},
         (remedy.EndTasks("max_active_tasks", 1, (("d", "r1", "b"),)),),
-        id="what is to end gives back its slots",
+        id="a task that has to end frees its slots",
     ),
     pytest.param(
         waiting(run={"active_tasks": 16}, pool_open=0, occupied=4, in_run=(MINE,), in_pool=(OTHER,)),

@@ -25,7 +25,7 @@ ONE = (pending(1),)
         pytest.param(dag_view(ON_A, pending=ONE, running=1), Satisfied(ONE), id="below its limit"),
         pytest.param(dag_view(ON_A, pending=ONE, running=2), MaxActiveRuns(2), id="at its limit"),
         pytest.param(dag_view(ON_A, pending=ONE, running=3), MaxActiveRuns(2), id="above its limit"),
-        pytest.param(dag_view(ON_A, pending=ONE, running=1, queued=1), Satisfied(ONE), id="those that wait take no room"),
+        pytest.param(dag_view(ON_A, pending=ONE, running=1, queued=1), Satisfied(ONE), id="queued runs do not count"),
         pytest.param(dag_view(ON_A), InputsMissing((A.uri,)), id="nothing pending"),
         pytest.param(dag_view(ON_BOTH, pending=ONE), InputsMissing((B.uri,)), id="one of two pending"),
         pytest.param(dag_view(ON_BOTH), InputsMissing((A.uri, B.uri)), id="both missing, in order"),
