@@ -1,6 +1,6 @@
 """The command as it is installed, as a process of its own; and a DAG of one task on each backend."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 
 import anyio
@@ -37,8 +37,10 @@ def servers(postgres: str, template: str, broker: str, spark_connect: str) -> Se
     return Servers(postgres, template, broker, spark_connect)
 
 
-async def on_each_backend(servers: Servers, home: Path, play: Callable[[CrashScenario], Awaitable[Story]]) -> Mapping[str, Story]:
-    """The same on all backends at once, each on a stage of its own: most of it is waiting."""
+async def on_each_backend(
+    servers: Servers, home: Path, play: Callable[[CrashScenario], Awaitable[Story]], backends: Collection[str] = tuple(TASKS)
+) -> Mapping[str, Story]:
+    """The same on several backends at once, each in a scenario of its own: most of it is waiting."""
     stories: dict[str, Story] = {}
 
     async def one(backend: str) -> None:
@@ -46,6 +48,6 @@ async def on_each_backend(servers: Servers, home: Path, play: Callable[[CrashSce
             stories[backend] = await play(scenario)
 
     async with anyio.create_task_group() as tg:
-        for backend in TASKS:
+        for backend in backends:
             tg.start_soon(one, backend)
     return stories

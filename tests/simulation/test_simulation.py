@@ -59,7 +59,7 @@ GIVEN_AWAY_BY: Mapping[str, set[str]] = {
     "submit_without_find": {"each_attempt_has_one_application"},
     "pool_rows_not_locked": {"no_limit_is_exceeded"},
     "slots_not_summed": {"no_limit_is_exceeded"},
-    "epoch_not_compared": {"each_record_is_taken_once"},
+    "epoch_not_compared": {"each_record_is_taken_once", "nobody_waits_in_a_circle"},
     "offsets_moved_apart": {"each_event_is_in_the_ledger_once", "everything_ends"},
     "ids_not_remembered": {"each_event_is_in_the_ledger_once"},
     "intents_not_locked": {"each_attempt_has_one_application"},
