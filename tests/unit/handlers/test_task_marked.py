@@ -134,9 +134,31 @@ def test_unknown_dags_and_runs_are_rejected(state: WholeRun, rejected: RejectMes
 
 
 def test_an_unknown_task_is_rejected() -> None:
-    effects = marked("nobody", S, SimulatedRun(graph("a")))
+    effects = marked("unknown", S, SimulatedRun(graph("a")))
 
-    assert effects == [RejectMessage(0, "no_such_task", "run 'r1' has no task 'nobody', or has not started")]
+    assert effects == [RejectMessage(0, "no_such_task", "run 'r1' has no task 'unknown', or has not started")]
+
+
+def test_a_task_is_not_marked_with_the_state_that_it_has() -> None:
+    effects = marked("a", F, failed())
+
+    assert effects == [RejectMessage(0, "ended_so", "task 'a' of run 'r1' is already failed")]
+
+
+def test_unfinished_instances_of_a_marked_task_are_removed_and_active_ones_killed() -> None:
+    world = SimulatedRun(graph("a", task("m < a", over="a")))
+    world.returns["a"] = [0, 1, 2]
+    world.admit("a")
+    world.finish(a=True)
+    world.admit("m[0]", "m[1]")
+    world.finish(**{"m[0]": True})
+
+    effects = marked("m", S, world)
+    world.apply(effects)
+
+    assert [world.states()[f"m[{element}]"] for element in range(3)] == [S, TaskState.REMOVED, TaskState.REMOVED]
+    assert [effect.task_index for effect in effects if isinstance(effect, KillSubmissions)] == [world.index["m[1]"]]
+    assert (world.states()["m"], world.run.active_tasks) == (S, 0)
 
 
 def failed() -> SimulatedRun:
