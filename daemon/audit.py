@@ -21,7 +21,7 @@ UNKNOWN = EventName(0, None, None, None)
 
 
 class Ask(Protocol):
-    """Do what reads one moment: `Database.ask`."""
+    """`Database.ask`."""
 
     def __call__(self, work: Callable[[Db], Awaitable[T]], /) -> Awaitable[T]: ...
 

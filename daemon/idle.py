@@ -1,4 +1,4 @@
-"""When a daemon ends by itself: after a time, or when nothing is running, due or pending anywhere in the installation."""
+"""Ends a daemon after a time, or when no daemon of the installation has running, due or pending work."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -25,11 +25,11 @@ READ_S = 0.2
 
 
 class StillBusyError(TidegateError):
-    """The time was over before the work was done."""
+    """`duration_s` passed before the installation was idle."""
 
 
 class Until(msgspec.Struct, frozen=True):
-    """When to end without a signal: after `duration_s`, when `idle`, or whichever comes first."""
+    """When to end without a signal: after `duration_s`, when `idle`, or at the first of both."""
 
     duration_s: float | None = None
     idle: bool = False
@@ -39,26 +39,26 @@ FOR_EVER = Until()
 
 
 async def done(context: Context, until: Until, started: anyio.Event) -> None:
-    """Return when it is time to end. Raises StillBusyError when idleness was asked for and did not come in time.
+    """Return when the daemon has to end. Raises StillBusyError when `until.idle` did not come true within `duration_s`.
 
-    Nobody is idle who has not `started`.
+    A daemon that has not `started` is not idle.
     """
     with anyio.move_on_after(until.duration_s):
         if until.idle:
             await started.wait()
             await until_idle(context)
-            log.info("stopping", reason="nothing is left to do")
+            log.info("stopping", reason="idle")
             return
         await anyio.sleep_forever()
     log.info("stopping", reason="the time is over", duration_s=until.duration_s)
     if until.idle:
         raise StillBusyError(
-            f"the time of {until.duration_s:g} s was over before the work was done; `tidegate runs list` shows it"
+            f"the installation was not idle within {until.duration_s:g} s; `tidegate runs list` shows the runs in progress"
         )
 
 
 async def until_idle(context: Context) -> None:
-    """Return when nothing is left to do. While a server is away something is."""
+    """Return when the installation is idle; it is not during an outage."""
     while True:
         with context.outages.reporting():
             if await is_idle(context):
@@ -72,7 +72,7 @@ async def is_idle(context: Context) -> bool:
 
 
 async def _nothing_to_do(context: Context) -> bool:
-    """Everything that was ever in a topic had been taken, and nothing was left of it, when the database was asked."""
+    """Whether the database has no work and all topics were read to their ends, at one moment."""
     positions, left = await context.database.run(_positions_and_left)
     return not left and await _all_read(context, {partition_of(key): offset for key, offset in positions.items()})
 
@@ -82,7 +82,7 @@ async def _positions_and_left(db: Db) -> tuple[Mapping[str, int], Left]:
 
 
 async def _all_read(context: Context, positions: Mapping[Partition, int]) -> bool:
-    """Whether nothing is in the topics behind these positions, and they are all the partitions there are."""
+    """Whether these positions are the ends of all partitions of the topics."""
     settings = context.settings
     async with Source(settings.kafka_servers) as source:
         for topic in map(settings.topic, INCOMING):
@@ -96,7 +96,7 @@ async def _all_read(context: Context, positions: Mapping[Partition, int]) -> boo
 
 
 async def _no_new_file(context: Context) -> bool:
-    """Whether the database knows all files of our DAG folder as they are."""
+    """Whether the database has the current content of all files of this host's DAG folder."""
     new: list[str] = []
 
     async def note(paths: Sequence[str]) -> None:

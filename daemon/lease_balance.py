@@ -1,4 +1,4 @@
-"""Who has how much of the work: every group of duties is dealt out among the daemons, as cards are."""
+"""The share of a daemon in each group of duties: duties are dealt round-robin among the daemons."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,16 +8,16 @@ from tidegate.schemas.queries.leases import Group, Lease, Place
 
 
 class Share(msgspec.Struct, frozen=True):
-    """What to give up and how many more to ask for."""
+    """The leases to release, and how many more to claim per group."""
 
     surplus: tuple[Lease, ...]
     wanted: Mapping[Group, int]
 
 
 def share(owned: Sequence[Lease], counts: Mapping[Group, int], place: Place) -> Share:
-    """Nobody has more than one duty more than another, neither of a group nor in all, where all daemons see the same `counts`.
+    """The number of duties differs by at most one between daemons, per group and in total, if all read the same `counts`.
 
-    `counts` has the groups in the same order for everybody: who is dealt one more of a group goes on where the last one ended.
+    `counts` has the groups in the same order for all daemons. Dealing continues from one group to the next.
     """
     surplus: list[Lease] = []
     wanted: dict[Group, int] = {}

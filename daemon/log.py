@@ -1,4 +1,4 @@
-"""Logging, set up once: for people on a terminal, JSON lines otherwise."""
+"""Logging: human-readable on a terminal, JSON lines otherwise."""
 
 import logging
 import sys
@@ -15,7 +15,7 @@ Processor = Callable[[Any, str, structlog.typing.EventDict], Any]
 def configure(form: str) -> None:
     """`form` is `auto` (by whether stderr is a terminal), `console` or `json`. Raises SettingsError for anything else."""
     if form not in {"auto", "console", "json"}:
-        raise SettingsError(f"TIDEGATE_LOG_FORMAT: {form!r} is none of auto, console, json")
+        raise SettingsError(f"TIDEGATE_LOG_FORMAT is {form!r}, but must be auto, console or json")
     pretty = form == "console" or (form == "auto" and sys.stderr.isatty())
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -34,6 +34,6 @@ def configure(form: str) -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
-    # Libraries speak of their reconnects at every try; we say it once per outage.
+    # These libraries log every reconnect; outages are logged once.
     for name in ("aiokafka", "asyncio", "asyncpg"):
         logging.getLogger(name).setLevel(logging.CRITICAL)

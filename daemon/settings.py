@@ -195,7 +195,7 @@ def _hint(name: str) -> str:
 
 
 def _sentence(problem: str, values: Mapping[str, str]) -> str:
-    """`Expected `float` > 0.0 - at `$.sweep_s`` in the words of whoever set it."""
+    """`Expected `float` > 0.0 - at `$.sweep_s`` as a sentence for the user."""
     expected, _, path = problem.removeprefix("Expected ").rpartition(" - at `$.")
     name = path.rstrip("`")
     if problem.startswith("Invalid enum value"):

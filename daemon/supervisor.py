@@ -1,6 +1,6 @@
-"""Start the duties in order; stop them all on a signal, or when one fails.
+"""Supervisor: starts the duties in order, and stops all on a signal or when one fails.
 
-Cancellation is the only way a duty is told to stop; whatever it must not leave half done is shielded, with a deadline.
+A duty stops by cancellation only. Work that must not be interrupted is shielded, with a deadline.
 """
 
 import gc
@@ -53,16 +53,16 @@ from tidegate.schemas.wire.event import Kind
 log = structlog.get_logger()
 
 GARBAGE = 100_000
-"""How many more objects there must be than before until one looks for cycles among the youngest."""
+"""Allocations between two collections of the youngest generation."""
 
 
 def main(settings: Settings, until: Until = FOR_EVER) -> None:
     """Run until a signal, or as `until` says.
 
-    Raises TidegateError for what a user must mend, alone or in a group; a group when a duty broke.
+    Raises TidegateError, alone or in a group, for a problem that the user can fix; an exception group when a duty failed.
     """
     open_root(spool_root(settings))
-    # A batch is thousands of objects that all go when it is done, and none of them in a cycle: looking for cycles seldom will do.
+    # Batches allocate thousands of objects without cycles: collect seldom.
     gc.freeze()
     gc.set_threshold(GARBAGE, 20, 100)
     anyio.run(partial(run, settings, until), backend_options={"loop_factory": uvloop.new_event_loop})
@@ -100,17 +100,17 @@ async def run(settings: Settings, until: Until) -> None:
 
 
 def terms(settings: Settings, backends: Mapping[str, Backend]) -> Terms:
-    """What others may want to know of how this daemon decides."""
+    """The settings of this daemon that other daemons and commands read."""
     return Terms(settings.parallelism, settings.fair_after_s, settings.lease_ttl_s, tuple(backends))
 
 
 def status(away: frozenset[str]) -> str:
-    """The line that `systemctl status` shows."""
+    """The status line of `systemctl status`."""
     return f"degraded: waiting for {', '.join(sorted(away))}" if away else "running"
 
 
 async def _start(tg: TaskGroup, context: Context, enrich: Enrich, systemd: Systemd, started: anyio.Event) -> None:
-    """Servers that are away do not keep a daemon from being ready: it waits for them."""
+    """The daemon is ready for systemd at once, and waits for servers that do not answer."""
     systemd.say(READY=1, STATUS="starting")
     await schema_ready(context)
     settings = context.settings
@@ -128,7 +128,7 @@ async def _start(tg: TaskGroup, context: Context, enrich: Enrich, systemd: Syste
 
 
 async def schema_ready(context: Context) -> None:
-    """Wait for Postgres. Raises SchemaError when its schema is not the one we need."""
+    """Wait for Postgres and check its schema. Raises SchemaError for another schema."""
     database, retry = context.database, Retry(context.outages, ends_outages=True)
     if missing := await retry.until_done(database.run, _pending):
         raise SchemaError(f"the database lacks migration {missing[0]}; run `tidegate migrate`")
@@ -153,7 +153,7 @@ async def _end(context: Context, until: Until, started: anyio.Event) -> None:
 
 
 async def stop_signal() -> None:
-    """Return on the first signal; the next one gets its default action."""
+    """Return on the first SIGINT or SIGTERM; the next one has its default action."""
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async for received in signals:
             log.info("stopping", signal=received.name)

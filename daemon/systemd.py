@@ -1,4 +1,4 @@
-"""What systemd wants to hear from a service of `Type=notify`: sd_notify(3), one datagram each."""
+"""The notifications of a systemd service of `Type=notify`, one datagram each; see sd_notify(3)."""
 
 import os
 import socket
@@ -11,14 +11,14 @@ WATCHDOG = "WATCHDOG_USEC"
 
 
 class Systemd:
-    """Silent when systemd did not start us. The variables are taken out of the environment: they are not for children."""
+    """Does nothing when systemd did not start the process. Removes its variables from the environment of children."""
 
     def __init__(self, environ: MutableMapping[str, str] = os.environ) -> None:
         self._address = environ.pop(SOCKET, None)
         self._watchdog_s = int(environ.pop(WATCHDOG, "0")) / 1_000_000
 
     def say(self, **variables: str | int) -> None:
-        """`say(READY=1, STATUS="…")`. Never raises: a service does not fail because nobody listens."""
+        """`say(READY=1, STATUS="…")`. Never raises: a missing listener is no failure of the service."""
         if self._address is None:
             return
         address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
@@ -31,7 +31,7 @@ class Systemd:
                 return
 
     async def watchdog(self) -> None:
-        """Ping three times per period, from the event loop: a loop that hangs does not ping. Returns when none is wanted."""
+        """Ping from the event loop three times per period, so that a blocked loop is noticed. Returns without a watchdog."""
         while self._watchdog_s:
             self.say(WATCHDOG=1)
             await anyio.sleep(self._watchdog_s / 3)

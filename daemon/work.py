@@ -1,4 +1,4 @@
-"""What a transaction may have made for the duties to do, so that they need not look for it."""
+"""The kinds of work that a transaction makes for the duties, which are woken for them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Flag, auto
@@ -14,7 +14,7 @@ from tidegate.schemas.effect.task import AdmitAgain, InsertTask, OutletUpdated, 
 
 
 class Work(Flag):
-    """What a transaction may have made for the duties to do."""
+    """Kinds of work, one per duty."""
 
     NONE = 0
     ADMIT = auto()
@@ -26,7 +26,7 @@ class Work(Flag):
 
 
 def work_of(effects: Sequence[Effect]) -> Work:
-    """What these effects made for the duties."""
+    """The work that these effects make."""
     work = Work.NONE
     for type_ in {type(effect) for effect in effects}:
         work |= WORK.get(type_, Work.NONE)
@@ -40,7 +40,7 @@ MOMENTS: Mapping[type, Callable[[Any], Any]] = {
     InsertRun: attrgetter("times_out_at"),
     UpdateRun: attrgetter("times_out_at"),
 }
-"""Effects with which the clock may have to come earlier than it knows."""
+"""Effects with a due time, which may be earlier than the next wake-up of the clock."""
 
 WORK: Mapping[type, Work] = {
     InsertTask: Work.ADMIT,

@@ -1,5 +1,5 @@
-"""DAG files: read below the DAG folder, run in a sandbox, watched for changes.
+"""DAG files: read from the DAG folder, executed in a sandbox, watched for changes. The daemon never imports a DAG file.
 
-Start with `parse`, the daemon's side. `zygote` is the process it talks to, `execute` what happens to one file in it, `confine`
-what the kernel is asked for. `watch` finds out which files changed. The daemon itself never imports a DAG file.
+Start with `parse`, the daemon's side. `zygote` is the process that forks sandboxes, `execute` runs one file in a sandbox,
+`confine` has the kernel calls for isolation, `watch` detects changed files.
 """

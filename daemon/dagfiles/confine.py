@@ -1,8 +1,8 @@
-"""What the kernel is asked for before it runs code that is not ours. Linux only.
+"""Kernel isolation for foreign code. Linux only.
 
-The zygote leaves the network once (`leave_network`). Each sandbox is the first process of a process namespace of its own
-(`enter_process_namespace`), so that it sees no other process and nothing of it outlives it, and gives up what it does not
-need (`confine`). Where the kernel permits none of this, limits, process groups and the wall clock remain.
+The zygote leaves the network once (`leave_network`). Each sandbox is the first process of its own process namespace
+(`enter_process_namespace`): it sees no other process, and its descendants end with it. It drops privileges and sets limits
+(`confine`). Without permission for namespaces only limits, process groups and the wall clock remain.
 """
 
 import ctypes
@@ -15,12 +15,12 @@ from tidegate.daemon.dagfiles.message import Limits
 
 MIB = 1 << 20
 RESERVE_MIB = 32
-"""Memory kept back from a file, so that its sandbox can still say that it used up the rest."""
+"""Memory reserved for the sandbox, to report that the file used up its limit."""
 
 OPEN_FILES = 64
 PROCESSES = 64
 PROCESSES_SHARED = 4096
-"""Where the limit counts every process of the user and not only those of the sandbox."""
+"""The limit when it counts all processes of the user instead of those of the sandbox."""
 
 NOBODY = 65534
 
@@ -35,7 +35,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def leave_network() -> str | None:
     """Move this single-threaded process into a network namespace without any device.
 
-    Root keeps its user namespace, others need one of their own. Returns why it was not permitted, None if it was.
+    Root keeps its user namespace, other users need a new one. Returns why it was not permitted, None if it was.
     """
     reason = None
     for flags in (_CLONE_NEWNET, _CLONE_NEWNET | _CLONE_NEWUSER):
@@ -49,7 +49,7 @@ def leave_network() -> str | None:
 
 
 def enter_process_namespace() -> bool:
-    """Make the next child the first process of a new process namespace, if that is permitted."""
+    """Make the next child the first process of a new process namespace; False if that is not permitted."""
     with suppress(OSError):
         _call("unshare", _CLONE_NEWPID)
         return True
@@ -57,7 +57,7 @@ def enter_process_namespace() -> bool:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of every descendant whose own parent ends."""
+    """Become the parent of orphaned descendants."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
@@ -67,7 +67,7 @@ def die_with_parent() -> None:
 
 
 def confine(limits: Limits, *, alone: bool) -> None:
-    """Give up everything that building DAGs does not need. `alone`: in a user namespace of its own, or root without one."""
+    """Drop privileges and set limits. `alone`: in a user namespace of its own, or root without one."""
     dropped = _become_nobody()
     _limit(resource.RLIMIT_AS, limits.memory_mb * MIB, (limits.memory_mb + RESERVE_MIB) * MIB)
     _limit(resource.RLIMIT_CPU, limits.cpu_s, limits.cpu_s + 1)
@@ -76,20 +76,20 @@ def confine(limits: Limits, *, alone: bool) -> None:
     _limit(resource.RLIMIT_NPROC, PROCESSES if alone or dropped else PROCESSES_SHARED)
     _limit(resource.RLIMIT_CORE, 0)
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
-    # A change of identity resets both.
+    # The change of user resets both.
     _prctl(_PR_SET_DUMPABLE, 1)
     die_with_parent()
 
 
 def use_reserve() -> None:
-    """Allow the memory that was kept back."""
+    """Raise the limit by the reserved memory."""
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
 
 
 def _become_nobody() -> bool:
-    """Stop being root, if this process is; modules and files that only root may read stay readable."""
-    kept = 0
+    """Drop root, but keep the capability to read files of root, such as modules."""
+    capabilities = 0
     is_root = os.geteuid() == 0
     with suppress(OSError):
         if is_root:
@@ -97,9 +97,9 @@ def _become_nobody() -> bool:
             os.setgroups([])
             os.setresgid(NOBODY, NOBODY, NOBODY)
             os.setresuid(NOBODY, NOBODY, NOBODY)
-            kept = _CAP_DAC_READ_SEARCH
+            capabilities = _CAP_DAC_READ_SEARCH
     try:
-        _keep_capabilities(kept)
+        _keep_capabilities(capabilities)
     except PermissionError:
         _keep_capabilities(0)
     return is_root and os.geteuid() != 0
@@ -112,7 +112,7 @@ def _keep_capabilities(mask: int) -> None:
 
 
 def _limit(kind: int, soft: int, hard: int | None = None) -> None:
-    """Lower a limit; one that is lower already stays."""
+    """Lower a limit; never raise it."""
     _, highest = resource.getrlimit(kind)
     wanted = (soft, soft if hard is None else hard)
     if highest != resource.RLIM_INFINITY:

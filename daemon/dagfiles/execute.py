@@ -1,4 +1,4 @@
-"""Inside a sandbox: run one DAG file and write down what it gave."""
+"""Inside a sandbox: executes one DAG file and writes its DAGs or its problem."""
 
 import errno
 import faulthandler
@@ -20,11 +20,11 @@ MAX_REASON = 2000
 
 
 class OutOfTimeError(BaseException):
-    """Not an Exception, so that a file that catches those does not catch this."""
+    """Not an Exception, so that `except Exception` in a DAG file does not catch it."""
 
 
 def execute(request: Request, source: int, result: int, printed: int, *, alone: bool) -> NoReturn:
-    """Run the file in this process, which is a sandbox's first, and end it.
+    """Run the file in this process, the first of a sandbox, and exit.
 
     `source`, `result` and `printed` are descriptors of files in memory.
     """
@@ -42,7 +42,7 @@ def execute(request: Request, source: int, result: int, printed: int, *, alone: 
 
 
 def run(source: str, filename: str, limits: Limits) -> Outcome:
-    """What the file gives; whatever it raises becomes a problem."""
+    """The DAGs of the file; any exception becomes a problem."""
     _arm(limits)
     try:
         specs = tuple(dag.spec() for dag in build(source, filename))
@@ -58,7 +58,7 @@ def run(source: str, filename: str, limits: Limits) -> Outcome:
 
 
 def write(result: int, outcome: Outcome, limits: Limits) -> None:
-    """Write the outcome, or a problem where it is too large or cannot be written as JSON."""
+    """Write the outcome, or a problem if it is too large or no valid JSON."""
     try:
         body = encode(outcome)
     except UnicodeEncodeError as error:
@@ -70,7 +70,7 @@ def write(result: int, outcome: Outcome, limits: Limits) -> None:
 
 
 def reason(error: BaseException, filename: str, limits: Limits) -> str:
-    """What went wrong, for the author of the file."""
+    """The reason of a problem, for the author of the file."""
     match error:
         case SyntaxError():
             where = "" if error.filename in (filename, None) else f" in {error.filename}, line {error.lineno}"
@@ -91,7 +91,7 @@ def reason(error: BaseException, filename: str, limits: Limits) -> str:
 
 
 def line(error: BaseException, filename: str) -> int | None:
-    """The line of the file to blame, if one is."""
+    """The line of the file where the problem occurred, if known."""
     if isinstance(error, SyntaxError) and error.filename == filename:
         return error.lineno
     if isinstance(error, DagError) and error.place is not None and error.place[0] == filename:
@@ -101,7 +101,7 @@ def line(error: BaseException, filename: str) -> int | None:
 
 
 def _redirect(printed: int) -> None:
-    """Nothing to read, what is printed goes into memory, and a crash in C leaves the line it happened at."""
+    """stdin is empty, output goes to memory, and faulthandler prints the line of a crash in C."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
@@ -118,7 +118,7 @@ def _enter(root: str) -> None:
 
 
 def _arm(limits: Limits) -> None:
-    """Interrupt the file at its limits, to learn the line it has reached; if it does not yield, it is killed soon after."""
+    """Interrupt the file at its limits to get the current line; it is killed if it does not stop."""
     wall = f"it was still running after {limits.wall_s:g} s (TIDEGATE_PARSE_WALL_S)"
     cpu = f"it used up {limits.cpu_s} s of processor time (TIDEGATE_PARSE_CPU_S)"
     signal.signal(signal.SIGALRM, _interrupt(f"{wall}; move the work into a task"))

@@ -1,4 +1,4 @@
-"""Which files of the DAG folder are none: `.tidegateignore`, in the manner of `.gitignore`.
+"""Files that are not DAG files: `.tidegateignore`, similar to `.gitignore`.
 
 A pattern without a slash matches the name of a file or folder at any depth; one with a slash matches the path from the DAG
 folder on; one that ends in a slash matches folders only. A folder that is ignored hides all it contains. `!` takes back what
@@ -14,7 +14,7 @@ ALWAYS = (".*", "__pycache__/")
 
 
 def patterns(root: Path) -> tuple[str, ...]:
-    """The patterns that hold in a DAG folder."""
+    """The patterns of a DAG folder, with the defaults."""
     try:
         text = (root / IGNORE_FILE).read_text(errors="replace")
     except OSError:
@@ -30,7 +30,7 @@ def ignored(path: str, patterns: Sequence[str]) -> bool:
 
 
 def folder_ignored(path: str, patterns: Sequence[str]) -> bool:
-    """Whether a folder is ignored; those it is in are known not to be."""
+    """Whether a folder is ignored, given that its parents are not."""
     return _ignores(path, patterns, is_folder=True)
 
 

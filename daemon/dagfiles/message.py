@@ -1,4 +1,4 @@
-"""What the daemon, the zygote and a sandbox tell each other, as JSON."""
+"""The JSON messages between daemon, zygote and sandbox."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ from tidegate.schemas.dag import DagSpec, ImportProblem
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What running one file may take. `wall_s` and `cpu_s` are in seconds, the others in MiB."""
+    """The limits of one file. `wall_s` and `cpu_s` are in seconds, the others in MiB."""
 
     wall_s: float
     cpu_s: int
@@ -15,7 +15,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Hello(msgspec.Struct, frozen=True):
-    """The zygote is ready. `reachable` says why DAG files can reach the network; None when they cannot."""
+    """The zygote is ready. `reachable` is why DAG files can reach the network, None if they cannot."""
 
     reachable: str | None
 
@@ -23,7 +23,7 @@ class Hello(msgspec.Struct, frozen=True):
 class Request(msgspec.Struct, frozen=True):
     """Run a file.
 
-    With it go four descriptors: its source, files for the result and for what it prints, and the socket for the reply.
+    Sent with four descriptors: the source, files for the result and the output, and the socket for the reply.
     """
 
     root: str
@@ -40,7 +40,7 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a file gave: its DAGs, or why there are none."""
+    """The DAGs of a file, or its problem."""
 
     dags: tuple[DagSpec, ...] = ()
     problem: ImportProblem | None = None

@@ -1,4 +1,4 @@
-"""Parse DAG files: read one below the DAG folder, run it in a sandbox, judge what comes out."""
+"""Parses DAG files: reads a file, executes it in a sandbox and validates the result."""
 
 import os
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ AT_ONCE = 4
 
 
 class Parser:
-    """Parses several files at once; what one of them does harms nobody."""
+    """Parses up to `AT_ONCE` files in parallel, isolated from each other."""
 
     def __init__(self, settings: Settings, zygotes: Zygotes) -> None:
         self._root = dags_root(settings)
@@ -31,9 +31,9 @@ class Parser:
         self._slots = anyio.Semaphore(AT_ONCE)
 
     async def parse(self, path: str) -> ParsedFile:
-        """What the file at `path`, relative to the DAG folder, gives; never raises for what is in it.
+        """Parse the file at `path`, relative to the DAG folder. Errors in the file become its problem.
 
-        Raises UnavailableError where no process can be had to run it in.
+        Raises UnavailableError when the zygote cannot be started.
         """
         started = anyio.current_time()
         try:
@@ -61,14 +61,14 @@ class Parser:
                 try:
                     reply = await self._zygotes.run(request, text, result, printed)
                 except GoneError:
-                    return Outcome(problem=ImportProblem(reason="the process that watched over it was killed while it ran"))
+                    return Outcome(problem=ImportProblem(reason="its parent process was killed while it ran"))
                 limit = self._limits.output_mb << 20
                 return judge(reply, os.pread(result, limit, 0), os.pread(printed, limit, 0), request.filename, self._limits)
 
 
 @asynccontextmanager
 async def open_parser(settings: Settings) -> AsyncIterator[Parser]:
-    """A parser for as long as the block lasts. Raises UnavailableError if its process does not start."""
+    """Open a parser. Raises UnavailableError if its zygote does not start."""
     zygotes = Zygotes(os.environ)
     try:
         await zygotes.current()

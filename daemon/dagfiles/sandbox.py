@@ -1,4 +1,4 @@
-"""The daemon's end of the zygote: start it, hand it files, replace it when it dies."""
+"""The daemon's client of the zygote: starts it, sends requests, replaces it when it dies."""
 
 import os
 import socket
@@ -16,7 +16,7 @@ from tidegate.schemas.error import UnavailableError
 log = structlog.get_logger()
 
 INHERITED = ("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH", "TZ")
-"""The only names of the daemon's environment that a DAG file may see."""
+"""The variables of the daemon's environment that a DAG file sees."""
 
 SERVER = "the parser of DAG files"
 START_S = 30.0
@@ -25,7 +25,7 @@ MAX_REPLY = 4096
 
 
 class GoneError(Exception):
-    """The zygote, or the minder of this request, died without a reply."""
+    """The zygote or the minder of this request died without a reply."""
 
 
 class Zygote:
@@ -36,7 +36,7 @@ class Zygote:
         self._control = control
 
     async def run(self, request: Request, source: int, result: int, printed: int) -> Reply:
-        """Run one file and wait until nothing of it is left; cancelling kills it. Raises GoneError."""
+        """Run one file and wait until all of its processes ended; cancellation kills them. Raises GoneError."""
         ours, theirs = _socketpair()
         with ours, theirs:
             try:
@@ -47,17 +47,17 @@ class Zygote:
             return decode_reply(await _receive(ours))
 
     async def hello(self) -> str | None:
-        """Wait until it is ready; why DAG files can reach the network, None if they cannot. Raises GoneError."""
+        """Wait until the zygote is ready; returns why DAG files can reach the network, if they can. Raises GoneError."""
         return decode_hello(await _receive(self._control)).reachable
 
     async def is_dead(self) -> bool:
-        """Whether it ended, as the end of a socket suggested."""
+        """Whether the zygote ended, after the end of a socket suggested it."""
         with anyio.move_on_after(0.2):
             await self._process.wait()
         return self._process.returncode is not None
 
     async def stop(self) -> None:
-        """End it, and with it whatever it runs."""
+        """End the zygote and its sandboxes."""
         self._control.close()
         with anyio.move_on_after(STOP_S):
             await self._process.wait()
@@ -67,7 +67,7 @@ class Zygote:
 
 
 class Zygotes:
-    """The zygote of now: started when it is needed, replaced when it died."""
+    """The current zygote: started on demand, replaced after its death."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
@@ -76,14 +76,14 @@ class Zygotes:
         self._warned = False
 
     async def current(self) -> Zygote:
-        """Raises UnavailableError: no zygote can be started."""
+        """The running zygote. Raises UnavailableError when none can be started."""
         async with self._lock:
             if self._zygote is None:
                 self._zygote = await self._start()
             return self._zygote
 
     async def run(self, request: Request, source: int, result: int, printed: int) -> Reply:
-        """Run one file, once more where its process vanished. Raises GoneError, UnavailableError."""
+        """Run one file, with one retry after GoneError. Raises GoneError or UnavailableError."""
         zygote = await self.current()
         try:
             return await zygote.run(request, source, result, printed)
@@ -121,7 +121,7 @@ class Zygotes:
             raise
         if reachable is not None and not self._warned:
             self._warned = True
-            log.warning("dag_files_reach_network", reason=reachable, hint="permit user namespaces, or run where they are")
+            log.warning("dag_files_reach_network", reason=reachable, hint="permit unprivileged user namespaces on this host")
         return zygote
 
     async def _replace(self, zygote: Zygote) -> None:
@@ -135,7 +135,7 @@ class Zygotes:
 
 
 async def start(environ: Mapping[str, str]) -> Zygote:
-    """Start a zygote that sees nothing of `environ` but what is harmless."""
+    """Start a zygote with the `INHERITED` variables of `environ`."""
     ours, theirs = _socketpair()
     shown = {name: environ[name] for name in INHERITED if name in environ}
     with theirs:
@@ -145,7 +145,7 @@ async def start(environ: Mapping[str, str]) -> Zygote:
             stdout=DEVNULL,
             stderr=None,
             cwd="/",
-            # A set of names must have the same order in every parse, or a DAG built from it would change for ever.
+            # Sets must have the same order in every parse, or a DAG built from one would get a new version each time.
             env={**shown, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"},
             start_new_session=True,
             pass_fds=[theirs.fileno()],

@@ -1,4 +1,4 @@
-"""What lies in the DAG folder, and which of it is news."""
+"""Lists the DAG folder and finds the changed files."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -9,18 +9,18 @@ import msgspec
 from tidegate.daemon.dagfiles.ignore import folder_ignored, ignored, patterns
 
 Stamp = tuple[int, int, int]
-"""Size, time of modification and of status change: a file that keeps all three is taken to be the same."""
+"""Size, mtime and ctime: a file with the same three is unchanged."""
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """The Python files below a folder, by relative path. `unreadable` names what could not be looked into."""
+    """The Python files below a folder, by relative path. `unreadable` are folders that could not be listed."""
 
     files: Mapping[str, Stamp]
     unreadable: tuple[str, ...] = ()
 
 
 def listing(root: Path) -> Listing:
-    """Look through the folder once. Symbolic links to folders are not followed."""
+    """List the folder. Symbolic links to folders are not followed."""
     lines = patterns(root)
     files: dict[str, Stamp] = {}
     unreadable: list[str] = []
@@ -44,15 +44,15 @@ def listing(root: Path) -> Listing:
 
 
 def changed(before: Mapping[str, Stamp], now: Mapping[str, Stamp]) -> list[str]:
-    """The files that are new, or not what they were."""
+    """The files that are new or have another stamp."""
     return [path for path, stamp in now.items() if before.get(path) != stamp]
 
 
 def news(now: Mapping[str, str], known: Mapping[str, str | None], reported: Mapping[str, str], *, absent_too: bool) -> list[str]:
     """The paths to report, given the digests of all files `now`, those in the database, and those reported last.
 
-    A file is reported when its content is not what the database knows, once per content. A file that is gone is reported, where
-    `absent_too`, each time until the database knows it no more.
+    A file is reported once per content, when the database has another one. With `absent_too` a deleted file is reported until the
+    database has recorded the deletion.
     """
     differing = [path for path, digest in now.items() if digest != known.get(path) and digest != reported.get(path)]
     absent = [path for path in known if path not in now] if absent_too else []
@@ -60,7 +60,7 @@ def news(now: Mapping[str, str], known: Mapping[str, str | None], reported: Mapp
 
 
 def _is_candidate(path: str, lines: Sequence[str]) -> bool:
-    """Whether an event can name it, as one cannot where a name is not UTF-8, and whether it may hold DAGs."""
+    """Whether the file may be a DAG file with a name in UTF-8, which events need."""
     return path.endswith(".py") and not any("\ud800" <= character <= "\udfff" for character in path) and not ignored(path, lines)
 
 

@@ -1,7 +1,7 @@
-"""Reading a DAG file: below the DAG folder only, whatever its path says.
+"""Reads DAG files, from the DAG folder only.
 
-An event names a file; nothing is believed of the name. Each part of the path is opened below the one before it, and symbolic
-links are refused, so that no race and no link leads out of the folder.
+The path in an event is not trusted. Each part of it is opened relative to its parent, and symbolic links are rejected, so that no
+race and no link leads out of the folder.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from tidegate.schemas.error import TidegateError
 MAX_BYTES = 1 << 20
 
 NOT_READ = ""
-"""The digest of a file that is there, but was not read."""
+"""The digest of a file that exists but was not read."""
 
 _BELOW = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -31,7 +31,7 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class RefusedError(TidegateError):
-    """There is such a file, but it is not read as a DAG file; the message says why."""
+    """The file exists but is not read as a DAG file; the message says why."""
 
     def __init__(self, message: str, digest: str = NOT_READ) -> None:
         super().__init__(message)
@@ -39,7 +39,7 @@ class RefusedError(TidegateError):
 
 
 def read(root: Path, path: str) -> Source | None:
-    """The file at `path` below `root`; None where there is none, or an ignored one. Raises RefusedError."""
+    """The file at `path` below `root`; None when it is missing or ignored. Raises RefusedError."""
     parts = _parts(path)
     if ignored(path, patterns(root)):
         return None
@@ -60,7 +60,7 @@ def decode(content: bytes) -> Source:
 
 
 def can_hold_dags(source: Source) -> bool:
-    """Whether it is worth running: a file that never says `dag` nor `tidegate` builds no DAGs."""
+    """False for a file without the words `dag` and `tidegate`, which cannot build a DAG."""
     text = source.text.lower()
     return "dag" in text or "tidegate" in text
 
@@ -87,7 +87,7 @@ def _read(root: Path, parts: list[str]) -> bytes | None:
                 return None
             opened.callback(os.close, below)
             folder = below
-        # Not to wait for a writer, should it be a pipe.
+        # Non-blocking, in case it is a pipe.
         file = _open(folder, parts[-1], os.O_NONBLOCK)
         if file is None:
             return None

@@ -1,4 +1,4 @@
-"""What came out of a sandbox: DAGs, or a problem in words for the author of the file."""
+"""Validates the result of a sandbox: DAGs, or a problem for the author of the file."""
 
 import re
 import signal
@@ -15,7 +15,7 @@ _UNPRINTABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def judge(reply: Reply, result: bytes, printed: bytes, filename: str, limits: Limits) -> Outcome:
-    """Nothing that comes out of a sandbox is believed: it is an outcome, complete and valid, or a problem."""
+    """The outcome, if the untrusted result is complete and valid; else a problem."""
     if (reason := _ended_badly(reply, limits)) is not None:
         return Outcome(problem=ImportProblem(reason=reason, line=crash_line(printed, filename)))
     if not result:
@@ -32,13 +32,13 @@ def judge(reply: Reply, result: bytes, printed: bytes, filename: str, limits: Li
 
 
 def crash_line(printed: bytes, filename: str) -> int | None:
-    """The line that a crash in C was called from, which the interpreter prints at the end."""
+    """The line of a crash in C, from the output of faulthandler."""
     found = re.findall(rf'File "{re.escape(filename)}", line (\d+)'.encode(), printed)
     return int(found[0]) if found else None
 
 
 def printable(text: str) -> str:
-    """A text that Postgres and JSON can hold."""
+    """The text without characters that Postgres or JSON reject."""
     return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
@@ -62,7 +62,7 @@ def _name(number: int) -> str:
 
 
 def _check(outcome: Outcome) -> None:
-    """Raises DagError for what the shapes alone do not forbid."""
+    """Raises DagError for what the schema does not exclude."""
     seen = set()
     for spec in outcome.dags:
         validate_dag(spec)

@@ -1,4 +1,4 @@
-"""Watch the DAG folder: report files that changed, within a moment by inotify, and by a slow scan whatever was missed."""
+"""Watches the DAG folder: reports changed files within milliseconds by inotify, and missed ones by a slow scan."""
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -23,15 +23,15 @@ Publish = Callable[[Sequence[str]], Awaitable[None]]
 Known = Callable[[], Awaitable[Mapping[str, str | None]]]
 
 SETTLE_MS = 20
-"""A file that was just written is looked at when nothing more happened for so long, …"""
+"""A changed file is read after this time without further changes, …"""
 SETTLE_AT_MOST_MS = 500
 """… or after this long at the latest."""
-LOOK_AGAIN_S = 1.0
-"""How soon it is noticed that the DAG folder appeared, or was replaced by another, or that a server is back."""
+POLL_S = 1.0
+"""Polling interval for a missing or replaced DAG folder, and after an outage."""
 
 
 class Scanner:
-    """Looks through the DAG folder and reports what is new since it last did."""
+    """Scans the DAG folder and reports changes since the last scan."""
 
     def __init__(self, root: Path, publish: Publish, known: Known) -> None:
         self._root = root
@@ -40,24 +40,24 @@ class Scanner:
         self._stamps: Mapping[str, Stamp] = {}
         self._digests: dict[str, str] = {}
         self._reported: dict[str, str] = {}
-        self._complaints: set[str] = set()
+        self._warned: set[str] = set()
 
     async def scan(self, *, absent_too: bool) -> bool:
-        """Report what changed; with `absent_too` also what is gone, unless part of the folder cannot be read.
+        """Report changed files; with `absent_too` also deleted ones, unless part of the folder cannot be read.
 
-        Where the folder is not there nothing is reported. False: a server did not answer, and all is to be done again.
+        A missing folder reports nothing. False when a server did not answer and the scan has to be repeated.
         """
-        found = await anyio.to_thread.run_sync(self._look)
-        self._complain("dag_folder_missing", holds=found is None, folder=str(self._root))
+        found = await anyio.to_thread.run_sync(self._list)
+        self._warn_once("dag_folder_missing", holds=found is None, folder=str(self._root))
         if found is None:
             return True
-        self._complain("dag_folder_unreadable", holds=bool(found.unreadable), folders=found.unreadable)
+        self._warn_once("dag_folder_unreadable", holds=bool(found.unreadable), folders=found.unreadable)
         try:
             await self._report(absent_too=absent_too and not found.unreadable)
         except UnavailableError as error:
-            self._complain("dag_scan_postponed", holds=True, reason=str(error))
+            self._warn_once("dag_scan_postponed", holds=True, reason=str(error))
             return False
-        self._complain("dag_scan_postponed", holds=False)
+        self._warn_once("dag_scan_postponed", holds=False)
         return True
 
     async def _report(self, *, absent_too: bool) -> None:
@@ -70,8 +70,8 @@ class Scanner:
             else:
                 self._reported.pop(path, None)
 
-    def _look(self) -> Listing | None:
-        """List the folder and read the files whose stamps are new. Runs in a thread; only one at a time."""
+    def _list(self) -> Listing | None:
+        """List the folder and read changed files. Runs in a thread, one at a time."""
         if not self._root.is_dir():
             return None
         found = listing(self._root)
@@ -81,11 +81,11 @@ class Scanner:
         self._stamps = found.files
         return found
 
-    def _complain(self, event: str, *, holds: bool, **facts: object) -> None:
-        """Say it once, until it holds no more."""
-        if holds and event not in self._complaints:
+    def _warn_once(self, event: str, *, holds: bool, **facts: object) -> None:
+        """Log a warning once while it holds."""
+        if holds and event not in self._warned:
             log.warning(event, **facts)
-        (self._complaints.add if holds else self._complaints.discard)(event)
+        (self._warned.add if holds else self._warned.discard)(event)
 
 
 async def watch(
@@ -95,9 +95,9 @@ async def watch(
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """For ever: call `publish` with the paths, relative to the DAG folder, of files that changed or are gone.
+    """Call `publish` with the paths of changed and deleted files, relative to the DAG folder, for ever.
 
-    `known` gives the digest of every file that the database has, until it takes the file for gone.
+    `known` returns the digests of all files in the database, except those recorded as deleted.
     """
     root = dags_root(settings)
     scanner = Scanner(root, publish, known)
@@ -109,7 +109,7 @@ async def watch(
         while True:
             is_due = anyio.current_time() >= due
             if not await scanner.scan(absent_too=is_due):
-                await anyio.sleep(LOOK_AGAIN_S)
+                await anyio.sleep(POLL_S)
                 continue
             if is_due:
                 due = anyio.current_time() + settings.dags_scan_s
@@ -117,7 +117,7 @@ async def watch(
 
 
 def digest(root: Path, path: str) -> str:
-    """What the parser will give as the file's digest."""
+    """The digest that the parser will record for the file."""
     try:
         source = read(root, path)
     except RefusedError as error:
@@ -126,48 +126,48 @@ def digest(root: Path, path: str) -> str:
 
 
 async def _listen(root: Path, signal: Signal) -> None:
-    """Ring whenever something happens in the folder."""
-    is_deaf = False
+    """Set the signal at each change in the folder."""
+    has_failed = False
     while True:
         if (here := _identity(root)) is not None:
             try:
                 await _listen_in(root, here, signal)
-                is_deaf = False
+                has_failed = False
             except OSError as error:
-                if not is_deaf:
+                if not has_failed:
                     log.warning("dag_folder_not_watched", folder=str(root), error=str(error), hint="only scans find changes")
-                is_deaf = True
-        await anyio.sleep(LOOK_AGAIN_S)
+                has_failed = True
+        await anyio.sleep(POLL_S)
 
 
 async def _listen_in(root: Path, here: tuple[int, int], signal: Signal) -> None:
-    """Until another folder is in the place of this one, or none."""
+    """Watch until the folder is replaced or deleted."""
     stop = anyio.Event()
     changes = awatch(
         root,
         watch_filter=lambda _, path: _concerns(root, path),
         step=SETTLE_MS,
         debounce=SETTLE_AT_MOST_MS,
-        rust_timeout=int(LOOK_AGAIN_S * 1000),
+        rust_timeout=int(POLL_S * 1000),
         yield_on_timeout=True,
         ignore_permission_denied=True,
         stop_event=stop,
     )
     async with anyio.create_task_group() as tg, aclosing(changes):
         tg.start_soon(_set_when_cancelled, stop)
-        # What happened before the watch began was not heard.
-        unheard = True
+        # Changes before the watch began were missed.
+        is_first = True
         async for batch in changes:
-            if batch or unheard:
+            if batch or is_first:
                 signal.set()
-            unheard = False
+            is_first = False
             if _identity(root) != here:
                 break
         tg.cancel_scope.cancel()
 
 
 async def _set_when_cancelled(stop: anyio.Event) -> None:
-    """awatch waits in a thread, which hears of nothing but this event."""
+    """awatch waits in a thread, which cancellation does not reach; it stops by this event."""
     try:
         await anyio.sleep_forever()
     finally:
@@ -175,7 +175,7 @@ async def _set_when_cancelled(stop: anyio.Event) -> None:
 
 
 def _concerns(root: Path, path: str) -> bool:
-    """Whether it may be a DAG file, or a folder of them; one that is gone is found by a scan."""
+    """Whether the path may be a DAG file or a folder; deleted folders are found by a scan."""
     name = Path(path).name
     return name.endswith(".py") or Path(path) == root / IGNORE_FILE or Path(path).is_dir()
 

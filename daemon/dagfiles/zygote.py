@@ -1,9 +1,9 @@
 """The zygote: a small process, warm and single-threaded, that forks a sandbox for each DAG file.
 
-`python -m tidegate.daemon.dagfiles.zygote FD` where FD is a Unix seqpacket socket to the daemon. It knows nothing that a DAG
-file must not know: its environment is a short list, it opens no file, it has no network. It ends when the socket does.
+`python -m tidegate.daemon.dagfiles.zygote FD` where FD is a Unix seqpacket socket to the daemon. It holds no
+secrets: its environment is an allow-list, it opens no file, it has no network. It ends when the socket is closed.
 
-For each request it forks a minder, which forks the sandbox, keeps the time, and replies when nothing of it is left.
+For each request it forks a minder, which forks the sandbox, enforces the wall clock, and replies when all processes ended.
 """
 
 import gc
@@ -24,10 +24,10 @@ from tidegate.daemon.dagfiles.message import Hello, Reply, Request, decode_reque
 DESCRIPTORS = 4
 MAX_REQUEST = 65_536
 GRACE_S = 0.5
-"""How long a file that was told that its time is over may take to end."""
+"""Time for a file to end after the interrupt at its wall-clock limit."""
 
 WARM = ("dataclasses", "datetime", "functools", "itertools", "json", "logging", "math", "pathlib", "re", "textwrap", "typing")
-"""Modules that DAG files like to import."""
+"""Modules that many DAG files import."""
 
 
 def main() -> None:
@@ -41,13 +41,13 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     gc.collect()
     gc.freeze()
-    with suppress(BrokenPipeError, ConnectionResetError):  # the daemon was told to stop before it had started
+    with suppress(BrokenPipeError, ConnectionResetError):  # the daemon stopped while it started
         control.send(encode(Hello(reachable)))
         serve(control, alone=reachable is None)
 
 
 def serve(control: socket.socket, *, alone: bool) -> None:
-    """Fork a minder per request, until the daemon is gone."""
+    """Fork a minder per request, until the daemon closes the socket."""
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST, DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
         if not message:
@@ -63,14 +63,14 @@ def serve(control: socket.socket, *, alone: bool) -> None:
 def _mind_and_exit(request: Request, descriptors: list[int], *, alone: bool) -> None:
     try:
         mind(request, descriptors, alone=alone)
-    except BaseException:  # noqa: BLE001 - whatever it is, this process must end here
+    except BaseException:  # noqa: BLE001 - this process must exit here
         traceback.print_exc()
     finally:
         os._exit(0)
 
 
 def mind(request: Request, descriptors: list[int], *, alone: bool) -> None:
-    """Run the file in a child, kill it when its time is over or the daemon lost interest, reply when it is gone."""
+    """Run the file in a child; kill it at the time limit or when the daemon closes the socket; reply when it ended."""
     source, result, printed, reply = descriptors
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     die_with_parent()
@@ -94,7 +94,7 @@ def mind(request: Request, descriptors: list[int], *, alone: bool) -> None:
 
 
 def _ends(pid: int, reply: int, seconds: float) -> bool:
-    """Wait until the child ends or nobody waits for the reply; whether one of them happened in time."""
+    """Wait until the child ends or the daemon closes the socket; False after the timeout."""
     waiting = select.poll()
     waiting.register(os.pidfd_open(pid), select.POLLIN)
     waiting.register(reply, select.POLLIN)
@@ -102,7 +102,7 @@ def _ends(pid: int, reply: int, seconds: float) -> bool:
 
 
 def _kill_orphans() -> None:
-    """Kill whatever the file left running, sessions of their own included: it all became a child of this process."""
+    """Kill the remaining processes of the file, which all are children of this process now."""
     children = Path("/proc/thread-self/children")
     while pids := children.read_text().split():
         for pid in map(int, pids):

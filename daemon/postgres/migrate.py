@@ -1,7 +1,7 @@
-"""Bring the schema up to date: numbered, forward only, one transaction each, one process at a time.
+"""Migrations of the schema: numbered, forward only, one transaction each, one process at a time.
 
-Daemons may be at work meanwhile. Whoever waits for a lock lets nobody else have it, so a migration waits for a moment only, and
-then lets the others go on before it tries again.
+Daemons may run meanwhile. A waiting lock request blocks all later ones, so a migration waits for `LOCK_TIMEOUT_MS` only, and
+pauses before the next attempt.
 """
 
 import random
@@ -42,7 +42,7 @@ UNRELEASED = "0001_init.sql"
 
 
 class SchemaError(TidegateError):
-    """The database's schema is not the one this version needs."""
+    """The database has another schema than this version needs."""
 
 
 def known() -> list[str]:
@@ -51,9 +51,9 @@ def known() -> list[str]:
 
 
 async def migrate(dsn: str) -> list[str]:
-    """Apply what is missing; returns the names applied.
+    """Apply the missing migrations; returns their names.
 
-    Raises UnavailableError when Postgres is away or somebody keeps a table from us, PostgresError when it does not let us in.
+    Raises UnavailableError when Postgres does not answer or a table stays locked, PostgresError when access is denied.
     """
     connection = await _connect(dsn)
     try:
@@ -70,7 +70,7 @@ async def migrate(dsn: str) -> list[str]:
 
 
 async def pending(connection: "Connected") -> list[str]:
-    """The names not applied yet. Raises SchemaError when the database is newer than this version."""
+    """The names of missing migrations. Raises SchemaError when the database is newer than this version."""
     if not await connection.fetchval("SELECT to_regclass('schema_migration')"):
         return known()
     applied = {row["name"] for row in await connection.fetch("SELECT name FROM schema_migration")}
@@ -95,7 +95,7 @@ async def _apply(connection: "asyncpg.Connection[asyncpg.Record]", name: str) ->
                 await connection.execute("INSERT INTO schema_migration (name) VALUES ($1)", name)
         except BUSY as error:
             if attempt == TRIES:
-                message = f"somebody keeps a table from {name}, which has to change it: {describe(error)}"
+                message = f"migration {name} waits for a lock that another transaction holds: {describe(error)}"
                 raise UnavailableError(message, server="Postgres") from error
             await anyio.sleep(random.uniform(0, PAUSE_S))  # noqa: S311, not a secret
         else:

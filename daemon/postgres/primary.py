@@ -1,4 +1,4 @@
-"""The way to Postgres: of several servers to the one that takes writes, also while another one does not answer at all."""
+"""Connects to the server of a multi-host DSN that takes writes, also while others do not answer."""
 
 import os
 import re
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 PORT = 5432
 WAIT_S = 0.5
-"""So long a server may keep its answer to itself until the next one is asked, too."""
+"""The time until the next server is tried in parallel."""
 
 REFUSALS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InternalClientError)
 NOT_LET_IN = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
 
 
 class NoPrimaryError(asyncpg.TargetServerAttributeNotMatched):
-    """None of the servers lets us in and takes writes."""
+    """No server of the DSN accepts the connection and takes writes."""
 
 
 class Place(NamedTuple):
-    """Where a server is."""
+    """The address of a server."""
 
     host: str
     port: int
@@ -36,9 +36,9 @@ class Place(NamedTuple):
 
 
 async def connect(dsn: str | None = None, **options: Any) -> "Connection":
-    """As `asyncpg.connect`, but of several servers in the dsn all are given a chance.
+    """As `asyncpg.connect`, but tries the servers of a multi-host DSN in parallel.
 
-    asyncpg asks one after the other within one `timeout`, so that a first one whose host is gone hides the others.
+    asyncpg tries them in turn within one `timeout`, which an unreachable first host uses up.
     """
     if dsn is None or len(places := servers(dsn)) < 2:
         return await asyncpg.connect(dsn, **options)
@@ -48,7 +48,7 @@ async def connect(dsn: str | None = None, **options: Any) -> "Connection":
 
 
 def servers(dsn: str) -> list[Place]:
-    """Those that the dsn names before its path."""
+    """The addresses in the DSN."""
     authority = re.split(r"[/?#]", dsn.partition("://")[2], maxsplit=1)[0].rpartition("@")[2]
     return [_place(part) for part in authority.split(",") if part]
 
@@ -63,7 +63,7 @@ def _says_which(dsn: str) -> bool:
 
 
 async def _first(places: Sequence[Place], open_: Callable[..., Awaitable["Connection"]]) -> "Connection":
-    """The first connection to be made. Raises NoPrimaryError, or why none of the servers lets us in."""
+    """The first connection that succeeds. Raises NoPrimaryError, or the error of the server when all deny access."""
     race = _Race(open_)
     try:
         async with anyio.create_task_group() as tg:
@@ -82,7 +82,7 @@ async def _first(places: Sequence[Place], open_: Callable[..., Awaitable["Connec
 
 
 class _Race:
-    """What came of each try."""
+    """Connection attempts to several servers; the first success cancels the others."""
 
     def __init__(self, open_: Callable[..., Awaitable["Connection"]]) -> None:
         self.won: Connection | None = None
@@ -112,5 +112,5 @@ class _Race:
 
 def _why(error: Exception) -> str:
     if isinstance(error, asyncpg.TargetServerAttributeNotMatched):
-        return "it is not what target_session_attrs asks for, such as a primary"
+        return "it does not match target_session_attrs, such as a primary"
     return " ".join(str(error).split()) or type(error).__name__

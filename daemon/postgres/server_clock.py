@@ -1,4 +1,4 @@
-"""The clock of Postgres, as this process knows it."""
+"""The clock of the Postgres server, estimated in this process."""
 
 from datetime import UTC, datetime, timedelta
 from time import monotonic
@@ -9,14 +9,14 @@ if TYPE_CHECKING:
 
 ASK_CLOCK_EVERY_S = 5.0
 DRIFT = 1e-4
-"""How much two clocks may part per second, at most."""
+"""The maximum drift between two clocks, in seconds per second."""
 
 
 class ServerClock:
-    """The clock of the server, which all daemons go by, without a round trip for each look at it.
+    """The time of the server, common to all daemons, without a round trip per reading.
 
-    It is asked now and then, and carried on by the monotonic clock of this host between. An answer that was long under way says
-    less than an older one that was not: it counts only where that one must be wrong. After NTP's clock filter (RFC 5905, 10).
+    The server is queried every `ASK_CLOCK_EVERY_S` and extrapolated by the monotonic clock of this host. A sample with a long
+    round trip replaces an older and more precise one only when both contradict. After NTP's clock filter (RFC 5905, 10).
     """
 
     def __init__(self) -> None:
@@ -39,13 +39,13 @@ class ServerClock:
             self._said, self._said_at, self._error_s = said, at, error_s
 
     def told(self, said: datetime) -> datetime:
-        """The time when the server has just said it: its word counts."""
+        """The time in a result of the server, which is exact."""
         return said
 
     def known(self) -> datetime:
-        """The server's time as soon as it was asked; before that what this host takes for it."""
+        """The server's time; before the first query that of this host."""
         return datetime.now(UTC) if self._asked_at == float("-inf") else self.carried_on()
 
     def carried_on(self) -> datetime:
-        """Once it was asked."""
+        """The extrapolated time; only after the first query."""
         return self._said + timedelta(seconds=monotonic() - self._said_at)

@@ -1,1 +1,1 @@
-"""Where tasks run: the contract every backend keeps, one file per backend, and the runner process."""
+"""Execution of tasks: the contract of backends, the backends, and the runner process."""

@@ -1,4 +1,4 @@
-"""The backends there are, by the name stored with each submission."""
+"""The backends by the name stored with each submission."""
 
 from collections.abc import Mapping
 
@@ -9,5 +9,5 @@ from tidegate.schemas.dag import BACKENDS
 
 
 def open_backends(settings: Settings) -> Mapping[str, Backend]:
-    """Opens no connection: runners do that."""
+    """All backends. Opens no connection: runners do."""
     return {name: RunnerBackend(name, settings) for name in sorted(set(BACKENDS.values()))}

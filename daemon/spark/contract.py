@@ -1,7 +1,7 @@
-"""The five calls every backend answers, all of them idempotent.
+"""The contract of backends: five idempotent calls.
 
-The daemon owns the record of a job, never the job: it stores the intent, stamps the submission with its id, looks for the stamp
-before it submits anything a second time, and records the handle. After Flyte's connector contract.
+The daemon owns the record of a job, not the job. It stores the intent, stamps the submission with its id, searches for the stamp
+before another submit, and records the handle. After Flyte's connector contract.
 """
 
 from collections.abc import Mapping
@@ -17,17 +17,17 @@ from tidegate.schemas.notice import CallbackContext
 from tidegate.schemas.run import RunContext
 
 Handle = dict[str, Any]
-"""What a backend needs to find a submission again; stored as JSON."""
+"""The backend's reference to a submission; stored as JSON."""
 
 
 class CallbackTask(BaseTask, frozen=True, kw_only=True, tag="callback"):
-    """The function of the DAG file that is called `task_id` is told what happened. Not a part of any run."""
+    """A call of the function `task_id` of the DAG file with a notification. Not a task of a run."""
 
     context: CallbackContext
 
 
 class SubmissionSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything needed to run one attempt. `submission_id` is its stamp. `source` is the DAG file at the run's version."""
+    """All inputs of one attempt. `submission_id` is its stamp. `source` is the DAG file at the run's version."""
 
     submission_id: UUID
     try_number: int
@@ -41,12 +41,12 @@ CALLBACK_BACKEND = "command"
 
 
 def backend_of(task: BaseTask) -> str | None:
-    """The backend that runs it; None where there is none."""
+    """The backend of the task; None without one."""
     return CALLBACK_BACKEND if isinstance(task, CallbackTask) else BACKENDS.get(kind_of(task))
 
 
 class Phase(StrEnum):
-    """What a backend knows of a submission. `unknown`: it never heard of it, or has forgotten it."""
+    """The state of a submission at its backend. `unknown`: it was never submitted, or its record was deleted."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -58,8 +58,8 @@ class Phase(StrEnum):
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """A backend's answer about one submission. `reason` is for people; `silent_s` is how long ago its last sign of
-    life was, if there was any, by the clock that the sign is of: the clocks of hosts differ.
+    """The status of one submission. `reason` is for people. `silent_s` is the age of its last heartbeat by the clock of
+    the host that wrote it, because the clocks of hosts differ; None without a heartbeat.
 
     `follow` and `result` as in `tidegate.schemas.wire.event.TaskFinished`.
     """
@@ -75,7 +75,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogChunk(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes of a log from an offset on. `next_offset` continues it; `complete` says that nothing will follow."""
+    """Bytes of a log from an offset. `next_offset` continues it; after a `complete` chunk nothing follows."""
 
     content: bytes
     next_offset: int
@@ -85,7 +85,7 @@ class LogChunk(msgspec.Struct, frozen=True, kw_only=True):
 class Backend(Protocol):
     """One way to run tasks.
 
-    No call raises for a submission that does not exist; all raise UnavailableError when the backend is away.
+    No call raises for a submission that does not exist; all raise UnavailableError when the backend does not answer.
     """
 
     @property
@@ -98,23 +98,23 @@ class Backend(Protocol):
 
     @property
     def visibility_grace_s(self) -> float:
-        """How long after a submit by a process that died `find` may still miss it."""
+        """The time after a submit by a dead process during which `find` may miss it."""
 
     async def find(self, submission_id: UUID) -> Handle | None:
-        """The handle of the submission with this stamp, running or ended; None where there is none."""
+        """The handle of the submission with this stamp, running or ended; None without one."""
 
     async def submit(self, spec: SubmissionSpec) -> Handle:
-        """Start it. Submitting the same id again never makes it run twice at the same time on one host.
+        """Start the attempt. A second submit of the same id never runs it twice at the same time on one host.
 
-        That is for a backend to see to: no daemon can look at its leases and call in one moment, and it may be frozen in between.
-        Raises RejectedError when this can never be started; the reason is the task's.
+        The backend has to ensure this: a daemon may be frozen between the check of its leases and the call.
+        Raises RejectedError when the attempt can never start; its message becomes the reason of the failure.
         """
 
     async def status(self, handles: Mapping[UUID, Handle]) -> Mapping[UUID, Status]:
-        """The state of many at once; every id that was asked for is in the answer."""
+        """The status of each id, in one call."""
 
     async def kill(self, handle: Handle) -> None:
-        """Ask it to stop, escalating until it does. Confirmed by a later `status`."""
+        """Stop the attempt, by force if necessary. A later `status` confirms it."""
 
     async def logs(self, handle: Handle, offset: int) -> LogChunk:
-        """Its log from a byte offset on."""
+        """The log from a byte offset."""

@@ -1,4 +1,4 @@
-"""What a runner is given to do, and what comes of it: the contents of the spool's files."""
+"""The contents of the files in the spool: job, claim and outcome."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -10,7 +10,7 @@ from tidegate.daemon.spark.process import Identity
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """`spec.json`: the submission, and the servers it needs. Holds no credentials of the daemon."""
+    """`spec.json`: the submission and the addresses of its servers. Contains no credentials of the daemon."""
 
     spec: SubmissionSpec
     dags_folder: str
@@ -22,14 +22,14 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """`claim`: the one process that executes the submission."""
+    """`claim`: the process that executes the submission."""
 
     claimant: Identity
     claimed_at: datetime
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """`outcome.json`: how it ended. `reason` is one sentence for people, empty for success.
+    """`outcome.json`: how the attempt ended. `reason` is one sentence for people, empty after a success.
 
     `follow` and `result` as in `tidegate.schemas.wire.event.TaskFinished`.
     """

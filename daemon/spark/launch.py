@@ -1,4 +1,4 @@
-"""Starting a runner so that it outlives the daemon: a transient unit where systemd runs, a session of its own elsewhere."""
+"""Starts runners that survive the daemon: in a transient unit where systemd runs, else in a session of their own."""
 
 import os
 import subprocess
@@ -16,12 +16,12 @@ ALREADY_CLAIMED = 73
 """Exit code of a runner that found the submission claimed by another one."""
 
 RUNNERS = "the runners"
-"""What is said to be away when processes cannot be started on this host."""
+"""The server name in outages when this host cannot start processes."""
 
 RUNNER = (sys.executable, "-P", "-m", "tidegate.daemon.spark.runner")
 SYSTEMD_RUNS = Path("/run/systemd/system").exists()
 
-# Nothing of the daemon's own settings: tasks are other people's code. Programs need these to find themselves and their files.
+# None of the daemon's settings, because tasks run foreign code. Programs need these to locate binaries and files.
 PASSED_ON = frozenset(
     (
         *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH"),
@@ -32,14 +32,14 @@ PASSED_ON = frozenset(
 
 
 def environment(environ: Mapping[str, str], spool: Spool) -> dict[str, str]:
-    """What a runner and its task find in their environment: little, and the stamp."""
+    """The environment of a runner and its task: an allow-list, and the stamp."""
     passed_on = {name: value for name, value in environ.items() if name in PASSED_ON or name.startswith("LC_")}
     own = {STAMP: str(spool.submission_id), "TMPDIR": str(spool.work), "PYTHONUNBUFFERED": "1", "PYSPARK_PYTHON": sys.executable}
     return passed_on | own
 
 
 def unit(command: Sequence[str], name: str, log: Path, env: Mapping[str, str], *, user: bool) -> list[str]:
-    """The same command as a transient unit: its name is unique, and its end takes everything it started with it."""
+    """The command as a transient unit: its name is unique, and its end kills all of its processes."""
     return [
         "systemd-run",
         *(["--user"] if user else []),
@@ -51,7 +51,7 @@ def unit(command: Sequence[str], name: str, log: Path, env: Mapping[str, str], *
 
 
 async def start(action: str, spool: Spool) -> None:
-    """Start a runner and return when it stands on its own feet; one that finds the work claimed already is fine.
+    """Start a runner and return when it is independent of the daemon, or found the submission claimed.
 
     Raises UnavailableError when it does not start.
     """
@@ -59,7 +59,7 @@ async def start(action: str, spool: Spool) -> None:
     command = [*RUNNER, action, str(spool.path)]
     if SYSTEMD_RUNS:
         name = f"tidegate-{action}-{spool.submission_id}"
-        # Where we may not start units, a plain session has to do. If the unit runs after all, the claim keeps the second one out.
+        # Without permission to start units a session has to do. If the unit runs after all, only one of both gets the claim.
         if await _run(unit(command, name, spool.log, env, user=os.getuid() != 0), subprocess.DEVNULL, os.environ) == 0:
             return
     log = _open(spool.log)
@@ -67,7 +67,7 @@ async def start(action: str, spool: Spool) -> None:
         code = await _run([*command, "--detach"], log, env)
     finally:
         os.close(log)
-    # The one that got the claim may have ended already, and taken a second one that was about to look with it.
+    # The runner with the claim may have ended already, and have killed a second one before it could read the claim.
     if code not in (0, ALREADY_CLAIMED) and spool.claimed() is None:
         problem = f"the runner of {spool.submission_id} did not start (exit code {code}); see {spool.log}"
         raise UnavailableError(problem, server=RUNNERS)

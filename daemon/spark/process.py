@@ -1,7 +1,7 @@
-"""Processes by identity, never by number alone: a pid is reused, a (pid, start time, boot) is not.
+"""Processes by identity: a pid is reused, a (pid, start time, boot) is not.
 
-Everything a task starts inherits its stamp in the environment, so that nothing of it is missed, not even what left its
-process group or session. Linux only: reads /proc, signals through pidfds.
+All processes of a task inherit its stamp in the environment, so that those are found which left its process group or session.
+Linux only: reads /proc, signals through pidfds.
 """
 
 import os
@@ -24,7 +24,7 @@ _STATE, _START_TIME = 0, 19
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """One process, for ever. `start_time` is in clock ticks since the boot."""
+    """Identifies one process uniquely. `start_time` is in clock ticks since the boot."""
 
     pid: int
     start_time: int
@@ -32,7 +32,7 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 def identify(pid: int) -> Identity | None:
-    """None when no process has this number, or only a zombie does: it holds nothing and will do nothing."""
+    """The identity of a pid; None without such a process, or for a zombie."""
     try:
         fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
@@ -47,7 +47,7 @@ def alive(identity: Identity) -> bool:
 
 
 def send(identity: Identity, number: signal.Signals) -> bool:
-    """Signal exactly this process; False when it is gone. The descriptor pins the process between the check and the signal."""
+    """Signal exactly this process; False when it ended. The pidfd pins the process between check and signal."""
     try:
         descriptor = os.pidfd_open(identity.pid)
     except ProcessLookupError:
@@ -64,7 +64,7 @@ def send(identity: Identity, number: signal.Signals) -> bool:
 
 
 async def until_gone(identity: Identity) -> None:
-    """Return when this process has ended; at once when it had."""
+    """Return when this process has ended."""
     try:
         descriptor = os.pidfd_open(identity.pid)
     except ProcessLookupError:
@@ -77,7 +77,7 @@ async def until_gone(identity: Identity) -> None:
 
 
 def stamped(submission_id: UUID) -> Iterator[Identity]:
-    """The processes of a submission, the caller left out; those of other users cannot be seen."""
+    """The processes of a submission, except the caller and those of other users."""
     stamp = f"{STAMP}={submission_id}".encode()
     pids = (int(entry.name) for entry in os.scandir(_PROC) if entry.name.isdigit())
     for pid in (pid for pid in pids if pid != os.getpid()):
@@ -87,7 +87,7 @@ def stamped(submission_id: UUID) -> Iterator[Identity]:
 
 
 def end_all(submission_id: UUID, grace_s: float) -> int:
-    """Ask every other process of a submission to end, kill what has not after `grace_s`. Returns how many there were."""
+    """Terminate every other process of a submission, kill it after `grace_s`. Returns the number of processes."""
     seen: set[Identity] = set()
     deadline = time.monotonic() + grace_s
     while left := list(stamped(submission_id)):

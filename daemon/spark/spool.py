@@ -1,14 +1,14 @@
-"""The files of one submission: all that a daemon and a runner know of each other.
+"""The spool: the files of one submission, which are the only interface between daemon and runner.
 
-    spec.json     what to do, written by the daemon before it starts a runner
-    claim         who does it: the first runner to put it there; every other one leaves without doing anything
-    heartbeat     touched while the runner lives
-    kill          there when somebody wants it stopped
-    log           stdout and stderr of everything the task started
+    spec.json     the job, written by the daemon before it starts a runner
+    claim         the identity of the runner that executes it; a second runner finds it and exits
+    heartbeat     touched by the runner
+    kill          present after a request to stop
+    log           stdout and stderr of all processes of the task
     work/         temporary files of the task
-    outcome.json  how it ended: the first to be put there is the truth
+    outcome.json  how the attempt ended; the first one written counts
 
-Each appears whole or not at all, and those that must not be forgotten are on the disk before anything follows from them.
+Files appear complete or not at all. Claim and outcome are synced to disk before anything depends on them.
 """
 
 import os
@@ -28,13 +28,13 @@ from tidegate.daemon.spark.job import Claim, Job, Outcome
 from tidegate.daemon.spark.process import Identity, alive
 
 LOG_CHUNK_BYTES = 256 * 1024
-GOING = ".going."
+REMOVING = ".going."
 
 _encode = msgspec.json.Encoder().encode
 
 
 class Spool:
-    """A directory named by the submission's id. Where it does not exist, it reads as empty."""
+    """The directory of a submission, named by its id. A missing directory reads as empty."""
 
     def __init__(self, root: Path, submission_id: UUID) -> None:
         self.submission_id = submission_id
@@ -43,7 +43,7 @@ class Spool:
         self.work = self.path / "work"
 
     def prepare(self, job: Job) -> None:
-        """Make the directory, readable by nobody else, and store what to do."""
+        """Create the directory, private to this user, and store the job."""
         self.work.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path.chmod(0o700)
         _sync(self.path.parent)
@@ -58,7 +58,7 @@ class Spool:
         return _modified_at(self.path / "spec.json")
 
     def claim(self, claimant: Identity) -> bool:
-        """True for exactly one caller, ever. It survives a power failure, so that nothing is executed twice."""
+        """True for exactly one caller, ever, also across a power failure."""
         return self._put("claim", _encode(Claim(claimant=claimant, claimed_at=datetime.now(UTC))))
 
     def claimed(self) -> Claim | None:
@@ -72,7 +72,7 @@ class Spool:
         return _modified_at(self.path / "heartbeat")
 
     def silent_s(self) -> float | None:
-        """How long ago the last heartbeat was; a clock that was set back says 0."""
+        """The age of the last heartbeat; 0 after the clock was set back."""
         beat = self.heartbeat_at()
         return None if beat is None else max(0.0, time.time() - beat.timestamp())
 
@@ -84,7 +84,7 @@ class Spool:
         return (self.path / "kill").exists()
 
     def end(self, outcome: Outcome) -> bool:
-        """Store how it ended; False when that was known already."""
+        """Store the outcome; False when there was one."""
         return self._put("outcome.json", _encode(outcome))
 
     def outcome(self) -> Outcome | None:
@@ -104,7 +104,7 @@ class Spool:
         return LogChunk(content=content, next_offset=offset + len(content), complete=complete)
 
     def _put(self, name: str, content: bytes) -> bool:
-        """Make the file appear with its content, unless one is there."""
+        """Create the file atomically with its content; False when it exists."""
         draft = self._write(name, content)
         try:
             (self.path / name).hardlink_to(draft)
@@ -125,19 +125,19 @@ class Spool:
 
 
 def open_root(root: Path) -> None:
-    """Make the directory of all spools if there is none. Raises SettingsError where nothing can be written into it."""
+    """Create the directory of all spools. Raises SettingsError when it is not writable."""
     probe = root / f".probe.{uuid4().hex}"
     try:
         root.mkdir(parents=True, exist_ok=True)
         probe.write_bytes(b"written")
         probe.unlink()
     except OSError as error:
-        problem = f"{PREFIX}SPOOL_DIR: tasks cannot leave anything in {root}: {error.strerror}"
+        problem = f"{PREFIX}SPOOL_DIR: {root} is not writable: {error.strerror}"
         raise SettingsError(f"{problem}; make room there, or choose another directory") from error
 
 
 def spools(root: Path) -> Iterator[Spool]:
-    """Every submission there is a directory for."""
+    """The spools of all submissions in the directory."""
     with suppress(FileNotFoundError):
         for path in root.iterdir():
             with suppress(ValueError):
@@ -145,14 +145,14 @@ def spools(root: Path) -> Iterator[Spool]:
 
 
 def prune(root: Path, older_than_s: float, spared: Container[UUID] = frozenset()) -> int:
-    """Remove what ended longer ago than that, or was never started, but for those spared. Returns how many are gone."""
-    for remains in root.glob(f"{GOING}*"):
+    """Delete spools that ended, or were prepared and never claimed, longer ago than that. Returns how many."""
+    for remains in root.glob(f"{REMOVING}*"):
         shutil.rmtree(remains, ignore_errors=True)
     old = [spool for spool in spools(root) if spool.submission_id not in spared and _removable(spool, older_than_s)]
     for spool in old:
-        # Renamed first: one that is half removed would not be known for one that ended.
+        # Renamed first: a partly deleted spool would look like one that never ended.
         with suppress(FileNotFoundError):  # another daemon of this host was faster
-            shutil.rmtree(spool.path.rename(root / f"{GOING}{spool.submission_id}"), ignore_errors=True)
+            shutil.rmtree(spool.path.rename(root / f"{REMOVING}{spool.submission_id}"), ignore_errors=True)
     return len(old)
 
 
@@ -178,7 +178,7 @@ def _modified_at(path: Path) -> datetime | None:
 
 
 def _sync(directory: Path) -> None:
-    """Make the names in a directory durable."""
+    """Sync the entries of a directory to disk."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

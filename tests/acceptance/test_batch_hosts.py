@@ -78,6 +78,7 @@ async def test_work_that_is_not_done_in_time_is_said(tidegate: Tidegate, mine: S
 
     assert ended.code == 1
     assert (
-        ended.err.splitlines()[-1] == "tidegate: the time of 6 s was over before the work was done; `tidegate runs list` shows it"
+        ended.err.splitlines()[-1]
+        == "tidegate: the installation was not idle within 6 s; `tidegate runs list` shows the runs in progress"
     )
     assert await runs(mine) == [("cleaning", "running")]

@@ -98,7 +98,7 @@ async def test_a_spool_that_cannot_be_written_is_a_wrong_setting(daemon: Daemon,
     code, sentence = said(await daemon(dsn, spool_dir=spool))
 
     assert code == 2
-    assert sentence.startswith(f"tidegate: TIDEGATE_SPOOL_DIR: tasks cannot leave anything in {spool}: ")
+    assert sentence.startswith(f"tidegate: TIDEGATE_SPOOL_DIR: {spool} is not writable: ")
     assert sentence.endswith("; make room there, or choose another directory")
 
 
@@ -108,7 +108,7 @@ async def test_a_spool_that_cannot_be_written_is_a_wrong_setting(daemon: Daemon,
         ({"sweep_s": "soon"}, "TIDEGATE_SWEEP_S is 'soon', but must be a number"),
         ({"pool_connections": "0"}, "TIDEGATE_POOL_CONNECTIONS is '0', but must be a whole number >= 1"),
         ({"sweeps": "1"}, "TIDEGATE_SWEEPS is not a setting; did you mean TIDEGATE_SWEEP_S?"),
-        ({"log_format": "xml"}, "TIDEGATE_LOG_FORMAT: 'xml' is none of auto, console, json"),
+        ({"log_format": "xml"}, "TIDEGATE_LOG_FORMAT is 'xml', but must be auto, console or json"),
     ],
 )
 async def test_a_wrong_setting_is_named(daemon: Daemon, dsn: str, wrong: dict[str, str], sentence: str) -> None:

@@ -25,12 +25,12 @@ def main() -> None:
     if arguments.action == "reap":
         from tidegate.daemon.spark.runner.reap import reap  # noqa: PLC0415 - as below
 
-        _tell(announce, 0)
+        _report(announce, 0)
         reap(spool)
         return
     me = identify(os.getpid())
     claimed = me is not None and spool.claim(me)
-    _tell(announce, 0 if claimed else ALREADY_CLAIMED)
+    _report(announce, 0 if claimed else ALREADY_CLAIMED)
     if not claimed:
         sys.exit(ALREADY_CLAIMED)
     # Imported after the claim, which the starter waits for.
@@ -48,22 +48,22 @@ def _arguments() -> argparse.Namespace:
 
 
 def _detach() -> int:
-    """Go on in a grandchild of whoever started us, in a session of its own, with no open files but the log.
+    """Continue in a child process, in a session of its own, with no open files but the log.
 
-    The child that was started stays until the grandchild says what became of the claim, and ends with that as its exit code.
+    This process waits for the child's claim, and exits with the exit code that it reports.
     """
     listen, announce = os.pipe()
     if os.fork():
         os.close(announce)
-        said = os.read(listen, 1)
-        os._exit(said[0] if said else 1)
+        code = os.read(listen, 1)
+        os._exit(code[0] if code else 1)
     os.close(listen)
     os.setsid()
     os.umask(0o077)
     return announce
 
 
-def _tell(announce: int | None, code: int) -> None:
+def _report(announce: int | None, code: int) -> None:
     if announce is not None:
         with suppress(BrokenPipeError):
             os.write(announce, bytes((code,)))

@@ -1,4 +1,4 @@
-"""Functions of a DAG file that are told what became of a run or a task. What they return does not matter."""
+"""Functions of a DAG file that receive notifications. Their return value is ignored."""
 
 from tidegate.daemon.spark.contract import CallbackTask
 from tidegate.daemon.spark.job import Job
@@ -8,7 +8,7 @@ from tidegate.daemon.spark.spool import Spool
 
 
 def end(_: Job) -> None:
-    """Nothing of it runs anywhere else."""
+    """Nothing to end: it runs in this process only."""
 
 
 def run(job: Job, task: CallbackTask, _: Spool) -> None:

@@ -1,4 +1,4 @@
-"""Programs that tasks are: started without a shell, writing to the log, judged by their exit code."""
+"""Programs of tasks: run without a shell, with output to the log; the exit code is the outcome."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ TAIL_BYTES = 64 * 1024
 
 
 def run(argv: Sequence[str], env: Mapping[str, str], log: Path, name: str) -> None:
-    """Return when it ended well. Raises TaskError otherwise: its exit code and last words, or why it did not start."""
+    """Return after exit code 0. Raises TaskError with the exit code and the reason otherwise, or when it did not start."""
     start = log.stat().st_size
     try:
         code = subprocess.call(argv, stdin=subprocess.DEVNULL, env=env)  # noqa: S603 - an argument list, and no shell
@@ -23,8 +23,8 @@ def run(argv: Sequence[str], env: Mapping[str, str], log: Path, name: str) -> No
     if code < 0:
         raise TaskError(f"{name} was killed by {signal.Signals(-code).name}", code)
     if code > 0:
-        said = from_log(_tail(log, start))
-        raise TaskError(f"{name} ended with exit code {code}" + (f": {said}" if said else ""), code)
+        reason = from_log(_tail(log, start))
+        raise TaskError(f"{name} ended with exit code {code}" + (f": {reason}" if reason else ""), code)
 
 
 def _tail(log: Path, start: int) -> str:

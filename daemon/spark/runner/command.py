@@ -10,7 +10,7 @@ from tidegate.schemas.dag import CommandTask
 
 
 def end(_: Job) -> None:
-    """Nothing of it runs anywhere else."""
+    """Nothing to end: it runs on this host only."""
 
 
 def run(job: Job, task: CommandTask, spool: Spool) -> None:

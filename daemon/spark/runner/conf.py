@@ -1,6 +1,6 @@
-"""Spark configuration of a submitted application: what its author may set, and the file that carries it.
+"""Spark configuration of a submitted application: checks what the author may set, and writes the properties file.
 
-A file, because arguments of a process can be read by every user of the machine.
+A file, because every user of the machine can read the arguments of a process.
 """
 
 import re
@@ -11,7 +11,7 @@ from tidegate.daemon.spark.runner.failure_reason import TaskError
 STAMP = "spark.tidegate.submission_id"
 
 _RESERVED = re.compile(r"spark\.(master|submit\.deployMode|app\.name|tidegate\..*)", re.IGNORECASE)
-# With these an author of a task reaches the machine around Spark: other code in the JVM, other users, other pods.
+# These settings escape Spark: foreign code in the JVM, other users, other pods.
 _DENIED = re.compile(
     r"""spark\.((driver|executor)\.(extraJavaOptions|defaultJavaOptions|extraClassPath|extraLibraryPath)
     | jars\.ivySettings | proxy.?user | kubernetes\.(.*\.)?podTemplateFile)""",
@@ -21,7 +21,7 @@ _ESCAPED = str.maketrans({"\\": "\\\\", "=": "\\=", ":": "\\:", "#": "\\#", "!":
 
 
 def check(conf: Mapping[str, str]) -> None:
-    """Raises TaskError for the first setting that is not the author's to make."""
+    """Raises TaskError for the first setting that a task may not set."""
     for key, value in conf.items():
         if not key.startswith("spark."):
             raise TaskError(f"conf {key!r}: names of Spark settings start with 'spark.'")

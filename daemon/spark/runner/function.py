@@ -1,4 +1,4 @@
-"""Tasks that are Python functions of a DAG file, as it was in the run's version."""
+"""Tasks that are Python functions of a DAG file, at the run's version."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,13 +13,13 @@ end = session.end
 
 
 def run(job: Job, task: FunctionTask, _: Spool) -> object:
-    """The function runs in this thread; it may import from the DAG folder. Returns what it returns."""
+    """Call the function in this thread; returns its result."""
     function = find(job, task)
     return function(session.begin(job), job.spec.run)
 
 
 def find(job: Job, task: FunctionTask) -> Callable[..., Any]:
-    """Raises TaskError where the file no longer has it: a DAG file may build other DAGs here than where it was parsed."""
+    """Raises TaskError if the file does not build the function here: it may depend on the host it is parsed on."""
     dag = dagfile.load(job)
     if dag is None or task.task_id not in dag.functions:
         raise TaskError(

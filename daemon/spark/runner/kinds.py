@@ -1,6 +1,6 @@
-"""The kinds of task a runner can execute: one module of this package each, named like the kind.
+"""The kinds of task: one module of this package each, named like the kind.
 
-Loaded when needed: pyspark takes two seconds to import, and most kinds do without.
+Imported when needed: pyspark takes two seconds, and most kinds do not use it.
 """
 
 from contextlib import suppress
@@ -14,17 +14,17 @@ from tidegate.schemas.dag import kind_of
 
 
 class Kind(Protocol):
-    """What each of these modules has."""
+    """The interface of these modules."""
 
     def run(self, job: Job, task: Any, spool: Spool, /) -> object:
-        """Execute the task; return when it succeeded, with what it returned, if anything; raise when not."""
+        """Execute the task; returns its result, raises when it failed."""
 
     def end(self, job: Job, /) -> None:
-        """End what it may have running in other places than this host, in bounded time; it may be called again."""
+        """End the task's work on other hosts, in bounded time. Idempotent."""
 
 
 def load(job: Job) -> Kind:
-    """Raises TaskError where something to run it is not installed."""
+    """Raises TaskError when a package for this kind is not installed."""
     kind = kind_of(job.spec.task)
     try:
         return cast(Kind, import_module(f"{__package__}.{kind}"))
@@ -33,6 +33,6 @@ def load(job: Job) -> Kind:
 
 
 def end(job: Job) -> None:
-    """End what a task may have running in other places than this host. What cannot be loaded here has started nothing."""
+    """End the task's work on other hosts. A kind that cannot be loaded here has started none."""
     with suppress(TaskError):
         load(job).end(job)

@@ -1,4 +1,4 @@
-"""A Spark Connect session per submission, named by its id: whoever knows the submission can find the session and end it."""
+"""A Spark Connect session per submission, with the submission's id, so that any process can end it."""
 
 import logging
 import socket
@@ -20,7 +20,7 @@ DEFAULT_PORT = 15002
 PATIENCE_S = 30.0
 END_S = 5.0
 RETRIES = 7
-"""About a minute. Longer than a network that stumbles; a server that was restarted has forgotten the session anyway."""
+"""About a minute, for network faults. A restarted server has lost the session, and retries cannot help."""
 
 
 def begin(job: Job) -> SparkSession:
@@ -33,14 +33,14 @@ def begin(job: Job) -> SparkSession:
 
 
 def end(job: Job) -> None:
-    """Interrupt what runs in the session and close it for good, from any process. A server that does not answer is left alone."""
+    """Interrupt the session and close it, from any process; gives up after `END_S`."""
     ending = threading.Thread(target=_end, args=(job,), name="session", daemon=True)
     ending.start()
     ending.join(END_S)
 
 
 def address(job: Job) -> str:
-    """The server's address with the session in it; what the operator put there stays."""
+    """The server's address with the session id added to the operator's parameters."""
     server, _, parameters = job.spark_remote.partition("/;")
     given = [parameter for parameter in parameters.split(";") if parameter]
     if not any(parameter.startswith("user_id=") for parameter in given):
@@ -61,7 +61,7 @@ def _end(job: Job) -> None:
 
 
 def _await_server(remote: str) -> None:
-    """The client itself would try for ten minutes and say nothing."""
+    """Fails fast: the client would retry silently for ten minutes."""
     url = urlsplit(remote)
     deadline = time.monotonic() + PATIENCE_S
     while True:

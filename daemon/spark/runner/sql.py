@@ -13,7 +13,7 @@ end = session.end
 
 
 def run(job: Job, task: SqlTask, _: Spool) -> None:
-    """Rows, if there are any, go to the log: the first of them only, and no more than these are computed."""
+    """Log the first `SHOWN_ROWS` rows of the result; Spark computes no more than these."""
     statement = render(task.sql, job.spec, "the SQL")
     result = session.begin(job).sql(statement)
     if result.columns:

@@ -14,7 +14,7 @@ from tidegate.schemas.dag import SubmitTask
 
 
 def end(_: Job) -> None:
-    """The driver runs here, and its executors end with it."""
+    """Nothing to end: the driver runs on this host, and its executors end with it."""
 
 
 def run(job: Job, task: SubmitTask, spool: Spool) -> None:
@@ -35,7 +35,7 @@ def run(job: Job, task: SubmitTask, spool: Spool) -> None:
 
 
 def find_application(folder: Path, application: str) -> Path:
-    """Raises TaskError where it would leave the DAG folder or is not there."""
+    """Raises TaskError when the application is outside the DAG folder or missing."""
     root = folder.resolve()
     path = (root / application).resolve()
     if not path.is_relative_to(root):
@@ -46,7 +46,7 @@ def find_application(folder: Path, application: str) -> Path:
 
 
 def settings(job: Job, chosen: dict[str, str], work: Path) -> dict[str, str]:
-    """Quiet defaults, then what the author chose, then the stamp."""
+    """The configuration: defaults, overridden by the author's, overridden by the stamp."""
     spec = job.spec
     defaults = {"spark.ui.enabled": "false", "spark.log.level": "WARN"}
     if is_local(job):
@@ -68,7 +68,7 @@ def is_local(job: Job) -> bool:
 
 
 def spark_home() -> Path:
-    """Where the installed pyspark is; found without importing it."""
+    """The folder of the installed pyspark, found without an import."""
     found = find_spec("pyspark")
     if found is None or found.origin is None:
         raise TaskError(f"pyspark is not installed in {sys.prefix}; install tidegate[spark]")

@@ -1,4 +1,4 @@
-"""Jinja templates of tasks, rendered with what the run knows, in a sandbox: a template can read, and nothing else."""
+"""Jinja templates of tasks, rendered with the facts of the run in a sandbox without side effects."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ DATED = ("logical_date", "data_interval_start", "data_interval_end", "ds", "ds_n
 
 
 def render(text: str, spec: SubmissionSpec, what: str) -> str:
-    """Raises TaskError naming the task and `what` when the template is wrong or asks for something the run does not have."""
+    """Raises TaskError naming the task and `what` for an invalid template or a missing value."""
     where = f"{what} of task {spec.task.task_id!r}"
     try:
         return _ENVIRONMENT.from_string(text).render(names(spec))
@@ -27,7 +27,7 @@ def render(text: str, spec: SubmissionSpec, what: str) -> str:
 
 
 def names(spec: SubmissionSpec) -> dict[str, Any]:
-    """What a template can name."""
+    """The variables of a template."""
     run = spec.run
     return {
         "run": run,
@@ -69,7 +69,7 @@ NAMES = (
 
 
 class _Unknown(StrictUndefined):
-    """Says what there is instead."""
+    """Names the alternatives in its error."""
 
     def __init__(
         self, hint: str | None = None, obj: Any = missing, name: str | None = None, exc: type[UndefinedError] = UndefinedError

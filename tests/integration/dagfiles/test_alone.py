@@ -123,5 +123,5 @@ async def test_without_namespaces_a_file_that_kills_its_minder_is_a_problem_and_
     (killed, parsed), _ = await parse_without_namespaces(settings, killer, good)
 
     assert killed.problem is not None
-    assert killed.problem.reason == "the process that watched over it was killed while it ran"
+    assert killed.problem.reason == "its parent process was killed while it ran"
     assert parsed.dags[0].dag_id == "d"
