@@ -28,7 +28,7 @@ async def test_two_of_three_start_a_run(world: World) -> None:
     assert await world.outcomes() == {"consumed": 2}
 
 
-async def test_an_event_that_no_filter_lets_pass_is_discarded(world: World) -> None:
+async def test_an_event_that_no_filter_accepts_is_discarded(world: World) -> None:
     await world.file(consumer(AllOf((DatasetRef("s://a", "rows > 0"), B))))
 
     await world.updated("s://a", {"rows": 0})

@@ -21,7 +21,7 @@ def at(minutes: float) -> datetime:
 
 
 def event(id_: int, name: str = "a", *, arrived: float = 0, happened: float | None = None, **extra: Any) -> PendingEvent:
-    """An event of `s://NAME`, which happened when it arrived unless that is said."""
+    """An event of `s://NAME`. By default it occurred when it arrived."""
     occurred = at(arrived if happened is None else happened)
     return PendingEvent(ord(name[0]), id_, f"s://{name}", occurred, at(arrived), msgspec.json.encode(extra).decode())
 
@@ -40,33 +40,33 @@ def by(fallback: Any, **facts: Any) -> Timing:
     return Timing(deadline=InputDeadlineSpec(fallback=fallback, **facts))
 
 
-def waiting(condition: Condition, *events: PendingEvent, tasks: Sequence[Any] = ("t",), **facts: Any) -> DagView:
-    """A DAG with these events; facts that a graph has are the graph's."""
+def consumer(condition: Condition, *events: PendingEvent, tasks: Sequence[Any] = ("t",), **facts: Any) -> DagView:
+    """A DAG with these pending events. Facts that a graph has are the graph's."""
     of_graph = ("timing", "mode", "together", "timetable", "limit", "missed", "start_date")
     given = {name: facts.pop(name) for name in of_graph if name in facts}
     return dag_view(graph(*tasks, schedule=condition, **given), pending=events, **facts)
 
 
-class Done(msgspec.Struct, frozen=True):
-    """What settling did: runs as the ids of their events, what was discarded by reason, what was noted, the clock."""
+class Outcome(msgspec.Struct, frozen=True):
+    """Runs as the ids of their events, discarded events by reason, notes, and the clock."""
 
     runs: list[list[int]]
     discarded: dict[str, list[int]]
     noted: list[tuple[str, str]]
-    look: float | None
+    wakeup: float | None
     clock: SetClock | None
     effects: list[Effect]
 
 
-def settled(dag: DagView, minutes: float = 0) -> Done:
+def scheduled(dag: DagView, minutes: float = 0) -> Outcome:
     effects = list(schedule_next_runs(dag, at(minutes)))
     of_runs = {effect.dag_run_id: [each.dataset_event_id for each in effect.events] for effect in _all(effects, ConsumeEvents)}
     clock = next(iter(_all(effects, SetClock)), None)
-    return Done(
+    return Outcome(
         runs=[of_runs.get(effect.id, []) for effect in _all(effects, InsertRun)],
         discarded={e.reason: [each.dataset_event_id for each in e.events] for e in _all(effects, DiscardEvents)},
         noted=[(effect.kind, effect.reason) for effect in _all(effects, NoteSchedule)],
-        look=minutes_of(clock.due_at) if clock else minutes_of(dag.due_at),
+        wakeup=minutes_of(clock.due_at) if clock else minutes_of(dag.due_at),
         clock=clock,
         effects=effects,
     )

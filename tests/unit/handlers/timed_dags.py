@@ -34,7 +34,7 @@ def view(dag: Graph, **facts: Any) -> DagView:
     return dag_view(dag, timed_run_ids=(201, 202, 203), **facts)
 
 
-def settled(dag: DagView) -> list[Effect]:
+def scheduled(dag: DagView) -> list[Effect]:
     return list(schedule_next_runs(dag, NOW))
 
 
@@ -45,7 +45,7 @@ def fired(effects: Sequence[Effect]) -> list[float]:
 
 
 def clock(effects: Sequence[Effect]) -> list[tuple[float | None, float | None]]:
-    """What the clock was set to: the last date that was come to, and when to look again, in minutes from now."""
+    """What the clock was set to: the last logical date, and the next wakeup, in minutes from now."""
     return [(minutes_of(e.last_logical_date), minutes_of(e.due_at)) for e in effects if isinstance(e, SetClock)]
 
 

@@ -1,4 +1,4 @@
-"""What holds up a task that waits for slots: said by what admits."""
+"""What blocks a task that waits for slots."""
 
 from typing import Any
 
@@ -49,12 +49,12 @@ CASES = [
 
 
 @pytest.mark.parametrize(("state", "blocks"), CASES)
-def test_what_holds_a_task_up_is_said(state: AdmissionState, blocks: tuple[object, ...]) -> None:
+def test_every_blocker_of_a_task_is_named(state: AdmissionState, blocks: tuple[object, ...]) -> None:
     (task,) = state.waiting
 
     assert Capacity(state).blockers(task) == blocks
 
 
 @pytest.mark.parametrize(("state", "blocks"), CASES)
-def test_a_task_gets_its_slots_if_nothing_holds_it_up(state: AdmissionState, blocks: tuple[object, ...]) -> None:
+def test_a_task_without_blockers_gets_its_slots(state: AdmissionState, blocks: tuple[object, ...]) -> None:
     assert bool(list(select_tasks(Capacity(state)))) is not bool(blocks)

@@ -1,4 +1,4 @@
-"""Whatever waits for a pool: nobody gets more than there is, nothing is left that fits, and nobody waits for ever."""
+"""Properties of admission: no limit is exceeded, no task that fits is left, no task starves."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -41,8 +41,8 @@ def queue(heavy: int, light: int, *, slots: int = 100, admitted: int = 0) -> Adm
 @pytest.mark.parametrize(
     ("state", "order"),
     [
-        pytest.param(queue(8, 2), "1112111211", id="every fourth slot goes to who has waited longest"),
-        pytest.param(queue(8, 0), "11111111", id="nobody has waited for long"),
+        pytest.param(queue(8, 2), "1112111211", id="every fourth one waited longest"),
+        pytest.param(queue(8, 0), "11111111", id="no task starves"),
         pytest.param(queue(2, 3), "11222", id="the rest goes to them too"),
         pytest.param(queue(0, 3), "222", id="they alone wait"),
         pytest.param(queue(8, 2, slots=3), "111", id="too few slots for a fourth"),
@@ -50,12 +50,12 @@ def queue(heavy: int, light: int, *, slots: int = 100, admitted: int = 0) -> Adm
         pytest.param(queue(8, 2, slots=1, admitted=3), "2", id="one slot at a time"),
     ],
 )
-def test_every_fourth_slot_goes_to_who_has_waited_longest(state: AdmissionState, order: str) -> None:
+def test_every_fourth_admission_is_the_task_that_waited_longest(state: AdmissionState, order: str) -> None:
     assert "".join(str(task.dag_run_id) for task in select_tasks(Capacity(state))) == order
 
 
 def long_waiting(*slots: int, open_: int) -> AdmissionState:
-    """It is the turn of who has waited longest: these, for so many slots each. Others wait for one slot each."""
+    """The next admission is a starving task; those wait for so many slots each, others for one slot each."""
     first = tuple(waiting(1, index) for index in range(2))
     old = tuple(waiting(2, index, slots=number) for index, number in enumerate(slots))
     runs = {id_: run_view(id_, state=RunState.RUNNING, max_active_tasks=999) for id_ in (1, 2)}
@@ -72,18 +72,18 @@ def long_waiting(*slots: int, open_: int) -> AdmissionState:
         pytest.param(long_waiting(9, 1, open_=2), [(2, 1), (1, 0)], id="nor does that hold up the next one"),
     ],
 )
-def test_slots_are_kept_for_who_has_waited_longest(state: AdmissionState, keys: list[tuple[int, int]]) -> None:
+def test_free_slots_are_reserved_for_the_task_that_waited_longest(state: AdmissionState, keys: list[tuple[int, int]]) -> None:
     assert [task.key for task in select_tasks(Capacity(state))] == keys
 
 
-def test_slots_are_kept_only_when_it_is_the_turn_of_who_has_waited_longest() -> None:
+def test_free_slots_are_reserved_only_at_every_fourth_admission() -> None:
     state = long_waiting(3, open_=2)
     state = msgspec.structs.replace(state, pool=msgspec.structs.replace(state.pool, admitted=0))
 
     assert [task.key for task in select_tasks(Capacity(state))] == [(1, 0), (1, 1)]
 
 
-def test_who_waits_in_both_lists_gets_one_slot() -> None:
+def test_a_task_in_both_lists_gets_one_slot() -> None:
     state = queue(0, 2, slots=9)
     state = msgspec.structs.replace(state, waiting=state.starving[::-1])
 
@@ -145,7 +145,7 @@ def test_no_limit_is_ever_exceeded(chance: Random) -> None:
 
 @settings(max_examples=400, deadline=None)
 @given(chance=CHANCES)
-def test_nobody_who_fits_is_left_without_a_slot(chance: Random) -> None:
+def test_no_task_that_fits_is_left_without_a_slot(chance: Random) -> None:
     state = state_of(chance)
     capacity = Capacity(state)
 
@@ -157,7 +157,7 @@ def test_nobody_who_fits_is_left_without_a_slot(chance: Random) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(heavy=st.integers(1, 30), slots=st.integers(1, 5))
-def test_who_waits_long_gets_a_slot_within_a_bound_however_much_comes_before(heavy: int, slots: int) -> None:
+def test_a_starving_task_gets_a_slot_within_a_bound(heavy: int, slots: int) -> None:
     admitted, rounds = 0, 0
     while rounds := rounds + 1:
         chosen = list(select_tasks(Capacity(queue(heavy + 5, 1, slots=slots, admitted=admitted))))

@@ -1,4 +1,4 @@
-"""Which of the tasks that wait get slots, under all limits."""
+"""Which waiting tasks get slots under all limits."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -43,7 +43,7 @@ def chosen(state: AdmissionState) -> list[tuple[int, int]]:
     return [task.key for task in select_tasks(Capacity(state))]
 
 
-def test_no_more_than_the_free_slots_are_taken_in_order() -> None:
+def test_free_slots_are_given_in_queue_order() -> None:
     world = SimulatedRun(graph("a", "b", "c"))
 
     effects = list(decide(READY, found(world, slots=2)))
@@ -64,22 +64,22 @@ FULL = running(1, active_tasks=16)
         pytest.param(queue(A, slots=-3), [], id="P08 over-committed"),
         pytest.param(queue(A, slots=0), [], id="P08 P09 no slot at all"),
         pytest.param(queue(A, B, slots=None), [(1, 0), (1, 1)], id="P10 P23 any number"),
-        pytest.param(queue(waiting(1, pool_slots=9), slots=None), [(1, 0)], id="P10 any number, whatever it needs"),
-        pytest.param(queue(waiting(1, pool_slots=3), B, slots=2), [(1, 1)], id="P10 more than the pool has holds up nobody"),
+        pytest.param(queue(waiting(1, pool_slots=9), slots=None), [(1, 0)], id="P10 any number of slots"),
+        pytest.param(queue(waiting(1, pool_slots=3), B, slots=2), [(1, 1)], id="P10 a task larger than the pool blocks no other"),
         pytest.param(queue(waiting(1, pool_slots=2), B, slots=2), [(1, 0)], id="a task takes as many slots as it needs"),
         pytest.param(queue(A, B, parallel=1), [(1, 0)], id="P19 one more in the whole installation"),
         pytest.param(queue(A, B, parallel=0), [], id="P19 no more in the whole installation"),
         pytest.param(queue(A, B, slots=None, parallel=None), [(1, 0), (1, 1)], id="P19 no limit for the installation"),
-        pytest.param(queue(A, waiting(2), runs=[FULL]), [(2, 0)], id="P15 a run at its limit holds up nobody"),
+        pytest.param(queue(A, waiting(2), runs=[FULL]), [(2, 0)], id="P15 a run at its limit blocks no other"),
         pytest.param(queue(A, waiting(1)), [(1, 0)], id="a task that is listed twice"),
     ],
 )
-def test_whoever_fits_gets_a_slot_in_order(state: AdmissionState, keys: Sequence[tuple[int, int]]) -> None:
+def test_tasks_that_fit_get_slots_in_order(state: AdmissionState, keys: Sequence[tuple[int, int]]) -> None:
     assert chosen(state) == keys
 
 
 @pytest.mark.parametrize(("active", "admitted"), [(0, 2), (1, 1), (2, 0), (3, 0)])
-def test_no_more_tasks_of_a_run_are_active_than_it_may_have(active: int, admitted: int) -> None:
+def test_max_active_tasks_of_a_run_holds(active: int, admitted: int) -> None:
     """P11"""
     state = queue(*(waiting(1, index) for index in range(5)), runs=[running(1, active_tasks=active, max_active_tasks=2)])
 
@@ -98,7 +98,7 @@ def test_no_more_tasks_of_a_run_are_active_than_it_may_have(active: int, admitte
         pytest.param({"per_run": 1, "per_dag": 2}, [("d", 1, "t0")], [(2, 0)], id="both limits hold"),
     ],
 )
-def test_no_more_instances_of_a_task_are_active_than_it_may_have(
+def test_limits_of_a_task_hold(
     limits: Mapping[str, int], limited: Sequence[tuple[str, int, str]], keys: Sequence[tuple[int, int]]
 ) -> None:
     state = queue(*(waiting(run, **limits) for run in (1, 2, 3)), limited=limited)
@@ -116,11 +116,11 @@ def test_no_more_instances_of_a_task_are_active_than_it_may_have(
         pytest.param(PoolView(name="p", open=None, parallel=3), 3, id="P23 infinite, within the whole installation"),
     ],
 )
-def test_a_pool_gives_no_more_than_it_has(pool: PoolView, free: int) -> None:
+def test_a_pool_has_as_many_free_slots_as_the_smaller_limit(pool: PoolView, free: int) -> None:
     assert pool.free == free
 
 
-def test_slots_that_were_given_while_others_wait_for_long_are_counted() -> None:
+def test_admissions_are_counted_while_tasks_starve() -> None:
     world = SimulatedRun(graph("a", "b", "c"))
     state = msgspec.structs.replace(found(world, slots=2), starving=world.waiting("c"))
 
@@ -129,8 +129,8 @@ def test_slots_that_were_given_while_others_wait_for_long_are_counted() -> None:
     assert [effect for effect in effects if isinstance(effect, CountAdmitted)] == [CountAdmitted("default_pool", 2)]
 
 
-@pytest.mark.parametrize(("slots", "long"), [(2, ()), (0, ("c",))], ids=["nobody waits for long", "nobody gets one"])
-def test_other_slots_are_not_counted(slots: int, long: Sequence[str]) -> None:
+@pytest.mark.parametrize(("slots", "long"), [(2, ()), (0, ("c",))], ids=["no task starves", "no task is admitted"])
+def test_other_admissions_are_not_counted(slots: int, long: Sequence[str]) -> None:
     world = SimulatedRun(graph("a", "b", "c"))
     state = msgspec.structs.replace(found(world, slots=slots), starving=world.waiting(*long))
 
@@ -142,14 +142,14 @@ def test_other_slots_are_not_counted(slots: int, long: Sequence[str]) -> None:
 @pytest.mark.parametrize(
     ("slots", "cut", "again"),
     [
-        pytest.param(2, True, True, id="there is room, and more may wait"),
+        pytest.param(2, True, True, id="capacity is left, and more tasks may wait"),
         pytest.param(2, False, False, id="all that wait were looked at"),
-        pytest.param(1, True, False, id="there is no room"),
+        pytest.param(1, True, False, id="no capacity is left"),
         pytest.param(0, True, False, id="there was none to begin with"),
-        pytest.param(None, True, True, id="there is always room"),
+        pytest.param(None, True, True, id="unlimited capacity"),
     ],
 )
-def test_a_pool_is_looked_at_again_when_more_may_fit(slots: int | None, cut: bool, again: bool) -> None:
+def test_the_pool_is_admitted_again_if_more_tasks_may_fit(slots: int | None, cut: bool, again: bool) -> None:
     state = msgspec.structs.replace(found(SimulatedRun(graph("a")), slots=slots), has_more=cut)
 
     effects = list(decide(READY, state))
@@ -157,7 +157,7 @@ def test_a_pool_is_looked_at_again_when_more_may_fit(slots: int | None, cut: boo
     assert [effect for effect in effects if isinstance(effect, AdmitAgain)] == [AdmitAgain("default_pool")] * again
 
 
-def test_a_pool_is_not_looked_at_again_while_its_slots_are_kept() -> None:
+def test_the_pool_is_not_admitted_again_while_its_slots_are_reserved() -> None:
     world = SimulatedRun(graph("a", "b"))
     state = found(world, slots=2)
     light, heavy = state.waiting

@@ -5,7 +5,7 @@ from tidegate.schemas.view import Candidate, LimitOwner, StarvingTask
 
 
 def starving(index: int, *, run: int = 1, **left: int) -> StarvingTask:
-    """One whose run has room for two; `in_dag` and `in_run` is what its own limits admit."""
+    """A task of a run with capacity for two. `in_dag` and `in_run` are what its own limits admit."""
     limits: dict[LimitOwner, int] = {(run, ""): 2}
     if "in_run" in left:
         limits[run, "t"] = left["in_run"]
@@ -23,29 +23,29 @@ def limited(count: int) -> list[StarvingTask]:
     return [starving(1, run=run, in_dag=1) for run in range(100, 100 + count)]
 
 
-def test_of_each_limit_some_are_chosen_beyond_it() -> None:
+def test_some_tasks_are_selected_beyond_each_limit() -> None:
     found = [starving(number) for number in range(SPARE + 4)]
 
     assert chosen(*found) == [(1, number) for number in range(SPARE + 2)]
     assert select_starving(found, 10).admissible == 2
 
 
-def test_instances_of_a_limited_task_hide_nobody_behind_them() -> None:
+def test_instances_of_a_limited_task_hide_no_other_task() -> None:
     found = [*limited(SPARE + 4), starving(1, run=6)]
 
     assert chosen(*found) == [*((run, 1) for run in range(100, 101 + SPARE)), (6, 1)]
     assert select_starving(found, 10).admissible == 2
 
 
-def test_one_that_is_held_up_takes_nothing_of_its_other_limits() -> None:
+def test_a_blocked_task_uses_nothing_of_its_other_limits() -> None:
     found = [starving(1, in_dag=1), starving(2, run=2, in_dag=1), starving(3, run=2), starving(4, run=2)]
 
     assert select_starving(found, 10).admissible == 3
 
 
-def test_a_task_has_a_limit_in_each_run_for_itself() -> None:
+def test_a_limit_per_run_counts_in_each_run() -> None:
     assert select_starving([starving(1, in_run=1), starving(2, in_run=1), starving(1, run=2, in_run=1)], 10).admissible == 2
 
 
-def test_no_more_are_chosen_than_wanted() -> None:
+def test_no_more_tasks_are_selected_than_wanted() -> None:
     assert chosen(starving(1), starving(1, run=2), starving(1, run=3), most=2) == [(1, 1), (2, 1)]

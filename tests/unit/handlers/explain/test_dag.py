@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from tests.shapes import NOW, A, B, dag_view, graph, queued
-from tests.unit.handlers.event_driven_dags import at, by, event, expiring, timed, waiting
+from tests.unit.handlers.event_driven_dags import at, by, consumer, event, expiring, timed
 from tidegate.handlers.explain.dag import explain_dag
 from tidegate.handlers.explain.dag_facts import DagFacts
 from tidegate.handlers.explain.dag_gates import would_run
@@ -56,74 +56,74 @@ def closed(page: DagExplanation) -> dict[str, object]:
 
 NEW_A = remedy.Publish(("s://a",), ("s://a",))
 GATES = [
-    pytest.param(waiting(A, event(1)), {}, (), id="nothing"),
-    pytest.param(waiting(A), {"condition": reasons.InputsMissing(("s://a",))}, (NEW_A,), id="condition"),
+    pytest.param(consumer(A, event(1)), {}, (), id="nothing"),
+    pytest.param(consumer(A), {"condition": reasons.InputsMissing(("s://a",))}, (NEW_A,), id="condition"),
     pytest.param(
-        waiting(BOTH, event(1)),
+        consumer(BOTH, event(1)),
         {"condition": reasons.InputsMissing(("s://b",))},
         (remedy.Publish(("s://b",), ("s://b",)),),
         id="one of two inputs",
     ),
     pytest.param(
-        waiting(DatasetRef("s://a", "n > 1"), event(1, n=1)),
+        consumer(DatasetRef("s://a", "n > 1"), event(1, n=1)),
         {"condition": reasons.InputsMissing(("s://a[n > 1]",))},
         (remedy.Publish(("s://a[n > 1]",), ()),),
         id="a filter",
     ),
     pytest.param(
-        waiting(expiring("a", 5), event(1, arrived=-9)),
+        consumer(expiring("a", 5), event(1, arrived=-9)),
         {"condition": reasons.InputsMissing(("s://a",))},
         (remedy.Publish(("s://a",), ("s://a",)),),
         id="an input that expired",
     ),
     pytest.param(
-        waiting(BOTH, event(1, "a", arrived=-60), event(2, "b", arrived=-1), timing=timed(within=10)),
+        consumer(BOTH, event(1, "a", arrived=-60), event(2, "b", arrived=-1), timing=timed(within=10)),
         {"condition": reasons.OutsideWindow(600)},
         (NEW_A,),
         id="inputs apart",
     ),
     pytest.param(
-        waiting(DatasetRef("s://a", "n >"), event(1)),
+        consumer(DatasetRef("s://a", "n >"), event(1)),
         {"condition": None},
         (remedy.MendFile("d.py"),),
         id="a condition that cannot be read",
     ),
     pytest.param(
-        waiting(A, event(1, arrived=-1), timing=timed(quiet_for=10)),
+        consumer(A, event(1, arrived=-1), timing=timed(quiet_for=10)),
         {"timing": reasons.Debouncing(at(9))},
         (remedy.Wait(at(9)),),
         id="quiet",
     ),
     pytest.param(
-        waiting(A, event(1), timing=timed(min_interval=60), dataset_run_at=at(-10)),
+        consumer(A, event(1), timing=timed(min_interval=60), dataset_run_at=at(-10)),
         {"timing": reasons.RateLimited(at(50))},
         (remedy.Wait(at(50)),),
         id="interval",
     ),
-    pytest.param(waiting(A, event(1), is_paused=True), {"pause": reasons.DagPaused()}, (remedy.Unpause("d"),), id="pause"),
+    pytest.param(consumer(A, event(1), is_paused=True), {"pause": reasons.DagPaused()}, (remedy.Unpause("d"),), id="pause"),
     pytest.param(
-        waiting(A, event(1), is_stale=True), {"DAG file": reasons.DagStale()}, (remedy.RestoreFile("d", "d.py"),), id="file"
+        consumer(A, event(1), is_stale=True), {"DAG file": reasons.DagStale()}, (remedy.RestoreFile("d", "d.py"),), id="file"
     ),
     pytest.param(
-        waiting(A, event(1), **LIMITED),
+        consumer(A, event(1), **LIMITED),
         {"run limit": reasons.MaxActiveRuns(1)},
         (remedy.RaiseRuns("d", "d.py", 2, ("r1", "r2")),),
         id="run limit",
     ),
     pytest.param(
-        waiting(A, event(1), **LIMITED, queued=1, queued_runs=queued(graph("t"), 5)),
+        consumer(A, event(1), **LIMITED, queued=1, queued_runs=queued(graph("t"), 5)),
         {"run limit": reasons.MaxActiveRuns(1)},
         (remedy.RaiseRuns("d", "d.py", 3, ("r1", "r2")),),
         id="run limit, and a queued run whose turn it is",
     ),
     pytest.param(
-        waiting(A, event(1), limit=1, queued=1, queued_runs=queued(graph("t"), 5)),
+        consumer(A, event(1), limit=1, queued=1, queued_runs=queued(graph("t"), 5)),
         {"queued runs": reasons.RunsAhead(1)},
         (remedy.RaiseRuns("d", "d.py", 2, ("r1", "r2")),),
         id="queued runs",
     ),
     pytest.param(
-        waiting(A, is_paused=True, **LIMITED),
+        consumer(A, is_paused=True, **LIMITED),
         {"condition": reasons.InputsMissing(("s://a",)), "pause": reasons.DagPaused(), "run limit": reasons.MaxActiveRuns(1)},
         (NEW_A, remedy.Unpause("d"), remedy.RaiseRuns("d", "d.py", 2, ("r1", "r2"))),
         id="several",
@@ -219,24 +219,24 @@ def test_where_events_and_time_both_make_runs_either_will_do() -> None:
     ],
 )
 def test_what_is_around_a_dag_may_be_closed_too(facts: Any, block: Mapping[str, object], change: Change | None) -> None:
-    page = explain_dag(dag_facts(waiting(A), **facts))
+    page = explain_dag(dag_facts(consumer(A), **facts))
 
     assert closed(page) == {"condition": reasons.InputsMissing(("s://a",)), **block}
     assert page.change == (NEW_A, *([change] if change else []))
 
 
 def test_without_a_daemon_no_run_starts() -> None:
-    assert explain_dag(dag_facts(waiting(A, event(1)), daemons=[])).starts is False
+    assert explain_dag(dag_facts(consumer(A, event(1)), daemons=[])).starts is False
 
 
 def test_timing_is_not_reached_before_the_condition_holds() -> None:
-    gates = {gate.name: gate for gate in explain_dag(dag_facts(waiting(A, timing=by("skip", after=5)))).gates}
+    gates = {gate.name: gate for gate in explain_dag(dag_facts(consumer(A, timing=by("skip", after=5)))).gates}
 
     assert gates["timing"].state is GateState.NOT_REACHED
 
 
 def test_a_deadline_is_told_with_what_follows() -> None:
-    dag = waiting(BOTH, event(1, arrived=-2), timing=by("run_anyway", after=5))
+    dag = consumer(BOTH, event(1, arrived=-2), timing=by("run_anyway", after=5))
 
     gates = {gate.name: gate for gate in explain_dag(dag_facts(dag)).gates}
 
@@ -246,7 +246,7 @@ def test_a_deadline_is_told_with_what_follows() -> None:
 
 
 def test_timing_of_a_condition_that_cannot_be_read_tells_no_deadline() -> None:
-    dag = waiting(DatasetRef("s://a", "n >"), event(1), timing=by("skip", after=5))
+    dag = consumer(DatasetRef("s://a", "n >"), event(1), timing=by("skip", after=5))
 
     gates = {gate.name: gate for gate in explain_dag(dag_facts(dag)).gates}
 

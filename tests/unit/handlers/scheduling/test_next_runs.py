@@ -1,4 +1,4 @@
-"""What a DAG does next, given what waits for it."""
+"""What a DAG does next."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -30,7 +30,7 @@ def created(effects: Sequence[Effect]) -> list[InsertRun]:
     return [effect for effect in effects if isinstance(effect, InsertRun)]
 
 
-def test_everything_pending_makes_one_run() -> None:
+def test_all_pending_events_make_one_run() -> None:
     events = (pending(1), pending(2), pending(3))
 
     effects = list(schedule_next_runs(dag_view(DAG, pending=events), NOW))
@@ -50,10 +50,10 @@ def test_a_dataset_run_is_as_late_as_its_newest_event() -> None:
 @pytest.mark.parametrize(
     ("dag", "ids"),
     [
-        pytest.param(dag_view(DAG, queued=1, queued_runs=queued(DAG, 7)), [7], id="room for it"),
+        pytest.param(dag_view(DAG, queued=1, queued_runs=queued(DAG, 7)), [7], id="capacity for it"),
         pytest.param(dag_view(DAG, queued=3, queued_runs=queued(DAG, 7, 8, 9)), [7, 8], id="no more than the limit, in order"),
-        pytest.param(dag_view(DAG, running=1, queued=2, queued_runs=queued(DAG, 7, 8)), [7], id="running ones take room"),
-        pytest.param(dag_view(DAG, running=2, queued=1, queued_runs=queued(DAG, 7)), [], id="no room"),
+        pytest.param(dag_view(DAG, running=1, queued=2, queued_runs=queued(DAG, 7, 8)), [7], id="running runs take slots"),
+        pytest.param(dag_view(DAG, running=2, queued=1, queued_runs=queued(DAG, 7)), [], id="no capacity"),
         pytest.param(dag_view(DAG, running=5, queued=1, queued_runs=queued(DAG, 7)), [], id="over the limit already"),
         pytest.param(dag_view(DAG, queued=1, queued_runs=queued(DAG, 7), is_paused=True), [], id="paused"),
         pytest.param(dag_view(DAG, queued=1, queued_runs=queued(DAG, 7), is_stale=True), [], id="in no file"),
@@ -62,11 +62,11 @@ def test_a_dataset_run_is_as_late_as_its_newest_event() -> None:
         ),
     ],
 )
-def test_queued_runs_start_while_there_is_room(dag: DagView, ids: Sequence[int]) -> None:
+def test_queued_runs_start_while_there_is_capacity(dag: DagView, ids: Sequence[int]) -> None:
     assert started(list(schedule_next_runs(dag, NOW))) == ids
 
 
-def test_queued_runs_take_the_room_before_pending_events() -> None:
+def test_queued_runs_start_before_dataset_runs() -> None:
     dag = dag_view(DAG, running=1, queued=1, queued_runs=queued(DAG, 7), pending=ONE)
 
     effects = list(schedule_next_runs(dag, NOW))
@@ -74,7 +74,7 @@ def test_queued_runs_take_the_room_before_pending_events() -> None:
     assert (started(effects), created(effects)) == ([7], [])
 
 
-def test_pending_events_take_the_room_that_queued_runs_leave() -> None:
+def test_dataset_runs_use_the_capacity_that_queued_runs_leave() -> None:
     dag = dag_view(DAG, queued=1, queued_runs=queued(DAG, 7), pending=ONE)
 
     effects = list(schedule_next_runs(dag, NOW))
@@ -83,7 +83,7 @@ def test_pending_events_take_the_room_that_queued_runs_leave() -> None:
 
 
 @pytest.mark.parametrize("held", [{}, {"is_paused": True}, {"is_stale": True}, {"running": 2}], ids=str)
-def test_events_that_the_schedule_does_not_mention_are_discarded_with_the_reason(held: dict[str, bool]) -> None:
+def test_events_of_datasets_outside_the_schedule_are_discarded_with_a_reason(held: dict[str, bool]) -> None:
     events = (pending(1, A), pending(2, B), pending(3, B))
 
     effects = list(schedule_next_runs(dag_view(DAG, pending=events, **held), NOW))
@@ -97,7 +97,7 @@ def test_a_dag_without_a_schedule_keeps_no_events() -> None:
     assert effects == [DiscardEvents("d", ONE, NOT_SCHEDULED)]
 
 
-def test_every_dataset_of_a_condition_is_consumed_even_where_one_was_enough() -> None:
+def test_a_run_consumes_the_events_of_all_datasets_even_if_one_was_enough() -> None:
     events = (pending(1, A), pending(2, B))
 
     effects = list(schedule_next_runs(dag_view(graph("t", schedule=AnyOf((A, B))), pending=events), NOW))
@@ -114,11 +114,11 @@ def test_every_dataset_of_a_condition_is_consumed_even_where_one_was_enough() ->
         dag_view(DAG, pending=ONE, running=2),
     ],
 )
-def test_a_closed_gate_does_nothing(dag: DagView) -> None:
+def test_a_blocked_dag_starts_no_run(dag: DagView) -> None:
     assert list(schedule_next_runs(dag, NOW)) == []
 
 
-def test_runs_of_one_moment_have_ids_of_their_own() -> None:
+def test_dataset_runs_of_the_same_time_have_distinct_ids() -> None:
     """The hashes of these two begin with the same 32 bits."""
     first, second = pending(43_616), pending(134_131)
 

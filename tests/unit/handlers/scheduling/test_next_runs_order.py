@@ -1,4 +1,4 @@
-"""What starts first: queued runs, timed ones, or those of datasets."""
+"""Which runs start first: queued, timed, or dataset runs."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.shapes import NOW, A, dag_view, graph, message, pending, queued, run_view
-from tests.unit.handlers.timed_dags import at, clock, fired, settled, tick, timed, view
+from tests.unit.handlers.timed_dags import at, clock, fired, scheduled, tick, timed, view
 from tidegate.handlers import run_requested
 from tidegate.handlers.scheduling.next_runs import schedule_after_ends, schedule_next_runs
 from tidegate.schemas.effect.run import InsertRun, Reconsider, UpdateRun
@@ -25,40 +25,40 @@ DUE = (-30, -20, -10)
 @pytest.mark.parametrize(
     ("next_queued", "next_tick", "due"), [(5, 10, 5), (15, 10, 10), (5, None, 5)], ids=["a run", "a tick", "only a run"]
 )
-def test_a_queued_run_whose_time_is_to_come_is_looked_at_then(next_queued: float, next_tick: float | None, due: float) -> None:
+def test_the_clock_visits_a_dag_when_its_next_queued_run_is_due(next_queued: float, next_tick: float | None, due: float) -> None:
     dag = timed(next_tick) if next_tick else graph("t")
 
-    assert clock(settled(view(dag, next_queued_at=at(next_queued)))) == [(None, due)]
+    assert clock(scheduled(view(dag, next_queued_at=at(next_queued)))) == [(None, due)]
 
 
-def test_queued_runs_take_the_room_before_ticks() -> None:
+def test_queued_runs_start_before_timed_runs() -> None:
     dag = timed(*DUE, limit=2)
 
-    effects = settled(view(dag, queued=1, queued_runs=queued(dag, 7)))
+    effects = scheduled(view(dag, queued=1, queued_runs=queued(dag, 7)))
 
     assert [effect.id for effect in effects if isinstance(effect, InsertRun | UpdateRun)] == [7, 201]
 
 
-def test_queued_runs_that_were_not_read_are_looked_at_again_at_once() -> None:
+def test_unread_queued_runs_wake_the_dag_at_once() -> None:
     """Those that were read may have ended as soon as they started."""
     dag = graph("t!", limit=1)
 
-    effects = settled(view(dag, queued=3, queued_runs=queued(dag, 7)))
+    effects = scheduled(view(dag, queued=3, queued_runs=queued(dag, 7)))
 
     assert clock(effects) == [(None, 0)]
 
 
-def test_queued_runs_without_room_wait_for_the_end_of_a_run() -> None:
+def test_queued_runs_without_capacity_wait_for_the_end_of_a_run() -> None:
     dag = graph("t", limit=1)
 
-    assert clock(settled(view(dag, queued=3, queued_runs=queued(dag, 7)))) == []
+    assert clock(scheduled(view(dag, queued=3, queued_runs=queued(dag, 7)))) == []
 
 
 def test_a_dataset_run_leaves_the_timetable_where_it_is() -> None:
     """R04"""
     dag = timed(10, schedule=A)
 
-    effects = settled(view(dag, pending=(pending(1),), last_tick=tick(-10), due_at=at(10)))
+    effects = scheduled(view(dag, pending=(pending(1),), last_tick=tick(-10), due_at=at(10)))
 
     assert [effect.run_type for effect in effects if isinstance(effect, InsertRun)] == ["dataset"]
     assert clock(effects) == []
@@ -83,10 +83,10 @@ LONG = Tick(at(-60), at(-60), at(-40), at(-40))
         ),
     ],
 )  # fmt: skip
-def test_runs_that_follow_each_other_come_one_at_a_time(
+def test_a_continuous_timetable_starts_one_run_at_a_time(
     dag: DagView, runs: Sequence[float], clocks: Sequence[tuple[float | None, float | None]]
 ) -> None:
-    effects = settled(dag)
+    effects = scheduled(dag)
 
     assert (fired(effects), clock(effects)) == (runs, clocks)
 
@@ -110,10 +110,10 @@ def cleared(*ids: int) -> tuple[QueuedRun, ...]:
 
 
 def test_of_runs_that_were_cleared_together_no_more_start_than_the_limit() -> None:
-    """R12: nor of those that will end as soon as they are looked at."""
+    """R12: not even of runs that end as soon as they are reconsidered."""
     dag = view(graph("t!", limit=1), queued=3, queued_runs=cleared(7, 8, 9))
 
-    effects = settled(dag)
+    effects = scheduled(dag)
 
     assert [(e.id, e.state, e.state_seq) for e in effects if isinstance(e, UpdateRun)] == [(7, RunState.RUNNING, 5)]
     assert [effect for effect in effects if isinstance(effect, Reconsider)] == [Reconsider(7)]
@@ -123,7 +123,7 @@ def test_a_run_that_was_cleared_goes_on_with_the_tasks_it_has() -> None:
     dag = graph("t", limit=1, run_timeout_s=60.0)
     run = run_view(7, state_seq=4, task_seq=9, unfinished=1, failed_leaves=2)
 
-    effects = settled(view(dag, queued=1, queued_runs=(QueuedRun(run, dag),)))
+    effects = scheduled(view(dag, queued=1, queued_runs=(QueuedRun(run, dag),)))
 
     assert not any(isinstance(effect, InsertTask) for effect in effects)
     assert [e for e in effects if isinstance(e, UpdateRun)] == [

@@ -1,4 +1,4 @@
-"""Whatever waits for a DAG, and whatever its schedule: what settling may and may not do."""
+"""Properties of scheduling: any DAG with any pending events and queued runs."""
 
 from datetime import datetime, timedelta
 from itertools import islice
@@ -30,18 +30,18 @@ SCHEDULES: tuple[Condition | None, ...] = (
 CHANCES = st.randoms(use_true_random=True)
 
 
-class Settled(msgspec.Struct, frozen=True):
-    """A DAG, what settling did, and the DAG after it."""
+class Scheduled(msgspec.Struct, frozen=True):
+    """A DAG before and after it was scheduled, and the effects."""
 
     before: DagView
     effects: tuple[Effect, ...]
     after: DagView
 
 
-def settled(chance: Random) -> Settled:
+def scheduled(chance: Random) -> Scheduled:
     before = dag_of(chance)
     effects = tuple(schedule_next_runs(before, NOW))
-    return Settled(before, effects, after(before, effects))
+    return Scheduled(before, effects, after(before, effects))
 
 
 def dag_of(chance: Random) -> DagView:
@@ -102,27 +102,27 @@ def tick_of(clock: SetClock) -> Tick | None:
     return Tick(clock.last_logical_date, clock.last_interval_start, clock.last_interval_end, clock.last_interval_end)
 
 
-def fired(step: Settled) -> list[datetime]:
+def fired(step: Scheduled) -> list[datetime]:
     """The dates of the timed runs that were made."""
     return [effect.logical_date for effect in step.effects if isinstance(effect, InsertRun) and effect.logical_date]
 
 
-def taken(step: Settled, kind: type[ConsumeEvents] | type[DiscardEvents]) -> list[PendingEvent]:
+def taken(step: Scheduled, kind: type[ConsumeEvents] | type[DiscardEvents]) -> list[PendingEvent]:
     return [event for effect in step.effects if isinstance(effect, kind) for event in effect.events]
 
 
 @settings(max_examples=200, deadline=None)
 @given(chance=CHANCES)
 def test_no_more_runs_than_the_limit_are_ever_running(chance: Random) -> None:
-    step = settled(chance)
+    step = scheduled(chance)
 
     assert step.after.running <= max(step.before.graph.max_active_runs, step.before.running)
 
 
 @settings(max_examples=200, deadline=None)
 @given(chance=CHANCES)
-def test_every_pending_event_is_consumed_or_discarded_or_kept_and_no_two_of_these(chance: Random) -> None:
-    step = settled(chance)
+def test_every_event_is_either_consumed_or_discarded_or_pending(chance: Random) -> None:
+    step = scheduled(chance)
 
     accounted = [*taken(step, ConsumeEvents), *taken(step, DiscardEvents), *step.after.pending]
     assert sorted(event.dataset_event_id for event in accounted) == [event.dataset_event_id for event in step.before.pending]
@@ -131,7 +131,7 @@ def test_every_pending_event_is_consumed_or_discarded_or_kept_and_no_two_of_thes
 @settings(max_examples=200, deadline=None)
 @given(chance=CHANCES)
 def test_queued_runs_start_in_their_order(chance: Random) -> None:
-    step = settled(chance)
+    step = scheduled(chance)
 
     started = [effect.id for effect in step.effects if isinstance(effect, UpdateRun)]
     assert started == [each.run.id for each in islice(step.before.queued_runs, len(started))]
@@ -140,7 +140,7 @@ def test_queued_runs_start_in_their_order(chance: Random) -> None:
 @settings(max_examples=200, deadline=None)
 @given(chance=CHANCES)
 def test_no_run_consumes_what_does_not_meet_the_condition(chance: Random) -> None:
-    step = settled(chance)
+    step = scheduled(chance)
 
     if consumed := taken(step, ConsumeEvents):
         alone = msgspec.structs.replace(step.before, pending=tuple(consumed), running=0, queued=0)
@@ -150,7 +150,7 @@ def test_no_run_consumes_what_does_not_meet_the_condition(chance: Random) -> Non
 @settings(max_examples=200, deadline=None)
 @given(chance=CHANCES)
 def test_nothing_that_could_start_is_left_waiting(chance: Random) -> None:
-    step = settled(chance)
+    step = scheduled(chance)
 
     assert list(schedule_next_runs(step.after, NOW)) == []
 
@@ -158,7 +158,7 @@ def test_nothing_that_could_start_is_left_waiting(chance: Random) -> None:
 @settings(max_examples=200, deadline=None)
 @given(chance=CHANCES)
 def test_every_date_gets_one_run_in_order_and_none_before_its_time(chance: Random) -> None:
-    step = settled(chance)
+    step = scheduled(chance)
 
     dates = fired(step)
     assert dates == sorted(set(dates))
@@ -169,8 +169,8 @@ def test_every_date_gets_one_run_in_order_and_none_before_its_time(chance: Rando
 
 @settings(max_examples=200, deadline=None)
 @given(chance=CHANCES)
-def test_whatever_time_alone_will_start_is_looked_at_then(chance: Random) -> None:
-    dag = settled(chance).after
+def test_the_clock_visits_a_dag_whenever_time_alone_starts_a_run(chance: Random) -> None:
+    dag = scheduled(chance).after
 
     tick = upcoming_tick(dag, NOW)
     moments = {dag.next_queued_at, tick.run_after if tick else None} - {None}
@@ -180,8 +180,8 @@ def test_whatever_time_alone_will_start_is_looked_at_then(chance: Random) -> Non
 
 @settings(max_examples=200, deadline=None)
 @given(chance=CHANCES)
-def test_a_tick_that_is_due_waits_only_for_room(chance: Random) -> None:
-    dag = settled(chance).after
+def test_a_due_tick_waits_only_for_capacity(chance: Random) -> None:
+    dag = scheduled(chance).after
 
     tick = upcoming_tick(dag, NOW)
     if tick and tick.run_after <= NOW and not dag.is_held:

@@ -1,4 +1,4 @@
-"""Runs by time: which ticks of a timetable get a run, and when the clock is to come again."""
+"""Timed runs: which ticks get a run, and when the clock visits the DAG next."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.shapes import NOW, dag_view, graph, message, task
-from tests.unit.handlers.timed_dags import at, clock, fired, minutes_of, settled, tick, timed, view
+from tests.unit.handlers.timed_dags import at, clock, fired, minutes_of, scheduled, tick, timed, view
 from tidegate.handlers import schedule_due
 from tidegate.handlers.scheduling.next_runs import schedule_after_ends
 from tidegate.handlers.scheduling.timetable import upcoming_tick
@@ -27,7 +27,7 @@ def test_a_tick_that_is_due_makes_a_run_and_the_timetable_goes_on() -> None:
     """R01 R04"""
     dag = graph("t", timetable=Cron(("0 * * * *",), mode="interval"), start_date=at(-60), max_active_tasks=5)
 
-    effects = settled(view(dag))
+    effects = scheduled(view(dag))
 
     (run,) = (effect for effect in effects if isinstance(effect, InsertRun))
     assert (run.id, run.run_id, run.run_type, run.state) == (201, "scheduled__2024-05-01T11:00:00+00:00", "scheduled", "running")
@@ -43,7 +43,7 @@ def test_a_tick_that_is_due_makes_a_run_and_the_timetable_goes_on() -> None:
         pytest.param(view(timed(*DUE, 10)), [-30, -20, -10], [(-10, 10)], id="R16 all that are due, in order"),
         pytest.param(view(timed(*DUE, 10, missed="latest")), [-10], [(-10, 10)], id="R16 the latest one"),
         pytest.param(view(timed(*DUE, 10, missed="skip")), [], [(None, 10)], id="R16 none that has passed"),
-        pytest.param(view(timed(*DUE, 10), last_tick=tick(-20)), [-10], [(-10, 10)], id="only those that come after the last"),
+        pytest.param(view(timed(*DUE, 10), last_tick=tick(-20)), [-10], [(-10, 10)], id="only ticks after the last one"),
         pytest.param(view(timed(0)), [0], [(0, None)], id="one that is due this moment, and nothing will come"),
         pytest.param(view(timed(10)), [], [(None, 10)], id="one that is to come"),
         pytest.param(view(timed(10), due_at=at(10)), [], [], id="the clock is set already"),
@@ -55,13 +55,13 @@ def test_a_tick_that_is_due_makes_a_run_and_the_timetable_goes_on() -> None:
             view(timed(*DUE, 10), run_dates=frozenset(map(at, (*DUE, 10)))), [], [], id="every date has a run, also those to come"
         ),
         pytest.param(view(timed(*DUE, limit=2)), [-30, -20], [(-20, None)], id="R05 no more than the limit"),
-        pytest.param(view(timed(*DUE, limit=2), running=1), [-30], [(-30, None)], id="R05 running ones take room"),
-        pytest.param(view(timed(*DUE, limit=2), running=2), [], [], id="R05 no room"),
-        pytest.param(view(timed(*DUE, limit=2), running=2, due_at=NOW), [], [(None, None)], id="no room, for a run to end"),
-        pytest.param(view(timed(10, limit=2), running=2), [], [(None, 10)], id="without room, what is to come is looked at then"),
-        pytest.param(dag_view(timed(*DUE, 10)), [], [(None, -30)], id="without ids it is looked at again at once"),
+        pytest.param(view(timed(*DUE, limit=2), running=1), [-30], [(-30, None)], id="R05 running runs take slots"),
+        pytest.param(view(timed(*DUE, limit=2), running=2), [], [], id="R05 no capacity"),
+        pytest.param(view(timed(*DUE, limit=2), running=2, due_at=NOW), [], [(None, None)], id="no capacity until a run ends"),
+        pytest.param(view(timed(10, limit=2), running=2), [], [(None, 10)], id="without capacity, the next tick wakes it"),
+        pytest.param(dag_view(timed(*DUE, 10)), [], [(None, -30)], id="without ids it wakes at once"),
         pytest.param(
-            dag_view(timed(*DUE, 10), timed_run_ids=(1,)), [-30], [(-30, -20)], id="with too few ids the rest is looked at again"
+            dag_view(timed(*DUE, 10), timed_run_ids=(1,)), [-30], [(-30, -20)], id="with too few ids it wakes again"
         ),
         pytest.param(view(timed(*DUE), is_paused=True), [], [], id="paused"),
         pytest.param(view(timed(*DUE), is_stale=True, due_at=NOW), [], [(None, None)], id="in no file"),
@@ -71,26 +71,26 @@ def test_a_tick_that_is_due_makes_a_run_and_the_timetable_goes_on() -> None:
         pytest.param(view(timed(*DUE, tasks=("t!",), limit=1)), [-30, -20, -10], [(-10, None)], id="it ends at once"),
         pytest.param(view(timed(*DUE, 10, **SLOW)), [-30], [(-30, 0.5)], id="no more late ones in a minute than may"),
         pytest.param(view(timed(*DUE, -0.5, **SLOW), last_tick=tick(-20)), [-10, -0.5], [(-0.5, None)], id="late and not late"),
-        pytest.param(view(timed(-0.5, 0, 10, **SLOW)), [-0.5, 0], [(0, 10)], id="those that are not late are not slowed down"),
+        pytest.param(view(timed(-0.5, 0, 10, **SLOW)), [-0.5, 0], [(0, 10)], id="ticks in time are not delayed"),
         pytest.param(view(timed(*DUE, **SLOW), due_at=at(0.4)), [], [], id="one has just started"),
         pytest.param(view(timed(*DUE, **SLOW), due_at=NOW), [-30], [(-30, 0.5)], id="the pause is over"),
         pytest.param(view(timed(*DUE, **SLOW), due_at=at(0.6)), [-30], [(-30, 0.5)], id="the clock was set for something else"),
-        pytest.param(view(timed(*DUE, limit=1, **SLOW)), [-30], [(-30, 0.5)], id="without room the pause goes on"),
+        pytest.param(view(timed(*DUE, limit=1, **SLOW)), [-30], [(-30, 0.5)], id="without capacity the interval goes on"),
         pytest.param(view(timed(*DUE, limit=1, **SLOW), running=1), [], [], id="once it is over the end of a run will do"),
         pytest.param(view(timed(-10, **SLOW)), [-10], [(-10, None)], id="the last one that was missed"),
         pytest.param(view(graph("t")), [], [], id="no timetable"),
         pytest.param(view(graph("t"), due_at=NOW), [], [(None, None)], id="no timetable any more"),
     ],
 )  # fmt: skip
-def test_ticks_that_are_due_make_runs_while_there_is_room(
+def test_due_ticks_make_runs_while_there_is_capacity(
     dag: DagView, runs: Sequence[float], clocks: Sequence[tuple[float | None, float | None]]
 ) -> None:
-    effects = settled(dag)
+    effects = scheduled(dag)
 
     assert (fired(effects), clock(effects)) == (runs, clocks)
 
 
-def test_a_run_that_ends_makes_room_for_the_next_tick() -> None:
+def test_the_end_of_a_run_frees_capacity_for_the_next_tick() -> None:
     """R06"""
     dag = view(timed(*DUE, limit=1), running=1, last_tick=tick(-30))
 
@@ -99,7 +99,7 @@ def test_a_run_that_ends_makes_room_for_the_next_tick() -> None:
     assert (fired(effects), clock(effects)) == ([-20], [(-20, None)])
 
 
-def test_the_clock_settles_every_dag_it_came_to() -> None:
+def test_the_clock_schedules_every_dag_it_visits() -> None:
     dags = tuple(view(timed(minutes)) for minutes in (-10, 10))
 
     effects = list(schedule_due.decide([message(ScheduleDue(dag_id="d"))], schedule_due.State(NOW, dags)))
@@ -111,28 +111,28 @@ def test_a_dag_whose_start_is_to_come_has_no_run_before() -> None:
     """R17"""
     dag = graph("t", timetable=Every(seconds=600), start_date=at(25), missed="all")
 
-    effects = settled(view(dag))
+    effects = scheduled(view(dag))
 
     assert (fired(effects), clock(effects)) == ([], [(None, 25)])
 
 
 def test_a_task_that_starts_later_is_a_part_of_its_own_dates_only() -> None:
     """R17"""
-    effects = settled(view(timed(*DUE, tasks=("t", task("u", start_date=at(-20), end_date=at(-20))))))
+    effects = scheduled(view(timed(*DUE, tasks=("t", task("u", start_date=at(-20), end_date=at(-20))))))
 
     inserted = [effect for effect in effects if isinstance(effect, InsertTask) and effect.task_id == "u"]
     assert [task.instance.state for task in inserted] == ["removed", "scheduled", "removed"]
 
 
-def test_runs_of_nothing_but_tasks_that_start_later_take_no_room() -> None:
+def test_runs_without_tasks_take_no_slot() -> None:
     """R17: else a DAG at its limit would wait for the end of runs that have ended."""
-    effects = settled(view(timed(*DUE, tasks=(task("t", start_date=at(-10)),), limit=1)))
+    effects = scheduled(view(timed(*DUE, tasks=(task("t", start_date=at(-10)),), limit=1)))
 
     states = [(minutes_of(run.logical_date), run.state) for run in effects if isinstance(run, InsertRun)]
     assert states == [(-30, "success"), (-20, "success"), (-10, "running")]
 
 
-def test_a_timetable_that_comes_back_to_dates_it_had_goes_on_behind_them() -> None:
+def test_a_timetable_that_returns_to_earlier_dates_continues_after_the_last_tick() -> None:
     """A longer data interval moves the logical dates back; each of them has one run."""
     dag = view(graph("t", timetable=Cron(("*/10 * * * *",), interval_s=1200.0), start_date=at(-60)), last_tick=tick(-10))
 

@@ -1,4 +1,4 @@
-"""Who starts next where more than one thing asks for a run of a DAG."""
+"""Which source of runs is served next."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.shapes import NOW, A, pending, queued
-from tests.unit.handlers.timed_dags import settled, timed, view
+from tests.unit.handlers.timed_dags import scheduled, timed, view
 from tidegate.handlers.scheduling.next_runs import schedule_after_ends
 from tidegate.handlers.scheduling.round_robin import Source
 from tidegate.schemas.effect import Effect
@@ -42,35 +42,35 @@ def turns(effects: Sequence[Effect]) -> list[str | None]:
 @pytest.mark.parametrize(
     ("dag", "starts"),
     [
-        pytest.param(crowded(1), [QUEUE], id="whom somebody waits for is first"),
+        pytest.param(crowded(1), [QUEUE], id="the queue is first"),
         pytest.param(crowded(1, last_source=QUEUE), [EVENTS], id="then events"),
         pytest.param(crowded(1, last_source=EVENTS), [TIMETABLE], id="then the timetable"),
         pytest.param(crowded(1, last_source=TIMETABLE), [QUEUE], id="and again the queue"),
         pytest.param(crowded(5), [QUEUE, EVENTS, TIMETABLE, QUEUE, TIMETABLE], id="events ask once for all of them"),
         pytest.param(crowded(1, asks=(EVENTS, TIMETABLE)), [EVENTS], id="without a queue"),
         pytest.param(
-            crowded(1, asks=(QUEUE, TIMETABLE), last_source=QUEUE), [TIMETABLE], id="the turn of who asks for nothing is passed"
+            crowded(1, asks=(QUEUE, TIMETABLE), last_source=QUEUE), [TIMETABLE], id="a source without runs is passed over"
         ),
-        pytest.param(crowded(3, asks=(QUEUE,), last_source=QUEUE), [QUEUE, QUEUE, QUEUE], id="who is alone has every turn"),
+        pytest.param(crowded(3, asks=(QUEUE,), last_source=QUEUE), [QUEUE, QUEUE, QUEUE], id="a single source is always served"),
     ],
 )
-def test_those_that_ask_for_runs_take_turns(dag: DagView, starts: Sequence[Source]) -> None:
-    assert started(settled(dag)) == starts
+def test_sources_of_runs_are_served_round_robin(dag: DagView, starts: Sequence[Source]) -> None:
+    assert started(scheduled(dag)) == starts
 
 
 @pytest.mark.parametrize(
     ("dag", "kept"),
     [
         pytest.param(crowded(1), ["queue"], id="the one that had it"),
-        pytest.param(crowded(2), ["events"], id="the last of those that had one"),
-        pytest.param(crowded(2, asks=(QUEUE,)), [], id="none, where nobody else asked"),
+        pytest.param(crowded(2), ["events"], id="the last one that was served"),
+        pytest.param(crowded(2, asks=(QUEUE,)), [], id="none, if no other source was ready"),
     ],
 )
-def test_the_last_turn_is_kept_where_it_mattered(dag: DagView, kept: Sequence[str]) -> None:
-    assert turns(settled(dag)) == kept
+def test_the_last_source_is_stored_only_if_several_were_ready(dag: DagView, kept: Sequence[str]) -> None:
+    assert turns(scheduled(dag)) == kept
 
 
-def test_nothing_waits_for_more_than_one_run_of_each_other_source_however_many_come() -> None:
+def test_a_source_waits_for_one_run_of_each_other_source_at_most() -> None:
     dag, order = crowded(1), list[Source]()
 
     for number in range(30):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.shapes import A, B
-from tests.unit.handlers.event_driven_dags import at, event, expiring, settled, timed, waiting
+from tests.unit.handlers.event_driven_dags import at, consumer, event, expiring, scheduled, timed
 from tests.unit.handlers.timed_dags import minutes_of, tick
 from tidegate.handlers.scheduling import timetable_with_datasets
 from tidegate.handlers.scheduling.inputs import EXPIRED
@@ -24,21 +24,21 @@ RATE_LIMITED = "the minimum interval between two runs to pass, at 2024-05-01 12:
 def both(*ticks: float, events: Sequence[Any] = (), condition: Condition = BOTH, **facts: Any) -> DagView:
     dates = Dates(tuple(map(at, ticks)))
     common = {"missed": "all", "start_date": at(-999), "timed_run_ids": (201, 202, 203)}
-    return waiting(condition, *events, together=True, timetable=dates, **{**common, **facts})
+    return consumer(condition, *events, together=True, timetable=dates, **{**common, **facts})
 
 
-def test_a_tick_that_finds_the_condition_met_makes_a_run_of_what_has_arrived() -> None:
-    done = settled(both(0, 10, events=(event(1, arrived=-5), event(2, "b", arrived=-1))))
+def test_a_tick_at_which_the_condition_holds_makes_a_run() -> None:
+    done = scheduled(both(0, 10, events=(event(1, arrived=-5), event(2, "b", arrived=-1))))
 
     (run,) = (effect for effect in done.effects if isinstance(effect, InsertRun))
     assert (run.run_type, run.logical_date, run.id, run.events, done.runs) == ("scheduled", at(0), 201, 2, [[1, 2]])
-    assert (done.noted, done.look) == ([], 10)
+    assert (done.noted, done.wakeup) == ([], 10)
 
 
-def test_a_tick_that_finds_it_unmet_makes_no_run_and_is_recorded() -> None:
-    done = settled(both(0, 10, events=(event(1),)))
+def test_a_tick_at_which_the_condition_does_not_hold_is_noted() -> None:
+    done = scheduled(both(0, 10, events=(event(1),)))
 
-    assert (done.runs, done.noted, done.look) == (
+    assert (done.runs, done.noted, done.wakeup) == (
         [],
         [
             (
@@ -53,13 +53,15 @@ def test_a_tick_that_finds_it_unmet_makes_no_run_and_is_recorded() -> None:
 
 
 def test_between_ticks_nothing_starts() -> None:
-    done = settled(both(10, events=(event(1), event(2, "b"))))
+    done = scheduled(both(10, events=(event(1), event(2, "b"))))
 
-    assert (done.runs, done.look) == ([], 10)
+    assert (done.runs, done.wakeup) == ([], 10)
 
 
-def test_a_tick_finds_only_what_had_arrived_by_then() -> None:
-    done = settled(both(-10, -5, events=(event(1, arrived=-20), event(2, "b", arrived=-10), event(3, arrived=-9), event(4, "b"))))
+def test_a_tick_counts_only_events_that_had_arrived() -> None:
+    done = scheduled(
+        both(-10, -5, events=(event(1, arrived=-20), event(2, "b", arrived=-10), event(3, arrived=-9), event(4, "b")))
+    )
 
     assert (done.runs, [said for _, said in done.noted]) == (
         [[1, 2]],
@@ -67,18 +69,18 @@ def test_a_tick_finds_only_what_had_arrived_by_then() -> None:
     )
 
 
-def test_a_tick_that_comes_late_finds_what_had_not_expired_by_then() -> None:
+def test_a_late_tick_counts_events_that_had_not_expired_at_its_time() -> None:
     condition = AllOf((expiring("a", 7), B))
     events = (event(1, arrived=-12), event(2, "b", arrived=-10), event(3, arrived=-7.5))
 
-    done = settled(both(-6, events=events, condition=condition))
+    done = scheduled(both(-6, events=events, condition=condition))
 
     assert (done.runs, done.discarded) == ([[1, 2, 3]], {})
-    assert settled(both(-4, events=events, condition=condition)).discarded == {EXPIRED: [1]}
+    assert scheduled(both(-4, events=events, condition=condition)).discarded == {EXPIRED: [1]}
 
 
-def test_what_expired_after_the_last_tick_goes() -> None:
-    done = settled(both(-3, events=(event(1, arrived=-6),), condition=AllOf((expiring("a", 5), B))))
+def test_events_that_expired_after_the_last_tick_are_discarded() -> None:
+    done = scheduled(both(-3, events=(event(1, arrived=-6),), condition=AllOf((expiring("a", 5), B))))
 
     assert (done.runs, done.discarded, len(done.noted)) == ([], {EXPIRED: [1]}, 1)
 
@@ -96,8 +98,8 @@ def test_what_expired_after_the_last_tick_goes() -> None:
         ),
     ],
 )
-def test_a_tick_says_what_it_found(events: Sequence[Any], timing: Any, facts: dict[str, Any], said: str) -> None:
-    done = settled(both(0, events=events, timing=timing, **facts))
+def test_the_note_of_a_tick_says_what_was_missing(events: Sequence[Any], timing: Any, facts: dict[str, Any], said: str) -> None:
+    done = scheduled(both(0, events=events, timing=timing, **facts))
 
     assert (done.runs, done.noted) == (
         [],
@@ -105,8 +107,8 @@ def test_a_tick_says_what_it_found(events: Sequence[Any], timing: Any, facts: di
     )
 
 
-def test_a_tick_that_finds_a_condition_that_cannot_be_read_says_so() -> None:
-    done = settled(both(0, events=(event(1),), condition=DatasetRef("s://a", "n >")))
+def test_the_note_of_a_tick_shows_an_invalid_filter() -> None:
+    done = scheduled(both(0, events=(event(1),), condition=DatasetRef("s://a", "n >")))
 
     said = "FilterError: at character 4 of 'n >': expected a field or a value, found the end"
     assert done.noted == [
@@ -116,33 +118,33 @@ def test_a_tick_that_finds_a_condition_that_cannot_be_read_says_so() -> None:
     ]
 
 
-def test_ticks_wait_for_room() -> None:
-    done = settled(both(-5, events=(event(1, arrived=-9), event(2, "b", arrived=-9)), limit=1, running=1))
+def test_ticks_wait_for_capacity() -> None:
+    done = scheduled(both(-5, events=(event(1, arrived=-9), event(2, "b", arrived=-9)), limit=1, running=1))
 
-    assert (done.runs, done.noted, done.look) == ([], [], None)
-
-
-def test_ticks_for_which_there_is_no_id_wait_for_the_next_look() -> None:
-    done = settled(both(-5, events=(event(1, arrived=-9), event(2, "b", arrived=-9)), timed_run_ids=()))
-
-    assert (done.runs, done.noted, done.look) == ([], [], -5)
+    assert (done.runs, done.noted, done.wakeup) == ([], [], None)
 
 
-def test_where_it_was_not_read_what_waits_the_tick_is_looked_at_again_at_once() -> None:
-    done = settled(both(-5, unread=True))
+def test_ticks_without_ids_wait_for_the_next_wakeup() -> None:
+    done = scheduled(both(-5, events=(event(1, arrived=-9), event(2, "b", arrived=-9)), timed_run_ids=()))
 
-    assert (done.runs, done.noted, done.look) == ([], [], -5)
+    assert (done.runs, done.noted, done.wakeup) == ([], [], -5)
 
 
-def test_no_more_unmet_ticks_than_so_many_are_passed_over_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_due_tick_of_an_unread_dag_wakes_it_at_once() -> None:
+    done = scheduled(both(-5, unread=True))
+
+    assert (done.runs, done.noted, done.wakeup) == ([], [], -5)
+
+
+def test_one_decision_passes_over_a_limited_number_of_unmet_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timetable_with_datasets, "MAX_UNMET_TICKS", 2)
 
-    done = settled(both(-5, -4, -3, -2))
+    done = scheduled(both(-5, -4, -3, -2))
 
-    assert (len(done.noted), done.look) == (2, -3)
+    assert (len(done.noted), done.wakeup) == (2, -3)
 
 
-def test_ticks_that_have_made_runs_are_not_looked_at_again() -> None:
-    done = settled(both(-5, 10, last_tick=tick(-5), due_at=at(10), events=(event(1),)))
+def test_ticks_with_runs_are_not_decided_again() -> None:
+    done = scheduled(both(-5, 10, last_tick=tick(-5), due_at=at(10), events=(event(1),)))
 
     assert (done.noted, done.clock) == ([], None)
