@@ -13,13 +13,13 @@ from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.plan import (
     UTC_CLOCK,
     Planned,
-    clock_of,
-    coming,
-    coming_after,
-    first_from,
+    first_tick_from,
+    period_of,
     planned,
     print_planned,
-    stretch_of,
+    ticks_after,
+    timezone_of,
+    upcoming_ticks,
 )
 from tidegate.daemon.cli.session import query_at
 from tidegate.schemas.error import RequestError
@@ -66,16 +66,16 @@ async def _find_timed_dag(db: Db, dag_id: str) -> DagView:
 
 def _runs(dag: DagView, after: str | None, now: datetime, limit: int) -> list[Planned]:
     if after is None:
-        ticks = coming(dag, now)
+        ticks = upcoming_ticks(dag, now)
     else:
         start, _ = _range("--after", after, dag)
-        ticks = coming_after(dag, start, now)
+        ticks = ticks_after(dag, start, now)
     return [planned(tick) for tick in islice(ticks, limit)]
 
 
 def _range(option: str, text: str, dag: DagView) -> tuple[datetime, datetime]:
     try:
-        return stretch_of(text, clock_of(dag.graph.timetable))
+        return period_of(text, timezone_of(dag.graph.timetable))
     except (ValueError, OverflowError) as error:
         raise typer.BadParameter(
             "write a date or a time like 2013-01-31, 2013-01-31T06:00 or 2013-01-31T06:00Z", param_hint=option
@@ -83,7 +83,7 @@ def _range(option: str, text: str, dag: DagView) -> tuple[datetime, datetime]:
 
 
 def _print_runs(dag: DagView, runs: Sequence[Planned], *, json: bool) -> None:
-    clock = clock_of(dag.graph.timetable)
+    clock = timezone_of(dag.graph.timetable)
     if json:
         output.write_json([_document(run, clock) for run in runs])
     else:
@@ -96,10 +96,10 @@ def _print_runs(dag: DagView, runs: Sequence[Planned], *, json: bool) -> None:
 def _print_check(dag: DagView, date: str, now: datetime, *, json: bool) -> None:
     """Raises Exit with 1 for a date that is not on the schedule."""
     start, end = _range("--on", date, dag)
-    tick = first_from(dag, start, now)
+    tick = first_tick_from(dag, start, now)
     found = None if tick is None else planned(tick)
     is_on = found is not None and found.logical_date < end
-    clock = clock_of(dag.graph.timetable)
+    clock = timezone_of(dag.graph.timetable)
     if json:
         known = None if found is None else _document(found, clock)
         output.write_json({"on_schedule": is_on, "run": known if is_on else None, "next": None if is_on else known})

@@ -49,7 +49,7 @@ def logs(
     json: Json = False,
 ) -> None:
     """Print what a try of a task wrote to stdout and stderr."""
-    from tidegate.daemon.cli.pages.logs import LogReader, Wanted
+    from tidegate.daemon.cli.pages.logs import LogReader, LogRequest
 
     if follow and json:
         raise typer.BadParameter("--follow prints lines as they come; leave out --json", param_hint="--follow")
@@ -57,7 +57,7 @@ def logs(
 
     async def read(database: "Database") -> None:
         run = await database.run(find_run, dag_id, run_id)
-        reader = LogReader(settings, database, Wanted(dag_id, run.run_id, task_id, try_number))
+        reader = LogReader(settings, database, LogRequest(dag_id, run.run_id, task_id, try_number))
         if json:
             output.write_json(await reader.document())
         else:

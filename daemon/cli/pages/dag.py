@@ -9,7 +9,7 @@ import msgspec
 from tidegate.daemon.cli.lookup import find_dag
 from tidegate.daemon.cli.pages import inputs, output, tree
 from tidegate.daemon.cli.pages.inputs import InputRow
-from tidegate.daemon.cli.pages.plan import Planned, clock_of, coming, planned, print_planned
+from tidegate.daemon.cli.pages.plan import Planned, planned, print_planned, timezone_of, upcoming_ticks
 from tidegate.daemon.cli.pages.run import RUN_TITLES, run_cells
 from tidegate.schemas.dag import BaseTask, DagSpec, ParamSpec, kind_of
 from tidegate.schemas.queries import dag_pages, datasets, run_pages, versions
@@ -54,7 +54,7 @@ async def read_page(db: Db, dag_id: str) -> DagPage:
         pending=await datasets.pending_counts(db, dag_id),
         inputs=await inputs.read_inputs(db, dag_id, spec),
         notes=await dag_pages.list_notes(db, dag_id, LAST_NOTES),
-        next_runs=[planned(tick) for tick in islice(coming(plan, db.now), NEXT_RUNS)] if plan else [],
+        next_runs=[planned(tick) for tick in islice(upcoming_ticks(plan, db.now), NEXT_RUNS)] if plan else [],
         runs=await run_pages.list_runs(db, dag_id=dag_id, limit=LAST_RUNS),
     )
 
@@ -86,7 +86,7 @@ def print_page(page: DagPage, now: datetime) -> None:
     if spec.timetable is not None:
         output.write()
         output.heading("next runs")
-        print_planned(page.next_runs, clock_of(spec.timetable))
+        print_planned(page.next_runs, timezone_of(spec.timetable))
     if spec.params:
         output.section("params", PARAM_TITLES, starmap(_param_cells, spec.params.items()), empty="none")
     output.section("tasks", TASK_TITLES, map(task_cells, spec.tasks), empty="no tasks")

@@ -26,11 +26,11 @@ UNSUCCESSFUL = (TaskState.FAILED, TaskState.UPSTREAM_FAILED)
 
 async def follow(database: Database, run: RunRow) -> RunRow:
     """The run after its end. Progress and failed tasks go to stderr."""
-    said = _say(run, "")
+    printed = _print_progress(run, "")
     while run.state not in RUN_ENDED:
         await anyio.sleep(POLL_S)
-        run = await _persistent(database, find_run, run.dag_id, run.run_id)
-        said = _say(run, said)
+        run = await _retrying(database, find_run, run.dag_id, run.run_id)
+        printed = _print_progress(run, printed)
     for task in await database.run(run_pages.tasks_of, run.dag_id, run.run_id):
         if task.state in UNSUCCESSFUL:
             output.say(_failure(task))
@@ -39,21 +39,19 @@ async def follow(database: Database, run: RunRow) -> RunRow:
 
 async def wait_killed(database: Database, run: RunRow) -> None:
     """Wait until every attempt of a run has ended. The open ones go to stderr."""
-    said: list[str] = []
+    printed: list[str] = []
     while True:
-        attempts = await _persistent(database, run_pages.attempts_of, run.dag_id, run.run_id)
+        attempts = await _retrying(database, run_pages.attempts_of, run.dag_id, run.run_id)
         left = [f"try {it.try_number} of {it.task_id}" for it in attempts if it.state in SUBMISSION_OPEN]
         if not left:
             return
-        if left != said:
+        if left != printed:
             output.say(f"{utc(datetime.now(UTC))}  waiting for the kill of {', '.join(left)}")
-        said = left
+        printed = left
         await anyio.sleep(POLL_S)
 
 
-async def _persistent(
-    database: Database, read: Callable[Concatenate[Db, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
-) -> T:
+async def _retrying(database: Database, read: Callable[Concatenate[Db, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
     """The result of `read`, as soon as Postgres is available."""
     away = False
     while True:
@@ -66,10 +64,10 @@ async def _persistent(
         await anyio.sleep(AWAY_POLL_S)
 
 
-def _say(run: RunRow, said: str) -> str:
+def _print_progress(run: RunRow, printed: str) -> str:
     """Print the progress if it has changed."""
     progress = f"{run.state}, {run.tasks - run.unfinished} of {run.tasks} tasks ended"
-    if progress != said:
+    if progress != printed:
         output.say(f"{utc(datetime.now(UTC))}  {progress}")
     return progress
 

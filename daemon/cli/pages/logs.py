@@ -22,7 +22,7 @@ POLL_S = 0.3
 BEFORE_START = (SubmissionState.INTENT, SubmissionState.SUBMITTING)
 
 
-class Wanted(NamedTuple):
+class LogRequest(NamedTuple):
     """The log of one try; `try_number` None stands for the last one."""
 
     dag_id: str
@@ -57,23 +57,23 @@ class LocatedLog(NamedTuple):
 class LogReader:
     """Locates the log of a try, and reads it."""
 
-    def __init__(self, settings: Settings, database: Database, wanted: Wanted) -> None:
+    def __init__(self, settings: Settings, database: Database, request: LogRequest) -> None:
         self._spool = Path(settings.spool_dir).absolute()
         self._database = database
-        self._wanted = wanted
+        self._request = request
         self._backends = open_backends(settings)
 
     async def document(self) -> Log:
         """The whole log so far. Raises RequestError where there is none."""
-        attempt, backend, handle = await self._find(wait=False)
+        attempt, backend, handle = await self._locate(wait=False)
         content = b""
         while (chunk := await backend.logs(handle, len(content))).content:
             content += chunk.content
-        where = self._wanted
+        request = self._request
         return Log(
-            dag_id=where.dag_id,
-            run_id=where.run_id,
-            task_id=where.task_id,
+            dag_id=request.dag_id,
+            run_id=request.run_id,
+            task_id=request.task_id,
             try_number=attempt.try_number,
             submission_id=attempt.submission_id,
             complete=chunk.complete,
@@ -82,7 +82,7 @@ class LogReader:
 
     async def write(self, *, follow: bool) -> None:
         """Write the log to stdout. `follow` waits for the try to begin, and goes on until it has ended."""
-        attempt, backend, handle = await self._find(wait=follow)
+        attempt, backend, handle = await self._locate(wait=follow)
         offset, ended = 0, not follow
         while True:
             chunk = await backend.logs(handle, offset)
@@ -96,19 +96,19 @@ class LogReader:
             ended = await self._has_ended(attempt)
             await anyio.sleep(POLL_S)
 
-    async def _find(self, *, wait: bool) -> LocatedLog:
+    async def _locate(self, *, wait: bool) -> LocatedLog:
         """Raises RequestError where there is no log, or, without `wait`, none yet."""
         while True:
             attempt = await self._attempt()
-            if attempt is not None and (found := await self._here(attempt)) is not None:
+            if attempt is not None and (found := await self._on_this_host(attempt)) is not None:
                 return found
             if not wait:
-                raise RequestError(f"{self._wanted} has not begun yet; --follow waits for its log")
+                raise RequestError(f"{self._request} has not begun yet; --follow waits for its log")
             await anyio.sleep(POLL_S)
 
     async def _attempt(self) -> Attempt | None:
         """None while a try may still come. Raises RequestError where none will."""
-        dag_id, run_id, task_id, try_number = self._wanted
+        dag_id, run_id, task_id, try_number = self._request
         tries = await self._database.run(submissions.attempts, dag_id, run_id, task_id)
         if not tries:
             await self._check_task()
@@ -116,18 +116,18 @@ class LogReader:
         if try_number is None:
             return tries[-1]
         if not (found := [attempt for attempt in tries if attempt.try_number == try_number]):
-            raise RequestError(f"{self._wanted} has no try {try_number}; its last one is {tries[-1].try_number}")
+            raise RequestError(f"{self._request} has no try {try_number}; its last one is {tries[-1].try_number}")
         return found[0]
 
     async def _check_task(self) -> None:
-        dag_id, run_id, task_id, _ = self._wanted
+        dag_id, run_id, task_id, _ = self._request
         tasks = {task.task_id: task for task in await self._database.run(run_pages.tasks_of, dag_id, run_id)}
         if tasks and task_id not in tasks:
             raise RequestError(f"run {run_id!r} has no task {task_id!r}; its tasks are {', '.join(tasks)}")
         if tasks and tasks[task_id].state in TASK_ENDED:
-            raise RequestError(f"{self._wanted} has no log: it is {tasks[task_id].state}, and nothing was run for it")
+            raise RequestError(f"{self._request} has no log: it is {tasks[task_id].state}, and nothing was run for it")
 
-    async def _here(self, attempt: Attempt) -> LocatedLog | None:
+    async def _on_this_host(self, attempt: Attempt) -> LocatedLog | None:
         """None before the start of the try. Raises RequestError for a log that is not on this host."""
         backend = self._backends[attempt.backend]
         elsewhere = backend.host is not None and attempt.host not in (None, backend.host)
@@ -138,7 +138,7 @@ class LogReader:
             return None
         ended = f"; it {attempt.state}" if attempt.state not in SUBMISSION_OPEN else ""
         raise RequestError(
-            f"the log of try {attempt.try_number} of {self._wanted} is not on this host below {self._spool}: "
+            f"the log of try {attempt.try_number} of {self._request} is not on this host below {self._spool}: "
             f"it ran on {attempt.host}, see TIDEGATE_SPOOL_DIR there{ended}"
         )
 

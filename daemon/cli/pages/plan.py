@@ -56,14 +56,14 @@ def _cells(run: Planned, clock: str, *, with_interval: bool) -> tuple[output.Cel
 
 def next_run(dag: DagView | None, now: datetime) -> Planned | None:
     """The next run that starts without a request."""
-    return None if dag is None or dag.is_held else next(map(planned, coming(dag, now)), None)
+    return None if dag is None or dag.is_held else next(map(planned, upcoming_ticks(dag, now)), None)
 
 
 def planned(tick: Tick) -> Planned:
     return Planned(*tick)
 
 
-def coming(dag: DagView, now: datetime) -> Iterator[Tick]:
+def upcoming_ticks(dag: DagView, now: datetime) -> Iterator[Tick]:
     """The runs in the order in which daemons start them, from those that are due. Only one is known of a continuous timetable."""
     while (tick := upcoming_tick(dag, now)) is not None:
         yield tick
@@ -72,7 +72,7 @@ def coming(dag: DagView, now: datetime) -> Iterator[Tick]:
         dag = msgspec.structs.replace(dag, last_tick=tick)
 
 
-def coming_after(dag: DagView, after: datetime, now: datetime) -> Iterator[Tick]:
+def ticks_after(dag: DagView, after: datetime, now: datetime) -> Iterator[Tick]:
     """The runs due later than `after`, which may be in the past, whether they exist or not."""
     timetable = dag.graph.timetable
     if isinstance(timetable, Every) and (known := dag.last_tick or upcoming_tick(dag, now)):
@@ -80,7 +80,7 @@ def coming_after(dag: DagView, after: datetime, now: datetime) -> Iterator[Tick]
     return runs_after(timetable, after, dag.graph.bounds)
 
 
-def first_from(dag: DagView, start: datetime, now: datetime) -> Tick | None:
+def first_tick_from(dag: DagView, start: datetime, now: datetime) -> Tick | None:
     """The first run whose logical date is not before `start`."""
     timetable = dag.graph.timetable
     if isinstance(timetable, Continuous):
@@ -90,15 +90,15 @@ def first_from(dag: DagView, start: datetime, now: datetime) -> Tick | None:
         before += timedelta(seconds=timetable.interval_s) - INSTANT
     elif not isinstance(timetable, Cron | Every):
         before -= INSTANT
-    return next((tick for tick in coming_after(dag, before, now) if tick.logical_date >= start), None)
+    return next((tick for tick in ticks_after(dag, before, now) if tick.logical_date >= start), None)
 
 
-def clock_of(timetable: Timetable | None) -> str:
+def timezone_of(timetable: Timetable | None) -> str:
     """The time zone of a timetable."""
     return timetable.timezone if isinstance(timetable, Cron | Every) else "UTC"
 
 
-def stretch_of(given: str, clock: str) -> tuple[datetime, datetime]:
+def period_of(given: str, clock: str) -> tuple[datetime, datetime]:
     """The start and the end of a day or a time that a user typed, in the zone `clock` unless it names an offset.
 
     Raises ValueError or OverflowError for other text.

@@ -23,7 +23,7 @@ STAGE_TITLES = ("STAGE", "AT", "TOOK")
 STEP_TITLES = ("TASK", "TRY", "FOR SLOTS", "TO SUBMIT", "TO START", "RAN", "STATE", "HOST")
 JOURNAL_TITLES = ("STATE", "AT", "REASON")
 
-UPON = {
+CAUSES = {
     "dataset_updated": "dataset events arrived",
     "schedule_due": "it was due",
     "run_requested": "a request",
@@ -38,7 +38,7 @@ UPON = {
 }
 """By kind of message. Other kinds ended an attempt."""
 
-ENDED = "an attempt ended, and with it a run ahead of it"
+ATTEMPT_ENDED = "an attempt ended, and with it a run ahead of it"
 
 
 class RunOrigin(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ class RunOrigin(msgspec.Struct, frozen=True):
     dag_id: str
     run_id: str
     origin: dict[str, Any]
-    upon: str | None
+    cause: str | None
     condition: str
     timing: str
     events: Sequence[ConsumedEvent]
@@ -69,7 +69,7 @@ async def read_page(db: Db, run: RunRow) -> RunOrigin:
         dag_id=run.dag_id,
         run_id=run.run_id,
         origin=facts,
-        upon=upon(origin),
+        cause=cause(origin),
         condition=tree.schedule_text(spec.schedule, spec.timetable, together=spec.together),
         timing=inputs.timing_text(spec.timing),
         events=events,
@@ -80,9 +80,9 @@ async def read_page(db: Db, run: RunRow) -> RunOrigin:
     )
 
 
-def upon(origin: Origin) -> str | None:
+def cause(origin: Origin) -> str | None:
     """The kind of message that created the run, in words; None where it was not recorded."""
-    return None if origin.created_upon is None else UPON.get(origin.created_upon, ENDED)
+    return None if origin.created_upon is None else CAUSES.get(origin.created_upon, ATTEMPT_ENDED)
 
 
 def print_page(page: RunOrigin, now: datetime) -> None:
@@ -92,7 +92,7 @@ def print_page(page: RunOrigin, now: datetime) -> None:
         (
             ("state", run["state"]),
             ("made by", _made_by(page)),
-            ("because", page.upon),
+            ("because", page.cause),
             ("created", run["created_at"]),
             ("by", run["creator"]),
             ("schedule", page.condition),

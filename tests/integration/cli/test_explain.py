@@ -31,7 +31,7 @@ async def test_a_run_of_events_names_them_and_its_condition(cli: Cli, history: H
     assert page["condition"] == "lake://flights & lake://weather"
     assert (page["origin"]["version"], page["origin"]["path"], page["origin"]["run_type"]) == (1, "daily.py", "dataset")
     assert (page["origin"]["creator"], page["origin"]["created_upon"]) == (DAEMON, "dataset_updated")
-    assert page["upon"] == "dataset events arrived"
+    assert page["cause"] == "dataset events arrived"
 
 
 async def test_a_run_stays_with_the_condition_of_its_version(cli: Cli, history: History) -> None:
@@ -117,7 +117,7 @@ async def test_a_run_by_hand_names_who_asked_for_it(cli: Cli, history: History) 
 
     page = (await cli("runs", "explain", "d", "r", "--json")).json
 
-    assert (page["origin"]["creator"], page["upon"]) == (f"{getpass.getuser()}@{HOST}", "a request")
+    assert (page["origin"]["creator"], page["cause"]) == (f"{getpass.getuser()}@{HOST}", "a request")
     assert (page["events"], page["condition"]) == ([], "")
 
 
@@ -140,7 +140,7 @@ async def test_a_run_that_waited_for_another_was_made_when_that_one_ended(cli: C
 
     page = (await cli("runs", "explain", "d", "latest", "--json")).json
 
-    assert page["upon"] == "a task ended, and with it a run ahead of it"
+    assert page["cause"] == "a task ended, and with it a run ahead of it"
     assert [event["id"] for event in page["events"]] == ["2"]
 
 

@@ -11,13 +11,13 @@ from tests.shapes import dag_view, graph
 from tests.unit.schemas.timetable.scheduled import on_schedule
 from tidegate.daemon.cli.pages.plan import (
     Planned,
-    clock_of,
-    coming,
-    coming_after,
-    first_from,
+    first_tick_from,
     next_run,
+    period_of,
     planned,
-    stretch_of,
+    ticks_after,
+    timezone_of,
+    upcoming_ticks,
 )
 from tidegate.schemas.timetable.spec import Continuous, Cron, Dates, Every, Once, Timetable
 from tidegate.schemas.timetable.tick import Tick
@@ -41,36 +41,36 @@ def fires(ticks: Any, count: int = 3) -> list[datetime]:
 
 
 def test_runs_to_come_follow_the_last_one() -> None:
-    assert fires(coming(dag(DAILY, MIDNIGHT), NOW)) == [MIDNIGHT + DAY, MIDNIGHT + 2 * DAY, MIDNIGHT + 3 * DAY]
+    assert fires(upcoming_ticks(dag(DAILY, MIDNIGHT), NOW)) == [MIDNIGHT + DAY, MIDNIGHT + 2 * DAY, MIDNIGHT + 3 * DAY]
 
 
 def test_with_catchup_runs_that_were_missed_come_first() -> None:
-    assert fires(coming(dag(DAILY, MIDNIGHT - 2 * DAY, spec={"missed": "all"}), NOW), 2) == [MIDNIGHT - DAY, MIDNIGHT]
+    assert fires(upcoming_ticks(dag(DAILY, MIDNIGHT - 2 * DAY, spec={"missed": "all"}), NOW), 2) == [MIDNIGHT - DAY, MIDNIGHT]
 
 
 def test_without_catchup_only_the_latest_one_missed_comes() -> None:
-    assert fires(coming(dag(DAILY, MIDNIGHT - 9 * DAY), NOW), 2) == [MIDNIGHT, MIDNIGHT + DAY]
+    assert fires(upcoming_ticks(dag(DAILY, MIDNIGHT - 9 * DAY), NOW), 2) == [MIDNIGHT, MIDNIGHT + DAY]
 
 
 def test_a_date_that_has_a_run_is_passed_over() -> None:
     view = dag(DAILY, MIDNIGHT, run_dates=frozenset({MIDNIGHT + DAY}))
 
-    assert fires(coming(view, NOW), 2) == [MIDNIGHT + 2 * DAY, MIDNIGHT + 3 * DAY]
+    assert fires(upcoming_ticks(view, NOW), 2) == [MIDNIGHT + 2 * DAY, MIDNIGHT + 3 * DAY]
 
 
 def test_runs_to_come_end_with_the_end_date() -> None:
-    assert fires(coming(dag(DAILY, MIDNIGHT, spec={"end_date": MIDNIGHT + 2 * DAY}), NOW), 9) == [
+    assert fires(upcoming_ticks(dag(DAILY, MIDNIGHT, spec={"end_date": MIDNIGHT + 2 * DAY}), NOW), 9) == [
         MIDNIGHT + DAY,
         MIDNIGHT + 2 * DAY,
     ]
 
 
 def test_of_runs_that_follow_each_others_ends_one_is_known() -> None:
-    assert len(fires(coming(dag(Continuous(), MIDNIGHT, spec={"limit": 1}), NOW), 9)) == 1
+    assert len(fires(upcoming_ticks(dag(Continuous(), MIDNIGHT, spec={"limit": 1}), NOW), 9)) == 1
 
 
 def test_a_dag_that_runs_once_does_not_run_again() -> None:
-    assert fires(coming(dag(Once(), MIDNIGHT), NOW)) == []
+    assert fires(upcoming_ticks(dag(Once(), MIDNIGHT), NOW)) == []
 
 
 @pytest.mark.parametrize("facts", [{"is_paused": True}, {"is_stale": True}])
@@ -92,26 +92,26 @@ def test_the_next_run_has_its_data_interval() -> None:
 def test_runs_after_a_moment_may_lie_in_the_past() -> None:
     view = dag(DAILY, MIDNIGHT)
 
-    assert fires(coming_after(view, MIDNIGHT - 10 * DAY, NOW), 2) == [MIDNIGHT - 9 * DAY, MIDNIGHT - 8 * DAY]
+    assert fires(ticks_after(view, MIDNIGHT - 10 * DAY, NOW), 2) == [MIDNIGHT - 9 * DAY, MIDNIGHT - 8 * DAY]
 
 
 @pytest.mark.parametrize("after", [MIDNIGHT + DAY, MIDNIGHT - 30 * DAY])
 def test_a_delta_is_counted_from_its_last_run(after: datetime) -> None:
     view = dag(Every(seconds=3600), MIDNIGHT + timedelta(minutes=20))
 
-    assert fires(coming_after(view, after, NOW), 2) == [after + timedelta(minutes=20), after + timedelta(minutes=80)]
+    assert fires(ticks_after(view, after, NOW), 2) == [after + timedelta(minutes=20), after + timedelta(minutes=80)]
 
 
 def test_a_delta_that_never_ran_is_counted_from_its_first_run() -> None:
     view = dag(Every(seconds=3600), spec={"start_date": MIDNIGHT + timedelta(days=3, minutes=5)})
 
-    assert fires(coming_after(view, MIDNIGHT + 4 * DAY, NOW), 1) == [MIDNIGHT + timedelta(days=4, minutes=5)]
+    assert fires(ticks_after(view, MIDNIGHT + 4 * DAY, NOW), 1) == [MIDNIGHT + timedelta(days=4, minutes=5)]
 
 
 def test_a_delta_whose_time_is_over_plans_nothing() -> None:
     over = {"start_date": MIDNIGHT - 9 * DAY, "end_date": MIDNIGHT - 8 * DAY}
 
-    assert fires(coming_after(dag(Every(seconds=3600), spec=over), NOW, NOW)) == []
+    assert fires(ticks_after(dag(Every(seconds=3600), spec=over), NOW, NOW)) == []
 
 
 TIMETABLES: list[Timetable] = [
@@ -134,7 +134,7 @@ def test_a_moment_is_on_the_schedule_as_the_timetable_has_it(timetable: Timetabl
     view = dag(timetable, spec=SINCE)
     moments = [MIDNIGHT + timedelta(minutes=30) * step for step in range(-200, 200)]
 
-    found = {moment: first_from(view, moment, NOW) for moment in moments}
+    found = {moment: first_tick_from(view, moment, NOW) for moment in moments}
 
     bounds = view.graph.bounds
     assert {m: t is not None and t.logical_date == m for m, t in found.items()} == {
@@ -143,14 +143,14 @@ def test_a_moment_is_on_the_schedule_as_the_timetable_has_it(timetable: Timetabl
 
 
 def test_of_dates_that_are_not_on_the_schedule_the_next_one_is_found() -> None:
-    tick = first_from(dag(DAILY), NOW, NOW)
+    tick = first_tick_from(dag(DAILY), NOW, NOW)
 
     assert tick is not None
     assert tick.logical_date == MIDNIGHT + DAY
 
 
 def test_runs_that_follow_each_others_ends_have_no_dates() -> None:
-    assert first_from(dag(Continuous(), spec={"limit": 1}), NOW, NOW) is None
+    assert first_tick_from(dag(Continuous(), spec={"limit": 1}), NOW, NOW) is None
 
 
 def test_a_run_is_shown_on_the_clocks_of_a_zone() -> None:
@@ -164,12 +164,12 @@ def test_a_run_is_shown_on_the_clocks_of_a_zone() -> None:
     ("timetable", "clock"), [(Cron(("0 0 * * *",), "Asia/Tokyo"), "Asia/Tokyo"), (Once(), "UTC"), (None, "UTC")]
 )
 def test_a_timetable_goes_by_the_clocks_of_its_zone(timetable: Timetable | None, clock: str) -> None:
-    assert clock_of(timetable) == clock
+    assert timezone_of(timetable) == clock
 
 
 @pytest.mark.parametrize("day", [date(2026, 3, 29), date(2026, 10, 25), date(2026, 11, 21)])
 def test_a_day_is_as_long_as_it_is_on_the_clocks(day: date) -> None:
-    start, end = stretch_of(day.isoformat(), "Europe/Zurich")
+    start, end = period_of(day.isoformat(), "Europe/Zurich")
 
     assert (end - start) / HOUR == {3: 23, 10: 25, 11: 24}[day.month]
     assert start.astimezone(UTC).hour in (22, 23)
@@ -187,17 +187,17 @@ def test_a_day_is_as_long_as_it_is_on_the_clocks(day: date) -> None:
     ],
 )
 def test_a_time_without_a_zone_is_on_the_clocks(given: str, expected: datetime) -> None:
-    assert stretch_of(given, "Europe/Zurich")[0] == expected
+    assert period_of(given, "Europe/Zurich")[0] == expected
 
 
 @pytest.mark.parametrize("given", ["", "soon", "2026-13-01", "2026-11-21T25:00", "2026-11-21T12:30+99:00"])
 def test_what_is_no_time_is_refused(given: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        stretch_of(given, "UTC")
+        period_of(given, "UTC")
 
 
 @pytest.mark.parametrize(("given", "has_next"), [("0001-01-01", True), ("9999-12-30", False), ("9998-01-01T00:00", False)])
 def test_times_at_the_ends_of_the_calendar_have_answers(given: str, has_next: bool) -> None:
-    start, _ = stretch_of(given, "UTC")
+    start, _ = period_of(given, "UTC")
 
-    assert (first_from(dag(DAILY, spec={"end_date": MIDNIGHT}), start, NOW) is not None) == has_next
+    assert (first_tick_from(dag(DAILY, spec={"end_date": MIDNIGHT}), start, NOW) is not None) == has_next

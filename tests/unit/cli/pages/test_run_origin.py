@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tidegate.daemon.cli.pages.run_origin import ENDED, UPON, RunOrigin, print_page, upon
+from tidegate.daemon.cli.pages.run_origin import ATTEMPT_ENDED, CAUSES, RunOrigin, cause, print_page
 from tidegate.daemon.engine import KINDS
 from tidegate.handlers.explain.stages import Stage
 from tidegate.schemas.queries.run_origin import ConsumedEvent, Origin, Steps
@@ -19,12 +19,12 @@ def origin(**facts: Any) -> Origin:
 
 
 def test_every_kind_of_message_that_is_named_is_one() -> None:
-    assert UPON.keys() <= set(KINDS.values())
+    assert CAUSES.keys() <= set(KINDS.values())
 
 
-@pytest.mark.parametrize(("kind", "words"), [("schedule_due", "it was due"), ("attempt_silent", ENDED), (None, None)])
+@pytest.mark.parametrize(("kind", "words"), [("schedule_due", "it was due"), ("attempt_silent", ATTEMPT_ENDED), (None, None)])
 def test_what_made_a_run_is_said_in_words(kind: str | None, words: str | None) -> None:
-    assert upon(origin(created_upon=kind)) == words
+    assert cause(origin(created_upon=kind)) == words
 
 
 EXPLAINED = (
@@ -77,7 +77,7 @@ def test_a_run_is_explained_for_people(capsys: pytest.CaptureFixture[str]) -> No
         dag_id="d",
         run_id="r",
         origin=run,
-        upon="dataset events arrived",
+        cause="dataset events arrived",
         condition="s://a",
         timing="",
         events=[
