@@ -41,27 +41,9 @@ def create(
     """Insert a run that consumes so many events, queued or already `started`. `run` is the queued one: `state_seq` 1."""
     yield run_event(run, RunState.QUEUED, 1, now)
     after = _started(run, graph, now) if started else run
+    end_date = now if after.state in RUN_ENDED else None
     yield InsertRun(
-        id=run.id,
-        dag_id=run.dag_id,
-        run_id=run.run_id,
-        run_type=run.run_type,
-        version_id=run.version_id,
-        run_after=run.run_after,
-        logical_date=run.logical_date,
-        data_interval_start=run.data_interval_start,
-        data_interval_end=run.data_interval_end,
-        max_active_tasks=graph.max_active_tasks,
-        conf=conf_with_defaults(graph.params, conf),
-        state=after.state,
-        state_seq=after.state_seq,
-        task_seq=after.task_seq,
-        unfinished=after.unfinished,
-        failed_leaves=after.failed_leaves,
-        start_date=after.start_date,
-        end_date=now if after.state in RUN_ENDED else None,
-        times_out_at=after.times_out_at,
-        events=events,
+        **msgspec.structs.asdict(after), conf=conf_with_defaults(graph.params, conf), end_date=end_date, events=events
     )
     if graph.has_deadlines:
         yield from insert_deadlines(run, graph, now)

@@ -5,32 +5,16 @@ from typing import Any
 
 import msgspec
 
-from tidegate.schemas.state import RunState, RunType
+from tidegate.schemas.state import RunState
+from tidegate.schemas.view import RunView
 from tidegate.schemas.wire.event import DagRunStateChanged
 
 
-class InsertRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A new run; `id` was reserved when its DAG was locked. Counters as in `UpdateRun`. `events`: how many it consumes."""
+class InsertRun(RunView, frozen=True, kw_only=True):
+    """A new run after its first moves. Its `id` was reserved when its DAG was locked. `events`: how many it consumes."""
 
-    id: int
-    dag_id: str
-    run_id: str
-    run_type: RunType
-    state: RunState
-    version_id: int
-    run_after: datetime
-    logical_date: datetime | None
-    data_interval_start: datetime | None
-    data_interval_end: datetime | None
-    max_active_tasks: int
     conf: dict[str, Any]
-    state_seq: int
-    task_seq: int
-    unfinished: int
-    failed_leaves: int
-    start_date: datetime | None
     end_date: datetime | None
-    times_out_at: datetime | None
     events: int
 
 

@@ -105,14 +105,14 @@ WHERE run.id = ANY ($1::bigint[])
 
 -- name: insert_runs
 INSERT INTO dag_run (
-    id, dag_id, run_id, run_type, state, version_id, run_after, logical_date, data_interval_start, data_interval_end,
-    max_active_tasks, conf, state_seq, task_seq, unfinished, failed_leaves, start_date, end_date, times_out_at, events,
+    id, dag_id, run_id, run_type, state, version_id, run_after, state_seq, task_seq, unfinished, failed_leaves, start_date,
+    active_tasks, max_active_tasks, logical_date, data_interval_start, data_interval_end, times_out_at, conf, end_date, events,
     created_by, creator, created_upon
 )
-SELECT *, $21::uuid, $22::text, $23::text FROM unnest(
-    $1::bigint[], $2::text[], $3::text[], $4::run_type[], $5::run_state[], $6::bigint[], $7::timestamptz[], $8::timestamptz[],
-    $9::timestamptz[], $10::timestamptz[], $11::integer[], $12::jsonb[], $13::integer[], $14::integer[], $15::integer[],
-    $16::integer[], $17::timestamptz[], $18::timestamptz[], $19::timestamptz[], $20::integer[]
+SELECT *, $22::uuid, $23::text, $24::text FROM unnest(
+    $1::bigint[], $2::text[], $3::text[], $4::run_type[], $5::run_state[], $6::bigint[], $7::timestamptz[], $8::integer[],
+    $9::integer[], $10::integer[], $11::integer[], $12::timestamptz[], $13::integer[], $14::integer[], $15::timestamptz[],
+    $16::timestamptz[], $17::timestamptz[], $18::timestamptz[], $19::jsonb[], $20::timestamptz[], $21::integer[]
 )
 
 -- name: update_runs
