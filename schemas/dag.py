@@ -158,7 +158,7 @@ class DagSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     `schedule` is the condition over datasets, `timing` when it counts. `mode`: a run of all events that wait, or of each one.
     `together`: the ticks of the timetable make runs only while the condition holds; else both make runs of their own.
-    `datasets` are those that it says more of than their URI.
+    `datasets` are the ones it describes beyond their URI.
     `on_paused`: what comes while the DAG is paused is not kept for it, or it is. `missed="all"` is catch-up, of events too.
     """
 

@@ -17,7 +17,7 @@ class RejectedError(TidegateError):
 
 
 class UnavailableError(TidegateError):
-    """A server is away: keep everything as it is, back off, try again. `server` is its name."""
+    """A server cannot be reached: back off and try again. `server` is its name."""
 
     def __init__(self, message: str, *, server: str = "Kafka") -> None:
         super().__init__(message)
@@ -25,7 +25,7 @@ class UnavailableError(TidegateError):
 
 
 class FencedError(TidegateError):
-    """Somebody else moved the offset or owns the lease: give up this batch and reload."""
+    """Another daemon moved the offset or owns the lease: give up this batch and reload."""
 
 
 class InvariantError(TidegateError):

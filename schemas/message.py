@@ -86,8 +86,8 @@ class DagDeleteRequested(msgspec.Struct, frozen=True, kw_only=True):
 class TasksReady(msgspec.Struct, frozen=True, kw_only=True):
     """Task instances may be waiting for slots of a pool: admit up to `limit` of them.
 
-    `parallelism` is how many may be active in the whole installation, 0 for any number. Who has waited for `fair_after_s` gets
-    slots whatever its weight.
+    `parallelism` limits the active tasks of the installation, 0 for no limit. A task that has waited for `fair_after_s` gets
+    slots before heavier ones.
     """
 
     pool: str
@@ -103,7 +103,7 @@ class ScheduleDue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunReconsidered(msgspec.Struct, frozen=True, kw_only=True):
-    """A run is to be looked at as a whole."""
+    """All tasks of a run are evaluated."""
 
     dag_run_id: int
 

@@ -1,4 +1,4 @@
-"""What happened, as those are told who wanted to know: the content of a notification."""
+"""The content of a notification."""
 
 from datetime import datetime
 from typing import Annotated
@@ -19,11 +19,10 @@ class MissedDeadline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallbackContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What a callback is told. Times are in UTC.
+    """The argument of a callback. Times are in UTC.
 
-    `state` is what the task came to, or else the run; where a deadline was missed, that of the run. Where the inputs of a DAG
-    are late there is no run, and nothing known of one. `id` is the same however often the same thing is told to the same
-    receiver, which can know by it what it knows already.
+    `state` is the new state of the task, or else of the run; after a missed deadline the run's current one. Late inputs of a DAG
+    have no run. `id` is the same at every delivery of one notification to one receiver.
     """
 
     on: On

@@ -1,4 +1,4 @@
-"""Who is told of what becomes of runs and tasks, and by when those are to end: what a DAG may say of both, serialised."""
+"""Callbacks and deadlines of a DAG, serialised."""
 
 from datetime import time
 from enum import StrEnum
@@ -11,7 +11,7 @@ LONGEST_S = 10 * 366 * 86_400.0
 
 
 class On(StrEnum):
-    """What somebody wants to be told of. Runs are never retried."""
+    """When a callback is called. Runs are never retried."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -48,14 +48,14 @@ Receiver = EmailReceiver | WebhookReceiver | FunctionReceiver
 
 
 class Callback(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whenever this happens, this one is told."""
+    """A receiver and the event it is called on."""
 
     on: On
     receiver: Receiver
 
 
 class DeadlineSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """When something is to have ended: `after_s` after the logical date of its run or after its queueing, or `at` a time.
+    """When a run or task must have ended: `after_s` after the logical date of the run or after its queueing, or `at` a time.
 
     The time of day is one of `timezone`, on the day of the run's logical date or the next. A run without a logical date counts
     from its `run_after`.

@@ -66,7 +66,7 @@ class QueuedRun(msgspec.Struct, frozen=True):
 
 
 class PendingEvent(msgspec.Struct, frozen=True):
-    """A locked row of `dataset_dag_run_queue`. `extra` is JSON; it and the arrival are read only for DAGs that look at them."""
+    """A locked row of `dataset_dag_run_queue`. `extra` is JSON; it and the arrival are read only for DAGs that inspect events."""
 
     dataset_id: int
     dataset_event_id: int
@@ -236,9 +236,8 @@ class StarvingTask(NamedTuple):
 class PoolView(msgspec.Struct, frozen=True, kw_only=True):
     """A pool: its free slots, all its slots, and how many more tasks may be active in the whole installation; None: any number.
 
-    `admitted` counts tasks that were given slots while others waited for long. Somebody has waited for slots since
-    `waits_since`, as far as that was looked at. `parallelism` is how many tasks may be active in all, 0 for any number. One
-    that does not `exist` has no room.
+    `admitted` counts tasks that got slots while others were starving. `waits_since` is the oldest wait for slots, where it was
+    read. `parallelism` limits the active tasks of the installation, 0 for no limit. A pool that does not `exist` has no capacity.
     """
 
     name: str
@@ -260,7 +259,7 @@ MANY = 1_000_000
 
 
 class DeadlineView(msgspec.Struct, frozen=True):
-    """A locked deadline that nobody has met or missed yet; of a task where it has a `task_id`."""
+    """A locked open deadline; of a task if it has a `task_id`."""
 
     id: int
     dag_run_id: int
@@ -272,7 +271,7 @@ class DeadlineView(msgspec.Struct, frozen=True):
 class SubmissionView(msgspec.Struct, frozen=True, kw_only=True):
     """An attempt, read after its run was locked.
 
-    `kill_reason`: why it is to be killed, if it is. `killed_before`: how many earlier attempts of its task were, for the same.
+    `kill_reason` is set once a kill is requested. `killed_before`: earlier attempts of its task killed for the same reason.
     """
 
     submission_id: UUID

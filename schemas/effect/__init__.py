@@ -10,7 +10,7 @@ from tidegate.schemas.effect.task import TaskEffect
 
 
 class RejectMessage(msgspec.Struct, frozen=True):
-    """The message cannot be handled: a dead letter, or the answer to who asked. `index` is its place in the batch."""
+    """The message cannot be handled: a dead letter, or the answer to the command. `index` is its position in the batch."""
 
     index: int
     reason: str

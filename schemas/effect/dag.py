@@ -1,4 +1,4 @@
-"""DAGs: their files and versions, when they are looked at, and what becomes of the events that wait for them."""
+"""DAGs: their files, versions and clocks, and the outcomes of their pending events."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -93,14 +93,14 @@ class SetPaused(msgspec.Struct, frozen=True):
 
 
 class CountFailures(msgspec.Struct, frozen=True):
-    """How many runs of the DAG have failed in a row."""
+    """The failed runs of the DAG since its last success."""
 
     dag_id: str
     failed_runs: int
 
 
 class SetClock(msgspec.Struct, frozen=True):
-    """How far a DAG's timetable has come, and when the clock is to look at the DAG again; None: something else will.
+    """The last decided tick of a DAG, and when the clock visits the DAG next; None: something else causes its next decision.
 
     `dataset_run_at`, `deadline_at` and `last_source` as in `tidegate.schemas.view.LockedDag`.
     """
@@ -116,7 +116,7 @@ class SetClock(msgspec.Struct, frozen=True):
 
 
 class NoteSchedule(msgspec.Struct, frozen=True):
-    """Something about a DAG's schedule that made no run is recorded, or once more."""
+    """Record a decision about a schedule that made no run; the same one again is counted."""
 
     dag_id: str
     kind: Literal["tick_unmet", "deadline_run", "deadline_skip", "deadline_alert", "condition_error"]
@@ -125,7 +125,7 @@ class NoteSchedule(msgspec.Struct, frozen=True):
 
 
 class ConsumeEvents(msgspec.Struct, frozen=True):
-    """These pending events made this run: recorded with it and taken from the queue, exactly these."""
+    """These pending events, and no others, made this run: record them with it and delete them from the queue."""
 
     dag_id: str
     dag_run_id: int
@@ -133,7 +133,7 @@ class ConsumeEvents(msgspec.Struct, frozen=True):
 
 
 class DiscardEvents(msgspec.Struct, frozen=True):
-    """These pending events will make no run of this DAG; why is recorded."""
+    """These pending events make no run of this DAG; the reason is recorded."""
 
     dag_id: str
     events: tuple[PendingEvent, ...]

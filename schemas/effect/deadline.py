@@ -1,4 +1,4 @@
-"""Deadlines of runs and tasks, and who is told of what happened."""
+"""Deadlines of runs and tasks, and notifications."""
 
 from datetime import datetime
 from typing import Literal
@@ -11,7 +11,7 @@ from tidegate.schemas.receiver import Receiver
 
 
 class InsertDeadline(msgspec.Struct, frozen=True):
-    """A new run, or a task of it, is to have ended by then."""
+    """The deadline of a new run or of one of its tasks."""
 
     dag_run_id: int
     task_id: str | None
@@ -36,10 +36,10 @@ class MissDeadline(msgspec.Struct, frozen=True):
 
 
 class Notify(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody is to be told what happened, once this is committed.
+    """A notification to one receiver, sent after the commit.
 
-    What happened is known by the `seq` of its event `about` a `run` or a `task`, and nobody is told of that twice: `receiver_id`
-    stands for the receiver. What is `about` a `dag` has a version of that in place of a run.
+    `about` and `seq` name the event of a `run` or `task`; with `receiver_id` they are unique, so no receiver gets one twice.
+    A notification about a `dag` has a version in place of a run.
     """
 
     dag_run_id: int | None

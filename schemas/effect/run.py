@@ -1,4 +1,4 @@
-"""Runs: their rows, their moves, and what is to be looked at again."""
+"""Runs: their rows, their moves, and requests to reconsider them."""
 
 from datetime import datetime
 from typing import Any
@@ -40,7 +40,7 @@ class UpdateRun(msgspec.Struct, frozen=True):
 
 
 class ChangeVersion(msgspec.Struct, frozen=True):
-    """A run goes on with another version of its DAG. `indices`: old and new index of each task, negative for one that is gone."""
+    """A run changes to another version of its DAG. `indices`: old and new index of each task, negative for one that is gone."""
 
     dag_run_id: int
     version_id: int
@@ -56,7 +56,7 @@ class RunMoved(msgspec.Struct, frozen=True):
 
 
 class Reconsider(msgspec.Struct, frozen=True):
-    """The run is to be looked at as a whole; with a reason, to be stopped."""
+    """Request that all tasks of the run are evaluated; with a reason, that the run is stopped."""
 
     dag_run_id: int
     stop_reason: str | None = None

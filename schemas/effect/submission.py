@@ -20,7 +20,7 @@ class InsertSubmission(msgspec.Struct, frozen=True):
 
 
 class KillSubmissions(msgspec.Struct, frozen=True):
-    """The attempts of a run that are under way are to be killed; of one task only, or of all."""
+    """Request that the open attempts of a run are killed: of one task, or of all."""
 
     dag_run_id: int
     task_index: int | None

@@ -60,7 +60,7 @@ class MoveTask(msgspec.Struct, frozen=True):
 
 
 class PlaceTask(msgspec.Struct, frozen=True):
-    """A task instance waits from now on as its task does in another version of its DAG."""
+    """A waiting task instance gets the demand of its task in another version of the DAG."""
 
     dag_run_id: int
     task_index: int
@@ -92,21 +92,21 @@ class StoreResult(msgspec.Struct, frozen=True):
 
 
 class DropResult(msgspec.Struct, frozen=True):
-    """What a task returned does not count any more: it is to run again."""
+    """Delete the result of a task that runs again."""
 
     dag_run_id: int
     task_index: int
 
 
 class CountAdmitted(msgspec.Struct, frozen=True):
-    """Tasks were given slots of a pool while others waited for long."""
+    """Tasks got slots of a pool while others were starving."""
 
     pool: str
     tasks: int
 
 
 class AdmitAgain(msgspec.Struct, frozen=True):
-    """There is room left in a pool, and more of its queue than was looked at. Performed by ringing."""
+    """A pool has capacity left and more waiting tasks than were read. Performed by waking the admission."""
 
     pool: str
 

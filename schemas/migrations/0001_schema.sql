@@ -43,12 +43,10 @@ CREATE TABLE lease (
     key text COLLATE "C" NOT NULL,
     owner uuid,
     epoch bigint NOT NULL DEFAULT 0,
-    expires_at timestamptz NOT NULL DEFAULT '-infinity',
     next_offset bigint,
     halted boolean NOT NULL DEFAULT false,
     PRIMARY KEY (kind, key)
 ) WITH (fillfactor = 50);
-COMMENT ON COLUMN lease.expires_at IS 'for daemons of older builds only';
 
 -- Partitions that stopped because their offset is outside the log; at most one open incident per partition.
 CREATE TABLE ingest_incident (

@@ -34,7 +34,7 @@ async def next_due(db: Db, shards: Sequence[int]) -> Due:
 
 
 async def dags(db: Db, shards: Sequence[int], limit: int) -> list[str]:
-    """DAGs to be looked at by now, the most overdue first."""
+    """DAGs whose `due_at` has come, the most overdue first."""
     return [row[0] for row in await db.fetch(_SQL["due_dags"], shards, db.now, limit)]
 
 
@@ -54,5 +54,5 @@ async def late_attempts(db: Db, shards: Sequence[int], limit: int) -> list[UUID]
 
 
 async def passed_deadlines(db: Db, shards: Sequence[int], limit: int) -> list[int]:
-    """Deadlines that are over and that nobody has met or missed yet."""
+    """Open deadlines that have passed."""
     return [row[0] for row in await db.fetch(_SQL["passed_deadlines"], shards, db.now, limit)]

@@ -1,4 +1,4 @@
-"""Events of a dataset and what became of them, read for people who ask."""
+"""Events of a dataset and their outcomes, for the CLI."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
@@ -14,7 +14,7 @@ _SQL = load("dataset_history")
 
 
 class EventRow(msgspec.Struct, frozen=True):
-    """An event of the ledger; (source, id) is what its producer calls it."""
+    """An event of the ledger. (source, id) is the producer's identity of it."""
 
     number: int
     source: str
@@ -25,7 +25,7 @@ class EventRow(msgspec.Struct, frozen=True):
 
 
 class OutcomeRow(msgspec.Struct, frozen=True):
-    """What became of an event for a DAG: `pending`, `consumed` by a run, or `discarded` for a reason."""
+    """The outcome of an event for a DAG: `pending`, `consumed` by a run, or `discarded` for a reason."""
 
     number: int
     dag_id: str
@@ -35,7 +35,7 @@ class OutcomeRow(msgspec.Struct, frozen=True):
 
 
 async def events(db: Db, uri: str, id_: str | None, limit: int) -> list[EventRow]:
-    """The newest first; only those with this id, if there is one."""
+    """Newest first; with `id_` only the events of that id."""
     return [EventRow(*row) for row in await db.fetch(_SQL["events"], uri, id_, limit)]
 
 
@@ -48,6 +48,6 @@ async def outcomes(db: Db, numbers: Collection[int]) -> Mapping[int, list[Outcom
 
 
 async def whole_since(db: Db) -> int | None:
-    """The first month of which the ledger has everything; None where it has all that there ever was."""
+    """The first month that is complete in the ledger; None if no event was ever dropped."""
     rows = await db.fetch(_SQL["whole_since"])
     return rows[0][0] if rows else None

@@ -1,4 +1,4 @@
-"""Dead letters as people see and decide about them. How they come about is in `inbox`."""
+"""Dead letters for the CLI: list, replay, discard. `inbox` inserts them."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,7 +16,7 @@ _SQL = load("dead_letters")
 
 
 class DeadLetterState(StrEnum):
-    """What became of a dead letter: nothing yet, sent to its topic again, or put aside for good."""
+    """Open, sent to its topic again, or discarded by a user."""
 
     OPEN = "open"
     REPLAYED = "replayed"
@@ -24,7 +24,7 @@ class DeadLetterState(StrEnum):
 
 
 class Chosen(msgspec.Struct, frozen=True):
-    """Which dead letters; None for any. The times are those at which they were received."""
+    """A filter of dead letters; None for any. `since` and `until` compare `received_at`."""
 
     reason: Rejection | None = None
     topic: str | None = None
@@ -48,7 +48,7 @@ class DeadLetterRow(msgspec.Struct, frozen=True):
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """What became of a dead letter, when and by whom."""
+    """The state of a dead letter, since when and by whom."""
 
     id: int
     state: DeadLetterState
@@ -57,7 +57,7 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 class Closed(msgspec.Struct, frozen=True):
-    """A dead letter that is open no more."""
+    """A dead letter that was just closed."""
 
     id: int
     topic: str
@@ -73,30 +73,30 @@ async def list_dead_letters(db: Db, state: DeadLetterState | None, chosen: Chose
 
 
 async def open_ids(db: Db, chosen: Chosen) -> list[int]:
-    """The dead letters that wait for a decision, oldest first."""
+    """The open dead letters, oldest first."""
     return [row[0] for row in await db.fetch(_SQL["open_ids"], *msgspec.structs.astuple(chosen))]
 
 
 async def read(db: Db, id_: int) -> dict[str, Any] | None:
-    """One dead letter with everything known of it."""
+    """One dead letter with all columns and its replays."""
     rows = await db.fetch(_SQL["read"], id_)
     return dict(rows[0]) if rows else None
 
 
 async def standing(db: Db, ids: Sequence[int]) -> list[Standing]:
-    """Of those that there are, by id."""
+    """By id; missing ones are left out."""
     return [Standing(row[0], DeadLetterState(row[1]), *row[2:]) for row in await db.fetch(_SQL["standing"], ids)]
 
 
 async def replay(db: Db, ids: Sequence[int], who: str) -> list[int]:
-    """Have those that are open sent to their topics again, on record; which they were."""
+    """Send the open ones of these to their topics again, and write the audit log. Returns their ids."""
     closed = await _close(db, ids, DeadLetterState.REPLAYED, who, None)
     await outbox.replay(db, [(letter.id, f"{letter.topic}/{letter.partition}", db.now) for letter in closed])
     return [letter.id for letter in closed]
 
 
 async def discard(db: Db, ids: Sequence[int], who: str, because: str) -> list[int]:
-    """Put those that are open aside for good, on record; which they were."""
+    """Discard the open ones of these, and write the audit log. Returns their ids."""
     return [letter.id for letter in await _close(db, ids, DeadLetterState.DISCARDED, who, because)]
 
 

@@ -36,7 +36,7 @@ WHERE id = ANY ($1::bigint[])
 ORDER BY id
 
 -- name: close
--- Only what is still open, and only once, whoever else decides at the same time.
+-- The row locks let each dead letter be closed once, by one of several users.
 WITH open_letter AS (
     SELECT id FROM dead_letter WHERE id = ANY ($1::bigint[]) AND state = 'open' ORDER BY id FOR UPDATE
 )

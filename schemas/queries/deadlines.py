@@ -26,7 +26,7 @@ class DeadlineRow(msgspec.Struct, frozen=True):
 
 
 async def lock_runs(db: Db, ids: Collection[int]) -> list[int]:
-    """Lock the runs of these deadlines, as far as nobody else has: theirs are looked at again later."""
+    """Lock the runs of these deadlines. Locked runs are skipped: the clock returns to their deadlines."""
     return [row[0] for row in await db.fetch(_SQL["lock_runs"], list(ids))]
 
 

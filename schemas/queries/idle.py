@@ -1,4 +1,4 @@
-"""What is left to do, in the whole installation."""
+"""Outstanding work of the whole installation."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ _SQL = load("idle")
 
 
 class Left(msgspec.Struct, frozen=True):
-    """How much of each kind there is to do now: nothing that only becomes due later, nothing that a user holds up."""
+    """Outstanding work by kind: without work that becomes due later or waits for a user."""
 
     runs: int
     reconsiderations: int
@@ -31,5 +31,5 @@ async def left(db: Db) -> Left:
 
 
 async def positions(db: Db) -> Mapping[str, int]:
-    """How far each partition has been taken, by the key of its lease."""
+    """The offset of each partition, by the key of its lease."""
     return {row[0]: row[1] for row in await db.fetch(_SQL["positions"])}

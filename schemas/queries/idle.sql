@@ -1,5 +1,5 @@
 -- name: left
--- What somebody has yet to do. Runs of paused DAGs, and queued ones of DAGs that are in no file, wait for a user.
+-- Work for daemons. Runs of paused DAGs, and queued runs of stale DAGs, wait for a user.
 SELECT
     (
         SELECT count(*) FROM dag_run AS run JOIN dag USING (dag_id)

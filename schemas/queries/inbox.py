@@ -1,4 +1,4 @@
-"""What came in: offsets, duplicates, dead letters."""
+"""Records from Kafka: offsets, duplicates, dead letters, ignored records."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -14,11 +14,11 @@ from tidegate.schemas.wire.event import EventId
 _SQL = load("inbox")
 
 NOWHERE = "(0,0)"
-"""A place where no row ever is."""
+"""A ctid that no row has."""
 
 
 class OffsetMove(msgspec.Struct, frozen=True):
-    """A batch takes the partition `key` from `expected` to `new`, under the lease of `epoch`."""
+    """A batch moves the partition `key` from `expected` to `new`, under the lease of `epoch`."""
 
     key: str
     epoch: int
@@ -48,7 +48,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
 
 
 class StoredDeadLetter(msgspec.Struct, frozen=True):
-    """A dead letter that is new in the database."""
+    """A dead letter that was just inserted."""
 
     id: int
     topic: str
@@ -59,7 +59,7 @@ class StoredDeadLetter(msgspec.Struct, frozen=True):
 
 
 class IgnoredRow(msgspec.Struct, frozen=True):
-    """How many records of a topic were read and left out because of what they were."""
+    """How many records of a topic were ignored because of their kind."""
 
     topic: str
     what: str
@@ -68,9 +68,9 @@ class IgnoredRow(msgspec.Struct, frozen=True):
 
 
 async def record_batch(db: Db, moves: Sequence[OffsetMove], ids: Sequence[EventId]) -> set[EventId]:
-    """Move the offsets by compare-and-swap, in the global order, and record the ids; returns those that were recorded before.
+    """Move the offsets by compare-and-swap, in the global order, and record the ids; returns the ids that were recorded before.
 
-    Raises FencedError when an offset is not where the batch expects it.
+    Raises FencedError when an offset or epoch is not the expected one.
     """
     if not moves and not ids:
         return set()
@@ -83,7 +83,7 @@ async def record_batch(db: Db, moves: Sequence[OffsetMove], ids: Sequence[EventI
 
 
 async def _move_offsets(db: Db, moves: Sequence[OffsetMove], moved: dict[str, str]) -> None:
-    """Move the offsets that are not moved yet, and remember where all of them are now. Raises FencedError."""
+    """Move the remaining offsets by key, and remember the ctids of all. Raises FencedError."""
     if others := [move for move in moves if move.key not in moved]:
         moved |= {row[0]: row[1] for row in await db.fetch(_SQL["move_offsets"], *columns(others))}
     if len(moved) != len(moves):
@@ -97,22 +97,22 @@ async def forget(db: Db, days: int, limit: int) -> int:
 
 
 async def known(db: Db, ids: Collection[EventId]) -> set[EventId]:
-    """Those of them that were recorded."""
+    """The recorded ones of these ids."""
     return {EventId(*row) for row in await db.fetch(_SQL["known_ids"], [id_.source for id_ in ids], [id_.id for id_ in ids])}
 
 
 async def forget_ids(db: Db, ids: Sequence[EventId]) -> None:
-    """When they come again, they are new."""
+    """Later events with these ids are new."""
     await db.execute(_SQL["forget_ids"], *columns(ids))
 
 
 async def forget_source(db: Db, source: str) -> None:
-    """Whatever comes from it is new again."""
+    """Its events are new again."""
     await db.execute(_SQL["forget_source"], source)
 
 
 async def insert_dead_letters(db: Db, letters: Sequence[DeadLetter]) -> list[StoredDeadLetter]:
-    """Those that were not there before."""
+    """Returns the new ones."""
     topics, partitions, offsets, keys, headers, *rest = columns(letters)
     texts = [msgspec.json.encode(each).decode() for each in headers]
     rows = await db.fetch(_SQL["insert_dead_letters"], topics, partitions, offsets, keys, texts, *rest)
@@ -120,16 +120,16 @@ async def insert_dead_letters(db: Db, letters: Sequence[DeadLetter]) -> list[Sto
 
 
 async def count_ignored(db: Db, counts: Mapping[tuple[str, str], int]) -> None:
-    """Add to the counts of records that were read and left out, by partition and by what they were."""
+    """Add to the counts of ignored records, by (partition, kind)."""
     rows = [(partition, what, counts[partition, what]) for partition, what in sorted(counts)]
     await db.execute(_SQL["count_ignored_records"], *zip(*rows, strict=True))
 
 
 async def ignored(db: Db) -> list[IgnoredRow]:
-    """By topic and what they were."""
+    """By topic and kind."""
     return [IgnoredRow(*row) for row in await db.fetch(_SQL["ignored_records"])]
 
 
 async def whole_dead_letters(db: Db, ids: Sequence[int]) -> Mapping[int, DeadLetter]:
-    """By id; those that are gone are left out."""
+    """By id; missing ones are left out."""
     return {row[0]: DeadLetter(*row[1:]) for row in await db.fetch(_SQL["whole_dead_letters"], ids)}

@@ -1,9 +1,9 @@
 -- name: record_batch
--- A batch counts only if every one of its partitions stands where we think it does and is still ours: first, which of them
--- moved, and where their rows are now. Then those of its ids that were seen before: as a rule, none.
--- By its key, a row is found behind all that it was before and that no vacuum may remove; so they are tried first where they were last:
--- all or none, for those that have gone would be locked after the others, against the order.
--- || keeps Postgres from using the key nevertheless.
+-- A batch counts only if each of its partitions has the expected offset and epoch. Returns the moved rows with their new ctids, then
+-- the ids of the batch that were recorded before.
+-- An index scan by key visits every dead version of a row that vacuum cannot remove yet; so rows are tried by their last ctid first:
+-- all or none, because rows at another ctid would be locked after the others, against the lock order.
+-- || keeps the planner from using the key.
 WITH batch AS MATERIALIZED (
     SELECT *
     FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[]) AS batch (key, epoch, expected, new, place)
@@ -41,7 +41,7 @@ FROM (
 ) AS known
 
 -- name: move_offsets
--- The same for partitions of which one's row was not where it had been.
+-- The same by key, for batches of which a row had another ctid.
 UPDATE lease
 SET next_offset = batch.new
 FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) AS batch (key, epoch, expected, new)
@@ -72,7 +72,7 @@ WHERE (event_dedupe.source, event_dedupe.event_id) = (event.source, event.id)
 DELETE FROM event_dedupe WHERE source = $1
 
 -- name: insert_dead_letters
--- Headers come as JSON texts: lists in a list would be taken for an array of more dimensions.
+-- Headers come as JSON texts: asyncpg would encode nested lists as an array of more dimensions.
 INSERT INTO dead_letter (
     topic, partition, "offset", key, headers, value, value_bytes, reason, message, recorded_at, raw_headers, replay_of
 )

@@ -1,4 +1,4 @@
-"""Leases: which daemon works on what. They decide about work, never about truth."""
+"""Leases: which daemon does which duty. Correctness never depends on them."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -19,7 +19,7 @@ CLOCK = "clock"
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """The settings by which a daemon decides, and `backends`: those it serves."""
+    """The settings that decisions of a daemon depend on, and the `backends` it serves."""
 
     parallelism: int = 0
     fair_after_s: float = 60.0
@@ -45,7 +45,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class JobRow(msgspec.Struct, frozen=True):
-    """A daemon that shows life."""
+    """A live daemon."""
 
     host: str
     pid: int
@@ -56,14 +56,14 @@ class JobRow(msgspec.Struct, frozen=True):
 
 
 class Group(NamedTuple):
-    """Duties that are shared out among the daemons by themselves: those of a kind, or the partitions of a topic."""
+    """Duties that are balanced among daemons together: those of a kind, or the partitions of a topic."""
 
     kind: str
     topic: str
 
 
 class Place(NamedTuple):
-    """Which of so many daemons one is, counted from 0."""
+    """The position of a daemon among `of` daemons by age, from 0."""
 
     number: int
     of: int
@@ -84,7 +84,7 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 class Duty(msgspec.Struct, frozen=True):
-    """Something one daemon at a time should do. `next_offset`: where a new partition starts."""
+    """Work for one daemon at a time. `next_offset`: where a new partition starts."""
 
     kind: str
     key: str
@@ -92,7 +92,7 @@ class Duty(msgspec.Struct, frozen=True):
 
 
 class Incident(msgspec.Struct, frozen=True):
-    """A partition whose recorded offset does not fit its log: it stands still until somebody decides."""
+    """A halted partition: its recorded offset is outside its log, and a user has to set another one."""
 
     partition: str
     next_offset: int
@@ -102,28 +102,28 @@ class Incident(msgspec.Struct, frozen=True):
 
 
 async def heartbeat(db: Db, job: Job, away: Mapping[str, Away] = MappingProxyType({})) -> None:
-    """Say that this daemon lives, by the database clock, and which servers it cannot reach. It keeps what it owns by that."""
+    """Renew the daemon's row by the database clock, with the servers it cannot reach. That renews all its leases."""
     await db.execute(_SQL["heartbeat"], *msgspec.structs.astuple(job), dict(away))
 
 
 async def live(db: Db) -> list[JobRow]:
-    """The daemons that have shown life within the time that they have for that; the oldest come first."""
+    """The live daemons, oldest first."""
     return [msgspec.convert(dict(row), JobRow) for row in await db.fetch(_SQL["live"])]
 
 
 async def place(db: Db, owner: UUID) -> Place:
-    """Of a daemon that has just shown life, among those that live."""
+    """The place of a live daemon among the live ones."""
     return Place(*(await db.fetch(_SQL["place"], owner))[0])
 
 
 async def offer(db: Db, duties: Sequence[Duty]) -> None:
-    """Make duties known. Those that exist keep their owner and offset."""
+    """Create leases for duties. Existing ones keep their owner and offset."""
     if duties:
         await db.execute(_SQL["offer"], *columns(duties))
 
 
 async def owned(db: Db, owner: UUID) -> list[Lease]:
-    """What we have; remembers where the rows are of which that is not known, for a batch may know of newer places meanwhile."""
+    """Our leases. Remembers the ctids of unknown rows only: a batch may have stored newer ones meanwhile."""
     rows = await db.fetch(_SQL["owned"], owner)
     for row in rows:
         if row["kind"] == PARTITION:
@@ -137,39 +137,39 @@ async def counts(db: Db) -> Mapping[Group, int]:
 
 
 async def claim(db: Db, owner: UUID, group: Group, limit: int) -> list[Lease]:
-    """Take up to `limit` duties of a group that nobody has who lives."""
+    """Claim up to `limit` leases of a group that have no live owner."""
     return [Lease(*row) for row in await db.fetch(_SQL["claim"], owner, *group, limit)]
 
 
 async def release(db: Db, owner: UUID, leases: Sequence[Lease]) -> None:
-    """Give these up at once, so that nobody has to wait for them to expire."""
+    """Release leases at once, so that other daemons need not wait for their expiry."""
     await db.execute(_SQL["release"], owner, [lease.kind for lease in leases], [lease.key for lease in leases])
 
 
 async def leave(db: Db, owner: UUID) -> None:
-    """Give up everything; this daemon is going."""
+    """Release all leases and delete the daemon's row."""
     await db.execute(_SQL["release_all"], owner)
     await db.execute(_SQL["leave"], owner)
 
 
 async def forget_dead(db: Db, silent_s: float) -> None:
-    """Drop the records of daemons long gone."""
+    """Delete daemons without a heartbeat for `silent_s`."""
     await db.execute(_SQL["forget_dead"], silent_s)
 
 
 async def halt(db: Db, owner: UUID, incident: Incident) -> None:
-    """Stop a partition that we own and say why, once."""
+    """Halt an owned partition, and record the incident once."""
     await db.execute(_SQL["halt"], incident.partition, owner)
     await db.execute(_SQL["record_incident"], incident.partition, incident.next_offset, incident.log_start, incident.log_end)
 
 
 async def incidents(db: Db) -> list[Incident]:
-    """Partitions that stand still."""
+    """The halted partitions."""
     return [Incident(*row) for row in await db.fetch(_SQL["incidents"])]
 
 
 async def resume(db: Db, incident: Incident, next_offset: int, who: str) -> bool:
-    """Let a halted partition go on from `next_offset`, on record; False if it is not halted."""
+    """Resume a halted partition at `next_offset`, and write the audit log; False if it is not halted."""
     if not await db.fetch(_SQL["resume"], incident.partition, next_offset):
         return False
     facts = {"stood_at": incident.next_offset, "log_start": incident.log_start, "log_end": incident.log_end}

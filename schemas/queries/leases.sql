@@ -9,20 +9,21 @@ FROM live_job
 ORDER BY started_at, id
 
 -- name: place
--- Of a daemon among those that live, the oldest first, and how many they are. Who asks lives, even if frozen since its heartbeat.
+-- Position of a daemon among the live ones, oldest first, and their number. The asking daemon counts as live even if its heartbeat
+-- is old.
 WITH mine AS (SELECT started_at, id FROM job WHERE id = $1)
 SELECT count(*) FILTER (WHERE (living.started_at, living.id) < (mine.started_at, mine.id)), count(*)
 FROM mine, (SELECT started_at, id FROM live_job UNION SELECT started_at, id FROM mine) AS living
 GROUP BY mine.id
 
 -- name: offer
--- Duties that exist; those already known stay as they are.
+-- Existing leases stay as they are.
 INSERT INTO lease (kind, key, next_offset)
 SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])
 ON CONFLICT (kind, key) DO NOTHING
 
 -- name: owned
--- Without a lock: who has taken one of these over meanwhile is not held up, and fences its former owner.
+-- Without a lock: a daemon that takes one of these over is not delayed, and its epoch fences the former owner.
 SELECT kind, key, epoch, next_offset, halted, ctid::text FROM lease WHERE owner = $1 ORDER BY kind, key
 
 -- name: counts
@@ -33,10 +34,9 @@ GROUP BY 1, 2
 ORDER BY 1, 2
 
 -- name: claim
--- Those without an owner that lives. What an owner frozen inside a transaction still holds is passed over, not waited for.
--- Daemons of older builds go by expires_at.
+-- Leases without a live owner. A row that a frozen owner's transaction has locked is skipped.
 UPDATE lease
-SET owner = $1, epoch = epoch + 1, expires_at = 'infinity'
+SET owner = $1, epoch = epoch + 1
 WHERE (kind, key) IN (
     SELECT kind, key
     FROM lease
@@ -50,7 +50,7 @@ RETURNING kind, key, epoch, next_offset, halted
 
 -- name: release
 UPDATE lease
-SET owner = NULL, epoch = epoch + 1, expires_at = '-infinity'
+SET owner = NULL, epoch = epoch + 1
 WHERE (kind, key) IN (
     SELECT kind, key
     FROM lease
@@ -61,7 +61,7 @@ WHERE (kind, key) IN (
 
 -- name: release_all
 UPDATE lease
-SET owner = NULL, epoch = epoch + 1, expires_at = '-infinity'
+SET owner = NULL, epoch = epoch + 1
 WHERE (kind, key) IN (SELECT kind, key FROM lease WHERE owner = $1 ORDER BY kind, key FOR UPDATE)
 
 -- name: leave

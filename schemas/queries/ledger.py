@@ -37,7 +37,7 @@ async def begin(db: Db, month: int) -> bool:
 
 
 async def months(db: Db) -> list[int]:
-    """Those that there is something of, oldest first."""
+    """Months with events, oldest first."""
     return [row[0] for row in await db.fetch(_SQL["months"])]
 
 

@@ -1,4 +1,4 @@
-"""Transactions of others that are open for long: what costs everybody who uses the database."""
+"""Transactions that have been open for long: they delay vacuum for the whole database."""
 
 import msgspec
 
@@ -9,7 +9,7 @@ _SQL = load("long_transactions")
 
 
 class LongTransaction(msgspec.Struct, frozen=True):
-    """A transaction that is open. `id` is of it alone; of a prepared one, `application` is its name."""
+    """An open transaction. `id` is unique; `application` of a prepared transaction is its name."""
 
     id: str
     role: str
@@ -19,5 +19,5 @@ class LongTransaction(msgspec.Struct, frozen=True):
 
 
 async def open_for(db: Db, seconds: float) -> list[LongTransaction]:
-    """Those that have been open for so long, the oldest first; as far as we may see them."""
+    """Transactions open for so long, oldest first, as far as our role may see them."""
     return [LongTransaction(*row) for row in await db.fetch(_SQL["open_for"], seconds)]

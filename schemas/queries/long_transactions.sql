@@ -1,5 +1,5 @@
 -- name: open_for
--- Transactions that have been open for long, for as long as which no row that was deleted since can be removed.
+-- Vacuum cannot remove a row that was deleted since the oldest of them began.
 SELECT
     coalesce(pid::text, 'prepared') || ' ' || xact_start::text AS id, coalesce(usename, '') AS role,
     coalesce(application_name, '') AS application, coalesce(host(client_addr), '') AS address,

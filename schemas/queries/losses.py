@@ -1,4 +1,4 @@
-"""Commits that were acknowledged and are not there: marks by which that is noticed, and losses on record."""
+"""Commit markers, and recorded losses of acknowledged commits."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 _SQL = load("losses")
 
 SKIPPED = 1_000_000
-"""How many numbers of events a run leaves out after a loss: more than can have been told in the time of one."""
+"""Sequence numbers that a run skips after a loss: more than it can have published in the lost time."""
 
 RUNS = 50_000
-"""How many runs at most: it takes a second."""
+"""Most runs of which numbers are skipped; that takes a second."""
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """Every transaction of a daemon writes the next number, and on which connection."""
+    """A commit marker: each transaction of a daemon writes the next number, with its connection."""
 
     backend: int
     number: int
@@ -31,9 +31,9 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Which database this is, whatever server it is on, and the server's timeline: None for a standby.
+    """The identity of a database on any server, and the server's timeline: None for a standby.
 
-    `inherited_at`: when the last commit was made that the server got from the one before it, where it is not the first.
+    `inherited_at`: time of the last commit that a promoted server received from its primary.
     """
 
     database: str
@@ -42,7 +42,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class LossRow(msgspec.Struct, frozen=True):
-    """Commits of this time that were acknowledged are not there."""
+    """Acknowledged commits of this time are lost."""
 
     id: int
     since: datetime
@@ -61,35 +61,35 @@ def marker(daemon: UUID, backend: int, number: int) -> CommitMarker:
 
 
 async def place(connection: "Connected") -> Place:
-    """Needs no schema of ours."""
+    """Works before the migration."""
     ((*facts,),) = await connection.fetch(_SQL["place"])
     return Place(*facts)
 
 
 async def marks(connection: "Connected", daemon: UUID) -> dict[int, Mark]:
-    """The newest of a daemon that are there, by connection."""
+    """The newest marker of a daemon per connection."""
     return {row[0]: Mark(*row) for row in await connection.fetch(_SQL["marks"], daemon)}
 
 
 async def record(db: Db, timeline: str, since: datetime, until: datetime, found_by: str) -> None:
-    """Once for each loss, which several daemons may find out; no number is given twice to an event of a run at work."""
+    """Record a loss once, however many daemons detect it. Active runs skip sequence numbers, so that none is published twice."""
     ((_, is_new),) = await db.fetch(_SQL["record_loss"], timeline, since, until, found_by)
     if is_new:
         await db.execute(_SQL["skip_numbers"], SKIPPED, RUNS)
 
 
 async def any_open(db: Db) -> bool:
-    """Whether there is a loss that nobody has settled."""
+    """Whether a loss is not settled."""
     return bool((await db.fetch(_SQL["open_losses"]))[0][0])
 
 
 async def list_losses(db: Db, *, settled: bool) -> list[LossRow]:
-    """The newest first; those that are settled, too, where they are asked for."""
+    """Newest first, with the settled ones on request."""
     return [LossRow(*row) for row in await db.fetch(_SQL["list_losses"], settled)]
 
 
 async def settle(db: Db, id_: int, who: str, because: str) -> bool:
-    """Close a loss, on record; False if it is not open."""
+    """Settle a loss, and write the audit log; False if it is not open."""
     if not await db.fetch(_SQL["settle_loss"], id_, who, because):
         return False
     await db.execute(_SQL["record_settling"], who, id_, {"because": because})
@@ -97,15 +97,15 @@ async def settle(db: Db, id_: int, who: str, because: str) -> bool:
 
 
 async def forget_spent(db: Db, daemon: UUID, numbers: Sequence[int]) -> None:
-    """Drop these marks of a daemon: others vouch for them."""
+    """Delete markers of a daemon that newer ones cover."""
     await db.execute(_SQL["forget_spent"], daemon, numbers)
 
 
 async def forget_daemon(db: Db, daemon: UUID) -> None:
-    """Drop the marks of a daemon that is no more."""
+    """Delete the markers of a daemon that has left."""
     await db.execute(_SQL["forget_daemon"], daemon)
 
 
 async def forget_marks(db: Db, older_than_s: float) -> None:
-    """Drop those of daemons long gone."""
+    """Delete markers older than `older_than_s`."""
     await db.execute(_SQL["forget_marks"], older_than_s)

@@ -26,7 +26,7 @@ RETURNING id, xmax = 0
 
 -- name: skip_numbers
 -- More may have been told of these runs than is known here, and no number may be given twice. Of a long queue those come first that
--- are at work or next; nobody waits for the rest of it.
+-- are running or next; numbers of the others were not published yet.
 WITH active AS MATERIALIZED (SELECT id, state FROM dag_run WHERE state IN ('queued', 'running')),
     first AS MATERIALIZED (SELECT id FROM active ORDER BY state DESC, id LIMIT $2)
 UPDATE dag_run

@@ -18,7 +18,7 @@ _SQL = load("notifications")
 class Claimed(msgspec.Struct, frozen=True):
     """A notification that this daemon is to send. `tries` counts this one; `delivery_id` is the same at all of them.
 
-    It tells of a run, or, in place of that, of a version of a DAG.
+    It is about a run or about a version of a DAG.
     """
 
     id: int
@@ -65,7 +65,7 @@ async def acknowledge(db: Db, id_: int, note: str) -> None:
 
 
 async def try_again(db: Db, claimed: Claimed, owner: UUID, reason: str, pause_s: float) -> None:
-    """This try failed; another one follows, unless somebody else has taken it up already."""
+    """Record a failed try; another one follows, unless another daemon has claimed the notification."""
     await _conclude(db, claimed, owner, "pending", reason, pause_s)
 
 

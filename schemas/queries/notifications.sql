@@ -33,11 +33,11 @@ WHERE notification.id = ready.id
 RETURNING notification.id, delivery_id, dag_run_id, version_id, receiver, context, tries
 
 -- name: acknowledge
--- Whoever it is that was told so: it will never be sent again.
+-- From any daemon: a sent notification is never sent again.
 UPDATE notification SET state = 'sent', reason = $2, owner = NULL, ended_at = clock_timestamp() WHERE id = $1 AND state <> 'sent'
 
 -- name: conclude_try
--- Only while nobody else has taken it up.
+-- Only while this daemon has it claimed.
 UPDATE notification
 SET state = $4::notification_state,
     reason = $5,

@@ -35,7 +35,7 @@ Row = tuple[int, str, str, str, datetime, bytes]
 
 
 class OutboxRow(msgspec.Struct, frozen=True):
-    """What is to be published; `key` is the Kafka key, or the id of a dead letter, which may go to its own topic again.
+    """A row to publish. `key` is the Kafka key, or the id of a dead letter to publish or replay.
 
     Moves of a run's tasks may share a row: then `event_id` is that of the first, the others are numbered after it, and `payload`
     has a line for each.
@@ -71,7 +71,7 @@ async def announce(unit: UnitOfWork, letters: Sequence[StoredDeadLetter]) -> Non
 
 
 async def replay(db: Db, letters: Sequence[tuple[int, str, datetime]]) -> None:
-    """Dead letters, each with its id, its partition and the time of now, are to be sent to their topics again."""
+    """Send dead letters, given as (id, partition, time), to their topics again."""
     if letters:
         rows = [(shard(partition), REPLAY, str(id_), f"{REPLAY}/{id_}", at, b"") for id_, partition, at in letters]
         await db.execute(_SQL["insert_outbox"], *zip(*rows, strict=True))
@@ -83,7 +83,7 @@ async def next_rows(db: Db, shards: Sequence[int], lowest: int, limit: int) -> l
 
 
 async def delete(db: Db, ids: Sequence[int]) -> None:
-    """Forget what the broker has acknowledged."""
+    """Delete rows that the broker has acknowledged."""
     await db.execute(_SQL["delete_outbox"], ids)
 
 
@@ -124,13 +124,13 @@ def _row(effect: RunMoved | OutletUpdated) -> Row:
 
 def _announcement(letter: StoredDeadLetter) -> Row:
     partition = f"{letter.topic}/{letter.partition}"
-    # The time of the record tells it from the one at the same place of a topic that was made anew.
+    # The time distinguishes the record from one at the same offset of a topic that was created again.
     event_id = f"{partition}/{letter.offset}@{letter.recorded_at.isoformat()}"
     return shard(partition), Kind.DEAD_LETTER, str(letter.id), event_id, letter.received_at, b""
 
 
 def shard(key: str) -> int:
-    """Where a key's events wait."""
+    """The shard of a key."""
     return crc32(key.encode()) % SHARDS
 
 

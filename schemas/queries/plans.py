@@ -1,4 +1,4 @@
-"""DAGs as their timetables see them, read for people who ask when they run next: nothing is locked."""
+"""Timetables of DAGs, for the CLI's list of next runs. Takes no lock."""
 
 from collections.abc import Mapping
 

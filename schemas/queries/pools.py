@@ -1,4 +1,4 @@
-"""Pools: how many slots are free, and who is given some; lists and changes."""
+"""Pools: free slots, lists and changes."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -31,12 +31,12 @@ class PoolRow(msgspec.Struct, frozen=True):
 
 
 async def in_demand(db: Db) -> list[str]:
-    """The pools that somebody waits for."""
+    """The pools with waiting tasks."""
     return [row[0] for row in await db.fetch(_SQL["pools_in_demand"])]
 
 
 async def read(db: Db, name: str, parallelism: int) -> PoolView:
-    """A pool as it seems to be: nothing is locked. One that somebody removed has no room."""
+    """A pool without its lock. A removed pool has no capacity."""
     rows = await db.fetch(_SQL["read_pool"], name)
     if not rows:
         return PoolView(name=name, open=0, exists=False)
@@ -46,7 +46,7 @@ async def read(db: Db, name: str, parallelism: int) -> PoolView:
 
 
 async def lock(db: Db, name: str, parallelism: int) -> PoolView:
-    """A pool that nobody else can give slots of until this transaction ends.
+    """Lock a pool: no other transaction gives slots of it.
 
     Where there is a limit for the whole installation, the default pool stands for that.
     """
@@ -75,7 +75,7 @@ async def missing(db: Db) -> Mapping[str, int]:
 
 
 async def slots_of(db: Db, name: str) -> int | None:
-    """A pool's slots; nobody else can change it, or give slots of it, until this transaction ends. None: no such pool."""
+    """Lock a pool for a change, and read its slots. None: no such pool."""
     rows = await db.fetch(_SQL["slots_of"], name)
     return int(rows[0][0]) if rows else None
 
@@ -100,7 +100,7 @@ async def delete(db: Db, name: str) -> None:
 
 
 async def record(db: Db, who: str, what: str, name: str, details: Mapping[str, Any]) -> None:
-    """Who changed it, and how."""
+    """Write the audit log."""
     await db.execute(_SQL["record_change"], who, what, name, dict(details))
 
 

@@ -69,7 +69,7 @@ INSERT INTO pool (name, slots) VALUES ($1, $2)
 ON CONFLICT (name) DO UPDATE SET slots = excluded.slots
 
 -- name: tasks_in_pool
--- Those that run in it, wait for it, or will soon: each kind by an index of its own.
+-- Running, waiting, or waiting for another try: each by an index of its own.
 SELECT
     (SELECT count(*) FROM occupying_task AS task WHERE task.pool = $1)
     + (SELECT count(*) FROM task_instance AS task WHERE task.pool = $1 AND task.state = 'scheduled')

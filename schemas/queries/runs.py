@@ -33,7 +33,7 @@ async def lock_of_attempts(db: Db, submission_ids: Collection[UUID]) -> Mapping[
 
 
 async def views(db: Db, ids: Collection[int]) -> Mapping[int, RunView]:
-    """These runs as they are at the moment: for who only looks."""
+    """These runs without their locks."""
     return _by_id(await db.fetch(_SQL["views"], list(ids))) if ids else {}
 
 
@@ -70,12 +70,12 @@ async def dags_of(db: Db, ids: Collection[int]) -> list[str]:
 
 
 async def to_reconsider(db: Db, limit: int) -> list[int]:
-    """The runs to be looked at as a whole, in the order in which that was asked for."""
+    """Runs to reconsider, oldest request first."""
     return [row[0] for row in await db.fetch(_SQL["to_reconsider"], limit)]
 
 
 async def taken_up(db: Db, ids: Collection[int]) -> Mapping[int, str | None]:
-    """Those of these locked runs that were still to be looked at, with the reason to stop them; from now on they are not."""
+    """Dequeue the requests to reconsider these locked runs: run id to stop reason. Runs without a request are left out."""
     return {row[0]: row[1] for row in await db.fetch(_SQL["take_up"], list(ids))}
 
 

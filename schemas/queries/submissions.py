@@ -19,7 +19,7 @@ Instances = Mapping[TaskKey, Instance]
 
 
 class AttemptRef(msgspec.Struct, frozen=True):
-    """Where an attempt belongs. The index of its task changes with the version of its run alone."""
+    """The run and task of an attempt. The index of its task changes only with the version of its run."""
 
     dag_run_id: int
     task_index: int
@@ -29,7 +29,7 @@ class AttemptRef(msgspec.Struct, frozen=True):
 
 
 class Claimed(msgspec.Struct, frozen=True):
-    """An attempt that this daemon is to submit; one that is to be killed, for `kill_reason`, only to find."""
+    """An attempt that this daemon submits; with a `kill_reason` it only looks for it on the backend."""
 
     submission_id: UUID
     dag_run_id: int
@@ -60,7 +60,7 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 async def refs(db: Db, ids: Collection[UUID]) -> Mapping[UUID, AttemptRef]:
-    """Where these attempts belong; those nobody submitted are left out. Takes no lock."""
+    """The runs and tasks of these attempts; unknown ones are left out. Takes no lock."""
     return {row[0]: AttemptRef(*row[1:]) for row in await db.fetch(_SQL["refs"], list(ids))}
 
 
@@ -83,7 +83,7 @@ async def read_with_tasks(db: Db, ids: Collection[UUID], others: Collection[Task
 
 
 async def doomed_intents(db: Db, limit: int = 1000) -> list[tuple[UUID, str]]:
-    """Attempts that are to be killed and that nobody has tried to submit, with the reason."""
+    """Attempts with a kill request before any submit, with the reason."""
     return [(row[0], row[1]) for row in await db.fetch(_SQL["doomed_intents"], limit)]
 
 
@@ -109,7 +109,7 @@ async def running(db: Db, backends: Sequence[str], host: str, everywhere: Sequen
 
 
 async def open_at(db: Db, host: str) -> frozenset[UUID]:
-    """The attempts that a host has begun and nobody knows the end of."""
+    """The open attempts that a host has begun."""
     return frozenset(row[0] for row in await db.fetch(_SQL["open_at"], host))
 
 

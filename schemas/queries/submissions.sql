@@ -57,7 +57,7 @@ FROM unnest(
 WHERE submission.submission_id = change.submission_id
 
 -- name: accept
--- The state is compared as text so that nobody looks through the index of all that is open.
+-- The state is compared as text, so that the planner does not use the index of open attempts.
 UPDATE submission
 SET state = 'accepted',
     handle = change.handle,
@@ -69,7 +69,7 @@ FROM unnest($1::uuid[], $2::jsonb[], $3::timestamptz[], $4::timestamptz[])
 WHERE submission.submission_id = change.submission_id AND submission.state::text = 'submitting'
 
 -- name: kill
--- Only the wish: whoever watches an attempt kills it, and its end is told like every other.
+-- A request: the daemon that observes the attempt kills it, and its end is published like every other.
 UPDATE submission
 SET desired_state = 'kill', kill_reason = coalesce(submission.kill_reason, doomed.reason)
 FROM unnest($1::bigint[], $2::integer[], $3::text[]) AS doomed (dag_run_id, task_index, reason)
@@ -78,7 +78,7 @@ WHERE submission.dag_run_id = doomed.dag_run_id
   AND submission.ended_at IS NULL
 
 -- name: doomed_intents
--- What is to be killed before anything was tried for it.
+-- Kill requests before any submit.
 SELECT submission_id, kill_reason FROM submission WHERE state = 'intent' AND desired_state = 'kill' LIMIT $1
 
 -- name: claim_intents
@@ -123,7 +123,6 @@ FROM submission
 WHERE state = 'accepted' AND backend = ANY ($1::text[]) AND (host = $2 OR backend = ANY ($3::text[]))
 
 -- name: open_at
--- What a host has begun and nobody knows the end of.
 SELECT submission_id
 FROM submission
 WHERE state IN ('submitting', 'accepted') AND host = $1
@@ -137,7 +136,7 @@ WHERE submission.submission_id = change.submission_id
   AND submission.heartbeat_at < clock_timestamp() - make_interval(secs => change.silent_s)
 
 -- name: silent
--- Attempts that nobody saw for too long, wherever they run. One whose daemon lives and is still trying to submit it is not.
+-- Attempts without a heartbeat for $1 s, on any backend. An attempt that a live daemon is still submitting is not silent.
 SELECT submission.submission_id
 FROM submission
 LEFT JOIN job ON job.id = submission.owner AND job.heartbeat_at > clock_timestamp() - make_interval(secs => $1)
@@ -148,7 +147,7 @@ WHERE submission.state IN ('submitting', 'accepted')
 LIMIT $3
 
 -- name: stuck
--- Attempts that nobody has submitted yet, although they have been queued for so long.
+-- Attempts that were not submitted within $1 s.
 SELECT submission_id
 FROM submission
 WHERE state IN ('intent', 'submitting') AND desired_state = 'run'

@@ -46,12 +46,12 @@ def result_columns(effects: Sequence[StoreResult]) -> Sequence[Sequence[Any]]:
 
 
 async def results(db: Db, keys: Collection[TaskKey]) -> dict[TaskKey, Any]:
-    """What these task instances returned; those that returned nothing are left out."""
+    """The results of these task instances; instances without one are left out."""
     return {(row[0], row[1]): row[2] for row in await db.fetch(_SQL["results"], *zip(*keys, strict=True))} if keys else {}
 
 
 async def lengths(db: Db, keys: Collection[TaskKey]) -> dict[TaskKey, int]:
-    """How many elements the lists have that these task instances returned; those that returned no list are left out."""
+    """The lengths of the lists that these task instances returned; other results are left out."""
     rows = await db.fetch(_SQL["lengths"], *zip(*keys, strict=True)) if keys else []
     return {(run, index): length for run, index, length in rows if length is not None}
 
@@ -68,7 +68,7 @@ async def results_of_elements(db: Db, keys: Collection[TaskKey]) -> dict[TaskKey
 async def ready(db: Db, pool: str, wanted: int, slots: int) -> list[Candidate]:
     """Up to `wanted` task instances that wait for no more than so many slots and seem to have room, in their order.
 
-    A guess, to be looked at again under lock. Where the head of the queue is held up by limits, those behind it are found.
+    Without locks: the handler checks again. When limits hold up the head of the queue, tasks behind it are returned.
     """
     rows = await db.fetch(_SQL["ready"], pool, wanted, slots)
     found = [Candidate(run, index, limited_in) for run, index, is_open, limited_in in rows if is_open]

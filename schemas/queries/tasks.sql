@@ -78,7 +78,7 @@ FROM unnest($1::bigint[], $2::integer[], $3::task_state[], $4::integer[], $5::ti
 WHERE task.dag_run_id = change.dag_run_id AND task.task_index = change.task_index
 
 -- name: store_results
--- As texts: a value that is a list would be taken for a dimension of the array.
+-- As texts: asyncpg would encode a list as a dimension of the array.
 INSERT INTO task_result (dag_run_id, task_index, value)
 SELECT dag_run_id, task_index, value::jsonb
 FROM unnest($1::bigint[], $2::integer[], $3::text[]) AS new (dag_run_id, task_index, value)
@@ -117,7 +117,7 @@ CROSS JOIN LATERAL (
 ) AS result
 
 -- name: ready
--- Candidates only: nothing is locked yet, so each is looked at again under its run's lock. The first $2 in their order, and
+-- Candidates without locks: the handler checks each again under its run's lock. The first $2 in their order, and
 -- whether there is room for each as far as one can see: $3 slots are free. `limited_in` is the DAG of a task with a limit there.
 SELECT
     head.dag_run_id,
@@ -221,7 +221,7 @@ ORDER BY walk.rank, walk.order_at, walk.dag_run_id, task.index
 LIMIT $2
 
 -- name: longest_waiting
--- Those that wait since before $2, oldest first, up to $3 of which each alone only too few free slots can hold up; and how many
+-- Tasks that wait since before $2, oldest first, up to $3 that nothing but missing slots holds up, each alone; and how many
 -- more its run and its own limits would admit. The pool has $4 in all.
 SELECT
     head.dag_run_id, head.task_index, CASE WHEN head.per_dag IS NOT NULL THEN run.dag_id END AS limited_in, run.dag_id, head.task_id,

@@ -1,4 +1,4 @@
-"""Who may still write a row of a queue with an id that has been given."""
+"""Transactions that may still write a row with an id that was given before."""
 
 from collections.abc import Set
 from datetime import datetime
@@ -11,9 +11,9 @@ _SQL = load("writers")
 
 
 class Writers(NamedTuple):
-    """`last` is the highest id that had been given; `open` who was writing to the queue after that, and had not ended.
+    """`last` is the highest id that had been given; `open` are the transactions that were writing to the table after that.
 
-    Whoever has been given an id up to `last` is one of those, or has ended. `server` is when the server began.
+    A transaction with an id up to `last` is one of these or has ended. `server` is when the server started.
     """
 
     server: datetime

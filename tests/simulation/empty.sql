@@ -22,7 +22,7 @@ BEGIN
     DELETE FROM schedule_note;
     DELETE FROM deadline;
     DELETE FROM notification;
-    UPDATE lease SET owner = NULL, epoch = 0, expires_at = '-infinity', next_offset = CASE kind WHEN 'partition' THEN 0 END,
+    UPDATE lease SET owner = NULL, epoch = 0, next_offset = CASE kind WHEN 'partition' THEN 0 END,
         halted = false;
     UPDATE dag SET is_paused = false, paused_at = NULL, failed_runs = 0, last_source = NULL, due_at = NULL, dataset_run_at = NULL;
     UPDATE pool SET slots = given.slots, admitted = 0
