@@ -55,6 +55,13 @@ def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
     assert [link for link in links if not _leads_somewhere(page, link)] == []
 
 
+@pytest.mark.parametrize("page", sorted(ROOT.glob("[a-z]*/README.md")), ids=lambda page: page.parent.name)
+def test_folder_readmes_name_files_that_exist(page: Path) -> None:
+    names = re.findall(r"`([\w/]+(?:\.py|\.sql|/))`", page.read_text())
+
+    assert [name for name in names if not (ROOT / name).exists() and not any(page.parent.rglob(name))] == []
+
+
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("sphinx", reason="the packages of make docs are not installed")
     options = ["--fail-on-warning", "--keep-going", "--quiet", "-c", "daemon/docs", "-d", str(tmp_path / "trees")]
