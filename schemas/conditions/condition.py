@@ -3,7 +3,7 @@
 The time of an event is its `occurred_at`, but not later than its arrival. Durations are in seconds.
 """
 
-from collections.abc import Collection, Set
+from collections.abc import Callable, Collection, Set
 from datetime import time
 from typing import Annotated, Any, Literal
 
@@ -123,30 +123,28 @@ def patterns(condition: Condition) -> frozenset[str]:
 
 def met_by_inputs(condition: Condition, present: Collection[Leaf]) -> bool:
     """Whether the condition is met while the inputs in `present` each have an event pending."""
-    match condition:
-        case DatasetRef() | PatternRef():
-            return condition in present
-        case AllOf(of):
-            return all(met_by_inputs(operand, present) for operand in of)
-        case AnyOf(of):
-            return any(met_by_inputs(operand, present) for operand in of)
-        case NOf(k, of):
-            return sum(met_by_inputs(operand, present) for operand in of) >= k
+    return _is_met(condition, present.__contains__)
 
 
 def met_by_uris(condition: Condition, pending: Set[str]) -> bool:
     """Whether the condition is met while the URIs in `pending` each have an event pending. Ignores filters and expiry."""
+
+    def is_present(leaf: Leaf) -> bool:
+        return leaf.uri in pending if isinstance(leaf, DatasetRef) else any(map(leaf.covers, pending))
+
+    return _is_met(condition, is_present)
+
+
+def _is_met(condition: Condition, is_present: Callable[[Leaf], bool]) -> bool:
     match condition:
-        case DatasetRef(uri):
-            return uri in pending
-        case PatternRef(pattern):
-            return any(matches(pattern, uri) for uri in pending)
+        case DatasetRef() | PatternRef():
+            return is_present(condition)
         case AllOf(of):
-            return all(met_by_uris(operand, pending) for operand in of)
+            return all(_is_met(operand, is_present) for operand in of)
         case AnyOf(of):
-            return any(met_by_uris(operand, pending) for operand in of)
+            return any(_is_met(operand, is_present) for operand in of)
         case NOf(k, of):
-            return sum(met_by_uris(operand, pending) for operand in of) >= k
+            return sum(_is_met(operand, is_present) for operand in of) >= k
 
 
 def inspects_details(condition: Condition) -> bool:
