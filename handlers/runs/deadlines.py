@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from tidegate.schemas.effect.deadline import InsertDeadline
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.receiver import DeadlineSpec
-from tidegate.schemas.timetable.moment import held
+from tidegate.schemas.timetable.moment import clamped
 from tidegate.schemas.timetable.wallclock import instant, local
 from tidegate.schemas.view import RunView
 
@@ -24,7 +24,7 @@ def insert_deadlines(run: RunView, graph: Graph, now: datetime) -> Iterator[Inse
 
 def due_at(spec: DeadlineSpec, run: RunView, queued_at: datetime) -> datetime:
     """When the deadline of a run is missed. A run without a logical date counts from its `run_after`."""
-    begin = held(queued_at if spec.since == "queued_at" else run.order_at)
+    begin = clamped(queued_at if spec.since == "queued_at" else run.order_at)
     if spec.at is None:
         return begin + timedelta(seconds=spec.after_s or 0)
     wall = local(begin, spec.timezone).replace(hour=0, minute=0, second=0, microsecond=0)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, time, timedelta
 
 from tidegate.schemas.conditions.condition import InputDeadlineSpec
-from tidegate.schemas.timetable.moment import held
+from tidegate.schemas.timetable.moment import clamped
 from tidegate.schemas.timetable.wallclock import instant, local
 from tidegate.schemas.view import DagView, Input
 
@@ -50,6 +50,6 @@ def _last_until(at: time, timezone: str, moment: datetime) -> datetime:
 
 def _instants(at: time, timezone: str, moment: datetime) -> Iterator[datetime]:
     """From two days before to two days after: some time zones have left out a day."""
-    wall = local(held(moment), timezone).replace(hour=0, minute=0, second=0, microsecond=0)
+    wall = local(clamped(moment), timezone).replace(hour=0, minute=0, second=0, microsecond=0)
     wall += timedelta(hours=at.hour, minutes=at.minute, seconds=at.second, microseconds=at.microsecond)
     return (instant(wall + DAY * days, timezone) for days in range(-2, 3))

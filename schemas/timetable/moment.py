@@ -118,7 +118,7 @@ def months_later(wall: datetime, months: int) -> datetime:
     return wall.replace(year=year, month=month, day=min(wall.day, monthrange(year, month)[1]))
 
 
-def held(instant: datetime) -> datetime:
+def clamped(instant: datetime) -> datetime:
     """The instant in UTC, clamped to `EARLIEST` and `LATEST`."""
     roughly = instant.replace(tzinfo=UTC)
     return instant.astimezone(UTC) if EARLIEST < roughly < LATEST else min(max(roughly, EARLIEST), LATEST)

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from tidegate.schemas.timetable.moment import EARLIEST, Grid, Moments, held, moments
+from tidegate.schemas.timetable.moment import EARLIEST, Grid, Moments, clamped, moments
 from tidegate.schemas.timetable.spec import Continuous, Cron, Dates, Every, Once, Timetable
 
 Missed = Literal["skip", "latest", "all"]
@@ -58,7 +58,7 @@ def next_tick(timetable: Timetable | None, last: Tick | None, bounds: Bounds, no
 
     The run is due when its `run_after` is at most `now`.
     """
-    now, bounds = held(now), _in_utc(bounds)
+    now, bounds = clamped(now), _in_utc(bounds)
     match timetable:
         case None:
             return None
@@ -77,7 +77,7 @@ def next_tick(timetable: Timetable | None, last: Tick | None, bounds: Bounds, no
 
 def manual_interval(timetable: Timetable | None, at: datetime) -> tuple[datetime, datetime]:
     """The data interval of a manual run at `at`: the last complete period in interval mode, otherwise what ends there."""
-    at = held(at)
+    at = clamped(at)
     match timetable:
         case Cron(mode="interval"):
             ticks = moments(timetable)
@@ -97,7 +97,7 @@ def runs_after(timetable: Timetable | None, after: datetime, bounds: Bounds = UN
 
     An `Every` in trigger mode counts from its last run: pass the time of that as `after`.
     """
-    after, bounds = held(after), msgspec.structs.replace(bounds, missed="all")
+    after, bounds = clamped(after), msgspec.structs.replace(bounds, missed="all")
     match timetable:
         case Once() | Continuous():
             only = next_tick(timetable, None, bounds, after)
@@ -105,7 +105,7 @@ def runs_after(timetable: Timetable | None, after: datetime, bounds: Bounds = UN
                 yield only
         case _:
             if isinstance(timetable, Every) and timetable.mode == "interval":
-                after = Grid(timetable, held(bounds.start_date or after)).until(after)
+                after = Grid(timetable, clamped(bounds.start_date or after)).until(after)
             last = Tick(EARLIEST, EARLIEST, after, after)
             while planned := next_tick(timetable, last, bounds, after):
                 yield planned
@@ -226,5 +226,5 @@ def _missed_start(ticks: Moments, last: Tick | None, bounds: Bounds, now: dateti
 
 
 def _in_utc(bounds: Bounds) -> Bounds:
-    start, end, since = (moment and held(moment) for moment in (bounds.start_date, bounds.end_date, bounds.since))
+    start, end, since = (moment and clamped(moment) for moment in (bounds.start_date, bounds.end_date, bounds.since))
     return Bounds(start_date=start, end_date=end, missed=bounds.missed, run_immediately=bounds.run_immediately, since=since)

@@ -7,7 +7,7 @@ import msgspec
 
 from tidegate.daemon.cli.pages import output
 from tidegate.handlers.scheduling.timetable import upcoming_tick
-from tidegate.schemas.timetable.moment import Grid, held
+from tidegate.schemas.timetable.moment import Grid, clamped
 from tidegate.schemas.timetable.spec import Continuous, Cron, Every, Timetable
 from tidegate.schemas.timetable.text import local
 from tidegate.schemas.timetable.tick import INSTANT, Tick, runs_after
@@ -76,7 +76,7 @@ def ticks_after(dag: DagView, after: datetime, now: datetime) -> Iterator[Tick]:
     """The runs due later than `after`, which may be in the past, whether they exist or not."""
     timetable = dag.graph.timetable
     if isinstance(timetable, Every) and (known := dag.last_tick or upcoming_tick(dag, now)):
-        after = Grid(timetable, known.run_after).until(held(after))
+        after = Grid(timetable, known.run_after).until(clamped(after))
     return runs_after(timetable, after, dag.graph.bounds)
 
 
@@ -105,7 +105,7 @@ def period_of(given: str, clock: str) -> tuple[datetime, datetime]:
     """
     if len(given) <= len("2013-01-31"):
         day = datetime.combine(date.fromisoformat(given), time())
-        return held(instant(day, clock)), held(instant(day + DAY, clock))
+        return clamped(instant(day, clock)), clamped(instant(day + DAY, clock))
     at = datetime.fromisoformat(given)
-    start = held(at.astimezone(UTC) if at.tzinfo else instant(at, clock))
+    start = clamped(at.astimezone(UTC) if at.tzinfo else instant(at, clock))
     return start, start + INSTANT
