@@ -71,7 +71,7 @@ async def test_an_event_is_shown_for_people_also_when_nobody_waited_for_it(cli: 
 
     title, row = answer.out.splitlines()
     assert title.split() == ["EVENT", "OCCURRED", "SOURCE", "ID", "EXTRA", "DAG", "OUTCOME", "RUN", "OR", "REASON"]
-    assert row.endswith('importer  f-1  {"day":1}  -    no DAG  -')
+    assert row.endswith('importer  f-1  {"day":1}  -    no DAG   -')
 
 
 async def test_events_that_are_older_than_the_retention_are_said_to_be(cli: Cli, history: History) -> None:
