@@ -52,7 +52,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_sessionstart(session: pytest.Session) -> None:
     """The mark of a worker begins with that of the run.
 
-    What a shell begins in the background is deaf to interrupts, and whatever it starts as well: the programs must hear them.
+    A shell starts background processes with interrupts ignored, and their children inherit that: the programs must receive them.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -17,6 +17,7 @@ FIRST: Sequence[str] = (
     "acceptance/test_full_disks.py",
     "storms/brokers/test_brokers.py",
     "integration/events/test_outages.py",
+    "acceptance/test_documents.py",
     "acceptance/test_running_applications.py",
     "storms/clocks/test_clocks.py",
     "integration/spark/test_contract.py",

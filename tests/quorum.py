@@ -158,9 +158,9 @@ async def _call(act: Callable[[int], Awaitable[None]], node: int) -> None:
 
 
 def _reserve(held: ExitStack, count: int) -> tuple[int, ...]:
-    """Ports that nobody is given while they are held: a node that is down must find its own free when it comes back.
+    """Ports that the kernel gives to no other process: a node that is down must find its own free when it restarts.
 
-    They are bound, but nobody listens: a server that says that it reuses addresses, as Java's do, may have them.
+    They are bound without a listener: a server that sets SO_REUSEADDR, as the JVM does, can bind them.
     """
     sockets = [held.enter_context(socket.socket()) for _ in range(count)]
     for each in sockets:

@@ -1,4 +1,4 @@
-"""One DAG of one task on real servers, and the daemons that die over it, one after the other."""
+"""One DAG of one task on real servers, and daemons that are killed one after the other while it runs."""
 
 import os
 import signal
@@ -142,7 +142,7 @@ class CrashScenario:
         self._daemon.send_signal(signal.SIGKILL)
 
     async def death(self) -> None:
-        """Return when the daemon has ended, by whatever means."""
+        """Return when the daemon has ended, by itself or by a signal."""
         assert self._daemon is not None
         with anyio.fail_after(LONG_S):
             code = await self._daemon.process.wait()
@@ -225,7 +225,7 @@ class CrashScenario:
         return not any(map(runs, self._family))
 
     async def clear(self) -> None:
-        """End whatever runs."""
+        """End every process of the scenario."""
         if self._daemon is not None:
             await self._daemon.end(signal.SIGKILL, 0)
         for id_ in await self._submissions():

@@ -150,7 +150,7 @@ async def two_daemons(
 
 
 async def make_topics(kafka: str, prefix: str, replication: int = 1) -> None:
-    """Those that are missing."""
+    """The missing ones."""
     await topics.create(kafka, prefix, 1, replication)
     admin = AIOKafkaAdminClient(bootstrap_servers=kafka)
     await admin.start()

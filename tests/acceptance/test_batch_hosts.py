@@ -28,7 +28,7 @@ with Dag("tomorrow", schedule="0 0 29 2 *", catchup=False) as dag:
 
 @pytest.fixture
 async def mine(settings: MakeSettings) -> Settings:
-    """Servers with an event that nobody has taken yet, and a DAG folder that nobody has seen."""
+    """Servers with an unconsumed event, and a DAG folder that no daemon has read."""
     mine = settings(topic_partitions=2)
     await topics.create(mine.kafka_servers, mine.topic_prefix, 2, 1)
     return mine

@@ -75,9 +75,9 @@ async def test_a_setting_that_is_needed_is_asked_for(tidegate: Tidegate, args: s
 
 @pytest.mark.parametrize("args", ["dags list", "runs trigger x", "migrate"])
 async def test_a_postgres_that_is_away_is_one_sentence_without_the_password(tidegate: Tidegate, args: str) -> None:
-    (nobody,) = port.choose(1)
+    (unused,) = port.choose(1)
 
-    process = await tidegate(*args.split(), postgres_dsn=f"postgresql://u:hunter2@127.0.0.1:{nobody}/x")
+    process = await tidegate(*args.split(), postgres_dsn=f"postgresql://u:hunter2@127.0.0.1:{unused}/x")
 
     assert process.code == 3
     assert process.err.startswith("tidegate: ")
@@ -86,13 +86,13 @@ async def test_a_postgres_that_is_away_is_one_sentence_without_the_password(tide
 
 
 async def test_a_kafka_that_is_away_is_one_sentence(tidegate: Tidegate) -> None:
-    (nobody,) = port.choose(1)
+    (unused,) = port.choose(1)
 
-    process = await tidegate("topics", "create", kafka_servers=f"127.0.0.1:{nobody}")
+    process = await tidegate("topics", "create", kafka_servers=f"127.0.0.1:{unused}")
 
     assert process.code == 3
     assert process.err == (
-        f"tidegate: Kafka does not answer at 127.0.0.1:{nobody}; check that it runs and that the address is right\n"
+        f"tidegate: Kafka does not answer at 127.0.0.1:{unused}; check that it runs and that the address is right\n"
     )
 
 

@@ -73,7 +73,7 @@ async def test_a_postgres_without_room_for_data_is_waited_for(
 
 
 async def up_again(postgres: Postgres) -> None:
-    """Somebody starts it, where it did not do so by itself."""
+    """Start it, unless it has restarted by itself."""
     await anyio.sleep(2)
     if not postgres.process.alive:
         await postgres.start()

@@ -11,7 +11,7 @@ from tests.servers import StartPostgres
 from tidegate.daemon.postgres.migrate import known
 from tidegate.daemon.standalone import port
 
-PASSWORD = "hunter2"  # noqa: S105 - nobody's
+PASSWORD = "hunter2"  # noqa: S105 - of no account
 
 Daemon = Callable[..., Awaitable[Ended]]
 
@@ -19,10 +19,10 @@ Daemon = Callable[..., Awaitable[Ended]]
 @pytest.fixture
 def daemon(tidegate: Tidegate) -> Daemon:
     """Run a daemon that cannot come so far as to ask Kafka."""
-    (nobody,) = port.choose(1)
+    (unused,) = port.choose(1)
 
     async def call(postgres_dsn: str, **settings: str) -> Ended:
-        return await tidegate("daemon", postgres_dsn=postgres_dsn, kafka_servers=f"127.0.0.1:{nobody}", **settings)
+        return await tidegate("daemon", postgres_dsn=postgres_dsn, kafka_servers=f"127.0.0.1:{unused}", **settings)
 
     return call
 

@@ -146,7 +146,7 @@ async def test_what_is_over_goes_and_what_waits_makes_its_run(
 async def test_a_daemon_that_is_killed_on_the_way_leaves_it_to_the_next(
     ledger: Ledger, dsn: str, start: Start, tidegate: Tidegate, settings: MakeSettings
 ) -> None:
-    """Everything is copied, and the tables are to change places, when it is killed: somebody reads them all the time."""
+    """The daemon is killed after the copy, before the tables are swapped: a reader holds them locked all the time."""
     reader = await asyncpg.connect(dsn)
     async with reader.transaction():
         await reader.fetch("SELECT FROM dataset_event")

@@ -1,4 +1,4 @@
-"""A daemon that is told to stop: its work is somebody else's within seconds; told twice, it is gone at once."""
+"""SIGTERM hands the work of a daemon to others within seconds; a second one ends it at once."""
 
 import signal
 from collections.abc import Iterator

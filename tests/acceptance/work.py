@@ -1,4 +1,4 @@
-"""What the tasks of the stage do, in whatever process: each execution tells of itself in the journal and leaves a row.
+"""What the tasks of a scenario do, on every backend: each execution writes a line to the journal and a row.
 
 As a program: `work.py FOLDER MODE spark|plain`. It ends when there is a file `go-STAMP` in the folder.
 """
@@ -68,7 +68,7 @@ def until_told(go: Path) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not go.exists():
         if time.monotonic() > deadline:
-            raise TimeoutError("nobody said go")
+            raise TimeoutError("go was not said")
         time.sleep(0.02)
 
 

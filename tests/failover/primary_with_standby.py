@@ -130,7 +130,7 @@ class Couple:
         await self.take_over()
 
     async def take_over(self) -> None:
-        """The standby is the primary from now on; it waits for nobody until it has a standby."""
+        """Promote the standby. Its commits wait for no standby until it has one."""
         self.primary, self.standby = self.standby, self.primary
         await self.primary.promote()
         self.promotions += 1

@@ -23,7 +23,7 @@ from tidegate.schemas.wire.event import Kind
 
 WITHIN_S = 60.0
 LONG_S = 60
-"""Daemons keep what they work on all the time: nothing is read again only because it is somebody else's."""
+"""Leases outlast the test: nothing is read again only because a lease changed hands."""
 
 DAGS = """\
 from tidegate import Dag, Dataset

@@ -132,7 +132,7 @@ async def test_a_loss_is_found_by_who_comes_after_the_daemon_that_knew(loose_cou
 
 
 async def test_nothing_is_told_when_nothing_was_lost(loose_couple: Couple, tmp_path: Path) -> None:
-    """The standby had everything, although nobody waited for it."""
+    """The standby had everything, although no commit waited for it."""
     with capture_logs() as logs:
         async with process(loose_couple.dsn, tmp_path) as daemon:
             await daemon.commit()

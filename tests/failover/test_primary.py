@@ -1,4 +1,4 @@
-"""Whoever is the primary is found, by every connection that we make."""
+"""Every connection of the product finds the primary."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -52,8 +52,8 @@ async def silent() -> AsyncIterator[int]:
 
 
 @asynccontextmanager
-async def nobody() -> AsyncIterator[int]:
-    """A port at which nobody listens."""
+async def closed() -> AsyncIterator[int]:
+    """A port without a listener."""
     (port,) = ports.choose(1)
     yield port
 
@@ -70,7 +70,7 @@ async def tidegate(home: Path, dsn: str, *args: str) -> Ended:
     return await run(TIDEGATE, *args, env=environment() | {"TIDEGATE_POSTGRES_DSN": dsn}, cwd=home)
 
 
-@pytest.mark.parametrize("other", [silent, nobody])
+@pytest.mark.parametrize("other", [silent, closed])
 async def test_a_server_that_does_not_answer_hides_no_other(own_postgres: StartPostgres, other: object) -> None:
     server = await own_postgres()
     async with other() as port:  # type: ignore[operator]  # one of the two above

@@ -1,5 +1,5 @@
 -- The clock of the simulation in the place of the server's: found before pg_catalog's by everything that asks for the time, the
--- defaults of columns too. A sequence, for nobody's transaction keeps others from seeing it move, and none takes it back.
+-- defaults of columns too. A sequence, since it moves outside of transactions: every session sees it, and no rollback undoes it.
 CREATE SEQUENCE simulated_time;
 
 CREATE FUNCTION clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE

@@ -89,7 +89,7 @@ class Daemon:
         return Context(settings, database, HeldLeases(job), Signals(), Outages(), {backend.name: backend})
 
     def duties(self) -> Sequence[tuple[str, Callable[[], Awaitable[Any]]]]:
-        """As the supervisor starts them. Without those that have no part in what is simulated: files, notifications, systemd."""
+        """As the supervisor starts them. Duties without a part in the simulation are left out: files, notifications, systemd."""
         context = self.context
         database, held_leases = context.database, context.held_leases
         return [
@@ -124,7 +124,7 @@ class Daemon:
         self._scope.cancel()
 
     def kill(self) -> None:
-        """As `kill -9`: nothing that it still says reaches anybody."""
+        """As `kill -9`: none of its pending requests is sent."""
         self._killed = not self.ended
         self.dead = True
         self._scope.cancel()
@@ -136,7 +136,7 @@ class Daemon:
 
     @property
     def broke(self) -> BaseException | None:
-        """What ended it although nobody killed it."""
+        """The error that ended it, unless it was killed."""
         if self._task is None or not self._task.done() or self._task.cancelled():
             return None
         error = self._task.exception()

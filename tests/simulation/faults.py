@@ -28,7 +28,7 @@ from tidegate.schemas.wire.event import EventId
 
 
 def epoch_not_compared() -> None:
-    """A batch counts whoever owns the partition by now."""
+    """A batch commits although another daemon owns the partition."""
     for statement in ("record_batch", "move_offsets"):
         without(inbox, statement, "AND lease.epoch = batch.epoch")
 
@@ -75,7 +75,7 @@ CLAIM = """
 
 
 def intents_not_locked() -> None:
-    """Two daemons claim the same intent. In two statements, for between reading and writing of one nobody else goes on."""
+    """Two daemons claim the same intent. In two statements, since the simulation interleaves statements, not parts of one."""
 
     async def claim_intents(db: Db, owner: UUID, host: str, backend: str, limit: int) -> list[Claimed]:
         intents = [row[0] for row in await db.fetch(INTENTS, backend, limit)]
@@ -115,7 +115,7 @@ def outbox_read_by_cursor() -> None:
 
 
 def read_inside_the_group() -> None:
-    """What a failure in a task group raises is a group, which nobody expected: so it was once, and it ended the daemon."""
+    """A failure in a task group raises an exception group, which no caller handles: once a bug, which ended the daemon."""
 
     async def _resolve_batch(self: Dispatcher, claims: Sequence[Claimed]) -> None:
         async with anyio.create_task_group() as tg:
@@ -137,7 +137,7 @@ def renewed_after_leaving() -> None:
 
 
 def oneself_not_counted() -> None:
-    """A daemon that was frozen finds no place among those that live: so it was once, and it ended the daemon."""
+    """A daemon that was frozen is missing from the list of live daemons: once a bug, which ended the daemon."""
     without(leases_sql, "place", " UNION SELECT started_at, id FROM mine")
 
 
@@ -151,7 +151,7 @@ def end_not_shielded() -> None:
 
 
 def only_signals_heard() -> None:
-    """Who has missed that somebody rang does not look by itself."""
+    """A duty that missed a signal does not poll."""
 
     async def wait(self: Signal, _timeout_s: float) -> bool:
         await self._event.wait()

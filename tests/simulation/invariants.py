@@ -194,7 +194,7 @@ async def outlets_tell_each_success_once(world: "World") -> Iterable[str]:
     ]
 
 
-async def who_is_told_to_stop_leaves_at_once(world: "World") -> Iterable[str]:
+async def stopped_daemons_leave_at_once(world: "World") -> Iterable[str]:
     return world.left_behind
 
 
@@ -205,7 +205,7 @@ async def no_daemon_ends_by_itself(world: "World") -> Iterable[str]:
 AT_REST: Sequence[Callable[["World"], Awaitable[Iterable[str]]]] = (
     everything_ends,
     no_daemon_ends_by_itself,
-    who_is_told_to_stop_leaves_at_once,
+    stopped_daemons_leave_at_once,
     the_rules_of_the_model_hold,
     each_event_is_in_the_ledger_once,
     each_event_has_one_fate_for_each_subscriber,

@@ -148,5 +148,5 @@ def noticed(fault: str, dsn: str, base: int, schedules: int) -> Verdict:
     for line in played.stdout.splitlines():
         verdict.join(msgspec.json.decode(line, type=Verdict))
     if not verdict.broken:
-        played.check_returncode()  # what nobody expected ends a process with 1, too
+        played.check_returncode()  # an unexpected error ends a process with 1, too
     return verdict

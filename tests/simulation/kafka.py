@@ -25,7 +25,7 @@ HALF = "half arrived"
 
 
 class Kafka:
-    """Every topic by partition. Whoever waits for records is told of new ones."""
+    """Every topic by partition. New records wake the waiting readers."""
 
     def __init__(self, world: "World") -> None:
         self.world = world
@@ -77,7 +77,7 @@ class Source:
         self._positions = dict(sorted(positions.items()))
 
     async def fetch(self, timeout_s: float, max_records: int) -> Mapping[Partition, Sequence[Record]]:  # noqa: ARG002 - as above
-        """A few of those that are there, as Kafka may."""
+        """Some of the available records, as Kafka may."""
         with anyio.move_on_after(timeout_s):
             while not any(len(self._kafka.logs[p]) > at for p, at in self._positions.items()):
                 await self._kafka.news()

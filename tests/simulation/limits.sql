@@ -1,4 +1,4 @@
--- Looked at after each commit that adds to what occupies something: nobody else does anything meanwhile, so it is what everybody sees.
+-- Checked after each commit that occupies more: no other session runs meanwhile, so every session sees the same.
 SELECT 'pool ' || pool.name || ' has ' || occupied || ' of ' || pool.slots || ' slots occupied'
 FROM pool, LATERAL (
     SELECT coalesce(sum(pool_slots), 0) AS occupied FROM task_instance AS task

@@ -52,7 +52,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         super().__init__(self._selection)
 
     def begin(self) -> None:
-        """Time begins anew; nobody may sleep."""
+        """Reset the time; no coroutine may be asleep."""
         self._now_us = 0
         self._timers.clear()
         self._numbers = count()
@@ -63,20 +63,20 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def call_at(
         self, when: float, callback: Callable[[Unpack[Given]], object], *args: *Given, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """Who wakes up in the same microsecond does so in the order in which they fell asleep, whatever slept before."""
+        """Timers of the same microsecond fire in the order in which they were set."""
         at_us, number = _micros(when), next(self._numbers)
         handle = super().call_at((at_us - 0.5) / MICRO + number * 1e-12, callback, *args, context=context)
         heappush(self._timers, (at_us, number, handle))
         return handle
 
     def next_timer(self) -> float | None:
-        """When somebody will wake up."""
+        """The time of the next timer."""
         while self._timers and (self._timers[0][2].cancelled() or self._timers[0][0] <= self._now_us):
             heappop(self._timers)
         return self._timers[0][0] / MICRO if self._timers else None
 
     def move_to(self, at: float) -> None:
-        """Whoever sleeps until then wakes up in the order of time."""
+        """Timers up to then fire in the order of their times."""
         self._now_us = max(_micros(at), self._now_us)
 
     async def idle(self) -> None:

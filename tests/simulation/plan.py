@@ -19,7 +19,7 @@ CLAIMS = "claims"
 """It has claimed attempts, and not submitted them."""
 
 LEASES = "leases"
-"""It has shown that it lives, and not asked for its place among those that do."""
+"""It has sent its heartbeat, and not yet read the list of live daemons."""
 
 SHORT, LONG, OUTLIVED = "short", "long", "outlived"
 """A daemon is frozen until others have its leases; until something else has happened; or until they have done all of its work."""

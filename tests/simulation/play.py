@@ -16,9 +16,9 @@ from tests.simulation.server import Server
 from tests.simulation.step import Place
 from tests.simulation.world import World
 
-CIRCLE = "nobody_waits_in_a_circle"
+CIRCLE = "sessions_do_not_deadlock"
 CLEAN_EVERY = 200
-"""Rows that were deleted stay in the way of whoever looks for others, a little."""
+"""Deleted rows slow scans down until they are vacuumed."""
 
 
 class Played(msgspec.Struct, frozen=True):

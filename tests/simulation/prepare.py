@@ -25,7 +25,7 @@ async def prepare(dsn: str) -> None:
     """An empty database becomes that of the simulation."""
     db = await asyncpg.connect(dsn)
     name = await db.fetchval("SELECT current_database()")
-    await db.execute("ALTER SYSTEM SET autovacuum = off")  # its locks are nobody's here
+    await db.execute("ALTER SYSTEM SET autovacuum = off")  # its locks belong to no simulated session
     await db.execute("SELECT pg_reload_conf()")
     await db.execute(f"ALTER DATABASE {name} SET search_path = public, pg_catalog")
     await db.execute("SET search_path = public, pg_catalog")

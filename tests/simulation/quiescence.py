@@ -51,7 +51,7 @@ async def _leave_one(world: "World") -> None:
 
 
 async def _work(world: "World") -> None:
-    """Whatever can be done now."""
+    """Do all that can be done now."""
     await world.run_those(lambda _: True)
     if world.cluster.running:
         for _ in world.cluster.running:

@@ -1,4 +1,4 @@
-"""Who goes next. Between two of its decisions nothing runs: every coroutine waits for a decision, for a lock, or for time."""
+"""Picks the next step. Between two decisions nothing runs: every coroutine waits for a decision, for a lock, or for time."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -130,7 +130,7 @@ class Scheduler:
             self.server.give_back(raw)
 
     async def pass_time(self, seconds: float) -> None:
-        """Whoever holds others up for too long is ended by the server, and whoever waits too long gives up."""
+        """The server ends a session that blocks others for too long, and a session that waits too long gives up."""
         self.loop.move_to(self.loop.time() + seconds)
         self.tell("time passes")
         await self.loop.idle()

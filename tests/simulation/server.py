@@ -158,7 +158,7 @@ class Server:
                 return Waiting(task, pid, blockers)
 
     async def granted(self, waiting: Collection[Waiting]) -> set[int]:
-        """The processes of those that have got what they waited for."""
+        """The processes of sessions whose lock was granted."""
         return {row[0] for row in await self.ask(GRANTED, [each.pid for each in waiting])}
 
     async def go_on(self, waiting: Waiting) -> Ended | Waiting:

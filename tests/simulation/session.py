@@ -53,7 +53,7 @@ class Session:
         self.gone(asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation"))
 
     def gone(self, error: Exception) -> None:
-        """The connection has ended; whatever was open in it is undone by the scheduler."""
+        """The connection has ended; the scheduler rolls back its open transaction."""
         self.lost = self.lost or error
         self.scheduler.abandon(self)
 

@@ -70,6 +70,6 @@ class Call(Step):
     async def take(self, trouble: str) -> bool:
         try:
             self.succeed(self._act(trouble))
-        except Exception as error:  # noqa: BLE001 - whatever it is is the daemon's
+        except Exception as error:  # noqa: BLE001 - the daemon handles it
             self.fail(error)
         return True

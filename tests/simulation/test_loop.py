@@ -15,7 +15,7 @@ def loop() -> Iterator[VirtualLoop]:
     loop.close()
 
 
-def test_nobody_wakes_up_before_time_is_moved(loop: VirtualLoop) -> None:
+def test_no_sleeper_wakes_up_before_time_is_moved(loop: VirtualLoop) -> None:
     woken: list[str] = []
 
     async def sleep(name: str, seconds: float) -> None:
@@ -37,7 +37,7 @@ def test_nobody_wakes_up_before_time_is_moved(loop: VirtualLoop) -> None:
     assert woken == ["soon", "late"]
 
 
-def test_who_wakes_up_in_the_same_moment_does_so_in_the_order_of_falling_asleep(loop: VirtualLoop) -> None:
+def test_timers_of_one_moment_fire_in_the_order_of_falling_asleep(loop: VirtualLoop) -> None:
     woken: list[int] = []
 
     async def main() -> None:

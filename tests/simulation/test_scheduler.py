@@ -18,7 +18,7 @@ SLOTS = "SELECT slots FROM pool WHERE name = 'narrow'"
 MORE = "UPDATE pool SET slots = slots + 1 WHERE name = $1"
 
 
-class Nobody:
+class Stub:
     """A daemon that does what the test does."""
 
     def __init__(self, number: int) -> None:
@@ -33,7 +33,7 @@ class Stage:
         self.loop = loop
         self.server = server
         self.scheduler = Scheduler(loop, server, Random(1))
-        self.sessions = [Session(Nobody(number), self.scheduler) for number in range(3)]
+        self.sessions = [Session(Stub(number), self.scheduler) for number in range(3)]
 
     async def say(self, number: int, sql: str, *args: Any, trouble: str = "") -> "asyncio.Task[Any]":
         """A statement of a session, taken at once. Done when it has an answer."""
@@ -120,7 +120,7 @@ def test_what_was_not_committed_goes_with_its_connection(play: Play) -> None:
     play(scene)
 
 
-def test_what_was_committed_stays_also_where_nobody_was_told(play: Play) -> None:
+def test_a_commit_without_an_answer_stays(play: Play) -> None:
     async def scene(stage: Stage) -> None:
         await stage.say(0, BEGIN)
         await stage.say(0, MORE, "narrow")
@@ -131,7 +131,7 @@ def test_what_was_committed_stays_also_where_nobody_was_told(play: Play) -> None
     play(scene)
 
 
-def test_who_waits_in_a_circle_is_found(play: Play) -> None:
+def test_a_deadlock_is_found(play: Play) -> None:
     async def scene(stage: Stage) -> None:
         for number, name in ((0, "narrow"), (1, "default_pool")):
             await stage.say(number, BEGIN)
@@ -145,7 +145,7 @@ def test_who_waits_in_a_circle_is_found(play: Play) -> None:
     play(scene)
 
 
-def test_nobody_holds_others_up_for_longer_than_the_server_lets_them(play: Play) -> None:
+def test_no_session_blocks_others_for_longer_than_the_server_allows(play: Play) -> None:
     async def scene(stage: Stage) -> None:
         await stage.say(0, BEGIN)
         await stage.say(0, MORE, "narrow")

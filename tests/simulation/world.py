@@ -39,7 +39,7 @@ SETTLING = 2
 """So many renewals of leases until all daemons have as many as they should."""
 
 OUTLIVING = 3
-"""So many renewals of leases until somebody has found out that something of a frozen daemon was never submitted."""
+"""Renewals of leases until another daemon has found that a frozen one did not submit its claim."""
 
 SPECS_WANTED = ("sources.contexts", "sources.files")
 """Asked for between a claim and its submit."""
@@ -132,7 +132,7 @@ class World:
             await self.let_time_pass(self.chance.choice([0.0, 0.03, 0.3]))
 
     async def have_more_to_do(self) -> bool:
-        """Those that have not ended by themselves."""
+        """The daemons that have not ended by themselves."""
         return not all(daemon.ended for daemon in self.daemons) and bool(await left_open(self))
 
     async def step(self, step: Step) -> None:

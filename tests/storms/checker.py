@@ -88,7 +88,7 @@ async def _reached(e: Evidence) -> Mapping[str, int]:
         "bad records": sum(record.bad for record in e.updates),
         "submissions adopted": e.logged("submission_adopted"),
         "submissions repeated": sum(entry.what == "accepted" and entry.stamp in lost for entry in e.journal),
-        "ends that nobody told": sum(entry.what == "ended" and not entry.told for entry in e.journal),
+        "unreported ends": sum(entry.what == "ended" and not entry.told for entry in e.journal),
         "state events told twice": Told(e.run_states, str).repetitions + Told(e.task_states, str).repetitions,
         "deadlines met": await e.db.fetchval("SELECT count(*) FROM deadline WHERE met_at IS NOT NULL"),
         "deadlines missed": await e.db.fetchval("SELECT count(*) FROM deadline WHERE missed_at IS NOT NULL"),

@@ -151,7 +151,7 @@ class Cluster:
         self.write("ended", application.stamp, application=application.name, outcome=application.phase, told=told)
 
     async def tell(self, application: Application) -> bool:
-        """As a driver would: it tries for a moment and leaves the rest to whoever looks."""
+        """As a driver would: it tries for a moment, then leaves it to the observation by daemons."""
         try:
             await self.publisher.task_finished(
                 UUID(application.stamp),

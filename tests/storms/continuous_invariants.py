@@ -63,7 +63,7 @@ STATEMENTS: Mapping[str, str] = {
         SELECT 'the deadline of run ' || dag_run_id || ' was met and missed' FROM deadline
         WHERE met_at IS NOT NULL AND missed_at IS NOT NULL
     """,
-    "nobody_sits_in_a_transaction": """
+    "no_transaction_is_idle": """
         SELECT client_port || ' has done nothing in its transaction since ' || state_change FROM pg_stat_activity
         WHERE application_name = 'tidegate' AND state LIKE 'idle in transaction%'
           AND state_change < clock_timestamp() - interval '8 s'

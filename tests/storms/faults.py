@@ -35,7 +35,7 @@ def queue_rows_not_locked() -> None:
 
 
 def outbox_deleted_before_ack() -> None:
-    """What is to be published is forgotten before Kafka has it."""
+    """Outbox rows are deleted before Kafka acknowledges them."""
 
     async def send(context: Context, sink: Sink, rows: Sequence[OutboxRow], messages: Sequence[OutMessage]) -> None:
         await relay._delete(context, rows)
@@ -50,7 +50,7 @@ def submit_without_find() -> None:
 
 
 def queue_emptied_by_dag() -> None:
-    """A run takes all that waits for its DAG out of the queue, whatever it consumed."""
+    """A run deletes every queue row of its DAG, also rows that it has not consumed."""
     without(datasets, "consume", "AND dataset_id = consumed.dataset_id AND dataset_event_id = consumed.dataset_event_id")
 
 

@@ -106,7 +106,7 @@ def advancing(reached: Reached) -> None:
 
 
 def _tells_states(context: Context, rows: Sequence[OutboxRow]) -> bool:
-    """Whether what was sent is told again by whoever comes next; dead letters are in another topic."""
+    """Whether the next daemon sends it again; dead letters are in another topic."""
     return any(row.kind is not Kind.DEAD_LETTER for row in rows)
 
 

@@ -27,7 +27,7 @@ class Link:
         self._connections: set[asyncio.Task[None]] = set()
 
     def stand_still(self) -> None:
-        """Nothing arrives any more, and nobody is told so. New connections are made, and stay without an answer."""
+        """Drop everything silently. New connections are accepted and get no answer."""
         self._flows.clear()
 
     def flow(self) -> None:
@@ -95,7 +95,7 @@ class Link:
 
 
 class PostgresLink(Link):
-    """`cut_share` of the commits are cut, so that nobody knows whether they were done: half of those reach Postgres.
+    """`cut_share` of the commits are cut, so that the daemon does not know their outcome: half of those reach Postgres.
 
     `cuts` counts them.
     """

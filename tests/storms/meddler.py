@@ -27,7 +27,7 @@ Note = Callable[[str], None]
 
 
 class Meddling(msgspec.Struct, frozen=True, kw_only=True):
-    """How often within how many seconds: pauses of several DAGs at once, edits of the file of those that change, clears."""
+    """How often within how many seconds: pauses of several DAGs at once, edits of the file of changing DAGs, clears."""
 
     pauses: int = 0
     edits: int = 0

@@ -1,4 +1,4 @@
-"""What happens to the processes of a storm, by a seed: two storms of one seed are alike, though never the same."""
+"""Kills, freezes and cuts of a storm, drawn from a seed: two storms of one seed are alike, but never the same."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -84,7 +84,7 @@ class Nemesis:
                 tg.start_soon(partial(_wait, lane))
 
     async def _end_daemons(self, misery: Misery) -> None:
-        """The points come in the first half of it, so that there is time to try again those that were not reached."""
+        """The points come in the first half, which leaves time to repeat the missed ones."""
         others = ["kill"] * misery.kills + ["terminate"] * misery.terms
         self._random.shuffle(others)
         ends = [*misery.die_at, *others[len(misery.die_at) :]]
@@ -147,7 +147,7 @@ class Nemesis:
             link.cut_share = 0.0
 
     async def _terminate_backends(self) -> None:
-        """A half of all connections to Postgres, whoever has them."""
+        """Half of all connections to Postgres."""
         self.note("end half of all connections")
         with suppress(OSError, asyncpg.PostgresError):
             db = await asyncpg.connect(self._postgres.dsn)
@@ -172,7 +172,7 @@ class Nemesis:
         link.delay_s = 0.0
 
     async def _victim(self) -> Daemon:
-        """One that runs; nobody ends a frozen one, which is to wake up again, nor one that is about to end itself."""
+        """A running daemon, neither frozen (it must wake up again) nor about to end itself."""
         while not (candidates := [daemon for daemon in self._daemons if daemon.up and not (daemon.frozen or daemon.doomed)]):
             await anyio.sleep(0.05)
         return self._random.choice(candidates)

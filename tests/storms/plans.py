@@ -59,7 +59,7 @@ GREAT = Plan(
 
 
 AIMED: Mapping[str, Plan] = {
-    # When nobody knows whether a commit was done, and asking where the offsets stand fails as well, the offset is all that tells:
+    # When the outcome of a commit is unknown, and reading the offsets fails as well, only the compared offset protects:
     # so that it happens often, each commit may be cut by itself, and leases are seldom renewed, for that is to ask, too.
     "offset_not_compared": Plan(
         events=3_000,

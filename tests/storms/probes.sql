@@ -1,5 +1,5 @@
 -- What the checker cannot see afterwards is written down while it happens. Rows of transactions that are rolled back
--- disappear with them, so whatever stands here was committed.
+-- disappear with them, so every row here was committed.
 
 -- Every time that an event was about to be remembered, also where it was known already.
 CREATE TABLE storm_seen (source text NOT NULL, event_id text NOT NULL);

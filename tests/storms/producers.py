@@ -59,7 +59,7 @@ class Producer:
         self._client: AIOKafkaProducer | None = None
 
     async def send(self, records: Sequence[Planned]) -> list[bool]:
-        """Of each record whether it was acknowledged; False means that nobody knows."""
+        """Of each record whether it was acknowledged; False means that the outcome is unknown."""
         futures: list[asyncio.Future[Any]] = []
         try:
             client = await self._connected()
@@ -100,6 +100,6 @@ class Producer:
 
 
 def _seen(future: "asyncio.Future[Any]") -> None:
-    """Nobody waits for those that were sent before one that could not be: asyncio is not to complain of what becomes of them."""
+    """No caller awaits records that were sent before one that failed: asyncio must not report their errors."""
     if not future.cancelled():
         future.exception()

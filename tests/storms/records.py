@@ -1,4 +1,4 @@
-"""What producers send in a storm: events, the same ones again, and records that nobody can ever handle."""
+"""What producers send in a storm: events, the same ones again, and records that cannot be decoded."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta

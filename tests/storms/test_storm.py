@@ -31,7 +31,7 @@ SOME = ("queue_rows_not_locked", "submit_without_find", "settings_told")
 
 
 async def ride_out(plan: Plan, home: Path, cache: Path) -> tuple[Verdict, str]:
-    """The verdict, and the whole story for whoever has to look into it."""
+    """The verdict and the report."""
     home.mkdir()
     storm = Storm(plan, home, cache, seed())
     verdict = await storm.run()

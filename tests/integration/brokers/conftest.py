@@ -39,7 +39,7 @@ class Brokers:
         await self.start(node)
 
     async def mend(self) -> None:
-        """All are up and in sync, whatever a test did."""
+        """All brokers are up and in sync after a test."""
         for member in self.quorum.members.values():
             if member.process.alive:
                 self.quorum.thaw(member.node)

@@ -99,7 +99,7 @@ class History:
         await self.database.run(lambda db: db.execute("DELETE FROM job"))
 
     async def attempts_begin(self, host: str = HOST) -> Sequence[Claimed]:
-        """Whatever waits for a slot is submitted, and runs on a host."""
+        """Submit all tasks that wait for a slot; they run on a host."""
         await self.admitted()
         claimed = [each for backend in sorted(set(BACKENDS.values())) for each in await self._claim(backend, host)]
         for each in claimed:

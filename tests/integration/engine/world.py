@@ -100,7 +100,7 @@ class World:
         await self.go_to(self.at + timedelta(**time))
 
     async def tick(self) -> None:
-        """Whatever is due is told."""
+        """Apply everything that is due."""
         for kind in KINDS:
             if found := await self.database.run(lambda db, find=kind.due: find(db, SHARDS, 1000)):  # type: ignore[misc]  # mypy infers no such lambda
                 await self.tell(*map(kind.message, found))
@@ -111,12 +111,12 @@ class World:
             await self.tell(*(RunReconsidered(dag_run_id=id_) for id_ in ids))
 
     async def admit(self, **limits: Any) -> None:
-        """Whoever finds a slot gets one."""
+        """Admit every task that gets a slot."""
         for pool in await self.database.run(pools.in_demand):
             await self.tell(TasksReady(pool=pool, **{"limit": 1000, **limits}))
 
     async def submit(self) -> None:
-        """What is intended is submitted, and runs; what is to be killed before that has ended."""
+        """Submit every intent; an intent that should be killed ends."""
         for id_, reason in await self.database.run(submissions.doomed_intents):
             await self.finish(id_, "killed", reason=reason)
         me = uuid4()

@@ -13,7 +13,7 @@ for rows in (10, 25):
     spark.range(rows).write.mode("overwrite").parquet(f"{output}/numbers")
 try:
     spark.sql("SELECT raise_error('never') AS n").write.parquet(f"{output}/broken")
-except Exception as error:  # noqa: BLE001 - whatever Spark calls it
+except Exception as error:  # noqa: BLE001 - Spark has several types for it
     sys.stdout.write(f"failed: {type(error).__name__}\n")
 
 with SyncPublisher(servers, source="lineage-job", topic_prefix=prefix) as publisher:

@@ -1,4 +1,4 @@
-"""A random life of a few DAGs: whatever users, backends and the clock do, one step at a time, on a real Postgres."""
+"""A random life of a few DAGs on a real Postgres: actions of users, backends and the clock, one step at a time."""
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -187,7 +187,7 @@ class Life(RuleBasedStateMachine):
         assert illegal == [], illegal
 
     def teardown(self) -> None:
-        """When everybody stops meddling and all attempts end, every run does, but for those that wait for one that failed."""
+        """Once users stop and all attempts end, every run ends, except runs that wait for an earlier run that failed."""
         self.do(self._drain)
         sql = """
             SELECT run_id, state::text FROM dag_run WHERE state IN ('queued', 'running') AND NOT EXISTS (

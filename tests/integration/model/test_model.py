@@ -41,7 +41,7 @@ async def _prepare(dsn: str, name: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(3600 if LONG else 300)
-def test_whatever_happens_the_rules_hold(portal: BlockingPortal, watched: World) -> None:
+def test_the_rules_hold_after_every_step(portal: BlockingPortal, watched: World) -> None:
     machine = type("Life", (Life,), {"portal": portal, "world": watched})
 
     run_state_machine_as_test(

@@ -45,5 +45,5 @@ class Told:
                 await anyio.sleep(0.02)
 
     def go(self) -> None:
-        """Whoever waits ends."""
+        """End every waiting function."""
         Path(f"{self.out}.go").touch()

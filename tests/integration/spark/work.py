@@ -1,4 +1,4 @@
-"""What the tasks of the contract tests do, in whatever process: the application's own record of having run is a file."""
+"""What the tasks of the contract tests do, on every backend: a file records that the application ran."""
 
 import os
 import sys

@@ -37,7 +37,7 @@ class FailoverStorm(Storm):
     def __init__(self, plan: FailoverPlan, home: Path, cache: Path, seed: int) -> None:
         super().__init__(plan, home, cache, seed)
         self.couple = Couple(home / "postgres")
-        # It takes the place of a single server wherever a storm has one, but that nobody crashes it.
+        # It replaces the single server of a storm, except that no storm crashes it.
         self.postgres = cast(Postgres, self.couple)
         self.first_commits: list[float] = []
         self.losses = 0

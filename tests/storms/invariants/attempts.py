@@ -56,7 +56,7 @@ async def tries_are_counted_without_a_gap(e: Evidence) -> Iterable[str]:
 
 
 async def daemons_end_only_when_told(e: Evidence) -> Iterable[str]:
-    """Whatever happens to the servers; and in good order, when they are asked to after they had begun."""
+    """No failure of a server ends a daemon, and SIGTERM ends a started one in good order."""
     return untold_ends(e.ends)
 
 

@@ -1,10 +1,10 @@
-"""What must not be said by anybody, in a storm or after it. Each function returns what contradicts its name, as sentences."""
+"""No secret may appear in a log, table or topic. Each function returns what contradicts its name, as sentences."""
 
 from collections.abc import Iterable, Mapping
 
 from tests.storms.evidence import Evidence
 
-SECRET = "tell-me-to-nobody"  # noqa: S105 - a canary: a secret that is looked for
+SECRET = "canary-never-shown"  # noqa: S105 - a canary: a secret that is looked for
 
 SECRETS: Mapping[str, str] = {"webhook_secret": SECRET, "smtp_password": SECRET}
 """Settings of the daemons. Another one is in the address of Postgres."""
@@ -26,7 +26,7 @@ async def no_secret_is_told(e: Evidence) -> Iterable[str]:
 
 
 async def _tables(e: Evidence) -> Iterable[str]:
-    """Those that have it somewhere."""
+    """The ones that contain it."""
     tables = await e.db.fetch("SELECT quote_ident(tablename) FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")
     has = "SELECT EXISTS (SELECT FROM {} AS line WHERE strpos(line::text, $1) > 0)"
     return [table for (table,) in tables if await e.db.fetchval(has.format(table), SECRET)]

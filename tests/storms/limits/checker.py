@@ -77,7 +77,7 @@ COUNTS = """
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
-    """What the daemons are told, and `idle_s`: how long somebody may wait beside free slots, because no daemon is up."""
+    """What the daemons are told, and `idle_s`: how long a task may wait beside free slots, because no daemon is up."""
 
     parallelism: int
     fair_after_s: float
@@ -116,9 +116,9 @@ async def judge(db: "asyncpg.Connection[asyncpg.Record]", ends: Sequence[End], b
         **await _exceeded(db),
         "everything_has_ended": [row[0] for row in await db.fetch(LEFT)],
         "inversions_are_explained": gone.inversions.unexplained,
-        "who_has_waited_long_has_its_turn": gone.turns.unfair,
+        "starving_tasks_have_their_turn": gone.turns.unfair,
         "pools_take_turns": list(_too_many_turns(gone)),
-        "nobody_waits_beside_free_slots": list(_idle(gone, bounds.idle_s)),
+        "no_task_waits_beside_free_slots": list(_idle(gone, bounds.idle_s)),
         "no_kind_of_run_is_overtaken": [_overtaken(row) for row in await db.fetch(OVERTAKEN)],
         daemons_end_only_when_told.__name__: untold_ends(ends),
     }
@@ -144,7 +144,7 @@ def _too_many_turns(gone: Gone) -> Iterator[str]:
 def _idle(gone: Gone, bound_s: float) -> Iterator[str]:
     for pool, seconds in gone.idle.longest_s.items():
         if seconds > bound_s:
-            yield f"somebody fitted into {pool} for {seconds:.1f} s and nothing was admitted"
+            yield f"a task fitted into {pool} for {seconds:.1f} s and nothing was admitted"
 
 
 def _overtaken(row: Any) -> str:
@@ -159,12 +159,12 @@ async def _counts(db: "asyncpg.Connection[asyncpg.Record]") -> Mapping[str, int]
 
 
 def _reached(gone: Gone) -> Mapping[str, int]:
-    """Every limit has held somebody up, every reason for an inversion has come up, or the storm was too weak."""
+    """Every limit has held a task up, every reason for an inversion has come up, or the storm was too weak."""
     passed = gone.inversions.passed_over
     limits = (rule for rule in RULES if rule != "max_active_runs")
     return {
         "pools over-committed": gone.over,
-        "turns of those that waited long": gone.fair_turns,
+        "turns of starving tasks": gone.fair_turns,
         **{f"held up by {rule}": passed[rule] for rule in limits},
         OTHERS_TURNS: max(gone.pool_turns.longest.values(), default=0),
         **{INVERSIONS.format(reason): passed[reason] for reason in (*EXPLAINED, UNEXPLAINED)},

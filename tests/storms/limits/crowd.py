@@ -53,7 +53,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 class Crowd(msgspec.Struct, frozen=True):
-    """The DAG files by name, and what is to be sent."""
+    """The DAG files by name, and the events and requests to send."""
 
     files: Mapping[str, str]
     wanted: Sequence[Wanted]

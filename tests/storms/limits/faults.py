@@ -39,7 +39,7 @@ def pool_rows_not_locked() -> None:
 
 
 def slots_not_summed() -> None:
-    """A task takes one slot, whatever it says."""
+    """A task takes one slot, however many it declares."""
     restate(pools, "occupied", pools._SQL["occupied"].replace("sum(pool_slots)", "count(*)"))
 
 
@@ -104,8 +104,8 @@ def head_holds_up_all() -> None:
     restate(tasks, "ready_behind", tasks._SQL["ready"])
 
 
-def nobody_waits_long() -> None:
-    """However long somebody waits: there is always somebody who is heavier."""
+def starving_tasks_ignored() -> None:
+    """Starving tasks get no turn: heavier ones always come first."""
 
     async def longest_waiting(db: Db, pool: str, since: datetime, wanted: int, slots: int) -> list[StarvingTask]:
         return []
@@ -123,7 +123,7 @@ def pools_by_name() -> None:
 
 
 def ticks_come_first() -> None:
-    """Whatever else asks for a run, the timetable has every turn."""
+    """The timetable has every turn, also while datasets and users request runs."""
     original = round_robin._next_source
 
     def _next_source(last: str | None, starts: Mapping[Source, Step]) -> Source:
@@ -166,7 +166,7 @@ LIMIT_FAULTS: Mapping[str, Callable[[], None]] = {
         runs_not_counted,
         queue_turned_round,
         head_holds_up_all,
-        nobody_waits_long,
+        starving_tasks_ignored,
         pools_by_name,
         ticks_come_first,
     )

@@ -26,7 +26,7 @@ FULL = LimitsPlan(
 
 
 def small(shape: Shape, **facts: Any) -> LimitsPlan:
-    """Nothing goes wrong but what is seeded, and nobody waits until everything has ended: with some faults it never does."""
+    """Only the seeded fault goes wrong, and the storm does not wait for the end of all runs: with some faults it never comes."""
     return replace(FULL, shape=shape, dags=shape.dags, **{"misery": Misery(), "send_s": 5, "rest_s": 1, "idle_s": 5, **facts})
 
 
@@ -39,7 +39,7 @@ ANY = Shape(dags=40, tasks=2_500)
 
 AIMED: Mapping[str, LimitsPlan] = {
     **dict.fromkeys(LIMIT_FAULTS, small(ANY)),
-    # Many runs, and nobody who has waited long, so that two daemons seldom want the same ones.
+    # Many runs and no starving tasks, so that two daemons seldom want the same ones.
     "pool_rows_not_locked": small(
         Shape(dags=100, tasks=2_500, lengths=(1, 4), shares={"default_pool": 1}), settings={**SETTINGS, "fair_after_s": 60}
     ),
@@ -53,8 +53,8 @@ AIMED: Mapping[str, LimitsPlan] = {
         lowered=(0.05, 2.0),
         idle_s=2,
     ),
-    # Somebody must come to wait for long, and others must come for longer.
-    "nobody_waits_long": small(ANY, send_s=8),
+    # Some tasks must starve while others keep coming.
+    "starving_tasks_ignored": small(ANY, send_s=8),
     # The first pool has enough for all the room there is.
     "pools_by_name": small(replace(ANY, shares={"endless": 4, "wide": 1}), parallelism=4),
     # More of both than can be done at once.

@@ -3,7 +3,7 @@
 -- Two transactions of which neither sees the other's rows may each stay in a limit, and both together exceed it. So the check
 -- comes when a transaction has done everything but its end (the constraint trigger is deferred), under a lock that it keeps until
 -- it has ended. Postgres makes a commit visible before it lets the locks of it go, and each statement of a function looks anew in
--- READ COMMITTED: whoever gets the lock next counts what was committed before it and what it did itself, and so the second of the
+-- READ COMMITTED: the session that gets the lock next counts what was committed before it and what it did itself, and so the second of the
 -- two sees both. The lock hides no race: by then each of them has read, decided and written all that it ever will, and nobody
 -- waits in there for anything but the lock. It also puts commits into one order, `seq`, in which they become visible: whatever a
 -- snapshot sees is all commits up to some number.
@@ -111,7 +111,7 @@ BEGIN
 END $$;
 CREATE TRIGGER limits_see_pool AFTER INSERT OR UPDATE ON pool FOR EACH ROW EXECUTE FUNCTION limits_see_pool();
 
--- Who is over a limit is not wrong, for the limit may have been lowered: whoever adds to it is.
+-- To be over a limit is allowed, since the limit may have been lowered; to add to it is not.
 CREATE FUNCTION limits_check() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     has_tasks boolean;

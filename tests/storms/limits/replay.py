@@ -1,4 +1,4 @@
-"""Who was passed over, and why: the admissions of a storm, each held against all who waited at that moment.
+"""Which tasks were passed over, and why: each admission of a storm compared with all tasks that waited then.
 
 An **inversion**: a transaction gave slots of a pool to a task and not to one that waited in the same pool, comes before it in the
 order of the queue (heavier; if alike, of an earlier run), and fitted beside all that was given to those before it. Each such pair
@@ -68,7 +68,7 @@ def admission(commit: Commit, ledger: Ledger) -> Admission | None:
 
 
 class Inversions:
-    """`passed_over` counts pairs by reason; `unexplained` tells of those that have none."""
+    """`passed_over` counts pairs by reason; `unexplained` describes the pairs without one."""
 
     def __init__(self, ledger: Ledger, fair_after_s: float) -> None:
         self.passed_over: Counter[str] = Counter()

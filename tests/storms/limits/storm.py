@@ -56,7 +56,7 @@ STARTING_S = 6.0
 class LimitsPlan(Plan, frozen=True, kw_only=True):
     """`shape` is that of the crowd. `lowered`: the part of the sending time in which one pool has fewer slots.
 
-    `idle_s`: how long somebody may wait beside free slots, because no daemon is up.
+    `idle_s`: how long a task may wait beside free slots, because no daemon is up.
     """
 
     shape: Shape
@@ -66,7 +66,7 @@ class LimitsPlan(Plan, frozen=True, kw_only=True):
 
 
 class LimitsStorm(Storm):
-    """As every storm, but that nothing lies between the daemons and a Postgres that nobody crashes."""
+    """A storm without proxies to Postgres, which is not crashed."""
 
     probes = Path(__file__).with_name("probes.sql")
     plan: LimitsPlan
@@ -143,7 +143,7 @@ class LimitsStorm(Storm):
 
 
 def events(wanted: Sequence[Wanted], random: Random, within_s: float) -> list[Planned]:
-    """Those that the DAGs wait for, in any order; each is of the time when it is to be sent."""
+    """The events that the DAGs wait for, in any order; the time of each is when it will be sent."""
     uris = [uri(each.dag_id) for each in wanted for _ in range(each.events)]
     random.shuffle(uris)
     begin = datetime.now(UTC)
@@ -152,7 +152,7 @@ def events(wanted: Sequence[Wanted], random: Random, within_s: float) -> list[Pl
 
 
 async def _resize(db: Db, pool: str, slots: int, *, above: int = -1) -> bool:
-    """Give a pool so many slots if more than `above` of them are taken; whether they were. Nobody is admitted meanwhile."""
+    """Give a pool so many slots if more than `above` of them are taken; whether they were. No task is admitted meanwhile."""
     before = await pools.slots_of(db, pool) or 0
     taken = before - ((await pools.read(db, pool, 0)).open or 0)
     if taken > above:

@@ -22,25 +22,25 @@ GIVEN_AWAY_BY: Mapping[str, str] = {
     "instances_not_counted": "never_over_max_active_tis_per_dag",
     "runs_not_counted": "never_over_max_active_runs",
     "queue_turned_round": "inversions_are_explained",
-    "head_holds_up_all": "nobody_waits_beside_free_slots",
-    "nobody_waits_long": "who_has_waited_long_has_its_turn",
+    "head_holds_up_all": "no_task_waits_beside_free_slots",
+    "starving_tasks_ignored": "starving_tasks_have_their_turn",
     "pools_by_name": "pools_take_turns",
     "ticks_come_first": "no_kind_of_run_is_overtaken",
 }
 
-SOME = ("pool_rows_not_locked", "head_holds_up_all", "nobody_waits_long")
+SOME = ("pool_rows_not_locked", "head_holds_up_all", "starving_tasks_ignored")
 """A lock, the order, fairness. `make test` notices faults of counts by simulation; storms try all in `make test-long`."""
 
 
 async def ride_out(plan: LimitsPlan, home: Path, cache: Path) -> tuple[set[str], set[str], str]:
-    """What was broken, what was not reached, and the whole story for whoever has to look into it."""
+    """The broken invariants, the states that were not reached, and the report."""
     home.mkdir(exist_ok=True)
     storm = LimitsStorm(plan, home, cache, seed())
     verdict = await storm.run()
     return verdict.broken, verdict.missed, storm.report(verdict)
 
 
-async def test_no_limit_is_exceeded_and_nobody_waits_without_a_reason(tmp_path: Path, cache: Path) -> None:
+async def test_no_limit_is_exceeded_and_no_task_waits_without_a_reason(tmp_path: Path, cache: Path) -> None:
     broken, missed, report = await ride_out(SUITE, tmp_path, cache)
 
     assert broken == set(), report

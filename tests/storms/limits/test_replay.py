@@ -78,7 +78,7 @@ def test_who_is_lighter_and_goes_first_without_a_reason_is_an_inversion() -> Non
     assert len(journal.inversions.unexplained) == 1
 
 
-def test_who_comes_first_in_the_order_passes_over_nobody() -> None:
+def test_the_first_in_the_order_passes_over_no_task() -> None:
     journal = Journal()
     journal.wait(task(5, 1), task(1, 2))
 
@@ -157,7 +157,7 @@ def test_others_of_its_run_may_be_looked_at_for_all_its_room() -> None:
     assert of(journal) == {SLOTS: 1, BROTHERS: 1}
 
 
-def test_whoever_has_waited_long_and_may_go_is_not_passed_over_four_times() -> None:
+def test_an_eligible_starving_task_is_not_passed_over_four_times() -> None:
     journal = Journal()
     young = [task(9, run) for run in range(2, 6)]
     journal.wait(task(1, 1), since=-60)
@@ -179,7 +179,7 @@ def test_a_pool_waits_for_its_turn_while_others_fill_the_installation() -> None:
     assert journal.pool_turns.longest == {"q": 3}
 
 
-def test_somebody_waits_beside_free_slots() -> None:
+def test_a_task_waits_beside_free_slots() -> None:
     journal = Journal(slots=1)
     journal.wait(task(1, 1))
 

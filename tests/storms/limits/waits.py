@@ -1,4 +1,4 @@
-"""How long who waits: that old tasks have their turns, that pools have theirs, and that nobody waits beside free slots."""
+"""Bounds of waiting: starving tasks get turns, pools take turns, and no task waits beside free slots."""
 
 from collections import Counter, defaultdict
 from datetime import datetime, timedelta
@@ -12,11 +12,11 @@ CLOCK_S = 0.05
 """How far the clock of a daemon may be from that of Postgres."""
 
 LOOK_EVERY_S = 0.25
-"""How often it is looked whether somebody waits beside free slots."""
+"""The time between two checks whether a task waits beside free slots."""
 
 
 class Turns:
-    """Of any four tasks admitted to a pool, one has waited at least as long as anybody who has waited long and may go.
+    """Of any four tasks admitted to a pool, one has waited at least as long as every starving task that is eligible.
 
     So a task that has waited long has its slots after at most four admissions for each that has waited longer, and four more.
     """
@@ -39,7 +39,7 @@ class Turns:
             self.unfair.append(f"{in_a_row} others in a row: {admission.sentence(passed)}")
 
     def _passed(self, admission: Admission) -> Waiter | None:
-        """Who has waited longest of those that nothing but the slots held up all the time."""
+        """The longest waiting task of those held up by slots alone."""
         given = {move.task.key for move in admission.given}
         after = taken(move.task for move in admission.given)
         for scheduled_at, waiter in self._ledger.oldest[admission.pool]:
@@ -75,13 +75,13 @@ class PoolTurns:
                 self.longest[pool] = max(self.longest[pool], self._others[pool])
 
     def _waits(self, pool: str, given: Amounts) -> bool:
-        """Slots that are kept for who has waited longest are given to nobody, however much room there is."""
+        """Slots that are reserved for the longest waiting task go to no other."""
         reasons = (self._ledger.held_up(waiter.task, given) for _, waiter in self._ledger.oldest[pool])
         return next((reason for reason in reasons if reason in (None, SLOTS, PARALLELISM)), None) == PARALLELISM
 
 
 class Idle:
-    """How long somebody who fits waited at most while nothing was admitted to the pool; seconds, by pool."""
+    """The longest time that a fitting task waited while nothing was admitted to the pool; seconds, by pool."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.longest_s: dict[str, float] = defaultdict(float)

@@ -25,5 +25,5 @@ def next_one(folder: Path) -> Path:
 
 
 def command(*words: str) -> tuple[str, ...]:
-    """`tidegate` of whatever build the environment says."""
+    """`tidegate` of the build that the environment names."""
     return (sys.executable, "-c", "from tidegate.daemon.cli.app import main; main()", *words)

@@ -17,7 +17,7 @@ from tests.storms.storm import Plan, Storm
 from tests.storms.upgrade.builds import command
 
 EXPECTED = {"batch_bisected", "notification_failed"}
-"""What a storm's bad records and its deadlines, which nobody is told of, bring about."""
+"""Log events that bad records, and deadlines without a receiver, cause."""
 
 LATE = "this daemon has not renewed its leases in time"
 """A slow machine is enough for that."""
