@@ -13,7 +13,7 @@ from tidegate.schemas.dag import BaseTask
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import Reconsider
 from tidegate.schemas.effect.submission import KillSubmissions
-from tidegate.schemas.effect.task import DropResult
+from tidegate.schemas.effect.task import DropResult, UpdateTask
 from tidegate.schemas.graph import Graph, element_of, position_of
 from tidegate.schemas.state import RUN_ENDED, TASK_ACTIVE, TASK_ENDED, TASK_FAILED, RunState, TaskState
 from tidegate.schemas.view import Instance, RunView
@@ -40,26 +40,37 @@ def clear_tasks(
     """
     elements = _elements_of(graph, instances, cleared)
     yield from (DropResult(run.id, index) for index in (*cleared, *elements))
-    moves = [*marked]
-    moves += [Move(index, TaskState.REMOVED, instances[index].try_number, REPLACED) for index in elements]
-    moves += [Move(i, TaskState.NONE, instances[i].try_number, CLEARED) for i in cleared if instances[i].state in MOVED_AT_ONCE]
-    killed = [index for index in (*cleared, *elements) if instances[index].state in TASK_ACTIVE]
-    yield from (KillSubmissions(run.id, index, REPLACED if index in elements else CLEARED) for index in killed)
+    active = [index for index in (*cleared, *elements) if instances[index].state in TASK_ACTIVE]
+    yield from (KillSubmissions(run.id, index, REPLACED if index in elements else CLEARED) for index in active)
+    moves = [*marked, *_moves(instances, cleared, elements)]
     for index in elements:
         instances[index].state, instances[index].next_try_at = TaskState.REMOVED, None
     for index in cleared:
         _reset(instances[index], graph.nodes[index].task)
-    written = {move.index for move in moves}.union(cleared)
-    for index, instance in instances.items():
-        if instance.state is TaskState.NONE:
-            recount(graph, instances, index)
-        if instance.state is TaskState.NONE or index in written:
-            yield update_task(run, instance, now)
-    active_tasks = run.active_tasks - sum(index in elements for index in killed)
-    after = _cleared_run(msgspec.structs.replace(run, active_tasks=active_tasks), graph, instances.values())
+    yield from _write_tasks(run, graph, instances, {move.index for move in moves}.union(cleared), now)
+    run = msgspec.structs.replace(run, active_tasks=run.active_tasks - sum(index in elements for index in active))
+    after = _cleared_run(run, graph, instances.values())
     yield from change_run(run, after, graph, moves, now, reason=CLEARED, outlets=False)
     if run.state is RunState.RUNNING:
         yield Reconsider(run.id)
+
+
+def _moves(instances: Mapping[int, Instance], cleared: Collection[int], elements: Collection[int]) -> Iterator[Move]:
+    yield from (Move(index, TaskState.REMOVED, instances[index].try_number, REPLACED) for index in elements)
+    for index in cleared:
+        if instances[index].state in MOVED_AT_ONCE:
+            yield Move(index, TaskState.NONE, instances[index].try_number, CLEARED)
+
+
+def _write_tasks(
+    run: RunView, graph: Graph, instances: Mapping[int, Instance], changed: Collection[int], now: datetime
+) -> Iterator[UpdateTask]:
+    """The changed tasks, and the waiting ones with their new counts."""
+    for index, instance in instances.items():
+        if instance.state is TaskState.NONE:
+            recount(graph, instances, index)
+        if instance.state is TaskState.NONE or index in changed:
+            yield update_task(run, instance, now)
 
 
 def _reset(instance: Instance, task: BaseTask) -> None:
