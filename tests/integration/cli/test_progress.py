@@ -105,7 +105,7 @@ async def test_a_task_that_was_marked_at_work_and_cleared_waits_for_its_attempt(
     assert await blocks(cli, "d", "r") == {"a": []}
 
 
-async def test_a_task_that_failed_waits_for_its_next_try(cli: Cli, history: History) -> None:
+async def test_a_failed_task_waits_for_its_next_try(cli: Cli, history: History) -> None:
     await history.file('from tidegate import Dag\nwith Dag("d") as dag: dag.command("lazy", ["true"], retries=1)\n')
     await cli("runs", "trigger", "d", "--run-id", "a")
     (attempt,) = await history.attempts_begin()
@@ -188,7 +188,7 @@ async def test_instances_of_a_mapped_task_work_and_wait_by_themselves(cli: Cli, 
     ]
 
 
-async def test_progress_is_shown_for_people(cli: Cli, history: History) -> None:
+async def test_progress_is_printed(cli: Cli, history: History) -> None:
     await history.file(FLOW)
     await cli("runs", "trigger", "flow", "--run-id", "a")
     await history.attempts_begin()

@@ -55,11 +55,11 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("change", "expected"), CHANGES)
-def test_what_helps_is_said_with_the_commands_that_do_it(change: remedy.Change, expected: RemedyText) -> None:
+def test_a_change_has_a_text_and_its_commands(change: remedy.Change, expected: RemedyText) -> None:
     assert remedy_text(change) == expected
 
 
-def test_everything_has_its_words() -> None:
+def test_every_change_has_a_text() -> None:
     assert {type(change) for change, _ in CHANGES} == set(get_args(remedy.Change))
 
 
@@ -83,7 +83,7 @@ PAGE = TaskExplanation(
 )
 
 
-def test_gates_are_shown_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+def test_gates_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     print_page(PAGE, NOON)
 
     assert capsys.readouterr().out == (
@@ -111,7 +111,7 @@ def test_gates_are_shown_for_people(capsys: pytest.CaptureFixture[str]) -> None:
         (TaskState.SCHEDULED, "the next decision of a daemon"),
     ],
 )
-def test_what_waits_for_nothing_says_so(state: TaskState, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_task_without_closed_gates_says_so(state: TaskState, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     print_page(msgspec.structs.replace(PAGE, state=state, gates=PAGE.gates[:1], change=()), NOON)
 
     out = capsys.readouterr().out
@@ -119,13 +119,13 @@ def test_what_waits_for_nothing_says_so(state: TaskState, text: str, capsys: pyt
     assert "change" not in out
 
 
-def test_where_nothing_helps_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_closed_gates_without_a_change_say_so(capsys: pytest.CaptureFixture[str]) -> None:
     print_page(msgspec.structs.replace(PAGE, change=()), NOON)
 
     assert capsys.readouterr().out.endswith("\nno change lets it run any more\n")
 
 
-def test_programs_get_the_words_too() -> None:
+def test_json_has_the_texts_too() -> None:
     page = document(PAGE)
 
     assert [gate["waits_for"] for gate in page["gates"]] == [None, "the DAG to be unpaused", None]

@@ -49,5 +49,5 @@ def test_no_event_counts_for_a_condition_that_cannot_be_evaluated() -> None:
         ),
     ],
 )
-def test_a_timing_is_said_in_words(timing: Timing, words: str) -> None:
+def test_timing_in_words(timing: Timing, words: str) -> None:
     assert timing_text(timing) == words

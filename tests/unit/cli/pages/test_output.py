@@ -43,7 +43,7 @@ def test_nothing_that_moves_the_cursor_reaches_a_terminal() -> None:
     assert output.printable("\x1b[2J a\nb\r\x9b\N{RIGHT-TO-LEFT OVERRIDE}") == "\\x1b[2J a\\nb\\r\\x9b\\u202e"
 
 
-def test_an_empty_table_is_said_beside_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_table_is_reported_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     output.table(("RUN",), [], empty="there are no runs")
 
     assert capsys.readouterr() == ("", "there are no runs\n")

@@ -1,4 +1,4 @@
-"""The runs that a timetable plans, as people ask for them."""
+"""The runs that a timetable plans."""
 
 from datetime import UTC, date, datetime, timedelta
 from itertools import islice
@@ -40,15 +40,15 @@ def fires(ticks: Any, count: int = 3) -> list[datetime]:
     return [tick.run_after for tick in islice(ticks, count)]
 
 
-def test_runs_to_come_follow_the_last_one() -> None:
+def test_planned_runs_follow_the_last_one() -> None:
     assert fires(upcoming_ticks(dag(DAILY, MIDNIGHT), NOW)) == [MIDNIGHT + DAY, MIDNIGHT + 2 * DAY, MIDNIGHT + 3 * DAY]
 
 
-def test_with_catchup_runs_that_were_missed_come_first() -> None:
+def test_with_catchup_missed_runs_come_first() -> None:
     assert fires(upcoming_ticks(dag(DAILY, MIDNIGHT - 2 * DAY, spec={"missed": "all"}), NOW), 2) == [MIDNIGHT - DAY, MIDNIGHT]
 
 
-def test_without_catchup_only_the_latest_one_missed_comes() -> None:
+def test_without_catchup_only_the_latest_missed_run_comes() -> None:
     assert fires(upcoming_ticks(dag(DAILY, MIDNIGHT - 9 * DAY), NOW), 2) == [MIDNIGHT, MIDNIGHT + DAY]
 
 
@@ -58,14 +58,14 @@ def test_a_date_that_has_a_run_is_passed_over() -> None:
     assert fires(upcoming_ticks(view, NOW), 2) == [MIDNIGHT + 2 * DAY, MIDNIGHT + 3 * DAY]
 
 
-def test_runs_to_come_end_with_the_end_date() -> None:
+def test_planned_runs_end_with_the_end_date() -> None:
     assert fires(upcoming_ticks(dag(DAILY, MIDNIGHT, spec={"end_date": MIDNIGHT + 2 * DAY}), NOW), 9) == [
         MIDNIGHT + DAY,
         MIDNIGHT + 2 * DAY,
     ]
 
 
-def test_of_runs_that_follow_each_others_ends_one_is_known() -> None:
+def test_a_continuous_timetable_plans_one_run() -> None:
     assert len(fires(upcoming_ticks(dag(Continuous(), MIDNIGHT, spec={"limit": 1}), NOW), 9)) == 1
 
 
@@ -74,11 +74,11 @@ def test_a_dag_that_runs_once_does_not_run_again() -> None:
 
 
 @pytest.mark.parametrize("facts", [{"is_paused": True}, {"is_stale": True}])
-def test_nothing_of_a_dag_that_is_held_starts_by_itself(facts: dict[str, Any]) -> None:
+def test_a_paused_or_stale_dag_has_no_next_run(facts: dict[str, Any]) -> None:
     assert next_run(dag(DAILY, MIDNIGHT, **facts), NOW) is None
 
 
-def test_nothing_of_a_dag_without_a_timetable_starts_by_itself() -> None:
+def test_a_dag_without_a_timetable_has_no_next_run() -> None:
     assert next_run(None, NOW) is None
 
 
@@ -142,18 +142,18 @@ def test_a_moment_is_on_the_schedule_as_the_timetable_has_it(timetable: Timetabl
     }
 
 
-def test_of_dates_that_are_not_on_the_schedule_the_next_one_is_found() -> None:
+def test_for_a_date_off_the_schedule_the_next_one_is_found() -> None:
     tick = first_tick_from(dag(DAILY), NOW, NOW)
 
     assert tick is not None
     assert tick.logical_date == MIDNIGHT + DAY
 
 
-def test_runs_that_follow_each_others_ends_have_no_dates() -> None:
+def test_a_continuous_timetable_has_no_dates() -> None:
     assert first_tick_from(dag(Continuous(), spec={"limit": 1}), NOW, NOW) is None
 
 
-def test_a_run_is_shown_on_the_clocks_of_a_zone() -> None:
+def test_a_planned_run_in_a_time_zone() -> None:
     here = planned(Tick(MIDNIGHT, MIDNIGHT, NOW, NOW)).at("Europe/Zurich")
 
     assert msgspec.to_builtins(here)["logical_date"] == "2026-11-21T01:00:00+01:00"
@@ -163,12 +163,12 @@ def test_a_run_is_shown_on_the_clocks_of_a_zone() -> None:
 @pytest.mark.parametrize(
     ("timetable", "clock"), [(Cron(("0 0 * * *",), "Asia/Tokyo"), "Asia/Tokyo"), (Once(), "UTC"), (None, "UTC")]
 )
-def test_a_timetable_goes_by_the_clocks_of_its_zone(timetable: Timetable | None, clock: str) -> None:
+def test_a_timetable_has_a_time_zone(timetable: Timetable | None, clock: str) -> None:
     assert timezone_of(timetable) == clock
 
 
 @pytest.mark.parametrize("day", [date(2026, 3, 29), date(2026, 10, 25), date(2026, 11, 21)])
-def test_a_day_is_as_long_as_it_is_on_the_clocks(day: date) -> None:
+def test_a_day_is_as_long_as_in_its_time_zone(day: date) -> None:
     start, end = period_of(day.isoformat(), "Europe/Zurich")
 
     assert (end - start) / HOUR == {3: 23, 10: 25, 11: 24}[day.month]
@@ -186,18 +186,18 @@ def test_a_day_is_as_long_as_it_is_on_the_clocks(day: date) -> None:
         ("2026-10-25T02:30", datetime(2026, 10, 25, 1, 30, tzinfo=UTC)),
     ],
 )
-def test_a_time_without_a_zone_is_on_the_clocks(given: str, expected: datetime) -> None:
+def test_a_time_without_an_offset_is_in_the_time_zone(given: str, expected: datetime) -> None:
     assert period_of(given, "Europe/Zurich")[0] == expected
 
 
 @pytest.mark.parametrize("given", ["", "soon", "2026-13-01", "2026-11-21T25:00", "2026-11-21T12:30+99:00"])
-def test_what_is_no_time_is_refused(given: str) -> None:
+def test_other_text_than_a_time_is_refused(given: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         period_of(given, "UTC")
 
 
 @pytest.mark.parametrize(("given", "has_next"), [("0001-01-01", True), ("9999-12-30", False), ("9998-01-01T00:00", False)])
-def test_times_at_the_ends_of_the_calendar_have_answers(given: str, has_next: bool) -> None:
+def test_times_at_the_ends_of_the_calendar(given: str, has_next: bool) -> None:
     start, _ = period_of(given, "UTC")
 
     assert (first_tick_from(dag(DAILY, spec={"end_date": MIDNIGHT}), start, NOW) is not None) == has_next

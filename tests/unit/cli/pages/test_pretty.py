@@ -11,7 +11,7 @@ def _narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
 
 
-def test_a_long_id_goes_on_in_the_next_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_id_wraps(capsys: pytest.CaptureFixture[str]) -> None:
     run_id = "manual__2026-11-21T12:23:20.490905+00:00_649fb86e33eb5750"
 
     pretty.table(("RUN",), [(run_id,)])
@@ -19,7 +19,7 @@ def test_a_long_id_goes_on_in_the_next_line(capsys: pytest.CaptureFixture[str]) 
     assert "".join(capsys.readouterr().out.split()) == "RUN" + run_id
 
 
-def test_what_looks_like_markup_is_text(capsys: pytest.CaptureFixture[str]) -> None:
+def test_markup_is_printed_as_text(capsys: pytest.CaptureFixture[str]) -> None:
     pretty.table(("REASON",), [("[red]no[/] [/bad]",)])
 
     assert "[red]no[/] [/bad]" in capsys.readouterr().out

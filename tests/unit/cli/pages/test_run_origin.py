@@ -1,4 +1,4 @@
-"""Why there is a run, in words."""
+"""The origin of a run, printed."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -23,7 +23,7 @@ def test_every_kind_of_message_that_is_named_is_one() -> None:
 
 
 @pytest.mark.parametrize(("kind", "words"), [("schedule_due", "it was due"), ("attempt_silent", ATTEMPT_ENDED), (None, None)])
-def test_what_made_a_run_is_said_in_words(kind: str | None, words: str | None) -> None:
+def test_the_cause_of_a_run_in_words(kind: str | None, words: str | None) -> None:
     assert cause(origin(created_upon=kind)) == words
 
 
@@ -59,7 +59,7 @@ EXPLAINED = (
 )
 
 
-def test_a_run_is_explained_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_origin_of_a_run_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     run = {
         "state": "running",
         "run_type": "dataset",

@@ -1,4 +1,4 @@
-"""What a run and its tasks wait for, in words."""
+"""The progress of a run, printed."""
 
 from datetime import UTC, datetime
 
@@ -12,7 +12,7 @@ from tidegate.schemas.state import RunState, TaskState
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
-def test_progress_is_shown_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     page = RunProgress(
         dag_id="d",
         run_id="r1",
@@ -47,7 +47,7 @@ def test_progress_is_shown_for_people(capsys: pytest.CaptureFixture[str]) -> Non
     ]
 
 
-def test_instances_of_a_mapped_task_that_wait_for_the_same_have_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_instances_of_a_mapped_task_with_the_same_reasons_share_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     blocks: list[tuple[reasons.Reason, ...]] = [
         (reasons.MaxActiveTasks(2),),
         (reasons.MaxActiveTasks(2),),

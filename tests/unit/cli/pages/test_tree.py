@@ -19,13 +19,13 @@ def pending(leaf: Leaf, events: int = 1) -> dict[Leaf, InputRow]:
     return {leaf: InputRow(tree.leaf_text(leaf), events, NOON - timedelta(seconds=90))}
 
 
-def test_branches_hang_below_their_label() -> None:
+def test_branches_are_drawn_below_their_label() -> None:
     drawn = list(tree.lines(("root", [("a", [("a1", ()), ("a2", ())]), ("b", [("b1", ())])])))
 
     assert drawn == ["root", "├── a", "│   ├── a1", "│   └── a2", "└── b", "    └── b1"]
 
 
-def test_each_part_of_a_condition_says_whether_it_holds() -> None:
+def test_each_part_of_a_condition_has_a_mark() -> None:
     condition = AllOf((A, AnyOf((B, C))))
 
     drawn = list(tree.lines(tree.condition_branch(condition, pending(B), NOON)))
@@ -39,7 +39,7 @@ def test_each_part_of_a_condition_says_whether_it_holds() -> None:
     ]
 
 
-def test_an_input_is_shown_with_what_it_says_of_events() -> None:
+def test_an_input_is_drawn_with_its_filter_and_expiry() -> None:
     few, days = DatasetRef("s://a", "rows < 9", 5400), PatternRef("s://days/*")
 
     drawn = list(tree.lines(tree.condition_branch(NOf(2, (few, days, A)), pending(days), NOON)))
@@ -58,7 +58,7 @@ def test_a_condition_that_holds_is_marked_as_a_whole() -> None:
     assert label == "✓ all of"
 
 
-def test_of_several_events_the_oldest_one_has_waited_longest() -> None:
+def test_of_several_events_the_age_of_the_oldest_is_shown() -> None:
     label, _ = tree.condition_branch(A, pending(A, 3), NOON)
 
     assert label == "✓ s://a  (3 events, the oldest pending for 1m30s)"
@@ -95,7 +95,7 @@ def test_a_schedule_is_of_datasets_or_of_time_or_of_both(
 @pytest.mark.parametrize(
     ("line", "expected"), [("x", ""), ("x < a b", "a, b"), ("x:one_failed < a b", "a, b (one_failed)"), ("x:one_failed", "")]
 )
-def test_a_task_names_the_trigger_rule_that_is_not_the_usual_one(line: str, expected: str) -> None:
+def test_a_task_names_a_trigger_rule_other_than_all_success(line: str, expected: str) -> None:
     assert tree.after_text(task(line)) == expected
 
 
@@ -109,11 +109,11 @@ def test_a_task_names_the_trigger_rule_that_is_not_the_usual_one(line: str, expe
         (task("x < a", over="a", is_setup=True), "setup, for each of a"),
     ],
 )
-def test_setups_teardowns_and_mapped_tasks_say_so(made: BaseTask, expected: str) -> None:
+def test_setups_teardowns_and_mapped_tasks_are_marked(made: BaseTask, expected: str) -> None:
     assert tree.role_text(made) == expected
 
 
-def test_tasks_of_a_group_stand_together_where_the_first_one_does() -> None:
+def test_a_group_stands_where_its_first_task_would() -> None:
     lines = ("a", "in.b", "c", "in.deep.d", "in.e", "other.f", "lone.deep.g")
     tasks = [task(line, group=line.rpartition(".")[0]) for line in lines]
 

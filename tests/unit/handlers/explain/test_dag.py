@@ -1,4 +1,4 @@
-"""The gates between a DAG and its next run, and what opens them."""
+"""The gates between a DAG and its next run, and the changes that open them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -39,13 +39,13 @@ BOTH = AllOf((A, B))
 
 
 def dag_facts(dag: DagView, **facts: Any) -> DagFacts:
-    """A DAG as it is seen: the ids in it stand for runs."""
+    """Facts about a DAG with reserved run ids."""
     dag = msgspec.structs.replace(dag, event_run_ids=(0,), timed_run_ids=(0,))
     return DagFacts(**{"now": NOW, "dag": dag, "status": STATUS, "daemons": [DAEMON], **facts})
 
 
 def ticking(timetable: Any, **facts: Any) -> DagView:
-    """A DAG with a timetable since an hour and a half, and with nothing going on but for these facts."""
+    """A DAG whose timetable began 90 minutes ago, idle but for these facts."""
     of_graph = {name: facts.pop(name) for name in ("limit", "schedule", "together") if name in facts}
     return dag_view(graph("t", timetable=timetable, **of_graph), timed_since=at(-90), **facts)
 
@@ -171,7 +171,7 @@ GATES = [
 
 
 @pytest.mark.parametrize(("dag", "gates", "change"), GATES)
-def test_a_gate_is_closed_for_a_reason_and_something_opens_it(
+def test_a_closed_gate_has_a_reason_and_a_change_that_opens_it(
     dag: DagView, gates: Mapping[str, object], change: Sequence[Change]
 ) -> None:
     page = explain_dag(dag_facts(dag))
@@ -181,7 +181,7 @@ def test_a_gate_is_closed_for_a_reason_and_something_opens_it(
 
 
 @pytest.mark.parametrize(("dag", "gates", "change"), GATES)
-def test_a_run_starts_exactly_where_nothing_has_to_change(
+def test_a_run_starts_exactly_where_no_change_is_needed(
     dag: DagView, gates: Mapping[str, object], change: Sequence[Change]
 ) -> None:
     page = explain_dag(dag_facts(dag))
@@ -189,7 +189,7 @@ def test_a_run_starts_exactly_where_nothing_has_to_change(
     assert page.starts is would_run(dag_facts(dag).dag, NOW) is (not change)
 
 
-def test_where_events_and_time_both_make_runs_either_will_do() -> None:
+def test_where_datasets_and_time_each_make_runs_there_are_two_changes() -> None:
     page = explain_dag(dag_facts(ticking(HOURLY, schedule=A, run_dates=frozenset({NOW}), is_paused=True)))
 
     assert page.change == (NEW_A, remedy.Unpause("d"))
@@ -218,7 +218,7 @@ def test_where_events_and_time_both_make_runs_either_will_do() -> None:
         pytest.param({"daemons": []}, {"daemons": reasons.NoDaemon()}, remedy.StartDaemon(), id="daemons"),
     ],
 )
-def test_what_is_around_a_dag_may_be_closed_too(facts: Any, block: Mapping[str, object], change: Change | None) -> None:
+def test_the_services_around_a_dag_have_gates(facts: Any, block: Mapping[str, object], change: Change | None) -> None:
     page = explain_dag(dag_facts(consumer(A), **facts))
 
     assert closed(page) == {"condition": reasons.InputsMissing(("s://a",)), **block}
@@ -235,7 +235,7 @@ def test_timing_is_not_reached_before_the_condition_holds() -> None:
     assert gates["timing"].state is GateState.NOT_REACHED
 
 
-def test_a_deadline_is_told_with_what_follows() -> None:
+def test_the_timing_gate_names_the_deadline_and_its_fallback() -> None:
     dag = consumer(BOTH, event(1, arrived=-2), timing=by("run_anyway", after=5))
 
     gates = {gate.name: gate for gate in explain_dag(dag_facts(dag)).gates}
@@ -245,7 +245,7 @@ def test_a_deadline_is_told_with_what_follows() -> None:
     assert gates["condition"].since == at(-2)
 
 
-def test_timing_of_a_condition_that_cannot_be_read_tells_no_deadline() -> None:
+def test_the_timing_gate_of_a_broken_condition_names_no_deadline() -> None:
     dag = consumer(DatasetRef("s://a", "n >"), event(1), timing=by("skip", after=5))
 
     gates = {gate.name: gate for gate in explain_dag(dag_facts(dag)).gates}

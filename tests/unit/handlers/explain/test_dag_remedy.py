@@ -21,7 +21,7 @@ PATTERN = PatternRef("s://x/*")
         (NOf(2, (A, B, C)), (C,), (A,)),
     ],
 )
-def test_of_alternatives_those_that_lack_least_are_wanted(
+def test_the_alternative_that_lacks_fewest_inputs_is_chosen(
     condition: Condition, there: tuple[Leaf, ...], expected: tuple[Leaf, ...]
 ) -> None:
     assert fewest(condition, frozenset(there)) == expected

@@ -28,27 +28,27 @@ def test_tasks_are_counted_by_state_in_the_order_of_the_states() -> None:
     assert (page.tasks, page.ended) == (5, 3)
 
 
-def test_a_run_says_which_it_is_and_its_state() -> None:
+def test_progress_names_the_run_and_its_state() -> None:
     page = progress(graph("a"), [Instance(0, S)], facts({"state": RunState.FAILED}))
 
     assert (page.dag_id, page.run_id, page.state) == ("d", "r1", RunState.FAILED)
 
 
-def test_a_run_that_has_not_started_has_tasks_but_shows_none() -> None:
+def test_a_queued_run_counts_its_tasks_and_lists_none() -> None:
     page = progress(graph("a", "b < a"), [], facts({"state": RunState.QUEUED}))
 
     assert (page.tasks, page.ended, page.counts, page.working, page.waiting) == (2, 0, {NONE: 2}, (), ())
 
 
 @pytest.mark.parametrize("state", sorted(TASK_ENDED))
-def test_what_has_ended_neither_works_nor_waits(state: TaskState) -> None:
+def test_an_ended_task_is_neither_active_nor_waiting(state: TaskState) -> None:
     page = progress(graph("a"), [Instance(0, state)], facts())
 
     assert (page.working, page.waiting, page.ended) == ((), (), 1)
 
 
 @pytest.mark.parametrize("state", [QUEUED, RUNNING])
-def test_what_works_says_since_when_at_which_try_and_where(state: TaskState) -> None:
+def test_an_active_task_has_its_start_try_and_host(state: TaskState) -> None:
     attempt = OpenAttempt(task_index=0, backend="command", host="worker-1", since=NOW)
 
     (working,) = progress(graph("a"), [Instance(0, state, try_number=2)], facts(attempts={0: attempt})).working
@@ -56,13 +56,13 @@ def test_what_works_says_since_when_at_which_try_and_where(state: TaskState) -> 
     assert working == ActiveTask("a", state, 2, NOW, "command", "worker-1")
 
 
-def test_what_works_is_shown_also_where_its_attempt_was_not_seen() -> None:
+def test_an_active_task_without_an_attempt_is_listed() -> None:
     (working,) = progress(graph("a"), [Instance(0, QUEUED, try_number=1)], facts()).working
 
     assert working == ActiveTask("a", QUEUED, 1, None, None, None)
 
 
-def test_a_task_waits_for_those_before_it_that_have_not_ended() -> None:
+def test_a_task_waits_for_its_unfinished_upstream() -> None:
     join = graph("a", "b", "c", "d", "join < a b c d")
 
     found = blocks(join, instances(join, S, RUNNING, NONE, RETRY, NONE))
@@ -81,7 +81,7 @@ def test_a_task_waits_for_those_before_it_that_have_not_ended() -> None:
         ("x < a b", (S, S), []),
     ],
 )
-def test_a_task_waits_only_for_what_its_rule_cannot_decide_without(
+def test_a_task_waits_until_its_trigger_rule_can_decide(
     line: str, before: tuple[TaskState, ...], expected: list[reasons.Reason]
 ) -> None:
     three = graph("a", "b", line)
@@ -89,14 +89,14 @@ def test_a_task_waits_only_for_what_its_rule_cannot_decide_without(
     assert list(blocks(three, instances(three, *before, NONE))) == expected
 
 
-def test_a_teardown_waits_for_all_before_it_although_its_setup_failed() -> None:
+def test_a_teardown_waits_for_all_upstream_after_its_setup_failed() -> None:
     lines = (task("create", is_setup=True), task("use"), task("drop < create use", teardown_of=("create",)))
     three = graph(*lines)
 
     assert blocks(three, instances(three, F, RUNNING, NONE)) == (reasons.UpstreamNotDone(("use",)),)
 
 
-def test_a_task_waits_for_the_run_before_too() -> None:
+def test_a_task_waits_for_upstream_and_for_the_previous_run() -> None:
     two = graph("a", "b < a")
 
     found = blocks(two, instances(two, RUNNING, NONE, waits_for_past=True))
@@ -104,11 +104,11 @@ def test_a_task_waits_for_the_run_before_too() -> None:
     assert found == (reasons.UpstreamNotDone(("a",)), reasons.PreviousRunNotDone("r0"))
 
 
-def test_a_task_waits_for_the_run_before_alone() -> None:
+def test_a_task_waits_for_the_previous_run_alone() -> None:
     assert blocks(graph("a"), [Instance(0, NONE, waits_for_past=True)]) == (reasons.PreviousRunNotDone("r0"),)
 
 
-def test_a_task_that_failed_waits_for_its_next_try() -> None:
+def test_a_failed_task_waits_for_its_next_try() -> None:
     assert blocks(graph("a*2"), [Instance(0, RETRY, 1, next_try_at=LATER)]) == (reasons.NextTry(LATER),)
 
 
@@ -145,11 +145,11 @@ MINE, OTHERS = ("d", 1, "a"), ("d", 2, "a")
         ),
     ],
 )
-def test_a_task_in_the_queue_waits_for_every_limit_that_is_reached(around: ProgressFacts, expected: list[reasons.Reason]) -> None:
+def test_a_scheduled_task_waits_for_every_limit_reached(around: ProgressFacts, expected: list[reasons.Reason]) -> None:
     assert list(blocks(graph(LIMITED), [Instance(0, SCHEDULED)], around)) == expected
 
 
-def test_a_task_without_limits_of_its_own_is_not_held_up_by_any() -> None:
+def test_a_task_without_limits_of_its_own_ignores_those_of_others() -> None:
     assert blocks(graph("a"), [Instance(0, SCHEDULED)], facts(limited=[MINE] * 9)) == ()
 
 
@@ -185,7 +185,7 @@ QUEUED_RUN = {"state": RunState.QUEUED, "running_runs": 0}
         ({"state": RunState.FAILED, "is_paused": True}, {"daemons": 0}, []),
     ],
 )
-def test_a_run_waits_for_all_that_holds_it_up(
+def test_a_queued_run_has_every_reason_against_its_start(
     run: Mapping[str, Any], others: Mapping[str, Any], expected: list[reasons.Reason]
 ) -> None:
     page = progress(graph("a"), [], facts(run, **others))
@@ -193,7 +193,7 @@ def test_a_run_waits_for_all_that_holds_it_up(
     assert list(page.blocked_by) == expected
 
 
-def test_progress_is_one_json_document_that_names_each_kind_of_block() -> None:
+def test_progress_in_json_has_the_kind_of_each_reason() -> None:
     two = graph("a", "b < a")
     page = progress(two, instances(two, SCHEDULED, NONE), facts(pools={}))
 

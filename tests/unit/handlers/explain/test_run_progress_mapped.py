@@ -1,4 +1,4 @@
-"""How far runs with mapped tasks have come."""
+"""The progress of runs with mapped tasks."""
 
 from tests.shapes import graph, task
 from tests.unit.handlers.progress_facts import NONE, RUNNING, SCHEDULED, F, K, S, blocks, facts, instances
@@ -27,7 +27,7 @@ def test_a_mapped_task_waits_for_its_instances() -> None:
     assert [working.task_id for working in page.working] == ["load[3]"]
 
 
-def test_instances_of_a_mapped_task_stand_behind_it() -> None:
+def test_instances_of_a_mapped_task_follow_it() -> None:
     three = graph(*MAPPED, "last < load")
 
     page = progress(three, [*mapped(SCHEDULED, SCHEDULED), Instance(2, NONE, awaited=1)], facts())
@@ -47,7 +47,7 @@ def test_instances_of_a_mapped_task_wait_for_its_limits() -> None:
     assert page.waiting[-1].blocked_by == (reasons.MaxActiveTisPerDagrun(2), reasons.PoolMissing("default_pool"))
 
 
-def test_a_mapped_task_that_is_not_expanded_waits_for_what_comes_before_it() -> None:
+def test_a_mapped_task_that_is_not_expanded_waits_for_its_upstream() -> None:
     two = graph(*MAPPED)
 
     assert blocks(two, instances(two, RUNNING, NONE)) == (reasons.UpstreamNotDone(("list",)),)

@@ -1,4 +1,4 @@
-"""The stages of a run, as far as it has come to them."""
+"""The stages that a run has reached."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,7 +13,7 @@ def at(seconds: float) -> datetime:
 
 
 def origin(**facts: Any) -> Origin:
-    """A run that was just created, but for the facts given."""
+    """A new run, but for the facts given."""
     usual: dict[str, Any] = dict.fromkeys(Origin.__struct_fields__)
     return Origin(**{**usual, "id": 1, "run_after": at(0), "created_at": at(3), "version": 1, **facts})
 
@@ -23,7 +23,7 @@ def event(number: int, occurred: float, arrived: float) -> ConsumedEvent:
 
 
 def steps(*moments: float | None) -> Steps:
-    """An attempt whose turn came, that was admitted, submitted, started and ended then."""
+    """An attempt with the times of its steps: ready, admitted, submitted, started, ended."""
     turn, admitted, submitted, started, ended = [None if moment is None else at(moment) for moment in moments]
     return Steps("a", 1, turn, admitted or NOW, submitted, started, ended, "accepted", "h")
 
@@ -31,7 +31,7 @@ def steps(*moments: float | None) -> Steps:
 FORGOTTEN = ConsumedEvent(7, None, None, None, None, None, None)
 
 
-def test_every_stage_says_how_long_it_took() -> None:
+def test_every_stage_has_its_duration() -> None:
     run = origin(start_date=at(4), end_date=at(20))
     attempts = [steps(4, 6, 7, 9, 15), steps(4, 5, 8, 8.5, 16)]
 
@@ -61,7 +61,7 @@ def test_a_timed_run_begins_when_it_was_due() -> None:
     ]
 
 
-def test_a_run_by_hand_begins_when_it_was_created() -> None:
+def test_a_manual_run_begins_when_it_was_created() -> None:
     assert [stage.name for stage in stages(origin(), [], [])] == ["the run was created"]
 
 
@@ -77,7 +77,7 @@ def test_stages_that_were_not_reached_are_left_out() -> None:
     assert [stage.name for stage in found] == ["the run was created", "first task admitted"]
 
 
-def test_events_that_the_ledger_has_forgotten_complete_nothing() -> None:
+def test_events_older_than_the_retention_complete_nothing() -> None:
     known = event(1, 0, 1)
 
     assert (completing([FORGOTTEN]), completing([known, FORGOTTEN])) == (None, known)

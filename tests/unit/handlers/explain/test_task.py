@@ -1,4 +1,4 @@
-"""The gates of a task instance and what opens them, gate by gate."""
+"""The gates of a task instance and the changes that open them, gate by gate."""
 
 import msgspec
 import pytest
@@ -171,7 +171,7 @@ GATES = [
 
 
 @pytest.mark.parametrize(("around", "gates", "change"), GATES)
-def test_a_gate_is_closed_for_a_reason_and_something_opens_it(
+def test_a_closed_gate_has_a_reason_and_a_change_that_opens_it(
     around: TaskFacts, gates: dict[str, object], change: tuple[remedy.Change, ...]
 ) -> None:
     page = explain_task(around)

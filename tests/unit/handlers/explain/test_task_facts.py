@@ -51,7 +51,7 @@ def test_a_task_of_the_previous_run_has_to_end_or_to_be_cleared(past: PreviousRu
     assert (closed(page), page.change) == ({"previous run": reasons.PreviousRunNotDone("r0")}, change)
 
 
-def test_a_run_without_one_before_it_says_no_more_than_that() -> None:
+def test_without_a_known_previous_run_there_is_no_change() -> None:
     held = task_facts(PATIENT, NONE, run={"run_before": None}, previous=PreviousRun(None))
     held.instance.waits_for_past = True
 
@@ -98,7 +98,7 @@ def test_an_instance_of_a_mapped_task_has_no_upstream_of_its_own() -> None:
     assert next(gate.facts for gate in page.gates if gate.name == "upstream") == {}
 
 
-def test_gates_behind_a_closed_one_are_not_reached() -> None:
+def test_gates_after_a_closed_one_are_not_reached() -> None:
     page = explain_task(task_facts(graph("a", "b < a"), RUNNING, NONE))
 
     states = {gate.name: gate.state for gate in page.gates}
@@ -119,7 +119,7 @@ def test_every_reason_has_a_remedy() -> None:
     assert of_their_own == {*_CHANGES, *dag_remedy._CHANGES, reasons.IntakeHalted, reasons.AwaitsTick}
 
 
-def test_who_does_not_wait_for_slots_is_given_no_larger_pool() -> None:
+def test_a_task_that_waits_for_no_slots_gets_no_larger_pool() -> None:
     gate = Gate(name="pool", state=GateState.CLOSED, reason=reasons.PoolMissing("p"))
 
     assert task_changes(task_facts(graph("a"), NONE), [gate]) == ()
@@ -129,7 +129,7 @@ def test_the_state_of_a_task_of_a_run_that_has_not_started_is_none() -> None:
     assert (explain_task(queued()).state, explain_task(task_facts(graph("a"), NONE)).state) == (None, NONE)
 
 
-def test_a_submission_that_was_abandoned_is_told_with_what_is_known() -> None:
+def test_the_submission_gate_shows_an_abandoned_attempt() -> None:
     lost = msgspec.structs.replace(ATTEMPT, state="submitting", has_owner=False, kill_reason="cleared", ahead=3)
 
     gates = {gate.name: gate for gate in explain_task(task_facts(graph("a"), QUEUED, attempt=lost)).gates}

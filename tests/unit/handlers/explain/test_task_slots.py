@@ -1,4 +1,4 @@
-"""The gates of a task instance that waits for slots, and what opens them."""
+"""The gates of a task instance that waits for slots, and the changes that open them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -48,7 +48,7 @@ LIMITED: TaskSpec = task("a", max_active_per_dag=2, max_active_per_run=1)
 
 
 def before(run: int, slots: int = 1) -> WaitingTask:
-    """One that comes first."""
+    """A task ahead in the queue."""
     return WaitingTask(run, 0, "e", "t", SCHEDULED, 0, slots)
 
 
@@ -133,7 +133,7 @@ GATES = [
 
 
 @pytest.mark.parametrize(("around", "gates", "change"), GATES)
-def test_what_waits_for_slots_is_held_up_by_something_and_something_opens_it(
+def test_a_task_that_waits_for_slots_has_a_reason_and_a_change(
     around: TaskFacts, gates: dict[str, object], change: tuple[remedy.Change, ...]
 ) -> None:
     page = explain_task(around)

@@ -1,4 +1,4 @@
-"""Why a DAG may have a new dataset run, or may not."""
+"""Whether a DAG may have a dataset run, and the reason if not."""
 
 import pytest
 

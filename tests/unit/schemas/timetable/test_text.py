@@ -70,6 +70,6 @@ def test_a_time_is_read_with_its_units(text: str, expected: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "90", "h", "1 h", "1h-5m", "1w"])
-def test_what_is_no_time_is_refused(text: str) -> None:
+def test_other_text_than_a_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="write it like 90s"):
         seconds(text)
