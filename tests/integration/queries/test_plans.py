@@ -24,7 +24,7 @@ OF_WHAT_IS_ACTIVE = {"task_instance_occupying", "task_instance_limited"}
 
 SAMPLES = {
     "dags": "ARRAY['dag_7', 'dag_8']",
-    "floors": "ARRAY[0, 2611000000000000]",
+    "low_watermarks": "ARRAY[0, 2611000000000000]",
     "me": "'00000000-0000-0000-0000-000000000002'",
     "none": "'{}'",
     "shards": "ARRAY[1, 2]::smallint[]",
@@ -39,11 +39,14 @@ def many(arrays: int) -> str:
 
 
 READ = {
-    "dags.activity": ("{dags}, now(), {floors}", "dag_run_active dataset_dag_run_queue_pkey"),
+    "dags.activity": ("{dags}, now(), {low_watermarks}", "dag_run_active dataset_dag_run_queue_pkey"),
     "dags.queued_runs": ("{dags}, ARRAY[3, 3], now()", "dag_run_active"),
-    "datasets.pending_uris": ("{dags}, {floors}", "dag_schedule_dataset_reference_dag dataset_dag_run_queue_pkey"),
-    "datasets.lock_pending": ("{dags}, {floors}", "dataset_dag_run_queue_pkey dataset_event_pkey"),
-    "datasets.lock_pending_details": ("{dags}, ARRAY[3, NULL], {floors}", "dataset_dag_run_queue_pkey dataset_event_pkey"),
+    "datasets.pending_uris": ("{dags}, {low_watermarks}", "dag_schedule_dataset_reference_dag dataset_dag_run_queue_pkey"),
+    "datasets.lock_pending": ("{dags}, {low_watermarks}", "dataset_dag_run_queue_pkey dataset_event_pkey"),
+    "datasets.lock_pending_details": (
+        "{dags}, ARRAY[3, NULL], {low_watermarks}",
+        "dataset_dag_run_queue_pkey dataset_event_pkey",
+    ),
     "datasets.read_pending": (
         "{dags}, ARRAY[13, 15], ARRAY[2611000000104012, 2611000000104014]",
         "dataset_dag_run_queue_pkey dataset_event_pkey",

@@ -1,4 +1,4 @@
-"""What waits for a DAG is read past what was consumed, and never past what is still to come."""
+"""The pending queue is read from its low watermark: past consumed events, and never past events that may still be queued."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -31,13 +31,13 @@ QUEUED = """
 
 @pytest.fixture
 def read_from(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """From where on what waits for a DAG was read each time."""
+    """The low watermark of each read."""
     found: list[int] = []
     lock_pending = datasets.lock_pending
 
-    async def noted(db: Any, floors: Any) -> Any:
-        found.extend(floors.values())
-        return await lock_pending(db, floors)
+    async def noted(db: Any, low_watermarks: Any) -> Any:
+        found.extend(low_watermarks.values())
+        return await lock_pending(db, low_watermarks)
 
     monkeypatch.setattr(datasets, "lock_pending", noted)
     return found
@@ -59,7 +59,7 @@ async def runs(world: World) -> int:
     return int(found)
 
 
-async def test_what_was_consumed_is_not_gone_through_again(world: World, dsn: str, read_from: list[int]) -> None:
+async def test_consumed_events_are_not_read_again(world: World, dsn: str, read_from: list[int]) -> None:
     await world.file(spec("t!", schedule=A, limit=1))
     async with transaction(dsn) as other:
         await other.execute("SELECT pg_current_xact_id()")
@@ -71,7 +71,7 @@ async def test_what_was_consumed_is_not_gone_through_again(world: World, dsn: st
     assert last - 4 < read_from[-1] <= last
 
 
-async def test_what_is_committed_late_counts_late(world: World, dsn: str) -> None:
+async def test_an_event_that_is_committed_late_counts_late(world: World, dsn: str) -> None:
     await world.file(spec("t!", schedule=AnyOf((A, B)), limit=1))
     await world.updated("s://b")
     async with transaction(dsn) as other:
@@ -85,8 +85,8 @@ async def test_what_is_committed_late_counts_late(world: World, dsn: str) -> Non
     assert (before, await world.outcomes()) == ({"consumed": 7, "pending": 1}, {"consumed": 9})
 
 
-async def test_recorded_events_that_another_daemon_queues_count(world: World, dsn: str) -> None:
-    """They are older than what this one knows to have been consumed."""
+async def test_events_that_another_daemon_backfills_count(world: World, dsn: str) -> None:
+    """They are older than the low watermark of this daemon."""
     await world.file(spec("t!", schedule=A, limit=1))
     await world.updated("s://b")
     for _ in range(4):
@@ -100,8 +100,8 @@ async def test_recorded_events_that_another_daemon_queues_count(world: World, ds
     assert await runs(world) == before + 1
 
 
-async def test_a_dag_that_another_daemon_made_again_is_not_taken_for_the_one_before(world: World, dsn: str) -> None:
-    """Both were given recorded events once."""
+async def test_a_dag_that_another_daemon_created_anew_has_no_low_watermark(world: World, dsn: str) -> None:
+    """Both were backfilled once."""
     await world.updated("s://a")
     await world.file(spec("t!", schedule=A, limit=1, missed="all"))
     for _ in range(4):
@@ -117,7 +117,7 @@ async def test_a_dag_that_another_daemon_made_again_is_not_taken_for_the_one_bef
     assert (before, await world.outcomes()) == ({"consumed": 5}, {"consumed": 6})
 
 
-async def test_what_a_decision_saw_that_was_rolled_back_still_waits(world: World) -> None:
+async def test_a_rolled_back_decision_advances_no_low_watermark(world: World) -> None:
     await world.file(spec("t!", schedule=AllOf((A, B)), limit=1))
     for _ in range(6):
         await world.updated("s://a")
@@ -130,7 +130,7 @@ async def test_what_a_decision_saw_that_was_rolled_back_still_waits(world: World
 
 
 async def consume_for_nothing(db: Db) -> None:
-    """A decision that has consumed all there is, and fails then."""
+    """A decision that consumes all events and then fails."""
     await db.execute("DELETE FROM dataset_dag_run_queue")
     await lock_dags(db, ["d"])
     raise ZeroDivisionError
