@@ -180,8 +180,8 @@ def spool_root(settings: Settings) -> Path:
 
 def _check_dsn(dsn: str) -> None:
     """Only the shape. What is wrong is not quoted: it may be a part of the password."""
-    scheme, _, rest = dsn.partition("://")
-    hosts = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[2].split(",")
+    scheme, _, location = dsn.partition("://")
+    hosts = re.split(r"[/?#]", location, maxsplit=1)[0].rpartition("@")[2].split(",")
     if scheme not in ("postgresql", "postgres") or not all(map(_HOST.fullmatch, hosts)):
         raise SettingsError(
             f"{PREFIX}POSTGRES_DSN is no Postgres address; write postgresql://user:password@host:5432/database, "

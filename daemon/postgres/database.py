@@ -181,7 +181,7 @@ class Database:
 
     def _acknowledge(self, connection: "Connected", number: int, marker: CommitMarker | None) -> None:
         if self.commit_loss and marker and marker.is_written:
-            self.commit_loss.receipts.record(connection.get_server_pid(), number, self.clock.carried_on())
+            self.commit_loss.receipts.record(connection.get_server_pid(), number, self.clock.extrapolated())
 
 
 @asynccontextmanager

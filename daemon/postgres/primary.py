@@ -25,8 +25,8 @@ class NoPrimaryError(asyncpg.TargetServerAttributeNotMatched):
     """No server of the DSN accepts the connection and takes writes."""
 
 
-class Place(NamedTuple):
-    """The address of a server."""
+class Address(NamedTuple):
+    """Host and port of a server."""
 
     host: str
     port: int
@@ -40,36 +40,36 @@ async def connect(dsn: str | None = None, **options: Any) -> "Connection":
 
     asyncpg tries them in turn within one `timeout`, which an unreachable first host uses up.
     """
-    if dsn is None or len(places := servers(dsn)) < 2:
+    if dsn is None or len(addresses := servers(dsn)) < 2:
         return await asyncpg.connect(dsn, **options)
     if not _says_which(dsn):
         options = {**options, "target_session_attrs": "read-write"}
-    return await _first(places, partial(asyncpg.connect, dsn, **options))
+    return await _first(addresses, partial(asyncpg.connect, dsn, **options))
 
 
-def servers(dsn: str) -> list[Place]:
+def servers(dsn: str) -> list[Address]:
     """The addresses in the DSN."""
     authority = re.split(r"[/?#]", dsn.partition("://")[2], maxsplit=1)[0].rpartition("@")[2]
-    return [_place(part) for part in authority.split(",") if part]
+    return [_address(part) for part in authority.split(",") if part]
 
 
-def _place(part: str) -> Place:
+def _address(part: str) -> Address:
     host, _, port = part.rpartition("]" if part.startswith("[") else ":") if ":" in part else (part, "", "")
-    return Place(unquote(host.strip("[")) or "localhost", int(port.strip(":") or PORT))
+    return Address(unquote(host.strip("[")) or "localhost", int(port.strip(":") or PORT))
 
 
 def _says_which(dsn: str) -> bool:
     return "target_session_attrs" in parse_qs(dsn.partition("?")[2]) or "PGTARGETSESSIONATTRS" in os.environ
 
 
-async def _first(places: Sequence[Place], open_: Callable[..., Awaitable["Connection"]]) -> "Connection":
+async def _first(addresses: Sequence[Address], open_: Callable[..., Awaitable["Connection"]]) -> "Connection":
     """The first connection that succeeds. Raises NoPrimaryError, or the error of the server when all deny access."""
     race = _Race(open_)
     try:
         async with anyio.create_task_group() as tg:
-            for place in places:
+            for address in addresses:
                 over = anyio.Event()
-                tg.start_soon(race.run, place, over, tg.cancel_scope)
+                tg.start_soon(race.run, address, over, tg.cancel_scope)
                 with anyio.move_on_after(WAIT_S):
                     await over.wait()
     except BaseException:
@@ -87,13 +87,13 @@ class _Race:
     def __init__(self, open_: Callable[..., Awaitable["Connection"]]) -> None:
         self.won: Connection | None = None
         self._open = open_
-        self._failures: list[tuple[Place, Exception]] = []
+        self._failures: list[tuple[Address, Exception]] = []
 
-    async def run(self, place: Place, over: anyio.Event, others: anyio.CancelScope) -> None:
+    async def run(self, address: Address, over: anyio.Event, others: anyio.CancelScope) -> None:
         try:
-            connection = await self._open(host=place.host, port=place.port)
+            connection = await self._open(host=address.host, port=address.port)
         except REFUSALS as error:
-            self._failures.append((place, error))
+            self._failures.append((address, error))
             over.set()
             return
         if self.won is None:
@@ -106,8 +106,8 @@ class _Race:
         errors = [error for _, error in self._failures]
         if all(isinstance(error, NOT_LET_IN) for error in errors):
             return errors[0]
-        said = "; ".join(f"{place}: {_why(error)}" for place, error in self._failures)
-        return NoPrimaryError(f"no server takes writes ({said})")
+        reasons = "; ".join(f"{address}: {_why(error)}" for address, error in self._failures)
+        return NoPrimaryError(f"no server takes writes ({reasons})")
 
 
 def _why(error: Exception) -> str:

@@ -21,31 +21,31 @@ class ServerClock:
 
     def __init__(self) -> None:
         self._asked_at = float("-inf")
-        self._said = datetime.min.replace(tzinfo=UTC)
-        self._said_at = 0.0
+        self._sample = datetime.min.replace(tzinfo=UTC)
+        self._sample_at = 0.0
         self._error_s = float("inf")
 
     async def now(self, connection: "Connected") -> datetime:
         if monotonic() - self._asked_at > ASK_CLOCK_EVERY_S:
             asked_at = monotonic()
-            said = await connection.fetchval("SELECT clock_timestamp()")
+            sample = await connection.fetchval("SELECT clock_timestamp()")
             self._asked_at = monotonic()
-            self._hear(said, (asked_at + self._asked_at) / 2, (self._asked_at - asked_at) / 2)
-        return self.carried_on()
+            self._add_sample(sample, (asked_at + self._asked_at) / 2, (self._asked_at - asked_at) / 2)
+        return self.extrapolated()
 
-    def _hear(self, said: datetime, at: float, error_s: float) -> None:
-        grown_s = self._error_s + DRIFT * (at - self._said_at)
-        if error_s <= grown_s or abs((said - self.carried_on()).total_seconds()) > error_s + grown_s:
-            self._said, self._said_at, self._error_s = said, at, error_s
+    def _add_sample(self, sample: datetime, at: float, error_s: float) -> None:
+        grown_s = self._error_s + DRIFT * (at - self._sample_at)
+        if error_s <= grown_s or abs((sample - self.extrapolated()).total_seconds()) > error_s + grown_s:
+            self._sample, self._sample_at, self._error_s = sample, at, error_s
 
-    def told(self, said: datetime) -> datetime:
+    def told(self, sample: datetime) -> datetime:
         """The time in a result of the server, which is exact."""
-        return said
+        return sample
 
     def known(self) -> datetime:
         """The server's time; before the first query that of this host."""
-        return datetime.now(UTC) if self._asked_at == float("-inf") else self.carried_on()
+        return datetime.now(UTC) if self._asked_at == float("-inf") else self.extrapolated()
 
-    def carried_on(self) -> datetime:
+    def extrapolated(self) -> datetime:
         """The extrapolated time; only after the first query."""
-        return self._said + timedelta(seconds=monotonic() - self._said_at)
+        return self._sample + timedelta(seconds=monotonic() - self._sample_at)

@@ -23,13 +23,13 @@ from tidegate.daemon.standalone.stack import Stack, exclusive, stack
 from tidegate.schemas.queries import dag_pages, run_pages
 from tidegate.schemas.state import RunState
 
-LOOK_EVERY_S = 0.3
+POLL_S = 0.3
 LISTED = 200
 EXAMPLE_DAGS = frozenset({"daily_delays", "rolling_report"})
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line says. `days` of flights arrive, `pace_s` seconds apart; the week must end `within_s`."""
+    """The options of the command line. `days` of flights arrive, one every `pace_s`; all runs must end within `within_s`."""
 
     data: Path
     once: bool = False
@@ -40,15 +40,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def main(options: Options, given: Settings) -> int:
-    """The exit code: 0 when stopped by a signal or, with `once`, when the week went well.
+    """The exit code: 0 after a signal or, with `once`, when all runs of the example succeeded.
 
-    `given` may name a Postgres and a Kafka to use. Raises TidegateError for what a user must mend.
+    `given` may name a Postgres and a Kafka to use. Raises TidegateError for a problem that the user can fix.
     """
     return anyio.run(partial(run, options, given), backend_options={"loop_factory": uvloop.new_event_loop})
 
 
 async def run(options: Options, given: Settings) -> int:
-    """Everything is stopped when this returns, however it does."""
+    """Run all servers; they are stopped before it returns or raises."""
     console = Console()
     code = 0
     with exclusive(options.data.absolute()):
@@ -69,7 +69,7 @@ async def _stop_on_signal(scope: anyio.CancelScope, console: Console) -> None:
 
 
 async def _watched(options: Options, running: Stack, console: Console) -> int:
-    """Serve for as long as every server lives. Raises ServerError, in a group, when one dies."""
+    """Serve while all servers run. Raises ServerError, in a group, when one dies."""
     async with anyio.create_task_group() as tg:
         for server in running.servers:
             tg.start_soon(server.watch)
@@ -91,7 +91,7 @@ async def _serve(options: Options, running: Stack, database: Database, console: 
 
 
 async def _week(options: Options, running: Stack, database: Database, console: Console) -> int:
-    """The example: days arrive, pipelines run, a table at the end."""
+    """Run the example: days arrive, pipelines run, a table shows the result."""
     install(Path(running.settings["dags_folder"]))
     with anyio.move_on_after(options.within_s) as limit:
         await _until_loaded(database, console)
@@ -111,7 +111,7 @@ async def _week(options: Options, running: Stack, database: Database, console: C
 
 
 async def _until_loaded(database: Database, console: Console) -> None:
-    """A consumer gets the events from the moment it exists: so first the DAGs, then the data."""
+    """Wait for the DAGs: a DAG consumes only the events after its creation."""
 
     async def loaded() -> bool:
         return {dag.dag_id for dag in await database.run(dag_pages.list_dags)} >= EXAMPLE_DAGS
@@ -133,7 +133,7 @@ async def _produce(options: Options, running: Stack) -> Child:
 
 
 async def _until_done(running: Stack, child: Child, database: Database, days: int) -> None:
-    """Return when the report has all days and nothing is left to do. Raises ServerError when the producer failed."""
+    """Return when the report has all days and all runs ended. Raises ServerError when the producer failed."""
     if await child.process.wait() != 0:
         raise ServerError(f"the producer of the example failed:\n{child.tail()}")
     week = producer.span(FIRST, days)
@@ -148,11 +148,11 @@ async def _until_done(running: Stack, child: Child, database: Database, days: in
 
 
 async def _until(holds: Callable[[], Awaitable[bool]]) -> None:
-    """Look every now and then, as a user at a screen would."""
+    """Poll until the condition holds."""
     while True:
         if await holds():
             return
-        await anyio.sleep(LOOK_EVERY_S)
+        await anyio.sleep(POLL_S)
 
 
 async def _runs(database: Database) -> list[run_pages.RunRow]:
@@ -165,7 +165,7 @@ async def _show(database: Database, console: Console) -> None:
     with Live(console=console, auto_refresh=False) as live:
         while True:
             live.update(view.table(await _runs(database), view.now()), refresh=True)
-            await anyio.sleep(LOOK_EVERY_S)
+            await anyio.sleep(POLL_S)
 
 
 async def _print_changes(database: Database, console: Console) -> None:
@@ -175,4 +175,4 @@ async def _print_changes(database: Database, console: Console) -> None:
         for line in view.changes(before, listed):
             console.print(line, highlight=False, soft_wrap=True)
         before = view.progress_of(listed)
-        await anyio.sleep(LOOK_EVERY_S)
+        await anyio.sleep(POLL_S)

@@ -1,4 +1,4 @@
-"""The daemon itself, as one of the processes that standalone starts."""
+"""The daemon as a server of standalone."""
 
 import os
 import signal
@@ -16,19 +16,19 @@ from tidegate.daemon.standalone.server import Server
 
 STARTED = "SELECT EXISTS (SELECT FROM live_job WHERE pid = $1)"
 
-USUAL = (sys.executable, "-m", "tidegate.daemon")
+COMMAND = (sys.executable, "-m", "tidegate.daemon")
 
 
 class Daemon(Server):
-    """One `tidegate daemon` with these settings, named as in `Settings`. It answers once it has recorded itself.
+    """A `tidegate daemon` with these settings, named as in `Settings`. It is ready after its first lease renewal.
 
-    `command` is what starts it, where that is not the usual.
+    `command` replaces the command that starts it.
     """
 
     name: ClassVar[str] = "The daemon"
     ports_needed: ClassVar[int] = 0
 
-    def __init__(self, home: Path, settings: Mapping[str, str], command: Sequence[str] = USUAL) -> None:
+    def __init__(self, home: Path, settings: Mapping[str, str], command: Sequence[str] = COMMAND) -> None:
         super().__init__(home)
         self._settings = settings
         self._command = command

@@ -1,4 +1,4 @@
-"""Jars: exactly those that a lock names, such as kafka.lock of the Kafka broker, downloaded once, verified at every start."""
+"""Jars of a lock file, such as kafka.lock of the broker: downloaded once, verified at each start."""
 
 import hashlib
 import os
@@ -22,7 +22,7 @@ DOWNLOADS_AT_ONCE = 8
 
 
 class Jar(msgspec.Struct, frozen=True):
-    """One line of a lock."""
+    """A line of a lock file."""
 
     sha256: str
     group: str
@@ -35,12 +35,12 @@ class Jar(msgspec.Struct, frozen=True):
 
 
 def locked() -> tuple[Jar, ...]:
-    """Those of kafka.lock."""
+    """The jars of kafka.lock."""
     return parse(resources.files(__package__).joinpath("kafka.lock").read_text())
 
 
 def parse(text: str) -> tuple[Jar, ...]:
-    """The jars of a lock: in each line a SHA-256 and Maven coordinates."""
+    """The jars of a lock file, with a SHA-256 and Maven coordinates per line."""
     lines = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
     return tuple(Jar(sha256, *coordinate.split(":")) for sha256, coordinate in lines)
 
@@ -51,9 +51,9 @@ def cache_of(environ: Mapping[str, str]) -> Path:
 
 
 def resolve(cache: Path, jars: Sequence[Jar], on_downloaded: Callable[[], None] = lambda: None) -> list[Path]:
-    """The class path. Only what is not in the cache comes from the network. Blocking.
+    """The class path. Downloads the jars missing in the cache. Blocking.
 
-    Raises ServerError if a jar cannot be had or is not the one the lock names.
+    Raises ServerError if a jar cannot be downloaded or has another checksum.
     """
     try:
         _folder(cache).mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ def missing(cache: Path, jars: Sequence[Jar]) -> list[Jar]:
 
 
 def main(locks: Sequence[str]) -> None:
-    """Fill the cache with the jars of these locks, else of kafka.lock, and show how far it is: a step of setting up."""
+    """Fill the cache with the jars of these lock files, else of kafka.lock, with a progress bar. For setting up a machine."""
     cache = cache_of(os.environ)
     jars = [jar for lock in locks for jar in parse(Path(lock).read_text())] or locked()
     with Progress(transient=True) as progress:
@@ -91,7 +91,7 @@ def _verify(path: Path, jar: Jar) -> None:
 
 
 def _install(folder: Path, jar: Jar) -> Jar:
-    """A jar gets its place only whole and verified, so a cache never holds a broken one, however we end."""
+    """Download to a temporary folder, verify, then rename: the cache never contains an incomplete jar."""
     with TemporaryDirectory(dir=folder, prefix=".download-") as scratch:
         downloaded = _download(Path(scratch), jar)
         found = _sha256(downloaded)
@@ -105,7 +105,7 @@ def _install(folder: Path, jar: Jar) -> Jar:
 
 
 def _download(scratch: Path, jar: Jar) -> Path:
-    """Try again after a failure, from nothing: jgo would take a partial file for the whole."""
+    """Download with retries, each to an empty folder: jgo accepts partial files of an earlier attempt."""
     for attempt in range(1, ATTEMPTS + 1):
         repository = scratch / str(attempt)
         try:
@@ -116,7 +116,7 @@ def _download(scratch: Path, jar: Jar) -> Path:
 
 
 def _context(repository: Path) -> MavenContext:
-    """The user's jgo settings may name mirrors."""
+    """With the mirrors of the user's jgo settings."""
     repositories = {"central": MAVEN_CENTRAL_URL, **GlobalSettings.load().repositories}
     return MavenContext(repo_cache=repository, remote_repos=repositories)
 

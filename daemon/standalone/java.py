@@ -1,4 +1,4 @@
-"""Find a Java that Kafka and Spark can run on."""
+"""Finds a Java for Kafka and Spark."""
 
 import re
 import shutil
@@ -13,7 +13,7 @@ from tidegate.daemon.standalone.process import ServerError
 NEEDED = 17
 ADVICE = f"install Java {NEEDED} (apt-get install openjdk-{NEEDED}-jre-headless) or set JAVA_HOME to one"
 NO_TRACES = "-XX:-UsePerfData"
-"""Without it every JVM leaves a file in the machine's temporary folder."""
+"""Prevents the performance file that each JVM leaves in the temporary folder."""
 
 
 async def find(environ: Mapping[str, str]) -> Path:
@@ -43,5 +43,5 @@ async def _version(java: Path) -> int:
         raise ServerError(f"{java} cannot be run ({error.strerror}): {ADVICE}") from error
     found = re.search(rb'version "(?:1\.)?(\d+)', answer.stdout)
     if found is None:
-        raise ServerError(f"{java} does not say its version: {ADVICE}")
+        raise ServerError(f"{java} -version prints no version: {ADVICE}")
     return int(found[1])

@@ -1,4 +1,4 @@
-"""A real Apache Kafka: one KRaft node that is broker and controller, alone unless a subclass says who else there is."""
+"""A real Apache Kafka: a KRaft node that is broker and controller. A subclass may join it to a cluster."""
 
 import os
 import shutil
@@ -51,16 +51,16 @@ appender.out.layout.pattern = %d{ISO8601} %p %c{1}: %m%n%ex{4}
 
 
 class Kafka(Server):
-    """Records up to 8 MiB pass the broker, so that a daemon meets those it must refuse.
+    """A single node that accepts records up to 8 MiB, more than a daemon does.
 
-    After a crash it answers once the session of its former self has lapsed, 3 s later.
+    After a crash it is ready when the broker session of the crashed process has expired, after 3 s.
     """
 
     name: ClassVar[str] = "Kafka"
     ports_needed: ClassVar[int] = 2
     heap_mb: ClassVar[int] = 512
     node = 1
-    """Its number in its cluster."""
+    """The node id."""
 
     def __init__(self, home: Path, cache: Path) -> None:
         super().__init__(home)
@@ -86,7 +86,7 @@ class Kafka(Server):
             await self._format()
 
     async def _format(self) -> None:
-        """Half-formatted storage is never taken for whole: it gets its name at the end."""
+        """Format the storage in a temporary folder and rename it, so that it is never used incomplete."""
         unfinished = self.home / "data.unfinished"
         shutil.rmtree(unfinished, ignore_errors=True)
         self._configure(unfinished, (9092, 9093))
@@ -97,14 +97,14 @@ class Kafka(Server):
         unfinished.rename(self._data)
 
     def _cluster(self) -> str:
-        """The id of the cluster that its storage is made for."""
+        """The cluster id of the storage."""
         return new_cluster()
 
     def _configure(self, data: Path, chosen: tuple[int, ...]) -> None:
         self._config.write_text("".join(f"{key}={value}\n" for key, value in self._properties(data, chosen).items()))
 
     def _properties(self, data: Path, chosen: tuple[int, ...]) -> dict[str, str]:
-        """What the node is told. The first port is that of clients, the second one that of controllers."""
+        """The properties of the node. The first port is for clients, the second for controllers."""
         broker, controller = (f"{LOOPBACK}:{port}" for port in chosen)
         return {
             **PROPERTIES,
@@ -131,7 +131,7 @@ class Kafka(Server):
         )
 
     async def _answers(self, child: Child, port: int) -> bool:
-        """It listens before it is a member of its own cluster; only then does it take topics and records."""
+        """Whether the broker has joined its cluster; it listens before that, but accepts no topics or records."""
         if not listens(child.pid, port):
             return False
         client = AIOKafkaClient(bootstrap_servers=f"{LOOPBACK}:{port}", request_timeout_ms=5000)
@@ -146,5 +146,5 @@ class Kafka(Server):
 
 
 def new_cluster() -> str:
-    """An id for a cluster."""
+    """A new cluster id."""
     return urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")

@@ -1,4 +1,4 @@
-"""Run a command that dies with its parent, and never as root where it must not: a script for `python -I -S`, no import of ours.
+"""Runs a command that dies with its parent, optionally as another user. A script for `python -I -S`, without imports of ours.
 
 `leash.py PARENT SIGNAL USER COMMAND…`: the command replaces this process. SIGNAL is what the kernel sends it when the thread that
 started it ends, by `kill -9` too. USER is a name to run as, or "-".
@@ -16,7 +16,7 @@ CAPABILITY_VERSION_3 = 0x20080522
 
 
 def become(user: str) -> None:
-    """Give up root, but still reach files below directories that only root may enter, such as a checkout in its home.
+    """Drop root, but keep access to files below directories of root, such as a checkout in its home.
 
     Without NO_SETUID_FIXUP the capability would count for open(), but not for access(), which Postgres asks about its binaries.
     """
@@ -33,14 +33,14 @@ def become(user: str) -> None:
 
 
 def main(parent: str, signal: str, user: str, *command: str) -> None:
-    """A new user clears the death signal, so it is set after; a parent that died before is seen by its number."""
+    """The death signal is set after the change of user, which clears it. A parent that died before has another pid."""
     if user != "-":
         become(user)
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, int(signal), 0, 0, 0)
     if os.getppid() != int(parent):
         sys.exit("the parent is gone")
     try:
-        os.execvp(command[0], command)  # noqa: S606 - replacing this process is the point
+        os.execvp(command[0], command)  # noqa: S606 - replaces this process
     except OSError as error:
         sys.exit(f"{command[0]}: {error.strerror}")
 

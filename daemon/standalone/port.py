@@ -1,4 +1,4 @@
-"""Ports on loopback: choose free ones, see who has one."""
+"""Free ports on loopback, and the process that listens on one."""
 
 import socket
 from contextlib import ExitStack
@@ -9,16 +9,16 @@ LOOPBACK = "127.0.0.1"
 
 
 def choose(count: int) -> tuple[int, ...]:
-    """Distinct ports that were free a moment ago; somebody may take one before it is used."""
+    """Distinct free ports. Another process may bind one before it is used."""
     with ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind((LOOPBACK, 0))
-        return tuple(each.getsockname()[1] for each in sockets)
+        for probe in sockets:
+            probe.bind((LOOPBACK, 0))
+        return tuple(probe.getsockname()[1] for probe in sockets)
 
 
 def is_free(port: int) -> bool:
-    """True if a server could listen there now."""
+    """Whether a server can bind the port now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -29,9 +29,9 @@ def is_free(port: int) -> bool:
 
 
 def listens(pid: int, port: int) -> bool:
-    """True if this very process listens there: an answer alone could be somebody else's."""
+    """Whether this process listens on the port; a successful connection may be to another one."""
     try:
         connections = psutil.Process(pid).net_connections("tcp")
     except psutil.Error:
         return False
-    return any(each.status == psutil.CONN_LISTEN and each.laddr.port == port for each in connections)
+    return any(it.status == psutil.CONN_LISTEN and it.laddr.port == port for it in connections)

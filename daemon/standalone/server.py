@@ -1,4 +1,4 @@
-"""The life of a server: started until it answers, stopped until it is gone, started again on its port with its data."""
+"""The lifecycle of a server: start until ready, stop until ended, restart on the same port with the same data."""
 
 import signal
 from abc import ABC, abstractmethod
@@ -17,9 +17,9 @@ PROBE_S = 0.05
 
 
 class Server(ABC):
-    """One server on loopback with everything it writes below `home`.
+    """A server on loopback that writes below `home` only.
 
-    The port is chosen at the first start and kept for later ones of the same object.
+    The port is chosen at the first start of the object and reused by later ones.
     """
 
     name: ClassVar[str]
@@ -47,10 +47,10 @@ class Server(ABC):
         return self.process.pid
 
     async def start(self) -> None:
-        """Return when the server answers. Raises ServerError, with the end of the log where there is one."""
+        """Return when the server is ready. Raises ServerError with the end of the log."""
         if self._child is not None and not self._child.alive:
             self._lock.release()
-        self._lock.take()
+        self._lock.acquire()
         try:
             await self._prepare()
             self.port = await self._launch()
@@ -59,15 +59,15 @@ class Server(ABC):
             raise
 
     async def stop(self) -> None:
-        """Ask it to end and wait; kill it when that takes longer than `stop_s`."""
+        """Stop the server; kill it after `stop_s`."""
         await self._end(self.stop_signal)
 
     async def kill(self) -> None:
-        """End it as a crash would."""
+        """Kill the server, as a crash would."""
         await self._end(signal.SIGKILL)
 
     async def watch(self) -> NoReturn:
-        """Wait for its death. Raises ServerError when it comes."""
+        """Raise ServerError when the server ends."""
         await self.process.process.wait()
         raise ServerError(f"{self.name} {ending(self.process)}{self._log_end(self.process)}")
 
@@ -80,14 +80,14 @@ class Server(ABC):
 
     @abstractmethod
     async def _prepare(self) -> None:
-        """Make ready what must exist before the server starts."""
+        """Create the files that the server needs."""
 
     @abstractmethod
     async def _spawn(self, chosen: tuple[int, ...]) -> Child: ...
 
     @abstractmethod
     async def _answers(self, child: Child, port: int) -> bool:
-        """True if this very server does real work on this port."""
+        """Whether this server does real work on this port."""
 
     def _choose_ports(self) -> tuple[int, ...]:
         if not self.port:
@@ -97,7 +97,7 @@ class Server(ABC):
         return (self.port, *ports.choose(self.ports_needed - 1))
 
     async def _launch(self) -> int:
-        """The port. Somebody else may be faster at one: then others are chosen."""
+        """Start and return the port; choose others when another process was faster to bind one."""
         for _ in range(ATTEMPTS):
             chosen = self._choose_ports()
             child = self._child = await self._spawn(chosen)
@@ -112,7 +112,7 @@ class Server(ABC):
         raise ServerError(f"{self.name} found no free port on {ports.LOOPBACK} in {ATTEMPTS} attempts")
 
     async def _until_it_answers(self, child: Child, port: int) -> None:
-        """The probe and the child's death race; a probe of a dead child could hang."""
+        """Race the probe against the end of the child, because a probe of a dead child may hang."""
         answered = anyio.Event()
 
         async def probe() -> None:

@@ -41,7 +41,7 @@ SETTINGS_FRAME = 4
 
 
 class SparkConnect(Server):
-    """A detached query and an idle session are kept for 12 hours, longer than any daemon restart."""
+    """Keeps detached queries and idle sessions for 12 hours, longer than a restart of the daemon."""
 
     name: ClassVar[str] = "Spark Connect"
     start_s: ClassVar[float] = 180.0
@@ -57,7 +57,7 @@ class SparkConnect(Server):
         return f"sc://{LOOPBACK}:{self.port}"
 
     async def _prepare(self) -> None:
-        """What a killed server left in its temporary folder is of no use to the next."""
+        """Empties the temporary folder, where a killed server leaves files."""
         await java.find(os.environ)
         shutil.rmtree(self._temporary, ignore_errors=True)
         for folder in (self._temporary, self._conf):
@@ -91,7 +91,7 @@ class SparkConnect(Server):
         return [f"--driver-java-options={jvm}", *(f"--conf={key}={value}" for key, value in conf.items())]
 
     def _environment(self, spark: Path) -> dict[str, str]:
-        """A Spark elsewhere on the machine, or its settings, shall not leak in."""
+        """Without the settings of other Spark installations on the machine."""
         env = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
         return {
             **env,
@@ -103,7 +103,7 @@ class SparkConnect(Server):
         }
 
     async def _answers(self, child: Child, port: int) -> bool:
-        """It listens only when its Spark session is ready; gRPC then answers the greeting of HTTP/2 with its settings."""
+        """Whether gRPC answers an HTTP/2 preface; the server listens only after its Spark session is ready."""
         if not listens(child.pid, port):
             return False
         try:
@@ -116,7 +116,7 @@ class SparkConnect(Server):
 
 
 def _spark_home() -> Path:
-    """Found without an import: pyspark has no place in this process."""
+    """The folder of pyspark, found without an import."""
     package = find_spec("pyspark")
     if package is None or package.origin is None:
         raise ServerError("Spark is not installed: pip install 'tidegate[standalone]'")

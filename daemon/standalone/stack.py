@@ -1,4 +1,4 @@
-"""Everything that standalone starts, in order, and stops in reverse: servers, topics, schema, DAG files, the daemon."""
+"""The servers of standalone: started in order, stopped in reverse, with topics, schema and daemon."""
 
 import fcntl
 import os
@@ -29,7 +29,7 @@ NOTIFYING = ("smtp_", "webhook_", "notify_", "callback_")
 
 
 class Stack(msgspec.Struct, frozen=True):
-    """What runs, and where it is reached. `servers` are those that must not die."""
+    """The running servers and their addresses. Standalone ends when one of `servers` dies."""
 
     settings: Mapping[str, str]
     servers: tuple[Server, ...]
@@ -37,17 +37,17 @@ class Stack(msgspec.Struct, frozen=True):
 
     @property
     def lake(self) -> Path:
-        """Where the example's data arrives."""
+        """The folder for the data of the example."""
         return self.home / "lake"
 
     def environment(self) -> dict[str, str]:
-        """The settings as other `tidegate` commands want them."""
+        """The settings as environment variables of other `tidegate` commands."""
         return {f"{PREFIX}{name.upper()}": value for name, value in self.settings.items()}
 
 
 @contextmanager
 def exclusive(home: Path) -> Iterator[None]:
-    """Raises ServerError when another standalone uses the directory, or it cannot be one."""
+    """Lock the directory. Raises ServerError when another standalone uses it, or it cannot be created."""
     try:
         home.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -69,7 +69,7 @@ def exclusive(home: Path) -> Iterator[None]:
 
 @asynccontextmanager
 async def stack(home: Path, given: Settings, say: Say) -> AsyncIterator[Stack]:
-    """Start what is not given by the settings. Raises ServerError naming the server that did not start, and why."""
+    """Start the servers that the settings do not name. Raises ServerError when one does not start."""
     async with AsyncExitStack() as started:
         postgres = Postgres(home / "postgres")
         kafka = Kafka(home / "kafka", jars.cache_of(os.environ))
@@ -97,20 +97,20 @@ async def stack(home: Path, given: Settings, say: Say) -> AsyncIterator[Stack]:
 
 
 def notifying(given: Settings) -> dict[str, str]:
-    """The settings that say how people are told; for the daemon alone, for there are secrets among them."""
+    """The notification settings; only for the daemon, because they contain secrets."""
     chosen = ((name, getattr(given, name)) for name in given.__struct_fields__ if name.startswith(NOTIFYING))
     return {name: str(value) for name, value in chosen}
 
 
 def end_runners(spool_dir: Path) -> None:
-    """Runners outlive a daemon on purpose; standalone leaves nothing behind. Their attempts count as killed."""
+    """End all runners, which survive their daemon by design. Their attempts count as killed."""
     for entry in spool_dir.iterdir() if spool_dir.exists() else ():
         with suppress(ValueError):
             end_all(UUID(entry.name), RUNNER_GRACE_S)
 
 
 async def _start(servers: list[Server], started: AsyncExitStack, say: Say) -> None:
-    """Start them side by side; whatever was started is stopped, also when another one fails."""
+    """Start the servers in parallel; when one fails, the others are stopped."""
 
     async def one(server: Server) -> None:
         began_at = anyio.current_time()

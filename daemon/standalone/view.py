@@ -1,4 +1,4 @@
-"""The runs as they advance: a table that stays in place on a terminal, a line per change elsewhere."""
+"""Live view of runs: a table on a terminal, a line per change elsewhere."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ def progress_of(runs: Sequence[RunRow]) -> Mapping[tuple[str, str], Progress]:
 
 
 def changes(before: Mapping[tuple[str, str], Progress], runs: Sequence[RunRow]) -> list[str]:
-    """A line for each run that is not as it was, oldest first."""
+    """A line for each changed run, oldest first."""
     changed = [run for run in runs if before.get((run.dag_id, run.run_id)) != (run.state, run.unfinished)]
     return [line(run) for run in reversed(changed)]
 
@@ -40,7 +40,7 @@ def table(runs: Sequence[RunRow], now: datetime) -> Table:
 
 
 def took(run: RunRow, now: datetime) -> str:
-    """How long a run has been running, or ran."""
+    """The duration of a run until now or its end."""
     if run.start_date is None:
         return ""
     return f"{((run.end_date or now) - run.start_date).total_seconds():.1f} s"

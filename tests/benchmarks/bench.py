@@ -18,7 +18,7 @@ import msgspec
 from tests.servers import CHEAP_JAVA
 from tidegate.daemon.postgres.migrate import migrate
 from tidegate.daemon.standalone import jars
-from tidegate.daemon.standalone.daemon import USUAL, Daemon
+from tidegate.daemon.standalone.daemon import COMMAND, Daemon
 from tidegate.daemon.standalone.kafka import Kafka
 from tidegate.daemon.standalone.postgres import Postgres
 from tidegate.daemon.standalone.process import spawn
@@ -126,7 +126,7 @@ async def bench(dag_file: str, dags: int, *, instant: bool = False, prepare: Pre
 async def _command(home: Path, settings: Mapping[str, str], *, instant: bool) -> AsyncIterator[Sequence[str]]:
     """What starts a daemon."""
     if not instant:
-        yield USUAL
+        yield COMMAND
         return
     address = home / "cluster"
     start = (sys.executable, "-m", "tests.benchmarks.instant", str(address))

@@ -44,7 +44,7 @@ def label(receiver: Receiver) -> str:
         case EmailReceiver(to):
             return f"mail to {', '.join(to)}"
         case WebhookReceiver(url):
-            scheme, _, rest = url.partition("://")
-            return f"{scheme}://{_HOST_ENDS.split(rest, maxsplit=1)[0].rpartition('@')[2]}"
+            scheme, _, location = url.partition("://")
+            return f"{scheme}://{_HOST_ENDS.split(location, maxsplit=1)[0].rpartition('@')[2]}"
         case FunctionReceiver(name):
             return f"{name}()"

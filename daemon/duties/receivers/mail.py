@@ -108,12 +108,12 @@ def failure(error: Exception) -> Failed:
     """Why the server rejected the message; a permanent rejection is final."""
     match error:
         case aiosmtplib.SMTPRecipientsRefused(recipients=refused):
-            said = "; ".join(f"{it.recipient}: {it.code} {it.message}" for it in refused)
-            return Failed(f"the mail server refused {_one_line(said)}", final=all(it.code >= PERMANENT for it in refused))
-        case aiosmtplib.SMTPResponseException(code=code, message=said):
+            rejections = "; ".join(f"{it.recipient}: {it.code} {it.message}" for it in refused)
+            return Failed(f"the mail server refused {_one_line(rejections)}", final=all(it.code >= PERMANENT for it in refused))
+        case aiosmtplib.SMTPResponseException(code=code, message=text):
             # A rejected sender can be fixed in the settings, rejected content cannot.
             return Failed(
-                f"the mail server said {code} {_one_line(said)}",
+                f"the mail server said {code} {_one_line(text)}",
                 final=isinstance(error, aiosmtplib.SMTPDataError) and code >= PERMANENT,
             )
         case TimeoutError():

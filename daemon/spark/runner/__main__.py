@@ -34,7 +34,7 @@ def main() -> None:
     if not claimed:
         sys.exit(ALREADY_CLAIMED)
     # Imported after the claim, which the starter waits for.
-    from tidegate.daemon.spark.runner.attempt import execute  # noqa: PLC0415 - as said
+    from tidegate.daemon.spark.runner.attempt import execute  # noqa: PLC0415 - as above
 
     execute(spool)
 

@@ -60,7 +60,7 @@ async def test_an_answer_that_was_long_under_way_does_not_shift_the_clock(
         await anyio.sleep(0.3)
         link.delay_s = 0.0
 
-    assert abs(clock.carried_on() - await true_time(dsn)) < timedelta(seconds=0.25)
+    assert abs(clock.extrapolated() - await true_time(dsn)) < timedelta(seconds=0.25)
 
 
 async def test_a_server_whose_clock_was_set_is_believed_however_slow_it_answers(
@@ -78,7 +78,7 @@ async def test_a_server_whose_clock_was_set_is_believed_however_slow_it_answers(
 
 async def test_what_is_decided_under_locks_is_of_the_time_of_the_server(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two daemons whose clocks differ the one that gets the locks later decides later."""
-    monkeypatch.setattr(ServerClock, "carried_on", lambda _: datetime(2024, 5, 1, tzinfo=UTC))
+    monkeypatch.setattr(ServerClock, "extrapolated", lambda _: datetime(2024, 5, 1, tzinfo=UTC))
 
     async def work(db: Db) -> datetime:
         await pools.lock(db, DEFAULT_POOL, 0)

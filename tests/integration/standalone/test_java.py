@@ -53,7 +53,7 @@ async def test_a_java_home_without_java_is_told(tmp_path: Path) -> None:
 async def test_a_program_that_is_no_java_is_told(tmp_path: Path) -> None:
     fake_java(tmp_path, "hello")
 
-    with pytest.raises(ServerError, match=f"does not say its version: {ADVICE}"):
+    with pytest.raises(ServerError, match=f"-version prints no version: {ADVICE}"):
         await java.find({"JAVA_HOME": str(tmp_path), "PATH": os.environ["PATH"]})
 
 

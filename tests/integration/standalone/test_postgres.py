@@ -63,7 +63,7 @@ async def test_a_postgres_that_somebody_else_runs_on_the_directory_is_not_distur
     (server.home / ".lock").unlink()
 
     with pytest.raises(
-        ServerError, match=rf"^another Postgres runs on .*/data \(process {server.pid}\): stop it, or take another"
+        ServerError, match=rf"^another Postgres runs on .*/data \(process {server.pid}\): stop it, or choose another"
     ):
         await Postgres(server.home).start()
 

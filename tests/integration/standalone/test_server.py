@@ -122,7 +122,7 @@ async def test_it_takes_another_port_when_somebody_was_faster(server: Server, mo
 
 async def test_a_directory_serves_one_server_at_a_time(server: Server) -> None:
     async with server:
-        with pytest.raises(ServerError, match=f"^{server.home} is in use: stop what runs there, or take another directory$"):
+        with pytest.raises(ServerError, match=f"^{server.home} is in use: stop its user, or choose another directory$"):
             await Postgres(server.home).start()
 
 
