@@ -1,6 +1,7 @@
 """Whether a task is ready to run, and if not, what it waits for. `why-not` prints the answer that the scheduler acts on."""
 
 from collections.abc import Callable
+from functools import cache
 
 from tidegate.handlers.tasks.trigger_rules import GIVE_UP, RUN, SKIP, WAIT, evaluate, evaluate_teardown
 from tidegate.handlers.tasks.upstream_counts import count_states, upstream_of
@@ -37,6 +38,7 @@ def apply_rule(node: Node, instance: Instance, state_of: Callable[[int], TaskSta
     return evaluate(node.task.trigger_rule, upstream_of(instance))
 
 
+@cache
 def may_rule_out(rule: TriggerRule, state: TaskState) -> bool:
     """Whether a task upstream that ends in `state` can by itself decide that the task never runs.
 
