@@ -169,7 +169,7 @@ async def test_an_ignored_file_that_is_named_is_a_problem(tidegate: Tidegate, tm
 
     process = await tidegate("check", ".hidden.py")
 
-    assert (process.code, process.out.startswith(".hidden.py: a daemon ignores it")) == (1, True)
+    assert (process.code, process.out.startswith(".hidden.py: daemons ignore it")) == (1, True)
 
 
 async def test_a_reader_that_goes_away_is_no_error(dsn: str, tmp_path: Path) -> None:
