@@ -13,7 +13,7 @@ _SQL = load("run_origin")
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """A run and its origin: `creator` created it on a message of the kind `created_upon`; None where that was not recorded.
+    """A run and its origin: `creator` created it on a message of the kind `cause`; None where that was not recorded.
 
     It consumed `events`, of which some may be older than the retention of the ledger; None where their number is unknown.
     `spec` is the serialised DAG at the `version` that the run is pinned to.
@@ -28,7 +28,7 @@ class Origin(msgspec.Struct, frozen=True):
     data_interval_end: datetime | None
     created_at: datetime
     creator: str | None
-    created_upon: str | None
+    cause: str | None
     start_date: datetime | None
     end_date: datetime | None
     events: int | None

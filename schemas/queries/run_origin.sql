@@ -2,7 +2,7 @@
 -- The number of events is unknown for a run of an earlier Tidegate whose events are all older than the retention.
 SELECT
     run.id, run.run_type, run.state, run.run_after, run.logical_date, run.data_interval_start, run.data_interval_end,
-    run.created_at, run.creator, run.created_upon, run.start_date, run.end_date,
+    run.created_at, run.creator, run.cause, run.start_date, run.end_date,
     coalesce(run.events, (SELECT nullif(count(*), 0) FROM dagrun_dataset_event AS event WHERE event.dag_run_id = run.id)) AS events,
     version.number AS version, version.created_at AS version_at, version.path, version.spec
 FROM dag_run AS run

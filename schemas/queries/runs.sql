@@ -107,7 +107,7 @@ WHERE run.id = ANY ($1::bigint[])
 INSERT INTO dag_run (
     id, dag_id, run_id, run_type, state, version_id, run_after, state_seq, task_seq, unfinished, failed_leaves, start_date,
     active_tasks, max_active_tasks, logical_date, data_interval_start, data_interval_end, times_out_at, conf, end_date, events,
-    created_by, creator, created_upon
+    created_by, creator, cause
 )
 SELECT *, $22::uuid, $23::text, $24::text FROM unnest(
     $1::bigint[], $2::text[], $3::text[], $4::run_type[], $5::run_state[], $6::bigint[], $7::timestamptz[], $8::integer[],

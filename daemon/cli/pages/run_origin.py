@@ -82,7 +82,7 @@ async def read_page(db: Db, run: RunRow) -> RunOrigin:
 
 def cause(origin: Origin) -> str | None:
     """The kind of message that created the run, in words; None where it was not recorded."""
-    return None if origin.created_upon is None else CAUSES.get(origin.created_upon, ATTEMPT_ENDED)
+    return None if origin.cause is None else CAUSES.get(origin.cause, ATTEMPT_ENDED)
 
 
 def print_page(page: RunOrigin, now: datetime) -> None:

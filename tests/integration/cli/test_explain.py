@@ -30,7 +30,7 @@ async def test_a_run_of_events_names_them_and_its_condition(cli: Cli, history: H
     ]
     assert page["condition"] == "lake://flights & lake://weather"
     assert (page["origin"]["version"], page["origin"]["path"], page["origin"]["run_type"]) == (1, "daily.py", "dataset")
-    assert (page["origin"]["creator"], page["origin"]["created_upon"]) == (DAEMON, "dataset_updated")
+    assert (page["origin"]["creator"], page["origin"]["cause"]) == (DAEMON, "dataset_updated")
     assert page["cause"] == "dataset events arrived"
 
 
@@ -127,7 +127,7 @@ async def test_a_timed_run_was_made_by_the_clock(cli: Cli, history: History) -> 
 
     page = (await cli("runs", "explain", "d", "latest", "--json")).json
 
-    assert (page["origin"]["creator"], page["origin"]["created_upon"]) == (DAEMON, "schedule_due")
+    assert (page["origin"]["creator"], page["origin"]["cause"]) == (DAEMON, "schedule_due")
     assert page["stages"][0]["name"] == "the run was due"
 
 

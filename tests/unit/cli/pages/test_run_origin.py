@@ -24,7 +24,7 @@ def test_every_kind_of_message_that_is_named_is_one() -> None:
 
 @pytest.mark.parametrize(("kind", "words"), [("schedule_due", "it was due"), ("attempt_silent", ATTEMPT_ENDED), (None, None)])
 def test_the_cause_of_a_run_in_words(kind: str | None, words: str | None) -> None:
-    assert cause(origin(created_upon=kind)) == words
+    assert cause(origin(cause=kind)) == words
 
 
 EXPLAINED = (
