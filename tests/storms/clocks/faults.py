@@ -9,7 +9,7 @@ from tidegate.daemon.postgres.server_clock import ServerClock
 
 def own_clock_believed() -> None:
     """Where no lock has to be waited for, the time of a decision is that of the host."""
-    replace(ServerClock, "carried_on", lambda _: datetime.now(UTC))
+    replace(ServerClock, "extrapolated", lambda _: datetime.now(UTC))
 
 
 CLOCK_FAULTS: Mapping[str, Callable[[], None]] = {"own_clock_believed": own_clock_believed}
