@@ -1,4 +1,4 @@
-"""Scenario J: what it costs that somebody else holds a transaction open, so that nothing that is dead since can be removed."""
+"""Scenario J: the cost of a transaction that another client holds open, which keeps dead rows from being removed."""
 
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -50,7 +50,7 @@ async def _measured(ready: Bench, repeat: int) -> Measured:
 
 @asynccontextmanager
 async def _held(ready: Bench) -> AsyncIterator[None]:
-    """Somebody has read something, and written something, and does not come to an end."""
+    """A transaction that has read and written, and does not end."""
     other = await asyncpg.connect(ready.postgres.dsn)
     transaction = other.transaction(isolation="repeatable_read")
     await transaction.start()

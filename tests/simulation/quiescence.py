@@ -13,7 +13,7 @@ ROUNDS = 60
 """So often time passes at most until all is at rest."""
 
 CRASHING = 0.25
-"""Of those that go when all comes to rest; the others are told to."""
+"""Daemons that are killed when all comes to rest; the others are stopped."""
 
 OPEN = """
     SELECT what FROM (

@@ -1,6 +1,6 @@
-"""Logs that are not what they were: a topic that was made anew, and records that expired before anybody read them.
+"""Logs that are not what they were: a topic that was made anew, and records that expired unread.
 
-Two daemons at work on three brokers stand still at the partitions in question, and go on where somebody says.
+Two daemons at work on three brokers halt at these partitions, and resume where a user says.
 """
 
 from collections.abc import AsyncIterator
@@ -56,7 +56,7 @@ async def resume(tidegate: Tidegate, *options: str) -> list[dict[str, Any]]:
     return [msgspec.json.decode(answer.out) for answer in answers]
 
 
-async def test_a_topic_that_was_made_anew_stands_still_until_somebody_says_so(
+async def test_a_topic_that_was_made_anew_stands_still_until_a_user_resumes_it(
     daemons: DaemonPair, brokers: Brokers, tidegate: Tidegate, topic_prefix: str
 ) -> None:
     first = await daemons.send(*[URI] * (3 * PARTITIONS))

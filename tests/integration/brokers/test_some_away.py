@@ -1,4 +1,4 @@
-"""A list of brokers of which some are dead or stand still: whatever talks to Kafka finds those that live, in time."""
+"""A list of brokers of which some are dead or stand still: every client finds the live ones in time."""
 
 import anyio
 import msgspec
@@ -46,9 +46,7 @@ async def values(source: Source, count: int) -> set[int]:
     return found
 
 
-async def test_whoever_connects_finds_those_that_live(
-    brokers: Brokers, topic: str, topic_prefix: str, tidegate: Tidegate
-) -> None:
+async def test_every_client_finds_the_live_brokers(brokers: Brokers, topic: str, topic_prefix: str, tidegate: Tidegate) -> None:
     await brokers.kill(1)
 
     with anyio.fail_after(4 * GIVEN_UP_S):

@@ -16,7 +16,7 @@ Type = Callable[[str], None]
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Type]:
-    """Somebody sits at a terminal and types."""
+    """A user at a terminal, who types."""
     here, there = pty.openpty()
     with os.fdopen(here, "w") as keyboard, os.fdopen(there) as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
@@ -28,7 +28,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Type]:
         yield type_
 
 
-async def test_where_nobody_can_be_asked_nothing_is_cleared_without_yes(cli: Cli, history: History) -> None:
+async def test_without_a_terminal_nothing_is_cleared_without_yes(cli: Cli, history: History) -> None:
     await failed(history, cli)
     before = await states(cli)
 
@@ -41,7 +41,7 @@ async def test_where_nobody_can_be_asked_nothing_is_cleared_without_yes(cli: Cli
 
 
 @pytest.mark.parametrize("given", ["y", "yes", "Y"])
-async def test_somebody_at_a_terminal_is_asked(cli: Cli, history: History, terminal: Type, given: str) -> None:
+async def test_a_user_at_a_terminal_is_asked(cli: Cli, history: History, terminal: Type, given: str) -> None:
     await failed(history, cli)
     terminal(f"{given}\n")
 

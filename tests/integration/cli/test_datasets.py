@@ -63,7 +63,7 @@ async def test_events_are_listed_with_what_became_of_each_for_every_dag(cli: Cli
     ]
 
 
-async def test_an_event_is_shown_for_people_also_when_nobody_waited_for_it(cli: Cli, history: History) -> None:
+async def test_an_event_is_shown_for_people_also_when_no_dag_waited_for_it(cli: Cli, history: History) -> None:
     await history.updated("lake://flights", "f-1", {"day": 1})
     await history.updated("lake://flights", "f-2")
 

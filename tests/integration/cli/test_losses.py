@@ -32,7 +32,7 @@ async def test_a_loss_is_listed_and_every_command_reminds_of_it(cli: Cli, loss: 
     assert (other.code, other.err) == (0, REMINDER)
 
 
-async def test_a_loss_that_is_settled_is_on_record_and_nobody_is_reminded(cli: Cli, history: History, loss: None) -> None:
+async def test_a_loss_that_is_settled_is_on_record_and_gives_no_more_warnings(cli: Cli, history: History, loss: None) -> None:
     settled = await cli("losses", "settle", "1", "--because", "looked through")
     after, all_ = await cli("losses", "list"), await cli("losses", "list", "--all", "--json")
 

@@ -43,7 +43,7 @@ async def test_pools_are_one_json_array(cli: Cli) -> None:
     ]
 
 
-async def test_a_pool_that_tasks_wait_for_and_nobody_made_is_spoken_of(cli: Cli, history: History) -> None:
+async def test_a_pool_that_tasks_wait_for_and_does_not_exist_is_reported(cli: Cli, history: History) -> None:
     await history.file(WIDE)
     await cli("runs", "trigger", "wide")
 

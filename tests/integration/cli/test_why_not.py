@@ -157,7 +157,7 @@ async def test_gates_are_a_table_for_people(cli: Cli, why: WhyNot, history: Hist
         (("d", "r", "a", "7"), "run 'r' has no task 'a[7]'; its tasks are a"),
     ],
 )
-async def test_names_that_nobody_knows_are_refused(why: WhyNot, history: History, args: tuple[str, ...], complaint: str) -> None:
+async def test_unknown_names_are_refused(why: WhyNot, history: History, args: tuple[str, ...], complaint: str) -> None:
     await history.file(one())
     await why.run()
 

@@ -41,7 +41,7 @@ async def test_a_file_that_cannot_hold_dags_is_not_even_run(settings: Settings, 
 
 async def test_a_file_can_import_its_siblings_and_leaves_no_bytecode(settings: Settings, root: Path, write: Write) -> None:
     write("lib/__init__.py", "")
-    os.chmod(root / "lib", 0o777)  # noqa: S103 - whoever the file runs as, it could leave something
+    os.chmod(root / "lib", 0o777)  # noqa: S103 - the file could leave something there for any user
     write("lib/lake.py", "from tidegate import Dataset\nflights = Dataset('lake://flights')\n")
     user = write("user.py", "from lib.lake import flights\nfrom tidegate import Dag\nDag('user', schedule=flights)\n")
 

@@ -109,7 +109,7 @@ async def test_a_batch_that_fails_in_the_end_leaves_nothing(database: Database, 
     assert await rows(database, "SELECT count(*) FROM event_dedupe WHERE source = 'test'") == [(0,)]
 
 
-async def test_what_is_refused_is_told_to_whoever_asked(database: Database) -> None:
+async def test_a_rejection_is_returned_to_the_requester(database: Database) -> None:
     applied: Applied = await apply(database, Batch(messages=[message(PauseRequested(dag_id="missing", is_paused=True))]))
 
     (refused,) = applied.rejected
@@ -199,7 +199,7 @@ FAIL_TWICE = """
     CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
         IF nextval('failures') <= 2 THEN
-            RAISE EXCEPTION 'somebody else was here first' USING ERRCODE = 'serialization_failure';
+            RAISE EXCEPTION 'another transaction was first' USING ERRCODE = 'serialization_failure';
         END IF;
         RETURN NEW;
     END $$;

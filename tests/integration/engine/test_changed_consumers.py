@@ -56,7 +56,7 @@ async def test_what_comes_for_a_paused_dag_that_keeps_it_runs_after_the_pause(wo
     assert (paused, await world.outcomes()) == (([], {"pending": 1}), {"consumed": 1})
 
 
-async def test_a_condition_that_cannot_be_read_holds_up_nobody_else(world: World) -> None:
+async def test_a_condition_that_cannot_be_read_blocks_no_other_dag(world: World) -> None:
     await world.file(spec("t!", dag_id="broken", schedule=DatasetRef("s://a", "n >")), spec("t!", schedule=A))
 
     await world.updated("s://a")

@@ -1,4 +1,4 @@
-"""The clock of real daemons, on real time: it comes when something about waiting events is due, and whoever comes acts once."""
+"""The clock of real daemons, on real time: it acts when something about pending events is due, and once if several daemons do."""
 
 import os
 from collections.abc import AsyncIterator

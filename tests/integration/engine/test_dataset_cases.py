@@ -44,13 +44,13 @@ async def test_a02_two_consumers_of_one_dataset_have_two_rows_of_one_event(world
     assert (await count(world, "dataset_event"), await queue(world)) == (1, [("d", "s://a"), ("e", "s://a")])
 
 
-async def test_a05_an_event_without_consumers_is_stored_and_queued_for_nobody(world: World) -> None:
+async def test_a05_an_event_without_consumers_is_stored_and_queued_for_no_dag(world: World) -> None:
     await world.updated("s://a")
 
     assert (await count(world, "dataset_event"), await queue(world)) == (1, [])
 
 
-async def test_a06_whoever_listens_to_a_dataset_that_a_task_updates_is_told_once(world: World) -> None:
+async def test_a06_each_consumer_of_a_dataset_that_a_task_updates_gets_one_event(world: World) -> None:
     await world.file(spec("t!", schedule=A, limit=1), path="consumer.py")
     await world.file(DagSpec(dag_id="p", schedule=B, tasks=spec("t").tasks), path="producer.py")
     await world.rows("UPDATE dag_version SET spec = jsonb_set(spec, '{tasks,0,outlets}', '[\"s://a\"]') WHERE dag_id = 'p'")
@@ -169,7 +169,7 @@ async def test_a27_what_comes_for_a_stale_consumer_is_queued_and_starts_nothing_
     assert (stale, len(await world.runs())) == (([("d", "s://a")], []), 1)
 
 
-async def test_a28_a_dataset_that_nobody_refers_to_any_more_is_inactive_and_stays(world: World) -> None:
+async def test_a28_a_dataset_that_no_dag_refers_to_any_more_is_inactive_and_stays(world: World) -> None:
     await world.file(spec("t!", schedule=AllOf((A, B))))
     await world.updated("s://a")
     before = await activity(world)
@@ -180,7 +180,7 @@ async def test_a28_a_dataset_that_nobody_refers_to_any_more_is_inactive_and_stay
     assert await count(world, "dataset_event") == 1
 
 
-async def test_a28_a_dataset_that_only_an_event_names_is_inactive_until_somebody_waits_for_it(world: World) -> None:
+async def test_a28_a_dataset_that_only_an_event_names_is_inactive_until_a_dag_waits_for_it(world: World) -> None:
     await world.updated("s://a")
     before = await activity(world)
 

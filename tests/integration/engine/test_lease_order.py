@@ -1,4 +1,4 @@
-"""Whoever locks several leases does it in the order of their keys: nobody waits for each other."""
+"""Several leases are locked in the order of their keys, so that transactions do not deadlock."""
 
 from asyncio import create_task, sleep
 from collections.abc import Awaitable, Callable
@@ -34,7 +34,7 @@ async def leave(db: Db, owner: UUID) -> Any:
 @pytest.mark.parametrize("known", ["", "b", "ab"])
 @pytest.mark.parametrize(("held", "order"), [("b", "ab"), ("a", "ba")])
 @pytest.mark.parametrize("meanwhile", [release, leave])
-async def test_a_batch_and_whoever_keeps_the_leases_let_each_other_pass(
+async def test_a_batch_and_the_renewal_of_leases_do_not_deadlock(
     database: Database, dsn: str, meanwhile: Callable[[Db, UUID], Awaitable[Any]], held: str, order: str, known: str
 ) -> None:
     """Also where it knows of some partitions only where their rows are."""
@@ -68,7 +68,7 @@ async def test_a_batch_and_whoever_keeps_the_leases_let_each_other_pass(
     await third.close()
 
 
-async def test_a_renewal_waits_for_nobody_who_takes_a_batch(database: Database) -> None:
+async def test_a_renewal_does_not_wait_for_a_batch(database: Database) -> None:
     held_leases = HeldLeases(Job(uuid4(), "here", 7, "test"))
     await register(database, [Duty(PARTITION, key, 0) for key in "ab"])
     await renew(database, held_leases)

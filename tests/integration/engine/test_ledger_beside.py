@@ -1,4 +1,4 @@
-"""Months of the ledger come and go while others work: nobody waits for long, and whoever is killed leaves all as it was."""
+"""Months of the ledger come and go beside other work: no transaction waits long, a killed daemon leaves all as it was."""
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta

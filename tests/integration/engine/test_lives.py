@@ -113,7 +113,7 @@ class Both:
                 consumer.decide(self.minute)
 
     async def start_work(self) -> None:
-        """Whatever is to run runs: no task of a paused DAG would start, but those that run end."""
+        """Run all that can run: tasks of a paused DAG do not start, but running ones end."""
         await self.world.admit()
         await self.world.submit()
 

@@ -71,7 +71,7 @@ async def test_a_task_that_was_marked_while_at_work_and_cleared_waits_until_its_
     assert await world.tasks("r1") == {"a": "queued"}
 
 
-async def test_tasks_that_wait_for_their_attempts_hold_up_nobody(world: World) -> None:
+async def test_tasks_that_wait_for_their_attempts_block_no_other_task(world: World) -> None:
     await started(world, command("a", priority_weight=9), command("b"))
     await world.admit(limit=1)
     await world.submit()

@@ -75,17 +75,17 @@ async def test_p12_a_task_has_no_more_instances_at_work_than_it_may_over_all_run
 @pytest.mark.parametrize(
     ("slots", "tasks", "again"),
     [
-        pytest.param(3, [command("a"), command("b")], False, id="nobody is left"),
+        pytest.param(3, [command("a"), command("b")], False, id="no task is left"),
         pytest.param(2, [command("a"), command("b"), command("c")], False, id="no slot is left"),
         pytest.param(
             3,
             [*(command(f"a{n}", weight=9, pool_slots=2) for n in range(3)), command("b")],
             True,
-            id="a slot is left, and somebody who was not looked at",
+            id="a slot is left, and a task that was not read",
         ),
     ],
 )
-async def test_a_pool_is_looked_at_again_while_there_is_room_and_somebody_waits(
+async def test_a_pool_is_looked_at_again_while_slots_are_free_and_a_task_waits(
     world: World, slots: int, tasks: list[CommandTask], again: bool
 ) -> None:
     await pool(world, "default_pool", slots)

@@ -1,4 +1,4 @@
-"""Who gets the slots of a pool first, and that what does not fit holds up nobody."""
+"""The order in which a pool gives out its slots; a task that does not fit blocks no other."""
 
 import pytest
 
@@ -36,7 +36,7 @@ async def test_p04_p05_the_heavier_goes_first_whatever_its_dag_and_however_new_i
     assert await admitted(world) == ["new.t"]
 
 
-async def test_p15_what_its_own_limit_holds_up_holds_up_nobody_behind_it(world: World) -> None:
+async def test_p15_what_its_own_limit_holds_up_blocks_no_task_behind_it(world: World) -> None:
     await pool(world, "default_pool", 8)
     heavy = dag("heavy", *(command(f"t{n:03}", weight=9) for n in range(300)), max_active_tasks=2)
     await waiting(world, heavy, dag("light", *(command(f"t{n}") for n in range(4))))
@@ -47,7 +47,7 @@ async def test_p15_what_its_own_limit_holds_up_holds_up_nobody_behind_it(world: 
     assert await admitted(world) == ["heavy.t000", "heavy.t001", "light.t0", "light.t1", "light.t2", "light.t3"]
 
 
-async def test_p15_what_needs_more_slots_than_are_free_holds_up_nobody_behind_it(world: World) -> None:
+async def test_p15_what_needs_more_slots_than_are_free_blocks_no_task_behind_it(world: World) -> None:
     await pool(world, "default_pool", 3)
     large = (command(f"large{n}", weight=9, pool_slots=2) for n in range(4))
     await waiting(world, dag("d", *large, *(command(f"small{n}") for n in range(2))))
@@ -58,7 +58,7 @@ async def test_p15_what_needs_more_slots_than_are_free_holds_up_nobody_behind_it
     assert await admitted(world) == ["d.large0", "d.small0"]
 
 
-async def test_p10_p15_what_needs_more_slots_than_there_are_holds_up_nobody_behind_it(world: World) -> None:
+async def test_p10_p15_what_needs_more_slots_than_there_are_blocks_no_task_behind_it(world: World) -> None:
     await pool(world, "default_pool", 1)
     await waiting(world, dag("d", command("huge", weight=9, pool_slots=2), command("small")))
 
@@ -68,7 +68,7 @@ async def test_p10_p15_what_needs_more_slots_than_there_are_holds_up_nobody_behi
 
 
 @pytest.mark.parametrize("limit", ["max_active_per_dag", "max_active_per_run"])
-async def test_p15_a_task_that_its_own_limit_holds_up_holds_up_nobody_behind_it(world: World, limit: str) -> None:
+async def test_p15_a_task_that_its_own_limit_holds_up_blocks_no_task_behind_it(world: World, limit: str) -> None:
     """Its run has room, and there is one slot."""
     await pool(world, "default_pool", 2)
     few = command("few", "list", weight=9, over="list", **{limit: 1})
@@ -83,7 +83,7 @@ async def test_p15_a_task_that_its_own_limit_holds_up_holds_up_nobody_behind_it(
     assert await admitted(world) == ["d.few", "light.t"]
 
 
-async def test_a_paused_dag_gets_no_slot_and_holds_up_nobody(world: World) -> None:
+async def test_a_paused_dag_gets_no_slot_and_blocks_no_other(world: World) -> None:
     await pool(world, "default_pool", 2)
     await waiting(world, dag("paused", *(command(f"t{n}", weight=9) for n in range(9))), dag("other", command("t")))
     await world.tell(PauseRequested(dag_id="paused", is_paused=True))
@@ -159,7 +159,7 @@ async def test_pools_are_in_the_order_of_who_has_waited_longest_in_them(world: W
     assert await world.database.run(pools.in_demand) == ["b", "a"]
 
 
-async def test_instances_of_a_limited_task_that_wait_long_hide_nobody_who_waits_less_long(world: World) -> None:
+async def test_instances_of_a_limited_task_that_wait_long_hide_no_task_that_waits_less_long(world: World) -> None:
     """Of them only one may go at a time, however many are looked at."""
     await pool(world, "default_pool", 8)
     await waiting(world, dag("limited", command("t", max_active_per_dag=1), max_active_runs=30), runs=30)

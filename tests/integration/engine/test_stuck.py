@@ -1,4 +1,4 @@
-"""Attempts that nobody submits in time, as Postgres counts them."""
+"""Attempts that are not submitted in time, as Postgres counts them."""
 
 from tests.integration.engine.chains import command, started
 from tests.integration.engine.world import World

@@ -1,4 +1,4 @@
-"""Submits that somebody else began, settled while Postgres comes and goes."""
+"""Submissions that another daemon began, taken over while Postgres comes and goes."""
 
 from collections.abc import Sequence
 from pathlib import Path

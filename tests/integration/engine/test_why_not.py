@@ -1,4 +1,4 @@
-"""Any installation with tasks that wait: nobody is admitted who is said to be held up, and who is left is said to be so."""
+"""Any installation with waiting tasks: no task reported as blocked is admitted, and every other waiting one is reported."""
 
 from random import Random
 from typing import Any

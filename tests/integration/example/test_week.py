@@ -1,4 +1,4 @@
-"""A week through both pipelines, and its figures against those that pandas finds in the same data."""
+"""A week through both pipelines; its figures equal the ones that pandas computes from the same data."""
 
 import subprocess
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Records that nobody can handle: put aside whole, with the reason; what came before and after them is taken."""
+"""Records that cannot be handled: stored whole as dead letters, with the reason; what came before and after them is taken."""
 
 from collections.abc import Sequence
 

@@ -74,7 +74,7 @@ async def test_a_finish_that_is_rejected_by_a_decision_is_published_too(intake: 
     assert (record.value, dict(record.headers)["ce_reason"]) == (value, Rejection.UNKNOWN_ATTEMPT.encode())
 
 
-async def test_a_dead_letter_that_somebody_removed_is_not_published(intake: Intake) -> None:
+async def test_a_dead_letter_that_was_removed_is_not_published(intake: Intake) -> None:
     await intake.take(Kind.DATASET_UPDATED, BAD_KEYED)
     await intake.rows("DELETE FROM dead_letter")
 

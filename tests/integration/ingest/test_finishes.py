@@ -26,7 +26,7 @@ async def ignored(intake: Intake) -> list[tuple[UUID, str, str]]:
     return [(row["submission_id"], row["outcome"], row["reason"]) for row in rows]
 
 
-async def test_a_finish_of_an_attempt_that_nobody_submitted_is_put_aside(intake: Intake, attempts: list[UUID]) -> None:
+async def test_a_finish_of_an_attempt_that_was_never_submitted_is_put_aside(intake: Intake, attempts: list[UUID]) -> None:
     stranger = uuid4()
 
     await intake.take(Kind.TASK_FINISHED, finished(attempts[0]), record := finished(stranger), finished(attempts[1]))

@@ -23,7 +23,7 @@ EVENTS = "SELECT source, event_id, occurred_at FROM dataset_event ORDER BY id"
 
 @pytest.fixture
 async def strict(settings: MakeSettings, database: Database) -> Intake:
-    """A daemon that takes no updates of datasets nobody has named."""
+    """A daemon that rejects updates of unknown datasets."""
     mine = settings(topic_partitions=1, lease_renew_s=0.1, unknown_datasets="reject")
     await topics.create(mine.kafka_servers, mine.topic_prefix, 1, 1)
     return Intake(mine, database)
@@ -47,7 +47,7 @@ async def name(intake: Intake, *uris: str) -> None:
     await intake.database.run(datasets.make, uris)
 
 
-async def test_an_update_of_a_dataset_that_nobody_named_is_put_aside_when_so_set(strict: Intake) -> None:
+async def test_an_update_of_an_unknown_dataset_is_put_aside_when_so_set(strict: Intake) -> None:
     await name(strict, "lake://known")
 
     await strict.take(Kind.DATASET_UPDATED, BARE, Sent(b'{"uri": "lake://known"}'))

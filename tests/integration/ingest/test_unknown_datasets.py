@@ -14,7 +14,7 @@ with Dag("consumer", schedule=Dataset("lake://known") | DatasetPattern("lake://d
 RECORDS = [Sent(b'{"uri": "lake://%s"}' % name) for name in (b"known", b"stranger", b"days/1")]
 
 
-async def test_a_dataset_that_nobody_names_is_recorded(intake: Intake, history: History) -> None:
+async def test_a_dataset_that_no_dag_names_is_recorded(intake: Intake, history: History) -> None:
     await history.file(FILE, "consumer.py")
 
     await intake.take(Kind.DATASET_UPDATED, *RECORDS)
@@ -23,7 +23,7 @@ async def test_a_dataset_that_nobody_names_is_recorded(intake: Intake, history: 
     assert await intake.letters() == []
 
 
-async def test_a_dataset_that_nobody_names_is_a_dead_letter_where_such_are_refused_unless_a_pattern_matches_it(
+async def test_a_dataset_that_no_dag_names_is_a_dead_letter_where_such_are_refused_unless_a_pattern_matches_it(
     intake: Intake, history: History
 ) -> None:
     await history.file(FILE, "consumer.py")

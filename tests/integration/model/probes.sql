@@ -18,7 +18,7 @@ END $$;
 CREATE TRIGGER model_see_task AFTER UPDATE ON task_instance
 FOR EACH ROW WHEN (OLD.state <> NEW.state) EXECUTE FUNCTION model_see_task();
 
--- Looked at when a transaction ends: nobody sees what is in between.
+-- Checked when a transaction ends: the states in between are invisible.
 CREATE TABLE model_overrun (what text NOT NULL, found integer NOT NULL, allowed integer NOT NULL);
 
 CREATE FUNCTION model_watch_pools() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -22,7 +22,7 @@ STEPS = 60
 
 @pytest.fixture
 def watched(portal: BlockingPortal, postgres: str, template: str) -> Iterator[World]:
-    """A world whose database keeps the moves of runs and tasks. A crash may take what it committed last: nobody looks then."""
+    """A world whose database keeps the moves of runs and tasks. A crash may lose its last commits: the test does not crash it."""
     name = portal.call(servers.create_database, postgres, template)
     dsn = servers.dsn_of(postgres, name)
     portal.call(_prepare, dsn, name)

@@ -1,4 +1,4 @@
-"""Nobody is told of what did not happen, and nobody is told twice of what was acknowledged, whatever dies in between."""
+"""No notification of what did not happen, and none twice once it was acknowledged, also when daemons die in between."""
 
 import os
 import signal
@@ -190,7 +190,7 @@ async def test_a_daemon_that_dies_in_the_middle_of_a_send_leaves_it_to_another_w
     assert (len(hook.got), len({got.key for got in hook.got})) == (2, 1)
 
 
-async def test_what_was_acknowledged_and_recorded_is_sent_by_nobody_again(notified: NotifiedDag, post: Post, hook: Hook) -> None:
+async def test_what_was_acknowledged_and_recorded_is_not_sent_again(notified: NotifiedDag, post: Post, hook: Hook) -> None:
     await notified.ends(await begun(notified, hook), "failed")
     with process(post.settings) as first:
         await notified.until("sent")

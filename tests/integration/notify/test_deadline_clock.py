@@ -33,7 +33,9 @@ async def test_the_clock_sleeps_until_the_deadline_and_tells_of_it(notified: Not
     assert await notified.deadlines() == [("soon", False, True)]
 
 
-async def test_the_clock_does_not_spin_while_somebody_is_at_work_on_the_run(notified: NotifiedDag, post: Post, dsn: str) -> None:
+async def test_the_clock_does_not_spin_while_another_transaction_holds_the_run(
+    notified: NotifiedDag, post: Post, dsn: str
+) -> None:
     context = await holding(post)
     await notified.dag(SOON, task=AT_WORK)
     await notified.run()

@@ -36,7 +36,7 @@ async def test_two_daemons_tell_of_late_inputs_once(notified: NotifiedDag, other
     assert [(each.on, each.kind) for each in await notified.notifications()] == [("deadline", "email"), ("deadline", "webhook")]
 
 
-async def test_of_a_dag_that_is_deleted_nobody_is_told(notified: NotifiedDag) -> None:
+async def test_a_deleted_dag_sends_no_notification(notified: NotifiedDag) -> None:
     await notified.dag(f"{LATE_INPUTS}, on_deadline=Webhook('http://127.0.0.1/')")
     await notified.inputs_are_late()
     await notified.history.file("", "d.py")
@@ -84,7 +84,7 @@ async def test_a_run_whose_end_is_written_after_its_deadline_has_not_ended_befor
 
 
 @pytest.mark.parametrize("row", ["dag_run", "deadline"])
-async def test_r26_a_row_that_somebody_else_has_locked_is_passed_over(notified: NotifiedDag, dsn: str, row: str) -> None:
+async def test_r26_a_row_that_another_transaction_has_locked_is_passed_over(notified: NotifiedDag, dsn: str, row: str) -> None:
     await notified.dag(SOON, task=AT_WORK)
     await notified.run()
     await the_time_comes()
@@ -138,7 +138,7 @@ async def test_a_task_that_ends_in_time_has_met_its_own_deadline_only(notified: 
     assert met == [(None, False), ("a", True)]
 
 
-async def test_what_ends_too_late_has_missed_it_though_nobody_was_there_to_see(notified: NotifiedDag) -> None:
+async def test_what_ends_too_late_has_missed_it_although_no_daemon_was_up(notified: NotifiedDag) -> None:
     await notified.dag(f"{SOON}, on_deadline=Webhook('http://127.0.0.1/')", task=AT_WORK)
     await notified.run()
     attempt = await notified.attempt()

@@ -70,7 +70,7 @@ async def test_a_function_is_told_of_inputs_that_are_late_without_a_run(notified
     assert context.reason.endswith(": the DAG still waits for them")
 
 
-async def test_it_is_no_attempt_of_a_task_and_nobody_says_so_to_kafka(notified: NotifiedDag, post: Post, told: Told) -> None:
+async def test_it_is_no_attempt_of_a_task_and_sends_nothing_to_kafka(notified: NotifiedDag, post: Post, told: Told) -> None:
     """Kafka is away, and a runner that had something to say would try for ten seconds."""
     await failed_run(notified, told, "tell")
 
@@ -203,7 +203,7 @@ async def test_a_function_that_the_file_builds_no_more_is_named(notified: Notifi
 
 
 async def test_what_cannot_be_told_at_all_ends_nothing_but_its_own_tries(notified: NotifiedDag, post: Post, told: Told) -> None:
-    """A run that is nowhere: nobody has thought of that."""
+    """A run that does not exist, which the code does not expect."""
     await failed_run(notified, told, "tell")
     await notified.database.pool.execute("UPDATE notification SET dag_run_id = 4711")
 

@@ -159,7 +159,7 @@ async def test_a_server_that_is_trusted_gets_the_password_and_the_mail(
     assert logins == [LoginPassword(b"me", b"secret")]
 
 
-async def test_a_server_that_nobody_vouches_for_gets_nothing(
+async def test_a_server_with_an_untrusted_certificate_gets_nothing(
     notified: NotifiedDag, post: Post, certificate: tuple[Path, Path]
 ) -> None:
     await failed_run(notified)

@@ -118,9 +118,9 @@ async def test_a_success_counts_however_the_answer_goes_on(notified: NotifiedDag
 
 
 async def test_a_hook_that_cannot_be_reached_is_given_up_with_a_record(notified: NotifiedDag, post: Post) -> None:
-    nobody = Hook()
-    nobody._server.server_close()
-    await failed_run(notified, nobody)
+    closed = Hook()
+    closed._server.server_close()
+    await failed_run(notified, closed)
 
     async with post.other(notify_tries=3).at_work():
         (failed,) = await notified.until("failed")
@@ -205,7 +205,7 @@ async def test_a_daemon_that_stops_finishes_what_it_has_begun(notified: Notified
 
 
 async def test_a_late_acknowledgement_is_an_acknowledgement(notified: NotifiedDag, post: Post, hook: Hook) -> None:
-    """Of one who was slow, and whose notification somebody else has taken up meanwhile."""
+    """Of a slow sender whose notification another daemon has taken up meanwhile."""
     await failed_run(notified, hook)
     slow, quick = post.by_hand(), post.by_hand()
     (claimed,) = await notified.database.run(slow.claim, {"webhook": 1})

@@ -1,4 +1,4 @@
-"""What a daemon has claimed while it was taken for dead is somebody else's: it must not be submitted by both."""
+"""A claim of a daemon whose leases expired belongs to another: only one of them submits it."""
 
 import os
 from collections.abc import AsyncIterator, Mapping
@@ -108,7 +108,7 @@ async def test_who_was_taken_for_dead_submits_nothing_of_before(daemon: Daemon) 
     assert (len(daemon.backend.given), len(other.backend.given)) == (0, 1)
 
 
-async def test_what_nobody_took_over_meanwhile_is_claimed_again(daemon: Daemon) -> None:
+async def test_a_claim_that_was_not_taken_over_is_claimed_again(daemon: Daemon) -> None:
     before = await daemon.dispatcher._claim(daemon.dispatcher._claim_intents)
 
     await anyio.sleep(2 * TTL_S)

@@ -1,4 +1,4 @@
-"""Old directories of the spool go by themselves, but for those whose end nobody knows yet; and what a sweep warns of."""
+"""Old spool directories are removed, except of attempts whose outcome is unknown; and the warnings of a sweep."""
 
 import os
 from collections.abc import AsyncIterator
@@ -73,7 +73,7 @@ async def test_a_spool_that_cannot_be_read_is_said_and_no_end(daemon: Context) -
     assert [line["event"] for line in logs] == ["spool_not_pruned"]
 
 
-async def test_a_transaction_that_somebody_holds_open_is_told_once(daemon: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_transaction_that_stays_open_is_told_once(daemon: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep_module, "LONG_TRANSACTION_S", 0.2)
     other = await asyncpg.connect(daemon.settings.postgres_dsn, server_settings={"application_name": "report"})
 

@@ -67,7 +67,7 @@ async def test_a_record_of_three_megabytes_passes(kafka: str, topic_prefix: str)
         assert len((await consumer.getone()).value) == LARGE
 
 
-async def test_a_topic_that_nobody_created_does_not_come_to_be(kafka: str, topic_prefix: str) -> None:
+async def test_a_topic_is_not_created_by_its_use(kafka: str, topic_prefix: str) -> None:
     async with AIOKafkaProducer(bootstrap_servers=kafka) as producer:
         await producer.client.add_topic(f"{topic_prefix}unknown")
 

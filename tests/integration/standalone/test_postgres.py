@@ -55,7 +55,7 @@ async def test_it_writes_to_disk_before_it_answers(own_postgres: StartPostgres) 
     assert [await ask(server, f"SHOW {name}") for name in ("fsync", "synchronous_commit", "full_page_writes")] == ["on"] * 3
 
 
-async def test_a_postgres_that_somebody_else_runs_on_the_directory_is_not_disturbed(
+async def test_a_foreign_postgres_on_the_directory_is_not_disturbed(
     own_postgres: StartPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = await own_postgres()

@@ -92,7 +92,7 @@ async def test_its_death_is_told_with_the_signal_that_ended_it(server: Server) -
             await server.watch()
 
 
-async def test_it_can_be_started_again_after_somebody_killed_it(server: Server) -> None:
+async def test_it_can_be_started_again_after_it_was_killed(server: Server) -> None:
     async with server:
         killed = server.pid
         psutil.Process(killed).kill()
@@ -111,7 +111,7 @@ async def test_it_says_so_when_another_program_has_its_port(server: Server) -> N
             await server.start()
 
 
-async def test_it_takes_another_port_when_somebody_was_faster(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_takes_another_port_when_its_port_was_taken(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(socket.create_server((LOOPBACK, 0))) as taken:
         turns = iter([(taken.getsockname()[1],), choose(1)])
         monkeypatch.setattr(server, "_choose_ports", lambda: next(turns))

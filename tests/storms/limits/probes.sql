@@ -4,7 +4,7 @@
 -- comes when a transaction has done everything but its end (the constraint trigger is deferred), under a lock that it keeps until
 -- it has ended. Postgres makes a commit visible before it lets the locks of it go, and each statement of a function looks anew in
 -- READ COMMITTED: the session that gets the lock next counts what was committed before it and what it did itself, and so the second of the
--- two sees both. The lock hides no race: by then each of them has read, decided and written all that it ever will, and nobody
+-- two sees both. The lock hides no race: by then each of them has read, decided and written all that it ever will, and none
 -- waits in there for anything but the lock. It also puts commits into one order, `seq`, in which they become visible: whatever a
 -- snapshot sees is all commits up to some number.
 --

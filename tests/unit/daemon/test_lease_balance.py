@@ -24,7 +24,7 @@ def due(counts: Mapping[Group, int], daemons: int) -> list[Mapping[Group, int]]:
 
 
 @given(counts, st.integers(1, 9))
-def test_nobody_has_more_than_one_more_than_another_of_any_group_nor_in_all(counts: Mapping[Group, int], daemons: int) -> None:
+def test_no_daemon_has_more_than_one_more_than_another_of_any_group_nor_in_all(counts: Mapping[Group, int], daemons: int) -> None:
     dealt = due(counts, daemons)
 
     for group, count in counts.items():
@@ -54,7 +54,7 @@ def test_who_comes_alone_has_all() -> None:
     assert share([], {TASKS: 3, UPDATES: 5}, Place(0, 1)).wanted == {TASKS: 3, UPDATES: 5}
 
 
-def test_what_is_halted_is_nobodys_share() -> None:
+def test_a_halted_partition_is_in_no_share() -> None:
     owned = [lease(UPDATES, 0, halted=True), lease(UPDATES, 1)]
 
     assert share(owned, {UPDATES: 2}, Place(0, 2)).wanted == {UPDATES: 0}

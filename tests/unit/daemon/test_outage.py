@@ -71,7 +71,7 @@ async def test_a_server_that_stayed_for_long_is_lost_anew() -> None:
     assert events(logs) == ["server_lost", "server_back", "server_lost"]
 
 
-async def test_a_server_that_was_unsteady_and_that_nobody_asked_for_long_is_lost_anew() -> None:
+async def test_a_server_that_was_unsteady_and_that_was_not_asked_for_long_is_lost_anew() -> None:
     outages = Outages()
     with capture_logs() as logs:
         for _ in range(2):

@@ -57,12 +57,12 @@ def stale(effects: Iterable[Effect]) -> list[str]:
 
 
 def telling(receiver: Receiver) -> DagSpec:
-    """Somebody is told of runs."""
+    """A DAG with a receiver of notifications about runs."""
     return spec("t", callbacks=(Callback(On.FAILURE, receiver),))
 
 
 def told(receiver: Receiver) -> DagSpec:
-    """Somebody is told of a task."""
+    """A DAG with a receiver of notifications about a task."""
     return spec(task("t", callbacks=(Callback(On.FAILURE, receiver),)))
 
 
@@ -120,7 +120,7 @@ def test_a_file_must_be_absent_twice_until_its_dags_are_stale(absent: int, dags:
     assert (ClearImportError("a.py") in effects) == bool(dags)
 
 
-def test_a_file_that_nobody_knew_may_be_absent_too() -> None:
+def test_an_unknown_file_may_be_absent_too() -> None:
     effects = decided(ParsedFile(path="new.py", digest=None))
 
     assert effects == [RecordFile("new.py", None, 1, 0.0)]

@@ -169,5 +169,5 @@ def test_a_sign_of_life_is_as_old_as_the_clock_of_its_host_says(spool: Spool, la
         assert spool.silent_s() == pytest.approx(silent_s)
 
 
-def test_without_a_sign_of_life_nobody_knows_how_old_it_is(spool: Spool) -> None:
+def test_without_a_sign_of_life_its_age_is_unknown(spool: Spool) -> None:
     assert spool.silent_s() is None

@@ -75,7 +75,7 @@ def test_a_mark_is_spent_when_a_later_one_of_its_connection_was_acknowledged(rec
     assert (before, receipts.spent) == (set(), {first})
 
 
-def test_what_one_looks_at_nobody_else_gets(receipts: CommitReceipts, tmp_path: Path) -> None:
+def test_a_receipt_that_one_reads_no_other_gets(receipts: CommitReceipts, tmp_path: Path) -> None:
     """Its marks may be forgotten in the meantime, and all of it would seem to be missing."""
     receipts.record(ONE, receipts.next_number(), AT)
     receipts.close()
@@ -89,7 +89,7 @@ def test_what_one_looks_at_nobody_else_gets(receipts: CommitReceipts, tmp_path: 
     assert len(list(abandoned(tmp_path))) == 1
 
 
-def test_what_somebody_else_is_done_with_is_not_looked_at(
+def test_a_receipt_that_another_has_read_is_not_read_again(
     receipts: CommitReceipts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also when it was opened before."""
@@ -130,7 +130,7 @@ def test_a_file_that_cannot_be_read_says_nothing(tmp_path: Path) -> None:
     assert [(id_, kept) for id_, kept, _ in abandoned(tmp_path)] == [(daemon, None)]
 
 
-def test_a_disk_that_takes_nothing_is_told_of_once_and_stops_nobody(
+def test_a_disk_that_takes_nothing_is_reported_once_and_stops_no_daemon(
     receipts: CommitReceipts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> int:

@@ -197,7 +197,7 @@ def test_without_locked_deadlines_nothing_changes() -> None:
 @pytest.mark.parametrize(
     ("task_id", "expected"),
     [(None, [("run", 2, None)]), ("a", [("run", 2, "a")]), ("b", []), ("gone", [])],
-    ids=["of the run", "of a task", "of a task that tells nobody", "of a task that the run no longer has"],
+    ids=["of the run", "of a task", "of a task without a receiver", "of a task that the run no longer has"],
 )
 def test_the_receivers_of_a_missed_deadline(task_id: str | None, expected: list[tuple[str, int, str | None]]) -> None:
     told = (Callback(On.DEADLINE, TELL), Callback(On.FAILURE, FunctionReceiver("not_me")))

@@ -40,7 +40,7 @@ def test_queued_runs_start_before_timed_runs() -> None:
 
 
 def test_unread_queued_runs_wake_the_dag_at_once() -> None:
-    """Those that were read may have ended as soon as they started."""
+    """Runs that were read may have ended as soon as they started."""
     dag = graph("t!", limit=1)
 
     effects = scheduled(view(dag, queued=3, queued_runs=queued(dag, 7)))

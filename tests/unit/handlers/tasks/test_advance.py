@@ -69,7 +69,7 @@ def test_a_run_begins_with_tasks_without_upstream(
         pytest.param(("a",), {"a": RUNNING}, {"a": True}, [("a", SUCCESS)], 1, 0, id="a leaf succeeds"),
         pytest.param(("a",), {"a": RUNNING}, {"a": False}, [("a", FAILED)], 1, 1, id="a leaf fails"),
         pytest.param(("a*1",), {"a": RUNNING}, {"a": False}, [("a", UP_FOR_RETRY)], 0, 0, id="a try is left"),
-        pytest.param(("a*1", "b < a"), {"a": RUNNING}, {"a": False}, [("a", UP_FOR_RETRY)], 0, 0, id="a retry tells nobody"),
+        pytest.param(("a*1", "b < a"), {"a": RUNNING}, {"a": False}, [("a", UP_FOR_RETRY)], 0, 0, id="a retry sends nothing"),
         pytest.param(
             ("a", "b < a"), {"a": RUNNING}, {"a": True}, [("a", SUCCESS), ("b", SCHEDULED)], 1, 0, id="the next one gets its turn"
         ),
@@ -201,7 +201,7 @@ def test_a_task_is_decided_about_after_everything_upstream_in_the_step() -> None
 @pytest.mark.parametrize(
     ("absent", "states"),
     [
-        pytest.param("a", {"a": REMOVED, "b": SCHEDULED, "c": NONE}, id="nobody waits for it"),
+        pytest.param("a", {"a": REMOVED, "b": SCHEDULED, "c": NONE}, id="no task waits for it"),
         pytest.param("b", {"a": SCHEDULED, "b": REMOVED, "c": SCHEDULED}, id="nor does what comes after it"),
         pytest.param("ab", {"a": REMOVED, "b": REMOVED, "c": SCHEDULED}, id="several"),
         pytest.param("abc", {"a": REMOVED, "b": REMOVED, "c": REMOVED}, id="all"),

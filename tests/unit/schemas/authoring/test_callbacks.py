@@ -50,7 +50,7 @@ def told(callbacks: tuple[Callback, ...]) -> list[tuple[str, object]]:
         pytest.param(
             {"on_deadline": (tell,), "on_timeout": tell}, [("timeout", TELL), ("deadline", TELL)], id="one of two things"
         ),
-        pytest.param({"on_failure": None}, [], id="nobody"),
+        pytest.param({"on_failure": None}, [], id="no receiver"),
         pytest.param({"on_failure": []}, [], id="an empty list"),
     ],
 )

@@ -10,7 +10,7 @@ LOWER, UPPER = {"minimum", "exclusiveMinimum", "minLength", "minItems"}, {"maxim
 
 
 def breaks(old: Schema, new: Schema, *, incoming: bool) -> list[str]:
-    """`incoming`: programs that write by the old schema must be understood. Else those that read by it must understand us."""
+    """`incoming`: records by the old schema must be understood. Otherwise programs with the old schema must understand ours."""
     return list(_breaks("$", (old, old), (new, new), incoming=incoming))
 
 

@@ -1,4 +1,4 @@
-"""What the topics carry is a contract: every version is kept, and nobody who relies on one of them is let down.
+"""What the topics carry is a contract: every version is kept, and stays readable for its clients.
 
 After a change that is allowed, add what `tidegate topics schema KIND` prints as its next revision, `contract/KIND.v1.N.json`, and
 write `contract/asyncapi.json` anew.
