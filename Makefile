@@ -16,7 +16,7 @@ SPREAD := --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-long storm storm-release check docs bench clean lock java FORCE
+.PHONY: help run test test-long storm storm-release check picture docs bench clean lock java FORCE
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -48,6 +48,9 @@ check: $(PACKAGES) ## Check format, style, types and import contracts
 	$(BIN)/mypy -p tidegate
 	$(BIN)/mypy tests
 	$(BIN)/lint-imports
+
+picture: $(PACKAGES) ## Draw the layout in CONTRIBUTING.md from the imports
+	@$(BIN)/python -m tests.structure --write
 
 docs: $(PACKAGES) ## Build the documentation site in dist/docs; broken links are errors
 	@$(BIN)/python daemon/docs/generate.py
