@@ -12,6 +12,7 @@ from typing import TypeVar
 from uuid import UUID
 
 import anyio
+import msgspec
 from anyio import CapacityLimiter, to_thread
 
 from tidegate.daemon.settings import Settings, dags_root, spool_root
@@ -147,15 +148,8 @@ def _handle(spool: Spool, claim: Claim) -> Handle:
 
 
 def _ended(outcome: Outcome) -> Status:
-    return Status(
-        phase=Phase(outcome.outcome),
-        reason=outcome.reason,
-        exit_code=outcome.exit_code,
-        started_at=outcome.started_at,
-        finished_at=outcome.finished_at,
-        follow=outcome.follow,
-        result=outcome.result,
-    )
+    facts = msgspec.structs.asdict(outcome)
+    return Status(phase=Phase(facts.pop("outcome")), **facts)
 
 
 def _ask_to_stop(spool: Spool) -> Claim | None:
