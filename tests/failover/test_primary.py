@@ -97,7 +97,7 @@ async def test_it_is_said_that_no_server_takes_writes_and_why_without_the_passwo
 
     assert answer.code == 3
     assert answer.err.startswith("tidegate: Postgres is not available: no server takes writes (")
-    assert f"{LOOPBACK}:{couple.standby.port}: it is not what target_session_attrs asks for" in answer.err
+    assert f"{LOOPBACK}:{couple.standby.port}: it does not match target_session_attrs" in answer.err
     assert f"{LOOPBACK}:{couple.primary.port}: " in answer.err
     assert "hunter2" not in answer.err
 
