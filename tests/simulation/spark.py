@@ -39,7 +39,7 @@ class Application:
 
 
 class Cluster:
-    """All applications by name; those who come late are still under way."""
+    """All applications by name. A late one is still on its way."""
 
     def __init__(self, world: "World") -> None:
         self.world = world

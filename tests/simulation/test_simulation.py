@@ -75,6 +75,7 @@ GIVEN_AWAY_BY: Mapping[str, set[str]] = {
 
 
 SOON = (
+    "offset_not_compared",
     "queue_emptied_by_dag",
     "outbox_deleted_before_ack",
     "submit_without_find",
