@@ -1,6 +1,7 @@
 """What commands share: groups, common options and arguments, parsers and examples."""
 
 import inspect
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -10,6 +11,7 @@ import msgspec
 import typer
 
 from tidegate.daemon.cli.pages import output
+from tidegate.schemas.error import RequestError
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -17,6 +19,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help="The most rows to print.")]
 DagId = Annotated[str, typer.Argument(metavar="DAG", help="The id of the DAG.")]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The id of the run, or `latest`.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 TaskId = Annotated[str, typer.Argument(metavar="TASK", help="The id of the task.")]
 
 
@@ -79,6 +82,16 @@ def check_reason(option: str, text: str) -> None:
     """Raises BadParameter for a text that the audit log cannot use: an empty one, or one with NUL."""
     if not text.strip() or "\0" in text:
         raise typer.BadParameter("write a few words that say why", param_hint=option)
+
+
+def confirm(verb: str, subject: str) -> None:
+    """Ask on stderr. Raises RequestError for any answer but yes, BadParameter without a terminal. `verb` is regular: clear."""
+    if not sys.stdin.isatty():
+        raise typer.BadParameter(f"no terminal to confirm on; add --yes to {verb} without a question", param_hint="--yes")
+    sys.stderr.write(f"{verb} {subject}? [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise RequestError(f"nothing was {verb}ed")
 
 
 def shared_options(options: type) -> Callable[[Command], Command]:

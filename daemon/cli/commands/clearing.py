@@ -8,7 +8,7 @@ from typing import Annotated, TypedDict
 import msgspec
 import typer
 
-from tidegate.daemon.cli.confirmation import confirm
+from tidegate.daemon.cli.command import confirm
 from tidegate.daemon.cli.lookup import find_dag, find_run
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.session import query, with_database

@@ -5,23 +5,22 @@ from typing import Annotated
 import anyio
 import typer
 
+from tidegate.daemon.audit import audit_ledger
 from tidegate.daemon.cli.command import Json, Limit, command_group, examples, parse_json_object
-from tidegate.daemon.cli.commands.audit import audit
-from tidegate.daemon.cli.commands.events import events
 from tidegate.daemon.cli.pages import output
+from tidegate.daemon.cli.pages.datasets import EventOutcomes, print_audit, print_events
 from tidegate.daemon.cli.pages.lists import DATASETS, print_list
-from tidegate.daemon.cli.session import query_at, read_settings
-from tidegate.schemas.queries import datasets
+from tidegate.daemon.cli.session import query, query_at, read_settings, with_database
+from tidegate.schemas.queries import dataset_history, datasets
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.timetable.month import begin_of
 from tidegate.schemas.wire.event import EventId
 
 app = command_group("List datasets and their events, publish updates, audit what became of the events.")
-app.command(
-    "events",
-    epilog=examples("tidegate datasets events lake://flights", "tidegate datasets events lake://flights --event-id 2013-01-01"),
-)(events)
-app.command("audit", epilog=examples("tidegate datasets audit", "tidegate datasets audit --json | jq .findings"))(audit)
 
 SOURCE = "tidegate-cli"
+
+Uri = Annotated[str, typer.Argument(metavar="URI", help="The URI of the dataset.")]
 
 
 @app.command("list", epilog=examples("tidegate datasets list", "tidegate datasets list lake://"))
@@ -37,6 +36,43 @@ def list_(
 
 
 @app.command(
+    epilog=examples("tidegate datasets events lake://flights", "tidegate datasets events lake://flights --event-id 2013-01-01")
+)
+def events(
+    context: typer.Context,
+    uri: Uri,
+    *,
+    event_id: Annotated[str | None, typer.Option(metavar="ID", help="Only events with this id of their producer.")] = None,
+    limit: Limit = 20,
+    json: Json = False,
+) -> None:
+    """List the newest events of a dataset, with the outcome of each for every subscribed DAG: pending, consumed or discarded."""
+
+    async def read(db: Db) -> tuple[list[EventOutcomes], int | None]:
+        found = await dataset_history.events(db, uri, event_id, limit)
+        outcomes = await dataset_history.outcomes(db, [event.number for event in found])
+        return [EventOutcomes(event, outcomes.get(event.number, ())) for event in found], await dataset_history.whole_since(db)
+
+    found, whole_since = query(context, read)
+    output.write_page(found, lambda: print_events(found), json=json)
+    if whole_since is not None and len(found) < limit:
+        since = f"{begin_of(whole_since):%Y-%m-%d}"
+        output.say(f"events before {since} are older than the retention; only those still needed are kept")
+
+
+@app.command(epilog=examples("tidegate datasets audit", "tidegate datasets audit --json | jq .findings"))
+def audit(context: typer.Context, *, limit: Limit = 1000, json: Json = False) -> None:
+    """Check that each event is exactly once pending, consumed or discarded for each DAG that was subscribed when it came.
+
+    Only reads, and runs beside working daemons. --limit is the number of findings shown. Exit code 1 if anything is wrong.
+    """
+    report = with_database(context, lambda database: audit_ledger(database.ask, limit))
+    output.write_page(report, lambda: print_audit(report), json=json)
+    if report.wrong:
+        raise typer.Exit(1)
+
+
+@app.command(
     epilog=examples(
         """tidegate datasets publish lake://flights --extra '{"day": "2013-01-01"}'""",
         "tidegate datasets publish lake://flights --event-id 2013-01-01   # the same id again has no effect",
@@ -44,7 +80,7 @@ def list_(
 )
 def publish(
     context: typer.Context,
-    uri: Annotated[str, typer.Argument(metavar="URI", help="The URI of the dataset.")],
+    uri: Uri,
     *,
     extra: Annotated[str, typer.Option(metavar="JSON", help="A JSON object for filters and `run.events`.")] = "{}",
     event_id: Annotated[str | None, typer.Option(metavar="ID", help="Default: a new id. A known one has no effect.")] = None,

@@ -36,10 +36,7 @@ def list_(context: typer.Context, *, json: Json = False) -> None:
         return await pools.list_pools(db), await pools.missing(db)
 
     found, missing = query(context, read)
-    if json:
-        output.write_json([document(pool) for pool in found])
-    else:
-        print_pools(found)
+    output.write_page([document(pool) for pool in found], lambda: print_pools(found), json=json)
     for name, tasks in missing.items():
         waiting = "1 task waits" if tasks == 1 else f"{tasks} tasks wait"
         output.say(f"{waiting} for pool {name!r}, which does not exist; create it with `tidegate pools set`")

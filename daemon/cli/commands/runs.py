@@ -2,49 +2,46 @@
 
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Unpack
 
+import msgspec
 import typer
 
 from tidegate.daemon.cli.command import (
     DagId,
     Json,
     Limit,
+    MarkState,
     RunId,
     Since,
     Until,
+    Yes,
     command_group,
     examples,
     parse_json_object,
     parse_time,
+    shared_options,
 )
-from tidegate.daemon.cli.commands import run_changes
+from tidegate.daemon.cli.commands.clearing import ClearOptions, clear_request, clear_tasks
 from tidegate.daemon.cli.lookup import LATEST, find_run, list_of_dag
 from tidegate.daemon.cli.pages import output, run_progress
 from tidegate.daemon.cli.pages.lists import RUNS, print_list
 from tidegate.daemon.cli.pages.run import RunPage, print_page, read_page
-from tidegate.daemon.cli.session import query_at, read_settings, with_database
+from tidegate.daemon.cli.session import current_user, query_at, read_settings, with_database
+from tidegate.schemas.error import RequestError
 from tidegate.schemas.explain.progress import RunProgress
-from tidegate.schemas.message import RunRequested
+from tidegate.schemas.message import RunEndRequested, RunRequested
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.run_pages import RunRow
-from tidegate.schemas.state import RunState, RunType
+from tidegate.schemas.state import RUN_ENDED, RunState, RunType
 from tidegate.schemas.timetable.text import utc
 
 if TYPE_CHECKING:
     from tidegate.daemon.postgres.database import Database
 
 app = command_group("List, show, explain, trigger, clear, cancel and mark runs.")
-app.command(
-    epilog=examples(
-        "tidegate runs clear daily_delays latest --only-failed",
-        "tidegate runs clear daily_delays --since 2013-01-01 --until 2013-01-31 --yes",
-        "tidegate runs clear daily_delays latest --task join --newest-version",
-    )
-)(run_changes.clear)
-app.command(epilog=examples("tidegate runs cancel daily_delays latest --wait"))(run_changes.cancel)
-app.command(epilog=examples("tidegate runs mark daily_delays latest success"))(run_changes.mark)
 
 LogicalDate = Annotated[
     datetime | None,
@@ -107,12 +104,10 @@ def show(
         return await run_progress.read_page(db, run, settings) if progress else await read_page(db, run)
 
     page, now = query_at(context, read)
-    if json:
-        output.write_json(page)
-    elif isinstance(page, RunProgress):
-        run_progress.print_page(page, now)
+    if isinstance(page, RunProgress):
+        output.write_page(page, partial(run_progress.print_page, page, now), json=json)
     else:
-        print_page(page, now)
+        output.write_page(page, partial(print_page, page, now), json=json)
 
 
 @app.command(
@@ -132,10 +127,7 @@ def explain(context: typer.Context, dag_id: DagId, run_id: RunId, *, json: Json 
         return await run_origin.read_page(db, await find_run(db, dag_id, run_id))
 
     page, now = query_at(context, read)
-    if json:
-        output.write_json(page)
-    else:
-        run_origin.print_page(page, now)
+    output.write_page(page, lambda: run_origin.print_page(page, now), json=json)
 
 
 @app.command(
@@ -180,6 +172,90 @@ def trigger(
         output.write_json(run)
     if wait and run.state != RunState.SUCCESS:
         raise typer.Exit(1)
+
+
+@app.command(
+    epilog=examples(
+        "tidegate runs clear daily_delays latest --only-failed",
+        "tidegate runs clear daily_delays --since 2013-01-01 --until 2013-01-31 --yes",
+        "tidegate runs clear daily_delays latest --task join --newest-version",
+    )
+)
+@shared_options(ClearOptions)
+def clear(
+    context: typer.Context,
+    dag_id: DagId,
+    run_id: Annotated[
+        str | None, typer.Argument(metavar="RUN", help="The id of the run, or `latest`. Otherwise give --since or --until.")
+    ] = None,
+    *,
+    since: Since = None,
+    until: Until = None,
+    task: Annotated[
+        list[str] | None, typer.Option(metavar="TASK", help="Only this task and the tasks after it; may be repeated.")
+    ] = None,
+    yes: Yes = False,
+    json: Json = False,
+    **options: Unpack[ClearOptions],
+) -> None:
+    """Run tasks of one run, or of all runs in a time range, again. Active attempts are killed; earlier tries stay on record.
+
+    Lists the tasks and asks for confirmation. Runs that had ended are queued again. Setups and teardowns of cleared tasks are
+    cleared too.
+    """
+    if (run_id is None) == (since is None and until is None):
+        raise typer.BadParameter("give either a run, or --since, --until or both", param_hint="RUN")
+    request = clear_request(dag_id, run_id, task or (), options)
+    clear_tasks(context, msgspec.structs.replace(request, start=since, end=until), yes=yes, json=json)
+
+
+@app.command(epilog=examples("tidegate runs cancel daily_delays latest --wait"))
+def cancel(
+    context: typer.Context,
+    dag_id: DagId,
+    run_id: RunId,
+    *,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until all attempts of the run have ended.")] = False,
+    json: Json = False,
+) -> None:
+    """Stop a run: active attempts are killed, waiting tasks skipped, and the run fails. Exit code 1 for a run that has ended."""
+    from tidegate.daemon.cli.pages.follow import wait_killed
+    from tidegate.daemon.cli.request import apply_request
+
+    reason = f"cancelled by {current_user(read_settings(context))}"
+
+    async def work(database: "Database") -> RunRow:
+        run = await database.run(find_run, dag_id, run_id)
+        if run.state in RUN_ENDED:
+            raise RequestError(f"run {run.run_id!r} of DAG {dag_id!r} has ended already: {run.state}")
+        await apply_request(
+            database, RunEndRequested(dag_id=dag_id, run_id=run.run_id, state=RunState.FAILED, reason=reason, only_if_active=True)
+        )
+        if not json:
+            output.write(f"cancelled {dag_id} {run.run_id}")
+        if wait:
+            await wait_killed(database, run)
+        return await database.run(find_run, dag_id, run.run_id)
+
+    run = with_database(context, work)
+    if json:
+        output.write_json(run)
+
+
+@app.command(epilog=examples("tidegate runs mark daily_delays latest success"))
+def mark(context: typer.Context, dag_id: DagId, run_id: RunId, state: MarkState, *, json: Json = False) -> None:
+    """Set a run to success, with all its tasks, or to failed. Active attempts are killed; outlets are not updated."""
+    from tidegate.daemon.cli.request import apply_request
+
+    reason = f"marked by {current_user(read_settings(context))}"
+
+    async def work(database: "Database") -> RunRow:
+        run = await database.run(find_run, dag_id, run_id)
+        await apply_request(database, RunEndRequested(dag_id=dag_id, run_id=run.run_id, state=RunState(state), reason=reason))
+        return await database.run(find_run, dag_id, run.run_id)
+
+    run = with_database(context, work)
+    output.write_result(run, f"marked {dag_id} {run.run_id} as {run.state}", json=json)
 
 
 def _why_queued(run: RunRow) -> str:

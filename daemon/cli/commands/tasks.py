@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import typer
 
-from tidegate.daemon.cli.command import DagId, Json, MarkState, RunId, TaskId, command_group, examples, shared_options
+from tidegate.daemon.cli.command import DagId, Json, MarkState, RunId, TaskId, Yes, command_group, examples, shared_options
 from tidegate.daemon.cli.commands.clearing import ClearOptions, clear_request, clear_tasks
-from tidegate.daemon.cli.confirmation import Yes
 from tidegate.daemon.cli.lookup import find_run, find_task
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import TASKS, print_list
@@ -119,10 +118,7 @@ def why_not(
         return await task_why_not.read_page(db, await find_run(db, dag_id, run_id), label, settings)
 
     page, now = query_at(context, read)
-    if json:
-        output.write_json(task_why_not.document(page))
-    else:
-        task_why_not.print_page(page, now)
+    output.write_page(task_why_not.document(page), lambda: task_why_not.print_page(page, now), json=json)
 
 
 @app.command(

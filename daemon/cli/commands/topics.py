@@ -52,11 +52,8 @@ def create(
     replicas = replication or settings.topic_replication
     create = partial(topics.create, min_in_sync=min_in_sync or settings.topic_min_in_sync)
     created = anyio.run(create, settings.kafka_servers, settings.topic_prefix, count, replicas)
-    if json:
-        output.write_json(created)
-    else:
-        rows = ((topic.topic, topic.partitions, "existed" if topic.existed else "created") for topic in created)
-        output.table(TITLES, rows, empty="no topics")
+    rows = ((topic.topic, topic.partitions, "existed" if topic.existed else "created") for topic in created)
+    output.write_page(created, lambda: output.table(TITLES, rows, empty="no topics"), json=json)
     for topic in created:
         if topic.differs:
             output.say(

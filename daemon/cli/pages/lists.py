@@ -30,10 +30,8 @@ class Listing(NamedTuple, Generic[Row]):
 
 def print_list(listing: Listing[Row], rows: Iterable[Row], now: datetime, *, json: bool) -> None:
     """One JSON array of the rows, or the table."""
-    if json:
-        output.write_json(rows)
-    else:
-        output.table(listing.titles, (listing.cells(row, now) for row in rows), empty=listing.empty)
+    cells = (listing.cells(row, now) for row in rows)
+    output.write_page(rows, lambda: output.table(listing.titles, cells, empty=listing.empty), json=json)
 
 
 def _dataset(row: DatasetRow, now: datetime) -> Sequence[output.Cell]:

@@ -4,7 +4,7 @@ On a terminal, tables fit its width and states have colours. Elsewhere they are 
 """
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 import msgspec
@@ -32,12 +32,17 @@ def write_json(value: object) -> None:
     write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
-def write_result(document: object, sentence: str, *, json: bool) -> None:
-    """The result of a command that changes something: its document with `--json`, else one sentence."""
+def write_page(document: object, print_page: Callable[[], None], *, json: bool) -> None:
+    """The answer of a command: its document with `--json`, else its page."""
     if json:
         write_json(document)
     else:
-        write(sentence)
+        print_page()
+
+
+def write_result(document: object, sentence: str, *, json: bool) -> None:
+    """The result of a command that changes something: its document with `--json`, else one sentence."""
+    write_page(document, lambda: write(sentence), json=json)
 
 
 def compact(value: object) -> str:

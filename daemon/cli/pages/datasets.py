@@ -1,13 +1,39 @@
-"""The page of `datasets audit`."""
+"""The pages of `datasets events` and `datasets audit`."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
 
 from tidegate.daemon.audit import Report
 from tidegate.daemon.cli.pages import output
+from tidegate.schemas.queries.dataset_history import EventRow, OutcomeRow
 
+EVENT_TITLES = ("EVENT", "OCCURRED", "SOURCE", "ID", "EXTRA", "DAG", "OUTCOME", "RUN OR REASON")
 OUTCOME_TITLES = ("OUTCOME", "REASON", "COUNT")
 FINDING_TITLES = ("EVENT", "DATASET", "SOURCE", "ID", "DAG", "PROBLEM")
 
 
-def print_page(report: Report) -> None:
+class EventOutcomes(msgspec.Struct, frozen=True):
+    """An event, and its outcome for each DAG that was subscribed to its dataset."""
+
+    event: EventRow
+    outcomes: Sequence[OutcomeRow]
+
+
+def print_events(events: Iterable[EventOutcomes]) -> None:
+    output.table(EVENT_TITLES, (row for event in events for row in _rows(event)), empty="there are no such events")
+
+
+def _rows(event_outcomes: EventOutcomes) -> Iterator[Sequence[output.Cell]]:
+    event = event_outcomes.event
+    cells = (event.number, event.occurred_at, event.source, event.id, output.compact(event.extra))
+    for outcome in event_outcomes.outcomes:
+        yield (*cells, outcome.dag_id, outcome.outcome, outcome.run_id or outcome.reason)
+    if not event_outcomes.outcomes:
+        yield (*cells, None, "no DAG", None)
+
+
+def print_audit(report: Report) -> None:
     if report.outcomes:
         output.table(OUTCOME_TITLES, ((outcome.outcome, outcome.reason, outcome.count) for outcome in report.outcomes), empty="")
         output.write()
