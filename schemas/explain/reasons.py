@@ -10,14 +10,18 @@ from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.timetable.text import span, utc
 
 
-class Reason(msgspec.Struct, frozen=True, tag_field="kind"):
-    """What is not met yet; in JSON, `kind` says which reason it is. `words` follow "waits for", with the fields filled in."""
+class Worded(msgspec.Struct, frozen=True, tag_field="kind"):
+    """A fact in words: `words` with the fields filled in. In JSON, `kind` is the type."""
 
     words: ClassVar[str]
 
     @property
     def text(self) -> str:
         return self.words.format(**{name: _printed(name, getattr(self, name)) for name in self.__struct_fields__})
+
+
+class Reason(Worded, frozen=True):
+    """What is not met yet. Its words follow "waits for"."""
 
 
 class UpstreamNotDone(Reason, frozen=True, tag="upstream"):

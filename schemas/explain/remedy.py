@@ -1,30 +1,52 @@
-"""Changes that open closed gates: what lets a task run, or makes a run."""
+"""Changes that open closed gates: what lets a task run, or makes a run, in words and as commands."""
 
+import shlex
 from datetime import datetime
+from typing import ClassVar
 
-import msgspec
+from tidegate.schemas.explain.reasons import Worded
+from tidegate.schemas.timetable.text import utc
 
 
-class Unpause(msgspec.Struct, frozen=True, tag="unpause", tag_field="kind"):
+class Change(Worded, frozen=True):
+    """A way to open a closed gate. The fields are filled into `words`, and into `command`, which follows `tidegate`."""
+
+    command: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """The shell commands that make the change; empty where no command can."""
+        fields = {name: getattr(self, name) for name in self.__struct_fields__}
+        return (_shell(*(word.format(**fields) for word in self.command)),) if self.command else ()
+
+
+class Unpause(Change, frozen=True, tag="unpause"):
     """Unpause the DAG."""
 
     dag_id: str
+    words = "unpause the DAG"
+    command = ("dags", "unpause", "{dag_id}")
 
 
-class RestoreFile(msgspec.Struct, frozen=True, tag="restore_file", tag_field="kind"):
+class RestoreFile(Change, frozen=True, tag="restore_file"):
     """Put the DAG into a DAG file again. It was in `path`."""
 
     dag_id: str
     path: str
+    words = "put {dag_id} into a DAG file again; it was in {path}"
 
 
-class Wait(msgspec.Struct, frozen=True, tag="wait", tag_field="kind"):
+class Wait(Change, frozen=True, tag="wait"):
     """Wait until then; None: for a moment."""
 
     until: datetime | None
 
+    @property
+    def text(self) -> str:
+        return "wait a moment" if self.until is None else f"wait until {utc(self.until)}"
 
-class RaiseRuns(msgspec.Struct, frozen=True, tag="raise_max_active_runs", tag_field="kind"):
+
+class RaiseRuns(Change, frozen=True, tag="raise_max_active_runs"):
     """Raise `max_active_runs` of the DAG to `limit`, or end as many of `runs` as it is raised by."""
 
     dag_id: str
@@ -32,102 +54,144 @@ class RaiseRuns(msgspec.Struct, frozen=True, tag="raise_max_active_runs", tag_fi
     limit: int
     runs: tuple[str, ...]
 
+    @property
+    def text(self) -> str:
+        return f"raise max_active_runs to {self.limit} in {self.path}{_or_end(self.runs)}"
 
-class SetSlots(msgspec.Struct, frozen=True, tag="set_slots", tag_field="kind"):
+
+class SetSlots(Change, frozen=True, tag="set_slots"):
     """Give the pool `slots` slots, or let some of `tasks`, which occupy it, end."""
 
     pool: str
     slots: int
     tasks: tuple[str, ...] = ()
+    command = ("pools", "set", "{pool}", "{slots}")
+
+    @property
+    def text(self) -> str:
+        return f"give pool {self.pool!r} {self.slots} {'slot' if self.slots == 1 else 'slots'}{_or_end(self.tasks)}"
 
 
-class EndTasks(msgspec.Struct, frozen=True, tag="end_tasks", tag_field="kind"):
+class EndTasks(Change, frozen=True, tag="end_tasks"):
     """End `count` of `tasks`, given as (DAG, run, task). The limit is fixed for existing runs."""
 
     limit: str
     count: int
     tasks: tuple[tuple[str, str, str], ...]
 
+    @property
+    def text(self) -> str:
+        names, them = ", ".join(map(" ".join, self.tasks)), "it" if self.count == 1 else "them"
+        return f"let {self.count} of {names} end, or end {them}; {self.limit} is fixed for existing runs"
 
-class SetParallelism(msgspec.Struct, frozen=True, tag="set_parallelism", tag_field="kind"):
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """A single instance of a mapped task cannot be marked."""
+        return tuple(_shell("tasks", "mark", *task, "success") for task in self.tasks if not task[-1].endswith("]"))
+
+
+class SetParallelism(Change, frozen=True, tag="set_parallelism"):
     """Raise the parallelism of the installation to `limit`, or let an active task end."""
 
     limit: int
+    words = "start the daemons with TIDEGATE_PARALLELISM={limit}, or let a task end"
 
 
-class EndUpstream(msgspec.Struct, frozen=True, tag="end_upstream", tag_field="kind"):
+class EndUpstream(Change, frozen=True, tag="end_upstream"):
     """Let these tasks of the run end: the first that everything downstream waits for."""
 
     dag_id: str
     run_id: str
     tasks: tuple[str, ...]
+    words = "let {tasks} of {run_id} end; what each waits for:"
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        return tuple(_shell("tasks", "why-not", self.dag_id, self.run_id, task) for task in self.tasks)
 
 
-class Clear(msgspec.Struct, frozen=True, tag="clear", tag_field="kind"):
+class Clear(Change, frozen=True, tag="clear"):
     """Clear these tasks of the run."""
 
     dag_id: str
     run_id: str
     tasks: tuple[str, ...]
+    words = "clear {tasks} of {run_id}"
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        return (_shell("tasks", "clear", self.dag_id, self.run_id, *self.tasks, "--yes"),)
 
 
-class StartDaemon(msgspec.Struct, frozen=True, tag="start_daemon", tag_field="kind"):
+class StartDaemon(Change, frozen=True, tag="start_daemon"):
     """Start a daemon."""
 
+    words = "start a daemon"
+    command = ("daemon",)
 
-class BringBack(msgspec.Struct, frozen=True, tag="bring_back", tag_field="kind"):
+
+class BringBack(Change, frozen=True, tag="bring_back"):
     """Restore the server, or the way from the daemons to it."""
 
     server: str
+    words = "restore {server}, or the way to it"
 
 
-class Publish(msgspec.Struct, frozen=True, tag="publish", tag_field="kind"):
+class Publish(Change, frozen=True, tag="publish"):
     """Publish an event of each of `inputs`, which makes the condition hold. Those in `uris` have no filter."""
 
     inputs: tuple[str, ...]
     uris: tuple[str, ...]
 
+    @property
+    def text(self) -> str:
+        return f"publish an event of {' and of '.join(self.inputs)}"
 
-class MendFile(msgspec.Struct, frozen=True, tag="mend_file", tag_field="kind"):
+    @property
+    def commands(self) -> tuple[str, ...]:
+        return tuple(_shell("datasets", "publish", uri) for uri in self.uris)
+
+
+class MendFile(Change, frozen=True, tag="mend_file"):
     """Correct the condition in the DAG file."""
 
     path: str
+    words = "correct the condition in {path}"
 
 
-class Resume(msgspec.Struct, frozen=True, tag="resume", tag_field="kind"):
+class Resume(Change, frozen=True, tag="resume"):
     """Say from which offset on these partitions are read."""
 
     partitions: tuple[str, ...]
+    words = "say from which offset on these partitions are read"
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        return tuple(_shell("topics", "resume", partition, "--at", "earliest") for partition in self.partitions)
 
 
-class EndRun(msgspec.Struct, frozen=True, tag="end_run", tag_field="kind"):
+class EndRun(Change, frozen=True, tag="end_run"):
     """Let one of these runs of the DAG end."""
 
     dag_id: str
     runs: tuple[str, ...]
 
+    @property
+    def text(self) -> str:
+        return f"let {' or '.join(self.runs)} end"
 
-class Trigger(msgspec.Struct, frozen=True, tag="trigger", tag_field="kind"):
+
+class Trigger(Change, frozen=True, tag="trigger"):
     """Trigger a run."""
 
     dag_id: str
+    words = "trigger a run"
+    command = ("runs", "trigger", "{dag_id}")
 
 
-Change = (
-    Unpause
-    | Publish
-    | MendFile
-    | Resume
-    | EndRun
-    | Trigger
-    | RestoreFile
-    | Wait
-    | RaiseRuns
-    | SetSlots
-    | EndTasks
-    | SetParallelism
-    | EndUpstream
-    | Clear
-    | StartDaemon
-    | BringBack
-)
+def _or_end(names: tuple[str, ...]) -> str:
+    return f", or let {' or '.join(names)} end" if names else ""
+
+
+def _shell(*words: str) -> str:
+    return shlex.join(("tidegate", *words))

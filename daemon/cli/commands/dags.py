@@ -70,10 +70,10 @@ def why_not(context: typer.Context, dag_id: DagId, *, json: Json = False) -> Non
     A gate is open, closed, or not reached because an earlier one is closed. The same code decides and explains. Exit code 0 for
     every answer.
     """
-    from tidegate.daemon.cli.pages import dag_why_not
+    from tidegate.daemon.cli.pages import why_not as pages
 
-    page, now = query_at(context, dag_why_not.read_page, dag_id)
-    output.write_page(dag_why_not.document(page), lambda: dag_why_not.print_page(page, now), json=json)
+    page, now = query_at(context, pages.read_dag, dag_id)
+    output.write_page(pages.dag_document(page), lambda: pages.print_dag(page, now), json=json)
 
 
 @app.command(

@@ -109,16 +109,16 @@ def why_not(
     A gate is open, closed, or not reached because an earlier one is closed. The same code decides and explains. Exit code 0 for
     every answer.
     """
-    from tidegate.daemon.cli.pages import task_why_not
+    from tidegate.daemon.cli.pages import why_not as pages
 
     label = task_id if map_index is None else f"{task_id}[{map_index}]"
     settings = read_settings(context, "postgres_dsn")
 
     async def read(db: Db) -> TaskExplanation:
-        return await task_why_not.read_page(db, await find_run(db, dag_id, run_id), label, settings)
+        return await pages.read_task(db, await find_run(db, dag_id, run_id), label, settings)
 
     page, now = query_at(context, read)
-    output.write_page(task_why_not.document(page), lambda: task_why_not.print_page(page, now), json=json)
+    output.write_page(pages.task_document(page), lambda: pages.print_task(page, now), json=json)
 
 
 @app.command(

@@ -1,0 +1,173 @@
+"""`dags why-not` and `tasks why-not`: gates, and the changes that open them, in text and JSON."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tidegate.daemon.cli.lookup import find_dag
+from tidegate.daemon.cli.pages import inputs, output, tree
+from tidegate.daemon.cli.pages.inputs import InputRow
+from tidegate.daemon.settings import Settings
+from tidegate.handlers.explain.dag import explain_dag
+from tidegate.handlers.explain.dag_facts import load as load_dag
+from tidegate.handlers.explain.task import explain_task
+from tidegate.handlers.explain.task_facts import index_of
+from tidegate.handlers.explain.task_facts import load as load_task
+from tidegate.schemas.dag import DagSpec
+from tidegate.schemas.error import RequestError
+from tidegate.schemas.explain.gates import DagExplanation, Gate, TaskExplanation
+from tidegate.schemas.explain.remedy import Change
+from tidegate.schemas.queries import dag_pages, facts, versions
+from tidegate.schemas.queries.dag_pages import NoteRow
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.facts import DiscardRow
+from tidegate.schemas.queries.leases import Terms
+from tidegate.schemas.queries.run_pages import RunRow
+from tidegate.schemas.timetable.text import age, utc
+
+LAST_NOTES = 5
+GATE_TITLES = ("GATE", "STATE", "FOR", "WHAT IS KNOWN")
+NOTE_TITLES = ("LAST", "TIMES", "WHAT")
+DISCARD_TITLES = ("LAST", "EVENTS", "BECAUSE")
+
+
+class DagWhyNot(msgspec.Struct, frozen=True):
+    """`notes` are the last ticks and conditions that made no run, `discarded` the last discarded events by reason."""
+
+    explanation: DagExplanation
+    spec: DagSpec
+    inputs: Sequence[InputRow]
+    notes: Sequence[NoteRow]
+    discarded: Sequence[DiscardRow]
+
+
+async def read_dag(db: Db, dag_id: str) -> DagWhyNot:
+    """Raises RequestError for a DAG that does not exist."""
+    await find_dag(db, dag_id)
+    spec = await versions.current_spec(db, dag_id)
+    return DagWhyNot(
+        explanation=explain_dag(await load_dag(db, dag_id)),
+        spec=spec,
+        inputs=await inputs.read_inputs(db, dag_id, spec),
+        notes=await dag_pages.list_notes(db, dag_id, LAST_NOTES),
+        discarded=await facts.discards(db, dag_id),
+    )
+
+
+def dag_document(page: DagWhyNot) -> dict[str, Any]:
+    """The page in JSON, with the text of reasons and changes."""
+    return {
+        "dag_id": page.explanation.dag_id,
+        "starts": page.explanation.starts,
+        "gates": gates_document(page.explanation.gates),
+        "change": changes_document(page.explanation.change),
+        "instead": changes_document(page.explanation.instead),
+        "inputs": page.inputs,
+        "notes": page.notes,
+        "discarded": page.discarded,
+    }
+
+
+def print_dag(page: DagWhyNot, now: datetime) -> None:
+    explanation = page.explanation
+    output.heading(explanation.dag_id)
+    waits = "nothing: a run is about to start" if explanation.starts else waits_for(explanation.closed)
+    output.facts((("waits for", waits), ("timing", inputs.timing_text(page.spec.timing))))
+    print_gates(explanation.gates, now)
+    if page.spec.schedule is not None:
+        output.write()
+        output.heading("inputs")
+        pending = inputs.with_events(page.spec.schedule, page.inputs)
+        for line in tree.lines(tree.condition_branch(page.spec.schedule, pending, now)):
+            output.write(line)
+    if page.notes:
+        output.section("no run came of", NOTE_TITLES, ((n.last_at, n.times, n.reason) for n in page.notes), empty="")
+    if page.discarded:
+        cells = ((row.last_at, row.events, row.reason) for row in page.discarded)
+        output.section("events that were discarded", DISCARD_TITLES, cells, empty="")
+    if not explanation.starts:
+        print_changes("the smallest change that makes a run", explanation.change)
+        if explanation.instead:
+            print_changes("or instead", explanation.instead)
+
+
+async def read_task(db: Db, run: RunRow, label: str, settings: Settings) -> TaskExplanation:
+    """Of a task, or of an instance `load[3]` of a mapped one. `settings` apply where no daemon is alive to say its own.
+
+    Raises RequestError for a task that the run does not have.
+    """
+    version = (await facts.run_facts(db, run.dag_id, run.run_id)).run.version_id
+    graph = (await versions.graphs(db, {version}))[version]
+    index = index_of(graph, label)
+    terms = Terms(settings.parallelism, settings.fair_after_s, settings.lease_ttl_s)
+    known = None if index is None else await load_task(db, run.dag_id, run.run_id, index, terms)
+    if known is None or not known.is_there:
+        names = ", ".join(node.task.task_id for node in graph.nodes)
+        raise RequestError(f"run {run.run_id!r} has no task {label!r}; its tasks are {names}")
+    return explain_task(known)
+
+
+def task_document(page: TaskExplanation) -> dict[str, Any]:
+    """The page in JSON, with the text of reasons and changes."""
+    return {**msgspec.structs.asdict(page), "gates": gates_document(page.gates), "change": changes_document(page.change)}
+
+
+def print_task(page: TaskExplanation, now: datetime) -> None:
+    output.heading(f"{page.dag_id} {page.run_id} {page.task}")
+    waits = waits_for(page.closed) or _nothing(page)
+    output.facts((("state", page.state or "its run has not started"), ("waits for", waits)))
+    print_gates(page.gates, now)
+    if page.closed:
+        print_changes("the smallest change that lets it run", page.change)
+
+
+def _nothing(page: TaskExplanation) -> str:
+    match page.state:
+        case "running":
+            return "nothing: it is running"
+        case "success":
+            return "nothing: it has succeeded"
+        case _:
+            return "the next decision of a daemon"
+
+
+def gates_document(gates: Sequence[Gate]) -> list[dict[str, Any]]:
+    """Gates in JSON, with the text of each reason."""
+    return [{**msgspec.structs.asdict(gate), "waits_for": gate.reason.text if gate.reason else None} for gate in gates]
+
+
+def changes_document(changes: Sequence[Change]) -> list[dict[str, Any]]:
+    """Changes in JSON, with their text and commands."""
+    return [{**msgspec.to_builtins(change), "says": change.text, "commands": change.commands} for change in changes]
+
+
+def waits_for(closed: Sequence[Gate]) -> str:
+    return "; ".join(f"{gate.reason.text} ({gate.name})" for gate in closed if gate.reason)
+
+
+def print_gates(gates: Sequence[Gate], now: datetime) -> None:
+    output.section("gates", GATE_TITLES, (_cells(gate, now) for gate in gates), empty="none")
+
+
+def print_changes(title: str, changes: Sequence[Change]) -> None:
+    output.write()
+    output.heading(title if changes else "no change lets it run any more")
+    for change in changes:
+        output.write(f"  {change.text}")
+        for command in change.commands:
+            output.write(f"    {command}")
+
+
+def _cells(gate: Gate, now: datetime) -> tuple[output.Cell, ...]:
+    known = "; ".join(f"{name.replace('_', ' ')} {_text(value)}" for name, value in gate.facts.items())
+    return gate.name, gate.state, age(gate.since, now) if gate.since else None, known
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple | list):
+        return ", ".join(map(_text, value))
+    if isinstance(value, datetime):
+        return utc(value)
+    return "yes" if value is True else str(value)
