@@ -1,11 +1,90 @@
-"""Explains why a DAG has no new run: its gates, closed by the functions that decide, and the change that opens them."""
+"""Explains why a DAG has no new run: its gates, closed by the functions that decide, and the smallest change that opens them.
 
-from tidegate.handlers.explain.dag_facts import DagFacts
-from tidegate.handlers.explain.dag_gates import condition_gates, dag_gates, queue_gate, service_gates, timetable_gates, would_run
-from tidegate.handlers.explain.dag_remedy import dag_changes
+A change is found by trying it on the functions that decide.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from tidegate.handlers.explain.gate import common_change, daemons_gate, file_gate, gate, pause_gate, run_limit_gate
+from tidegate.handlers.scheduling.blockers import condition_result
+from tidegate.handlers.scheduling.input_deadline import input_deadline
+from tidegate.handlers.scheduling.inputs import inspect_events
+from tidegate.handlers.scheduling.next_runs import schedule_next_runs
+from tidegate.handlers.scheduling.run_limit import held_by, run_limit_reached
+from tidegate.handlers.scheduling.timetable import catchup_resumes_at, is_due, upcoming_tick
+from tidegate.schemas.conditions.condition import (
+    ANY_TIME,
+    AllOf,
+    AnyOf,
+    Condition,
+    DatasetRef,
+    Leaf,
+    PatternRef,
+    describe_condition,
+    inputs,
+)
+from tidegate.schemas.effect.run import InsertRun
+from tidegate.schemas.explain.facts import DagStatus
 from tidegate.schemas.explain.gates import DagExplanation, Gate, closed
+from tidegate.schemas.explain.reasons import (
+    ConditionBroken,
+    DagPaused,
+    DagStale,
+    Debouncing,
+    InputsMissing,
+    IntakeHalted,
+    MaxActiveRuns,
+    NoSchedule,
+    NotYetDue,
+    OutsideWindow,
+    RateLimited,
+    Reason,
+    RunsAhead,
+    ServerUnreachable,
+    TimetableExhausted,
+)
+from tidegate.schemas.explain.remedy import Change, EndRun, MendFile, Publish, RaiseRuns, Resume, Trigger
+from tidegate.schemas.queries import facts as fact_rows
+from tidegate.schemas.queries import leases
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.leases import Incident, JobRow
+from tidegate.schemas.view import DagView, Input
 
 Gates = tuple[Gate, ...]
+
+INTAKE = "Kafka"
+"""The server that events come from."""
+
+EVENTS_TOPIC = "dataset-updated"
+
+
+class DagFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A DAG with its pending events. `incidents` are halted partitions."""
+
+    now: datetime
+    dag: DagView
+    status: DagStatus
+    incidents: Sequence[Incident] = ()
+    daemons: Sequence[JobRow] = ()
+
+    def inputs(self) -> tuple[Input, ...]:
+        """The pending events that count for the condition. Raises FilterError for a condition that cannot be evaluated."""
+        return inspect_events(self.dag.graph, self.dag.pending, self.now).inputs
+
+
+async def load(db: Db, dag_id: str) -> DagFacts:
+    """Of a DAG that exists."""
+    return DagFacts(
+        now=db.now,
+        dag=await fact_rows.dag_view(db, dag_id),
+        status=await fact_rows.dag_status(db, dag_id),
+        incidents=await leases.incidents(db),
+        daemons=await leases.live(db),
+    )
 
 
 def explain_dag(facts: DagFacts) -> DagExplanation:
@@ -23,12 +102,168 @@ def explain_dag(facts: DagFacts) -> DagExplanation:
     )
 
 
-def _needed(
-    facts: DagFacts, by_datasets: tuple[Gate, ...], by_time: tuple[Gate, ...]
-) -> tuple[tuple[Gate, ...], tuple[Gate, ...]]:
+def _needed(facts: DagFacts, by_datasets: Gates, by_time: Gates) -> tuple[Gates, Gates]:
     """The gates that have to open, and the alternative to them where datasets and time each make runs."""
     if not by_datasets or not by_time or facts.dag.graph.requires_both:
         return (*by_datasets, *by_time), ()
     if not closed(by_datasets) or not closed(by_time):
         return (), ()
     return by_datasets, by_time
+
+
+def condition_gates(facts: DagFacts) -> Iterator[Gate]:
+    """The condition over the pending events, and its timing."""
+    if facts.dag.graph.schedule is None:
+        return
+    result = condition_result(facts.dag, facts.now)
+    reason = result if isinstance(result, Reason) else None
+    of_timing = reason if isinstance(reason, Debouncing | RateLimited) else None
+    of_condition = None if of_timing else reason
+    since = min((event.arrived_at for event in facts.dag.pending), default=None)
+    yield gate("condition", of_condition, _condition_facts(facts, facts.dag.graph.schedule, reason), since=since)
+    if facts.dag.graph.timing != ANY_TIME:
+        yield gate("timing", of_timing, _timing_facts(facts, reason), reached=of_condition is None)
+
+
+def timetable_gates(facts: DagFacts) -> Iterator[Gate]:
+    if facts.dag.graph.timetable is None:
+        return
+    tick, last = upcoming_tick(facts.dag, facts.now), facts.dag.last_tick
+    reason: Reason | None = None
+    if tick is None:
+        reason = TimetableExhausted()
+    elif not is_due(facts.dag, tick, facts.now):
+        reason = NotYetDue(catchup_resumes_at(facts.dag, facts.now) or tick.run_after)
+    yield gate("timetable", reason, {"next": tick and tick.run_after, "last_date": last and last.logical_date})
+
+
+def dag_gates(facts: DagFacts) -> Iterator[Gate]:
+    dag, status = facts.dag, facts.status
+    if dag.graph.schedule is None and dag.graph.timetable is None:
+        yield gate("schedule", NoSchedule())
+    held = {type(reason): reason for reason in held_by(is_paused=dag.is_paused, is_stale=dag.is_stale)}
+    yield pause_gate(status, held.get(DagPaused))
+    yield file_gate(status, held.get(DagStale))
+    limit = dag.graph.max_active_runs
+    yield run_limit_gate(status, run_limit_reached(dag.running, limit), dag.running, limit)
+
+
+def service_gates(facts: DagFacts) -> Iterator[Gate]:
+    """The services around a DAG: the intake of events, for DAGs with datasets, and daemons."""
+    if facts.dag.graph.schedule is not None:
+        yield _intake_gate(facts)
+    yield daemons_gate(facts.daemons)
+
+
+def _intake_gate(facts: DagFacts) -> Gate:
+    halted = [incident for incident in facts.incidents if EVENTS_TOPIC in incident.partition]
+    if halted:
+        since = min((incident.at for incident in halted if incident.at), default=None)
+        return gate("intake", IntakeHalted(tuple(incident.partition for incident in halted)), since=since)
+    outages = [daemon.away.get(INTAKE) for daemon in facts.daemons]
+    if (outage := outages[0] if outages else None) and all(outages):
+        return gate("intake", ServerUnreachable(INTAKE, outage.error), since=outage.since)
+    return gate("intake")
+
+
+def queue_gate(facts: DagFacts, *, others_open: bool) -> Gate:
+    """Queued runs take turns with runs by datasets and by time. Closed where they use up the remaining run limit."""
+    ahead = others_open and facts.dag.queued > 0 and not would_run(facts.dag, facts.now)
+    return gate("queued runs", RunsAhead(facts.dag.queued) if ahead else None, {"queued": facts.dag.queued or None})
+
+
+def would_run(dag: DagView, now: datetime) -> bool:
+    """Whether a decision about the DAG would make a run by datasets or by time now."""
+    return any(isinstance(effect, InsertRun) for effect in schedule_next_runs(dag, now))
+
+
+def _condition_facts(facts: DagFacts, schedule: Condition, reason: Reason | None) -> Mapping[str, Any]:
+    pending = {"pending": len(facts.dag.pending) or None, "version": facts.status.version}
+    if isinstance(reason, ConditionBroken):
+        return pending
+    arrived = {leaf for input_ in facts.inputs() for leaf in input_.leaves}
+    wanted = inputs(schedule)
+    return {"inputs": f"{sum(leaf in arrived for leaf in wanted)} of {len(wanted)}", **pending}
+
+
+def _timing_facts(facts: DagFacts, reason: Reason | None) -> Mapping[str, Any]:
+    timing, last = facts.dag.graph.timing, facts.dag.dataset_run_at
+    limits = {"within_s": timing.within_s, "quiet_for_s": timing.quiet_for_s, "min_interval_s": timing.min_interval_s}
+    if timing.deadline is None or isinstance(reason, ConditionBroken):
+        return {**limits, "last_run": last}
+    due = input_deadline(facts.dag, facts.inputs(), facts.now)
+    return {**limits, "last_run": last, "deadline": due, "then": timing.deadline.fallback}
+
+
+def dag_changes(facts: DagFacts, gates: Sequence[Gate]) -> tuple[Change, ...]:
+    """The changes that open the closed gates."""
+    return tuple(_change(facts, gate.reason) for gate in gates if gate.reason)
+
+
+def _change(facts: DagFacts, reason: Reason) -> Change:
+    if isinstance(reason, IntakeHalted):
+        return Resume(reason.partitions)
+    return common_change(reason, facts.dag.graph.dag_id, facts.status) or _CHANGES[type(reason)](facts)
+
+
+def fewest(condition: Condition, arrived: frozenset[Leaf]) -> tuple[Leaf, ...]:
+    """The inputs that the condition lacks besides `arrived`; of alternatives the one that lacks fewest."""
+    match condition:
+        case DatasetRef() | PatternRef():
+            return () if condition in arrived else (condition,)
+        case AllOf(of):
+            return _union(fewest(operand, arrived) for operand in of)
+        case AnyOf(of):
+            return min((fewest(operand, arrived) for operand in of), key=len)
+        case _:
+            return _union(sorted((fewest(operand, arrived) for operand in condition.of), key=len)[: condition.k])
+
+
+def _union(parts: Iterable[tuple[Leaf, ...]]) -> tuple[Leaf, ...]:
+    return tuple(dict.fromkeys(leaf for part in parts for leaf in part))
+
+
+def _publish(facts: DagFacts) -> Change:
+    """New events. Events that are too old for the window count as missing."""
+    schedule, within_s = facts.dag.graph.schedule, facts.dag.graph.timing.within_s
+    since = None if within_s is None else facts.now - timedelta(seconds=within_s)
+    recent = [input_ for input_ in facts.inputs() if since is None or input_.event.time >= since]
+    wanted = fewest(schedule, frozenset(leaf for input_ in recent for leaf in input_.leaves)) if schedule is not None else ()
+    plain = tuple(leaf.uri for leaf in wanted if isinstance(leaf, DatasetRef) and not leaf.where)
+    return Publish(tuple(describe_condition(leaf) for leaf in wanted), plain)
+
+
+def _more_runs(facts: DagFacts) -> Change:
+    """A continuous DAG has one run at a time: its limit cannot be raised."""
+    graph, running = facts.dag.graph, tuple(facts.status.running)
+    if graph.is_continuous:
+        return EndRun(graph.dag_id, running)
+    return RaiseRuns(graph.dag_id, facts.status.path, runs_needed(facts), running)
+
+
+def runs_needed(facts: DagFacts) -> int:
+    """The run limit that admits one more run by datasets or by time. Queued runs may start before it."""
+    dag = facts.dag
+    limits = range(dag.running + 1, dag.running + dag.queued + 2)
+    free = msgspec.structs.replace(dag, is_paused=False, is_stale=False)
+    enough = (limit for limit in limits if would_run(_with_limit(free, limit), facts.now))
+    return next(enough, dag.running + 1)
+
+
+def _with_limit(dag: DagView, limit: int) -> DagView:
+    return msgspec.structs.replace(dag, graph=msgspec.structs.replace(dag.graph, max_active_runs=limit))
+
+
+def _trigger(facts: DagFacts) -> Change:
+    return Trigger(facts.dag.graph.dag_id)
+
+
+_CHANGES: Mapping[type[Reason], Callable[[DagFacts], Change]] = {
+    InputsMissing: _publish,
+    OutsideWindow: _publish,
+    ConditionBroken: lambda facts: MendFile(facts.status.path),
+    TimetableExhausted: _trigger,
+    NoSchedule: _trigger,
+    MaxActiveRuns: _more_runs,
+    RunsAhead: _more_runs,
+}

@@ -1,4 +1,4 @@
-"""Gates that the explanations of DAGs and of tasks share."""
+"""Gates, and changes that open them, that the explanations of DAGs and of tasks share."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -6,7 +6,20 @@ from typing import Any
 
 from tidegate.schemas.explain.facts import DagStatus
 from tidegate.schemas.explain.gates import Gate, GateState
-from tidegate.schemas.explain.reasons import NoDaemon, Reason
+from tidegate.schemas.explain.reasons import (
+    AttemptOpen,
+    DagPaused,
+    DagStale,
+    Debouncing,
+    NextTry,
+    NoDaemon,
+    NotSubmitted,
+    NotYetDue,
+    RateLimited,
+    Reason,
+    ServerUnreachable,
+)
+from tidegate.schemas.explain.remedy import BringBack, Change, RestoreFile, StartDaemon, Unpause, Wait
 from tidegate.schemas.queries.leases import JobRow
 
 
@@ -41,3 +54,22 @@ def run_limit_gate(dag: DagStatus, reason: Reason | None, running: int, limit: i
 def daemons_gate(daemons: Sequence[JobRow], *, needed: bool = True) -> Gate:
     hosts = tuple(f"{daemon.host} (pid {daemon.pid})" for daemon in daemons)
     return gate("daemons", NoDaemon() if needed and not hosts else None, {"alive": len(hosts), "daemons": hosts})
+
+
+def common_change(reason: Reason, dag_id: str, dag: DagStatus) -> Change | None:
+    """None for a reason that needs a remedy of its own."""
+    match reason:
+        case DagPaused():
+            return Unpause(dag_id)
+        case DagStale():
+            return RestoreFile(dag_id, dag.path)
+        case NotYetDue(at) | NextTry(at) | Debouncing(at) | RateLimited(at):
+            return Wait(at)
+        case AttemptOpen() | NotSubmitted():
+            return Wait(None)
+        case NoDaemon():
+            return StartDaemon()
+        case ServerUnreachable(server):
+            return BringBack(server)
+        case _:
+            return None

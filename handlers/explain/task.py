@@ -1,10 +1,43 @@
-"""Explains why a task instance does not run: its gates, closed by the functions that decide, and the change that opens them."""
+"""Explains why a task instance does not run: its gates, closed by the functions that decide, and the smallest change.
 
-from tidegate.handlers.explain.run_gates import run_gates
+A change is found by trying it on the functions that decide.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from tidegate.handlers.admission.capacity import AdmissionState, Capacity
+from tidegate.handlers.admission.select import select_tasks
+from tidegate.handlers.explain.gate import common_change
 from tidegate.handlers.explain.task_facts import TaskFacts
-from tidegate.handlers.explain.task_gates import admission_gates, readiness_gates, submission_gates
-from tidegate.handlers.explain.task_remedy import task_changes
-from tidegate.schemas.explain.gates import TaskExplanation
+from tidegate.handlers.explain.task_gates import admission_gates, readiness_gates, run_gates, submission_gates
+from tidegate.handlers.tasks.previous_run import blocking_tasks
+from tidegate.handlers.tasks.readiness import apply_rule
+from tidegate.handlers.tasks.upstream_counts import recount
+from tidegate.schemas.explain import reasons
+from tidegate.schemas.explain.facts import OccupyingTask
+from tidegate.schemas.explain.gates import Gate, TaskExplanation
+from tidegate.schemas.explain.reasons import Reason
+from tidegate.schemas.explain.remedy import (
+    BringBack,
+    Change,
+    Clear,
+    EndRun,
+    EndTasks,
+    EndUpstream,
+    RaiseRuns,
+    SetParallelism,
+    SetSlots,
+    StartDaemon,
+    Wait,
+)
+from tidegate.schemas.graph import element_of
+from tidegate.schemas.state import TASK_ENDED, TASK_FAILED, TaskState
+
+TASK_LIMITS = (reasons.MaxActiveTasks, reasons.MaxActiveTisPerDagrun, reasons.MaxActiveTisPerDag)
 
 
 def explain_task(facts: TaskFacts) -> TaskExplanation:
@@ -17,3 +50,167 @@ def explain_task(facts: TaskFacts) -> TaskExplanation:
         gates=gates,
         change=task_changes(facts, gates),
     )
+
+
+def task_changes(facts: TaskFacts, gates: Sequence[Gate]) -> tuple[Change, ...]:
+    """The changes that open the closed gates, each once."""
+    wanted = dict.fromkeys(change for gate in gates if gate.reason for change in _changes(facts, gate.reason))
+    if any(isinstance(change, BringBack | StartDaemon) for change in wanted):
+        wanted.pop(Wait(None), None)
+    return tuple(wanted)
+
+
+def _changes(facts: TaskFacts, reason: Reason) -> Iterator[Change]:
+    common = common_change(reason, facts.graph.dag_id, facts.dag)
+    return iter((common,)) if common else _CHANGES[type(reason)](facts, reason)
+
+
+def _more_runs(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
+    """Queued runs ahead count, too. A continuous DAG has one run at a time: its limit cannot be raised."""
+    running, limit = tuple(facts.dag.running), facts.run.running_runs + facts.run.runs_ahead + 1
+    if facts.newest_graph.is_continuous:
+        yield from (EndRun(facts.graph.dag_id, running),) if running else ()
+    elif limit > facts.newest_graph.max_active_runs:
+        yield RaiseRuns(facts.graph.dag_id, facts.dag.path, limit, running)
+
+
+def _upstream(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
+    first = _first_upstream(facts, lambda state: state not in TASK_ENDED)
+    yield EndUpstream(facts.graph.dag_id, facts.run.run.run_id, tuple(map(facts.graph.label, first)))
+
+
+def _first_upstream(facts: TaskFacts, counts: Callable[[TaskState], bool]) -> list[int]:
+    """The upstream tasks in a state that counts which have no such task upstream of them, through such tasks alone."""
+    first, seen, todo = [], set(), [facts.instance.index]
+    while todo:
+        index = todo.pop()
+        upstream = [up for up in facts.graph.above[index] if counts(facts.state_of(up))]
+        if not upstream and index != facts.instance.index:
+            first.append(index)
+        todo += [up for up in upstream if up not in seen]
+        seen.update(upstream)
+    return sorted(first)
+
+
+def _instances(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
+    node = facts.graph.nodes[facts.instance.index]
+    elements = [index for index in facts.instances if element_of(index) is not None and facts.graph.node(index) is node]
+    undone = [facts.graph.label(index) for index in elements if facts.instances[index].state not in TASK_ENDED]
+    yield EndUpstream(facts.graph.dag_id, facts.run.run.run_id, tuple(undone))
+
+
+def _clear_cause(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
+    """The task itself, if its trigger rule lets it run by now; else the first upstream tasks that failed, or were skipped."""
+    again = msgspec.structs.replace(facts.instance, elements=0)
+    recount(facts.graph, {**facts.instances, again.index: again}, again.index)
+    if apply_rule(facts.graph.nodes[again.index], again, facts.state_of) is TaskState.SCHEDULED:
+        yield _clear(facts, facts.label)
+        return
+    passed_on = TASK_FAILED if facts.instance.state is TaskState.UPSTREAM_FAILED else {TaskState.SKIPPED}
+    if causes := _first_upstream(facts, passed_on.__contains__):
+        yield _clear(facts, *map(facts.graph.label, causes))
+
+
+def _clear_itself(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
+    yield _clear(facts, facts.label)
+
+
+def _clear(facts: TaskFacts, *labels: str) -> Clear:
+    return Clear(facts.graph.dag_id, facts.run.run.run_id, labels)
+
+
+def _previous_run(facts: TaskFacts, reason: reasons.PreviousRunNotDone) -> Iterator[Change]:
+    """Clear what failed in the previous run, and let its other blocking tasks end."""
+    blocking = blocking_tasks(facts.previous, facts.graph, facts.instance.index)
+    states = (facts.previous.states if facts.previous else None) or {}
+    failed = tuple(task_id for task_id in blocking if states.get(task_id) in TASK_FAILED)
+    undone = tuple(task_id for task_id in blocking if task_id not in failed)
+    if reason.run_id is not None:
+        if failed:
+            yield Clear(facts.graph.dag_id, reason.run_id, failed)
+        if undone:
+            yield EndUpstream(facts.graph.dag_id, reason.run_id, undone)
+
+
+def _slots(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
+    if facts.admission is not None and not _freed_anyway(facts, facts.admission):
+        names = tuple(" ".join((task.dag_id, task.run_id, task.task)) for task in facts.in_pool)
+        yield SetSlots(facts.admission.pool.name, slots_needed(facts.admission, facts.occupied), names)
+
+
+def _freed_anyway(facts: TaskFacts, admission: AdmissionState) -> bool:
+    """Whether the end of any one task that another limit asks to end frees enough slots."""
+    *_, task = admission.waiting
+    limits = [reason for reason in Capacity(admission).limits_reached(task) if isinstance(reason, TASK_LIMITS)]
+    changes = [change for reason in limits for change in _changes(facts, reason)]
+    ending = {name for change in changes if isinstance(change, EndTasks) for name in change.tasks}
+    freed = [other.slots for other in facts.in_pool if (other.dag_id, other.run_id, other.task) in ending]
+    missing = task.pool_slots + facts.occupied - (admission.pool.slots or 0)
+    return bool(freed) and len(freed) == len(ending) and min(freed) >= missing
+
+
+def slots_needed(admission: AdmissionState, occupied: int) -> int:
+    """The size of the pool that admits the last task of its queue, whatever else limits that task."""
+    *_, task = admission.waiting
+    limits = Capacity(admission).limits_reached(task)
+    if not all(isinstance(limit, reasons.PoolMissing | reasons.PoolTooSmall) for limit in limits):
+        return occupied + task.pool_slots  # the admissions before it are unknown until the limits allow it
+    most = occupied + sum(other.pool_slots for other in {*admission.waiting, *admission.starving})
+    sizes = range(occupied + task.pool_slots, most + 1)
+    return sizes[bisect_left(sizes, 1, hi=len(sizes) - 1, key=lambda size: int(_suffices(admission, size - occupied, size)))]
+
+
+def _suffices(admission: AdmissionState, free: int, size: int) -> bool:
+    *_, task = admission.waiting
+    pool = msgspec.structs.replace(admission.pool, open=free, slots=size, exists=True)
+    return task in list(select_tasks(Capacity(msgspec.structs.replace(admission, pool=pool))))
+
+
+def _max_active_tasks(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
+    run = facts.run.run
+    yield _end("max_active_tasks", run.active_tasks - run.max_active_tasks + 1, facts.in_run)
+
+
+def _max_active_per_dag(facts: TaskFacts, reason: reasons.MaxActiveTisPerDag) -> Iterator[Change]:
+    task = facts.graph.dag_id, _task_id(facts)
+    active = sum((dag_id, task_id) == task for dag_id, _, task_id in facts.limited)
+    yield _end("max_active_tis_per_dag", active - reason.limit + 1, facts.of_task)
+
+
+def _max_active_per_run(facts: TaskFacts, reason: reasons.MaxActiveTisPerDagrun) -> Iterator[Change]:
+    active = sum((run, task_id) == (facts.run.run.id, _task_id(facts)) for _, run, task_id in facts.limited)
+    of_run = [task for task in facts.of_task if task.run_id == facts.run.run.run_id]
+    yield _end("max_active_tis_per_dagrun", active - reason.limit + 1, of_run)
+
+
+def _task_id(facts: TaskFacts) -> str:
+    return facts.graph.node(facts.instance.index).task.task_id
+
+
+def _end(limit: str, count: int, tasks: Sequence[OccupyingTask]) -> EndTasks:
+    return EndTasks(limit, count, tuple((task.dag_id, task.run_id, task.task) for task in tasks))
+
+
+def _parallelism(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
+    yield SetParallelism(facts.active + 1)
+
+
+_CHANGES: Mapping[type[Reason], Callable[[TaskFacts, Any], Iterator[Change]]] = {
+    reasons.MaxActiveRuns: _more_runs,
+    reasons.RunsAhead: _more_runs,
+    reasons.UpstreamNotDone: _upstream,
+    reasons.InstancesNotDone: _instances,
+    reasons.PreviousRunNotDone: _previous_run,
+    reasons.PoolMissing: _slots,
+    reasons.PoolTooSmall: _slots,
+    reasons.PoolFull: _slots,
+    reasons.LowerPriority: _slots,
+    reasons.MaxActiveTasks: _max_active_tasks,
+    reasons.MaxActiveTisPerDag: _max_active_per_dag,
+    reasons.MaxActiveTisPerDagrun: _max_active_per_run,
+    reasons.Parallelism: _parallelism,
+    reasons.RunEnded: _clear_itself,
+    reasons.TaskEnded: _clear_itself,
+    reasons.RuledOut: _clear_cause,
+    reasons.OutsideDates: lambda _facts, _reason: iter(()),
+}

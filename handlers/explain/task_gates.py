@@ -1,26 +1,31 @@
-"""The gates of a task instance once its run has started: its readiness, its slots and limits, its submission."""
+"""The gates of a task instance in their order: those of its run, its readiness, its slots and limits, its submission."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tidegate.handlers.admission.capacity import Capacity
 from tidegate.handlers.admission.select import select_tasks
-from tidegate.handlers.explain.gate import daemons_gate, gate
+from tidegate.handlers.explain.gate import daemons_gate, file_gate, gate, pause_gate, run_limit_gate
 from tidegate.handlers.explain.run_progress import readiness_blockers
 from tidegate.handlers.explain.task_facts import TaskFacts
+from tidegate.handlers.scheduling.run_limit import blockers_of_run, held_by
 from tidegate.handlers.tasks.previous_run import blocking_tasks
 from tidegate.handlers.tasks.upstream_counts import upstream_of
 from tidegate.schemas.explain.facts import AttemptFacts, OccupyingTask
 from tidegate.schemas.explain.gates import Gate
 from tidegate.schemas.explain.reasons import (
     AttemptOpen,
+    DagPaused,
+    DagStale,
     InstancesNotDone,
     LowerPriority,
+    MaxActiveRuns,
     MaxActiveTasks,
     MaxActiveTisPerDag,
     MaxActiveTisPerDagrun,
     NextTry,
     NotSubmitted,
+    NotYetDue,
     OutsideDates,
     Parallelism,
     PoolFull,
@@ -29,13 +34,15 @@ from tidegate.schemas.explain.reasons import (
     PreviousRunNotDone,
     Reason,
     RuledOut,
+    RunEnded,
+    RunsAhead,
     ServerUnreachable,
     TaskEnded,
     UpstreamNotDone,
 )
 from tidegate.schemas.graph import Node, element_of
 from tidegate.schemas.queries.leases import Away
-from tidegate.schemas.state import TASK_ACTIVE, TASK_ENDED, RunState, SubmissionState, TaskState
+from tidegate.schemas.state import RUN_ENDED, TASK_ACTIVE, TASK_ENDED, RunState, SubmissionState, TaskState
 
 Reasons = Mapping[type, Reason]
 
@@ -44,6 +51,18 @@ NEVER = frozenset({TaskState.SKIPPED, TaskState.UPSTREAM_FAILED, TaskState.REMOV
 
 NO_RUNNER = frozenset({"Kafka", "Postgres"})
 """Servers that starting a task does not depend on, or without which there would be no explanation."""
+
+
+def run_gates(facts: TaskFacts) -> Iterator[Gate]:
+    run, dag, blockers = facts.run, facts.dag, _run_blockers(facts)
+    created = {"made": run.run.run_type, "events": run.events or None, "logical_date": run.run.logical_date}
+    yield gate("condition", None, created | {"version": run.version}, since=run.created_at)
+    yield gate("timing", blockers.get(NotYetDue), {"run_after": run.run.run_after})
+    yield pause_gate(dag, blockers.get(DagPaused))
+    yield file_gate(dag, blockers.get(DagStale))
+    yield run_limit_gate(dag, blockers.get(MaxActiveRuns), run.running_runs, facts.newest_graph.max_active_runs)
+    yield gate("queued runs", blockers.get(RunsAhead), {"queued": run.runs_ahead or None})
+    yield _run_state(facts)
 
 
 def readiness_gates(facts: TaskFacts) -> Iterator[Gate]:
@@ -88,6 +107,25 @@ def submission_gates(facts: TaskFacts) -> Iterator[Gate]:
     backend = {"backend": attempt.backend} if attempt else {}
     yield gate("backend", unreachable, backend, reached=reached, since=outage.since if outage and unreachable else None)
     yield daemons_gate(facts.daemons, needed=state not in TASK_ENDED | {TaskState.RUNNING})
+
+
+def _run_blockers(facts: TaskFacts) -> Reasons:
+    """What keeps the run from starting. A pause also keeps the tasks of a running run from starting."""
+    if facts.run.run.state is RunState.QUEUED:
+        blockers = blockers_of_run(facts.run, facts.dag, facts.newest_graph.max_active_runs, facts.now)
+    elif facts.run.run.state is RunState.RUNNING and facts.instance.state not in TASK_ACTIVE | TASK_ENDED:
+        blockers = iter(held_by(is_paused=facts.dag.is_paused, is_stale=False))
+    else:
+        blockers = iter(())
+    return _by_type(blockers)
+
+
+def _run_state(facts: TaskFacts) -> Gate:
+    row, run = facts.run, facts.run.run
+    if run.state in RUN_ENDED and facts.instance.state not in TASK_ENDED:
+        return gate("run state", RunEnded(run.state, row.reason or ""), {"state": run.state}, since=row.end_date)
+    since = row.end_date or run.start_date or row.created_at
+    return gate("run state", None, {"state": run.state}, reached=run.state is not RunState.QUEUED, since=since)
 
 
 def _by_type(reasons: Iterator[Reason]) -> Reasons:

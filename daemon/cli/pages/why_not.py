@@ -11,7 +11,7 @@ from tidegate.daemon.cli.pages import inputs, output, tree
 from tidegate.daemon.cli.pages.inputs import InputRow
 from tidegate.daemon.settings import Settings
 from tidegate.handlers.explain.dag import explain_dag
-from tidegate.handlers.explain.dag_facts import load as load_dag
+from tidegate.handlers.explain.dag import load as load_dag
 from tidegate.handlers.explain.task import explain_task
 from tidegate.handlers.explain.task_facts import index_of
 from tidegate.handlers.explain.task_facts import load as load_task

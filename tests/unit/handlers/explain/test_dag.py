@@ -8,9 +8,7 @@ import pytest
 
 from tests.shapes import NOW, A, B, dag_view, graph, queued
 from tests.unit.handlers.event_driven_dags import at, by, consumer, event, expiring, timed
-from tidegate.handlers.explain.dag import explain_dag
-from tidegate.handlers.explain.dag_facts import DagFacts
-from tidegate.handlers.explain.dag_gates import would_run
+from tidegate.handlers.explain.dag import DagFacts, explain_dag, would_run
 from tidegate.schemas.conditions.condition import AllOf, DatasetRef
 from tidegate.schemas.explain import reasons, remedy
 from tidegate.schemas.explain.facts import DagStatus

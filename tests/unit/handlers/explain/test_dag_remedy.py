@@ -3,7 +3,7 @@
 import pytest
 
 from tests.shapes import A, B, C
-from tidegate.handlers.explain.dag_remedy import fewest
+from tidegate.handlers.explain.dag import fewest
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, Leaf, NOf, PatternRef
 
 PATTERN = PatternRef("s://x/*")

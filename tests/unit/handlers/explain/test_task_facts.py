@@ -19,11 +19,10 @@ from tests.unit.handlers.task_facts import (
     task_facts,
 )
 from tests.unit.schemas.explain.test_reasons import TEXTS
-from tidegate.handlers.explain import dag_remedy
-from tidegate.handlers.explain.remedy import common_change
-from tidegate.handlers.explain.task import explain_task
+from tidegate.handlers.explain import dag as dag_explanation
+from tidegate.handlers.explain.gate import common_change
+from tidegate.handlers.explain.task import _CHANGES, explain_task, task_changes
 from tidegate.handlers.explain.task_facts import TaskFacts, index_of
-from tidegate.handlers.explain.task_remedy import _CHANGES, task_changes
 from tidegate.schemas.explain import reasons, remedy
 from tidegate.schemas.explain.gates import Gate, GateState
 from tidegate.schemas.graph import element_index
@@ -116,7 +115,7 @@ def test_gates_after_a_closed_one_are_not_reached() -> None:
 def test_every_reason_has_a_remedy() -> None:
     of_their_own = {type(reason) for reason, _ in TEXTS if common_change(reason, "d", STATUS) is None}
 
-    assert of_their_own == {*_CHANGES, *dag_remedy._CHANGES, reasons.IntakeHalted, reasons.AwaitsTick}
+    assert of_their_own == {*_CHANGES, *dag_explanation._CHANGES, reasons.IntakeHalted, reasons.AwaitsTick}
 
 
 def test_a_task_that_waits_for_no_slots_gets_no_larger_pool() -> None:
