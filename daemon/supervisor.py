@@ -41,8 +41,8 @@ from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.postgres.migrate import SchemaError, pending
 from tidegate.daemon.retry import Retry
 from tidegate.daemon.settings import Settings, spool_root
-from tidegate.daemon.spark.backends import open_backends
 from tidegate.daemon.spark.contract import Backend
+from tidegate.daemon.spark.runner_backend import open_backends
 from tidegate.daemon.spark.spool import open_root
 from tidegate.daemon.systemd import Systemd
 from tidegate.daemon.wake import Signals, listen, notify_peers

@@ -57,21 +57,31 @@ class Phase(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """The status of one submission. `reason` is for people. `silent_s` is the age of its last heartbeat by the clock of
-    the host that wrote it, because the clocks of hosts differ; None without a heartbeat.
+class AttemptEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known about the end of an attempt. `reason` is one sentence for people.
 
     `follow` and `result` as in `tidegate.schemas.wire.event.TaskFinished`.
     """
 
-    phase: Phase
     reason: str = ""
     exit_code: int | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
-    silent_s: float | None = None
     follow: tuple[str, ...] | None = None
     result: Any = None
+
+    def facts(self) -> dict[str, Any]:
+        """The fields of this class, by name."""
+        return {name: getattr(self, name) for name in AttemptEnd.__struct_fields__}
+
+
+class Status(AttemptEnd, frozen=True, kw_only=True):
+    """The status of one submission. `silent_s` is the age of its last heartbeat by the clock of the host that wrote it,
+    because the clocks of hosts differ; None without a heartbeat.
+    """
+
+    phase: Phase
+    silent_s: float | None = None
 
 
 class LogChunk(msgspec.Struct, frozen=True, kw_only=True):

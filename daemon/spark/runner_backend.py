@@ -12,16 +12,14 @@ from typing import TypeVar
 from uuid import UUID
 
 import anyio
-import msgspec
 from anyio import CapacityLimiter, to_thread
 
 from tidegate.daemon.settings import Settings, dags_root, spool_root
 from tidegate.daemon.spark import launch
-from tidegate.daemon.spark.contract import Handle, LogChunk, Phase, Status, SubmissionSpec, backend_of
-from tidegate.daemon.spark.job import Claim, Job, Outcome
+from tidegate.daemon.spark.contract import Backend, Handle, LogChunk, Phase, Status, SubmissionSpec, backend_of
 from tidegate.daemon.spark.process import alive, identify, send, until_gone
-from tidegate.daemon.spark.spool import Spool
-from tidegate.schemas.dag import kind_of
+from tidegate.daemon.spark.spool import Claim, Job, Outcome, Spool
+from tidegate.schemas.dag import BACKENDS, kind_of
 from tidegate.schemas.error import RejectedError, UnavailableError
 from tidegate.schemas.wire.event import Rejection
 
@@ -108,7 +106,7 @@ class RunnerBackend:
         claim = spool.claimed()
         lives = claim is not None and alive(claim.claimant)
         if (outcome := spool.outcome()) is not None:
-            return _ended(outcome), False
+            return Status(phase=Phase(outcome.outcome), **outcome.facts()), False
         if claim is None:
             return Status(phase=Phase.PENDING if self._is_starting(spool) else Phase.UNKNOWN), False
         reason = "" if lives else "the runner was killed; ending its processes"
@@ -143,13 +141,13 @@ class RunnerBackend:
             raise UnavailableError(f"the spool {self._root} cannot be used: {error}", server=SPOOL) from error
 
 
+def open_backends(settings: Settings) -> Mapping[str, Backend]:
+    """All backends, by the name stored with each submission. Opens no connection: runners do."""
+    return {name: RunnerBackend(name, settings) for name in sorted(set(BACKENDS.values()))}
+
+
 def _handle(spool: Spool, claim: Claim) -> Handle:
     return {"spool": str(spool.submission_id), "pid": claim.claimant.pid}
-
-
-def _ended(outcome: Outcome) -> Status:
-    facts = msgspec.structs.asdict(outcome)
-    return Status(phase=Phase(facts.pop("outcome")), **facts)
 
 
 def _ask_to_stop(spool: Spool) -> Claim | None:

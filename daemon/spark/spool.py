@@ -18,19 +18,46 @@ from collections.abc import Container, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal, TypeVar
 from uuid import UUID, uuid4
 
 import msgspec
 
 from tidegate.daemon.settings import PREFIX, SettingsError
-from tidegate.daemon.spark.contract import LogChunk
-from tidegate.daemon.spark.job import Claim, Job, Outcome
+from tidegate.daemon.spark.contract import AttemptEnd, LogChunk, SubmissionSpec
 from tidegate.daemon.spark.process import Identity, alive
+
+T = TypeVar("T")
 
 LOG_CHUNK_BYTES = 256 * 1024
 REMOVING = ".going."
 
 _encode = msgspec.json.Encoder().encode
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """`spec.json`: the submission and the addresses of its servers. Contains no credentials of the daemon."""
+
+    spec: SubmissionSpec
+    dags_folder: str
+    spark_remote: str
+    spark_master: str
+    kafka_servers: str
+    topic_prefix: str
+    heartbeat_s: float
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """`claim`: the process that executes the submission."""
+
+    claimant: Identity
+    claimed_at: datetime
+
+
+class Outcome(AttemptEnd, frozen=True, kw_only=True):
+    """`outcome.json`: how the attempt ended; the reason is empty after a success."""
+
+    outcome: Literal["succeeded", "failed", "skipped", "killed"]
 
 
 class Spool:
@@ -51,8 +78,7 @@ class Spool:
         _sync(self.path)
 
     def job(self) -> Job | None:
-        content = _read(self.path / "spec.json")
-        return None if content is None else msgspec.json.decode(content, type=Job)
+        return _read(self.path / "spec.json", Job)
 
     def prepared_at(self) -> datetime | None:
         return _modified_at(self.path / "spec.json")
@@ -62,8 +88,7 @@ class Spool:
         return self._put("claim", _encode(Claim(claimant=claimant, claimed_at=datetime.now(UTC))))
 
     def claimed(self) -> Claim | None:
-        content = _read(self.path / "claim")
-        return None if content is None else msgspec.json.decode(content, type=Claim)
+        return _read(self.path / "claim", Claim)
 
     def beat(self) -> None:
         (self.path / "heartbeat").touch(mode=0o600)
@@ -88,8 +113,7 @@ class Spool:
         return self._put("outcome.json", _encode(outcome))
 
     def outcome(self) -> Outcome | None:
-        content = _read(self.path / "outcome.json")
-        return None if content is None else msgspec.json.decode(content, type=Outcome)
+        return _read(self.path / "outcome.json", Outcome)
 
     def read_log(self, offset: int) -> LogChunk:
         """Complete when the outcome was there before the end of the log was read."""
@@ -164,11 +188,10 @@ def _removable(spool: Spool, older_than_s: float) -> bool:
     return claim is None or not alive(claim.claimant)
 
 
-def _read(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None
+def _read(path: Path, type_: type[T]) -> T | None:
+    with suppress(FileNotFoundError):
+        return msgspec.json.decode(path.read_bytes(), type=type_)
+    return None
 
 
 def _modified_at(path: Path) -> datetime | None:

@@ -10,8 +10,8 @@ import msgspec
 
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.spark.backends import open_backends
 from tidegate.daemon.spark.contract import Backend, Handle
+from tidegate.daemon.spark.runner_backend import open_backends
 from tidegate.schemas.error import RequestError, UnavailableError
 from tidegate.schemas.queries import run_pages, submissions
 from tidegate.schemas.queries.submissions import Attempt

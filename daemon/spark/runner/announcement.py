@@ -5,7 +5,7 @@ import logging
 import anyio
 
 from tidegate.daemon.spark.contract import CallbackTask
-from tidegate.daemon.spark.job import Job, Outcome
+from tidegate.daemon.spark.spool import Job, Outcome
 from tidegate.events.publisher import Publisher
 from tidegate.schemas.error import TidegateError
 
@@ -31,13 +31,8 @@ async def _publish(job: Job, outcome: Outcome) -> bool:
                     outcome.outcome,
                     dag_id=run.dag_id,
                     run_id=run.run_id,
-                    reason=outcome.reason,
-                    exit_code=outcome.exit_code,
-                    started_at=outcome.started_at,
-                    finished_at=outcome.finished_at,
-                    follow=outcome.follow,
-                    result=outcome.result,
                     event_id=str(job.spec.submission_id),
+                    **outcome.facts(),
                 )
     except (TidegateError, TimeoutError) as error:
         log.debug("the outcome was not published: %s", error)

@@ -11,10 +11,9 @@ from typing import Literal, NamedTuple, NoReturn
 
 import msgspec
 
-from tidegate.daemon.spark.job import Job, Outcome
 from tidegate.daemon.spark.process import end_all
 from tidegate.daemon.spark.runner import announcement, failure_reason, kinds
-from tidegate.daemon.spark.spool import Spool
+from tidegate.daemon.spark.spool import Job, Outcome, Spool
 from tidegate.schemas.run import MAX_RESULT_BYTES, Choice, SkipTask
 from tidegate.schemas.wire.event import storable
 
@@ -119,7 +118,7 @@ class Attempt:
             os.chdir(self._job.dags_folder)
         except OSError as error:
             raise failure_reason.TaskError(f"the DAG folder {self._job.dags_folder} cannot be used: {error.strerror}") from error
-        return kinds.load(self._job).run(self._job, self._job.spec.task, self._spool)
+        return kinds.run(self._job, self._spool)
 
     def _end_processes(self, outcome: str) -> None:
         """Nothing of this attempt may overlap with a retry, on this host or the server. After a success the server ends later."""

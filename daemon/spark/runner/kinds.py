@@ -1,38 +1,95 @@
-"""The kinds of task: one module of this package each, named like the kind.
+"""The kinds of task: how the runner executes each kind, and ends its work on other hosts.
 
-Imported when needed: pyspark takes two seconds, and most kinds do not use it.
+The Spark session is imported when needed: pyspark takes two seconds, and most kinds do not use it.
 """
 
+import linecache
+import os
+import sys
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
-from typing import Any, Protocol, cast
+from pathlib import Path
+from typing import Any
 
-from tidegate.daemon.spark.job import Job
+from tidegate.daemon.spark.contract import CallbackTask
+from tidegate.daemon.spark.runner import child, submit
 from tidegate.daemon.spark.runner.failure_reason import TaskError
-from tidegate.daemon.spark.spool import Spool
-from tidegate.schemas.dag import kind_of
+from tidegate.daemon.spark.runner.template import render
+from tidegate.daemon.spark.spool import Job, Spool
+from tidegate.schemas.authoring.build import build
+from tidegate.schemas.authoring.dag import Dag
+from tidegate.schemas.dag import CommandTask, FunctionTask, SqlTask, SubmitTask, kind_of
+
+SHOWN_ROWS = 200
 
 
-class Kind(Protocol):
-    """The interface of these modules."""
-
-    def run(self, job: Job, task: Any, spool: Spool, /) -> object:
-        """Execute the task; returns its result, raises when it failed."""
-
-    def end(self, job: Job, /) -> None:
-        """End the task's work on other hosts, in bounded time. Idempotent."""
-
-
-def load(job: Job) -> Kind:
-    """Raises TaskError when a package for this kind is not installed."""
-    kind = kind_of(job.spec.task)
-    try:
-        return cast(Kind, import_module(f"{__package__}.{kind}"))
-    except ImportError as error:
-        raise TaskError(f"tasks of kind {kind} need tidegate[spark]: {error}") from error
+def run(job: Job, spool: Spool) -> object:
+    """Execute the task; returns its result. Raises TaskError, or what a function of the DAG file raises."""
+    return RUN[type(job.spec.task)](job, job.spec.task, spool)
 
 
 def end(job: Job) -> None:
-    """End the task's work on other hosts. A kind that cannot be loaded here has started none."""
-    with suppress(TaskError):
-        load(job).end(job)
+    """End the Spark session of the task, in bounded time. Idempotent. The other kinds run in processes of this host only."""
+    if isinstance(job.spec.task, FunctionTask | SqlTask):
+        with suppress(TaskError):  # a session that cannot be loaded here has not begun
+            _session(job).end(job)
+
+
+def _run_function(job: Job, _: FunctionTask, __: Spool) -> object:
+    """Call the function, at the run's version, in this thread; returns its result."""
+    session = _session(job)
+    function = _named(job, "function", lambda dag: dag.functions)
+    return function(session.begin(job), job.spec.run)
+
+
+def _run_callback(job: Job, task: CallbackTask, _: Spool) -> None:
+    """Call a function that receives notifications; its return value is ignored."""
+    _named(job, "callback", lambda dag: dag.callback_functions)(task.context)
+
+
+def _run_sql(job: Job, task: SqlTask, _: Spool) -> None:
+    """Log the first `SHOWN_ROWS` rows of the result; Spark computes no more than these."""
+    session = _session(job)
+    statement = render(task.sql, job.spec, "the SQL")
+    result = session.begin(job).sql(statement)
+    if result.columns:
+        result.show(SHOWN_ROWS, truncate=False)
+
+
+def _run_command(job: Job, task: CommandTask, spool: Spool) -> None:
+    argv = [render(argument, job.spec, f"argument {number} of the command") for number, argument in enumerate(task.argv)]
+    child.run(argv, os.environ | task.env, spool.log, argv[0])
+
+
+RUN: Mapping[type, Callable[[Job, Any, Spool], object]] = {
+    FunctionTask: _run_function,
+    CallbackTask: _run_callback,
+    SqlTask: _run_sql,
+    CommandTask: _run_command,
+    SubmitTask: submit.run,
+}
+
+
+def _session(job: Job) -> Any:
+    """The module of Spark sessions. Raises TaskError when pyspark is not installed."""
+    try:
+        return import_module("tidegate.daemon.spark.runner.session")
+    except ImportError as error:
+        raise TaskError(f"tasks of kind {kind_of(job.spec.task)} need tidegate[spark]: {error}") from error
+
+
+def _named(job: Job, what: str, functions: Callable[[Dag], Mapping[str, Callable[..., Any]]]) -> Callable[..., Any]:
+    """The function of the DAG file named like the task.
+
+    Raises TaskError if the file does not build it on this host; the file may depend on the host and import from the DAG folder.
+    """
+    spec = job.spec
+    sys.path.insert(0, job.dags_folder)
+    filename = str(Path(job.dags_folder, spec.dag_path))
+    # Source lines for tracebacks: the file on disk may have changed since this version.
+    linecache.cache[filename] = (len(spec.source), None, spec.source.splitlines(keepends=True), filename)
+    dag = next((dag for dag in build(spec.source, filename) if dag.dag_id == spec.run.dag_id), None)
+    if dag is None or spec.task.task_id not in functions(dag):
+        raise TaskError(f"{spec.dag_path} builds no DAG {spec.run.dag_id!r} with a {what} {spec.task.task_id!r} on this host")
+    return functions(dag)[spec.task.task_id]

@@ -4,10 +4,9 @@ import fcntl
 import logging
 from datetime import UTC, datetime
 
-from tidegate.daemon.spark.job import Claim, Outcome
 from tidegate.daemon.spark.process import alive, end_all
 from tidegate.daemon.spark.runner import kinds
-from tidegate.daemon.spark.spool import Spool
+from tidegate.daemon.spark.spool import Claim, Outcome, Spool
 
 GRACE_S = 5.0
 

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.connect.client import SparkConnectClient
 from pyspark.sql.connect.client.retries import DefaultPolicy
 
-from tidegate.daemon.spark.job import Job
 from tidegate.daemon.spark.runner.failure_reason import TaskError
+from tidegate.daemon.spark.spool import Job
 
 log = logging.getLogger("tidegate")
 

@@ -1,33 +1,42 @@
 """Tasks that are Spark applications: spark-submit in client mode, its driver a child of the runner."""
 
 import os
+import re
 import sys
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from tidegate.daemon.spark.job import Job
-from tidegate.daemon.spark.runner import child, conf
+from tidegate.daemon.spark.runner import child
 from tidegate.daemon.spark.runner.failure_reason import TaskError
 from tidegate.daemon.spark.runner.template import render
-from tidegate.daemon.spark.spool import Spool
+from tidegate.daemon.spark.spool import Job, Spool
 from tidegate.schemas.dag import SubmitTask
 
+STAMP = "spark.tidegate.submission_id"
 
-def end(_: Job) -> None:
-    """Nothing to end: the driver runs on this host, and its executors end with it."""
+_RESERVED = re.compile(r"spark\.(master|submit\.deployMode|app\.name|tidegate\..*)", re.IGNORECASE)
+# These settings escape Spark: foreign code in the JVM, other users, other pods.
+_DENIED = re.compile(
+    r"""spark\.((driver|executor)\.(extraJavaOptions|defaultJavaOptions|extraClassPath|extraLibraryPath)
+    | jars\.ivySettings | proxy.?user | kubernetes\.(.*\.)?podTemplateFile)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_ESCAPED = str.maketrans({"\\": "\\\\", "=": "\\=", ":": "\\:", "#": "\\#", "!": "\\!", " ": "\\ ", "\t": "\\t"})
 
 
 def run(job: Job, task: SubmitTask, spool: Spool) -> None:
     application = find_application(Path(job.dags_folder), task.application)
     arguments = [render(argument, job.spec, f"argument {number}") for number, argument in enumerate(task.args, start=1)]
     chosen = {key: render(value, job.spec, f"conf {key!r}") for key, value in task.conf.items()}
-    conf.check(chosen)
-    properties = spool.work / "spark.properties"
-    properties.write_text(conf.properties(settings(job, chosen, spool.work)))
+    check_conf(chosen)
+    # A file, because every user of the machine can read the arguments of a process.
+    conf = spool.work / "spark.properties"
+    conf.write_text(properties(settings(job, chosen, spool.work)))
     argv = [
         str(spark_home() / "bin" / "spark-submit"),
         *("--master", job.spark_master, "--deploy-mode", "client"),
-        *("--properties-file", str(properties), "--load-spark-defaults"),
+        *("--properties-file", str(conf), "--load-spark-defaults"),
         str(application),
         *arguments,
     ]
@@ -53,7 +62,7 @@ def settings(job: Job, chosen: dict[str, str], work: Path) -> dict[str, str]:
         defaults |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
         defaults |= {"spark.local.dir": str(work), "spark.sql.warehouse.dir": str(work / "warehouse")}
         defaults |= {"spark.driver.extraJavaOptions": f'"-Djava.io.tmpdir={work}"'}
-    stamp = {conf.STAMP: str(spec.submission_id), "spark.app.name": f"{spec.run.dag_id}.{spec.task.task_id} {spec.submission_id}"}
+    stamp = {STAMP: str(spec.submission_id), "spark.app.name": f"{spec.run.dag_id}.{spec.task.task_id} {spec.submission_id}"}
     return defaults | chosen | stamp
 
 
@@ -61,6 +70,24 @@ def environment(job: Job) -> dict[str, str]:
     home = str(spark_home())
     local = {"SPARK_LOCAL_IP": "127.0.0.1"} if is_local(job) else {}
     return os.environ | local | {"SPARK_HOME": home, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+
+
+def check_conf(conf: Mapping[str, str]) -> None:
+    """Raises TaskError for the first setting that a task may not set."""
+    for key, value in conf.items():
+        if not key.startswith("spark."):
+            raise TaskError(f"conf {key!r}: names of Spark settings start with 'spark.'")
+        if _RESERVED.fullmatch(key):
+            raise TaskError(f"conf {key!r} is set by the scheduler and cannot be set by a task")
+        if _DENIED.fullmatch(key):
+            raise TaskError(f"conf {key!r} is not allowed in a task; an operator can set it in spark-defaults.conf")
+        if any(character in key + value for character in "\n\r\0"):
+            raise TaskError(f"conf {key!r}: line breaks and NUL are not allowed")
+
+
+def properties(conf: Mapping[str, str]) -> str:
+    """The text of a Java properties file."""
+    return "".join(f"{key.translate(_ESCAPED)}={value.translate(_ESCAPED)}\n" for key, value in conf.items())
 
 
 def is_local(job: Job) -> bool:

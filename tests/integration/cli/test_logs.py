@@ -15,11 +15,10 @@ from tests.integration.cli.mapped_attempts import mapped_attempts
 from tests.servers import MARK
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark import launch
-from tidegate.daemon.spark.backends import open_backends
 from tidegate.daemon.spark.contract import SubmissionSpec
-from tidegate.daemon.spark.job import Outcome
 from tidegate.daemon.spark.process import end_all, identify, stamped
-from tidegate.daemon.spark.spool import Spool
+from tidegate.daemon.spark.runner_backend import open_backends
+from tidegate.daemon.spark.spool import Outcome, Spool
 from tidegate.schemas.dag import CommandTask
 from tidegate.schemas.queries import sources
 

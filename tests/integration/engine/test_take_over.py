@@ -16,8 +16,8 @@ from tidegate.daemon.duties.submission_specs import submission_specs
 from tidegate.daemon.leases import HeldLeases
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.spark.backends import open_backends
 from tidegate.daemon.spark.contract import SubmissionSpec
+from tidegate.daemon.spark.runner_backend import open_backends
 from tidegate.daemon.wake import Signals
 from tidegate.schemas.queries import submissions
 from tidegate.schemas.queries.db import Db

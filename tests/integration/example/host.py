@@ -14,8 +14,8 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from tidegate import ConsumedEvent, Run
 from tidegate.daemon.dagfiles.parse import open_parser
 from tidegate.daemon.settings import Settings, dags_root
-from tidegate.daemon.spark.backends import open_backends
 from tidegate.daemon.spark.contract import Phase, Status, SubmissionSpec
+from tidegate.daemon.spark.runner_backend import open_backends
 from tidegate.daemon.standalone.example import nycflights, pipelines
 from tidegate.daemon.standalone.example.lake import deposit, partition
 from tidegate.events import topics

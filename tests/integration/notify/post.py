@@ -16,7 +16,7 @@ from tidegate.daemon.leases import HeldLeases
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.spark.backends import open_backends
+from tidegate.daemon.spark.runner_backend import open_backends
 from tidegate.daemon.wake import Signals
 from tidegate.schemas.queries.leases import Job
 

@@ -9,7 +9,6 @@ from uuid import UUID, uuid4
 import anyio
 
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.spark.backends import open_backends
 from tidegate.daemon.spark.contract import (
     Backend,
     CallbackTask,
@@ -21,6 +20,7 @@ from tidegate.daemon.spark.contract import (
     backend_of,
 )
 from tidegate.daemon.spark.process import Identity, stamped
+from tidegate.daemon.spark.runner_backend import open_backends
 from tidegate.schemas.dag import CommandTask, FunctionTask, SubmitTask, TaskSpec
 from tidegate.schemas.run import RunContext
 

@@ -11,8 +11,8 @@ import anyio
 import msgspec
 
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.spark.backends import open_backends
 from tidegate.daemon.spark.contract import SubmissionSpec
+from tidegate.daemon.spark.runner_backend import open_backends
 from tidegate.schemas.dag import BACKENDS, kind_of
 
 

@@ -23,7 +23,7 @@ from tidegate.daemon.leases import HeldLeases, renew
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.spark import launch
-from tidegate.daemon.spark.backends import open_backends
+from tidegate.daemon.spark.runner_backend import open_backends
 from tidegate.daemon.wake import Signals
 from tidegate.events import topics
 from tidegate.schemas.message import TasksReady

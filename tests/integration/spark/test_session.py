@@ -6,9 +6,9 @@ from uuid import UUID
 import pytest
 
 from tidegate.daemon.spark.contract import SubmissionSpec
-from tidegate.daemon.spark.job import Job
 from tidegate.daemon.spark.runner import session
 from tidegate.daemon.spark.runner.failure_reason import TaskError
+from tidegate.daemon.spark.spool import Job
 from tidegate.schemas.dag import SqlTask
 from tidegate.schemas.run import RunContext
 

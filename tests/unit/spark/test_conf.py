@@ -2,8 +2,8 @@
 
 import pytest
 
-from tidegate.daemon.spark.runner.conf import check, properties
 from tidegate.daemon.spark.runner.failure_reason import TaskError
+from tidegate.daemon.spark.runner.submit import check_conf, properties
 
 
 @pytest.mark.parametrize(
@@ -22,28 +22,28 @@ from tidegate.daemon.spark.runner.failure_reason import TaskError
 )
 def test_what_reaches_the_machine_is_denied(key: str) -> None:
     with pytest.raises(TaskError, match=f"^conf '{key}' is not allowed in a task; an operator can set it"):
-        check({key: "x"})
+        check_conf({key: "x"})
 
 
 @pytest.mark.parametrize("key", ["spark.master", "spark.submit.deployMode", "spark.app.name", "spark.tidegate.submission_id"])
 def test_what_the_scheduler_sets_is_refused(key: str) -> None:
     with pytest.raises(TaskError, match=f"^conf '{key}' is set by the scheduler"):
-        check({key: "x"})
+        check_conf({key: "x"})
 
 
 def test_a_name_outside_spark_is_refused() -> None:
     with pytest.raises(TaskError, match=r"^conf 'master': names of Spark settings start with 'spark\.'$"):
-        check({"master": "local"})
+        check_conf({"master": "local"})
 
 
 @pytest.mark.parametrize("conf", [{"spark.x": "a\nb"}, {"spark.x": "a\0b"}, {"spark.x\r": "a"}])
 def test_line_breaks_and_nul_are_refused(conf: dict[str, str]) -> None:
     with pytest.raises(TaskError, match=r"line breaks and NUL are not allowed$"):
-        check(conf)
+        check_conf(conf)
 
 
 def test_the_rest_is_the_authors() -> None:
-    check({"spark.executor.memory": "1g", "spark.sql.autoBroadcastJoinThreshold": "-1", "spark.driver.memory": "2g"})
+    check_conf({"spark.executor.memory": "1g", "spark.sql.autoBroadcastJoinThreshold": "-1", "spark.driver.memory": "2g"})
 
 
 def test_values_are_escaped_for_a_properties_file() -> None:

@@ -11,9 +11,8 @@ import time_machine
 
 from tidegate.daemon.spark import spool as spool_module
 from tidegate.daemon.spark.contract import LogChunk, SubmissionSpec
-from tidegate.daemon.spark.job import Job, Outcome
 from tidegate.daemon.spark.process import Identity, identify
-from tidegate.daemon.spark.spool import Spool, prune
+from tidegate.daemon.spark.spool import Job, Outcome, Spool, prune
 from tidegate.schemas.dag import CommandTask
 from tidegate.schemas.run import RunContext
 
