@@ -1,19 +1,26 @@
-"""Parses DAG files: reads a file, executes it in a sandbox and validates the result."""
+"""Parses DAG files: reads a file, executes it in a sandbox and validates the untrusted result."""
 
 import os
+import re
+import signal
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 
 import anyio
+import msgspec
 
-from tidegate.daemon.dagfiles.message import Limits, Outcome, Request
+from tidegate.daemon.dagfiles.message import Limits, Outcome, Reply, Request, decode_outcome
 from tidegate.daemon.dagfiles.sandbox import GoneError, Zygotes
 from tidegate.daemon.dagfiles.source import RefusedError, Source, can_hold_dags, read
-from tidegate.daemon.dagfiles.verdict import judge
 from tidegate.daemon.settings import Settings, dags_root
-from tidegate.schemas.dag import ImportProblem, ParsedFile
+from tidegate.schemas.authoring.validation import validate_dag
+from tidegate.schemas.dag import ImportProblem, ParsedFile, encode_spec
+from tidegate.schemas.error import DagError
 
 AT_ONCE = 4
+
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+_UNPRINTABLE = re.compile("[\0\ud800-\udfff]")
 
 
 class Parser:
@@ -82,3 +89,63 @@ def _memory(opened: ExitStack, name: str) -> int:
     descriptor = os.memfd_create(name)
     opened.callback(os.close, descriptor)
     return descriptor
+
+
+def judge(reply: Reply, result: bytes, printed: bytes, filename: str, limits: Limits) -> Outcome:
+    """The outcome, if the untrusted result is complete and valid; else a problem."""
+    if (reason := _ended_badly(reply, limits)) is not None:
+        return Outcome(problem=ImportProblem(reason=reason, line=crash_line(printed, filename)))
+    if not result:
+        words = f"it ended its process with exit code {reply.status}, as os._exit does; a DAG file only builds DAGs"
+        return Outcome(problem=ImportProblem(reason=words))
+    try:
+        outcome = decode_outcome(result)
+        _check(outcome)
+    except (msgspec.MsgspecError, DagError, RecursionError, UnicodeDecodeError) as error:
+        return Outcome(problem=ImportProblem(reason=printable(f"its DAGs are not valid: {error}")))
+    if outcome.problem is None:
+        return outcome
+    return Outcome(problem=ImportProblem(reason=printable(outcome.problem.reason), line=outcome.problem.line))
+
+
+def crash_line(printed: bytes, filename: str) -> int | None:
+    """The line of a crash in C, from the output of faulthandler."""
+    found = re.findall(rf'File "{re.escape(filename)}", line (\d+)'.encode(), printed)
+    return int(found[0]) if found else None
+
+
+def printable(text: str) -> str:
+    """The text without characters that Postgres or JSON reject."""
+    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _ended_badly(reply: Reply, limits: Limits) -> str | None:
+    if reply.timed_out:
+        return (
+            f"it was still running after {limits.wall_s:g} s (TIDEGATE_PARSE_WALL_S) and did not stop; move the work into a task"
+        )
+    if reply.status >= 0:
+        return None
+    if reply.cpu_s >= limits.cpu_s and -reply.status in (signal.SIGKILL, signal.SIGXCPU):
+        return f"it used up {limits.cpu_s} s of processor time (TIDEGATE_PARSE_CPU_S) and did not stop; move the work into a task"
+    return f"its process was killed by {_signal_name(-reply.status)}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _check(outcome: Outcome) -> None:
+    """Raises DagError for what the schema does not exclude."""
+    seen = set()
+    for spec in outcome.dags:
+        validate_dag(spec)
+        text = encode_spec(spec)
+        if b"u0000" in text and _NUL.search(text):
+            raise DagError(f"DAG {spec.dag_id!r}: a text contains a NUL character")
+        if spec.dag_id in seen:
+            raise DagError(f"dag_id {spec.dag_id!r} is used twice")
+        seen.add(spec.dag_id)

@@ -84,16 +84,17 @@ class Zygotes:
 
     async def run(self, request: Request, source: int, result: int, printed: int) -> Reply:
         """Run one file, with one retry after GoneError. Raises GoneError or UnavailableError."""
-        zygote = await self.current()
         try:
-            return await zygote.run(request, source, result, printed)
+            return await self._run(request, source, result, printed)
         except GoneError:
-            await self._replace(zygote)
-        for descriptor in (result, printed):
-            os.ftruncate(descriptor, 0)
+            for descriptor in (result, printed):
+                os.ftruncate(descriptor, 0)
+        return await self._run(request, source, result, printed)
+
+    async def _run(self, request: Request, *descriptors: int) -> Reply:
         zygote = await self.current()
         try:
-            return await zygote.run(request, source, result, printed)
+            return await zygote.run(request, *descriptors)
         except GoneError:
             await self._replace(zygote)
             raise

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from tidegate.daemon.dagfiles.ignore import ignored, patterns
+from tidegate.daemon.dagfiles.scan import ignored, patterns
 from tidegate.schemas.error import TidegateError
 
 MAX_BYTES = 1 << 20

@@ -10,8 +10,7 @@ import structlog
 from anyio.abc import TaskStatus
 from watchfiles import awatch
 
-from tidegate.daemon.dagfiles.ignore import IGNORE_FILE
-from tidegate.daemon.dagfiles.scan import Listing, Stamp, changed, listing, news
+from tidegate.daemon.dagfiles.scan import IGNORE_FILE, Listing, Stamp, changed, listing, news
 from tidegate.daemon.dagfiles.source import RefusedError, read
 from tidegate.daemon.settings import Settings, dags_root
 from tidegate.daemon.wake import Signal

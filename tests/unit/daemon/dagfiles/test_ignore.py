@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.daemon.dagfiles.ignore import ALWAYS, IGNORE_FILE, folder_ignored, ignored, patterns
+from tidegate.daemon.dagfiles.scan import ALWAYS, IGNORE_FILE, folder_ignored, ignored, patterns
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tidegate.daemon.dagfiles.message import Limits, Outcome, Reply, encode
-from tidegate.daemon.dagfiles.verdict import crash_line, judge
+from tidegate.daemon.dagfiles.parse import crash_line, judge
 from tidegate.schemas.dag import DagSpec, EmptyTask, ImportProblem
 
 LIMITS = Limits(wall_s=30, cpu_s=20, memory_mb=512, output_mb=4)
