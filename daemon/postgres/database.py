@@ -10,8 +10,7 @@ synchronous standby: other sessions then see a commit that the standby, if it is
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from functools import partial
+from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from uuid import UUID
 
@@ -24,7 +23,7 @@ from tidegate.daemon.postgres.commit_loss import CommitLossDetector
 from tidegate.daemon.postgres.server_clock import ServerClock
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import losses
-from tidegate.schemas.queries.db import CommitMarker, Db, Memory
+from tidegate.schemas.queries.db import Db, Memory
 
 if TYPE_CHECKING:
     from tidegate.schemas.queries.db import Connected
@@ -105,25 +104,25 @@ class Database:
         Raises UnavailableError when Postgres does not answer or the outcome of the commit is unknown. The caller can repeat the
         call later, because every transaction compares the state that it expects.
         """
-        return await self._with_retries(partial(self._in_transaction, lambda db: work(db, *args, **kwargs)))
+        return await self._with_retries(lambda db: work(db, *args, **kwargs), in_transaction=True)
 
     async def ask(self, work: Callable[Concatenate[Db, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """As `run` but without BEGIN and COMMIT, which saves two of three round trips.
 
         For a single statement, and for reads that need no common snapshot.
         """
-        return await self._with_retries(partial(self._without_transaction, lambda db: work(db, *args, **kwargs)))
+        return await self._with_retries(lambda db: work(db, *args, **kwargs), in_transaction=False)
 
     def clear_memory(self) -> None:
         """Drop the cached rows: another server may lack them. Running transactions keep the old cache."""
         self.memory = Memory()
 
-    async def _with_retries(self, once: Callable[[], Awaitable[T]]) -> T:
+    async def _with_retries(self, work: Callable[[Db], Awaitable[T]], *, in_transaction: bool) -> T:
         for attempt in range(1, TRIES + 1):
             await anyio.lowlevel.checkpoint()
             try:
                 with anyio.fail_after(TRANSACTION_S + LATE_S, shield=True):
-                    return await once()
+                    return await self._once(work, in_transaction=in_transaction)
             except AGAIN as error:
                 if attempt == TRIES:
                     raise UnavailableError(f"Postgres refused {TRIES} times: {describe(error)}", server="Postgres") from error
@@ -150,38 +149,19 @@ class Database:
             finally:
                 end.cancel()
 
-    async def _in_transaction(self, work: Callable[[Db], Awaitable[T]]) -> T:
+    async def _once(self, work: Callable[[Db], Awaitable[T]], *, in_transaction: bool) -> T:
         async with self._connection() as connection:
-            number = self._marker_number()
-            marker = self._marker(connection, number)
-            async with connection.transaction():
-                db = await self._db(connection, marker)
+            detector = self.commit_loss
+            number = detector.receipts.next_number() if detector else 0
+            marker = losses.marker(detector.daemon, connection.get_server_pid(), number) if detector else None
+            async with connection.transaction() if in_transaction else nullcontext():
+                db = Db(connection, self.memory, await self.clock.now(connection), self.clock.told, marker)
                 result = await work(db)
-            self._acknowledge(connection, number, marker)
+            if detector and marker and marker.is_written:
+                detector.receipts.record(connection.get_server_pid(), number, self.clock.extrapolated())
             for act in db.on_commit:
                 act()
             return result
-
-    async def _without_transaction(self, work: Callable[[Db], Awaitable[T]]) -> T:
-        async with self._connection() as connection:
-            number = self._marker_number()
-            marker = self._marker(connection, number)
-            result = await work(await self._db(connection, marker))
-            self._acknowledge(connection, number, marker)
-            return result
-
-    async def _db(self, connection: "Connected", marker: CommitMarker | None) -> Db:
-        return Db(connection, self.memory, await self.clock.now(connection), self.clock.told, marker)
-
-    def _marker(self, connection: "Connected", number: int) -> CommitMarker | None:
-        return losses.marker(self.commit_loss.daemon, connection.get_server_pid(), number) if self.commit_loss else None
-
-    def _marker_number(self) -> int:
-        return self.commit_loss.receipts.next_number() if self.commit_loss else 0
-
-    def _acknowledge(self, connection: "Connected", number: int, marker: CommitMarker | None) -> None:
-        if self.commit_loss and marker and marker.is_written:
-            self.commit_loss.receipts.record(connection.get_server_pid(), number, self.clock.extrapolated())
 
 
 @asynccontextmanager

@@ -59,9 +59,7 @@ async def migrate(dsn: str) -> list[str]:
     try:
         await connection.execute("SELECT pg_advisory_lock($1)", LOCK)
         await connection.execute(_TABLE)
-        applied = {row["name"] for row in await connection.fetch("SELECT name FROM schema_migration")}
-        _refuse_unknown(applied)
-        missing = [name for name in known() if name not in applied]
+        missing = await pending(connection)
         for name in missing:
             await _apply(connection, name)
         return missing
