@@ -33,8 +33,8 @@ def _seconds(description: str) -> Meta:
     return Meta(gt=0, description=description, extra={"unit": "seconds"})
 
 
-def _count(description: str, unit: str = "") -> Meta:
-    return Meta(ge=1, description=description, extra={"unit": unit})
+def _count(description: str, unit: str = "", least: int = 1) -> Meta:
+    return Meta(ge=least, description=description, extra={"unit": unit})
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,11 +63,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     topic_replication: Annotated[int, _count("Replicas of a topic that `tidegate topics create` creates.", "replicas")] = 1
     topic_min_in_sync: Annotated[
         int,
-        Meta(
-            ge=0,
-            description="`min.insync.replicas` of a topic that `tidegate topics create` creates. "
+        _count(
+            "`min.insync.replicas` of a topic that `tidegate topics create` creates. "
             "0: two if there are at least three replicas, otherwise the default of the brokers.",
-            extra={"unit": "replicas"},
+            "replicas",
+            least=0,
         ),
     ] = 0
 
@@ -104,12 +104,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     spark_master: Annotated[str, _text("Master for `spark-submit`.")] = "local[2]"
     dispatch_concurrency: Annotated[int, _count("Submissions that a daemon makes at the same time.", "submissions")] = 8
     parallelism: Annotated[
-        int,
-        Meta(
-            ge=0,
-            description="Largest number of tasks at work in the whole installation. 0: no limit.",
-            extra={"unit": "tasks"},
-        ),
+        int, _count("Largest number of tasks at work in the whole installation. 0: no limit.", "tasks", least=0)
     ] = 0
     fair_after_s: Annotated[
         float, _seconds("Time after which a task that waits for slots gets them regardless of its weight.")
@@ -166,6 +161,11 @@ def read(environ: Mapping[str, str], *, needs: Collection[str] = tuple(SERVERS))
         return msgspec.convert(values, Settings, strict=False)
     except msgspec.ValidationError as error:
         raise SettingsError(_sentence(str(error), values)) from error
+
+
+def environment(values: Mapping[str, str]) -> dict[str, str]:
+    """The settings with these values as environment variables."""
+    return {f"{PREFIX}{name.upper()}": value for name, value in values.items()}
 
 
 def dags_root(settings: Settings) -> Path:

@@ -2,7 +2,8 @@
 
 import os
 import signal
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -11,21 +12,28 @@ import msgspec
 import uvloop
 from rich.console import Console
 from rich.live import Live
+from rich.table import Table
 
 from tidegate.daemon.postgres.database import Database, connect
-from tidegate.daemon.settings import Settings
-from tidegate.daemon.standalone import view
+from tidegate.daemon.settings import Settings, environment
 from tidegate.daemon.standalone.example import producer, report
 from tidegate.daemon.standalone.example.nycflights import FIRST
 from tidegate.daemon.standalone.example.pipelines import install
 from tidegate.daemon.standalone.process import Child, ServerError, spawn
-from tidegate.daemon.standalone.stack import Stack, exclusive, stack
+from tidegate.daemon.standalone.server import exclusive
+from tidegate.daemon.standalone.stack import Stack, stack
 from tidegate.schemas.queries import dag_pages, run_pages
+from tidegate.schemas.queries.run_pages import RunRow
 from tidegate.schemas.state import RunState
 
 POLL_S = 0.3
 LISTED = 200
 EXAMPLE_DAGS = frozenset({"daily_delays", "rolling_report"})
+SHOWN = 15
+COLOURS = {"success": "green", "failed": "red", "running": "yellow", "queued": "cyan"}
+
+Progress = tuple[str, int]
+"""The state of a run and how many of its tasks are unfinished."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +59,7 @@ async def run(options: Options, given: Settings) -> int:
     """Run all servers; they are stopped before it returns or raises."""
     console = Console()
     code = 0
-    with exclusive(options.data.absolute()):
+    with exclusive(options.data.absolute(), "choose another --data"):
         async with anyio.create_task_group() as tg:
             tg.start_soon(_stop_on_signal, tg.cancel_scope, console)
             async with stack(options.data.absolute(), given, partial(console.print, style="dim")) as running:
@@ -84,7 +92,7 @@ async def _serve(options: Options, running: Stack, database: Database, console: 
     if options.once:
         return code
     console.print(f"serving; Ctrl-C stops everything. DAG files: {running.settings['dags_folder']}", soft_wrap=True)
-    for name, value in running.environment().items():
+    for name, value in environment(running.settings).items():
         console.print(f"  export {name}={value}", highlight=False)
     await anyio.sleep_forever()
     return code
@@ -102,7 +110,7 @@ async def _week(options: Options, running: Stack, database: Database, console: C
             tg.cancel_scope.cancel()
     failed = [run for run in await _runs(database) if run.state == RunState.FAILED]
     for run in failed:
-        console.print(f"[red]{view.line(run)}[/]; `tidegate runs show {run.dag_id} {run.run_id}` says why")
+        console.print(f"[red]{line(run)}[/]; `tidegate runs show {run.dag_id} {run.run_id}` says why")
     if limit.cancelled_caught:
         console.print(f"[red]the week did not end within {options.within_s:g} s[/]")
     else:
@@ -155,7 +163,7 @@ async def _until(holds: Callable[[], Awaitable[bool]]) -> None:
         await anyio.sleep(POLL_S)
 
 
-async def _runs(database: Database) -> list[run_pages.RunRow]:
+async def _runs(database: Database) -> list[RunRow]:
     return await database.run(run_pages.list_runs, limit=LISTED)
 
 
@@ -164,15 +172,47 @@ async def _show(database: Database, console: Console) -> None:
         await _print_changes(database, console)
     with Live(console=console, auto_refresh=False) as live:
         while True:
-            live.update(view.table(await _runs(database), view.now()), refresh=True)
+            live.update(table(await _runs(database), datetime.now(UTC)), refresh=True)
             await anyio.sleep(POLL_S)
 
 
 async def _print_changes(database: Database, console: Console) -> None:
-    before: Mapping[tuple[str, str], view.Progress] = view.progress_of(await _runs(database))
+    before: Mapping[tuple[str, str], Progress] = progress_of(await _runs(database))
     while True:
         listed = await _runs(database)
-        for line in view.changes(before, listed):
-            console.print(line, highlight=False, soft_wrap=True)
-        before = view.progress_of(listed)
+        for text in changes(before, listed):
+            console.print(text, highlight=False, soft_wrap=True)
+        before = progress_of(listed)
         await anyio.sleep(POLL_S)
+
+
+def progress_of(runs: Sequence[RunRow]) -> Mapping[tuple[str, str], Progress]:
+    """By (dag_id, run_id)."""
+    return {(run.dag_id, run.run_id): (run.state, run.unfinished) for run in runs}
+
+
+def changes(before: Mapping[tuple[str, str], Progress], runs: Sequence[RunRow]) -> list[str]:
+    """A line for each changed run, oldest first."""
+    changed = [run for run in runs if before.get((run.dag_id, run.run_id)) != (run.state, run.unfinished)]
+    return [line(run) for run in reversed(changed)]
+
+
+def line(run: RunRow) -> str:
+    """`daily_delays dataset__… running 3/5 tasks`."""
+    return f"{run.dag_id}  {run.run_id}  {run.state}  {run.tasks - run.unfinished}/{run.tasks} tasks"
+
+
+def table(runs: Sequence[RunRow], now: datetime) -> Table:
+    """The newest runs."""
+    shown = Table("DAG", "run", "state", "tasks", "took", title="Runs", title_justify="left")
+    for run in runs[:SHOWN]:
+        state = f"[{COLOURS[run.state]}]{run.state}[/]"
+        shown.add_row(run.dag_id, run.run_id, state, f"{run.tasks - run.unfinished}/{run.tasks}", took(run, now))
+    return shown
+
+
+def took(run: RunRow, now: datetime) -> str:
+    """The duration of a run until now or its end."""
+    if run.start_date is None:
+        return ""
+    return f"{((run.end_date or now) - run.start_date).total_seconds():.1f} s"

@@ -10,7 +10,7 @@ from typing import ClassVar
 import asyncpg
 
 from tidegate.daemon.postgres.primary import connect
-from tidegate.daemon.settings import PREFIX
+from tidegate.daemon.settings import PREFIX, environment
 from tidegate.daemon.standalone.process import Child, spawn
 from tidegate.daemon.standalone.server import Server
 
@@ -36,16 +36,13 @@ class Daemon(Server):
     async def _prepare(self) -> None:
         return
 
-    def _choose_ports(self) -> tuple[int, ...]:
-        return (0,)
-
     async def _spawn(self, chosen: tuple[int, ...]) -> Child:  # noqa: ARG002 - it listens on none
         env = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
         return await spawn(
             self._command,
             log=self.log,
             cwd=self.home,
-            env={**env, **{f"{PREFIX}{name.upper()}": value for name, value in self._settings.items()}},
+            env=env | environment(self._settings),
             on_orphaned=signal.SIGTERM,
         )
 

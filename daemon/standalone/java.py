@@ -1,4 +1,4 @@
-"""Finds a Java for Kafka and Spark."""
+"""Finds a Java for Kafka and Spark, and how both log."""
 
 import re
 import shutil
@@ -14,6 +14,17 @@ NEEDED = 17
 ADVICE = f"install Java {NEEDED} (apt-get install openjdk-{NEEDED}-jre-headless) or set JAVA_HOME to one"
 NO_TRACES = "-XX:-UsePerfData"
 """Prevents the performance file that each JVM leaves in the temporary folder."""
+
+LOGGING = """\
+rootLogger.level = WARN
+rootLogger.appenderRef.out.ref = out
+appender.out.type = Console
+appender.out.name = out
+appender.out.target = SYSTEM_ERR
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d{ISO8601} %p %c{1}: %m%n%ex{4}
+"""
+"""The log4j2.properties of a server: warnings, to stderr."""
 
 
 async def find(environ: Mapping[str, str]) -> Path:

@@ -40,14 +40,6 @@ PROPERTIES = {
     "group.initial.rebalance.delay.ms": "0",
     "log.cleaner.dedupe.buffer.size": str(32 * MIB),
 }
-LOGGING = """\
-rootLogger.level = WARN
-rootLogger.appenderRef.out.ref = out
-appender.out.type = Console
-appender.out.name = out
-appender.out.layout.type = PatternLayout
-appender.out.layout.pattern = %d{ISO8601} %p %c{1}: %m%n%ex{4}
-"""
 
 
 class Kafka(Server):
@@ -81,7 +73,7 @@ class Kafka(Server):
         self._classpath = os.pathsep.join(map(str, paths))
         shutil.rmtree(self._temporary, ignore_errors=True)
         self._temporary.mkdir()
-        (self.home / "log4j2.properties").write_text(LOGGING)
+        (self.home / "log4j2.properties").write_text(java.LOGGING)
         if not self._data.exists():
             await self._format()
 

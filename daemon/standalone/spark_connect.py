@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,7 +11,7 @@ import anyio
 
 from tidegate.daemon.standalone import java
 from tidegate.daemon.standalone.port import LOOPBACK, listens
-from tidegate.daemon.standalone.process import Child, ServerError, spawn
+from tidegate.daemon.standalone.process import Child, installed, spawn
 from tidegate.daemon.standalone.server import Server
 
 SERVER_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -27,15 +26,6 @@ CONF = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "4",
 }
-LOGGING = """\
-rootLogger.level = WARN
-rootLogger.appenderRef.out.ref = out
-appender.out.type = Console
-appender.out.name = out
-appender.out.target = SYSTEM_ERR
-appender.out.layout.type = PatternLayout
-appender.out.layout.pattern = %d{ISO8601} %p %c{1}: %m%n%ex{4}
-"""
 HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000 04 00 00000000")
 SETTINGS_FRAME = 4
 
@@ -62,10 +52,10 @@ class SparkConnect(Server):
         shutil.rmtree(self._temporary, ignore_errors=True)
         for folder in (self._temporary, self._conf):
             folder.mkdir(parents=True, exist_ok=True)
-        (self._conf / "log4j2.properties").write_text(LOGGING)
+        (self._conf / "log4j2.properties").write_text(java.LOGGING)
 
     async def _spawn(self, chosen: tuple[int, ...]) -> Child:
-        spark = _spark_home()
+        spark = installed("pyspark", "Spark")
         command = (
             str(spark / "bin" / "spark-submit"),
             f"--master={self._master}",
@@ -113,11 +103,3 @@ class SparkConnect(Server):
                     return (await stream.receive(9))[3] == SETTINGS_FRAME
         except (OSError, TimeoutError, IndexError, anyio.EndOfStream, anyio.BrokenResourceError):
             return False
-
-
-def _spark_home() -> Path:
-    """The folder of pyspark, found without an import."""
-    package = find_spec("pyspark")
-    if package is None or package.origin is None:
-        raise ServerError("Spark is not installed: pip install 'tidegate[standalone]'")
-    return Path(package.origin).parent

@@ -1,23 +1,21 @@
 """The servers of standalone: started in order, stopped in reverse, with topics, schema and daemon."""
 
-import fcntl
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from uuid import UUID
 
 import anyio
 import msgspec
 
 from tidegate.daemon.postgres.migrate import migrate
-from tidegate.daemon.settings import PREFIX, Settings
+from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.process import end_all
+from tidegate.daemon.spark.spool import spools
 from tidegate.daemon.standalone import jars
 from tidegate.daemon.standalone.daemon import Daemon
 from tidegate.daemon.standalone.kafka import Kafka
 from tidegate.daemon.standalone.postgres import Postgres
-from tidegate.daemon.standalone.process import ServerError
 from tidegate.daemon.standalone.server import Server
 from tidegate.daemon.standalone.spark_connect import SparkConnect
 from tidegate.events import topics
@@ -39,32 +37,6 @@ class Stack(msgspec.Struct, frozen=True):
     def lake(self) -> Path:
         """The folder for the data of the example."""
         return self.home / "lake"
-
-    def environment(self) -> dict[str, str]:
-        """The settings as environment variables of other `tidegate` commands."""
-        return {f"{PREFIX}{name.upper()}": value for name, value in self.settings.items()}
-
-
-@contextmanager
-def exclusive(home: Path) -> Iterator[None]:
-    """Lock the directory. Raises ServerError when another standalone uses it, or it cannot be created."""
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ServerError(f"{home} cannot be used: {error.strerror}; choose another --data") from error
-    with (home / "lock").open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            lock.seek(0)
-            owner = lock.read().strip() or "unknown"
-            raise ServerError(
-                f"{home} is in use by another standalone (process {owner}); stop that one, or choose another --data"
-            ) from error
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
-        yield
 
 
 @asynccontextmanager
@@ -104,9 +76,8 @@ def notifying(given: Settings) -> dict[str, str]:
 
 def end_runners(spool_dir: Path) -> None:
     """End all runners, which survive their daemon by design. Their attempts count as killed."""
-    for entry in spool_dir.iterdir() if spool_dir.exists() else ():
-        with suppress(ValueError):
-            end_all(UUID(entry.name), RUNNER_GRACE_S)
+    for spool in spools(spool_dir):
+        end_all(spool.submission_id, RUNNER_GRACE_S)
 
 
 async def _start(servers: list[Server], started: AsyncExitStack, say: Say) -> None:

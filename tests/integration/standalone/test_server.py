@@ -1,5 +1,6 @@
 """What every server of standalone promises, whichever it is."""
 
+import os
 import socket
 import sys
 from collections.abc import Callable
@@ -122,7 +123,10 @@ async def test_it_takes_another_port_when_its_port_was_taken(server: Server, mon
 
 async def test_a_directory_serves_one_server_at_a_time(server: Server) -> None:
     async with server:
-        with pytest.raises(ServerError, match=f"^{server.home} is in use: stop its user, or choose another directory$"):
+        with pytest.raises(
+            ServerError,
+            match=rf"^{server.home} is in use \(process {os.getpid()}\): stop that process, or choose another directory$",
+        ):
             await Postgres(server.home).start()
 
 
