@@ -33,13 +33,12 @@ from tidegate.daemon.duties.sweep import sweep
 from tidegate.daemon.idle import FOR_EVER, Until, done
 from tidegate.daemon.intake.ingest import Enrich, ingest
 from tidegate.daemon.leases import HeldLeases, register, renew_leases
-from tidegate.daemon.outage import Outages
+from tidegate.daemon.outage import Outages, Retry
 from tidegate.daemon.postgres.commit_loss import CommitLossDetector
 from tidegate.daemon.postgres.commit_markers import check_ended_daemons
 from tidegate.daemon.postgres.commit_receipts import CommitReceipts
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.postgres.migrate import SchemaError, pending
-from tidegate.daemon.retry import Retry
 from tidegate.daemon.settings import Settings, spool_root
 from tidegate.daemon.spark.contract import Backend
 from tidegate.daemon.spark.runner_backend import open_backends

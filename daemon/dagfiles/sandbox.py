@@ -113,12 +113,11 @@ class Zygotes:
         try:
             with anyio.fail_after(START_S):
                 reachable = await zygote.hello()
-        except (GoneError, TimeoutError) as error:
-            await zygote.stop()
-            raise UnavailableError("the parser of DAG files does not start", server=SERVER) from error
-        except BaseException:
+        except BaseException as error:
             with anyio.CancelScope(shield=True):
                 await zygote.stop()
+            if isinstance(error, GoneError | TimeoutError):
+                raise UnavailableError("the parser of DAG files does not start", server=SERVER) from error
             raise
         if reachable is not None and not self._warned:
             self._warned = True

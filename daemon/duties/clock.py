@@ -12,7 +12,7 @@ import msgspec
 from anyio.abc import TaskStatus
 
 from tidegate.daemon.context import Context
-from tidegate.daemon.retry import Retry
+from tidegate.daemon.outage import Retry
 from tidegate.daemon.work import Work
 from tidegate.schemas.message import AttemptTimedOut, DeadlineDue, RetryDue, RunTimedOut, ScheduleDue
 from tidegate.schemas.queries import clock as queries

@@ -12,7 +12,7 @@ from anyio.abc import TaskStatus
 from tidegate.daemon.context import Context
 from tidegate.daemon.dagfiles.parse import Parser
 from tidegate.daemon.dagfiles.watch import watch
-from tidegate.daemon.retry import Retry
+from tidegate.daemon.outage import Retry
 from tidegate.daemon.settings import Settings
 from tidegate.events.cloudevents import headers
 from tidegate.events.sink import OutMessage, Sink

@@ -17,7 +17,7 @@ from anyio.abc import TaskStatus
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties.submission_specs import submission_specs
 from tidegate.daemon.leases import HeldLeases
-from tidegate.daemon.retry import Retry
+from tidegate.daemon.outage import Retry
 from tidegate.daemon.spark.contract import Backend, Handle, SubmissionSpec
 from tidegate.daemon.wake import Signal
 from tidegate.daemon.work import Work

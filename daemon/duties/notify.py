@@ -21,7 +21,7 @@ from tidegate.daemon.duties.receivers.function import FunctionSender
 from tidegate.daemon.duties.receivers.mail import MailSender
 from tidegate.daemon.duties.receivers.webhook import WebhookSender
 from tidegate.daemon.duties.run_on_signal import run_on_signal
-from tidegate.daemon.retry import Retry
+from tidegate.daemon.outage import Retry
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.work import Work
 from tidegate.schemas.error import UnavailableError

@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties.dispatch import finish_id
-from tidegate.daemon.retry import Retry
+from tidegate.daemon.outage import Retry
 from tidegate.daemon.spark.contract import Backend, Phase, Status
 from tidegate.schemas.queries import submissions
 from tidegate.schemas.queries.submissions import Running

@@ -6,7 +6,7 @@ from typing import NoReturn
 import anyio
 
 from tidegate.daemon.context import Context
-from tidegate.daemon.retry import Retry
+from tidegate.daemon.outage import Retry
 from tidegate.daemon.work import Work
 
 

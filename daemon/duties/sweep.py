@@ -9,8 +9,8 @@ from anyio.abc import TaskStatus
 
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties.ledger import maintain_ledger
+from tidegate.daemon.outage import Retry
 from tidegate.daemon.postgres import commit_markers
-from tidegate.daemon.retry import Retry
 from tidegate.daemon.settings import spool_root
 from tidegate.daemon.spark import spool
 from tidegate.schemas.message import AttemptSilent, AttemptStuck

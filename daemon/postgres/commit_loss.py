@@ -7,7 +7,6 @@ The timeline distinguishes one loss from the next.
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 import anyio
 import structlog
@@ -40,10 +39,6 @@ class CommitLossDetector:
         self._timeline: str | None = None
         self._changed_at = float("-inf")
         self._lock = anyio.Lock()
-
-    @property
-    def daemon(self) -> UUID:
-        return self.receipts.daemon
 
     @property
     def unsure(self) -> bool:

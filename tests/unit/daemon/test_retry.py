@@ -7,8 +7,7 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from tidegate.daemon.outage import Outages
-from tidegate.daemon.retry import Retry
+from tidegate.daemon.outage import Outages, Retry
 from tidegate.schemas.error import UnavailableError
 
 AWAY = UnavailableError("connection refused", server="Postgres")
