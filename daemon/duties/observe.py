@@ -11,7 +11,6 @@ from uuid import UUID
 import anyio
 import structlog
 from anyio.abc import TaskStatus
-from msgspec import UNSET
 
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties.dispatch import finish_id
@@ -79,16 +78,7 @@ OUTCOMES: Mapping[Phase, Literal["succeeded", "failed", "skipped", "killed"]] = 
 
 def finish(submission_id: UUID, status: Status) -> TaskFinished:
     """The event for the status of an ended attempt."""
-    return TaskFinished(
-        submission_id=submission_id,
-        outcome=OUTCOMES[status.phase],
-        reason=status.reason,
-        exit_code=status.exit_code,
-        started_at=status.started_at,
-        finished_at=status.finished_at,
-        follow=UNSET if status.follow is None else status.follow,
-        result=UNSET if status.result is None else status.result,
-    )
+    return TaskFinished(submission_id=submission_id, outcome=OUTCOMES[status.phase], **status.facts())
 
 
 async def _beat(context: Context, running: Sequence[Running], statuses: Mapping[UUID, Status]) -> None:

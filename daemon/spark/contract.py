@@ -71,8 +71,8 @@ class AttemptEnd(msgspec.Struct, frozen=True, kw_only=True):
     result: Any = None
 
     def facts(self) -> dict[str, Any]:
-        """The fields of this class, by name."""
-        return {name: getattr(self, name) for name in AttemptEnd.__struct_fields__}
+        """The known fields of this class, by name, for any struct with the same fields."""
+        return {name: value for name in AttemptEnd.__struct_fields__ if (value := getattr(self, name)) is not None}
 
 
 class Status(AttemptEnd, frozen=True, kw_only=True):

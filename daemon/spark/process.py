@@ -17,10 +17,19 @@ import msgspec
 
 STAMP = "TASK_SUBMISSION_ID"
 POLL_S = 0.02
+TAIL_BYTES = 64 * 1024
 
 _PROC = Path("/proc")
 _BOOT_ID = _PROC / "sys/kernel/random/boot_id"
 _STATE, _START_TIME = 0, 19
+
+
+def tail(log: Path, start: int) -> str:
+    """The end of a log, at most `TAIL_BYTES`, without what is before `start`."""
+    with log.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(start, end - TAIL_BYTES))
+        return file.read().decode(errors="replace")
 
 
 class Identity(msgspec.Struct, frozen=True):

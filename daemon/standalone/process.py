@@ -13,11 +13,11 @@ import anyio
 import psutil
 from anyio.abc import Process
 
+from tidegate.daemon.spark.process import tail
 from tidegate.schemas.error import TidegateError
 
 LEASH = Path(__file__).with_name("leash.py")
 TAIL_LINES = 20
-TAIL_BYTES = 64 * 1024
 GONE_S = 10.0
 
 
@@ -51,11 +51,7 @@ class Child:
 
     def tail(self) -> str:
         """The last lines of its output."""
-        with self.log.open("rb") as file:
-            end = file.seek(0, os.SEEK_END)
-            file.seek(max(self._log_start, end - TAIL_BYTES))
-            lines = file.read().decode(errors="replace").splitlines()
-        return "\n".join(lines[-TAIL_LINES:])
+        return "\n".join(tail(self.log, self._log_start).splitlines()[-TAIL_LINES:])
 
     async def outcome(self) -> int:
         """Wait for the exit code; cancellation kills the process."""

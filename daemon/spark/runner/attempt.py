@@ -9,16 +9,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, NamedTuple, NoReturn
 
+import anyio
 import msgspec
 
+from tidegate.daemon.spark.contract import CallbackTask
 from tidegate.daemon.spark.process import end_all
-from tidegate.daemon.spark.runner import announcement, failure_reason, kinds
+from tidegate.daemon.spark.runner import failure_reason, kinds
 from tidegate.daemon.spark.spool import Job, Outcome, Spool
+from tidegate.events.publisher import Publisher
+from tidegate.schemas.error import TidegateError
 from tidegate.schemas.run import MAX_RESULT_BYTES, Choice, SkipTask
 from tidegate.schemas.wire.event import storable
 
 log = logging.getLogger("tidegate")
 
+SOURCE = "tidegate/submission"
+PUBLISH_WITHIN_S = 10.0
 LEFTOVER_GRACE_S = 1.0
 KILL_GRACE_S = 5.0
 
@@ -134,8 +140,8 @@ class Attempt:
         except OSError:
             log.exception("the outcome could not be stored")
             is_first = True
-        if is_first:
-            announcement.task_finished(self._job, outcome)
+        if is_first and not isinstance(self._job.spec.task, CallbackTask):
+            anyio.run(publish, self._job, outcome)
         kinds.end(self._job)
 
     def _beat(self) -> None:
@@ -169,3 +175,25 @@ def success(returned: object) -> Ending:
         reason = f"it returned {len(content)} bytes of JSON; a result has at most {MAX_RESULT_BYTES}"
         return Ending("failed", f"{reason}: write the data to storage and return its location")
     return Ending("succeeded", exit_code=0, returned=msgspec.json.decode(content))
+
+
+async def publish(job: Job, outcome: Outcome) -> None:
+    """Publish the outcome to Kafka, by an id of the submission, so that duplicates have no effect.
+
+    Without Kafka nothing is lost: daemons also read the spool.
+    """
+    run = job.spec.run
+    publisher = Publisher(job.kafka_servers, source=SOURCE, topic_prefix=job.topic_prefix, timeout_s=PUBLISH_WITHIN_S)
+    try:
+        with anyio.fail_after(PUBLISH_WITHIN_S):
+            async with publisher:
+                await publisher.task_finished(
+                    job.spec.submission_id,
+                    outcome.outcome,
+                    dag_id=run.dag_id,
+                    run_id=run.run_id,
+                    event_id=str(job.spec.submission_id),
+                    **outcome.facts(),
+                )
+    except (TidegateError, TimeoutError) as error:
+        log.debug("the outcome was not published: %s", error)

@@ -1,14 +1,12 @@
 """Programs of tasks: run without a shell, with output to the log; the exit code is the outcome."""
 
-import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tidegate.daemon.spark.process import tail
 from tidegate.daemon.spark.runner.failure_reason import TaskError, from_log
-
-TAIL_BYTES = 64 * 1024
 
 
 def run(argv: Sequence[str], env: Mapping[str, str], log: Path, name: str) -> None:
@@ -16,19 +14,10 @@ def run(argv: Sequence[str], env: Mapping[str, str], log: Path, name: str) -> No
     start = log.stat().st_size
     try:
         code = subprocess.call(argv, stdin=subprocess.DEVNULL, env=env)  # noqa: S603 - an argument list, and no shell
-    except OSError as error:
-        raise TaskError(f"{name} could not be started: {error.strerror}") from error
-    except ValueError as error:
-        raise TaskError(f"{name} could not be started: {error}") from error
+    except (OSError, ValueError) as error:
+        raise TaskError(f"{name} could not be started: {error.strerror if isinstance(error, OSError) else error}") from error
     if code < 0:
         raise TaskError(f"{name} was killed by {signal.Signals(-code).name}", code)
     if code > 0:
-        reason = from_log(_tail(log, start))
+        reason = from_log(tail(log, start))
         raise TaskError(f"{name} ended with exit code {code}" + (f": {reason}" if reason else ""), code)
-
-
-def _tail(log: Path, start: int) -> str:
-    with log.open("rb") as file:
-        end = file.seek(0, os.SEEK_END)
-        file.seek(max(start, end - TAIL_BYTES))
-        return file.read().decode(errors="replace")

@@ -10,7 +10,7 @@ from aiokafka.structs import ConsumerRecord
 from tests.integration.spark.submissions import LONG_S, Bench, task, until_nothing_runs
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.contract import Phase
-from tidegate.daemon.spark.runner import announcement
+from tidegate.daemon.spark.runner import attempt
 from tidegate.schemas.wire.envelope import Envelope, decode
 from tidegate.schemas.wire.event import Kind, TaskFinished
 
@@ -39,7 +39,7 @@ async def test_with_kafka_away_the_outcome_is_in_the_spool_and_the_runner_goes(b
     spec = away.spec(task("command", "succeed"))
 
     handle = await away.submit(spec)
-    with anyio.fail_after(announcement.WITHIN_S):
+    with anyio.fail_after(attempt.PUBLISH_WITHIN_S):
         status = await away.until_ended(spec, handle)
     await until_nothing_runs(spec.submission_id)
 
