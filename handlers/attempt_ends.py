@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET
 
-from tidegate.handlers.load_dags import read_dags
+from tidegate.handlers.load import read_dags
 from tidegate.handlers.runs.rows import CLEARED, NOT_SUBMITTED, end_submission, insert_task, update_task
 from tidegate.handlers.runs.transition import change_run
 from tidegate.handlers.scheduling.next_runs import schedule_after_ends

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.load_dags import read_dags
+from tidegate.handlers.load import read_dags
 from tidegate.handlers.runs.change_version import change_version
 from tidegate.handlers.runs.clear import clear_tasks
 from tidegate.handlers.runs.rejections import NO_SUCH_TASK, no_such_dag

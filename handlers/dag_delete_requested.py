@@ -2,37 +2,27 @@
 
 from collections.abc import Iterator, Sequence
 
-import msgspec
-
-from tidegate.handlers.load_dags import lock_dags
+from tidegate.handlers.load import LockedDags, lock_dags
 from tidegate.handlers.runs.rejections import no_such_dag
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.dag import DeleteDag
 from tidegate.schemas.message import DagDeleteRequested, Message
 from tidegate.schemas.queries import references
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.view import DagView
 
 IN_A_FILE = "in_a_file"
 HAS_RUNS = "has_runs"
 
 
-class State(msgspec.Struct, frozen=True):
-    """The DAG, locked; None when it does not exist."""
-
-    dag: DagView | None
-
-
-async def load(db: Db, messages: Sequence[Message[DagDeleteRequested]]) -> State:
+async def load(db: Db, messages: Sequence[Message[DagDeleteRequested]]) -> LockedDags:
     (message,) = messages
     await references.lock_ledger(db)  # no event is being queued for the DAG
-    dags = await lock_dags(db, [message.body.dag_id])
-    return State(dags[0] if dags else None)
+    return await lock_dags(db, [message.body.dag_id])
 
 
-def decide(messages: Sequence[Message[DagDeleteRequested]], state: State) -> Iterator[Effect]:
+def decide(messages: Sequence[Message[DagDeleteRequested]], state: LockedDags) -> Iterator[Effect]:
     dag_id = messages[0].body.dag_id
-    dag = state.dag
+    dag = next(iter(state.dags), None)
     if dag is None:
         yield no_such_dag(dag_id)
     elif not dag.is_stale:

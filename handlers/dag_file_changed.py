@@ -8,7 +8,7 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.load_dags import lock_dags
+from tidegate.handlers.load import lock_dags
 from tidegate.handlers.scheduling.next_runs import schedule_next_runs
 from tidegate.handlers.scheduling.read_plan import ReadReason
 from tidegate.schemas.conditions.condition import dataset_uris, patterns
@@ -69,7 +69,7 @@ async def load(db: Db, messages: Sequence[Message[ParsedFile]]) -> State:
         await references.lock_ledger(db)
     locked = await lock_dags(db, stored, ReadReason(everything=True))
     version_ids = await files.reserve_versions(db, len(specs))
-    return State(db.now, known, stored, {dag.graph.dag_id: dag for dag in locked}, tuple(version_ids), dataset_ids)
+    return State(db.now, known, stored, {dag.graph.dag_id: dag for dag in locked.dags}, tuple(version_ids), dataset_ids)
 
 
 def newest(parsed: Sequence[ParsedFile]) -> dict[str, ParsedFile]:

@@ -1,34 +1,22 @@
 """Datasets were updated: start a run of every DAG whose condition holds now."""
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 
-import msgspec
-
-from tidegate.handlers.load_dags import lock_dags
+from tidegate.handlers.load import LockedDags, lock_dags
 from tidegate.handlers.scheduling.next_runs import schedule_next_runs
 from tidegate.handlers.scheduling.read_plan import ReadReason
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries import datasets
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.view import DagView
 from tidegate.schemas.wire.event import DatasetUpdated
 
 
-class State(msgspec.Struct, frozen=True):
-    """The consumers of the datasets, locked."""
-
-    now: datetime
-    dags: tuple[DagView, ...]
-
-
-async def load(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> State:
+async def load(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> LockedDags:
     recorded = await datasets.record(db, messages)
-    found = await lock_dags(db, recorded.dag_ids, ReadReason(just_arrived=recorded.arrived))
-    return State(db.now, found)
+    return await lock_dags(db, recorded.dag_ids, ReadReason(just_arrived=recorded.arrived))
 
 
-def decide(_messages: Sequence[Message[DatasetUpdated]], state: State) -> Iterator[Effect]:
+def decide(_messages: Sequence[Message[DatasetUpdated]], state: LockedDags) -> Iterator[Effect]:
     for dag in state.dags:
         yield from schedule_next_runs(dag, state.now)

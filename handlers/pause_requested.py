@@ -1,11 +1,10 @@
 """A user pauses or unpauses a DAG. Unpausing starts the runs that waited."""
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.load_dags import lock_dags
+from tidegate.handlers.load import LockedDags, lock_dags
 from tidegate.handlers.runs.rejections import no_such_dag
 from tidegate.handlers.scheduling.next_runs import schedule_next_runs
 from tidegate.handlers.scheduling.read_plan import ReadReason
@@ -13,26 +12,17 @@ from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import SetPaused
 from tidegate.schemas.message import Message, PauseRequested
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.view import DagView
 
 
-class State(msgspec.Struct, frozen=True):
-    """The DAG, locked; None when there is no such DAG."""
-
-    now: datetime
-    dag: DagView | None
-
-
-async def load(db: Db, messages: Sequence[Message[PauseRequested]]) -> State:
+async def load(db: Db, messages: Sequence[Message[PauseRequested]]) -> LockedDags:
     (request,) = (message.body for message in messages)
-    found = await lock_dags(db, [request.dag_id], ReadReason(everything=not request.is_paused))
-    return State(db.now, found[0] if found else None)
+    return await lock_dags(db, [request.dag_id], ReadReason(everything=not request.is_paused))
 
 
-def decide(messages: Sequence[Message[PauseRequested]], state: State) -> Iterator[Effect]:
+def decide(messages: Sequence[Message[PauseRequested]], state: LockedDags) -> Iterator[Effect]:
     (request,) = (message.body for message in messages)
-    if state.dag is None:
+    if not state.dags:
         yield no_such_dag(request.dag_id)
-        return
-    yield SetPaused(request.dag_id, request.is_paused)
-    yield from schedule_next_runs(msgspec.structs.replace(state.dag, is_paused=request.is_paused), state.now)
+    for dag in state.dags:
+        yield SetPaused(request.dag_id, request.is_paused)
+        yield from schedule_next_runs(msgspec.structs.replace(dag, is_paused=request.is_paused), state.now)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from tidegate.handlers.load_run import WholeRun, lock_run
+from tidegate.handlers.load import WholeRun, lock_run
 from tidegate.handlers.runs.rejections import ALREADY_ENDED, no_such_dag, no_such_run
 from tidegate.handlers.runs.terminate import fail, mark_success
 from tidegate.handlers.scheduling.next_runs import schedule_after_ends

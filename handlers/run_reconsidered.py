@@ -9,7 +9,7 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.load_dags import read_dags
+from tidegate.handlers.load import read_dags
 from tidegate.handlers.runs.rows import insert_task, update_task
 from tidegate.handlers.runs.terminate import fail
 from tidegate.handlers.runs.transition import change_run

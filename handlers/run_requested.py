@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from tidegate.handlers.load_dags import lock_dags
+from tidegate.handlers.load import lock_dags
 from tidegate.handlers.runs.create import create, queued_run
 from tidegate.handlers.runs.rejections import no_such_dag
 from tidegate.handlers.scheduling.next_runs import set_wakeup
@@ -34,11 +34,11 @@ class State(msgspec.Struct, frozen=True):
 async def load(db: Db, messages: Sequence[Message[RunRequested]]) -> State:
     (message,) = messages
     request, run_id = message.body, run_id_of(message)
-    dags = await lock_dags(db, [request.dag_id])
+    locked = await lock_dags(db, [request.dag_id])
     existing = run_id if await runs.exists(db, request.dag_id, run_id) else None
     if existing is None and request.logical_date is not None:
         existing = await runs.run_of_date(db, request.dag_id, request.logical_date)
-    return State(db.now, dags[0] if dags else None, existing)
+    return State(locked.now, next(iter(locked.dags), None), existing)
 
 
 def decide(messages: Sequence[Message[RunRequested]], state: State) -> Iterator[Effect]:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.load_dags import read_dags
+from tidegate.handlers.load import read_dags
 from tidegate.handlers.runs.terminate import fail
 from tidegate.handlers.scheduling.next_runs import schedule_after_ends
 from tidegate.handlers.scheduling.read_plan import ReadReason

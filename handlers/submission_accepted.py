@@ -1,44 +1,26 @@
 """Backends accepted attempts: their tasks are running, except the ones that have ended meanwhile."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from uuid import UUID
 
-import msgspec
-
+from tidegate.handlers.load import LockedAttempts, lock_attempts
 from tidegate.handlers.runs.transition import change_run
 from tidegate.handlers.tasks.advance import Move
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.submission import AcceptSubmission
 from tidegate.schemas.effect.task import MoveTask
-from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import Message, SubmissionAccepted
-from tidegate.schemas.queries import runs, submissions, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import SubmissionState, TaskState
 from tidegate.schemas.view import Instance, RunView, SubmissionView
 
 
-class State(msgspec.Struct, frozen=True):
-    """The attempts with their tasks, under the locks of their runs."""
-
-    now: datetime
-    runs: Mapping[int, RunView]
-    graphs: Mapping[int, Graph]
-    submissions: Mapping[UUID, SubmissionView]
-    tasks: Mapping[tuple[int, int], Instance]
+async def load(db: Db, messages: Sequence[Message[SubmissionAccepted]]) -> LockedAttempts:
+    return await lock_attempts(db, [message.body.submission_id for message in messages])
 
 
-async def load(db: Db, messages: Sequence[Message[SubmissionAccepted]]) -> State:
-    ids = [message.body.submission_id for message in messages]
-    locked = await runs.lock_of_attempts(db, ids)
-    graphs = await versions.graphs(db, {run.version_id for run in locked.values()})
-    attempts, instances = await submissions.read_with_tasks(db, ids)
-    return State(db.now, locked, graphs, attempts, instances)
-
-
-def decide(messages: Sequence[Message[SubmissionAccepted]], state: State) -> Iterator[Effect]:
+def decide(messages: Sequence[Message[SubmissionAccepted]], state: LockedAttempts) -> Iterator[Effect]:
     started: dict[int, list[Instance]] = defaultdict(list)
     for accepted in {message.body.submission_id: message.body for message in messages}.values():
         attempt = state.submissions[accepted.submission_id]
@@ -52,13 +34,12 @@ def decide(messages: Sequence[Message[SubmissionAccepted]], state: State) -> Ite
         yield from _start(state.runs[dag_run_id], of_run, state)
 
 
-def _times_out_at(attempt: SubmissionView, state: State) -> datetime | None:
-    graph = state.graphs[state.runs[attempt.dag_run_id].version_id]
-    timeout_s = graph.node(attempt.task_index).task.execution_timeout_s
+def _times_out_at(attempt: SubmissionView, state: LockedAttempts) -> datetime | None:
+    timeout_s = state.spec_of(attempt).execution_timeout_s
     return state.now + timedelta(seconds=timeout_s) if timeout_s else None
 
 
-def _start(run: RunView, started: Sequence[Instance], state: State) -> Iterator[Effect]:
+def _start(run: RunView, started: Sequence[Instance], state: LockedAttempts) -> Iterator[Effect]:
     for task in started:
         yield MoveTask(run.id, task.index, TaskState.RUNNING, task.try_number, state.now)
     moves = [Move(task.index, TaskState.RUNNING, task.try_number) for task in started]

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from tidegate.handlers.load_run import WholeRun, lock_run
+from tidegate.handlers.load import WholeRun, lock_run
 from tidegate.handlers.runs.clear import clear_tasks
 from tidegate.handlers.runs.rejections import ALREADY_ENDED, NO_SUCH_TASK, no_such_dag, no_such_run
 from tidegate.handlers.scheduling.next_runs import set_wakeup

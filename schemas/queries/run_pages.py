@@ -128,6 +128,6 @@ async def journal_of(db: Db, dag_id: str, run_id: str) -> list[RunMoveRow]:
     return [RunMoveRow(*row) for row in await db.fetch(_SQL["run_journal"], dag_id, run_id)]
 
 
-async def attempts_of(db: Db, dag_id: str, run_id: str) -> list[RunAttemptRow]:
-    """The attempts of a run's tasks, in the order of the tasks, each task's oldest first."""
-    return [RunAttemptRow(*row) for row in await db.fetch(_SQL["run_attempts"], dag_id, run_id)]
+async def attempts_of(db: Db, dag_id: str, run_id: str, task_id: str | None = None) -> list[RunAttemptRow]:
+    """The attempts of a run's tasks, or of one of them, in the order of the tasks, each task's oldest first."""
+    return [RunAttemptRow(*row) for row in await db.fetch(_SQL["run_attempts"], dag_id, run_id, task_id)]

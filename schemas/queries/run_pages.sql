@@ -68,4 +68,6 @@ FROM dag_run AS run
 JOIN task_instance AS task ON task.dag_run_id = run.id
 JOIN submission ON (submission.dag_run_id, submission.task_index) = (task.dag_run_id, task.task_index)
 WHERE run.dag_id = $1 AND run.run_id = $2
+  AND ($3::text IS NULL OR $3 = task.task_id
+      || CASE WHEN task.task_index < 1048576 THEN '' ELSE '[' || (task.task_index - 1048576) % 16384 || ']' END)
 ORDER BY submission.task_index, submission.try_number

@@ -48,25 +48,9 @@ class Running(msgspec.Struct, frozen=True):
     unheard_s: float
 
 
-class Attempt(msgspec.Struct, frozen=True):
-    """A line of a task's history."""
-
-    submission_id: UUID
-    try_number: int
-    backend: str
-    state: str
-    host: str | None
-    handle: dict[str, Any] | None
-
-
 async def refs(db: Db, ids: Collection[UUID]) -> Mapping[UUID, AttemptRef]:
     """The runs and tasks of these attempts; unknown ones are left out. Takes no lock."""
     return {row[0]: AttemptRef(*row[1:]) for row in await db.fetch(_SQL["refs"], list(ids))}
-
-
-async def read(db: Db, ids: Collection[UUID]) -> Mapping[UUID, SubmissionView]:
-    """These attempts; their runs are locked, so that none of them can end meanwhile."""
-    return {row[0]: _view(*row) for row in await db.fetch(_SQL["read"], list(ids))}
 
 
 async def read_with_tasks(db: Db, ids: Collection[UUID], others: Collection[TaskKey] = ()) -> tuple[Attempts, Instances]:
@@ -127,11 +111,6 @@ async def silent(db: Db, silent_s: float, *, among: Collection[UUID] | None = No
 async def stuck(db: Db, queued_s: float, limit: int = 1000) -> list[UUID]:
     """Attempts that have waited for `queued_s` to be submitted."""
     return [row[0] for row in await db.fetch(_SQL["stuck"], queued_s, limit)]
-
-
-async def attempts(db: Db, dag_id: str, run_id: str, task_id: str) -> list[Attempt]:
-    """A task's attempts, oldest first."""
-    return [Attempt(*row) for row in await db.fetch(_SQL["attempts"], dag_id, run_id, task_id)]
 
 
 def _view(id_: UUID, run: int, index: int, try_number: int, state: str, kill_reason: str | None, before: int) -> SubmissionView:

@@ -5,18 +5,6 @@ FROM submission
 JOIN dag_run AS run ON run.id = submission.dag_run_id
 WHERE submission.submission_id = ANY ($1::uuid[])
 
--- name: read
-SELECT
-    submission_id, dag_run_id, task_index, try_number, state, kill_reason,
-    CASE WHEN kill_reason IS NULL THEN 0 ELSE (
-        SELECT count(*) FROM submission AS earlier
-        WHERE (earlier.dag_run_id, earlier.task_index) = (submission.dag_run_id, submission.task_index)
-          AND earlier.try_number < submission.try_number
-          AND earlier.kill_reason = submission.kill_reason
-    ) END AS killed_before
-FROM submission
-WHERE submission_id = ANY ($1::uuid[])
-
 -- name: read_with_tasks
 -- Attempts and their tasks; then other task instances.
 SELECT
@@ -153,12 +141,3 @@ FROM submission
 WHERE state IN ('intent', 'submitting') AND desired_state = 'run'
   AND created_at < clock_timestamp() - make_interval(secs => $1)
 LIMIT $2
-
--- name: attempts
-SELECT submission.submission_id, submission.try_number, submission.backend, submission.state, submission.host, submission.handle
-FROM dag_run AS run
-JOIN task_instance AS task ON task.dag_run_id = run.id
-JOIN submission ON (submission.dag_run_id, submission.task_index) = (task.dag_run_id, task.task_index)
-WHERE run.dag_id = $1 AND run.run_id = $2
-  AND task.task_id || CASE WHEN task.task_index < 1048576 THEN '' ELSE '[' || (task.task_index - 1048576) % 16384 || ']' END = $3
-ORDER BY submission.try_number

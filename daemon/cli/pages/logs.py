@@ -14,7 +14,7 @@ from tidegate.daemon.spark.contract import Backend, Handle
 from tidegate.daemon.spark.runner_backend import open_backends
 from tidegate.schemas.error import RequestError, UnavailableError
 from tidegate.schemas.queries import run_pages, submissions
-from tidegate.schemas.queries.submissions import Attempt
+from tidegate.schemas.queries.run_pages import RunAttemptRow
 from tidegate.schemas.state import SUBMISSION_OPEN, TASK_ENDED, SubmissionState
 
 POLL_S = 0.3
@@ -49,7 +49,7 @@ class Log(msgspec.Struct, frozen=True):
 class LocatedLog(NamedTuple):
     """A try whose log is on this host."""
 
-    attempt: Attempt
+    attempt: RunAttemptRow
     backend: Backend
     handle: Handle
 
@@ -106,10 +106,10 @@ class LogReader:
                 raise RequestError(f"{self._request} has not begun yet; --follow waits for its log")
             await anyio.sleep(POLL_S)
 
-    async def _attempt(self) -> Attempt | None:
+    async def _attempt(self) -> RunAttemptRow | None:
         """None while a try may still come. Raises RequestError where none will."""
         dag_id, run_id, task_id, try_number = self._request
-        tries = await self._database.run(submissions.attempts, dag_id, run_id, task_id)
+        tries = await self._database.run(run_pages.attempts_of, dag_id, run_id, task_id)
         if not tries:
             await self._check_task()
             return None
@@ -127,7 +127,7 @@ class LogReader:
         if tasks and tasks[task_id].state in TASK_ENDED:
             raise RequestError(f"{self._request} has no log: it is {tasks[task_id].state}, and nothing was run for it")
 
-    async def _on_this_host(self, attempt: Attempt) -> LocatedLog | None:
+    async def _on_this_host(self, attempt: RunAttemptRow) -> LocatedLog | None:
         """None before the start of the try. Raises RequestError for a log that is not on this host."""
         backend = self._backends[attempt.backend]
         elsewhere = backend.host is not None and attempt.host not in (None, backend.host)
@@ -142,9 +142,9 @@ class LogReader:
             f"it ran on {attempt.host}, see TIDEGATE_SPOOL_DIR there{ended}"
         )
 
-    async def _has_ended(self, attempt: Attempt) -> bool:
+    async def _has_ended(self, attempt: RunAttemptRow) -> bool:
         try:
-            found = await self._database.run(submissions.read, [attempt.submission_id])
+            found, _ = await self._database.run(submissions.read_with_tasks, [attempt.submission_id])
         except UnavailableError:
             return False
         return found[attempt.submission_id].state not in SUBMISSION_OPEN

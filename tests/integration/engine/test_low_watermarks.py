@@ -10,7 +10,7 @@ import pytest
 from tests.integration.engine.world import World
 from tests.shapes import spec
 from tidegate.daemon.postgres.database import connect
-from tidegate.handlers.load_dags import lock_dags
+from tidegate.handlers.load import lock_dags
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, DatasetRef
 from tidegate.schemas.message import DagDeleteRequested
 from tidegate.schemas.queries import datasets

@@ -81,7 +81,7 @@ READ = {
     "runs.lock": ("{runs}", "dag_run_pkey"),
     "runs.exists": ("'dag_7', 'mine'", "dag_run_dag_id_run_id_key"),
     "submissions.refs": ("{attempts}", "submission_pkey dag_run_pkey"),
-    "submissions.read": ("{attempts}", "submission_pkey"),
+    "submissions.read_with_tasks": ("{attempts}, {runs}, ARRAY[0, 1]", "submission_pkey task_instance_pkey"),
     "sources.contexts": ("{runs}", "dag_run_pkey dagrun_dataset_event_run dataset_event_pkey task_result_pkey"),
     "sources.files": ("{runs}", "dag_version_pkey"),
     "submissions.running": ("ARRAY['command'], 'here', ARRAY['command']", "submission_open"),

@@ -25,13 +25,12 @@ from tidegate.schemas.effect.submission import AcceptSubmission, EndSubmission, 
 from tidegate.schemas.effect.task import InsertTask, MoveTask, PlaceTask, UpdateTask
 from tidegate.schemas.queries import sql
 from tidegate.schemas.queries.db import paths
-from tidegate.schemas.view import Instance, RunView, SubmissionView
+from tidegate.schemas.view import Instance, RunView
 
 MADE = {
     **dict(made()),
     "runs.lock": Made(RunView, BLOCKS["runs.lock"]),
     "dags._first_waiting": Made(RunView, BLOCKS["dags.queued_runs"]),
-    "submissions.read": Made(SubmissionView, BLOCKS["submissions.read"]),
 }
 
 WRITTEN: Mapping[str, type[msgspec.Struct]] = {

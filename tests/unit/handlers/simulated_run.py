@@ -13,6 +13,7 @@ from tests.unit.handlers.run_rows import RunRows
 from tidegate.handlers import retry_due, run_reconsidered, submission_accepted, task_finished, tasks_ready
 from tidegate.handlers.admission.capacity import AdmissionState
 from tidegate.handlers.attempt_ends import State as Found
+from tidegate.handlers.load import LockedAttempts
 from tidegate.handlers.runs.create import create, promote
 from tidegate.handlers.tasks.affected import affected_tasks
 from tidegate.handlers.tasks.attempt_end import AttemptEnd
@@ -80,7 +81,7 @@ class SimulatedRun(RunRows):
         for id_ in ids:
             self.submissions[id_] = msgspec.structs.replace(self.submissions[id_], state=SubmissionState.SUBMITTING)
         found = self.found({self.submissions[id_].task_index for id_ in ids})
-        state = submission_accepted.State(found.now, found.runs, found.graphs, found.submissions, found.tasks)
+        state = LockedAttempts(found.now, found.runs, found.graphs, found.submissions, found.tasks)
         accepted = [message(SubmissionAccepted(submission_id=id_, handle={})) for id_ in ids]
         self.apply(submission_accepted.decide(accepted, state))
 

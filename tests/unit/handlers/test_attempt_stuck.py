@@ -6,9 +6,10 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from tests.shapes import graph, message
+from tests.shapes import NOW, graph, message
 from tests.unit.handlers.simulated_run import SimulatedRun
 from tidegate.handlers import attempt_stuck
+from tidegate.handlers.load import LockedAttempts
 from tidegate.handlers.runs.rows import CLEARED, NOT_SUBMITTED
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.submission import KillSubmissions
@@ -31,7 +32,7 @@ def seen(world: SimulatedRun, **facts: Any) -> UUID:
 
 
 def looked_at(world: SimulatedRun, attempt: UUID) -> list[Effect]:
-    state = attempt_stuck.State([world.submissions[attempt]])
+    state = LockedAttempts(NOW, {}, {}, {attempt: world.submissions[attempt]}, {})
     return list(attempt_stuck.decide([message(AttemptStuck(submission_id=attempt))], state))
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.shapes import NOW, dag_view, graph, message
 from tidegate.handlers import dag_delete_requested
+from tidegate.handlers.load import LockedDags
 from tidegate.schemas.effect import RejectMessage
 from tidegate.schemas.effect.dag import DeleteDag
 from tidegate.schemas.message import DagDeleteRequested
@@ -15,7 +16,9 @@ DAG = graph("t")
 
 
 def decided(dag: DagView | None) -> list[Any]:
-    return list(dag_delete_requested.decide([message(DagDeleteRequested(dag_id="d"))], dag_delete_requested.State(dag)))
+    return list(
+        dag_delete_requested.decide([message(DagDeleteRequested(dag_id="d"))], LockedDags(NOW, () if dag is None else (dag,)))
+    )
 
 
 def test_a_stale_dag_without_active_runs_is_deleted() -> None:

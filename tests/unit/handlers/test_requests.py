@@ -8,6 +8,7 @@ import pytest
 
 from tests.shapes import NOW, A, B, dag_view, graph, message, pending, queued
 from tidegate.handlers import dataset_updated, pause_requested, run_requested
+from tidegate.handlers.load import LockedDags
 from tidegate.schemas.dag import ParamSpec
 from tidegate.schemas.effect import RejectMessage
 from tidegate.schemas.effect.dag import ConsumeEvents, SetClock, SetPaused
@@ -144,7 +145,7 @@ def test_a_run_of_an_unknown_dag_is_rejected() -> None:
 
 
 def test_an_unknown_dag_cannot_be_paused() -> None:
-    effects = list(pause_requested.decide(pause_wanted(is_paused=True), pause_requested.State(NOW, None)))
+    effects = list(pause_requested.decide(pause_wanted(is_paused=True), LockedDags(NOW, ())))
 
     assert effects == [RejectMessage(0, "no_such_dag", "there is no DAG 'd'; `tidegate dags list` shows all")]
 
@@ -152,7 +153,7 @@ def test_an_unknown_dag_cannot_be_paused() -> None:
 def test_pausing_starts_nothing() -> None:
     dag = dag_view(graph("t", schedule=A), queued=1, queued_runs=queued(DAG, 7), pending=(pending(1),))
 
-    effects = list(pause_requested.decide(pause_wanted(is_paused=True), pause_requested.State(NOW, dag)))
+    effects = list(pause_requested.decide(pause_wanted(is_paused=True), LockedDags(NOW, (dag,))))
 
     assert effects == [SetPaused("d", is_paused=True)]
 
@@ -160,7 +161,7 @@ def test_pausing_starts_nothing() -> None:
 def test_unpausing_starts_queued_and_due_runs() -> None:
     dag = dag_view(graph("t", schedule=A), is_paused=True, queued=1, queued_runs=queued(DAG, 7), pending=(pending(1),))
 
-    effects = list(pause_requested.decide(pause_wanted(is_paused=False), pause_requested.State(NOW, dag)))
+    effects = list(pause_requested.decide(pause_wanted(is_paused=False), LockedDags(NOW, (dag,))))
 
     assert effects[0] == SetPaused("d", is_paused=False)
     assert [effect.id for effect in effects if isinstance(effect, InsertRun | UpdateRun)] == [7, 100]
@@ -173,7 +174,7 @@ def test_an_update_starts_every_consumer_whose_condition_holds() -> None:
         dag_view(graph("t", schedule=A), next_run_id=3, pending=(pending(5), pending(6))),
     )
 
-    effects = list(dataset_updated.decide([message(DatasetUpdated(uri=A.uri), "1")], dataset_updated.State(NOW, dags)))
+    effects = list(dataset_updated.decide([message(DatasetUpdated(uri=A.uri), "1")], LockedDags(NOW, dags)))
 
     assert [(effect.dag_run_id, len(effect.events)) for effect in effects if isinstance(effect, ConsumeEvents)] == [
         (1, 1),

@@ -6,7 +6,8 @@ import msgspec
 
 from tests.shapes import NOW, graph, message
 from tests.unit.handlers.simulated_run import SimulatedRun
-from tidegate.handlers.submission_accepted import State, decide
+from tidegate.handlers.load import LockedAttempts
+from tidegate.handlers.submission_accepted import decide
 from tidegate.schemas.effect.run import UpdateRun
 from tidegate.schemas.effect.submission import AcceptSubmission
 from tidegate.schemas.effect.task import MoveTask, TaskMoved
@@ -28,9 +29,9 @@ def submitting(*task_ids: str) -> tuple[SimulatedRun, list[UUID]]:
     return world, attempts
 
 
-def found(world: SimulatedRun) -> State:
+def found(world: SimulatedRun) -> LockedAttempts:
     state = world.found(world.tasks)
-    return State(state.now, state.runs, state.graphs, state.submissions, state.tasks)
+    return LockedAttempts(state.now, state.runs, state.graphs, state.submissions, state.tasks)
 
 
 def test_the_handle_is_stored_and_the_task_is_running() -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.shapes import NOW, dag_view, graph, message, queued, task
 from tests.unit.handlers.simulated_run import SimulatedRun
 from tidegate.handlers import run_end_requested, task_marked
-from tidegate.handlers.load_run import WholeRun
+from tidegate.handlers.load import WholeRun
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.dag import SetClock
 from tidegate.schemas.effect.run import Reconsider, ReconsiderAfter, UpdateRun

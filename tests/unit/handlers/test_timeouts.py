@@ -11,6 +11,7 @@ import pytest
 from tests.shapes import NOW, dag_view, graph, message, queued, run_view, task
 from tests.unit.handlers.simulated_run import SimulatedRun
 from tidegate.handlers import attempt_timed_out, run_timed_out, submission_accepted
+from tidegate.handlers.load import LockedAttempts
 from tidegate.handlers.runs.create import create, promote
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import CountFailures, SetPaused
@@ -129,7 +130,7 @@ def test_the_timeout_of_an_attempt_counts_from_its_acceptance(timeout_s: float |
 
     effects = submission_accepted.decide(
         [message(SubmissionAccepted(submission_id=attempt, handle={}))],
-        submission_accepted.State(NOW, found.runs, found.graphs, found.submissions, found.tasks),
+        LockedAttempts(NOW, found.runs, found.graphs, found.submissions, found.tasks),
     )
 
     assert [effect.times_out_at for effect in effects if isinstance(effect, AcceptSubmission)] == [limit]
@@ -138,7 +139,7 @@ def test_the_timeout_of_an_attempt_counts_from_its_acceptance(timeout_s: float |
 def late(world: SimulatedRun, attempt: UUID, **facts: object) -> list[Effect]:
     found = world.found(world.tasks)
     submissions = {attempt: msgspec.structs.replace(world.submissions[attempt], **facts)}
-    state = attempt_timed_out.State(NOW, found.runs, found.graphs, submissions)
+    state = LockedAttempts(NOW, found.runs, found.graphs, submissions, found.tasks)
     return list(attempt_timed_out.decide([message(AttemptTimedOut(submission_id=attempt))], state))
 
 

@@ -10,7 +10,7 @@ from tests.shapes import NOW, dag_view, graph, message, run_view, task
 from tests.unit.handlers.callbacks import one_callback_per_occasion
 from tests.unit.handlers.simulated_run import End, SimulatedRun
 from tidegate.handlers import attempt_timed_out, run_end_requested, run_timed_out
-from tidegate.handlers.load_run import WholeRun
+from tidegate.handlers.load import LockedAttempts, WholeRun
 from tidegate.handlers.runs.notifications import timeout_reason
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.deadline import Notify
@@ -155,7 +155,7 @@ def test_an_attempt_past_its_timeout_is_notified_as_timeout_too(retries: int, ex
     world.admit("a")
     world.accept("a")
     (id_,) = world.submissions
-    found = attempt_timed_out.State(NOW, {1: world.run}, {1: dag}, world.submissions)
+    found = LockedAttempts(NOW, {1: world.run}, {1: dag}, world.submissions, {})
 
     (kill,) = attempt_timed_out.decide([message(AttemptTimedOut(submission_id=id_))], found)
     assert isinstance(kill, KillSubmissions)

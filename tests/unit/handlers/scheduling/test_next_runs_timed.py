@@ -8,6 +8,7 @@ import pytest
 from tests.shapes import NOW, dag_view, graph, message, task
 from tests.unit.handlers.timed_dags import at, clock, fired, minutes_of, scheduled, tick, timed, view
 from tidegate.handlers import schedule_due
+from tidegate.handlers.load import LockedDags
 from tidegate.handlers.scheduling.next_runs import schedule_after_ends
 from tidegate.handlers.scheduling.timetable import upcoming_tick
 from tidegate.schemas.effect.dag import SetClock
@@ -102,7 +103,7 @@ def test_the_end_of_a_run_frees_capacity_for_the_next_tick() -> None:
 def test_the_clock_schedules_every_dag_it_visits() -> None:
     dags = tuple(view(timed(minutes)) for minutes in (-10, 10))
 
-    effects = list(schedule_due.decide([message(ScheduleDue(dag_id="d"))], schedule_due.State(NOW, dags)))
+    effects = list(schedule_due.decide([message(ScheduleDue(dag_id="d"))], LockedDags(NOW, dags)))
 
     assert (fired(effects), clock(effects)) == ([-10], [(-10, None), (None, 10)])
 

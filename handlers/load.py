@@ -1,0 +1,79 @@
+"""What several messages load: DAGs under their locks, a whole run, attempts."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+
+from tidegate.handlers.scheduling.read_plan import ReadReason, read_plan
+from tidegate.schemas.dag import BaseTask
+from tidegate.schemas.graph import Graph
+from tidegate.schemas.queries import dags, runs, submissions, tasks, versions
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.view import DagView, Instance, LockedDag, RunView, SubmissionView
+
+ANY_REASON = ReadReason()
+
+
+class LockedDags(msgspec.Struct, frozen=True):
+    """DAGs, locked. Ids that do not exist are left out."""
+
+    now: datetime
+    dags: tuple[DagView, ...]
+
+
+class WholeRun(msgspec.Struct, frozen=True):
+    """A run with its DAG and all its tasks, locked. `dag` is None when it does not exist; so are `run` and `graph`."""
+
+    now: datetime
+    dag: DagView | None = None
+    run: RunView | None = None
+    graph: Graph | None = None
+    tasks: tuple[Instance, ...] = ()
+
+
+class LockedAttempts(msgspec.Struct, frozen=True):
+    """Attempts with their tasks, by run and index, under the locks of their runs."""
+
+    now: datetime
+    runs: Mapping[int, RunView]
+    graphs: Mapping[int, Graph]
+    submissions: Mapping[UUID, SubmissionView]
+    tasks: Mapping[tuple[int, int], Instance]
+
+    def spec_of(self, attempt: SubmissionView) -> BaseTask:
+        """The task as its author wrote it."""
+        return self.graphs[self.runs[attempt.dag_run_id].version_id].node(attempt.task_index).task
+
+
+async def lock_dags(db: Db, dag_ids: Collection[str], reason: ReadReason = ANY_REASON) -> LockedDags:
+    """Lock DAGs in the global order and read what their next decisions need."""
+    found = await read_dags(db, await dags.lock(db, dag_ids), reason)
+    return LockedDags(db.now, found)
+
+
+async def read_dags(db: Db, locked: Mapping[str, LockedDag], reason: ReadReason = ANY_REASON) -> tuple[DagView, ...]:
+    """Read DAGs that are locked already."""
+    if not locked:
+        return ()
+    activity = await dags.activity(db, locked)
+    plans = {dag_id: read_plan(dag, activity[dag_id], reason, db.now) for dag_id, dag in locked.items()}
+    return await dags.read(db, locked, activity, plans)
+
+
+async def lock_run(db: Db, dag_id: str, run_id: str) -> WholeRun:
+    locked_dags = await dags.lock(db, [dag_id])
+    locked = await runs.lock(db, await runs.matching(db, dag_id, run_id, None, None)) if locked_dags else {}
+    dag_views = await read_dags(db, locked_dags, ReadReason(ending_runs={dag_id: 1}))
+    for run in locked.values():
+        graphs = await versions.graphs(db, {run.version_id})
+        instances = (await tasks.of_runs(db, [run.id])).get(run.id, {})
+        return WholeRun(db.now, dag_views[0], run, graphs[run.version_id], tuple(instances.values()))
+    return WholeRun(db.now, dag_views[0] if dag_views else None)
+
+
+async def lock_attempts(db: Db, ids: Sequence[UUID]) -> LockedAttempts:
+    locked = await runs.lock_of_attempts(db, ids)
+    graphs = await versions.graphs(db, {run.version_id for run in locked.values()})
+    return LockedAttempts(db.now, locked, graphs, *await submissions.read_with_tasks(db, ids))
