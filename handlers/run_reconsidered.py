@@ -12,7 +12,7 @@ import msgspec
 from tidegate.handlers.load import read_dags
 from tidegate.handlers.runs.rows import insert_task, update_task
 from tidegate.handlers.runs.terminate import fail
-from tidegate.handlers.runs.transition import change_run
+from tidegate.handlers.runs.transition import Reason, change_run
 from tidegate.handlers.scheduling.next_runs import schedule_after_ends
 from tidegate.handlers.scheduling.read_plan import ReadReason
 from tidegate.handlers.tasks.advance import NO_LENGTHS, Advance, decide_again
@@ -108,7 +108,7 @@ def _reconsider(
     after, deadlock = _after(run, graph, step, {**instances, **changed, **{new.index: new for new in step.added}})
     effects: list[Effect] = [insert_task(run, new, graph.node(new.index).task, now) for new in step.added]
     effects += [update_task(run, instance, now) for instance in changed.values()]
-    effects += change_run(run, after, graph, step.moves, now, reason=deadlock)
+    effects += change_run(run, after, graph, step.moves, now, Reason(deadlock))
     if graph.sequential and step.ended:
         effects.append(ReconsiderAfter(run.dag_id, run.id))
     return after.state, effects

@@ -16,7 +16,12 @@ LATEST = datetime.max.replace(tzinfo=UTC)
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
-    """A locked run. Counters as in `tidegate.schemas.effect.UpdateRun`; at most `max_active_tasks` may be active."""
+    """A locked run.
+
+    `state_seq` and `task_seq` are the numbers last given to its run-state and task-state events. `unfinished` counts its
+    tasks without an end state, `active_tasks` its attempts under way, at most `max_active_tasks`, `failed_leaves` the failed ones
+    of the tasks that decide about the run.
+    """
 
     id: int
     dag_id: str

@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 
 from tidegate.handlers.runs.rows import CLEARED, update_task
-from tidegate.handlers.runs.transition import change_run
+from tidegate.handlers.runs.transition import Reason, change_run
 from tidegate.handlers.tasks.advance import Move
 from tidegate.handlers.tasks.upstream_counts import recount
 from tidegate.schemas.dag import BaseTask
@@ -50,7 +50,7 @@ def clear_tasks(
     yield from _write_tasks(run, graph, instances, {move.index for move in moves}.union(cleared), now)
     run = msgspec.structs.replace(run, active_tasks=run.active_tasks - sum(index in elements for index in active))
     after = _cleared_run(run, graph, instances.values())
-    yield from change_run(run, after, graph, moves, now, reason=CLEARED, outlets=False)
+    yield from change_run(run, after, graph, moves, now, Reason(CLEARED, outlets=False))
     if run.state is RunState.RUNNING:
         yield Reconsider(run.id)
 

@@ -42,9 +42,8 @@ def create(
     yield run_event(run, RunState.QUEUED, 1, now)
     after = _started(run, graph, now) if started else run
     end_date = now if after.state in RUN_ENDED else None
-    yield InsertRun(
-        **msgspec.structs.asdict(after), conf=conf_with_defaults(graph.params, conf), end_date=end_date, events=events
-    )
+    conf = conf_with_defaults(graph.params, conf)
+    yield InsertRun(**msgspec.structs.asdict(after), end_date=end_date, conf=conf, events=events)
     if graph.has_deadlines:
         yield from insert_deadlines(run, graph, now)
     if started:

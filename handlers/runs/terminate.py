@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 
 from tidegate.handlers.runs.rows import update_task
-from tidegate.handlers.runs.transition import change_run
+from tidegate.handlers.runs.transition import Reason, change_run
 from tidegate.handlers.tasks.advance import Move
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import ReconsiderAfter
@@ -20,7 +20,7 @@ def mark_success(run: RunView, graph: Graph, instances: Sequence[Instance], now:
     """Set the run and all its tasks to success, also the ones that have ended otherwise. Their outlets are not updated."""
     changes = [(i, TaskState.SUCCESS) for i in instances if i.state not in (TaskState.SUCCESS, TaskState.REMOVED)]
     after = msgspec.structs.replace(run, state=RunState.SUCCESS, failed_leaves=0)
-    yield from _end(run, after, graph, changes, now, reason=reason, outlets=False)
+    yield from _end(run, after, graph, changes, now, Reason(reason, outlets=False))
 
 
 def fail(
@@ -31,7 +31,7 @@ def fail(
     changes = [(i, killed if i.state in TASK_ACTIVE else TaskState.SKIPPED) for i in instances if i.state not in TASK_ENDED]
     failed_leaves = sum(state in TASK_FAILED and _is_decisive(graph, instance) for instance, state in changes)
     after = msgspec.structs.replace(run, state=RunState.FAILED, failed_leaves=run.failed_leaves + failed_leaves)
-    yield from _end(run, after, graph, changes, now, reason=reason, timed_out=timed_out)
+    yield from _end(run, after, graph, changes, now, Reason(reason, timed_out))
 
 
 def _is_decisive(graph: Graph, instance: Instance) -> bool:
@@ -39,24 +39,16 @@ def _is_decisive(graph: Graph, instance: Instance) -> bool:
 
 
 def _end(
-    run: RunView,
-    after: RunView,
-    graph: Graph,
-    changes: Sequence[tuple[Instance, TaskState]],
-    now: datetime,
-    *,
-    reason: str,
-    timed_out: bool = False,
-    outlets: bool = True,
+    run: RunView, after: RunView, graph: Graph, changes: Sequence[tuple[Instance, TaskState]], now: datetime, reason: Reason
 ) -> Iterator[Effect]:
     """All tasks of the run have ended after these changes."""
     if any(instance.state in TASK_ACTIVE for instance, _ in changes):
-        yield KillSubmissions(run.id, None, reason)
+        yield KillSubmissions(run.id, None, reason.text)
     for instance, state in changes:
         instance.state, instance.next_try_at = state, None
         yield update_task(run, instance, now)
     after = msgspec.structs.replace(after, unfinished=0, active_tasks=0)
-    moves = [Move(instance.index, state, instance.try_number, reason) for instance, state in changes]
-    yield from change_run(run, after, graph, moves, now, reason=reason, timed_out=timed_out, outlets=outlets)
+    moves = [Move(instance.index, state, instance.try_number, reason.text) for instance, state in changes]
+    yield from change_run(run, after, graph, moves, now, reason)
     if graph.sequential:
         yield ReconsiderAfter(run.dag_id, run.id)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
 import msgspec
@@ -17,16 +18,22 @@ from tidegate.schemas.view import RunView
 from tidegate.schemas.wire.event import MAX_ID_LENGTH, DagRunStateChanged, TaskStateChanged
 
 
+class Reason(NamedTuple):
+    """Why a run and its tasks move. `timed_out`: the run took longer than its DAG allows.
+
+    Without `outlets`: a task that a user marks as succeeded has made no new data.
+    """
+
+    text: str = ""
+    timed_out: bool = False
+    outlets: bool = True
+
+
+NO_REASON = Reason()
+
+
 def change_run(
-    before: RunView,
-    after: RunView,
-    graph: Graph,
-    moves: Sequence[Move],
-    now: datetime,
-    *,
-    reason: str = "",
-    timed_out: bool = False,
-    outlets: bool = True,
+    before: RunView, after: RunView, graph: Graph, moves: Sequence[Move], now: datetime, reason: Reason = NO_REASON
 ) -> Iterator[Effect]:
     """Write a run that has come to another state or whose tasks have made `moves`, and publish that.
 
@@ -34,7 +41,7 @@ def change_run(
     """
     states = () if after.state is before.state else (after.state,)
     yield update_run(before, numbered(after, states=len(states), moves=len(moves)), now)
-    yield from publish(before, graph, states, moves, now, reason=reason, timed_out=timed_out, outlets=outlets)
+    yield from publish(before, graph, states, moves, now, reason)
 
 
 def numbered(run: RunView, *, states: int = 0, moves: int = 0) -> RunView:
@@ -44,37 +51,19 @@ def numbered(run: RunView, *, states: int = 0, moves: int = 0) -> RunView:
 
 def update_run(before: RunView, after: RunView, now: datetime) -> UpdateRun:
     ended = after.state in RUN_ENDED and after.state is not before.state
-    return UpdateRun(
-        id=after.id,
-        state=after.state,
-        state_seq=after.state_seq,
-        task_seq=after.task_seq,
-        unfinished=after.unfinished,
-        failed_leaves=after.failed_leaves,
-        active_tasks=after.active_tasks,
-        start_date=after.start_date if after.start_date != before.start_date else None,
-        end_date=now if ended else None,
-        times_out_at=after.times_out_at if after.times_out_at != before.times_out_at else None,
-    )
+    times_out_at = after.times_out_at if after.times_out_at != before.times_out_at else None
+    return UpdateRun(**{**msgspec.structs.asdict(after), "times_out_at": times_out_at}, end_date=now if ended else None)
 
 
 def publish(
-    before: RunView,
-    graph: Graph,
-    states: Sequence[RunState],
-    moves: Sequence[Move],
-    now: datetime,
-    *,
-    reason: str = "",
-    timed_out: bool = False,
-    outlets: bool = True,
+    before: RunView, graph: Graph, states: Sequence[RunState], moves: Sequence[Move], now: datetime, reason: Reason = NO_REASON
 ) -> Iterator[Effect]:
     """The events of a run's states and of its tasks' moves, numbered after the last ones, and what follows from a run's end."""
-    yield from task_events(before, graph, moves, now, outlets=outlets)
+    yield from task_events(before, graph, moves, now, outlets=reason.outlets)
     for seq, state in enumerate(states, before.state_seq + 1):
-        yield run_event(before, state, seq, now, reason)
+        yield run_event(before, state, seq, now, reason.text)
         if state in RUN_ENDED:
-            yield from notify_run_end(before, graph, state, seq, now, reason, timed_out=timed_out)
+            yield from notify_run_end(before, graph, state, seq, now, reason.text, timed_out=reason.timed_out)
 
 
 def run_event(run: RunView, state: RunState, seq: int, at: datetime, reason: str = "") -> RunMoved:
@@ -93,10 +82,7 @@ def run_event(run: RunView, state: RunState, seq: int, at: datetime, reason: str
 
 
 def task_events(run: RunView, graph: Graph, moves: Sequence[Move], now: datetime, *, outlets: bool = True) -> Iterator[Effect]:
-    """The events of tasks' moves, the dataset events of their outlets, and their notifications.
-
-    Without `outlets`: a task that a user marks as succeeded has made no new data.
-    """
+    """The events of tasks' moves, the dataset events of their outlets, and their notifications."""
     for seq, move in enumerate(moves, run.task_seq + 1):
         task = graph.node(move.index).task
         event = TaskStateChanged(

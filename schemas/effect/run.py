@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 
-from tidegate.schemas.state import RunState
 from tidegate.schemas.view import RunView
 from tidegate.schemas.wire.event import DagRunStateChanged
 
@@ -13,30 +12,18 @@ from tidegate.schemas.wire.event import DagRunStateChanged
 class InsertRun(RunView, frozen=True, kw_only=True):
     """A new run after its first moves. Its `id` was reserved when its DAG was locked. `events`: how many it consumes."""
 
-    conf: dict[str, Any]
     end_date: datetime | None
+    conf: dict[str, Any]
     events: int
 
 
-class UpdateRun(msgspec.Struct, frozen=True):
-    """A run's new state and counters, written under its lock.
+class UpdateRun(RunView, frozen=True, kw_only=True):
+    """A run's new state, counters and dates, written under its lock.
 
-    `state_seq` and `task_seq` are the numbers last given to its run-state and task-state events. `unfinished` counts its
-    tasks without an end state, `active_tasks` its attempts under way, `failed_leaves` those tasks that decide about the run and
-    failed. A run that is queued again loses its dates; otherwise `start_date`, `end_date` and `times_out_at` of None leave what
-    is there.
+    A run that is queued again loses its dates; otherwise dates of None leave what is there.
     """
 
-    id: int
-    state: RunState
-    state_seq: int
-    task_seq: int
-    unfinished: int
-    failed_leaves: int
-    active_tasks: int
-    start_date: datetime | None = None
-    end_date: datetime | None = None
-    times_out_at: datetime | None = None
+    end_date: datetime | None
 
 
 class ChangeVersion(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ from tests.storms.replace import replace, restate, without
 from tidegate.daemon.duties.admit import PoolRotation
 from tidegate.handlers import tasks_ready
 from tidegate.handlers.runs import transition
+from tidegate.handlers.runs.transition import NO_REASON, Reason
 from tidegate.handlers.scheduling import round_robin
 from tidegate.handlers.scheduling.dataset_runs import Step
 from tidegate.handlers.scheduling.round_robin import Source
@@ -58,17 +59,9 @@ def admissions_not_counted() -> None:
     """A run does not know how many of its tasks are active."""
 
     def change_run(
-        before: RunView,
-        _after: RunView,
-        graph: Graph,
-        moves: Sequence[Move],
-        now: datetime,
-        *,
-        reason: str = "",
-        timed_out: bool = False,
-        outlets: bool = True,
+        before: RunView, _after: RunView, graph: Graph, moves: Sequence[Move], now: datetime, reason: Reason = NO_REASON
     ) -> Iterator[Effect]:
-        return transition.change_run(before, before, graph, moves, now, reason=reason, timed_out=timed_out, outlets=outlets)
+        return transition.change_run(before, before, graph, moves, now, reason)
 
     replace(tasks_ready, "change_run", change_run)
 

@@ -85,7 +85,7 @@ def test_admission_leaves_the_run_as_it_is_but_for_its_numbers() -> None:
     effects = list(decide(READY, found(world)))
 
     assert [e for e in effects if isinstance(e, UpdateRun)] == [
-        UpdateRun(1, RunState.RUNNING, 2, 4, unfinished=2, failed_leaves=0, active_tasks=2)
+        UpdateRun(**(msgspec.structs.asdict(world.run) | {"task_seq": 4, "active_tasks": 2}), end_date=None)
     ]
 
 

@@ -122,13 +122,13 @@ def test_of_runs_that_were_cleared_together_no_more_start_than_the_limit() -> No
 def test_a_run_that_was_cleared_goes_on_with_the_tasks_it_has() -> None:
     dag = graph("t", limit=1, run_timeout_s=60.0)
     run = run_view(7, state_seq=4, task_seq=9, unfinished=1, failed_leaves=2)
+    limit = NOW + timedelta(seconds=60)
+    started = msgspec.structs.replace(run, state=RunState.RUNNING, state_seq=5, start_date=NOW, times_out_at=limit)
 
     effects = scheduled(view(dag, queued=1, queued_runs=(QueuedRun(run, dag),)))
 
     assert not any(isinstance(effect, InsertTask) for effect in effects)
-    assert [e for e in effects if isinstance(e, UpdateRun)] == [
-        UpdateRun(7, RunState.RUNNING, 5, 9, 1, 2, 0, start_date=NOW, times_out_at=NOW + timedelta(seconds=60))
-    ]
+    assert [e for e in effects if isinstance(e, UpdateRun)] == [UpdateRun(**msgspec.structs.asdict(started), end_date=None)]
 
 
 def test_a_run_by_hand_waits_behind_a_timed_one_and_starts_when_that_ends() -> None:
