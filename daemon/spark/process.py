@@ -100,15 +100,10 @@ def end_all(submission_id: UUID, grace_s: float) -> int:
     seen: set[Identity] = set()
     deadline = time.monotonic() + grace_s
     while left := list(stamped(submission_id)):
-        if time.monotonic() > deadline:
-            _send_all(left, signal.SIGKILL)
-        else:
-            _send_all([process for process in left if process not in seen], signal.SIGTERM)
+        number = signal.SIGKILL if time.monotonic() > deadline else signal.SIGTERM
+        for process in left:
+            if number is signal.SIGKILL or process not in seen:
+                send(process, number)
         seen.update(left)
         time.sleep(POLL_S)
     return len(seen)
-
-
-def _send_all(processes: list[Identity], number: signal.Signals) -> None:
-    for process in processes:
-        send(process, number)

@@ -7,7 +7,7 @@ import sys
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, NamedTuple, NoReturn
+from typing import NoReturn
 
 import anyio
 import msgspec
@@ -27,15 +27,6 @@ SOURCE = "tidegate/submission"
 PUBLISH_WITHIN_S = 10.0
 LEFTOVER_GRACE_S = 1.0
 KILL_GRACE_S = 5.0
-
-
-class Ending(NamedTuple):
-    """The end of an attempt. `returned` is a choice of branches or any other value."""
-
-    outcome: Literal["succeeded", "failed", "skipped", "killed"]
-    reason: str = ""
-    exit_code: int | None = None
-    returned: object = None
 
 
 def execute(spool: Spool) -> NoReturn:
@@ -73,7 +64,7 @@ class Attempt:
         signal.signal(signal.SIGTERM, lambda *_: None)
         threading.Thread(target=self._await_term, args=(readable,), name="kill", daemon=True).start()
 
-    def perform(self) -> Ending:
+    def perform(self) -> Outcome:
         """Run the task. Never raises: an exception of the task becomes its outcome, with the traceback in the log."""
         log.info("task %s of run %s started", self._job.spec.task.task_id, self._job.spec.run.run_id)
         try:
@@ -81,43 +72,32 @@ class Attempt:
         except SystemExit as stop:
             return _exited(stop.code)
         except SkipTask as skip:
-            return Ending("skipped", str(skip))
+            return Outcome(outcome="skipped", reason=str(skip))
         except failure_reason.TaskError as error:
-            return Ending("failed", str(error), error.exit_code)
+            return Outcome(outcome="failed", reason=str(error), exit_code=error.exit_code)
         except BaseException as error:
             if not self._ending.locked():
                 log.exception("the task raised")
-            return Ending("failed", failure_reason.from_exception(error, Path(self._job.dags_folder)))
+            return Outcome(outcome="failed", reason=failure_reason.from_exception(error, Path(self._job.dags_folder)))
         return success(returned)
 
     def kill(self) -> NoReturn:
-        self.finish(Ending("killed", "killed on request"))
+        self.finish(Outcome(outcome="killed", reason="killed on request"))
 
-    def finish(self, ending: Ending) -> NoReturn:
-        """The first ending counts; a later caller waits here for the process to exit."""
+    def finish(self, outcome: Outcome) -> NoReturn:
+        """The first outcome counts; a later caller waits here for the process to exit."""
         if not self._ending.acquire(blocking=False):
             threading.Event().wait()
         try:
-            self._end_processes(ending.outcome)
-            log.info("task %s%s", ending.outcome, ending.reason and f": {ending.reason}")
-            self._conclude(self._outcome(ending))
+            self._end_processes(outcome.outcome)
+            log.info("task %s%s", outcome.outcome, outcome.reason and f": {outcome.reason}")
+            times = {"started_at": self._started_at, "finished_at": datetime.now(UTC)}
+            self._conclude(msgspec.structs.replace(outcome, reason=storable(outcome.reason), **times))
         except BaseException:
             log.exception("the runner failed")
         finally:
             # Exits without waiting for threads and exit handlers of the task.
             os._exit(0)
-
-    def _outcome(self, ending: Ending) -> Outcome:
-        chosen = ending.returned.task_ids if isinstance(ending.returned, Choice) else None
-        return Outcome(
-            outcome=ending.outcome,
-            reason=storable(ending.reason),
-            exit_code=ending.exit_code,
-            started_at=self._started_at,
-            finished_at=datetime.now(UTC),
-            follow=chosen,
-            result=ending.returned if chosen is None else None,
-        )
 
     def _call(self) -> object:
         try:
@@ -155,26 +135,26 @@ class Attempt:
         self.kill()
 
 
-def _exited(code: object) -> Ending:
-    """The ending for `sys.exit` in a function, as the interpreter maps exit codes."""
+def _exited(code: object) -> Outcome:
+    """The outcome of `sys.exit` in a function, as the interpreter maps exit codes."""
     if code is None or code == 0:
-        return Ending("succeeded", exit_code=0)
-    return Ending("failed", f"SystemExit: {code}", code if isinstance(code, int) else 1)
+        return Outcome(outcome="succeeded", exit_code=0)
+    return Outcome(outcome="failed", reason=f"SystemExit: {code}", exit_code=code if isinstance(code, int) else 1)
 
 
-def success(returned: object) -> Ending:
+def success(returned: object) -> Outcome:
     """A success with the returned value: JSON becomes the result, another value is dropped and logged."""
     if returned is None or isinstance(returned, Choice):
-        return Ending("succeeded", exit_code=0, returned=returned)
+        return Outcome(outcome="succeeded", exit_code=0, follow=returned.task_ids if returned else None)
     try:
         content = msgspec.json.encode(returned)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         log.info("the returned value is not JSON and is not stored as result: %s", error)
-        return Ending("succeeded", exit_code=0)
+        return Outcome(outcome="succeeded", exit_code=0)
     if len(content) > MAX_RESULT_BYTES:
         reason = f"it returned {len(content)} bytes of JSON; a result has at most {MAX_RESULT_BYTES}"
-        return Ending("failed", f"{reason}: write the data to storage and return its location")
-    return Ending("succeeded", exit_code=0, returned=msgspec.json.decode(content))
+        return Outcome(outcome="failed", reason=f"{reason}: write the data to storage and return its location")
+    return Outcome(outcome="succeeded", exit_code=0, result=msgspec.json.decode(content))
 
 
 async def publish(job: Job, outcome: Outcome) -> None:
