@@ -10,8 +10,7 @@ import typer
 from tidegate.daemon.cli.command import DagId, Json, Limit, Yes, command_group, examples
 from tidegate.daemon.cli.lookup import find_dag
 from tidegate.daemon.cli.pages import output, tree
-from tidegate.daemon.cli.pages.dag import print_page, read_page
-from tidegate.daemon.cli.pages.dag_list import ListedDag, list_dags, print_dags
+from tidegate.daemon.cli.pages.dag import ListedDag, print_list, print_page, read_list, read_page
 from tidegate.daemon.cli.pages.plan import (
     UTC_CLOCK,
     Planned,
@@ -42,10 +41,10 @@ def list_(context: typer.Context, *, json: Json = False) -> None:
     """List DAGs. NEXT is when the next run by time is due."""
 
     async def read(db: Db) -> tuple[list[ListedDag], list[ImportErrorRow]]:
-        return await list_dags(db), await dag_pages.list_import_errors(db)
+        return await read_list(db), await dag_pages.list_import_errors(db)
 
     dags, errors = query(context, read)
-    output.write_page([dag.document() for dag in dags], lambda: print_dags(dags), json=json)
+    output.write_page([dag.document() for dag in dags], lambda: print_list(dags), json=json)
     if errors:
         files = "1 DAG file is" if len(errors) == 1 else f"{len(errors)} DAG files are"
         output.say(f"{files} broken; `tidegate dags errors` says why")

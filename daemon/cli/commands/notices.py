@@ -1,6 +1,5 @@
 """`tidegate deadlines` and `tidegate notifications`."""
 
-import sys
 from typing import Annotated
 
 import msgspec
@@ -8,6 +7,7 @@ import typer
 
 from tidegate.daemon.cli.command import Json, Limit, command_group, examples
 from tidegate.daemon.cli.lookup import list_of_dag
+from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import DEADLINES, NOTIFICATIONS, print_list
 from tidegate.daemon.cli.session import query, query_at, read_settings
 from tidegate.schemas.error import RequestError
@@ -71,6 +71,4 @@ def logs(
     if not spool.log.exists():
         where = f"it ran on {found.host}" if found.host else "it has not been tried yet"
         raise RequestError(f"the log of notification {id_} is not on this host below {spool_root(settings)}: {where}")
-    sys.stdout.flush()
-    sys.stdout.buffer.write(spool.log.read_bytes())
-    sys.stdout.buffer.flush()
+    output.write_bytes(spool.log.read_bytes())

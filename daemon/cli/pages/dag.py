@@ -1,16 +1,18 @@
-"""`dags show`: what starts a DAG, its limits, its next runs, its tasks, its last runs."""
+"""`dags list`, and `dags show`: what starts a DAG, its limits, its next runs, its tasks, its last runs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice, starmap
+from typing import Any
 
 import msgspec
 
 from tidegate.daemon.cli.lookup import find_dag
 from tidegate.daemon.cli.pages import inputs, output, tree
 from tidegate.daemon.cli.pages.inputs import InputRow
-from tidegate.daemon.cli.pages.plan import Planned, planned, print_planned, timezone_of, upcoming_ticks
-from tidegate.daemon.cli.pages.run import RUN_TITLES, run_cells
+from tidegate.daemon.cli.pages.lists import RUN_TITLES, run_cells
+from tidegate.daemon.cli.pages.plan import Planned, next_run, planned, print_planned, timezone_of, upcoming_ticks
+from tidegate.schemas.conditions.condition import Condition
 from tidegate.schemas.dag import BaseTask, DagSpec, ParamSpec, kind_of
 from tidegate.schemas.queries import dag_pages, datasets, run_pages, versions
 from tidegate.schemas.queries.dag_pages import DagRow, NoteRow
@@ -18,10 +20,11 @@ from tidegate.schemas.queries.datasets import PendingRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.plans import plans
 from tidegate.schemas.queries.run_pages import RunRow
-from tidegate.schemas.timetable.spec import describe
+from tidegate.schemas.timetable.spec import Timetable, describe
 from tidegate.schemas.timetable.text import span
 
 LAST_RUNS, LAST_NOTES, NEXT_RUNS = 5, 5, 3
+LIST_TITLES = ("DAG", "STATE", "VERSION", "RUNNING", "QUEUED", "PENDING", "SCHEDULE", "NEXT", "FILE")
 NOTE_TITLES = ("KIND", "LAST", "TIMES", "WHAT")
 TASK_TITLES = ("TASK", "KIND", "AFTER", "RETRIES", "OUTLETS")
 PARAM_TITLES = ("PARAM", "DEFAULT", "SCHEMA")
@@ -76,11 +79,7 @@ def print_page(page: DagPage, now: datetime) -> None:
         )
     )
     if spec.schedule is not None:
-        output.write()
-        output.heading("starts when")
-        pending = inputs.with_events(spec.schedule, page.inputs)
-        for line in tree.lines(tree.condition_branch(spec.schedule, pending, now)):
-            output.write(line)
+        tree.print_condition("starts when", spec.schedule, page.inputs, now)
         if words := inputs.timing_text(spec.timing):
             output.write(f"counted {words}")
     if spec.timetable is not None:
@@ -138,3 +137,36 @@ def _limits(dag: DagRow, spec: DagSpec) -> Iterator[tuple[str, output.Cell]]:
         yield "paused after", f"{spec.max_failed_runs} failed runs in a row"
     if spec.fail_fast:
         yield "fail fast", "the first task that fails ends its run"
+
+
+class ListedDag(msgspec.Struct, frozen=True):
+    """A DAG, and the next run of its timetable."""
+
+    dag: DagRow
+    timetable: Timetable | None
+    next_run: Planned | None
+
+    def document(self) -> dict[str, Any]:
+        """The JSON object."""
+        return {**msgspec.structs.asdict(self.dag), "timetable": self.timetable, "next_run": self.next_run}
+
+
+async def read_list(db: Db) -> list[ListedDag]:
+    timed = await plans(db)
+    return [
+        ListedDag(dag, plan.graph.timetable if plan else None, next_run(plan, db.now))
+        for dag in await dag_pages.list_dags(db)
+        for plan in (timed.get(dag.dag_id),)
+    ]
+
+
+def print_list(dags: Iterable[ListedDag]) -> None:
+    output.table(LIST_TITLES, map(_list_cells, dags), empty="there are no DAGs yet: put a DAG file into the DAG folder")
+
+
+def _list_cells(listed: ListedDag) -> tuple[output.Cell, ...]:
+    dag = listed.dag
+    condition = msgspec.convert(dag.schedule, Condition | None)
+    schedule = tree.schedule_text(condition, listed.timetable, together=dag.together)
+    due = listed.next_run.run_after if listed.next_run else None
+    return dag.dag_id, state_of(dag), dag.version, dag.running, dag.queued, dag.pending, schedule, due, dag.path

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Generic, NamedTuple, TypeVar
 
+import msgspec
+
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.pages.notices import DEADLINE_TITLES, NOTIFICATION_TITLES, deadline_cells, notification_cells
-from tidegate.daemon.cli.pages.run import RUN_TITLES, TASK_TITLES, run_cells, task_cells
 from tidegate.schemas.queries.datasets import DatasetRow
 from tidegate.schemas.queries.dead_letters import DeadLetterRow
 from tidegate.schemas.queries.deadlines import DeadlineRow
@@ -14,10 +14,17 @@ from tidegate.schemas.queries.inbox import IgnoredRow
 from tidegate.schemas.queries.leases import Incident
 from tidegate.schemas.queries.losses import LossRow
 from tidegate.schemas.queries.notifications import NotificationRow
-from tidegate.schemas.queries.run_pages import RunRow
-from tidegate.schemas.timetable.text import age
+from tidegate.schemas.queries.run_pages import RunRow, RunTaskRow
+from tidegate.schemas.receiver import Receiver
+from tidegate.schemas.state import TaskState
+from tidegate.schemas.timetable.text import age, took, utc
 
 Row = TypeVar("Row")
+
+RUN_TITLES = ("RUN", "TYPE", "STATE", "TASKS", "LOGICAL DATE", "CREATED", "AGE", "TOOK")
+TASK_TITLES = ("TASK", "STATE", "TRY", "STARTED", "TOOK", "REASON")
+DEADLINE_TITLES = ("TASK", "DEADLINE", "STATE", "DUE", "MET", "MISSED")
+NOTIFICATION_TITLES = ("TASK", "ON", "TO", "STATE", "TRIES", "AGE", "REASON")
 
 
 class Listing(NamedTuple, Generic[Row]):
@@ -82,6 +89,24 @@ HALTED_PARTITIONS = Listing(
 )
 
 
+def run_cells(run: RunRow, now: datetime) -> tuple[output.Cell, ...]:
+    """A line of a list of runs, for `RUN_TITLES`."""
+    ended = f"{run.tasks - run.unfinished}/{run.tasks}"
+    duration = took(run.start_date, run.end_date, now)
+    return run.run_id, run.run_type, run.state, ended, run.logical_date, run.created_at, age(run.created_at, now), duration
+
+
+def task_cells(task: RunTaskRow, now: datetime) -> tuple[output.Cell, ...]:
+    """A line of a run's tasks, for `TASK_TITLES`."""
+    if task.state == TaskState.NONE:
+        return task.task_id, task.state, task.try_number or None, None, None, None  # an earlier try says nothing about this one
+    reason = task.reason
+    if task.next_try_at is not None and task.state == "up_for_retry":
+        reason = f"next try at {utc(task.next_try_at)}" + (f"; {reason}" if reason else "")
+    tries = task.try_number or None
+    return task.task_id, task.state, tries, task.start_date, took(task.start_date, task.end_date, now), reason
+
+
 def _run(row: RunRow, now: datetime) -> Sequence[output.Cell]:
     return row.dag_id, *run_cells(row, now)
 
@@ -89,6 +114,18 @@ def _run(row: RunRow, now: datetime) -> Sequence[output.Cell]:
 RUNS = Listing(("DAG", *RUN_TITLES), _run, "there are no such runs")
 
 TASKS = Listing(TASK_TITLES, task_cells, "the run has not started yet")
+
+
+def deadline_cells(row: DeadlineRow) -> tuple[output.Cell, ...]:
+    return row.task_id, row.name, row.state, row.due_at, row.met_at, row.missed_at
+
+
+def notification_cells(row: NotificationRow, now: datetime) -> tuple[output.Cell, ...]:
+    from tidegate.daemon.duties.receivers.delivery import label
+
+    receiver = label(msgspec.convert(row.receiver, Receiver))
+    reason = f"next try at {utc(row.due_at)}; {row.reason}" if row.state == "pending" and row.tries else row.reason
+    return row.context["task_id"], row.context["on"], receiver, row.state, row.tries, age(row.created_at, now), reason
 
 
 def _deadline(row: DeadlineRow, _now: datetime) -> Sequence[output.Cell]:

@@ -1,6 +1,5 @@
 """The log of one try of a task, read through its backend. Slow to import, for it imports the backends."""
 
-import sys
 from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
@@ -8,6 +7,7 @@ from uuid import UUID
 import anyio
 import msgspec
 
+from tidegate.daemon.cli.pages import output
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.contract import Backend, Handle
@@ -86,7 +86,7 @@ class LogReader:
         offset, ended = 0, not follow
         while True:
             chunk = await backend.logs(handle, offset)
-            _write(chunk.content)
+            output.write_bytes(chunk.content)
             offset = chunk.next_offset
             if chunk.content and not chunk.complete:
                 continue
@@ -148,9 +148,3 @@ class LogReader:
         except UnavailableError:
             return False
         return found[attempt.submission_id].state not in SUBMISSION_OPEN
-
-
-def _write(content: bytes) -> None:
-    sys.stdout.flush()
-    sys.stdout.buffer.write(content)
-    sys.stdout.buffer.flush()

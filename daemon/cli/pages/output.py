@@ -21,6 +21,13 @@ def write(text: str = "") -> None:
     sys.stdout.write(f"{text}\n")
 
 
+def write_bytes(content: bytes) -> None:
+    """Raw bytes on stdout, at once."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()
+
+
 def say(text: str) -> None:
     """A line on stderr, which is not part of the answer."""
     sys.stderr.write(f"{text}\n")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tidegate.schemas.graph import Graph, element_index
+from tidegate.handlers.explain.task_facts import index_of
 from tidegate.schemas.queries import tasks, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.facts import run_facts
@@ -16,15 +16,11 @@ async def result_of(db: Db, run: RunRow, label: str) -> Any:
     """
     found = (await run_facts(db, run.dag_id, run.run_id)).run
     graph = (await versions.graphs(db, {found.version_id}))[found.version_id]
-    index = _index(graph, label)
+    index = index_of(graph, label)
+    if index is None:
+        return None
     key = (found.id, index)
     if index < len(graph.nodes) and graph.nodes[index].over is not None:
         elements = (await tasks.results_of_elements(db, [key]))[key]
         return [elements.get(element) for element in range((await tasks.lengths(db, [key])).get(key, 0))]
     return (await tasks.results(db, [key])).get(key)
-
-
-def _index(graph: Graph, label: str) -> int:
-    task_id, _, element = label.removesuffix("]").partition("[")
-    position = next(position for position, node in enumerate(graph.nodes) if node.task.task_id == task_id)
-    return element_index(position, int(element)) if element else position

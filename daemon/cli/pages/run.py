@@ -1,4 +1,4 @@
-"""`runs show`: a run with its events, its journal, its tasks and their attempts. Also lines of run and task lists."""
+"""`runs show`: a run with its events, its journal, its tasks and their attempts."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -8,19 +8,23 @@ from typing import Any
 import msgspec
 
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.pages.notices import print_notices
+from tidegate.daemon.cli.pages.lists import (
+    DEADLINE_TITLES,
+    NOTIFICATION_TITLES,
+    TASK_TITLES,
+    deadline_cells,
+    notification_cells,
+    task_cells,
+)
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.deadlines import DeadlineRow, list_deadlines
 from tidegate.schemas.queries.notifications import NotificationRow, list_notifications
 from tidegate.schemas.queries.run_pages import RunAttemptRow, RunEventRow, RunMoveRow, RunRow, RunTaskRow
-from tidegate.schemas.state import TaskState
 from tidegate.schemas.timetable.text import age, span, took, utc
 
-RUN_TITLES = ("RUN", "TYPE", "STATE", "TASKS", "LOGICAL DATE", "CREATED", "AGE", "TOOK")
 EVENT_TITLES = ("DATASET", "OCCURRED", "SOURCE", "ID", "EXTRA")
 JOURNAL_TITLES = ("SEQ", "STATE", "AT", "REASON")
-TASK_TITLES = ("TASK", "STATE", "TRY", "STARTED", "TOOK", "REASON")
 ATTEMPT_TITLES = ("TASK", "TRY", "STATE", "BACKEND", "HOST", "STARTED", "TOOK", "EXIT", "REASON")
 
 
@@ -85,7 +89,11 @@ def print_page(page: RunPage, now: datetime) -> None:
     output.section("tasks", TASK_TITLES, (task_cells(task.task, now) for task in page.tasks), empty="not started yet")
     attempts = [_attempt_cells(attempt, now) for task in page.tasks for attempt in task.attempts]
     output.section("attempts", ATTEMPT_TITLES, attempts, empty="none")
-    print_notices(page.deadlines, page.notifications, now)
+    if page.deadlines:
+        output.section("deadlines", DEADLINE_TITLES, map(deadline_cells, reversed(page.deadlines)), empty="none")
+    if page.notifications:
+        rows = ((row.id, *notification_cells(row, now)) for row in reversed(page.notifications))
+        output.section("notifications", ("ID", *NOTIFICATION_TITLES), rows, empty="none")
 
 
 def print_events(titles: Sequence[str], rows: Iterable[Sequence[output.Cell]], forgotten: int) -> None:
@@ -101,24 +109,6 @@ def _started(run: RunRow) -> str | None:
     if run.start_date is None or run.schedule_delay_s is None:
         return None
     return f"{utc(run.start_date)}, {span(run.schedule_delay_s)} after it was due"
-
-
-def run_cells(run: RunRow, now: datetime) -> tuple[output.Cell, ...]:
-    """A line of a list of runs, for `RUN_TITLES`."""
-    ended = f"{run.tasks - run.unfinished}/{run.tasks}"
-    duration = took(run.start_date, run.end_date, now)
-    return run.run_id, run.run_type, run.state, ended, run.logical_date, run.created_at, age(run.created_at, now), duration
-
-
-def task_cells(task: RunTaskRow, now: datetime) -> tuple[output.Cell, ...]:
-    """A line of a run's tasks, for `TASK_TITLES`."""
-    if task.state == TaskState.NONE:
-        return task.task_id, task.state, task.try_number or None, None, None, None  # an earlier try says nothing about this one
-    reason = task.reason
-    if task.next_try_at is not None and task.state == "up_for_retry":
-        reason = f"next try at {utc(task.next_try_at)}" + (f"; {reason}" if reason else "")
-    tries = task.try_number or None
-    return task.task_id, task.state, tries, task.start_date, took(task.start_date, task.end_date, now), reason
 
 
 def _interval(run: RunRow) -> str | None:

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 
-from tidegate.daemon.cli.pages.inputs import InputRow
+from tidegate.daemon.cli.pages import output
+from tidegate.daemon.cli.pages.inputs import InputRow, with_events
 from tidegate.daemon.cli.pages.output import printable
 from tidegate.schemas.conditions.condition import (
     AllOf,
@@ -49,6 +50,14 @@ def condition_branch(condition: Condition, pending: Mapping[Leaf, InputRow], now
             return f"{mark} any of", [condition_branch(operand, pending, now) for operand in of]
         case NOf(k, of):
             return f"{mark} {k} of", [condition_branch(operand, pending, now) for operand in of]
+
+
+def print_condition(title: str, condition: Condition, rows: Sequence[InputRow], now: datetime) -> None:
+    """A section with the condition as a tree. `rows` are its inputs in their order."""
+    output.write()
+    output.heading(title)
+    for line in lines(condition_branch(condition, with_events(condition, rows), now)):
+        output.write(line)
 
 
 def leaf_text(leaf: Leaf) -> str:

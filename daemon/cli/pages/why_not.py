@@ -77,11 +77,7 @@ def print_dag(page: DagWhyNot, now: datetime) -> None:
     output.facts((("waits for", waits), ("timing", inputs.timing_text(page.spec.timing))))
     print_gates(explanation.gates, now)
     if page.spec.schedule is not None:
-        output.write()
-        output.heading("inputs")
-        pending = inputs.with_events(page.spec.schedule, page.inputs)
-        for line in tree.lines(tree.condition_branch(page.spec.schedule, pending, now)):
-            output.write(line)
+        tree.print_condition("inputs", page.spec.schedule, page.inputs, now)
     if page.notes:
         output.section("no run came of", NOTE_TITLES, ((n.last_at, n.times, n.reason) for n in page.notes), empty="")
     if page.discarded:
