@@ -21,9 +21,8 @@ from tidegate.schemas.notice import CallbackContext
 from tidegate.schemas.authoring.params import Param
 from tidegate.schemas.run import Choice, ConsumedEvent, SkipTask, follow, skip_rest
 from tidegate.schemas.run import RunContext as Run
-from tidegate.schemas.authoring.schedule import DatasetOrTime, DatasetsAndTime, cron, every
+from tidegate.schemas.authoring.schedule import DatasetOrTime, DatasetsAndTime, InputDeadline, Timed, cron, every
 from tidegate.schemas.authoring.task import Task
-from tidegate.schemas.authoring.timing import InputDeadline, Timed
 
 __all__ = [
     "CallbackContext",

@@ -6,7 +6,7 @@
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from typing import Any, TypeVar
 
 import msgspec
@@ -39,6 +39,14 @@ def limit_seconds(where: str, option: str, value: object) -> float | None:
     if not limit:
         raise DagError(f"{where}: {option} must be longer than 0; leave it out for no limit")
     return limit
+
+
+def after_or_at(where: str, after: object, at: object) -> None:
+    """Exactly one of a duration and a time of day without a zone. Leaves the duration unchecked."""
+    if (after is None) == (at is None):
+        raise DagError(f"{where}: write either after=timedelta(hours=1) or at=time(9, 0)")
+    if at is not None and (not isinstance(at, time) or at.tzinfo is not None):
+        raise DagError(f"{where}: at must be a time without a zone like time(9, 0), not {at!r:.100}; it is in the DAG's")
 
 
 def aware_datetime(where: str, option: str, value: object) -> datetime | None:

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from tidegate.schemas.authoring.arguments import callable_with, time_zone
+from tidegate.schemas.authoring.arguments import after_or_at, callable_with, time_zone
 from tidegate.schemas.error import DagError
 from tidegate.schemas.notice import CallbackContext
 from tidegate.schemas.receiver import (
@@ -77,14 +77,11 @@ class Deadline:
         at: time | None = None,
     ) -> None:
         where = f"Deadline({name!r:.100})"
-        if (after is None) == (at is None):
-            raise DagError(f"{where}: write either after=timedelta(hours=1) or at=time(9, 0)")
+        after_or_at(where, after, at)
         if after is not None and not isinstance(after, timedelta):
             raise DagError(f"{where}: after must be a timedelta like timedelta(hours=1), not {after!r:.100}")
         if after is not None and not timedelta() < after <= timedelta(seconds=LONGEST_S):
             raise DagError(f"{where}: after must be longer than 0, and ten years at most")
-        if at is not None and (not isinstance(at, time) or at.tzinfo is not None):
-            raise DagError(f"{where}: at must be a time without a zone like time(9, 0), not {at!r:.100}; it is in the DAG's")
         spec = {"name": name, "after_s": after and after.total_seconds(), "since": since, "at": at}
         try:
             self.spec = msgspec.convert(spec, DeadlineSpec)

@@ -36,9 +36,8 @@ from tidegate.schemas.authoring.assembly import assemble_spec
 from tidegate.schemas.authoring.callbacks import CallbackFunction, DagCallbacks, Deadline, Receivers, dag_time_zone
 from tidegate.schemas.authoring.options import Options, spec_fields
 from tidegate.schemas.authoring.params import param_specs
-from tidegate.schemas.authoring.schedule import Schedule, schedule_parts
+from tidegate.schemas.authoring.schedule import Schedule, in_time_zone, schedule_parts
 from tidegate.schemas.authoring.task import PythonTask, Task, TaskGroup
-from tidegate.schemas.authoring.timing import in_time_zone
 from tidegate.schemas.authoring.validation import validate_schedule
 from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, FunctionTask, SqlTask, SubmitTask, TaskSpec
 from tidegate.schemas.error import DagError
@@ -281,7 +280,7 @@ _collection: ContextVar[_Collection | None] = ContextVar("dag_collection", defau
 
 @contextmanager
 def collect_dags(filename: str | None = None) -> Iterator[Mapping[str, Dag]]:
-    """The DAGs built inside the block, by id; with a `filename`, only those that its top-level code builds."""
+    """The DAGs built inside the block, by id; with a `filename`, only the DAGs that its top-level code builds."""
     collection = _Collection(filename, {})
     token = _collection.set(collection)
     try:

@@ -16,7 +16,47 @@ Place = tuple[str, int]
 """A file and a line."""
 
 
-class Task:
+class Linkable:
+    """What `>>` and `<<` link: the last tasks of the side that comes first with the first tasks of the other side."""
+
+    def first(self) -> "Sequence[Task]":
+        """The tasks that run before all others of this object."""
+        raise NotImplementedError
+
+    def last(self) -> "Sequence[Task]":
+        """The tasks that run after all others of this object."""
+        raise NotImplementedError
+
+    def __rshift__(self, other: "Follower") -> "Follower":
+        place = _caller()
+        for last in self.last():
+            for task in last._first_of(other):
+                task.follow(last, place)
+        return other
+
+    def __lshift__(self, other: "Follower") -> "Follower":
+        place = _caller()
+        for first in self.first():
+            for task in first._last_of(other):
+                first.follow(task, place)
+        return other
+
+    def __rrshift__(self, other: "Sequence[Task]") -> Self:
+        place = _caller()
+        for first in self.first():
+            for task in first._tasks(other):
+                first.follow(task, place)
+        return self
+
+    def __rlshift__(self, other: "Sequence[Task]") -> Self:
+        place = _caller()
+        for last in self.last():
+            for task in last._tasks(other):
+                task.follow(last, place)
+        return self
+
+
+class Task(Linkable):
     """A task of a DAG. `a >> b` and `b << a` make `b` run after `a`; either side may be a list of tasks or a task group.
 
     Returned by the methods of `Dag`; not created directly. Linking raises DagError for tasks of different DAGs.
@@ -31,29 +71,10 @@ class Task:
     def task_id(self) -> str:
         return self.spec.task_id
 
-    def __rshift__(self, other: "Follower") -> "Follower":
-        place = _caller()
-        for task in self._first_of(other):
-            task.follow(self, place)
-        return other
+    def first(self) -> "Sequence[Task]":
+        return (self,)
 
-    def __lshift__(self, other: "Follower") -> "Follower":
-        place = _caller()
-        for task in self._last_of(other):
-            self.follow(task, place)
-        return other
-
-    def __rrshift__(self, other: "Sequence[Task]") -> "Task":
-        place = _caller()
-        for task in self._tasks(other):
-            self.follow(task, place)
-        return self
-
-    def __rlshift__(self, other: "Sequence[Task]") -> "Task":
-        place = _caller()
-        for task in self._tasks(other):
-            task.follow(self, place)
-        return self
+    last = first
 
     def __repr__(self) -> str:
         return f"task {self.task_id!r}"
@@ -107,11 +128,11 @@ class Task:
             raise DagError(f"DAG {self.dag_id!r}: {self!r} cannot come after itself")
         self.upstream.setdefault(upstream.task_id, place)
 
-    def _first_of(self, value: "Linkable") -> "Sequence[Task]":
-        return value.first() if isinstance(value, TaskGroup) else self._tasks(value)
+    def _first_of(self, value: "Linked") -> "Sequence[Task]":
+        return value.first() if isinstance(value, Linkable) else self._tasks(value)
 
-    def _last_of(self, value: "Linkable") -> "Sequence[Task]":
-        return value.last() if isinstance(value, TaskGroup) else self._tasks(value)
+    def _last_of(self, value: "Linked") -> "Sequence[Task]":
+        return value.last() if isinstance(value, Linkable) else self._tasks(value)
 
     def _tasks(self, value: "Task | Sequence[Task]") -> "Sequence[Task]":
         tasks = (value,) if isinstance(value, Task) else value
@@ -121,7 +142,7 @@ class Task:
         raise DagError(f"DAG {self.dag_id!r}, {self!r}: >> and << take a task or a list of tasks, not {value!r:.100}{hint}")
 
 
-class TaskGroup:
+class TaskGroup(Linkable):
     """Tasks that are linked as one: `task >> group` links the group's first tasks, `group >> task` its last ones."""
 
     def __init__(self, group_id: str, outer: "TaskGroup | None") -> None:
@@ -134,34 +155,6 @@ class TaskGroup:
         self.tasks.append(task)
         if self.outer:
             self.outer.add(task)
-
-    def __rshift__(self, other: "Follower") -> "Follower":
-        place = _caller()
-        for last in self.last():
-            for task in last._first_of(other):
-                task.follow(last, place)
-        return other
-
-    def __lshift__(self, other: "Follower") -> "Follower":
-        place = _caller()
-        for first in self.first():
-            for task in first._last_of(other):
-                first.follow(task, place)
-        return other
-
-    def __rrshift__(self, other: Sequence[Task]) -> "TaskGroup":
-        place = _caller()
-        for first in self.first():
-            for task in first._tasks(other):
-                first.follow(task, place)
-        return self
-
-    def __rlshift__(self, other: Sequence[Task]) -> "TaskGroup":
-        place = _caller()
-        for last in self.last():
-            for task in last._tasks(other):
-                task.follow(last, place)
-        return self
 
     def __repr__(self) -> str:
         return f"task group {self.group_id!r}"
@@ -177,8 +170,8 @@ class TaskGroup:
         return [task for task in self.tasks if task.task_id not in upstream]
 
 
-Linkable = Task | TaskGroup | Sequence[Task]
-Follower = TypeVar("Follower", bound=Task | TaskGroup | Sequence[Task])
+Linked = Linkable | Sequence[Task]
+Follower = TypeVar("Follower", bound=Linked)
 
 
 class PythonTask(Task, Generic[Function_co]):

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 
 from tidegate.schemas.authoring.arguments import time_zone
+from tidegate.schemas.authoring.dataset import checked_filter
 from tidegate.schemas.conditions.condition import (
     ANY_TIME,
     MAX_NESTING,
@@ -16,10 +17,9 @@ from tidegate.schemas.conditions.condition import (
     inputs,
     nesting,
 )
-from tidegate.schemas.conditions.filter_syntax import parse
 from tidegate.schemas.conditions.pattern import pattern_problem
 from tidegate.schemas.dag import BaseTask, DagSpec, EmptyTask
-from tidegate.schemas.error import DagError, FilterError
+from tidegate.schemas.error import DagError
 from tidegate.schemas.graph import MAX_TASKS
 from tidegate.schemas.timetable.spec import Timetable, validate
 
@@ -80,11 +80,7 @@ def _check_condition(where: str, condition: Condition) -> None:
     for leaf in inputs(condition):
         if isinstance(leaf, PatternRef) and (problem := pattern_problem(leaf.pattern)) is not None:
             raise DagError(f"{where}: pattern {leaf.pattern}: {problem}")
-        try:
-            if leaf.where:
-                parse(leaf.where)
-        except FilterError as error:
-            raise DagError(f"{where}: where: {error}") from None
+        checked_filter(where, leaf.where)
     _check_counts(where, condition)
 
 

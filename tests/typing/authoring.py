@@ -47,7 +47,8 @@ with Dag("daily_delays", schedule=flights & weather | delays, max_active_runs=4,
     assert_type(bare >> report, Task)
     assert_type(join >> [report, publish], list[Task])
     assert_type([bare, join] >> report, Task)
-    assert_type([report, publish] << bare, Task)
+    assert_type(([report, publish] << bare).task_id, str)
+    assert_type([publish] << report, Task)
     assert_type(done << publish << notify, Task)
     bare >> join >> done
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidegate.schemas.authoring.priority import LEAST, MOST, weights
+from tidegate.schemas.authoring.assembly import LEAST, MOST, weights
 from tidegate.schemas.dag import CommandTask, WeightRule
 
 
