@@ -1,6 +1,6 @@
 """A Kafka consumer of assigned partitions, from positions that the caller keeps. It uses no consumer group."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 from types import TracebackType
@@ -13,7 +13,7 @@ from aiokafka.errors import KafkaError
 from aiokafka.errors import OffsetOutOfRangeError as KafkaOffsetOutOfRangeError
 
 from tidegate.events import connection, offsets
-from tidegate.schemas.error import TidegateError
+from tidegate.schemas.error import TidegateError, UnavailableError
 
 # Above MAX_RECORD_BYTES: a record that is too large must be fetched to become a dead letter.
 PARTITION_FETCH_BYTES = 3 << 20
@@ -23,6 +23,8 @@ FETCH_BYTES = 12 << 20
 FETCH_WAIT_MS = 500
 IDLE_WAKE_MS = 1000
 COMMIT_EVERY_S = 10.0
+CHECK_EVERY_S = 10.0
+STALLED_AFTER_S = 30.0
 COMMIT_TIMEOUT_S = 1.0
 
 _LAST_MS = 253_402_300_799_999
@@ -217,6 +219,51 @@ class Source:
         with connection.translated_errors(self._servers), anyio.fail_after(self._timeout_s):
             known = await offsets.committed(self._metadata_consumer._client, self._group, wanted)
         return {Partition(*tp): offset for tp, offset in known.items()}
+
+
+class StallDetector:
+    """A watchdog: a Kafka consumer may stop fetching without an error.
+
+    Detects partitions whose position does not move although records follow. `clock` is monotonic, in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = anyio.current_time) -> None:
+        self._clock = clock
+        self._moved: dict[Partition, tuple[int, float]] = {}
+        self._called_at = float("-inf")
+        self._checked_at = float("-inf")
+
+    def record_positions(self, positions: Mapping[Partition, int]) -> None:
+        """Note the position of each partition, and since when it has it."""
+        now = self._clock()
+        for partition, position in positions.items():
+            if self._moved.get(partition, (-1, 0.0))[0] != position:
+                self._moved[partition] = position, now
+
+    def stalled(self, lag: Mapping[Partition, int]) -> Sequence[Partition]:
+        """Partitions with a `lag` whose position has not moved for STALLED_AFTER_S. Forgets all others."""
+        now = self._clock()
+        self._moved = {p: self._moved.get(p, (-1, now)) if behind else (-1, now) for p, behind in lag.items()}
+        return [partition for partition, (_, since) in self._moved.items() if now - since >= STALLED_AFTER_S]
+
+    async def check(self, source: Source) -> None:
+        """Call after every fetch; asks Kafka for the lag every CHECK_EVERY_S.
+
+        Raises UnavailableError for a stalled source, which must be replaced.
+        """
+        now = self._clock()
+        if now - self._called_at > CHECK_EVERY_S:  # the caller did not fetch, so no position could move
+            self._moved.clear()
+        self._called_at = now
+        if now - self._checked_at < CHECK_EVERY_S:
+            return
+        self._checked_at = now
+        self.record_positions(source.positions())
+        if stalled := self.stalled(await source.lag()):
+            names = ", ".join(f"{p.topic}/{p.partition}" for p in sorted(stalled))
+            raise UnavailableError(
+                f"the consumer is stalled: {names} delivered no record for {STALLED_AFTER_S:g} s, although there are some"
+            )
 
 
 def _record(record: "ConsumerRecord[bytes, bytes]") -> Record:

@@ -17,8 +17,7 @@ from typing import Protocol
 import anyio
 
 from tidegate.events import topics
-from tidegate.events.source import OffsetOutOfRangeError, Partition, Record, Source
-from tidegate.events.stall_detector import StallDetector
+from tidegate.events.source import OffsetOutOfRangeError, Partition, Record, Source, StallDetector
 from tidegate.schemas.error import RejectedError, RequestError, TidegateError, UnavailableError
 from tidegate.schemas.wire.envelope import decode_state
 from tidegate.schemas.wire.event import Kind, StateChanged

@@ -94,7 +94,7 @@ def _new_topic(topic: str, kind: Kind, config: _TopicConfig) -> NewTopic:
 
 
 async def _create(admin: AIOKafkaAdminClient, topics: Sequence[NewTopic]) -> set[str]:
-    """Create the topics; returns those that existed."""
+    """Create the topics; returns the existing ones."""
     existed = set()
     response = await admin.create_topics(list(topics))
     for topic, code, message in response.topic_errors:

@@ -30,8 +30,7 @@ from tidegate.daemon.intake.unknown_datasets import reject_unknown_datasets
 from tidegate.daemon.leases import register, renew
 from tidegate.daemon.outage import Backoff
 from tidegate.daemon.postgres.database import describe
-from tidegate.events.source import OffsetOutOfRangeError, Partition, Record, Source
-from tidegate.events.stall_detector import StallDetector
+from tidegate.events.source import OffsetOutOfRangeError, Partition, Record, Source, StallDetector
 from tidegate.schemas.error import FencedError, RejectedError, UnavailableError
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries import leases

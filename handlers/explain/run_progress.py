@@ -11,7 +11,7 @@ from tidegate.handlers.scheduling.run_limit import blockers_of_run
 from tidegate.handlers.tasks.readiness import readiness
 from tidegate.handlers.tasks.upstream_counts import upstream_of
 from tidegate.schemas.explain.facts import DagStatus, OpenAttempt, RunFacts
-from tidegate.schemas.explain.progress import ActiveTask, BlockedTask, RunProgress
+from tidegate.schemas.explain.gates import ActiveTask, BlockedTask, RunProgress
 from tidegate.schemas.explain.reasons import InstancesNotDone, NextTry, NoDaemon, PreviousRunNotDone, Reason, UpstreamNotDone
 from tidegate.schemas.graph import Graph, position_of
 from tidegate.schemas.queries.pools import UNLIMITED, PoolRow

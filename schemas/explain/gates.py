@@ -1,4 +1,4 @@
-"""Explanations: the gates between a task instance and its start, or between a DAG and its next run, with their reasons."""
+"""Explanations: the gates between a task and its start or a DAG and its next run, with their reasons; the progress of a run."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -9,7 +9,7 @@ import msgspec
 
 from tidegate.schemas.explain.reasons import Reason
 from tidegate.schemas.explain.remedy import Change
-from tidegate.schemas.state import TaskState
+from tidegate.schemas.state import RunState, TaskState
 
 
 class GateState(StrEnum):
@@ -69,3 +69,39 @@ class TaskExplanation(msgspec.Struct, frozen=True, kw_only=True):
 
 def closed(gates: tuple[Gate, ...]) -> tuple[Gate, ...]:
     return tuple(gate for gate in gates if gate.state is GateState.CLOSED)
+
+
+class ActiveTask(msgspec.Struct, frozen=True):
+    """A queued or running task. `since` is when its attempt started, or began to wait for its backend."""
+
+    task_id: str
+    state: TaskState
+    try_number: int
+    since: datetime | None
+    backend: str | None
+    host: str | None
+
+
+class BlockedTask(msgspec.Struct, frozen=True):
+    """A task that is neither active nor ended. With nothing in `blocked_by`, its turn is about to come."""
+
+    task_id: str
+    state: TaskState
+    blocked_by: tuple[Reason, ...]
+
+
+class RunProgress(msgspec.Struct, frozen=True):
+    """How far a run has come. `blocked_by` are the reasons why the whole run waits. Tasks appear once the run has started.
+
+    `tasks` counts a mapped task once; each of its instances, `load[3]`, is listed by itself.
+    """
+
+    dag_id: str
+    run_id: str
+    state: RunState
+    tasks: int
+    ended: int
+    counts: Mapping[TaskState, int]
+    blocked_by: tuple[Reason, ...]
+    working: tuple[ActiveTask, ...]
+    waiting: tuple[BlockedTask, ...]

@@ -46,29 +46,27 @@ class ClearedRun(msgspec.Struct, frozen=True):
     tasks: Sequence[str]
 
 
-def clear_tasks(context: typer.Context, request: ClearRequested, *, yes: bool, json: bool) -> None:
-    """Raises RequestError if there is nothing to clear or the user declines, BadParameter without a terminal to ask on."""
+def clear_tasks(context: typer.Context, wanted: ClearRequested, options: ClearOptions, *, yes: bool, json: bool) -> None:
+    """Clear the runs and tasks that `wanted` names, as the options say.
+
+    Raises RequestError if there is nothing to clear or the user declines, BadParameter without a terminal to ask on.
+    """
     from tidegate.daemon.cli.request import apply_request
 
-    request, runs = query(context, _preview, request)
+    wanted = msgspec.structs.replace(
+        wanted,
+        upstream=options["upstream"],
+        downstream=not options["no_downstream"],
+        only_failed=options["only_failed"],
+        newest=options["newest_version"],
+    )
+    request, runs = query(context, _preview, wanted)
     if not json:
         output.table(TITLES, map(_cells, runs), empty="nothing")
     if not yes:
         confirm("clear", _count(runs))
     with_database(context, lambda database: apply_request(database, request))
     output.write_result({"dag_id": request.dag_id, "runs": runs}, f"cleared {_count(runs)}", json=json)
-
-
-def clear_request(dag_id: str, run_id: str | None, task_ids: Sequence[str], options: ClearOptions) -> ClearRequested:
-    return ClearRequested(
-        dag_id=dag_id,
-        run_id=run_id,
-        task_ids=tuple(task_ids),
-        upstream=options["upstream"],
-        downstream=not options["no_downstream"],
-        only_failed=options["only_failed"],
-        newest=options["newest_version"],
-    )
 
 
 async def _preview(db: Db, request: ClearRequested) -> tuple[ClearRequested, list[ClearedRun]]:

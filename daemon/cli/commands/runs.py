@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Unpack
 
-import msgspec
 import typer
 
 from tidegate.daemon.cli.command import (
@@ -23,15 +22,15 @@ from tidegate.daemon.cli.command import (
     parse_time,
     shared_options,
 )
-from tidegate.daemon.cli.commands.clearing import ClearOptions, clear_request, clear_tasks
+from tidegate.daemon.cli.commands.clearing import ClearOptions, clear_tasks
 from tidegate.daemon.cli.lookup import LATEST, find_run, list_of_dag
 from tidegate.daemon.cli.pages import output, run_progress
 from tidegate.daemon.cli.pages.lists import RUNS, print_list
 from tidegate.daemon.cli.pages.run import RunPage, print_page, read_page
 from tidegate.daemon.cli.session import current_user, query_at, read_settings, with_database
 from tidegate.schemas.error import RequestError
-from tidegate.schemas.explain.progress import RunProgress
-from tidegate.schemas.message import RunEndRequested, RunRequested
+from tidegate.schemas.explain.gates import RunProgress
+from tidegate.schemas.message import ClearRequested, RunEndRequested, RunRequested
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.run_pages import RunRow
@@ -205,8 +204,8 @@ def clear(
     """
     if (run_id is None) == (since is None and until is None):
         raise typer.BadParameter("give either a run, or --since, --until or both", param_hint="RUN")
-    request = clear_request(dag_id, run_id, task or (), options)
-    clear_tasks(context, msgspec.structs.replace(request, start=since, end=until), yes=yes, json=json)
+    wanted = ClearRequested(dag_id=dag_id, run_id=run_id, task_ids=tuple(task or ()), start=since, end=until)
+    clear_tasks(context, wanted, options, yes=yes, json=json)
 
 
 @app.command(epilog=examples("tidegate runs cancel daily_delays latest --wait"))

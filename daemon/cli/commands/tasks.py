@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 import typer
 
 from tidegate.daemon.cli.command import DagId, Json, MarkState, RunId, TaskId, Yes, command_group, examples, shared_options
-from tidegate.daemon.cli.commands.clearing import ClearOptions, clear_request, clear_tasks
+from tidegate.daemon.cli.commands.clearing import ClearOptions, clear_tasks
 from tidegate.daemon.cli.lookup import find_run, find_task
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import TASKS, print_list
@@ -13,7 +13,7 @@ from tidegate.daemon.cli.pages.results import result_of
 from tidegate.daemon.cli.session import query, query_at, read_settings, with_database
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.explain.gates import TaskExplanation
-from tidegate.schemas.message import TaskMarked
+from tidegate.schemas.message import ClearRequested, TaskMarked
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.run_pages import RunTaskRow
@@ -142,8 +142,8 @@ def clear(
 
     Lists the tasks and asks for confirmation. Setups and teardowns of cleared tasks are cleared too.
     """
-    request = clear_request(dag_id, run_id, task_ids, options)
-    clear_tasks(context, request, yes=yes, json=json)
+    wanted = ClearRequested(dag_id=dag_id, run_id=run_id, task_ids=tuple(task_ids))
+    clear_tasks(context, wanted, options, yes=yes, json=json)
 
 
 @app.command(epilog=examples("tidegate tasks mark daily_delays latest join success"))

@@ -64,7 +64,7 @@ def planned(tick: Tick) -> Planned:
 
 
 def upcoming_ticks(dag: DagView, now: datetime) -> Iterator[Tick]:
-    """The runs in the order in which daemons start them, from those that are due. Only one is known of a continuous timetable."""
+    """The runs in the order in which daemons start them, the due ones first. Only one is known of a continuous timetable."""
     while (tick := upcoming_tick(dag, now)) is not None:
         yield tick
         if dag.graph.is_continuous:

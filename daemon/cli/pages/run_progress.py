@@ -7,7 +7,7 @@ from datetime import datetime
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.settings import Settings
 from tidegate.handlers.explain.run_progress import ProgressFacts, progress
-from tidegate.schemas.explain.progress import ActiveTask, BlockedTask, RunProgress
+from tidegate.schemas.explain.gates import ActiveTask, BlockedTask, RunProgress
 from tidegate.schemas.queries import facts, leases, pools, tasks, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.run_pages import RunRow

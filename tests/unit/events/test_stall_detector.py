@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from tidegate.events.source import Partition
-from tidegate.events.stall_detector import STALLED_AFTER_S, StallDetector
+from tidegate.events.source import STALLED_AFTER_S, Partition, StallDetector
 
 A, B = Partition("t", 0), Partition("t", 1)
 

@@ -6,7 +6,7 @@ import pytest
 
 from tidegate.daemon.cli.pages.run_progress import print_page
 from tidegate.schemas.explain import reasons
-from tidegate.schemas.explain.progress import ActiveTask, BlockedTask, RunProgress
+from tidegate.schemas.explain.gates import ActiveTask, BlockedTask, RunProgress
 from tidegate.schemas.state import RunState, TaskState
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

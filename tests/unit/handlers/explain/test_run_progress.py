@@ -12,7 +12,7 @@ from tests.unit.handlers.progress_facts import NONE, QUEUED, RETRY, RUNNING, SCH
 from tidegate.handlers.explain.run_progress import ProgressFacts, progress
 from tidegate.schemas.explain import reasons
 from tidegate.schemas.explain.facts import OpenAttempt
-from tidegate.schemas.explain.progress import ActiveTask
+from tidegate.schemas.explain.gates import ActiveTask
 from tidegate.schemas.state import TASK_ENDED, RunState, TaskState
 from tidegate.schemas.view import Instance
 
