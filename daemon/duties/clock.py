@@ -3,12 +3,11 @@
 Due times are in shards, and each shard is leased to one daemon.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 import anyio
-import msgspec
 from anyio.abc import TaskStatus
 
 from tidegate.daemon.context import Context
@@ -16,7 +15,6 @@ from tidegate.daemon.outage import Retry
 from tidegate.daemon.work import Work
 from tidegate.schemas.message import AttemptTimedOut, DeadlineDue, RetryDue, RunTimedOut, ScheduleDue
 from tidegate.schemas.queries import clock as queries
-from tidegate.schemas.queries.clock import Due
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import CLOCK, Duty
 
@@ -50,45 +48,32 @@ async def tick(context: Context) -> float:
         return MAX_SLEEP_S
     due, now = await context.database.ask(_next_due, shards)
     for kind in KINDS:
-        at = kind.at(due)
-        if at is not None and at <= now:
+        if kind in due and due[kind] <= now:
             await _submit_due(context, shards, kind)
     due, now = await context.database.ask(_next_due, shards)
-    moments = [at for at in _delay_locked(due, now).moments if at is not None]
-    return max((min(moments) - now).total_seconds(), MIN_SLEEP_S) if moments else MAX_SLEEP_S
+    if "deadline" in due and due["deadline"] <= now:  # after all were submitted: it was skipped for a lock
+        due["deadline"] = now + timedelta(seconds=LOCKED_S)
+    return max((min(due.values()) - now).total_seconds(), MIN_SLEEP_S) if due else MAX_SLEEP_S
 
 
-def _delay_locked(due: Due, now: datetime) -> Due:
-    """A deadline that is due after all were submitted was skipped for a lock."""
-    is_skipped = due.deadline is not None and due.deadline <= now
-    return msgspec.structs.replace(due, deadline=now + timedelta(seconds=LOCKED_S)) if is_skipped else due
-
-
-async def _next_due(db: Db, shards: Sequence[int]) -> tuple[Due, datetime]:
+async def _next_due(db: Db, shards: Sequence[int]) -> tuple[dict[str, datetime], datetime]:
     return await queries.next_due(db, shards), db.now
 
 
-async def _submit_due(context: Context, shards: Sequence[int], kind: "Kind") -> None:
+async def _submit_due(context: Context, shards: Sequence[int], kind: str) -> None:
     """Submit batches until one is not full, or has no effect."""
     while True:
-        due = await context.database.ask(kind.due, shards, MAX_BATCH)
-        applied = await context.submit_messages([kind.message(key) for key in due]) if due else None
+        due = await context.database.ask(queries.due, kind, shards, MAX_BATCH)
+        applied = await context.submit_messages([KINDS[kind](*key) for key in due]) if due else None
         if len(due) < MAX_BATCH or not (applied and applied.effects):
             return
 
 
-class Kind(NamedTuple):
-    """A kind of due time: the earliest one, the query for the keys that are due, and the message for a key."""
-
-    at: Callable[[Due], datetime | None]
-    due: Callable[[Db, Sequence[int], int], Awaitable[Sequence[Any]]]
-    message: Callable[[Any], Any]
-
-
-KINDS: Sequence[Kind] = (
-    Kind(lambda due: due.run, queries.late_runs, lambda id_: RunTimedOut(dag_run_id=id_)),
-    Kind(lambda due: due.attempt, queries.late_attempts, lambda id_: AttemptTimedOut(submission_id=id_)),
-    Kind(lambda due: due.dag, queries.dags, lambda dag_id: ScheduleDue(dag_id=dag_id)),
-    Kind(lambda due: due.retry, queries.retries, lambda key: RetryDue(dag_run_id=key[0], task_index=key[1])),
-    Kind(lambda due: due.deadline, queries.passed_deadlines, lambda id_: DeadlineDue(deadline_id=id_)),
-)
+KINDS: Mapping[str, Callable[..., Any]] = {
+    "run": lambda id_: RunTimedOut(dag_run_id=id_),
+    "attempt": lambda id_: AttemptTimedOut(submission_id=id_),
+    "dag": lambda dag_id: ScheduleDue(dag_id=dag_id),
+    "retry": lambda run, index: RetryDue(dag_run_id=run, task_index=index),
+    "deadline": lambda id_: DeadlineDue(deadline_id=id_),
+}
+"""The message for each kind of due time, given the key of its row; in the order in which they are submitted."""

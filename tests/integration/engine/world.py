@@ -85,8 +85,7 @@ class World:
         """Let time pass, and every moment in between be looked at by the clock. Nothing is due for ever."""
         looks = Counter[datetime]()
         while True:
-            due = await self.database.run(clock.next_due, SHARDS)
-            first = min((moment for moment in due.moments if moment is not None), default=None)
+            first = min((await self.database.run(clock.next_due, SHARDS)).values(), default=None)
             if first is None or first > at:
                 break
             self.clock.at = max(first, self.at)
@@ -101,9 +100,9 @@ class World:
 
     async def tick(self) -> None:
         """Apply everything that is due."""
-        for kind in KINDS:
-            if found := await self.database.run(lambda db, find=kind.due: find(db, SHARDS, 1000)):  # type: ignore[misc]  # mypy infers no such lambda
-                await self.tell(*map(kind.message, found))
+        for kind, message in KINDS.items():
+            if found := await self.database.run(clock.due, kind, SHARDS, 1000):
+                await self.tell(*(message(*key) for key in found))
         await self.reconsider()
 
     async def reconsider(self) -> None:

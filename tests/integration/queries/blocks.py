@@ -12,7 +12,7 @@ import asyncpg
 import msgspec
 
 from tidegate.daemon.perform import PERFORM, Statement
-from tidegate.schemas.queries import sql
+from tidegate.schemas.queries import clock, sql
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
@@ -20,6 +20,7 @@ TOPICS = sorted(
     entry.name.removesuffix(".sql") for entry in files("tidegate.schemas.queries").iterdir() if entry.name.endswith(".sql")
 )
 BLOCKS = {f"{topic}.{name}": text for topic in TOPICS for name, text in sql.load(topic).items()}
+BLOCKS["clock.next_due"] = clock.FIRST_DUE
 
 
 PERFORMED = {act.name: act for _, act in PERFORM if isinstance(act, Statement)}
