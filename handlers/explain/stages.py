@@ -5,7 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.schemas.queries.run_origin import ConsumedEvent, Origin, Steps
+from tidegate.schemas.queries.run_pages import ConsumedEvent, Origin, Steps
 
 
 class Stage(msgspec.Struct, frozen=True):

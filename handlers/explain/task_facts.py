@@ -99,9 +99,9 @@ async def load(db: Db, dag_id: str, run_id: str, index: int, terms: Terms) -> Ta
         attempt=await facts.attempt(db, key),
         occupied=sum(row.running + row.queued for row in rows),
         active=await pools.active(db),
-        in_pool=await facts.occupying_pool(db, pool),
-        in_run=await facts.occupying_run(db, id_),
-        of_task=await facts.occupying_limits(db, dag_id, graph.node(index).task.task_id),
+        in_pool=await facts.occupying(db, pool=pool),
+        in_run=await facts.occupying(db, dag_run_id=id_),
+        of_task=await facts.occupying(db, limited=(dag_id, graph.node(index).task.task_id)),
         daemons=daemons,
     )
 

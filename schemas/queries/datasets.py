@@ -1,4 +1,4 @@
-"""Datasets, the event ledger, and the queue of pending events."""
+"""Datasets, the event ledger, the queue of pending events, and the outcomes of events."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -40,6 +40,27 @@ class PendingRow(msgspec.Struct, frozen=True):
     uri: str
     events: int
     oldest_at: datetime
+
+
+class EventRow(msgspec.Struct, frozen=True):
+    """An event of the ledger. (source, id) is the producer's identity of it."""
+
+    number: int
+    source: str
+    id: str
+    occurred_at: datetime
+    received_at: datetime
+    extra: dict[str, Any]
+
+
+class OutcomeRow(msgspec.Struct, frozen=True):
+    """The outcome of an event for a DAG: `pending`, `consumed` by a run, or `discarded` for a reason."""
+
+    number: int
+    dag_id: str
+    outcome: str
+    run_id: str | None
+    reason: str | None
 
 
 async def ids(db: Db, uris: Collection[str]) -> Mapping[str, int]:
@@ -161,3 +182,22 @@ async def oldest_pending(db: Db, dag_id: str, limit: int) -> list[PendingEvent]:
 async def pending_counts(db: Db, dag_id: str) -> list[PendingRow]:
     """The pending events of a DAG counted by URI; nothing is locked."""
     return [PendingRow(*row) for row in await db.fetch(_SQL["pending_counts"], dag_id)]
+
+
+async def events(db: Db, uri: str, id_: str | None, limit: int) -> list[EventRow]:
+    """Newest first; with `id_` only the events of that id."""
+    return [EventRow(*row) for row in await db.fetch(_SQL["events"], uri, id_, limit)]
+
+
+async def outcomes(db: Db, numbers: Collection[int]) -> Mapping[int, list[OutcomeRow]]:
+    """By event and then by DAG."""
+    found: dict[int, list[OutcomeRow]] = defaultdict(list)
+    for row in [OutcomeRow(*row) for row in await db.fetch(_SQL["outcomes"], list(numbers))]:
+        found[row.number].append(row)
+    return found
+
+
+async def whole_since(db: Db) -> int | None:
+    """The first month that is complete in the ledger; None if no event was ever dropped."""
+    rows = await db.fetch(_SQL["whole_since"])
+    return rows[0][0] if rows else None

@@ -75,18 +75,12 @@ async def queue_before(db: Db, key: TaskKey, limit: int) -> list[TaskKey]:
     return [(row[0], row[1]) for row in await db.fetch(_SQL["queue_before"], *key, limit)]
 
 
-async def occupying_pool(db: Db, pool: str) -> list[OccupyingTask]:
-    """The first few by start, running ones before queued ones; so do the next two."""
-    return [_occupying(*row) for row in await db.fetch(_SQL["occupying_pool"], pool, MOST_NAMED)]
-
-
-async def occupying_run(db: Db, dag_run_id: int) -> list[OccupyingTask]:
-    return [_occupying(*row) for row in await db.fetch(_SQL["occupying_run"], dag_run_id, MOST_NAMED)]
-
-
-async def occupying_limits(db: Db, dag_id: str, task_id: str) -> list[OccupyingTask]:
-    """Instances of a task with limits of its own."""
-    return [_occupying(*row) for row in await db.fetch(_SQL["occupying_limits"], task_id, dag_id, MOST_NAMED)]
+async def occupying(
+    db: Db, *, pool: str | None = None, dag_run_id: int | None = None, limited: tuple[str, str] | None = None
+) -> list[OccupyingTask]:
+    """The first few by start, running before queued ones: of a pool, of a run, or of a (DAG, task) with limits of its own."""
+    rows = await db.fetch(_SQL["occupying"], pool, dag_run_id, *(limited or (None, None)), MOST_NAMED)
+    return [_occupying(*row) for row in rows]
 
 
 async def attempt(db: Db, key: TaskKey) -> AttemptFacts | None:

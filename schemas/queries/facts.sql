@@ -65,29 +65,15 @@ WHERE mine.dag_run_id = $1 AND mine.task_index = $2
 ORDER BY task.rank, task.order_at, task.dag_run_id, task.task_index
 LIMIT $3
 
--- name: occupying_pool
+-- name: occupying
 SELECT run.dag_id, run.run_id, task.task_id, task.task_index, task.pool_slots, task.start_date
 FROM occupying_task AS task
 JOIN dag_run AS run ON run.id = task.dag_run_id
-WHERE task.pool = $1
+WHERE ($1::text IS NULL OR task.pool = $1)
+  AND ($2::bigint IS NULL OR task.dag_run_id = $2)
+  AND ($3::text IS NULL OR (run.dag_id = $3 AND task.task_id = $4 AND coalesce(task.per_dag, task.per_run) IS NOT NULL))
 ORDER BY task.start_date, run.id, task.task_index
-LIMIT $2
-
--- name: occupying_run
-SELECT run.dag_id, run.run_id, task.task_id, task.task_index, task.pool_slots, task.start_date
-FROM occupying_task AS task
-JOIN dag_run AS run ON run.id = task.dag_run_id
-WHERE task.dag_run_id = $1
-ORDER BY task.start_date, task.task_index
-LIMIT $2
-
--- name: occupying_limits
-SELECT run.dag_id, run.run_id, task.task_id, task.task_index, task.pool_slots, task.start_date
-FROM limited_task AS task
-JOIN dag_run AS run ON run.id = task.dag_run_id
-WHERE task.task_id = $1 AND run.dag_id = $2
-ORDER BY task.start_date, run.id, task.task_index
-LIMIT $3
+LIMIT $5
 
 -- name: attempt
 SELECT

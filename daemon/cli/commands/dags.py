@@ -26,9 +26,8 @@ from tidegate.daemon.cli.session import query, query_at, with_database
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.message import DagDeleteRequested, PauseRequested
 from tidegate.schemas.queries import dag_pages
-from tidegate.schemas.queries.dag_pages import ImportErrorRow
+from tidegate.schemas.queries.dag_pages import ImportErrorRow, plans
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.plans import plans
 from tidegate.schemas.timetable.text import local, utc
 from tidegate.schemas.timetable.wallclock import zone
 from tidegate.schemas.view import DagView

@@ -11,7 +11,7 @@ from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.datasets import EventOutcomes, print_audit, print_events
 from tidegate.daemon.cli.pages.lists import DATASETS, print_list
 from tidegate.daemon.cli.session import query, query_at, read_settings, with_database
-from tidegate.schemas.queries import dataset_history, datasets
+from tidegate.schemas.queries import datasets
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.timetable.month import begin_of
 from tidegate.schemas.wire.event import EventId
@@ -49,9 +49,9 @@ def events(
     """List the newest events of a dataset, with the outcome of each for every subscribed DAG: pending, consumed or discarded."""
 
     async def read(db: Db) -> tuple[list[EventOutcomes], int | None]:
-        found = await dataset_history.events(db, uri, event_id, limit)
-        outcomes = await dataset_history.outcomes(db, [event.number for event in found])
-        return [EventOutcomes(event, outcomes.get(event.number, ())) for event in found], await dataset_history.whole_since(db)
+        found = await datasets.events(db, uri, event_id, limit)
+        outcomes = await datasets.outcomes(db, [event.number for event in found])
+        return [EventOutcomes(event, outcomes.get(event.number, ())) for event in found], await datasets.whole_since(db)
 
     found, whole_since = query(context, read)
     output.write_page(found, lambda: print_events(found), json=json)

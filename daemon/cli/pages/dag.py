@@ -15,10 +15,9 @@ from tidegate.daemon.cli.pages.plan import Planned, next_run, planned, print_pla
 from tidegate.schemas.conditions.condition import Condition
 from tidegate.schemas.dag import BaseTask, DagSpec, ParamSpec, kind_of
 from tidegate.schemas.queries import dag_pages, datasets, run_pages, versions
-from tidegate.schemas.queries.dag_pages import DagRow, NoteRow
+from tidegate.schemas.queries.dag_pages import DagRow, NoteRow, plans
 from tidegate.schemas.queries.datasets import PendingRow
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.plans import plans
 from tidegate.schemas.queries.run_pages import RunRow
 from tidegate.schemas.timetable.spec import Timetable, describe
 from tidegate.schemas.timetable.text import span

@@ -6,7 +6,7 @@ import msgspec
 
 from tidegate.daemon.audit import Report
 from tidegate.daemon.cli.pages import output
-from tidegate.schemas.queries.dataset_history import EventRow, OutcomeRow
+from tidegate.schemas.queries.datasets import EventRow, OutcomeRow
 
 EVENT_TITLES = ("EVENT", "OCCURRED", "SOURCE", "ID", "EXTRA", "DAG", "OUTCOME", "RUN OR REASON")
 OUTCOME_TITLES = ("OUTCOME", "REASON", "COUNT")

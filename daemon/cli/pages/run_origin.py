@@ -10,10 +10,9 @@ from tidegate.daemon.cli.pages import inputs, output, tree
 from tidegate.daemon.cli.pages.run import print_events
 from tidegate.handlers.explain.stages import Stage, stages
 from tidegate.schemas.dag import DagSpec
-from tidegate.schemas.queries import run_origin, run_pages
+from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.run_origin import ConsumedEvent, Origin, Steps
-from tidegate.schemas.queries.run_pages import RunMoveRow, RunRow
+from tidegate.schemas.queries.run_pages import ConsumedEvent, Origin, RunMoveRow, RunRow, Steps
 from tidegate.schemas.timetable.text import span, took, utc
 
 MOST_ATTEMPTS = 1_000
@@ -61,8 +60,8 @@ class RunOrigin(msgspec.Struct, frozen=True):
 
 
 async def read_page(db: Db, run: RunRow) -> RunOrigin:
-    origin = await run_origin.origin(db, run.dag_id, run.run_id)
-    events, steps = await run_origin.consumed(db, origin.id), await run_origin.steps(db, origin.id, MOST_ATTEMPTS)
+    origin = await run_pages.origin(db, run.dag_id, run.run_id)
+    events, steps = await run_pages.consumed(db, origin.id), await run_pages.steps(db, origin.id, MOST_ATTEMPTS)
     spec = msgspec.convert(origin.spec, DagSpec)
     facts = {name: value for name, value in msgspec.structs.asdict(origin).items() if name not in ("id", "spec")}
     return RunOrigin(

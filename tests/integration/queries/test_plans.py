@@ -75,6 +75,7 @@ READ = {
         "{shards}, 'infinity', 1",
         "dag_due task_instance_retry dag_run_times_out submission_times_out deadline_due",
     ),
+    "facts.occupying": ("NULL, 7, NULL, NULL, 5", "task_instance_occupying"),
     "deadlines.lock_runs": ("{runs}", "deadline_pkey dag_run_pkey"),
     "deadlines.lock_due": ("{runs}, {runs}, now()", ""),
     "runs.run_before": ("{runs}", "dag_run_pkey dag_run_order"),

@@ -8,8 +8,7 @@ import pytest
 from tidegate.daemon.cli.pages.run_origin import ATTEMPT_ENDED, CAUSES, RunOrigin, cause, print_page
 from tidegate.daemon.engine import KINDS
 from tidegate.handlers.explain.stages import Stage
-from tidegate.schemas.queries.run_origin import ConsumedEvent, Origin, Steps
-from tidegate.schemas.queries.run_pages import RunMoveRow
+from tidegate.schemas.queries.run_pages import ConsumedEvent, Origin, RunMoveRow, Steps
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.shapes import NOW
 from tidegate.handlers.explain.stages import completing, stages
-from tidegate.schemas.queries.run_origin import ConsumedEvent, Origin, Steps
+from tidegate.schemas.queries.run_pages import ConsumedEvent, Origin, Steps
 
 
 def at(seconds: float) -> datetime:
