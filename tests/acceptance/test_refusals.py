@@ -134,7 +134,8 @@ async def test_a_part_of_the_data_that_is_no_directory_is_told(tidegate: Tidegat
 
     process = await tidegate("standalone", "--data", "data")
 
-    assert said(process) == (1, f"tidegate: {tmp_path / 'data' / 'spark'}: File exists")
+    why = "cannot be used: File exists; choose another directory"
+    assert said(process) == (1, f"tidegate: {tmp_path / 'data' / 'spark'} {why}")
 
 
 async def test_a_cache_that_is_no_directory_is_told(tidegate: Tidegate, tmp_path: Path) -> None:
