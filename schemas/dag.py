@@ -26,7 +26,7 @@ DEFAULT_POOL = "default_pool"
 
 
 class TriggerRule(StrEnum):
-    """When a task's turn comes, given how the tasks directly before it ended."""
+    """When a task is ready, given the states of its direct upstream tasks."""
 
     ALL_SUCCESS = "all_success"
     ALL_FAILED = "all_failed"
@@ -43,7 +43,7 @@ class TriggerRule(StrEnum):
 
 
 class WeightRule(StrEnum):
-    """What a task's weight in the queue is made of: its own priority and that of all tasks after it, before it, or its own."""
+    """What `weight` adds to the priority of the task: those of all its downstream tasks, of all its upstream tasks, or none."""
 
     DOWNSTREAM = "downstream"
     UPSTREAM = "upstream"
@@ -51,18 +51,18 @@ class WeightRule(StrEnum):
 
 
 class BaseTask(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fields=True, omit_defaults=True):
-    """What every task has.
+    """The fields of every task.
 
-    `upstream` are ids of tasks of the same DAG. `retries` counts the tries after the first one. Between the end of try n and the
-    next pass `retry_delay_s`; where `retry_factor` is above 1, between m and 2m seconds, m = retry_delay_s · factor^(n-1),
-    never more than `max_retry_delay_s`.
+    `upstream` are ids of tasks of the same DAG. `retries` counts the tries after the first one. `retry_delay_s` is the time from
+    the end of a try to the next one. With `retry_factor` above 1, the delay after try n is between m and 2m seconds,
+    m = retry_delay_s · factor^(n-1), and at most `max_retry_delay_s`.
 
-    `weight` is what the task counts in its pool's queue, `priority_weight` by `weight_rule`; the authoring API works it out.
-    `max_active_per_dag` and `max_active_per_run` limit how many instances of the task work at the same time. The task is a part
-    only of runs with a logical date from `start_date` to `end_date`. A task with `teardown_of` runs once all before it are done
-    if one of those setups succeeded; unless `on_failure_fail_run`, its own end does not matter to the run.
-    `over` is the task before it whose result, a list, it is mapped over: it has one instance per element. `group` is the id of
-    its task group, empty for none. `callbacks` are told what becomes of the task, `deadlines` say by when it is to have ended.
+    `weight` is the priority of the task in the queue of its pool; the authoring API computes it from `priority_weight` and
+    `weight_rule`. `max_active_per_dag` and `max_active_per_run` limit how many instances of the task are active. Only runs with a
+    logical date from `start_date` to `end_date` have the task. A teardown runs when all its upstream tasks have ended, if a setup
+    in `teardown_of` succeeded; its end counts for the run only with `on_failure_fail_run`. A task mapped `over` an upstream task
+    has one instance per element of the list which that task returns. `group` is the id of its task group.
+    `callbacks` name the receivers of notifications about the task. `deadlines` are the times by which it must have ended.
     """
 
     task_id: Name
@@ -96,7 +96,7 @@ class BaseTask(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forb
 
 
 class EmptyTask(BaseTask, frozen=True, kw_only=True, tag="empty"):
-    """Does nothing; ends as soon as its turn comes, without a submission."""
+    """A task without work: it ends when it is ready, without a submission."""
 
 
 class FunctionTask(BaseTask, frozen=True, kw_only=True, tag="function"):
@@ -132,34 +132,35 @@ BACKENDS: Mapping[str, str] = {
     "submit": "spark-submit",
     "command": "command",
 }
-"""The backend that runs each kind of task; an empty one needs none."""
+"""The backend of each kind of task; an empty task needs none."""
 
 
 def kind_of(task: BaseTask) -> str:
-    """As the serialised form names it."""
+    """The `kind` of a task in the serialised form."""
     return str(task.__struct_config__.tag)
 
 
 class ParamSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A parameter: its JSON Schema, and the value where a run is given none; unset where it must be given one."""
+    """A parameter: its JSON Schema, and its default. If `default` is unset, each run must be given a value."""
 
     default: Any | msgspec.UnsetType = msgspec.UNSET
     schema: dict[str, Any] = {}
 
 
 class DagSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A whole DAG. `tasks` are in topological order; a task's index in it is its identity inside a version.
+    """A whole DAG. `tasks` are in topological order; a task's index is its identity inside a version.
 
-    `timetable` plans runs by time, with logical dates from `start_date` to `end_date`; `missed` says which of those that could
-    not start in time still do, `missed_per_minute` how fast; `run_immediately` is as in `tidegate.schemas.timetable.tick.Bounds`.
-    `max_active_runs` of its runs work at the same time, in each of them `max_active_tasks` tasks. A run that takes longer than
-    `run_timeout_s` fails. After `max_failed_runs` failed runs in a row the DAG is paused; 0: never. `fail_fast`: the first task
-    that fails ends its run. `callbacks` are told what becomes of its runs, `deadlines` say by when those are to have ended.
+    `timetable` plans runs by time, with logical dates from `start_date` to `end_date`. `missed` and `run_immediately` are as in
+    `tidegate.schemas.timetable.tick.Bounds`; `missed="all"` is Airflow's `catchup`, for events too. At most `missed_per_minute`
+    missed runs start per minute. `max_active_runs` and, in each run, `max_active_tasks` limit what is active. A run that takes
+    longer than `run_timeout_s` fails. After `max_failed_runs` failed runs in a row the DAG is paused; 0: never. `fail_fast`: the
+    first failed task ends its run. `callbacks` name the receivers of notifications about runs. `deadlines` are the times by which
+    runs must have ended.
 
-    `schedule` is the condition over datasets, `timing` when it counts. `mode`: a run of all events that wait, or of each one.
-    `together`: the ticks of the timetable make runs only while the condition holds; else both make runs of their own.
-    `datasets` are the ones it describes beyond their URI.
-    `on_paused`: what comes while the DAG is paused is not kept for it, or it is. `missed="all"` is catch-up, of events too.
+    `schedule` is the condition over datasets, `timing` its times. `mode`: one run of all pending events, or one of each event.
+    `together`: a tick of the timetable makes a run only if the condition is met; otherwise each makes runs of its own.
+    `datasets` are those with a name or an extra. `on_paused`: events that arrive while the DAG is paused are discarded (`drop`),
+    or stay pending (`keep`).
     """
 
     dag_id: Name
@@ -189,18 +190,16 @@ class DagSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class ImportProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a DAG file gave no DAGs: what a user needs to mend it. `line` is 1-based, None where no line is to blame."""
+    """Why a DAG file gave no DAGs, for the user who fixes it. `line` is 1-based, None where no line is at fault."""
 
     reason: str
     line: int | None = None
 
 
 class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What parsing one DAG file gave.
+    """The result of parsing one DAG file: the file is gone, or has a `problem`, or defines exactly `dags`.
 
-    `digest` is the SHA-256 of the content in hex, None when the file is gone. `source` is the content itself, stored
-    with each version. Exactly one of these holds: the file is gone, `problem` is set, or `dags` is the (possibly empty)
-    truth.
+    `digest` is the SHA-256 of the content in hex, None if the file is gone. `source` is the content, stored with each version.
     """
 
     path: str

@@ -1,14 +1,14 @@
-"""Errors, classed by what the shell must do about them."""
+"""Errors, one class for each reaction of a daemon or the command line."""
 
 
 class TidegateError(Exception):
-    """Shown to the user as one sentence; never as a traceback."""
+    """Its message is one sentence for users, shown without a traceback."""
 
 
 class RejectedError(TidegateError):
-    """The record can never be handled: put it aside as a dead letter and go on.
+    """The record can never be handled. The daemon stores it as a dead letter and continues.
 
-    `reason` is the dead letter's class, one of the constants of `tidegate.schemas.wire.event.Rejection`.
+    `reason` is the class of the dead letter: one of the constants of `tidegate.schemas.wire.event.Rejection`.
     """
 
     def __init__(self, reason: str, message: str) -> None:
@@ -17,7 +17,7 @@ class RejectedError(TidegateError):
 
 
 class UnavailableError(TidegateError):
-    """A server cannot be reached: back off and try again. `server` is its name."""
+    """The server named `server` cannot be reached. The caller tries again, with growing delays."""
 
     def __init__(self, message: str, *, server: str = "Kafka") -> None:
         super().__init__(message)
@@ -25,21 +25,21 @@ class UnavailableError(TidegateError):
 
 
 class FencedError(TidegateError):
-    """Another daemon moved the offset or owns the lease: give up this batch and reload."""
+    """Another daemon moved the offset or owns the lease. The caller drops the batch and reads the offsets again."""
 
 
 class InvariantError(TidegateError):
-    """Our own assumptions broke: stop the process, do not guess."""
+    """An invariant is violated. The process stops."""
 
 
 class RequestError(TidegateError):
-    """What a user asked for cannot be done; the message says why and what to do."""
+    """The request of a user is refused; the message says why and what to do instead."""
 
 
 class DagError(TidegateError):
-    """What a DAG file says cannot be; the message names the DAG or task and what to write instead.
+    """A mistake in a DAG file; the message names the DAG or task and what to write instead.
 
-    `place` is the file and line to blame where that is not where the error was raised.
+    `place` is the file and line of the mistake, if the error is raised elsewhere.
     """
 
     def __init__(self, message: str, place: tuple[str, int] | None = None) -> None:
@@ -48,7 +48,7 @@ class DagError(TidegateError):
 
 
 class FilterError(TidegateError):
-    """A text that is no filter on events: where in it something else was expected."""
+    """A syntax error in a filter on events, at the position `character`."""
 
     def __init__(self, where: str, character: int, expected: str, found: str) -> None:
         super().__init__(f"at character {character} of {where!r:.200}: expected {expected}, found {found}")

@@ -1,4 +1,4 @@
-"""A DAG version as decisions see it: tasks by index, edges both ways counted."""
+"""A DAG version as decisions read it: tasks by index, with their edges in both directions."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -12,27 +12,27 @@ from tidegate.schemas.timetable.spec import Continuous, Timetable
 from tidegate.schemas.timetable.tick import UNBOUND, Bounds
 
 MAX_ELEMENTS = 10_000
-"""How many instances a mapped task may have in a run."""
+"""The most instances of a mapped task in a run."""
 
 MAX_TASKS = 100_000
-"""How many tasks a DAG may have."""
+"""The most tasks of a DAG."""
 
 _ELEMENTS_FROM = 1 << 20
 _ELEMENTS = 1 << 14
 
 
 def element_index(position: int, element: int) -> int:
-    """The task index of an instance of the mapped task at `position`: above those of tasks, which are positions."""
+    """The index of an instance of the mapped task at `position`: above the indices of tasks, which are positions."""
     return _ELEMENTS_FROM + position * _ELEMENTS + element
 
 
 def position_of(index: int) -> int:
-    """The place in the version of the task that an instance belongs to."""
+    """The position in its version of an instance's task."""
     return index if index < _ELEMENTS_FROM else (index - _ELEMENTS_FROM) // _ELEMENTS
 
 
 def element_of(index: int) -> int | None:
-    """Which element of a mapped task an instance is for; None for all other instances."""
+    """The number of the element that an instance of a mapped task works on, from 0; None for other instances."""
     return None if index < _ELEMENTS_FROM else (index - _ELEMENTS_FROM) % _ELEMENTS
 
 
@@ -43,7 +43,7 @@ def label(task_id: str, index: int) -> str:
 
 
 def reachable(start: Iterable[int], neighbours: Callable[[int], Iterable[int]]) -> set[int]:
-    """The nodes of `start`, and all that are reached from them."""
+    """The nodes of `start`, and all nodes that can be reached from them."""
     found = set(start)
     todo = list(found)
     while todo:
@@ -54,10 +54,10 @@ def reachable(start: Iterable[int], neighbours: Callable[[int], Iterable[int]]) 
 
 
 class Node(msgspec.Struct, frozen=True):
-    """A task inside a version. `downstream` are indices; `upstream` is how many tasks come directly before it.
+    """A task of a version. `downstream` are indices of direct downstream tasks; `upstream` counts direct upstream tasks.
 
-    `setups` are the indices of those whose teardown it is, `over` is the index of the task whose result it is mapped over.
-    `decisive`: its end decides about the run, because nothing comes after it that does.
+    `setups` are the indices of the setups of a teardown, `over` is the index of the task whose result it is mapped over.
+    `decisive`: a leaf, whose end decides the state of the run. Teardowns that the run ignores do not count as downstream.
     """
 
     task: TaskSpec
@@ -69,19 +69,18 @@ class Node(msgspec.Struct, frozen=True):
 
     @property
     def instant(self) -> bool:
-        """Whether it ends as soon as its turn comes, without a submission."""
+        """Whether the task ends when it is ready, without a submission."""
         return isinstance(self.task, EmptyTask)
 
 
 class Graph(msgspec.Struct, frozen=True, eq=False):
-    """One immutable version of a DAG; compared by identity, so that what follows from it can be cached.
+    """An immutable version of a DAG. It is compared by identity, so that values derived from it can be cached.
 
-    `inspects_events`: its condition depends on more of an event than its dataset. `has_expiry`: pending events expire, or the
-    condition has a deadline. `requires_both`: a tick makes a run only if the condition holds.
-    `sequential`: some of its tasks wait for the run before theirs. `dated`: some are no part of all its runs. `mapped`: some
-    are mapped over what others return.
-    `above`: by task, the tasks directly before it. `has_deadlines`: its runs have some, or their tasks. `watched`: some of its
-    tasks have deadlines or callbacks. `catchup_interval` is the least time between two late timed runs.
+    `inspects_events`: the condition depends on more of an event than its dataset. `has_expiry`: pending events expire, or the
+    condition has a deadline. `requires_both`: a tick makes a run only if the condition is met.
+    `sequential`: some tasks wait for the previous run. `dated`: some tasks are not in all runs. `mapped`: some tasks are mapped.
+    `above`: by task, its direct upstream tasks. `has_deadlines`: runs or tasks have deadlines. `watched`: some tasks have
+    deadlines or callbacks. `catchup_interval` is the least time between two late timed runs.
     """
 
     dag_id: str
@@ -112,11 +111,11 @@ class Graph(msgspec.Struct, frozen=True, eq=False):
     watched: bool = False
 
     def downstream_of(self, index: int) -> tuple[int, ...]:
-        """The tasks directly after one."""
+        """The direct downstream tasks of a task."""
         return self.nodes[index].downstream
 
     def upstream_of(self, index: int) -> tuple[int, ...]:
-        """The tasks directly before one."""
+        """The direct upstream tasks of a task."""
         return self.above[index]
 
     def node(self, index: int) -> Node:
@@ -129,28 +128,28 @@ class Graph(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def instant(self) -> bool:
-        """Whether its runs end as soon as they start, and take no room."""
+        """Whether its runs end when they start: they occupy no slots of `max_active_runs`."""
         return not self.sequential and all(node.instant for node in self.nodes)
 
     @property
     def is_continuous(self) -> bool:
-        """Whether its timed runs follow each other's ends. Then `max_active_runs` is 1, and cannot be more."""
+        """Whether each timed run starts when the previous one ends. `max_active_runs` is then 1."""
         return isinstance(self.timetable, Continuous)
 
 
 def bounds_of(graph: Graph, since: datetime) -> Bounds:
-    """What limits the timed runs of a DAG that has had its timetable since then."""
+    """The bounds of the timed runs of a DAG that got its timetable at `since`."""
     return msgspec.structs.replace(graph.bounds, since=since)
 
 
 def inspects_events(spec: DagSpec) -> bool:
-    """Whether the condition of a DAG depends on more of an event than its dataset."""
+    """Whether the condition of a DAG depends on more of an event than its dataset, such as its time or extra."""
     is_plain = spec.timing == ANY_TIME and spec.mode == "batch" and not spec.together
     return spec.schedule is not None and (not is_plain or inspects_details(spec.schedule))
 
 
 def has_expiry(spec: DagSpec) -> bool:
-    """Whether pending events expire or have a deadline: then time alone changes what becomes of them."""
+    """Whether pending events expire or have a deadline: the next decision then depends on the time, too."""
     expire = spec.schedule is not None and any(leaf.expire_after_s for leaf in inputs(spec.schedule))
     return expire or spec.timing.deadline is not None
 
@@ -198,7 +197,7 @@ def graph_of(version_id: int, spec: DagSpec) -> Graph:
 
 
 def _nodes(tasks: Sequence[TaskSpec], index: Mapping[str, int], downstream: Sequence[Sequence[int]]) -> tuple[Node, ...]:
-    """From the last to the first: whether a task is decisive depends on what comes after it."""
+    """The nodes, computed from the last to the first: `decisive` depends on the downstream tasks."""
     nodes: list[Node] = []
     silent: set[int] = set()
     for position in reversed(range(len(tasks))):

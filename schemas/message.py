@@ -1,4 +1,4 @@
-"""Messages: everything that changes state, from Kafka or from inside, in one form."""
+"""Messages: the input of every decision, from Kafka or internal."""
 
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -13,10 +13,10 @@ Body = TypeVar("Body")
 
 
 class Message(msgspec.Struct, Generic[Body], frozen=True, kw_only=True):
-    """One thing that happened.
+    """An event or a request, with the data `body`.
 
-    `id` makes redelivery harmless; internal messages, which are idempotent by what they find, have none. `at` is when it
-    happened, by its producer's word or the broker's.
+    `id` identifies a redelivered message. Internal messages have none: their handlers compare the stored state, so a repeated one
+    changes nothing. `at` is the time of the event according to its producer, or of the record according to the broker.
     """
 
     body: Body
@@ -25,7 +25,7 @@ class Message(msgspec.Struct, Generic[Body], frozen=True, kw_only=True):
 
 
 class RunRequested(msgspec.Struct, frozen=True, kw_only=True):
-    """A user wants a run. `run_id` None: one is made from the time. It starts at `run_after` at the earliest, else at once."""
+    """A user requests a run. `run_id` None: the handler derives it from the time. The run starts at `run_after` or later."""
 
     dag_id: str
     run_id: str | None
@@ -35,9 +35,9 @@ class RunRequested(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClearRequested(msgspec.Struct, frozen=True, kw_only=True):
-    """A user wants tasks of runs to run again: of one run, or of all runs from `start` to `end`, by logical date or `run_after`.
+    """A user clears tasks, which run again: of one run, or of all runs from `start` to `end`, by logical date or `run_after`.
 
-    `task_ids` empty: all tasks. `newest`: on the DAG's newest version instead of the run's own.
+    `task_ids` empty: all tasks. `newest`: the runs move to the newest version of the DAG.
     """
 
     dag_id: str
@@ -62,7 +62,7 @@ class RunEndRequested(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskMarked(msgspec.Struct, frozen=True, kw_only=True):
-    """A user has it that a task of a run ended so: `failed` or `success`."""
+    """A user sets a task of a run to `failed` or `success`."""
 
     dag_id: str
     run_id: str
@@ -78,7 +78,7 @@ class PauseRequested(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DagDeleteRequested(msgspec.Struct, frozen=True, kw_only=True):
-    """A user deletes a DAG that is in no file any more."""
+    """A user deletes a stale DAG: no DAG file defines it."""
 
     dag_id: str
 
@@ -97,50 +97,50 @@ class TasksReady(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScheduleDue(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of the DAG may be due by the clock."""
+    """The `due_at` of a DAG may have come."""
 
     dag_id: str
 
 
 class RunReconsidered(msgspec.Struct, frozen=True, kw_only=True):
-    """All tasks of a run are evaluated."""
+    """A run may have a request to evaluate all its tasks."""
 
     dag_run_id: int
 
 
 class RetryDue(msgspec.Struct, frozen=True, kw_only=True):
-    """A task instance may be due for another try."""
+    """The `next_try_at` of a task instance may have come."""
 
     dag_run_id: int
     task_index: int
 
 
 class AttemptTimedOut(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt may have taken longer than its task allows."""
+    """An attempt may have exceeded the `execution_timeout_s` of its task."""
 
     submission_id: UUID
 
 
 class AttemptStuck(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt may have waited too long for being submitted."""
+    """An attempt may not have been submitted in time."""
 
     submission_id: UUID
 
 
 class RunTimedOut(msgspec.Struct, frozen=True, kw_only=True):
-    """A run may have taken longer than its DAG allows."""
+    """A run may have exceeded the `run_timeout_s` of its DAG."""
 
     dag_run_id: int
 
 
 class DeadlineDue(msgspec.Struct, frozen=True, kw_only=True):
-    """A deadline may have passed."""
+    """An open deadline may have passed."""
 
     deadline_id: int
 
 
 class SubmissionAccepted(msgspec.Struct, frozen=True, kw_only=True):
-    """A backend took an attempt: its task runs."""
+    """A backend accepted an attempt; its task is running."""
 
     submission_id: UUID
     handle: dict[str, Any]

@@ -21,8 +21,8 @@ class MissedDeadline(msgspec.Struct, frozen=True, kw_only=True):
 class CallbackContext(msgspec.Struct, frozen=True, kw_only=True):
     """The argument of a callback. Times are in UTC.
 
-    `state` is the new state of the task, or else of the run; after a missed deadline the run's current one. Late inputs of a DAG
-    have no run. `id` is the same at every delivery of one notification to one receiver.
+    `state` is the new state of the task or, without a task, of the run; after a missed deadline the current state of the run.
+    Late inputs of a DAG have no run. `id` is the same at every delivery of a notification to a receiver.
     """
 
     on: On
@@ -41,7 +41,7 @@ class CallbackContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def headline(context: CallbackContext) -> str:
-    """One line for people: `daily: run r1, task load: try 2 failed and is retried`."""
+    """One line for people: `daily: run r1, task load: try 2 failed, another one follows`."""
     if context.run_id is None:
         return f"{context.dag_id}: inputs were not there by the deadline"
     return f"{context.dag_id}: run {context.run_id}{f', task {context.task_id}' if context.task_id else ''}: {_said(context)}"

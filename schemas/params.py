@@ -27,7 +27,7 @@ def conf_problem(params: Mapping[str, ParamSpec], conf: Mapping[str, Any]) -> st
 
 
 def value_problem(spec: ParamSpec, value: Any) -> str | None:
-    """How a value breaks the JSON Schema of a parameter; None where it fits. The first of several problems, by their text."""
+    """How a value violates the JSON Schema of a parameter, None if it fits: the first problem, in the order of their texts."""
     validator = Draft202012Validator(spec.schema, format_checker=Draft202012Validator.FORMAT_CHECKER)
     error: ValidationError | None = next(iter(sorted(validator.iter_errors(value), key=str)), None)
     return None if error is None else f"{error.message:.300}"

@@ -16,10 +16,10 @@ class EventKey(NamedTuple):
 
 
 class EventPlan(msgspec.Struct, frozen=True):
-    """Which pending events are read, and locked.
+    """The pending events that are read and locked.
 
-    `only_if_met`: none, unless the datasets with pending events meet this condition. `with_details`: also the arrival time and
-    the extra of each. `limit`: the first so many; None: all.
+    `only_if_met`: none are read unless the datasets with pending events meet this condition. `with_details`: their arrival time
+    and extra are read, too. `limit`: only the first ones; None: all.
     """
 
     only_if_met: Condition | None = None
@@ -28,11 +28,11 @@ class EventPlan(msgspec.Struct, frozen=True):
 
 
 class ReadPlan(msgspec.Struct, frozen=True):
-    """What is read of one DAG, and how many run ids are reserved.
+    """The rows to read of one DAG, and the run ids to reserve.
 
-    `queued_runs`: enough queued runs to fill so many slots. `timed_runs`: run ids for the timetable; with any, the logical dates
-    that have a run are read. `events` None: no pending event is read. `event_runs`: the most runs that the events make.
-    `just_arrived` is read of a DAG whose other events are not.
+    `queued_runs`: the number of slots that the queued runs read must be able to fill. `timed_runs`: the number of run ids for the
+    timetable; if any, the logical dates with a run are read. `events` None: no pending events are read. `event_runs`: the most
+    runs of the events. `just_arrived`: the events to read of a DAG whose other events are not read.
     """
 
     queued_runs: int = 0

@@ -11,7 +11,7 @@ LONGEST_S = 10 * 366 * 86_400.0
 
 
 class On(StrEnum):
-    """When a callback is called. Runs are never retried."""
+    """The event that a callback is called on. Runs have no `retry`."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -26,14 +26,14 @@ Address = Annotated[
 
 
 class EmailReceiver(msgspec.Struct, frozen=True, tag="email", tag_field="kind", forbid_unknown_fields=True, omit_defaults=True):
-    """One mail to all of these addresses. Without a `subject` one is made from what happened."""
+    """One mail to all addresses. The default `subject` is `tidegate.schemas.notice.headline`."""
 
     to: Annotated[tuple[Address, ...], Meta(min_length=1, max_length=100)]
     subject: Annotated[str, Meta(max_length=250)] = ""
 
 
 class WebhookReceiver(msgspec.Struct, frozen=True, tag="webhook", tag_field="kind", forbid_unknown_fields=True):
-    """A POST to this address."""
+    """An HTTP POST to this URL."""
 
     url: Annotated[str, Meta(max_length=2048, pattern=r"^https?://[\x21-\x7e]+\Z")]
 
@@ -55,9 +55,9 @@ class Callback(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DeadlineSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """When a run or task must have ended: `after_s` after the logical date of the run or after its queueing, or `at` a time.
+    """The time by which a run or task must have ended: `after_s` after `since`, or `at`, a time of day in `timezone`.
 
-    The time of day is one of `timezone`, on the day of the run's logical date or the next. A run without a logical date counts
+    `at` is on the day of the run's logical date, or on the next day if that time had passed. A run without a logical date counts
     from its `run_after`.
     """
 

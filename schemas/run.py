@@ -1,4 +1,4 @@
-"""A run as its tasks see it, and what a task may say of how it goes on."""
+"""A run as its tasks read it, and the ways in which a task skips itself or downstream tasks."""
 
 from datetime import datetime
 from typing import Any
@@ -9,7 +9,7 @@ MAX_RESULT_BYTES = 64 * 1024
 
 
 class ConsumedEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """A dataset event that a run consumed, as tasks see it in `run.events`."""
+    """A dataset event that a run consumed, as tasks read it in `run.events`."""
 
     uri: str
     source: str
@@ -19,12 +19,11 @@ class ConsumedEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What a task may know of its run.
+    """The run of a task, at the current try. Times are in UTC.
 
-    `params` is the run's conf. `results` are what the tasks directly before this one returned, by task id. Runs by time, and
-    those started by hand for a date, have a `logical_date` and a data interval; others have none. Times are in UTC.
-    `task_id` is the task that is asked, at its try `try_number`, from 1. An instance of a mapped task has its element as `item`,
-    and that one's place in the list as `map_index`, from 0.
+    `params` is the run's conf. `results` are the results of the direct upstream tasks, by task id. Timed runs, and manual runs
+    for a date, have a `logical_date` and a data interval. `try_number` counts from 1. An instance of a mapped task has its
+    element as `item`, and the index of the element in the list, from 0, as `map_index`.
     """
 
     dag_id: str
@@ -54,20 +53,20 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """What a task returns to say which of the tasks directly after it are to follow; empty for none of all that come after it."""
+    """The result of a branching task: the ids of the direct downstream tasks that run. Empty: see `skip_rest`."""
 
     task_ids: tuple[str, ...]
 
 
 def follow(*task_ids: str) -> Choice:
-    """To be returned by a task: of the tasks directly after it only these follow, all others are skipped."""
+    """Return this from a task: of its direct downstream tasks these run; others are skipped unless downstream of these."""
     return Choice(task_ids)
 
 
 def skip_rest() -> Choice:
-    """To be returned by a task: everything after it is skipped, however far."""
+    """Return this from a task: all downstream tasks are skipped, except teardowns."""
     return Choice(())
 
 
 class SkipTask(Exception):  # noqa: N818 - not an error
-    """To be raised by a task that has nothing to do: it ends as skipped, with the message as the reason."""
+    """Raise this in a task without work: the task ends as skipped, with the message as the reason."""

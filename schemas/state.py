@@ -37,10 +37,9 @@ class TaskState(StrEnum):
 
 
 class SubmissionState(StrEnum):
-    """What is known of one attempt on its backend.
+    """The recorded state of an attempt.
 
-    `intent`: to be submitted, nothing was tried. `submitting`: a submit may be under way. `accepted`: its handle is
-    recorded.
+    `intent`: no submit was tried. `submitting`: a submit may have happened. `accepted`: the handle of the backend is recorded.
     """
 
     INTENT = "intent"
@@ -55,14 +54,14 @@ class SubmissionState(StrEnum):
 RUN_ENDED = frozenset({RunState.SUCCESS, RunState.FAILED})
 TASK_ENDED = frozenset({TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED, TaskState.UPSTREAM_FAILED, TaskState.REMOVED})
 TASK_ACTIVE = frozenset({TaskState.QUEUED, TaskState.RUNNING})
-"""An attempt is under way: the task occupies slots of its pool."""
+"""The task has an open attempt and occupies slots of its pool."""
 
 TASK_FAILED = frozenset({TaskState.FAILED, TaskState.UPSTREAM_FAILED})
 SUBMISSION_OPEN = frozenset({SubmissionState.INTENT, SubmissionState.SUBMITTING, SubmissionState.ACCEPTED})
 
 
 def run_state(unfinished: int, failed_leaves: int) -> RunState:
-    """The state of a started run: its leaves decide, once nothing is unfinished."""
+    """The state of a started run. Once no task is unfinished, its leaves decide."""
     if unfinished:
         return RunState.RUNNING
     return RunState.FAILED if failed_leaves else RunState.SUCCESS
@@ -93,13 +92,13 @@ RUN_MOVES: frozenset[tuple[RunState | None, RunState]] = frozenset(
 TASK_MOVES: frozenset[tuple[TaskState, TaskState]] = frozenset(
     _pairs(
         {
-            # An empty task ends in its turn; one that cannot be expanded fails in it; a user may mark any.
+            # An empty task ends when it is ready; a mapped task that cannot be expanded fails then; a user may mark any task.
             TaskState.NONE: TASK_ENDED | {TaskState.SCHEDULED},
-            # The run may end, or a user end it, while it waits for a slot or for its next try.
+            # The run may end while the task waits for a slot or for its next try.
             TaskState.SCHEDULED: (TASK_ENDED - {TaskState.UPSTREAM_FAILED}) | {TaskState.QUEUED, TaskState.NONE},
             TaskState.UP_FOR_RETRY: (TASK_ENDED - {TaskState.UPSTREAM_FAILED}) | {TaskState.SCHEDULED, TaskState.NONE},
-            # The finish may overtake the news of the start. What takes too long to start is queued anew. What was cleared at
-            # work waits for its turn once it was killed.
+            # `task_finished` may arrive before `submission_accepted`. An attempt that was not submitted in time is killed, and
+            # its task returns to `scheduled`. A task that was cleared while active returns to `none` once its attempt was killed.
             TaskState.QUEUED: (TASK_ENDED - {TaskState.UPSTREAM_FAILED})
             | {TaskState.RUNNING, TaskState.UP_FOR_RETRY, TaskState.SCHEDULED, TaskState.NONE},
             TaskState.RUNNING: (TASK_ENDED - {TaskState.UPSTREAM_FAILED}) | {TaskState.UP_FOR_RETRY, TaskState.NONE},

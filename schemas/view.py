@@ -1,4 +1,4 @@
-"""What decisions find: rows as they were read under their locks."""
+"""The state that decisions read: rows, as they are under their locks."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -18,9 +18,9 @@ LATEST = datetime.max.replace(tzinfo=UTC)
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """A locked run.
 
-    `state_seq` and `task_seq` are the numbers last given to its run-state and task-state events. `unfinished` counts its
-    tasks without an end state, `active_tasks` its attempts under way, at most `max_active_tasks`, `failed_leaves` the failed ones
-    of the tasks that decide about the run.
+    `state_seq` and `task_seq` are the numbers of its last run-state and task-state events. `unfinished` counts tasks without an
+    end state, `active_tasks` queued and running tasks, of at most `max_active_tasks`. `failed_leaves` counts the failed tasks
+    that decide the state of the run.
     """
 
     id: int
@@ -43,35 +43,35 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     times_out_at: datetime | None = None
 
     def is_late(self, now: datetime) -> bool:
-        """Whether it takes longer than its DAG allows."""
+        """Whether the run has exceeded the timeout of its DAG."""
         return self.times_out_at is not None and self.times_out_at <= now
 
     @property
     def has_tasks(self) -> bool:
-        """Whether it has ever started: its task instances are there, and at least one of them has moved."""
+        """Whether the run has task instances: it has started, and at least one task has changed its state."""
         return self.task_seq > 0
 
     @property
     def order_at(self) -> datetime:
-        """Runs of one DAG follow each other by this, then by `id`."""
+        """The order of the runs of a DAG: by this time, then by `id`."""
         return self.logical_date or self.run_after
 
 
 class PreviousRun(msgspec.Struct, frozen=True):
-    """The run of a DAG before another one. `states` are its tasks' by id; None where it has not started."""
+    """The previous run of a DAG. `states` has the states of its tasks by id; None if it has not started."""
 
     states: Mapping[str, TaskState] | None
 
 
 class QueuedRun(msgspec.Struct, frozen=True):
-    """A run that waits for its turn, with the graph of the version it is pinned to."""
+    """A queued run, with the graph of the version that it is pinned to."""
 
     run: RunView
     graph: Graph
 
 
 class PendingEvent(msgspec.Struct, frozen=True):
-    """A locked row of `dataset_dag_run_queue`. `extra` is JSON; it and the arrival are read only for DAGs that inspect events."""
+    """A locked row of `dataset_dag_run_queue`. `extra`, JSON, and `arrived_at` are read only for DAGs that inspect events."""
 
     dataset_id: int
     dataset_event_id: int
@@ -82,12 +82,12 @@ class PendingEvent(msgspec.Struct, frozen=True):
 
     @property
     def time(self) -> datetime:
-        """The event's own time. A producer whose clock is ahead is not believed."""
+        """When the event occurred; if the clock of its producer is ahead, when it arrived."""
         return min(self.occurred_at, self.arrived_at)
 
 
 class Input(NamedTuple):
-    """An event, and the parts of a condition that it is an input of."""
+    """A pending event, and the leaves of a condition that it is an input of."""
 
     event: PendingEvent
     leaves: tuple[Leaf, ...]
@@ -97,10 +97,10 @@ class LockedDag(msgspec.Struct, frozen=True, kw_only=True):
     """The row of a locked DAG.
 
     `next_run_id` is reserved for a run that this transaction may create. `failed_runs` counts the failed runs since the last
-    success. `last_tick` is the last tick of the timetable that was decided, `timed_since` when the DAG got a timetable, `due_at`
-    when the clock visits the DAG next. `dataset_run_at` is when the condition last made a run, `deadline_at` up to when input
-    deadlines were dealt with; both only if the schedule needs them. `last_source` is the source that was served last when several
-    asked for a run (`tidegate.handlers.scheduling.round_robin.Source`). `backfilled_by_txn` is the last transaction that queued
+    success. `last_tick` is the last decided tick of the timetable; `timed_since` is when the DAG got a timetable; `due_at` is
+    when the clock visits the DAG next. `dataset_run_at` is when the condition last made a run; input deadlines up to
+    `deadline_at` are decided; both are None if the schedule does not need them. `last_source` is the last source of a run when
+    several had one (`tidegate.handlers.scheduling.round_robin.Source`). `backfilled_by_txn` is the last transaction that queued
     events from the ledger.
     """
 
@@ -119,15 +119,15 @@ class LockedDag(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_held(self) -> bool:
-        """Whether no run may start, however many slots are free."""
+        """Whether no run may start, because the DAG is paused or stale."""
         return self.is_paused or self.is_stale
 
 
 class DagActivity(msgspec.Struct, frozen=True):
-    """Runs of a DAG, and whether events are pending from `low_watermark` on.
+    """The active runs of a DAG, and whether events are pending from `low_watermark` on.
 
-    `queued` counts the queued runs whose `run_after` has come; for the next one of the others it comes `next_queued_at`. No event
-    below `settled` can be queued any more.
+    `queued` counts the queued runs whose `run_after` has come; `next_queued_at` is the next `run_after` of the others. No
+    transaction can still queue an event below `settled`.
     """
 
     running: int
@@ -139,15 +139,15 @@ class DagActivity(msgspec.Struct, frozen=True):
 
 
 class DagView(LockedDag, frozen=True, kw_only=True):
-    """A locked DAG with what its read plan asked for (`tidegate.schemas.read_plan`).
+    """A locked DAG, with the rows that its read plan names (`tidegate.schemas.read_plan`).
 
-    `running`, `queued` and `next_queued_at` as in `DagActivity`. `queued_runs` are the first ones in the order of promotion,
-    at least as many as may start. `pending` are the pending events. If they were not read although the DAG inspects events, the
-    DAG is `unread`, and `arrived` are its new events. `inputs` are what the pending events are to the condition, once a decision
-    has inspected them.
+    `running`, `queued` and `next_queued_at` are as in `DagActivity`. `queued_runs` are the first queued runs in the order of
+    promotion, at least as many as may start. `pending` are the pending events. `unread`: the DAG inspects events, but its pending
+    events were not read; `arrived` are then its new events. `inputs` are the pending events with the leaves of the condition that
+    they match, once a decision has inspected them.
 
-    `run_dates` are the logical dates after `last_tick` that have a run. `timed_run_ids` and `event_run_ids`
-    are reserved, the latter for dataset runs beyond the first.
+    `run_dates` are the logical dates after `last_tick` that have a run. `timed_run_ids` and `event_run_ids` are reserved, the
+    latter for dataset runs beyond the first.
     """
 
     running: int
@@ -164,15 +164,15 @@ class DagView(LockedDag, frozen=True, kw_only=True):
 
 
 class Columns(msgspec.Struct):
-    """A struct whose fields are columns of the row of the struct that holds it."""
+    """A struct that is stored as columns in the row of the struct that contains it."""
 
 
 class Instance(Columns):
-    """A task instance of a locked run. `max_tries` is the number of the last try it may have.
+    """A task instance of a locked run. `max_tries` is the number of its last try.
 
-    `awaited` is how many instances it waits for, and the counts after it how many of those ended in which state.
-    `waits_for_past`: the run before its own is to allow it first. A mapped task whose turn has come has `elements` instances of
-    its own, and waits for those.
+    `awaited` counts the instances that it waits for, and `success` to `upstream_failed` how many of them ended in each state.
+    `waits_for_past`: the previous run does not allow it yet. `elements`: the number of instances of an expanded mapped task,
+    which waits for these instances.
     """
 
     index: int
@@ -190,9 +190,9 @@ class Instance(Columns):
 
 
 class WaitingTask(msgspec.Struct, frozen=True):
-    """A task instance that waits for slots; `per_dag` and `per_run` are the limits of its task, `is_paused` is its DAG.
+    """A task instance that waits for slots. `per_dag` and `per_run` are limits of its task. `is_paused`: its DAG is paused.
 
-    `is_attempted`: an attempt of it has not ended, since a user decided about the task meanwhile.
+    `is_attempted`: an earlier attempt is still open.
     """
 
     dag_run_id: int
@@ -216,7 +216,7 @@ TaskKey = tuple[int, int]
 """(dag_run_id, task_index)"""
 
 LimitOwner = tuple[int | str, str]
-"""What a limit counts in: a run, a task in a run, or a task in a DAG; as (dag_run_id or dag_id, task_id or nothing)."""
+"""The scope of a limit: a run, a task in a run, or a task in a DAG; as (dag_run_id or dag_id, task_id or "")."""
 
 
 class Candidate(NamedTuple):
@@ -232,17 +232,18 @@ class Candidate(NamedTuple):
 
 
 class StarvingTask(NamedTuple):
-    """A candidate that has waited long. `limits_left`: how many more tasks each limit that counts it would admit."""
+    """A candidate that has waited long. `limits_left`: how many more tasks each limit on it admits."""
 
     candidate: Candidate
     limits_left: Mapping[LimitOwner, int]
 
 
 class PoolView(msgspec.Struct, frozen=True, kw_only=True):
-    """A pool: its free slots, all its slots, and how many more tasks may be active in the whole installation; None: any number.
+    """A pool: `open` of its `slots` are free; `parallel` more tasks may be active in the installation. None: unlimited.
 
-    `admitted` counts tasks that got slots while others were starving. `waits_since` is the oldest wait for slots, where it was
-    read. `parallelism` limits the active tasks of the installation, 0 for no limit. A pool that does not `exist` has no capacity.
+    `admitted` counts tasks that got slots while others were starving. `waits_since` is the start of the oldest wait for slots, if
+    it was read. `parallelism` limits the active tasks of the installation, 0 for no limit. A pool that does not exist has no
+    capacity.
     """
 
     name: str
@@ -256,7 +257,7 @@ class PoolView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def free(self) -> int:
-        """How many tasks may get a slot at most."""
+        """The most tasks that may get a slot."""
         return max(min(MANY if self.open is None else self.open, MANY if self.parallel is None else self.parallel), 0)
 
 
@@ -264,7 +265,7 @@ MANY = 1_000_000
 
 
 class DeadlineView(msgspec.Struct, frozen=True):
-    """A locked open deadline; of a task if it has a `task_id`."""
+    """A locked open deadline of a run, or with `task_id` of one of its tasks."""
 
     id: int
     dag_run_id: int
@@ -276,7 +277,7 @@ class DeadlineView(msgspec.Struct, frozen=True):
 class SubmissionView(msgspec.Struct, frozen=True, kw_only=True):
     """An attempt, read after its run was locked.
 
-    `kill_reason` is set once a kill is requested. `killed_before`: earlier attempts of its task killed for the same reason.
+    `kill_reason` is set once a kill is requested. `killed_before` counts earlier attempts killed for the same reason.
     """
 
     submission_id: UUID
