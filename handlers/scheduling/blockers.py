@@ -1,4 +1,4 @@
-"""Whether a DAG may have a dataset run now, and if not, why. `dags why-not` shows the same reasons that decide."""
+"""The reasons against a dataset run of a DAG now. `dags why-not` prints the reasons that the scheduler acts on."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -19,7 +19,7 @@ def next_dataset_run(dag: DagView, now: datetime) -> Satisfied | Reason:
 
 
 def blockers(dag: DagView) -> Iterator[Reason]:
-    """Every reason against a dataset run but those of its condition."""
+    """Every reason against a dataset run, except those of the condition."""
     if dag.graph.schedule is None:
         yield NoSchedule()
     yield from held_by(is_paused=dag.is_paused, is_stale=dag.is_stale)
@@ -30,7 +30,7 @@ def blockers(dag: DagView) -> Iterator[Reason]:
 
 
 def condition_result(dag: DagView, now: datetime) -> ConditionResult:
-    """The condition over the pending events, whatever else blocks the DAG."""
+    """The result of the condition over the pending events; other blockers are ignored."""
     if dag.graph.schedule is not None and not dag.graph.inspects_events:
         return _by_datasets(dag, dag.graph.schedule)
 
@@ -43,7 +43,7 @@ def condition_result(dag: DagView, now: datetime) -> ConditionResult:
 
 
 def _by_datasets(dag: DagView, schedule: Condition) -> Satisfied | InputsMissing:
-    """The usual case: only the datasets of the events matter."""
+    """The usual case: the condition depends on the datasets of the events only."""
     pending = {event.uri for event in dag.pending}
     return (
         Satisfied(dag.pending)

@@ -1,4 +1,4 @@
-"""Whether pending inputs make a run: the condition and its timing, evaluated over rows at a point in time."""
+"""Evaluates the condition of a DAG and its timing over pending inputs, at a point in time."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -14,7 +14,7 @@ from tidegate.schemas.view import Input, PendingEvent
 
 
 class Satisfied(msgspec.Struct, frozen=True):
-    """The condition holds: a run consumes `events`. `superseded` events are too old to go with them."""
+    """The condition holds: a run consumes `events`. `superseded` events are older than their `within` window."""
 
     events: tuple[PendingEvent, ...] = ()
     superseded: tuple[PendingEvent, ...] = ()
@@ -42,7 +42,7 @@ def evaluate_condition(
 
 
 def rate_limited(graph: Graph, at: datetime, last_run_at: datetime | None) -> RateLimited | None:
-    """Set while the minimum interval between two runs has not passed."""
+    """The reason until the minimum interval after the last run has passed, then None."""
     if graph.timing.min_interval_s is None or last_run_at is None:
         return None
     free_at = last_run_at + timedelta(seconds=graph.timing.min_interval_s)
@@ -58,7 +58,7 @@ def evaluated(evaluate: Callable[[], ConditionResult]) -> ConditionResult:
 
 
 def _first(arrived: Sequence[Input]) -> Satisfied | None:
-    """Each event makes a run of its own, in the order of arrival."""
+    """The oldest event alone: each event has a run of its own, in the order of arrival."""
     return Satisfied((arrived[0].event,)) if arrived else None
 
 
@@ -73,7 +73,7 @@ def _holds(graph: Graph, arrived: Sequence[Input]) -> bool:
 
 
 def _newest_window(graph: Graph, arrived: Sequence[Input], within_s: float) -> Satisfied | None:
-    """The newest window of that length whose events meet the condition."""
+    """The events of the newest window of `within_s` seconds that meet the condition."""
     ordered = sorted(arrived, key=lambda input_: (input_.event.time, input_.event.dataset_event_id))
     times = [input_.event.time for input_ in ordered]
     present: Counter[Leaf] = Counter()
@@ -95,7 +95,7 @@ def _newest_window(graph: Graph, arrived: Sequence[Input], within_s: float) -> S
 
 
 def _satisfied_since(graph: Graph, arrived: Sequence[Input]) -> datetime:
-    """When the condition, which holds, came to hold: the arrival of the first event that was enough."""
+    """The arrival of the event that completed the condition, which must hold."""
     ordered = sorted(arrived, key=lambda input_: input_.event.arrived_at)
     if graph.timing.within_s is None:
         first: dict[Leaf, datetime] = {}

@@ -1,4 +1,4 @@
-"""Dataset runs: pending events are consumed by a run, or discarded with a reason."""
+"""Dataset runs: a run consumes pending events, or they are discarded with a reason."""
 
 from collections.abc import Generator, Iterator, Sequence
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ Step = Generator[Effect, None, DagView]
 
 
 def discard_rejected(dag: DagView, now: datetime) -> Step:
-    """Discard events that are not inputs, or no longer. While a filter is invalid, all events stay pending."""
+    """Discard events that are not inputs, or have expired. While a filter is invalid, all events stay pending."""
     if not dag.graph.inspects_events:
         inspected = match_datasets(dag)
     else:
@@ -44,7 +44,7 @@ def _with_inputs(dag: DagView, inspected: InspectedEvents) -> DagView:
 
 
 def start_dataset_run(dag: DagView, id_: int, satisfied: Satisfied, now: datetime, deadline: datetime | None = None) -> Step:
-    """Start a run of events. Without any, `run_after` is the input deadline that makes the run."""
+    """Start a run. Its `run_after` is the time of its newest event; without events, the input deadline."""
     run_after = max((event.occurred_at for event in satisfied.events), default=deadline or now)
     run_id = dataset_run_id(run_after, satisfied.events)
     run = queued_run(id_, dag.graph, run_id, RunType.DATASET, run_after)
@@ -62,7 +62,7 @@ def consume(dag: DagView, run: RunView, satisfied: Satisfied) -> Iterator[Effect
 
 
 def without_events(dag: DagView, satisfied: Satisfied) -> DagView:
-    """The DAG once these events are no longer pending."""
+    """The DAG without the consumed and the superseded events."""
     if satisfied.events is dag.pending:
         return msgspec.structs.replace(dag, pending=(), inputs=())
     removed = {event.dataset_event_id for event in (*satisfied.events, *satisfied.superseded)}
@@ -72,7 +72,7 @@ def without_events(dag: DagView, satisfied: Satisfied) -> DagView:
 
 
 def after_dataset_run(dag: DagView, run: RunView, at: datetime) -> DagView:
-    """The DAG once its condition has made a run."""
+    """The DAG after a dataset run has started at `at`."""
     dag = with_started_run(dag, run, dag.graph)
     timing = dag.graph.timing
     return msgspec.structs.replace(dag, dataset_run_at=at) if timing.min_interval_s or timing.deadline else dag
@@ -84,9 +84,9 @@ def with_started_run(dag: DagView, run: RunView, graph: Graph, *, queued: int = 
 
 
 def dataset_run_id(run_after: datetime, events: Sequence[PendingEvent]) -> str:
-    """`dataset__<time>_<hash of the consumed events>`: unique, as two runs never consume the same event.
+    """`dataset__<time>_<hash of the consumed events>`, unique because two runs never consume the same event.
 
-    The hash is long because producers may stamp all their events with one time.
+    The hash is long because all events of a producer may have the same time.
     """
     consumed = ",".join(str(event.dataset_event_id) for event in events)
     return f"dataset__{run_after.astimezone(UTC).isoformat()}_{uuid5(NAMESPACE_OID, consumed).hex[:16]}"

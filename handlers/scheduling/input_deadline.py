@@ -1,4 +1,4 @@
-"""Input deadlines: by when the condition of a DAG must hold."""
+"""Input deadlines: the time by which the condition of a DAG must hold."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, time, timedelta
@@ -12,7 +12,7 @@ DAY = timedelta(days=1)
 
 
 def input_deadline(dag: DagView, inputs: Sequence[Input], now: datetime) -> datetime | None:
-    """The first deadline after `deadline_at`; of several that have passed, the last. None: there is none."""
+    """The first deadline after `deadline_at`, or of several that have passed the last; None without one."""
     spec = dag.graph.timing.deadline
     if spec is None:
         return None
@@ -25,7 +25,7 @@ def input_deadline(dag: DagView, inputs: Sequence[Input], now: datetime) -> date
 
 
 def _daily_deadline(spec: InputDeadlineSpec, at: time, dag: DagView, now: datetime) -> datetime:
-    """Any dataset run since the deadline of the day before meets the deadline of a day."""
+    """The first deadline that is not met: a dataset run after the previous day's deadline meets that of the day."""
     since = now if dag.deadline_at is None else dag.deadline_at
     deadline = _first_after(at, spec.timezone, since)
     if dag.dataset_run_at is not None and dag.dataset_run_at > _last_until(at, spec.timezone, since):
@@ -49,7 +49,7 @@ def _last_until(at: time, timezone: str, moment: datetime) -> datetime:
 
 
 def _instants(at: time, timezone: str, moment: datetime) -> Iterator[datetime]:
-    """From two days before to two days after: some time zones have left out a day."""
+    """The instants of `at` from two days before to two days after: some time zones have skipped a day."""
     wall = local(clamped(moment), timezone).replace(hour=0, minute=0, second=0, microsecond=0)
     wall += timedelta(hours=at.hour, minutes=at.minute, seconds=at.second, microseconds=at.microsecond)
     return (instant(wall + DAY * days, timezone) for days in range(-2, 3))

@@ -1,4 +1,4 @@
-"""Which pending events are inputs of a DAG's condition, and why the others are not."""
+"""Divides pending events into inputs of a DAG's condition and rejected ones, with the reason of each rejection."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -40,7 +40,7 @@ def inspect_events(graph: Graph, events: Iterable[PendingEvent], now: datetime) 
 
 
 def match_datasets(dag: DagView) -> InspectedEvents:
-    """The same for a DAG that inspects no events: only their datasets count."""
+    """As `inspect_events`, for a DAG whose condition depends on the datasets of events only."""
     uris = dataset_uris(dag.graph.schedule) if dag.graph.schedule is not None else frozenset()
     rejected = tuple(event for event in dag.pending if event.uri not in uris)
     accepted = tuple(event for event in dag.pending if event.uri in uris) if rejected else dag.pending
@@ -53,18 +53,18 @@ def inputs_of(dag: DagView, now: datetime) -> tuple[Input, ...]:
 
 
 def leaf_expiries(input_: Input) -> tuple[datetime, ...]:
-    """When the event expires, for each leaf of the condition that has an expiry."""
+    """The expiry of the event for each leaf of the condition that has one."""
     return tuple(expiry for leaf in input_.leaves if (expiry := _expiry(leaf, input_.event)) is not None)
 
 
 def expires_at(input_: Input) -> datetime | None:
-    """When the event expires for its last leaf; None: never."""
+    """The expiry of the event for its last leaf; None: never."""
     expiries = leaf_expiries(input_)
     return max(expiries) if len(expiries) == len(input_.leaves) else None
 
 
 def _unexpired_or_reason(input_: Input, at: datetime) -> Input | str:
-    """The input with the leaves for which it has not expired."""
+    """The input with the leaves for which it has not expired, or the reason if it has for all."""
     leaves = tuple(leaf for leaf in input_.leaves if (expiry := _expiry(leaf, input_.event)) is None or at < expiry)
     return Input(input_.event, leaves) if leaves else EXPIRED
 

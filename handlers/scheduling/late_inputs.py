@@ -1,4 +1,4 @@
-"""What happens when inputs are missing at the input deadline: run anyway, skip, or alert."""
+"""The fallback of a missed input deadline: run anyway, skip, or alert."""
 
 from datetime import datetime
 
@@ -20,14 +20,14 @@ SKIPPED = "the other inputs had not arrived by the deadline"
 
 
 def start_daily_deadlines(dag: DagView, now: datetime) -> DagView:
-    """Daily deadlines count from the first decision about them on."""
+    """Set `deadline_at` at the first decision: earlier daily deadlines do not count."""
     deadline = dag.graph.timing.deadline
     is_new = deadline is not None and deadline.at is not None and dag.deadline_at is None
     return msgspec.structs.replace(dag, deadline_at=now) if is_new else dag
 
 
 def skip_or_alert(dag: DagView, now: datetime) -> Step:
-    """Once for each missed deadline, if its fallback is not to run anyway."""
+    """The effects of a missed deadline with the fallback `skip` or `alert`, once per deadline."""
     spec = dag.graph.timing.deadline
     missed = _missed_deadline(dag, now)
     if spec is None or missed is None or spec.fallback == "run_anyway":
@@ -45,7 +45,7 @@ def skip_or_alert(dag: DagView, now: datetime) -> Step:
 
 
 def run_anyway(dag: DagView, id_: int, now: datetime) -> Step | None:
-    """A run of the inputs that have arrived, once there is capacity and the minimum interval between runs has passed."""
+    """Starts a run of the inputs that have arrived; None without a missed deadline, without capacity, and while rate limited."""
     spec = dag.graph.timing.deadline
     if spec is None or spec.fallback != "run_anyway" or dag.is_held or not has_capacity(dag):
         return None
@@ -66,7 +66,7 @@ def _late(deadline: datetime) -> str:
 
 
 def _missed_deadline(dag: DagView, now: datetime) -> datetime | None:
-    """The last deadline that has passed, if the condition lacks inputs."""
+    """The last passed deadline, if the condition lacks inputs; else None."""
     if dag.graph.timing.deadline is None or dag.unread:
         return None
     if not isinstance(condition_result(dag, now), InputsMissing | OutsideWindow):

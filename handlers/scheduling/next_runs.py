@@ -1,7 +1,4 @@
-"""What a DAG does next: start queued runs, dataset runs and timed runs, or wait.
-
-Every message that may let a run start ends here: the next step of a DAG is decided in one place.
-"""
+"""The next runs of a DAG: every message that may let a run start calls this module last."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -20,10 +17,11 @@ from tidegate.schemas.view import DagView
 
 
 def schedule_next_runs(dag: DagView, now: datetime) -> Iterator[Effect]:
-    """Start what may start, discard what expired, and set the clock."""
+    """Discard rejected events, start runs while there is capacity, and set the next wake-up."""
     before = dag
     dag = start_daily_deadlines((yield from discard_rejected(dag, _inspection_time(dag, now))), now)
     if not dag.is_held:
+        # `next_run_id` came with the lock of the row: the usual single dataset run costs no statement for its id.
         dag = msgspec.structs.replace(dag, event_run_ids=(dag.next_run_id, *dag.event_run_ids))
         dag = yield from start_runs(dag, now)
         if dag.graph.requires_both:
@@ -35,13 +33,13 @@ def schedule_next_runs(dag: DagView, now: datetime) -> Iterator[Effect]:
 
 
 def _inspection_time(dag: DagView, now: datetime) -> datetime:
-    """With a timetable and datasets, events count at the next tick that expire after it, even if that is before now."""
+    """Now; for a DAG that requires both, at most the next tick: an event that expires after the tick still counts for it."""
     tick = upcoming_tick(dag, now) if dag.graph.requires_both and not dag.is_held else None
     return min(now, tick.run_after) if tick else now
 
 
 def schedule_after_ends(dag: DagView, ended: Sequence[RunState], now: datetime) -> Iterator[Effect]:
-    """The same after running runs of the DAG ended. `max_failed_runs` consecutive failures pause the DAG."""
+    """As `schedule_next_runs`, after running runs of the DAG ended. `max_failed_runs` consecutive failures pause the DAG."""
     if not ended:
         return
     dag = msgspec.structs.replace(dag, running=dag.running - len(ended))
@@ -59,6 +57,6 @@ def schedule_after_ends(dag: DagView, ended: Sequence[RunState], now: datetime) 
 
 
 def set_wakeup(dag: DagView, at: datetime | None) -> SetClock:
-    """The clock visits the DAG at this time; None: only messages do."""
+    """The schedule of the DAG with its next wake-up; None: only messages cause decisions."""
     date, start, end = dag.last_tick[:3] if dag.last_tick else (None, None, None)
     return SetClock(dag.graph.dag_id, date, start, end, at, dag.dataset_run_at, dag.deadline_at, dag.last_source)

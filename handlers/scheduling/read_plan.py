@@ -1,7 +1,7 @@
-"""How much of what waits for a DAG its next decision needs.
+"""How many queued runs and pending events of a DAG its next decision reads.
 
 Queues grow without bound while a DAG cannot use them. A decision therefore reads only the queued runs that fit into the free
-slots, and pending events only if they may start a run or if time, a tick or the end of a run may change what becomes of them.
+slots, and pending events only if they may start a run, or if time, a tick or the end of a run may change their outcome.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,17 +16,17 @@ from tidegate.schemas.timetable.tick import next_tick
 from tidegate.schemas.view import DagActivity, LockedDag
 
 MAX_TIMED_RUNS = 100
-"""Timed runs of a DAG that one transaction starts at most."""
+"""The maximum of timed runs of a DAG that one transaction starts."""
 
 MAX_EVENT_RUNS = 100
-"""Runs of one event each that one transaction starts at most."""
+"""The maximum of runs of one event each that one transaction starts."""
 
 
 class ReadReason(msgspec.Struct, frozen=True):
     """Why DAGs are read.
 
-    `everything`: the decision may change what the DAG can use (its version, its pause), so that nothing is left out.
-    `ending_runs`: by DAG, how many running runs this transaction ends at most. `just_arrived`: by DAG, the events that this
+    `everything`: the decision may change the version or the pause of the DAG, so all queued runs and pending events are read.
+    `ending_runs`: by DAG, the maximum of running runs that this transaction ends. `just_arrived`: by DAG, the events that this
     transaction queued for DAGs that inspect events; None: it queued none.
     """
 
@@ -55,7 +55,7 @@ def _queued_runs(activity: DagActivity, slots: int, reason: ReadReason) -> int:
 
 
 def _timed_runs(dag: LockedDag, slots: int, now: datetime) -> int:
-    """How many runs the timetable may start now."""
+    """The number of runs that the timetable may start now."""
     if dag.graph.timetable is None or dag.is_held or not slots:
         return 0
     tick = next_tick(dag.graph.timetable, dag.last_tick, bounds_of(dag.graph, dag.timed_since or now), now)
@@ -71,12 +71,12 @@ def _event_plan(dag: LockedDag, reason: ReadReason, slots: int, timed_runs: int,
     return EventPlan(
         only_if_met=None if _has_one_input(graph) else graph.schedule,
         with_details=graph.inspects_events,
-        limit=slots + 1 if graph.one_run_per_event else None,  # One more, to see whether any are left.
+        limit=slots + 1 if graph.one_run_per_event else None,  # One more shows whether events are left.
     )
 
 
 def _needs_all_events(dag: LockedDag, reason: ReadReason, timed_runs: int, now: datetime) -> bool:
-    """Whether events are read even without a free slot: something besides their arrival may change what becomes of them."""
+    """Whether all events are read, even without a free slot: time, a tick or the end of a run may change their outcome."""
     graph, dag_id = dag.graph, dag.graph.dag_id
     return (
         reason.everything

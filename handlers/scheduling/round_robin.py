@@ -1,4 +1,4 @@
-"""Which run of a DAG starts next: its sources of runs are served round robin.
+"""Chooses the run of a DAG that starts next: its sources of runs are served round robin.
 
 Between two runs of one source, each of the others starts one run at most. So neither a long queue of manual runs, nor a timetable
 that is years behind, nor an endless stream of events blocks the other sources.
@@ -42,7 +42,7 @@ def start_runs(dag: DagView, now: datetime) -> Step:
 
 
 def _ready_sources(dag: DagView, now: datetime) -> Mapping[Source, Step]:
-    """The sources that could start a run now, each with that step."""
+    """Each source that can start a run now, with the generator that starts it. A generator that is not chosen never runs."""
     return {source: step for source, first_run in FIRST_RUNS.items() if (step := first_run(dag, now)) is not None}
 
 

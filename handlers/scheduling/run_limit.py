@@ -1,4 +1,4 @@
-"""Whether a queued run may start, and if not, why. `why-not` shows the same reasons that decide."""
+"""The reasons against the start of a queued run. `why-not` prints the reasons that the scheduler acts on."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -9,7 +9,7 @@ from tidegate.schemas.view import DagView
 
 
 def held_by(*, is_paused: bool, is_stale: bool) -> tuple[Reason, ...]:
-    """What keeps every run of a DAG from starting."""
+    """The reasons against the start of any run of a DAG."""
     return (DagPaused(),) * is_paused + (DagStale(),) * is_stale
 
 

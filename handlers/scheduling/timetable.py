@@ -23,7 +23,7 @@ def upcoming_tick(dag: DagView, now: datetime) -> Tick | None:
 
 
 def _has_run(dag: DagView, date: datetime) -> bool:
-    """A changed timetable may return to dates before the last tick: they count as decided."""
+    """Dates up to the last tick count as decided: a changed timetable may return to them."""
     return date in dag.run_dates or (dag.last_tick is not None and date <= dag.last_tick.logical_date)
 
 
@@ -33,7 +33,7 @@ def is_due(dag: DagView, tick: Tick, now: datetime) -> bool:
 
 
 def catchup_resumes_at(dag: DagView, now: datetime) -> datetime | None:
-    """When the catchup interval since the last late timed run ends: until then `due_at` holds that time."""
+    """The end of the catchup interval after the last late timed run, which `due_at` stores; None if it has passed."""
     interval = dag.graph.catchup_interval
     return dag.due_at if interval and dag.due_at and now < dag.due_at <= now + interval else None
 
@@ -45,7 +45,7 @@ def timed_run(dag: DagView, tick: Tick) -> RunView:
 
 
 def after_tick(dag: DagView, tick: Tick, now: datetime) -> DagView:
-    """The DAG once a tick has its run. A decision starts one run of a continuous timetable at most."""
+    """The DAG after the run of a tick. A decision starts at most one run of a continuous timetable."""
     run_ids = () if dag.graph.is_continuous else dag.timed_run_ids[1:]
     interval = dag.graph.catchup_interval
     due_at = now + interval if interval and was_missed(tick, now) else dag.due_at

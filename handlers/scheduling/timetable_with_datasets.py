@@ -1,4 +1,4 @@
-"""Ticks that make a run only if the condition over datasets holds at that time."""
+"""Ticks that make a run only if the condition over datasets holds at the tick."""
 
 from datetime import datetime
 
@@ -15,11 +15,11 @@ from tidegate.schemas.timetable.tick import Tick
 from tidegate.schemas.view import DagView
 
 MAX_UNMET_TICKS = 100
-"""Ticks without a run that one decision passes over at most."""
+"""The maximum of ticks without a run that one decision passes."""
 
 
 def start_timed_dataset_run(dag: DagView, tick: Tick, now: datetime) -> Step:
-    """Start the run of the first due tick at which the condition held; note the ticks before it."""
+    """Start the run of the first due tick at which the condition held, and record a note for each tick before it."""
     for _ in range(MAX_UNMET_TICKS):
         result = _condition_at(dag, tick)
         if isinstance(result, Satisfied):

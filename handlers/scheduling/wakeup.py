@@ -1,4 +1,4 @@
-"""When the clock visits a DAG next: the first time at which a decision may differ although no message comes."""
+"""The next wake-up of a DAG: the first time at which a decision may differ without a message."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -14,10 +14,7 @@ from tidegate.schemas.view import DagView, Input
 
 
 def next_wakeup(before: DagView, dag: DagView, now: datetime) -> datetime | None:
-    """None: only a message changes anything. `before` is the DAG as it was read, `dag` after the decision.
-
-    A visit too many does no harm.
-    """
+    """`before` is the DAG as read, `dag` after the decision. None: only a message matters. A needless wake-up is harmless."""
     times = list(_event_wakeups(before, dag, now)) if dag.graph.inspects_events else []
     if not dag.is_held:
         times += _run_wakeups(dag, now)
@@ -25,7 +22,7 @@ def next_wakeup(before: DagView, dag: DagView, now: datetime) -> datetime | None
 
 
 def _run_wakeups(dag: DagView, now: datetime) -> Iterator[datetime]:
-    """For queued and timed runs. Without capacity, the end of a run is a message."""
+    """For queued and timed runs. Without capacity, the message of a run's end suffices."""
     if dag.next_queued_at is not None:
         yield dag.next_queued_at
     if dag.queued and has_capacity(dag):
@@ -62,7 +59,7 @@ def _event_wakeups(before: DagView, dag: DagView, now: datetime) -> Iterator[dat
 
 
 def _expiries(dag: DagView, inputs: Sequence[Input]) -> Iterator[datetime]:
-    """When inputs expire. With a deadline also for one leaf: a condition that held may then miss the deadline."""
+    """The expiries of inputs. With a deadline, those of single leaves, too: the condition may then miss the deadline."""
     if dag.graph.timing.deadline is not None:
         return (expiry for input_ in inputs for expiry in leaf_expiries(input_))
     return (expiry for input_ in inputs if (expiry := expires_at(input_)) is not None)
