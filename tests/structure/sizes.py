@@ -46,7 +46,7 @@ def product_files() -> Iterator[Path]:
     """The Python and SQL of the product; the configuration of its documentation site is none of it."""
     for folder in (*FOLDERS, ".src/tidegate"):
         paths = (path for path in sorted((ROOT / folder).rglob("*")) if path.suffix in {".py", ".sql"})
-        yield from (path for path in paths if "docs" not in path.parts)
+        yield from (path for path in paths if "docs" not in path.relative_to(ROOT).parts)
 
 
 def _functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
