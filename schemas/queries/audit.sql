@@ -1,10 +1,10 @@
 -- name: page_of_events
--- The next events of the ledger: the last of them, how many they are, and how many came before subscriptions were recorded.
+-- The next events of the ledger: the last id, their number, and how many are older than the recording of subscriptions.
 SELECT max(id), count(*), count(*) FILTER (WHERE arrival_id IS NULL)
 FROM (SELECT id, arrival_id FROM dataset_event WHERE id > $1 ORDER BY id LIMIT $2) AS page
 
 -- name: count_outcomes
--- What became of these events for each of their subscribers; one by one where it is nothing.
+-- The number of outcomes of each kind; a subscriber without an outcome is a row of its own.
 WITH event AS MATERIALIZED (
     SELECT id, dataset_id, occurred_at, arrival_id FROM dataset_event WHERE id > $1 AND id <= $2
 ),
@@ -38,8 +38,8 @@ GROUP BY 1, 2, 3, 4
 ORDER BY 3, 4
 
 -- name: check_outcomes
--- What is wrong with the next rows of one of the three tables, which $1 names; and the last of them, right or wrong.
--- Of events that the ledger has dropped only the DAG and the run are checked.
+-- The problems of the next rows of the table of outcomes $1, and the last row, with or without a problem.
+-- If the ledger has dropped the event, only the DAG and the run are checked.
 WITH page AS MATERIALIZED (
     SELECT *, lead(true) OVER (ORDER BY dag_id, dataset_id, dataset_event_id) IS NULL AS is_last
     FROM (

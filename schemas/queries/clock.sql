@@ -1,5 +1,5 @@
 -- name: run
--- What is due by $2 in these shards, up to $3, the most overdue first; so do the others.
+-- All statements: the rows due by $2 in these shards, up to $3, the most overdue first.
 SELECT due.at, due.id
 FROM unnest($1::smallint[]) AS shard (number)
 CROSS JOIN LATERAL (

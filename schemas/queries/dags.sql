@@ -1,6 +1,6 @@
 -- name: lock
--- The row lock protects all decisions about the DAG. The next statement reads what depends on it: the snapshot of this one may be
--- older than the lock.
+-- The row lock protects all decisions about the DAG. The rows that it protects are read by the next statement, because the
+-- snapshot of this one may be older than the lock.
 SELECT
     dag_id, version_id, is_paused, is_stale, nextval('dag_run_id_seq'), failed_runs, last_logical_date, last_interval_start,
     last_interval_end, due_at, timed_since, dataset_run_at, deadline_at, last_source, backfilled_by_txn
@@ -10,7 +10,7 @@ ORDER BY dag_id
 FOR NO KEY UPDATE
 
 -- name: activity
--- LIMIT keeps Postgres from hashing the whole queue, which it prefers while its statistics say that the queue is small.
+-- LIMIT prevents a hash join over the whole queue, which the planner prefers while its statistics show a small queue.
 SELECT
     target.dag_id,
     (SELECT count(*) FROM dag_run WHERE dag_run.dag_id = target.dag_id AND state = 'running') AS running,

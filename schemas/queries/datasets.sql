@@ -4,14 +4,14 @@ FROM dataset
 WHERE uri = ANY ($1::text[])
 
 -- name: insert_datasets
--- Returns the new ones.
+-- Returns the new datasets.
 INSERT INTO dataset (uri)
 SELECT uri FROM unnest($1::text[]) AS uri ORDER BY uri
 ON CONFLICT (uri) DO NOTHING
 RETURNING id, uri
 
 -- name: describe_datasets
--- The last description of a dataset counts.
+-- The last description of a dataset wins.
 UPDATE dataset
 SET name = described.name, extra = described.extra
 FROM (
@@ -22,9 +22,9 @@ FROM (
 WHERE dataset.uri = described.uri AND (dataset.name, dataset.extra) IS DISTINCT FROM (described.name, described.extra)
 
 -- name: record_events
--- Writes events to the ledger, and for each consumer one row: pending, or discarded with the reason. Returns the consumers, with
--- the events of those that inspect events. The arrival records which consumers this statement could see; its id is that of its
--- last event.
+-- Writes events to the ledger, and one row per consumer: pending, or discarded with the reason. Returns the consumers; for a
+-- consumer that inspects events, with its events. The arrival records which consumers this statement could see; its id is the id
+-- of its last event.
 WITH new AS MATERIALIZED (
     SELECT nextval('dataset_event_id_seq') AS id, row.*
     FROM unnest($1::bigint[], $2::text[], $3::text[], $4::jsonb[], $5::timestamptz[])
@@ -62,7 +62,7 @@ FROM consumer
 WHERE NOT is_dropped
 
 -- name: pending_uris
--- The datasets of schedules that have a pending event; one row of the queue is read for each.
+-- The datasets of each DAG with a pending event; one row of the queue is read per dataset.
 SELECT reference.dag_id, dataset.uri
 FROM dag_schedule_dataset_reference AS reference
 JOIN dataset ON dataset.id = reference.dataset_id
@@ -112,7 +112,7 @@ JOIN dataset ON dataset.id = queue.dataset_id
 JOIN dataset_event AS event ON event.id = queue.dataset_event_id
 
 -- name: consume
--- The lock of their DAG protects these rows. OFFSET 0 makes Postgres find each by its whole key, whatever statistics it has.
+-- The lock of their DAG protects these rows. With OFFSET 0 Postgres reads each row by its whole key, whatever the statistics.
 WITH consumed AS (
     SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[])
         AS row (dag_id, dataset_id, dataset_event_id, dag_run_id)
@@ -195,7 +195,7 @@ GROUP BY dataset.uri
 ORDER BY dataset.uri
 
 -- name: events
--- The newest events of a dataset, or the one that its producer calls so.
+-- The newest events of a dataset, or its events with the id that the producer gave.
 SELECT event.id AS number, event.source, event.event_id AS id, event.occurred_at, event.received_at, event.extra
 FROM dataset
 JOIN dataset_event AS event ON event.dataset_id = dataset.id
@@ -204,7 +204,7 @@ ORDER BY event.id DESC
 LIMIT $3
 
 -- name: outcomes
--- What became of these events for each of the DAGs that waited for them.
+-- The outcomes of these events, one per subscribed DAG.
 SELECT
     event.id AS number, consumer.dag_id,
     CASE
@@ -227,5 +227,5 @@ WHERE event.id = ANY ($1::bigint[])
 ORDER BY event.id DESC, consumer.dag_id
 
 -- name: whole_since
--- The first month of which there is everything, if the ledger had events before.
+-- The first complete month, if the ledger has dropped events.
 SELECT min(month) FILTER (WHERE state = 'whole' AND month > 0) FROM ledger_month HAVING bool_or(NOT was_empty)

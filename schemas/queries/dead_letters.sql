@@ -10,7 +10,7 @@ ORDER BY id DESC
 LIMIT $6
 
 -- name: open_ids
--- Oldest first: replayed, they keep their order.
+-- Oldest first, so that replayed records keep their order.
 SELECT id
 FROM dead_letter
 WHERE state = 'open'
@@ -36,7 +36,7 @@ WHERE id = ANY ($1::bigint[])
 ORDER BY id
 
 -- name: close
--- The row locks let each dead letter be closed once, by one of several users.
+-- With the row locks, each dead letter is closed once, also by concurrent users.
 WITH open_letter AS (
     SELECT id FROM dead_letter WHERE id = ANY ($1::bigint[]) AND state = 'open' ORDER BY id FOR UPDATE
 )

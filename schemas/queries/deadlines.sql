@@ -3,8 +3,7 @@ INSERT INTO deadline (dag_run_id, task_id, name, due_at)
 SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::timestamptz[])
 
 -- name: meet_deadlines
--- A deadline that was due before is left to the clock: it was missed. The last condition keeps the planner off the index of open
--- deadlines.
+-- A deadline that was due earlier was missed: the clock records it. `coalesce` keeps the planner off the index of open deadlines.
 UPDATE deadline
 SET met_at = ended.at
 FROM unnest($1::bigint[], $2::text[], $3::timestamptz[]) AS ended (dag_run_id, task_id, at)
@@ -20,7 +19,7 @@ FROM unnest($1::bigint[], $2::integer[], $3::timestamptz[]) AS change (id, misse
 WHERE deadline.id = change.id
 
 -- name: lock_runs
--- The runs of these deadlines, without locked ones.
+-- The runs of these deadlines. Locked runs are skipped.
 SELECT run.id
 FROM dag_run AS run
 WHERE run.id IN (SELECT dag_run_id FROM deadline WHERE id = ANY ($1::bigint[]) AND coalesce(met_at, missed_at) IS NULL)

@@ -1,5 +1,5 @@
 -- name: serialise
--- One transaction at a time stores DAG files, so that two files cannot both become the home of a new DAG.
+-- One transaction at a time stores DAG files, so that two files cannot both claim a new DAG id.
 SELECT pg_advisory_xact_lock(hashtext('tidegate.dag_file'))
 
 -- name: files

@@ -23,7 +23,7 @@ SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])
 ON CONFLICT (kind, key) DO NOTHING
 
 -- name: owned
--- Without a lock: a daemon that takes one of these over is not delayed, and its epoch fences the former owner.
+-- Without a lock: another daemon claims one of these without delay, and its epoch fences the former owner.
 SELECT kind, key, epoch, next_offset, halted, ctid::text FROM lease WHERE owner = $1 ORDER BY kind, key
 
 -- name: counts

@@ -5,7 +5,7 @@ SELECT make_ledger_month($1, $2)
 SELECT begin_ledger_month($1)
 
 -- name: months
--- The months that there is something of, oldest first.
+-- The months with events, oldest first.
 SELECT month FROM ledger_month WHERE state <> 'dropped' ORDER BY month
 
 -- name: retire_month

@@ -1,5 +1,5 @@
 -- name: open_for
--- Vacuum cannot remove a row that was deleted since the oldest of them began.
+-- Vacuum cannot remove rows that were deleted after the oldest open transaction began.
 SELECT
     coalesce(pid::text, 'prepared') || ' ' || xact_start::text AS id, coalesce(usename, '') AS role,
     coalesce(application_name, '') AS application, coalesce(host(client_addr), '') AS address,

@@ -1,5 +1,5 @@
 -- name: mark
--- A row of its own: one that is changed each time is found behind all that it was, while a transaction is open anywhere.
+-- Inserted, not updated: a read passes over the dead version that each update leaves, and any open transaction delays vacuum.
 INSERT INTO commit_mark (daemon, backend, number, at)
 VALUES ($1, $2, $3, clock_timestamp())
 
@@ -10,7 +10,7 @@ SELECT DISTINCT ON (backend) backend, number, at FROM commit_mark WHERE daemon =
 DELETE FROM commit_mark WHERE daemon = $1 AND number = ANY ($2::bigint[])
 
 -- name: place
--- A standby has no timeline of its own. `inherited_at`: when the last commit was made that this server got from the one before it.
+-- A standby has no timeline of its own. `inherited_at` is when the primary made the last commit that a promoted server got.
 SELECT
     (SELECT system_identifier FROM pg_control_system())
     || '/' || (SELECT oid FROM pg_database WHERE datname = current_database()) AS database,
@@ -25,8 +25,8 @@ DO UPDATE SET since = least(commit_loss.since, excluded.since), until = greatest
 RETURNING id, xmax = 0
 
 -- name: skip_numbers
--- More may have been told of these runs than is known here, and no number may be given twice. Of a long queue those come first that
--- are running or next; numbers of the others were not published yet.
+-- The lost commits may have published higher numbers of these runs; no number may be published twice. Running runs come first,
+-- then queued runs by id; the next numbers of queued runs beyond $2 were not published yet.
 WITH active AS MATERIALIZED (SELECT id, state FROM dag_run WHERE state IN ('queued', 'running')),
     first AS MATERIALIZED (SELECT id FROM active ORDER BY state DESC, id LIMIT $2)
 UPDATE dag_run

@@ -6,8 +6,8 @@ SELECT * FROM unnest(
 ON CONFLICT (dag_run_id, about, seq, receiver_id) DO NOTHING
 
 -- name: claim
--- Up to $2 of each kind $1. A function that may be running is taken up by another host only after a long silence, $7: its process
--- can be seen on its own alone. There the same try goes on; every other one that is taken up is a new try.
+-- Up to $2 notifications of each kind $1. The process of a function can be observed on its own host only. That host continues the
+-- same try; another host claims it after a silence of $7 s. Every other claim is a new try.
 WITH ready AS MATERIALIZED (
     SELECT first.id
     FROM unnest($1::text[], $2::integer[]) AS free (kind, places)
@@ -37,7 +37,7 @@ RETURNING notification.id, delivery_id, dag_run_id, version_id, receiver, contex
 UPDATE notification SET state = 'sent', reason = $2, owner = NULL, ended_at = clock_timestamp() WHERE id = $1 AND state <> 'sent'
 
 -- name: conclude_try
--- Only while this daemon has it claimed.
+-- Changes nothing unless this daemon still holds the claim.
 UPDATE notification
 SET state = $4::notification_state,
     reason = $5,

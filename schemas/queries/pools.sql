@@ -1,5 +1,5 @@
 -- name: read_pool
--- What seems to be free; nothing is locked.
+-- Nothing is locked.
 SELECT
     slots, admitted,
     (SELECT coalesce(sum(pool_slots), 0) FROM occupying_task WHERE pool = pool.name),
@@ -22,7 +22,7 @@ FROM unnest($1::text[], $2::integer[]) AS change (name, tasks)
 WHERE pool.name = change.name
 
 -- name: pools_in_demand
--- Whose first task has waited longest comes first.
+-- The pool with the longest waiting task comes first.
 SELECT pool.name
 FROM pool
 CROSS JOIN LATERAL (
@@ -35,7 +35,7 @@ CROSS JOIN LATERAL (
 ORDER BY waiting.scheduled_at, pool.name
 
 -- name: list_pools
--- How many slots are taken by what runs and by what waits for its backend, and how many are waited for.
+-- The slots of running tasks, of queued tasks, and of tasks that wait for slots.
 SELECT pool.name, pool.slots, active.running, active.queued, waiting.slots AS waiting
 FROM pool
 CROSS JOIN LATERAL (
@@ -54,7 +54,7 @@ WHERE $1::text IS NULL OR pool.name = $1
 ORDER BY pool.name
 
 -- name: missing_pools
--- Pools that tasks wait for although there are none of these names.
+-- The names of missing pools, with the number of tasks that wait for each.
 SELECT task.pool, count(*)
 FROM task_instance AS task
 WHERE task.state = 'scheduled' AND NOT EXISTS (SELECT FROM pool WHERE pool.name = task.pool)
@@ -69,14 +69,14 @@ INSERT INTO pool (name, slots) VALUES ($1, $2)
 ON CONFLICT (name) DO UPDATE SET slots = excluded.slots
 
 -- name: tasks_in_pool
--- Running, waiting, or waiting for another try: each by an index of its own.
+-- Active tasks, tasks that wait for slots, and tasks up for retry: each count uses an index of its own.
 SELECT
     (SELECT count(*) FROM occupying_task AS task WHERE task.pool = $1)
     + (SELECT count(*) FROM task_instance AS task WHERE task.pool = $1 AND task.state = 'scheduled')
     + (SELECT count(*) FROM task_instance AS task WHERE task.pool = $1 AND task.state = 'up_for_retry')
 
 -- name: dags_with_pool
--- DAGs whose current version has tasks in it.
+-- DAGs whose current version has tasks in the pool.
 SELECT dag.dag_id
 FROM dag
 JOIN dag_version AS version ON version.id = dag.version_id

@@ -1,12 +1,12 @@
 -- name: lock_patterns
--- Until this transaction ends no other one creates a dataset, which a new pattern might miss.
+-- No other transaction creates a dataset, which a new pattern might miss, until this one ends.
 SELECT pg_advisory_xact_lock(hashtext('tidegate.dataset_pattern'))
 
 -- name: share_patterns
 SELECT pg_advisory_xact_lock_shared(hashtext('tidegate.dataset_pattern'))
 
 -- name: lock_ledger
--- Waits for every event that is being written, and blocks new ones: a reader of the ledger then misses none.
+-- Waits for transactions that write events, and blocks others: a reader of the ledger then misses no event.
 LOCK TABLE dataset_event IN SHARE MODE
 
 -- name: patterns_near
@@ -46,7 +46,7 @@ RETURNING dataset_id
 DELETE FROM dag_schedule_pattern_reference WHERE dag_id = ANY ($1::text[])
 
 -- name: insert_schedule_references
--- Returns the new ones.
+-- Returns the new references.
 WITH new AS (
     INSERT INTO dag_schedule_dataset_reference (dag_id, dataset_id)
     SELECT * FROM unnest($1::text[], $2::bigint[])
@@ -67,7 +67,7 @@ INSERT INTO dag_schedule_pattern_reference (dag_id, pattern, prefix)
 SELECT * FROM unnest($1::text[], $2::text[], $3::text[])
 
 -- name: refresh_activity
--- Returns how many changed. LIMIT: as in `dags.activity`.
+-- Returns the number of changed datasets. LIMIT: as in `dags.activity`.
 UPDATE dataset
 SET is_active = NOT is_active
 WHERE id = ANY ($1::bigint[])

@@ -31,7 +31,7 @@ FROM dag_run AS run
 WHERE run.dag_id = $1 AND run.run_id = $2
 
 -- name: run_tasks
--- The instances of a mapped task are called `load[3]`, and follow it; tasks that the run has no more come last.
+-- The instances of a mapped task, such as `load[3]`, follow it; removed tasks come last.
 SELECT
     task.task_id || CASE WHEN task.task_index < 1048576 THEN '' ELSE '[' || (task.task_index - 1048576) % 16384 || ']' END
         AS task_id,
@@ -84,7 +84,7 @@ JOIN dag_version AS version ON version.id = run.version_id
 WHERE run.dag_id = $1 AND run.run_id = $2
 
 -- name: consumed
--- Events older than the retention have nothing but their number.
+-- An event older than the retention has its number only.
 SELECT
     consumed.dataset_event_id AS number, dataset.uri, event.source, event.event_id AS id, event.occurred_at, event.received_at,
     event.extra
@@ -95,7 +95,7 @@ WHERE consumed.dag_run_id = $1
 ORDER BY event.received_at, consumed.dataset_event_id
 
 -- name: steps
--- The time at which a task became ready is known of its newest attempt alone: a retry overwrites it.
+-- The time at which a task became ready is known for its newest attempt only: a retry overwrites it.
 SELECT
     task.task_id, task.task_index, attempt.try_number,
     CASE WHEN attempt.try_number = task.try_number THEN task.scheduled_at END AS turn_at,

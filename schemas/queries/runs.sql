@@ -6,7 +6,7 @@ ORDER BY run.id
 FOR NO KEY UPDATE
 
 -- name: lock_of_attempts
--- The runs of these attempts; which run an attempt belongs to never changes.
+-- The runs of these attempts. The run of an attempt never changes.
 SELECT {run.RunView}
 FROM dag_run AS run
 WHERE run.id IN (SELECT dag_run_id FROM submission WHERE submission_id = ANY ($1::uuid[]))
@@ -14,7 +14,7 @@ ORDER BY run.id
 FOR NO KEY UPDATE
 
 -- name: views
--- As `lock`, without it.
+-- As `lock`, without locks.
 SELECT {run.RunView}
 FROM dag_run AS run
 WHERE run.id = ANY ($1::bigint[])
@@ -35,7 +35,7 @@ FROM unnest($1::bigint[], $2::bigint[], $3::integer[]) AS change (dag_run_id, ve
 WHERE dag_run.id = change.dag_run_id
 
 -- name: set_aside_tasks
--- No two rows may have one index at any moment: all leave their places first.
+-- Two rows may never have the same index, so all rows leave their indices first.
 UPDATE task_instance SET task_index = -1000000 - task_index WHERE dag_run_id = ANY ($1::bigint[]) AND task_index >= 0
 
 -- name: place_tasks

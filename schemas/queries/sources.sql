@@ -1,6 +1,6 @@
 -- name: contexts
--- What the attempts of these runs need to know of them: a row for each event that a run consumed, one where there was none. What
--- a user gave the run is in the first alone. LIMIT: as in `dags.activity`.
+-- One row per event that a run consumed, and one row for a run without events. Only the first row of a run has its conf.
+-- LIMIT: as in `dags.activity`.
 SELECT
     run.id, run.version_id, (SELECT true FROM task_result WHERE task_result.dag_run_id = run.id LIMIT 1) IS NOT NULL AS has_results,
     CASE WHEN coalesce(event.number, 1) = 1 THEN run.conf END AS conf,

@@ -57,7 +57,7 @@ FROM unnest($1::uuid[], $2::jsonb[], $3::timestamptz[], $4::timestamptz[])
 WHERE submission.submission_id = change.submission_id AND submission.state::text = 'submitting'
 
 -- name: kill
--- A request: the daemon that observes the attempt kills it, and its end is published like every other.
+-- Requests a kill. The daemon that observes the attempt kills it and publishes its end.
 UPDATE submission
 SET desired_state = 'kill', kill_reason = coalesce(submission.kill_reason, doomed.reason)
 FROM unnest($1::bigint[], $2::integer[], $3::text[]) AS doomed (dag_run_id, task_index, reason)
@@ -66,11 +66,11 @@ WHERE submission.dag_run_id = doomed.dag_run_id
   AND submission.ended_at IS NULL
 
 -- name: doomed_intents
--- Kill requests before any submit.
+-- Attempts with a kill request and without any submit.
 SELECT submission_id, kill_reason FROM submission WHERE state = 'intent' AND desired_state = 'kill' LIMIT $1
 
 -- name: claim_intents
--- The mark `submitting` is committed before anything is tried, so that an intent is known to be untouched.
+-- `submitting` is committed before the submit: an attempt in state `intent` was never submitted.
 WITH claimed AS (
     UPDATE submission
     SET state = 'submitting', owner = $1, host = $2, submitted_at = clock_timestamp()
@@ -87,8 +87,8 @@ WITH claimed AS (
 SELECT submission_id, dag_run_id, task_index, try_number, kill_reason FROM claimed ORDER BY created_at, dag_run_id, task_index
 
 -- name: claim_abandoned
--- Submits that may have happened: their daemon shows no life, or is this one and is not working on them.
--- $4 is the host that alone can see this backend's submissions, NULL where every host can.
+-- Submits that may have happened: their daemon is not live, or is this daemon, which is not working on them.
+-- $4 is the only host that sees the submissions of this backend; NULL if every host does.
 UPDATE submission
 SET owner = $1, host = $2
 WHERE submission_id IN (
@@ -116,7 +116,7 @@ FROM submission
 WHERE state IN ('submitting', 'accepted') AND host = $1
 
 -- name: beat
--- How long ago, and not when: the clock of a host may be wrong.
+-- Heartbeats come as ages, not as times: the clock of a host may be wrong.
 UPDATE submission
 SET heartbeat_at = clock_timestamp() - make_interval(secs => change.silent_s)
 FROM unnest($1::uuid[], $2::float8[]) AS change (submission_id, silent_s)

@@ -26,7 +26,7 @@ SELECT * FROM unnest(
     $9::integer[], $10::integer[], $11::integer[], $12::integer[], $13::boolean[], $14::timestamptz[], $15::integer[],
     $16::text[], $17::integer[], $18::integer[], $19::integer[], $20::integer[], $21::timestamptz[], $22::timestamptz[]
 )
--- Instances of a mapped task whose run was cleared are there already: their tries are counted on.
+-- After a clear, the instances of a mapped task exist: their try numbers continue.
 ON CONFLICT (dag_run_id, task_index) DO UPDATE
 SET state = excluded.state,
     max_tries = task_instance.try_number + excluded.max_tries,
@@ -90,7 +90,7 @@ USING unnest($1::bigint[], $2::integer[]) AS target (dag_run_id, task_index)
 WHERE (result.dag_run_id, result.task_index) = (target.dag_run_id, target.task_index)
 
 -- name: results
--- OFFSET keeps Postgres from reading all results, which it would rather do as long as it knows them as few.
+-- OFFSET 0 prevents a scan of the whole table, which the planner prefers while its statistics show few rows.
 SELECT result.dag_run_id, result.task_index, result.value
 FROM unnest($1::bigint[], $2::integer[]) AS target (dag_run_id, task_index)
 CROSS JOIN LATERAL (
@@ -98,7 +98,7 @@ CROSS JOIN LATERAL (
 ) AS result
 
 -- name: lengths
--- How many elements what these tasks returned has: none where it is no list. A mapped task returns what its instances do.
+-- The length of the list that each task returned; NULL for another result. The list of a mapped task has one entry per instance.
 SELECT
     task.dag_run_id, task.task_index,
     CASE
@@ -117,8 +117,8 @@ CROSS JOIN LATERAL (
 ) AS result
 
 -- name: ready
--- Candidates without locks: the handler checks each again under its run's lock. The first $2 in their order, and
--- whether there is room for each as far as one can see: $3 slots are free. `limited_in` is the DAG of a task with a limit there.
+-- The first $2 candidates in queue order, without locks: the handler checks each again under its run's lock. `is_open`: the task
+-- seems admissible with $3 free slots. `limited_in` is the DAG of a task that has a limit per DAG.
 SELECT
     head.dag_run_id,
     head.task_index,
@@ -154,8 +154,8 @@ JOIN dag USING (dag_id)
 ORDER BY head.rank, head.order_at, head.dag_run_id, head.task_index
 
 -- name: ready_behind
--- As `ready`, for when those at the head are held up: walks from run to run and not from task to task, so that what waits
--- in a run without room costs one step, however much it is. Goes on until it has found $2 that have room, or seen all.
+-- As `ready`, when the first candidates are blocked. The recursion steps from run to run, so a blocked run costs one step,
+-- however many of its tasks wait. It stops after $2 admissible tasks.
 WITH RECURSIVE full_tasks AS MATERIALIZED (
     SELECT task.dag_run_id, run.dag_id, task.task_id, task.per_dag, task.per_run
     FROM limited_task AS task
@@ -221,8 +221,8 @@ ORDER BY walk.rank, walk.order_at, walk.dag_run_id, task.index
 LIMIT $2
 
 -- name: longest_waiting
--- Tasks that wait since before $2, oldest first, up to $3 that nothing but missing slots holds up, each alone; and how many
--- more its run and its own limits would admit. The pool has $4 in all.
+-- Up to $3 tasks that only missing slots block, of those that have waited since before $2, oldest first; and how many more tasks
+-- the run and the limits of each admit. The pool has $4 slots.
 SELECT
     head.dag_run_id, head.task_index, CASE WHEN head.per_dag IS NOT NULL THEN run.dag_id END AS limited_in, run.dag_id, head.task_id,
     run.max_active_tasks - run.active_tasks AS left_of_run, head.per_run - in_run.active AS left_in_run,
@@ -259,7 +259,7 @@ ORDER BY head.scheduled_at
 LIMIT $3
 
 -- name: waiting
--- Candidates under the locks of their runs.
+-- Read under the locks of their runs.
 SELECT
     task.dag_run_id, task.task_index, run.dag_id, task.task_id, task.state, task.try_number, task.pool_slots, task.per_dag,
     task.per_run, dag.is_paused, task.try_number > 0 AND EXISTS (

@@ -1,5 +1,5 @@
 -- name: last_of_outbox
--- Ids are given one by one: none is kept for later by a session.
+-- The sequence caches no ids: a session reserves none for later.
 SELECT pg_postmaster_start_time(), last_value FROM outbox_id_seq
 
 -- name: last_of_events
