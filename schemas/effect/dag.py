@@ -1,4 +1,4 @@
-"""DAGs: their files, versions and clocks, and the outcomes of their pending events."""
+"""Effects on DAGs: files, versions, the next due time, and the outcomes of pending events."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -10,7 +10,7 @@ from tidegate.schemas.view import PendingEvent
 
 
 class RecordFile(msgspec.Struct, frozen=True):
-    """What is known of a DAG file after a parse. `digest` None: it is not there; `absent_scans` counts how often in a row."""
+    """A DAG file after a parse. `digest` None: the file does not exist; `absent_scans` counts consecutive scans without it."""
 
     path: str
     digest: str | None
@@ -19,7 +19,7 @@ class RecordFile(msgspec.Struct, frozen=True):
 
 
 class RecordImportError(msgspec.Struct, frozen=True):
-    """The file cannot be used as it is; its last good version stays in force."""
+    """The import of the file failed; the versions of its last good import stay current."""
 
     path: str
     line: int | None
@@ -27,13 +27,13 @@ class RecordImportError(msgspec.Struct, frozen=True):
 
 
 class ClearImportError(msgspec.Struct, frozen=True):
-    """The file is fine again."""
+    """The file has no import error."""
 
     path: str
 
 
 class StoreVersion(msgspec.Struct, frozen=True):
-    """A DAG is new or changed: store the version, and make it the current one."""
+    """Store the version of a new or changed DAG, and make it the current one."""
 
     version_id: int
     number: int
@@ -67,20 +67,20 @@ class DescribeDataset(msgspec.Struct, frozen=True):
 
 
 class AdoptDag(msgspec.Struct, frozen=True):
-    """An unchanged DAG is in this file again, or now: no longer stale."""
+    """An unchanged DAG is defined in this file from now on, and no longer stale."""
 
     dag_id: str
     path: str
 
 
 class MarkStale(msgspec.Struct, frozen=True):
-    """The DAG is in no file any more; it keeps its versions, runs and pending events."""
+    """No file defines the DAG; it keeps its versions, runs and pending events."""
 
     dag_id: str
 
 
 class DeleteDag(msgspec.Struct, frozen=True):
-    """The DAG goes, with its versions, its runs, what waits for it and what became of its events."""
+    """Delete the DAG with its versions, runs, pending events and outcomes of events."""
 
     dag_id: str
 
@@ -116,7 +116,7 @@ class SetClock(msgspec.Struct, frozen=True):
 
 
 class NoteSchedule(msgspec.Struct, frozen=True):
-    """Record a decision about a schedule that made no run; the same one again is counted."""
+    """Record a decision about a schedule that made no run; a repeated one increments its count."""
 
     dag_id: str
     kind: Literal["tick_unmet", "deadline_run", "deadline_skip", "deadline_alert", "condition_error"]
@@ -125,7 +125,7 @@ class NoteSchedule(msgspec.Struct, frozen=True):
 
 
 class ConsumeEvents(msgspec.Struct, frozen=True):
-    """These pending events, and no others, made this run: record them with it and delete them from the queue."""
+    """A run consumed exactly these pending events: record them with it and delete them from the queue."""
 
     dag_id: str
     dag_run_id: int
@@ -133,7 +133,7 @@ class ConsumeEvents(msgspec.Struct, frozen=True):
 
 
 class DiscardEvents(msgspec.Struct, frozen=True):
-    """These pending events make no run of this DAG; the reason is recorded."""
+    """Delete pending events that make no run of this DAG, and record the reason."""
 
     dag_id: str
     events: tuple[PendingEvent, ...]

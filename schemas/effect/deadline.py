@@ -1,4 +1,4 @@
-"""Deadlines of runs and tasks, and notifications."""
+"""Effects on deadlines of runs and tasks, and on notifications."""
 
 from datetime import datetime
 from typing import Literal
@@ -20,7 +20,7 @@ class InsertDeadline(msgspec.Struct, frozen=True):
 
 
 class MeetDeadlines(msgspec.Struct, frozen=True):
-    """A task of a run ended, or with no `task_id` all of the run: what was due later is met."""
+    """A task ended, or, with `task_id` None, the whole run. Its open deadlines that are not yet due are met."""
 
     dag_run_id: int
     task_id: str | None
@@ -28,7 +28,7 @@ class MeetDeadlines(msgspec.Struct, frozen=True):
 
 
 class MissDeadline(msgspec.Struct, frozen=True):
-    """A deadline has passed; `missed_seq` is the number of the event that says so."""
+    """A deadline has passed; `missed_seq` is the number of the run-state event that publishes the miss."""
 
     id: int
     missed_seq: int

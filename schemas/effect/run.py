@@ -1,4 +1,4 @@
-"""Runs: their rows, their moves, and requests to reconsider them."""
+"""Effects on runs, and requests to reconsider them."""
 
 from datetime import datetime
 from typing import Any
@@ -10,7 +10,7 @@ from tidegate.schemas.wire.event import DagRunStateChanged
 
 
 class InsertRun(RunView, frozen=True, kw_only=True):
-    """A new run after its first moves. Its `id` was reserved when its DAG was locked. `events`: how many it consumes."""
+    """A new run after its first moves. Its `id` was reserved when its DAG was locked. `events` counts the events it consumes."""
 
     end_date: datetime | None
     conf: dict[str, Any]
@@ -20,14 +20,14 @@ class InsertRun(RunView, frozen=True, kw_only=True):
 class UpdateRun(RunView, frozen=True, kw_only=True):
     """A run's new state, counters and dates, written under its lock.
 
-    A run that is queued again loses its dates; otherwise dates of None leave what is there.
+    A run that is queued again loses its dates; otherwise None keeps the stored date.
     """
 
     end_date: datetime | None
 
 
 class ChangeVersion(msgspec.Struct, frozen=True):
-    """A run changes to another version of its DAG. `indices`: old and new index of each task, negative for one that is gone."""
+    """Move a run to another version of its DAG. `indices`: old and new index of each task, the new one negative if removed."""
 
     dag_run_id: int
     version_id: int
@@ -36,21 +36,21 @@ class ChangeVersion(msgspec.Struct, frozen=True):
 
 
 class RunMoved(msgspec.Struct, frozen=True):
-    """Journal and publish a run's move."""
+    """Journal and publish a change of a run's state."""
 
     dag_run_id: int
     event: DagRunStateChanged
 
 
 class Reconsider(msgspec.Struct, frozen=True):
-    """Request that all tasks of the run are evaluated; with a reason, that the run is stopped."""
+    """Request the evaluation of all tasks of the run; with a reason, the stop of the run."""
 
     dag_run_id: int
     stop_reason: str | None = None
 
 
 class ReconsiderAfter(msgspec.Struct, frozen=True):
-    """Runs of the DAG that come after this one may have waited for it."""
+    """Request the evaluation of the later runs of the DAG, which may have waited for this one."""
 
     dag_id: str
     dag_run_id: int

@@ -1,4 +1,4 @@
-"""Submissions: the attempts of tasks."""
+"""Effects on submissions: the attempts of tasks."""
 
 from datetime import datetime
 from typing import Any
@@ -20,7 +20,7 @@ class InsertSubmission(msgspec.Struct, frozen=True):
 
 
 class KillSubmissions(msgspec.Struct, frozen=True):
-    """Request that the open attempts of a run are killed: of one task, or of all."""
+    """Request the kill of the open attempts of a task, or of a whole run."""
 
     dag_run_id: int
     task_index: int | None
@@ -28,7 +28,7 @@ class KillSubmissions(msgspec.Struct, frozen=True):
 
 
 class AcceptSubmission(msgspec.Struct, frozen=True):
-    """A backend took an attempt; `handle` finds it again. It may take until `times_out_at`."""
+    """A backend accepted an attempt. `handle` identifies it there. `times_out_at` ends the execution timeout of its task."""
 
     submission_id: UUID
     handle: dict[str, Any]
@@ -48,7 +48,7 @@ class EndSubmission(msgspec.Struct, frozen=True):
 
 
 class IgnoreFinish(msgspec.Struct, frozen=True):
-    """A finish that changes nothing is recorded with the reason."""
+    """Record a task-finished event that changes nothing, with the reason."""
 
     submission_id: UUID
     source: str

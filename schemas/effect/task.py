@@ -1,4 +1,4 @@
-"""Task instances: their rows, their moves, their results, and whether slots may be given."""
+"""Effects on task instances, their results, and the admission to pools."""
 
 from datetime import datetime
 from typing import Any
@@ -11,7 +11,7 @@ from tidegate.schemas.wire.event import TaskStateChanged
 
 
 class Demand(Columns):
-    """What a task instance needs to be admitted. A lower `rank` leaves the queue of the pool first.
+    """The slots and limits for the admission of a task instance. A lower `rank` leaves the queue of the pool first.
 
     `per_dag` and `per_run` limit how many instances of its task are active at once.
     """
@@ -24,14 +24,14 @@ class Demand(Columns):
 
 
 class Dates(Columns):
-    """When a task instance was scheduled, and when it ended. None: not by this effect."""
+    """When this effect schedules or ends a task instance; None: it does not."""
 
     scheduled_at: datetime | None
     end_date: datetime | None
 
 
 class InsertTask(msgspec.Struct, frozen=True):
-    """A task instance of a run that starts. `order_at` is its run's place among the runs of its DAG."""
+    """A task instance of a run that starts. `order_at` is that of its run, as in `tidegate.schemas.view.RunView`."""
 
     dag_run_id: int
     task_id: str
@@ -50,7 +50,7 @@ class UpdateTask(msgspec.Struct, frozen=True):
 
 
 class MoveTask(msgspec.Struct, frozen=True):
-    """A task instance moves on while what it waited for stays as it is."""
+    """A new state and try of a task instance; its upstream counts do not change."""
 
     dag_run_id: int
     task_index: int
@@ -68,14 +68,14 @@ class PlaceTask(msgspec.Struct, frozen=True):
 
 
 class TaskMoved(msgspec.Struct, frozen=True):
-    """Publish a task's move."""
+    """Publish a change of a task's state."""
 
     dag_run_id: int
     event: TaskStateChanged
 
 
 class OutletUpdated(msgspec.Struct, frozen=True):
-    """A task that succeeded updates a dataset: an event like any producer's, through Kafka. The id is the same at every try."""
+    """A task that succeeded updates a dataset, by an event on Kafka. The id is the same at every try."""
 
     uri: str
     event_id: str
@@ -84,7 +84,7 @@ class OutletUpdated(msgspec.Struct, frozen=True):
 
 
 class StoreResult(msgspec.Struct, frozen=True):
-    """What a task returned: any JSON value."""
+    """Store the return value of a task: any JSON value."""
 
     dag_run_id: int
     task_index: int
@@ -99,14 +99,14 @@ class DropResult(msgspec.Struct, frozen=True):
 
 
 class CountAdmitted(msgspec.Struct, frozen=True):
-    """Tasks got slots of a pool while others were starving."""
+    """Count the tasks that got slots of a pool while others were starving."""
 
     pool: str
     tasks: int
 
 
 class AdmitAgain(msgspec.Struct, frozen=True):
-    """A pool has capacity left and more waiting tasks than were read. Performed by waking the admission."""
+    """Wake the admission: a pool has capacity left, and more waiting tasks than were read."""
 
     pool: str
 
