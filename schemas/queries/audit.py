@@ -1,8 +1,8 @@
-"""The audit of the ledger: whether every event has exactly one state for each DAG that was subscribed when it arrived.
+"""The audit of the ledger: every event has exactly one state for each DAG that was subscribed when it arrived.
 
 `dataset_event_arrival` has the snapshot in which a batch read the subscriptions, `dataset_subscription` the transactions that
-began and ended each of them; comparing the two needs no clock. Transaction ids belong to one cluster: a physical copy keeps them,
-after a logical restore the audit has no basis.
+began and ended each subscription; their comparison needs no clock. Transaction ids belong to one cluster: a physical copy keeps
+them, a logical restore does not.
 
 Events are read in pages, each from one snapshot, so that daemons continue to work.
 """
@@ -23,7 +23,7 @@ NO_OUTCOME = "it is neither pending nor consumed nor discarded"
 
 
 class Page(NamedTuple):
-    """Some events of the ledger, up to the one with id `last`. `unproven` came before subscriptions were recorded."""
+    """The number of events in a page, of which `last` is the last id. `unproven` are older than the record of subscriptions."""
 
     last: int
     events: int
@@ -38,7 +38,7 @@ class Outcome(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """What is wrong with a outcome, or with the lack of one."""
+    """A wrong or missing outcome. `what` is a sentence."""
 
     dag_id: str
     dataset_event_id: int
@@ -46,7 +46,7 @@ class Problem(NamedTuple):
 
 
 class EventName(msgspec.Struct, frozen=True):
-    """What producers know an event by, as far as it is known."""
+    """The identity that producers gave an event; None where it is unknown."""
 
     id: int
     uri: str | None
@@ -55,7 +55,7 @@ class EventName(msgspec.Struct, frozen=True):
 
 
 class Key(NamedTuple):
-    """Of a row of a table of outcomes. Only the pending queue has a dataset in its key; elsewhere `dataset_id` is 0."""
+    """The key of a row in a table of outcomes. Only the pending queue has a dataset in its key; elsewhere `dataset_id` is 0."""
 
     dag_id: str
     dataset_id: int
@@ -63,27 +63,27 @@ class Key(NamedTuple):
 
 
 START = Key("", 0, 0)
-"""Before every row."""
+"""A key before all rows."""
 
 TABLES = ("pending", "consumed", "discarded")
-"""Of outcomes."""
+"""The tables of outcomes."""
 
 
 class Checked(NamedTuple):
-    """What is wrong with some outcomes, and where to go on; None: those were the last."""
+    """The problems of a page of outcomes, and the key of its last row; None if there are no more rows."""
 
     problems: list[Problem]
     end: Key | None
 
 
 async def page_after(db: Db, last: int, most: int) -> Page | None:
-    """The next events; None where there are none."""
+    """The next page of events; None at the end of the ledger."""
     (row,) = await db.fetch(_SQL["page_of_events"], last, most)
     return Page(*row) if row[1] else None
 
 
 async def outcomes(db: Db, after: int, last: int) -> tuple[Mapping[Outcome, int], list[Problem]]:
-    """How many outcomes of each sort these events have, and those (DAG, event) that have none."""
+    """The number of outcomes of each kind, and a problem for each DAG and event without an outcome."""
     counts: dict[Outcome, int] = {}
     lost: list[Problem] = []
     for outcome, reason, dag_id, id_, count in await db.fetch(_SQL["count_outcomes"], after, last):
@@ -95,7 +95,7 @@ async def outcomes(db: Db, after: int, last: int) -> tuple[Mapping[Outcome, int]
 
 
 async def check(db: Db, table: str, begin: Key) -> Checked:
-    """Check the rows of a table of outcomes after that key."""
+    """Check the next rows of a table of outcomes, after the key `begin`."""
     rows = await db.fetch(_SQL["check_outcomes"], table, *begin, ROWS_AT_ONCE)
     problems = [
         Problem(dag_id, id_, SENTENCES[problem].format(outcome=outcome, second=second))
@@ -106,7 +106,7 @@ async def check(db: Db, table: str, begin: Key) -> Checked:
 
 
 async def names(db: Db, ids: Sequence[int]) -> Mapping[int, EventName]:
-    """Those of these events that are in the ledger."""
+    """The identities of the events that are in the ledger, by id."""
     return {row[0]: EventName(*row) for row in await db.fetch(_SQL["name_events"], ids)}
 
 

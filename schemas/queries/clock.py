@@ -1,4 +1,4 @@
-"""What is due, and when the next thing will be. Every row belongs to a shard, and each shard to one daemon."""
+"""Rows that are due, and the next due times. Every row belongs to a shard, and each shard to one daemon."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -20,10 +20,10 @@ FIRST_DUE = "\nUNION ALL\n".join(f"SELECT '{kind}', due.at FROM (\n{due}\n) AS d
 
 
 async def next_due(db: Db, shards: Sequence[int]) -> dict[str, datetime]:
-    """When the first of each kind is due; kinds without any are left out."""
+    """The earliest due time of each kind; kinds without one are left out."""
     return {row[0]: row[1] for row in await db.fetch(FIRST_DUE, shards, LATEST, 1)}
 
 
 async def due(db: Db, kind: str, shards: Sequence[int], limit: int) -> list[Sequence[Any]]:
-    """The keys of what is due, the most overdue first: a `dag_id`, an id, or the `dag_run_id` and `task_index` of a retry."""
+    """The keys of due rows, the most overdue first: a `dag_id`, an id, or the `dag_run_id` and `task_index` of a retry."""
     return [tuple(row)[1:] for row in await db.fetch(DUE[kind], shards, db.now, limit)]

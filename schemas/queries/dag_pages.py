@@ -17,7 +17,7 @@ _SQL = load("dag_pages")
 
 
 class DagRow(msgspec.Struct, frozen=True):
-    """A line of the list of DAGs. `pending` counts events waiting for it; `import_error` is about its file."""
+    """A line of the list of DAGs. `pending` counts its pending events; `import_error` is that of its file."""
 
     dag_id: str
     path: str
@@ -33,7 +33,7 @@ class DagRow(msgspec.Struct, frozen=True):
 
 
 class ImportErrorRow(msgspec.Struct, frozen=True):
-    """A DAG file that cannot be used as it is."""
+    """A DAG file with an import error."""
 
     path: str
     line: int | None
@@ -52,7 +52,7 @@ class NoteRow(msgspec.Struct, frozen=True):
 
 
 async def list_dags(db: Db, dag_id: str | None = None) -> list[DagRow]:
-    """By id; all of them, or the one named."""
+    """DAGs by id; all, or the one named."""
     return [DagRow(*row) for row in await db.fetch(_SQL["list_dags"], dag_id)]
 
 
@@ -62,12 +62,12 @@ async def list_notes(db: Db, dag_id: str, limit: int) -> list[NoteRow]:
 
 
 async def list_import_errors(db: Db) -> list[ImportErrorRow]:
-    """By path."""
+    """The import errors by path."""
     return [ImportErrorRow(*row) for row in await db.fetch(_SQL["list_import_errors"])]
 
 
 async def plans(db: Db, dag_id: str | None = None) -> Mapping[str, DagView]:
-    """The DAGs that run by time, or the one named if it does, with neither tasks nor anything that waits for them."""
+    """The DAGs with a timetable, or the one named, without their tasks, queued runs and pending events."""
     found = {}
     for id_, version_id, head, is_paused, is_stale, date, start, end, since, taken in await db.fetch(_SQL["plans"], dag_id):
         found[id_] = DagView(

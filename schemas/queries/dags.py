@@ -1,4 +1,4 @@
-"""DAGs: locked for a decision, with as much of what waits for them as their read plans ask for."""
+"""DAGs, locked for a decision, with the queued runs and pending events of their read plans."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -33,7 +33,7 @@ async def lock(db: Db, dag_ids: Collection[str]) -> Mapping[str, LockedDag]:
 
 
 def locked_dag(graph: Graph, *row: Any) -> LockedDag:
-    """A row of the statement `lock`."""
+    """Build the struct from a row of the statement `lock`."""
     _, _, is_paused, is_stale, next_run_id, failed_runs, logical_date, start, end, *columns = row
     last_tick = None if logical_date is None else Tick(logical_date, start, end, end)
     values = (graph, is_paused, is_stale, next_run_id, failed_runs, last_tick, *columns)
@@ -41,7 +41,7 @@ def locked_dag(graph: Graph, *row: Any) -> LockedDag:
 
 
 async def activity(db: Db, locked: Mapping[str, LockedDag]) -> Mapping[str, DagActivity]:
-    """The runs of these DAGs counted, and whether events are pending from their low watermarks on."""
+    """Counts of the runs of these DAGs, and whether events are pending from their low watermarks on."""
     settled = db.memory.low_watermarks.settled  # Before the query: it may rise meanwhile.
     watermarks = {id_: db.memory.low_watermarks.of(id_, dag.backfilled_by_txn, db.now) for id_, dag in locked.items()}
     return await activity_from(db, watermarks, settled)
@@ -58,7 +58,7 @@ async def activity_from(db: Db, low_watermarks: Mapping[str, int], settled: int 
 async def read(
     db: Db, locked: Mapping[str, LockedDag], activity: Mapping[str, DagActivity], plans: Mapping[str, ReadPlan]
 ) -> tuple[DagView, ...]:
-    """Execute the plans of these DAGs; their events from the low watermarks on are locked as far as they are read."""
+    """Execute the read plans of these DAGs. The events that are read, from the low watermarks on, are locked."""
     waiting = await first_queued(db, {dag_id: plan.queued_runs for dag_id, plan in plans.items() if plan.queued_runs})
     found = await pending.read(db, plans, {dag_id: active.low_watermark for dag_id, active in activity.items()})
     _observe(db, locked, activity, found)
@@ -92,7 +92,7 @@ def dag_view(dag: LockedDag, active: DagActivity, **read: Any) -> DagView:
 
 
 def _observe(db: Db, locked: Mapping[str, LockedDag], activity: Mapping[str, DagActivity], found: pending.Pending) -> None:
-    """Note the low watermarks of DAGs of which every pending event is known."""
+    """After the commit, advance the low watermarks of the DAGs whose pending events are all known."""
     seen: dict[str, Observation] = {}
     for dag_id, dag in locked.items():
         active = activity[dag_id]
@@ -103,12 +103,12 @@ def _observe(db: Db, locked: Mapping[str, LockedDag], activity: Mapping[str, Dag
 
 
 def note_columns(effects: Sequence[NoteSchedule]) -> Sequence[Sequence[Any]]:
-    """Each note once: a statement cannot update a row twice."""
+    """The columns of distinct notes: a statement cannot update a row twice."""
     return columns(list({(effect.dag_id, effect.kind, effect.reason): effect for effect in effects}.values()))
 
 
 async def run_dates(db: Db, locked: Mapping[str, LockedDag]) -> Mapping[str, frozenset[datetime]]:
-    """The logical dates after the last tick that have a run already, by a user or a backfill."""
+    """By DAG, the logical dates after the last tick that have a run."""
     if not locked:
         return {}
     found: dict[str, set[datetime]] = defaultdict(set)
@@ -119,12 +119,12 @@ async def run_dates(db: Db, locked: Mapping[str, LockedDag]) -> Mapping[str, fro
 
 
 async def _reserve(db: Db, count: int) -> list[int]:
-    """Ids for runs that this transaction may create."""
+    """Reserve ids for runs that this transaction may create."""
     return [row[0] for row in await db.fetch(_SQL["reserve_runs"], count)] if count else []
 
 
 async def first_queued(db: Db, slots: Mapping[str, int]) -> Mapping[str, tuple[QueuedRun, ...]]:
-    """The first queued runs of each DAG, enough to fill its slots. A run that ends as soon as it starts takes none."""
+    """The first queued runs of each DAG, enough to fill its slots. A run that ends when it starts occupies none."""
     found: dict[str, tuple[QueuedRun, ...]] = {}
     limits = slots
     while limits:

@@ -64,27 +64,27 @@ class OutcomeRow(msgspec.Struct, frozen=True):
 
 
 async def ids(db: Db, uris: Collection[str]) -> Mapping[str, int]:
-    """The ids of these datasets; new ones are created. Once in a transaction, and before any DAG is locked."""
+    """The ids of these datasets; creates new ones. Called once in a transaction, before any DAG is locked."""
     found = {uri: db.memory.dataset_ids[uri] for uri in uris if uri in db.memory.dataset_ids}
     if unknown := [uri for uri in uris if uri not in found]:
         for uri, id_ in await db.fetch(_SQL["known_datasets"], unknown):
             found[uri] = id_
             db.memory.remember_dataset(uri, id_)
     if new := [uri for uri in uris if uri not in found]:
-        # Not remembered: this transaction may yet be rolled back.
+        # Not remembered, because this transaction may be rolled back.
         found |= await make(db, new)
     return found
 
 
 async def make(db: Db, uris: Collection[str]) -> Mapping[str, int]:
-    """Create the datasets that do not exist, and read the ids of all."""
+    """Create the datasets that do not exist, with references of matching patterns, and read the ids of all."""
     if made := {row["uri"]: row["id"] for row in await db.fetch(_SQL["insert_datasets"], list(uris))}:
         await references.match_new_datasets(db, made)
     return made if len(made) == len(uris) else await read(db, uris)
 
 
 async def expected(db: Db, uris: Collection[str]) -> set[str]:
-    """The URIs that a DAG names, or that the pattern of a DAG matches."""
+    """The URIs that are datasets or that the pattern of a DAG matches."""
     known = set(await read(db, uris))
     return known | (await references.awaited(db, new) if (new := set(uris) - known) else set())
 
@@ -95,14 +95,14 @@ async def read(db: Db, uris: Collection[str]) -> Mapping[str, int]:
 
 
 class Recorded(NamedTuple):
-    """The DAGs with new pending events; `arrived` are the events of DAGs that inspect events."""
+    """The consumers of recorded events; `arrived` are the new pending events of DAGs that inspect events."""
 
     dag_ids: Collection[str]
     arrived: Mapping[str, Sequence[EventKey]]
 
 
 async def record(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> Recorded:
-    """Write the events to the ledger and queue them for their consumers."""
+    """Write the events to the ledger and queue them for their consumers. Creates new datasets."""
     known = await ids(db, {message.body.uri for message in messages})
     rows = await db.fetch(
         _SQL["record_events"],
@@ -121,7 +121,7 @@ async def record(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> Recorde
 
 
 async def pending_uris(db: Db, low_watermarks: Mapping[str, int]) -> Mapping[str, set[str]]:
-    """By DAG, the URIs with pending events from its low watermark on. No row is read that is not needed."""
+    """By DAG, the URIs with pending events from its low watermark on; one row is read per URI."""
     found: dict[str, set[str]] = defaultdict(set)
     for dag_id, uri in await db.fetch(_SQL["pending_uris"], list(low_watermarks), list(low_watermarks.values())):
         found[dag_id].add(uri)
@@ -129,14 +129,14 @@ async def pending_uris(db: Db, low_watermarks: Mapping[str, int]) -> Mapping[str
 
 
 async def lock_pending(db: Db, low_watermarks: Mapping[str, int]) -> Mapping[str, tuple[PendingEvent, ...]]:
-    """All pending events from the low watermarks on of DAGs that are locked already."""
+    """All pending events of these locked DAGs, from their low watermarks on."""
     return _by_dag(await db.fetch(_SQL["lock_pending"], list(low_watermarks), list(low_watermarks.values())))
 
 
 async def lock_pending_details(
     db: Db, limits: Mapping[str, int | None], low_watermarks: Mapping[str, int]
 ) -> Mapping[str, tuple[PendingEvent, ...]]:
-    """As `lock_pending`, with arrival time and extra. `limits`: how many events of each DAG; None: all."""
+    """As `lock_pending`, with arrival time and extra. `limits`: the most events of each DAG; None: all."""
     watermarks = [low_watermarks[dag_id] for dag_id in limits]
     return _by_dag(await db.fetch(_SQL["lock_pending_details"], list(limits), list(limits.values()), watermarks))
 
@@ -170,7 +170,7 @@ async def discard(db: Db, effects: Sequence[DiscardEvents]) -> None:
 
 
 async def list_datasets(db: Db, prefix: str | None, limit: int) -> list[DatasetRow]:
-    """By URI."""
+    """The datasets by URI."""
     return [DatasetRow(*row) for row in await db.fetch(_SQL["list_datasets"], prefix, limit)]
 
 
@@ -180,17 +180,17 @@ async def oldest_pending(db: Db, dag_id: str, limit: int) -> list[PendingEvent]:
 
 
 async def pending_counts(db: Db, dag_id: str) -> list[PendingRow]:
-    """The pending events of a DAG counted by URI; nothing is locked."""
+    """The number of pending events of a DAG by URI; nothing is locked."""
     return [PendingRow(*row) for row in await db.fetch(_SQL["pending_counts"], dag_id)]
 
 
 async def events(db: Db, uri: str, id_: str | None, limit: int) -> list[EventRow]:
-    """Newest first; with `id_` only the events of that id."""
+    """The events of a dataset, newest first; with `id_` only events of that id."""
     return [EventRow(*row) for row in await db.fetch(_SQL["events"], uri, id_, limit)]
 
 
 async def outcomes(db: Db, numbers: Collection[int]) -> Mapping[int, list[OutcomeRow]]:
-    """By event and then by DAG."""
+    """The outcomes of these events, by event and then by DAG."""
     found: dict[int, list[OutcomeRow]] = defaultdict(list)
     for row in [OutcomeRow(*row) for row in await db.fetch(_SQL["outcomes"], list(numbers))]:
         found[row.number].append(row)

@@ -1,4 +1,4 @@
-"""One transaction as queries see it, and the transposition of rows into columns for `unnest`."""
+"""The transaction that queries run in, and the transposition of rows into columns for `unnest`."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
@@ -50,7 +50,7 @@ class Memory:
 
 
 class CommitMarker:
-    """A statement that a transaction executes once, beside its first writes: its row shows later that it committed."""
+    """A statement that a transaction executes once, with its first writes. Its row proves that the transaction committed."""
 
     def __init__(self, sql: str, *args: Any) -> None:
         self.statement = (sql, args)
@@ -58,15 +58,15 @@ class CommitMarker:
 
 
 def as_is(time: datetime) -> datetime:
-    """Of a clock that needs no correction."""
+    """The correction of a clock that needs none."""
     return time
 
 
 class Db:
     """A connection inside a transaction.
 
-    `now` is the time of all decisions: the server's clock when it granted the last locks, so that of two decisions about one row
-    the second one is later; before that, an estimate of this clock. `corrected` gets each reading of the clock and returns the
+    `now` is the time of all decisions: the clock of the server when it granted the last locks, so that the second of two
+    decisions about a row is later; before any lock, an estimate of this clock. `corrected` maps each reading of the clock to the
     time to use. `on_commit` is called after the commit. `statements` counts the round trips.
     """
 
@@ -93,7 +93,7 @@ class Db:
         return await self.connection.fetch(sql, *args)
 
     async def lock(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
-        """Fetch with a statement that may wait for locks, and move `now`."""
+        """Fetch with a statement that may wait for locks, and set `now` to when they were granted."""
         rows = await self.fetch(timed(sql), *args)
         if rows:
             self.now = self._corrected(max(row[-1] for row in rows))
@@ -104,12 +104,12 @@ class Db:
         return await self.connection.execute(sql, *args)
 
     async def mark(self) -> None:
-        """Write the commit marker, if it is still to be written."""
+        """Write the commit marker, unless it was claimed before."""
         for sql, args in self.claim_marker():
             await self.execute(sql, *args)
 
     def claim_marker(self) -> Sequence[tuple[str, Sequence[Any]]]:
-        """The statement of the commit marker, for the caller to execute; nothing when it was claimed before."""
+        """The statement of the commit marker, which the caller executes; empty if it was claimed before."""
         if self._marker is None or self._marker.is_written:
             return ()
         self._marker.is_written = True
@@ -118,12 +118,12 @@ class Db:
 
 @cache
 def timed(sql: str) -> str:
-    """The statement with the clock of the server as its last column: of each row once it is locked, and not as it was found."""
+    """The statement with the clock of the server as its last column, read for each row after it was locked."""
     return f"SELECT locked.*, clock_timestamp() FROM ({sql}) AS locked"  # noqa: S608, a statement of ours
 
 
 def columns(rows: Sequence[msgspec.Struct]) -> Sequence[Sequence[Any]]:
-    """Structs of one type as one sequence per column, in the order of the fields. At least one row."""
+    """Transpose structs of one type, at least one, into a sequence per column, in the order of the fields."""
     return [list(map(attrgetter(path), rows)) for path in paths(type(rows[0]))]
 
 

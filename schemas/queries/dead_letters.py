@@ -16,7 +16,7 @@ _SQL = load("dead_letters")
 
 
 class DeadLetterState(StrEnum):
-    """Open, sent to its topic again, or discarded by a user."""
+    """A dead letter is open, sent to its topic again, or discarded by a user."""
 
     OPEN = "open"
     REPLAYED = "replayed"
@@ -24,7 +24,7 @@ class DeadLetterState(StrEnum):
 
 
 class Chosen(msgspec.Struct, frozen=True):
-    """A filter of dead letters; None for any. `since` and `until` compare `received_at`."""
+    """A filter of dead letters; None matches any. `since` and `until` compare `received_at`."""
 
     reason: Rejection | None = None
     topic: str | None = None
@@ -67,7 +67,7 @@ class Closed(msgspec.Struct, frozen=True):
 
 
 async def list_dead_letters(db: Db, state: DeadLetterState | None, chosen: Chosen, limit: int) -> list[DeadLetterRow]:
-    """Newest first."""
+    """The dead letters of a filter, newest first."""
     rows = await db.fetch(_SQL["list_dead_letters"], state, *msgspec.structs.astuple(chosen), limit)
     return [DeadLetterRow(row[0], DeadLetterState(row[1]), *row[2:]) for row in rows]
 
@@ -84,19 +84,19 @@ async def read(db: Db, id_: int) -> dict[str, Any] | None:
 
 
 async def standing(db: Db, ids: Sequence[int]) -> list[Standing]:
-    """By id; missing ones are left out."""
+    """The states of these dead letters by id; missing ones are left out."""
     return [Standing(row[0], DeadLetterState(row[1]), *row[2:]) for row in await db.fetch(_SQL["standing"], ids)]
 
 
 async def replay(db: Db, ids: Sequence[int], who: str) -> list[int]:
-    """Send the open ones of these to their topics again, and write the audit log. Returns their ids."""
+    """Replay the open dead letters of these to their topics, and write the audit log. Returns their ids."""
     closed = await _close(db, ids, DeadLetterState.REPLAYED, who, None)
     await outbox.replay(db, [(letter.id, f"{letter.topic}/{letter.partition}", db.now) for letter in closed])
     return [letter.id for letter in closed]
 
 
 async def discard(db: Db, ids: Sequence[int], who: str, because: str) -> list[int]:
-    """Discard the open ones of these, and write the audit log. Returns their ids."""
+    """Discard the open dead letters of these, and write the audit log. Returns their ids."""
     return [letter.id for letter in await _close(db, ids, DeadLetterState.DISCARDED, who, because)]
 
 

@@ -26,17 +26,17 @@ class DeadlineRow(msgspec.Struct, frozen=True):
 
 
 async def lock_runs(db: Db, ids: Collection[int]) -> list[int]:
-    """Lock the runs of these deadlines. Locked runs are skipped: the clock returns to their deadlines."""
+    """Lock the runs of these deadlines. Runs with another lock are skipped; the clock visits their deadlines again."""
     return [row[0] for row in await db.fetch(_SQL["lock_runs"], list(ids))]
 
 
 async def lock_due(db: Db, ids: Collection[int], dag_run_ids: Collection[int]) -> list[DeadlineView]:
-    """Those of these deadlines of locked runs that are open and have passed, in their order; not what others have locked."""
+    """Lock the open deadlines of these that have passed, in locked runs, by time. Deadlines with another lock are skipped."""
     return [DeadlineView(*row) for row in await db.fetch(_SQL["lock_due"], list(ids), list(dag_run_ids), db.now)]
 
 
 async def list_deadlines(
     db: Db, *, dag_id: str | None = None, run_id: str | None = None, missed: bool = False, limit: int = 100
 ) -> list[DeadlineRow]:
-    """Newest first."""
+    """The deadlines, newest first."""
     return [DeadlineRow(*row) for row in await db.fetch(_SQL["list_deadlines"], dag_id, run_id, missed, limit)]

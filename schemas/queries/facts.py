@@ -22,7 +22,7 @@ MOST_NAMED = 5
 
 
 class DiscardRow(msgspec.Struct, frozen=True):
-    """How many of a DAG's last discarded events have this reason."""
+    """The number of a DAG's last discarded events that have this reason."""
 
     reason: str
     events: int
@@ -30,7 +30,7 @@ class DiscardRow(msgspec.Struct, frozen=True):
 
 
 async def dag_view(db: Db, dag_id: str) -> DagView:
-    """A DAG that exists, as a decision that had read everything would see it. Its reserved run ids are not real."""
+    """The view of an existing DAG, for a decision with everything read. Its reserved run ids are not real."""
     (row,) = await db.fetch(_SQL["dag"], dag_id)
     graph = (await versions.graphs(db, {row["version_id"]}))[row["version_id"]]
     locked = dags.locked_dag(graph, *row)
@@ -47,25 +47,25 @@ async def dag_view(db: Db, dag_id: str) -> DagView:
 
 
 async def dag_status(db: Db, dag_id: str) -> DagStatus:
-    """Of a DAG that exists."""
+    """The status of an existing DAG."""
     (row,) = await db.fetch(_SQL["dag_status"], dag_id)
     return DagStatus(*row)
 
 
 async def discards(db: Db, dag_id: str) -> list[DiscardRow]:
-    """The last reason first."""
+    """The reasons of the last discarded events, the latest first."""
     return [DiscardRow(*row) for row in await db.fetch(_SQL["discards"], dag_id)]
 
 
 async def run_facts(db: Db, dag_id: str, run_id: str) -> RunFacts:
-    """Of a run that exists."""
+    """The facts of an existing run."""
     (row,) = await db.fetch(_SQL["run_facts"], dag_id, run_id, db.now)
     columns = len(RunView.__struct_fields__)
     return RunFacts(run_view(row[:columns]), *row[columns:])
 
 
 async def task_row(db: Db, key: TaskKey) -> TaskRow | None:
-    """None where the run has not started."""
+    """The row of a task instance; None before the run has started."""
     rows = await db.fetch(_SQL["task_row"], *key)
     return TaskRow(*rows[0]) if rows else None
 
@@ -84,13 +84,13 @@ async def occupying(
 
 
 async def attempt(db: Db, key: TaskKey) -> AttemptFacts | None:
-    """None before the task was admitted."""
+    """The newest attempt of a task; None before the task was admitted."""
     rows = await db.fetch(_SQL["attempt"], *key)
     return AttemptFacts(*rows[0]) if rows else None
 
 
 async def open_attempts(db: Db, dag_run_id: int) -> list[OpenAttempt]:
-    """Of the active tasks of a run."""
+    """The open attempts of the active tasks of a run."""
     return [OpenAttempt(*row) for row in await db.fetch(_SQL["open_attempts"], dag_run_id)]
 
 

@@ -34,7 +34,7 @@ class StoredDag(msgspec.Struct, frozen=True):
 
 
 async def serialise(db: Db) -> None:
-    """Wait until no other transaction is writing DAG files."""
+    """Lock out other transactions that write DAG files, and wait for those in progress."""
     await db.execute(_SQL["serialise"])
 
 
@@ -75,5 +75,5 @@ async def store(db: Db, effects: Sequence[StoreVersion]) -> None:
 
 
 async def digests(db: Db, scans: int) -> Mapping[str, str | None]:
-    """The digests of files by path. A file that `scans` consecutive scans did not find is left out."""
+    """The digests of files by path. A file that was absent in `scans` consecutive scans is left out."""
     return {row["path"]: row["digest"] for row in await db.fetch(_SQL["digests"], scans)}

@@ -11,7 +11,7 @@ _SQL = load("idle")
 
 
 class Left(msgspec.Struct, frozen=True):
-    """Outstanding work by kind: without work that becomes due later or waits for a user."""
+    """Outstanding work by kind, without work that becomes due later or waits for a user."""
 
     runs: int
     reconsiderations: int

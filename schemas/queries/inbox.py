@@ -27,10 +27,9 @@ class OffsetMove(msgspec.Struct, frozen=True):
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
-    """A record that can never be handled. `recorded_at` is the time that it has in its topic.
+    """A record that can never be handled. `recorded_at` is its time in the topic.
 
-    `headers` can be read; where that is not what they were, `raw_headers` has their bytes. `replay_of` is the dead letter that
-    was replayed and came back as this one.
+    `headers` are text; if that lost something, `raw_headers` has their bytes. `replay_of` is the dead letter whose replay failed.
     """
 
     topic: str
@@ -92,27 +91,27 @@ async def _move_offsets(db: Db, moves: Sequence[OffsetMove], moved: dict[str, st
 
 
 async def forget(db: Db, days: int, limit: int) -> int:
-    """Drop up to `limit` ids older than `days`; how many there were."""
+    """Delete up to `limit` ids older than `days`. Returns their number."""
     return int((await db.execute(_SQL["forget"], days, limit)).rpartition(" ")[2])
 
 
 async def known(db: Db, ids: Collection[EventId]) -> set[EventId]:
-    """The recorded ones of these ids."""
+    """The ids of these that are recorded."""
     return {EventId(*row) for row in await db.fetch(_SQL["known_ids"], [id_.source for id_ in ids], [id_.id for id_ in ids])}
 
 
 async def forget_ids(db: Db, ids: Sequence[EventId]) -> None:
-    """Later events with these ids are new."""
+    """Delete these ids: later events with them are new."""
     await db.execute(_SQL["forget_ids"], *columns(ids))
 
 
 async def forget_source(db: Db, source: str) -> None:
-    """Its events are new again."""
+    """Delete all ids of a source: later events with them are new."""
     await db.execute(_SQL["forget_source"], source)
 
 
 async def insert_dead_letters(db: Db, letters: Sequence[DeadLetter]) -> list[StoredDeadLetter]:
-    """Returns the new ones."""
+    """Insert the dead letters that are not stored. Returns the new ones."""
     topics, partitions, offsets, keys, headers, *rest = columns(letters)
     texts = [msgspec.json.encode(each).decode() for each in headers]
     rows = await db.fetch(_SQL["insert_dead_letters"], topics, partitions, offsets, keys, texts, *rest)
@@ -126,10 +125,10 @@ async def count_ignored(db: Db, counts: Mapping[tuple[str, str], int]) -> None:
 
 
 async def ignored(db: Db) -> list[IgnoredRow]:
-    """By topic and kind."""
+    """The counts of ignored records, by topic and kind."""
     return [IgnoredRow(*row) for row in await db.fetch(_SQL["ignored_records"])]
 
 
 async def whole_dead_letters(db: Db, ids: Sequence[int]) -> Mapping[int, DeadLetter]:
-    """By id; missing ones are left out."""
+    """These dead letters by id, with their records; missing ones are left out."""
     return {row[0]: DeadLetter(*row[1:]) for row in await db.fetch(_SQL["whole_dead_letters"], ids)}

@@ -1,4 +1,4 @@
-"""Leases: which daemon does which duty. Correctness never depends on them."""
+"""Leases: the owner of each duty. Correctness never depends on them."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -19,7 +19,7 @@ CLOCK = "clock"
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """The settings that decisions of a daemon depend on, and the `backends` it serves."""
+    """The settings that the decisions of a daemon depend on, and the `backends` that it serves."""
 
     parallelism: int = 0
     fair_after_s: float = 60.0
@@ -28,7 +28,7 @@ class Terms(msgspec.Struct, frozen=True):
 
 
 class Away(msgspec.Struct, frozen=True):
-    """A server that a daemon cannot reach: since when, and why."""
+    """A server that a daemon cannot reach, with the start and the error of the outage."""
 
     since: datetime
     error: str
@@ -56,14 +56,14 @@ class JobRow(msgspec.Struct, frozen=True):
 
 
 class Group(NamedTuple):
-    """Duties that are balanced among daemons together: those of a kind, or the partitions of a topic."""
+    """Duties that daemons share evenly: the duties of a kind, or the partitions of a topic."""
 
     kind: str
     topic: str
 
 
 class Place(NamedTuple):
-    """The position of a daemon among `of` daemons by age, from 0."""
+    """The rank of a daemon among `of` live daemons by age, from 0."""
 
     number: int
     of: int
@@ -84,7 +84,7 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 class Duty(msgspec.Struct, frozen=True):
-    """Work for one daemon at a time. `next_offset`: where a new partition starts."""
+    """Work for one daemon at a time. `next_offset`: the first offset of a new partition."""
 
     kind: str
     key: str
@@ -102,7 +102,7 @@ class Incident(msgspec.Struct, frozen=True):
 
 
 async def heartbeat(db: Db, job: Job, away: Mapping[str, Away] = MappingProxyType({})) -> None:
-    """Renew the daemon's row by the database clock, with the servers it cannot reach. That renews all its leases."""
+    """Renew the daemon's row, and with it all its leases, by the clock of the server. Stores the servers it cannot reach."""
     await db.execute(_SQL["heartbeat"], *msgspec.structs.astuple(job), dict(away))
 
 
@@ -112,7 +112,7 @@ async def live(db: Db) -> list[JobRow]:
 
 
 async def place(db: Db, owner: UUID) -> Place:
-    """The place of a live daemon among the live ones."""
+    """The rank of a live daemon."""
     return Place(*(await db.fetch(_SQL["place"], owner))[0])
 
 
@@ -123,7 +123,7 @@ async def offer(db: Db, duties: Sequence[Duty]) -> None:
 
 
 async def owned(db: Db, owner: UUID) -> list[Lease]:
-    """Our leases. Remembers the ctids of unknown rows only: a batch may have stored newer ones meanwhile."""
+    """The leases of the daemon. Stores ctids of unknown rows only: a concurrent batch may have stored newer ones of others."""
     rows = await db.fetch(_SQL["owned"], owner)
     for row in rows:
         if row["kind"] == PARTITION:
@@ -132,7 +132,7 @@ async def owned(db: Db, owner: UUID) -> list[Lease]:
 
 
 async def counts(db: Db) -> Mapping[Group, int]:
-    """How many duties there are in each group."""
+    """The number of duties in each group."""
     return {Group(kind, topic): count for kind, topic, count in await db.fetch(_SQL["counts"])}
 
 
@@ -142,7 +142,7 @@ async def claim(db: Db, owner: UUID, group: Group, limit: int) -> list[Lease]:
 
 
 async def release(db: Db, owner: UUID, leases: Sequence[Lease]) -> None:
-    """Release leases at once, so that other daemons need not wait for their expiry."""
+    """Release leases, so that other daemons can claim them before they expire."""
     await db.execute(_SQL["release"], owner, [lease.kind for lease in leases], [lease.key for lease in leases])
 
 

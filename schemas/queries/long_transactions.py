@@ -1,4 +1,4 @@
-"""Transactions that have been open for long: they delay vacuum for the whole database."""
+"""Long open transactions, which delay vacuum for the whole database."""
 
 import msgspec
 
@@ -19,5 +19,5 @@ class LongTransaction(msgspec.Struct, frozen=True):
 
 
 async def open_for(db: Db, seconds: float) -> list[LongTransaction]:
-    """Transactions open for so long, oldest first, as far as our role may see them."""
+    """Transactions that are open for `seconds` or longer, oldest first, as far as the role of the session sees them."""
     return [LongTransaction(*row) for row in await db.fetch(_SQL["open_for"], seconds)]

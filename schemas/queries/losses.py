@@ -19,7 +19,7 @@ SKIPPED = 1_000_000
 """Sequence numbers that a run skips after a loss: more than it can have published in the lost time."""
 
 RUNS = 50_000
-"""Most runs of which numbers are skipped; that takes a second."""
+"""The most runs whose numbers are skipped; this takes a second."""
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -31,7 +31,7 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """The identity of a database on any server, and the server's timeline: None for a standby.
+    """The identity of a database, the same on all its servers, and the timeline of this server: None for a standby.
 
     `inherited_at`: time of the last commit that a promoted server received from its primary.
     """
@@ -42,7 +42,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class LossRow(msgspec.Struct, frozen=True):
-    """Acknowledged commits of this time are lost."""
+    """A loss of acknowledged commits, from `since` to `until`."""
 
     id: int
     since: datetime
@@ -61,7 +61,7 @@ def marker(daemon: UUID, backend: int, number: int) -> CommitMarker:
 
 
 async def place(connection: "Connected") -> Place:
-    """Works before the migration."""
+    """The identity of the database and its server. Needs no migrated schema."""
     ((*facts,),) = await connection.fetch(_SQL["place"])
     return Place(*facts)
 
@@ -79,12 +79,12 @@ async def record(db: Db, timeline: str, since: datetime, until: datetime, found_
 
 
 async def any_open(db: Db) -> bool:
-    """Whether a loss is not settled."""
+    """Whether a loss is open."""
     return bool((await db.fetch(_SQL["open_losses"]))[0][0])
 
 
 async def list_losses(db: Db, *, settled: bool) -> list[LossRow]:
-    """Newest first, with the settled ones on request."""
+    """The losses, newest first: open ones, with `settled` all."""
     return [LossRow(*row) for row in await db.fetch(_SQL["list_losses"], settled)]
 
 

@@ -15,7 +15,7 @@ MAX_DAGS = 20_000
 
 
 class Observation(NamedTuple):
-    """What a transaction that had locked a DAG found: no pending event is below `watermark`."""
+    """The observation of a transaction with the lock of a DAG: no pending event is below `watermark`."""
 
     backfilled_by_txn: int
     now: datetime
@@ -23,7 +23,7 @@ class Observation(NamedTuple):
 
 
 class LowWatermark(NamedTuple):
-    """Valid until a time, and while the DAG has not been backfilled by another transaction."""
+    """A low watermark, valid `until` a time and as long as no other transaction backfills the DAG."""
 
     backfilled_by_txn: int
     until: datetime
@@ -31,14 +31,14 @@ class LowWatermark(NamedTuple):
 
 
 class LowWatermarks:
-    """The low watermarks that one process knows. No event below `settled` can be queued any more."""
+    """The low watermarks that a process knows. No transaction can still queue an event below `settled`."""
 
     def __init__(self) -> None:
         self.settled = 0
         self._by_dag: dict[str, LowWatermark] = {}
 
     def settle(self, watermark: int) -> None:
-        """Raise `settled`. A lower value comes from a server that took over and may lack events: then all is forgotten."""
+        """Set `settled`. A lower value comes from a promoted server that may lack events: it clears all low watermarks."""
         if watermark < self.settled:
             self._by_dag.clear()
         self.settled = watermark
@@ -49,7 +49,7 @@ class LowWatermarks:
         return known.watermark if known and known.backfilled_by_txn == backfilled_by_txn and now < known.until else 0
 
     def advance(self, observed: Mapping[str, Observation]) -> None:
-        """Only after the commit: events consumed by a transaction that rolls back are pending again."""
+        """Store observations, after the commit only: events that a rolled back transaction consumed are pending again."""
         for dag_id, (backfilled_by_txn, now, watermark) in observed.items():
             until = self._by_dag[dag_id].until if self.of(dag_id, backfilled_by_txn, now) else now + VALID_FOR
             self._by_dag[dag_id] = LowWatermark(backfilled_by_txn, until, watermark)

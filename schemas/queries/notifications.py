@@ -1,4 +1,4 @@
-"""Notifications: written with what happened, claimed, and recorded with what became of them."""
+"""Notifications: written with the event that they are about, claimed, and recorded with their outcome."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
@@ -16,9 +16,9 @@ _SQL = load("notifications")
 
 
 class Claimed(msgspec.Struct, frozen=True):
-    """A notification that this daemon is to send. `tries` counts this one; `delivery_id` is the same at all of them.
+    """A notification that this daemon sends, about a run or a version of a DAG.
 
-    It is about a run or about a version of a DAG.
+    `tries` includes the current try; `delivery_id` is the same at every try.
     """
 
     id: int
@@ -31,7 +31,7 @@ class Claimed(msgspec.Struct, frozen=True):
 
 
 class NotificationRow(msgspec.Struct, frozen=True):
-    """A line of the list of notifications. `reason`: why the last try failed; `due_at`: when it is taken up again, if it is."""
+    """A line of the list of notifications. `reason`: why the last try failed; `due_at`: when a daemon may claim it again."""
 
     id: int
     dag_id: str
@@ -51,31 +51,31 @@ class NotificationRow(msgspec.Struct, frozen=True):
 async def claim(
     db: Db, free: Mapping[str, int], owner: UUID, host: str, *, for_s: float, silent_s: float, in_hand: Collection[int] = ()
 ) -> list[Claimed]:
-    """Take up what is due, of each kind as many as there are free places for; no two daemons get the same one within `for_s`.
+    """Claim due notifications, up to `free` of each kind. A claim excludes other daemons for `for_s`.
 
-    What may be running on a host that has been silent for `silent_s` is tried anew here. What is `in_hand` is left alone.
+    A function of a host that has been silent for `silent_s` is claimed, too. Notifications `in_hand` are not.
     """
     rows = await db.fetch(_SQL["claim"], list(free), list(free.values()), owner, host, db.now, for_s, silent_s, list(in_hand))
     return [_claimed(*row) for row in rows]
 
 
 async def acknowledge(db: Db, id_: int, note: str) -> None:
-    """It has arrived, and is never sent again."""
+    """Mark the notification as sent; no daemon sends it again."""
     await db.execute(_SQL["acknowledge"], id_, note)
 
 
 async def try_again(db: Db, claimed: Claimed, owner: UUID, reason: str, pause_s: float) -> None:
-    """Record a failed try; another one follows, unless another daemon has claimed the notification."""
+    """Record a failed try; another try follows after `pause_s`. No effect after another daemon's claim."""
     await _conclude(db, claimed, owner, "pending", reason, pause_s)
 
 
 async def look_again(db: Db, claimed: Claimed, owner: UUID, pause_s: float) -> None:
-    """This try is still under way."""
+    """Extend the claim by `pause_s`, because the try is still in progress."""
     await _conclude(db, claimed, owner, "sending", "", pause_s)
 
 
 async def give_up(db: Db, claimed: Claimed, owner: UUID, reason: str) -> None:
-    """It will not arrive."""
+    """Mark the notification as failed; no try follows."""
     await _conclude(db, claimed, owner, "failed", reason, 0)
 
 
@@ -88,12 +88,12 @@ async def list_notifications(
     id_: int | None = None,
     limit: int = 100,
 ) -> list[NotificationRow]:
-    """Newest first."""
+    """The notifications, newest first."""
     return [NotificationRow(*row) for row in await db.fetch(_SQL["list_notifications"], dag_id, run_id, failed, id_, limit)]
 
 
 async def notification(db: Db, id_: int) -> NotificationRow | None:
-    """The one of this id."""
+    """The notification of this id, if it exists."""
     return next(iter(await list_notifications(db, id_=id_, limit=1)), None)
 
 

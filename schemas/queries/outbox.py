@@ -1,7 +1,7 @@
 """The outbox: events that a transaction has committed to publish.
 
-A row is one event, or several moves of one run's tasks from one transaction, one per line; the ids of all moves but the first
-follow from the id of the row.
+A row is one event, or several moves of a run's tasks in one transaction, one per line; the ids of all moves but the first follow
+from the id of the row.
 """
 
 from collections import defaultdict
@@ -23,10 +23,10 @@ from tidegate.schemas.wire.event import DatasetUpdated, Kind, TaskStateChanged, 
 _SQL = load("outbox")
 
 SHARDS = 8
-"""How many daemons can relay at once. All of a run's events are in one shard, so that they keep their order."""
+"""The most daemons that relay at once. All events of a run are in one shard, so that they keep their order."""
 
 TOGETHER = 8
-"""How many moves of a run's tasks share a row: as many as Postgres keeps in one without compressing it."""
+"""The most moves of a run's tasks in a row: as many as Postgres stores without compression."""
 
 REPLAY = "replay"
 """The kind of a row that sends a dead letter to its topic again."""
@@ -37,8 +37,8 @@ Row = tuple[int, str, str, str, datetime, bytes]
 class OutboxRow(msgspec.Struct, frozen=True):
     """A row to publish. `key` is the Kafka key, or the id of a dead letter to publish or replay.
 
-    Moves of a run's tasks may share a row: then `event_id` is that of the first, the others are numbered after it, and `payload`
-    has a line for each.
+    Moves of a run's tasks may share a row: `event_id` is then that of the first, the ids of the others continue its number, and
+    `payload` has a line for each.
     """
 
     id: int
@@ -50,7 +50,7 @@ class OutboxRow(msgspec.Struct, frozen=True):
     is_replay: bool = False
 
     def events(self) -> Iterator[tuple[str, bytes]]:
-        """The id and the content of each event."""
+        """The id and the payload of each event."""
         if self.kind is not Kind.TASK_STATE:
             yield self.event_id, self.payload
             return
@@ -60,12 +60,12 @@ class OutboxRow(msgspec.Struct, frozen=True):
 
 
 def event_columns(effects: Sequence[RunMoved | TaskMoved | OutletUpdated]) -> Sequence[Sequence[Any]]:
-    """In the order of the effects. The rows of a run get rising ids because its lock is held."""
+    """The columns of the rows, in the order of the effects. The rows of a run get rising ids because its lock is held."""
     return list(zip(*_rows(effects), strict=True))
 
 
 async def announce(unit: UnitOfWork, letters: Sequence[StoredDeadLetter]) -> None:
-    """Publish dead letters: `key` is the id of each, the relay reads its columns when it sends it."""
+    """Publish dead letters. `key` is the id of each; the relay reads its columns before it sends it."""
     if letters:
         await unit.write(_SQL["insert_outbox"], *zip(*map(_announcement, letters), strict=True))
 
@@ -78,7 +78,7 @@ async def replay(db: Db, letters: Sequence[tuple[int, str, datetime]]) -> None:
 
 
 async def next_rows(db: Db, shards: Sequence[int], lowest: int, limit: int) -> list[OutboxRow]:
-    """The oldest rows of these shards, from that id on. Found by existence: what is committed late is found late, not skipped."""
+    """The oldest rows of these shards from the id `lowest` on. No cursor: rows that commit late are read late, not skipped."""
     return [_read(*row) for row in await db.fetch(_SQL["next_outbox"], shards, lowest, limit)]
 
 
@@ -93,7 +93,7 @@ def _read(id_: int, kind: str, key: str, event_id: str, time: datetime, payload:
 
 
 def _rows(effects: Sequence[RunMoved | TaskMoved | OutletUpdated]) -> Iterator[Row]:
-    """Moves of tasks are numbered within their run, so only those of one run must keep their order."""
+    """The rows of the effects. Moves of tasks are numbered per run, so only the moves of a run must keep their order."""
     moves: dict[int, list[TaskStateChanged]] = defaultdict(list)
     for effect in effects:
         if isinstance(effect, TaskMoved):
@@ -106,7 +106,7 @@ def _rows(effects: Sequence[RunMoved | TaskMoved | OutletUpdated]) -> Iterator[R
 
 
 def _together(moves: Sequence[TaskStateChanged]) -> Row:
-    """Moves of tasks of one run in one transaction: their numbers and their time follow from the first."""
+    """One row of moves of a run's tasks in one transaction: their numbers are consecutive, its time is that of the first."""
     first = moves[0]
     key = f"{first.dag_id}/{first.run_id}"
     payload = b"\n".join(map(encode, moves))
@@ -135,5 +135,5 @@ def shard(key: str) -> int:
 
 
 def shards() -> Iterator[int]:
-    """All of them."""
+    """All shards."""
     yield from range(SHARDS)

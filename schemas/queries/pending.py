@@ -1,4 +1,4 @@
-"""Pending events of locked DAGs, as far as their read plans ask for them."""
+"""Pending events of locked DAGs, read by their read plans."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from tidegate.schemas.view import PendingEvent
 
 
 class Pending(NamedTuple):
-    """`events` of the DAGs that were read; `complete` are the DAGs with no further pending event. `arrived`: of other DAGs."""
+    """`events` by DAG; `complete`: the DAGs whose pending events were all read. `arrived`: the new events of other DAGs."""
 
     events: Mapping[str, tuple[PendingEvent, ...]]
     complete: frozenset[str]
@@ -19,7 +19,7 @@ class Pending(NamedTuple):
 
 
 async def read(db: Db, plans: Mapping[str, ReadPlan], low_watermarks: Mapping[str, int]) -> Pending:
-    """Execute the plans, each from the low watermark of its DAG on."""
+    """Execute each plan from the low watermark of its DAG on."""
     wanted = {dag_id: plan.events for dag_id, plan in plans.items() if plan.events is not None}
     unmet = await _unmet(db, wanted, low_watermarks)
     ready = {dag_id: plan for dag_id, plan in wanted.items() if dag_id not in unmet}
@@ -30,7 +30,7 @@ async def read(db: Db, plans: Mapping[str, ReadPlan], low_watermarks: Mapping[st
 
 
 async def _unmet(db: Db, wanted: Mapping[str, EventPlan], low_watermarks: Mapping[str, int]) -> set[str]:
-    """DAGs whose condition no pending events can meet: a growing queue of one input is not read while another is missing."""
+    """DAGs whose pending datasets do not meet the condition: a growing queue of an input is not read while another is missing."""
     conditions = {dag_id: plan.only_if_met for dag_id, plan in wanted.items() if plan.only_if_met is not None}
     if not conditions:
         return set()

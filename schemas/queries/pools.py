@@ -16,7 +16,7 @@ UNLIMITED = -1
 
 
 class PoolRow(msgspec.Struct, frozen=True):
-    """A line of the list of pools. All but the name are slots; `slots` -1 is any number."""
+    """A line of the list of pools. The numbers count slots; `slots` -1 is unlimited."""
 
     name: str
     slots: int
@@ -26,7 +26,7 @@ class PoolRow(msgspec.Struct, frozen=True):
 
     @property
     def open(self) -> int | None:
-        """How many are free; None for any number."""
+        """The number of free slots; None: unlimited."""
         return _open(self.slots, self.running + self.queued)
 
 
@@ -36,7 +36,7 @@ async def in_demand(db: Db) -> list[str]:
 
 
 async def read(db: Db, name: str, parallelism: int) -> PoolView:
-    """A pool without its lock. A removed pool has no capacity."""
+    """Read a pool without locking it. A removed pool has no capacity."""
     rows = await db.fetch(_SQL["read_pool"], name)
     if not rows:
         return PoolView(name=name, open=0, exists=False)
@@ -46,9 +46,9 @@ async def read(db: Db, name: str, parallelism: int) -> PoolView:
 
 
 async def lock(db: Db, name: str, parallelism: int) -> PoolView:
-    """Lock a pool: no other transaction gives slots of it.
+    """Lock a pool, so that no other transaction gives slots of it.
 
-    Where there is a limit for the whole installation, the default pool stands for that.
+    With a limit for the whole installation, the lock of the default pool protects that limit.
     """
     names = {name, DEFAULT_POOL} if parallelism else {name}
     found = {row[0]: row for row in await db.lock(_SQL["lock_pools"], sorted(names))}
@@ -60,38 +60,38 @@ async def lock(db: Db, name: str, parallelism: int) -> PoolView:
 
 
 async def active(db: Db) -> int:
-    """How many tasks work in the whole installation."""
+    """The number of active tasks in the whole installation."""
     return int((await db.fetch(_SQL["active_everywhere"]))[0][0])
 
 
 async def list_pools(db: Db, name: str | None = None) -> list[PoolRow]:
-    """By name; all of them, or the one named."""
+    """Pools by name; all, or the one named."""
     return [PoolRow(*row) for row in await db.fetch(_SQL["list_pools"], name)]
 
 
 async def missing(db: Db) -> Mapping[str, int]:
-    """How many tasks wait for pools that do not exist, by name."""
+    """By name of a pool that does not exist, the number of tasks that wait for it."""
     return {row[0]: row[1] for row in await db.fetch(_SQL["missing_pools"])}
 
 
 async def slots_of(db: Db, name: str) -> int | None:
-    """Lock a pool for a change, and read its slots. None: no such pool."""
+    """Lock a pool for a change, and read its slots. None: it does not exist."""
     rows = await db.fetch(_SQL["slots_of"], name)
     return int(rows[0][0]) if rows else None
 
 
 async def set_slots(db: Db, name: str, slots: int) -> None:
-    """Create or change it."""
+    """Create the pool, or change its slots."""
     await db.execute(_SQL["set_slots"], name, slots)
 
 
 async def tasks_in(db: Db, name: str) -> int:
-    """How many tasks run in it, wait for it, or wait to be tried again in it."""
+    """The number of tasks that are active in the pool, wait for its slots, or are up for retry in it."""
     return int((await db.fetch(_SQL["tasks_in_pool"], name))[0][0])
 
 
 async def dags_with(db: Db, name: str) -> list[str]:
-    """The DAGs whose tasks name it."""
+    """The DAGs with tasks in the pool."""
     return [row[0] for row in await db.fetch(_SQL["dags_with_pool"], name)]
 
 
@@ -100,7 +100,7 @@ async def delete(db: Db, name: str) -> None:
 
 
 async def record(db: Db, who: str, what: str, name: str, details: Mapping[str, Any]) -> None:
-    """Write the audit log."""
+    """Write a change of a pool to the audit log."""
     await db.execute(_SQL["record_change"], who, what, name, dict(details))
 
 
@@ -116,7 +116,7 @@ def _view(name: str, slots: int, occupied: int, admitted: int, parallelism: int,
 
 
 def _open(slots: int, occupied: int) -> int | None:
-    """Never negative: an over-committed pool has none."""
+    """The number of free slots: 0 for an over-committed pool, None for an unlimited one."""
     return None if slots == UNLIMITED else max(slots - occupied, 0)
 
 

@@ -15,12 +15,12 @@ _SQL = load("references")
 
 
 async def lock_ledger(db: Db) -> None:
-    """Wait for every event that is being written, and block new ones until this transaction ends. Before any DAG is locked."""
+    """Wait for writers of events, and block new ones until this transaction ends. Called before any DAG is locked."""
     await db.execute(_SQL["lock_ledger"])
 
 
 async def delete(db: Db, effects: Sequence[DeleteDag]) -> None:
-    """Delete these DAGs with everything about them but the events of the ledger."""
+    """Delete these DAGs with all their rows. The events of the ledger stay."""
     dag_ids = [effect.dag_id for effect in effects]
     dropped = [row[0] for row in await db.fetch(_SQL["drop_schedule_references"], dag_ids, [], [])]
     dropped += [row[0] for row in await db.fetch(_SQL["drop_outlet_references"], dag_ids)]
@@ -31,18 +31,18 @@ async def delete(db: Db, effects: Sequence[DeleteDag]) -> None:
 
 
 async def lock_patterns(db: Db) -> None:
-    """No other transaction makes a dataset until this one ends. Before any DAG is locked."""
+    """Block the creation of datasets by other transactions until this one ends. Called before any DAG is locked."""
     await db.execute(_SQL["lock_patterns"])
 
 
 async def datasets_near(db: Db, patterns: Collection[str]) -> Mapping[str, int]:
-    """The ids of all datasets that these patterns may match, by URI: their URIs begin with the literal prefix of a pattern."""
+    """The ids of the datasets whose URI begins with the literal prefix of a pattern, by URI."""
     prefixes = sorted(set(map(literal_prefix, patterns)))
     return {uri: id_ for _, id_, uri in await db.fetch(_SQL["datasets_near"], prefixes)} if prefixes else {}
 
 
 async def match_new_datasets(db: Db, made: Mapping[str, int]) -> None:
-    """DAGs that consume a pattern consume the new datasets which it matches."""
+    """Add references from DAGs that consume a pattern to the new datasets that it matches."""
     await db.execute(_SQL["share_patterns"])
     found = {(dag_id, made[uri]) for uri, dag_id in await _consumers_by_pattern(db, made)}
     if found:
@@ -51,7 +51,7 @@ async def match_new_datasets(db: Db, made: Mapping[str, int]) -> None:
 
 
 async def awaited(db: Db, uris: Collection[str]) -> set[str]:
-    """The URIs that a pattern of some DAG matches."""
+    """The URIs that the pattern of a DAG matches."""
     return {uri for uri, _ in await _consumers_by_pattern(db, uris)}
 
 
@@ -81,7 +81,7 @@ async def replace(db: Db, effects: Sequence[SetReferences]) -> None:
 
 
 async def refresh(db: Db, dataset_ids: Collection[int]) -> int:
-    """Update whether datasets are active: a DAG refers to them. Returns how many changed."""
+    """Update whether datasets are active: whether a DAG refers to them. Returns the number of changed datasets."""
     if not dataset_ids:
         return 0
     return int((await db.execute(_SQL["refresh_activity"], list(dataset_ids))).rpartition(" ")[2])

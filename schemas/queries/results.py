@@ -1,4 +1,4 @@
-"""What tasks returned, as the tasks directly after them find it."""
+"""Results of tasks, as direct downstream tasks read them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,9 +10,9 @@ from tidegate.schemas.view import TaskKey
 
 
 async def results_for(db: Db, instances: Sequence[tuple[int, Graph, int]]) -> dict[TaskKey, dict[str, Any]]:
-    """For each instance, given as (run, graph, index), the results of the tasks directly before it, by task id.
+    """For each instance, given as (run, graph, index), the results of its direct upstream tasks, by task id.
 
-    That of a mapped task is the list of what its instances returned, in their order.
+    The result of a mapped task is the list of the results of its instances, in the order of the elements.
     """
     above = {(run, index): [(run, up) for up in graph.above[position_of(index)]] for run, graph, index in instances}
     graphs = {run: graph for run, graph, _ in instances}

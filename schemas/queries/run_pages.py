@@ -1,4 +1,4 @@
-"""Reads runs for people: lists of them, and the records and the origin of one."""
+"""Reads runs for people: lists of runs, and the records and the origin of a run."""
 
 from datetime import datetime
 from typing import Any
@@ -15,9 +15,9 @@ _SQL = load("run_pages")
 
 
 class RunRow(msgspec.Struct, frozen=True):
-    """A line of the list of runs. `unfinished` of `tasks` have no end state yet.
+    """A line of the list of runs. `unfinished` of `tasks` have no end state.
 
-    `schedule_delay_s`: how long after `run_after` it started.
+    `schedule_delay_s` is the time from `run_after` to the start.
     """
 
     dag_id: str
@@ -89,9 +89,9 @@ class RunAttemptRow(msgspec.Struct, frozen=True):
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """A run and its origin: `creator` created it on a message of the kind `cause`; None where that was not recorded.
+    """A run and its origin: `creator` created it on a message of the kind `cause`; None if that was not recorded.
 
-    It consumed `events`, of which some may be older than the retention of the ledger; None where their number is unknown.
+    `events` counts the consumed events, also those older than the retention of the ledger; None if unknown.
     `spec` is the serialised DAG at the `version` that the run is pinned to.
     """
 
@@ -115,7 +115,7 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class ConsumedEvent(msgspec.Struct, frozen=True):
-    """A dataset event that a run consumed. All but `number` is None for an event older than the retention."""
+    """A dataset event that a run consumed. For an event older than the retention all fields but `number` are None."""
 
     number: int
     uri: str | None
@@ -127,7 +127,7 @@ class ConsumedEvent(msgspec.Struct, frozen=True):
 
 
 class Steps(msgspec.Struct, frozen=True):
-    """An attempt with the time of each of its steps. `task` is the name of its task in the run."""
+    """An attempt with the times of its steps. `task` is the name of the task instance in the run."""
 
     task: str
     try_number: int
@@ -151,17 +151,17 @@ async def list_runs(
     until: datetime | None = None,
     limit: int = 100,
 ) -> list[RunRow]:
-    """Newest first. `since` and `until` are about the logical date, or `run_after` of runs that have none."""
+    """Runs, newest first. `since` and `until` compare the logical date or, without one, `run_after`."""
     return [RunRow(*row) for row in await db.fetch(_SQL["list_runs"], dag_id, state, run_id, limit, run_type, since, until)]
 
 
 async def events_of(db: Db, dag_id: str, run_id: str) -> list[RunEventRow]:
-    """The dataset events a run consumed, oldest first, without those older than the retention."""
+    """The dataset events that a run consumed, oldest first, without events older than the retention."""
     return [RunEventRow(*row) for row in await db.fetch(_SQL["run_events"], dag_id, run_id)]
 
 
 async def event_count(db: Db, dag_id: str, run_id: str) -> int:
-    """The number of events that an existing run consumed, also of those older than the retention."""
+    """The number of events that an existing run consumed, with events older than the retention."""
     return int((await db.fetch(_SQL["run_event_count"], dag_id, run_id))[0][0])
 
 
@@ -182,18 +182,18 @@ async def journal_of(db: Db, dag_id: str, run_id: str) -> list[RunMoveRow]:
 
 
 async def attempts_of(db: Db, dag_id: str, run_id: str, task_id: str | None = None) -> list[RunAttemptRow]:
-    """The attempts of a run's tasks, or of one of them, in the order of the tasks, each task's oldest first."""
+    """The attempts of a run, or of one of its tasks, by task, oldest first."""
     return [RunAttemptRow(*row) for row in await db.fetch(_SQL["run_attempts"], dag_id, run_id, task_id)]
 
 
 async def origin(db: Db, dag_id: str, run_id: str) -> Origin:
-    """Of a run that exists."""
+    """The origin of an existing run."""
     (row,) = await db.fetch(_SQL["origin"], dag_id, run_id)
     return Origin(*row)
 
 
 async def consumed(db: Db, dag_run_id: int) -> list[ConsumedEvent]:
-    """In the order of their arrival."""
+    """The consumed events of a run, in the order of their arrival."""
     return [ConsumedEvent(*row) for row in await db.fetch(_SQL["consumed"], dag_run_id)]
 
 

@@ -16,7 +16,7 @@ _SQL = load("runs")
 
 
 def run_view(row: Any) -> RunView:
-    """A row of the columns of `RunView`, which are its fields in their order."""
+    """Build the view from a row whose columns are the fields of `RunView`, in their order."""
     view = dict(zip(RunView.__struct_fields__, row, strict=True))
     view["run_type"], view["state"] = RunType(view["run_type"]), RunState(view["state"])
     return RunView(**view)
@@ -33,7 +33,7 @@ async def lock_of_attempts(db: Db, submission_ids: Collection[UUID]) -> Mapping[
 
 
 async def views(db: Db, ids: Collection[int]) -> Mapping[int, RunView]:
-    """These runs without their locks."""
+    """Read these runs without locking them."""
     return _by_id(await db.fetch(_SQL["views"], list(ids))) if ids else {}
 
 
@@ -47,7 +47,7 @@ def journal_columns(effects: Sequence[RunMoved]) -> Sequence[Sequence[Any]]:
 
 
 async def matching(db: Db, dag_id: str, run_id: str | None, start: datetime | None, end: datetime | None) -> list[int]:
-    """The run of this id, or all that come from `start` to `end` in the order of the DAG's runs."""
+    """The run of this id, or all runs from `start` to `end` by logical date or, without one, `run_after`."""
     return [row[0] for row in await db.fetch(_SQL["find_runs"], dag_id, run_id, start, end)]
 
 
@@ -80,7 +80,7 @@ async def taken_up(db: Db, ids: Collection[int]) -> Mapping[int, str | None]:
 
 
 async def previous(db: Db, ids: Collection[int]) -> Mapping[int, PreviousRun]:
-    """The run before each of these runs; the first run of a DAG has none. A run that ended without starting has no tasks."""
+    """The previous run of each run; the first run of a DAG has none. A run that ended before it started has no tasks."""
     before = await db.fetch(_SQL["run_before"], list(ids)) if ids else []
     states = await tasks.states(db, {previous for _, previous, _ in before}) if before else {}
     return {
@@ -94,6 +94,6 @@ async def exists(db: Db, dag_id: str, run_id: str) -> bool:
 
 
 async def run_of_date(db: Db, dag_id: str, logical_date: datetime) -> str | None:
-    """The run of a DAG for a logical date: there is one at most."""
+    """The only run of a DAG for a logical date, if there is one."""
     rows = await db.fetch(_SQL["run_of_date"], dag_id, logical_date)
     return str(rows[0][0]) if rows else None

@@ -1,4 +1,4 @@
-"""What the attempts of a run need: the run as its tasks may see it, and the DAG file it is pinned to."""
+"""The input of attempts: their run, and the DAG file of its version."""
 
 from collections.abc import Collection, Mapping
 from itertools import groupby
@@ -18,7 +18,7 @@ DagFile = tuple[str, str]
 
 
 class RunSource(msgspec.Struct, frozen=True):
-    """A run as its tasks may see it, and the DAG file it is pinned to. `has_results`: some of its tasks returned something."""
+    """A run as its tasks read it, and the DAG file of its version. `has_results`: some of its tasks have a result."""
 
     context: RunContext
     version_id: int
@@ -28,14 +28,14 @@ class RunSource(msgspec.Struct, frozen=True):
 
 
 async def of_runs(db: Db, dag_run_ids: Collection[int]) -> Mapping[int, RunSource]:
-    """What the attempts of these runs need."""
+    """The input of the attempts of these runs."""
     rows = await db.fetch(_SQL["contexts"], list(dag_run_ids))
     files = await of_versions(db, {row["version_id"] for row in rows})
     return {id_: _source(list(of_run), files) for id_, of_run in groupby(rows, itemgetter("id"))}
 
 
 async def of_versions(db: Db, version_ids: Collection[int]) -> Mapping[int, DagFile]:
-    """The files of these versions; read once per process, as long as there are not too many."""
+    """The DAG files of these versions, from the memory of the process if they are in it."""
     found = {id_: db.memory.files[id_] for id_ in version_ids if id_ in db.memory.files}
     if unknown := [id_ for id_ in version_ids if id_ not in found]:
         for id_, path, source in await db.fetch(_SQL["files"], unknown):

@@ -1,6 +1,6 @@
 """Read the named blocks of a `.sql` file: `-- name: claim_runs`, then the statement; and combine statements.
 
-In a statement, `{run.RunView}` is the columns of `run` that are the fields of that view.
+In a statement, `{run.RunView}` stands for the columns of `run` that are the fields of that view.
 """
 
 import re
@@ -46,9 +46,9 @@ def _columns(found: re.Match[str]) -> str:
 
 @lru_cache(maxsize=1000)
 def combined(statements: tuple[str, ...], arguments: tuple[int, ...]) -> str:
-    """One statement that executes all of them. `arguments` has the number of arguments of each: they follow each other.
+    """One statement that executes all statements. `arguments` has the number of arguments of each; those are concatenated.
 
-    No part sees what another one writes: none may read or write what another one writes.
+    A part does not see the writes of another one, so it must not read or write the same rows.
     """
     *first, last = map(_numbered, statements, accumulate((0, *arguments)))
     parts = ",\n".join(f"part_{number} AS (\n{statement}\n)" for number, statement in enumerate(first))

@@ -29,7 +29,7 @@ class AttemptRef(msgspec.Struct, frozen=True):
 
 
 class Claimed(msgspec.Struct, frozen=True):
-    """An attempt that this daemon submits; with a `kill_reason` it only looks for it on the backend."""
+    """An attempt that this daemon submits; with a `kill_reason` the daemon only searches the backend for it."""
 
     submission_id: UUID
     dag_run_id: int
@@ -39,7 +39,7 @@ class Claimed(msgspec.Struct, frozen=True):
 
 
 class Running(msgspec.Struct, frozen=True):
-    """An attempt whose handle is recorded. `unheard_s` is how long ago its last sign of life was that we heard of."""
+    """An attempt whose handle is recorded. `unheard_s` is the age of its last recorded heartbeat."""
 
     submission_id: UUID
     backend: str
@@ -54,7 +54,7 @@ async def refs(db: Db, ids: Collection[UUID]) -> Mapping[UUID, AttemptRef]:
 
 
 async def read_with_tasks(db: Db, ids: Collection[UUID], others: Collection[TaskKey] = ()) -> tuple[Attempts, Instances]:
-    """These attempts, their task instances and those `others`; their runs are locked."""
+    """These attempts with their task instances, and `others`, all of locked runs."""
     attempts: dict[UUID, SubmissionView] = {}
     instances: dict[TaskKey, Instance] = {}
     keys = zip(*others, strict=True) if others else ((), ())
@@ -72,44 +72,44 @@ async def doomed_intents(db: Db, limit: int = 1000) -> list[tuple[UUID, str]]:
 
 
 async def claim_intents(db: Db, owner: UUID, host: str, backend: str, limit: int) -> list[Claimed]:
-    """Take up to `limit` untouched intents; no two daemons ever get the same one."""
+    """Claim up to `limit` intents. No two daemons ever claim the same one."""
     return [Claimed(*row) for row in await db.fetch(_SQL["claim_intents"], owner, host, backend, limit)]
 
 
 async def claim_abandoned(
     db: Db, owner: UUID, host: str, backend: str, seen_by: str | None, in_hand: Collection[UUID]
 ) -> list[Claimed]:
-    """Take over submits whose daemon shows no life, and our own that are not in hand.
+    """Claim submits in progress whose daemon is not live, and those of `owner` that are not `in_hand`.
 
-    `seen_by`: the host that alone can see this backend's submissions, None when every host can.
+    `seen_by`: the only host that sees the submissions of the backend; None if every host does.
     """
     rows = await db.fetch(_SQL["claim_abandoned"], owner, host, backend, seen_by, list(in_hand))
     return [Claimed(*row) for row in rows]
 
 
 async def running(db: Db, backends: Sequence[str], host: str, everywhere: Sequence[str]) -> list[Running]:
-    """The attempts whose backends this host can ask."""
+    """The accepted attempts that this host can observe: its own ones, and all of the backends `everywhere`."""
     return [Running(*row) for row in await db.fetch(_SQL["running"], backends, host, everywhere)]
 
 
 async def open_at(db: Db, host: str) -> frozenset[UUID]:
-    """The open attempts that a host has begun."""
+    """The attempts that a host submits or has submitted, and that have not ended."""
     return frozenset(row[0] for row in await db.fetch(_SQL["open_at"], host))
 
 
 async def beat(db: Db, heartbeats: Sequence[tuple[UUID, float]]) -> None:
-    """Record the last signs of life: of each how many seconds ago it was."""
+    """Record the last heartbeats, given as ages in seconds."""
     await db.execute(_SQL["beat"], *zip(*heartbeats, strict=True))
 
 
 async def silent(db: Db, silent_s: float, *, among: Collection[UUID] | None = None, limit: int = 1000) -> list[UUID]:
-    """Attempts without a sign of life for `silent_s`; all of them, or those of `among`."""
+    """Attempts without a heartbeat for `silent_s`; all, or those of `among`."""
     ids = None if among is None else list(among)
     return [row[0] for row in await db.fetch(_SQL["silent"], silent_s, ids, limit)]
 
 
 async def stuck(db: Db, queued_s: float, limit: int = 1000) -> list[UUID]:
-    """Attempts that have waited for `queued_s` to be submitted."""
+    """Attempts that were not submitted within `queued_s`."""
     return [row[0] for row in await db.fetch(_SQL["stuck"], queued_s, limit)]
 
 

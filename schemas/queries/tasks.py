@@ -1,4 +1,4 @@
-"""Task instances: written, and found when it is their turn."""
+"""Task instances: reads by run and by queue, and writes."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -57,7 +57,7 @@ async def lengths(db: Db, keys: Collection[TaskKey]) -> dict[TaskKey, int]:
 
 
 async def results_of_elements(db: Db, keys: Collection[TaskKey]) -> dict[TaskKey, dict[int, Any]]:
-    """What the instances of these mapped tasks returned, by element."""
+    """The results of the instances of these mapped tasks, by element."""
     found: dict[TaskKey, dict[int, Any]] = {key: {} for key in keys}
     ranges = [(run, element_index(position, 0), element_index(position + 1, 0) - 1) for run, position in keys]
     for run, index, value in await db.fetch(_SQL["results_of_elements"], *zip(*ranges, strict=True)) if keys else ():
@@ -66,9 +66,9 @@ async def results_of_elements(db: Db, keys: Collection[TaskKey]) -> dict[TaskKey
 
 
 async def ready(db: Db, pool: str, wanted: int, slots: int) -> list[Candidate]:
-    """Up to `wanted` task instances that wait for no more than so many slots and seem to have room, in their order.
+    """Up to `wanted` task instances in queue order that seem admissible with `slots` free slots.
 
-    Without locks: the handler checks again. When limits hold up the head of the queue, tasks behind it are returned.
+    Nothing is locked; the handler checks again. If limits block the first tasks of the queue, later ones are returned.
     """
     rows = await db.fetch(_SQL["ready"], pool, wanted, slots)
     found = [Candidate(run, index, limited_in) for run, index, is_open, limited_in in rows if is_open]
@@ -80,9 +80,9 @@ async def ready(db: Db, pool: str, wanted: int, slots: int) -> list[Candidate]:
 
 
 async def longest_waiting(db: Db, pool: str, since: datetime, wanted: int, slots: int) -> list[StarvingTask]:
-    """Up to `wanted` that have waited since before that, oldest first, for no more slots than the pool has in all.
+    """Up to `wanted` task instances that have waited since before `since`, oldest first, each for at most `slots` slots.
 
-    Each alone would be admitted; all together they may be more than their limits admit.
+    Only missing slots block each of them alone; together they may exceed their limits.
     """
     rows = await db.fetch(_SQL["longest_waiting"], pool, since, wanted, slots)
     return [StarvingTask(Candidate(*row[:3]), _limits_left(row[0], *row[3:])) for row in rows]
@@ -96,7 +96,7 @@ def _limits_left(
 
 
 async def waiting(db: Db, keys: Collection[TaskKey]) -> dict[TaskKey, WaitingTask]:
-    """These task instances as the admission sees them."""
+    """These task instances, for the admission."""
     if not keys:
         return {}
     rows = await db.fetch(_SQL["waiting"], *zip(*keys, strict=True))

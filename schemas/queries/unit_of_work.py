@@ -1,4 +1,4 @@
-"""The writes of one decision, as few statements as possible."""
+"""The writes of one decision, in as few statements as possible."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,10 +9,10 @@ from tidegate.schemas.queries.sql import combined, written
 
 
 class UnitOfWork:
-    """Combines writes to different tables into one statement, which is executed before a read, and at the end by `flush`.
+    """Combines writes to different tables into one statement, which it executes before a read and at the end.
 
-    `cause` is the kind of message that is handled, `author` the id of the daemon, None for other programs, and `writer` the name
-    of the daemon or user.
+    `cause` is the kind of the handled message, `author` the id of the daemon, None for other programs, and `writer` the name of
+    the daemon or user.
     """
 
     def __init__(self, db: Db, cause: str | None, author: UUID | None, writer: str | None) -> None:
@@ -31,12 +31,12 @@ class UnitOfWork:
         self._writes[table] = (sql, args)
 
     async def reader(self) -> Db:
-        """The transaction for other statements, which see all writes up to now."""
+        """The transaction, for other statements. They see all writes up to now."""
         await self.flush()
         return self._db
 
     async def flush(self) -> None:
-        """Execute all writes up to now, with the commit marker if it is still to be written."""
+        """Execute all writes up to now, with the commit marker unless it was claimed before."""
         if self._writes:
             writes = [*self._db.claim_marker(), *self._writes.values()]
             self._writes = {}

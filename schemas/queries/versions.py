@@ -1,4 +1,4 @@
-"""The versions of DAGs, as graphs and as their authors wrote them."""
+"""The versions of DAGs, as graphs and as specs."""
 
 from collections.abc import Collection, Mapping
 
@@ -26,6 +26,6 @@ async def graphs(db: Db, version_ids: Collection[int]) -> Mapping[int, Graph]:
 
 
 async def current_spec(db: Db, dag_id: str) -> DagSpec:
-    """The serialised DAG at its current version, of a DAG that exists."""
+    """The spec of an existing DAG at its current version."""
     (row,) = await db.fetch(_SQL["current_version"], dag_id)
     return msgspec.convert(row["spec"], DagSpec)

@@ -1,4 +1,4 @@
-"""Transactions that may still write a row with an id that was given before."""
+"""Transactions that may still insert a row with an id that was given earlier."""
 
 from collections.abc import Set
 from datetime import datetime
@@ -11,9 +11,9 @@ _SQL = load("writers")
 
 
 class Writers(NamedTuple):
-    """`last` is the highest id that had been given; `open` are the transactions that were writing to the table after that.
+    """`last` is the highest id that was given; `open` are the transactions that wrote to the table afterwards.
 
-    A transaction with an id up to `last` is one of these or has ended. `server` is when the server started.
+    A transaction with an id up to `last` is in `open` or has ended. `server` is the start time of the server.
     """
 
     server: datetime
@@ -26,11 +26,11 @@ async def of_outbox(db: Db) -> Writers:
 
 
 async def of_events(db: Db) -> Writers:
-    """Of events that wait for DAGs."""
+    """The writers of pending events."""
     return await _writers(db, _SQL["last_of_events"], "dataset_dag_run_queue")
 
 
 async def _writers(db: Db, last_given: str, table: str) -> Writers:
-    """Two statements, one after the other: see `Writers`."""
+    """Two statements in this order, as `Writers` requires."""
     ((server, last),) = await db.fetch(last_given)
     return Writers(server, last, {row[0] for row in await db.fetch(_SQL["writers"], table)})
