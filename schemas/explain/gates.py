@@ -13,7 +13,7 @@ from tidegate.schemas.state import RunState, TaskState
 
 
 class GateState(StrEnum):
-    """`not reached`: whether the gate is open shows only once those before it are."""
+    """`not reached`: the gate is evaluated once the gates before it are open."""
 
     OPEN = "open"
     CLOSED = "closed"
@@ -21,7 +21,7 @@ class GateState(StrEnum):
 
 
 class Gate(msgspec.Struct, frozen=True, kw_only=True):
-    """One step on the way. A closed gate has a `reason`. `since` is when the gate came to be closed, `facts` are named values."""
+    """A condition of a start. A closed gate has a `reason`. `since` is when the gate closed, `facts` are named values."""
 
     name: str
     state: GateState
@@ -51,8 +51,8 @@ class DagExplanation(msgspec.Struct, frozen=True, kw_only=True):
 class TaskExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """The gates of a task instance in their order. `state` is None before the run started.
 
-    All of `change` is needed to open the closed gates; it is empty where none is closed, or none can be opened. Gates that are
-    not reached may turn out to be closed afterwards.
+    All of `change` is needed to open the closed gates; it is empty if none is closed, or none can be opened. Gates that are not
+    reached may be closed, too.
     """
 
     dag_id: str
@@ -83,7 +83,7 @@ class ActiveTask(msgspec.Struct, frozen=True):
 
 
 class BlockedTask(msgspec.Struct, frozen=True):
-    """A task that is neither active nor ended. With nothing in `blocked_by`, its turn is about to come."""
+    """A task that is neither active nor ended. With an empty `blocked_by` it starts soon."""
 
     task_id: str
     state: TaskState

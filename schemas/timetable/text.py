@@ -14,7 +14,7 @@ def utc(moment: datetime) -> str:
 
 
 def local(moment: datetime, clock: ZoneInfo) -> str:
-    """`2026-11-21 13:00:00+01:00`: on the clocks of a zone."""
+    """`2026-11-21 13:00:00+01:00`: in a time zone."""
     return moment.astimezone(clock).isoformat(" ", "seconds")
 
 
@@ -31,7 +31,7 @@ def span(seconds: float) -> str:
 
 
 def seconds(text: str) -> float:
-    """What `90s`, `15m`, `1h30m` or `2d` stand for. Raises ValueError."""
+    """The seconds of a span such as `90s`, `15m`, `1h30m` or `2d`. Raises ValueError."""
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ValueError(f"{text!r} is no time; write it like 90s, 15m, 1h or 1h30m")
@@ -46,5 +46,5 @@ def age(since: datetime, now: datetime) -> str:
 
 
 def took(start: datetime | None, end: datetime | None, now: datetime) -> str | None:
-    """How long it took, or takes already; None for what has not begun."""
+    """The duration up to the end or, without an end, up to now; None before the start."""
     return None if start is None else span(((end or now) - start).total_seconds())

@@ -55,7 +55,7 @@ def zone(name: str) -> ZoneInfo:
 
 
 def after(expression: Expression, clock: str, instant: datetime) -> datetime | None:
-    """The first match after `instant` on the wall clock of the zone `clock`."""
+    """The first match after `instant` on the wall clock of the time zone `clock`."""
     best: datetime | None = None
     every_hour = expression.every_hour
     for period in _onwards(clock, instant):
@@ -71,7 +71,7 @@ def after(expression: Expression, clock: str, instant: datetime) -> datetime | N
 
 
 def until(expression: Expression, clock: str, instant: datetime) -> datetime | None:
-    """The last match up to `instant` on the wall clock of the zone `clock`."""
+    """The last match up to `instant` on the wall clock of the time zone `clock`."""
     best: datetime | None = None
     every_hour = expression.every_hour
     for period in _backwards(clock, instant):
