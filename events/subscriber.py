@@ -108,7 +108,7 @@ class Deduplication(Protocol):
     """Remembers the events of each run."""
 
     def is_new(self, event: StateChanged) -> bool:
-        """False for a repeated event. Raises GapError, once, when the predecessor is missing."""
+        """Remember the event; False for a repeated one. Raises GapError, once, when its predecessor is missing."""
 
 
 class Subscription:
@@ -198,7 +198,7 @@ class LastSeqs:
         self._seqs: OrderedDict[tuple[type[StateChanged], str, str], int] = OrderedDict()
 
     def is_new(self, event: StateChanged) -> bool:
-        """False for a repeated event. Raises GapError, once, when the predecessor is missing."""
+        """Remember the event; False for a repeated one. Raises GapError, once, when its predecessor is missing."""
         run = (type(event), event.dag_id, event.run_id)
         last = self._seqs.get(run)
         if last is not None and event.seq <= last:

@@ -1,1 +1,1 @@
-"""Decisions: what a message means for the state it finds. One file per message; data in, data out."""
+"""Decisions: one file per message, which turns messages and state into effects."""

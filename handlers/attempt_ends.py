@@ -62,7 +62,7 @@ class State(msgspec.Struct, frozen=True):
 
 
 async def load(db: Db, finishes: Sequence[TaskFinished]) -> State:
-    """Lock what the finishes may affect. Unknown attempts are left out."""
+    """Lock the rows that the ends may affect. Unknown attempts are left out."""
     ids = {finish.submission_id for finish in finishes}
     places = await submissions.refs(db, ids)
     locked_dags = await dags.lock(db, {place.dag_id for place in places.values()})
@@ -81,7 +81,7 @@ async def load(db: Db, finishes: Sequence[TaskFinished]) -> State:
 def _affected(
     finishes: Sequence[TaskFinished], places: Mapping[UUID, AttemptRef], graphs: Mapping[int, Graph]
 ) -> set[tuple[int, int]]:
-    """The instances that the ends may affect at most; a kill request, which is read later, can only make it fewer."""
+    """An upper bound of the affected instances: kill requests, which are read later, only exclude some."""
     by_run: dict[tuple[int, int], list[AttemptEnd]] = defaultdict(list)
     for finish in finishes:
         if place := places.get(finish.submission_id):
@@ -104,7 +104,7 @@ async def _load_lengths(
 
 
 def already_ended(finish: TaskFinished, state: State) -> str | None:
-    """Why a finish changes nothing: its attempt is not open. None when it is."""
+    """Why a finish is ignored: its attempt has already ended. None: the attempt is open."""
     attempt, task = state.attempt_of(finish)
     if attempt.state in SUBMISSION_OPEN:
         return None
@@ -114,7 +114,7 @@ def already_ended(finish: TaskFinished, state: State) -> str | None:
 
 
 def superseded(finish: TaskFinished, state: State) -> str | None:
-    """Why the end of an open attempt changes nothing for its task: it was decided about meanwhile. None when it was not."""
+    """Why the end of an open attempt is ignored: a user or a later decision changed its task. None: it counts."""
     attempt, task = state.attempt_of(finish)
     if task.state in TASK_ACTIVE and task.try_number == attempt.try_number:
         return None
@@ -122,7 +122,7 @@ def superseded(finish: TaskFinished, state: State) -> str | None:
 
 
 def end_attempts(finishes: Sequence[TaskFinished], state: State) -> Iterator[Effect]:
-    """Take the ends of open attempts, one per attempt, whose tasks are still active with them."""
+    """The effects of the ends of open attempts, one end per attempt. Their tasks are still active with these attempts."""
     by_run: dict[int, list[TaskFinished]] = defaultdict(list)
     for finish in finishes:
         attempt, _ = state.attempt_of(finish)
@@ -157,9 +157,10 @@ def _advance(run: RunView, finishes: Sequence[TaskFinished], instances: Mapping[
 
 
 def _attempt_end(finish: TaskFinished, attempt: SubmissionView) -> AttemptEnd:
-    """The end of an attempt, given the kill request it has had."""
+    """The end of an attempt, with the effect of its kill request."""
     if attempt.kill_reason == CLEARED:
         return AttemptEnd(attempt.task_index, attempt.try_number, TaskState.NONE, CLEARED)
+    # `killed_before` counts over all tries: of its kills each (MAX_REQUEUES + 1)th counts as a failure.
     is_requeued = attempt.killed_before % (MAX_REQUEUES + 1) < MAX_REQUEUES
     if attempt.kill_reason == NOT_SUBMITTED and finish.outcome in NOT_RUN and is_requeued:
         return AttemptEnd(attempt.task_index, attempt.try_number, TaskState.SCHEDULED, NOT_SUBMITTED)

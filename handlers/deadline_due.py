@@ -1,4 +1,4 @@
-"""Deadlines that are open after their time were missed: runs and tasks that end close theirs."""
+"""Record missed deadlines: those still open when they are due. The end of a run or task closes its deadlines."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What several messages load: DAGs under their locks, a whole run, attempts."""
+"""Loads that several messages share: DAGs, a whole run, attempts; each under its locks."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime

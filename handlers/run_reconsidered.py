@@ -1,7 +1,4 @@
-"""A run is decided about as a whole: after it was cleared, when the run before it has advanced, or because it is to be failed.
-
-All other handlers read and write only the tasks that their messages affect; this one passes over all tasks of the run.
-"""
+"""Decide about all tasks of a run: after a clear, after progress of the previous run, or to fail the run."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The clock visits DAGs: start timed runs that are due and queued runs whose `run_after` has come, and expire events."""
+"""DAGs are due: start timed runs and queued runs whose time has come, and expire events."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""A user marks a task of a run as succeeded or failed: decisions about the tasks downstream are taken again."""
+"""A user marks a task of a run as succeeded or failed: the tasks downstream are decided again."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -71,7 +71,7 @@ def _is_unfinished_element(instance: Instance, mapped: Instance) -> bool:
 
 
 def _undecided_below(graph: Graph, instances: Mapping[int, Instance], index: int) -> list[int]:
-    """The tasks downstream whose decisions followed from a task, directly or over each other."""
+    """The tasks downstream whose decisions followed from a task, directly or transitively."""
 
     def undecided(index: int) -> list[int]:
         present = [instances[below] for below in graph.downstream_of(index) if below in instances]

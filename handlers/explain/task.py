@@ -80,7 +80,7 @@ def _upstream(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
 
 
 def _first_upstream(facts: TaskFacts, counts: Callable[[TaskState], bool]) -> list[int]:
-    """The upstream tasks in a state that counts which have no such task upstream of them, through such tasks alone."""
+    """The starts of the chains that lead to the task through tasks in states that `counts` accepts."""
     first, seen, todo = [], set(), [facts.instance.index]
     while todo:
         index = todo.pop()

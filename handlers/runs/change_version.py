@@ -14,7 +14,7 @@ from tidegate.schemas.view import Instance, RunView
 def change_version(
     run: RunView, old: Graph, new: Graph, instances: Mapping[int, Instance], now: datetime
 ) -> tuple[list[Effect], dict[int, Instance]]:
-    """The effects, and the tasks of the run in the new version. Tasks that the new version lacks are `removed`."""
+    """The effects, and the tasks in the new version; changes `instances`. Tasks that the new version lacks are `removed`."""
     positions = {node.task.task_id: position for position, node in enumerate(new.nodes)}
     indices = {index: _new_index(index, positions.get(old.node(index).task.task_id)) for index in instances}
     carried: dict[int, Instance] = {}

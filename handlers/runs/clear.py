@@ -33,10 +33,10 @@ def clear_tasks(
     *,
     marked: Sequence[Move] = (),
 ) -> Iterator[Effect]:
-    """Clear tasks, and write the ones that a user has `marked`.
+    """Clear tasks, and write the ones that a user has `marked`. Changes `instances`.
 
-    Active tasks are killed first, and run again once that is confirmed. A run that had ended is queued, behind the limits of its
-    DAG; a running one keeps running. Instances of a cleared mapped task are removed: its list may be another one by then.
+    An active task is killed first, and runs again after its attempt has ended. An ended run is queued, under the limits of its
+    DAG; a running one keeps running. Instances of a cleared mapped task are removed: its list may change.
     """
     elements = _elements_of(graph, instances, cleared)
     yield from (DropResult(run.id, index) for index in (*cleared, *elements))

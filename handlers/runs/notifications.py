@@ -1,4 +1,4 @@
-"""Deadlines and callbacks: what follows when a run or a task comes to a state, or inputs of a DAG are late.
+"""Deadlines and callbacks: the effects of a new state of a run or task, and of late inputs of a DAG.
 
 A DAG without deadlines and callbacks costs nothing here. `seq` is the number of the event that a notification is about.
 """

@@ -1,4 +1,4 @@
-"""Rows of a run's tasks and attempts, as the effects that write them."""
+"""The effects that write task instances and attempts. They hold copies: later decisions may change the instances."""
 
 from copy import copy
 from datetime import datetime
@@ -18,27 +18,27 @@ NOT_SUBMITTED = "it was not submitted in time"
 
 
 def insert_task(run: RunView, instance: Instance, task: BaseTask, now: datetime) -> InsertTask:
-    """A task instance that the run gets."""
+    """The effect that inserts a task instance."""
     return InsertTask(run.id, task.task_id, run.order_at, copy(instance), demand(task), dates(instance.state, now))
 
 
 def demand(task: BaseTask) -> Demand:
-    """What instances of a task need to be admitted."""
+    """The slots and limits of a task's instances, by which they are admitted."""
     return Demand(task.pool, task.pool_slots, -task.weight, task.max_active_per_dag, task.max_active_per_run)
 
 
 def update_task(run: RunView, instance: Instance, now: datetime) -> UpdateTask:
-    """A task instance that the run has, after a change."""
+    """The effect that writes a changed task instance."""
     return UpdateTask(run.id, copy(instance), dates(instance.state, now))
 
 
 def dates(state: TaskState, now: datetime) -> Dates:
-    """The dates that a task instance gets when it comes to this state."""
+    """The dates that a task instance gets with this state."""
     return Dates(now if state is TaskState.SCHEDULED else None, now if state in TASK_ENDED else None)
 
 
 def end_submission(finish: TaskFinished, now: datetime) -> EndSubmission:
-    """An attempt that ended. One that asks to skip its task has succeeded."""
+    """The effect that ends an attempt. An attempt that skips its task has succeeded."""
     outcome = "succeeded" if finish.outcome == "skipped" else finish.outcome
     return EndSubmission(
         finish.submission_id,

@@ -1,4 +1,4 @@
-"""How a run is ended or marked by a decision about it as a whole. Killed attempts end later."""
+"""Ends or marks a run with all its tasks. Killed attempts end later."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -41,7 +41,7 @@ def _is_decisive(graph: Graph, instance: Instance) -> bool:
 def _end(
     run: RunView, after: RunView, graph: Graph, changes: Sequence[tuple[Instance, TaskState]], now: datetime, reason: Reason
 ) -> Iterator[Effect]:
-    """All tasks of the run have ended after these changes."""
+    """End all tasks of the run, by changing these instances."""
     if any(instance.state in TASK_ACTIVE for instance, _ in changes):
         yield KillSubmissions(run.id, None, reason.text)
     for instance, state in changes:

@@ -1,4 +1,4 @@
-"""Changes of a run: its row, the events it publishes, and the notifications that follow."""
+"""Changes of a run: the effects for its row, its events and its notifications."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -35,7 +35,7 @@ NO_REASON = Reason()
 def change_run(
     before: RunView, after: RunView, graph: Graph, moves: Sequence[Move], now: datetime, reason: Reason = NO_REASON
 ) -> Iterator[Effect]:
-    """Write a run that has come to another state or whose tasks have made `moves`, and publish that.
+    """The effects of a run with a new state or with `moves` of its tasks: its row, and their events.
 
     `after` has the new state and counters; it gets its sequence numbers here.
     """
@@ -45,7 +45,7 @@ def change_run(
 
 
 def numbered(run: RunView, *, states: int = 0, moves: int = 0) -> RunView:
-    """The run after that many more events of itself and of moves of its tasks."""
+    """The run with the sequence numbers after so many new events of its own and of its tasks."""
     return msgspec.structs.replace(run, state_seq=run.state_seq + states, task_seq=run.task_seq + moves)
 
 
@@ -58,7 +58,7 @@ def update_run(before: RunView, after: RunView, now: datetime) -> UpdateRun:
 def publish(
     before: RunView, graph: Graph, states: Sequence[RunState], moves: Sequence[Move], now: datetime, reason: Reason = NO_REASON
 ) -> Iterator[Effect]:
-    """The events of a run's states and of its tasks' moves, numbered after the last ones, and what follows from a run's end."""
+    """The events of a run's states and of its tasks' moves, numbered after the last ones, and their notifications."""
     yield from task_events(before, graph, moves, now, outlets=reason.outlets)
     for seq, state in enumerate(states, before.state_seq + 1):
         yield run_event(before, state, seq, now, reason.text)

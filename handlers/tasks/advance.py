@@ -39,10 +39,10 @@ class Move(msgspec.Struct, frozen=True):
 
 
 class Advance(msgspec.Struct, frozen=True):
-    """The changes of a run: the instances that moved or counted, the moves in order, and the effect on the run's counters.
+    """The changes of a run. `changed`: instances with a new state or count; `moves`: their changes of state, in order.
 
-    `ended` is the number of tasks that reached an end state, `failed_leaves` the number of those that decide about the run and
-    failed. `added` are new instances of mapped tasks.
+    `ended` is the number of tasks that reached an end state, `failed_leaves` the number of those that failed and decide the
+    state of the run. `added` are new instances of mapped tasks.
     """
 
     changed: tuple[Instance, ...]
@@ -87,7 +87,7 @@ def advance(
     run: str = "",
     lengths: Lengths = NO_LENGTHS,
 ) -> Advance:
-    """Take the ends of attempts and follow their consequences to a fixpoint.
+    """Apply the ends of attempts and their consequences, to a fixpoint.
 
     `instances` holds at least `affected_tasks(graph, ends)`; they are not changed. `run` is the run id, which spreads retries.
     """
@@ -186,7 +186,7 @@ class _Step:
                 self.count(below, state)
 
     def count(self, waiting: int, state: TaskState) -> None:
-        """An instance that `waiting` waits for has ended."""
+        """Count the end of an instance that `waiting` waits for."""
         count_end(self.edit(waiting), state)
         if waiting not in self.in_heap:
             self.in_heap.add(waiting)
@@ -220,7 +220,7 @@ class _Step:
                 self.end(self.edit(index), TaskState.SUCCESS if decision is RUN else decision)
 
     def expand(self, instance: Instance, node: Node, over: int) -> None:
-        """Give a mapped task that is ready an instance per element of its list; it waits for them."""
+        """Add an instance of a ready mapped task for each element of its list. The task waits for them."""
         returned = self.state_of(over) is TaskState.SUCCESS
         elements = element_count(node.task, self.lengths.get(over) if returned else None)
         if not isinstance(elements, int):

@@ -1,4 +1,4 @@
-"""The instances that the ends of attempts may affect: they are read and locked before `advance` takes the ends."""
+"""The instances that the ends of attempts may affect: a handler reads them before it calls `advance`."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -41,10 +41,7 @@ def affected_tasks(graph: Graph, ends: Iterable[AttemptEnd]) -> frozenset[int]:
 
 @lru_cache(maxsize=1000)
 def _consequences(graph: Graph, upstream: TaskState) -> Mapping[int, tuple[tuple[int, ...], tuple[TaskState, ...]]]:
-    """What an end upstream does to tasks beyond being counted: the other tasks they read then, and how they may end at once.
-
-    Tasks that only count are left out.
-    """
+    """By index, the tasks that do more than count an upstream end: the tasks they read, and the states in which they may end."""
     consequences = {}
     for position, node in enumerate(graph.nodes):
         read = node.setups if node.over is None else (*node.setups, node.over)

@@ -1,4 +1,4 @@
-"""The end of an attempt, as the state machine of tasks takes it."""
+"""The end of an attempt: the input of the state machine of tasks."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Branches: the tasks that are skipped because the task before them chose others."""
+"""Branches: the tasks that the choice of a branching task skips."""
 
 from collections.abc import Collection, Sequence
 

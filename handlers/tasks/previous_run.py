@@ -1,4 +1,4 @@
-"""Whether the run before allows a task to run: `depends_on_past` and `wait_for_downstream`."""
+"""Whether the previous run allows a task to run: `depends_on_past` and `wait_for_downstream`."""
 
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import TaskState
@@ -8,9 +8,9 @@ PERMITTING = frozenset({TaskState.SUCCESS, TaskState.SKIPPED, TaskState.REMOVED}
 
 
 def blocking_tasks(previous: PreviousRun | None, graph: Graph, index: int) -> tuple[str, ...]:
-    """The tasks of the run before that a task has to wait for; the task itself where that run has not started.
+    """The tasks of the previous run that block a task; the task itself if that run has not started.
 
-    A task that was no part of the run before is treated as the first of its kind.
+    A task that the previous run lacks also blocks itself, unless it has `ignore_first_depends_on_past`.
     """
     task = graph.nodes[index].task
     if previous is None:

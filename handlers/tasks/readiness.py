@@ -42,6 +42,6 @@ def apply_rule(node: Node, instance: Instance, state_of: Callable[[int], TaskSta
 def may_rule_out(rule: TriggerRule, state: TaskState) -> bool:
     """Whether a task upstream that ends in `state` can by itself decide that the task never runs.
 
-    A rule that the last end upstream decides so is also decided so by the only one.
+    Evaluated with this task as the only one upstream: a state that rules a task out as the last of several also does so alone.
     """
     return evaluate(rule, count_states([state])) in (SKIP, GIVE_UP)

@@ -9,7 +9,7 @@ from tidegate.schemas.view import Instance
 
 
 def upstream_of(instance: Instance) -> Upstream:
-    """The counts of an instance, as trigger rules take them."""
+    """The counts of an instance, for trigger rules."""
     return Upstream(instance.awaited, instance.success, instance.failed, instance.skipped, instance.upstream_failed)
 
 
