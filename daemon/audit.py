@@ -27,7 +27,7 @@ class Ask(Protocol):
 
 
 class OutcomeCount(msgspec.Struct, frozen=True):
-    """How many outcomes of a sort there are."""
+    """The number of outcomes of a kind."""
 
     outcome: str
     reason: str | None
@@ -35,7 +35,7 @@ class OutcomeCount(msgspec.Struct, frozen=True):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """Something wrong with an event's outcome for a DAG. What producers know the event by is None for one that is not there."""
+    """A wrong outcome of an event for a DAG. The dataset and the identity of a missing event are None."""
 
     dag_id: str
     event: int
@@ -46,9 +46,9 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """`due` is how many outcomes there must be, by the subscribers that events had. `findings` are the first of all `wrong` ones.
+    """`due` is the expected number of outcomes: one per event and subscriber. `findings` are the first of all `wrong` ones.
 
-    Of `unproven` events, which came before subscriptions were recorded, only what contradicts itself is found.
+    `unproven` events came before subscriptions were recorded: only their contradictions are found.
     """
 
     events: int
@@ -60,7 +60,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def audit_ledger(ask: Ask, most: int) -> Report:
-    """Look at all of the ledger and of the outcomes. At most so many findings are told in full."""
+    """Check every event and every outcome. The report has the first `most` findings."""
     auditor = Auditor(ask, most)
     await auditor.walk_events()
     for table in audit.TABLES:
@@ -69,7 +69,7 @@ async def audit_ledger(ask: Ask, most: int) -> Report:
 
 
 class Auditor:
-    """What was found so far."""
+    """An audit in progress, with its findings so far."""
 
     def __init__(self, ask: Ask, most: int) -> None:
         self._ask = ask
@@ -82,7 +82,7 @@ class Auditor:
         self._problems: list[Problem] = []
 
     async def walk_events(self) -> None:
-        """From each event to its outcomes: one that is lost is found here."""
+        """From each event to its outcomes: finds lost ones."""
         after, at_once = 0, EVENTS_AT_ONCE
         while (page := await self._ask(partial(audit.page_after, last=after, most=at_once))) is not None:
             counts, lost = await self._ask(partial(audit.outcomes, after=after, last=page.last))
@@ -96,7 +96,7 @@ class Auditor:
             after = page.last
 
     async def walk_outcomes(self, table: str) -> None:
-        """From each outcome to its event: one too many is found here."""
+        """From each outcome to its event: finds superfluous ones."""
         begin: audit.Key | None = audit.START
         while begin is not None:
             problems, begin = await self._ask(partial(audit.check, table=table, begin=begin))

@@ -39,7 +39,7 @@ FOR_EVER = Until()
 
 
 async def done(context: Context, until: Until, started: anyio.Event) -> None:
-    """Return when the daemon has to end. Raises StillBusyError when `until.idle` did not come true within `duration_s`.
+    """Wait until the daemon has to end. Raises StillBusyError if `until.idle` is not reached within `duration_s`.
 
     A daemon that has not `started` is not idle.
     """

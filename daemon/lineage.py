@@ -39,7 +39,7 @@ class Lineage:
         ]
 
     async def accept(self, db: Db, indexes: Sequence[int]) -> Sequence[int]:
-        """The indexes without messages of failed runs, of this batch or an earlier one. Counts what is ignored."""
+        """Record failed runs and count ignored messages. Returns the indexes without messages of failed runs, of any batch."""
         if self.failed:
             await inbox.record_batch(db, (), sorted(self.failed))
         failed = await inbox.known(db, {run for run, _ in self.runs.values()}) if self.runs else set()

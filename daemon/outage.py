@@ -141,6 +141,7 @@ class Retry:
     async def until_done(self, step: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """The result of the first try that meets no outage."""
 
+        # Boxed: None from `once` means an outage, and a step may return None.
         async def boxed() -> tuple[T]:
             return (await step(*args, **kwargs),)
 

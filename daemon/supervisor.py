@@ -127,7 +127,7 @@ async def _start(tg: TaskGroup, context: Context, enrich: Enrich, systemd: Syste
 
 
 async def schema_ready(context: Context) -> None:
-    """Wait for Postgres and check its schema. Raises SchemaError for another schema."""
+    """Wait for Postgres, check its schema and the commits of ended daemons, create the leases. Raises SchemaError."""
     database, retry = context.database, Retry(context.outages, ends_outages=True)
     if missing := await retry.until_done(database.run, _pending):
         raise SchemaError(f"the database lacks migration {missing[0]}; run `tidegate migrate`")

@@ -21,7 +21,7 @@ async def admit(context: Context, *, task_status: TaskStatus[None]) -> None:
 
 
 async def admit_pools(context: Context, rotation: "PoolRotation") -> bool:
-    """One round over the pools with waiting tasks. Always False: an admission sets the signal for the next round."""
+    """Admit to each pool with waiting tasks once. Always False: an admission sets the signal for the next round."""
     for pool in rotation.order(await context.database.ask(pools.in_demand)):
         if not await has_capacity(context):
             break
@@ -53,7 +53,7 @@ async def has_capacity(context: Context) -> bool:
 
 
 async def admit_pool(context: Context, pool: str) -> bool:
-    """Admit up to `MAX_BATCH` tasks to a pool; whether there was any."""
+    """Admit up to `MAX_BATCH` tasks to a pool. Returns whether any was admitted."""
     settings = context.settings
     ready = TasksReady(pool=pool, limit=MAX_BATCH, parallelism=settings.parallelism, fair_after_s=settings.fair_after_s)
     return (await context.submit_messages([ready])).effects > 0

@@ -31,7 +31,7 @@ def duties() -> list[Duty]:
 
 
 async def clock(context: Context, *, task_status: TaskStatus[None]) -> None:
-    """Submit what is due, for ever. Wakes for an earlier due time by the signal, for a new shard every `lease_renew_s`."""
+    """Submit due messages, for ever. The signal wakes it for an earlier due time; new shards are seen every `lease_renew_s`."""
     signal, retry = context.signals.of[Work.CLOCK], Retry(context.outages)
     task_status.started()
     while True:
@@ -42,7 +42,7 @@ async def clock(context: Context, *, task_status: TaskStatus[None]) -> None:
 
 
 async def tick(context: Context) -> float:
-    """Submit what is due in the leased shards; the seconds until the next due time."""
+    """Submit the due messages of the leased shards. Returns the seconds until the next due time."""
     shards = [int(key) for key in context.held_leases.of(CLOCK)]
     if not shards:
         return MAX_SLEEP_S

@@ -35,8 +35,8 @@ SHORT_S, LONG_S = 0.2, 1.0
 
 FIND_EVERY_S = 0.5
 RECORD_DELAY_S = 0.02
-"""Handles wait so long for more, to be recorded in one transaction. Nothing but displays depends on the delay: a `submitting`
-attempt may be running anyway, and one that ends before its handle is recorded needs no record."""
+"""Handles wait this long for others, to be recorded in one transaction. Only displays depend on the delay: a `submitting`
+attempt may already run, and an attempt that ends first needs no handle."""
 
 FINISH_SOURCE = "tidegate/submission"
 """The source of the event that ends an attempt. Runners and daemons use the same event id, so it counts once."""
@@ -97,7 +97,7 @@ class ActiveClaims:
         self._generations |= dict.fromkeys(submission_ids, lease_generation)
 
     def discard(self, submission_ids: Iterable[UUID]) -> None:
-        """Done or given up: `take_over` claims again what this daemon owns in Postgres and does not work on."""
+        """Drop ended and abandoned claims: `take_over` claims again what this daemon owns in Postgres without a claim here."""
         for submission_id in submission_ids:
             self._generations.pop(submission_id, None)
 
@@ -107,7 +107,7 @@ class ActiveClaims:
 
 
 class Dispatcher:
-    """Submits for one backend. `claims` are those in progress; `take_over` claims the others of this daemon again.
+    """Submits for one backend. `claims` are the claims in progress; `take_over` claims other intents of this daemon again.
 
     Handles are recorded by a task of their own, possibly after the end of the attempt.
     """
@@ -132,7 +132,7 @@ class Dispatcher:
             await self._work_off(self._claim_intents, self._submit_batch)
 
     async def take_over(self) -> None:
-        """Resolve submits of unknown outcome, of dead daemons and of this one before an outage, for ever."""
+        """Resolve submits with an unknown outcome, of dead daemons and of this one from before an outage, for ever."""
         while True:
             await self._work_off(self._claim_abandoned, self._resolve_batch)
             await anyio.sleep(self.context.settings.lease_renew_s)
@@ -171,7 +171,7 @@ class Dispatcher:
             raise UnavailableError("this daemon did not renew its leases in time", server="Postgres")
 
     async def resolve(self, claim: Claimed, spec: SubmissionSpec) -> Handle | None:
-        """Adopt the submission with this stamp. Without one, submit it, or end it if it is to be killed."""
+        """Adopt the submission with this stamp. Without one, submit it, or end it if a kill was requested."""
         if (handle := await self.find(claim.submission_id, self.backend.visibility_grace_s)) is not None:
             return handle
         if claim.kill_reason is None:
@@ -181,7 +181,7 @@ class Dispatcher:
         return None
 
     async def find(self, submission_id: UUID, within_s: float) -> Handle | None:
-        """Poll the backend for the stamp, as long as a submit of a dead process may still become visible."""
+        """Poll the backend for the stamp for `within_s`: the submit of a dead process may become visible late."""
         deadline = anyio.current_time() + within_s
         while True:
             if (handle := await self.backend.find(submission_id)) is not None:

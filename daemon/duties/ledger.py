@@ -35,7 +35,7 @@ class _BusyError(Exception):
 
 
 async def maintain_ledger(database: Database, days: int) -> None:
-    """Begin the current month and retire events older than so many days. Raises UnavailableError."""
+    """Begin the current month and retire events older than `days`. Raises UnavailableError."""
     try:
         await begin_month(database)
         await retire(database, days)
@@ -57,7 +57,7 @@ async def begin_month(database: Database) -> None:
 
 
 async def retire(database: Database, days: int) -> None:
-    """Drop the months that ended more than so many days ago, the oldest first."""
+    """Drop the months that ended more than `days` ago, the oldest first."""
     cutoff = await database.ask(_now) - timedelta(days=days)
     for month in await database.ask(ledger.months):
         if end_of(month) <= cutoff:
@@ -77,7 +77,7 @@ async def _retire(database: Database, month: int, cutoff: datetime) -> None:
 
 
 async def _retire_unless_busy(db: Db, month: int, cutoff: datetime) -> Retired | None:
-    """Raises _BusyError instead of the errors that `Database.run` takes for an outage of Postgres."""
+    """Raises _BusyError for errors that `Database.run` would report as an outage of Postgres."""
     try:
         return await ledger.retire(db, month=month, cutoff=cutoff, most=MAX_PENDING)
     except BUSY as error:
@@ -94,7 +94,7 @@ def _log_retired(month: int, retired: Retired | None) -> None:
 
 
 async def delete_notes(database: Database, days: int) -> None:
-    """Delete the schedule notes that were not renewed for so many days."""
+    """Delete the schedule notes that were not renewed for `days`."""
     while await database.ask(_delete_notes, days) == MAX_BATCH:
         pass
 

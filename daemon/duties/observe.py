@@ -50,7 +50,7 @@ async def observed(context: Context) -> None:
 
 
 async def end_doomed_intents(context: Context) -> None:
-    """End intents that are to be killed and were never submitted; they cannot be submitted any more."""
+    """End intents with a kill request that were never submitted. No dispatcher claims them any more."""
     doomed = await context.database.ask(submissions.doomed_intents)
     if doomed:
         ends = [TaskFinished(submission_id=id_, outcome="killed", reason=reason) for id_, reason in doomed]

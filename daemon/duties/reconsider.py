@@ -1,4 +1,4 @@
-"""Reconsider: evaluates all tasks of a run, after a clear, a cancel, or progress of the previous run."""
+"""Reconsider: evaluates all tasks of a run after a clear, a failure with `fail_fast`, or progress of the previous run."""
 
 from functools import partial
 

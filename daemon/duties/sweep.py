@@ -22,7 +22,7 @@ MAX_BATCH = 10_000
 PRUNE_EVERY_S = 3600.0
 DAY_S = 86_400.0
 JOB_RETENTION_S = 3600.0
-"""How long the row of a dead daemon is stored."""
+"""The time for which the row of a dead daemon is stored."""
 
 LONG_TRANSACTION_S = 60.0
 """Far above the deadline of our own transactions."""
@@ -39,7 +39,7 @@ async def sweep(context: Context, *, task_status: TaskStatus[None]) -> None:
 
 
 class Sweeper:
-    """Keeps between rounds which warnings are logged and when the next prune is due."""
+    """Sweeps in rounds. Its state is the logged warnings and the time of the next prune."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

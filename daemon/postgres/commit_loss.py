@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 UNSURE_S = 60.0
-"""After a takeover another daemon may still detect a loss for so long."""
+"""The time after a takeover in which another daemon may still detect a loss."""
 
 
 class CommitLossDetector:

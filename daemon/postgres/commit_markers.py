@@ -1,4 +1,4 @@
-"""Housekeeping of commit markers: check those of ended daemons against their receipts, delete those that prove nothing more."""
+"""Housekeeping of commit markers: checks those of ended daemons against their receipts, deletes replaced ones."""
 
 from contextlib import closing
 from pathlib import Path
@@ -11,7 +11,7 @@ from tidegate.schemas.queries import losses
 from tidegate.schemas.queries.db import Db
 
 RETENTION_S = 30 * 86_400.0
-"""How long the markers of an ended daemon are stored."""
+"""The time for which the markers of an ended daemon are stored."""
 
 
 async def check_ended_daemons(database: Database, root: Path, writer: str) -> None:

@@ -109,7 +109,7 @@ class Database:
     async def ask(self, work: Callable[Concatenate[Db, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """As `run` but without BEGIN and COMMIT, which saves two of three round trips.
 
-        For a single statement, and for reads that need no common snapshot.
+        For a single statement, also a write, and for reads that need no common snapshot.
         """
         return await self._with_retries(lambda db: work(db, *args, **kwargs), in_transaction=False)
 

@@ -26,7 +26,7 @@ class LowWatermark:
         self._next_at = float("-inf")
 
     def advance(self, found: Writers) -> None:
-        """Advance when all transactions have ended that may have been given an id.
+        """Advance once all transactions that may hold an id have ended.
 
         Starts again at 0 on another server: after a crash it may give the same ids again.
         """
@@ -36,7 +36,7 @@ class LowWatermark:
             self.at, self._awaited = self._awaited.last, found
 
     def is_due(self, now: float) -> bool:
-        """Whether `ADVANCE_EVERY_S` have passed since the last True; `now` is of any monotonic clock."""
+        """True at most once per `ADVANCE_EVERY_S`: a True starts the next period. `now` is of any monotonic clock."""
         if now < self._next_at:
             return False
         self._next_at = now + ADVANCE_EVERY_S
@@ -60,7 +60,7 @@ class OutboxWatermark:
         self._shards: Set[int] = frozenset()
 
     def lower_bound(self, shards: Set[int]) -> int:
-        """The id to read from; 0 when one of the shards is new, because no row of it has been seen."""
+        """The id to read from: 0 if one of the shards is new, because its rows were never read. Remembers the shards."""
         if shards - self._shards:
             self._oldest = 0
         self._shards = shards

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 PORT = 5432
 WAIT_S = 0.5
-"""The time until the next server is tried in parallel."""
+"""The time until the next server is also tried."""
 
 REFUSALS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InternalClientError)
 NOT_LET_IN = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)

@@ -39,7 +39,7 @@ class ServerClock:
             self._sample, self._sample_at, self._error_s = sample, at, error_s
 
     def told(self, sample: datetime) -> datetime:
-        """The time in a result of the server, which is exact."""
+        """The time in a result of the server: the identity. A simulated clock overrides it."""
         return sample
 
     def known(self) -> datetime:
@@ -47,5 +47,5 @@ class ServerClock:
         return datetime.now(UTC) if self._asked_at == float("-inf") else self.extrapolated()
 
     def extrapolated(self) -> datetime:
-        """The extrapolated time; only after the first query."""
+        """The estimated time; valid after the first query."""
         return self._sample + timedelta(seconds=monotonic() - self._sample_at)

@@ -1,4 +1,4 @@
-"""Where things lie in the example's lake, a folder.
+"""The layout of the example's lake, a folder.
 
 flights/day=2013-01-01/flights.parquet      from the producer, and so is weather
 airlines/airlines.parquet                   from the producer, once
@@ -19,17 +19,17 @@ RESULT = Path("report", "rolling.json")
 
 
 def partition(lake: Path, dataset: str, day: date) -> Path:
-    """The file of a day; the day itself is in its path only."""
+    """The file of a day. Only its path holds the day."""
     return lake / dataset / f"day={day}" / f"{dataset}.parquet"
 
 
 def deposit(path: Path, content: Callable[[], pa.Table]) -> int:
-    """Make the file from `content` unless it is there already; readers see all of it or nothing. How many rows it has."""
+    """Write the file, atomically, unless it exists. Returns its number of rows."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_name(f".{path.name}.unfinished")
         with unfinished.open("wb") as file:
-            # Spark reads times of microseconds; finer ones it takes for numbers.
+            # Spark reads nanosecond timestamps as integers.
             pq.write_table(content(), file, coerce_timestamps="us")
             file.flush()
             os.fsync(file.fileno())

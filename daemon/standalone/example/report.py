@@ -1,4 +1,4 @@
-"""What the pipelines found out, read from the rolling report, as the table that is shown when a week is over."""
+"""The rolling report of the example pipelines, and its table."""
 
 from collections.abc import Iterable
 from datetime import date, timedelta
@@ -23,9 +23,9 @@ CAPTION = (
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """Of some flights: delays at departure in minutes, `late_share` the part of those departed that left over 15 minutes late.
+    """Departure delays of a group of flights in minutes. `late_share`: the share of departures that were over 15 minutes late.
 
-    None where no flight left.
+    None: no flight departed.
     """
 
     flights: int
@@ -38,8 +38,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 class Day(Figures, frozen=True, kw_only=True):
     """A day, with the wind at departure in miles per hour.
 
-    `windy_delay` is the mean delay of those that left in a wind of 15 or more, `worst_delay` that of the carrier which had
-    the largest, among those with ten departures, and `mean_delay_7d` that of the seven days up to this one.
+    `windy_delay` is the mean delay of departures in a wind of 15 or more, `worst_delay` the largest mean delay of a carrier
+    with at least ten departures, and `mean_delay_7d` the mean delay of the seven days up to this one.
     """
 
     day: date
@@ -70,7 +70,7 @@ _DECODER = msgspec.json.Decoder(Report)
 
 
 def read(lake: Path) -> Report | None:
-    """The newest report, None before the first one. Raises RequestError when it is not what this version understands."""
+    """The newest report; None before the first one. Raises RequestError for a file that is no rolling report."""
     path = lake / RESULT
     try:
         return _DECODER.decode(path.read_bytes())

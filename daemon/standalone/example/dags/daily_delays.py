@@ -1,9 +1,9 @@
-"""How late flights left New York, day by day, and what the weather was like.
+"""Departure delays of New York's flights by day, with the weather.
 
-A run starts when both flights and weather have new data. Its events may be about several days, and not about the same ones:
-flights of Tuesday may meet weather of Monday. So the events only say which days to look at; the files in the lake say which
-of them are complete. A day that is not will be looked at again when the event of its other half arrives.
-Doing a day once more replaces its partition, so every task may be repeated.
+A run starts when flights and weather both have new events. The events may be about several days, and about different ones:
+flights of Tuesday may meet weather of Monday. So the events name the days to read; the files in the lake show which of them
+are complete. The event of the other dataset brings an incomplete day into a later run.
+A run replaces the partitions of its days, so every task may be repeated.
 """
 
 from datetime import timedelta
@@ -29,7 +29,7 @@ with Dag("daily_delays", schedule=flights & weather, max_active_runs=1, descript
 
     @dag.task(retries=3, retry_delay=timedelta(seconds=10))
     def join(spark: SparkSession, run: Run) -> None:
-        """Give each flight the weather at its airport in the hour of its departure, or nulls where nobody measured."""
+        """Join each flight with the weather at its airport in the hour of its departure; nulls without a measurement."""
         wanted = F.col("day").isin(days_of(run))
         flown = spark.read.parquet(f"{LAKE}/flights").where(wanted)
         measured = spark.read.parquet(f"{LAKE}/weather").where(wanted)
@@ -44,7 +44,7 @@ with Dag("daily_delays", schedule=flights & weather, max_active_runs=1, descript
 
     @dag.task
     def check(spark: SparkSession, run: Run) -> None:
-        """Fail, and so tell nobody of new delays, unless the days are whole and can be true."""
+        """Fail unless the days are complete and plausible. A failure prevents the event of new delays."""
         wanted = F.col("day").isin(days_of(run))
         sent = spark.read.parquet(f"{LAKE}/flights").where(wanted).groupBy("day").agg(F.expr("count(*) AS sent"))
         found = (

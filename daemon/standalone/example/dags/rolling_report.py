@@ -1,4 +1,4 @@
-"""A rolling report over all days that have arrived: whenever there are new delays, LAKE/report/rolling.json is made anew."""
+"""A rolling report over all days. Each event of new delays rewrites LAKE/report/rolling.json."""
 
 import json
 from datetime import timedelta
@@ -12,7 +12,7 @@ from tidegate import Dag, Dataset, Run
 LAKE = Path(__file__).resolve().parent.parent / "lake"
 
 with Dag("rolling_report", schedule=Dataset("lake://delays"), max_active_runs=1, description="The last seven days") as dag:
-    # Tried again, because a day may be replaced while it is read.
+    # Retried, because a day may be replaced while it is read.
     @dag.task(retries=3, retry_delay=timedelta(seconds=5))
     def roll(spark: SparkSession, run: Run) -> None:
         """`days` has one row for each day, `carriers` the last seven days by carrier, `totals` everything."""
