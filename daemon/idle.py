@@ -67,7 +67,7 @@ async def until_idle(context: Context) -> None:
 
 
 async def is_idle(context: Context) -> bool:
-    """Nothing is to do, no file of our DAG folder is new, and then still nothing is to do."""
+    """Whether there was no work, then no new file in the DAG folder of this host, and then still no work."""
     return await _nothing_to_do(context) and await _no_new_file(context) and await _nothing_to_do(context)
 
 

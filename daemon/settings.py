@@ -16,13 +16,13 @@ from tidegate.schemas.wire.event import Kind
 PREFIX = "TIDEGATE_"
 
 SERVERS = {"postgres_dsn": "postgresql://user@localhost:5432/tidegate", "kafka_servers": "localhost:9092"}
-"""The settings without a default, each with an example of one."""
+"""The settings without a default, each with an example."""
 
 _HOST = re.compile(r"(\[[\da-fA-F:.%]+\]|[^:\[\]]*)(:\d{1,5})?")
 
 
 class SettingsError(TidegateError):
-    """A setting is missing, unknown or has a value that cannot be; the message names it."""
+    """A setting is missing, unknown or invalid; the message names it."""
 
 
 def _text(description: str) -> Meta:

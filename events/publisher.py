@@ -27,7 +27,7 @@ from tidegate.schemas.wire.event import DagFileChanged, DatasetUpdated, EventId,
 RETRY_AFTER_S = 0.2
 
 BATCH_EVENTS = 1000
-"""How many events of `datasets_updated` are sent together; `timeout_s` applies to each batch."""
+"""The number of events of `datasets_updated` that are sent together; `timeout_s` applies to each batch."""
 
 Outcome = Literal["succeeded", "failed", "skipped", "killed", "lost"]
 

@@ -234,14 +234,14 @@ class StallDetector:
         self._checked_at = float("-inf")
 
     def record_positions(self, positions: Mapping[Partition, int]) -> None:
-        """Note the position of each partition, and since when it has it."""
+        """Record the position of each partition, and the time of its last change."""
         now = self._clock()
         for partition, position in positions.items():
             if self._moved.get(partition, (-1, 0.0))[0] != position:
                 self._moved[partition] = position, now
 
     def stalled(self, lag: Mapping[Partition, int]) -> Sequence[Partition]:
-        """Partitions with a `lag` whose position has not moved for STALLED_AFTER_S. Forgets all others."""
+        """Partitions with a `lag` whose position has not moved for STALLED_AFTER_S. The time of all others starts again."""
         now = self._clock()
         self._moved = {p: self._moved.get(p, (-1, now)) if behind else (-1, now) for p, behind in lag.items()}
         return [partition for partition, (_, since) in self._moved.items() if now - since >= STALLED_AFTER_S]

@@ -45,7 +45,7 @@ BAD_RECORD = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyn
 """Errors of Postgres that the same record causes at each retry."""
 
 BACKLOG = 100
-"""Batches of at least so many records are applied while the next is read; for smaller ones reading in parallel is slower."""
+"""Batches of at least this many records are applied while the next one is read: smaller ones are slower in parallel."""
 
 GATHER_S = {Kind.TASK_FINISHED: 0.005}
 """Pause after a batch, so that the next one is larger. It delays no single run: its next task takes longer to start and end."""

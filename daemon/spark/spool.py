@@ -169,7 +169,7 @@ def spools(root: Path) -> Iterator[Spool]:
 
 
 def prune(root: Path, older_than_s: float, spared: Container[UUID] = frozenset()) -> int:
-    """Delete spools that ended, or were prepared and never claimed, longer ago than that. Returns how many."""
+    """Delete spools that ended, or were prepared and never claimed, more than `older_than_s` ago. Returns their number."""
     for remains in root.glob(f"{REMOVING}*"):
         shutil.rmtree(remains, ignore_errors=True)
     old = [spool for spool in spools(root) if spool.submission_id not in spared and _removable(spool, older_than_s)]

@@ -1,4 +1,4 @@
-"""Finds a Java for Kafka and Spark, and how both log."""
+"""Finds a Java for Kafka and Spark, and configures their logs."""
 
 import re
 import shutil
