@@ -99,9 +99,9 @@ class LockedDag(msgspec.Struct, frozen=True, kw_only=True):
     `next_run_id` is reserved for a run that this transaction may create. `failed_runs` counts the failed runs since the last
     success. `last_tick` is the last decided tick of the timetable; `timed_since` is when the DAG got a timetable; `due_at` is
     when the clock visits the DAG next. `dataset_run_at` is when the condition last made a run; input deadlines up to
-    `deadline_at` are decided; both are None if the schedule does not need them. `last_source` is the last source of a run when
-    several had one (`tidegate.handlers.scheduling.round_robin.Source`). `backfilled_by_txn` is the last transaction that queued
-    events from the ledger.
+    `deadline_at` are decided; both are None if the schedule does not need them. `last_source` is the source that was served last
+    when several could start a run (`tidegate.handlers.scheduling.round_robin.Source`). `backfilled_by_txn` is the last
+    transaction that queued events from the ledger.
     """
 
     graph: Graph

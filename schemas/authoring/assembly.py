@@ -71,10 +71,10 @@ def _with_upstream(task: Task) -> TaskSpec:
 
 
 def weights(tasks: Sequence[BaseTask]) -> tuple[int, ...]:
-    """By the weight rule of each of these tasks, which are in topological order; cut to 32 bits.
+    """The weights of tasks in topological order, by the weight rule of each, clamped to 32 bits.
 
-    A rule that looks downstream or upstream counts every task there once, by however many ways it is reached. Sets of tasks are
-    bits of integers, so that a DAG of 10,000 tasks takes part of a second.
+    A rule that sums downstream or upstream tasks counts each of them once, on however many paths it is reached. Sets of tasks are
+    bits of integers, so that a DAG of 10,000 tasks takes less than a second.
     """
     index = {task.task_id: position for position, task in enumerate(tasks)}
     above = _closure([[index[task_id] for task_id in task.upstream] for task in tasks], range(len(tasks)))
@@ -111,7 +111,7 @@ def _reversed(tasks: Sequence[BaseTask], index: Mapping[str, int]) -> list[list[
 
 
 def _sum_of(tasks: Sequence[BaseTask]) -> Callable[[int], int]:
-    """What the tasks of a set weigh together: there are few different weights."""
+    """A function from a set of tasks to the sum of their weights, fast because different weights are few."""
     masks: dict[int, int] = {}
     for position, task in enumerate(tasks):
         masks[task.priority_weight] = masks.get(task.priority_weight, 0) | 1 << position

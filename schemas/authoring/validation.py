@@ -41,7 +41,7 @@ def validate_dag(spec: DagSpec) -> None:
 
 
 def validate_schedule(where: str, spec: DagSpec) -> None:
-    """Check the condition over datasets, its timing, and how both go with the mode and the timetable."""
+    """Check the condition over datasets, its timing, and their combination with the mode and the timetable."""
     if spec.schedule is not None:
         _check_condition(where, spec.schedule)
         _check_timing(where, spec.timing)

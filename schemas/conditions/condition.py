@@ -153,7 +153,7 @@ def inspects_details(condition: Condition) -> bool:
 
 
 def nesting(condition: Condition) -> int:
-    """How deep a condition is nested, counted without recursion; a single dataset is 1."""
+    """The nesting depth of a condition, counted without recursion; 1 for a single dataset."""
     level, layer = 0, [condition]
     while layer:
         level += 1

@@ -1,4 +1,4 @@
-"""Facts that explanations start from. They are read without locks, and nothing is decided by them."""
+"""Facts that explanations start from. They are read without locks; no decision depends on them."""
 
 from datetime import datetime
 
@@ -10,7 +10,7 @@ from tidegate.schemas.view import RunView
 class DagStatus(msgspec.Struct, frozen=True):
     """A DAG and its file. `running` names the first few of its running runs.
 
-    `paused_at` and `stale_at` are the last times it became so; it may not be so any more.
+    `paused_at` and `stale_at` are when it last became so; it may have changed since.
     """
 
     path: str

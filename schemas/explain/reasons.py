@@ -167,7 +167,7 @@ class DagPaused(Reason, frozen=True, tag="dag_paused"):
 
 
 class DagStale(Reason, frozen=True, tag="dag_stale"):
-    """No DAG file contains the DAG any more."""
+    """No DAG file contains the DAG."""
 
     words = "the DAG to be in a DAG file again"
 
@@ -261,7 +261,7 @@ class ServerUnreachable(Reason, frozen=True, tag="server_unreachable"):
 
 
 class IntakeHalted(Reason, frozen=True, tag="intake_halted"):
-    """These partitions are not read before an operator says from which offset on."""
+    """These partitions are halted until an operator resumes them at a new offset."""
 
     partitions: tuple[str, ...]
     words = "halted partitions to be resumed: {partitions}"

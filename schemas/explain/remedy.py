@@ -37,7 +37,7 @@ class RestoreFile(Change, frozen=True, tag="restore_file"):
 
 
 class Wait(Change, frozen=True, tag="wait"):
-    """Wait until then; None: for a moment."""
+    """Wait until this time; None: for a moment."""
 
     until: datetime | None
 
@@ -131,7 +131,7 @@ class StartDaemon(Change, frozen=True, tag="start_daemon"):
 
 
 class BringBack(Change, frozen=True, tag="bring_back"):
-    """Restore the server, or the way from the daemons to it."""
+    """Restore the server, or the network between the daemons and it."""
 
     server: str
     words = "restore {server}, or the way to it"
@@ -160,7 +160,7 @@ class MendFile(Change, frozen=True, tag="mend_file"):
 
 
 class Resume(Change, frozen=True, tag="resume"):
-    """Say from which offset on these partitions are read."""
+    """Resume these partitions at a new offset."""
 
     partitions: tuple[str, ...]
     words = "say from which offset on these partitions are read"

@@ -1,7 +1,7 @@
 -- The schema. All times are UTC, from the clock of the database.
 --
--- Tables that every event passes through have no foreign keys: their rows are written from rows that the same transaction has locked,
--- and the trigger of a key costs more than such a row.
+-- Tables that every event passes through have no foreign keys: their rows are written from rows that the same transaction has
+-- locked, and the trigger of a key costs more than such a row.
 -- Tables with short-lived rows are vacuumed early; tables with hot columns leave room for updates in place (fillfactor).
 
 -- States -----------------------------------------------------------------------------------------------------------------
@@ -17,8 +17,8 @@ CREATE TYPE ledger_state AS ENUM ('whole', 'thinned', 'dropped');
 
 -- Daemons and their leases -----------------------------------------------------------------------------------------------
 
--- One row per daemon. `settings` are those that decisions depend on; `away` are the servers that it cannot reach, by name, each with
--- since when and why.
+-- One row per daemon. `settings` are the settings that decisions depend on; `away` has, by name, the servers that the daemon
+-- cannot reach, with the start and the error of each outage.
 CREATE TABLE job (
     id uuid PRIMARY KEY,
     host text NOT NULL,
@@ -30,14 +30,14 @@ CREATE TABLE job (
     away jsonb NOT NULL DEFAULT '{}'
 ) WITH (fillfactor = 50);
 
--- A daemon is live while its heartbeat is younger than its own lease_ttl_s. Every judgement about a daemon uses this view.
+-- A daemon is live while its heartbeat is younger than its own lease_ttl_s. All statements read liveness from this view.
 CREATE VIEW live_job AS
 SELECT id, host, pid, version, started_at, heartbeat_at, settings, away
 FROM job
 WHERE heartbeat_at > clock_timestamp() - make_interval(secs => coalesce((settings ->> 'lease_ttl_s')::double precision, 10));
 
--- Every duty that one daemon owns. A lease lasts while its owner is live. `next_offset` is the progress of a partition: it moves by
--- compare-and-swap in the transaction of the effects; a lease only decides which daemon works.
+-- One row per duty, with the daemon that owns it. A lease lasts while its owner is live. `next_offset` is the progress of a
+-- partition: it moves by compare-and-swap in the transaction of the effects; a lease only decides which daemon works.
 CREATE TABLE lease (
     kind text COLLATE "C" NOT NULL,
     key text COLLATE "C" NOT NULL,
@@ -60,8 +60,8 @@ CREATE TABLE ingest_incident (
 );
 CREATE UNIQUE INDEX ingest_incident_open ON ingest_incident (partition) WHERE resolved_at IS NULL;
 
--- The last commits that each daemon got acknowledged, per connection. A server that lacks one of them, such as a promoted asynchronous
--- standby, has lost acknowledged commits.
+-- The last commits that each daemon got acknowledged, per connection. A server that lacks one of them, such as a promoted
+-- asynchronous standby, has lost acknowledged commits.
 CREATE TABLE commit_mark (
     daemon uuid NOT NULL,
     backend integer NOT NULL,
@@ -87,18 +87,18 @@ CREATE UNIQUE INDEX commit_loss_open ON commit_loss (timeline) WHERE settled_at 
 
 -- Records from Kafka -----------------------------------------------------------------------------------------------------
 
--- The ids of handled events: a record that comes again changes nothing.
+-- The ids of handled events: a redelivered record changes nothing.
 CREATE TABLE event_dedupe (
     source text COLLATE "C" NOT NULL,
     event_id text COLLATE "C" NOT NULL,
     received_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (source, event_id)
 );
--- Ids arrive in order of time: a few bytes per block find the old ones.
+-- Ids arrive in order of time: BRIN finds old ids with a few bytes per block.
 CREATE INDEX event_dedupe_received ON event_dedupe USING brin (received_at);
 
--- Records that cannot be handled. An open one waits for a user, who replays or discards it. A replayed record that fails again is
--- another dead letter with `replay_of`. `recorded_at` is its time in the topic.
+-- Records that cannot be handled. A user replays or discards an open one. A replayed record that fails again is another dead
+-- letter with `replay_of`. `recorded_at` is the time of the record in the topic.
 CREATE TABLE dead_letter (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     topic text NOT NULL,
@@ -120,7 +120,7 @@ CREATE TABLE dead_letter (
     closed_because text,
     CHECK ((state = 'open') = (closed_at IS NULL))
 );
--- A topic that was deleted and created again has another record at the same offset.
+-- A topic that was deleted and created again has other records at the same offsets.
 CREATE UNIQUE INDEX dead_letter_record ON dead_letter (topic, partition, "offset", recorded_at, md5(coalesce(value, '')));
 CREATE INDEX dead_letter_open ON dead_letter (id) WHERE state = 'open';
 CREATE INDEX dead_letter_replay ON dead_letter (replay_of) WHERE replay_of IS NOT NULL;
@@ -163,18 +163,18 @@ CREATE TABLE import_error (
     at timestamptz NOT NULL DEFAULT now()
 );
 
--- The row's lock is the lock of every decision about the DAG.
---   inspects_events       its condition inspects events: more counts than which datasets they are of
+-- The lock of the row protects every decision about the DAG.
+--   inspects_events       its condition depends on more of an event than its dataset
 --   keeps_paused          events that arrive while it is paused stay pending
 --   failed_runs           failed runs since the last success
---   timed_since           when it got a timetable; last_* are the last tick that was decided
---   due_at                when the clock visits it; NULL: something else will cause its next decision
+--   timed_since           when it got a timetable; last_* are the last decided tick
+--   due_at                when the clock visits it; NULL: its next decision has another cause
 --   dataset_run_at        when its condition last made a run
---   deadline_at           up to when input deadlines were dealt with
+--   deadline_at           input deadlines up to this time are decided
 --   last_source           the source of runs that was served last: the queue, events or the timetable
---   backfilled_by_txn     the last transaction that queued events from the ledger: a cached low watermark of the pending queue holds
---                         only while this stays. A count would start again with a DAG that is deleted and created anew
---   clock_shard           each is one daemon's lease
+--   backfilled_by_txn     the last transaction that queued events from the ledger: a cached low watermark of the pending queue
+--                         holds while this stays. A count would restart when a DAG is deleted and created again
+--   clock_shard           each shard is a lease of one daemon
 CREATE TABLE dag (
     dag_id text COLLATE "C" PRIMARY KEY,
     path text NOT NULL REFERENCES dag_file (path),
@@ -227,7 +227,7 @@ CREATE INDEX schedule_note_last ON schedule_note USING brin (last_at);
 
 -- Datasets, and which DAGs consume and produce them ----------------------------------------------------------------------
 
--- A dataset is active while a DAG consumes or produces it; its history stays.
+-- A dataset is active while a DAG consumes or produces it. The history of an inactive dataset stays.
 CREATE TABLE dataset (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     uri text COLLATE "C" NOT NULL UNIQUE,
@@ -243,8 +243,8 @@ CREATE TABLE dag_schedule_dataset_reference (
 );
 CREATE INDEX dag_schedule_dataset_reference_dag ON dag_schedule_dataset_reference (dag_id);
 
--- Patterns that DAGs consume. Every URI that a pattern matches begins with its prefix, the part before the first *: the patterns that
--- may match a new dataset are found by the prefixes of its URI. Datasets that match are in `dag_schedule_dataset_reference`.
+-- Patterns that DAGs consume. Every URI that a pattern matches begins with its prefix, the part before the first *: the patterns
+-- that may match a new dataset are found by the prefixes of its URI. Datasets that match are in `dag_schedule_dataset_reference`.
 CREATE TABLE dag_schedule_pattern_reference (
     prefix text COLLATE "C" NOT NULL,
     pattern text COLLATE "C" NOT NULL,
@@ -260,8 +260,8 @@ CREATE TABLE task_outlet_dataset_reference (
     PRIMARY KEY (dataset_id, dag_id, task_id)
 );
 
--- From which transaction to which one a DAG consumes a dataset; with `history_since`, also earlier events that occurred since then.
--- Rows of `dag_schedule_dataset_reference` have one without an end here.
+-- The first and the last transaction between which a DAG consumes a dataset; with `history_since`, also earlier events that
+-- occurred since then. A row of `dag_schedule_dataset_reference` has a subscription without an end.
 CREATE TABLE dataset_subscription (
     dataset_id bigint NOT NULL,
     dag_id text COLLATE "C" NOT NULL,
@@ -273,10 +273,10 @@ CREATE TABLE dataset_subscription (
 
 -- The event ledger -------------------------------------------------------------------------------------------------------
 --
--- Events, their arrivals, and what became of them, in monthly partitions by the id of the event. An id begins with the month in which
--- it was given: 2612000000000001 is the first event of December 2026. So an event's id names its partition. No event waits for a
--- partition: ids of a month are given once its partition exists, until then those of the month before. Month 0 has the events before
--- the first month.
+-- Events, their arrivals and their outcomes, in monthly partitions by the id of the event. An id begins with the month in which
+-- it was given, so it names its partition: 2612000000000001 is the first event of December 2026. Ids of a month are given once
+-- its partition exists, and ids of the previous month until then, so no event waits for a partition. Month 0 has the events
+-- before the first month.
 
 CREATE SEQUENCE dataset_event_id_seq;
 
@@ -294,8 +294,8 @@ CREATE TABLE dataset_event (
 CREATE INDEX dataset_event_dataset ON dataset_event (dataset_id, id);
 ALTER SEQUENCE dataset_event_id_seq OWNED BY dataset_event.id;
 
--- One row per statement that wrote events: its transaction, and the snapshot that decides which subscriptions it saw. Its id is that of
--- the last event of the statement, so that no partition has events whose arrival is in an older one.
+-- One row per statement that wrote events: its transaction, and the snapshot that decides which subscriptions it saw. Its id is
+-- the id of the last event of the statement, so that no partition has events whose arrival is in an older one.
 CREATE TABLE dataset_event_arrival (
     id bigint NOT NULL DEFAULT nextval('dataset_event_id_seq'),
     xact xid8 NOT NULL DEFAULT pg_current_xact_id(),
@@ -303,8 +303,8 @@ CREATE TABLE dataset_event_arrival (
     PRIMARY KEY (id)
 ) PARTITION BY RANGE (id);
 
--- An event that a DAG is subscribed to has one row per DAG in exactly one of the next three tables: it is pending, a run consumed it,
--- or it was discarded.
+-- An event that a DAG is subscribed to has one row per DAG in exactly one of the next three tables: it is pending, a run consumed
+-- it, or it was discarded.
 CREATE TABLE dataset_dag_run_queue (
     target_dag_id text COLLATE "C" NOT NULL,
     dataset_id bigint NOT NULL,
@@ -334,8 +334,8 @@ CREATE TABLE dataset_event_arrival_first PARTITION OF dataset_event_arrival FOR 
 CREATE TABLE dagrun_dataset_event_first PARTITION OF dagrun_dataset_event FOR VALUES FROM (MINVALUE) TO (2001000000000000);
 CREATE TABLE discarded_dataset_event_first PARTITION OF discarded_dataset_event FOR VALUES FROM (MINVALUE) TO (2001000000000000);
 
--- Year and month, as ids begin with them. `thinned`: of a month older than the retention only the events that were pending, or consumed
--- by a run that had not ended, with all their outcomes; `dropped`: nothing.
+-- Months as in ids. `thinned`: a month older than the retention has only the events that were pending or consumed by an active
+-- run, with all their outcomes; `dropped`: it has none.
 CREATE TABLE ledger_month (
     month integer PRIMARY KEY,
     state ledger_state NOT NULL DEFAULT 'whole',
@@ -345,8 +345,8 @@ CREATE TABLE ledger_month (
 );
 INSERT INTO ledger_month (month) VALUES (0);
 
--- Whether a subscription covers an event: its statement saw the subscription begin and did not see it end, or the subscription asked
--- for the history. Without an arrival only the latter is known.
+-- Whether a subscription covers an event: its statement saw the subscription begin and did not see it end, or the subscription
+-- has the history of the dataset. Without an arrival only the latter is known.
 CREATE FUNCTION was_subscribed(
     began_in xid8, ended_in xid8, history_since timestamptz, xact xid8, seen pg_snapshot, occurred_at timestamptz
 ) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN
@@ -368,7 +368,7 @@ RETURNS SETOF dataset_subscription LANGUAGE sql STABLE PARALLEL SAFE AS $$
       )
 $$;
 
--- Make the partitions of a month, once: a dropped month does not come back. Blocks no other statement.
+-- Create the partitions of a month, once: a dropped month is not created again. Blocks no other statement.
 CREATE FUNCTION make_ledger_month(new integer, following integer) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     ledger text;
@@ -389,7 +389,7 @@ BEGIN
 END
 $$;
 
--- Give ids of this month from now on, unless they are of it or a later one already. Never back: ids would repeat.
+-- Give ids of this month from now on, unless they are already of it or a later one: with earlier ones, ids would repeat.
 CREATE FUNCTION begin_ledger_month(new integer) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     first bigint := new * 1000000000000::bigint + 1;
@@ -403,14 +403,14 @@ BEGIN
 END
 $$;
 
--- Drop a month that is over, all of whose events came before `cutoff`, in one transaction: all of it, or all but the events that are
--- pending or were consumed by a run that has not ended. These stay with their outcomes and arrivals if they are at most `most`;
--- otherwise the month stays whole. A thinned month is dropped when nothing of it is pending, and nothing of it was discarded, or
--- consumed by a run that ended, since `cutoff`.
--- Returns the new state, and how many events stay: where the state has changed, or where these are too many.
+-- Drop a past month whose last event came before `cutoff`, in one transaction. Events that are pending or consumed by an active
+-- run stay with their outcomes and arrivals; if there are more than `most`, the month stays whole. A thinned month is dropped
+-- when none of its events is pending, and none was discarded, or consumed by a run that ended, since `cutoff`.
+-- Returns the new state and the number of events that stay, if the state has changed or the events are too many.
 --
--- Reading and copying blocks only transactions that subscribe to a dataset with its history, and decisions about one of these events.
--- Then the tables change places under exclusive locks on the ledger, for milliseconds; if these are not granted at once, it fails.
+-- Reading and copying blocks only transactions that subscribe to a dataset with its history, and decisions about one of these
+-- events. The tables are then exchanged under exclusive locks on the ledger, for milliseconds. Fails if the locks are not granted
+-- at once.
 CREATE FUNCTION retire_ledger_month(old integer, following integer, cutoff timestamptz, most integer)
 RETURNS TABLE (is_now ledger_state, staying bigint) LANGUAGE plpgsql
 SET enable_seqscan = on SET enable_hashjoin = on SET enable_mergejoin = on SET plan_cache_mode = auto AS $$
@@ -505,12 +505,12 @@ $$;
 
 -- Runs -------------------------------------------------------------------------------------------------------------------
 
--- The row's lock also protects the run's task instances and all counters.
---   order_at         runs of one DAG follow each other by this, then by id
---   state_seq        number of the run's last run-state event; task_seq of its last task-state event
+-- The lock of the row also protects the task instances of the run and all counters.
+--   order_at         runs of a DAG are ordered by this, then by id
+--   state_seq        number of the last run-state event of the run; task_seq: of its last task-state event
 --   unfinished       tasks without an end state; active_tasks: queued or running ones
 --   failed_leaves    failed tasks that decide about the run
---   events           how many dataset events it consumed: known also when the ledger has dropped them
+--   events           number of consumed dataset events, also of events that the ledger has dropped
 --   creator          the daemon or user; created_by is the daemon's id, whose row in `job` may be gone
 --   cause            the kind of message that created it
 CREATE TABLE dag_run (
@@ -542,10 +542,10 @@ CREATE TABLE dag_run (
     times_out_at timestamptz,
     UNIQUE (dag_id, run_id)
 ) WITH (
-    -- By what changed, not by the size: the index of active runs would grow with the runs that have ended.
+    -- Vacuumed by changed rows, whatever the size: otherwise the index of active runs grows with the runs that have ended.
     fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 10000
 );
--- A logical date has one run, whatever creates it.
+-- A logical date has one run, of any type.
 CREATE UNIQUE INDEX dag_run_logical_date ON dag_run (dag_id, logical_date) WHERE logical_date IS NOT NULL;
 -- Partial, so that the planner uses it only for statements that ask for this order.
 CREATE INDEX dag_run_order ON dag_run (dag_id, order_at, id) WHERE order_at IS NOT NULL;
@@ -562,7 +562,7 @@ CREATE TABLE run_state_log (
     PRIMARY KEY (dag_run_id, seq)
 );
 
--- Runs whose tasks all have to be evaluated; with `stop_reason`, to end them.
+-- Requests to evaluate all tasks of a run; with `stop_reason`, to end the run.
 CREATE TABLE run_to_reconsider (
     dag_run_id bigint PRIMARY KEY,
     stop_reason text,
@@ -572,8 +572,8 @@ CREATE TABLE run_to_reconsider (
 -- Tasks and their attempts -----------------------------------------------------------------------------------------------
 
 -- Counts of the direct upstream keep the cost of a finished task at O(direct downstream).
---   awaited               how many instances it waits for; success, failed, skipped, upstream_failed: how many of those ended so
---   waits_for_past        the previous run has to allow it first
+--   awaited               number of instances it waits for; success to upstream_failed: how many ended in each state
+--   waits_for_past        the previous run does not allow it yet
 --   elements              instances of a mapped task, once it is mapped
 --   rank                  lower ranks leave the queue of the pool first
 --   per_dag, per_run      limits of the task
@@ -610,7 +610,7 @@ CREATE INDEX task_instance_occupying ON task_instance (pool) INCLUDE (pool_slots
 CREATE INDEX task_instance_limited ON task_instance (task_id, dag_run_id)
     WHERE state IN ('queued', 'running') AND (per_dag IS NOT NULL OR per_run IS NOT NULL);
 
--- Tasks that occupy slots of their pool, and those of them whose task has limits of its own. Each has an index.
+-- Tasks that occupy slots of their pool; and of these, tasks with limits of their own. Each view has an index.
 CREATE VIEW occupying_task AS SELECT * FROM task_instance WHERE state IN ('queued', 'running');
 CREATE VIEW limited_task AS SELECT * FROM occupying_task WHERE per_dag IS NOT NULL OR per_run IS NOT NULL;
 
@@ -662,8 +662,8 @@ INSERT INTO pool (name, slots) VALUES ('default_pool', 128);
 
 -- Deadlines and notifications --------------------------------------------------------------------------------------------
 
--- Written with the run. What ends in time is met at once, so a row that is still open when due was missed. `missed_seq` is the number
--- of the run-state event that publishes the miss.
+-- Written with the run. A run or task that ends in time meets its deadlines at once, so a row that is open when due was missed.
+-- `missed_seq` is the number of the run-state event that publishes the miss.
 CREATE TABLE deadline (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     dag_run_id bigint NOT NULL,
@@ -679,10 +679,10 @@ CREATE INDEX deadline_run ON deadline (dag_run_id);
 CREATE INDEX deadline_due ON deadline ((dag_run_id % 16), due_at) WHERE met_at IS NULL AND missed_at IS NULL;
 CREATE INDEX deadline_missed ON deadline (id) WHERE missed_at IS NOT NULL;
 
--- One row per receiver of an event, which `about` and `seq` name; `delivery_id` is the same at every try. `due_at` is when a daemon
--- takes it up: at once, for another try, or because the daemon that was sending it has died. A notification about a DAG has the
--- `version_id` that names its receivers in place of a run; its `seq` need not be unique, because the decision is written in the same
--- transaction.
+-- One row per receiver of an event, which `about` and `seq` name; `delivery_id` is the same at every try. `due_at` is when a
+-- daemon claims it: at once, for another try, or because the daemon that sent it has died. A notification about a DAG has, in
+-- place of a run, the `version_id` that names its receivers; its `seq` need not be unique, because the decision is written in the
+-- same transaction.
 CREATE TABLE notification (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     delivery_id uuid NOT NULL DEFAULT gen_random_uuid(),
@@ -711,8 +711,8 @@ CREATE INDEX notification_version ON notification (version_id) WHERE version_id 
 
 -- Messages to Kafka, and the audit log -----------------------------------------------------------------------------------
 
--- A row is deleted after the broker acknowledged it, never before. The relay finds rows by existence, not by a cursor: ids are given
--- before their rows become visible.
+-- A row is deleted after the broker has acknowledged it. The relay has no cursor, because ids are given before their rows become
+-- visible.
 CREATE TABLE outbox (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     shard smallint NOT NULL,

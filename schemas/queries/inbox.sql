@@ -1,8 +1,8 @@
 -- name: record_batch
--- A batch counts only if each of its partitions has the expected offset and epoch. Returns the moved rows with their new ctids, then
--- the ids of the batch that were recorded before.
--- An index scan by key visits every dead version of a row that vacuum cannot remove yet. So rows are read by their last ctid first:
--- all or none, because rows at another ctid would be locked after the others, against the lock order.
+-- A batch counts only if each of its partitions has the expected offset and epoch. Returns the moved rows with their new ctids,
+-- then the ids of the batch that were recorded before.
+-- An index scan by key visits every dead version of a row that vacuum cannot remove yet. So rows are read by their last ctid
+-- first: all or none, because rows at another ctid would be locked after the others, against the lock order.
 -- || keeps the planner from using the key.
 WITH batch AS MATERIALIZED (
     SELECT *

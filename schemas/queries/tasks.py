@@ -82,7 +82,7 @@ async def ready(db: Db, pool: str, wanted: int, slots: int) -> list[Candidate]:
 async def longest_waiting(db: Db, pool: str, since: datetime, wanted: int, slots: int) -> list[StarvingTask]:
     """Up to `wanted` task instances that have waited since before `since`, oldest first, each for at most `slots` slots.
 
-    Only missing slots block each of them alone; together they may exceed their limits.
+    Each is blocked by missing slots only; together they may exceed their limits.
     """
     rows = await db.fetch(_SQL["longest_waiting"], pool, since, wanted, slots)
     return [StarvingTask(Candidate(*row[:3]), _limits_left(row[0], *row[3:])) for row in rows]
