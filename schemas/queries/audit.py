@@ -2,7 +2,7 @@
 
 `dataset_event_arrival` has the snapshot in which a batch read the subscriptions, `dataset_subscription` the transactions that
 began and ended each subscription; their comparison needs no clock. Transaction ids belong to one cluster: a physical copy keeps
-them, a logical restore does not.
+them; after a logical restore the audit has no basis.
 
 Events are read in pages, each from one snapshot, so that daemons continue to work.
 """

@@ -95,7 +95,7 @@ async def read(db: Db, uris: Collection[str]) -> Mapping[str, int]:
 
 
 class Recorded(NamedTuple):
-    """The consumers of recorded events; `arrived` are the new pending events of DAGs that inspect events."""
+    """The DAGs with new pending events; `arrived` has these events for DAGs that inspect events."""
 
     dag_ids: Collection[str]
     arrived: Mapping[str, Sequence[EventKey]]

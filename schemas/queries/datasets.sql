@@ -22,9 +22,9 @@ FROM (
 WHERE dataset.uri = described.uri AND (dataset.name, dataset.extra) IS DISTINCT FROM (described.name, described.extra)
 
 -- name: record_events
--- Writes events to the ledger, and one row per consumer: pending, or discarded with the reason. Returns the consumers; for a
--- consumer that inspects events, with its events. The arrival records which consumers this statement could see; its id is the id
--- of its last event.
+-- Writes events to the ledger, and one row per consumer: pending, or discarded with the reason. Returns the DAGs with new pending
+-- events; for a DAG that inspects events, with these events. The arrival records which consumers this statement could see; its id
+-- is the id of its last event.
 WITH new AS MATERIALIZED (
     SELECT nextval('dataset_event_id_seq') AS id, row.*
     FROM unnest($1::bigint[], $2::text[], $3::text[], $4::jsonb[], $5::timestamptz[])

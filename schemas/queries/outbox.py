@@ -60,7 +60,7 @@ class OutboxRow(msgspec.Struct, frozen=True):
 
 
 def event_columns(effects: Sequence[RunMoved | TaskMoved | OutletUpdated]) -> Sequence[Sequence[Any]]:
-    """The columns of the rows, in the order of the effects. The rows of a run get rising ids because its lock is held."""
+    """The columns of the rows. The rows of a run keep its order, and get rising ids because its lock is held."""
     return list(zip(*_rows(effects), strict=True))
 
 
