@@ -9,7 +9,7 @@ from tidegate.handlers.admission.capacity import Capacity
 from tidegate.schemas.view import Candidate, LimitOwner, RunView, StarvingTask, WaitingTask
 
 FAIR_EVERY = 4
-"""Of so many admissions to a pool with starving tasks, one is a starving task."""
+"""One of this many admissions to a pool with starving tasks is a starving task."""
 
 SPARE = 8
 """Starving tasks that are locked beyond the free slots and beyond each limit: another daemon may have admitted the first ones."""

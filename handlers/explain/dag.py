@@ -77,7 +77,7 @@ class DagFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def load(db: Db, dag_id: str) -> DagFacts:
-    """Of a DAG that exists."""
+    """The DAG must exist."""
     return DagFacts(
         now=db.now,
         dag=await fact_rows.dag_view(db, dag_id),

@@ -17,7 +17,7 @@ from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.view import Instance, PreviousRun, TaskKey
 
 MOST_AHEAD = 2_000
-"""Tasks that are read of the queue ahead of a task; the explanation leaves out the others."""
+"""The maximum of tasks that are read from the queue ahead of a task; the explanation leaves out the others."""
 
 
 class TaskFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ class TaskFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def load(db: Db, dag_id: str, run_id: str, index: int, terms: Terms) -> TaskFacts:
-    """Of a run that exists. `terms` apply where no daemon is alive to say its own."""
+    """The run must exist. `terms` apply if no daemon is alive to report its own."""
     run = await facts.run_facts(db, dag_id, run_id)
     key, id_ = (run.run.id, index), run.run.id
     graphs = await versions.graphs(db, {run.run.version_id, run.newest_version_id})

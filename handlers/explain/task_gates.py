@@ -66,7 +66,7 @@ def run_gates(facts: TaskFacts) -> Iterator[Gate]:
 
 
 def readiness_gates(facts: TaskFacts) -> Iterator[Gate]:
-    """What precedes the task, in its run and in the previous run."""
+    """The gates before admission: upstream tasks, the previous run, the retry delay."""
     node, waits = facts.graph.node(facts.instance.index), _waits(facts)
     reasons = _by_type(_readiness_blockers(facts)) if waits else {}
     upstream = reasons.get(UpstreamNotDone) or reasons.get(InstancesNotDone)

@@ -38,7 +38,7 @@ def _within(task: BaseTask, date: datetime) -> bool:
 def create(
     run: RunView, conf: dict[str, Any], graph: Graph, now: datetime, *, started: bool, events: int = 0
 ) -> Iterator[Effect]:
-    """Insert a run that consumes so many events, queued or already `started`. `run` is the queued one: `state_seq` 1."""
+    """Insert a run that consumes `events` events, queued or already `started`. `run` is the queued one: `state_seq` 1."""
     yield run_event(run, RunState.QUEUED, 1, now)
     after = _started(run, graph, now) if started else run
     end_date = now if after.state in RUN_ENDED else None
