@@ -173,7 +173,7 @@ def _store(file: ParsedFile, spec: DagSpec, state: State, version_id: int) -> It
 
 
 def references_of(spec: DagSpec, dataset_ids: Mapping[str, int]) -> SetReferences:
-    """The datasets that a DAG consumes by name or by pattern, and those that its tasks produce."""
+    """The datasets that a DAG consumes by name or by pattern, and the datasets that its tasks produce."""
     named = dataset_uris(spec.schedule) if spec.schedule is not None else frozenset()
     found = sorted(patterns_of(spec))
     consumed = {id_ for uri, id_ in dataset_ids.items() if uri in named or any(_matches(pattern, uri) for pattern in found)}

@@ -9,7 +9,7 @@ root_doc = "daemon/docs/index"
 nitpicky = True
 
 myst_heading_anchors = 4
-"""Links to headings of up to this level are checked; their anchors are those that GitHub makes."""
+"""Links to headings of up to this level are checked; their anchors are the anchors of GitHub."""
 
 html_theme = "furo"
 html_title = "Tidegate"

@@ -97,7 +97,7 @@ async def warn_of_missing_pools(context: Context, logged: frozenset[str]) -> fro
 
 
 async def warn_of_open_transactions(context: Context, logged: frozenset[str]) -> frozenset[str]:
-    """Warn once of each transaction open for long: it delays vacuum and the low watermarks. Returns those that are open."""
+    """Warn once of each long transaction, which delays vacuum and the low watermarks. Returns the open ones."""
     current = await context.database.ask(long_transactions.open_for, seconds=LONG_TRANSACTION_S)
     for row in current:
         if row.id not in logged:

@@ -109,7 +109,7 @@ def descendants(pid: int) -> list[psutil.Process]:
 
 
 async def _end_all(family: Sequence[psutil.Process]) -> None:
-    """Wait for the end of the processes; kill those that do not end."""
+    """Wait for the end of the processes; kill the processes that do not end."""
     for process in await _left(family, GONE_S / 2):
         process.kill()
     await _left(family, GONE_S / 2)

@@ -221,7 +221,7 @@ ORDER BY walk.rank, walk.order_at, walk.dag_run_id, task.index
 LIMIT $2
 
 -- name: longest_waiting
--- Up to $3 tasks that only missing slots block, of those that have waited since before $2, oldest first; and how many more tasks
+-- Up to $3 tasks that only missing slots block, that have waited since before $2, oldest first; and how many more tasks
 -- the run and the limits of each admit. The pool has $4 slots.
 SELECT
     head.dag_run_id, head.task_index, CASE WHEN head.per_dag IS NOT NULL THEN run.dag_id END AS limited_in, run.dag_id, head.task_id,
