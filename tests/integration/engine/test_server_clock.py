@@ -63,6 +63,20 @@ async def test_an_answer_that_was_long_under_way_does_not_shift_the_clock(
     assert abs(clock.extrapolated() - await true_time(dsn)) < timedelta(seconds=0.25)
 
 
+async def test_a_question_that_was_long_under_way_does_not_make_the_clock_early(
+    dsn: str, link: PostgresLink, connection: "asyncpg.Connection[asyncpg.Record]"
+) -> None:
+    """The first sample has no better one before it. A clock that is early starts runs before they are due."""
+    clock = ServerClock()
+    link.delay_s = 1.0
+    async with anyio.create_task_group() as tg:
+        tg.start_soon(clock.now, connection)
+        await anyio.sleep(0.5)
+        link.delay_s = 0.0
+
+    assert clock.extrapolated() <= await true_time(dsn)
+
+
 async def test_a_server_whose_clock_was_set_is_believed_however_slow_it_answers(
     dsn: str, link: PostgresLink, connection: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
