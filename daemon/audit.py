@@ -21,7 +21,7 @@ UNKNOWN = EventName(0, None, None, None)
 
 
 class Ask(Protocol):
-    """`Database.ask`."""
+    """`Database.autocommit`."""
 
     def __call__(self, work: Callable[[Db], Awaitable[T]], /) -> Awaitable[T]: ...
 

@@ -16,7 +16,7 @@ from tidegate.events.source import OffsetOutOfRangeError, Partition, Source
 from tidegate.schemas.error import TidegateError
 from tidegate.schemas.queries import idle
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.idle import Left
+from tidegate.schemas.queries.idle import OutstandingWork
 from tidegate.schemas.wire.event import INCOMING
 
 log = structlog.get_logger()
@@ -73,12 +73,12 @@ async def is_idle(context: Context) -> bool:
 
 async def _nothing_to_do(context: Context) -> bool:
     """Whether the database has no work and all topics were read to their ends, at one moment."""
-    positions, left = await context.database.run(_positions_and_left)
+    positions, left = await context.database.run(_positions_and_outstanding_work)
     return not left and await _all_read(context, {partition_of(key): offset for key, offset in positions.items()})
 
 
-async def _positions_and_left(db: Db) -> tuple[Mapping[str, int], Left]:
-    return await idle.positions(db), await idle.left(db)
+async def _positions_and_outstanding_work(db: Db) -> tuple[Mapping[str, int], OutstandingWork]:
+    return await idle.positions(db), await idle.outstanding_work(db)
 
 
 async def _all_read(context: Context, positions: Mapping[Partition, int]) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from tidegate.schemas.queries.leases import Group, Lease, Place
+from tidegate.schemas.queries.leases import DaemonRank, Group, Lease
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -14,7 +14,7 @@ class Share(msgspec.Struct, frozen=True):
     wanted: Mapping[Group, int]
 
 
-def share(owned: Sequence[Lease], counts: Mapping[Group, int], place: Place) -> Share:
+def share(owned: Sequence[Lease], counts: Mapping[Group, int], place: DaemonRank) -> Share:
     """The number of duties differs by at most one between daemons, per group and in total, if all read the same `counts`.
 
     `counts` has the groups in the same order for all daemons. Dealing continues from one group to the next.

@@ -18,7 +18,7 @@ from tidegate.daemon.postgres.database import Database
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import leases, losses
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.leases import Away, Duty, Job, Lease
+from tidegate.schemas.queries.leases import Away, Job, Lease, LeaseSpec
 
 log = structlog.get_logger()
 
@@ -103,9 +103,9 @@ async def renew(database: Database, held_leases: HeldLeases, away: Mapping[str, 
         held_leases.update(owned, began_at)
 
 
-async def register(database: Database, duties: Sequence[Duty]) -> None:
+async def register(database: Database, duties: Sequence[LeaseSpec]) -> None:
     """Add duties for the daemons to lease. Raises UnavailableError."""
-    await database.run(leases.offer, duties)
+    await database.run(leases.create_leases, duties)
 
 
 async def release(database: Database, held_leases: HeldLeases) -> None:
@@ -122,7 +122,7 @@ async def _renew(db: Db, job: Job, away: Mapping[str, Away]) -> Renewal:
     await db.mark()
     await leases.heartbeat(db, job, away)
     owned = await leases.owned(db, job.id)
-    place = await leases.place(db, job.id)
+    place = await leases.daemon_rank(db, job.id)
     mine = share(owned, await leases.counts(db), place)
     if mine.surplus:
         await leases.release(db, job.id, mine.surplus)

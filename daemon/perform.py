@@ -19,10 +19,10 @@ from tidegate.schemas.effect.dag import (
     NoteSchedule,
     RecordFile,
     RecordImportError,
-    SetClock,
     SetPaused,
     SetReferences,
     StoreVersion,
+    UpdateSchedule,
 )
 from tidegate.schemas.effect.deadline import InsertDeadline, MeetDeadlines, MissDeadline, Notify
 from tidegate.schemas.effect.run import ChangeVersion, InsertRun, Reconsider, ReconsiderAfter, RunMoved, UpdateRun
@@ -33,7 +33,7 @@ from tidegate.schemas.effect.task import (
     InsertTask,
     MoveTask,
     OutletUpdated,
-    PlaceTask,
+    SetTaskDemand,
     StoreResult,
     TaskMoved,
     UpdateTask,
@@ -72,7 +72,7 @@ PERFORM: Sequence[tuple[tuple[type, ...], Perform]] = (
     ((ClearImportError,), Statement("files.clear_errors", at_once=True)),
     ((SetPaused,), Statement("dags.set_paused", at_once=True)),
     ((CountFailures,), Statement("dags.count_failures", at_once=True)),
-    ((SetClock,), Statement("dags.set_clock", at_once=True)),
+    ((UpdateSchedule,), Statement("dags.update_schedule", at_once=True)),
     ((StoreVersion,), files.store),
     ((SetReferences,), references.replace),
     ((DescribeDataset,), Statement("datasets.describe_datasets", at_once=True)),
@@ -86,7 +86,7 @@ PERFORM: Sequence[tuple[tuple[type, ...], Perform]] = (
     ((UpdateRun,), Statement("runs.update_runs")),
     ((RunMoved,), Statement("runs.log_moves", runs.journal_columns)),
     ((ChangeVersion,), runs.change_version),
-    ((PlaceTask,), Statement("tasks.place_tasks")),
+    ((SetTaskDemand,), Statement("tasks.set_demand")),
     ((InsertTask,), Statement("tasks.insert_tasks")),
     ((UpdateTask,), Statement("tasks.update_tasks")),
     ((MoveTask,), Statement("tasks.move_tasks")),

@@ -111,7 +111,7 @@ def status(away: frozenset[str]) -> str:
 async def _start(tg: TaskGroup, context: Context, enrich: Enrich, systemd: Systemd, started: anyio.Event) -> None:
     """The daemon is ready for systemd at once, and waits for servers that do not answer."""
     systemd.say(READY=1, STATUS="starting")
-    await schema_ready(context)
+    await prepare_database(context)
     settings = context.settings
     await tg.start(renew_leases, context.database, context.held_leases, settings.lease_renew_s, context.outages)
     tg.start_soon(listen, settings.postgres_dsn, context.signals)
@@ -126,7 +126,7 @@ async def _start(tg: TaskGroup, context: Context, enrich: Enrich, systemd: Syste
     log.info("started", job=str(context.held_leases.job.id), host=settings.host, pid=os.getpid())
 
 
-async def schema_ready(context: Context) -> None:
+async def prepare_database(context: Context) -> None:
     """Wait for Postgres, check its schema and the commits of ended daemons, create the leases. Raises SchemaError."""
     database, retry = context.database, Retry(context.outages, ends_outages=True)
     if missing := await retry.until_done(database.run, _pending):

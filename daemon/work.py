@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import Any
 
 from tidegate.schemas.effect import Effect
-from tidegate.schemas.effect.dag import SetClock, StoreVersion
+from tidegate.schemas.effect.dag import StoreVersion, UpdateSchedule
 from tidegate.schemas.effect.deadline import InsertDeadline, Notify
 from tidegate.schemas.effect.run import InsertRun, Reconsider, ReconsiderAfter, RunMoved, UpdateRun
 from tidegate.schemas.effect.submission import AcceptSubmission, InsertSubmission
@@ -46,7 +46,7 @@ WORK: Mapping[type, Work] = {
     InsertTask: Work.ADMIT,
     UpdateTask: Work.ADMIT,
     AdmitAgain: Work.ADMIT,
-    SetClock: Work.CLOCK,
+    UpdateSchedule: Work.CLOCK,
     InsertDeadline: Work.CLOCK,
     Notify: Work.NOTIFY,
     StoreVersion: Work.CLOCK,

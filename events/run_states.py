@@ -82,7 +82,7 @@ class _LastEvents:
     def __init__(self) -> None:
         self.events: dict[tuple[str, str], DagRunStateChanged] = {}
 
-    def is_new(self, event: StateChanged) -> bool:
+    def record(self, event: StateChanged) -> bool:
         """Store the event unless it is repeated. Raises GapError when its predecessor is missing."""
         if not isinstance(event, DagRunStateChanged):
             return False

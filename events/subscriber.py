@@ -107,7 +107,7 @@ async def _read_source(source: Source, subscription: "Subscription") -> AsyncGen
 class Deduplication(Protocol):
     """Remembers the events of each run."""
 
-    def is_new(self, event: StateChanged) -> bool:
+    def record(self, event: StateChanged) -> bool:
         """Remember the event; False for a repeated one. Raises GapError, once, when its predecessor is missing."""
 
 
@@ -182,7 +182,7 @@ class Subscription:
             log.warning("%s/%s, offset %s skipped: %s", record.topic, record.partition, record.offset, error)
             return None
         try:
-            return event if self._deduplication.is_new(event) else None
+            return event if self._deduplication.record(event) else None
         except GapError as gap:
             if self._on_gap is None:
                 raise
@@ -197,7 +197,7 @@ class LastSeqs:
         self._limit = limit
         self._seqs: OrderedDict[tuple[type[StateChanged], str, str], int] = OrderedDict()
 
-    def is_new(self, event: StateChanged) -> bool:
+    def record(self, event: StateChanged) -> bool:
         """Remember the event; False for a repeated one. Raises GapError, once, when its predecessor is missing."""
         run = (type(event), event.dag_id, event.run_id)
         last = self._seqs.get(run)

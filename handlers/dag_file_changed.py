@@ -57,9 +57,9 @@ class State(msgspec.Struct, frozen=True):
 async def load(db: Db, messages: Sequence[Message[ParsedFile]]) -> State:
     parsed = newest([message.body for message in messages])
     specs = [spec for file in parsed.values() for spec in file.dags]
-    await files.serialise(db)
+    await files.lock_files(db)
     uris = {uri for spec in specs for uri in named_uris(spec)}
-    dataset_ids = dict(await datasets.make(db, uris)) if uris else {}
+    dataset_ids = dict(await datasets.create(db, uris)) if uris else {}
     known = await files.files(db, parsed)
     stored = {dag.dag_id: dag for dag in await files.stored_dags(db, parsed, [spec.dag_id for spec in specs])}
     if any(patterns_of(spec) for spec in (*specs, *(dag.spec for dag in stored.values()))):

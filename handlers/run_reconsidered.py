@@ -45,7 +45,7 @@ async def load(db: Db, messages: Sequence[Message[RunReconsidered]]) -> State:
     ids = [message.body.dag_run_id for message in messages]
     locked_dags = await dags.lock(db, await runs.dags_of(db, ids))
     locked = await runs.lock(db, ids)
-    reasons = await runs.taken_up(db, ids)
+    reasons = await runs.dequeue_reconsiderations(db, ids)
     graphs = await versions.graphs(db, {run.version_id for run in locked.values()})
     may_end = Counter(run.dag_id for run in locked.values() if run.state is RunState.RUNNING)
     return State(

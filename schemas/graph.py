@@ -54,21 +54,21 @@ def reachable(start: Iterable[int], neighbours: Callable[[int], Iterable[int]]) 
 
 
 class Node(msgspec.Struct, frozen=True):
-    """A task of a version. `downstream` are indices of direct downstream tasks; `upstream` counts direct upstream tasks.
+    """A task of a version. `downstream` are indices of direct downstream tasks; `upstream_count` counts direct upstream tasks.
 
     `setups` are the indices of the setups of a teardown, `over` is the index of the task whose result it is mapped over.
     `decisive`: a leaf, whose end decides the state of the run. Teardowns that the run ignores do not count as downstream.
     """
 
     task: TaskSpec
-    upstream: int
+    upstream_count: int
     downstream: tuple[int, ...]
     setups: tuple[int, ...] = ()
     decisive: bool = True
     over: int | None = None
 
     @property
-    def instant(self) -> bool:
+    def ends_at_once(self) -> bool:
         """Whether the task ends when it is ready, without a submission."""
         return isinstance(self.task, EmptyTask)
 
@@ -79,7 +79,7 @@ class Graph(msgspec.Struct, frozen=True, eq=False):
     `inspects_events`: the condition depends on more of an event than its dataset. `has_expiry`: pending events expire, or the
     condition has a deadline. `requires_both`: a tick makes a run only if the condition is met.
     `sequential`: some tasks wait for the previous run. `dated`: some tasks are not in all runs. `mapped`: some tasks are mapped.
-    `above`: by task, its direct upstream tasks. `has_deadlines`: runs or tasks have deadlines. `watched`: some tasks have
+    `upstream`: by task, its direct upstream tasks. `has_deadlines`: runs or tasks have deadlines. `watched`: some tasks have
     deadlines or callbacks. `catchup_interval` is the least time between two late timed runs.
     """
 
@@ -104,7 +104,7 @@ class Graph(msgspec.Struct, frozen=True, eq=False):
     requires_both: bool = False
     inspects_events: bool = False
     has_expiry: bool = False
-    above: tuple[tuple[int, ...], ...] = ()
+    upstream: tuple[tuple[int, ...], ...] = ()
     callbacks: tuple[Callback, ...] = ()
     deadlines: tuple[DeadlineSpec, ...] = ()
     has_deadlines: bool = False
@@ -116,7 +116,7 @@ class Graph(msgspec.Struct, frozen=True, eq=False):
 
     def upstream_of(self, index: int) -> tuple[int, ...]:
         """The direct upstream tasks of a task."""
-        return self.above[index]
+        return self.upstream[index]
 
     def node(self, index: int) -> Node:
         """The task of an instance."""
@@ -127,9 +127,9 @@ class Graph(msgspec.Struct, frozen=True, eq=False):
         return label(self.node(index).task.task_id, index)
 
     @property
-    def instant(self) -> bool:
+    def ends_at_once(self) -> bool:
         """Whether its runs end when they start: they occupy no slots of `max_active_runs`."""
-        return not self.sequential and all(node.instant for node in self.nodes)
+        return not self.sequential and all(node.ends_at_once for node in self.nodes)
 
     @property
     def is_continuous(self) -> bool:
@@ -172,7 +172,7 @@ def graph_of(version_id: int, spec: DagSpec) -> Graph:
         max_failed_runs=spec.max_failed_runs,
         fail_fast=spec.fail_fast,
         sequential=any(task.depends_on_past or task.wait_for_downstream for task in spec.tasks),
-        above=tuple(tuple(index[upstream] for upstream in task.upstream) for task in spec.tasks),
+        upstream=tuple(tuple(index[upstream] for upstream in task.upstream) for task in spec.tasks),
         params=spec.params,
         timetable=spec.timetable,
         bounds=Bounds(

@@ -19,7 +19,7 @@ async def open_database(dsn: str, user: str) -> AsyncIterator[Database]:
     """
     async with connect(dsn, connections=1, writer=user) as database:
         await database.run(_check_schema)
-        if await database.ask(losses.any_open):
+        if await database.autocommit(losses.any_open):
             output.say("Postgres has lost acknowledged commits; `tidegate losses list` shows when")
         yield database
 

@@ -22,7 +22,7 @@ async def admit(context: Context, *, task_status: TaskStatus[None]) -> None:
 
 async def admit_pools(context: Context, rotation: "PoolRotation") -> bool:
     """Admit to each pool with waiting tasks once. Always False: an admission sets the signal for the next round."""
-    for pool in rotation.order(await context.database.ask(pools.in_demand)):
+    for pool in rotation.order(await context.database.autocommit(pools.in_demand)):
         if not await has_capacity(context):
             break
         if await admit_pool(context, pool):
@@ -49,7 +49,7 @@ class PoolRotation:
 async def has_capacity(context: Context) -> bool:
     """Whether fewer tasks are active than `parallelism`; always when it is 0."""
     limit = context.settings.parallelism
-    return not limit or await context.database.ask(pools.active) < limit
+    return not limit or await context.database.autocommit(pools.active) < limit
 
 
 async def admit_pool(context: Context, pool: str) -> bool:

@@ -16,7 +16,7 @@ from tidegate.daemon.work import Work
 from tidegate.schemas.message import AttemptTimedOut, DeadlineDue, RetryDue, RunTimedOut, ScheduleDue
 from tidegate.schemas.queries import clock as queries
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.leases import CLOCK, Duty
+from tidegate.schemas.queries.leases import CLOCK, LeaseSpec
 
 MAX_BATCH = 1000
 MAX_SLEEP_S = 60.0
@@ -25,9 +25,9 @@ LOCKED_S = 0.1
 """Delay of a deadline that was skipped because another transaction has locked its run."""
 
 
-def duties() -> list[Duty]:
+def duties() -> list[LeaseSpec]:
     """One per shard."""
-    return [Duty(CLOCK, str(shard)) for shard in range(queries.SHARDS)]
+    return [LeaseSpec(CLOCK, str(shard)) for shard in range(queries.SHARDS)]
 
 
 async def clock(context: Context, *, task_status: TaskStatus[None]) -> None:
@@ -35,22 +35,22 @@ async def clock(context: Context, *, task_status: TaskStatus[None]) -> None:
     signal, retry = context.signals.of[Work.CLOCK], Retry(context.outages)
     task_status.started()
     while True:
-        seconds = await retry.once(tick, context)
+        seconds = await retry.once(submit_due, context)
         if seconds is not None:
             with anyio.move_on_after(context.settings.lease_renew_s):
                 await signal.wait(seconds)
 
 
-async def tick(context: Context) -> float:
+async def submit_due(context: Context) -> float:
     """Submit the due messages of the leased shards. Returns the seconds until the next due time."""
     shards = [int(key) for key in context.held_leases.of(CLOCK)]
     if not shards:
         return MAX_SLEEP_S
-    due, now = await context.database.ask(_next_due, shards)
+    due, now = await context.database.autocommit(_next_due, shards)
     for kind in KINDS:
         if kind in due and due[kind] <= now:
-            await _submit_due(context, shards, kind)
-    due, now = await context.database.ask(_next_due, shards)
+            await _submit_kind(context, shards, kind)
+    due, now = await context.database.autocommit(_next_due, shards)
     if "deadline" in due and due["deadline"] <= now:  # after all were submitted: it was skipped for a lock
         due["deadline"] = now + timedelta(seconds=LOCKED_S)
     return max((min(due.values()) - now).total_seconds(), MIN_SLEEP_S) if due else MAX_SLEEP_S
@@ -60,10 +60,10 @@ async def _next_due(db: Db, shards: Sequence[int]) -> tuple[dict[str, datetime],
     return await queries.next_due(db, shards), db.now
 
 
-async def _submit_due(context: Context, shards: Sequence[int], kind: str) -> None:
+async def _submit_kind(context: Context, shards: Sequence[int], kind: str) -> None:
     """Submit batches until one is not full, or has no effect."""
     while True:
-        due = await context.database.ask(queries.due, kind, shards, MAX_BATCH)
+        due = await context.database.autocommit(queries.due, kind, shards, MAX_BATCH)
         applied = await context.submit_messages([KINDS[kind](*key) for key in due]) if due else None
         if len(due) < MAX_BATCH or not (applied and applied.effects):
             return

@@ -64,7 +64,7 @@ async def publish_changes(context: Context, *, task_status: TaskStatus[None]) ->
 
 async def known_files(context: Context) -> Mapping[str, str | None]:
     """The digests of all files in the database, by path, except those recorded as deleted."""
-    return await context.database.ask(files.digests, ABSENT_SCANS)
+    return await context.database.autocommit(files.digests, ABSENT_SCANS)
 
 
 async def _send(context: Context, sink: Sink, paths: Sequence[str]) -> None:

@@ -239,7 +239,7 @@ class Dispatcher:
 
     async def _with_specs(self, claims: Sequence[Claimed]) -> Sequence[tuple[Claimed, SubmissionSpec]]:
         try:
-            return list(zip(claims, await self.context.database.ask(submission_specs, claims), strict=True))
+            return list(zip(claims, await self.context.database.autocommit(submission_specs, claims), strict=True))
         except BaseException:
             self.claims.discard(claim.submission_id for claim in claims)
             raise
@@ -262,13 +262,13 @@ class Dispatcher:
 
     async def _claim_intents(self) -> ClaimedBatch:
         job, limit = self.context.held_leases.job, self._batch_size
-        claims = await self.context.database.ask(submissions.claim_intents, job.id, job.host, self.backend.name, limit)
+        claims = await self.context.database.autocommit(submissions.claim_intents, job.id, job.host, self.backend.name, limit)
         return ClaimedBatch(claims, more=len(claims) == limit)
 
     async def _claim_abandoned(self) -> ClaimedBatch:
         job = self.context.held_leases.job
         host = None if self.backend.host is None else job.host
-        claims = await self.context.database.ask(
+        claims = await self.context.database.autocommit(
             submissions.claim_abandoned, job.id, job.host, self.backend.name, host, self.claims.ids
         )
         return ClaimedBatch(claims, more=bool(claims))

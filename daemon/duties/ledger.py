@@ -49,7 +49,7 @@ async def begin_month(database: Database) -> None:
 
     They are not created earlier: Postgres would plan for tables that its statistics show as empty.
     """
-    month = month_of(await database.ask(_now))
+    month = month_of(await database.autocommit(_now))
     made = await database.run(ledger.make, month=month)
     begun = await database.run(ledger.begin, month=month)
     if made or begun:
@@ -58,8 +58,8 @@ async def begin_month(database: Database) -> None:
 
 async def retire(database: Database, days: int) -> None:
     """Drop the months that ended more than `days` ago, the oldest first."""
-    cutoff = await database.ask(_now) - timedelta(days=days)
-    for month in await database.ask(ledger.months):
+    cutoff = await database.autocommit(_now) - timedelta(days=days)
+    for month in await database.autocommit(ledger.months):
         if end_of(month) <= cutoff:
             await _retire(database, month, cutoff)
 
@@ -95,7 +95,7 @@ def _log_retired(month: int, retired: Retired | None) -> None:
 
 async def delete_notes(database: Database, days: int) -> None:
     """Delete the schedule notes that were not renewed for `days`."""
-    while await database.ask(_delete_notes, days) == MAX_BATCH:
+    while await database.autocommit(_delete_notes, days) == MAX_BATCH:
         pass
 
 

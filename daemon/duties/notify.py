@@ -139,13 +139,13 @@ class Notifier:
         """Record the result of an attempt."""
         match outcome:
             case Sent(note):
-                await notifications.acknowledge(db, claimed.id, storable(note))
+                await notifications.record_sent(db, claimed.id, storable(note))
             case UnderWay(poll_in_s):
-                await notifications.look_again(db, claimed, self.owner, poll_in_s + POLL_MARGIN_S)
+                await notifications.extend_claim(db, claimed, self.owner, poll_in_s + POLL_MARGIN_S)
             case Failed(reason) if self._is_last(claimed, outcome):
-                await notifications.give_up(db, claimed, self.owner, storable(reason))
+                await notifications.record_failure(db, claimed, self.owner, storable(reason))
             case Failed(reason):
-                await notifications.try_again(
+                await notifications.record_retry(
                     db, claimed, self.owner, storable(reason), pause_s(self.context.settings, claimed.tries)
                 )
 

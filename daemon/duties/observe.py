@@ -30,18 +30,18 @@ async def observe(context: Context, *, task_status: TaskStatus[None]) -> None:
     retry = Retry(context.outages, ends_outages=True)
     started = False
     while True:
-        await retry.once(observed, context)
+        await retry.once(observe_round, context)
         if not started:
             task_status.started()
             started = True
         await anyio.sleep(context.settings.sweep_s)
 
 
-async def observed(context: Context) -> None:
+async def observe_round(context: Context) -> None:
     """One round over the attempts whose backends this host can reach."""
-    await end_doomed_intents(context)
+    await end_killed_intents(context)
     names, host = list(context.backends), context.held_leases.job.host
-    running = await context.database.ask(submissions.running, names, host, context.shared_backends)
+    running = await context.database.autocommit(submissions.running, names, host, context.shared_backends)
     by_backend: dict[str, list[Running]] = defaultdict(list)
     for submission in running:
         by_backend[submission.backend].append(submission)
@@ -49,9 +49,9 @@ async def observed(context: Context) -> None:
         await _check(context, context.backends[name], of_backend)
 
 
-async def end_doomed_intents(context: Context) -> None:
+async def end_killed_intents(context: Context) -> None:
     """End intents with a kill request that were never submitted. No dispatcher claims them any more."""
-    doomed = await context.database.ask(submissions.doomed_intents)
+    doomed = await context.database.autocommit(submissions.killed_intents)
     if doomed:
         ends = [TaskFinished(submission_id=id_, outcome="killed", reason=reason) for id_, reason in doomed]
         await context.submit_messages(ends, [finish_id(end.submission_id) for end in ends])
@@ -86,7 +86,7 @@ async def _beat(context: Context, running: Sequence[Running], statuses: Mapping[
         (submission.submission_id, silent_s)
         for submission in running
         if (silent_s := statuses[submission.submission_id].silent_s) is not None
-        and submission.unheard_s - silent_s >= context.settings.runner_heartbeat_s
+        and submission.heartbeat_age_s - silent_s >= context.settings.runner_heartbeat_s
     ]
     if heartbeats:
-        await context.database.ask(submissions.beat, heartbeats)
+        await context.database.autocommit(submissions.record_heartbeats, heartbeats)

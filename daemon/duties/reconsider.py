@@ -16,12 +16,12 @@ MAX_BATCH = 50
 async def reconsider(context: Context, *, task_status: TaskStatus[None]) -> None:
     """Reconsider runs, for ever. A run stays on the list until the transaction that evaluated it."""
     task_status.started()
-    await run_on_signal(context, Work.RECONSIDER, partial(reconsidered, context))
+    await run_on_signal(context, Work.RECONSIDER, partial(reconsider_batch, context))
 
 
-async def reconsidered(context: Context) -> bool:
+async def reconsider_batch(context: Context) -> bool:
     """Reconsider the first runs of the list; whether more may be left."""
-    ids = await context.database.ask(runs.to_reconsider, MAX_BATCH)
+    ids = await context.database.autocommit(runs.to_reconsider, MAX_BATCH)
     if ids:
         await context.submit_messages([RunReconsidered(dag_run_id=id_) for id_ in ids])
     return len(ids) == MAX_BATCH

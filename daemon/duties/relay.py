@@ -17,7 +17,7 @@ from tidegate.events.cloudevents import headers
 from tidegate.events.sink import OutMessage, Sink, UndeliveredError
 from tidegate.schemas.queries import inbox, outbox, writers
 from tidegate.schemas.queries.inbox import DeadLetter
-from tidegate.schemas.queries.leases import OUTBOX, Duty
+from tidegate.schemas.queries.leases import OUTBOX, LeaseSpec
 from tidegate.schemas.queries.outbox import OutboxRow
 from tidegate.schemas.wire.event import Kind
 
@@ -32,19 +32,19 @@ PACE_S = 0.025
 """Minimum time between two rounds, which fills batches under load. A single event is not delayed."""
 
 
-def duties() -> list[Duty]:
+def duties() -> list[LeaseSpec]:
     """One per shard of the outbox."""
-    return [Duty(OUTBOX, str(shard)) for shard in outbox.shards()]
+    return [LeaseSpec(OUTBOX, str(shard)) for shard in outbox.shards()]
 
 
 async def relay(context: Context, *, task_status: TaskStatus[None]) -> None:
     """Relay, for ever. A crash between acknowledgement and deletion causes duplicates, which subscribers drop by `seq`."""
     async with Sink(context.settings.kafka_servers) as sink:
         task_status.started()
-        await run_on_signal(context, Work.RELAY, partial(relayed, context, sink, OutboxWatermark()), pace_s=PACE_S)
+        await run_on_signal(context, Work.RELAY, partial(relay_batch, context, sink, OutboxWatermark()), pace_s=PACE_S)
 
 
-async def relayed(context: Context, sink: Sink, watermark: OutboxWatermark) -> bool:
+async def relay_batch(context: Context, sink: Sink, watermark: OutboxWatermark) -> bool:
     """Send one batch of the leased shards; whether more may be left."""
     shards = {int(key) for key in context.held_leases.of(OUTBOX)}
     if not shards:
@@ -61,10 +61,10 @@ async def relayed(context: Context, sink: Sink, watermark: OutboxWatermark) -> b
 
 
 async def _next_rows(context: Context, watermark: OutboxWatermark, shards: Set[int]) -> Sequence[OutboxRow]:
-    if watermark.committed.is_due(anyio.current_time()):
-        watermark.committed.advance(await context.database.ask(writers.of_outbox))
+    if watermark.committed.take_turn(anyio.current_time()):
+        watermark.committed.advance(await context.database.autocommit(writers.of_outbox))
     lowest = watermark.lower_bound(shards)
-    rows = await context.database.ask(outbox.next_rows, sorted(shards), lowest, MAX_BATCH)
+    rows = await context.database.autocommit(outbox.next_rows, sorted(shards), lowest, MAX_BATCH)
     watermark.advance(rows[0].id if rows else None)
     return rows
 
@@ -111,4 +111,4 @@ def messages(settings: Settings, row: OutboxRow) -> Iterator[OutMessage]:
 
 async def _delete(context: Context, rows: Sequence[OutboxRow]) -> None:
     if rows:
-        await context.database.ask(outbox.delete, sorted({row.id for row in rows}))
+        await context.database.autocommit(outbox.delete, sorted({row.id for row in rows}))

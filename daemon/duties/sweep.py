@@ -57,14 +57,14 @@ class Sweeper:
         if anyio.current_time() >= self._prune_at:
             await prune(context)
             await maintain_ledger(context.database, context.settings.ledger_days)
-            await context.database.ask(losses.forget_marks, commit_markers.RETENTION_S)
+            await context.database.autocommit(losses.forget_marks, commit_markers.RETENTION_S)
             self._prune_at = anyio.current_time() + PRUNE_EVERY_S
 
 
 async def fail_silent_attempts(context: Context) -> None:
     """Fail attempts without a heartbeat for `runner_silent_s`. The handler checks again under the run's lock."""
     silent_s = context.settings.runner_silent_s
-    silent = await context.database.ask(submissions.silent, silent_s)
+    silent = await context.database.autocommit(submissions.silent, silent_s)
     if silent:
         log.warning("attempts_silent", count=len(silent), silent_s=silent_s)
         await context.submit_messages([AttemptSilent(submission_id=id_, silent_s=silent_s) for id_ in silent])
@@ -73,7 +73,7 @@ async def fail_silent_attempts(context: Context) -> None:
 async def requeue_stuck_attempts(context: Context) -> None:
     """Requeue attempts that wait for a submit longer than `queued_timeout_s`. The handler checks again under the run's lock."""
     queued_s = context.settings.queued_timeout_s
-    stuck = await context.database.ask(submissions.stuck, queued_s)
+    stuck = await context.database.autocommit(submissions.stuck, queued_s)
     if stuck:
         log.warning("attempts_not_submitted", count=len(stuck), queued_s=queued_s)
         await context.submit_messages([AttemptStuck(submission_id=id_) for id_ in stuck])
@@ -81,15 +81,15 @@ async def requeue_stuck_attempts(context: Context) -> None:
 
 async def delete_expired(context: Context) -> None:
     """Delete event ids after `dedupe_days`, rows of dead daemons, and spent commit markers."""
-    while await context.database.ask(inbox.forget, context.settings.dedupe_days, MAX_BATCH) == MAX_BATCH:
+    while await context.database.autocommit(inbox.forget, context.settings.dedupe_days, MAX_BATCH) == MAX_BATCH:
         pass
-    await context.database.ask(leases.forget_dead, JOB_RETENTION_S)
+    await context.database.autocommit(leases.forget_dead, JOB_RETENTION_S)
     await commit_markers.delete_spent(context.database)
 
 
 async def warn_of_missing_pools(context: Context, logged: frozenset[str]) -> frozenset[str]:
     """Warn once of each pool that tasks wait for and that does not exist. Returns the missing pools."""
-    current = await context.database.ask(pools.missing)
+    current = await context.database.autocommit(pools.missing)
     for name, waiting in current.items():
         if name not in logged:
             log.warning("pool_missing", pool=name, tasks=waiting, hint=f"tidegate pools set {name} SLOTS")
@@ -98,7 +98,7 @@ async def warn_of_missing_pools(context: Context, logged: frozenset[str]) -> fro
 
 async def warn_of_open_transactions(context: Context, logged: frozenset[str]) -> frozenset[str]:
     """Warn once of each long transaction, which delays vacuum and the low watermarks. Returns the open ones."""
-    current = await context.database.ask(long_transactions.open_for, seconds=LONG_TRANSACTION_S)
+    current = await context.database.autocommit(long_transactions.open_for, seconds=LONG_TRANSACTION_S)
     for row in current:
         if row.id not in logged:
             facts = {"role": row.role, "application": row.application, "address": row.address}
@@ -109,7 +109,7 @@ async def warn_of_open_transactions(context: Context, logged: frozenset[str]) ->
 async def prune(context: Context) -> None:
     """Delete old directories of this host's spool, in a thread, except those of attempts that are open in Postgres."""
     settings = context.settings
-    began = await context.database.ask(submissions.open_at, context.held_leases.job.host)
+    began = await context.database.autocommit(submissions.open_on_host, context.held_leases.job.host)
     remove = partial(spool.prune, spool_root(settings), settings.spool_days * DAY_S, began)
     try:
         removed = await to_thread.run_sync(remove, abandon_on_cancel=True)

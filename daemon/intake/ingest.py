@@ -34,7 +34,7 @@ from tidegate.events.source import OffsetOutOfRangeError, Partition, Record, Sou
 from tidegate.schemas.error import FencedError, RejectedError, UnavailableError
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries import leases
-from tidegate.schemas.queries.leases import PARTITION, Duty, Incident, Lease
+from tidegate.schemas.queries.leases import PARTITION, Incident, Lease, LeaseSpec
 from tidegate.schemas.wire.event import Kind, Rejection
 
 log = structlog.get_logger()
@@ -171,7 +171,7 @@ class Reader:
         if not partitions:
             raise UnavailableError(f"Kafka has no topic {self.topic}; create it with `tidegate topics create`")
         bounds = await self.source.bounds(partitions)
-        await register(self.context.database, [Duty(PARTITION, key_of(p), bounds[p].start) for p in partitions])
+        await register(self.context.database, [LeaseSpec(PARTITION, key_of(p), bounds[p].start) for p in partitions])
         self.discovered_at = anyio.current_time()
 
     def _assign(self) -> bool:

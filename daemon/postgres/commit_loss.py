@@ -15,7 +15,7 @@ from tidegate.daemon.postgres.commit_receipts import CommitReceipts, Receipt, mi
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import losses
 from tidegate.schemas.queries.db import Db, Memory
-from tidegate.schemas.queries.losses import Mark, Place
+from tidegate.schemas.queries.losses import Mark, ServerIdentity
 
 if TYPE_CHECKING:
     from tidegate.schemas.queries.db import Connected
@@ -48,7 +48,7 @@ class CommitLossDetector:
     async def check(self, connection: "Connected") -> None:
         """Record a loss, if there is one. Raises UnavailableError for a standby: it rejects writes and may lag."""
         async with self._lock:
-            place = await losses.place(connection)
+            place = await losses.server_identity(connection)
             if place.timeline is None:
                 raise UnavailableError("the Postgres server is a standby, which takes no writes", server="Postgres")
             self._note_server(place)
@@ -60,7 +60,7 @@ class CommitLossDetector:
                 self.receipts.clear()
                 self.takeovers += 1
 
-    def _note_server(self, place: Place) -> None:
+    def _note_server(self, place: ServerIdentity) -> None:
         if self._timeline not in (None, place.timeline):
             self._changed_at = anyio.current_time()
             self.takeovers += 1
@@ -72,7 +72,7 @@ class CommitLossDetector:
 
 
 async def record_loss(
-    connection: "Connected", place: Place, lost: Sequence[Receipt], markers: Mapping[int, Mark], writer: str
+    connection: "Connected", place: ServerIdentity, lost: Sequence[Receipt], markers: Mapping[int, Mark], writer: str
 ) -> None:
     """Record the time range of the lost commits, and log it."""
     since, until = _since(place, [marker.at for marker in markers.values()], lost), max(receipt.at for receipt in lost)
@@ -81,7 +81,7 @@ async def record_loss(
     log.error("commits_lost", since=str(since), until=str(until), timeline=place.timeline, hint="tidegate losses list")
 
 
-def _since(place: Place, present: Sequence[datetime], lost: Sequence[Receipt]) -> datetime:
+def _since(place: ServerIdentity, present: Sequence[datetime], lost: Sequence[Receipt]) -> datetime:
     """The time of the last commit known to be on the server; all lost commits are later."""
     first = min(receipt.at for receipt in lost)
     until = max(receipt.at for receipt in lost)

@@ -21,11 +21,11 @@ async def check_ended_daemons(database: Database, root: Path, writer: str) -> No
             if stored is not None:
                 await database.run(_check, daemon, stored, writer)
             path.unlink(missing_ok=True)  # before its markers: without them every receipt would count as lost
-            await database.ask(losses.forget_daemon, daemon)
+            await database.autocommit(losses.forget_daemon, daemon)
 
 
 async def _check(db: Db, daemon: UUID, stored: StoredReceipts, writer: str) -> None:
-    place = await losses.place(db.connection)
+    place = await losses.server_identity(db.connection)
     is_recent = all((db.now - receipt.at).total_seconds() < RETENTION_S / 2 for receipt in stored.receipts)
     markers = await losses.marks(db.connection, daemon)
     if stored.database == place.database and is_recent and (lost := missing(stored.receipts, markers)):
@@ -38,5 +38,5 @@ async def delete_spent(database: Database) -> None:
         return
     receipts = database.commit_loss.receipts
     if spent := tuple(receipts.spent):
-        await database.ask(losses.forget_spent, receipts.daemon, spent)
+        await database.autocommit(losses.forget_spent, receipts.daemon, spent)
         receipts.spent.difference_update(spent)

@@ -106,7 +106,7 @@ class Database:
         """
         return await self._with_retries(lambda db: work(db, *args, **kwargs), in_transaction=True)
 
-    async def ask(self, work: Callable[Concatenate[Db, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def autocommit(self, work: Callable[Concatenate[Db, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """As `run` but without BEGIN and COMMIT, which saves two of three round trips.
 
         For a single statement, also a write, and for reads that need no common snapshot.

@@ -35,7 +35,7 @@ class LowWatermark:
         elif self._awaited.open.isdisjoint(found.open):
             self.at, self._awaited = self._awaited.last, found
 
-    def is_due(self, now: float) -> bool:
+    def take_turn(self, now: float) -> bool:
         """True at most once per `ADVANCE_EVERY_S`: a True starts the next period. `now` is of any monotonic clock."""
         if now < self._next_at:
             return False
@@ -45,9 +45,9 @@ class LowWatermark:
 
 async def advance_events(database: Database, events: LowWatermark) -> None:
     """Advance the low watermark of dataset events, if it is due. During an outage it stays, and more rows are read."""
-    if events.is_due(anyio.current_time()):
+    if events.take_turn(anyio.current_time()):
         with suppress(UnavailableError):
-            events.advance(await database.ask(writers.of_events))
+            events.advance(await database.autocommit(writers.of_events))
             database.memory.low_watermarks.settle(events.at)
 
 

@@ -48,8 +48,8 @@ def progress(graph: Graph, instances: Sequence[Instance], facts: ProgressFacts) 
     in_order = sorted(instances, key=lambda instance: (position_of(instance.index), instance.index))
     return RunProgress(
         dag_id=graph.dag_id,
-        run_id=facts.run.run.run_id,
-        state=facts.run.run.state,
+        run_id=facts.run.view.run_id,
+        state=facts.run.view.state,
         tasks=len(graph.nodes),
         ended=sum(counts[state] for state in TASK_ENDED),
         counts={state: counts[state] for state in TaskState if counts[state]},
@@ -71,9 +71,9 @@ def _active(graph: Graph, instance: Instance, facts: ProgressFacts) -> ActiveTas
 
 def _run_blockers(facts: ProgressFacts) -> Iterator[Reason]:
     run = facts.run
-    if run.run.state not in RUN_ENDED and not facts.daemons:
+    if run.view.state not in RUN_ENDED and not facts.daemons:
         yield NoDaemon()
-    if run.run.state is RunState.QUEUED:
+    if run.view.state is RunState.QUEUED:
         yield from blockers_of_run(run, facts.dag, facts.max_active_runs, facts.now)
 
 
@@ -108,7 +108,7 @@ def waiting_task(graph: Graph, instance: Instance, facts: ProgressFacts) -> Wait
     """A task instance as the admission sees it."""
     task = graph.node(instance.index).task
     return WaitingTask(
-        dag_run_id=facts.run.run.id,
+        dag_run_id=facts.run.view.id,
         task_index=instance.index,
         dag_id=graph.dag_id,
         task_id=task.task_id,
@@ -134,4 +134,4 @@ def capacity(facts: ProgressFacts, pool: str) -> Capacity:
         parallelism=facts.parallelism,
         exists=row is not None,
     )
-    return Capacity(AdmissionState(facts.now, view, limited=tuple(facts.limited), runs={facts.run.run.id: facts.run.run}))
+    return Capacity(AdmissionState(facts.now, view, limited=tuple(facts.limited), runs={facts.run.view.id: facts.run.view}))

@@ -44,7 +44,7 @@ def explain_task(facts: TaskFacts) -> TaskExplanation:
     gates = (*run_gates(facts), *readiness_gates(facts), *admission_gates(facts), *submission_gates(facts))
     return TaskExplanation(
         dag_id=facts.graph.dag_id,
-        run_id=facts.run.run.run_id,
+        run_id=facts.run.view.run_id,
         task=facts.label,
         state=facts.instance.state if facts.has_started else None,
         gates=gates,
@@ -76,7 +76,7 @@ def _more_runs(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
 
 def _upstream(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
     first = _first_upstream(facts, lambda state: state not in TASK_ENDED)
-    yield EndUpstream(facts.graph.dag_id, facts.run.run.run_id, tuple(map(facts.graph.label, first)))
+    yield EndUpstream(facts.graph.dag_id, facts.run.view.run_id, tuple(map(facts.graph.label, first)))
 
 
 def _first_upstream(facts: TaskFacts, counts: Callable[[TaskState], bool]) -> list[int]:
@@ -84,7 +84,7 @@ def _first_upstream(facts: TaskFacts, counts: Callable[[TaskState], bool]) -> li
     first, seen, todo = [], set(), [facts.instance.index]
     while todo:
         index = todo.pop()
-        upstream = [up for up in facts.graph.above[index] if counts(facts.state_of(up))]
+        upstream = [up for up in facts.graph.upstream[index] if counts(facts.state_of(up))]
         if not upstream and index != facts.instance.index:
             first.append(index)
         todo += [up for up in upstream if up not in seen]
@@ -96,7 +96,7 @@ def _instances(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
     node = facts.graph.nodes[facts.instance.index]
     elements = [index for index in facts.instances if element_of(index) is not None and facts.graph.node(index) is node]
     undone = [facts.graph.label(index) for index in elements if facts.instances[index].state not in TASK_ENDED]
-    yield EndUpstream(facts.graph.dag_id, facts.run.run.run_id, tuple(undone))
+    yield EndUpstream(facts.graph.dag_id, facts.run.view.run_id, tuple(undone))
 
 
 def _clear_cause(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
@@ -116,7 +116,7 @@ def _clear_itself(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
 
 
 def _clear(facts: TaskFacts, *labels: str) -> Clear:
-    return Clear(facts.graph.dag_id, facts.run.run.run_id, labels)
+    return Clear(facts.graph.dag_id, facts.run.view.run_id, labels)
 
 
 def _previous_run(facts: TaskFacts, reason: reasons.PreviousRunNotDone) -> Iterator[Change]:
@@ -167,7 +167,7 @@ def _suffices(admission: AdmissionState, free: int, size: int) -> bool:
 
 
 def _max_active_tasks(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
-    run = facts.run.run
+    run = facts.run.view
     yield _end("max_active_tasks", run.active_tasks - run.max_active_tasks + 1, facts.in_run)
 
 
@@ -178,8 +178,8 @@ def _max_active_per_dag(facts: TaskFacts, reason: reasons.MaxActiveTisPerDag) ->
 
 
 def _max_active_per_run(facts: TaskFacts, reason: reasons.MaxActiveTisPerDagrun) -> Iterator[Change]:
-    active = sum((run, task_id) == (facts.run.run.id, _task_id(facts)) for _, run, task_id in facts.limited)
-    of_run = [task for task in facts.of_task if task.run_id == facts.run.run.run_id]
+    active = sum((run, task_id) == (facts.run.view.id, _task_id(facts)) for _, run, task_id in facts.limited)
+    of_run = [task for task in facts.of_task if task.run_id == facts.run.view.run_id]
     yield _end("max_active_tis_per_dagrun", active - reason.limit + 1, of_run)
 
 

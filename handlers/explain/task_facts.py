@@ -54,7 +54,7 @@ class TaskFacts(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def has_started(self) -> bool:
         """Whether its run has started."""
-        return self.run.run.state is not RunState.QUEUED
+        return self.run.view.state is not RunState.QUEUED
 
     @property
     def is_there(self) -> bool:
@@ -75,9 +75,9 @@ class TaskFacts(msgspec.Struct, frozen=True, kw_only=True):
 async def load(db: Db, dag_id: str, run_id: str, index: int, terms: Terms) -> TaskFacts:
     """The run must exist. `terms` apply if no daemon is alive to report its own."""
     run = await facts.run_facts(db, dag_id, run_id)
-    key, id_ = (run.run.id, index), run.run.id
-    graphs = await versions.graphs(db, {run.run.version_id, run.newest_version_id})
-    graph = graphs[run.run.version_id]
+    key, id_ = (run.view.id, index), run.view.id
+    graphs = await versions.graphs(db, {run.view.version_id, run.newest_version_id})
+    graph = graphs[run.view.version_id]
     instances = (await tasks.of_runs(db, [id_])).get(id_, {})
     instance = instances.get(index) or Instance(index)
     daemons = await leases.live(db)

@@ -55,9 +55,9 @@ NO_RUNNER = frozenset({"Kafka", "Postgres"})
 
 def run_gates(facts: TaskFacts) -> Iterator[Gate]:
     run, dag, blockers = facts.run, facts.dag, _run_blockers(facts)
-    created = {"made": run.run.run_type, "events": run.events or None, "logical_date": run.run.logical_date}
+    created = {"made": run.view.run_type, "events": run.events or None, "logical_date": run.view.logical_date}
     yield gate("condition", None, created | {"version": run.version}, since=run.created_at)
-    yield gate("timing", blockers.get(NotYetDue), {"run_after": run.run.run_after})
+    yield gate("timing", blockers.get(NotYetDue), {"run_after": run.view.run_after})
     yield pause_gate(dag, blockers.get(DagPaused))
     yield file_gate(dag, blockers.get(DagStale))
     yield run_limit_gate(dag, blockers.get(MaxActiveRuns), run.running_runs, facts.newest_graph.max_active_runs)
@@ -111,9 +111,9 @@ def submission_gates(facts: TaskFacts) -> Iterator[Gate]:
 
 def _run_blockers(facts: TaskFacts) -> Reasons:
     """What keeps the run from starting. A pause also keeps the tasks of a running run from starting."""
-    if facts.run.run.state is RunState.QUEUED:
+    if facts.run.view.state is RunState.QUEUED:
         blockers = blockers_of_run(facts.run, facts.dag, facts.newest_graph.max_active_runs, facts.now)
-    elif facts.run.run.state is RunState.RUNNING and facts.instance.state not in TASK_ACTIVE | TASK_ENDED:
+    elif facts.run.view.state is RunState.RUNNING and facts.instance.state not in TASK_ACTIVE | TASK_ENDED:
         blockers = iter(held_by(is_paused=facts.dag.is_paused, is_stale=False))
     else:
         blockers = iter(())
@@ -121,7 +121,7 @@ def _run_blockers(facts: TaskFacts) -> Reasons:
 
 
 def _run_state(facts: TaskFacts) -> Gate:
-    row, run = facts.run, facts.run.run
+    row, run = facts.run, facts.run.view
     if run.state in RUN_ENDED and facts.instance.state not in TASK_ENDED:
         return gate("run state", RunEnded(run.state, row.reason or ""), {"state": run.state}, since=row.end_date)
     since = row.end_date or run.start_date or row.created_at
@@ -142,7 +142,7 @@ def _pool(facts: TaskFacts, reason: Reason | None, *, reached: bool) -> Gate:
 
 def _limits(facts: TaskFacts) -> Iterator[tuple[str, type[Reason], int, Mapping[str, Any]]]:
     """The limits that apply to the task, each with its reason and with the tasks that count."""
-    run, task = facts.run.run, facts.graph.node(facts.instance.index).task
+    run, task = facts.run.view, facts.graph.node(facts.instance.index).task
     in_run = {"working": run.active_tasks, "tasks": _names(facts.in_run)}
     yield "max_active_tasks", MaxActiveTasks, run.max_active_tasks, in_run
     same = {"tasks": _names(facts.of_task)}
@@ -168,7 +168,7 @@ def _submission(attempt: AttemptFacts) -> Mapping[str, Any]:
 
 def _waits(facts: TaskFacts) -> bool:
     """Whether the run is running and the task not ready yet."""
-    return facts.run.run.state is RunState.RUNNING and facts.instance.state is TaskState.NONE
+    return facts.run.view.state is RunState.RUNNING and facts.instance.state is TaskState.NONE
 
 
 def _readiness_blockers(facts: TaskFacts) -> Iterator[Reason]:

@@ -6,7 +6,7 @@ from datetime import datetime
 from tidegate.handlers.runs.rows import demand, insert_task
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import ChangeVersion
-from tidegate.schemas.effect.task import PlaceTask
+from tidegate.schemas.effect.task import SetTaskDemand
 from tidegate.schemas.graph import Graph, element_index, element_of
 from tidegate.schemas.view import Instance, RunView
 
@@ -25,7 +25,7 @@ def change_version(
             carried[after] = instance
     added = {index: Instance(index) for index in range(len(new.nodes)) if index not in carried}
     effects: list[Effect] = [ChangeVersion(run.id, new.version_id, new.max_active_tasks, tuple(indices.items()))]
-    effects += [PlaceTask(run.id, index, demand(new.node(index).task)) for index in carried]
+    effects += [SetTaskDemand(run.id, index, demand(new.node(index).task)) for index in carried]
     effects += [insert_task(run, instance, new.nodes[index].task, now) for index, instance in added.items()]
     return effects, carried | added
 

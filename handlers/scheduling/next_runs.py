@@ -11,7 +11,7 @@ from tidegate.handlers.scheduling.round_robin import start_runs
 from tidegate.handlers.scheduling.timetable import upcoming_tick
 from tidegate.handlers.scheduling.wakeup import next_wakeup
 from tidegate.schemas.effect import Effect
-from tidegate.schemas.effect.dag import CountFailures, SetClock, SetPaused
+from tidegate.schemas.effect.dag import CountFailures, SetPaused, UpdateSchedule
 from tidegate.schemas.state import RunState
 from tidegate.schemas.view import DagView
 
@@ -56,7 +56,7 @@ def schedule_after_ends(dag: DagView, ended: Sequence[RunState], now: datetime) 
     yield from schedule_next_runs(dag, now)
 
 
-def set_wakeup(dag: DagView, at: datetime | None) -> SetClock:
+def set_wakeup(dag: DagView, at: datetime | None) -> UpdateSchedule:
     """The schedule of the DAG with its next wake-up; None: only messages cause decisions."""
     date, start, end = dag.last_tick[:3] if dag.last_tick else (None, None, None)
-    return SetClock(dag.graph.dag_id, date, start, end, at, dag.dataset_run_at, dag.deadline_at, dag.last_source)
+    return UpdateSchedule(dag.graph.dag_id, date, start, end, at, dag.dataset_run_at, dag.deadline_at, dag.last_source)

@@ -25,8 +25,8 @@ def has_capacity(dag: DagView) -> bool:
 def blockers_of_run(facts: RunFacts, dag: DagStatus, max_active_runs: int, now: datetime) -> Iterator[Reason]:
     """Every reason why a queued run does not start. `max_active_runs` is that of the DAG's newest version."""
     yield from held_by(is_paused=dag.is_paused, is_stale=dag.is_stale)
-    if facts.run.run_after > now:
-        yield NotYetDue(facts.run.run_after)
+    if facts.view.run_after > now:
+        yield NotYetDue(facts.view.run_after)
     if reached := run_limit_reached(facts.running_runs, max_active_runs):
         yield reached
     if facts.runs_ahead:

@@ -75,7 +75,7 @@ def begin(graph: Graph, absent: frozenset[int] = frozenset()) -> Advance:
 
 def _new_instance(node: Node, position: int) -> Instance:
     waits_for_past = node.task.depends_on_past or node.task.wait_for_downstream
-    return Instance(position, max_tries=node.task.retries + 1, awaited=node.upstream, waits_for_past=waits_for_past)
+    return Instance(position, max_tries=node.task.retries + 1, awaited=node.upstream_count, waits_for_past=waits_for_past)
 
 
 def advance(
@@ -214,7 +214,7 @@ class _Step:
                 pass
             case TaskState.SCHEDULED if node.over is not None:
                 self.expand(self.edit(index), node, node.over)
-            case TaskState.SCHEDULED if not node.instant:
+            case TaskState.SCHEDULED if not node.ends_at_once:
                 self.move(self.edit(index), RUN)
             case decision:
                 self.end(self.edit(index), TaskState.SUCCESS if decision is RUN else decision)

@@ -66,4 +66,4 @@ def _ends_after(node: Node, upstream: TaskState) -> tuple[TaskState, ...]:
     if node.over is not None:
         return (SKIP, GIVE_UP, TaskState.FAILED)
     not_run = (SKIP, GIVE_UP) if node.setups or may_rule_out(node.task.trigger_rule, upstream) else ()
-    return (TaskState.SUCCESS, *not_run) if node.instant else not_run
+    return (TaskState.SUCCESS, *not_run) if node.ends_at_once else not_run

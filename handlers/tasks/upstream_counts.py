@@ -30,7 +30,7 @@ def recount(graph: Graph, instances: Mapping[int, Instance], index: int) -> None
     """Recompute the counts of an instance. A mapped task that has its instances counts those, and is left as it is."""
     instance = instances[index]
     if not instance.elements:
-        counts = count_states(instances[above].state for above in graph.above[index])
+        counts = count_states(instances[above].state for above in graph.upstream[index])
         instance.awaited, instance.success, instance.failed = counts.total, counts.success, counts.failed
         instance.skipped, instance.upstream_failed = counts.skipped, counts.upstream_failed
 

@@ -12,7 +12,7 @@ from tidegate.schemas.dag import EmptyTask, FunctionTask, TaskSpec
 from tidegate.schemas.error import DagError
 
 Function_co = TypeVar("Function_co", bound=Callable[..., Any], covariant=True)
-Place = tuple[str, int]
+SourceLocation = tuple[str, int]
 """A file and a line."""
 
 
@@ -65,7 +65,7 @@ class Task(Linkable):
     def __init__(self, dag_id: str, spec: TaskSpec) -> None:
         self.dag_id = dag_id
         self.spec = spec
-        self.upstream: dict[str, Place] = {}
+        self.upstream: dict[str, SourceLocation] = {}
 
     @property
     def task_id(self) -> str:
@@ -117,7 +117,7 @@ class Task(Linkable):
         self.spec = msgspec.structs.replace(self.spec, teardown_of=ids, on_failure_fail_run=on_failure_fail_dagrun)
         return self
 
-    def follow(self, upstream: "Task", place: Place) -> None:
+    def follow(self, upstream: "Task", place: SourceLocation) -> None:
         """Run after `upstream`; `place` is where the file links them. Raises DagError for tasks of different DAGs."""
         if upstream.dag_id != self.dag_id:
             raise DagError(
@@ -187,7 +187,7 @@ class PythonTask(Task, Generic[Function_co]):
         return self.function
 
 
-def _caller() -> Place:
+def _caller() -> SourceLocation:
     """The file and line of the code that uses the operator."""
     frame = sys._getframe(2)
     return frame.f_code.co_filename, frame.f_lineno

@@ -99,7 +99,7 @@ class CountFailures(msgspec.Struct, frozen=True):
     failed_runs: int
 
 
-class SetClock(msgspec.Struct, frozen=True):
+class UpdateSchedule(msgspec.Struct, frozen=True):
     """The last decided tick of a DAG, and when the clock visits the DAG next; None: something else causes its next decision.
 
     `dataset_run_at`, `deadline_at` and `last_source` as in `tidegate.schemas.view.LockedDag`.
@@ -152,7 +152,7 @@ DagEffect = (
     | DeleteDag
     | SetPaused
     | CountFailures
-    | SetClock
+    | UpdateSchedule
     | NoteSchedule
     | ConsumeEvents
     | DiscardEvents

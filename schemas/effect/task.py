@@ -59,7 +59,7 @@ class MoveTask(msgspec.Struct, frozen=True):
     start_date: datetime | None = None
 
 
-class PlaceTask(msgspec.Struct, frozen=True):
+class SetTaskDemand(msgspec.Struct, frozen=True):
     """A waiting task instance gets the demand of its task in another version of the DAG."""
 
     dag_run_id: int
@@ -115,7 +115,7 @@ TaskEffect = (
     InsertTask
     | UpdateTask
     | MoveTask
-    | PlaceTask
+    | SetTaskDemand
     | TaskMoved
     | OutletUpdated
     | StoreResult

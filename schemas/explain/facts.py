@@ -30,7 +30,7 @@ class RunFacts(msgspec.Struct, frozen=True):
     `run_before` is the previous run, in any state. The run consumed `events`; `reason` is that of its last change of state.
     """
 
-    run: RunView
+    view: RunView
     newest_version_id: int
     running_runs: int
     runs_ahead: int

@@ -132,7 +132,7 @@ async def first_queued(db: Db, slots: Mapping[str, int]) -> Mapping[str, tuple[Q
         limits = {
             dag_id: 2 * limit
             for dag_id, limit in limits.items()
-            if len(found[dag_id]) == limit and sum(not queued.graph.instant for queued in found[dag_id]) < slots[dag_id]
+            if len(found[dag_id]) == limit and sum(not queued.graph.ends_at_once for queued in found[dag_id]) < slots[dag_id]
         }
     return found
 

@@ -35,7 +35,7 @@ JOIN dag_run AS run ON run.dag_id = target.dag_id AND run.logical_date > target.
 -- name: reserve_runs
 SELECT nextval('dag_run_id_seq') FROM generate_series(1, $1)
 
--- name: set_clock
+-- name: update_schedule
 UPDATE dag
 SET last_logical_date = change.last_logical_date,
     last_interval_start = change.last_interval_start,

@@ -63,7 +63,7 @@ class OutcomeRow(msgspec.Struct, frozen=True):
     reason: str | None
 
 
-async def ids(db: Db, uris: Collection[str]) -> Mapping[str, int]:
+async def get_or_create_ids(db: Db, uris: Collection[str]) -> Mapping[str, int]:
     """The ids of these datasets; creates new ones. Called once in a transaction, before any DAG is locked."""
     found = {uri: db.memory.dataset_ids[uri] for uri in uris if uri in db.memory.dataset_ids}
     if unknown := [uri for uri in uris if uri not in found]:
@@ -72,14 +72,14 @@ async def ids(db: Db, uris: Collection[str]) -> Mapping[str, int]:
             db.memory.remember_dataset(uri, id_)
     if new := [uri for uri in uris if uri not in found]:
         # Not remembered, because this transaction may be rolled back.
-        found |= await make(db, new)
+        found |= await create(db, new)
     return found
 
 
-async def make(db: Db, uris: Collection[str]) -> Mapping[str, int]:
+async def create(db: Db, uris: Collection[str]) -> Mapping[str, int]:
     """Create the datasets that do not exist, with references of matching patterns, and read the ids of all."""
     if made := {row["uri"]: row["id"] for row in await db.fetch(_SQL["insert_datasets"], list(uris))}:
-        await references.match_new_datasets(db, made)
+        await references.add_pattern_references(db, made)
     return made if len(made) == len(uris) else await read(db, uris)
 
 
@@ -103,7 +103,7 @@ class Recorded(NamedTuple):
 
 async def record(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> Recorded:
     """Write the events to the ledger and queue them for their consumers. Creates new datasets."""
-    known = await ids(db, {message.body.uri for message in messages})
+    known = await get_or_create_ids(db, {message.body.uri for message in messages})
     rows = await db.fetch(
         _SQL["record_events"],
         [known[message.body.uri] for message in messages],

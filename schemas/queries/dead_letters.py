@@ -23,7 +23,7 @@ class DeadLetterState(StrEnum):
     DISCARDED = "discarded"
 
 
-class Chosen(msgspec.Struct, frozen=True):
+class DeadLetterFilter(msgspec.Struct, frozen=True):
     """A filter of dead letters; None matches any. `since` and `until` compare `received_at`."""
 
     reason: Rejection | None = None
@@ -47,7 +47,7 @@ class DeadLetterRow(msgspec.Struct, frozen=True):
     replay_of: int | None
 
 
-class Standing(msgspec.Struct, frozen=True):
+class DeadLetterStatus(msgspec.Struct, frozen=True):
     """The state of a dead letter, since when and by whom."""
 
     id: int
@@ -66,13 +66,13 @@ class Closed(msgspec.Struct, frozen=True):
     reason: str
 
 
-async def list_dead_letters(db: Db, state: DeadLetterState | None, chosen: Chosen, limit: int) -> list[DeadLetterRow]:
+async def list_dead_letters(db: Db, state: DeadLetterState | None, chosen: DeadLetterFilter, limit: int) -> list[DeadLetterRow]:
     """The dead letters of a filter, newest first."""
     rows = await db.fetch(_SQL["list_dead_letters"], state, *msgspec.structs.astuple(chosen), limit)
     return [DeadLetterRow(row[0], DeadLetterState(row[1]), *row[2:]) for row in rows]
 
 
-async def open_ids(db: Db, chosen: Chosen) -> list[int]:
+async def open_ids(db: Db, chosen: DeadLetterFilter) -> list[int]:
     """The open dead letters, oldest first."""
     return [row[0] for row in await db.fetch(_SQL["open_ids"], *msgspec.structs.astuple(chosen))]
 
@@ -83,9 +83,9 @@ async def read(db: Db, id_: int) -> dict[str, Any] | None:
     return dict(rows[0]) if rows else None
 
 
-async def standing(db: Db, ids: Sequence[int]) -> list[Standing]:
+async def status(db: Db, ids: Sequence[int]) -> list[DeadLetterStatus]:
     """The states of these dead letters by id; missing ones are left out."""
-    return [Standing(row[0], DeadLetterState(row[1]), *row[2:]) for row in await db.fetch(_SQL["standing"], ids)]
+    return [DeadLetterStatus(row[0], DeadLetterState(row[1]), *row[2:]) for row in await db.fetch(_SQL["status"], ids)]
 
 
 async def replay(db: Db, ids: Sequence[int], who: str) -> list[int]:

@@ -29,7 +29,7 @@ SELECT
 FROM dead_letter AS letter
 WHERE id = $1
 
--- name: standing
+-- name: status
 SELECT id, state, closed_at, closed_by
 FROM dead_letter
 WHERE id = ANY ($1::bigint[])

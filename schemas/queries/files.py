@@ -33,9 +33,9 @@ class StoredDag(msgspec.Struct, frozen=True):
     digest: str
 
 
-async def serialise(db: Db) -> None:
+async def lock_files(db: Db) -> None:
     """Lock out other transactions that write DAG files, and wait for those in progress."""
-    await db.execute(_SQL["serialise"])
+    await db.execute(_SQL["lock_files"])
 
 
 async def files(db: Db, paths: Collection[str]) -> Mapping[str, FileView]:

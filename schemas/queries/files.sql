@@ -1,4 +1,4 @@
--- name: serialise
+-- name: lock_files
 -- One transaction at a time stores DAG files, so that two files cannot both claim a new DAG id.
 SELECT pg_advisory_xact_lock(hashtext('tidegate.dag_file'))
 

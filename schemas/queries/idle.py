@@ -10,7 +10,7 @@ from tidegate.schemas.queries.sql import load
 _SQL = load("idle")
 
 
-class Left(msgspec.Struct, frozen=True):
+class OutstandingWork(msgspec.Struct, frozen=True):
     """Outstanding work by kind, without work that becomes due later or waits for a user."""
 
     runs: int
@@ -25,9 +25,9 @@ class Left(msgspec.Struct, frozen=True):
         return any(msgspec.structs.astuple(self))
 
 
-async def left(db: Db) -> Left:
-    (row,) = await db.fetch(_SQL["left"], db.now)
-    return Left(*row)
+async def outstanding_work(db: Db) -> OutstandingWork:
+    (row,) = await db.fetch(_SQL["outstanding_work"], db.now)
+    return OutstandingWork(*row)
 
 
 async def positions(db: Db) -> Mapping[str, int]:

@@ -1,4 +1,4 @@
--- name: left
+-- name: outstanding_work
 -- Work for daemons. Runs of paused DAGs, and queued runs of stale DAGs, wait for a user.
 SELECT
     (

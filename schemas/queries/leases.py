@@ -62,7 +62,7 @@ class Group(NamedTuple):
     topic: str
 
 
-class Place(NamedTuple):
+class DaemonRank(NamedTuple):
     """The rank of a daemon among `of` live daemons by age, from 0."""
 
     number: int
@@ -83,7 +83,7 @@ class Lease(msgspec.Struct, frozen=True):
         return Group(self.kind, self.key.rpartition("/")[0])
 
 
-class Duty(msgspec.Struct, frozen=True):
+class LeaseSpec(msgspec.Struct, frozen=True):
     """Work for one daemon at a time. `next_offset`: the first offset of a new partition."""
 
     kind: str
@@ -111,15 +111,15 @@ async def live(db: Db) -> list[JobRow]:
     return [msgspec.convert(dict(row), JobRow) for row in await db.fetch(_SQL["live"])]
 
 
-async def place(db: Db, owner: UUID) -> Place:
+async def daemon_rank(db: Db, owner: UUID) -> DaemonRank:
     """The rank of a live daemon."""
-    return Place(*(await db.fetch(_SQL["place"], owner))[0])
+    return DaemonRank(*(await db.fetch(_SQL["daemon_rank"], owner))[0])
 
 
-async def offer(db: Db, duties: Sequence[Duty]) -> None:
+async def create_leases(db: Db, duties: Sequence[LeaseSpec]) -> None:
     """Create leases for duties. Existing ones keep their owner and offset."""
     if duties:
-        await db.execute(_SQL["offer"], *columns(duties))
+        await db.execute(_SQL["create_leases"], *columns(duties))
 
 
 async def owned(db: Db, owner: UUID) -> list[Lease]:

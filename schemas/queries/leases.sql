@@ -8,7 +8,7 @@ SELECT host, pid, started_at, heartbeat_at, settings AS terms, away
 FROM live_job
 ORDER BY started_at, id
 
--- name: place
+-- name: daemon_rank
 -- Position of a daemon among the live ones, oldest first, and their number. The asking daemon counts as live even if its
 -- heartbeat is old.
 WITH mine AS (SELECT started_at, id FROM job WHERE id = $1)
@@ -16,7 +16,7 @@ SELECT count(*) FILTER (WHERE (living.started_at, living.id) < (mine.started_at,
 FROM mine, (SELECT started_at, id FROM live_job UNION SELECT started_at, id FROM mine) AS living
 GROUP BY mine.id
 
--- name: offer
+-- name: create_leases
 -- Existing leases stay as they are.
 INSERT INTO lease (kind, key, next_offset)
 SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])

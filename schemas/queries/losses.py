@@ -30,7 +30,7 @@ class Mark(msgspec.Struct, frozen=True):
     at: datetime
 
 
-class Place(msgspec.Struct, frozen=True):
+class ServerIdentity(msgspec.Struct, frozen=True):
     """The identity of a database, the same on all its servers, and the timeline of this server: None for a standby.
 
     `inherited_at`: time of the last commit that a promoted server received from its primary.
@@ -60,10 +60,10 @@ def marker(daemon: UUID, backend: int, number: int) -> CommitMarker:
     return CommitMarker(_SQL["mark"], daemon, backend, number)
 
 
-async def place(connection: "Connected") -> Place:
+async def server_identity(connection: "Connected") -> ServerIdentity:
     """The identity of the database and its server. Needs no migrated schema."""
-    ((*facts,),) = await connection.fetch(_SQL["place"])
-    return Place(*facts)
+    ((*facts,),) = await connection.fetch(_SQL["server_identity"])
+    return ServerIdentity(*facts)
 
 
 async def marks(connection: "Connected", daemon: UUID) -> dict[int, Mark]:

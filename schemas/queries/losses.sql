@@ -9,7 +9,7 @@ SELECT DISTINCT ON (backend) backend, number, at FROM commit_mark WHERE daemon =
 -- name: forget_spent
 DELETE FROM commit_mark WHERE daemon = $1 AND number = ANY ($2::bigint[])
 
--- name: place
+-- name: server_identity
 -- A standby has no timeline of its own. `inherited_at` is when the primary made the last commit that a promoted server got.
 SELECT
     (SELECT system_identifier FROM pg_control_system())

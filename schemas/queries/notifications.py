@@ -59,22 +59,22 @@ async def claim(
     return [_claimed(*row) for row in rows]
 
 
-async def acknowledge(db: Db, id_: int, note: str) -> None:
+async def record_sent(db: Db, id_: int, note: str) -> None:
     """Mark the notification as sent; no daemon sends it again."""
-    await db.execute(_SQL["acknowledge"], id_, note)
+    await db.execute(_SQL["record_sent"], id_, note)
 
 
-async def try_again(db: Db, claimed: Claimed, owner: UUID, reason: str, pause_s: float) -> None:
+async def record_retry(db: Db, claimed: Claimed, owner: UUID, reason: str, pause_s: float) -> None:
     """Record a failed try; another try follows after `pause_s`. No effect after another daemon's claim."""
     await _conclude(db, claimed, owner, "pending", reason, pause_s)
 
 
-async def look_again(db: Db, claimed: Claimed, owner: UUID, pause_s: float) -> None:
+async def extend_claim(db: Db, claimed: Claimed, owner: UUID, pause_s: float) -> None:
     """Extend the claim by `pause_s`, because the try is still in progress."""
     await _conclude(db, claimed, owner, "sending", "", pause_s)
 
 
-async def give_up(db: Db, claimed: Claimed, owner: UUID, reason: str) -> None:
+async def record_failure(db: Db, claimed: Claimed, owner: UUID, reason: str) -> None:
     """Mark the notification as failed; no try follows."""
     await _conclude(db, claimed, owner, "failed", reason, 0)
 

@@ -32,7 +32,7 @@ FROM ready
 WHERE notification.id = ready.id
 RETURNING notification.id, delivery_id, dag_run_id, version_id, receiver, context, tries
 
--- name: acknowledge
+-- name: record_sent
 -- From any daemon: a sent notification is never sent again.
 UPDATE notification SET state = 'sent', reason = $2, owner = NULL, ended_at = clock_timestamp() WHERE id = $1 AND state <> 'sent'
 

@@ -27,7 +27,7 @@ async def delete(db: Db, effects: Sequence[DeleteDag]) -> None:
     await db.execute(_SQL["drop_pattern_references"], dag_ids)
     await db.execute(_SQL["delete_runs"], dag_ids)
     await db.execute(_SQL["delete_dags"], dag_ids)
-    await refresh(db, set(dropped))
+    await refresh_is_active(db, set(dropped))
 
 
 async def lock_patterns(db: Db) -> None:
@@ -41,13 +41,13 @@ async def datasets_near(db: Db, patterns: Collection[str]) -> Mapping[str, int]:
     return {uri: id_ for _, id_, uri in await db.fetch(_SQL["datasets_near"], prefixes)} if prefixes else {}
 
 
-async def match_new_datasets(db: Db, made: Mapping[str, int]) -> None:
+async def add_pattern_references(db: Db, made: Mapping[str, int]) -> None:
     """Add references from DAGs that consume a pattern to the new datasets that it matches."""
     await db.execute(_SQL["share_patterns"])
     found = {(dag_id, made[uri]) for uri, dag_id in await _consumers_by_pattern(db, made)}
     if found:
         await db.fetch(_SQL["insert_schedule_references"], *zip(*sorted(found), strict=True))
-        await refresh(db, {dataset_id for _, dataset_id in found})
+        await refresh_is_active(db, {dataset_id for _, dataset_id in found})
 
 
 async def awaited(db: Db, uris: Collection[str]) -> set[str]:
@@ -74,13 +74,13 @@ async def replace(db: Db, effects: Sequence[SetReferences]) -> None:
         await db.execute(_SQL["insert_outlet_references"], *_columns(produced, 3))
     if patterns:
         await db.execute(_SQL["insert_pattern_references"], *_columns(patterns, 3))
-    await refresh(db, {*dropped, *(id_ for _, id_ in consumed), *(id_ for _, _, id_ in produced)})
+    await refresh_is_active(db, {*dropped, *(id_ for _, id_ in consumed), *(id_ for _, _, id_ in produced)})
     since = {effect.dag_id: effect.backfill_since for effect in effects if effect.backfills}
     if backfilled := [(dag_id, dataset_id, since[dag_id]) for dag_id, dataset_id in new if dag_id in since]:
         await db.execute(_SQL["queue_history"], *_columns(backfilled, 3), db.now)
 
 
-async def refresh(db: Db, dataset_ids: Collection[int]) -> int:
+async def refresh_is_active(db: Db, dataset_ids: Collection[int]) -> int:
     """Update whether datasets are active: whether a DAG refers to them. Returns the number of changed datasets."""
     if not dataset_ids:
         return 0

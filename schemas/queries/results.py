@@ -14,7 +14,7 @@ async def results_for(db: Db, instances: Sequence[tuple[int, Graph, int]]) -> di
 
     The result of a mapped task is the list of the results of its instances, in the order of the elements.
     """
-    above = {(run, index): [(run, up) for up in graph.above[position_of(index)]] for run, graph, index in instances}
+    above = {(run, index): [(run, up) for up in graph.upstream[position_of(index)]] for run, graph, index in instances}
     graphs = {run: graph for run, graph, _ in instances}
     keys = {key for before in above.values() for key in before}
     mapped = {key for key in keys if graphs[key[0]].nodes[key[1]].over is not None}

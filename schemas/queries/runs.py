@@ -56,7 +56,7 @@ async def change_version(db: Db, effects: Sequence[ChangeVersion]) -> None:
     await db.execute(_SQL["change_version"], ids, [e.version_id for e in effects], [e.max_active_tasks for e in effects])
     places = [(effect.dag_run_id, old, new) for effect in effects for old, new in effect.indices]
     for set_aside, place in (
-        (_SQL["set_aside_tasks"], _SQL["place_tasks"]),
+        (_SQL["set_aside_tasks"], _SQL["move_tasks"]),
         (_SQL["set_aside_attempts"], _SQL["place_attempts"]),
         (_SQL["set_aside_results"], _SQL["place_results"]),
     ):
@@ -74,9 +74,9 @@ async def to_reconsider(db: Db, limit: int) -> list[int]:
     return [row[0] for row in await db.fetch(_SQL["to_reconsider"], limit)]
 
 
-async def taken_up(db: Db, ids: Collection[int]) -> Mapping[int, str | None]:
+async def dequeue_reconsiderations(db: Db, ids: Collection[int]) -> Mapping[int, str | None]:
     """Dequeue the requests to reconsider these locked runs: run id to stop reason. Runs without a request are left out."""
-    return {row[0]: row[1] for row in await db.fetch(_SQL["take_up"], list(ids))}
+    return {row[0]: row[1] for row in await db.fetch(_SQL["dequeue_reconsiderations"], list(ids))}
 
 
 async def previous(db: Db, ids: Collection[int]) -> Mapping[int, PreviousRun]:

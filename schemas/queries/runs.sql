@@ -38,7 +38,7 @@ WHERE dag_run.id = change.dag_run_id
 -- Two rows may never have the same index, so all rows leave their indices first.
 UPDATE task_instance SET task_index = -1000000 - task_index WHERE dag_run_id = ANY ($1::bigint[]) AND task_index >= 0
 
--- name: place_tasks
+-- name: move_tasks
 UPDATE task_instance AS task
 SET task_index = change.new, state = CASE WHEN change.new < 0 THEN 'removed' ELSE task.state END
 FROM unnest($1::bigint[], $2::integer[], $3::integer[]) AS change (dag_run_id, old, new)
@@ -87,7 +87,7 @@ ON CONFLICT (dag_run_id) DO NOTHING
 -- name: to_reconsider
 SELECT dag_run_id FROM run_to_reconsider ORDER BY created_at LIMIT $1
 
--- name: take_up
+-- name: dequeue_reconsiderations
 DELETE FROM run_to_reconsider WHERE dag_run_id = ANY ($1::bigint[]) RETURNING dag_run_id, stop_reason
 
 -- name: run_before

@@ -39,13 +39,13 @@ class Claimed(msgspec.Struct, frozen=True):
 
 
 class Running(msgspec.Struct, frozen=True):
-    """An attempt whose handle is recorded. `unheard_s` is the age of its last recorded heartbeat."""
+    """An attempt whose handle is recorded. `heartbeat_age_s` is the age of its last recorded heartbeat."""
 
     submission_id: UUID
     backend: str
     handle: dict[str, Any]
     desired_state: str
-    unheard_s: float
+    heartbeat_age_s: float
 
 
 async def refs(db: Db, ids: Collection[UUID]) -> Mapping[UUID, AttemptRef]:
@@ -66,9 +66,9 @@ async def read_with_tasks(db: Db, ids: Collection[UUID], others: Collection[Task
     return attempts, instances
 
 
-async def doomed_intents(db: Db, limit: int = 1000) -> list[tuple[UUID, str]]:
+async def killed_intents(db: Db, limit: int = 1000) -> list[tuple[UUID, str]]:
     """Attempts with a kill request before any submit, with the reason."""
-    return [(row[0], row[1]) for row in await db.fetch(_SQL["doomed_intents"], limit)]
+    return [(row[0], row[1]) for row in await db.fetch(_SQL["killed_intents"], limit)]
 
 
 async def claim_intents(db: Db, owner: UUID, host: str, backend: str, limit: int) -> list[Claimed]:
@@ -92,14 +92,14 @@ async def running(db: Db, backends: Sequence[str], host: str, everywhere: Sequen
     return [Running(*row) for row in await db.fetch(_SQL["running"], backends, host, everywhere)]
 
 
-async def open_at(db: Db, host: str) -> frozenset[UUID]:
+async def open_on_host(db: Db, host: str) -> frozenset[UUID]:
     """The attempts that a host submits or has submitted, and that have not ended."""
-    return frozenset(row[0] for row in await db.fetch(_SQL["open_at"], host))
+    return frozenset(row[0] for row in await db.fetch(_SQL["open_on_host"], host))
 
 
-async def beat(db: Db, heartbeats: Sequence[tuple[UUID, float]]) -> None:
+async def record_heartbeats(db: Db, heartbeats: Sequence[tuple[UUID, float]]) -> None:
     """Record the last heartbeats, given as ages in seconds."""
-    await db.execute(_SQL["beat"], *zip(*heartbeats, strict=True))
+    await db.execute(_SQL["record_heartbeats"], *zip(*heartbeats, strict=True))
 
 
 async def silent(db: Db, silent_s: float, *, among: Collection[UUID] | None = None, limit: int = 1000) -> list[UUID]:

@@ -65,7 +65,7 @@ WHERE submission.dag_run_id = doomed.dag_run_id
   AND (doomed.task_index IS NULL OR submission.task_index = doomed.task_index)
   AND submission.ended_at IS NULL
 
--- name: doomed_intents
+-- name: killed_intents
 -- Attempts with a kill request and without any submit.
 SELECT submission_id, kill_reason FROM submission WHERE state = 'intent' AND desired_state = 'kill' LIMIT $1
 
@@ -106,16 +106,16 @@ RETURNING submission_id, dag_run_id, task_index, try_number, kill_reason
 
 -- name: running
 SELECT submission_id, backend, handle, desired_state,
-    extract(epoch FROM clock_timestamp() - heartbeat_at)::float8 AS unheard_s
+    extract(epoch FROM clock_timestamp() - heartbeat_at)::float8 AS heartbeat_age_s
 FROM submission
 WHERE state = 'accepted' AND backend = ANY ($1::text[]) AND (host = $2 OR backend = ANY ($3::text[]))
 
--- name: open_at
+-- name: open_on_host
 SELECT submission_id
 FROM submission
 WHERE state IN ('submitting', 'accepted') AND host = $1
 
--- name: beat
+-- name: record_heartbeats
 -- Heartbeats come as ages, not as times: the clock of a host may be wrong.
 UPDATE submission
 SET heartbeat_at = clock_timestamp() - make_interval(secs => change.silent_s)

@@ -57,7 +57,7 @@ FROM unnest(
 )
 WHERE task.dag_run_id = change.dag_run_id AND task.task_index = change.task_index
 
--- name: place_tasks
+-- name: set_demand
 UPDATE task_instance AS task
 SET pool = change.pool,
     pool_slots = change.pool_slots,

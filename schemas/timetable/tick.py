@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from tidegate.schemas.timetable.moment import EARLIEST, Grid, Moments, clamped, moments
 from tidegate.schemas.timetable.spec import Continuous, Cron, Dates, Every, Once, Timetable
+from tidegate.schemas.timetable.tick_times import EARLIEST, Grid, Ticks, clamped, ticks_of
 
 Missed = Literal["skip", "latest", "all"]
 
@@ -71,7 +71,7 @@ def next_tick(timetable: Timetable | None, last: Tick | None, bounds: Bounds, no
         case Every():
             return _run_at(timetable, _elapsed(timetable, last, bounds, now), bounds)
         case Cron() | Dates():
-            ticks = moments(timetable)
+            ticks = ticks_of(timetable)
             return _run_at(timetable, ticks.after(_earliest(ticks, last, bounds, now) - INSTANT), bounds)
 
 
@@ -80,7 +80,7 @@ def manual_interval(timetable: Timetable | None, at: datetime) -> tuple[datetime
     at = clamped(at)
     match timetable:
         case Cron(mode="interval"):
-            ticks = moments(timetable)
+            ticks = ticks_of(timetable)
             end = ticks.until(at)
             start = end and ticks.until(end - INSTANT)
             return (start, end) if start and end else (at, at)
@@ -119,7 +119,7 @@ def _run_at(timetable: Timetable, at: datetime | None, bounds: Bounds) -> Tick |
     return Tick(start, start, at, at)
 
 
-def _earliest(ticks: Moments, last: Tick | None, bounds: Bounds, now: datetime) -> datetime:
+def _earliest(ticks: Ticks, last: Tick | None, bounds: Bounds, now: datetime) -> datetime:
     """The earliest time of the next tick."""
     lowest = [last.run_after + INSTANT] if last else []
     if bounds.start_date:
@@ -136,7 +136,7 @@ def _earliest(ticks: Moments, last: Tick | None, bounds: Bounds, now: datetime) 
     return max(lowest)
 
 
-def _first(ticks: Moments, bounds: Bounds, now: datetime) -> datetime:
+def _first(ticks: Ticks, bounds: Bounds, now: datetime) -> datetime:
     """The earliest time of the first tick of a DAG with neither a start date nor a run."""
     passed, coming = ticks.until(now), ticks.after(now)
     if passed is None or bounds.run_immediately is False:
@@ -184,14 +184,14 @@ def _next_period(timetable: Cron | Every, last: Tick | None, bounds: Bounds, now
     return Tick(start, start, end, end)
 
 
-def _cron_period(cron: Cron, last: Tick | None, bounds: Bounds, now: datetime) -> tuple[datetime | None, Moments]:
+def _cron_period(cron: Cron, last: Tick | None, bounds: Bounds, now: datetime) -> tuple[datetime | None, Ticks]:
     """The start of the next data interval, and the ticks that end it."""
-    ticks = moments(cron)
+    ticks = ticks_of(cron)
     earliest = _earliest_start(ticks, last and _resumed(ticks, last), last, bounds, now)
     return ticks.after(earliest - INSTANT), ticks
 
 
-def _delta_period(every: Every, last: Tick | None, bounds: Bounds, now: datetime) -> tuple[datetime, Moments]:
+def _delta_period(every: Every, last: Tick | None, bounds: Bounds, now: datetime) -> tuple[datetime, Ticks]:
     """As `_cron_period`. A period starts where the last one ended, also if that is not on the grid of the start date."""
     anchor = bounds.start_date or (EPOCH if not every.months else last.interval_end if last else bounds.since or now)
     ticks = Grid(every, anchor)
@@ -199,13 +199,13 @@ def _delta_period(every: Every, last: Tick | None, bounds: Bounds, now: datetime
     return start, ticks if ticks.until(start) == start else Grid(every, start)
 
 
-def _resumed(ticks: Moments, last: Tick) -> datetime:
+def _resumed(ticks: Ticks, last: Tick) -> datetime:
     """The tick at the end of the last period, or before it if the timetable has changed; always after the logical date."""
     aligned = ticks.until(last.interval_end) or last.interval_end
     return aligned if aligned > last.interval_start else ticks.after(last.interval_start) or aligned
 
 
-def _earliest_start(ticks: Moments, resumed: datetime | None, last: Tick | None, bounds: Bounds, now: datetime) -> datetime:
+def _earliest_start(ticks: Ticks, resumed: datetime | None, last: Tick | None, bounds: Bounds, now: datetime) -> datetime:
     """The earliest start of the next data interval."""
     lowest = [moment for moment in (bounds.start_date, resumed) if moment]
     if not lowest:
@@ -216,7 +216,7 @@ def _earliest_start(ticks: Moments, resumed: datetime | None, last: Tick | None,
     return max(lowest)
 
 
-def _missed_start(ticks: Moments, last: Tick | None, bounds: Bounds, now: datetime) -> datetime:
+def _missed_start(ticks: Ticks, last: Tick | None, bounds: Bounds, now: datetime) -> datetime:
     """The start of the oldest missed period that still gets a run."""
     end = ticks.after(now - MISSED_AFTER - INSTANT) if bounds.missed == "skip" else ticks.until(now)
     start = end and ticks.until(end - INSTANT)

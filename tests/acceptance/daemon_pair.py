@@ -123,7 +123,7 @@ class DaemonPair:
 
     async def audit(self) -> Report:
         async with connect(self._dsn) as database:
-            return await audit_ledger(database.ask, 10)
+            return await audit_ledger(database.autocommit, 10)
 
 
 @asynccontextmanager

@@ -46,7 +46,7 @@ async def said_full(daemon: SingleDaemon, server: str) -> bool:
 async def audited(postgres: Postgres) -> tuple[int, int]:
     """Events, and what is wrong with them."""
     async with connect(postgres.dsn) as database:
-        report = await audit_ledger(database.ask, 100)
+        report = await audit_ledger(database.autocommit, 100)
         return report.events, len(report.findings)
 
 

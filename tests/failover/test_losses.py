@@ -39,7 +39,7 @@ class Process:
 
     async def commit(self) -> datetime:
         """When it had not yet committed, by the server's clock. Raises UnavailableError."""
-        at: datetime = await self.database.ask(lambda db: db.connection.fetchval("SELECT clock_timestamp()"))
+        at: datetime = await self.database.autocommit(lambda db: db.connection.fetchval("SELECT clock_timestamp()"))
         await self.database.run(self._beat)
         return at
 

@@ -176,7 +176,7 @@ async def test_a_commit_that_waits_for_its_standby_is_not_seen_when_we_give_up(
     async with connect(couple.dsn) as database:
         assert await database.run(count) == 1
         async with couple.held_back():
-            for way in (database.run, database.ask):
+            for way in (database.run, database.autocommit):
                 with pytest.raises(UnavailableError):
                     await way(partial(write, name=way.__name__))
             await anyio.sleep(1)
@@ -193,7 +193,7 @@ async def test_a_server_that_is_frozen_holds_up_each_user_once(couple: Couple, m
     async with connect(couple.dsn) as database:
         async with anyio.create_task_group() as tg:
             for _ in range(4):
-                tg.start_soon(database.ask, lambda db: db.fetch("SELECT pg_sleep(0.3)"))
+                tg.start_soon(database.autocommit, lambda db: db.fetch("SELECT pg_sleep(0.3)"))
         async with couple.frozen():
             await couple.take_over()
             with pytest.raises(UnavailableError):

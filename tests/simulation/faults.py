@@ -138,7 +138,7 @@ def renewed_after_leaving() -> None:
 
 def oneself_not_counted() -> None:
     """A daemon that was frozen is missing from the list of live daemons: once a bug, which ended the daemon."""
-    without(leases_sql, "place", " UNION SELECT started_at, id FROM mine")
+    without(leases_sql, "daemon_rank", " UNION SELECT started_at, id FROM mine")
 
 
 def end_not_shielded() -> None:

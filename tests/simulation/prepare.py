@@ -15,7 +15,7 @@ from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.postgres.migrate import migrate
 from tidegate.schemas.dag import ParsedFile
 from tidegate.schemas.message import Message
-from tidegate.schemas.queries.leases import PARTITION, Duty
+from tidegate.schemas.queries.leases import PARTITION, LeaseSpec
 from tidegate.schemas.wire.event import Kind
 
 HERE = Path(__file__).parent
@@ -40,7 +40,7 @@ async def prepare(dsn: str) -> None:
 
 async def _file(dsn: str) -> None:
     partitions = [
-        Duty(PARTITION, f"tidegate.{kind}/{number}", 0)
+        LeaseSpec(PARTITION, f"tidegate.{kind}/{number}", 0)
         for kind in (Kind.DATASET_UPDATED, Kind.TASK_FINISHED)
         for number in range(PARTITIONS)
     ]

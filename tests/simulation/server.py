@@ -127,7 +127,7 @@ class Server:
         """What a daemon has remembered that has seen all DAGs: what a schedule asks for must not depend on those before it."""
         memory = Memory()
         db = Db(self._observer.connection, memory, self.now)
-        await datasets.ids(db, [row[0] for row in await self.ask("SELECT uri FROM dataset")])
+        await datasets.get_or_create_ids(db, [row[0] for row in await self.ask("SELECT uri FROM dataset")])
         ids = [row[0] for row in await self.ask("SELECT id FROM dag_version")]
         await versions.graphs(db, ids)
         await sources.of_versions(db, ids)

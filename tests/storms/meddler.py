@@ -116,7 +116,7 @@ class Meddler:
 
     async def _some(self, database: Database, sql: str, most: int) -> Sequence[asyncpg.Record]:
         try:
-            found = await database.ask(lambda db: db.fetch(sql))
+            found = await database.autocommit(lambda db: db.fetch(sql))
         except UnavailableError:
             return []
         return self._random.sample(found, min(most, len(found)))

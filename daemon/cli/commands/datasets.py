@@ -66,7 +66,7 @@ def audit(context: typer.Context, *, limit: Limit = 1000, json: Json = False) ->
 
     Only reads, and runs beside working daemons. --limit is the number of findings shown. Exit code 1 if anything is wrong.
     """
-    report = with_database(context, lambda database: audit_ledger(database.ask, limit))
+    report = with_database(context, lambda database: audit_ledger(database.autocommit, limit))
     output.write_page(report, lambda: print_audit(report), json=json)
     if report.wrong:
         raise typer.Exit(1)

@@ -28,7 +28,7 @@ from tidegate.daemon.settings import Settings
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import dead_letters, inbox
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.dead_letters import Chosen, DeadLetterState, Standing
+from tidegate.schemas.queries.dead_letters import DeadLetterFilter, DeadLetterState, DeadLetterStatus
 from tidegate.schemas.queries.inbox import DeadLetter
 from tidegate.schemas.wire.event import INCOMING, Rejection
 
@@ -83,7 +83,7 @@ def list_(
 ) -> None:
     """List dead letters, newest first."""
     selected = None if state is ListedState.ALL else DeadLetterState(state)
-    found, now = query_at(context, dead_letters.list_dead_letters, selected, Chosen(**filters), limit)
+    found, now = query_at(context, dead_letters.list_dead_letters, selected, DeadLetterFilter(**filters), limit)
     print_list(DEAD_LETTERS, found, now, json=json)
 
 
@@ -122,7 +122,7 @@ def replay(
     A record that still cannot be processed becomes a new dead letter that refers to this one. Each is replayed once. The user is
     recorded. Exit code 1 if any was refused.
     """
-    change_dead_letters(context, Change.REPLAY, ids or [], Chosen(**filters), is_all=all_, yes=yes, json=json)
+    change_dead_letters(context, Change.REPLAY, ids or [], DeadLetterFilter(**filters), is_all=all_, yes=yes, json=json)
 
 
 @app.command(
@@ -147,7 +147,9 @@ def discard(
     Exit code 1 if any was refused.
     """
     check_reason("--because", because)
-    change_dead_letters(context, Change.DISCARD, ids or [], Chosen(**filters), is_all=all_, yes=yes, json=json, because=because)
+    change_dead_letters(
+        context, Change.DISCARD, ids or [], DeadLetterFilter(**filters), is_all=all_, yes=yes, json=json, because=because
+    )
 
 
 class Change(StrEnum):
@@ -176,7 +178,7 @@ class Outcome(msgspec.Struct):
     refused: list[Refused] = []
 
 
-Batch = tuple[Sequence[int], Mapping[int, Standing], Mapping[int, str]]
+Batch = tuple[Sequence[int], Mapping[int, DeadLetterStatus], Mapping[int, str]]
 """The changed ids of a batch, the standing of all its dead letters, and why some were refused."""
 
 
@@ -184,7 +186,7 @@ def change_dead_letters(
     context: typer.Context,
     change: Change,
     ids: Sequence[int],
-    chosen: Chosen,
+    chosen: DeadLetterFilter,
     *,
     is_all: bool,
     yes: bool,
@@ -240,7 +242,7 @@ class _Changes:
             done = await dead_letters.replay(db, [id_ for id_ in ids if id_ not in refused], self.user)
         else:
             done = await dead_letters.discard(db, ids, self.user, self.because)
-        return done, {letter.id: letter for letter in await dead_letters.standing(db, ids)}, refused
+        return done, {letter.id: letter for letter in await dead_letters.status(db, ids)}, refused
 
     def _refusal(self, id_: int, letter: DeadLetter) -> str:
         """Why a record cannot be replayed; empty if it can."""
@@ -253,7 +255,7 @@ class _Changes:
             return f"dead letter {id_} has {size} bytes, and at most {MAX_MESSAGE_BYTES} are possible; discard it"
         return ""
 
-    def _explain(self, id_: int, standing: Standing | None, refused: str | None, outcome: Outcome) -> None:
+    def _explain(self, id_: int, standing: DeadLetterStatus | None, refused: str | None, outcome: Outcome) -> None:
         if standing is None:
             outcome.refused.append(
                 Refused(id_, f"there is no dead letter {id_}; `tidegate deadletters list --state all` shows all")
@@ -266,8 +268,8 @@ class _Changes:
             outcome.refused.append(Refused(id_, refused or f"dead letter {id_} is still open; try again"))
 
 
-def _check_selection(ids: Sequence[int], chosen: Chosen, *, is_all: bool) -> None:
-    filtered = chosen != Chosen()
+def _check_selection(ids: Sequence[int], chosen: DeadLetterFilter, *, is_all: bool) -> None:
+    filtered = chosen != DeadLetterFilter()
     if ids and (filtered or is_all):
         raise typer.BadParameter("give either ids or filters, not both", param_hint="ID")
     if not ids and not filtered and not is_all:

@@ -7,10 +7,10 @@ import msgspec
 
 from tidegate.daemon.cli.pages import output
 from tidegate.handlers.scheduling.timetable import upcoming_tick
-from tidegate.schemas.timetable.moment import Grid, clamped
 from tidegate.schemas.timetable.spec import Continuous, Cron, Every, Timetable
 from tidegate.schemas.timetable.text import local
 from tidegate.schemas.timetable.tick import INSTANT, Tick, runs_after
+from tidegate.schemas.timetable.tick_times import Grid, clamped
 from tidegate.schemas.timetable.wallclock import instant, zone
 from tidegate.schemas.view import DagView
 

@@ -14,7 +14,7 @@ async def result_of(db: Db, run: RunRow, label: str) -> Any:
 
     The value of a mapped task is the list of its instances' values.
     """
-    found = (await run_facts(db, run.dag_id, run.run_id)).run
+    found = (await run_facts(db, run.dag_id, run.run_id)).view
     graph = (await versions.graphs(db, {found.version_id}))[found.version_id]
     index = index_of(graph, label)
     if index is None:

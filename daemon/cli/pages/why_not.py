@@ -94,7 +94,7 @@ async def read_task(db: Db, run: RunRow, label: str, settings: Settings) -> Task
 
     Raises RequestError for a task that the run does not have.
     """
-    version = (await facts.run_facts(db, run.dag_id, run.run_id)).run.version_id
+    version = (await facts.run_facts(db, run.dag_id, run.run_id)).view.version_id
     graph = (await versions.graphs(db, {version}))[version]
     index = index_of(graph, label)
     terms = Terms(settings.parallelism, settings.fair_after_s, settings.lease_ttl_s)

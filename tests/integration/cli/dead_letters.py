@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from tests.integration.cli.history import History
 from tidegate.schemas.queries import dead_letters, inbox
-from tidegate.schemas.queries.dead_letters import Chosen
+from tidegate.schemas.queries.dead_letters import DeadLetterFilter
 from tidegate.schemas.queries.inbox import DeadLetter
 
 NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
@@ -29,4 +29,4 @@ async def written(history: History) -> list[int]:
     """The ids of three dead letters, oldest first."""
     three = [letter(1, "malformed", b"{\x1b[2J"), letter(2, "invalid", b"\xff\xfe"), letter(3, "malformed", None)]
     await history.database.run(inbox.insert_dead_letters, three)
-    return await history.database.run(dead_letters.open_ids, Chosen())
+    return await history.database.run(dead_letters.open_ids, DeadLetterFilter())

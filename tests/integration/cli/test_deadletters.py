@@ -6,7 +6,7 @@ from tests.integration.cli.conftest import Cli
 from tests.integration.cli.dead_letters import letter
 from tests.integration.cli.history import History
 from tidegate.schemas.queries import dead_letters, inbox
-from tidegate.schemas.queries.dead_letters import Chosen
+from tidegate.schemas.queries.dead_letters import DeadLetterFilter
 
 
 async def test_dead_letters_are_listed_newest_first(cli: Cli, dead: list[int]) -> None:
@@ -48,7 +48,7 @@ async def test_what_to_do_about_an_open_letter_is_said(cli: Cli, dead: list[int]
 
 async def test_a_value_that_was_cut_says_how_much_of_it_is_left(cli: Cli, history: History) -> None:
     await history.database.run(inbox.insert_dead_letters, [letter(9, "too_large", b"begin", 2_000_000)])
-    (id_,) = await history.database.run(dead_letters.open_ids, Chosen())
+    (id_,) = await history.database.run(dead_letters.open_ids, DeadLetterFilter())
 
     answer = await cli("deadletters", "show", str(id_))
 

@@ -8,4 +8,4 @@ A, B, C = DatasetRef("s://a"), DatasetRef("s://b"), DatasetRef("s://c")
 
 
 async def look(world: World, most: int = 100) -> Report:
-    return await audit_ledger(world.database.ask, most)
+    return await audit_ledger(world.database.autocommit, most)

@@ -16,7 +16,7 @@ PARTITIONS = "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent =
 
 async def look(world: World) -> tuple[int, int, int]:
     """How many events there are, how many outcomes are due, and how many are wrong."""
-    report: Report = await audit_ledger(world.database.ask, 10)
+    report: Report = await audit_ledger(world.database.autocommit, 10)
     return report.events, report.due, report.wrong
 
 

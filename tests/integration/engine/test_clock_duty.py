@@ -55,9 +55,9 @@ async def test_the_clock_sleeps_until_a_deadline_of_inputs_and_says_that_it_was_
     await wait_for(context, spec("t!", schedule=BOTH, timing=timing))
 
     with capture_logs() as logs:
-        first = await clock.tick(context)
+        first = await clock.submit_due(context)
         await anyio.sleep(first)
-        rest = await clock.tick(context)
+        rest = await clock.submit_due(context)
 
     assert (0 < first <= 0.2, rest) == (True, clock.MAX_SLEEP_S)
     assert [(line["dag_id"], line["fallback"]) for line in logs if line["event"] == "inputs_missed_deadline"] == [("d", "alert")]
@@ -83,4 +83,4 @@ async def _tick_until(context: Context, ends: float) -> None:
     """The shards change hands meanwhile."""
     while datetime.now(UTC).timestamp() < ends:
         await renew(context.database, context.held_leases)
-        await anyio.sleep(min(await clock.tick(context), 0.1))
+        await anyio.sleep(min(await clock.submit_due(context), 0.1))

@@ -8,7 +8,7 @@ from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import Database
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import leases
-from tidegate.schemas.queries.leases import OUTBOX, Duty, Group, Job, JobRow, Terms
+from tidegate.schemas.queries.leases import OUTBOX, Group, Job, JobRow, LeaseSpec, Terms
 
 TERMS = Terms(parallelism=7, fair_after_s=5, lease_ttl_s=30, backends=("command",))
 
@@ -51,7 +51,7 @@ async def test_a_daemon_is_taken_for_dead_by_its_own_time(database: Database) ->
 async def test_five_daemons_have_the_same_of_each_topic_but_for_one(database: Database) -> None:
     topics = {Group("partition", "dataset-updated"): 12, Group("partition", "task-finished"): 12, Group("outbox", ""): 16}
     keys = [(group, f"{group.topic}/{n}" if group.topic else f"{n}") for group, count in topics.items() for n in range(count)]
-    await register(database, [Duty(group.kind, key) for group, key in keys])
+    await register(database, [LeaseSpec(group.kind, key) for group, key in keys])
     daemons = [HeldLeases(Job(uuid4(), str(number), 7, "test")) for number in range(5)]
 
     for _ in range(3):
@@ -69,7 +69,7 @@ async def test_five_daemons_have_the_same_of_each_topic_but_for_one(database: Da
 async def test_a_daemon_that_has_left_comes_back_by_no_renewal(database: Database) -> None:
     """A duty that reads where it stands may be slower to end than the one that keeps the leases."""
     held_leases = HeldLeases(Job(uuid4(), "here", 7, "test", TERMS))
-    await register(database, [Duty(OUTBOX, "0")])
+    await register(database, [LeaseSpec(OUTBOX, "0")])
     await renew(database, held_leases)
     async with database.pool.acquire() as other, other.transaction():
         await other.execute("SELECT FROM job FOR UPDATE")

@@ -13,7 +13,7 @@ from tidegate.daemon.postgres.database import Database
 from tidegate.schemas.queries import inbox, leases
 from tidegate.schemas.queries.db import Db, Memory
 from tidegate.schemas.queries.inbox import OffsetMove
-from tidegate.schemas.queries.leases import PARTITION, Duty, Group, Job, Lease
+from tidegate.schemas.queries.leases import PARTITION, Group, Job, Lease, LeaseSpec
 
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 
@@ -39,7 +39,7 @@ async def test_a_batch_and_the_renewal_of_leases_do_not_deadlock(
 ) -> None:
     """Also where it knows of some partitions only where their rows are."""
     owner = uuid4()
-    await register(database, [Duty(PARTITION, key, 0) for key in "ab"])
+    await register(database, [LeaseSpec(PARTITION, key, 0) for key in "ab"])
     await database.run(leases.claim, owner, Group(PARTITION, ""), 2)
     await database.pool.execute("UPDATE lease SET owner = owner WHERE key = 'a'")  # it comes last where none is asked for
     memory = Memory()
@@ -70,7 +70,7 @@ async def test_a_batch_and_the_renewal_of_leases_do_not_deadlock(
 
 async def test_a_renewal_does_not_wait_for_a_batch(database: Database) -> None:
     held_leases = HeldLeases(Job(uuid4(), "here", 7, "test"))
-    await register(database, [Duty(PARTITION, key, 0) for key in "ab"])
+    await register(database, [LeaseSpec(PARTITION, key, 0) for key in "ab"])
     await renew(database, held_leases)
     async with database.pool.acquire() as other, other.transaction():
         await other.execute("UPDATE lease SET next_offset = 1")

@@ -121,7 +121,7 @@ class Both:
         runs: dict[str, list[tuple[int, frozenset[str]]]] = defaultdict(list)
         for dag_id, at, events in await self.world.rows(RUNS):
             runs[dag_id].append((minute_of(at), frozenset(events)))
-        audited = await audit_ledger(self.world.database.ask, 10)
+        audited = await audit_ledger(self.world.database.autocommit, 10)
         assert (audited.wrong, audited.unproven) == (0, 0), audited.findings
         outcomes: dict[str, dict[str, str]] = defaultdict(dict)
         for dag_id, event_id, outcome in await self.world.rows(OUTCOMES):

@@ -14,15 +14,15 @@ from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.wake import Signals
 from tidegate.schemas.error import UnavailableError
-from tidegate.schemas.queries.leases import Duty, Job
+from tidegate.schemas.queries.leases import Job, LeaseSpec
 
 
 async def test_postgres_may_go_away_again_during_the_start(
     settings: MakeSettings, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tries: list[Sequence[Duty]] = []
+    tries: list[Sequence[LeaseSpec]] = []
 
-    async def cut_the_first_time(database: Database, duties: Sequence[Duty]) -> None:
+    async def cut_the_first_time(database: Database, duties: Sequence[LeaseSpec]) -> None:
         tries.append(duties)
         if len(tries) == 1:
             raise UnavailableError("connection was closed in the middle of operation", server="Postgres")
@@ -35,7 +35,7 @@ async def test_postgres_may_go_away_again_during_the_start(
         settings=mine, database=database, held_leases=HeldLeases(job), signals=Signals(), outages=Outages(), backends={}
     )
 
-    await supervisor.schema_ready(context)
+    await supervisor.prepare_database(context)
 
     assert len(tries) == 2
     assert await database.pool.fetchval("SELECT count(*) FROM lease") == len(tries[1])

@@ -64,7 +64,7 @@ class World:
         """Messages of one type, as a batch."""
         identity = None if id_ is None else EventId("test", id_)
         applied = await apply(self.database, Batch(messages=[Message(body=body, at=self.at, id=identity) for body in bodies]))
-        self._events.advance(await self.database.ask(writers.of_events))
+        self._events.advance(await self.database.autocommit(writers.of_events))
         self.database.memory.low_watermarks.settle(self._events.at)
         return applied
 
@@ -116,7 +116,7 @@ class World:
 
     async def submit(self) -> None:
         """Submit every intent; an intent that should be killed ends."""
-        for id_, reason in await self.database.run(submissions.doomed_intents):
+        for id_, reason in await self.database.run(submissions.killed_intents):
             await self.finish(id_, "killed", reason=reason)
         me = uuid4()
         for backend in BACKENDS:

@@ -12,7 +12,7 @@ import msgspec
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 
 from tidegate.daemon.context import Context
-from tidegate.daemon.duties.relay import duties, relayed
+from tidegate.daemon.duties.relay import duties, relay_batch
 from tidegate.daemon.intake.ingest import ingest
 from tidegate.daemon.leases import HeldLeases, register, renew, renew_leases
 from tidegate.daemon.outage import Outages
@@ -88,7 +88,7 @@ class Intake:
         await register(self.database, duties())
         await renew(self.database, self.context.held_leases)
         async with Sink(self.settings.kafka_servers) as sink:
-            while await relayed(self.context, sink, self.watermark):
+            while await relay_batch(self.context, sink, self.watermark):
                 pass
         return await self.published(kind)
 

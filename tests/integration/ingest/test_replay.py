@@ -11,7 +11,7 @@ from tests.unit.schemas.wire.test_openlineage import output
 from tidegate.daemon.postgres.database import Database
 from tidegate.events import dead_letter, topics
 from tidegate.schemas.queries import datasets, dead_letters
-from tidegate.schemas.queries.dead_letters import Chosen
+from tidegate.schemas.queries.dead_letters import DeadLetterFilter
 from tidegate.schemas.wire.event import Kind, Rejection
 
 FLIGHTS = "lake://flights"
@@ -33,7 +33,7 @@ async def replay(intake: Intake) -> list[int]:
     """All that are open."""
 
     async def work(db: Any) -> list[int]:
-        return await dead_letters.replay(db, await dead_letters.open_ids(db, Chosen()), "somebody")
+        return await dead_letters.replay(db, await dead_letters.open_ids(db, DeadLetterFilter()), "somebody")
 
     return await intake.database.run(work)
 
@@ -44,7 +44,7 @@ async def relay_and_take(intake: Intake) -> None:
 
 
 async def name(intake: Intake, *uris: str) -> None:
-    await intake.database.run(datasets.make, uris)
+    await intake.database.run(datasets.create, uris)
 
 
 async def test_an_update_of_an_unknown_dataset_is_put_aside_when_so_set(strict: Intake) -> None:

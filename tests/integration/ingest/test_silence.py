@@ -30,7 +30,7 @@ async def test_a_sign_of_life_counts_by_how_old_it_is(intake: Intake, attempts: 
     for submission_id in attempts:
         await intake.rows(SILENCED, submission_id)
 
-    await intake.database.run(submissions.beat, list(zip(attempts, (1.0, 90.0), strict=True)))
+    await intake.database.run(submissions.record_heartbeats, list(zip(attempts, (1.0, 90.0), strict=True)))
     await fail_silent_attempts(context)
 
     ends = await intake.rows("SELECT state FROM submission ORDER BY task_index")

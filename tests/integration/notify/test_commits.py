@@ -93,7 +93,7 @@ async def test_an_acknowledgement_is_kept_in_mind_until_postgres_has_it(
 ) -> None:
     """Postgres ends all its connections while the answer is on its way."""
     await notified.ends(await begun(notified, hook), "failed")
-    record, refused = notifications.acknowledge, 0
+    record, refused = notifications.record_sent, 0
 
     async def refuse_twice(db: Any, id_: int, note: str) -> None:
         nonlocal refused
@@ -102,7 +102,7 @@ async def test_an_acknowledgement_is_kept_in_mind_until_postgres_has_it(
             await db.execute("SELECT pg_terminate_backend(pg_backend_pid())")
         await record(db, id_, note)
 
-    monkeypatch.setattr(notifications, "acknowledge", refuse_twice)
+    monkeypatch.setattr(notifications, "record_sent", refuse_twice)
     async with post.at_work():
         (sent,) = await notified.until("sent")
 

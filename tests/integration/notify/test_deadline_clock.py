@@ -25,9 +25,9 @@ async def test_the_clock_sleeps_until_the_deadline_and_tells_of_it(notified: Not
     await notified.dag(SOON, task=AT_WORK)
     await notified.run()
 
-    first = await clock.tick(context)
+    first = await clock.submit_due(context)
     await anyio.sleep(first)
-    await clock.tick(context)
+    await clock.submit_due(context)
 
     assert 0 < first <= 0.2
     assert await notified.deadlines() == [("soon", False, True)]
@@ -44,8 +44,8 @@ async def test_the_clock_does_not_spin_while_another_transaction_holds_the_run(
 
     async with elsewhere.transaction():
         await elsewhere.execute("SELECT FROM dag_run FOR NO KEY UPDATE")
-        pause = await clock.tick(context)
-    await clock.tick(context)
+        pause = await clock.submit_due(context)
+    await clock.submit_due(context)
 
     await elsewhere.close()
     assert pause >= clock.LOCKED_S * 0.9
@@ -63,11 +63,11 @@ async def test_r26_two_clocks_miss_many_deadlines_once(notified: NotifiedDag, po
 
     async with anyio.create_task_group() as tg:
         for context in (mine, theirs):
-            tg.start_soon(clock.tick, context)
+            tg.start_soon(clock.submit_due, context)
             tg.start_soon(notified.deadlines_pass, context.database)
 
     for context in (mine, theirs):
-        await clock.tick(context)
+        await clock.submit_due(context)
     await notified.deadlines_pass()
     assert await notified.deadlines() == [("soon", False, True)] * 40
     assert [each.on for each in await notified.notifications()] == ["deadline"] * 40

@@ -89,8 +89,8 @@ READ = {
     "sources.contexts": ("{runs}", "dag_run_pkey dagrun_dataset_event_run dataset_event_pkey task_result_pkey"),
     "sources.files": ("{runs}", "dag_version_pkey"),
     "submissions.running": ("ARRAY['command'], 'here', ARRAY['command']", "submission_open"),
-    "submissions.doomed_intents": ("100", "submission_open"),
-    "submissions.open_at": ("'here'", "submission_open"),
+    "submissions.killed_intents": ("100", "submission_open"),
+    "submissions.open_on_host": ("'here'", "submission_open"),
     "submissions.silent": ("60, NULL, 100", "submission_open"),
     "audit.page_of_events": ("100, 1000", "dataset_event_pkey"),
     "audit.count_outcomes": (
@@ -124,7 +124,7 @@ WRITE = {
     "submissions.kill": ("{none}, {none}, {none}", "submission_dag_run_id_task_index_try_number_key"),
     "submissions.accept": ("{attempts}, {none}, {none}, {none}", ""),
     "submissions.end_submissions": ("{none}, {none}, {none}, {none}, {none}, {none}", "submission_pkey"),
-    "submissions.beat": ("{attempts}, ARRAY[0.5, 1.5]", "submission_pkey"),
+    "submissions.record_heartbeats": ("{attempts}, ARRAY[0.5, 1.5]", "submission_pkey"),
     "submissions.claim_intents": ("{me}, 'here', 'command', 8", "submission_open submission_pkey"),
     "submissions.claim_abandoned": ("{me}, 'here', 'command', NULL, {none}", "submission_open submission_pkey"),
     "deadlines.meet_deadlines": (many(3), "deadline_run"),
@@ -133,7 +133,7 @@ WRITE = {
         "ARRAY['email', 'webhook'], ARRAY[16, 16], {me}, 'here', now(), 30, 300, {none}",
         "notification_due notification_pkey",
     ),
-    "notifications.acknowledge": ("1, ''", "notification_pkey"),
+    "notifications.record_sent": ("1, ''", "notification_pkey"),
     "notifications.conclude_try": ("1, {me}, 1, 'failed', '', now()", "notification_pkey"),
     "outbox.delete_outbox": ("ARRAY[1, 2]", "outbox_pkey"),
 }

@@ -18,11 +18,11 @@ from tests.integration.queries.blocks import (
     names_in,
     written_in_modules,
 )
-from tidegate.schemas.effect.dag import AdoptDag, CountFailures, RecordFile, RecordImportError, SetClock, SetPaused
+from tidegate.schemas.effect.dag import AdoptDag, CountFailures, RecordFile, RecordImportError, SetPaused, UpdateSchedule
 from tidegate.schemas.effect.deadline import InsertDeadline, MissDeadline, Notify
 from tidegate.schemas.effect.run import InsertRun, UpdateRun
 from tidegate.schemas.effect.submission import AcceptSubmission, EndSubmission, IgnoreFinish, InsertSubmission
-from tidegate.schemas.effect.task import InsertTask, MoveTask, PlaceTask, UpdateTask
+from tidegate.schemas.effect.task import InsertTask, MoveTask, SetTaskDemand, UpdateTask
 from tidegate.schemas.queries import sql
 from tidegate.schemas.queries.db import paths
 from tidegate.schemas.view import Instance, RunView
@@ -39,8 +39,8 @@ WRITTEN: Mapping[str, type[msgspec.Struct]] = {
     "tasks.insert_tasks": InsertTask,
     "tasks.update_tasks": UpdateTask,
     "tasks.move_tasks": MoveTask,
-    "tasks.place_tasks": PlaceTask,
-    "dags.set_clock": SetClock,
+    "tasks.set_demand": SetTaskDemand,
+    "dags.update_schedule": UpdateSchedule,
     "dags.count_failures": CountFailures,
     "submissions.insert_submissions": InsertSubmission,
     "submissions.accept": AcceptSubmission,

@@ -45,7 +45,7 @@ async def test_events_before_the_first_month_are_the_first_part_of_the_ledger(em
         await world.updated("s://a")
 
         rows = await database.pool.fetch("SELECT id, tableoid::regclass::text FROM dataset_event ORDER BY id")
-        report = await audit_ledger(database.ask, 10)
+        report = await audit_ledger(database.autocommit, 10)
 
     assert [tuple(row) for row in rows] == [(1, "dataset_event_first"), (2405 * 10**12 + 1, "dataset_event_2405")]
     assert (report.events, report.unproven, report.wrong) == (2, 0, 0)

@@ -21,7 +21,7 @@ def task(seq: int) -> StateChanged:
 def test_events_in_sequence_are_new() -> None:
     seen = LastSeqs()
 
-    new = [seen.is_new(run(seq)) for seq in (1, 2, 3)]
+    new = [seen.record(run(seq)) for seq in (1, 2, 3)]
 
     assert new == [True, True, True]
 
@@ -29,7 +29,7 @@ def test_events_in_sequence_are_new() -> None:
 def test_a_repetition_is_not() -> None:
     seen = LastSeqs()
 
-    new = [seen.is_new(run(seq)) for seq in (1, 2, 1, 2, 3, 3)]
+    new = [seen.record(run(seq)) for seq in (1, 2, 1, 2, 3, 3)]
 
     assert new == [True, True, False, False, True, False]
 
@@ -37,7 +37,7 @@ def test_a_repetition_is_not() -> None:
 def test_each_run_counts_for_itself() -> None:
     seen = LastSeqs()
 
-    new = [seen.is_new(run(1, run_id)) for run_id in ("a", "b", "a")]
+    new = [seen.record(run(1, run_id)) for run_id in ("a", "b", "a")]
 
     assert new == [True, True, False]
 
@@ -45,7 +45,7 @@ def test_each_run_counts_for_itself() -> None:
 def test_tasks_count_apart_from_their_run() -> None:
     seen = LastSeqs()
 
-    new = [seen.is_new(event) for event in (run(1), task(1), task(2), run(2))]
+    new = [seen.record(event) for event in (run(1), task(1), task(2), run(2))]
 
     assert new == [True] * 4
 
@@ -53,26 +53,26 @@ def test_tasks_count_apart_from_their_run() -> None:
 def test_a_run_may_be_met_in_the_middle() -> None:
     seen = LastSeqs()
 
-    assert seen.is_new(run(7))
+    assert seen.record(run(7))
 
 
 def test_a_missing_event_is_an_error_that_names_it() -> None:
     seen = LastSeqs()
-    seen.is_new(run(1))
+    seen.record(run(1))
 
     with pytest.raises(GapError, match="run r of d: expected DagRunStateChanged 2, got 4") as caught:
-        seen.is_new(run(4))
+        seen.record(run(4))
 
     assert (caught.value.event, caught.value.expected) == (run(4), 2)
 
 
 def test_a_gap_is_raised_once() -> None:
     seen = LastSeqs()
-    seen.is_new(run(1))
+    seen.record(run(1))
     with pytest.raises(GapError):
-        seen.is_new(run(4))
+        seen.record(run(4))
 
-    new = [seen.is_new(run(seq)) for seq in (4, 5)]
+    new = [seen.record(run(seq)) for seq in (4, 5)]
 
     assert new == [False, True]
 
@@ -80,9 +80,9 @@ def test_a_gap_is_raised_once() -> None:
 def test_memory_is_bounded_by_forgetting_the_run_that_was_silent_longest() -> None:
     seen = LastSeqs(limit=2)
     for run_id in ("a", "b"):
-        seen.is_new(run(1, run_id))
-    seen.is_new(run(2, "a"))
+        seen.record(run(1, run_id))
+    seen.record(run(2, "a"))
 
-    seen.is_new(run(1, "c"))
+    seen.record(run(1, "c"))
 
-    assert [seen.is_new(run(1, run_id)) for run_id in ("a", "c", "b")] == [False, False, True]
+    assert [seen.record(run(1, run_id)) for run_id in ("a", "c", "b")] == [False, False, True]

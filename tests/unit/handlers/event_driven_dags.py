@@ -11,7 +11,7 @@ from tests.unit.handlers.timed_dags import minutes_of
 from tidegate.handlers.scheduling.next_runs import schedule_next_runs
 from tidegate.schemas.conditions.condition import Condition, DatasetRef, InputDeadlineSpec, Timing
 from tidegate.schemas.effect import Effect
-from tidegate.schemas.effect.dag import ConsumeEvents, DiscardEvents, NoteSchedule, SetClock
+from tidegate.schemas.effect.dag import ConsumeEvents, DiscardEvents, NoteSchedule, UpdateSchedule
 from tidegate.schemas.effect.run import InsertRun
 from tidegate.schemas.view import DagView, PendingEvent
 
@@ -54,14 +54,14 @@ class Outcome(msgspec.Struct, frozen=True):
     discarded: dict[str, list[int]]
     noted: list[tuple[str, str]]
     wakeup: float | None
-    clock: SetClock | None
+    clock: UpdateSchedule | None
     effects: list[Effect]
 
 
 def scheduled(dag: DagView, minutes: float = 0) -> Outcome:
     effects = list(schedule_next_runs(dag, at(minutes)))
     of_runs = {effect.dag_run_id: [each.dataset_event_id for each in effect.events] for effect in _all(effects, ConsumeEvents)}
-    clock = next(iter(_all(effects, SetClock)), None)
+    clock = next(iter(_all(effects, UpdateSchedule)), None)
     return Outcome(
         runs=[of_runs.get(effect.id, []) for effect in _all(effects, InsertRun)],
         discarded={e.reason: [each.dataset_event_id for each in e.events] for e in _all(effects, DiscardEvents)},

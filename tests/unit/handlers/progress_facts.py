@@ -30,9 +30,9 @@ def pools(slots: int, *, running: int = 0, queued: int = 0, name: str = "default
 
 def instances(graph: Graph, *states: TaskState, **changed: Any) -> list[Instance]:
     """One of each task, counted; the last one changed."""
-    found = [Instance(index, state, awaited=graph.nodes[index].upstream) for index, state in enumerate(states)]
+    found = [Instance(index, state, awaited=graph.nodes[index].upstream_count) for index, state in enumerate(states)]
     for instance in found:
-        above = [found[index].state for index in graph.above[instance.index]]
+        above = [found[index].state for index in graph.upstream[instance.index]]
         instance.success, instance.failed, instance.skipped = above.count(S), above.count(F), above.count(K)
         instance.upstream_failed = above.count(GIVEN_UP)
     found[-1] = msgspec.structs.replace(found[-1], **changed)

@@ -58,7 +58,7 @@ def task_facts(dag: Graph, *states: TaskState, run: Mapping[str, Any] | None = N
 def run_and_dag(changed: Mapping[str, Any]) -> dict[str, Any]:
     """A running run and its DAG with these fields changed, of whichever of them they are."""
     of_run, of_view, of_dag = (_fields(changed, type_) for type_ in (RunFacts, RunView, DagStatus))
-    run = msgspec.structs.replace(RUN, run=msgspec.structs.replace(RUN.run, **of_view), **of_run)
+    run = msgspec.structs.replace(RUN, view=msgspec.structs.replace(RUN.view, **of_view), **of_run)
     return {"run": run, "dag": msgspec.structs.replace(STATUS, **of_dag)}
 
 

@@ -12,7 +12,7 @@ from tests.unit.handlers.simulated_run import End, SimulatedRun
 from tidegate.handlers.clear_requested import State, decide, tasks_to_clear
 from tidegate.schemas.dag import TaskSpec
 from tidegate.schemas.effect import Effect, RejectMessage
-from tidegate.schemas.effect.dag import SetClock
+from tidegate.schemas.effect.dag import UpdateSchedule
 from tidegate.schemas.effect.run import Reconsider, UpdateRun
 from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.message import ClearRequested
@@ -92,7 +92,7 @@ def test_an_ended_run_is_queued_and_its_dag_is_due() -> None:
 
     assert (world.states(), world.run.state) == ({"a": S, "b": NONE}, RunState.QUEUED)
     assert [(event.state, event.reason) for event in world.journal[-2:]] == [("failed", ""), ("queued", "cleared by a user")]
-    assert [effect.due_at for effect in effects if isinstance(effect, SetClock)] == [NOW]
+    assert [effect.due_at for effect in effects if isinstance(effect, UpdateSchedule)] == [NOW]
     assert not any(isinstance(effect, Reconsider) for effect in effects)
     world.check()
 

@@ -11,7 +11,7 @@ from tidegate.handlers import dataset_updated, pause_requested, run_requested
 from tidegate.handlers.load import LockedDags
 from tidegate.schemas.dag import ParamSpec
 from tidegate.schemas.effect import RejectMessage
-from tidegate.schemas.effect.dag import ConsumeEvents, SetClock, SetPaused
+from tidegate.schemas.effect.dag import ConsumeEvents, SetPaused, UpdateSchedule
 from tidegate.schemas.effect.run import InsertRun, UpdateRun
 from tidegate.schemas.effect.task import InsertTask
 from tidegate.schemas.message import PauseRequested, RunRequested
@@ -107,7 +107,7 @@ def test_a_run_for_later_is_queued_and_its_dag_is_due_then(due_at: datetime | No
 
     (run,) = (effect for effect in effects if isinstance(effect, InsertRun))
     assert (run.state, run.run_after) == (RunState.QUEUED, later)
-    assert [effect.due_at for effect in effects if isinstance(effect, SetClock)] == ([later] if looked_at else [])
+    assert [effect.due_at for effect in effects if isinstance(effect, UpdateSchedule)] == ([later] if looked_at else [])
 
 
 PARAMS = {"day": ParamSpec(schema={"type": "integer"}), "mode": ParamSpec(default="fast")}

@@ -10,7 +10,7 @@ from tests.unit.handlers.simulated_run import SimulatedRun
 from tidegate.handlers import run_end_requested, task_marked
 from tidegate.handlers.load import WholeRun
 from tidegate.schemas.effect import Effect, RejectMessage
-from tidegate.schemas.effect.dag import SetClock
+from tidegate.schemas.effect.dag import UpdateSchedule
 from tidegate.schemas.effect.run import Reconsider, ReconsiderAfter, UpdateRun
 from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.effect.task import OutletUpdated
@@ -184,7 +184,7 @@ def test_tasks_that_a_marked_task_had_ruled_out_wait_again() -> None:
         ("none", "cleared by a user"),
     ]
     assert world.run.state is RunState.QUEUED
-    assert [effect.due_at for effect in effects if isinstance(effect, SetClock)] == [NOW]
+    assert [effect.due_at for effect in effects if isinstance(effect, UpdateSchedule)] == [NOW]
     world.check(decided=False)
 
 

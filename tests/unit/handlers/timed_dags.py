@@ -7,7 +7,7 @@ from typing import Any
 from tests.shapes import NOW, dag_view, graph
 from tidegate.handlers.scheduling.next_runs import schedule_next_runs
 from tidegate.schemas.effect import Effect
-from tidegate.schemas.effect.dag import SetClock
+from tidegate.schemas.effect.dag import UpdateSchedule
 from tidegate.schemas.effect.run import InsertRun
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import RunType
@@ -46,7 +46,7 @@ def fired(effects: Sequence[Effect]) -> list[float]:
 
 def clock(effects: Sequence[Effect]) -> list[tuple[float | None, float | None]]:
     """What the clock was set to: the last logical date, and the next wakeup, in minutes from now."""
-    return [(minutes_of(e.last_logical_date), minutes_of(e.due_at)) for e in effects if isinstance(e, SetClock)]
+    return [(minutes_of(e.last_logical_date), minutes_of(e.due_at)) for e in effects if isinstance(e, UpdateSchedule)]
 
 
 def minutes_of(moment: datetime | None) -> float | None:

@@ -15,7 +15,7 @@ from tidegate.schemas.timetable.tick import Bounds
 def test_edges_are_counted_upwards_and_listed_downwards() -> None:
     dag = graph("a", "b", "c < a b", "d < a c")
 
-    assert [(node.task.task_id, node.upstream, node.downstream) for node in dag.nodes] == [
+    assert [(node.task.task_id, node.upstream_count, node.downstream) for node in dag.nodes] == [
         ("a", 0, (2, 3)),
         ("b", 0, (2,)),
         ("c", 2, (3,)),
@@ -58,12 +58,12 @@ def test_a_teardown_knows_its_setups() -> None:
 
 
 def test_only_empty_tasks_are_instant() -> None:
-    assert [node.instant for node in graph("a", "b!").nodes] == [False, True]
+    assert [node.ends_at_once for node in graph("a", "b!").nodes] == [False, True]
 
 
 @pytest.mark.parametrize(("lines", "instant"), [((), True), (("a!", "b! < a"), True), (("a!", "b"), False)])
 def test_a_dag_is_instant_when_all_its_tasks_are(lines: tuple[str, ...], instant: bool) -> None:
-    assert graph(*lines).instant is instant
+    assert graph(*lines).ends_at_once is instant
 
 
 def test_a_graph_has_what_its_version_says() -> None:
@@ -79,7 +79,7 @@ def test_a_graph_has_what_its_version_says() -> None:
 def test_a_dag_is_sequential_when_a_task_waits_for_the_run_before(facts: dict[str, bool], sequential: bool) -> None:
     dag = graph(task("a!"), task("b!", **facts))
 
-    assert (dag.sequential, dag.instant) == (sequential, not sequential)
+    assert (dag.sequential, dag.ends_at_once) == (sequential, not sequential)
 
 
 @pytest.mark.parametrize(

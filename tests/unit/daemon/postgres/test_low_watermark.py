@@ -59,4 +59,4 @@ def test_another_server_may_give_ids_again() -> None:
 def test_writers_are_looked_at_now_and_then() -> None:
     watermark = OutboxWatermark()
 
-    assert [watermark.committed.is_due(now) for now in (5.0, 5.5, 5.0 + ADVANCE_EVERY_S, 6.1)] == [True, False, True, False]
+    assert [watermark.committed.take_turn(now) for now in (5.0, 5.5, 5.0 + ADVANCE_EVERY_S, 6.1)] == [True, False, True, False]

@@ -39,7 +39,7 @@ def waiting(
     base = task_facts(graph(spec), SCHEDULED, run=run, **facts)
     runs = {each.dag_run_id: run_view(each.dag_run_id, state=RunState.RUNNING, max_active_tasks=99) for each in others}
     view = msgspec.structs.replace(POOL, **pool)
-    state = AdmissionState(NOW, view, (*others, mine), limited=limited, runs={**runs, 1: base.run.run})
+    state = AdmissionState(NOW, view, (*others, mine), limited=limited, runs={**runs, 1: base.run.view})
     return msgspec.structs.replace(base, admission=state)
 
 

@@ -16,7 +16,7 @@ from tidegate.handlers.scheduling.round_robin import Source
 from tidegate.handlers.scheduling.timetable import upcoming_tick
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition
 from tidegate.schemas.effect import Effect
-from tidegate.schemas.effect.dag import ConsumeEvents, DiscardEvents, SetClock
+from tidegate.schemas.effect.dag import ConsumeEvents, DiscardEvents, UpdateSchedule
 from tidegate.schemas.effect.run import InsertRun, UpdateRun
 from tidegate.schemas.state import RunState
 from tidegate.schemas.timetable.spec import Dates
@@ -85,7 +85,7 @@ def after(dag: DagView, effects: tuple[Effect, ...]) -> DagView:
     gone = {event for effect in effects if isinstance(effect, ConsumeEvents | DiscardEvents) for event in effect.events}
     ids = {run.id for run in started}
     waiting = tuple(each for each in dag.queued_runs if each.run.id not in ids)
-    for clock in (effect for effect in effects if isinstance(effect, SetClock)):
+    for clock in (effect for effect in effects if isinstance(effect, UpdateSchedule)):
         dag = msgspec.structs.replace(dag, last_tick=tick_of(clock), due_at=clock.due_at, last_source=clock.last_source)
     return msgspec.structs.replace(
         dag,
@@ -96,7 +96,7 @@ def after(dag: DagView, effects: tuple[Effect, ...]) -> DagView:
     )
 
 
-def tick_of(clock: SetClock) -> Tick | None:
+def tick_of(clock: UpdateSchedule) -> Tick | None:
     if not (clock.last_logical_date and clock.last_interval_start and clock.last_interval_end):
         return None
     return Tick(clock.last_logical_date, clock.last_interval_start, clock.last_interval_end, clock.last_interval_end)

@@ -11,7 +11,7 @@ from tidegate.handlers import schedule_due
 from tidegate.handlers.load import LockedDags
 from tidegate.handlers.scheduling.next_runs import schedule_after_ends
 from tidegate.handlers.scheduling.timetable import upcoming_tick
-from tidegate.schemas.effect.dag import SetClock
+from tidegate.schemas.effect.dag import UpdateSchedule
 from tidegate.schemas.effect.run import InsertRun, RunMoved
 from tidegate.schemas.effect.task import InsertTask
 from tidegate.schemas.message import ScheduleDue
@@ -35,7 +35,7 @@ def test_a_tick_that_is_due_makes_a_run_and_the_timetable_goes_on() -> None:
     assert (run.logical_date, run.data_interval_start, run.data_interval_end, run.run_after) == (at(-60), at(-60), NOW, NOW)
     assert (run.max_active_tasks, run.start_date, run.conf) == (5, NOW, {})
     assert [effect.event.state for effect in effects if isinstance(effect, RunMoved)] == ["queued", "running"]
-    assert [e for e in effects if isinstance(e, SetClock)] == [SetClock("d", at(-60), at(-60), NOW, at(60))]
+    assert [e for e in effects if isinstance(e, UpdateSchedule)] == [UpdateSchedule("d", at(-60), at(-60), NOW, at(60))]
 
 
 @pytest.mark.parametrize(

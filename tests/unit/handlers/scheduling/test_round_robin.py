@@ -10,7 +10,7 @@ from tests.unit.handlers.timed_dags import scheduled, timed, view
 from tidegate.handlers.scheduling.next_runs import schedule_after_ends
 from tidegate.handlers.scheduling.round_robin import Source
 from tidegate.schemas.effect import Effect
-from tidegate.schemas.effect.dag import ConsumeEvents, SetClock
+from tidegate.schemas.effect.dag import ConsumeEvents, UpdateSchedule
 from tidegate.schemas.effect.run import InsertRun, UpdateRun
 from tidegate.schemas.state import RunState
 from tidegate.schemas.timetable.tick import Tick
@@ -36,7 +36,7 @@ def started(effects: Sequence[Effect]) -> list[Source]:
 
 
 def turns(effects: Sequence[Effect]) -> list[str | None]:
-    return [effect.last_source for effect in effects if isinstance(effect, SetClock)]
+    return [effect.last_source for effect in effects if isinstance(effect, UpdateSchedule)]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def _later(dag: DagView, effects: Sequence[Effect], event: PendingEvent) -> DagV
     gone = {each for effect in effects if isinstance(effect, ConsumeEvents) for each in effect.events}
     waiting = tuple(each for each in dag.queued_runs if each.run.id not in ids)
     left = (*(each for each in dag.pending if each not in gone), event)
-    for clock in (effect for effect in effects if isinstance(effect, SetClock)):
+    for clock in (effect for effect in effects if isinstance(effect, UpdateSchedule)):
         date = clock.last_logical_date
         dag = msgspec.structs.replace(
             dag, last_source=clock.last_source, last_tick=Tick(date, date, date, date) if date else None

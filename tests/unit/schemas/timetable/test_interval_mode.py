@@ -3,9 +3,9 @@
 import pytest
 
 from tests.unit.schemas.timetable.given import DAY, HOUR, catchup, chain, cron, fired, hourly, no_catchup, period, utc
-from tidegate.schemas.timetable.moment import Grid
 from tidegate.schemas.timetable.spec import Every, Timetable
 from tidegate.schemas.timetable.tick import Tick, manual_interval, next_tick
+from tidegate.schemas.timetable.tick_times import Grid
 
 DAILY = cron("0 0 * * *", mode="interval")
 AFTERNOON = cron("30 16 * * *", mode="interval")

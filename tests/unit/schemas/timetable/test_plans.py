@@ -8,9 +8,9 @@ import pytest
 
 from tests.unit.schemas.timetable.scheduled import on_schedule
 from tests.unit.schemas.timetable.transitions import EXPRESSIONS, SEED, odd_changes
-from tidegate.schemas.timetable.moment import Moments, moments
 from tidegate.schemas.timetable.spec import Cron, Mode
 from tidegate.schemas.timetable.tick import Bounds, manual_interval, next_tick, runs_after
+from tidegate.schemas.timetable.tick_times import Ticks, ticks_of
 
 INSTANT = timedelta(microseconds=1)
 CHANGES = list(odd_changes(Random(SEED)))
@@ -29,7 +29,7 @@ def test_a_manual_run_has_one_whole_period_and_the_latest(drawn: list[tuple[Cron
     for timetable, at in drawn:
         start, end = manual_interval(timetable, at)
 
-        assert whole_and_latest(moments(timetable), start, end, at), (timetable, at, f"again with TEST_SEED={SEED}")
+        assert whole_and_latest(ticks_of(timetable), start, end, at), (timetable, at, f"again with TEST_SEED={SEED}")
 
 
 def test_a_first_run_without_catchup_has_one_whole_period_and_the_latest(drawn: list[tuple[Cron, datetime]]) -> None:
@@ -37,10 +37,10 @@ def test_a_first_run_without_catchup_has_one_whole_period_and_the_latest(drawn: 
         tick = next_tick(timetable, None, Bounds(), at)
 
         assert tick
-        assert whole_and_latest(moments(timetable), tick.interval_start, tick.interval_end, at), (timetable, at, SEED)
+        assert whole_and_latest(ticks_of(timetable), tick.interval_start, tick.interval_end, at), (timetable, at, SEED)
 
 
-def whole_and_latest(ticks: Moments, start: datetime, end: datetime, at: datetime) -> bool:
+def whole_and_latest(ticks: Ticks, start: datetime, end: datetime, at: datetime) -> bool:
     """Whether one tick begins the period, the next ends it, and no later one has passed."""
     return ticks.after(start - INSTANT) == start and ticks.after(start) == end <= at < (ticks.after(end) or at + INSTANT)
 
@@ -68,7 +68,7 @@ def test_every_planned_run_is_on_schedule_and_has_a_logical_date_of_its_own(
 
 def test_the_tick_after_the_last_one_until_a_moment_is_the_next_one(drawn: list[tuple[Cron, datetime]]) -> None:
     for timetable, at in drawn:
-        ticks = moments(timetable)
+        ticks = ticks_of(timetable)
 
         last = ticks.until(at)
 

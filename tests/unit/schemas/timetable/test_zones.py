@@ -11,8 +11,8 @@ import pytest
 
 from tests.unit.schemas.timetable.oracle import Window
 from tests.unit.schemas.timetable.transitions import EXPRESSIONS, LONG, SEED, Change, all_changes, odd_changes, some_changes
-from tidegate.schemas.timetable.moment import Moments, moments
 from tidegate.schemas.timetable.spec import Cron
+from tidegate.schemas.timetable.tick_times import Ticks, ticks_of
 
 COMBINATIONS = 1_000_000 if LONG else 11_000
 INSTANTS = 4
@@ -34,7 +34,7 @@ def differences(change: Change, chance: Random) -> Iterator[tuple[str, ...]]:
     window = Window(ZoneInfo(change.zone), change.at - AROUND, change.at + AROUND)
     for expression in EXPRESSIONS:
         fires = [at.replace(tzinfo=UTC) for at in window.fires(expression)]
-        ticks = moments(Cron((expression,), change.zone))
+        ticks = ticks_of(Cron((expression,), change.zone))
         for instant in instants(change, [at.replace(tzinfo=None) for at in fires], chance):
             at = instant.replace(tzinfo=UTC)
             following, passed = fires[bisect_right(fires, at) :][:1], fires[: bisect_right(fires, at)][-1:]
@@ -79,7 +79,7 @@ def unlike(change: Change) -> Iterator[str]:
     """The expressions for which going from tick to tick near a change finds others than the oracle."""
     window = Window(ZoneInfo(change.zone), change.at - WALKED, change.at + WALKED)
     for expression in EXPRESSIONS:
-        ticks = moments(Cron((expression,), change.zone))
+        ticks = ticks_of(Cron((expression,), change.zone))
         fires = [at.replace(tzinfo=UTC) for at in window.fires(expression)]
         forward = walk(ticks.after, window.begin - INSTANT, window)
         back = walk(partial(before, ticks), window.end + INSTANT, window)
@@ -87,7 +87,7 @@ def unlike(change: Change) -> Iterator[str]:
             yield expression
 
 
-def before(ticks: Moments, at: datetime) -> datetime | None:
+def before(ticks: Ticks, at: datetime) -> datetime | None:
     return ticks.until(at - INSTANT)
 
 

@@ -19,7 +19,7 @@ NEVER_CLAMPED = 28
 """The last day that every month has."""
 
 
-class Moments(Protocol):
+class Ticks(Protocol):
     """The ticks of a timetable."""
 
     def after(self, instant: datetime, /) -> datetime | None:
@@ -29,7 +29,7 @@ class Moments(Protocol):
         """The last tick up to `instant`."""
 
 
-class CronMoments(NamedTuple):
+class CronTicks(NamedTuple):
     """The ticks of all expressions, between `EARLIEST` and `LATEST`."""
 
     cron: Cron
@@ -59,7 +59,7 @@ def _ticks(cron: Cron, search: Callable[..., datetime | None], instant: datetime
             yield tick.replace(tzinfo=UTC)
 
 
-class DateMoments(NamedTuple):
+class DateTicks(NamedTuple):
     """The ticks of a sorted list of dates."""
 
     dates: tuple[datetime, ...]
@@ -124,9 +124,9 @@ def clamped(instant: datetime) -> datetime:
     return instant.astimezone(UTC) if EARLIEST < roughly < LATEST else min(max(roughly, EARLIEST), LATEST)
 
 
-def moments(timetable: Cron | Dates) -> Moments:
+def ticks_of(timetable: Cron | Dates) -> Ticks:
     """The ticks of a timetable that needs no anchor."""
-    return CronMoments(timetable) if isinstance(timetable, Cron) else DateMoments(_sorted(timetable))
+    return CronTicks(timetable) if isinstance(timetable, Cron) else DateTicks(_sorted(timetable))
 
 
 @lru_cache(maxsize=1024)
