@@ -47,8 +47,7 @@ with Dag("daily_delays", schedule=flights & weather | delays, max_active_runs=4,
     assert_type(bare >> report, Task)
     assert_type(join >> [report, publish], list[Task])
     assert_type([bare, join] >> report, Task)
-    assert_type(([report, publish] << bare).task_id, str)
-    assert_type([publish] << report, Task)
+    assert_type([report, publish] << done, Task)
     assert_type(done << publish << notify, Task)
     bare >> join >> done
 
@@ -81,6 +80,8 @@ dag.empty("told", on_retry=tell, on_deadline=[Email("ops@example.org")], deadlin
 def inspect(run: Run, event: ConsumedEvent) -> None:
     assert_type(bare(None, run), int)
     assert_type(join(spark=None, run=run), str)
+    assert_type(([report, publish] << bare)(None, run), int)
+    assert_type(([report, publish] >> join)(spark=None, run=run), str)
     assert_type(run.run_after, datetime)
     assert_type(run.events, tuple[ConsumedEvent, ...])
     assert_type(event.extra, dict[str, Any])
