@@ -15,32 +15,36 @@ from tidegate.schemas.timetable.tick import Tick
 LATEST = datetime.max.replace(tzinfo=UTC)
 
 
-class RunView(msgspec.Struct, frozen=True, kw_only=True):
-    """A locked run.
+class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What the transitions of a run change.
 
     `state_seq` and `task_seq` are the numbers of its last run-state and task-state events. `unfinished` counts tasks without an
-    end state, `active_tasks` queued and running tasks, of at most `max_active_tasks`. `failed_leaves` counts the failed tasks
-    that decide the state of the run.
+    end state, `failed_leaves` the failed tasks that decide the state of the run, `active_tasks` queued and running tasks.
     """
 
     id: int
-    dag_id: str
-    run_id: str
-    run_type: RunType
     state: RunState
-    version_id: int
-    run_after: datetime
     state_seq: int
     task_seq: int
     unfinished: int
     failed_leaves: int
-    start_date: datetime | None
     active_tasks: int = 0
+    start_date: datetime | None
+    times_out_at: datetime | None = None
+
+
+class RunView(RunStatus, frozen=True, kw_only=True):
+    """A locked run. At most `max_active_tasks` of its tasks are active at once."""
+
+    dag_id: str
+    run_id: str
+    run_type: RunType
+    version_id: int
+    run_after: datetime
     max_active_tasks: int = 16
     logical_date: datetime | None = None
     data_interval_start: datetime | None = None
     data_interval_end: datetime | None = None
-    times_out_at: datetime | None = None
 
     def is_late(self, now: datetime) -> bool:
         """Whether the run has exceeded the timeout of its DAG."""

@@ -7,10 +7,11 @@ import msgspec
 
 from tidegate.schemas.conditions.condition import Condition, DatasetRef
 from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, TaskSpec, TriggerRule
+from tidegate.schemas.effect.run import UpdateRun
 from tidegate.schemas.graph import Graph, graph_of
 from tidegate.schemas.message import Message
 from tidegate.schemas.state import RunState, RunType
-from tidegate.schemas.view import DagView, PendingEvent, QueuedRun, RunView
+from tidegate.schemas.view import DagView, PendingEvent, QueuedRun, RunStatus, RunView
 from tidegate.schemas.wire.event import EventId
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -61,6 +62,11 @@ def run_view(id_: int = 1, *, state: RunState = RunState.QUEUED, tasks: int = 1,
         start_date=None,
     )
     return msgspec.structs.replace(run, **facts)
+
+
+def run_update(run: RunView, **facts: Any) -> UpdateRun:
+    """The write of the run's status with these changes, without an end."""
+    return UpdateRun(**{name: getattr(run, name) for name in RunStatus.__struct_fields__} | facts, end_date=None)
 
 
 def dag_view(graph: Graph, **facts: Any) -> DagView:

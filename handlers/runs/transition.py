@@ -14,7 +14,7 @@ from tidegate.schemas.effect.run import RunMoved, UpdateRun
 from tidegate.schemas.effect.task import OutletUpdated, TaskMoved
 from tidegate.schemas.graph import Graph, element_of
 from tidegate.schemas.state import RUN_ENDED, RunState, TaskState
-from tidegate.schemas.view import RunView
+from tidegate.schemas.view import RunStatus, RunView
 from tidegate.schemas.wire.event import MAX_ID_LENGTH, DagRunStateChanged, TaskStateChanged
 
 
@@ -52,7 +52,8 @@ def numbered(run: RunView, *, states: int = 0, moves: int = 0) -> RunView:
 def update_run(before: RunView, after: RunView, now: datetime) -> UpdateRun:
     ended = after.state in RUN_ENDED and after.state is not before.state
     times_out_at = after.times_out_at if after.times_out_at != before.times_out_at else None
-    return UpdateRun(**{**msgspec.structs.asdict(after), "times_out_at": times_out_at}, end_date=now if ended else None)
+    status = {name: getattr(after, name) for name in RunStatus.__struct_fields__}
+    return UpdateRun(**status | {"times_out_at": times_out_at}, end_date=now if ended else None)
 
 
 def publish(

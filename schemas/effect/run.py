@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from tidegate.schemas.view import RunView
+from tidegate.schemas.view import RunStatus, RunView
 from tidegate.schemas.wire.event import DagRunStateChanged
 
 
@@ -17,8 +17,8 @@ class InsertRun(RunView, frozen=True, kw_only=True):
     events: int
 
 
-class UpdateRun(RunView, frozen=True, kw_only=True):
-    """A run's new state, counters and dates, written under its lock.
+class UpdateRun(RunStatus, frozen=True, kw_only=True):
+    """A run's new status, written under its lock.
 
     A run that is queued again loses its dates; otherwise None keeps the stored date.
     """

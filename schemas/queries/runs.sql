@@ -105,13 +105,13 @@ WHERE run.id = ANY ($1::bigint[])
 
 -- name: insert_runs
 INSERT INTO dag_run (
-    id, dag_id, run_id, run_type, state, version_id, run_after, state_seq, task_seq, unfinished, failed_leaves, start_date,
-    active_tasks, max_active_tasks, logical_date, data_interval_start, data_interval_end, times_out_at, end_date, conf, events,
+    id, state, state_seq, task_seq, unfinished, failed_leaves, active_tasks, start_date, times_out_at, dag_id, run_id, run_type,
+    version_id, run_after, max_active_tasks, logical_date, data_interval_start, data_interval_end, end_date, conf, events,
     created_by, creator, cause
 )
 SELECT *, $22::uuid, $23::text, $24::text FROM unnest(
-    $1::bigint[], $2::text[], $3::text[], $4::run_type[], $5::run_state[], $6::bigint[], $7::timestamptz[], $8::integer[],
-    $9::integer[], $10::integer[], $11::integer[], $12::timestamptz[], $13::integer[], $14::integer[], $15::timestamptz[],
+    $1::bigint[], $2::run_state[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::integer[], $8::timestamptz[],
+    $9::timestamptz[], $10::text[], $11::text[], $12::run_type[], $13::bigint[], $14::timestamptz[], $15::integer[],
     $16::timestamptz[], $17::timestamptz[], $18::timestamptz[], $19::timestamptz[], $20::jsonb[], $21::integer[]
 )
 
@@ -127,13 +127,9 @@ SET state = change.state,
     end_date = CASE WHEN change.state <> 'queued' THEN coalesce(change.end_date, dag_run.end_date) END,
     times_out_at = CASE WHEN change.state <> 'queued' THEN coalesce(change.times_out_at, dag_run.times_out_at) END
 FROM unnest(
-    $1::bigint[], $2::text[], $3::text[], $4::run_type[], $5::run_state[], $6::bigint[], $7::timestamptz[], $8::integer[],
-    $9::integer[], $10::integer[], $11::integer[], $12::timestamptz[], $13::integer[], $14::integer[], $15::timestamptz[],
-    $16::timestamptz[], $17::timestamptz[], $18::timestamptz[], $19::timestamptz[]
-) AS change (
-    id, dag_id, run_id, run_type, state, version_id, run_after, state_seq, task_seq, unfinished, failed_leaves, start_date,
-    active_tasks, max_active_tasks, logical_date, data_interval_start, data_interval_end, times_out_at, end_date
-)
+    $1::bigint[], $2::run_state[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::integer[], $8::timestamptz[],
+    $9::timestamptz[], $10::timestamptz[]
+) AS change (id, state, state_seq, task_seq, unfinished, failed_leaves, active_tasks, start_date, times_out_at, end_date)
 WHERE dag_run.id = change.id
 
 -- name: log_moves

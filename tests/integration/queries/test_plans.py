@@ -116,7 +116,7 @@ WRITE = {
         "dataset_pkey dag_schedule_dataset_reference_pkey task_outlet_dataset_reference_pkey",
     ),
     "dags.note_schedule": (many(4), ""),
-    "runs.update_runs": (many(19), "dag_run_pkey"),
+    "runs.update_runs": (many(10), "dag_run_pkey"),
     "runs.reconsider": (many(2), ""),
     "runs.reconsider_after": (many(2), "dag_run_pkey dag_run_active"),
     "tasks.update_tasks": (many(15), "task_instance_pkey"),

@@ -5,7 +5,7 @@ from uuid import RFC_4122
 import msgspec
 import pytest
 
-from tests.shapes import graph
+from tests.shapes import graph, run_update
 from tests.shapes import task as task_of
 from tests.unit.handlers.admission_states import READY, found
 from tests.unit.handlers.simulated_run import SimulatedRun
@@ -84,9 +84,7 @@ def test_admission_leaves_the_run_as_it_is_but_for_its_numbers() -> None:
 
     effects = list(decide(READY, found(world)))
 
-    assert [e for e in effects if isinstance(e, UpdateRun)] == [
-        UpdateRun(**(msgspec.structs.asdict(world.run) | {"task_seq": 4, "active_tasks": 2}), end_date=None)
-    ]
+    assert [e for e in effects if isinstance(e, UpdateRun)] == [run_update(world.run, task_seq=4, active_tasks=2)]
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
-import msgspec
 import pytest
 from msgspec import UNSET
 
-from tests.shapes import NOW, graph, message, run_view, task
+from tests.shapes import NOW, graph, message, run_update, run_view, task
 from tests.unit.handlers.simulated_run import SimulatedRun
 from tidegate.handlers import deadline_due
 from tidegate.handlers.runs.deadlines import due_at
@@ -172,7 +171,7 @@ def test_a_missed_deadline_is_one_record_and_one_event_and_moves_nothing(state: 
     assert (told.event.seq, told.event.state, told.event.at) == (5, state, NOW)
     assert told.event.missed_deadline == MissedDeadline(name="hour", due_at=DUE)
     assert told.event.reason == "missed the deadline 'hour' of 2024-05-01 11:59:59 UTC"
-    assert update == UpdateRun(**(msgspec.structs.asdict(run) | {"state_seq": 5}), end_date=None)
+    assert update == run_update(run, state_seq=5)
 
 
 def test_several_missed_deadlines_of_a_run_are_numbered_without_a_gap() -> None:

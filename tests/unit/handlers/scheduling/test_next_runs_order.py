@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.shapes import NOW, A, dag_view, graph, message, pending, queued, run_view
+from tests.shapes import NOW, A, dag_view, graph, message, pending, queued, run_update, run_view
 from tests.unit.handlers.timed_dags import at, clock, fired, scheduled, tick, timed, view
 from tidegate.handlers import run_requested
 from tidegate.handlers.scheduling.next_runs import schedule_after_ends, schedule_next_runs
@@ -128,7 +128,7 @@ def test_a_run_that_was_cleared_goes_on_with_the_tasks_it_has() -> None:
     effects = scheduled(view(dag, queued=1, queued_runs=(QueuedRun(run, dag),)))
 
     assert not any(isinstance(effect, InsertTask) for effect in effects)
-    assert [e for e in effects if isinstance(e, UpdateRun)] == [UpdateRun(**msgspec.structs.asdict(started), end_date=None)]
+    assert [e for e in effects if isinstance(e, UpdateRun)] == [run_update(started)]
 
 
 def test_a_run_by_hand_waits_behind_a_timed_one_and_starts_when_that_ends() -> None:
