@@ -110,7 +110,7 @@ def already_ended(finish: TaskFinished, state: State) -> str | None:
         return None
     if task.try_number > attempt.try_number:
         return f"try {attempt.try_number} was superseded by try {task.try_number}"
-    return f"the attempt had already {attempt.state}"
+    return f"the attempt had already ended: {attempt.state}"
 
 
 def superseded(finish: TaskFinished, state: State) -> str | None:
@@ -118,7 +118,7 @@ def superseded(finish: TaskFinished, state: State) -> str | None:
     attempt, task = state.attempt_of(finish)
     if task.state in TASK_ACTIVE and task.try_number == attempt.try_number:
         return None
-    return f"its task was {task.state} by then"
+    return f"its task was in state {task.state} by then"
 
 
 def end_attempts(finishes: Sequence[TaskFinished], state: State) -> Iterator[Effect]:

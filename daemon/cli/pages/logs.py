@@ -136,10 +136,8 @@ class LogReader:
             return LocatedLog(attempt, backend, handle)
         if attempt.state in BEFORE_START and not elsewhere:
             return None
-        ended = f"; it {attempt.state}" if attempt.state not in SUBMISSION_OPEN else ""
         raise RequestError(
-            f"the log of try {attempt.try_number} of {self._request} is not on this host below {self._spool}: "
-            f"it ran on {attempt.host}, see TIDEGATE_SPOOL_DIR there{ended}"
+            f"the log of try {attempt.try_number} of {self._request} is not on this host below {self._spool}: {location(attempt)}"
         )
 
     async def _has_ended(self, attempt: RunAttemptRow) -> bool:
@@ -148,3 +146,9 @@ class LogReader:
         except UnavailableError:
             return False
         return found[attempt.submission_id].state not in SUBMISSION_OPEN
+
+
+def location(attempt: RunAttemptRow) -> str:
+    """Where the log of a try is that this host does not have."""
+    host = f"it ran on {attempt.host}, see TIDEGATE_SPOOL_DIR there" if attempt.host else "no host is recorded for it"
+    return host if attempt.state in SUBMISSION_OPEN else f"{host}; it has ended: {attempt.state}"

@@ -31,7 +31,7 @@ async def test_an_attempt_that_was_killed_with_its_run_ends_without_a_trace_in_i
 
     assert await world.rows("SELECT state::text FROM submission") == [("killed",)]
     assert await world.tasks("r1") == {"a": "skipped", "b": "skipped", "c": "skipped"}
-    assert await world.rows("SELECT reason FROM ignored_finish") == [("its task was skipped by then",)]
+    assert await world.rows("SELECT reason FROM ignored_finish") == [("its task was in state skipped by then",)]
 
 
 async def test_an_attempt_that_takes_too_long_is_killed_and_tried_again(world: World) -> None:

@@ -44,7 +44,7 @@ async def test_a_finish_of_an_attempt_that_had_ended_is_recorded_and_changes_not
 
     await intake.take(Kind.TASK_FINISHED, finished(attempts[0], "failed"), finished(attempts[1]))
 
-    assert await ignored(intake) == [(attempts[0], "failed", "the attempt had already succeeded")]
+    assert await ignored(intake) == [(attempts[0], "failed", "the attempt had already ended: succeeded")]
     assert await states(intake) == {"first": "success", "second": "success"}
     assert await intake.letters() == []
 
@@ -68,7 +68,7 @@ async def test_a_finish_in_a_run_that_had_ended_is_recorded(intake: Intake, atte
 
     await intake.take(Kind.TASK_FINISHED, finished(attempts[1], "killed"))
 
-    assert await ignored(intake) == [(attempts[1], "killed", "the attempt had already succeeded")]
+    assert await ignored(intake) == [(attempts[1], "killed", "the attempt had already ended: succeeded")]
     (run,) = await intake.rows("SELECT state, unfinished FROM dag_run")
     assert (run["state"], run["unfinished"]) == ("success", 0)
 

@@ -88,7 +88,23 @@ def test_a_repeated_finish_changes_nothing_and_is_recorded() -> None:
 
     effects = list(decide([ended(attempt, "failed", "again")], found(world)))
 
-    assert effects == [IgnoreFinish(attempt, "p", "again", "failed", "the attempt had already succeeded")]
+    assert effects == [IgnoreFinish(attempt, "p", "again", "failed", "the attempt had already ended: succeeded")]
+
+
+@pytest.mark.parametrize("state", [SubmissionState.FAILED, SubmissionState.KILLED, SubmissionState.LOST])
+def test_the_reason_of_an_ignored_finish_names_the_end_of_its_attempt(state: SubmissionState) -> None:
+    world, attempt = running("a", "b")
+    world.submissions[attempt] = msgspec.structs.replace(world.submissions[attempt], state=state)
+
+    assert reasons(list(decide([ended(attempt)], found(world)))) == [f"the attempt had already ended: {state}"]
+
+
+@pytest.mark.parametrize("state", [TaskState.NONE, TaskState.SUCCESS])
+def test_the_reason_of_an_ignored_finish_names_the_state_of_its_task(state: TaskState) -> None:
+    world, attempt = running("a", "b")
+    world.tasks[0].state = state
+
+    assert reasons(list(decide([ended(attempt)], found(world)))) == [f"its task was in state {state} by then"]
 
 
 def test_of_two_finishes_in_one_batch_the_first_counts() -> None:
@@ -109,7 +125,7 @@ def test_a_finish_without_an_id_is_recorded_without_one() -> None:
 
     (ignored,) = decide([nameless], found(world))
 
-    assert ignored == IgnoreFinish(attempt, "", "", "failed", "the attempt had already succeeded")
+    assert ignored == IgnoreFinish(attempt, "", "", "failed", "the attempt had already ended: succeeded")
 
 
 def test_a_finish_of_an_earlier_try_is_superseded() -> None:
@@ -130,7 +146,7 @@ def test_a_finish_after_the_run_ended_changes_nothing() -> None:
     effects = list(decide([ended(attempt)], found(world)))
 
     assert [type(effect) for effect in effects] == [EndSubmission, IgnoreFinish]
-    assert reasons(effects) == ["its task was failed by then"]
+    assert reasons(effects) == ["its task was in state failed by then"]
 
 
 def test_of_two_finishes_after_the_run_ended_the_first_ends_the_attempt() -> None:
@@ -140,7 +156,7 @@ def test_of_two_finishes_after_the_run_ended_the_first_ends_the_attempt() -> Non
     effects = list(decide([ended(attempt, "killed", "1"), ended(attempt, "failed", "2")], found(world)))
 
     assert [e.state for e in effects if isinstance(e, EndSubmission)] == [SubmissionState.KILLED]
-    assert reasons(effects) == ["its task was failed by then", "the attempt had already ended"]
+    assert reasons(effects) == ["its task was in state failed by then", "the attempt had already ended"]
 
 
 def test_the_end_that_a_cleared_task_waits_for_wakes_its_pool() -> None:
