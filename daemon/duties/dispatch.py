@@ -25,7 +25,7 @@ from tidegate.schemas.error import RejectedError, UnavailableError
 from tidegate.schemas.message import SubmissionAccepted
 from tidegate.schemas.queries import submissions
 from tidegate.schemas.queries.submissions import Claimed
-from tidegate.schemas.wire.event import EventId, TaskFinished
+from tidegate.schemas.wire.event import FINISH_SOURCE, EventId, TaskFinished
 
 log = structlog.get_logger()
 
@@ -37,9 +37,6 @@ FIND_EVERY_S = 0.5
 RECORD_DELAY_S = 0.02
 """Handles wait this long for others, to be recorded in one transaction. Only displays depend on the delay: a `submitting`
 attempt may already run, and an attempt that ends first needs no handle."""
-
-FINISH_SOURCE = "tidegate/submission"
-"""The source of the event that ends an attempt. Runners and daemons use the same event id, so it counts once."""
 
 
 class ClaimedBatch(NamedTuple):

@@ -25,6 +25,9 @@ MAX_ID_LENGTH = 512
 MAX_REASON_LENGTH = 10_000
 """Longer reasons are cut to this many characters, so that they fit into a record and a row."""
 
+FINISH_SOURCE = "tidegate/submission"
+"""The source of the event that ends an attempt. Runners and daemons use the same event id, so it counts once."""
+
 Moment = Annotated[datetime, Meta(tz=True)]
 Seq = Annotated[int, Meta(description="Counts 1, 2, 3 … per run, in this topic, without a gap.")]
 

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import UUID
 
 from tests.simulation.step import Call, Step
-from tidegate.daemon.duties.dispatch import FINISH_SOURCE
 from tidegate.daemon.spark.contract import Handle, LogChunk, Phase, Status, SubmissionSpec
 from tidegate.events import cloudevents
 from tidegate.events.sink import OutMessage
 from tidegate.schemas.error import UnavailableError
-from tidegate.schemas.wire.event import Kind, TaskFinished, encode
+from tidegate.schemas.wire.event import FINISH_SOURCE, Kind, TaskFinished, encode
 
 if TYPE_CHECKING:
     from tests.simulation.daemon import Daemon

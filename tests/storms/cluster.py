@@ -16,9 +16,9 @@ from uuid import UUID
 
 import msgspec
 
-from tidegate.daemon.duties.dispatch import FINISH_SOURCE
 from tidegate.events import Publisher
 from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.wire.event import FINISH_SOURCE
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,11 +19,10 @@ from tidegate.daemon.spark.spool import Job, Outcome, Spool
 from tidegate.events.publisher import Publisher
 from tidegate.schemas.error import TidegateError
 from tidegate.schemas.run import MAX_RESULT_BYTES, Choice, SkipTask
-from tidegate.schemas.wire.event import storable
+from tidegate.schemas.wire.event import FINISH_SOURCE, storable
 
 log = logging.getLogger("tidegate")
 
-SOURCE = "tidegate/submission"
 PUBLISH_WITHIN_S = 10.0
 LEFTOVER_GRACE_S = 1.0
 KILL_GRACE_S = 5.0
@@ -163,7 +162,7 @@ async def publish(job: Job, outcome: Outcome) -> None:
     Without Kafka nothing is lost: daemons also read the spool.
     """
     run = job.spec.run
-    publisher = Publisher(job.kafka_servers, source=SOURCE, topic_prefix=job.topic_prefix, timeout_s=PUBLISH_WITHIN_S)
+    publisher = Publisher(job.kafka_servers, source=FINISH_SOURCE, topic_prefix=job.topic_prefix, timeout_s=PUBLISH_WITHIN_S)
     try:
         with anyio.fail_after(PUBLISH_WITHIN_S):
             async with publisher:
