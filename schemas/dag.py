@@ -6,7 +6,7 @@ reads it have one version. Durations are in seconds.
 """
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, time
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from tidegate.schemas.conditions.condition import ANY_TIME, MAX_SECONDS, Condition, DatasetSpec, Positive, Timing, Uri
-from tidegate.schemas.receiver import Callback, DeadlineSpec
+from tidegate.schemas.receiver import Callback
 from tidegate.schemas.timetable.spec import Timetable
 
 Name = Annotated[str, Meta(min_length=1, max_length=250, pattern=r"^[\w.-]+\Z")]
@@ -48,6 +48,20 @@ class WeightRule(StrEnum):
     DOWNSTREAM = "downstream"
     UPSTREAM = "upstream"
     ABSOLUTE = "absolute"
+
+
+class DeadlineSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The time by which a run or task must have ended: `after_s` after `since`, or `at`, a time of day in `timezone`.
+
+    `at` is on the day of the run's logical date, or on the next day if that time had passed. A run without a logical date counts
+    from its `run_after`.
+    """
+
+    name: Annotated[str, Meta(min_length=1, max_length=250)]
+    after_s: Positive | None = None
+    since: Literal["logical_date", "queued_at"] = "logical_date"
+    at: Annotated[time, Meta(tz=False)] | None = None
+    timezone: str = "UTC"
 
 
 class BaseTask(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fields=True, omit_defaults=True):

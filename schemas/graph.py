@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 import msgspec
 
 from tidegate.schemas.conditions.condition import ANY_TIME, Condition, Timing, inputs, inspects_details
-from tidegate.schemas.dag import BaseTask, DagSpec, EmptyTask, ParamSpec, TaskSpec
-from tidegate.schemas.receiver import Callback, DeadlineSpec
+from tidegate.schemas.dag import BaseTask, DagSpec, DeadlineSpec, EmptyTask, ParamSpec, TaskSpec
+from tidegate.schemas.receiver import Callback
 from tidegate.schemas.timetable.spec import Continuous, Timetable
 from tidegate.schemas.timetable.tick import UNBOUND, Bounds
 

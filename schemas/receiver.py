@@ -1,13 +1,10 @@
-"""Callbacks and deadlines of a DAG, serialised."""
+"""Callbacks and their receivers, serialised."""
 
-from datetime import time
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
-
-LONGEST_S = 10 * 366 * 86_400.0
 
 
 class On(StrEnum):
@@ -52,20 +49,6 @@ class Callback(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     on: On
     receiver: Receiver
-
-
-class DeadlineSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The time by which a run or task must have ended: `after_s` after `since`, or `at`, a time of day in `timezone`.
-
-    `at` is on the day of the run's logical date, or on the next day if that time had passed. A run without a logical date counts
-    from its `run_after`.
-    """
-
-    name: Annotated[str, Meta(min_length=1, max_length=250)]
-    after_s: Annotated[float, Meta(gt=0, le=LONGEST_S)] | None = None
-    since: Literal["logical_date", "queued_at"] = "logical_date"
-    at: Annotated[time, Meta(tz=False)] | None = None
-    timezone: str = "UTC"
 
 
 def kind_of(receiver: Receiver) -> str:

@@ -8,12 +8,12 @@ from urllib.parse import urlsplit
 import msgspec
 
 from tidegate.schemas.authoring.arguments import after_or_at, callable_with, time_zone
+from tidegate.schemas.conditions.condition import MAX_SECONDS
+from tidegate.schemas.dag import DeadlineSpec
 from tidegate.schemas.error import DagError
 from tidegate.schemas.notice import CallbackContext
 from tidegate.schemas.receiver import (
-    LONGEST_S,
     Callback,
-    DeadlineSpec,
     EmailReceiver,
     FunctionReceiver,
     On,
@@ -80,7 +80,7 @@ class Deadline:
         after_or_at(where, after, at)
         if after is not None and not isinstance(after, timedelta):
             raise DagError(f"{where}: after must be a timedelta like timedelta(hours=1), not {after!r:.100}")
-        if after is not None and not timedelta() < after <= timedelta(seconds=LONGEST_S):
+        if after is not None and not timedelta() < after <= timedelta(seconds=MAX_SECONDS):
             raise DagError(f"{where}: after must be longer than 0, and ten years at most")
         spec = {"name": name, "after_s": after and after.total_seconds(), "since": since, "at": at}
         try:

@@ -11,13 +11,14 @@ from tests.shapes import NOW, graph, message, run_update, run_view, task
 from tests.unit.handlers.simulated_run import SimulatedRun
 from tidegate.handlers import deadline_due
 from tidegate.handlers.runs.deadlines import due_at
+from tidegate.schemas.dag import DeadlineSpec
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.deadline import InsertDeadline, MeetDeadlines, MissDeadline, Notify
 from tidegate.schemas.effect.run import RunMoved, UpdateRun
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import DeadlineDue
 from tidegate.schemas.notice import MissedDeadline
-from tidegate.schemas.receiver import Callback, DeadlineSpec, FunctionReceiver, On
+from tidegate.schemas.receiver import Callback, FunctionReceiver, On
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.view import DeadlineView, RunView
 

@@ -6,10 +6,10 @@ from tests.shapes import NOW, graph, run_view, task
 from tests.unit.handlers.callbacks import one_callback_per_occasion
 from tidegate.handlers.runs.transition import task_events
 from tidegate.handlers.tasks.advance import Move
+from tidegate.schemas.dag import DeadlineSpec
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.deadline import MeetDeadlines, Notify
 from tidegate.schemas.graph import element_index
-from tidegate.schemas.receiver import DeadlineSpec
 from tidegate.schemas.state import RunState, TaskState
 
 HOUR = DeadlineSpec(name="hour", after_s=3600.0)

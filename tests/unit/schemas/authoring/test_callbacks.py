@@ -8,9 +8,9 @@ import pytest
 
 from tests.shapes import decode_spec
 from tidegate import CallbackContext, Dag, DagError, Deadline, Email, Webhook, cron
-from tidegate.schemas.dag import DagSpec, encode_spec
+from tidegate.schemas.dag import DagSpec, DeadlineSpec, encode_spec
 from tidegate.schemas.graph import graph_of
-from tidegate.schemas.receiver import Callback, DeadlineSpec, EmailReceiver, FunctionReceiver, On, WebhookReceiver
+from tidegate.schemas.receiver import Callback, EmailReceiver, FunctionReceiver, On, WebhookReceiver
 
 OPS = EmailReceiver(("ops@example.org",))
 HOOK = WebhookReceiver("https://example.org/hook")
@@ -167,6 +167,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Deadline("x", after=timedelta(1), at=time(9)), "write either"),
     (lambda: Deadline("x", after=timedelta()), "after must be longer than 0"),
     (lambda: Deadline("x", after=timedelta(days=5000)), "ten years at most"),
+    (lambda: Deadline("x", after=timedelta(days=3651)), "ten years at most"),
     (lambda: Deadline("x", after=5), "after must be a timedelta"),  # type: ignore[arg-type]
     (lambda: Deadline("x", at="09:00"), "at must be a time without a zone"),  # type: ignore[arg-type]
     (lambda: Deadline("x", at=time(9, tzinfo=UTC)), "at must be a time without a zone"),
