@@ -1,6 +1,6 @@
 -- name: page_of_events
 -- The next events of the ledger: the last id, their number, and how many are older than the recording of subscriptions.
-SELECT max(id), count(*), count(*) FILTER (WHERE arrival_id IS NULL)
+SELECT max(id) AS last, count(*) AS events, count(*) FILTER (WHERE arrival_id IS NULL) AS unproven
 FROM (SELECT id, arrival_id FROM dataset_event WHERE id > $1 ORDER BY id LIMIT $2) AS page
 
 -- name: count_outcomes

@@ -2,8 +2,8 @@
 -- The row lock protects all decisions about the DAG. The rows that it protects are read by the next statement, because the
 -- snapshot of this one may be older than the lock.
 SELECT
-    dag_id, version_id, is_paused, is_stale, nextval('dag_run_id_seq'), failed_runs, last_logical_date, last_interval_start,
-    last_interval_end, due_at, timed_since, dataset_run_at, deadline_at, last_source, backfilled_by_txn
+    dag_id, version_id, is_paused, is_stale, nextval('dag_run_id_seq') AS next_run_id, failed_runs, last_logical_date,
+    last_interval_start, last_interval_end, due_at, timed_since, dataset_run_at, deadline_at, last_source, backfilled_by_txn
 FROM dag
 WHERE dag_id = ANY ($1::text[])
 ORDER BY dag_id

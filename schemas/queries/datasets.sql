@@ -89,7 +89,9 @@ ORDER BY queue.target_dag_id, queue.dataset_id, queue.dataset_event_id
 
 -- name: lock_pending_details
 -- The same with arrival time and extra, and a limit per DAG. OFFSET: as in `tasks.results`.
-SELECT queue.target_dag_id, queue.dataset_id, queue.dataset_event_id, dataset.uri, event.occurred_at, queue.created_at, event.extra::text
+SELECT
+    queue.target_dag_id, queue.dataset_id, queue.dataset_event_id, dataset.uri, event.occurred_at,
+    queue.created_at AS arrived_at, event.extra::text
 FROM unnest($1::text[], $2::integer[], $3::bigint[]) AS target (dag_id, event_limit, low_watermark)
 CROSS JOIN LATERAL (
     SELECT * FROM dataset_dag_run_queue
@@ -104,7 +106,9 @@ ORDER BY queue.target_dag_id, queue.dataset_id, queue.dataset_event_id
 
 -- name: read_pending
 -- New events of DAGs whose queue is not read.
-SELECT queue.target_dag_id, queue.dataset_id, queue.dataset_event_id, dataset.uri, event.occurred_at, queue.created_at, event.extra::text
+SELECT
+    queue.target_dag_id, queue.dataset_id, queue.dataset_event_id, dataset.uri, event.occurred_at,
+    queue.created_at AS arrived_at, event.extra::text
 FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS new (dag_id, dataset_id, dataset_event_id)
 JOIN dataset_dag_run_queue AS queue
     ON (queue.target_dag_id, queue.dataset_id, queue.dataset_event_id) = (new.dag_id, new.dataset_id, new.dataset_event_id)

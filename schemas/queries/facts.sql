@@ -1,8 +1,8 @@
 -- name: dag
 -- The columns of the row lock of a DAG, without the lock; 0 stands for the reserved run id.
 SELECT
-    dag_id, version_id, is_paused, is_stale, 0, failed_runs, last_logical_date, last_interval_start, last_interval_end, due_at,
-    timed_since, dataset_run_at, deadline_at, last_source, backfilled_by_txn
+    dag_id, version_id, is_paused, is_stale, 0 AS next_run_id, failed_runs, last_logical_date, last_interval_start,
+    last_interval_end, due_at, timed_since, dataset_run_at, deadline_at, last_source, backfilled_by_txn
 FROM dag
 WHERE dag_id = $1
 

@@ -8,7 +8,7 @@ FROM dag_file
 WHERE path = ANY ($1::text[])
 
 -- name: stored_dags
-SELECT dag.dag_id, dag.path, dag.is_stale, version.id, version.number, version.spec, version.digest
+SELECT dag.dag_id, dag.path, dag.is_stale, version.id AS version_id, version.number, version.spec, version.digest
 FROM dag
 JOIN dag_version AS version ON version.id = dag.version_id
 WHERE dag.path = ANY ($1::text[]) OR dag.dag_id = ANY ($2::text[])

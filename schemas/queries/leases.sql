@@ -12,7 +12,7 @@ ORDER BY started_at, id
 -- Position of a daemon among the live ones, oldest first, and their number. The asking daemon counts as live even if its
 -- heartbeat is old.
 WITH mine AS (SELECT started_at, id FROM job WHERE id = $1)
-SELECT count(*) FILTER (WHERE (living.started_at, living.id) < (mine.started_at, mine.id)), count(*)
+SELECT count(*) FILTER (WHERE (living.started_at, living.id) < (mine.started_at, mine.id)) AS number, count(*) AS of
 FROM mine, (SELECT started_at, id FROM live_job UNION SELECT started_at, id FROM mine) AS living
 GROUP BY mine.id
 

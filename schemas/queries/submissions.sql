@@ -10,7 +10,7 @@ WHERE submission.submission_id = ANY ($1::uuid[])
 SELECT
     task.dag_run_id, task.task_index AS index, task.state, task.try_number, task.max_tries, task.awaited, task.success,
     task.failed, task.skipped, task.upstream_failed, task.waits_for_past, task.next_try_at, task.elements,
-    attempt.submission_id, attempt.try_number AS attempt_try, attempt.state AS attempt_state, attempt.kill_reason,
+    attempt.submission_id, attempt.try_number, attempt.state, attempt.kill_reason,
     CASE WHEN attempt.kill_reason IS NULL THEN 0 ELSE (
         SELECT count(*) FROM submission AS earlier
         WHERE (earlier.dag_run_id, earlier.task_index) = (attempt.dag_run_id, attempt.task_index)

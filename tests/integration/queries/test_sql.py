@@ -1,7 +1,7 @@
 """Every statement fits the migrated schema and the code that uses it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import asyncpg
 import msgspec
@@ -12,7 +12,6 @@ from tests.integration.queries.blocks import (
     PERFORMED,
     TOPICS,
     Connection,
-    Made,
     made,
     module_of,
     names_in,
@@ -23,15 +22,77 @@ from tidegate.schemas.effect.deadline import InsertDeadline, MissDeadline, Notif
 from tidegate.schemas.effect.run import InsertRun, UpdateRun
 from tidegate.schemas.effect.submission import AcceptSubmission, EndSubmission, IgnoreFinish, InsertSubmission
 from tidegate.schemas.effect.task import InsertTask, MoveTask, SetTaskDemand, UpdateTask
+from tidegate.schemas.explain.facts import AttemptFacts, OccupyingTask, RunFacts, TaskRow
 from tidegate.schemas.queries import sql
+from tidegate.schemas.queries.audit import Page
 from tidegate.schemas.queries.db import paths
-from tidegate.schemas.view import Instance, RunView
+from tidegate.schemas.queries.dead_letters import DeadLetterRow, DeadLetterStatus
+from tidegate.schemas.queries.files import StoredDag
+from tidegate.schemas.queries.inbox import DeadLetter
+from tidegate.schemas.queries.leases import DaemonRank, JobRow, Lease
+from tidegate.schemas.queries.ledger import Retired
+from tidegate.schemas.queries.losses import ServerIdentity
+from tidegate.schemas.queries.notifications import Claimed
+from tidegate.schemas.queries.outbox import OutboxRow
+from tidegate.schemas.queries.run_pages import Steps
+from tidegate.schemas.queries.submissions import AttemptRef
+from tidegate.schemas.view import DagActivity, Instance, LockedDag, PendingEvent, RunView, SubmissionView, WaitingTask
 
-MADE = {
-    **dict(made()),
-    "runs.lock": Made(RunView, BLOCKS["runs.lock"]),
-    "dags._first_waiting": Made(RunView, BLOCKS["dags.queued_runs"]),
+
+def fields(type_: type[msgspec.Struct], **parts: Sequence[str]) -> Sequence[str]:
+    """The columns that a row type is made of: its fields, or the `parts` of a field."""
+    return [column for field in type_.__struct_fields__ for column in parts.get(field, (field,))]
+
+
+MADE = dict(made())
+
+TASK = ("task_id", "task_index")
+TICK = ("last_logical_date", "last_interval_start", "last_interval_end")
+
+DECODED: Mapping[str, Sequence[str]] = {
+    **dict.fromkeys(("runs.lock", "runs.lock_of_attempts", "runs.views", "dags.queued_runs"), fields(RunView)),
+    **dict.fromkeys(("dags.lock", "facts.dag"), fields(LockedDag, graph=("dag_id", "version_id"), last_tick=TICK)),
+    **dict.fromkeys(("tasks.instances", "tasks.of_runs"), ("dag_run_id", *fields(Instance))),
+    **dict.fromkeys(("datasets.lock_pending_details", "datasets.read_pending"), ("target_dag_id", *fields(PendingEvent))),
+    "audit.page_of_events": Page._fields,
+    "dags.activity": ("dag_id", *fields(DagActivity, low_watermark=(), settled=())),
+    "datasets.lock_pending": ("target_dag_id", *fields(PendingEvent, arrived_at=(), extra=())),
+    "dead_letters.list_dead_letters": fields(DeadLetterRow),
+    "dead_letters.status": fields(DeadLetterStatus),
+    "facts.attempt": fields(AttemptFacts),
+    "facts.occupying": fields(OccupyingTask, task=TASK, slots=("pool_slots",), since=("start_date",)),
+    "facts.run_facts": fields(RunFacts, view=fields(RunView)),
+    "facts.task_row": fields(TaskRow),
+    "files.stored_dags": fields(StoredDag),
+    "inbox.whole_dead_letters": ("id", *fields(DeadLetter)),
+    "leases.daemon_rank": DaemonRank._fields,
+    "leases.live": fields(JobRow),
+    "leases.owned": (*fields(Lease), "ctid"),
+    "ledger.retire_month": fields(Retired),
+    "losses.server_identity": fields(ServerIdentity),
+    "notifications.claim": fields(Claimed),
+    "outbox.next_outbox": fields(OutboxRow, is_replay=()),
+    "run_pages.steps": fields(Steps, task=TASK),
+    "submissions.read_with_tasks": ("dag_run_id", *fields(Instance), *fields(SubmissionView, dag_run_id=(), task_index=())),
+    "submissions.refs": ("submission_id", *fields(AttemptRef)),
+    "tasks.waiting": fields(WaitingTask),
 }
+"""The columns of the statements whose rows are not decoded as `Row(*row)` alone."""
+
+UNPACKED = {
+    "audit.check_outcomes",
+    "audit.count_outcomes",
+    "dag_pages.plans",
+    "dead_letters.read",
+    "pools.read_pool",
+    "sources.contexts",
+    "tasks.longest_waiting",
+    "tasks.ready",
+}
+"""Wide statements whose columns are read by their names, or into names, and not into a row type."""
+
+WIDE = 4
+"""Columns from which on a row needs a row type."""
 
 WRITTEN: Mapping[str, type[msgspec.Struct]] = {
     "runs.insert_runs": InsertRun,
@@ -96,11 +157,18 @@ async def test_row_types_name_the_columns_they_are_made_of(connection: Connectio
     assert columns == {name: list(pair.row.__struct_fields__) for name, pair in MADE.items()}
 
 
-@pytest.mark.parametrize("block", ["tasks.instances", "tasks.of_runs"])
-async def test_instances_are_made_of_their_run_and_their_fields(connection: Connection, block: str) -> None:
-    columns = await columns_of(connection, BLOCKS[block])
+@pytest.mark.parametrize(("block", "columns"), DECODED.items(), ids=DECODED)
+async def test_decoded_rows_have_the_fields_of_their_row_types(
+    connection: Connection, block: str, columns: Sequence[str]
+) -> None:
+    assert await columns_of(connection, BLOCKS[block]) == list(columns)
 
-    assert columns == ["dag_run_id", *Instance.__struct_fields__]
+
+async def test_every_wide_row_is_compared_with_a_row_type(connection: Connection) -> None:
+    wide = {name for name, text in BLOCKS.items() if len(await columns_of(connection, text)) >= WIDE}
+    compared = {name for name, text in BLOCKS.items() if text in {pair.statement for pair in MADE.values()}}
+
+    assert wide - compared - DECODED.keys() == UNPACKED
 
 
 @pytest.mark.parametrize(("block", "effect"), WRITTEN.items(), ids=WRITTEN)
