@@ -35,7 +35,7 @@ class DatasetRow(msgspec.Struct, frozen=True):
 
 
 class PendingRow(msgspec.Struct, frozen=True):
-    """The pending events of a dataset for a DAG."""
+    """The pending events of a dataset for a DAG, and when the oldest arrived."""
 
     uri: str
     events: int

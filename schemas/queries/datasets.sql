@@ -190,10 +190,9 @@ ORDER BY queue.created_at, queue.dataset_event_id
 LIMIT $2
 
 -- name: pending_counts
-SELECT dataset.uri, count(*) AS events, min(event.occurred_at) AS oldest_at
+SELECT dataset.uri, count(*) AS events, min(queue.created_at) AS oldest_at
 FROM dataset_dag_run_queue AS queue
 JOIN dataset ON dataset.id = queue.dataset_id
-JOIN dataset_event AS event ON event.id = queue.dataset_event_id
 WHERE queue.target_dag_id = $1
 GROUP BY dataset.uri
 ORDER BY dataset.uri

@@ -49,9 +49,11 @@ class History:
         problem = ImportProblem(reason=reason, line=line)
         await self._apply(ParsedFile(path=path, digest=uuid4().hex, problem=problem))
 
-    async def updated(self, uri: str, event_id: str = "1", extra: dict[str, Any] | None = None) -> None:
+    async def updated(
+        self, uri: str, event_id: str = "1", extra: dict[str, Any] | None = None, occurred_at: datetime | None = None
+    ) -> None:
         """A dataset got new data."""
-        await self._apply(DatasetUpdated(uri=uri, extra=extra or {}), id_=EventId("importer", event_id))
+        await self._apply(DatasetUpdated(uri=uri, extra=extra or {}), id_=EventId("importer", event_id), at=occurred_at)
 
     async def run(self) -> None:
         """A run of `daily_delays`, by the events it waits for."""
@@ -121,5 +123,5 @@ class History:
         finish = TaskFinished(submission_id=submission_id, outcome=outcome, reason=reason, **facts)
         await self._apply(finish, id_=EventId("runner", str(uuid4())))
 
-    async def _apply(self, body: Any, *, id_: EventId | None = None) -> Applied:
-        return await apply(self.database, Batch(messages=[Message(body=body, at=datetime.now(UTC), id=id_)]))
+    async def _apply(self, body: Any, *, id_: EventId | None = None, at: datetime | None = None) -> Applied:
+        return await apply(self.database, Batch(messages=[Message(body=body, at=at or datetime.now(UTC), id=id_)]))

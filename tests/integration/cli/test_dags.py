@@ -1,5 +1,7 @@
 """`tidegate dags` on a real database."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from tests.integration.cli.conftest import Cli
@@ -39,6 +41,15 @@ async def test_broken_files_are_listed_with_line_and_reason(cli: Cli, history: H
     answer = await cli("dags", "errors")
 
     assert answer.out == "bad.py:3: SyntaxError: invalid syntax\nworse.py: it calls os._exit\n"
+
+
+async def test_an_event_is_pending_since_its_arrival(cli: Cli, history: History) -> None:
+    await history.file()
+    await history.updated("lake://flights", occurred_at=datetime.now(UTC) - timedelta(hours=3))
+
+    answer = await cli("dags", "show", "daily_delays")
+
+    assert "lake://flights  (1 event pending for 0s)\n" in answer.out
 
 
 async def test_a_dag_is_shown_with_what_is_pending_and_what_is_missing(cli: Cli, history: History) -> None:
