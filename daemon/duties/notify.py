@@ -113,12 +113,12 @@ class Notifier:
 
     async def _try(self, sender: Sender, claimed: Claimed) -> Delivery:
         """Shielded: a stopping daemon finishes the attempt and its record, which both take bounded time."""
+        retry = Retry(self.context.outages)
         with anyio.CancelScope(shield=True):
             outcome = await self._send(sender, claimed)
-            with self.context.outages.reporting():
-                await self._record(claimed, outcome)
-                return outcome
-        await Retry(self.context.outages).until_done(self._record, claimed, outcome)
+            is_recorded = await retry.once(self._record, claimed, outcome)
+        if not is_recorded:
+            await retry.until_done(self._record, claimed, outcome)
         return outcome
 
     async def _send(self, sender: Sender, claimed: Claimed) -> Delivery:
@@ -132,8 +132,9 @@ class Notifier:
             log.exception("notification_not_sendable", to=label(claimed.receiver))
             return Failed(f"{type(error).__name__}: {error}")
 
-    async def _record(self, claimed: Claimed, outcome: Delivery) -> None:
+    async def _record(self, claimed: Claimed, outcome: Delivery) -> bool:
         await self.context.database.run(self.write, claimed, outcome)
+        return True
 
     async def write(self, db: Db, claimed: Claimed, outcome: Delivery) -> None:
         """Record the result of an attempt."""

@@ -1,9 +1,26 @@
-"""How long a notification waits for its next try."""
+"""The pauses of notifications: before the next try to send, and before the next try to record."""
 
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import cast
+from uuid import UUID
+
+import anyio
 import pytest
+from structlog.testing import capture_logs
 
-from tidegate.daemon.duties.notify import LONGEST_PAUSE_S, pause_s
+from tidegate.daemon.context import Context
+from tidegate.daemon.duties.notify import LONGEST_PAUSE_S, Notifier, pause_s
+from tidegate.daemon.duties.receivers.delivery import Sent
+from tidegate.daemon.leases import HeldLeases
+from tidegate.daemon.outage import Outages
 from tidegate.daemon.settings import Settings
+from tidegate.daemon.wake import Signals
+from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.notice import CallbackContext
+from tidegate.schemas.queries.leases import Job
+from tidegate.schemas.queries.notifications import Claimed
+from tidegate.schemas.receiver import On, WebhookReceiver
 
 SETTINGS = Settings(postgres_dsn="", kafka_servers="", notify_retry_s=5.0)
 
@@ -14,3 +31,55 @@ def test_the_pause_doubles_up_to_a_cap_and_is_spread(tries: int, least: float) -
 
     assert all(least <= pause <= least * 1.25 for pause in pauses)
     assert max(pauses) - min(pauses) > least / 8
+
+
+NOW = datetime(2024, 5, 1, tzinfo=UTC)
+CLAIMED = Claimed(
+    id=7,
+    delivery_id=UUID(int=7),
+    dag_run_id=1,
+    version_id=None,
+    receiver=WebhookReceiver("https://example.org"),
+    context=CallbackContext(
+        on=On.FAILURE, dag_id="d", run_id="r", run_type=None, run_after=NOW, logical_date=None, state="failed", at=NOW
+    ),
+    tries=1,
+)
+
+
+class RecordedDelivery:
+    """A sender and a Postgres that is away for the first `failures` records. `steps` are what the notifier did."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures = failures
+        self.steps: list[str] = []
+
+    async def send(self, _claimed: Claimed) -> Sent:
+        self.steps.append("send")
+        return Sent("ok")
+
+    async def run(self, *_work: object) -> None:
+        self.steps.append("record")
+        self.failures -= 1
+        if self.failures >= 0:
+            raise UnavailableError("away", server="Postgres")
+
+    async def sleep(self, _seconds: float) -> None:
+        self.steps.append("pause")
+
+    def notifier(self) -> Notifier:
+        job = Job(UUID(int=1), "host", 1, "test")
+        context = SimpleNamespace(
+            database=self, held_leases=HeldLeases(job), outages=Outages(), signals=Signals(), settings=SETTINGS
+        )
+        return Notifier(cast("Context", context), {"webhook": self}, anyio.create_task_group())
+
+
+@pytest.mark.parametrize("failures", [0, 1, 3])
+async def test_a_pause_precedes_every_further_try_to_record_a_result(monkeypatch: pytest.MonkeyPatch, failures: int) -> None:
+    recorded = RecordedDelivery(failures)
+    monkeypatch.setattr(anyio, "sleep", recorded.sleep)
+    with capture_logs():
+        await recorded.notifier().deliver(CLAIMED)
+
+    assert recorded.steps == ["send", "record", *["pause", "record"] * failures]
