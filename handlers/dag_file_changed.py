@@ -3,7 +3,7 @@
 The message carries the result of the parse, which runs outside any transaction.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -43,7 +43,7 @@ DUPLICATE_DIGEST = ""
 class State(msgspec.Struct, frozen=True):
     """The files and DAGs as stored. `new_version_ids` are reserved, one for each parsed DAG.
 
-    `dataset_ids`: by URI, the datasets that the parsed DAGs name and all that their patterns may match.
+    `dataset_ids`: by URI, the datasets that the parsed DAGs name and all that the patterns of changed DAGs may match.
     """
 
     now: datetime
@@ -64,7 +64,7 @@ async def load(db: Db, messages: Sequence[Message[ParsedFile]]) -> State:
     stored = {dag.dag_id: dag for dag in await files.stored_dags(db, parsed, [spec.dag_id for spec in specs])}
     if any(patterns_of(spec) for spec in (*specs, *(dag.spec for dag in stored.values()))):
         await references.lock_patterns(db)
-        dataset_ids |= await references.datasets_near(db, {pattern for spec in specs for pattern in patterns_of(spec)})
+        dataset_ids |= await references.datasets_near(db, changed_patterns(parsed.values(), stored))
     if any(may_backfill(spec, stored) for spec in specs):
         await references.lock_ledger(db)
     locked = await lock_dags(db, stored, ReadReason(everything=True))
@@ -86,6 +86,12 @@ def named_uris(spec: DagSpec) -> set[str]:
 def patterns_of(spec: DagSpec) -> frozenset[str]:
     """The patterns that a DAG consumes."""
     return patterns(spec.schedule) if spec.schedule is not None else frozenset()
+
+
+def changed_patterns(parsed: Iterable[ParsedFile], stored: Mapping[str, StoredDag]) -> set[str]:
+    """The patterns of the DAGs that get a new version."""
+    specs = (spec for file in parsed for spec in file.dags if not is_unchanged(stored.get(spec.dag_id), spec, file.digest or ""))
+    return {pattern for spec in specs for pattern in patterns_of(spec)}
 
 
 def may_backfill(spec: DagSpec, stored: Mapping[str, StoredDag]) -> bool:
@@ -160,7 +166,7 @@ def _duplicate(dag_id: str, homes: Mapping[str, str]) -> str:
 def _store(file: ParsedFile, spec: DagSpec, state: State, version_id: int) -> Iterator[Effect]:
     stored = state.stored.get(spec.dag_id)
     dag = state.dags.get(spec.dag_id)
-    if stored is not None and is_unchanged(stored, spec, file.digest or ""):
+    if is_unchanged(stored, spec, file.digest or ""):
         yield AdoptDag(spec.dag_id, file.path)
     else:
         number = stored.number + 1 if stored else 1
@@ -195,12 +201,12 @@ def _at_version(dag: DagView, graph: Graph) -> DagView:
     return msgspec.structs.replace(dag, graph=graph, deadline_at=None if is_new and is_daily else dag.deadline_at)
 
 
-def is_unchanged(stored: StoredDag, spec: DagSpec, digest: str) -> bool:
-    """Whether a parse gave the stored version.
+def is_unchanged(stored: StoredDag | None, spec: DagSpec, digest: str) -> bool:
+    """Whether a parse gave the stored version, if there is one.
 
     Tasks and callbacks that are functions may change with any line of their file; everything else is in the serialised DAG.
     """
-    if stored.spec != spec:
+    if stored is None or stored.spec != spec:
         return False
     return stored.digest == digest or not (
         any(isinstance(task, FunctionTask) for task in spec.tasks) or _has_function_callback(spec)

@@ -5,7 +5,15 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from tests.shapes import NOW, A, B, dag_view, message, pending, queued, spec, task
-from tidegate.handlers.dag_file_changed import DUPLICATE_DIGEST, State, decide, may_backfill, named_uris, references_of
+from tidegate.handlers.dag_file_changed import (
+    DUPLICATE_DIGEST,
+    State,
+    changed_patterns,
+    decide,
+    may_backfill,
+    named_uris,
+    references_of,
+)
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetSpec, PatternRef
 from tidegate.schemas.dag import DagSpec, FunctionTask, ImportProblem, ParsedFile
 from tidegate.schemas.effect import Effect
@@ -258,6 +266,23 @@ def test_new_references_are_backfilled_where_a_dag_wants_what_it_missed() -> Non
 )
 def test_the_ledger_is_locked_only_where_it_may_be_read(dag: DagSpec, before: DagSpec | None, backfills: bool) -> None:
     assert may_backfill(dag, {} if before is None else {"d": stored(before)}) == backfills
+
+
+@pytest.mark.parametrize(
+    ("dag", "before", "read"),
+    [
+        pytest.param(spec("t", schedule=PatternRef("s://*")), None, {"s://*"}, id="a new DAG"),
+        pytest.param(spec("t", schedule=PatternRef("s://*")), spec("t", schedule=A), {"s://*"}, id="a changed DAG"),
+        pytest.param(
+            spec("t", schedule=PatternRef("s://*")), spec("t", schedule=PatternRef("s://*")), set(), id="an unchanged DAG"
+        ),
+        pytest.param(spec("t", schedule=A), spec("t", schedule=PatternRef("s://*")), set(), id="no pattern any more"),
+    ],
+)
+def test_datasets_are_matched_only_for_a_new_version(dag: DagSpec, before: DagSpec | None, read: set[str]) -> None:
+    file = parsed("a.py", dag, digest="2")
+
+    assert changed_patterns([file], {} if before is None else {"d": stored(before)}) == read
 
 
 def test_a_new_version_describes_its_datasets() -> None:
