@@ -10,7 +10,7 @@ from datetime import datetime
 import msgspec
 
 from tidegate.schemas.explain import reasons
-from tidegate.schemas.explain.reasons import Reason
+from tidegate.schemas.explain.reasons import AdmissionBlocker
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.view import PoolView, RunView, WaitingTask
@@ -72,7 +72,7 @@ class Capacity:
             and task.key not in self.admitted
         )
 
-    def limits_reached(self, task: WaitingTask) -> Iterator[Reason]:
+    def limits_reached(self, task: WaitingTask) -> Iterator[AdmissionBlocker]:
         run = self.state.runs[task.dag_run_id]
         if task.is_paused:
             yield reasons.DagPaused()
@@ -86,7 +86,7 @@ class Capacity:
             yield reasons.MaxActiveTisPerDag(task.per_dag)
         yield from self._pool_limits_reached(task)
 
-    def _pool_limits_reached(self, task: WaitingTask) -> Iterator[Reason]:
+    def _pool_limits_reached(self, task: WaitingTask) -> Iterator[AdmissionBlocker]:
         pool = self.state.pool
         if self.tasks is not None and self.tasks <= 0:
             yield reasons.Parallelism(pool.parallelism)
@@ -100,7 +100,7 @@ class Capacity:
             return None
         return reasons.PoolFull(self.state.pool.name, self.state.pool.slots or 0, self.slots, task.pool_slots)
 
-    def blockers(self, task: WaitingTask) -> tuple[Reason, ...]:
+    def blockers(self, task: WaitingTask) -> tuple[AdmissionBlocker, ...]:
         """All that blocks a task which wants slots. A missing or too small pool hides how many of its slots are free."""
         limits = tuple(self.limits_reached(task))
         missing = self.missing_slots(task)

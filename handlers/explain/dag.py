@@ -3,13 +3,13 @@
 A change is found by trying it on the functions that decide.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from tidegate.handlers.explain.gate import common_change, daemons_gate, file_gate, gate, pause_gate, run_limit_gate
+from tidegate.handlers.explain.gate import daemons_gate, file_gate, gate, pause_gate, run_limit_gate, shared_change
 from tidegate.handlers.scheduling.blockers import condition_result
 from tidegate.handlers.scheduling.input_deadline import input_deadline
 from tidegate.handlers.scheduling.inputs import inspect_events
@@ -33,6 +33,7 @@ from tidegate.schemas.explain.gates import DagExplanation, Gate, closed
 from tidegate.schemas.explain.reasons import (
     ConditionBroken,
     DagPaused,
+    DagReason,
     DagStale,
     Debouncing,
     InputsMissing,
@@ -54,7 +55,7 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import Incident, JobRow
 from tidegate.schemas.view import DagView, Input
 
-Gates = tuple[Gate, ...]
+Gates = tuple[Gate[DagReason], ...]
 
 INTAKE = "Kafka"
 """The server that events come from."""
@@ -111,7 +112,7 @@ def _needed(facts: DagFacts, by_datasets: Gates, by_time: Gates) -> tuple[Gates,
     return by_datasets, by_time
 
 
-def condition_gates(facts: DagFacts) -> Iterator[Gate]:
+def condition_gates(facts: DagFacts) -> Iterator[Gate[DagReason]]:
     """The condition over the pending events, and its timing."""
     if facts.dag.graph.schedule is None:
         return
@@ -125,11 +126,11 @@ def condition_gates(facts: DagFacts) -> Iterator[Gate]:
         yield gate("timing", of_timing, _timing_facts(facts, reason), reached=of_condition is None)
 
 
-def timetable_gates(facts: DagFacts) -> Iterator[Gate]:
+def timetable_gates(facts: DagFacts) -> Iterator[Gate[DagReason]]:
     if facts.dag.graph.timetable is None:
         return
     tick, last = upcoming_tick(facts.dag, facts.now), facts.dag.last_tick
-    reason: Reason | None = None
+    reason: TimetableExhausted | NotYetDue | None = None
     if tick is None:
         reason = TimetableExhausted()
     elif not is_due(facts.dag, tick, facts.now):
@@ -137,7 +138,7 @@ def timetable_gates(facts: DagFacts) -> Iterator[Gate]:
     yield gate("timetable", reason, {"next": tick and tick.run_after, "last_date": last and last.logical_date})
 
 
-def dag_gates(facts: DagFacts) -> Iterator[Gate]:
+def dag_gates(facts: DagFacts) -> Iterator[Gate[DagReason]]:
     dag, status = facts.dag, facts.status
     if dag.graph.schedule is None and dag.graph.timetable is None:
         yield gate("schedule", NoSchedule())
@@ -148,14 +149,14 @@ def dag_gates(facts: DagFacts) -> Iterator[Gate]:
     yield run_limit_gate(status, run_limit_reached(dag.running, limit), dag.running, limit)
 
 
-def service_gates(facts: DagFacts) -> Iterator[Gate]:
+def service_gates(facts: DagFacts) -> Iterator[Gate[DagReason]]:
     """The services around a DAG: the intake of events, for DAGs with datasets, and daemons."""
     if facts.dag.graph.schedule is not None:
         yield _intake_gate(facts)
     yield daemons_gate(facts.daemons)
 
 
-def _intake_gate(facts: DagFacts) -> Gate:
+def _intake_gate(facts: DagFacts) -> Gate[DagReason]:
     halted = [incident for incident in facts.incidents if EVENTS_TOPIC in incident.partition]
     if halted:
         since = min((incident.at for incident in halted if incident.at), default=None)
@@ -166,7 +167,7 @@ def _intake_gate(facts: DagFacts) -> Gate:
     return gate("intake")
 
 
-def queue_gate(facts: DagFacts, *, others_open: bool) -> Gate:
+def queue_gate(facts: DagFacts, *, others_open: bool) -> Gate[DagReason]:
     """Queued runs take turns with runs by datasets and by time. Closed where they use up the remaining run limit."""
     ahead = others_open and facts.dag.queued > 0 and not would_run(facts.dag, facts.now)
     return gate("queued runs", RunsAhead(facts.dag.queued) if ahead else None, {"queued": facts.dag.queued or None})
@@ -195,15 +196,25 @@ def _timing_facts(facts: DagFacts, reason: Reason | None) -> Mapping[str, Any]:
     return {**limits, "last_run": last, "deadline": due, "then": timing.deadline.fallback}
 
 
-def dag_changes(facts: DagFacts, gates: Sequence[Gate]) -> tuple[Change, ...]:
+def dag_changes(facts: DagFacts, gates: Sequence[Gate[DagReason]]) -> tuple[Change, ...]:
     """The changes that open the closed gates."""
     return tuple(_change(facts, gate.reason) for gate in gates if gate.reason)
 
 
-def _change(facts: DagFacts, reason: Reason) -> Change:
-    if isinstance(reason, IntakeHalted):
-        return Resume(reason.partitions)
-    return common_change(reason, facts.dag.graph.dag_id, facts.status) or _CHANGES[type(reason)](facts)
+def _change(facts: DagFacts, reason: DagReason) -> Change:
+    match reason:
+        case InputsMissing() | OutsideWindow():
+            return _publish(facts)
+        case ConditionBroken():
+            return MendFile(facts.status.path)
+        case TimetableExhausted() | NoSchedule():
+            return Trigger(facts.dag.graph.dag_id)
+        case MaxActiveRuns() | RunsAhead():
+            return _more_runs(facts)
+        case IntakeHalted(partitions):
+            return Resume(partitions)
+        case _:
+            return shared_change(reason, facts.dag.graph.dag_id, facts.status)
 
 
 def fewest(condition: Condition, arrived: frozenset[Leaf]) -> tuple[Leaf, ...]:
@@ -252,18 +263,3 @@ def runs_needed(facts: DagFacts) -> int:
 
 def _with_limit(dag: DagView, limit: int) -> DagView:
     return msgspec.structs.replace(dag, graph=msgspec.structs.replace(dag.graph, max_active_runs=limit))
-
-
-def _trigger(facts: DagFacts) -> Change:
-    return Trigger(facts.dag.graph.dag_id)
-
-
-_CHANGES: Mapping[type[Reason], Callable[[DagFacts], Change]] = {
-    InputsMissing: _publish,
-    OutsideWindow: _publish,
-    ConditionBroken: lambda facts: MendFile(facts.status.path),
-    TimetableExhausted: _trigger,
-    NoSchedule: _trigger,
-    MaxActiveRuns: _more_runs,
-    RunsAhead: _more_runs,
-}

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from tidegate.schemas.explain.facts import DagStatus
-from tidegate.schemas.explain.gates import Gate, GateState
+from tidegate.schemas.explain.gates import Gate, GateState, Reason_co
 from tidegate.schemas.explain.reasons import (
     AttemptOpen,
     DagPaused,
@@ -16,8 +16,7 @@ from tidegate.schemas.explain.reasons import (
     NotSubmitted,
     NotYetDue,
     RateLimited,
-    Reason,
-    ServerUnreachable,
+    SharedReason,
 )
 from tidegate.schemas.explain.remedy import BringBack, Change, RestoreFile, StartDaemon, Unpause, Wait
 from tidegate.schemas.queries.leases import JobRow
@@ -25,39 +24,38 @@ from tidegate.schemas.queries.leases import JobRow
 
 def gate(
     name: str,
-    reason: Reason | None = None,
+    reason: Reason_co | None = None,
     facts: Mapping[str, Any] | None = None,
     *,
     reached: bool = True,
     since: datetime | None = None,
-) -> Gate:
+) -> Gate[Reason_co]:
     """Closed if there is a reason. Facts that are None or empty are left out."""
     state = GateState.CLOSED if reason else GateState.OPEN if reached else GateState.NOT_REACHED
     known = {fact: value for fact, value in (facts or {}).items() if value not in (None, "", ())}
     return Gate(name=name, state=state, reason=reason, since=since, facts=known)
 
 
-def pause_gate(dag: DagStatus, reason: Reason | None) -> Gate:
+def pause_gate(dag: DagStatus, reason: Reason_co | None) -> Gate[Reason_co]:
     return gate("pause", reason, {"paused": dag.is_paused or None}, since=dag.paused_at if dag.is_paused else None)
 
 
-def file_gate(dag: DagStatus, reason: Reason | None) -> Gate:
+def file_gate(dag: DagStatus, reason: Reason_co | None) -> Gate[Reason_co]:
     broken = {"error": dag.import_error, "broken_since": dag.broken_since}
     facts = {"file": dag.path, "version": dag.version, "missing": dag.is_stale or None, **broken}
     return gate("DAG file", reason, facts, since=dag.stale_at if dag.is_stale else None)
 
 
-def run_limit_gate(dag: DagStatus, reason: Reason | None, running: int, limit: int) -> Gate:
+def run_limit_gate(dag: DagStatus, reason: Reason_co | None, running: int, limit: int) -> Gate[Reason_co]:
     return gate("run limit", reason, {"running": running, "max_active_runs": limit, "runs": tuple(dag.running)})
 
 
-def daemons_gate(daemons: Sequence[JobRow], *, needed: bool = True) -> Gate:
+def daemons_gate(daemons: Sequence[JobRow], *, needed: bool = True) -> Gate[NoDaemon]:
     hosts = tuple(f"{daemon.host} (pid {daemon.pid})" for daemon in daemons)
     return gate("daemons", NoDaemon() if needed and not hosts else None, {"alive": len(hosts), "daemons": hosts})
 
 
-def common_change(reason: Reason, dag_id: str, dag: DagStatus) -> Change | None:
-    """None for a reason that needs a remedy of its own."""
+def shared_change(reason: SharedReason, dag_id: str, dag: DagStatus) -> Change:
     match reason:
         case DagPaused():
             return Unpause(dag_id)
@@ -69,7 +67,5 @@ def common_change(reason: Reason, dag_id: str, dag: DagStatus) -> Change | None:
             return Wait(None)
         case NoDaemon():
             return StartDaemon()
-        case ServerUnreachable(server):
-            return BringBack(server)
         case _:
-            return None
+            return BringBack(reason.server)

@@ -12,7 +12,15 @@ from tidegate.handlers.tasks.readiness import readiness
 from tidegate.handlers.tasks.upstream_counts import upstream_of
 from tidegate.schemas.explain.facts import DagStatus, OpenAttempt, RunFacts
 from tidegate.schemas.explain.gates import ActiveTask, BlockedTask, RunProgress
-from tidegate.schemas.explain.reasons import InstancesNotDone, NextTry, NoDaemon, PreviousRunNotDone, Reason, UpstreamNotDone
+from tidegate.schemas.explain.reasons import (
+    InstancesNotDone,
+    NextTry,
+    NoDaemon,
+    NotReady,
+    PreviousRunNotDone,
+    Reason,
+    UpstreamNotDone,
+)
 from tidegate.schemas.graph import Graph, position_of
 from tidegate.schemas.queries.pools import UNLIMITED, PoolRow
 from tidegate.schemas.state import RUN_ENDED, TASK_ACTIVE, TASK_ENDED, RunState, TaskState
@@ -90,7 +98,7 @@ def _task_blockers(graph: Graph, instance: Instance, states: Mapping[int, TaskSt
 
 def readiness_blockers(
     graph: Graph, instance: Instance, states: Mapping[int, TaskState], run_before: str | None
-) -> Iterator[Reason]:
+) -> Iterator[NotReady]:
     """Every reason why a task in state `none` is not ready."""
     reason = readiness(graph.nodes[instance.index], instance, states.__getitem__)
     if reason is InstancesNotDone:

@@ -4,14 +4,13 @@ A change is found by trying it on the functions that decide.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
 from tidegate.handlers.admission.capacity import AdmissionState, Capacity
 from tidegate.handlers.admission.select import select_tasks
-from tidegate.handlers.explain.gate import common_change
+from tidegate.handlers.explain.gate import shared_change
 from tidegate.handlers.explain.task_facts import TaskFacts
 from tidegate.handlers.explain.task_gates import admission_gates, readiness_gates, run_gates, submission_gates
 from tidegate.handlers.tasks.previous_run import blocking_tasks
@@ -20,7 +19,15 @@ from tidegate.handlers.tasks.upstream_counts import recount
 from tidegate.schemas.explain import reasons
 from tidegate.schemas.explain.facts import OccupyingTask
 from tidegate.schemas.explain.gates import Gate, TaskExplanation
-from tidegate.schemas.explain.reasons import Reason
+from tidegate.schemas.explain.reasons import (
+    ActivityLimit,
+    NeedsClear,
+    NotReady,
+    PoolLimit,
+    RunLimit,
+    SharedReason,
+    TaskReason,
+)
 from tidegate.schemas.explain.remedy import (
     BringBack,
     Change,
@@ -52,7 +59,7 @@ def explain_task(facts: TaskFacts) -> TaskExplanation:
     )
 
 
-def task_changes(facts: TaskFacts, gates: Sequence[Gate]) -> tuple[Change, ...]:
+def task_changes(facts: TaskFacts, gates: Sequence[Gate[TaskReason]]) -> tuple[Change, ...]:
     """The changes that open the closed gates, each once."""
     wanted = dict.fromkeys(change for gate in gates if gate.reason for change in _changes(facts, gate.reason))
     if any(isinstance(change, BringBack | StartDaemon) for change in wanted):
@@ -60,12 +67,47 @@ def task_changes(facts: TaskFacts, gates: Sequence[Gate]) -> tuple[Change, ...]:
     return tuple(wanted)
 
 
-def _changes(facts: TaskFacts, reason: Reason) -> Iterator[Change]:
-    common = common_change(reason, facts.graph.dag_id, facts.dag)
-    return iter((common,)) if common else _CHANGES[type(reason)](facts, reason)
+def _changes(facts: TaskFacts, reason: TaskReason) -> Iterator[Change]:
+    if isinstance(reason, SharedReason):
+        return iter((shared_change(reason, facts.graph.dag_id, facts.dag),))
+    if isinstance(reason, RunLimit | PoolLimit | ActivityLimit):
+        return _limit_changes(facts, reason)
+    return _readiness_changes(facts, reason)
 
 
-def _more_runs(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
+def _limit_changes(facts: TaskFacts, reason: RunLimit | PoolLimit | ActivityLimit) -> Iterator[Change]:
+    match reason:
+        case reasons.MaxActiveRuns() | reasons.RunsAhead():
+            return _more_runs(facts)
+        case reasons.MaxActiveTasks():
+            return _max_active_tasks(facts)
+        case reasons.MaxActiveTisPerDag(limit):
+            return _max_active_per_dag(facts, limit)
+        case reasons.MaxActiveTisPerDagrun(limit):
+            return _max_active_per_run(facts, limit)
+        case reasons.Parallelism():
+            return iter((SetParallelism(facts.active + 1),))
+        case _:
+            return _slots(facts, reason)
+
+
+def _readiness_changes(facts: TaskFacts, reason: NotReady | NeedsClear) -> Iterator[Change]:
+    match reason:
+        case reasons.UpstreamNotDone():
+            return _upstream(facts)
+        case reasons.InstancesNotDone():
+            return _instances(facts)
+        case reasons.PreviousRunNotDone(run_id):
+            return _previous_run(facts, run_id)
+        case reasons.RuledOut():
+            return _clear_cause(facts)
+        case reasons.OutsideDates():
+            return iter(())
+        case _:
+            return _clear_itself(facts, reason)
+
+
+def _more_runs(facts: TaskFacts) -> Iterator[Change]:
     """Queued runs ahead count, too. A continuous DAG has one run at a time: its limit cannot be raised."""
     running, limit = tuple(facts.dag.running), facts.run.running_runs + facts.run.runs_ahead + 1
     if facts.newest_graph.is_continuous:
@@ -74,7 +116,7 @@ def _more_runs(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
         yield RaiseRuns(facts.graph.dag_id, facts.dag.path, limit, running)
 
 
-def _upstream(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
+def _upstream(facts: TaskFacts) -> Iterator[Change]:
     first = _first_upstream(facts, lambda state: state not in TASK_ENDED)
     yield EndUpstream(facts.graph.dag_id, facts.run.view.run_id, tuple(map(facts.graph.label, first)))
 
@@ -92,14 +134,14 @@ def _first_upstream(facts: TaskFacts, counts: Callable[[TaskState], bool]) -> li
     return sorted(first)
 
 
-def _instances(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
+def _instances(facts: TaskFacts) -> Iterator[Change]:
     node = facts.graph.nodes[facts.instance.index]
     elements = [index for index in facts.instances if element_of(index) is not None and facts.graph.node(index) is node]
     undone = [facts.graph.label(index) for index in elements if facts.instances[index].state not in TASK_ENDED]
     yield EndUpstream(facts.graph.dag_id, facts.run.view.run_id, tuple(undone))
 
 
-def _clear_cause(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
+def _clear_cause(facts: TaskFacts) -> Iterator[Change]:
     """The task itself, if its trigger rule lets it run by now; else the first upstream tasks that failed, or were skipped."""
     again = msgspec.structs.replace(facts.instance, elements=0)
     recount(facts.graph, {**facts.instances, again.index: again}, again.index)
@@ -111,7 +153,7 @@ def _clear_cause(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
         yield _clear(facts, *map(facts.graph.label, causes))
 
 
-def _clear_itself(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
+def _clear_itself(facts: TaskFacts, _reason: reasons.RunEnded | reasons.TaskEnded) -> Iterator[Change]:
     yield _clear(facts, facts.label)
 
 
@@ -119,20 +161,20 @@ def _clear(facts: TaskFacts, *labels: str) -> Clear:
     return Clear(facts.graph.dag_id, facts.run.view.run_id, labels)
 
 
-def _previous_run(facts: TaskFacts, reason: reasons.PreviousRunNotDone) -> Iterator[Change]:
+def _previous_run(facts: TaskFacts, run_id: str | None) -> Iterator[Change]:
     """Clear what failed in the previous run, and let its other blocking tasks end."""
     blocking = blocking_tasks(facts.previous, facts.graph, facts.instance.index)
     states = (facts.previous.states if facts.previous else None) or {}
     failed = tuple(task_id for task_id in blocking if states.get(task_id) in TASK_FAILED)
     undone = tuple(task_id for task_id in blocking if task_id not in failed)
-    if reason.run_id is not None:
+    if run_id is not None:
         if failed:
-            yield Clear(facts.graph.dag_id, reason.run_id, failed)
+            yield Clear(facts.graph.dag_id, run_id, failed)
         if undone:
-            yield EndUpstream(facts.graph.dag_id, reason.run_id, undone)
+            yield EndUpstream(facts.graph.dag_id, run_id, undone)
 
 
-def _slots(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
+def _slots(facts: TaskFacts, _reason: PoolLimit) -> Iterator[Change]:
     if facts.admission is not None and not _freed_anyway(facts, facts.admission):
         names = tuple(" ".join((task.dag_id, task.run_id, task.task)) for task in facts.in_pool)
         yield SetSlots(facts.admission.pool.name, slots_needed(facts.admission, facts.occupied), names)
@@ -166,21 +208,21 @@ def _suffices(admission: AdmissionState, free: int, size: int) -> bool:
     return task in list(select_tasks(Capacity(msgspec.structs.replace(admission, pool=pool))))
 
 
-def _max_active_tasks(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
+def _max_active_tasks(facts: TaskFacts) -> Iterator[Change]:
     run = facts.run.view
     yield _end("max_active_tasks", run.active_tasks - run.max_active_tasks + 1, facts.in_run)
 
 
-def _max_active_per_dag(facts: TaskFacts, reason: reasons.MaxActiveTisPerDag) -> Iterator[Change]:
+def _max_active_per_dag(facts: TaskFacts, limit: int) -> Iterator[Change]:
     task = facts.graph.dag_id, _task_id(facts)
     active = sum((dag_id, task_id) == task for dag_id, _, task_id in facts.limited)
-    yield _end("max_active_tis_per_dag", active - reason.limit + 1, facts.of_task)
+    yield _end("max_active_tis_per_dag", active - limit + 1, facts.of_task)
 
 
-def _max_active_per_run(facts: TaskFacts, reason: reasons.MaxActiveTisPerDagrun) -> Iterator[Change]:
+def _max_active_per_run(facts: TaskFacts, limit: int) -> Iterator[Change]:
     active = sum((run, task_id) == (facts.run.view.id, _task_id(facts)) for _, run, task_id in facts.limited)
     of_run = [task for task in facts.of_task if task.run_id == facts.run.view.run_id]
-    yield _end("max_active_tis_per_dagrun", active - reason.limit + 1, of_run)
+    yield _end("max_active_tis_per_dagrun", active - limit + 1, of_run)
 
 
 def _task_id(facts: TaskFacts) -> str:
@@ -189,28 +231,3 @@ def _task_id(facts: TaskFacts) -> str:
 
 def _end(limit: str, count: int, tasks: Sequence[OccupyingTask]) -> EndTasks:
     return EndTasks(limit, count, tuple((task.dag_id, task.run_id, task.task) for task in tasks))
-
-
-def _parallelism(facts: TaskFacts, _reason: Reason) -> Iterator[Change]:
-    yield SetParallelism(facts.active + 1)
-
-
-_CHANGES: Mapping[type[Reason], Callable[[TaskFacts, Any], Iterator[Change]]] = {
-    reasons.MaxActiveRuns: _more_runs,
-    reasons.RunsAhead: _more_runs,
-    reasons.UpstreamNotDone: _upstream,
-    reasons.InstancesNotDone: _instances,
-    reasons.PreviousRunNotDone: _previous_run,
-    reasons.PoolMissing: _slots,
-    reasons.PoolTooSmall: _slots,
-    reasons.PoolFull: _slots,
-    reasons.LowerPriority: _slots,
-    reasons.MaxActiveTasks: _max_active_tasks,
-    reasons.MaxActiveTisPerDag: _max_active_per_dag,
-    reasons.MaxActiveTisPerDagrun: _max_active_per_run,
-    reasons.Parallelism: _parallelism,
-    reasons.RunEnded: _clear_itself,
-    reasons.TaskEnded: _clear_itself,
-    reasons.RuledOut: _clear_cause,
-    reasons.OutsideDates: lambda _facts, _reason: iter(()),
-}

@@ -14,6 +14,7 @@ from tidegate.handlers.tasks.upstream_counts import upstream_of
 from tidegate.schemas.explain.facts import AttemptFacts, OccupyingTask
 from tidegate.schemas.explain.gates import Gate
 from tidegate.schemas.explain.reasons import (
+    AdmissionBlocker,
     AttemptOpen,
     DagPaused,
     DagStale,
@@ -24,6 +25,7 @@ from tidegate.schemas.explain.reasons import (
     MaxActiveTisPerDag,
     MaxActiveTisPerDagrun,
     NextTry,
+    NotReady,
     NotSubmitted,
     NotYetDue,
     OutsideDates,
@@ -32,19 +34,19 @@ from tidegate.schemas.explain.reasons import (
     PoolMissing,
     PoolTooSmall,
     PreviousRunNotDone,
-    Reason,
     RuledOut,
     RunEnded,
     RunsAhead,
     ServerUnreachable,
     TaskEnded,
+    TaskReason,
     UpstreamNotDone,
 )
 from tidegate.schemas.graph import Node, element_of
 from tidegate.schemas.queries.leases import Away
 from tidegate.schemas.state import RUN_ENDED, TASK_ACTIVE, TASK_ENDED, RunState, SubmissionState, TaskState
 
-Reasons = Mapping[type, Reason]
+Reasons = Mapping[type, TaskReason]
 
 NEVER = frozenset({TaskState.SKIPPED, TaskState.UPSTREAM_FAILED, TaskState.REMOVED})
 """End states of tasks that never had an attempt."""
@@ -53,7 +55,7 @@ NO_RUNNER = frozenset({"Kafka", "Postgres"})
 """Servers that starting a task does not depend on, or without which there would be no explanation."""
 
 
-def run_gates(facts: TaskFacts) -> Iterator[Gate]:
+def run_gates(facts: TaskFacts) -> Iterator[Gate[TaskReason]]:
     run, dag, blockers = facts.run, facts.dag, _run_blockers(facts)
     created = {"made": run.view.run_type, "events": run.events or None, "logical_date": run.view.logical_date}
     yield gate("condition", None, created | {"version": run.version}, since=run.created_at)
@@ -65,7 +67,7 @@ def run_gates(facts: TaskFacts) -> Iterator[Gate]:
     yield _run_state(facts)
 
 
-def readiness_gates(facts: TaskFacts) -> Iterator[Gate]:
+def readiness_gates(facts: TaskFacts) -> Iterator[Gate[TaskReason]]:
     """The gates before admission: upstream tasks, the previous run, the retry delay."""
     node, waits = facts.graph.node(facts.instance.index), _waits(facts)
     reasons = _by_type(_readiness_blockers(facts)) if waits else {}
@@ -79,7 +81,7 @@ def readiness_gates(facts: TaskFacts) -> Iterator[Gate]:
     yield _next_try(facts)
 
 
-def admission_gates(facts: TaskFacts) -> Iterator[Gate]:
+def admission_gates(facts: TaskFacts) -> Iterator[Gate[TaskReason]]:
     """The slots of the pool, and every limit."""
     reasons = _by_type(_slot_blockers(facts))
     reached = facts.admission is not None or _was_admitted(facts)
@@ -92,7 +94,7 @@ def admission_gates(facts: TaskFacts) -> Iterator[Gate]:
         yield gate(name, reasons.get(of), known, reached=reached)
 
 
-def submission_gates(facts: TaskFacts) -> Iterator[Gate]:
+def submission_gates(facts: TaskFacts) -> Iterator[Gate[TaskReason]]:
     """The attempt, its backend, and the daemons that submit it."""
     attempt, state = facts.attempt, facts.instance.state
     reached = attempt is not None and state in TASK_ENDED | TASK_ACTIVE
@@ -120,7 +122,7 @@ def _run_blockers(facts: TaskFacts) -> Reasons:
     return _by_type(blockers)
 
 
-def _run_state(facts: TaskFacts) -> Gate:
+def _run_state(facts: TaskFacts) -> Gate[TaskReason]:
     row, run = facts.run, facts.run.view
     if run.state in RUN_ENDED and facts.instance.state not in TASK_ENDED:
         return gate("run state", RunEnded(run.state, row.reason or ""), {"state": run.state}, since=row.end_date)
@@ -128,11 +130,11 @@ def _run_state(facts: TaskFacts) -> Gate:
     return gate("run state", None, {"state": run.state}, reached=run.state is not RunState.QUEUED, since=since)
 
 
-def _by_type(reasons: Iterator[Reason]) -> Reasons:
+def _by_type(reasons: Iterator[TaskReason]) -> Reasons:
     return {type(reason): reason for reason in reasons}
 
 
-def _pool(facts: TaskFacts, reason: Reason | None, *, reached: bool) -> Gate:
+def _pool(facts: TaskFacts, reason: TaskReason | None, *, reached: bool) -> Gate[TaskReason]:
     task, row, admission = facts.graph.node(facts.instance.index).task, facts.row, facts.admission
     known: dict[str, Any] = {"pool": row.pool if row else task.pool, "needed": task.pool_slots}
     if admission:
@@ -140,7 +142,7 @@ def _pool(facts: TaskFacts, reason: Reason | None, *, reached: bool) -> Gate:
     return gate("pool", reason, known, reached=reached, since=row.scheduled_at if row and reached else None)
 
 
-def _limits(facts: TaskFacts) -> Iterator[tuple[str, type[Reason], int, Mapping[str, Any]]]:
+def _limits(facts: TaskFacts) -> Iterator[tuple[str, type[TaskReason], int, Mapping[str, Any]]]:
     """The limits that apply to the task, each with its reason and with the tasks that count."""
     run, task = facts.run.view, facts.graph.node(facts.instance.index).task
     in_run = {"working": run.active_tasks, "tasks": _names(facts.in_run)}
@@ -171,7 +173,7 @@ def _waits(facts: TaskFacts) -> bool:
     return facts.run.view.state is RunState.RUNNING and facts.instance.state is TaskState.NONE
 
 
-def _readiness_blockers(facts: TaskFacts) -> Iterator[Reason]:
+def _readiness_blockers(facts: TaskFacts) -> Iterator[NotReady]:
     if element_of(facts.instance.index) is None:
         states = {position: facts.state_of(position) for position in range(len(facts.graph.nodes))}
         yield from readiness_blockers(facts.graph, facts.instance, states, facts.run.run_before)
@@ -191,9 +193,9 @@ def _upstream(facts: TaskFacts, node: Node) -> Mapping[str, Any]:
     }
 
 
-def _rule(facts: TaskFacts, node: Node, *, reached: bool) -> Gate:
+def _rule(facts: TaskFacts, node: Node, *, reached: bool) -> Gate[TaskReason]:
     state, counts = facts.instance.state, upstream_of(facts.instance)
-    reason: Reason | None = None
+    reason: TaskReason | None = None
     if state in NEVER:
         reason = OutsideDates() if state is TaskState.REMOVED else RuledOut(node.task.trigger_rule, state)
     known = {"rule": node.task.trigger_rule, "success": counts.success, "failed": counts.failed}
@@ -202,9 +204,9 @@ def _rule(facts: TaskFacts, node: Node, *, reached: bool) -> Gate:
     return gate("trigger rule", reason, {name: value or None for name, value in known.items()}, reached=reached, since=since)
 
 
-def _next_try(facts: TaskFacts) -> Gate:
+def _next_try(facts: TaskFacts) -> Gate[TaskReason]:
     instance, attempt = facts.instance, facts.attempt
-    reason: Reason | None = None
+    reason: TaskReason | None = None
     if instance.state is TaskState.UP_FOR_RETRY:
         reason = NextTry(instance.next_try_at)
     elif instance.state is TaskState.FAILED:
@@ -216,7 +218,7 @@ def _next_try(facts: TaskFacts) -> Gate:
     return gate("next try", reason, known, reached=reached, since=attempt.ended_at if attempt and reason else None)
 
 
-def _slot_blockers(facts: TaskFacts) -> Iterator[Reason]:
+def _slot_blockers(facts: TaskFacts) -> Iterator[AdmissionBlocker]:
     if facts.admission is None:
         return
     *_, task = facts.admission.waiting

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from tidegate.schemas.conditions.condition import Leaf, describe_condition, inputs, met_by_inputs
-from tidegate.schemas.explain.reasons import ConditionBroken, Debouncing, InputsMissing, OutsideWindow, RateLimited
+from tidegate.schemas.explain.reasons import ConditionBroken, Debouncing, InputsMissing, NotSatisfied, OutsideWindow, RateLimited
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.view import Input, PendingEvent
 
@@ -20,7 +20,6 @@ class Satisfied(msgspec.Struct, frozen=True):
     superseded: tuple[PendingEvent, ...] = ()
 
 
-NotSatisfied = InputsMissing | OutsideWindow | Debouncing | RateLimited | ConditionBroken
 ConditionResult = Satisfied | NotSatisfied
 
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from tidegate.schemas.explain.facts import DagStatus, RunFacts
-from tidegate.schemas.explain.reasons import DagPaused, DagStale, MaxActiveRuns, NotYetDue, Reason, RunsAhead
+from tidegate.schemas.explain.reasons import DagPaused, DagStale, MaxActiveRuns, NotYetDue, RunBlocker, RunsAhead
 from tidegate.schemas.view import DagView
 
 
-def held_by(*, is_paused: bool, is_stale: bool) -> tuple[Reason, ...]:
+def held_by(*, is_paused: bool, is_stale: bool) -> tuple[DagPaused | DagStale, ...]:
     """The reasons against the start of any run of a DAG."""
     return (DagPaused(),) * is_paused + (DagStale(),) * is_stale
 
@@ -22,7 +22,7 @@ def has_capacity(dag: DagView) -> bool:
     return run_limit_reached(dag.running, dag.graph.max_active_runs) is None
 
 
-def blockers_of_run(facts: RunFacts, dag: DagStatus, max_active_runs: int, now: datetime) -> Iterator[Reason]:
+def blockers_of_run(facts: RunFacts, dag: DagStatus, max_active_runs: int, now: datetime) -> Iterator[RunBlocker]:
     """Every reason why a queued run does not start. `max_active_runs` is that of the DAG's newest version."""
     yield from held_by(is_paused=dag.is_paused, is_stale=dag.is_stale)
     if facts.view.run_after > now:

@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from tidegate.schemas.explain.reasons import Reason
+from tidegate.schemas.explain.reasons import DagReason, Reason, TaskReason
 from tidegate.schemas.explain.remedy import Change
 from tidegate.schemas.state import RunState, TaskState
+
+Reason_co = TypeVar("Reason_co", bound=Reason, covariant=True)
 
 
 class GateState(StrEnum):
@@ -20,12 +22,12 @@ class GateState(StrEnum):
     NOT_REACHED = "not reached"
 
 
-class Gate(msgspec.Struct, frozen=True, kw_only=True):
+class Gate(msgspec.Struct, Generic[Reason_co], frozen=True, kw_only=True):
     """A condition of a start. A closed gate has a `reason`. `since` is when the gate closed, `facts` are named values."""
 
     name: str
     state: GateState
-    reason: Reason | None = None
+    reason: Reason_co | None = None
     since: datetime | None = None
     facts: Mapping[str, Any] = {}
 
@@ -39,12 +41,12 @@ class DagExplanation(msgspec.Struct, frozen=True, kw_only=True):
 
     dag_id: str
     starts: bool
-    gates: tuple[Gate, ...]
+    gates: tuple[Gate[DagReason], ...]
     change: tuple[Change, ...]
     instead: tuple[Change, ...] = ()
 
     @property
-    def closed(self) -> tuple[Gate, ...]:
+    def closed(self) -> tuple[Gate[DagReason], ...]:
         return closed(self.gates)
 
 
@@ -59,15 +61,15 @@ class TaskExplanation(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     task: str
     state: TaskState | None
-    gates: tuple[Gate, ...]
+    gates: tuple[Gate[TaskReason], ...]
     change: tuple[Change, ...]
 
     @property
-    def closed(self) -> tuple[Gate, ...]:
+    def closed(self) -> tuple[Gate[TaskReason], ...]:
         return closed(self.gates)
 
 
-def closed(gates: tuple[Gate, ...]) -> tuple[Gate, ...]:
+def closed(gates: tuple[Gate[Reason_co], ...]) -> tuple[Gate[Reason_co], ...]:
     return tuple(gate for gate in gates if gate.state is GateState.CLOSED)
 
 

@@ -267,6 +267,36 @@ class IntakeHalted(Reason, frozen=True, tag="intake_halted"):
     words = "halted partitions to be resumed: {partitions}"
 
 
+NotSatisfied = InputsMissing | OutsideWindow | Debouncing | RateLimited | ConditionBroken
+"""The results of a condition that does not start a run."""
+
+NotReady = UpstreamNotDone | InstancesNotDone | PreviousRunNotDone
+NeedsClear = RunEnded | TaskEnded | RuledOut | OutsideDates
+RunLimit = MaxActiveRuns | RunsAhead
+PoolLimit = PoolMissing | PoolTooSmall | PoolFull | LowerPriority
+ActivityLimit = MaxActiveTasks | MaxActiveTisPerDag | MaxActiveTisPerDagrun | Parallelism
+
+RunBlocker = DagPaused | DagStale | NotYetDue | RunLimit
+AdmissionBlocker = DagPaused | AttemptOpen | PoolLimit | ActivityLimit
+
+SharedReason = (
+    DagPaused
+    | DagStale
+    | NotYetDue
+    | NextTry
+    | Debouncing
+    | RateLimited
+    | AttemptOpen
+    | NotSubmitted
+    | NoDaemon
+    | ServerUnreachable
+)
+"""Reasons with one remedy for DAGs and tasks."""
+
+DagReason = SharedReason | RunLimit | NotSatisfied | TimetableExhausted | NoSchedule | IntakeHalted
+TaskReason = SharedReason | RunLimit | PoolLimit | ActivityLimit | NotReady | NeedsClear
+
+
 def _printed(name: str, value: Any) -> Any:
     match value:
         case datetime():

@@ -18,6 +18,7 @@ from tidegate.handlers.explain.task_facts import load as load_task
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.explain.gates import DagExplanation, Gate, TaskExplanation
+from tidegate.schemas.explain.reasons import Reason
 from tidegate.schemas.explain.remedy import Change
 from tidegate.schemas.queries import dag_pages, facts, versions
 from tidegate.schemas.queries.dag_pages import NoteRow
@@ -129,7 +130,7 @@ def _nothing(page: TaskExplanation) -> str:
             return "the next decision of a daemon"
 
 
-def gates_document(gates: Sequence[Gate]) -> list[dict[str, Any]]:
+def gates_document(gates: Sequence[Gate[Reason]]) -> list[dict[str, Any]]:
     """Gates in JSON, with the text of each reason."""
     return [{**msgspec.structs.asdict(gate), "waits_for": gate.reason.text if gate.reason else None} for gate in gates]
 
@@ -139,11 +140,11 @@ def changes_document(changes: Sequence[Change]) -> list[dict[str, Any]]:
     return [{**msgspec.to_builtins(change), "says": change.text, "commands": change.commands} for change in changes]
 
 
-def waits_for(closed: Sequence[Gate]) -> str:
+def waits_for(closed: Sequence[Gate[Reason]]) -> str:
     return "; ".join(f"{gate.reason.text} ({gate.name})" for gate in closed if gate.reason)
 
 
-def print_gates(gates: Sequence[Gate], now: datetime) -> None:
+def print_gates(gates: Sequence[Gate[Reason]], now: datetime) -> None:
     output.section("gates", GATE_TITLES, (_cells(gate, now) for gate in gates), empty="none")
 
 
@@ -156,7 +157,7 @@ def print_changes(title: str, changes: Sequence[Change]) -> None:
             output.write(f"    {command}")
 
 
-def _cells(gate: Gate, now: datetime) -> tuple[output.Cell, ...]:
+def _cells(gate: Gate[Reason], now: datetime) -> tuple[output.Cell, ...]:
     known = "; ".join(f"{name.replace('_', ' ')} {_text(value)}" for name, value in gate.facts.items())
     return gate.name, gate.state, age(gate.since, now) if gate.since else None, known
 

@@ -8,11 +8,12 @@ import pytest
 
 from tests.shapes import NOW, A, B, dag_view, graph, queued
 from tests.unit.handlers.event_driven_dags import at, by, consumer, event, expiring, timed
-from tidegate.handlers.explain.dag import DagFacts, explain_dag, would_run
+from tests.unit.schemas.explain.test_reasons import TEXTS
+from tidegate.handlers.explain.dag import DagFacts, dag_changes, explain_dag, would_run
 from tidegate.schemas.conditions.condition import AllOf, DatasetRef
 from tidegate.schemas.explain import reasons, remedy
 from tidegate.schemas.explain.facts import DagStatus
-from tidegate.schemas.explain.gates import DagExplanation, GateState
+from tidegate.schemas.explain.gates import DagExplanation, Gate, GateState
 from tidegate.schemas.explain.remedy import Change
 from tidegate.schemas.queries.leases import Away, Incident, JobRow, Terms
 from tidegate.schemas.timetable.spec import Continuous, Cron, Once
@@ -249,3 +250,10 @@ def test_the_timing_gate_of_a_broken_condition_names_no_deadline() -> None:
     gates = {gate.name: gate for gate in explain_dag(dag_facts(dag)).gates}
 
     assert gates["timing"].facts == {}
+
+
+@pytest.mark.parametrize("reason", [reason for reason, _ in TEXTS if isinstance(reason, reasons.DagReason)])
+def test_a_gate_of_a_dag_that_is_closed_for_any_reason_is_explained(reason: reasons.DagReason) -> None:
+    gate: Gate[reasons.DagReason] = Gate(name="any", state=GateState.CLOSED, reason=reason)
+
+    assert len(dag_changes(dag_facts(consumer(A)), [gate])) == 1
