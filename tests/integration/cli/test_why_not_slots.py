@@ -1,11 +1,30 @@
 """`tidegate tasks why-not`: gates of admission, each closed once and opened by the suggested change."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 from tests.integration.cli.history import History
 from tests.integration.cli.why_not import WhyNot, one
 
 pytestmark = pytest.mark.usefixtures("a_daemon")
+
+
+async def beside_another_run(why: WhyNot, history: History, task: str = "") -> None:
+    """A run whose task waits while that of the run before it works."""
+    await history.file(one(task=task))
+    await why.run("first")
+    await history.attempts_begin()
+    await why.run()
+
+
+async def obeyed(why: WhyNot, history: History, task: str = "a") -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The closed gates of a task and the suggested change, which is made before the next admission."""
+    closed, change = await why.closed(task), await why.change(task)
+    await why.obey(task)
+    await history.admitted()
+    return closed, change
 
 
 @pytest.mark.parametrize(
@@ -28,14 +47,9 @@ async def test_a_pool_that_can_never_do_is_to_get_slots(why: WhyNot, history: Hi
 
 async def test_a_pool_that_is_full_is_to_get_more_slots(why: WhyNot, history: History) -> None:
     await why.cli("pools", "set", "default_pool", "3")
-    await history.file(one(task="pool_slots=2"))
-    await why.run("first")
-    await history.attempts_begin()
-    await why.run()
+    await beside_another_run(why, history, "pool_slots=2")
 
-    closed, change = await why.closed(), await why.change()
-    await why.obey()
-    await history.admitted()
+    closed, change = await obeyed(why, history)
 
     assert closed["pool"]["reason"] == {"kind": "pool_full", "pool": "default_pool", "slots": 3, "open": 1, "wanted": 2}
     assert change == {"kind": "set_slots", "pool": "default_pool", "slots": 4, "tasks": ["d first a"]}
@@ -48,9 +62,7 @@ async def test_what_comes_first_in_the_queue_takes_the_slots(why: WhyNot, histor
     await why.run("first")
     await why.run()
 
-    closed, change = await why.closed(), await why.change()
-    await why.obey()
-    await history.admitted()
+    closed, change = await obeyed(why, history)
 
     assert closed["priority"]["reason"] == {"kind": "lower_priority", "pool": "default_pool", "others": 1}
     assert closed["priority"]["facts"] == {"before_it": 1, "first": ["d first a"]}
@@ -71,9 +83,7 @@ async def test_a_run_has_as_many_tasks_at_work_as_it_may(why: WhyNot, history: H
     await why.run()
     await history.attempts_begin()
 
-    closed, change = await why.closed("b"), await why.change("b")
-    await why.obey("b")
-    await history.admitted()
+    closed, change = await obeyed(why, history, "b")
 
     assert closed["max_active_tasks"]["facts"] == {"limit": 1, "working": 1, "tasks": ["d r a"]}
     assert change == {"kind": "end_tasks", "limit": "max_active_tasks", "count": 1, "tasks": [["d", "r", "a"]]}
@@ -93,14 +103,9 @@ async def test_slots_that_come_free_with_a_task_need_no_larger_pool(why: WhyNot,
 
 
 async def test_a_task_has_as_many_instances_at_work_in_the_dag_as_it_may(why: WhyNot, history: History) -> None:
-    await history.file(one(task="max_active_tis_per_dag=1"))
-    await why.run("first")
-    await history.attempts_begin()
-    await why.run()
+    await beside_another_run(why, history, "max_active_tis_per_dag=1")
 
-    closed, change = await why.closed(), await why.change()
-    await why.obey()
-    await history.admitted()
+    closed, change = await obeyed(why, history)
 
     assert list(closed) == ["max_active_tis_per_dag"]
     assert change == {"kind": "end_tasks", "limit": "max_active_tis_per_dag", "count": 1, "tasks": [["d", "first", "a"]]}
@@ -151,10 +156,7 @@ async def test_a_mapped_task_waits_for_its_instances(why: WhyNot, history: Histo
 async def test_the_whole_installation_may_be_full(why: WhyNot, history: History) -> None:
     await history.no_daemon()
     await history.daemon(parallelism=1)
-    await history.file(one())
-    await why.run("first")
-    await history.attempts_begin()
-    await why.run()
+    await beside_another_run(why, history)
 
     closed, change = await why.closed(), await why.change()
     await history.admitted(parallelism=1)

@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import asyncpg
 import pytest
 
 from tests.integration.engine.world import World
 from tests.shapes import spec
+from tests.transactions import transaction
 from tidegate.daemon.postgres.database import connect
 from tidegate.handlers.load import lock_dags
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, DatasetRef
@@ -41,17 +41,6 @@ def read_from(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(datasets, "lock_pending", noted)
     return found
-
-
-@asynccontextmanager
-async def transaction(dsn: str) -> "AsyncIterator[asyncpg.Connection[asyncpg.Record]]":
-    """Committed at the end."""
-    connection = await asyncpg.connect(dsn)
-    try:
-        async with connection.transaction(isolation="repeatable_read"):
-            yield connection
-    finally:
-        await connection.close()
 
 
 async def runs(world: World) -> int:

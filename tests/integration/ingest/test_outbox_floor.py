@@ -1,13 +1,12 @@
 """Where the relay reads the outbox from: past the rows that were deleted, and never past one that is still to come."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 
-import asyncpg
 import pytest
 
 from tests.integration.ingest.intake import Intake
+from tests.transactions import transaction
 from tidegate.daemon.postgres import low_watermark
 from tidegate.schemas.queries import outbox
 from tidegate.schemas.queries.db import Db
@@ -25,17 +24,6 @@ SHARD = outbox.shard("d/r")
 @pytest.fixture(autouse=True)
 def writers_looked_at_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(low_watermark, "ADVANCE_EVERY_S", 0.0)
-
-
-@asynccontextmanager
-async def transaction(dsn: str) -> "AsyncIterator[asyncpg.Connection[asyncpg.Record]]":
-    """Committed at the end."""
-    connection = await asyncpg.connect(dsn)
-    try:
-        async with connection.transaction(isolation="repeatable_read"):
-            yield connection
-    finally:
-        await connection.close()
 
 
 async def names(intake: Intake) -> list[str]:

@@ -7,31 +7,21 @@ import msgspec
 import pytest
 
 from tests.shapes import NOW, A, B, dag_view, graph, queued
+from tests.unit.handlers import task_facts
 from tests.unit.handlers.event_driven_dags import at, by, consumer, event, expiring, timed
 from tests.unit.schemas.explain.test_reasons import TEXTS
 from tidegate.handlers.explain.dag import DagFacts, dag_changes, explain_dag, would_run
 from tidegate.schemas.conditions.condition import AllOf, DatasetRef
 from tidegate.schemas.explain import reasons, remedy
-from tidegate.schemas.explain.facts import DagStatus
 from tidegate.schemas.explain.gates import DagExplanation, Gate, GateState
 from tidegate.schemas.explain.remedy import Change
-from tidegate.schemas.queries.leases import Away, Incident, JobRow, Terms
+from tidegate.schemas.queries.leases import Away, Incident
 from tidegate.schemas.timetable.spec import Continuous, Cron, Once
 from tidegate.schemas.timetable.tick import Tick
 from tidegate.schemas.view import DagView
 
-STATUS = DagStatus(
-    "d.py",
-    3,
-    is_paused=False,
-    is_stale=False,
-    paused_at=None,
-    stale_at=None,
-    import_error=None,
-    broken_since=None,
-    running=["r1", "r2"],
-)
-DAEMON = JobRow("h", 7, NOW, NOW, Terms(), {})
+STATUS = msgspec.structs.replace(task_facts.STATUS, version=3, running=["r1", "r2"])
+DAEMON = task_facts.DAEMON
 HOURLY = Cron(("0 * * * *",))
 LIMITED: dict[str, Any] = {"limit": 1, "running": 1}
 BOTH = AllOf((A, B))
