@@ -3,8 +3,9 @@
 The time of an event is its `occurred_at`, but not later than its arrival. Durations are in seconds.
 """
 
-from collections.abc import Callable, Collection, Set
+from collections.abc import Container, Set
 from datetime import time
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -121,30 +122,36 @@ def patterns(condition: Condition) -> frozenset[str]:
     return frozenset(leaf.pattern for leaf in inputs(condition) if isinstance(leaf, PatternRef))
 
 
-def met_by_inputs(condition: Condition, present: Collection[Leaf]) -> bool:
+def met_by_inputs(condition: Condition, present: Container[Leaf]) -> bool:
     """Whether the condition is met while the inputs in `present` each have an event pending."""
-    return _is_met(condition, present.__contains__)
+    match condition:
+        case DatasetRef() | PatternRef():
+            return condition in present
+        case AllOf(of):
+            return all(met_by_inputs(operand, present) for operand in of)
+        case AnyOf(of):
+            return any(met_by_inputs(operand, present) for operand in of)
+        case NOf(k, of):
+            return sum(met_by_inputs(operand, present) for operand in of) >= k
 
 
 def met_by_uris(condition: Condition, pending: Set[str]) -> bool:
     """Whether the condition is met while the URIs in `pending` each have an event pending. Ignores filters and expiry."""
-
-    def is_present(leaf: Leaf) -> bool:
-        return leaf.uri in pending if isinstance(leaf, DatasetRef) else any(map(leaf.covers, pending))
-
-    return _is_met(condition, is_present)
+    return met_by_inputs(condition, _LeavesOf(pending))
 
 
-def _is_met(condition: Condition, is_present: Callable[[Leaf], bool]) -> bool:
-    match condition:
-        case DatasetRef() | PatternRef():
-            return is_present(condition)
-        case AllOf(of):
-            return all(_is_met(operand, is_present) for operand in of)
-        case AnyOf(of):
-            return any(_is_met(operand, is_present) for operand in of)
-        case NOf(k, of):
-            return sum(_is_met(operand, is_present) for operand in of) >= k
+class _LeavesOf:
+    """The datasets and patterns that cover at least one of these URIs."""
+
+    __slots__ = ("_uris",)
+
+    def __init__(self, uris: Set[str]) -> None:
+        self._uris = uris
+
+    def __contains__(self, leaf: object) -> bool:
+        if isinstance(leaf, DatasetRef):
+            return leaf.uri in self._uris
+        return isinstance(leaf, PatternRef) and any(map(partial(matches, leaf.pattern), self._uris))
 
 
 def inspects_details(condition: Condition) -> bool:
