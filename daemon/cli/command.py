@@ -12,6 +12,7 @@ import typer
 
 from tidegate.daemon.cli.pages import output
 from tidegate.schemas.error import RequestError
+from tidegate.schemas.time_range import in_range
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -34,12 +35,15 @@ MarkState = Annotated[MarkedState, typer.Argument(metavar="STATE", help="The sta
 
 
 def parse_time(text: str) -> datetime:
-    """An ISO 8601 date or time as UTC; one without an offset is UTC. Raises BadParameter."""
+    """An ISO 8601 date or time as UTC; one without an offset is UTC. Raises BadParameter, also for one out of range."""
     try:
         at = datetime.fromisoformat(text)
-        return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError) as error:
+    except ValueError as error:
         raise typer.BadParameter("write a date or a time like 2013-01-31, 2013-01-31T06:00 or 2013-01-31T06:00+01:00") from error
+    try:
+        return in_range("the time", at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 Since = Annotated[

@@ -13,8 +13,8 @@ from tidegate.events.source import Partition, Record
 from tidegate.schemas.error import RejectedError
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries.inbox import DeadLetter, OffsetMove
-from tidegate.schemas.wire.envelope import Envelope, decode
-from tidegate.schemas.wire.event import EventId, Kind, Rejection
+from tidegate.schemas.wire.envelope import Envelope, checked_time, decode
+from tidegate.schemas.wire.event import EventId, Incoming, Kind, Rejection
 from tidegate.schemas.wire.openlineage import LineageEvent
 
 
@@ -83,13 +83,9 @@ def read(kind: Kind, record: Record) -> ReadRecord:
     """Decode a record of the topic of `kind`."""
     try:
         envelope, body = decode(kind, record.headers, record.value)
+        return ReadRecord(record, body if isinstance(body, LineageEvent) else _message(body, envelope, record))
     except RejectedError as error:
         return ReadRecord(record, error)
-    if isinstance(body, LineageEvent):
-        return ReadRecord(record, body)
-    if envelope.id is None or envelope.time is None:
-        envelope = _completed(envelope, record)
-    return ReadRecord(record, Message(body=body, at=envelope.time or record.timestamp, id=_id(envelope, record)))
 
 
 def unknown_reason(uris: Sequence[str]) -> str:
@@ -137,6 +133,14 @@ def partition_of(key: str) -> Partition:
 def position_source(partition: Partition) -> str:
     """The source of events that are identified by their position in this partition."""
     return dead_letter.position_identity(*partition, 0).source
+
+
+def _message(body: Incoming, envelope: Envelope, record: Record) -> Message[Any]:
+    """Raises RejectedError for a record whose only time, from Kafka or from its first delivery, is out of range."""
+    if envelope.id is None or envelope.time is None:
+        envelope = _completed(envelope, record)
+    at = checked_time("the time of the record", envelope.time or record.timestamp)
+    return Message(body=body, at=at, id=_id(envelope, record))
 
 
 def _completed(envelope: Envelope, record: Record) -> Envelope:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from tidegate.schemas.dag import DeadlineSpec
 from tidegate.schemas.effect.deadline import InsertDeadline
 from tidegate.schemas.graph import Graph
-from tidegate.schemas.timetable.tick_times import clamped
+from tidegate.schemas.time_range import clamped
 from tidegate.schemas.timetable.wallclock import instant, local
 from tidegate.schemas.view import RunView
 

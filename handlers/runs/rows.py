@@ -7,6 +7,7 @@ from tidegate.schemas.dag import BaseTask
 from tidegate.schemas.effect.submission import EndSubmission
 from tidegate.schemas.effect.task import Dates, Demand, InsertTask, UpdateTask
 from tidegate.schemas.state import TASK_ENDED, SubmissionState, TaskState
+from tidegate.schemas.time_range import clamped
 from tidegate.schemas.view import Instance, RunView
 from tidegate.schemas.wire.event import TaskFinished, storable
 
@@ -38,13 +39,13 @@ def dates(state: TaskState, now: datetime) -> Dates:
 
 
 def end_submission(finish: TaskFinished, now: datetime) -> EndSubmission:
-    """The effect that ends an attempt. An attempt that skips its task has succeeded."""
+    """The effect that ends an attempt. An attempt that skips its task has succeeded. Any clock may have given its times."""
     outcome = "succeeded" if finish.outcome == "skipped" else finish.outcome
     return EndSubmission(
         finish.submission_id,
         SubmissionState(outcome),
         storable(finish.reason),
         finish.exit_code,
-        finish.started_at,
-        finish.finished_at or now,
+        finish.started_at and clamped(finish.started_at),
+        clamped(finish.finished_at or now),
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, time, timedelta
 
 from tidegate.schemas.conditions.condition import InputDeadlineSpec
-from tidegate.schemas.timetable.tick_times import clamped
+from tidegate.schemas.time_range import clamped
 from tidegate.schemas.timetable.wallclock import instant, local
 from tidegate.schemas.view import DagView, Input
 

@@ -13,6 +13,7 @@ import msgspec
 
 from tidegate.schemas.conditions.condition import MAX_SECONDS
 from tidegate.schemas.error import DagError
+from tidegate.schemas.time_range import in_range
 from tidegate.schemas.timetable.wallclock import zone
 
 Struct = TypeVar("Struct", bound=msgspec.Struct)
@@ -50,14 +51,17 @@ def after_or_at(where: str, after: object, at: object) -> None:
 
 
 def aware_datetime(where: str, option: str, value: object) -> datetime | None:
-    """A datetime with a time zone, or None."""
+    """A datetime with a time zone, in the range of times, or None."""
     if value is None:
         return None
     if not isinstance(value, datetime):
         raise DagError(f"{where}: {option} must be a datetime, not {value!r:.100}")
     if value.tzinfo is None:
         raise DagError(f"{where}: {option} has no time zone; write datetime(…, tzinfo=ZoneInfo('Europe/Zurich'))")
-    return value
+    try:
+        return in_range(f"{where}: {option}", value)
+    except ValueError as error:
+        raise DagError(str(error)) from None
 
 
 def time_zone(where: str, name: str) -> str:

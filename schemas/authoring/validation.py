@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from tidegate.schemas.authoring.arguments import time_zone
+from tidegate.schemas.authoring.arguments import aware_datetime, time_zone
 from tidegate.schemas.authoring.dataset import checked_filter
 from tidegate.schemas.conditions.condition import (
     ANY_TIME,
@@ -27,12 +27,14 @@ from tidegate.schemas.timetable.spec import Timetable, validate
 def validate_dag(spec: DagSpec) -> None:
     """Check a whole spec, which may come from a sandbox that is not trusted."""
     where = f"DAG {spec.dag_id!r}"
+    _check_dates(where, spec)
     if len(spec.tasks) > MAX_TASKS:
         raise DagError(f"{where} has {len(spec.tasks)} tasks; at most {MAX_TASKS} are possible: make several DAGs of it")
     earlier: set[str] = set()
     for task in spec.tasks:
         if task.task_id in earlier:
             raise DagError(f"{where}: task_id {task.task_id!r} is used twice")
+        _check_dates(f"{where}, task {task.task_id!r}", task)
         _check_upstream(f"{where}, task {task.task_id!r}", task, earlier)
         earlier.add(task.task_id)
     if spec.timetable is not None:
@@ -53,6 +55,11 @@ def validate_schedule(where: str, spec: DagSpec) -> None:
         raise DagError(f"{where}: DatasetsAndTime needs a time")
     if spec.together and spec.timing.deadline is not None:
         raise DagError(f"{where}: with DatasetsAndTime the time itself is the deadline; leave out deadline=")
+
+
+def _check_dates(where: str, part: DagSpec | BaseTask) -> None:
+    aware_datetime(where, "start_date", part.start_date)
+    aware_datetime(where, "end_date", part.end_date)
 
 
 def _check_upstream(where: str, task: BaseTask, earlier: Collection[str]) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from tidegate.schemas.time_range import in_range
 from tidegate.schemas.timetable.cron import compiled
 from tidegate.schemas.timetable.wallclock import zone
 
@@ -160,6 +161,7 @@ def _validate_dates(dates: tuple[datetime, ...]) -> None:
             raise ValueError(
                 f"the date {date.isoformat(' ')} has no time zone; write datetime(…, tzinfo=ZoneInfo('Europe/Zurich'))"
             )
+        in_range("the date", date)
 
 
 def _mode(timetable: Cron | Every) -> str:

@@ -10,8 +10,9 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from tidegate.schemas.time_range import EARLIEST, clamped
 from tidegate.schemas.timetable.spec import Continuous, Cron, Dates, Every, Once, Timetable
-from tidegate.schemas.timetable.tick_times import EARLIEST, Grid, Ticks, clamped, ticks_of
+from tidegate.schemas.timetable.tick_times import Grid, Ticks, ticks_of
 
 Missed = Literal["skip", "latest", "all"]
 

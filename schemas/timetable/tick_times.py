@@ -12,9 +12,6 @@ from tidegate.schemas.timetable import wallclock
 from tidegate.schemas.timetable.cron import compiled
 from tidegate.schemas.timetable.spec import Cron, Dates, Every
 
-EARLIEST = datetime(1800, 1, 1, tzinfo=UTC)
-LATEST = datetime(9000, 1, 1, tzinfo=UTC)
-"""Between these two no computation overflows a datetime."""
 NEVER_CLAMPED = 28
 """The last day that every month has."""
 
@@ -30,7 +27,7 @@ class Ticks(Protocol):
 
 
 class CronTicks(NamedTuple):
-    """The ticks of all expressions, between `EARLIEST` and `LATEST`."""
+    """The ticks of all expressions."""
 
     cron: Cron
 
@@ -116,12 +113,6 @@ def months_later(wall: datetime, months: int) -> datetime:
     years, index = divmod(wall.month - 1 + months, 12)
     year, month = wall.year + years, index + 1
     return wall.replace(year=year, month=month, day=min(wall.day, monthrange(year, month)[1]))
-
-
-def clamped(instant: datetime) -> datetime:
-    """The instant in UTC, clamped to `EARLIEST` and `LATEST`."""
-    roughly = instant.replace(tzinfo=UTC)
-    return instant.astimezone(UTC) if EARLIEST < roughly < LATEST else min(max(roughly, EARLIEST), LATEST)
 
 
 def ticks_of(timetable: Cron | Dates) -> Ticks:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from tidegate.schemas.error import RejectedError
+from tidegate.schemas.time_range import in_range
 from tidegate.schemas.wire import openlineage
 from tidegate.schemas.wire.depth import depth
 from tidegate.schemas.wire.event import (
@@ -19,6 +20,7 @@ from tidegate.schemas.wire.event import (
     Moment,
     Rejection,
     StateChanged,
+    TaskFinished,
     type_of,
 )
 from tidegate.schemas.wire.openlineage import LineageEvent
@@ -79,7 +81,7 @@ def _decode(kind: Kind, headers: Sequence[tuple[str, bytes]], value: bytes | Non
         else:
             envelope, data = _BARE, body
         try:
-            return envelope, _DECODERS[kind].decode(data)
+            return envelope, _with_checked_times(_DECODERS[kind].decode(data))
         except msgspec.ValidationError:
             # OpenLineage is tried only after a failure, so that it costs valid events nothing.
             if kind is not Kind.DATASET_UPDATED or (lineage := _lineage(data)) is None:
@@ -89,6 +91,14 @@ def _decode(kind: Kind, headers: Sequence[tuple[str, bytes]], value: bytes | Non
         raise RejectedError(Rejection.INVALID, f"not a valid {kind} event: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RejectedError(Rejection.MALFORMED, f"not JSON: {error}") from error
+
+
+def _with_checked_times(data: Any) -> Any:
+    if isinstance(data, TaskFinished):
+        for name in ("started_at", "finished_at"):
+            if (at := getattr(data, name)) is not None:
+                checked_time(name, at)
+    return data
 
 
 def _lineage(data: bytes) -> LineageEvent | None:
@@ -137,7 +147,7 @@ def _envelope(
         raise RejectedError(Rejection.UNSUPPORTED_VERSION, f"CloudEvents {spec[:20]} is not supported; use 1.0")
     if type_ is not None and type_ != _TYPES[kind]:
         raise _unknown(kind, type_)
-    return Envelope(source=_identity("source", source), id=_identity("id", id_), time=_in_utc(time))
+    return Envelope(source=_identity("source", source), id=_identity("id", id_), time=time and _in_utc(time))
 
 
 def _identity(name: str, text: str | None) -> str | None:
@@ -147,11 +157,16 @@ def _identity(name: str, text: str | None) -> str | None:
     return text
 
 
-def _in_utc(time: datetime | None) -> datetime | None:
+def _in_utc(time: datetime) -> datetime:
+    return checked_time("the CloudEvents time", time).astimezone(UTC)
+
+
+def checked_time(what: str, at: datetime) -> datetime:
+    """The aware time. Raises RejectedError for one outside the range of times."""
     try:
-        return time and time.astimezone(UTC)
-    except OverflowError as error:
-        raise RejectedError(Rejection.INVALID, "the CloudEvents time is out of range") from error
+        return in_range(what, at)
+    except ValueError as error:
+        raise RejectedError(Rejection.INVALID, str(error)) from error
 
 
 def _unknown(kind: Kind, type_: str) -> RejectedError:

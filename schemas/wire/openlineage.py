@@ -4,7 +4,7 @@ Only the fields in use are decoded. A dataset's URI is its namespace and name: `
 `s3://lake/flights/2013`; a namespace without a colon is the scheme: `file` and `/data/flights` make `file:///data/flights`.
 """
 
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -12,6 +12,8 @@ from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
+
+from tidegate.schemas.time_range import in_range
 
 SOURCE = "openlineage"
 """The source of all events derived from OpenLineage."""
@@ -172,9 +174,9 @@ def _of_run(event: _RunEvent) -> LineageEvent:
 
 def _check_time(time: datetime) -> None:
     try:
-        time.astimezone(UTC)
-    except OverflowError as error:
-        raise msgspec.ValidationError("the time is out of range in UTC - at `$.eventTime`") from error
+        in_range("the time", time)
+    except ValueError as error:
+        raise msgspec.ValidationError(f"{error} - at `$.eventTime`") from error
 
 
 def _update(event: _RunEvent, index: int, output: _Output) -> Update:

@@ -172,10 +172,9 @@ def _runs(dag: DagView, after: str | None, now: datetime, limit: int) -> list[Pl
 def _range(option: str, text: str, dag: DagView) -> tuple[datetime, datetime]:
     try:
         return period_of(text, timezone_of(dag.graph.timetable))
-    except (ValueError, OverflowError) as error:
-        raise typer.BadParameter(
-            "write a date or a time like 2013-01-31, 2013-01-31T06:00 or 2013-01-31T06:00Z", param_hint=option
-        ) from error
+    except ValueError as error:
+        example = "write a date or a time like 2013-01-31, 2013-01-31T06:00 or 2013-01-31T06:00Z"
+        raise typer.BadParameter(f"{example} ({error})", param_hint=option) from error
 
 
 def _print_runs(dag: DagView, runs: Sequence[Planned], *, json: bool) -> None:

@@ -7,10 +7,11 @@ import msgspec
 
 from tidegate.daemon.cli.pages import output
 from tidegate.handlers.scheduling.timetable import upcoming_tick
+from tidegate.schemas.time_range import clamped, in_range
 from tidegate.schemas.timetable.spec import Continuous, Cron, Every, Timetable
 from tidegate.schemas.timetable.text import local
 from tidegate.schemas.timetable.tick import INSTANT, Tick, runs_after
-from tidegate.schemas.timetable.tick_times import Grid, clamped
+from tidegate.schemas.timetable.tick_times import Grid
 from tidegate.schemas.timetable.wallclock import instant, zone
 from tidegate.schemas.view import DagView
 
@@ -101,11 +102,10 @@ def timezone_of(timetable: Timetable | None) -> str:
 def period_of(given: str, clock: str) -> tuple[datetime, datetime]:
     """The start and the end of a day or a time that a user typed, in the zone `clock` unless it names an offset.
 
-    Raises ValueError or OverflowError for other text.
+    Raises ValueError for other text, and for a time outside the range of times.
     """
-    if len(given) <= len("2013-01-31"):
-        day = datetime.combine(date.fromisoformat(given), time())
-        return clamped(instant(day, clock)), clamped(instant(day + DAY, clock))
-    at = datetime.fromisoformat(given)
-    start = clamped(at.astimezone(UTC) if at.tzinfo else instant(at, clock))
-    return start, start + INSTANT
+    is_day = len(given) <= len("2013-01-31")
+    at = datetime.combine(date.fromisoformat(given), time()) if is_day else datetime.fromisoformat(given)
+    in_range("the time", at if at.tzinfo else at.replace(tzinfo=UTC))
+    start = at.astimezone(UTC) if at.tzinfo else instant(at, clock)
+    return start, instant(at + DAY, clock) if is_day else start + INSTANT

@@ -49,6 +49,11 @@ BAD: dict[str, Case] = {
         "not a valid dataset-updated event: Expected `str`, got `int` - at `$.uri`",
     ),
     "a NUL": (Sent(b'{"uri": "lake://flights", "extra": {"x": "\\u0000"}}'), Rejection.INVALID, "a NUL character (\\u0000)"),
+    "a time that no clock shows": (
+        Sent(FLIGHTS, [("ce_time", b"0001-01-01T00:00:00Z")]),
+        Rejection.INVALID,
+        "the CloudEvents time 0001-01-01T00:00:00+00:00 is out of range; write a time from 1900-01-01 to 2200-01-01 UTC",
+    ),
     "what only Postgres refuses": (
         Sent(FLIGHTS, [("ce_id", RARE), ("ce_source", RARE)]),
         Rejection.UNPROCESSABLE,

@@ -73,14 +73,14 @@ async def test_a_finish_in_a_run_that_had_ended_is_recorded(intake: Intake, atte
     assert (run["state"], run["unfinished"]) == ("success", 0)
 
 
-@pytest.mark.parametrize("time", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
-async def test_a_finish_at_a_time_that_there_is_not_in_utc_is_put_aside(intake: Intake, attempts: list[UUID], time: str) -> None:
+@pytest.mark.parametrize("time", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"])
+async def test_a_finish_at_a_time_out_of_range_is_put_aside(intake: Intake, attempts: list[UUID], time: str) -> None:
     body = b'{"submission_id": "%s", "outcome": "succeeded", "started_at": "%s"}' % (str(attempts[0]).encode(), time.encode())
 
     await intake.take(Kind.TASK_FINISHED, Sent(body), finished(attempts[1]))
 
     (letter,) = await intake.letters()
-    assert (letter["value"], letter["reason"]) == (body, Rejection.UNPROCESSABLE)
+    assert (letter["value"], letter["reason"]) == (body, Rejection.INVALID)
     assert await states(intake) == {"first": "running", "second": "success"}
 
 

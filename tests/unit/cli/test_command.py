@@ -20,7 +20,13 @@ def test_a_date_is_its_first_moment() -> None:
     assert parse_time("2013-01-31") == datetime(2013, 1, 31, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("given", ["", "yesterday", "2013-02-30", "2013-01-31T24:01", "0001-01-01T00:00+05:00"])
+@pytest.mark.parametrize("given", ["", "yesterday", "2013-02-30", "2013-01-31T24:01"])
 def test_what_is_no_time_is_answered_with_an_example(given: str) -> None:
     with pytest.raises(typer.BadParameter, match="like 2013-01-31, 2013-01-31T06:00 or"):
+        parse_time(given)
+
+
+@pytest.mark.parametrize("given", ["0001-01-01", "0001-01-01T00:00+05:00", "1899-12-31T23:59", "2200-01-02", "9999-12-31T23:59Z"])
+def test_a_time_out_of_range_is_answered_with_the_range(given: str) -> None:
+    with pytest.raises(typer.BadParameter, match="is out of range; write a time from 1900-01-01 to 2200-01-01 UTC"):
         parse_time(given)

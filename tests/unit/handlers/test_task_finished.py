@@ -1,7 +1,7 @@
 """Each end of an attempt counts once; late, repeated and unknown ones change nothing and are recorded."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -19,6 +19,7 @@ from tidegate.schemas.effect.submission import EndSubmission, IgnoreFinish
 from tidegate.schemas.effect.task import AdmitAgain, TaskMoved, UpdateTask
 from tidegate.schemas.message import Message
 from tidegate.schemas.state import RunState, SubmissionState, TaskState
+from tidegate.schemas.time_range import EARLIEST, LATEST
 from tidegate.schemas.view import DagView
 from tidegate.schemas.wire.event import MAX_REASON_LENGTH, TaskFinished
 
@@ -61,6 +62,16 @@ def test_a_finish_is_stored_with_all_its_fields() -> None:
     effects = list(decide([event], found(world)))
 
     assert effects[0] == EndSubmission(attempt, SubmissionState.KILLED, "by hand", 137, began, over)
+
+
+def test_the_times_of_a_finish_are_stored_within_the_range_of_times() -> None:
+    """A backend reads them from files that a task can write."""
+    world, attempt = running("a")
+    event = ended(attempt, started_at=datetime.min.replace(tzinfo=UTC), finished_at=datetime.max.replace(tzinfo=UTC))
+
+    (stored,) = (effect for effect in decide([event], found(world)) if isinstance(effect, EndSubmission))
+
+    assert (stored.started_at, stored.ended_at) == (EARLIEST, LATEST)
 
 
 def test_a_reason_is_stored_and_published_without_nul() -> None:

@@ -196,8 +196,14 @@ def test_other_text_than_a_time_is_refused(given: str) -> None:
         period_of(given, "UTC")
 
 
-@pytest.mark.parametrize(("given", "has_next"), [("0001-01-01", True), ("9999-12-30", False), ("9998-01-01T00:00", False)])
-def test_times_at_the_ends_of_the_calendar(given: str, has_next: bool) -> None:
+@pytest.mark.parametrize("given", ["0001-01-01", "9999-12-31", "9998-01-01T00:00", "0001-01-01T00:00+05:00", "1899-12-31"])
+def test_a_time_out_of_range_is_refused(given: str) -> None:
+    with pytest.raises(ValueError, match="is out of range; write a time from 1900-01-01 to 2200-01-01 UTC"):
+        period_of(given, "America/New_York")
+
+
+@pytest.mark.parametrize(("given", "has_next"), [("1900-01-01", True), ("2200-01-01", False), ("2199-01-01T00:00", False)])
+def test_times_at_the_ends_of_the_range(given: str, has_next: bool) -> None:
     start, _ = period_of(given, "UTC")
 
     assert (first_tick_from(dag(DAILY, spec={"end_date": MIDNIGHT}), start, NOW) is not None) == has_next

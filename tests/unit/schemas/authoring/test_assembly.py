@@ -1,6 +1,7 @@
 """The order of tasks: topological, stable, without cycles."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,9 @@ from tidegate.schemas.authoring.assembly import find_cycle, topological_order
 from tidegate.schemas.authoring.validation import validate_dag
 from tidegate.schemas.conditions.condition import AllOf, Condition, DatasetRef
 from tidegate.schemas.dag import DagSpec, EmptyTask
+from tidegate.schemas.timetable.spec import Dates
+
+FIRST = datetime.min.replace(tzinfo=UTC)
 
 
 @st.composite
@@ -92,6 +96,12 @@ def deep() -> Condition:
             "task 'a': no task 'b' comes before it",
         ),
         (DagSpec(dag_id="d", schedule=deep()), "nested deeper than 64 levels"),
+        (DagSpec(dag_id="d", start_date=FIRST), r"DAG 'd': start_date 0001-01-01T00:00:00\+00:00 is out of range"),
+        (
+            DagSpec(dag_id="d", tasks=(EmptyTask(task_id="a", end_date=FIRST),)),
+            r"DAG 'd', task 'a': end_date 0001-01-01T00:00:00\+00:00 is out of range",
+        ),
+        (DagSpec(dag_id="d", timetable=Dates((FIRST,))), r"DAG 'd': the date 0001-01-01T00:00:00\+00:00 is out of range"),
     ],
 )
 def test_a_serialised_dag_with_invalid_tasks_is_refused(spec: DagSpec, complaint: str) -> None:

@@ -1,7 +1,7 @@
 """Mistakes in DAG files and their messages."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -9,6 +9,8 @@ import pytest
 from tidegate import Dag, DagError, Dataset, Task
 
 DELAYS = Dataset("lake://delays")
+OUT_OF_RANGE = "is out of range; write a time from 1900-01-01 to 2200-01-01 UTC"
+FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 NAMES: list[Any] = ["", "two words", "line\n", "a/b", "x" * 251, None, 5]
 
 
@@ -32,6 +34,9 @@ def test_a_task_name_that_cannot_be_is_refused(name: Any) -> None:
         ({"description": 5}, "DAG 'd': description: expected `str`, got `int`"),
         ({"tags": "nightly"}, "DAG 'd': tags must be a list of strings, not 'nightly'"),
         ({"tags": [1]}, "DAG 'd': tags[0]: expected `str`, got `int`"),
+        ({"start_date": FIRST}, f"DAG 'd': start_date 0001-01-01T00:00:00+00:00 {OUT_OF_RANGE}"),
+        ({"end_date": LAST}, f"DAG 'd': end_date 9999-12-31T23:59:59.999999+00:00 {OUT_OF_RANGE}"),
+        ({"schedule": [LAST]}, f"DAG 'd': the date 9999-12-31T23:59:59.999999+00:00 {OUT_OF_RANGE}"),
     ],
 )
 def test_a_dag_option_that_cannot_be_is_refused(options: Any, message: str) -> None:
@@ -50,6 +55,7 @@ def test_a_dag_option_that_cannot_be_is_refused(options: Any, message: str) -> N
         ({"colour": 1}, "unknown option colour"),
         ({"retry_delay": 5}, "retry_delay must be a timedelta like timedelta(minutes=5), not 5"),
         ({"retry_delay": timedelta(seconds=-1)}, "retry_delay must not be negative"),
+        ({"start_date": FIRST}, f"start_date 0001-01-01T00:00:00+00:00 {OUT_OF_RANGE}"),
         ({"outlets": DELAYS}, "outlets is a list of datasets, like outlets=[Dataset('lake://delays')]"),
         ({"outlets": ["lake://x"]}, "outlets are datasets, not 'lake://x'"),
         ({"outlets": [DELAYS & DELAYS]}, "outlets are datasets, not (lake://delays & lake://delays)"),

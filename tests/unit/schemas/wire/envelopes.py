@@ -9,6 +9,8 @@ from tidegate.schemas.error import RejectedError
 from tidegate.schemas.wire.envelope import decode
 from tidegate.schemas.wire.event import Kind
 
+OUT_OF_RANGE = "is out of range; write a time from 1900-01-01 to 2200-01-01 UTC"
+
 PUBLISHED = [kind for kind in Kind if kind is not Kind.DEAD_LETTER]
 
 

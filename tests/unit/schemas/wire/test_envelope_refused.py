@@ -1,12 +1,13 @@
 """Invalid records and the reasons of their rejection."""
 
 from contextlib import suppress
+from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.schemas.wire.envelopes import PUBLISHED, headers_of, rejection, structured
+from tests.unit.schemas.wire.envelopes import OUT_OF_RANGE, PUBLISHED, headers_of, rejection, structured
 from tidegate.schemas.error import RejectedError
 from tidegate.schemas.wire.envelope import decode
 from tidegate.schemas.wire.event import (
@@ -84,7 +85,11 @@ BAD_HEADERS = [
     ({"id": "a\0b"}, Rejection.INVALID, "none of them NUL"),
     ({"time": "yesterday"}, Rejection.INVALID, "datetime"),
     ({"time": "2026-01-01T00:00:00"}, Rejection.INVALID, "timezone"),
-    ({"time": "0001-01-01T00:00:00+14:00"}, Rejection.INVALID, "out of range"),
+    ({"time": "0001-01-01T00:00:00+14:00"}, Rejection.INVALID, f"the CloudEvents time 0001-01-01T00:00:00+14:00 {OUT_OF_RANGE}"),
+    ({"time": "0001-01-01T00:00:00Z"}, Rejection.INVALID, OUT_OF_RANGE),
+    ({"time": "1899-12-31T23:59:59.999999Z"}, Rejection.INVALID, OUT_OF_RANGE),
+    ({"time": "2200-01-01T00:00:00.000001Z"}, Rejection.INVALID, OUT_OF_RANGE),
+    ({"time": "9999-12-31T23:59:59.999999Z"}, Rejection.INVALID, OUT_OF_RANGE),
 ]
 
 
@@ -94,6 +99,20 @@ def test_an_invalid_envelope_is_refused_with_a_reason(attributes: dict[str, str]
 
     assert error.reason == reason
     assert says in str(error)
+
+
+def test_a_time_in_structured_mode_is_held_to_the_same() -> None:
+    error = rejection(b'{"specversion":"1.0","time":"9999-12-31T23:59:59Z","data":{"uri":"lake://a"}}')
+
+    assert (error.reason, str(error)) == (Rejection.INVALID, f"the CloudEvents time 9999-12-31T23:59:59+00:00 {OUT_OF_RANGE}")
+
+
+@pytest.mark.parametrize("name", ["started_at", "finished_at"])
+def test_the_times_of_an_attempt_are_held_to_the_same(name: str) -> None:
+    body = b'{"submission_id":"%s","outcome":"failed","%s":"0001-01-01T00:00:00Z"}' % (str(UUID(int=7)).encode(), name.encode())
+    error = rejection(body, kind=Kind.TASK_FINISHED)
+
+    assert (error.reason, str(error)) == (Rejection.INVALID, f"{name} 0001-01-01T00:00:00+00:00 {OUT_OF_RANGE}")
 
 
 def test_an_attribute_that_is_no_text_is_refused() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.unit.schemas.wire.envelopes import OUT_OF_RANGE
 from tidegate.schemas.error import RejectedError
 from tidegate.schemas.wire.envelope import decode
 from tidegate.schemas.wire.event import DatasetUpdated, Kind, Rejection
@@ -177,7 +178,10 @@ REFUSED = [
     (event(output(), eventType="DONE"), "Invalid enum value 'DONE' - at `$.eventType`"),
     (event(output(), eventTime="yesterday"), "Invalid RFC3339 encoded datetime - at `$.eventTime`"),
     (event(output(), eventTime="2026-03-29T12:00:00"), "Expected `datetime` with a timezone component - at `$.eventTime`"),
-    (event(output(), eventTime="9999-12-31T23:59:59-14:00"), "the time is out of range in UTC - at `$.eventTime`"),
+    (
+        event(output(), eventTime="9999-12-31T23:59:59-14:00"),
+        f"the time 9999-12-31T23:59:59-14:00 {OUT_OF_RANGE} - at `$.eventTime`",
+    ),
     (event(output(), run={}), "Object missing required field `runId` - at `$.run`"),
     (event(output(), job={"namespace": "etl"}), "Object missing required field `name` - at `$.job`"),
     (event(output(), {"name": "x"}), "Object missing required field `namespace` - at `$.outputs[1]`"),

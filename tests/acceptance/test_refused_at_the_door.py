@@ -1,0 +1,86 @@
+"""Records, commands and DAG files that would end any daemon that took them: two daemons refuse them, and all else goes on."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tests.acceptance.command import TIDEGATE, Ended, environment, run
+from tests.acceptance.crash_scenario import until
+from tests.acceptance.daemon_pair import DaemonPair, two_daemons
+
+FILE = """
+from datetime import timedelta
+from tidegate import Dag, Dataset
+
+with Dag("d", schedule=Dataset("s://a") & Dataset("s://b")) as dag:
+    dag.empty("only")
+with Dag("ticks", schedule="* * * * * *") as dag:
+    dag.empty("only")
+"""
+LATE_FILE = """
+from datetime import UTC, datetime
+from tidegate import Dag
+
+Dag("late", start_date=datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC), schedule="@daily")
+"""
+TIMES = (
+    b"0001-01-01T00:00:00Z",
+    b"0001-01-01T00:00:00+14:00",
+    b"1899-12-31T23:59:59Z",
+    b"2200-01-01T00:00:01Z",
+    b"9999-12-31T23:59:59.999999Z",
+    b"9999-12-31T23:59:59-14:00",
+)
+BEYOND_S = 5.0
+WITHIN_S = 60.0
+TIMED_RUNS = "SELECT count(*) FROM dag_run WHERE dag_id = 'ticks' AND state = 'success' AND logical_date > $1"
+
+
+class Command:
+    """`tidegate` beside the two daemons."""
+
+    def __init__(self, home: Path, **settings: str) -> None:
+        self.home = home
+        self.env = environment() | {f"TIDEGATE_{name.upper()}": value for name, value in settings.items()}
+
+    async def __call__(self, *args: str) -> Ended:
+        return await run(TIDEGATE, *args, env=self.env, cwd=self.home)
+
+    async def answer(self, *args: str) -> Any:
+        return msgspec.json.decode((await self(*args, "--json")).out)
+
+
+async def test_two_daemons_outlive_times_that_no_clock_shows(dsn: str, kafka: str, topic_prefix: str, tmp_path: Path) -> None:
+    command = Command(tmp_path, postgres_dsn=dsn, kafka_servers=kafka, topic_prefix=topic_prefix)
+    async with two_daemons(dsn, kafka, topic_prefix, tmp_path, FILE) as pair:
+        await pair.send_at("s://a", *TIMES)
+        (tmp_path / "dags" / "late.py").write_text(LATE_FILE)
+        refused = [
+            await command("runs", "trigger", "d", *options)
+            for options in (
+                ("--run-after", "9999-12-31T23:59:59.999999Z"),
+                ("--logical-date", "0001-01-01"),
+            )
+        ]
+        taken = await pair.send("s://a", "s://b")
+        await pair.until_taken(taken)
+        await _until_ticked(pair, datetime.now(UTC) + timedelta(seconds=BEYOND_S))
+
+        letters = await command.answer("deadletters", "list")
+        errors = await command.answer("dags", "errors")
+        assert [daemon.alive for daemon in pair.daemons] == [True, True]
+        assert await pair.runs() == [set(taken)]
+    assert [(letter["reason"], "from 1900-01-01 to 2200-01-01" in letter["message"]) for letter in letters] == [
+        ("invalid", True)
+    ] * len(TIMES)
+    assert [ended.code for ended in refused] == [2, 2]
+    assert [(error["path"], error["line"]) for error in errors] == [("late.py", 5)]
+
+
+async def _until_ticked(pair: DaemonPair, beyond: datetime) -> None:
+    async def ticked() -> bool:
+        return bool(await pair.db.fetchval(TIMED_RUNS, beyond))
+
+    await until(ticked, WITHIN_S)
