@@ -11,6 +11,7 @@ import typer
 from tidegate.daemon.cli.command import examples, show_help
 from tidegate.daemon.cli.commands import check, dags, datasets, dead_letters, losses, notices, pools, runs, servers, tasks, topics
 from tidegate.daemon.cli.failure import report
+from tidegate.daemon.dagfiles.confine import refuse_inspection
 from tidegate.daemon.settings import PREFIX
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -78,7 +79,8 @@ def run(args: Sequence[str]) -> int:
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
-    """The `tidegate` command."""
+    """The `tidegate` command. Its environment has secrets, which tasks and DAG files of the same user must not read."""
+    refuse_inspection()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that cannot encode a character shows a replacement instead of failing.

@@ -1,8 +1,10 @@
 """Kernel isolation for foreign code. Linux only.
 
 The zygote leaves the network once (`leave_network`). Each sandbox is the first process of its own process namespace
-(`enter_process_namespace`): it sees no other process, and its descendants end with it. It drops privileges and sets limits
+(`enter_process_namespace`): it can signal no other process, and its descendants end with it. It drops privileges and sets limits
 (`confine`). Without permission for namespaces only limits, process groups and the wall clock remain.
+
+The daemon and the zygote refuse inspection, because a sandbox may run as their user.
 """
 
 import ctypes
@@ -10,6 +12,7 @@ import os
 import resource
 import signal
 from contextlib import suppress
+from pathlib import Path
 
 from tidegate.daemon.dagfiles.message import Limits
 
@@ -24,10 +27,16 @@ PROCESSES_SHARED = 4096
 
 NOBODY = 65534
 
-_CLONE_NEWIPC, _CLONE_NEWUSER, _CLONE_NEWPID, _CLONE_NEWNET = 0x08000000, 0x10000000, 0x20000000, 0x40000000
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_KEEPCAPS, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 4, 8, 36, 38
+_CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER, _CLONE_NEWPID, _CLONE_NEWNET = (
+    0x20000,
+    0x08000000,
+    0x10000000,
+    0x20000000,
+    0x40000000,
+)
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
 _CAPABILITY_VERSION_3 = 0x20080522
-_CAP_DAC_READ_SEARCH = 1 << 2
+_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_PRIVATE = 1, 2, 4, 32, 0x1000, 0x4000, 0x40000
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -56,6 +65,31 @@ def enter_process_namespace() -> bool:
     return False
 
 
+def refuse_inspection() -> None:
+    """Let no other process of this user read the memory or the environment of this one, nor trace it. Root still can.
+
+    The children inherit it until they execute a program.
+    """
+    _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def enter_mount_namespace() -> None:
+    """Move this process into a mount namespace whose mounts no other process sees. Raises OSError without the permission."""
+    _call("unshare", _CLONE_NEWNS)
+    _mount(None, "/", None, _MS_REC | _MS_PRIVATE)
+
+
+def cover(directory: str) -> None:
+    """Mount an empty directory, which every user may enter, over this one."""
+    _mount(b"tmpfs", directory, b"tmpfs", _MS_NOSUID | _MS_NODEV, b"mode=755")
+
+
+def mount_at(descriptor: int, path: str) -> None:
+    """Mount an open directory at this path, read-only."""
+    _mount(f"/proc/self/fd/{descriptor}".encode(), path, None, _MS_BIND)
+    _mount(None, path, None, _MS_BIND | _MS_REMOUNT | _MS_RDONLY)
+
+
 def adopt_orphans() -> None:
     """Become the parent of orphaned descendants."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -77,8 +111,14 @@ def confine(limits: Limits, *, alone: bool) -> None:
     _limit(resource.RLIMIT_CORE, 0)
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     # The change of user resets both.
-    _prctl(_PR_SET_DUMPABLE, 1)
+    refuse_inspection()
     die_with_parent()
+
+
+def changes_user() -> bool:
+    """Whether sandboxes of this process run as another user: as root, unless its user namespace has no other users."""
+    ranges = (map(int, line.split()) for line in Path("/proc/self/uid_map").read_text().splitlines())
+    return os.geteuid() == 0 and any(first <= NOBODY < first + count for first, _, count in ranges)
 
 
 def use_reserve() -> None:
@@ -88,27 +128,25 @@ def use_reserve() -> None:
 
 
 def _become_nobody() -> bool:
-    """Drop root, but keep the capability to read files of root, such as modules."""
-    capabilities = 0
+    """Drop root and all capabilities. Returns whether the user changed."""
     is_root = os.geteuid() == 0
     with suppress(OSError):
         if is_root:
-            _prctl(_PR_SET_KEEPCAPS, 1)
             os.setgroups([])
             os.setresgid(NOBODY, NOBODY, NOBODY)
             os.setresuid(NOBODY, NOBODY, NOBODY)
-            capabilities = _CAP_DAC_READ_SEARCH
-    try:
-        _keep_capabilities(capabilities)
-    except PermissionError:
-        _keep_capabilities(0)
+    _drop_capabilities()
     return is_root and os.geteuid() != 0
 
 
-def _keep_capabilities(mask: int) -> None:
+def _drop_capabilities() -> None:
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
-    effective_permitted_inheritable = (ctypes.c_uint32 * 6)(mask, mask, 0, 0, 0, 0)
+    effective_permitted_inheritable = (ctypes.c_uint32 * 6)()
     _call("capset", header, effective_permitted_inheritable)
+
+
+def _mount(source: bytes | None, target: str, kind: bytes | None, flags: int, options: bytes | None = None) -> None:
+    _call("mount", source, os.fsencode(target), kind, ctypes.c_ulong(flags), options)
 
 
 def _limit(kind: int, soft: int, hard: int | None = None) -> None:

@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from tidegate.daemon.dagfiles.confine import MIB, confine, use_reserve
 from tidegate.daemon.dagfiles.message import Limits, Outcome, Request, encode
+from tidegate.daemon.dagfiles.module_paths import open_to_sandbox, unreadable
 from tidegate.schemas.authoring.build import build
 from tidegate.schemas.dag import ImportProblem
 from tidegate.schemas.error import DagError
@@ -33,6 +34,8 @@ def execute(request: Request, source: int, result: int, printed: int, *, alone: 
         _redirect(printed)
         text = os.pread(source, os.fstat(source).st_size, 0).decode()
         os.close(source)
+        if os.geteuid() == 0:
+            open_to_sandbox([request.root, *sys.path])
         _enter(request.root)
         confine(request.limits, alone=alone)
         outcome = run(text, request.filename, request.limits)
@@ -82,7 +85,7 @@ def reason(error: BaseException, filename: str, limits: Limits) -> str:
         case MemoryError():
             text = f"it needs more than {limits.memory_mb} MiB of memory (TIDEGATE_PARSE_MEMORY_MB); move the work into a task"
         case ModuleNotFoundError():
-            text = f"{error}; install it where the daemon runs, or put it into the DAG folder"
+            text = f"{error}; install it where the daemon runs, or put it into the DAG folder{_closed()}"
         case OSError(errno=errno.EFBIG):
             text = f"it prints or writes more than {limits.output_mb} MiB (TIDEGATE_PARSE_OUTPUT_MB)"
         case _:
@@ -98,6 +101,12 @@ def line(error: BaseException, filename: str) -> int | None:
         return error.place[1]
     lines = [number for frame, number in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == filename]
     return lines[-1] if lines else None
+
+
+def _closed() -> str:
+    """Why a module that exists may not be found: DAG files do not run as root."""
+    closed = ", ".join(unreadable(sys.path))
+    return closed and f"; DAG files run without the permissions of root: let all users read {closed}"
 
 
 def _redirect(printed: int) -> None:

@@ -10,6 +10,7 @@ import anyio
 import structlog
 from anyio.abc import Process
 
+from tidegate.daemon.dagfiles.confine import changes_user
 from tidegate.daemon.dagfiles.message import Reply, Request, decode_hello, decode_reply, encode
 from tidegate.schemas.error import UnavailableError
 
@@ -121,7 +122,8 @@ class Zygotes:
             raise
         if reachable is not None and not self._warned:
             self._warned = True
-            log.warning("dag_files_reach_network", reason=reachable, hint="permit unprivileged user namespaces on this host")
+            hint = "permit unprivileged user namespaces on this host"
+            log.warning("dag_files_not_isolated", reason=reachable, reachable=_reachable(), hint=hint)
         return zygote
 
     async def _replace(self, zygote: Zygote) -> None:
@@ -132,6 +134,13 @@ class Zygotes:
                 log.warning("dag_parser_died")
                 await zygote.stop()
                 self._zygote = None
+
+
+def _reachable() -> str:
+    """What a DAG file without namespaces can reach."""
+    if changes_user():
+        return "the network; files that all users may read"
+    return "the network; all files and processes of the user of this daemon, except its memory and environment"
 
 
 async def start(environ: Mapping[str, str]) -> Zygote:

@@ -1,7 +1,8 @@
 """The zygote: a small process, warm and single-threaded, that forks a sandbox for each DAG file.
 
 `python -m tidegate.daemon.dagfiles.zygote FD` where FD is a Unix seqpacket socket to the daemon. It holds no
-secrets: its environment is an allow-list, it opens no file, it has no network. It ends when the socket is closed.
+secrets: its environment is an allow-list, it opens no file, it has no network. It refuses inspection, for the sake of the socket,
+and ends when the socket is closed.
 
 For each request it forks a minder, which forks the sandbox, enforces the wall clock, and replies when all processes ended.
 """
@@ -17,7 +18,13 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 
-from tidegate.daemon.dagfiles.confine import adopt_orphans, die_with_parent, enter_process_namespace, leave_network
+from tidegate.daemon.dagfiles.confine import (
+    adopt_orphans,
+    die_with_parent,
+    enter_process_namespace,
+    leave_network,
+    refuse_inspection,
+)
 from tidegate.daemon.dagfiles.execute import execute
 from tidegate.daemon.dagfiles.message import Hello, Reply, Request, decode_request, encode
 
@@ -32,6 +39,7 @@ WARM = ("dataclasses", "datetime", "functools", "itertools", "json", "logging", 
 
 def main() -> None:
     die_with_parent()
+    refuse_inspection()
     control = socket.socket(fileno=int(sys.argv[1]))
     for name in WARM:
         importlib.import_module(name)

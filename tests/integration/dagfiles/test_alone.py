@@ -31,6 +31,8 @@ async def main():
 anyio.run(main)
 """
 
+COMMAND = "from tidegate.daemon.cli.app import main; main()"
+
 FORBID_NAMESPACES = """
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -82,7 +84,8 @@ async def test_without_namespaces_files_are_parsed_and_the_log_says_once_what_is
     parsed, log = await parse_without_namespaces(settings, path, path)
 
     assert [file.dags[0].dag_id for file in parsed] == ["d", "d"]
-    assert log.count("dag_files_reach_network") == 1
+    assert log.count("dag_files_not_isolated") == 1
+    assert "the network; all files and processes of the user of this daemon, except its memory and environment" in log
 
 
 async def test_without_namespaces_a_file_still_ends_at_its_limits(settings: Settings, write: Write) -> None:
@@ -125,3 +128,24 @@ async def test_without_namespaces_a_file_that_kills_its_minder_is_a_problem_and_
     assert killed.problem is not None
     assert killed.problem.reason == "its parent process was killed while it ran"
     assert parsed.dags[0].dag_id == "d"
+
+
+SPY = """
+import tidegate
+
+def parent(pid):
+    return int(open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[1])
+
+minder = parent("self")
+daemon = parent(parent(minder))
+assert b"tidegate.daemon" in open(f"/proc/{daemon}/cmdline", "rb").read()
+open(f"/proc/{daemon}/environ", "rb").read()
+"""
+
+
+async def test_without_namespaces_a_file_cannot_read_the_environment_of_a_command(settings: Settings, write: Write) -> None:
+    command = [sys.executable, "-c", FORBID_NAMESPACES, COMMAND, "check", f"{settings.dags_folder}/{write('spy.py', SPY)}"]
+
+    ended = await anyio.run_process(command, check=False, env=os.environ | {"TIDEGATE_POSTGRES_DSN": "postgresql://:secret@db/x"})
+
+    assert "spy.py:10: PermissionError: [Errno 13] Permission denied" in ended.stdout.decode()

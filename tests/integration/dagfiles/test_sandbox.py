@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import anyio
 import msgspec
@@ -16,6 +17,11 @@ from tidegate.daemon.dagfiles.parse import open_parser
 from tidegate.daemon.dagfiles.sandbox import INHERITED
 from tidegate.daemon.settings import Settings
 from tidegate.schemas.dag import ImportProblem, ParsedFile
+
+
+def closed(folder: Path) -> bool:
+    """Whether a folder lies in one that its owner alone can enter."""
+    return any(not parent.stat().st_mode & 0o001 for parent in folder.parents)
 
 
 def zygote() -> psutil.Process:
@@ -59,6 +65,38 @@ async def test_a_file_cannot_read_the_environment_of_the_daemon(settings: Settin
     (parsed,) = await parse(settings, write("spy.py", text))
 
     assert problem(parsed).reason.startswith("PermissionError: [Errno 13] Permission denied")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="other daemons run DAG files as their own user")
+async def test_a_daemon_of_root_hides_the_files_of_root(settings: Settings, write: Write, tmp_path: Path) -> None:
+    (secret := tmp_path / "secret").write_text("secret")
+    secret.chmod(0o600)
+    text = f"import tidegate\nopen({str(secret)!r}).read()\n"
+
+    (parsed,) = await parse(settings, write("spy.py", text))
+
+    assert problem(parsed).reason.startswith("FileNotFoundError" if closed(tmp_path) else "PermissionError")
+
+
+async def test_modules_below_a_private_folder_can_be_imported(settings: Settings, write: Write, root: Path) -> None:
+    root.parent.chmod(0o700)
+    write("shared/names.py", "NAME = 'd'\n")
+    text = "import cProfile, sqlite3, tidegate\nfrom shared.names import NAME\ntidegate.Dag(NAME)\n"
+
+    (parsed,) = await parse(settings, write("good.py", text))
+
+    assert parsed.problem is None
+    assert parsed.dags[0].dag_id == "d"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="other daemons run DAG files as their own user")
+async def test_modules_that_only_root_can_read_are_named(settings: Settings, write: Write, root: Path) -> None:
+    root.chmod(0o700)
+    write("shared.py", "NAME = 'd'\n")
+
+    (parsed,) = await parse(settings, write("lonely.py", "import tidegate\nimport shared\n"))
+
+    assert problem(parsed).reason.endswith(f"DAG files run without the permissions of root: let all users read {root}")
 
 
 async def test_a_file_cannot_kill_the_daemon_nor_its_parser(settings: Settings, write: Write) -> None:
