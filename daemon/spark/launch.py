@@ -31,6 +31,10 @@ PASSED_ON = frozenset(
 )
 
 
+FOR_SYSTEMD = ("PATH", "HOME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "DBUS_SYSTEM_BUS_ADDRESS")
+"""The variables that `systemd-run` gets: tasks of the same user can read its environment."""
+
+
 def environment(environ: Mapping[str, str], spool: Spool) -> dict[str, str]:
     """The environment of a runner and its task: an allow-list, and the stamp."""
     passed_on = {name: value for name, value in environ.items() if name in PASSED_ON or name.startswith("LC_")}
@@ -60,7 +64,8 @@ async def start(action: str, spool: Spool) -> None:
     if SYSTEMD_RUNS:
         name = f"tidegate-{action}-{spool.submission_id}"
         # Without permission to start units a session has to do. If the unit runs after all, only one of both gets the claim.
-        if await _run(unit(command, name, spool.log, env, user=os.getuid() != 0), subprocess.DEVNULL, os.environ) == 0:
+        own = {name: value for name, value in os.environ.items() if name in FOR_SYSTEMD}
+        if await _run(unit(command, name, spool.log, env, user=os.getuid() != 0), subprocess.DEVNULL, own) == 0:
             return
     log = _open(spool.log)
     try:
