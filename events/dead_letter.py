@@ -20,7 +20,7 @@ from msgspec import Meta
 from tidegate.events import cloudevents
 from tidegate.events.sink import MAX_MESSAGE_BYTES, OutMessage, message_bytes
 from tidegate.schemas.queries.inbox import DeadLetter
-from tidegate.schemas.wire.event import MAX_ID_LENGTH, EventId, Kind
+from tidegate.schemas.wire.event import MAX_ID_LENGTH, POSITION, EventId, Kind
 
 SAMPLE_BYTES = 64 * 1024
 MAX_MESSAGE_LENGTH = 2000
@@ -47,7 +47,7 @@ _RAW = msgspec.json.Decoder(list[tuple[str, bytes]])
 
 def position_identity(topic: str, partition: int, offset: int) -> EventId:
     """The identity of a record without one of its own: its position."""
-    return EventId(f"kafka:{topic}/{partition}", str(offset))
+    return EventId(f"{POSITION}{topic}/{partition}", str(offset))
 
 
 def replay_of(headers: Headers) -> Replay | None:

@@ -156,9 +156,9 @@ def _completed(envelope: Envelope, record: Record) -> Envelope:
 
 def _id(envelope: Envelope, record: Record) -> EventId:
     """The producer's id of the event; without one its position in Kafka, which deduplicates redeliveries but not retries."""
-    if envelope.id is None:
+    if envelope.source is None or envelope.id is None:
         return dead_letter.position_identity(record.topic, record.partition, record.offset)
-    return EventId(envelope.source or f"kafka:{record.topic}", envelope.id)
+    return EventId(envelope.source, envelope.id)
 
 
 def _printable(raw: bytes | None) -> str:

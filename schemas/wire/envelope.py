@@ -15,6 +15,7 @@ from tidegate.schemas.wire.event import (
     MAX_DEPTH,
     MAX_ID_LENGTH,
     MAX_RECORD_BYTES,
+    POSITION,
     Incoming,
     Kind,
     Moment,
@@ -147,7 +148,18 @@ def _envelope(
         raise RejectedError(Rejection.UNSUPPORTED_VERSION, f"CloudEvents {spec[:20]} is not supported; use 1.0")
     if type_ is not None and type_ != _TYPES[kind]:
         raise _unknown(kind, type_)
+    _check_pair(source, id_)
     return Envelope(source=_identity("source", source), id=_identity("id", id_), time=time and _in_utc(time))
+
+
+def _check_pair(source: str | None, id_: str | None) -> None:
+    """Producers choose ids for themselves: without a source, events of two of them with the same id would be one event."""
+    if id_ is not None and source is None:
+        problem = f"the CloudEvents id {id_[:100]!r} has no source, and an id is unique within its source only"
+        raise RejectedError(Rejection.INVALID, f"{problem}; send both, or neither")
+    if source is not None and source.startswith(POSITION):
+        problem = f"sources that begin with {POSITION!r} are reserved for events without an identity"
+        raise RejectedError(Rejection.INVALID, f"the CloudEvents source {source[:100]!r}: {problem}")
 
 
 def _identity(name: str, text: str | None) -> str | None:

@@ -149,6 +149,9 @@ class EventId(msgspec.Struct, frozen=True, order=True):
     id: str
 
 
+POSITION = "kafka:"
+"""The beginning of the source of events that are identified by their position in Kafka."""
+
 TYPE_PREFIX = "tidegate."
 VERSION = "v1"
 

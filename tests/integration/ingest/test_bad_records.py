@@ -99,3 +99,11 @@ async def test_an_event_in_the_wrong_topic_is_put_aside(intake: Intake, kind: Ki
 
 def readable(headers: Sequence[tuple[str, bytes]]) -> list[list[str]]:
     return [[name, value.decode()] for name, value in headers]
+
+
+async def test_an_id_without_a_source_is_put_aside_and_no_event_of_another_producer_is_lost(intake: Intake) -> None:
+    await intake.take(Kind.DATASET_UPDATED, *(Sent(b'{"uri": "lake://%d"}' % n, [("ce_id", b"1")]) for n in range(2)))
+
+    letters = await intake.letters()
+    assert [(letter["offset"], letter["reason"]) for letter in letters] == [(0, Rejection.INVALID), (1, Rejection.INVALID)]
+    assert letters[0]["message"].endswith("send both, or neither")

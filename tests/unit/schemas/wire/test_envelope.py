@@ -87,11 +87,11 @@ def test_the_smallest_dataset_event_is_a_uri() -> None:
 
 
 def test_binary_attributes_may_be_partly_there() -> None:
-    headers = headers_of(id="7")
+    headers = headers_of(source="importer")
 
     envelope, _ = decode(Kind.DATASET_UPDATED, headers, b'{"uri":"lake://a"}')
 
-    assert envelope == Envelope(source=None, id="7", time=None)
+    assert envelope == Envelope(source="importer", id=None, time=None)
 
 
 def test_headers_that_are_not_of_cloudevents_do_not_matter() -> None:
