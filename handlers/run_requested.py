@@ -1,13 +1,14 @@
 """A user requests a run: create it, and start it if the DAG has capacity."""
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 import msgspec
 
 from tidegate.handlers.load import lock_dags
 from tidegate.handlers.runs.create import create, queued_run
 from tidegate.handlers.runs.rejections import no_such_dag
+from tidegate.handlers.runs.run_ids import manual_run_id, reserved_prefix
 from tidegate.handlers.scheduling.next_runs import set_wakeup
 from tidegate.handlers.scheduling.run_limit import has_capacity
 from tidegate.schemas.effect import Effect, RejectMessage
@@ -20,6 +21,7 @@ from tidegate.schemas.timetable.tick import Tick, manual_interval
 from tidegate.schemas.view import DagView, RunView
 
 RUN_EXISTS = "run_exists"
+RESERVED_ID = "reserved_id"
 INVALID_CONF = "invalid_conf"
 
 
@@ -46,6 +48,9 @@ def decide(messages: Sequence[Message[RunRequested]], state: State) -> Iterator[
     request = message.body
     if state.dag is None:
         yield no_such_dag(request.dag_id)
+    elif prefix := reserved_prefix(run_id_of(message)):
+        reason = f"run ids that begin with {prefix} are reserved for runs that Tidegate makes itself; choose another one"
+        yield RejectMessage(0, RESERVED_ID, reason)
     elif state.existing is not None:
         yield RejectMessage(0, RUN_EXISTS, _exists(request, state.existing))
     elif problem := conf_problem(state.dag.graph.params, conf_with_defaults(state.dag.graph.params, request.conf)):
@@ -78,7 +83,7 @@ def _exists(request: RunRequested, run_id: str) -> str:
 
 def run_id_of(message: Message[RunRequested]) -> str:
     """The requested id, or one made from the time."""
-    return message.body.run_id or f"manual__{message.at.astimezone(UTC).isoformat()}"
+    return message.body.run_id or manual_run_id(message.at)
 
 
 def may_start(dag: DagView, now: datetime) -> bool:

@@ -1,19 +1,19 @@
 """Dataset runs: a run consumes pending events, or they are discarded with a reason."""
 
-from collections.abc import Generator, Iterator, Sequence
-from datetime import UTC, datetime
-from uuid import NAMESPACE_OID, uuid5
+from collections.abc import Generator, Iterator
+from datetime import datetime
 
 import msgspec
 
 from tidegate.handlers.runs.create import create, ends_at_start, queued_run
+from tidegate.handlers.runs.run_ids import dataset_run_id
 from tidegate.handlers.scheduling.condition import Satisfied
 from tidegate.handlers.scheduling.inputs import InspectedEvents, inspect_events, match_datasets
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import ConsumeEvents, DiscardEvents, NoteSchedule
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import RunType
-from tidegate.schemas.view import DagView, PendingEvent, RunView
+from tidegate.schemas.view import DagView, RunView
 
 SUPERSEDED = "a run consumed newer inputs, and it is too old to go with them"
 
@@ -46,7 +46,7 @@ def _with_inputs(dag: DagView, inspected: InspectedEvents) -> DagView:
 def start_dataset_run(dag: DagView, id_: int, satisfied: Satisfied, now: datetime, deadline: datetime | None = None) -> Step:
     """Start a run. Its `run_after` is the time of its newest event; without events, the input deadline."""
     run_after = max((event.occurred_at for event in satisfied.events), default=deadline or now)
-    run_id = dataset_run_id(run_after, satisfied.events)
+    run_id = dataset_run_id(id_, run_after, satisfied.events)
     run = queued_run(id_, dag.graph, run_id, RunType.DATASET, run_after)
     yield from create(run, {}, dag.graph, now, started=True, events=len(satisfied.events))
     yield from consume(dag, run, satisfied)
@@ -81,12 +81,3 @@ def after_dataset_run(dag: DagView, run: RunView, at: datetime) -> DagView:
 def with_started_run(dag: DagView, run: RunView, graph: Graph, *, queued: int = 0) -> DagView:
     """The DAG with one more running run, unless the run ends as soon as it starts."""
     return msgspec.structs.replace(dag, running=dag.running + (not ends_at_start(run, graph)), queued=dag.queued + queued)
-
-
-def dataset_run_id(run_after: datetime, events: Sequence[PendingEvent]) -> str:
-    """`dataset__<time>_<hash of the consumed events>`, unique because two runs never consume the same event.
-
-    The hash is long because all events of a producer may have the same time.
-    """
-    consumed = ",".join(str(event.dataset_event_id) for event in events)
-    return f"dataset__{run_after.astimezone(UTC).isoformat()}_{uuid5(NAMESPACE_OID, consumed).hex[:16]}"

@@ -5,6 +5,7 @@ from datetime import datetime
 import msgspec
 
 from tidegate.handlers.runs.create import queued_run
+from tidegate.handlers.runs.run_ids import scheduled_run_id
 from tidegate.schemas.graph import bounds_of
 from tidegate.schemas.state import RunType
 from tidegate.schemas.timetable.tick import Tick, next_tick, was_missed
@@ -40,7 +41,7 @@ def catchup_resumes_at(dag: DagView, now: datetime) -> datetime | None:
 
 def timed_run(dag: DagView, tick: Tick) -> RunView:
     """The run of a tick, with the first reserved id."""
-    run_id = f"scheduled__{tick.logical_date.isoformat()}"
+    run_id = scheduled_run_id(tick.logical_date)
     return queued_run(dag.timed_run_ids[0], dag.graph, run_id, RunType.SCHEDULED, tick.run_after, tick=tick)
 
 

@@ -540,7 +540,9 @@ CREATE TABLE dag_run (
     start_date timestamptz,
     end_date timestamptz,
     times_out_at timestamptz,
-    UNIQUE (dag_id, run_id)
+    UNIQUE (dag_id, run_id),
+    -- A run of a user cannot have the id of a run that Tidegate makes later.
+    CHECK (run_type <> 'manual' OR NOT run_id ^@ ANY (ARRAY['scheduled__', 'dataset__', 'backfill__']))
 ) WITH (
     -- Vacuumed by changed rows, whatever the size: otherwise the index of active runs grows with the runs that have ended.
     fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 10000

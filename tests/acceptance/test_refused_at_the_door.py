@@ -52,16 +52,17 @@ class Command:
         return msgspec.json.decode((await self(*args, "--json")).out)
 
 
-async def test_two_daemons_outlive_times_that_no_clock_shows(dsn: str, kafka: str, topic_prefix: str, tmp_path: Path) -> None:
+async def test_two_daemons_outlive_all_times_and_run_ids(dsn: str, kafka: str, topic_prefix: str, tmp_path: Path) -> None:
     command = Command(tmp_path, postgres_dsn=dsn, kafka_servers=kafka, topic_prefix=topic_prefix)
     async with two_daemons(dsn, kafka, topic_prefix, tmp_path, FILE) as pair:
         await pair.send_at("s://a", *TIMES)
         (tmp_path / "dags" / "late.py").write_text(LATE_FILE)
         refused = [
-            await command("runs", "trigger", "d", *options)
+            await command("runs", "trigger", "ticks", *options)
             for options in (
                 ("--run-after", "9999-12-31T23:59:59.999999Z"),
                 ("--logical-date", "0001-01-01"),
+                ("--run-id", f"scheduled__{datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=BEYOND_S):%FT%T}+00:00"),
             )
         ]
         taken = await pair.send("s://a", "s://b")
@@ -75,7 +76,7 @@ async def test_two_daemons_outlive_times_that_no_clock_shows(dsn: str, kafka: st
     assert [(letter["reason"], "from 1900-01-01 to 2200-01-01" in letter["message"]) for letter in letters] == [
         ("invalid", True)
     ] * len(TIMES)
-    assert [ended.code for ended in refused] == [2, 2]
+    assert [ended.code for ended in refused] == [2, 2, 1]
     assert [(error["path"], error["line"]) for error in errors] == [("late.py", 5)]
 
 

@@ -28,6 +28,7 @@ from tidegate.daemon.cli.pages import output, run_progress
 from tidegate.daemon.cli.pages.lists import RUNS, print_list
 from tidegate.daemon.cli.pages.run import RunPage, print_page, read_page
 from tidegate.daemon.cli.session import current_user, query_at, read_settings, with_database
+from tidegate.handlers.runs.run_ids import manual_run_id
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.explain.gates import RunProgress
 from tidegate.schemas.message import ClearRequested, RunEndRequested, RunRequested
@@ -145,7 +146,12 @@ def trigger(
         datetime | None, typer.Option(parser=parse_time, metavar="TIME", help="The earliest start. Default: now.")
     ] = None,
     conf: Annotated[str, typer.Option(metavar="JSON", help="A JSON object, which tasks read as `run.params`.")] = "{}",
-    run_id: Annotated[str | None, typer.Option(metavar="ID", help="The id of the run. Default: made from the time.")] = None,
+    run_id: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID", help="The id of the run; not scheduled__…, dataset__… or backfill__…. Default: made from the time."
+        ),
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end of the run; exit code 1 unless it succeeded.")] = False,
     json: Json = False,
 ) -> None:
@@ -265,7 +271,7 @@ def _why_queued(run: RunRow) -> str:
 
 def _new_run_id(run_id: str | None) -> str:
     if run_id is None:
-        return f"manual__{datetime.now(UTC).isoformat()}"
+        return manual_run_id(datetime.now(UTC))
     if not _RUN_ID.fullmatch(run_id) or run_id == LATEST:
         raise typer.BadParameter("a run id is 1 to 250 of A-Z a-z 0-9 _ . ~ : + -, and not `latest`", param_hint="--run-id")
     return run_id

@@ -70,6 +70,16 @@ def test_a_run_id_that_exists_is_rejected(run_id: str | None) -> None:
     assert effects == [RejectMessage(0, "run_exists", f"DAG 'd' already has a run {name!r}")]
 
 
+@pytest.mark.parametrize("kind", ["scheduled__", "dataset__", "backfill__"])
+def test_a_run_id_of_a_run_that_tidegate_may_make_is_rejected(kind: str) -> None:
+    wanted = run_wanted(f"{kind}2024-05-01T12:00:00+00:00")
+
+    effects = list(run_requested.decide(wanted, run_requested.State(NOW, dag_view(DAG), existing=None)))
+
+    reason = f"run ids that begin with {kind} are reserved for runs that Tidegate makes itself; choose another one"
+    assert effects == [RejectMessage(0, "reserved_id", reason)]
+
+
 def wanted_on(date: datetime, run_after: datetime | None = None) -> list[Any]:
     return [message(RunRequested(dag_id="d", run_id="mine", conf={}, logical_date=date, run_after=run_after))]
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from tests.shapes import NOW, A, B, dag_view, graph, pending, queued
-from tidegate.handlers.scheduling.dataset_runs import dataset_run_id
+from tidegate.handlers.runs.run_ids import dataset_run_id
 from tidegate.handlers.scheduling.inputs import NOT_SCHEDULED
 from tidegate.handlers.scheduling.next_runs import schedule_next_runs
 from tidegate.schemas.conditions.condition import AnyOf
@@ -122,4 +122,8 @@ def test_dataset_runs_of_the_same_time_have_distinct_ids() -> None:
     """The hashes of these two begin with the same 32 bits."""
     first, second = pending(43_616), pending(134_131)
 
-    assert dataset_run_id(NOW, (first,)) != dataset_run_id(NOW, (second,))
+    assert dataset_run_id(1, NOW, (first,)) != dataset_run_id(1, NOW, (second,))
+
+
+def test_dataset_runs_without_events_have_distinct_ids() -> None:
+    assert dataset_run_id(1, NOW, ()) != dataset_run_id(2, NOW, ())
