@@ -44,8 +44,11 @@ def _with_inputs(dag: DagView, inspected: InspectedEvents) -> DagView:
 
 
 def start_dataset_run(dag: DagView, id_: int, satisfied: Satisfied, now: datetime, deadline: datetime | None = None) -> Step:
-    """Start a run. Its `run_after` is the time of its newest event; without events, the input deadline."""
-    run_after = max((event.occurred_at for event in satisfied.events), default=deadline or now)
+    """Start a run. Its `run_after` is the time of its newest event; without events, the input deadline.
+
+    A producer's clock may be ahead: a later `run_after` would delay the run once it is cleared, and the runs after it.
+    """
+    run_after = min(max((event.occurred_at for event in satisfied.events), default=deadline or now), now)
     run_id = dataset_run_id(id_, run_after, satisfied.events)
     run = queued_run(id_, dag.graph, run_id, RunType.DATASET, run_after)
     yield from create(run, {}, dag.graph, now, started=True, events=len(satisfied.events))

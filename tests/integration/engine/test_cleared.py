@@ -1,7 +1,10 @@
 """Runs and tasks are cleared: they run again, and their history stays."""
 
+from datetime import timedelta
+
 from tests.integration.engine.chains import clear, command, moves, started
 from tests.integration.engine.world import World, states
+from tidegate.schemas.conditions.condition import DatasetRef
 from tidegate.schemas.dag import DagSpec
 
 
@@ -107,3 +110,22 @@ async def test_clearing_what_comes_between_clears_setup_and_teardown(world: Worl
     await clear(world, task_ids=("use",), downstream=False)
 
     assert await world.tasks("r1") == {"make": "scheduled", "use": "none", "remove": "none", "other": "success"}
+
+
+async def test_a_producer_whose_clock_is_ahead_delays_no_cleared_run_and_moves_no_order(world: World) -> None:
+    await world.file(DagSpec(dag_id="d", schedule=DatasetRef("s://a"), tasks=(command("a", depends_on_past=True),)))
+    await world.updated("s://a", ahead=timedelta(hours=2))
+    await world.wait(minutes=1)
+    await world.updated("s://a")
+    await world.reconsider()
+    (first, _), (second, _) = await world.runs()
+
+    assert (await world.tasks(first), await world.tasks(second)) == ({"a": "scheduled"}, {"a": "none"})
+    for _ in range(2):
+        await world.work()
+        await world.reconsider()
+    assert states(await world.runs()) == ["success", "success"]
+
+    await clear(world, first)
+
+    assert states(await world.runs()) == ["running", "success"]

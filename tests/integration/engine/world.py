@@ -60,10 +60,12 @@ class World:
     def at(self) -> datetime:
         return self.clock.at
 
-    async def tell(self, *bodies: Any, id_: str | None = None) -> Applied:
-        """Messages of one type, as a batch."""
+    async def tell(self, *bodies: Any, id_: str | None = None, ahead: timedelta = timedelta()) -> Applied:
+        """Messages of one type, as a batch; `ahead` is how far the clock of their producer is."""
         identity = None if id_ is None else EventId("test", id_)
-        applied = await apply(self.database, Batch(messages=[Message(body=body, at=self.at, id=identity) for body in bodies]))
+        applied = await apply(
+            self.database, Batch(messages=[Message(body=body, at=self.at + ahead, id=identity) for body in bodies])
+        )
         self._events.advance(await self.database.autocommit(writers.of_events))
         self.database.memory.low_watermarks.settle(self._events.at)
         return applied
@@ -72,9 +74,9 @@ class World:
         """A DAG file is new or changed."""
         await self.tell(ParsedFile(path=path, digest=uuid4().hex, dags=specs))
 
-    async def updated(self, uri: str, extra: dict[str, Any] | None = None) -> None:
+    async def updated(self, uri: str, extra: dict[str, Any] | None = None, ahead: timedelta = timedelta()) -> None:
         """A dataset got new data."""
-        await self.tell(DatasetUpdated(uri=uri, extra=extra or {}), id_=f"update-{next(_NUMBERS)}")
+        await self.tell(DatasetUpdated(uri=uri, extra=extra or {}), id_=f"update-{next(_NUMBERS)}", ahead=ahead)
 
     async def outcomes(self, dag_id: str = "d") -> dict[str, int]:
         """How many events are pending for a DAG, were consumed, or discarded for which reason."""

@@ -40,11 +40,17 @@ def test_all_pending_events_make_one_run() -> None:
 
 
 def test_a_dataset_run_is_as_late_as_its_newest_event() -> None:
-    events = (pending(1, minutes=5), pending(2, minutes=7), pending(3, minutes=6))
+    events = (pending(1, minutes=-7), pending(2, minutes=-5), pending(3, minutes=-6))
 
     (run,) = created(list(schedule_next_runs(dag_view(DAG, pending=events), NOW)))
 
-    assert run.run_after == NOW + timedelta(minutes=7)
+    assert run.run_after == NOW - timedelta(minutes=5)
+
+
+def test_a_dataset_run_is_not_later_than_now_when_the_clock_of_a_producer_is_ahead() -> None:
+    (run,) = created(list(schedule_next_runs(dag_view(DAG, pending=(pending(1), pending(2, minutes=7))), NOW)))
+
+    assert run.run_after == NOW
 
 
 @pytest.mark.parametrize(
