@@ -32,7 +32,7 @@ from tidegate.schemas.view import DagView, Instance, RunView, SubmissionView
 from tidegate.schemas.wire.event import TaskFinished
 
 MAX_REQUEUES = 2
-"""How often a task whose attempt was not submitted in time is queued again before that counts as a failure."""
+"""How often a task whose attempts are not submitted in time is queued again before that counts as a failure."""
 
 NOT_RUN = frozenset({"killed", "lost"})
 """The outcomes of an attempt that was killed before it was submitted."""
@@ -160,7 +160,7 @@ def _attempt_end(finish: TaskFinished, attempt: SubmissionView) -> AttemptEnd:
     """The end of an attempt, with the effect of its kill request."""
     if attempt.kill_reason == CLEARED:
         return AttemptEnd(attempt.task_index, attempt.try_number, TaskState.NONE, CLEARED)
-    # `killed_before` counts over all tries: of its kills each (MAX_REQUEUES + 1)th counts as a failure.
+    # `killed_before` counts since the last start: of these kills each (MAX_REQUEUES + 1)th counts as a failure.
     is_requeued = attempt.killed_before % (MAX_REQUEUES + 1) < MAX_REQUEUES
     if attempt.kill_reason == NOT_SUBMITTED and finish.outcome in NOT_RUN and is_requeued:
         return AttemptEnd(attempt.task_index, attempt.try_number, TaskState.SCHEDULED, NOT_SUBMITTED)

@@ -281,7 +281,8 @@ class DeadlineView(msgspec.Struct, frozen=True):
 class SubmissionView(msgspec.Struct, frozen=True, kw_only=True):
     """An attempt, read after its run was locked.
 
-    `kill_reason` is set once a kill is requested. `killed_before` counts earlier attempts killed for the same reason.
+    `kill_reason` is set once a kill is requested. `killed_before` counts the attempts just before it that were killed
+    for the same reason: an attempt that started, or ended otherwise, ends the count.
     """
 
     submission_id: UUID

@@ -6,16 +6,16 @@ JOIN dag_run AS run ON run.id = submission.dag_run_id
 WHERE submission.submission_id = ANY ($1::uuid[])
 
 -- name: read_with_tasks
--- Attempts and their tasks; then other task instances.
+-- Attempts and their tasks; then other task instances. The tries of a task have no gaps.
 SELECT
     task.dag_run_id, task.task_index AS index, task.state, task.try_number, task.max_tries, task.awaited, task.success,
     task.failed, task.skipped, task.upstream_failed, task.waits_for_past, task.next_try_at, task.elements,
     attempt.submission_id, attempt.try_number, attempt.state, attempt.kill_reason,
     CASE WHEN attempt.kill_reason IS NULL THEN 0 ELSE (
-        SELECT count(*) FROM submission AS earlier
+        SELECT attempt.try_number - 1 - coalesce(max(earlier.try_number), 0) FROM submission AS earlier
         WHERE (earlier.dag_run_id, earlier.task_index) = (attempt.dag_run_id, attempt.task_index)
           AND earlier.try_number < attempt.try_number
-          AND earlier.kill_reason = attempt.kill_reason
+          AND (earlier.kill_reason IS DISTINCT FROM attempt.kill_reason OR earlier.state NOT IN ('killed', 'lost'))
     ) END AS killed_before
 FROM submission AS attempt
 JOIN task_instance AS task USING (dag_run_id, task_index)

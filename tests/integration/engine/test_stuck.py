@@ -1,6 +1,6 @@
 """Attempts that are not submitted in time, as Postgres counts them."""
 
-from tests.integration.engine.chains import command, started
+from tests.integration.engine.chains import clear, command, started
 from tests.integration.engine.world import World
 from tidegate.handlers.runs.rows import NOT_SUBMITTED
 from tidegate.schemas.message import AttemptStuck
@@ -33,6 +33,29 @@ async def test_each_try_is_queued_anew_twice(world: World) -> None:
 
     assert attempts[-1] == [("killed", NOT_SUBMITTED)] * 6
     assert await world.tasks("r1") == {"a": "failed"}
+
+
+async def test_an_attempt_that_ran_makes_the_count_begin_anew(world: World) -> None:
+    await started(world, command("a", retries=1, retry_delay_s=0.0))
+    for _ in range(2):
+        await stuck(world)
+    await world.work("failed")
+
+    tasks = [(await stuck(world), await world.tasks("r1"))[1] for _ in range(3)]
+
+    assert tasks == [{"a": "scheduled"}, {"a": "scheduled"}, {"a": "failed"}]
+
+
+async def test_a_cleared_task_that_had_run_is_queued_anew_twice(world: World) -> None:
+    await started(world, command("a"))
+    for _ in range(2):
+        await stuck(world)
+    await world.work()
+    await clear(world)
+
+    tasks = [(await stuck(world), await world.tasks("r1"))[1] for _ in range(3)]
+
+    assert tasks == [{"a": "scheduled"}, {"a": "scheduled"}, {"a": "failed"}]
 
 
 async def test_nothing_else_is_taken_for_stuck(world: World) -> None:
