@@ -23,7 +23,7 @@ from tidegate.handlers.tasks.attempt_end import AttemptEnd, attempt_end, result_
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import Reconsider, ReconsiderAfter
 from tidegate.schemas.effect.task import StoreResult
-from tidegate.schemas.graph import Graph
+from tidegate.schemas.graph import Graph, is_removed
 from tidegate.schemas.queries import dags, runs, submissions, tasks, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.submissions import AttemptRef
@@ -67,8 +67,8 @@ async def load(db: Db, finishes: Sequence[TaskFinished]) -> State:
     places = await submissions.refs(db, ids)
     locked_dags = await dags.lock(db, {place.dag_id for place in places.values()})
     locked = await runs.lock(db, {place.dag_run_id for place in places.values()})
-    if any(place.version_id != locked[place.dag_run_id].version_id for place in places.values()):
-        places = await submissions.refs(db, ids)  # a run changed to another version before it was locked
+    if any(_has_moved(place, locked.get(place.dag_run_id)) for place in places.values()):
+        places = await submissions.refs(db, ids)
     graphs = await versions.graphs(db, {run.version_id for run in locked.values()})
     affected = _affected(finishes, places, graphs)
     own = {(place.dag_run_id, place.task_index) for place in places.values()}
@@ -78,13 +78,21 @@ async def load(db: Db, finishes: Sequence[TaskFinished]) -> State:
     return State(db.now, freed, locked, graphs, attempts, instances, await _load_lengths(db, affected, locked, graphs))
 
 
+def _has_moved(place: AttemptRef, run: RunView | None) -> bool:
+    """Whether the run changed to another version, or was deleted, before it was locked."""
+    return run is None or place.version_id != run.version_id
+
+
 def _affected(
     finishes: Sequence[TaskFinished], places: Mapping[UUID, AttemptRef], graphs: Mapping[int, Graph]
 ) -> set[tuple[int, int]]:
-    """An upper bound of the affected instances: kill requests, which are read later, only exclude some."""
+    """An upper bound of the affected instances: kill requests, which are read later, only exclude some.
+
+    The end of an attempt of a removed task affects no other.
+    """
     by_run: dict[tuple[int, int], list[AttemptEnd]] = defaultdict(list)
     for finish in finishes:
-        if place := places.get(finish.submission_id):
+        if (place := places.get(finish.submission_id)) and not is_removed(place.task_index):
             by_run[place.dag_run_id, place.version_id].append(attempt_end(finish, place.task_index, place.try_number))
     return {(run, index) for (run, version), ends in by_run.items() for index in affected_tasks(graphs[version], ends)}
 

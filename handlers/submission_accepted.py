@@ -1,4 +1,4 @@
-"""Backends accepted attempts: their tasks are running, except the ones that have ended meanwhile."""
+"""Backends accepted attempts: their tasks are running, except the ones that have ended or were deleted meanwhile."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -10,6 +10,7 @@ from tidegate.handlers.tasks.advance import Move
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.submission import AcceptSubmission
 from tidegate.schemas.effect.task import MoveTask
+from tidegate.schemas.graph import is_removed
 from tidegate.schemas.message import Message, SubmissionAccepted
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import SubmissionState, TaskState
@@ -23,8 +24,8 @@ async def load(db: Db, messages: Sequence[Message[SubmissionAccepted]]) -> Locke
 def decide(messages: Sequence[Message[SubmissionAccepted]], state: LockedAttempts) -> Iterator[Effect]:
     started: dict[int, list[Instance]] = defaultdict(list)
     for accepted in {message.body.submission_id: message.body for message in messages}.values():
-        attempt = state.submissions[accepted.submission_id]
-        if attempt.state is not SubmissionState.SUBMITTING:
+        attempt = state.submissions.get(accepted.submission_id)
+        if attempt is None or attempt.state is not SubmissionState.SUBMITTING:
             continue
         yield AcceptSubmission(accepted.submission_id, accepted.handle, state.now, _times_out_at(attempt, state))
         task = state.tasks[attempt.dag_run_id, attempt.task_index]
@@ -35,7 +36,7 @@ def decide(messages: Sequence[Message[SubmissionAccepted]], state: LockedAttempt
 
 
 def _times_out_at(attempt: SubmissionView, state: LockedAttempts) -> datetime | None:
-    timeout_s = state.spec_of(attempt).execution_timeout_s
+    timeout_s = None if is_removed(attempt.task_index) else state.spec_of(attempt).execution_timeout_s
     return state.now + timedelta(seconds=timeout_s) if timeout_s else None
 
 

@@ -26,8 +26,15 @@ def element_index(position: int, element: int) -> int:
     return _ELEMENTS_FROM + position * _ELEMENTS + element
 
 
+def is_removed(index: int) -> bool:
+    """Whether the version of its run lacks the task of an instance; an earlier version of the run had it."""
+    return index < 0
+
+
 def position_of(index: int) -> int:
-    """The position in its version of an instance's task."""
+    """The position in its version of an instance's task. Raises LookupError for a removed one."""
+    if is_removed(index):
+        raise LookupError(f"instance {index} was removed: the version of its run lacks the task")
     return index if index < _ELEMENTS_FROM else (index - _ELEMENTS_FROM) // _ELEMENTS
 
 
@@ -112,14 +119,14 @@ class Graph(msgspec.Struct, frozen=True, eq=False):
 
     def downstream_of(self, index: int) -> tuple[int, ...]:
         """The direct downstream tasks of a task."""
-        return self.nodes[index].downstream
+        return self.nodes[position_of(index)].downstream
 
     def upstream_of(self, index: int) -> tuple[int, ...]:
         """The direct upstream tasks of a task."""
-        return self.upstream[index]
+        return self.upstream[position_of(index)]
 
     def node(self, index: int) -> Node:
-        """The task of an instance."""
+        """The task of an instance. Raises LookupError for a removed one."""
         return self.nodes[position_of(index)]
 
     def label(self, index: int) -> str:

@@ -1,25 +1,25 @@
 """A run changes to the newest version of its DAG; tasks keep their history by name."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from itertools import count
 
 from tidegate.handlers.runs.rows import demand, insert_task
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import ChangeVersion
 from tidegate.schemas.effect.task import SetTaskDemand
-from tidegate.schemas.graph import Graph, element_index, element_of
+from tidegate.schemas.graph import Graph, element_index, element_of, is_removed
 from tidegate.schemas.view import Instance, RunView
 
 
 def change_version(
     run: RunView, old: Graph, new: Graph, instances: Mapping[int, Instance], now: datetime
 ) -> tuple[list[Effect], dict[int, Instance]]:
-    """The effects, and the tasks in the new version; changes `instances`. Tasks that the new version lacks are `removed`."""
-    positions = {node.task.task_id: position for position, node in enumerate(new.nodes)}
-    indices = {index: _new_index(index, positions.get(old.node(index).task.task_id)) for index in instances}
+    """The effects, and the tasks in the new version; changes `instances`. What the new version lacks is `removed`."""
+    indices = _new_indices(old, new, instances)
     carried: dict[int, Instance] = {}
     for before, after in indices.items():
-        if after >= 0:
+        if not is_removed(after):
             instance = instances[before]
             instance.index = after
             carried[after] = instance
@@ -30,9 +30,20 @@ def change_version(
     return effects, carried | added
 
 
-def _new_index(index: int, position: int | None) -> int:
-    """The index of an instance whose task moves to `position`; negative, and still unique, where it has none."""
-    if position is None:
-        return -1 - index
+def _new_indices(old: Graph, new: Graph, present: Iterable[int]) -> dict[int, int]:
+    """By index of an instance, its index in the new version; -1, -2, … for the removed ones."""
+    positions = {node.task.task_id: position for position, node in enumerate(new.nodes)}
+    removed = count(-1, -1)
+    indices: dict[int, int] = {}
+    for index in present:
+        after = _new_index(new, index, positions.get(old.node(index).task.task_id))
+        indices[index] = next(removed) if after is None else after
+    return indices
+
+
+def _new_index(new: Graph, index: int, position: int | None) -> int | None:
+    """The index of an instance whose task moves to `position`; None if it is removed, as is an element of no mapped task."""
     element = element_of(index)
-    return position if element is None else element_index(position, element)
+    if position is None or element is None:
+        return position
+    return None if new.nodes[position].over is None else element_index(position, element)

@@ -27,7 +27,7 @@ class UpdateRun(RunStatus, frozen=True, kw_only=True):
 
 
 class ChangeVersion(msgspec.Struct, frozen=True):
-    """Move a run to another version of its DAG. `indices`: old and new index of each task, the new one negative if removed."""
+    """Move a run to another version of its DAG. `indices`: old and new index of each instance; -1, -2, … if removed."""
 
     dag_run_id: int
     version_id: int

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from tidegate.schemas.effect.run import ChangeVersion, RunMoved
+from tidegate.schemas.graph import is_removed
 from tidegate.schemas.queries import tasks
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
@@ -54,7 +55,12 @@ async def matching(db: Db, dag_id: str, run_id: str | None, start: datetime | No
 async def change_version(db: Db, effects: Sequence[ChangeVersion]) -> None:
     ids = [effect.dag_run_id for effect in effects]
     await db.execute(_SQL["change_version"], ids, [e.version_id for e in effects], [e.max_active_tasks for e in effects])
-    places = [(effect.dag_run_id, old, new) for effect in effects for old, new in effect.indices]
+    lowest = {row[0]: row[1] for row in await db.fetch(_SQL["lowest_indices"], ids)}
+    places = [
+        (effect.dag_run_id, old, lowest.get(effect.dag_run_id, 0) + new if is_removed(new) else new)
+        for effect in effects
+        for old, new in effect.indices
+    ]
     for set_aside, place in (
         (_SQL["set_aside_tasks"], _SQL["move_tasks"]),
         (_SQL["set_aside_attempts"], _SQL["place_attempts"]),

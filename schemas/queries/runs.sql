@@ -34,6 +34,10 @@ SET version_id = change.version_id, max_active_tasks = change.max_active_tasks
 FROM unnest($1::bigint[], $2::bigint[], $3::integer[]) AS change (dag_run_id, version_id, max_active_tasks)
 WHERE dag_run.id = change.dag_run_id
 
+-- name: lowest_indices
+-- Of tasks that were removed at earlier changes.
+SELECT dag_run_id, min(task_index) FROM task_instance WHERE dag_run_id = ANY ($1::bigint[]) AND task_index < 0 GROUP BY dag_run_id
+
 -- name: set_aside_tasks
 -- Two rows may never have the same index, so all rows leave their indices first.
 UPDATE task_instance SET task_index = -1000000 - task_index WHERE dag_run_id = ANY ($1::bigint[]) AND task_index >= 0

@@ -1,6 +1,6 @@
 """A backend accepted an attempt: its task is running, unless it has ended before."""
 
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import msgspec
 
@@ -13,6 +13,7 @@ from tidegate.schemas.effect.submission import AcceptSubmission
 from tidegate.schemas.effect.task import MoveTask, TaskMoved
 from tidegate.schemas.message import Message, SubmissionAccepted
 from tidegate.schemas.state import SubmissionState, TaskState
+from tidegate.schemas.view import Instance
 
 
 def accepted(id_: UUID) -> Message[SubmissionAccepted]:
@@ -80,3 +81,18 @@ def test_an_attempt_in_two_messages_starts_once() -> None:
     effects = list(decide([accepted(attempt), accepted(attempt)], found(world)))
 
     assert [effect.event.state for effect in effects if isinstance(effect, TaskMoved)] == ["running"]
+
+
+def test_an_attempt_of_a_removed_task_is_accepted_to_be_killed() -> None:
+    world, (attempt,) = submitting("a")
+    removed = Instance(-1, TaskState.REMOVED, try_number=1)
+    world.submissions[attempt] = msgspec.structs.replace(world.submissions[attempt], task_index=-1)
+    state = msgspec.structs.replace(found(world), tasks={(world.run.id, -1): removed})
+
+    effects = list(decide([accepted(attempt)], state))
+
+    assert effects == [AcceptSubmission(attempt, {"pid": 7}, NOW, None)]
+
+
+def test_an_attempt_of_a_run_that_was_deleted_is_ignored() -> None:
+    assert list(decide([accepted(uuid4())], LockedAttempts(NOW, {}, {}, {}, {}))) == []

@@ -125,3 +125,10 @@ def test_a_row_that_was_inserted_says_what_the_admission_needs() -> None:
     world = SimulatedRun(graph(task_of("a", pool_slots=3, max_active_per_dag=4, max_active_per_run=2)))
 
     assert world.waiting("a") == (WaitingTask(1, 0, "d", "a", TaskState.SCHEDULED, 0, 3, 4, 2),)
+
+
+def test_a_task_that_a_later_version_adds_again_has_another_stamp() -> None:
+    run = SimulatedRun(graph("a")).run
+    later = msgspec.structs.replace(run, version_id=3)
+
+    assert submission_id(run, "a", 1) != submission_id(later, "a", 1)

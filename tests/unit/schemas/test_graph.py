@@ -1,13 +1,13 @@
 """A DAG version as decisions see it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import pytest
 
 from tests.shapes import NOW, A, graph, spec, task
 from tidegate.schemas.dag import TaskSpec
-from tidegate.schemas.graph import graph_of
+from tidegate.schemas.graph import Graph, graph_of
 from tidegate.schemas.timetable.spec import Once
 from tidegate.schemas.timetable.tick import Bounds
 
@@ -111,3 +111,9 @@ def test_a_graph_has_the_limits_and_bounds_of_its_version() -> None:
 def test_two_readings_of_a_version_are_two_graphs() -> None:
     """What follows from a graph is cached by its identity: comparing it by content would cost what the cache saves."""
     assert graph("a") != graph("a")
+
+
+@pytest.mark.parametrize("read", [Graph.node, Graph.label, Graph.upstream_of, Graph.downstream_of])
+def test_a_removed_instance_is_no_task_of_a_version(read: Callable[[Graph, int], object]) -> None:
+    with pytest.raises(LookupError, match="instance -1 was removed: the version of its run lacks the task"):
+        read(graph("a", "b < a"), -1)

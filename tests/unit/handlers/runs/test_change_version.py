@@ -4,18 +4,20 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import pytest
 
-from tests.shapes import NOW, dag_view, graph, message
+from tests.shapes import NOW, dag_view, graph, message, task
 from tests.unit.handlers.simulated_run import SimulatedRun
 from tidegate.handlers.clear_requested import State, decide
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import ChangeVersion, UpdateRun
 from tidegate.schemas.effect.task import InsertTask, UpdateTask
-from tidegate.schemas.graph import Graph
+from tidegate.schemas.graph import Graph, element_index
 from tidegate.schemas.message import ClearRequested
 from tidegate.schemas.state import RunState, TaskState
 
 NONE, S, F = TaskState.NONE, TaskState.SUCCESS, TaskState.FAILED
+EACH, FIRST = task("each < list", over="list"), element_index(1, 0)
 NEWER = graph("b", "c < b", "d*2 < c", version_id=2, max_active_tasks=3)
 
 
@@ -77,3 +79,23 @@ def test_a_running_run_keeps_its_version() -> None:
     effects = cleared(world)
 
     assert not any(isinstance(effect, ChangeVersion) for effect in effects)
+
+
+@pytest.mark.parametrize(
+    ("newer", "indices"),
+    [
+        pytest.param(graph("new", "list", EACH, version_id=2), ((0, 1), (1, 2), (FIRST, FIRST + 16384)), id="moved with it"),
+        pytest.param(graph("list", "each < list", version_id=2), ((0, 0), (1, 1), (FIRST, -1)), id="mapped no more"),
+        pytest.param(graph("new", version_id=2), ((0, -1), (1, -2), (FIRST, -3)), id="removed with it"),
+    ],
+)
+def test_instances_of_a_mapped_task_follow_it(newer: Graph, indices: tuple[tuple[int, int], ...]) -> None:
+    world = SimulatedRun(graph("list", EACH))
+    world.returns["list"] = [1]
+    world.admit("list")
+    world.finish(list=True)
+    world.reconsider(stop="enough")
+
+    effects = cleared(world, newer)
+
+    assert [effect.indices for effect in effects if isinstance(effect, ChangeVersion)] == [indices]
