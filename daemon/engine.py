@@ -58,9 +58,9 @@ from tidegate.schemas.message import (
 )
 from tidegate.schemas.queries import inbox, outbox
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.inbox import DeadLetter, OffsetMove
+from tidegate.schemas.queries.inbox import DeadLetter, Identity, OffsetMove
 from tidegate.schemas.queries.unit_of_work import UnitOfWork
-from tidegate.schemas.wire.event import DatasetUpdated, EventId, TaskFinished
+from tidegate.schemas.wire.event import DatasetUpdated, TaskFinished
 
 
 class Handler(Protocol):
@@ -98,6 +98,10 @@ HANDLERS: Mapping[type, Handler] = {
 
 KINDS: Mapping[type, str] = {type_: str(handler.__name__).rpartition(".")[2] for type_, handler in HANDLERS.items()}
 """The name of each message type where the cause of a change is recorded."""
+
+
+SCOPES: Mapping[type, str] = {DatasetUpdated: "data", ParsedFile: "file", TaskFinished: "end"}
+"""The scope of the ids of each kind of event."""
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,7 +147,7 @@ async def _apply(db: Db, batch: Batch, author: UUID | None = None, writer: str |
     messages = [batch.messages[index] for index in accepted]
     effects = await _decide(db, messages)
     rejected = [e for e in effects if isinstance(e, RejectMessage)]
-    if again := sorted(id_ for e in rejected if (id_ := messages[e.index].id)):
+    if again := sorted(id_ for e in rejected if (id_ := identity(messages[e.index]))):
         await inbox.forget_ids(db, again)  # not applied: a replay must not count as a duplicate
     unit = UnitOfWork(db, KINDS[type(messages[0].body)] if messages else None, author, writer)
     await perform(unit, effects)
@@ -161,12 +165,20 @@ async def _apply(db: Db, batch: Batch, author: UUID | None = None, writer: str |
 
 async def _unseen(db: Db, batch: Batch) -> list[int]:
     """The indexes of the messages whose id is new, each id once. Raises FencedError."""
-    first: dict[EventId, int] = {}
-    for index, message in enumerate(batch.messages):
-        if message.id is not None:
-            first.setdefault(message.id, index)
+    first: dict[Identity, int] = {}
+    ids = [identity(message) for message in batch.messages]
+    for index, id_ in enumerate(ids):
+        if id_ is not None:
+            first.setdefault(id_, index)
     known = await inbox.record_batch(db, batch.offset_moves, sorted(first))
-    return [index for index, m in enumerate(batch.messages) if m.id is None or (first[m.id] == index and m.id not in known)]
+    return [index for index, id_ in enumerate(ids) if id_ is None or (first[id_] == index and id_ not in known)]
+
+
+def identity(message: Message[Any]) -> Identity | None:
+    """What redeliveries of a message have in common; None for internal messages."""
+    if message.id is None:
+        return None
+    return Identity(message.id.source, message.id.id, SCOPES[type(message.body)])
 
 
 async def _decide(db: Db, messages: Sequence[Message[Any]]) -> list[Effect]:

@@ -6,18 +6,22 @@ from collections.abc import Sequence
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries import inbox
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.inbox import Identity
 from tidegate.schemas.wire.event import DatasetUpdated, EventId
 from tidegate.schemas.wire.openlineage import FAILED, SOURCE, LineageEvent
 
 AFTER_FAILURE = "COMPLETE of a run that failed"
+
+FAILED_RUN = "run"
+"""The scope of failed runs among the ids of events."""
 
 
 class Lineage:
     """`add` collects the events of a batch; `accept` runs in the transaction of the batch."""
 
     def __init__(self) -> None:
-        self.failed: set[EventId] = set()
-        self.runs: dict[int, tuple[EventId, str]] = {}
+        self.failed: set[Identity] = set()
+        self.runs: dict[int, tuple[Identity, str]] = {}
         self.ignored: Counter[tuple[str, str]] = Counter()
 
     @property
@@ -27,7 +31,7 @@ class Lineage:
 
     def add(self, index: int, partition: str, event: LineageEvent) -> Sequence[Message[DatasetUpdated]]:
         """The messages of an event; `index` is that of the first one in the batch."""
-        run = EventId(FAILED, event.run_id)
+        run = Identity(FAILED, event.run_id, FAILED_RUN)
         if event.failed:
             self.failed.add(run)
         if not event.updates and not event.refused:

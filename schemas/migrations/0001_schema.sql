@@ -87,12 +87,14 @@ CREATE UNIQUE INDEX commit_loss_open ON commit_loss (timeline) WHERE settled_at 
 
 -- Records from Kafka -----------------------------------------------------------------------------------------------------
 
--- The ids of handled events: a redelivered record changes nothing.
+-- The ids of handled events: a redelivered record changes nothing. `scope` is the kind of event, in few bytes: an event never
+-- suppresses one of another kind with the same id.
 CREATE TABLE event_dedupe (
     source text COLLATE "C" NOT NULL,
     event_id text COLLATE "C" NOT NULL,
+    scope text COLLATE "C" NOT NULL,
     received_at timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (source, event_id)
+    PRIMARY KEY (source, event_id, scope)
 );
 -- Ids arrive in order of time: BRIN finds old ids with a few bytes per block.
 CREATE INDEX event_dedupe_received ON event_dedupe USING brin (received_at);

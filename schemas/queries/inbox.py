@@ -9,12 +9,19 @@ import msgspec
 from tidegate.schemas.error import FencedError
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
-from tidegate.schemas.wire.event import EventId
 
 _SQL = load("inbox")
 
 NOWHERE = "(0,0)"
 """A ctid that no row has."""
+
+
+class Identity(msgspec.Struct, frozen=True, order=True):
+    """The CloudEvents identity of an event within its `scope`, the kind of event."""
+
+    source: str
+    id: str
+    scope: str
 
 
 class OffsetMove(msgspec.Struct, frozen=True):
@@ -66,7 +73,7 @@ class IgnoredRow(msgspec.Struct, frozen=True):
     last_at: datetime
 
 
-async def record_batch(db: Db, moves: Sequence[OffsetMove], ids: Sequence[EventId]) -> set[EventId]:
+async def record_batch(db: Db, moves: Sequence[OffsetMove], ids: Sequence[Identity]) -> set[Identity]:
     """Move the offsets by compare-and-swap, in the global order, and record the ids; returns the ids that were recorded before.
 
     Raises FencedError when an offset or epoch is not the expected one.
@@ -76,9 +83,9 @@ async def record_batch(db: Db, moves: Sequence[OffsetMove], ids: Sequence[EventI
     by_key = sorted(moves, key=attrgetter("key"))
     partitions = columns(by_key) if moves else [()] * 4
     places = [db.memory.lease_ctids.get(move.key, NOWHERE) for move in by_key]
-    rows = await db.fetch(_SQL["record_batch"], *partitions, places, *(columns(ids) if ids else [()] * 2))
-    await _move_offsets(db, by_key, {key: place for moved, key, place in rows if moved})
-    return {EventId(source, id_) for moved, source, id_ in rows if not moved}
+    rows = await db.fetch(_SQL["record_batch"], *partitions, places, *(columns(ids) if ids else [()] * 3))
+    await _move_offsets(db, by_key, {key: place for moved, key, place, _ in rows if moved})
+    return {Identity(*identity) for moved, *identity in rows if not moved}
 
 
 async def _move_offsets(db: Db, moves: Sequence[OffsetMove], moved: dict[str, str]) -> None:
@@ -95,12 +102,12 @@ async def forget(db: Db, days: int, limit: int) -> int:
     return int((await db.execute(_SQL["forget"], days, limit)).rpartition(" ")[2])
 
 
-async def known(db: Db, ids: Collection[EventId]) -> set[EventId]:
+async def known(db: Db, ids: Collection[Identity]) -> set[Identity]:
     """The ids of these that are recorded."""
-    return {EventId(*row) for row in await db.fetch(_SQL["known_ids"], [id_.source for id_ in ids], [id_.id for id_ in ids])}
+    return {Identity(*row) for row in await db.fetch(_SQL["known_ids"], *columns(list(ids)))}
 
 
-async def forget_ids(db: Db, ids: Sequence[EventId]) -> None:
+async def forget_ids(db: Db, ids: Sequence[Identity]) -> None:
     """Delete these ids: later events with them are new."""
     await db.execute(_SQL["forget_ids"], *columns(ids))
 

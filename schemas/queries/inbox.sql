@@ -26,18 +26,18 @@ moved AS (
     RETURNING lease.key, lease.ctid
 ),
 fresh AS (
-    INSERT INTO event_dedupe (source, event_id)
-    SELECT * FROM unnest($6::text[], $7::text[])
+    INSERT INTO event_dedupe (source, event_id, scope)
+    SELECT * FROM unnest($6::text[], $7::text[], $8::text[])
     ON CONFLICT DO NOTHING
-    RETURNING source, event_id
+    RETURNING source, event_id, scope
 )
-SELECT true AS moved, key, ctid::text FROM moved
+SELECT true AS moved, key, ctid::text, '' AS scope FROM moved
 UNION ALL
-SELECT false, source, id
+SELECT false, source, id, scope
 FROM (
-    SELECT source, id FROM unnest($6::text[], $7::text[]) AS event (source, id)
+    SELECT source, id, scope FROM unnest($6::text[], $7::text[], $8::text[]) AS event (source, id, scope)
     EXCEPT
-    SELECT source, event_id FROM fresh
+    SELECT source, event_id, scope FROM fresh
 ) AS known
 
 -- name: move_offsets
@@ -53,20 +53,20 @@ RETURNING lease.key, lease.ctid::text
 
 -- name: forget
 WITH old AS (
-    SELECT source, event_id FROM event_dedupe WHERE received_at < now() - make_interval(days => $1) LIMIT $2
+    SELECT source, event_id, scope FROM event_dedupe WHERE received_at < now() - make_interval(days => $1) LIMIT $2
 )
 DELETE FROM event_dedupe USING old
-WHERE (event_dedupe.source, event_dedupe.event_id) = (old.source, old.event_id)
+WHERE (event_dedupe.source, event_dedupe.event_id, event_dedupe.scope) = (old.source, old.event_id, old.scope)
 
 -- name: known_ids
-SELECT source, event_id AS id
+SELECT source, event_id AS id, scope
 FROM event_dedupe
-WHERE (source, event_id) IN (SELECT * FROM unnest($1::text[], $2::text[]))
+WHERE (source, event_id, scope) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::text[]))
 
 -- name: forget_ids
 DELETE FROM event_dedupe
-USING unnest($1::text[], $2::text[]) AS event (source, id)
-WHERE (event_dedupe.source, event_dedupe.event_id) = (event.source, event.id)
+USING unnest($1::text[], $2::text[], $3::text[]) AS event (source, id, scope)
+WHERE (event_dedupe.source, event_dedupe.event_id, event_dedupe.scope) = (event.source, event.id, event.scope)
 
 -- name: forget_source
 DELETE FROM event_dedupe WHERE source = $1

@@ -21,10 +21,9 @@ from tidegate.daemon.wake import Signal
 from tidegate.schemas.queries import inbox, runs, submissions
 from tidegate.schemas.queries import leases as leases_sql
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.inbox import OffsetMove
+from tidegate.schemas.queries.inbox import Identity, OffsetMove
 from tidegate.schemas.queries.leases import Away
 from tidegate.schemas.queries.submissions import Claimed
-from tidegate.schemas.wire.event import EventId
 
 
 def epoch_not_compared() -> None:
@@ -48,7 +47,7 @@ def ids_not_remembered() -> None:
     """An event that comes again is new."""
     original = inbox.record_batch
 
-    async def record_batch(db: Db, moves: Sequence[OffsetMove], ids: Sequence[EventId]) -> set[EventId]:
+    async def record_batch(db: Db, moves: Sequence[OffsetMove], ids: Sequence[Identity]) -> set[Identity]:
         await original(db, moves, ids)
         return set()
 

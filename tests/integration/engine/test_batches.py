@@ -169,6 +169,15 @@ def ends(attempts: Sequence[UUID]) -> list[Message[Any]]:
     return [message(TaskFinished(submission_id=id_, outcome="succeeded"), str(id_)) for id_ in attempts]
 
 
+async def test_an_event_of_another_topic_does_not_suppress_the_end_of_an_attempt(database: Database) -> None:
+    (end,) = ends(await admitted(database, 1))
+
+    await apply(database, Batch(messages=[message(DatasetUpdated(uri="s://0"), end.id.id if end.id else None)]))
+    await apply(database, Batch(messages=[end]))
+
+    assert await rows(database, "SELECT state FROM submission") == [("succeeded",)]
+
+
 async def test_ends_cost_the_same_few_statements_whatever_their_number(database: Database, sent: list[str]) -> None:
     first, *others = await admitted(database, 100)
 

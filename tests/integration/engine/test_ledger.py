@@ -17,8 +17,9 @@ from tidegate.schemas.effect.dag import NoteSchedule
 from tidegate.schemas.message import PauseRequested
 from tidegate.schemas.queries import inbox, sources
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.inbox import Identity
 from tidegate.schemas.queries.unit_of_work import UnitOfWork
-from tidegate.schemas.wire.event import DatasetUpdated, EventId
+from tidegate.schemas.wire.event import DatasetUpdated
 
 A, B = DatasetRef("s://a"), DatasetRef("s://b")
 
@@ -193,7 +194,7 @@ async def test_an_event_is_known_again_for_as_long_as_its_id_is_remembered(world
     gone = await world.database.run(inbox.forget, days=14, limit=10)
 
     assert (kept, gone) == (0, 1)
-    assert await world.database.run(inbox.known, ids=[EventId("test", "one")]) == set()
+    assert await world.database.run(inbox.known, ids=[Identity("test", "one", "data")]) == set()
 
 
 async def test_a_new_consumer_gets_the_history_that_there_is(world: World) -> None:

@@ -231,7 +231,7 @@ async def test_the_outbox_is_read_in_its_order_and_no_further_than_asked(history
 @pytest.mark.parametrize("state", ["schema", "history"])
 async def test_offsets_are_moved_where_they_were_last(state: str, request: pytest.FixtureRequest) -> None:
     """By its key, a row is found behind all that it was before."""
-    taking = "ARRAY['updates/1'], ARRAY[1], ARRAY[7], ARRAY[9], ARRAY['(0,1)'], {none}, {none}".format(**SAMPLES)
+    taking = "ARRAY['updates/1'], ARRAY[1], ARRAY[7], ARRAY[9], ARRAY['(0,1)'], {none}, {none}, {none}".format(**SAMPLES)
 
     nodes = await settled_plan(request.getfixturevalue(state), "inbox.record_batch", taking)
 

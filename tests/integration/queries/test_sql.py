@@ -84,6 +84,7 @@ UNPACKED = {
     "audit.count_outcomes",
     "dag_pages.plans",
     "dead_letters.read",
+    "inbox.record_batch",
     "pools.read_pool",
     "sources.contexts",
     "tasks.longest_waiting",
