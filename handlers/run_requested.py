@@ -13,7 +13,6 @@ from tidegate.handlers.scheduling.next_runs import set_wakeup
 from tidegate.handlers.scheduling.run_limit import has_capacity
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.message import Message, RunRequested
-from tidegate.schemas.params import conf_problem, conf_with_defaults
 from tidegate.schemas.queries import runs
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import RunType
@@ -22,7 +21,7 @@ from tidegate.schemas.view import DagView, RunView
 
 RUN_EXISTS = "run_exists"
 RESERVED_ID = "reserved_id"
-INVALID_CONF = "invalid_conf"
+PARAMS_CHANGED = "params_changed"
 
 
 class State(msgspec.Struct, frozen=True):
@@ -53,8 +52,9 @@ def decide(messages: Sequence[Message[RunRequested]], state: State) -> Iterator[
         yield RejectMessage(0, RESERVED_ID, reason)
     elif state.existing is not None:
         yield RejectMessage(0, RUN_EXISTS, _exists(request, state.existing))
-    elif problem := conf_problem(state.dag.graph.params, conf_with_defaults(state.dag.graph.params, request.conf)):
-        yield RejectMessage(0, INVALID_CONF, f"the conf does not fit DAG {request.dag_id!r}: {problem}")
+    elif state.dag.graph.params != request.params:
+        reason = f"the parameters of DAG {request.dag_id!r} changed after the conf was checked; trigger the run again"
+        yield RejectMessage(0, PARAMS_CHANGED, reason)
     else:
         run = new_run(state.dag, message, state.now)
         now = state.now

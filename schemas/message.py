@@ -1,11 +1,13 @@
 """Messages: the input of every decision, from Kafka or internal."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 import msgspec
 
+from tidegate.schemas.dag import ParamSpec
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.wire.event import EventId
 
@@ -25,13 +27,17 @@ class Message(msgspec.Struct, Generic[Body], frozen=True, kw_only=True):
 
 
 class RunRequested(msgspec.Struct, frozen=True, kw_only=True):
-    """A user requests a run. `run_id` None: the handler derives it from the time. The run starts at `run_after` or later."""
+    """A user requests a run. `run_id` None: the handler derives it from the time. The run starts at `run_after` or later.
+
+    `params` are the parameters that the conf fits. It is checked before: the check may take long, and the handler holds locks.
+    """
 
     dag_id: str
     run_id: str | None
     conf: dict[str, Any]
     logical_date: datetime | None = None
     run_after: datetime | None = None
+    params: Mapping[str, ParamSpec] = {}
 
 
 class ClearRequested(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from tidegate.schemas.dag import ParamSpec
 from tidegate.schemas.error import DagError
-from tidegate.schemas.params import value_problem
+from tidegate.schemas.params import reference_problem, value_problem
 
 MISSING: Any = UNSET
 
@@ -44,6 +44,8 @@ def _param_spec(where: str, value: Any, *, scheduled: bool) -> ParamSpec:
         raise DagError(f"{where}: its schema is not valid JSON Schema: {error.message}") from error
     except (TypeError, ValueError) as error:
         raise DagError(f"{where}: only JSON can be a default or a schema: {error}") from error
+    if problem := reference_problem(spec.schema):
+        raise DagError(f"{where}: {problem}")
     if spec.default is UNSET:
         if scheduled:
             raise DagError(f"{where}: it needs a default, because a schedule starts runs without giving values")

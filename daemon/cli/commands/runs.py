@@ -156,6 +156,7 @@ def trigger(
     json: Json = False,
 ) -> None:
     """Start a run. It stays queued while the DAG is paused or at its limit of active runs."""
+    from tidegate.daemon.cli.conf import with_checked_conf
     from tidegate.daemon.cli.pages.follow import follow
     from tidegate.daemon.cli.request import apply_request
 
@@ -164,7 +165,7 @@ def trigger(
     request = RunRequested(dag_id=dag_id, run_id=new_id, conf=conf_object, logical_date=logical_date, run_after=run_after)
 
     async def start(database: "Database") -> RunRow:
-        await apply_request(database, request)
+        await apply_request(database, await with_checked_conf(database, request))
         if not json:
             output.write(f"triggered {dag_id} {new_id}")
         run = await database.run(find_run, dag_id, new_id)

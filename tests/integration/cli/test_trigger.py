@@ -9,6 +9,7 @@ import pytest
 from tests.integration.cli.conftest import Cli
 from tests.integration.cli.history import History
 from tests.integration.cli.sources import SINGLE, TIMED
+from tidegate.daemon.cli import conf
 from tidegate.events.publisher import Outcome
 
 
@@ -122,6 +123,28 @@ async def test_a_conf_that_the_dag_does_not_take_is_one_sentence(cli: Cli, histo
     answer = await cli("runs", "trigger", "asked", "--conf", '{"day": 3}')
 
     assert answer == (1, "", "tidegate: the conf does not fit DAG 'asked': param 'day': 3 is not of type 'string'\n")
+
+
+async def test_a_conf_whose_check_takes_for_ever_is_refused_and_locks_nothing(
+    cli: Cli, history: History, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conf, "WITHIN_S", 2.0)
+    await history.file('from tidegate import Dag, Param\nwith Dag("asked", params={"day": Param(pattern="^(a+)+$")}): pass\n')
+    db = await asyncpg.connect(dsn)
+
+    async with anyio.create_task_group() as tg:
+        tg.start_soon(_locks_at_once, db)
+        answer = await cli("runs", "trigger", "asked", "--conf", '{"day": "%sb"}' % ("a" * 60))
+
+    await db.close()
+    problem = "its check had no result within 2 s; the schemas are too costly, a pattern for instance"
+    assert answer == (1, "", f"tidegate: the conf does not fit DAG 'asked': {problem}\n")
+
+
+async def _locks_at_once(db: "asyncpg.Connection[asyncpg.Record]") -> None:
+    await anyio.sleep(1.0)
+    with anyio.fail_after(0.5):
+        await db.execute("SELECT FROM dag FOR UPDATE")
 
 
 @pytest.mark.parametrize("run_id", ["", "a b", "a/b", "a\n", "latest", "x" * 251, "é"])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tidegate import Dag, DagError, Dataset, Task
+from tidegate import Dag, DagError, Dataset, Param, Task
 
 DELAYS = Dataset("lake://delays")
 OUT_OF_RANGE = "is out of range; write a time from 1900-01-01 to 2200-01-01 UTC"
@@ -44,6 +44,25 @@ def test_a_dag_option_that_cannot_be_is_refused(options: Any, message: str) -> N
         Dag("d", **options)
 
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("param", "message"),
+    [
+        (Param(1, type="string"), "its default does not fit its schema: 1 is not of type 'string'"),
+        (Param(1, type="text"), "its schema is not valid JSON Schema: 'text' is not valid under any of the given schemas"),
+        (
+            Param(1, **{"$ref": "https://example.org/schema"}),
+            "its schema refers to 'https://example.org/schema', which is no part of it; write the definition under $defs, and"
+            " refer to #/$defs/NAME",
+        ),
+    ],
+)
+def test_a_param_that_cannot_be_is_refused(param: Param, message: str) -> None:
+    with pytest.raises(DagError) as caught:
+        Dag("d", params={"p": param})
+
+    assert str(caught.value) == f"DAG 'd': param 'p': {message}"
 
 
 @pytest.mark.parametrize(

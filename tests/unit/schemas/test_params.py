@@ -1,0 +1,65 @@
+"""The conf of a run against the parameters of its DAG."""
+
+from typing import Any
+
+import pytest
+
+from tidegate.schemas.dag import ParamSpec
+from tidegate.schemas.params import conf_problem, conf_with_defaults, reference_problem, value_problem
+
+PARAMS = {"day": ParamSpec(schema={"type": "integer"}), "mode": ParamSpec(default="fast")}
+METADATA = "http://169.254.169.254/latest/meta-data"
+
+
+@pytest.mark.parametrize(
+    ("conf", "problem"),
+    [
+        pytest.param({}, "param 'day' has no default and must be given", id="missing"),
+        pytest.param({"day": "one"}, "param 'day': 'one' is not of type 'integer'", id="of another type"),
+        pytest.param({"day": 1, "more": True}, None, id="valid"),
+    ],
+)
+def test_a_conf_fits_the_params_or_says_why_not(conf: dict[str, Any], problem: str | None) -> None:
+    assert conf_problem(PARAMS, conf_with_defaults(PARAMS, conf)) == problem
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$defs": {"a": {"type": "string"}}, "properties": {"b": {"$ref": "#/$defs/a"}}},
+        {"$defs": {"a": {"$anchor": "here"}}, "$ref": "#here"},
+        {"$id": "https://example.org/s", "$defs": {"a": {"$id": "a", "$ref": "s"}}, "$ref": "a"},
+        {"properties": {"$ref": {"type": "string"}}, "enum": [{"$ref": METADATA}], "const": {"$ref": METADATA}},
+        {"items": True, "additionalProperties": {"$ref": "#"}},
+    ],
+)
+def test_references_within_a_schema_are_accepted(schema: dict[str, Any]) -> None:
+    assert reference_problem(schema) is None
+
+
+@pytest.mark.parametrize("reference", [METADATA, "file:///etc/passwd", "other", "#/$defs/b", "#b", "#/allOf/a", "http://["])
+@pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef"])
+def test_other_references_are_named(reference: str, keyword: str) -> None:
+    schema = {"$defs": {"a": {}}, "allOf": [True, {"properties": {"p": {"items": {keyword: reference}}}}]}
+
+    assert reference_problem(schema) == (
+        f"its schema refers to {reference!r}, which is no part of it; write the definition under $defs, and refer to #/$defs/NAME"
+    )
+
+
+def test_nothing_is_fetched_for_a_reference_that_was_not_checked() -> None:
+    problem = value_problem(ParamSpec(schema={"$ref": METADATA}), 1)
+
+    assert problem is not None
+    assert problem.startswith("its schema cannot be evaluated: ")
+
+
+def test_a_schema_that_only_refers_to_itself_has_no_values() -> None:
+    assert value_problem(ParamSpec(schema={"$ref": "#"}), 1) == "its schema refers to itself without an end"
+
+
+def test_a_number_beyond_all_computation_does_not_fit() -> None:
+    problem = value_problem(ParamSpec(schema={"multipleOf": 0.1}), 10**400)
+
+    assert problem is not None
+    assert problem.startswith("its schema cannot be evaluated: OverflowError: ")
