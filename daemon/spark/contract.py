@@ -5,7 +5,6 @@ before another submit, and records the handle. After Flyte's connector contract.
 """
 
 from collections.abc import Mapping
-from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 from uuid import UUID
@@ -15,6 +14,7 @@ import msgspec
 from tidegate.schemas.dag import BACKENDS, BaseTask, TaskSpec, kind_of
 from tidegate.schemas.notice import CallbackContext
 from tidegate.schemas.run import RunContext
+from tidegate.schemas.wire.event import ExitCode, Follow, Moment
 
 Handle = dict[str, Any]
 """The backend's reference to a submission; stored as JSON."""
@@ -64,10 +64,10 @@ class AttemptEnd(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     reason: str = ""
-    exit_code: int | None = None
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
-    follow: tuple[str, ...] | None = None
+    exit_code: ExitCode | None = None
+    started_at: Moment | None = None
+    finished_at: Moment | None = None
+    follow: Follow | None = None
     result: Any = None
 
     def facts(self) -> dict[str, Any]:
@@ -121,10 +121,10 @@ class Backend(Protocol):
         """
 
     async def status(self, handles: Mapping[UUID, Handle]) -> Mapping[UUID, Status]:
-        """The status of each id, in one call."""
+        """The status of each id, in one call. A submission with a damaged record has failed; the others are not affected."""
 
     async def kill(self, handle: Handle) -> None:
         """Stop the attempt, by force if necessary. A later `status` confirms it."""
 
     async def logs(self, handle: Handle, offset: int) -> LogChunk:
-        """The log from a byte offset."""
+        """The log from a byte offset. Raises DamagedError for a log that is no file any more."""

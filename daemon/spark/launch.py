@@ -9,6 +9,7 @@ from pathlib import Path
 import anyio
 
 from tidegate.daemon.spark.process import STAMP
+from tidegate.daemon.spark.regular_file import DamagedError, open_regular
 from tidegate.daemon.spark.spool import Spool
 from tidegate.schemas.error import UnavailableError
 
@@ -67,22 +68,25 @@ async def start(action: str, spool: Spool) -> None:
         own = {name: value for name, value in os.environ.items() if name in FOR_SYSTEMD}
         if await _run(unit(command, name, spool.log, env, user=os.getuid() != 0), subprocess.DEVNULL, own) == 0:
             return
-    log = _open(spool.log)
+    log = _open(spool.log, is_needed=action == "execute")
     try:
         code = await _run([*command, "--detach"], log, env)
     finally:
         os.close(log)
     # The runner with the claim may have ended already, and have killed a second one before it could read the claim.
-    if code not in (0, ALREADY_CLAIMED) and spool.claimed() is None:
+    if code not in (0, ALREADY_CLAIMED) and not spool.has_claim():
         problem = f"the runner of {spool.submission_id} did not start (exit code {code}); see {spool.log}"
         raise UnavailableError(problem, server=RUNNERS)
 
 
-def _open(log: Path) -> int:
+def _open(log: Path, *, is_needed: bool) -> int:
+    """The log to append to; in place of a damaged one that is not needed the null device. Raises UnavailableError."""
     try:
-        return os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise UnavailableError(f"{log} cannot be written: {error.strerror}", server=RUNNERS) from error
+        return open_regular(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    except (OSError, DamagedError) as error:
+        if isinstance(error, DamagedError) and not is_needed:
+            return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        raise UnavailableError(f"{log} cannot be written: {error}", server=RUNNERS) from error
 
 
 async def _run(command: Sequence[str], output: int, env: Mapping[str, str]) -> int:

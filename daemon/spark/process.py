@@ -10,10 +10,14 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Annotated
 from uuid import UUID
 
 import anyio
 import msgspec
+from msgspec import Meta
+
+from tidegate.daemon.spark.regular_file import open_regular
 
 STAMP = "TASK_SUBMISSION_ID"
 POLL_S = 0.02
@@ -25,8 +29,8 @@ _STATE, _START_TIME = 0, 19
 
 
 def tail(log: Path, start: int) -> str:
-    """The end of a log, at most `TAIL_BYTES`, without what is before `start`."""
-    with log.open("rb") as file:
+    """The end of a log, at most `TAIL_BYTES`, without what is before `start`. Raises DamagedError."""
+    with os.fdopen(open_regular(log), "rb") as file:
         end = file.seek(0, os.SEEK_END)
         file.seek(max(start, end - TAIL_BYTES))
         return file.read().decode(errors="replace")
@@ -35,7 +39,7 @@ def tail(log: Path, start: int) -> str:
 class Identity(msgspec.Struct, frozen=True):
     """Identifies one process uniquely. `start_time` is in clock ticks since the boot."""
 
-    pid: int
+    pid: Annotated[int, Meta(ge=1, lt=2**31)]
     start_time: int
     boot_id: str
 
@@ -85,22 +89,27 @@ async def until_gone(identity: Identity) -> None:
         os.close(descriptor)
 
 
+def has_stamp(pid: int, submission_id: UUID) -> bool:
+    """Whether the process belongs to the submission; False for processes of other users."""
+    with suppress(OSError):
+        return f"{STAMP}={submission_id}".encode() in (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    return False
+
+
 def stamped(submission_id: UUID) -> Iterator[Identity]:
     """The processes of a submission, except the caller and those of other users."""
-    stamp = f"{STAMP}={submission_id}".encode()
-    pids = (int(entry.name) for entry in os.scandir(_PROC) if entry.name.isdigit())
+    pids = (int(name) for name in os.listdir(_PROC) if name.isdigit())
     for pid in (pid for pid in pids if pid != os.getpid()):
-        with suppress(OSError):
-            if stamp in (_PROC / str(pid) / "environ").read_bytes().split(b"\0"):
-                yield from filter(None, (identify(pid),))
+        if has_stamp(pid, submission_id):
+            yield from filter(None, (identify(pid),))
 
 
 def end_all(submission_id: UUID, grace_s: float) -> int:
-    """Terminate every other process of a submission, kill it after `grace_s`. Returns the number of processes."""
+    """Terminate every other process of a submission, kill it after `grace_s`, at once with 0. Returns the number of processes."""
     seen: set[Identity] = set()
     deadline = time.monotonic() + grace_s
     while left := list(stamped(submission_id)):
-        number = signal.SIGKILL if time.monotonic() > deadline else signal.SIGTERM
+        number = signal.SIGKILL if time.monotonic() >= deadline else signal.SIGTERM
         for process in left:
             if number is signal.SIGKILL or process not in seen:
                 send(process, number)

@@ -7,7 +7,9 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
@@ -17,7 +19,8 @@ from anyio import CapacityLimiter, to_thread
 from tidegate.daemon.settings import Settings, dags_root, spool_root
 from tidegate.daemon.spark import launch
 from tidegate.daemon.spark.contract import Backend, Handle, LogChunk, Phase, Status, SubmissionSpec, backend_of
-from tidegate.daemon.spark.process import alive, identify, send, until_gone
+from tidegate.daemon.spark.process import alive, has_stamp, identify, send, stamped, until_gone
+from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.spool import Claim, Job, Outcome, Spool
 from tidegate.schemas.dag import BACKENDS, kind_of
 from tidegate.schemas.error import RejectedError, UnavailableError
@@ -50,32 +53,34 @@ class RunnerBackend:
 
     async def find(self, submission_id: UUID) -> Handle | None:
         spool = self._spool(submission_id)
-        claim = await self._io(spool.claimed)
-        return None if claim is None else _handle(spool, claim)
+        return _handle(spool, await self._io(partial(_claim_of, spool))) if await self._io(spool.has_claim) else None
 
     async def submit(self, spec: SubmissionSpec) -> Handle:
         """Returns when a runner has claimed the submission, a new one or an earlier one."""
         if backend_of(spec.task) != self.name:
             raise RejectedError(Rejection.INVALID, f"{self.name} does not run tasks of kind {kind_of(spec.task)}")
         spool = self._spool(spec.submission_id)
-        if await self._io(spool.claimed) is None:
+        if not await self._io(spool.has_claim):
             await self._io(lambda: spool.prepare(self._job(spec)))
             await launch.start("execute", spool)
-        return _handle(spool, await self._until_claimed(spool))
+        await self._until_claimed(spool)
+        return _handle(spool, await self._io(partial(_claim_of, spool)))
 
     async def status(self, handles: Mapping[UUID, Handle]) -> Mapping[UUID, Status]:
         """Also reaps killed runners; their attempts are `running` until then, because child processes may be alive."""
         found = await self._io(lambda: {id_: self._inspect(self._spool(id_)) for id_ in handles})
         for id_, (_, gone) in found.items():
             if gone:
-                await self._reap(id_)
+                with suppress(UnavailableError):  # said by the submits that fail as well; the next status tries again
+                    await self._reap(id_)
         return {id_: status for id_, (status, _) in found.items()}
 
     async def kill(self, handle: Handle) -> None:
         """Returns when the runner ended; kills it after `KILL_GRACE_S`."""
         spool = self._spool(UUID(handle["spool"]))
         claim = await self._io(lambda: _ask_to_stop(spool))
-        if claim is None or not send(claim.claimant, signal.SIGTERM):
+        # A task can write a claim that names another process.
+        if claim is None or not has_stamp(claim.claimant.pid, spool.submission_id) or not send(claim.claimant, signal.SIGTERM):
             return
         with anyio.move_on_after(KILL_GRACE_S) as grace:
             await until_gone(claim.claimant)
@@ -102,7 +107,22 @@ class RunnerBackend:
         )
 
     def _inspect(self, spool: Spool) -> tuple[Status, bool]:
-        """The status, and whether the runner died without an outcome. The outcome is read last: a runner may end meanwhile."""
+        """The status, and whether processes of a runner without an outcome have to be ended."""
+        try:
+            return self._read_status(spool)
+        except DamagedError as damage:
+            return self._status_of_damaged(spool, damage)
+
+    def _status_of_damaged(self, spool: Spool, damage: DamagedError) -> tuple[Status, bool]:
+        """Failed, after all processes of the attempt have ended. Raises OSError when the whole spool cannot be read."""
+        os.scandir(self._root).close()
+        reason = f"the files of the attempt were changed by another program: {damage}"
+        if list(stamped(spool.submission_id)):
+            return Status(phase=Phase.RUNNING, reason=reason), True
+        return Status(phase=Phase.FAILED, reason=reason, finished_at=datetime.now(UTC)), False
+
+    def _read_status(self, spool: Spool) -> tuple[Status, bool]:
+        """As `_inspect`. The outcome is read last: a runner may end meanwhile. Raises DamagedError."""
         claim = spool.claimed()
         lives = claim is not None and alive(claim.claimant)
         if (outcome := spool.outcome()) is not None:
@@ -117,11 +137,11 @@ class RunnerBackend:
         prepared_at = spool.prepared_at()
         return prepared_at is not None and (datetime.now(UTC) - prepared_at).total_seconds() < self.visibility_grace_s
 
-    async def _until_claimed(self, spool: Spool) -> Claim:
+    async def _until_claimed(self, spool: Spool) -> None:
         """Poll for the claim, which is late while a systemd unit starts. Raises UnavailableError without one."""
         for _ in range(CLAIM_POLLS):
-            if (claim := await self._io(spool.claimed)) is not None:
-                return claim
+            if await self._io(spool.has_claim):
+                return
             await anyio.sleep(POLL_S)
         raise UnavailableError(f"no runner has claimed {spool.submission_id} yet; see {spool.log}", server=launch.RUNNERS)
 
@@ -146,18 +166,29 @@ def open_backends(settings: Settings) -> Mapping[str, Backend]:
     return {name: RunnerBackend(name, settings) for name in sorted(set(BACKENDS.values()))}
 
 
-def _handle(spool: Spool, claim: Claim) -> Handle:
-    return {"spool": str(spool.submission_id), "pid": claim.claimant.pid}
+def _handle(spool: Spool, claim: Claim | None) -> Handle:
+    return {"spool": str(spool.submission_id), "pid": None if claim is None else claim.claimant.pid}
+
+
+def _claim_of(spool: Spool) -> Claim | None:
+    """The claim; None for a damaged one, which `status` reports."""
+    with suppress(DamagedError):
+        return spool.claimed()
+    return None
 
 
 def _ask_to_stop(spool: Spool) -> Claim | None:
-    """The claim of the runner to stop, if there is one. Without one, claim the submission so that no runner can start."""
-    if not spool.path.exists() or spool.outcome() is not None:
-        return None
-    spool.ask_to_stop()
-    me = identify(os.getpid())
-    if me is not None and spool.claim(me):
+    """The claim of the runner to stop, if there is one. Without one, claim the submission so that no runner can start.
+
+    A damaged submission is left to `status`, which ends its processes.
+    """
+    with suppress(DamagedError):
+        if not spool.path.exists() or spool.outcome() is not None:
+            return None
+        spool.ask_to_stop()
+        me = identify(os.getpid())
+        if me is None or not spool.claim(me):
+            return spool.claimed()
         reason = "killed before it started"
         spool.end(Outcome(outcome="killed", reason=reason, started_at=None, finished_at=datetime.now(UTC)))
-        return None
-    return spool.claimed()
+    return None

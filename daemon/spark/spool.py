@@ -5,17 +5,19 @@
     heartbeat     touched by the runner
     kill          present after a request to stop
     log           stdout and stderr of all processes of the task
-    work/         temporary files of the task
     outcome.json  how the attempt ended; the first one written counts
 
 Files appear complete or not at all. Claim and outcome are synced to disk before anything depends on them.
+
+The temporary files of the task are elsewhere (`Spool.work`). Tasks run as the user of the daemon, so a task can still write here:
+readers raise DamagedError for a file that Tidegate cannot have written, and never wait for one.
 """
 
+import fcntl
 import os
-import shutil
 import time
-from collections.abc import Container, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -26,10 +28,18 @@ import msgspec
 from tidegate.daemon.settings import PREFIX, SettingsError
 from tidegate.daemon.spark.contract import AttemptEnd, LogChunk, SubmissionSpec
 from tidegate.daemon.spark.process import Identity, alive
+from tidegate.daemon.spark.regular_file import DamagedError, open_directory, open_regular, read_regular
+from tidegate.daemon.spark.removal import remove
+from tidegate.schemas.error import RejectedError
+from tidegate.schemas.wire.envelope import check_body
+from tidegate.schemas.wire.event import MAX_RECORD_BYTES
 
 T = TypeVar("T")
 
 LOG_CHUNK_BYTES = 256 * 1024
+MAX_SPEC_BYTES = 1 << 28
+MAX_CLAIM_BYTES = 1 << 12
+WORK = "work"
 REMOVING = ".going."
 
 _encode = msgspec.json.Encoder().encode
@@ -67,18 +77,20 @@ class Spool:
         self.submission_id = submission_id
         self.path = root / str(submission_id)
         self.log = self.path / "log"
-        self.work = self.path / "work"
+        # A directory between, so that a task that writes or deletes beside its temporary files meets those of no other attempt.
+        self.work = root / WORK / str(submission_id) / "files"
 
     def prepare(self, job: Job) -> None:
-        """Create the directory, private to this user, and store the job."""
-        self.work.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.path.chmod(0o700)
+        """Create the directories, private to this user, and store the job."""
+        for directory in (self.path, self.work.parent, self.work):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            directory.chmod(0o700)
         _sync(self.path.parent)
         self._write("spec.json", _encode(job)).replace(self.path / "spec.json")
         _sync(self.path)
 
     def job(self) -> Job | None:
-        return _read(self.path / "spec.json", Job)
+        return self._read("spec.json", MAX_SPEC_BYTES, Job)
 
     def prepared_at(self) -> datetime | None:
         return _modified_at(self.path / "spec.json")
@@ -88,10 +100,24 @@ class Spool:
         return self._put("claim", _encode(Claim(claimant=claimant, claimed_at=datetime.now(UTC))))
 
     def claimed(self) -> Claim | None:
-        return _read(self.path / "claim", Claim)
+        return self._read("claim", MAX_CLAIM_BYTES, Claim)
+
+    def has_claim(self) -> bool:
+        """Whether there is a claim, damaged or not."""
+        return os.path.lexists(self.path / "claim")
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Holds the lock of the directory. Raises BlockingIOError when another process has it."""
+        descriptor = open_directory(self.path)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        finally:
+            os.close(descriptor)
 
     def beat(self) -> None:
-        (self.path / "heartbeat").touch(mode=0o600)
+        _touch(self.path / "heartbeat")
 
     def heartbeat_at(self) -> datetime | None:
         return _modified_at(self.path / "heartbeat")
@@ -102,30 +128,42 @@ class Spool:
         return None if beat is None else max(0.0, time.time() - beat.timestamp())
 
     def ask_to_stop(self) -> None:
-        (self.path / "kill").touch(mode=0o600)
+        _touch(self.path / "kill")
         _sync(self.path)
 
     def asked_to_stop(self) -> bool:
-        return (self.path / "kill").exists()
+        return os.path.lexists(self.path / "kill")
 
     def end(self, outcome: Outcome) -> bool:
         """Store the outcome; False when there was one."""
         return self._put("outcome.json", _encode(outcome))
 
     def outcome(self) -> Outcome | None:
-        return _read(self.path / "outcome.json", Outcome)
+        return self._read("outcome.json", MAX_RECORD_BYTES, Outcome, check_body)
 
     def read_log(self, offset: int) -> LogChunk:
         """Complete when the outcome was there before the end of the log was read."""
-        ended = self.outcome() is not None or not self.path.exists()
+        ended = os.path.lexists(self.path / "outcome.json") or not self.path.exists()
         try:
-            with self.log.open("rb") as file:
+            with os.fdopen(open_regular(self.log), "rb") as file:
                 file.seek(offset)
                 content = file.read(LOG_CHUNK_BYTES)
                 complete = ended and file.tell() >= os.fstat(file.fileno()).st_size
         except FileNotFoundError:
             content, complete = b"", ended
         return LogChunk(content=content, next_offset=offset + len(content), complete=complete)
+
+    def _read(self, name: str, max_bytes: int, type_: type[T], check: Callable[[bytes], object] = bytes) -> T | None:
+        """The content of a file; None without one. Raises DamagedError for anything that Tidegate does not write."""
+        path = self.path / name
+        try:
+            content = read_regular(path, max_bytes)
+            check(content)
+            return msgspec.json.decode(content, type=type_)
+        except FileNotFoundError:
+            return None
+        except (RejectedError, ValueError, RecursionError) as error:
+            raise DamagedError(path, f"cannot be read: {error}") from error
 
     def _put(self, name: str, content: bytes) -> bool:
         """Create the file atomically with its content; False when it exists."""
@@ -171,38 +209,54 @@ def spools(root: Path) -> Iterator[Spool]:
 def prune(root: Path, older_than_s: float, spared: Container[UUID] = frozenset()) -> int:
     """Delete spools that ended, or were prepared and never claimed, more than `older_than_s` ago. Returns their number."""
     for remains in root.glob(f"{REMOVING}*"):
-        shutil.rmtree(remains, ignore_errors=True)
+        remove(remains, REMOVING)
     old = [spool for spool in spools(root) if spool.submission_id not in spared and _removable(spool, older_than_s)]
     for spool in old:
         # Renamed first: a partly deleted spool would look like one that never ended.
-        with suppress(FileNotFoundError):  # another daemon of this host was faster
-            shutil.rmtree(spool.path.rename(root / f"{REMOVING}{spool.submission_id}"), ignore_errors=True)
+        with suppress(OSError):  # another daemon of this host was faster, or the directory was spoiled
+            remove(spool.path.rename(root / f"{REMOVING}{spool.submission_id}"), REMOVING)
+    _remove_work(root)
     return len(old)
 
 
+def _remove_work(root: Path) -> None:
+    """Delete the temporary files of submissions without a spool."""
+    for work in root.glob(f"{WORK}/*"):
+        if not os.path.lexists(root / work.name):
+            with suppress(OSError):
+                remove(work.rename(root / f"{REMOVING}{uuid4()}"), REMOVING)
+
+
 def _removable(spool: Spool, older_than_s: float) -> bool:
-    claim = spool.claimed()
-    last = _modified_at(spool.path / "outcome.json") if claim else spool.prepared_at()
+    try:
+        claim = spool.claimed()
+    except DamagedError:
+        claim, last = None, _modified_at(spool.path)
+    else:
+        last = _modified_at(spool.path / "outcome.json") if claim else spool.prepared_at()
     if last is None or last.timestamp() > time.time() - older_than_s:
         return False
     return claim is None or not alive(claim.claimant)
 
 
-def _read(path: Path, type_: type[T]) -> T | None:
-    with suppress(FileNotFoundError):
-        return msgspec.json.decode(path.read_bytes(), type=type_)
-    return None
+def _touch(path: Path) -> None:
+    """Set the time of modification, of a link itself, to now. Creates an empty file where there is nothing."""
+    try:
+        os.utime(path, follow_symlinks=False)
+    except FileNotFoundError:
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _modified_at(path: Path) -> datetime | None:
-    with suppress(FileNotFoundError):
-        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return datetime.fromtimestamp(path.lstat().st_mtime, UTC)
     return None
 
 
 def _sync(directory: Path) -> None:
     """Sync the entries of a directory to disk."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    descriptor = open_directory(directory)
     try:
         os.fsync(descriptor)
     finally:

@@ -73,7 +73,7 @@ def decode_state(kind: Kind, headers: Sequence[tuple[str, bytes]], value: bytes 
 
 
 def _decode(kind: Kind, headers: Sequence[tuple[str, bytes]], value: bytes | None) -> tuple[Envelope, Any]:
-    body = _bounded(value)
+    body = check_body(value)
     try:
         if attributes := {name: content.decode() for name, content in headers if name in _ATTRIBUTES}:
             envelope, data = _binary(kind, attributes), body
@@ -109,7 +109,8 @@ def _lineage(data: bytes) -> LineageEvent | None:
         raise RejectedError(Rejection.INVALID, f"not a valid OpenLineage run event: {error}") from error
 
 
-def _bounded(value: bytes | None) -> bytes:
+def check_body(value: bytes | None) -> bytes:
+    """Raises RejectedError for a body that is empty, too large or too deep, or that contains NUL."""
     if not value:
         raise RejectedError(Rejection.MALFORMED, "the record has no value")
     if len(value) > MAX_RECORD_BYTES:
@@ -138,7 +139,7 @@ def _structured(kind: Kind, body: bytes) -> tuple[Envelope, bytes]:
         return envelope, bytes(event.data)
     if not event.data_base64:
         raise RejectedError(Rejection.INVALID, "a CloudEvents event without data")
-    return envelope, _bounded(event.data_base64)
+    return envelope, check_body(event.data_base64)
 
 
 def _envelope(

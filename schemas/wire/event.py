@@ -29,6 +29,8 @@ FINISH_SOURCE = "tidegate/submission"
 """The source of the event that ends an attempt. Runners and daemons use the same event id, so it counts once."""
 
 Moment = Annotated[datetime, Meta(tz=True)]
+ExitCode = Annotated[int, Meta(ge=-(2**31), lt=2**31)]
+Follow = Annotated[tuple[str, ...], Meta(max_length=10_000)]
 Seq = Annotated[int, Meta(description="Counts 1, 2, 3 … per run, in this topic, without a gap.")]
 
 
@@ -81,10 +83,10 @@ class TaskFinished(msgspec.Struct, frozen=True, kw_only=True):
     submission_id: UUID
     outcome: Literal["succeeded", "failed", "skipped", "killed", "lost"]
     reason: str = ""
-    exit_code: Annotated[int, Meta(ge=-(2**31), lt=2**31)] | None = None
+    exit_code: ExitCode | None = None
     started_at: Moment | None = None
     finished_at: Moment | None = None
-    follow: Annotated[tuple[str, ...], Meta(max_length=10_000)] | UnsetType = UNSET
+    follow: Follow | UnsetType = UNSET
     result: Any | UnsetType = UNSET
 
 

@@ -33,16 +33,24 @@ with Dag("no_luck", schedule=a) as dag:
         raise ValueError("no rows")
 
     count >> dag.empty("after")
+for spoil in ("mkfifo $f", "ln -s /dev/zero $f", "echo garbage > $f", "mkdir $f"):
+    name = spoil.split()[0]
+    with Dag(f"spoils_{{name}}", schedule=a) as dag:
+        find = "f=$TMPDIR/../../../$TASK_SUBMISSION_ID/outcome.json; "
+        dag.command("spoil", ["sh", "-c", f"{{find}}{{spoil}}"]) >> dag.empty("after")
 with Dag("good", schedule=a) as dag:
     dag.command("succeed", ["true"]) >> dag.empty("after")
 """
 
 SAID = [*(says for _, says in BAD_FILES.values()), "kept.py:3: SyntaxError: '(' was never closed"]
 
+SPOILERS = ("mkfifo", "ln", "echo", "mkdir")
+
 REASONS = {
     "no_application": ("publish", "application 'gone.py' does not exist in the DAG folder "),
     "no_sql": ("report", "ParseException: [PARSE_SYNTAX_ERROR] Syntax error at or near '1'"),
     "no_luck": ("count", "ValueError: no rows (tasks.py, line 12)"),
+    **{f"spoils_{name}": ("spoil", "the files of the attempt were changed by another program: ") for name in SPOILERS},
 }
 
 

@@ -14,11 +14,13 @@ import msgspec
 
 from tidegate.daemon.spark.contract import CallbackTask
 from tidegate.daemon.spark.process import end_all
+from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.runner import failure_reason, kinds
 from tidegate.daemon.spark.spool import Job, Outcome, Spool
 from tidegate.events.publisher import Publisher
-from tidegate.schemas.error import TidegateError
+from tidegate.schemas.error import RejectedError, TidegateError
 from tidegate.schemas.run import MAX_RESULT_BYTES, Choice, SkipTask
+from tidegate.schemas.wire.envelope import check_body
 from tidegate.schemas.wire.event import FINISH_SOURCE, storable
 
 log = logging.getLogger("tidegate")
@@ -30,7 +32,11 @@ KILL_GRACE_S = 5.0
 
 def execute(spool: Spool) -> NoReturn:
     """Run the attempt of the spool; the process exits here."""
-    job = spool.job()
+    try:
+        job = spool.job()
+    except DamagedError as damage:
+        spool.end(Outcome(outcome="failed", reason=str(damage), finished_at=datetime.now(UTC)))
+        sys.exit(str(damage))
     if job is None:
         sys.exit(f"{spool.path} has no spec.json")
     attempt = Attempt(spool, job)
@@ -153,6 +159,10 @@ def success(returned: object) -> Outcome:
     if len(content) > MAX_RESULT_BYTES:
         reason = f"it returned {len(content)} bytes of JSON; a result has at most {MAX_RESULT_BYTES}"
         return Outcome(outcome="failed", reason=f"{reason}: write the data to storage and return its location")
+    try:
+        check_body(b'{"result":%s}' % content)
+    except RejectedError as error:
+        return Outcome(outcome="failed", reason=f"the value that it returned cannot be stored: {error}")
     return Outcome(outcome="succeeded", exit_code=0, result=msgspec.json.decode(content))
 
 

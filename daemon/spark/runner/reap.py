@@ -1,10 +1,11 @@
 """Reaps a runner that was killed: ends its processes, then records the outcome. Only then may the task be retried."""
 
-import fcntl
 import logging
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from tidegate.daemon.spark.process import alive, end_all
+from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.runner import kinds
 from tidegate.daemon.spark.spool import Claim, Outcome, Spool
 
@@ -15,23 +16,32 @@ log = logging.getLogger("tidegate")
 
 def reap(spool: Spool) -> None:
     """Does nothing when the runner is alive, has recorded its outcome, or is being reaped."""
-    with (spool.path / "claim").open("rb") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return
-        claim = spool.claimed()
-        if claim is not None and not alive(claim.claimant) and spool.outcome() is None:
-            _end_processes(spool)
-            outcome = _outcome(spool, claim)
-            log.info("task %s: %s", outcome.outcome, outcome.reason)
-            spool.end(outcome)
+    try:
+        with spool.lock():
+            _reap(spool)
+    except BlockingIOError:
+        return
+    except DamagedError as damage:
+        # No claim tells the runner from the task, so all processes end, and the daemon decides the outcome.
+        log.info("%s; ending the task", damage)
+        end_all(spool.submission_id, 0)
+        _end_session(spool)
 
 
-def _end_processes(spool: Spool) -> None:
-    end_all(spool.submission_id, GRACE_S)
-    if (job := spool.job()) is not None:
-        kinds.end(job)
+def _reap(spool: Spool) -> None:
+    claim = spool.claimed()
+    if spool.outcome() is None and claim is not None and not alive(claim.claimant):
+        end_all(spool.submission_id, GRACE_S)
+        _end_session(spool)
+        outcome = _outcome(spool, claim)
+        log.info("task %s: %s", outcome.outcome, outcome.reason)
+        spool.end(outcome)
+
+
+def _end_session(spool: Spool) -> None:
+    with suppress(DamagedError):
+        if (job := spool.job()) is not None:
+            kinds.end(job)
 
 
 def _outcome(spool: Spool, claim: Claim) -> Outcome:

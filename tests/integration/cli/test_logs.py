@@ -38,7 +38,7 @@ def spool(tmp_path: Path, attempt: UUID) -> Spool:
 
 def begun(tmp_path: Path, submission_id: UUID) -> Spool:
     spool = Spool(tmp_path / "spool", submission_id)
-    spool.work.mkdir(parents=True)
+    spool.path.mkdir(parents=True)
     me = identify(os.getpid())
     assert me is not None
     spool.claim(me)

@@ -47,7 +47,7 @@ async def test_a_second_runner_leaves_without_doing_anything(bench: Bench) -> No
 async def test_killed_before_a_runner_started_it_is_never_executed(bench: Bench) -> None:
     spec = bench.spec(task("command", "succeed"))
     spool = Spool(Path(bench.settings.spool_dir), spec.submission_id)
-    spool.work.mkdir(parents=True)
+    spool.path.mkdir(parents=True)
 
     await bench.backends["command"].kill({"spool": str(spec.submission_id), "pid": None})
     handle = await bench.submit(spec)
@@ -102,7 +102,7 @@ async def test_several_daemons_that_see_a_dead_runner_agree(bench: Bench) -> Non
 async def test_a_reused_pid_is_not_taken_for_the_runner(bench: Bench) -> None:
     spec = bench.spec(task("command", "succeed"))
     spool = Spool(Path(bench.settings.spool_dir), spec.submission_id)
-    spool.work.mkdir(parents=True)
+    spool.path.mkdir(parents=True)
     me = identify(os.getpid())
     assert me is not None
     spool.claim(Identity(me.pid, me.start_time - 1, me.boot_id))

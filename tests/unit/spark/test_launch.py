@@ -23,7 +23,7 @@ def test_the_environment_is_reduced_to_what_programs_need_and_the_stamp() -> Non
         "PATH": "/bin",
         "LC_ALL": "C.UTF-8",
         "TASK_SUBMISSION_ID": str(ID),
-        "TMPDIR": f"/spool/{ID}/work",
+        "TMPDIR": f"/spool/work/{ID}/files",
         "PYTHONUNBUFFERED": "1",
         "PYSPARK_PYTHON": sys.executable,
     }
