@@ -18,20 +18,21 @@ import uvloop
 from anyio.abc import TaskGroup
 
 from tidegate.daemon.context import Context
-from tidegate.daemon.dagfiles.parse import open_parser
+from tidegate.daemon.dagfiles.parse import Parser, open_parser
 from tidegate.daemon.duties.admit import admit
 from tidegate.daemon.duties.clock import clock
 from tidegate.daemon.duties.clock import duties as clock_duties
-from tidegate.daemon.duties.dag_folder import parse_files, publish_changes
+from tidegate.daemon.duties.dag_folder import publish_changes
 from tidegate.daemon.duties.dispatch import dispatch
 from tidegate.daemon.duties.notify import notify
 from tidegate.daemon.duties.observe import observe
+from tidegate.daemon.duties.parse_files import FileParsing
 from tidegate.daemon.duties.reconsider import reconsider
 from tidegate.daemon.duties.relay import duties as relay_duties
 from tidegate.daemon.duties.relay import relay
 from tidegate.daemon.duties.sweep import sweep
 from tidegate.daemon.idle import FOR_EVER, Until, done
-from tidegate.daemon.intake.ingest import Enrich, ingest
+from tidegate.daemon.intake.ingest import ingest
 from tidegate.daemon.leases import HeldLeases, register, renew_leases
 from tidegate.daemon.outage import Outages, Retry
 from tidegate.daemon.postgres.commit_loss import CommitLossDetector
@@ -91,7 +92,7 @@ async def run(settings: Settings, until: Until) -> None:
         async with anyio.create_task_group() as tg:
             tg.start_soon(systemd.watchdog)
             started = anyio.Event()
-            tg.start_soon(_start, tg, context, partial(parse_files, settings, parser), systemd, started)
+            tg.start_soon(_start, tg, context, parser, systemd, started)
             await _end(context, until, started)
             systemd.say(STOPPING=1)
             tg.cancel_scope.cancel()
@@ -108,7 +109,7 @@ def status(away: frozenset[str]) -> str:
     return f"degraded: waiting for {', '.join(sorted(away))}" if away else "running"
 
 
-async def _start(tg: TaskGroup, context: Context, enrich: Enrich, systemd: Systemd, started: anyio.Event) -> None:
+async def _start(tg: TaskGroup, context: Context, parser: Parser, systemd: Systemd, started: anyio.Event) -> None:
     """The daemon is ready for systemd at once, and waits for servers that do not answer."""
     systemd.say(READY=1, STATUS="starting")
     await prepare_database(context)
@@ -118,7 +119,9 @@ async def _start(tg: TaskGroup, context: Context, enrich: Enrich, systemd: Syste
     tg.start_soon(notify_peers, context.database, context.signals, context.held_leases)
     for duty in (admit, dispatch, relay, notify, observe, reconsider, clock, sweep, publish_changes):
         await tg.start(duty, context)
-    await tg.start(partial(ingest, Kind.DAG_FILE_CHANGED, context, enrich=enrich))
+    parsing = FileParsing(context, parser, tg)
+    await tg.start(parsing.report_late)
+    await tg.start(partial(ingest, Kind.DAG_FILE_CHANGED, context, enrich=parsing.parse))
     for kind in (Kind.DATASET_UPDATED, Kind.TASK_FINISHED):
         await tg.start(ingest, kind, context)
     systemd.say(STATUS="running")

@@ -13,7 +13,7 @@ from tidegate.handlers.scheduling.next_runs import schedule_next_runs
 from tidegate.handlers.scheduling.read_plan import ReadReason
 from tidegate.schemas.conditions.condition import dataset_uris, patterns
 from tidegate.schemas.conditions.pattern import literal_prefix, matches
-from tidegate.schemas.dag import DagSpec, FunctionTask, ParsedFile
+from tidegate.schemas.dag import REPEAT_DIGEST, DagSpec, FunctionTask, ParsedFile
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import (
     AdoptDag,
@@ -35,9 +35,6 @@ from tidegate.schemas.view import DagView
 
 ABSENT_SCANS = 2
 """Consecutive scans without a file until its DAGs go stale: editors replace files by rename."""
-
-DUPLICATE_DIGEST = ""
-"""Recorded for a file that defines a DAG of another file. No content has this digest, so every scan parses it again."""
 
 
 class State(msgspec.Struct, frozen=True):
@@ -149,7 +146,7 @@ def _absent_scans(path: str, state: State) -> int:
 def _present(file: ParsedFile, state: State, homes: Mapping[str, str], version_ids: Iterator[int]) -> Iterator[Effect]:
     elsewhere = [spec.dag_id for spec in file.dags if homes[spec.dag_id] != file.path]
     if elsewhere:
-        yield RecordFile(file.path, DUPLICATE_DIGEST, 0, file.duration_s)
+        yield RecordFile(file.path, REPEAT_DIGEST, 0, file.duration_s)
         yield RecordImportError(file.path, None, _duplicate(elsewhere[0], homes))
     else:
         yield RecordFile(file.path, file.digest, 0, file.duration_s)

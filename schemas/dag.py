@@ -210,10 +210,15 @@ class ImportProblem(msgspec.Struct, frozen=True, kw_only=True):
     line: int | None = None
 
 
+REPEAT_DIGEST = ""
+"""Recorded for a file that has to be parsed again: no content has this digest, so watchers report the file again."""
+
+
 class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
     """The result of parsing one DAG file: the file is gone, or has a `problem`, or defines exactly `dags`.
 
-    `digest` is the SHA-256 of the content in hex, None if the file is gone. `source` is the content, stored with each version.
+    `digest` is the SHA-256 of the content in hex, None if the file is gone, `REPEAT_DIGEST` to parse it again.
+    `source` is the content, stored with each version.
     """
 
     path: str

@@ -11,20 +11,26 @@ import msgspec
 
 from tidegate.daemon.dagfiles.message import Limits, Outcome, Reply, Request, decode_outcome
 from tidegate.daemon.dagfiles.sandbox import GoneError, Zygotes
+from tidegate.daemon.dagfiles.slots import Slots
 from tidegate.daemon.dagfiles.source import RefusedError, Source, can_hold_dags, read
 from tidegate.daemon.settings import Settings, dags_root
 from tidegate.schemas.authoring.validation import validate_dag
-from tidegate.schemas.dag import ImportProblem, ParsedFile, encode_spec
+from tidegate.schemas.dag import REPEAT_DIGEST, ImportProblem, ParsedFile, encode_spec
 from tidegate.schemas.error import DagError
 
-AT_ONCE = 4
+AT_ONCE, LONG_AT_ONCE = 4, 2
+QUICK_S = 2.0
+"""A file that takes longer is stopped, and parsed again in one of `LONG_AT_ONCE` other slots, where it delays only its like."""
 
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _UNPRINTABLE = re.compile("[\0\ud800-\udfff]")
 
 
 class Parser:
-    """Parses up to `AT_ONCE` files in parallel, isolated from each other."""
+    """Parses files in parallel, isolated from each other: `AT_ONCE`, and `LONG_AT_ONCE` more that take over `QUICK_S`.
+
+    `_long` has the digests of the latter, by path.
+    """
 
     def __init__(self, settings: Settings, zygotes: Zygotes) -> None:
         self._root = dags_root(settings)
@@ -35,42 +41,59 @@ class Parser:
             output_mb=settings.parse_output_mb,
         )
         self._zygotes = zygotes
-        self._slots = anyio.Semaphore(AT_ONCE)
+        self._quick_slots, self._long_slots = Slots(AT_ONCE), Slots(LONG_AT_ONCE)
+        self._long: dict[str, str] = {}
 
     async def parse(self, path: str) -> ParsedFile:
         """Parse the file at `path`, relative to the DAG folder. Errors in the file become its problem.
 
         Raises UnavailableError when the zygote cannot be started.
         """
-        started = anyio.current_time()
         try:
             source = await anyio.to_thread.run_sync(read, self._root, path)
         except RefusedError as error:
             return ParsedFile(path=path, digest=error.digest, problem=ImportProblem(reason=str(error)))
         if source is None:
             return ParsedFile(path=path, digest=None)
-        outcome = await self._run(path, source) if can_hold_dags(source) else Outcome()
+        outcome, duration_s = await self._run(path, source) if can_hold_dags(source) else (Outcome(), 0.0)
         return ParsedFile(
             path=path,
-            digest=source.digest,
+            digest=REPEAT_DIGEST if duration_s >= self._limits.wall_s else source.digest,
             source=source.text,
             dags=outcome.dags,
             problem=outcome.problem,
-            duration_s=anyio.current_time() - started,
+            duration_s=duration_s,
         )
 
-    async def _run(self, path: str, source: Source) -> Outcome:
+    async def _run(self, path: str, source: Source) -> tuple[Outcome, float]:
+        """The outcome, and the time that it took without the wait for a slot."""
+        if self._long.get(path) != source.digest:
+            async with self._quick_slots.one():
+                with anyio.move_on_after(QUICK_S):
+                    return await self._execute(path, source)
+            self._long[path] = source.digest
+        async with self._long_slots.one():
+            outcome, duration_s = await self._execute(path, source)
+        if duration_s < QUICK_S:
+            self._long.pop(path, None)
+        return outcome, duration_s
+
+    async def _execute(self, path: str, source: Source) -> tuple[Outcome, float]:
+        started = anyio.current_time()
+        outcome = await self._in_sandbox(path, source)
+        return outcome, anyio.current_time() - started
+
+    async def _in_sandbox(self, path: str, source: Source) -> Outcome:
         request = Request(root=str(self._root), filename=str(self._root / path), limits=self._limits)
-        async with self._slots:
-            with ExitStack() as opened:
-                text, result, printed = (_memory(opened, name) for name in ("source", "result", "printed"))
-                os.pwrite(text, source.text.encode(), 0)
-                try:
-                    reply = await self._zygotes.run(request, text, result, printed)
-                except GoneError:
-                    return Outcome(problem=ImportProblem(reason="its parent process was killed while it ran"))
-                limit = self._limits.output_mb << 20
-                return judge(reply, os.pread(result, limit, 0), os.pread(printed, limit, 0), request.filename, self._limits)
+        with ExitStack() as opened:
+            text, result, printed = (_memory(opened, name) for name in ("source", "result", "printed"))
+            os.pwrite(text, source.text.encode(), 0)
+            try:
+                reply = await self._zygotes.run(request, text, result, printed)
+            except GoneError:
+                return Outcome(problem=ImportProblem(reason="its parent process was killed while it ran"))
+            limit = self._limits.output_mb << 20
+            return judge(reply, os.pread(result, limit, 0), os.pread(printed, limit, 0), request.filename, self._limits)
 
 
 @asynccontextmanager

@@ -10,11 +10,13 @@ import os
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 IGNORE_FILE = ".tidegateignore"
 ALWAYS = (".*", "__pycache__/")
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 60.0, 3600.0
 
 Stamp = tuple[int, int, int]
 """Size, mtime and ctime: a file with the same three is unchanged."""
@@ -56,15 +58,43 @@ def changed(before: Mapping[str, Stamp], now: Mapping[str, Stamp]) -> list[str]:
     return [path for path, stamp in now.items() if before.get(path) != stamp]
 
 
-def news(now: Mapping[str, str], known: Mapping[str, str | None], reported: Mapping[str, str], *, absent_too: bool) -> list[str]:
-    """The paths to report, given the digests of all files `now`, those in the database, and those reported last.
+class Report(NamedTuple):
+    """The last report of a file, its digest then, and when it is repeated if the database still lacks that digest."""
 
-    A file is reported once per content, when the database has another one. With `absent_too` a deleted file is reported until the
-    database has recorded the deletion.
+    digest: str
+    repeat_at: float
+    pause_s: float
+
+
+def news(
+    now: Mapping[str, str], known: Mapping[str, str | None], reported: Mapping[str, Report], at: float, *, absent_too: bool
+) -> list[str]:
+    """The paths to report, given the digests of all files `now`, those in the database, and the last reports.
+
+    A file is reported when the database has another digest: once per content, and again after pauses that double, because it may
+    have hung, or the daemon that parsed it may have ended. With `absent_too` a deleted file is reported until the database has
+    recorded the deletion.
     """
-    differing = [path for path, digest in now.items() if digest != known.get(path) and digest != reported.get(path)]
+    differing = [path for path, digest in now.items() if digest != known.get(path) and _is_due(reported.get(path), digest, at)]
     absent = [path for path in known if path not in now] if absent_too else []
     return sorted(differing) + sorted(absent)
+
+
+def reports(
+    now: Mapping[str, str], known: Mapping[str, str | None], before: Mapping[str, Report], sent: Sequence[str], at: float
+) -> dict[str, Report]:
+    """The last reports after those of the paths `sent`. A file that the database knows begins anew."""
+    kept = {path: report for path, report in before.items() if path in now and now[path] != known.get(path)}
+    return kept | {path: _next_report(kept.get(path), now[path], at) for path in sent if path in now}
+
+
+def _is_due(report: Report | None, digest: str, at: float) -> bool:
+    return report is None or report.digest != digest or at >= report.repeat_at
+
+
+def _next_report(last: Report | None, digest: str, at: float) -> Report:
+    pause_s = FIRST_PAUSE_S if last is None or last.digest != digest else min(last.pause_s * 2, LONGEST_PAUSE_S)
+    return Report(digest, at + pause_s, pause_s)
 
 
 def _is_candidate(path: str, lines: Sequence[str]) -> bool:

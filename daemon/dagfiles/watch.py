@@ -10,7 +10,7 @@ import structlog
 from anyio.abc import TaskStatus
 from watchfiles import awatch
 
-from tidegate.daemon.dagfiles.scan import IGNORE_FILE, Listing, Stamp, changed, listing, news
+from tidegate.daemon.dagfiles.scan import IGNORE_FILE, Listing, Report, Stamp, changed, listing, news, reports
 from tidegate.daemon.dagfiles.source import RefusedError, read
 from tidegate.daemon.settings import Settings, dags_root
 from tidegate.daemon.wake import Signal
@@ -38,7 +38,7 @@ class Scanner:
         self._known = known
         self._stamps: Mapping[str, Stamp] = {}
         self._digests: dict[str, str] = {}
-        self._reported: dict[str, str] = {}
+        self._reports: dict[str, Report] = {}
         self._warned: set[str] = set()
 
     async def scan(self, *, absent_too: bool) -> bool:
@@ -60,14 +60,11 @@ class Scanner:
         return True
 
     async def _report(self, *, absent_too: bool) -> None:
-        paths = news(self._digests, await self._known(), self._reported, absent_too=absent_too)
+        known, now = await self._known(), anyio.current_time()
+        paths = news(self._digests, known, self._reports, now, absent_too=absent_too)
         if paths:
             await self._publish(paths)
-        for path in paths:
-            if path in self._digests:
-                self._reported[path] = self._digests[path]
-            else:
-                self._reported.pop(path, None)
+        self._reports = reports(self._digests, known, self._reports, paths, now)
 
     def _list(self) -> Listing | None:
         """List the folder and read changed files. Runs in a thread, one at a time."""

@@ -75,6 +75,27 @@ async def test_bad_dag_files_are_told_and_good_ones_and_good_versions_are_in_for
     assert [line for line, says in zip(lines, sorted(SAID), strict=True) if not line.startswith(says)] == []
 
 
+async def test_files_that_hang_delay_no_other_file_and_are_told_at_once(start: Start) -> None:
+    hanging = [f"hangs_{number:03}.py" for number in range(60)]
+    async with start() as daemon:
+        for name in hanging:
+            (daemon.dags / name).write_text(f"{START}import time; time.sleep(3600)\n")
+
+        async def all_told() -> bool:
+            return len(await daemon.answer("dags", "errors")) == len(hanging)
+
+        await daemon.until(all_told)
+        errors = await daemon.answer("dags", "errors")
+        (daemon.dags / "good.py").write_text(f"{START}with Dag('good', schedule=a) as dag: dag.empty('x')\n")
+        await daemon.until(lambda: daemon.knows("good"))
+        (daemon.dags / hanging[0]).write_text(f"{START}with Dag('mended', schedule=a) as dag: dag.empty('x')\n")
+        await daemon.until(lambda: daemon.knows("mended"))
+        left = await daemon.answer("dags", "errors")
+    assert [error["path"] for error in errors] == hanging
+    assert sum(error["reason"].startswith("it is being parsed since ") for error in errors) >= len(hanging) - 4
+    assert [error["path"] for error in left] == hanging[1:]
+
+
 async def test_tasks_that_cannot_work_say_why_and_fail_their_own_runs_only(start: Start, spark_connect: str) -> None:
     async with start(spark_remote=spark_connect) as daemon:
         (daemon.dags / "tasks.py").write_text(BAD_TASKS)

@@ -5,11 +5,12 @@ import time
 from pathlib import Path
 
 import anyio
+import msgspec
 
 from tests.integration.dagfiles.conftest import GOOD, SPEC, Write, parse, problem
 from tidegate.daemon.dagfiles.parse import open_parser
 from tidegate.daemon.settings import Settings
-from tidegate.schemas.dag import ImportProblem, ParsedFile
+from tidegate.schemas.dag import REPEAT_DIGEST, ImportProblem, ParsedFile
 
 
 async def test_a_good_file_gives_its_dags_its_source_and_its_digest(settings: Settings, root: Path, write: Write) -> None:
@@ -89,3 +90,37 @@ async def test_several_files_are_parsed_at_once(settings: Settings, write: Write
             tg.start_soon(parser.parse, path)
 
     assert time.monotonic() - started < 3
+
+
+async def test_a_file_that_takes_long_is_parsed_beside_many_that_hang(settings: Settings, write: Write) -> None:
+    hanging = [write(f"hangs{number}.py", "import time, tidegate\ntime.sleep(600)") for number in range(40)]
+    long = write("long.py", "import time, tidegate\ntime.sleep(2.5)\ntidegate.Dag('long')")
+    quick = write("quick.py", "import tidegate\ntidegate.Dag('quick')")
+    parsed = []
+
+    async def keep(path: str) -> None:
+        parsed.append(await parser.parse(path))
+
+    async with open_parser(msgspec.structs.replace(settings, parse_wall_s=60)) as parser, anyio.create_task_group() as tg:
+        for path in hanging:
+            tg.start_soon(keep, path)
+        await anyio.sleep(0.5)
+        with anyio.fail_after(30):
+            await keep(quick)
+            assert [file.path for file in parsed] == [quick]
+            tg.cancel_scope.cancel()
+    async with open_parser(settings) as parser:
+        (file,) = [await parser.parse(long)]
+
+    assert [dag.dag_id for dag in parsed[0].dags] == ["quick"]
+    assert [dag.dag_id for dag in file.dags] == ["long"]
+    assert file.duration_s > 2.5
+
+
+async def test_a_file_that_hung_is_to_be_parsed_again(settings: Settings, write: Write) -> None:
+    path = write("hangs.py", "import time, tidegate\ntime.sleep(600)")
+
+    (hung,) = await parse(msgspec.structs.replace(settings, parse_wall_s=1), path)
+
+    assert (hung.digest, problem(hung).line) == (REPEAT_DIGEST, 2)
+    assert "it was still running after 1 s (TIDEGATE_PARSE_WALL_S)" in problem(hung).reason

@@ -6,7 +6,6 @@ import pytest
 
 from tests.shapes import NOW, A, B, dag_view, message, pending, queued, spec, task
 from tidegate.handlers.dag_file_changed import (
-    DUPLICATE_DIGEST,
     State,
     changed_patterns,
     decide,
@@ -15,7 +14,7 @@ from tidegate.handlers.dag_file_changed import (
     references_of,
 )
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetSpec, PatternRef
-from tidegate.schemas.dag import DagSpec, FunctionTask, ImportProblem, ParsedFile
+from tidegate.schemas.dag import REPEAT_DIGEST, DagSpec, FunctionTask, ImportProblem, ParsedFile
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import (
     AdoptDag,
@@ -174,7 +173,7 @@ def test_of_two_new_files_with_one_dag_the_first_keeps_it() -> None:
 def test_a_file_with_a_dag_of_another_is_looked_at_again() -> None:
     effects = decided(parsed("b.py", D), dags=[stored(D)])
 
-    assert RecordFile("b.py", DUPLICATE_DIGEST, 0, 0.1) in effects
+    assert RecordFile("b.py", REPEAT_DIGEST, 0, 0.1) in effects
 
 
 @pytest.mark.parametrize("order", [1, -1])

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.daemon.dagfiles.scan import Stamp, changed, listing, news
+from tidegate.daemon.dagfiles.scan import Report, Stamp, changed, listing, news, reports
+from tidegate.schemas.dag import REPEAT_DIGEST
 
 OLD, NEW = (1, 1, 1), (1, 2, 2)
 
@@ -50,7 +51,25 @@ def test_files_are_read_again_when_their_stamps_differ(
 def test_what_the_database_does_not_know_is_news_once_and_what_is_gone_until_it_knows_that(
     now: Mapping[str, str], known: Mapping[str, str | None], reported: Mapping[str, str], absent_too: bool, expected: list[str]
 ) -> None:
-    assert news(now, known, reported, absent_too=absent_too) == expected
+    last = {path: Report(digest, 60.0, 60.0) for path, digest in reported.items()}
+
+    assert news(now, known, last, 59.0, absent_too=absent_too) == expected
+
+
+def test_a_file_that_stays_unknown_is_reported_again_after_pauses_that_double() -> None:
+    now, last, at = {"a.py": "1"}, dict[str, Report](), []
+    for second in range(0, 20_000, 10):
+        sent = news(now, {"a.py": REPEAT_DIGEST}, last, float(second), absent_too=False)
+        last = reports(now, {"a.py": REPEAT_DIGEST}, last, sent, float(second))
+        at += [second] if sent else []
+
+    assert at == [0, 60, 180, 420, 900, 1860, 3780, 7380, 10980, 14580, 18180]
+
+
+def test_new_content_and_a_known_one_begin_the_pauses_anew() -> None:
+    last = {"a.py": Report("1", 900.0, 480.0), "b.py": Report("1", 900.0, 480.0), "gone.py": Report("1", 900.0, 480.0)}
+
+    assert reports({"a.py": "2", "b.py": "1"}, {"b.py": "1"}, last, ["a.py"], 100.0) == {"a.py": Report("2", 160.0, 60.0)}
 
 
 def test_a_listing_has_the_python_files_at_any_depth(tmp_path: Path) -> None:

@@ -1,0 +1,137 @@
+"""Parses the files that events name. A file that takes long is parsed in the background, and delays no event of other files."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup, TaskStatus
+
+from tidegate.daemon.context import Context
+from tidegate.daemon.dagfiles.parse import Parser
+from tidegate.daemon.dagfiles.watch import digest
+from tidegate.daemon.duties.dag_folder import send_changes
+from tidegate.daemon.outage import Retry
+from tidegate.daemon.settings import Settings, dags_root
+from tidegate.daemon.wake import Signal
+from tidegate.events.sink import Sink
+from tidegate.schemas.dag import REPEAT_DIGEST, DagSpec, ImportProblem, ParsedFile
+from tidegate.schemas.message import Message
+from tidegate.schemas.receiver import EmailReceiver
+from tidegate.schemas.wire.event import DagFileChanged
+
+log = structlog.get_logger()
+
+PATIENCE_S = 1.0
+"""A batch of events waits this long for its files."""
+
+
+KEEP_S = 60.0
+"""A result waits this long for the event that asks for it."""
+
+
+class Parse:
+    """A parse of a file in its content of `digest`. `file` is the result. `is_late`: no batch waits for it any more."""
+
+    def __init__(self, since: datetime, digest: str) -> None:
+        self.since = since
+        self.digest = digest
+        self.scope = anyio.CancelScope()
+        self.done = anyio.Event()
+        self.file: ParsedFile | None = None
+        self.is_late = False
+
+
+class FileParsing:
+    """Parses each file at most once at a time.
+
+    A file without a result after `PATIENCE_S` gets a problem that says so. When its result is there, the file is reported by
+    another event, which applies the result: so results are applied in the order of events, by the owner of the partition.
+    If this daemon ends before, a watcher reports the file, because the recorded digest is not its own.
+    """
+
+    def __init__(self, context: Context, parser: Parser, tasks: TaskGroup) -> None:
+        self._context = context
+        self._root = dags_root(context.settings)
+        self._parser = parser
+        self._tasks = tasks
+        self._parses: dict[str, Parse] = {}
+        self._late: set[str] = set()
+        self._has_late = Signal()
+
+    async def parse(self, messages: Sequence[Message[DagFileChanged]]) -> Sequence[Message[ParsedFile]]:
+        """The results of the files that the events name, before the transaction of the batch begins."""
+        parses = {path: await self._begin(path) for path in {message.body.path for message in messages}}
+        with anyio.move_on_after(PATIENCE_S):
+            for parse in parses.values():
+                await parse.done.wait()
+        files = {path: self._take(path, parse) for path, parse in parses.items()}
+        return [Message(body=files[message.body.path], at=message.at, id=message.id) for message in messages]
+
+    async def report_late(self, *, task_status: TaskStatus[None]) -> None:
+        """Report files with late results, for ever; retried while Kafka is away."""
+        async with Sink(self._context.settings.kafka_servers) as sink:
+            task_status.started()
+            while True:
+                await self._has_late.wait(self._context.settings.sweep_s)
+                late, self._late = sorted(self._late), set()
+                if late:
+                    await Retry(self._context.outages).until_done(send_changes, self._context, sink, late)
+
+    async def _begin(self, path: str) -> Parse:
+        """The parse of the current content; one of a former content is cancelled."""
+        content = await anyio.to_thread.run_sync(digest, self._root, path)
+        current = self._parses.get(path)
+        if current is not None and current.digest == content:
+            return current
+        if current is not None:
+            current.scope.cancel()
+        parse = self._parses[path] = Parse(self._context.database.clock.known(), content)
+        self._tasks.start_soon(self._run, path, parse)
+        return parse
+
+    async def _run(self, path: str, parse: Parse) -> None:
+        with parse.scope:
+            parse.file = await self._parsed(path)
+            warn_without_mail(self._context.settings, parse.file.dags)
+            parse.done.set()
+            if parse.is_late:
+                self._late.add(path)
+                self._has_late.set()
+            await anyio.sleep(KEEP_S)
+            self._forget(path, parse)
+
+    async def _parsed(self, path: str) -> ParsedFile:
+        """The result; an error of the parser itself is a problem of this file alone."""
+        try:
+            return await Retry(self._context.outages, ends_outages=True).until_done(self._parser.parse, path)
+        except Exception as error:
+            log.exception("dag_file_not_parsed", path=path)
+            where = f"see the log of the daemon on {self._context.settings.host}"
+            return unparsed(path, f"the parser failed with {type(error).__name__}: {error}; {where}")
+
+    def _take(self, path: str, parse: Parse) -> ParsedFile:
+        if parse.file is not None:
+            self._forget(path, parse)
+            return parse.file
+        parse.is_late = True
+        return unparsed(
+            path, f"it is being parsed since {parse.since:%Y-%m-%d %H:%M:%S} UTC; its DAGs stay as they are until then"
+        )
+
+    def _forget(self, path: str, parse: Parse) -> None:
+        if self._parses.get(path) is parse:
+            del self._parses[path]
+
+
+def unparsed(path: str, reason: str) -> ParsedFile:
+    """A file whose DAGs are not known yet; watchers report it again."""
+    return ParsedFile(path=path, digest=REPEAT_DIGEST, problem=ImportProblem(reason=reason))
+
+
+def warn_without_mail(settings: Settings, specs: Sequence[DagSpec]) -> None:
+    """Warn of DAGs with mail receivers while no mail server is configured."""
+    for spec in () if settings.smtp_host else specs:
+        receivers = (callback.receiver for part in (spec, *spec.tasks) for callback in part.callbacks)
+        if any(isinstance(receiver, EmailReceiver) for receiver in receivers):
+            log.warning("mail_not_configured", dag_id=spec.dag_id, hint="its notifications by mail fail; set TIDEGATE_SMTP_HOST")
