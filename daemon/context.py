@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 import structlog
 
-from tidegate.daemon.engine import Applied, Batch, apply
+from tidegate.daemon.containment import apply_holding, bisect, hold_owner
+from tidegate.daemon.engine import Applied, Batch, merged
 from tidegate.daemon.leases import HeldLeases
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import Database
@@ -36,7 +37,7 @@ class Context(msgspec.Struct, frozen=True):
 
     async def apply(self, batch: Batch) -> Applied:
         """Apply a batch and wake the duties that have work from it. Raises as `engine.apply` does."""
-        applied = await apply(self.database, batch)
+        applied = await apply_holding(self.database, batch)
         self.outages.end("Postgres")
         self.signals.set(applied.work)
         for note in applied.notes:
@@ -46,10 +47,19 @@ class Context(msgspec.Struct, frozen=True):
         return applied
 
     async def submit_messages(self, bodies: Sequence[Any], ids: Sequence[EventId | None] = ()) -> Applied:
-        """Apply internal messages of one type, at least one."""
+        """Apply internal messages of one type, at least one. A message that fails holds the DAG that it is about."""
         at = self.database.clock.known()
         messages = [Message(body=body, at=at, id=id_) for body, id_ in zip(bodies, ids or [None] * len(bodies), strict=True)]
+        return merged(await bisect(messages, self._apply_messages, self._hold_owner))
+
+    async def _apply_messages(self, messages: Sequence[Message[Any]]) -> Applied:
         return await self.apply(Batch(messages=messages))
+
+    async def _hold_owner(self, messages: Sequence[Message[Any]], error: Exception) -> Applied:
+        """Raises `error` if the message is about no single DAG."""
+        if not await hold_owner(self.database, messages[0].body, error):
+            raise error
+        return await self._apply_messages(messages)
 
     @property
     def takeovers(self) -> int:

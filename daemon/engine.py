@@ -4,6 +4,8 @@ A handler is a module with `load` and `decide`.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -20,9 +22,11 @@ from tidegate.handlers import (
     clear_requested,
     dag_delete_requested,
     dag_file_changed,
+    dataset_update_deferred,
     dataset_updated,
     deadline_due,
     pause_requested,
+    release_requested,
     retry_due,
     run_end_requested,
     run_reconsidered,
@@ -43,9 +47,11 @@ from tidegate.schemas.message import (
     AttemptTimedOut,
     ClearRequested,
     DagDeleteRequested,
+    DatasetUpdateDeferred,
     DeadlineDue,
     Message,
     PauseRequested,
+    ReleaseRequested,
     RetryDue,
     RunEndRequested,
     RunReconsidered,
@@ -77,12 +83,14 @@ class Handler(Protocol):
 HANDLERS: Mapping[type, Handler] = {
     ParsedFile: dag_file_changed,
     DatasetUpdated: dataset_updated,
+    DatasetUpdateDeferred: dataset_update_deferred,
     TaskFinished: task_finished,
     AttemptSilent: attempt_silent,
     AttemptTimedOut: attempt_timed_out,
     AttemptStuck: attempt_stuck,
     RunRequested: run_requested,
     PauseRequested: pause_requested,
+    ReleaseRequested: release_requested,
     DagDeleteRequested: dag_delete_requested,
     ClearRequested: clear_requested,
     RunEndRequested: run_end_requested,
@@ -100,7 +108,7 @@ KINDS: Mapping[type, str] = {type_: str(handler.__name__).rpartition(".")[2] for
 """The name of each message type where the cause of a change is recorded."""
 
 
-SCOPES: Mapping[type, str] = {DatasetUpdated: "data", ParsedFile: "file", TaskFinished: "end"}
+SCOPES: Mapping[type, str] = {DatasetUpdated: "data", DatasetUpdateDeferred: "data", ParsedFile: "file", TaskFinished: "end"}
 """The scope of the ids of each kind of event."""
 
 
@@ -131,11 +139,25 @@ class Applied(msgspec.Struct, frozen=True):
     notes: tuple[NoteSchedule, ...] = ()
 
 
+def merged(parts: Sequence[Applied]) -> Applied:
+    """The result of a batch that was applied in these parts, at least one."""
+    if len(parts) == 1:
+        return parts[0]
+    return Applied(
+        reduce(or_, (part.work for part in parts)),
+        sum(part.effects for part in parts),
+        tuple(rejected for part in parts for rejected in part.rejected),
+        sum(part.statements for part in parts),
+        tuple(note for part in parts for note in part.notes),
+    )
+
+
 async def apply(database: Database, batch: Batch) -> Applied:
     """Apply the batch exactly once.
 
-    Raises FencedError when the committed offsets are not those the batch expects. Raises UnavailableError when Postgres does not
-    answer: then the batch is applied or not, and the fence rejects a second application.
+    Raises DagFaultError for DAGs whose decisions fail, and FencedError when the committed offsets are not those the batch
+    expects. Raises UnavailableError when Postgres does not answer: then the batch is applied or not, and the fence rejects a
+    second application.
     """
     return await database.run(_apply, batch, database.author, database.writer)
 

@@ -79,7 +79,7 @@ class Renewal(NamedTuple):
 async def renew_leases(
     database: Database, held_leases: HeldLeases, renew_s: float, outages: Outages, *, task_status: TaskStatus[None]
 ) -> None:
-    """Renew and rebalance every `renew_s`, until cancelled; then release all leases."""
+    """Renew and rebalance every `renew_s`, until cancelled; then release all leases. A failure releases none: it is repeated."""
     task_status.started()
     try:
         while True:
@@ -87,9 +87,10 @@ async def renew_leases(
                 await renew(database, held_leases, outages.away)
                 outages.end("Postgres")
             await anyio.sleep(renew_s)
-    finally:
+    except anyio.get_cancelled_exc_class():
         with anyio.move_on_after(RELEASE_S, shield=True):
             await release(database, held_leases)
+        raise
 
 
 async def renew(database: Database, held_leases: HeldLeases, away: Mapping[str, Away] = NO_OUTAGE) -> None:

@@ -19,10 +19,12 @@ from tidegate.schemas.effect.dag import (
     NoteSchedule,
     RecordFile,
     RecordImportError,
+    ReleaseDag,
     SetPaused,
     SetReferences,
     StoreVersion,
     UpdateSchedule,
+    WakeDag,
 )
 from tidegate.schemas.effect.deadline import InsertDeadline, MeetDeadlines, MissDeadline, Notify
 from tidegate.schemas.effect.run import ChangeVersion, InsertRun, Reconsider, ReconsiderAfter, RunMoved, UpdateRun
@@ -73,6 +75,8 @@ PERFORM: Sequence[tuple[tuple[type, ...], Perform]] = (
     ((SetPaused,), Statement("dags.set_paused", at_once=True)),
     ((CountFailures,), Statement("dags.count_failures", at_once=True)),
     ((UpdateSchedule,), Statement("dags.update_schedule", at_once=True)),
+    ((WakeDag,), Statement("dags.wake", at_once=True)),
+    ((ReleaseDag,), Statement("dags.release", at_once=True)),
     ((StoreVersion,), files.store),
     ((SetReferences,), references.replace),
     ((DescribeDataset,), Statement("datasets.describe_datasets", at_once=True)),

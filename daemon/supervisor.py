@@ -1,4 +1,4 @@
-"""Supervisor: starts the duties in order, and stops all on a signal or when one fails.
+"""Supervisor: starts the duties in order, keeps each of them up, and stops all on a signal.
 
 A duty stops by cancellation only. Work that must not be interrupted is shielded, with a deadline.
 """
@@ -32,7 +32,7 @@ from tidegate.daemon.duties.relay import duties as relay_duties
 from tidegate.daemon.duties.relay import relay
 from tidegate.daemon.duties.sweep import sweep
 from tidegate.daemon.idle import FOR_EVER, Until, done
-from tidegate.daemon.intake.ingest import ingest
+from tidegate.daemon.intake.ingest import ingest, unchanged
 from tidegate.daemon.leases import HeldLeases, register, renew_leases
 from tidegate.daemon.outage import Outages, Retry
 from tidegate.daemon.postgres.commit_loss import CommitLossDetector
@@ -40,6 +40,7 @@ from tidegate.daemon.postgres.commit_markers import check_ended_daemons
 from tidegate.daemon.postgres.commit_receipts import CommitReceipts
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.postgres.migrate import SchemaError, pending
+from tidegate.daemon.restart import kept_up
 from tidegate.daemon.settings import Settings, spool_root
 from tidegate.daemon.spark.contract import Backend
 from tidegate.daemon.spark.runner_backend import open_backends
@@ -114,16 +115,20 @@ async def _start(tg: TaskGroup, context: Context, parser: Parser, systemd: Syste
     systemd.say(READY=1, STATUS="starting")
     await prepare_database(context)
     settings = context.settings
-    await tg.start(renew_leases, context.database, context.held_leases, settings.lease_renew_s, context.outages)
-    tg.start_soon(listen, settings.postgres_dsn, context.signals)
-    tg.start_soon(notify_peers, context.database, context.signals, context.held_leases)
+    renew = partial(renew_leases, context.database, context.held_leases, settings.lease_renew_s, context.outages)
+    await tg.start(kept_up, "renew_leases", renew, context.outages)
+    for wakeups in (partial(listen, settings.postgres_dsn), partial(notify_peers, context.database, context.held_leases)):
+        await tg.start(kept_up, wakeups.func.__name__, partial(wakeups, context.signals), context.outages)
     for duty in (admit, dispatch, relay, notify, observe, reconsider, clock, sweep, publish_changes):
-        await tg.start(duty, context)
+        await tg.start(kept_up, duty.__name__, partial(duty, context), context.outages)
     parsing = FileParsing(context, parser, tg)
-    await tg.start(parsing.report_late)
-    await tg.start(partial(ingest, Kind.DAG_FILE_CHANGED, context, enrich=parsing.parse))
-    for kind in (Kind.DATASET_UPDATED, Kind.TASK_FINISHED):
-        await tg.start(ingest, kind, context)
+    await tg.start(kept_up, "report_late", parsing.report_late, context.outages)
+    for kind, enrich in (
+        (Kind.DAG_FILE_CHANGED, parsing.parse),
+        (Kind.DATASET_UPDATED, unchanged),
+        (Kind.TASK_FINISHED, unchanged),
+    ):
+        await tg.start(kept_up, f"ingest {kind}", partial(ingest, kind, context, enrich=enrich), context.outages)
     systemd.say(STATUS="running")
     started.set()
     log.info("started", job=str(context.held_leases.job.id), host=settings.host, pid=os.getpid())

@@ -9,6 +9,8 @@ from contextlib import suppress
 import anyio
 import asyncpg
 import structlog
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskStatus
 
 from tidegate.daemon.leases import HeldLeases
 from tidegate.daemon.postgres.database import AWAY, SERVER_SETTINGS, Database, describe
@@ -79,8 +81,9 @@ def parse_payload(payload: str) -> Work:
     return work
 
 
-async def listen(dsn: str, signals: Signals) -> None:
+async def listen(dsn: str, signals: Signals, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
     """Set the signals for each notification, for ever. After a reconnect all signals are set: notifications may be missed."""
+    task_status.started()
     while True:
         try:
             await _listen_once(dsn, signals)
@@ -107,8 +110,11 @@ def _payload(notification: Sequence[object]) -> str:
     return str(notification[3])
 
 
-async def notify_peers(database: Database, signals: Signals, held_leases: HeldLeases) -> None:
+async def notify_peers(
+    database: Database, held_leases: HeldLeases, signals: Signals, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED
+) -> None:
     """Announce the work this daemon made, at most every `NOTIFY_EVERY_S`; never while it is the only daemon."""
+    task_status.started()
     while True:
         await signals.peers.wait(CHECK_EVERY_S)
         work, signals.unannounced = signals.unannounced, Work.NONE

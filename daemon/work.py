@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import Any
 
 from tidegate.schemas.effect import Effect
-from tidegate.schemas.effect.dag import StoreVersion, UpdateSchedule
+from tidegate.schemas.effect.dag import ReleaseDag, StoreVersion, UpdateSchedule, WakeDag
 from tidegate.schemas.effect.deadline import InsertDeadline, Notify
 from tidegate.schemas.effect.run import InsertRun, Reconsider, ReconsiderAfter, RunMoved, UpdateRun
 from tidegate.schemas.effect.submission import AcceptSubmission, InsertSubmission
@@ -50,6 +50,8 @@ WORK: Mapping[type, Work] = {
     InsertDeadline: Work.CLOCK,
     Notify: Work.NOTIFY,
     StoreVersion: Work.CLOCK,
+    WakeDag: Work.CLOCK,
+    ReleaseDag: Work.CLOCK,
     Reconsider: Work.RECONSIDER,
     ReconsiderAfter: Work.RECONSIDER,
     InsertSubmission: Work.DISPATCH,

@@ -23,8 +23,9 @@ from tidegate.handlers.tasks.attempt_end import AttemptEnd, attempt_end, result_
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import Reconsider, ReconsiderAfter
 from tidegate.schemas.effect.task import StoreResult
+from tidegate.schemas.error import blame
 from tidegate.schemas.graph import Graph, is_removed
-from tidegate.schemas.queries import dags, runs, submissions, tasks, versions
+from tidegate.schemas.queries import dags, holds, runs, submissions, tasks, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.submissions import AttemptRef
 from tidegate.schemas.state import RUN_ENDED, SUBMISSION_OPEN, TASK_ACTIVE, RunState, TaskState, run_state
@@ -44,7 +45,7 @@ class State(msgspec.Struct, frozen=True):
     """What the ends of these attempts may affect, under the locks of their DAGs and runs.
 
     `dags` are the DAGs whose runs may end now. `tasks` are by run and index; so are `lengths`, the numbers of elements of the
-    lists that tasks have returned and others are mapped over.
+    lists that tasks have returned and others are mapped over. `held` are the attempts of held DAGs, with their DAG.
     """
 
     now: datetime
@@ -54,6 +55,7 @@ class State(msgspec.Struct, frozen=True):
     submissions: Mapping[UUID, SubmissionView]
     tasks: Mapping[tuple[int, int], Instance]
     lengths: Mapping[tuple[int, int], int] = {}
+    held: Mapping[UUID, str] = {}
 
     def attempt_of(self, finish: TaskFinished) -> tuple[SubmissionView, Instance]:
         """The attempt that ended, and its task."""
@@ -75,7 +77,8 @@ async def load(db: Db, finishes: Sequence[TaskFinished]) -> State:
     attempts, instances = await submissions.read_with_tasks(db, places.keys(), affected - own) if places else ({}, {})
     may_end = _runs_that_may_end(locked.values(), affected)
     freed = await read_dags(db, {dag_id: locked_dags[dag_id] for dag_id in may_end}, ReadReason(ending_runs=may_end))
-    return State(db.now, freed, locked, graphs, attempts, instances, await _load_lengths(db, affected, locked, graphs))
+    lengths = await _load_lengths(db, affected, locked, graphs)
+    return State(db.now, freed, locked, graphs, attempts, instances, lengths, await holds.held_attempts(db, ids - places.keys()))
 
 
 def _has_moved(place: AttemptRef, run: RunView | None) -> bool:
@@ -143,9 +146,10 @@ def end_attempts(finishes: Sequence[TaskFinished], state: State) -> Iterator[Eff
     ended: dict[str, list[RunState]] = defaultdict(list)
     for dag_run_id, of_run in by_run.items():
         run = state.runs[dag_run_id]
-        step = _advance(run, of_run, instances[dag_run_id], state)
-        after = _after(run, step, len(of_run))
-        yield from _run_effects(run, after, step, state)
+        with blame(run.dag_id):
+            step = _advance(run, of_run, instances[dag_run_id], state)
+            after = _after(run, step, len(of_run))
+            yield from _run_effects(run, after, step, state)
         if after.state in RUN_ENDED:
             ended[run.dag_id].append(after.state)
     for dag in state.dags:

@@ -59,7 +59,7 @@ async def load(db: Db, messages: Sequence[Message[ParsedFile]]) -> State:
     dataset_ids = dict(await datasets.create(db, uris)) if uris else {}
     known = await files.files(db, parsed)
     stored = {dag.dag_id: dag for dag in await files.stored_dags(db, parsed, [spec.dag_id for spec in specs])}
-    if any(patterns_of(spec) for spec in (*specs, *(dag.spec for dag in stored.values()))):
+    if any(spec is None or patterns_of(spec) for spec in (*specs, *(dag.spec for dag in stored.values()))):
         await references.lock_patterns(db)
         dataset_ids |= await references.datasets_near(db, changed_patterns(parsed.values(), stored))
     if any(may_backfill(spec, stored) for spec in specs):

@@ -8,10 +8,12 @@ import msgspec
 
 from tidegate.handlers.scheduling.read_plan import ReadReason, read_plan
 from tidegate.schemas.dag import BaseTask
+from tidegate.schemas.error import blame
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries import dags, runs, submissions, tasks, versions
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.view import DagView, Instance, LockedDag, RunView, SubmissionView
+from tidegate.schemas.read_plan import ReadPlan
+from tidegate.schemas.view import DagActivity, DagView, Instance, LockedDag, RunView, SubmissionView
 
 ANY_REASON = ReadReason()
 
@@ -58,8 +60,13 @@ async def read_dags(db: Db, locked: Mapping[str, LockedDag], reason: ReadReason 
     if not locked:
         return ()
     activity = await dags.activity(db, locked)
-    plans = {dag_id: read_plan(dag, activity[dag_id], reason, db.now) for dag_id, dag in locked.items()}
+    plans = {dag_id: _plan(dag, activity[dag_id], reason, db.now) for dag_id, dag in locked.items()}
     return await dags.read(db, locked, activity, plans)
+
+
+def _plan(dag: LockedDag, activity: DagActivity, reason: ReadReason, now: datetime) -> ReadPlan:
+    with blame(dag.graph.dag_id):
+        return read_plan(dag, activity, reason, now)
 
 
 async def lock_run(db: Db, dag_id: str, run_id: str) -> WholeRun:

@@ -26,7 +26,9 @@ def decide(messages: Sequence[Message[TaskFinished]], state: State) -> Iterator[
     seen: set[UUID] = set()
     for index, message in enumerate(messages):
         finish = message.body
-        if finish.submission_id not in state.submissions:
+        if dag_id := state.held.get(finish.submission_id):
+            yield RejectMessage(index, Rejection.DAG_HELD, f"DAG {dag_id!r} is held; `tidegate dags why-not {dag_id}` says why")
+        elif finish.submission_id not in state.submissions:
             yield RejectMessage(index, Rejection.UNKNOWN_ATTEMPT, f"no attempt has the submission id {finish.submission_id}")
         elif reason := REPEATED if finish.submission_id in seen else already_ended(finish, state):
             yield _ignore(message, reason)

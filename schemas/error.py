@@ -1,5 +1,8 @@
 """Errors, one class for each reaction of a daemon or the command line."""
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
 
 class TidegateError(Exception):
     """Its message is one sentence for users, shown without a traceback."""
@@ -29,7 +32,34 @@ class FencedError(TidegateError):
 
 
 class InvariantError(TidegateError):
-    """An invariant is violated. The process stops."""
+    """An invariant is violated. The daemon contains it as any other fault of its own."""
+
+
+class DagFaultError(TidegateError):
+    """A decision about DAGs failed, or their stored versions cannot be read. The daemon holds them and decides about the others.
+
+    `reasons`: by DAG, one line for its user.
+    """
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        super().__init__("; ".join(f"DAG {dag_id!r}: {reason}" for dag_id, reason in reasons.items()))
+        self.reasons = reasons
+
+
+@contextmanager
+def blame(dag_id: str) -> Iterator[None]:
+    """Every exception of the block is a fault of this DAG."""
+    try:
+        yield
+    except DagFaultError:
+        raise
+    except Exception as error:
+        raise DagFaultError({dag_id: f"a decision failed: {described(error)}"}) from error
+
+
+def described(error: BaseException) -> str:
+    """The type and the message of an exception, in one line of at most 300 characters."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
 
 
 class RequestError(TidegateError):

@@ -9,7 +9,7 @@ import msgspec
 
 from tidegate.schemas.dag import ParamSpec
 from tidegate.schemas.state import RunState, TaskState
-from tidegate.schemas.wire.event import EventId
+from tidegate.schemas.wire.event import DatasetUpdated, EventId
 
 Body = TypeVar("Body")
 
@@ -83,6 +83,12 @@ class PauseRequested(msgspec.Struct, frozen=True, kw_only=True):
     is_paused: bool
 
 
+class ReleaseRequested(msgspec.Struct, frozen=True, kw_only=True):
+    """A user releases a held DAG."""
+
+    dag_id: str
+
+
 class DagDeleteRequested(msgspec.Struct, frozen=True, kw_only=True):
     """A user deletes a stale DAG: no DAG file defines it."""
 
@@ -143,6 +149,12 @@ class DeadlineDue(msgspec.Struct, frozen=True, kw_only=True):
     """An open deadline may have passed."""
 
     deadline_id: int
+
+
+class DatasetUpdateDeferred(msgspec.Struct, frozen=True, kw_only=True):
+    """A dataset was updated, and the decisions about its consumers failed together: the clock makes them one by one."""
+
+    update: DatasetUpdated
 
 
 class SubmissionAccepted(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,27 +7,42 @@ from tidegate.daemon import wake
 from tidegate.daemon.engine import Batch, apply
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.work import Work
+from tidegate.handlers.runs.rejections import NO_SUCH_DAG
+from tidegate.schemas.effect import RejectMessage
 from tidegate.schemas.error import RequestError, UnavailableError
 from tidegate.schemas.message import (
     ClearRequested,
     DagDeleteRequested,
     Message,
     PauseRequested,
+    ReleaseRequested,
     RunEndRequested,
     RunRequested,
     TaskMarked,
 )
+from tidegate.schemas.queries.holds import hold_of
+from tidegate.schemas.timetable.text import utc
 
-Request = RunRequested | PauseRequested | DagDeleteRequested | ClearRequested | RunEndRequested | TaskMarked
+Request = RunRequested | PauseRequested | ReleaseRequested | DagDeleteRequested | ClearRequested | RunEndRequested | TaskMarked
 
 
 async def apply_request(database: Database, request: Request) -> None:
     """Apply the request and notify the daemons. Raises RequestError with the reason of a rejection."""
     applied = await apply(database, Batch(messages=[Message(body=request, at=datetime.now(UTC))]))
     if applied.rejected:
-        raise RequestError(applied.rejected[0].message)
+        raise RequestError(await _refusal(database, request.dag_id, applied.rejected[0]))
     if applied.work:
         await notify_daemons(database, applied.work)
+
+
+async def _refusal(database: Database, dag_id: str, rejected: RejectMessage) -> str:
+    """A held DAG is hidden from decisions, so a request finds none."""
+    hold = await database.run(hold_of, dag_id) if rejected.reason == NO_SUCH_DAG else None
+    if hold is None:
+        return rejected.message
+    return (
+        f"DAG {dag_id!r} is held since {utc(hold.since)}: {hold.reason}; `tidegate dags why-not {dag_id}` says what releases it"
+    )
 
 
 async def notify_daemons(database: Database, work: Work) -> None:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tidegate.daemon.containment import halves
 from tidegate.daemon.engine import Batch
 from tidegate.daemon.lineage import Lineage
 from tidegate.events import dead_letter
@@ -39,17 +40,14 @@ class PartitionBatch(msgspec.Struct, frozen=True):
         return self.records[-1].record.offset + 1
 
 
-def record_count(batches: Sequence[PartitionBatch]) -> int:
-    return sum(len(batch.records) for batch in batches)
-
-
-def split(batches: Sequence[PartitionBatch]) -> tuple[list[PartitionBatch], list[PartitionBatch]]:
-    """Split the records in two halves, in order: between partitions, or in the middle of a single one."""
+def split(batches: Sequence[PartitionBatch]) -> tuple[Sequence[PartitionBatch], Sequence[PartitionBatch]] | None:
+    """Split the records in two halves, in order: between partitions, or in the middle of a single one. None for one record."""
     if len(batches) > 1:
-        middle = len(batches) // 2
-        return list(batches[:middle]), list(batches[middle:])
+        return halves(batches)
     (batch,) = batches
     middle = len(batch.records) // 2
+    if not middle:
+        return None
     first = msgspec.structs.replace(batch, records=batch.records[:middle])
     second = msgspec.structs.replace(batch, start=first.end, records=batch.records[middle:])
     return [first], [second]

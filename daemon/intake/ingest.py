@@ -9,12 +9,13 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
-import asyncpg
 import msgspec
 import structlog
 from anyio.abc import TaskStatus
 
+from tidegate.daemon.containment import NOT_CONTAINED, bisect, hold_owner, substitute
 from tidegate.daemon.context import Context
+from tidegate.daemon.engine import Batch
 from tidegate.daemon.intake.batches import (
     PartitionBatch,
     ReadRecord,
@@ -22,7 +23,6 @@ from tidegate.daemon.intake.batches import (
     key_of,
     partition_of,
     read,
-    record_count,
     reject,
     split,
 )
@@ -31,7 +31,7 @@ from tidegate.daemon.leases import register, renew
 from tidegate.daemon.outage import Backoff
 from tidegate.daemon.postgres.database import describe
 from tidegate.events.source import OffsetOutOfRangeError, Partition, Record, Source, StallDetector
-from tidegate.schemas.error import FencedError, RejectedError, UnavailableError
+from tidegate.schemas.error import FencedError, RejectedError, UnavailableError, described
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries import leases
 from tidegate.schemas.queries.leases import PARTITION, Incident, Lease, LeaseSpec
@@ -41,9 +41,6 @@ log = structlog.get_logger()
 
 FETCH_S = 0.5
 DISCOVER_EVERY_S = 60.0
-BAD_RECORD = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.ProgramLimitExceededError)
-"""Errors of Postgres that the same record causes at each retry."""
-
 BACKLOG = 100
 """Batches of at least this many records are applied while the next one is read: smaller ones are slower in parallel."""
 
@@ -197,20 +194,13 @@ class Reader:
         ]
 
     async def _commit(self, batches: Sequence[PartitionBatch]) -> None:
-        """Apply the records; bisect a batch that Postgres rejects until the bad record is alone and becomes a dead letter."""
-        if not batches:
-            return
-        try:
-            await self._apply(batches)
-        except BAD_RECORD as error:
-            if record_count(batches) == 1:
-                await self._dead_letter(batches[0], error)
-                return
-            log.warning("batch_bisected", topic=self.topic, records=record_count(batches), error=str(error))
-            for half in split(batches):
-                await self._commit([self._at_position(batch) for batch in half])
+        """Apply the records; a batch that fails is bisected until the record at fault is alone."""
+        if batches:
+            await bisect(batches, self._apply, self._contain, split)
 
     async def _apply(self, batches: Sequence[PartitionBatch]) -> None:
+        """Halves start at the committed offset, which the half before has moved."""
+        batches = [self._at_position(batch) for batch in batches]
         if self.kind is Kind.DATASET_UPDATED and self.context.settings.unknown_datasets == "reject":
             batch = batch_of(await reject_unknown_datasets(self.context.database, batches))
         else:
@@ -218,9 +208,30 @@ class Reader:
         await self.context.apply(msgspec.structs.replace(batch, messages=await self.enrich(batch.messages)))
         self._advance(batches)
 
-    async def _dead_letter(self, batch: PartitionBatch, error: Exception) -> None:
-        await self.context.apply(batch_of([reject(batch, RejectedError(Rejection.UNPROCESSABLE, describe(error)))]))
+    async def _contain(self, batches: Sequence[PartitionBatch], error: Exception) -> None:
+        """Store what the record brings without the decision that failed; else the record becomes a dead letter."""
+        (batch,) = (self._at_position(batch) for batch in batches)
+        try:
+            contained = await self._substituted(batch_of([batch]), error)
+        except NOT_CONTAINED:
+            raise
+        except Exception as again:
+            log.warning("record_refused", topic=self.topic, offset=batch.start, error=described(again), exc_info=again)
+            contained = False
+        if not contained:
+            await self.context.apply(batch_of([reject(batch, RejectedError(Rejection.UNPROCESSABLE, describe(error)))]))
         self._advance([batch])
+
+    async def _substituted(self, batch: Batch, error: Exception) -> bool:
+        """Apply the substitutes of the messages, or the messages without the DAG that they are about; False: there are none."""
+        messages = await self.enrich(batch.messages)
+        bodies = [substitute(message.body, error) for message in messages]
+        if not messages or (None in bodies and not await hold_owner(self.context.database, messages[0].body, error)):
+            return False
+        log.error("decision_failed", topic=self.topic, error=described(error), exc_info=error)
+        replaced = [msgspec.structs.replace(m, body=body or m.body) for m, body in zip(messages, bodies, strict=True)]
+        await self.context.apply(msgspec.structs.replace(batch, messages=replaced))
+        return True
 
     def _advance(self, batches: Sequence[PartitionBatch]) -> None:
         for batch in batches:

@@ -8,6 +8,7 @@ from tidegate.schemas.explain.facts import DagStatus
 from tidegate.schemas.explain.gates import Gate, GateState, Reason_co
 from tidegate.schemas.explain.reasons import (
     AttemptOpen,
+    DagHeld,
     DagPaused,
     DagStale,
     Debouncing,
@@ -18,7 +19,7 @@ from tidegate.schemas.explain.reasons import (
     RateLimited,
     SharedReason,
 )
-from tidegate.schemas.explain.remedy import BringBack, Change, RestoreFile, StartDaemon, Unpause, Wait
+from tidegate.schemas.explain.remedy import BringBack, Change, Release, RestoreFile, StartDaemon, Unpause, Wait
 from tidegate.schemas.queries.leases import JobRow
 
 
@@ -59,6 +60,8 @@ def shared_change(reason: SharedReason, dag_id: str, dag: DagStatus) -> Change:
     match reason:
         case DagPaused():
             return Unpause(dag_id)
+        case DagHeld():
+            return Release(dag_id, dag.path)
         case DagStale():
             return RestoreFile(dag_id, dag.path)
         case NotYetDue(at) | NextTry(at) | Debouncing(at) | RateLimited(at):

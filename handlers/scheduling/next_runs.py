@@ -12,12 +12,18 @@ from tidegate.handlers.scheduling.timetable import upcoming_tick
 from tidegate.handlers.scheduling.wakeup import next_wakeup
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import CountFailures, SetPaused, UpdateSchedule
+from tidegate.schemas.error import blame
 from tidegate.schemas.state import RunState
 from tidegate.schemas.view import DagView
 
 
 def schedule_next_runs(dag: DagView, now: datetime) -> Iterator[Effect]:
-    """Discard rejected events, start runs while there is capacity, and set the next wake-up."""
+    """Discard rejected events, start runs while there is capacity, and set the next wake-up. Raises DagFaultError."""
+    with blame(dag.graph.dag_id):
+        yield from _schedule(dag, now)
+
+
+def _schedule(dag: DagView, now: datetime) -> Iterator[Effect]:
     before = dag
     dag = start_daily_deadlines((yield from discard_rejected(dag, _inspection_time(dag, now))), now)
     if not dag.is_held:

@@ -115,6 +115,20 @@ class UpdateSchedule(msgspec.Struct, frozen=True):
     last_source: str | None = None
 
 
+class WakeDag(msgspec.Struct, frozen=True):
+    """The clock visits the DAG `at` this time, or before."""
+
+    dag_id: str
+    at: datetime
+
+
+class ReleaseDag(msgspec.Struct, frozen=True):
+    """The DAG is held no longer; the clock visits it `at` this time."""
+
+    dag_id: str
+    at: datetime
+
+
 class NoteSchedule(msgspec.Struct, frozen=True):
     """Record a decision about a schedule that made no run; a repeated one increments its count."""
 
@@ -153,6 +167,8 @@ DagEffect = (
     | SetPaused
     | CountFailures
     | UpdateSchedule
+    | WakeDag
+    | ReleaseDag
     | NoteSchedule
     | ConsumeEvents
     | DiscardEvents

@@ -166,6 +166,13 @@ class DagPaused(Reason, frozen=True, tag="dag_paused"):
     words = "the DAG to be unpaused"
 
 
+class DagHeld(Reason, frozen=True, tag="dag_held"):
+    """A decision about the DAG failed, or a stored version of it cannot be read."""
+
+    reason: str
+    words = "the DAG to be released from its hold: {reason}"
+
+
 class DagStale(Reason, frozen=True, tag="dag_stale"):
     """No DAG file contains the DAG."""
 
@@ -281,6 +288,7 @@ AdmissionBlocker = DagPaused | AttemptOpen | PoolLimit | ActivityLimit
 
 SharedReason = (
     DagPaused
+    | DagHeld
     | DagStale
     | NotYetDue
     | NextTry

@@ -28,6 +28,15 @@ class Unpause(Change, frozen=True, tag="unpause"):
     command = ("dags", "unpause", "{dag_id}")
 
 
+class Release(Change, frozen=True, tag="release"):
+    """Change the DAG file at `path`, which releases the DAG, or release it by a command."""
+
+    dag_id: str
+    path: str
+    words = "correct {path}, or release the DAG once the cause is gone; it is held again if the fault is still there"
+    command = ("dags", "release", "{dag_id}")
+
+
 class RestoreFile(Change, frozen=True, tag="restore_file"):
     """Put the DAG into a DAG file again. It was in `path`."""
 

@@ -176,6 +176,8 @@ CREATE TABLE import_error (
 --   last_source           the source of runs that was served last: the queue, events or the timetable
 --   backfilled_by_txn     the last transaction that queued events from the ledger: a cached low watermark of the pending queue
 --                         holds while this stays. A count would restart when a DAG is deleted and created again
+--   held_since            a decision about it failed, or a version of it cannot be read: nothing is decided until its release
+--   is_stopped            its tasks are not admitted
 --   clock_shard           each shard is a lease of one daemon
 CREATE TABLE dag (
     dag_id text COLLATE "C" PRIMARY KEY,
@@ -197,10 +199,14 @@ CREATE TABLE dag (
     deadline_at timestamptz,
     last_source text,
     backfilled_by_txn bigint NOT NULL DEFAULT 0,
+    held_since timestamptz,
+    hold_reason text,
+    is_stopped boolean NOT NULL GENERATED ALWAYS AS (is_paused OR held_since IS NOT NULL) STORED,
     clock_shard smallint NOT NULL GENERATED ALWAYS AS (abs(hashtext(dag_id) % 16)) STORED
 ) WITH (fillfactor = 80);
 CREATE INDEX dag_path ON dag (path);
 CREATE INDEX dag_due ON dag (clock_shard, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX dag_held ON dag (dag_id) WHERE held_since IS NOT NULL;
 
 -- Immutable. A run is pinned to the version it was created with.
 CREATE TABLE dag_version (
@@ -549,6 +555,9 @@ CREATE TABLE dag_run (
     -- Vacuumed by changed rows, whatever the size: otherwise the index of active runs grows with the runs that have ended.
     fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 10000
 );
+
+-- The runs of held DAGs. Usually empty, so that an anti-join with it costs two lookups by key.
+CREATE VIEW held_run AS SELECT run.id FROM dag_run AS run JOIN dag USING (dag_id) WHERE dag.held_since IS NOT NULL;
 -- A logical date has one run, of any type.
 CREATE UNIQUE INDEX dag_run_logical_date ON dag_run (dag_id, logical_date) WHERE logical_date IS NOT NULL;
 -- Partial, so that the planner uses it only for statements that ask for this order.

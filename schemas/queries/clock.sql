@@ -5,6 +5,7 @@ FROM unnest($1::smallint[]) AS shard (number)
 CROSS JOIN LATERAL (
     SELECT times_out_at AS at, id FROM dag_run
     WHERE id % 16 = shard.number AND state = 'running' AND times_out_at <= $2
+      AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = dag_run.id)
     ORDER BY times_out_at LIMIT $3
 ) AS due
 ORDER BY due.at LIMIT $3
@@ -15,6 +16,7 @@ FROM unnest($1::smallint[]) AS shard (number)
 CROSS JOIN LATERAL (
     SELECT times_out_at AS at, submission_id FROM submission
     WHERE dag_run_id % 16 = shard.number AND state = 'accepted' AND desired_state = 'run' AND times_out_at <= $2
+      AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = dag_run_id)
     ORDER BY times_out_at LIMIT $3
 ) AS due
 ORDER BY due.at LIMIT $3
@@ -24,7 +26,7 @@ SELECT due.at, due.dag_id
 FROM unnest($1::smallint[]) AS shard (number)
 CROSS JOIN LATERAL (
     SELECT due_at AS at, dag_id FROM dag
-    WHERE clock_shard = shard.number AND due_at <= $2
+    WHERE clock_shard = shard.number AND due_at <= $2 AND held_since IS NULL
     ORDER BY due_at LIMIT $3
 ) AS due
 ORDER BY due.at LIMIT $3
@@ -35,6 +37,7 @@ FROM unnest($1::smallint[]) AS shard (number)
 CROSS JOIN LATERAL (
     SELECT next_try_at AS at, dag_run_id, task_index FROM task_instance
     WHERE dag_run_id % 16 = shard.number AND state = 'up_for_retry' AND next_try_at <= $2
+      AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = dag_run_id)
     ORDER BY next_try_at LIMIT $3
 ) AS due
 ORDER BY due.at LIMIT $3
@@ -45,6 +48,7 @@ FROM unnest($1::smallint[]) AS shard (number)
 CROSS JOIN LATERAL (
     SELECT due_at AS at, id FROM deadline
     WHERE dag_run_id % 16 = shard.number AND met_at IS NULL AND missed_at IS NULL AND due_at <= $2
+      AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = dag_run_id)
     ORDER BY due_at LIMIT $3
 ) AS due
 ORDER BY due.at LIMIT $3

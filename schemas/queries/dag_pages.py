@@ -23,6 +23,8 @@ class DagRow(msgspec.Struct, frozen=True):
     path: str
     is_paused: bool
     is_stale: bool
+    held_since: datetime | None
+    hold_reason: str | None
     version: int
     schedule: Any
     together: bool
@@ -67,11 +69,18 @@ async def list_import_errors(db: Db) -> list[ImportErrorRow]:
 
 
 async def plans(db: Db, dag_id: str | None = None) -> Mapping[str, DagView]:
-    """The DAGs with a timetable, or the one named, without their tasks, queued runs and pending events."""
+    """The DAGs with a timetable, or the one named, without their tasks, queued runs and pending events.
+
+    DAGs whose version cannot be read are left out.
+    """
     found = {}
     for id_, version_id, head, is_paused, is_stale, date, start, end, since, taken in await db.fetch(_SQL["plans"], dag_id):
+        try:
+            graph = graph_of(version_id, msgspec.convert(head, DagSpec))
+        except msgspec.ValidationError:
+            continue
         found[id_] = DagView(
-            graph=graph_of(version_id, msgspec.convert(head, DagSpec)),
+            graph=graph,
             is_paused=is_paused,
             is_stale=is_stale,
             running=0,

@@ -4,15 +4,17 @@ SELECT
     dag.path,
     dag.is_paused,
     dag.is_stale,
-    version.number AS version,
+    dag.held_since,
+    dag.hold_reason,
+    coalesce(version.number, 0) AS version,
     version.spec -> 'schedule' AS schedule,
-    coalesce((version.spec ->> 'together')::boolean, false) AS together,
+    coalesce(version.spec -> 'together' = 'true'::jsonb, false) AS together,
     (SELECT count(*) FROM dag_run WHERE dag_run.dag_id = dag.dag_id AND state = 'running') AS running,
     (SELECT count(*) FROM dag_run WHERE dag_run.dag_id = dag.dag_id AND state = 'queued') AS queued,
     (SELECT count(*) FROM dataset_dag_run_queue AS queue WHERE queue.target_dag_id = dag.dag_id) AS pending,
     error.reason AS import_error
 FROM dag
-JOIN dag_version AS version ON version.id = dag.version_id
+LEFT JOIN dag_version AS version ON version.id = dag.version_id
 LEFT JOIN import_error AS error ON error.path = dag.path
 WHERE $1::text IS NULL OR dag.dag_id = $1
 ORDER BY dag.dag_id

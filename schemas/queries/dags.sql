@@ -5,7 +5,7 @@ SELECT
     dag_id, version_id, is_paused, is_stale, nextval('dag_run_id_seq') AS next_run_id, failed_runs, last_logical_date,
     last_interval_start, last_interval_end, due_at, timed_since, dataset_run_at, deadline_at, last_source, backfilled_by_txn
 FROM dag
-WHERE dag_id = ANY ($1::text[])
+WHERE dag_id = ANY ($1::text[]) AND held_since IS NULL
 ORDER BY dag_id
 FOR NO KEY UPDATE
 
@@ -49,6 +49,16 @@ FROM unnest(
     $8::text[]
 ) AS change (dag_id, last_logical_date, last_interval_start, last_interval_end, due_at, dataset_run_at, deadline_at, last_source)
 WHERE dag.dag_id = change.dag_id
+
+-- name: wake
+UPDATE dag SET due_at = least(due_at, woken.at)
+FROM unnest($1::text[], $2::timestamptz[]) AS woken (dag_id, at)
+WHERE dag.dag_id = woken.dag_id
+
+-- name: release
+UPDATE dag SET held_since = NULL, hold_reason = NULL, due_at = released.at
+FROM unnest($1::text[], $2::timestamptz[]) AS released (dag_id, at)
+WHERE dag.dag_id = released.dag_id
 
 -- name: note_schedule
 INSERT INTO schedule_note (dag_id, kind, reason, first_at, last_at)

@@ -1,6 +1,7 @@
 """DAG files, their import errors, and the versions of DAGs."""
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -22,15 +23,15 @@ class FileView(msgspec.Struct, frozen=True):
 
 
 class StoredDag(msgspec.Struct, frozen=True):
-    """A DAG at its current version."""
+    """A DAG at its current version. `spec` is None if it cannot be read."""
 
     dag_id: str
     path: str
     is_stale: bool
     version_id: int
     number: int
-    spec: DagSpec
-    digest: str
+    spec: DagSpec | None
+    digest: str | None
 
 
 async def lock_files(db: Db) -> None:
@@ -46,9 +47,16 @@ async def stored_dags(db: Db, paths: Collection[str], dag_ids: Collection[str]) 
     """The DAGs of these files, and the DAGs of these ids in any file."""
     rows = await db.fetch(_SQL["stored_dags"], list(paths), list(dag_ids))
     return [
-        StoredDag(dag_id, path, stale, version_id, number, msgspec.convert(spec, DagSpec), digest)
+        StoredDag(dag_id, path, stale, version_id, number, _readable(spec), digest)
         for dag_id, path, stale, version_id, number, spec, digest in rows
     ]
+
+
+def _readable(spec: Any) -> DagSpec | None:
+    try:
+        return msgspec.convert(spec, DagSpec)
+    except msgspec.ValidationError:
+        return None
 
 
 async def reserve_versions(db: Db, count: int) -> list[int]:

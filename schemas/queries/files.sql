@@ -8,9 +8,12 @@ FROM dag_file
 WHERE path = ANY ($1::text[])
 
 -- name: stored_dags
-SELECT dag.dag_id, dag.path, dag.is_stale, version.id AS version_id, version.number, version.spec, version.digest
+-- The spec and the digest are NULL where the row of the version is missing.
+SELECT dag.dag_id, dag.path, dag.is_stale, dag.version_id,
+    coalesce(version.number, (SELECT max(other.number) FROM dag_version AS other WHERE other.dag_id = dag.dag_id), 0) AS number,
+    version.spec, version.digest
 FROM dag
-JOIN dag_version AS version ON version.id = dag.version_id
+LEFT JOIN dag_version AS version ON version.id = dag.version_id
 WHERE dag.path = ANY ($1::text[]) OR dag.dag_id = ANY ($2::text[])
 
 -- name: reserve_versions
@@ -39,7 +42,7 @@ INSERT INTO dag_version (id, dag_id, number, spec, path, digest, source)
 SELECT * FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::jsonb[], $5::text[], $6::text[], $7::text[])
 
 -- name: swap_versions
--- The clock visits a DAG with a timetable or an input deadline at once.
+-- The clock visits a new DAG with a timetable or an input deadline at once, and a DAG that was held: its version releases it.
 INSERT INTO dag (dag_id, path, version_id, due_at, timed_since, inspects_events, keeps_paused)
 SELECT
     dag_id, path, version_id, CASE WHEN is_timed OR has_deadline THEN $8::timestamptz END,
@@ -52,6 +55,9 @@ SET path = excluded.path,
     is_stale = false,
     inspects_events = excluded.inspects_events,
     keeps_paused = excluded.keeps_paused,
+    held_since = NULL,
+    hold_reason = NULL,
+    due_at = CASE WHEN dag.held_since IS NULL THEN dag.due_at ELSE $8::timestamptz END,
     timed_since = CASE WHEN excluded.timed_since IS NOT NULL THEN coalesce(dag.timed_since, excluded.timed_since) END
 
 -- name: adopt

@@ -1,15 +1,17 @@
 -- name: outstanding_work
--- Work for daemons. Runs of paused DAGs, and queued runs of stale DAGs, wait for a user.
+-- Work for daemons. Paused and held DAGs, and queued runs of stale DAGs, wait for a user.
 SELECT
     (
         SELECT count(*) FROM dag_run AS run JOIN dag USING (dag_id)
-        WHERE NOT dag.is_paused
+        WHERE NOT dag.is_stopped
           AND (run.state = 'running' OR (run.state = 'queued' AND run.run_after <= $1 AND NOT dag.is_stale))
     ) AS runs,
-    (SELECT count(*) FROM run_to_reconsider) AS reconsiderations,
-    (SELECT count(*) FROM open_attempt) AS attempts,
-    (SELECT count(*) FROM dag WHERE due_at <= $1) AS dags,
-    (SELECT count(*) FROM deadline WHERE due_at <= $1 AND met_at IS NULL AND missed_at IS NULL) AS deadlines,
+    (SELECT count(*) FROM run_to_reconsider WHERE dag_run_id NOT IN (SELECT id FROM held_run)) AS reconsiderations,
+    (SELECT count(*) FROM open_attempt WHERE dag_run_id NOT IN (SELECT id FROM held_run)) AS attempts,
+    (SELECT count(*) FROM dag WHERE due_at <= $1 AND held_since IS NULL) AS dags,
+    (SELECT count(*) FROM deadline
+        WHERE due_at <= $1 AND met_at IS NULL AND missed_at IS NULL AND dag_run_id NOT IN (SELECT id FROM held_run)
+    ) AS deadlines,
     (SELECT count(*) FROM notification WHERE state IN ('pending', 'sending')) AS notifications,
     (SELECT count(*) FROM outbox) AS outbox
 

@@ -1,7 +1,7 @@
 -- name: lock
 SELECT {run.RunView}
 FROM dag_run AS run
-WHERE run.id = ANY ($1::bigint[])
+WHERE run.id = ANY ($1::bigint[]) AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = run.id)
 ORDER BY run.id
 FOR NO KEY UPDATE
 
@@ -10,6 +10,7 @@ FOR NO KEY UPDATE
 SELECT {run.RunView}
 FROM dag_run AS run
 WHERE run.id IN (SELECT dag_run_id FROM submission WHERE submission_id = ANY ($1::uuid[]))
+  AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = run.id)
 ORDER BY run.id
 FOR NO KEY UPDATE
 
@@ -89,7 +90,9 @@ CROSS JOIN LATERAL (
 ON CONFLICT (dag_run_id) DO NOTHING
 
 -- name: to_reconsider
-SELECT dag_run_id FROM run_to_reconsider ORDER BY created_at LIMIT $1
+SELECT dag_run_id FROM run_to_reconsider
+WHERE NOT EXISTS (SELECT FROM held_run WHERE held_run.id = dag_run_id)
+ORDER BY created_at LIMIT $1
 
 -- name: dequeue_reconsiderations
 DELETE FROM run_to_reconsider WHERE dag_run_id = ANY ($1::bigint[]) RETURNING dag_run_id, stop_reason

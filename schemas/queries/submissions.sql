@@ -3,7 +3,7 @@ SELECT
     submission.submission_id, submission.dag_run_id, submission.task_index, submission.try_number, run.dag_id, run.version_id
 FROM submission
 JOIN dag_run AS run ON run.id = submission.dag_run_id
-WHERE submission.submission_id = ANY ($1::uuid[])
+WHERE submission.submission_id = ANY ($1::uuid[]) AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = run.id)
 
 -- name: read_with_tasks
 -- Attempts and their tasks; then other task instances. The tries of a task have no gaps.
@@ -67,7 +67,9 @@ WHERE submission.dag_run_id = doomed.dag_run_id
 
 -- name: killed_intents
 -- Attempts with a kill request and without any submit.
-SELECT submission_id, kill_reason FROM submission WHERE state = 'intent' AND desired_state = 'kill' LIMIT $1
+SELECT submission_id, kill_reason FROM submission 
+WHERE state = 'intent' AND desired_state = 'kill' AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = dag_run_id)
+LIMIT $1
 
 -- name: claim_intents
 -- `submitting` is committed before the submit: an attempt in state `intent` was never submitted.
@@ -78,6 +80,7 @@ WITH claimed AS (
         SELECT submission_id
         FROM submission
         WHERE state = 'intent' AND backend = $3 AND desired_state = 'run'
+          AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = dag_run_id)
         ORDER BY created_at, dag_run_id, task_index
         LIMIT $4
         FOR UPDATE SKIP LOCKED
@@ -99,6 +102,7 @@ WHERE submission_id IN (
       AND ($4::text IS NULL OR submission.host = $4)
       AND (submission.owner = $1 OR NOT EXISTS (SELECT FROM live_job WHERE live_job.id = submission.owner))
       AND submission.submission_id <> ALL ($5::uuid[])
+      AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = dag_run_id)
     LIMIT 200
     FOR UPDATE OF submission SKIP LOCKED
 )
@@ -109,6 +113,7 @@ SELECT submission_id, backend, handle, desired_state,
     extract(epoch FROM clock_timestamp() - heartbeat_at)::float8 AS heartbeat_age_s
 FROM submission
 WHERE state = 'accepted' AND backend = ANY ($1::text[]) AND (host = $2 OR backend = ANY ($3::text[]))
+  AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = dag_run_id)
 
 -- name: open_on_host
 SELECT submission_id
@@ -132,6 +137,7 @@ WHERE submission.state IN ('submitting', 'accepted')
   AND coalesce(submission.heartbeat_at, submission.submitted_at) < clock_timestamp() - make_interval(secs => $1)
   AND (submission.state = 'accepted' OR job.id IS NULL)
   AND ($2::uuid[] IS NULL OR submission.submission_id = ANY ($2))
+  AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = dag_run_id)
 LIMIT $3
 
 -- name: stuck
@@ -140,4 +146,5 @@ SELECT submission_id
 FROM submission
 WHERE state IN ('intent', 'submitting') AND desired_state = 'run'
   AND created_at < clock_timestamp() - make_interval(secs => $1)
+  AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = dag_run_id)
 LIMIT $2

@@ -122,7 +122,7 @@ CROSS JOIN LATERAL (
 SELECT
     head.dag_run_id,
     head.task_index,
-    head.pool_slots <= $3 AND run.state = 'running' AND run.active_tasks < run.max_active_tasks AND NOT dag.is_paused
+    head.pool_slots <= $3 AND run.state = 'running' AND run.active_tasks < run.max_active_tasks AND NOT dag.is_stopped
     AND (
         head.try_number = 0 OR NOT EXISTS (
             SELECT FROM open_attempt AS attempt
@@ -188,7 +188,7 @@ walk (rank, order_at, dag_run_id, tasks, found) AS (
         LIMIT 1
     ) AS next
     CROSS JOIN LATERAL (
-        SELECT run.dag_id, CASE WHEN run.state = 'running' AND NOT dag.is_paused
+        SELECT run.dag_id, CASE WHEN run.state = 'running' AND NOT dag.is_stopped
             THEN greatest(run.max_active_tasks - run.active_tasks, 0) ELSE 0 END AS room
         FROM dag_run AS run JOIN dag USING (dag_id) WHERE run.id = next.dag_run_id
     ) AS run
@@ -246,7 +246,7 @@ CROSS JOIN LATERAL (
     WHERE head.per_dag IS NOT NULL
       AND task.task_id = head.task_id AND other.dag_id = run.dag_id
 ) AS in_dag
-WHERE run.state = 'running' AND run.active_tasks < run.max_active_tasks AND NOT dag.is_paused
+WHERE run.state = 'running' AND run.active_tasks < run.max_active_tasks AND NOT dag.is_stopped
   AND (
       head.try_number = 0 OR NOT EXISTS (
           SELECT FROM open_attempt AS attempt
@@ -262,7 +262,7 @@ LIMIT $3
 -- Read under the locks of their runs.
 SELECT
     task.dag_run_id, task.task_index, run.dag_id, task.task_id, task.state, task.try_number, task.pool_slots, task.per_dag,
-    task.per_run, dag.is_paused, task.try_number > 0 AND EXISTS (
+    task.per_run, dag.is_stopped AS is_paused, task.try_number > 0 AND EXISTS (
         SELECT FROM open_attempt AS attempt
         WHERE attempt.dag_run_id = task.dag_run_id AND attempt.task_index = task.task_index
     ) AS is_attempted

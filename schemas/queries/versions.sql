@@ -1,5 +1,5 @@
 -- name: graphs
-SELECT id, spec
+SELECT id, dag_id, number, spec
 FROM dag_version
 WHERE id = ANY ($1::bigint[])
 
@@ -8,3 +8,9 @@ SELECT version.spec
 FROM dag
 JOIN dag_version AS version ON version.id = dag.version_id
 WHERE dag.dag_id = $1
+
+-- name: users
+-- The DAGs that need these versions.
+SELECT dag_id, version_id FROM dag WHERE version_id = ANY ($1::bigint[])
+UNION
+SELECT dag_id, version_id FROM dag_run WHERE version_id = ANY ($1::bigint[]) AND state IN ('queued', 'running')

@@ -44,6 +44,7 @@ class Rejection(StrEnum):
     INVALID = "invalid"
     UNKNOWN_ATTEMPT = "unknown_attempt"
     UNKNOWN_DATASET = "unknown_dataset"
+    DAG_HELD = "dag_held"
     UNPROCESSABLE = "unprocessable"
 
 
@@ -55,6 +56,7 @@ ADVICE: Mapping[Rejection, str] = {
     Rejection.INVALID: "correct its producer (`tidegate topics schema` prints the expected shape), and discard it",
     Rejection.UNKNOWN_ATTEMPT: "replay it if the attempt is known now; discard it if it belongs to another installation",
     Rejection.UNKNOWN_DATASET: "replay it once a DAG file names the dataset, or discard it",
+    Rejection.DAG_HELD: "release the DAG (`tidegate dags list` names it), and replay it",
     Rejection.UNPROCESSABLE: "the database refused it: correct its producer and discard it, or replay it after an upgrade",
 }
 """What to do about a dead letter, by its reason."""

@@ -99,7 +99,7 @@ class Daemon:
                     renew_leases, database, held_leases, context.settings.lease_renew_s, context.outages, task_status=IGNORED
                 ),
             ),
-            ("tell", partial(notify_peers, database, context.signals, held_leases)),
+            ("tell", partial(notify_peers, database, held_leases, context.signals)),
             *(
                 (duty.__name__, partial(duty, context, task_status=IGNORED))
                 for duty in (admit, dispatch, relay, observe, reconsider, clock, sweep)

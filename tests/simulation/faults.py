@@ -9,7 +9,7 @@ import msgspec
 from tests.storms import faults as storms
 from tests.storms.limits import faults as limits
 from tests.storms.replace import replace, without
-from tidegate.daemon import context, engine, leases
+from tidegate.daemon import containment, engine, leases
 from tidegate.daemon.duties.dispatch import Dispatcher
 from tidegate.daemon.engine import Applied, Batch
 from tidegate.daemon.intake import ingest
@@ -40,7 +40,7 @@ def offsets_moved_apart() -> None:
         await database.run(inbox.record_batch, batch.offset_moves, ())
         return await original(database, msgspec.structs.replace(batch, offset_moves=()))
 
-    replace(context, "apply", apply)
+    replace(containment, "apply", apply)
 
 
 def ids_not_remembered() -> None:

@@ -24,7 +24,7 @@ from tidegate.daemon.cli.pages.plan import (
 )
 from tidegate.daemon.cli.session import query, query_at, with_database
 from tidegate.schemas.error import RequestError
-from tidegate.schemas.message import DagDeleteRequested, PauseRequested
+from tidegate.schemas.message import DagDeleteRequested, PauseRequested, ReleaseRequested
 from tidegate.schemas.queries import dag_pages
 from tidegate.schemas.queries.dag_pages import ImportErrorRow, plans
 from tidegate.schemas.queries.db import Db
@@ -117,6 +117,15 @@ def pause(context: typer.Context, dag_id: DagId, *, json: Json = False) -> None:
 def unpause(context: typer.Context, dag_id: DagId, *, json: Json = False) -> None:
     """Start runs and tasks of a paused DAG again."""
     _set_paused(context, dag_id, paused=False, json=json)
+
+
+@app.command(epilog=examples("tidegate dags release daily_delays"))
+def release(context: typer.Context, dag_id: DagId, *, json: Json = False) -> None:
+    """Release a held DAG: a daemon decides about it again. A new version of its DAG file releases it, too."""
+    from tidegate.daemon.cli.request import apply_request
+
+    with_database(context, lambda database: apply_request(database, ReleaseRequested(dag_id=dag_id)))
+    output.write_result({"dag_id": dag_id, "released": True}, f"released {dag_id}", json=json)
 
 
 @app.command(epilog=examples("tidegate dags delete daily_delays --yes"))

@@ -67,6 +67,7 @@ def print_page(page: DagPage, now: datetime) -> None:
     output.facts(
         (
             ("state", state_of(dag)),
+            ("held because", dag.hold_reason),
             ("description", spec.description),
             ("tags", ", ".join(spec.tags)),
             ("file", dag.path),
@@ -105,6 +106,8 @@ def _param_cells(name: str, param: ParamSpec) -> tuple[output.Cell, ...]:
 
 
 def state_of(dag: DagRow) -> str:
+    if dag.held_since is not None:
+        return "held"
     if dag.is_stale:
         return "stale"
     return "paused" if dag.is_paused else "active"
@@ -163,9 +166,18 @@ def print_list(dags: Iterable[ListedDag]) -> None:
     output.table(LIST_TITLES, map(_list_cells, dags), empty="there are no DAGs yet: put a DAG file into the DAG folder")
 
 
+def _condition(dag: DagRow) -> Condition | None:
+    """None also where the stored condition cannot be read."""
+    try:
+        condition: Condition | None = msgspec.convert(dag.schedule, Condition | None)
+    except msgspec.ValidationError:
+        return None
+    return condition
+
+
 def _list_cells(listed: ListedDag) -> tuple[output.Cell, ...]:
     dag = listed.dag
-    condition = msgspec.convert(dag.schedule, Condition | None)
+    condition = _condition(dag)
     schedule = tree.schedule_text(condition, listed.timetable, together=dag.together)
     due = listed.next_run.run_after if listed.next_run else None
     return dag.dag_id, state_of(dag), dag.version, dag.running, dag.queued, dag.pending, schedule, due, dag.path

@@ -12,16 +12,17 @@ from tidegate.daemon.cli.pages.inputs import InputRow
 from tidegate.daemon.settings import Settings
 from tidegate.handlers.explain.dag import explain_dag
 from tidegate.handlers.explain.dag import load as load_dag
+from tidegate.handlers.explain.gate import gate
 from tidegate.handlers.explain.task import explain_task
 from tidegate.handlers.explain.task_facts import index_of
 from tidegate.handlers.explain.task_facts import load as load_task
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.explain.gates import DagExplanation, Gate, TaskExplanation
-from tidegate.schemas.explain.reasons import Reason
-from tidegate.schemas.explain.remedy import Change
+from tidegate.schemas.explain.reasons import DagHeld, Reason
+from tidegate.schemas.explain.remedy import Change, Release
 from tidegate.schemas.queries import dag_pages, facts, versions
-from tidegate.schemas.queries.dag_pages import NoteRow
+from tidegate.schemas.queries.dag_pages import DagRow, NoteRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.facts import DiscardRow
 from tidegate.schemas.queries.leases import Terms
@@ -35,10 +36,13 @@ DISCARD_TITLES = ("LAST", "EVENTS", "BECAUSE")
 
 
 class DagWhyNot(msgspec.Struct, frozen=True):
-    """`notes` are the last ticks and conditions that made no run, `discarded` the last discarded events by reason."""
+    """`notes` are the last ticks and conditions that made no run, `discarded` the last discarded events by reason.
+
+    `spec` is None for a held DAG, whose version may be unreadable.
+    """
 
     explanation: DagExplanation
-    spec: DagSpec
+    spec: DagSpec | None
     inputs: Sequence[InputRow]
     notes: Sequence[NoteRow]
     discarded: Sequence[DiscardRow]
@@ -46,15 +50,21 @@ class DagWhyNot(msgspec.Struct, frozen=True):
 
 async def read_dag(db: Db, dag_id: str) -> DagWhyNot:
     """Raises RequestError for a DAG that does not exist."""
-    await find_dag(db, dag_id)
-    spec = await versions.current_spec(db, dag_id)
+    dag = await find_dag(db, dag_id)
+    spec = None if dag.held_since else await versions.current_spec(db, dag_id)
     return DagWhyNot(
-        explanation=explain_dag(await load_dag(db, dag_id)),
+        explanation=explain_hold(dag) if spec is None else explain_dag(await load_dag(db, dag_id)),
         spec=spec,
-        inputs=await inputs.read_inputs(db, dag_id, spec),
+        inputs=() if spec is None else await inputs.read_inputs(db, dag_id, spec),
         notes=await dag_pages.list_notes(db, dag_id, LAST_NOTES),
         discarded=await facts.discards(db, dag_id),
     )
+
+
+def explain_hold(dag: DagRow) -> DagExplanation:
+    """A held DAG has one gate: nothing else of it is decided."""
+    hold = gate("hold", DagHeld(dag.hold_reason or ""), {"file": dag.path}, since=dag.held_since)
+    return DagExplanation(dag_id=dag.dag_id, starts=False, gates=(hold,), change=(Release(dag.dag_id, dag.path),))
 
 
 def dag_document(page: DagWhyNot) -> dict[str, Any]:
@@ -75,9 +85,10 @@ def print_dag(page: DagWhyNot, now: datetime) -> None:
     explanation = page.explanation
     output.heading(explanation.dag_id)
     waits = "nothing: a run is about to start" if explanation.starts else waits_for(explanation.closed)
-    output.facts((("waits for", waits), ("timing", inputs.timing_text(page.spec.timing))))
+    timing = inputs.timing_text(page.spec.timing) if page.spec else None
+    output.facts((("waits for", waits), ("timing", timing)))
     print_gates(explanation.gates, now)
-    if page.spec.schedule is not None:
+    if page.spec is not None and page.spec.schedule is not None:
         tree.print_condition("inputs", page.spec.schedule, page.inputs, now)
     if page.notes:
         output.section("no run came of", NOTE_TITLES, ((n.last_at, n.times, n.reason) for n in page.notes), empty="")

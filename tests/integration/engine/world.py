@@ -8,8 +8,9 @@ from itertools import count
 from typing import Any
 from uuid import UUID, uuid4
 
+from tidegate.daemon.containment import apply_holding
 from tidegate.daemon.duties.clock import KINDS
-from tidegate.daemon.engine import Applied, Batch, apply
+from tidegate.daemon.engine import Applied, Batch
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.postgres.low_watermark import LowWatermark
 from tidegate.schemas.dag import DagSpec, ParsedFile
@@ -63,7 +64,7 @@ class World:
     async def tell(self, *bodies: Any, id_: str | None = None, ahead: timedelta = timedelta()) -> Applied:
         """Messages of one type, as a batch; `ahead` is how far the clock of their producer is."""
         identity = None if id_ is None else EventId("test", id_)
-        applied = await apply(
+        applied = await apply_holding(
             self.database, Batch(messages=[Message(body=body, at=self.at + ahead, id=identity) for body in bodies])
         )
         self._events.advance(await self.database.autocommit(writers.of_events))

@@ -89,6 +89,7 @@ UNPACKED = {
     "sources.contexts",
     "tasks.longest_waiting",
     "tasks.ready",
+    "versions.graphs",
 }
 """Wide statements whose columns are read by their names, or into names, and not into a row type."""
 

@@ -14,6 +14,13 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 CHANGES: list[tuple[remedy.Change, tuple[str, tuple[str, ...]]]] = [
     (remedy.Unpause("d"), ("unpause the DAG", ("tidegate dags unpause d",))),
+    (
+        remedy.Release("d", "d.py"),
+        (
+            "correct d.py, or release the DAG once the cause is gone; it is held again if the fault is still there",
+            ("tidegate dags release d",),
+        ),
+    ),
     (remedy.RestoreFile("d", "d.py"), ("put d into a DAG file again; it was in d.py", ())),
     (remedy.Wait(None), ("wait a moment", ())),
     (remedy.Wait(NOON), ("wait until 2026-11-21 12:00:00Z", ())),

@@ -17,6 +17,7 @@ TEXTS: list[tuple[Reason, str]] = [
     (reasons.InstancesNotDone(2, 5), "its instances: 2 of 5 have not ended"),
     (reasons.PreviousRunNotDone("r0"), "the previous run, r0"),
     (reasons.PreviousRunNotDone(None), "the previous run, unknown"),
+    (reasons.DagHeld("no row"), "the DAG to be released from its hold: no row"),
     (reasons.NextTry(NOON), "its next try at 2026-11-21 12:00:00Z"),
     (reasons.RuledOut(RULE, TaskState.UPSTREAM_FAILED), "a clear: it is upstream_failed by trigger rule all_success"),
     (reasons.OutsideDates(), "a run whose logical date is within its dates: it is not part of this run"),

@@ -1,0 +1,102 @@
+"""Containment: a fault costs the message or the DAG that it belongs to; everything else goes on.
+
+A DAG whose decision fails, or whose stored version cannot be read, is held until a new version or a user releases it.
+A batch that fails is bisected until the message at fault is alone.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+import structlog
+
+from tidegate.daemon.engine import Applied, Batch, apply
+from tidegate.daemon.postgres.database import Database
+from tidegate.schemas.dag import ImportProblem, ParsedFile
+from tidegate.schemas.error import DagFaultError, FencedError, InvariantError, UnavailableError, described
+from tidegate.schemas.message import DatasetUpdateDeferred
+from tidegate.schemas.queries import holds
+from tidegate.schemas.wire.event import DatasetUpdated
+
+log = structlog.get_logger()
+
+NOT_CONTAINED = (UnavailableError, FencedError, MemoryError)
+"""Errors that have their cause outside the message: it is applied again later."""
+
+MAX_RACES = 5
+"""How often in a row another daemon may hold a DAG first."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+async def apply_holding(database: Database, batch: Batch) -> Applied:
+    """Apply the batch, without the DAGs whose decisions fail: they are held. Raises as `engine.apply` does."""
+    races = 0
+    while True:
+        try:
+            return await apply(database, batch)
+        except DagFaultError as fault:
+            races = 0 if await hold(database, fault) else races + 1
+            if races > MAX_RACES:
+                raise InvariantError(f"a decision reads a held DAG: {fault}") from fault
+
+
+async def hold(database: Database, fault: DagFaultError) -> bool:
+    """Hold the DAGs at fault, with one entry in the log each. Returns whether one was not held before."""
+    held = await database.run(holds.hold, fault.reasons)
+    for dag_id in held:
+        hint = f"tidegate dags why-not {dag_id}"
+        log.error("dag_held", dag_id=dag_id, reason=fault.reasons[dag_id], hint=hint, exc_info=fault.__cause__)
+    return bool(held)
+
+
+async def hold_owner(database: Database, body: Any, error: Exception) -> bool:
+    """Hold the DAG that a message is about. Returns False if it is about no single DAG."""
+    dag_id = await database.run(holds.dag_of, body)
+    if dag_id is None:
+        return False
+    fault = DagFaultError({dag_id: f"{type(body).__name__} failed: {described(error)}"})
+    fault.__cause__ = error
+    await hold(database, fault)
+    return True
+
+
+def substitute(body: Any, error: Exception) -> Any | None:
+    """A message that stores what `body` brings, without the decision that failed; None if there is no such message."""
+    match body:
+        case DatasetUpdated():
+            return DatasetUpdateDeferred(update=body)
+        case ParsedFile():
+            problem = ImportProblem(reason=f"Tidegate cannot take up the file: {described(error)}", line=None)
+            return msgspec.structs.replace(body, dags=(), problem=problem)
+        case _:
+            return None
+
+
+Halves = Callable[[Sequence[T]], tuple[Sequence[T], Sequence[T]] | None]
+
+
+def halves(items: Sequence[T]) -> tuple[Sequence[T], Sequence[T]] | None:
+    """The two halves of a sequence; None if it has one item."""
+    middle = len(items) // 2
+    return (items[:middle], items[middle:]) if middle else None
+
+
+async def bisect(
+    items: Sequence[T],
+    act: Callable[[Sequence[T]], Awaitable[R]],
+    contain: Callable[[Sequence[T], Exception], Awaitable[R]],
+    split: Halves[T] = halves,
+) -> list[R]:
+    """Act on all items; after a failure on their halves, in order, and at last `contain` the item that fails alone."""
+    try:
+        return [await act(items)]
+    except NOT_CONTAINED:
+        raise
+    except Exception as error:  # noqa: BLE001 - any fault of a message concerns this message alone
+        parts = split(items)
+        if parts is None:
+            return [await contain(items, error)]
+        log.warning("batch_bisected", error=described(error))
+    return [result for part in parts for result in await bisect(part, act, contain, split)]

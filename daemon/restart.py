@@ -1,0 +1,63 @@
+"""Restarts of a duty that broke by a fault of its own; the other duties of the daemon go on."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NoReturn
+
+import anyio
+import structlog
+from anyio.abc import TaskStatus
+
+from tidegate.daemon.outage import STEADY_S, Backoff, Outages
+from tidegate.schemas.error import UnavailableError, described
+
+log = structlog.get_logger()
+
+
+class _StartedOnce(TaskStatus[None]):
+    """Reports the first start of a duty; a restart has no caller that waits for it."""
+
+    def __init__(self, task_status: TaskStatus[None]) -> None:
+        self._task_status: TaskStatus[None] | None = task_status
+
+    def started(self, value: None = None) -> None:
+        task_status, self._task_status = self._task_status, None
+        if task_status is not None:
+            task_status.started(value)
+
+
+async def kept_up(name: str, duty: Callable[..., Awaitable[Any]], outages: Outages, *, task_status: TaskStatus[None]) -> NoReturn:
+    """Run a duty for ever. A failure is logged once until its text changes, counts as an outage, and the duty starts again.
+
+    The pauses between two starts grow as after outages. MemoryError ends the daemon: systemd restarts it.
+    """
+    status, backoff, logged = _StartedOnce(task_status), Backoff(), ""
+    server = f"duty {name}"
+    while True:
+        try:
+            async with anyio.create_task_group() as tg:
+                tg.start_soon(_end_outage, outages, server, backoff)
+                await duty(task_status=status)
+        except* MemoryError:
+            raise
+        except* Exception as group:
+            error = _first(group)
+            reason = described(error)
+            if reason != logged:
+                log.exception("duty_failed", duty=name, error=reason, exc_info=error)
+            logged = reason
+            outages.begin(UnavailableError(f"it failed and starts again: {reason}", server=server))
+        await backoff.pause()
+
+
+async def _end_outage(outages: Outages, server: str, backoff: Backoff) -> None:
+    """A duty that ran for this long works again."""
+    await anyio.sleep(STEADY_S)
+    outages.end(server)
+    backoff.reset()
+
+
+def _first(error: BaseException) -> BaseException:
+    """The first exception of a group, of any depth; the exception itself if it is no group."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,44 @@
+"""Held DAGs: a decision about them failed, or a stored version cannot be read."""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.sql import load
+
+_SQL = load("holds")
+
+
+class Hold(msgspec.Struct, frozen=True):
+    """Why a DAG is held."""
+
+    since: datetime
+    reason: str
+
+
+async def hold(db: Db, reasons: Mapping[str, str]) -> list[str]:
+    """Hold these DAGs; returns the DAGs that were not held before."""
+    return [row[0] for row in await db.fetch(_SQL["hold"], list(reasons), list(reasons.values()), db.now)]
+
+
+async def hold_of(db: Db, dag_id: str) -> Hold | None:
+    rows = await db.fetch(_SQL["hold_of"], dag_id)
+    return Hold(*rows[0]) if rows else None
+
+
+async def held_attempts(db: Db, ids: Collection[UUID]) -> Mapping[UUID, str]:
+    """The attempts of held DAGs among these, with their DAG."""
+    return {row[0]: row[1] for row in await db.fetch(_SQL["held_attempts"], list(ids))} if ids else {}
+
+
+async def dag_of(db: Db, message: Any) -> str | None:
+    """The one DAG that a message is about; None if it has no single DAG."""
+    if isinstance(dag_id := getattr(message, "dag_id", None), str):
+        return dag_id
+    keys = [getattr(message, name, None) for name in ("dag_run_id", "submission_id", "deadline_id")]
+    rows = [] if keys == [None] * 3 else await db.fetch(_SQL["dag_of"], *keys)
+    return rows[0][0] if rows else None

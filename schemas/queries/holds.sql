@@ -1,0 +1,27 @@
+-- name: hold
+-- Returns the DAGs that were not held before.
+UPDATE dag
+SET held_since = $3, hold_reason = fault.reason
+FROM unnest($1::text[], $2::text[]) AS fault (dag_id, reason)
+WHERE dag.dag_id = fault.dag_id AND dag.held_since IS NULL
+RETURNING dag.dag_id
+
+-- name: hold_of
+SELECT held_since AS since, hold_reason AS reason FROM dag WHERE dag_id = $1 AND held_since IS NOT NULL
+
+-- name: held_attempts
+SELECT submission.submission_id, run.dag_id
+FROM submission
+JOIN dag_run AS run ON run.id = submission.dag_run_id
+JOIN held_run ON held_run.id = run.id
+WHERE submission.submission_id = ANY ($1::uuid[])
+
+-- name: dag_of
+-- The DAG of a run, an attempt or a deadline.
+SELECT dag_id
+FROM dag_run
+WHERE id = coalesce(
+    $1::bigint,
+    (SELECT dag_run_id FROM submission WHERE submission_id = $2::uuid),
+    (SELECT dag_run_id FROM deadline WHERE deadline.id = $3::bigint)
+)

@@ -1,0 +1,125 @@
+"""A DAG whose stored version cannot be read, or whose decision fails, is held; all others go on."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.integration.engine.world import World, utc
+from tidegate.handlers.scheduling import next_runs
+from tidegate.schemas.conditions.condition import DatasetRef
+from tidegate.schemas.dag import CommandTask, DagSpec
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.message import ReleaseRequested
+from tidegate.schemas.timetable.spec import Cron
+from tidegate.schemas.view import DagView
+from tidegate.schemas.wire.event import TaskFinished
+
+WORK = CommandTask(task_id="work", argv=("true",))
+HELD = "SELECT dag_id, hold_reason FROM dag WHERE held_since IS NOT NULL"
+DAMAGES = {
+    "an unknown field": """UPDATE dag_version SET spec = spec || '{"surprise": 1}'""",
+    "nothing": "UPDATE dag_version SET spec = '{}'",
+    "no object": "UPDATE dag_version SET spec = '[]'",
+    "an unknown zone": """UPDATE dag_version SET spec = jsonb_set(spec, '{timetable,timezone}', '"Mars/Base"')""",
+    "a refused cron": """UPDATE dag_version SET spec = jsonb_set(spec, '{timetable,expressions}', '["99 99"]')""",
+    "no row": "DELETE FROM dag_version",
+}
+
+
+def consumer(dag_id: str, **facts: Any) -> DagSpec:
+    given = {"schedule": DatasetRef("s://a"), "timetable": Cron(("0 * * * *",)), "start_date": utc(2024, 5, 1, 13), **facts}
+    return DagSpec(dag_id=dag_id, tasks=(WORK,), **given)
+
+
+async def damage(world: World, how: str) -> None:
+    """Damage the row of the version as another program would, and forget what this process has read."""
+    await world.file(consumer("good"), path="good.py")
+    await world.file(consumer("bad"), path="bad.py")
+    await world.database.pool.execute(f"{DAMAGES[how]} WHERE dag_id = 'bad'")
+    world.database.clear_memory()
+
+
+async def run_ids(world: World, dag_id: str) -> list[str]:
+    return [row[0] for row in await world.rows("SELECT run_type::text FROM dag_run WHERE dag_id = $1 ORDER BY id", dag_id)]
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+async def test_a_dag_with_an_unreadable_version_is_held_and_others_go_on(world: World, how: str) -> None:
+    await damage(world, how)
+
+    await world.updated("s://a")
+    await world.wait(hours=1)
+    await world.work()
+
+    assert await run_ids(world, "good") == ["dataset", "scheduled"]
+    ((dag_id, reason),) = await world.rows(HELD)
+    assert dag_id == "bad"
+    assert "cannot be read" in reason or "is missing" in reason or "a decision failed" in reason
+    assert await world.outcomes("bad") == {"pending": 1}
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+async def test_a_good_file_releases_the_dag_and_nothing_was_lost(world: World, how: str) -> None:
+    await damage(world, how)
+    await world.updated("s://a")
+
+    await world.file(consumer("bad"), path="bad.py")
+    await world.tick()
+
+    assert await world.rows(HELD) == []
+    assert await run_ids(world, "bad") == ["dataset"]
+    assert await world.outcomes("bad") == {"consumed": 1}
+
+
+async def test_runs_of_a_held_dag_wait_and_go_on_after_its_release(world: World) -> None:
+    await world.file(consumer("bad"), path="bad.py")
+    await world.updated("s://a")
+    await world.admit()
+    await world.submit()
+    (attempt,) = await world.attempts()
+    spec = (await world.rows("SELECT spec FROM dag_version"))[0][0]
+    await world.database.pool.execute(DAMAGES["nothing"])
+    world.database.clear_memory()
+    await world.updated("s://a")
+
+    applied = await world.tell(TaskFinished(submission_id=attempt, outcome="succeeded"))
+    assert [rejected.reason for rejected in applied.rejected] == ["dag_held"]
+    await world.database.pool.execute("UPDATE dag_version SET spec = $1", spec)
+    await world.tell(ReleaseRequested(dag_id="bad"))
+    await world.finish(attempt)
+    await world.tick()
+
+    states = await world.rows("SELECT state::text FROM dag_run ORDER BY id")
+    assert states[0] == ("success",)
+
+
+async def test_a_failing_decision_about_one_consumer_of_an_event_holds_that_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decide = next_runs._schedule
+
+    def fails_for_bad(dag: DagView, now: Any) -> Iterator[Effect]:
+        if dag.graph.dag_id == "bad":
+            raise KeyError("surprise")
+        return decide(dag, now)
+
+    await world.file(consumer("good"), consumer("bad"))
+    monkeypatch.setattr(next_runs, "_schedule", fails_for_bad)
+
+    await world.updated("s://a")
+
+    assert await run_ids(world, "good") == ["dataset"]
+    assert await world.rows(HELD) == [("bad", "a decision failed: KeyError: 'surprise'")]
+    monkeypatch.undo()
+    await world.tell(ReleaseRequested(dag_id="bad"))
+    await world.tick()
+    assert await run_ids(world, "bad") == ["dataset"]
+
+
+async def test_only_a_held_dag_can_be_released(world: World) -> None:
+    await world.file(consumer("good"))
+
+    applied = await world.tell(ReleaseRequested(dag_id="good"))
+
+    assert "no DAG 'good' is held" in applied.rejected[0].message

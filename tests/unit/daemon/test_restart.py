@@ -1,0 +1,79 @@
+"""A duty that breaks starts again, and is spoken of once."""
+
+import anyio
+import pytest
+from anyio.abc import TaskStatus
+from structlog.testing import capture_logs
+
+from tidegate.daemon import outage, restart
+from tidegate.daemon.outage import Outages
+from tidegate.daemon.restart import kept_up
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outage, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(outage, "LONGEST_PAUSE_S", 0.02)
+    monkeypatch.setattr(restart, "STEADY_S", 0.2)
+
+
+class Duty:
+    """Fails as often as there are errors, then works."""
+
+    def __init__(self, *errors: BaseException) -> None:
+        self.errors = list(errors)
+        self.starts = 0
+        self.works = anyio.Event()
+
+    async def __call__(self, *, task_status: TaskStatus[None]) -> None:
+        self.starts += 1
+        task_status.started()
+        if self.errors:
+            raise self.errors.pop(0)
+        self.works.set()
+        await anyio.sleep_forever()
+
+
+async def run_until_it_works(duty: Duty, outages: Outages, then_s: float = 0) -> list[str]:
+    with capture_logs() as logs, anyio.fail_after(5):
+        async with anyio.create_task_group() as tg:
+            await tg.start(kept_up, "work", duty, outages)
+            await duty.works.wait()
+            await anyio.sleep(then_s)
+            tg.cancel_scope.cancel()
+    return [line["event"] for line in logs]
+
+
+async def test_a_broken_duty_starts_again_and_each_fault_is_logged_once() -> None:
+    duty, outages = Duty(KeyError("a"), KeyError("a"), KeyError("a"), ValueError("b")), Outages()
+
+    events = await run_until_it_works(duty, outages)
+
+    assert duty.starts == 5
+    assert events.count("duty_failed") == 2
+    assert list(outages.away) == ["duty work"]
+    assert "KeyError: 'a'" in str(outages.away["duty work"])
+
+
+async def test_a_duty_that_works_for_a_while_is_back() -> None:
+    outages = Outages()
+
+    events = await run_until_it_works(Duty(KeyError("a")), outages, then_s=0.4)
+
+    assert outages.away == {}
+    assert events[-1] == "server_back"
+
+
+async def test_a_fault_of_a_task_within_the_duty_is_named_itself() -> None:
+    outages = Outages()
+
+    await run_until_it_works(Duty(ExceptionGroup("tasks", [ExceptionGroup("inner", [KeyError("deep")])])), outages)
+
+    assert "KeyError: 'deep'" in str(outages.away["duty work"])
+
+
+async def test_a_duty_without_memory_ends_the_daemon() -> None:
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await run_until_it_works(Duty(MemoryError()), Outages())
+
+    assert caught.group_contains(MemoryError)
