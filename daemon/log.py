@@ -16,6 +16,7 @@ def configure(form: str) -> None:
     """`form` is `auto` (by whether stderr is a terminal), `console` or `json`. Raises SettingsError for anything else."""
     if form not in {"auto", "console", "json"}:
         raise SettingsError(f"TIDEGATE_LOG_FORMAT is {form!r}, but must be auto, console or json")
+    # Tracebacks with local variables would show secrets, and take seconds.
     pretty = form == "console" or (form == "auto" and sys.stderr.isatty())
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -24,7 +25,7 @@ def configure(form: str) -> None:
         structlog.processors.StackInfoRenderer(),
     ]
     last: list[Processor] = (
-        [structlog.dev.ConsoleRenderer()]
+        [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
         if pretty
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     )
