@@ -15,10 +15,10 @@ import structlog
 from anyio.abc import TaskStatus
 
 from tidegate.daemon.context import Context
-from tidegate.daemon.duties.submission_specs import submission_specs
+from tidegate.daemon.duties.submission_specs import Step, next_steps
 from tidegate.daemon.leases import HeldLeases
 from tidegate.daemon.outage import Retry
-from tidegate.daemon.spark.contract import Backend, Handle, SubmissionSpec
+from tidegate.daemon.spark.contract import Backend, Handle
 from tidegate.daemon.wake import Signal
 from tidegate.daemon.work import Work
 from tidegate.schemas.error import RejectedError, UnavailableError
@@ -47,7 +47,7 @@ class ClaimedBatch(NamedTuple):
 
 
 Claim = Callable[[], Awaitable[ClaimedBatch]]
-Submit = Callable[[Claimed, SubmissionSpec], Awaitable[Handle | None]]
+Submit = Callable[[Step], Awaitable[Handle | None]]
 SubmitBatch = Callable[[Sequence[Claimed]], Awaitable[None]]
 
 
@@ -148,16 +148,18 @@ class Dispatcher:
             finally:
                 self.claims.discard(message.submission_id for message in accepted)
 
-    async def submit(self, _claim: Claimed, spec: SubmissionSpec) -> Handle | None:
-        """The handle; None when the backend rejects the attempt, which then fails. Raises UnavailableError."""
-        if self.context.in_doubt and (handle := await self.find(spec.submission_id, 0)) is not None:
+    async def submit(self, step: Step) -> Handle | None:
+        """The handle; None when the attempt ends instead, or the backend rejects it: it then fails. Raises UnavailableError."""
+        if self.context.in_doubt and (handle := await self.find(step.submission_id, 0)) is not None:
             return handle
-        self._stop_if_stale(spec.submission_id)
+        self._stop_if_stale(step.submission_id)
         try:
-            return await self.backend.submit(spec)
+            if not isinstance(step, TaskFinished):
+                return await self.backend.submit(step)
+            await self._finish(step)
         except RejectedError as error:
-            await self._finish(TaskFinished(submission_id=spec.submission_id, outcome="failed", reason=str(error)))
-            return None
+            await self._finish(TaskFinished(submission_id=step.submission_id, outcome="failed", reason=str(error)))
+        return None
 
     async def _finish(self, end: TaskFinished) -> None:
         await self.context.submit_messages([end], [finish_id(end.submission_id)])
@@ -167,15 +169,12 @@ class Dispatcher:
         if not self.claims.is_ours(submission_id):
             raise UnavailableError("this daemon did not renew its leases in time", server="Postgres")
 
-    async def resolve(self, claim: Claimed, spec: SubmissionSpec) -> Handle | None:
-        """Adopt the submission with this stamp. Without one, submit it, or end it if a kill was requested."""
-        if (handle := await self.find(claim.submission_id, self.backend.visibility_grace_s)) is not None:
+    async def resolve(self, step: Step) -> Handle | None:
+        """Adopt the submission with this stamp. Without one, do the step."""
+        if (handle := await self.find(step.submission_id, self.backend.visibility_grace_s)) is not None:
             return handle
-        if claim.kill_reason is None:
-            async with self._limiter:
-                return await self.submit(claim, spec)
-        await self._finish(TaskFinished(submission_id=claim.submission_id, outcome="killed", reason=claim.kill_reason))
-        return None
+        async with self._limiter:
+            return await self.submit(step)
 
     async def find(self, submission_id: UUID, within_s: float) -> Handle | None:
         """Poll the backend for the stamp for `within_s`: the submit of a dead process may become visible late."""
@@ -210,11 +209,11 @@ class Dispatcher:
     async def _submit_batch(self, claims: Sequence[Claimed]) -> None:
         """Submit with limited concurrency, by workers instead of a task per claim."""
         began = anyio.current_time()
-        todo = iter(await self._with_specs(claims))
+        todo = iter(await self._next_steps(claims))
 
         async def work() -> None:
-            for claim, spec in todo:
-                await self._submit_one(self.submit, claim, spec)
+            for step in todo:
+                await self._submit_one(self.submit, step)
 
         async with anyio.create_task_group() as tg:
             for _ in range(min(self._concurrency, len(claims))):
@@ -229,22 +228,24 @@ class Dispatcher:
 
     async def _resolve_batch(self, claims: Sequence[Claimed]) -> None:
         """Resolve all concurrently: most of the time is the wait for a submit to become visible."""
-        with_specs = await self._with_specs(claims)
+        steps = await self._next_steps(claims)
         async with anyio.create_task_group() as tg:
-            for claim, spec in with_specs:
-                tg.start_soon(self._submit_one, self.resolve, claim, spec)
+            for step in steps:
+                tg.start_soon(self._submit_one, self.resolve, step)
 
-    async def _with_specs(self, claims: Sequence[Claimed]) -> Sequence[tuple[Claimed, SubmissionSpec]]:
+    async def _next_steps(self, claims: Sequence[Claimed]) -> Sequence[Step]:
+        """The next steps. Claims without one are dropped, all of them after an error."""
+        steps: Sequence[Step] = ()
         try:
-            return list(zip(claims, await self.context.database.autocommit(submission_specs, claims), strict=True))
-        except BaseException:
-            self.claims.discard(claim.submission_id for claim in claims)
-            raise
+            steps = await next_steps(self.context.database, claims)
+        finally:
+            self.claims.discard({claim.submission_id for claim in claims} - {step.submission_id for step in steps})
+        return steps
 
-    async def _submit_one(self, submit: Submit, claim: Claimed, spec: SubmissionSpec) -> None:
+    async def _submit_one(self, submit: Submit, step: Step) -> None:
         handle: Handle | None = None
         try:
-            handle = await submit(claim, spec)
+            handle = await submit(step)
         except UnavailableError as error:
             self._lost.add(error.server)
             self.context.outages.begin(error)
@@ -252,9 +253,9 @@ class Dispatcher:
             self.context.outages.end_all(self._lost)
         finally:
             if handle is None:
-                self.claims.discard([claim.submission_id])
+                self.claims.discard([step.submission_id])
         if handle is not None:
-            self._accepted.append(SubmissionAccepted(submission_id=claim.submission_id, handle=handle))
+            self._accepted.append(SubmissionAccepted(submission_id=step.submission_id, handle=handle))
             self._has_accepted.set()
 
     async def _claim_intents(self) -> ClaimedBatch:

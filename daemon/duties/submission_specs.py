@@ -1,21 +1,81 @@
-"""Builds the submission of each claim: the task, the run, its events and the results of upstream tasks."""
+"""What is next for each claim: the submission of its attempt, or the end of the attempt.
 
-from collections.abc import Sequence
+A user may clear or cancel the run after the claim, and change its version. Each of these requests a kill, which is read last:
+without a kill request, a submission was built from the run as it was when claimed.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+from uuid import UUID
 
+import asyncpg
 import msgspec
+import structlog
 
+from tidegate.daemon.postgres.database import Database, describe
 from tidegate.daemon.spark.contract import SubmissionSpec
+from tidegate.schemas.error import TidegateError, UnavailableError
 from tidegate.schemas.graph import Graph, element_of
-from tidegate.schemas.queries import sources, versions
+from tidegate.schemas.queries import sources, submissions, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.results import results_for
 from tidegate.schemas.queries.sources import RunSource
 from tidegate.schemas.queries.submissions import Claimed
+from tidegate.schemas.wire.event import TaskFinished
+
+log = structlog.get_logger()
+
+Step = SubmissionSpec | TaskFinished
+Built = SubmissionSpec | Exception
 
 
-async def submission_specs(db: Db, claims: Sequence[Claimed]) -> list[SubmissionSpec]:
-    """The submissions of the claims, in their order."""
+class ElementError(TidegateError):
+    """The element of a mapped task is gone from its list."""
+
+
+async def next_steps(database: Database, claims: Sequence[Claimed]) -> list[Step]:
+    """The next steps of the claims, in their order; without attempts that have ended. Raises UnavailableError."""
+    built = await _build(database, [claim for claim in claims if claim.kill_reason is None])
+    open_ = await database.autocommit(submissions.submitting, [claim.submission_id for claim in claims])
+    still = [(claim.submission_id, claim.kill_reason) for claim in claims if claim.submission_id in open_]
+    return [
+        _killed(id_, reason) if (reason := open_[id_] or known) is not None else _step(id_, built[id_]) for id_, known in still
+    ]
+
+
+def _killed(submission_id: UUID, reason: str) -> TaskFinished:
+    return TaskFinished(submission_id=submission_id, outcome="killed", reason=reason)
+
+
+def _step(submission_id: UUID, built: Built) -> Step:
+    """Submit the attempt, or fail it where its submission cannot be built."""
+    if isinstance(built, SubmissionSpec):
+        return built
+    reason = str(built)
+    if not isinstance(built, TidegateError):
+        reason = f"its submission could not be built: {type(built).__name__}: {describe(built)}"
+        log.error("submission_not_built", submission_id=str(submission_id), exc_info=built)
+    return TaskFinished(submission_id=submission_id, outcome="failed", reason=reason)
+
+
+async def _build(database: Database, claims: Sequence[Claimed]) -> dict[UUID, Built]:
+    """The submissions of the claims, or why they cannot be built. Claims whose rows cannot be read are found by halving."""
+    if not claims:
+        return {}
+    try:
+        built = await database.autocommit(submission_specs, claims)
+    except (UnavailableError, asyncpg.PostgresError):
+        raise
+    except Exception as error:  # noqa: BLE001 - it is the reason of the attempt's failure
+        if len(claims) == 1:
+            return {claims[0].submission_id: error}
+        middle = len(claims) // 2
+        return await _build(database, claims[:middle]) | await _build(database, claims[middle:])
+    return {claim.submission_id: each for claim, each in zip(claims, built, strict=True)}
+
+
+async def submission_specs(db: Db, claims: Sequence[Claimed]) -> list[Built]:
+    """The submissions of the claims, in their order, or why one cannot be built: the task, the run, its events and results."""
     run_sources = await sources.of_runs(db, {claim.dag_run_id for claim in claims})
     graphs = await versions.graphs(db, {source.version_id for source in run_sources.values()})
     parts = [Parts(claim, source := run_sources[claim.dag_run_id], graphs[source.version_id]) for claim in claims]
@@ -37,16 +97,32 @@ class Parts(NamedTuple):
         return self.source.has_results or self.graph.mapped
 
 
-def _spec(parts: Parts, results: dict[str, Any]) -> SubmissionSpec:
+def _spec(parts: Parts, results: Mapping[str, Any]) -> Built:
     claim, source, graph = parts
-    node, element = graph.node(claim.task_index), element_of(claim.task_index)
-    item = None if element is None or node.over is None else results[graph.nodes[node.over].task.task_id][element]
-    instance = {"task_id": node.task.task_id, "try_number": claim.try_number, "map_index": element, "item": item}
+    try:
+        task, item = graph.node(claim.task_index).task, _item(parts, results)
+    except (LookupError, ElementError) as error:
+        return error
+    element = element_of(claim.task_index)
+    instance = {"task_id": task.task_id, "try_number": claim.try_number, "map_index": element, "item": item}
     return SubmissionSpec(
         submission_id=claim.submission_id,
         try_number=claim.try_number,
-        task=node.task,
+        task=task,
         run=msgspec.structs.replace(source.context, results=results, **instance),
         dag_path=source.dag_path,
         source=source.source,
     )
+
+
+def _item(parts: Parts, results: Mapping[str, Any]) -> Any:
+    """The element that an instance of a mapped task works on; None for other tasks. Raises ElementError."""
+    node, element = parts.graph.node(parts.claim.task_index), element_of(parts.claim.task_index)
+    if element is None or node.over is None:
+        return None
+    over = parts.graph.nodes[node.over].task.task_id
+    items = results.get(over)
+    if isinstance(items, list) and element < len(items):
+        return items[element]
+    change = f"has only {len(items)} elements now" if isinstance(items, list) else "was dropped when a user cleared that task"
+    raise ElementError(f"its list, which task {over!r} returned, {change}; clear {node.task.task_id!r} as well")

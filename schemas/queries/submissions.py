@@ -29,7 +29,7 @@ class AttemptRef(msgspec.Struct, frozen=True):
 
 
 class Claimed(msgspec.Struct, frozen=True):
-    """An attempt that this daemon submits; with a `kill_reason` the daemon only searches the backend for it."""
+    """An attempt that this daemon submits as it was when claimed; with a `kill_reason` the daemon only searches for it."""
 
     submission_id: UUID
     dag_run_id: int
@@ -85,6 +85,11 @@ async def claim_abandoned(
     """
     rows = await db.fetch(_SQL["claim_abandoned"], owner, host, backend, seen_by, list(in_hand))
     return [Claimed(*row) for row in rows]
+
+
+async def submitting(db: Db, ids: Collection[UUID]) -> Mapping[UUID, str | None]:
+    """By id, the reason of a kill request; attempts that are not being submitted any more are left out."""
+    return {row[0]: row[1] for row in await db.fetch(_SQL["submitting"], list(ids))}
 
 
 async def running(db: Db, backends: Sequence[str], host: str, everywhere: Sequence[str]) -> list[Running]:

@@ -108,6 +108,10 @@ WHERE submission_id IN (
 )
 RETURNING submission_id, dag_run_id, task_index, try_number, kill_reason
 
+-- name: submitting
+-- The state is compared as text, so that the planner does not use the index of open attempts.
+SELECT submission_id, kill_reason FROM submission WHERE submission_id = ANY ($1::uuid[]) AND state::text = 'submitting'
+
 -- name: running
 SELECT submission_id, backend, handle, desired_state,
     extract(epoch FROM clock_timestamp() - heartbeat_at)::float8 AS heartbeat_age_s

@@ -118,8 +118,8 @@ def read_inside_the_group() -> None:
 
     async def _resolve_batch(self: Dispatcher, claims: Sequence[Claimed]) -> None:
         async with anyio.create_task_group() as tg:
-            for claim, spec in await self._with_specs(claims):
-                tg.start_soon(self._submit_one, self.resolve, claim, spec)
+            for step in await self._next_steps(claims):
+                tg.start_soon(self._submit_one, self.resolve, step)
 
     replace(Dispatcher, "_resolve_batch", _resolve_batch)
 

@@ -12,16 +12,15 @@ from tests.integration.engine.world import World
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties import dispatch
 from tidegate.daemon.duties.dispatch import Dispatcher
-from tidegate.daemon.duties.submission_specs import submission_specs
-from tidegate.daemon.leases import HeldLeases
+from tidegate.daemon.duties.submission_specs import Step, next_steps
+from tidegate.daemon.leases import HeldLeases, renew
 from tidegate.daemon.outage import Outages
+from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.spark.contract import SubmissionSpec
 from tidegate.daemon.spark.runner_backend import open_backends
 from tidegate.daemon.wake import Signals
 from tidegate.schemas.queries import submissions
-from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.leases import Job
+from tidegate.schemas.queries.leases import Job, Terms
 from tidegate.schemas.queries.submissions import Claimed
 
 WITHIN_S = 30.0
@@ -36,16 +35,17 @@ async def test_a_connection_lost_after_the_claim_ends_no_daemon(
     await world.rows("UPDATE submission SET desired_state = 'kill', kill_reason = 'by a user'")
     lost: list[Sequence[Claimed]] = []
 
-    async def lose_once(db: Db, claims: Sequence[Claimed]) -> list[SubmissionSpec]:
+    async def lose_once(database: Database, claims: Sequence[Claimed]) -> list[Step]:
         if not lost:
             lost.append(claims)
-            await db.execute("SELECT pg_terminate_backend(pg_backend_pid())")
-        return await submission_specs(db, claims)
+            await database.autocommit(lambda db: db.execute("SELECT pg_terminate_backend(pg_backend_pid())"))
+        return await next_steps(database, claims)
 
-    monkeypatch.setattr(dispatch, "submission_specs", lose_once)
+    monkeypatch.setattr(dispatch, "next_steps", lose_once)
     settings = Settings(postgres_dsn="", kafka_servers="", host="here", spool_dir=str(tmp_path))
-    held_leases, backends = HeldLeases(Job(uuid4(), "here", 7, "test")), open_backends(settings)
+    held_leases, backends = HeldLeases(Job(uuid4(), "here", 7, "test", Terms(lease_ttl_s=4 * WITHIN_S))), open_backends(settings)
     context = Context(settings, world.database, held_leases, Signals(), Outages(), backends)
+    await renew(world.database, held_leases)
 
     with anyio.fail_after(WITHIN_S):
         async with anyio.create_task_group() as tg:

@@ -89,6 +89,7 @@ READ = {
     "sources.contexts": ("{runs}", "dag_run_pkey dagrun_dataset_event_run dataset_event_pkey task_result_pkey"),
     "sources.files": ("{runs}", "dag_version_pkey"),
     "submissions.running": ("ARRAY['command'], 'here', ARRAY['command']", "submission_open"),
+    "submissions.submitting": ("{attempts}", "submission_pkey"),
     "submissions.killed_intents": ("100", "submission_open"),
     "submissions.open_on_host": ("'here'", "submission_open"),
     "submissions.silent": ("60, NULL, 100", "submission_open"),

@@ -1,76 +1,19 @@
 """A claim of a daemon whose leases expired belongs to another: only one of them submits it."""
 
-import os
-from collections.abc import AsyncIterator, Mapping
-from uuid import UUID, uuid4
+from collections.abc import AsyncIterator
 
 import anyio
 import pytest
 
 from tests.integration.cli.history import HOST, History
+from tests.integration.spark.dispatching import Daemon
 from tests.servers import MakeSettings
-from tidegate.daemon.context import Context
-from tidegate.daemon.duties.dispatch import Dispatcher
-from tidegate.daemon.leases import HeldLeases, renew
-from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import Database, connect
-from tidegate.daemon.settings import Settings
-from tidegate.daemon.spark.contract import Handle, LogChunk, Phase, Status, SubmissionSpec
-from tidegate.daemon.wake import Signals
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.message import TasksReady
-from tidegate.schemas.queries.leases import Job, Terms
 
 FILE = 'from tidegate import Dag, Dataset\nwith Dag("d", schedule=Dataset("s://a")) as dag: dag.command("c", ["true"])\n'
 TTL_S = 0.5
-
-
-class Far:
-    """A backend that every daemon sees, and that shows nothing of what it was given soon enough."""
-
-    name = "command"
-    host: str | None = None
-    visibility_grace_s = 0.0
-
-    def __init__(self) -> None:
-        self.given: list[UUID] = []
-        self.look_s = 0.0
-
-    async def find(self, submission_id: UUID) -> Handle | None:  # noqa: ARG002 - it shows nothing
-        await anyio.sleep(self.look_s)
-        return None
-
-    async def submit(self, spec: SubmissionSpec) -> Handle:
-        self.given.append(spec.submission_id)
-        return {}
-
-    async def status(self, handles: Mapping[UUID, Handle]) -> Mapping[UUID, Status]:
-        return dict.fromkeys(handles, Status(phase=Phase.RUNNING))
-
-    async def kill(self, handle: Handle) -> None:
-        """Nothing runs."""
-
-    async def logs(self, handle: Handle, offset: int) -> LogChunk:  # noqa: ARG002 - there is none
-        return LogChunk(content=b"", next_offset=offset, complete=True)
-
-
-class Daemon:
-    """What dispatches, step by step."""
-
-    def __init__(self, settings: Settings, database: Database) -> None:
-        self.backend = Far()
-        self.context = Context(
-            settings=settings,
-            database=database,
-            held_leases=HeldLeases(Job(uuid4(), HOST, os.getpid(), "test", Terms(lease_ttl_s=settings.lease_ttl_s))),
-            signals=Signals(),
-            outages=Outages(),
-            backends={"command": self.backend},
-        )
-        self.dispatcher = Dispatcher(self.context, self.backend)
-
-    async def renew(self) -> None:
-        await renew(self.context.database, self.context.held_leases)
 
 
 @pytest.fixture
