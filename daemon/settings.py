@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from tidegate.schemas.error import TidegateError
+from tidegate.schemas.read_plan import RUN_EVENTS
 from tidegate.schemas.wire.event import Kind
 
 PREFIX = "TIDEGATE_"
@@ -77,6 +78,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     lease_renew_s: Annotated[float, _seconds("Interval between two renewals of the leases of a daemon.")] = 2.0
     sweep_s: Annotated[float, _seconds("Interval at which each duty polls for work that no wake-up announced.")] = 1.0
     batch_records: Annotated[int, _count("Largest number of Kafka records in one transaction.", "records")] = 1000
+    run_events: Annotated[
+        int, _count("Largest number of events that one run consumes. The rest stays pending for the next run.", "events")
+    ] = RUN_EVENTS
     pool_connections: Annotated[int, _count("Connections of a daemon to Postgres.", "connections")] = 8
     dedupe_days: Annotated[
         int,

@@ -79,7 +79,12 @@ async def run(settings: Settings, until: Until) -> None:
         name = f"{job.host} (pid {job.pid})"
         commit_loss = CommitLossDetector(CommitReceipts(job.id, spool_root(settings)), name)
         pool = connect(
-            settings.postgres_dsn, connections=settings.pool_connections, author=job.id, writer=name, commit_loss=commit_loss
+            settings.postgres_dsn,
+            connections=settings.pool_connections,
+            author=job.id,
+            writer=name,
+            commit_loss=commit_loss,
+            run_events=settings.run_events,
         )
         database = await stack.enter_async_context(pool)
         context = Context(

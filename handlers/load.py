@@ -6,7 +6,7 @@ from uuid import UUID
 
 import msgspec
 
-from tidegate.handlers.scheduling.read_plan import ReadReason, read_plan
+from tidegate.handlers.scheduling.read_plan import ReadReason, needs_more_events, read_plan, with_more_events
 from tidegate.schemas.dag import BaseTask
 from tidegate.schemas.error import blame
 from tidegate.schemas.graph import Graph
@@ -60,13 +60,23 @@ async def read_dags(db: Db, locked: Mapping[str, LockedDag], reason: ReadReason 
     if not locked:
         return ()
     activity = await dags.activity(db, locked)
-    plans = {dag_id: _plan(dag, activity[dag_id], reason, db.now) for dag_id, dag in locked.items()}
-    return await dags.read(db, locked, activity, plans)
+    plans = {dag_id: _plan(db, dag, activity[dag_id], reason) for dag_id, dag in locked.items()}
+    found = {dag.graph.dag_id: dag for dag in await dags.read(db, locked, activity, plans)}
+    while short := [dag_id for dag_id, dag in found.items() if _needs_more(dag, db.now)]:
+        plans |= {dag_id: with_more_events(plans[dag_id]) for dag_id in short}
+        again = await dags.read(db, {dag_id: locked[dag_id] for dag_id in short}, activity, {id_: plans[id_] for id_ in short})
+        found |= {dag.graph.dag_id: dag for dag in again}
+    return tuple(found.values())
 
 
-def _plan(dag: LockedDag, activity: DagActivity, reason: ReadReason, now: datetime) -> ReadPlan:
+def _plan(db: Db, dag: LockedDag, activity: DagActivity, reason: ReadReason) -> ReadPlan:
     with blame(dag.graph.dag_id):
-        return read_plan(dag, activity, reason, now)
+        return read_plan(dag, activity, reason, db.now, db.run_events)
+
+
+def _needs_more(dag: DagView, now: datetime) -> bool:
+    with blame(dag.graph.dag_id):
+        return needs_more_events(dag, now)
 
 
 async def lock_run(db: Db, dag_id: str, run_id: str) -> WholeRun:

@@ -7,6 +7,9 @@ import msgspec
 
 from tidegate.schemas.conditions.condition import Condition
 
+RUN_EVENTS = 10_000
+"""The most events that a run consumes, by default."""
+
 
 class EventKey(NamedTuple):
     """A pending event of a DAG."""
@@ -16,15 +19,18 @@ class EventKey(NamedTuple):
 
 
 class EventPlan(msgspec.Struct, frozen=True):
-    """The pending events that are read and locked.
+    """The pending events that are read: the oldest ones, at most `limit`.
 
-    `only_if_met`: none are read unless the datasets with pending events meet this condition. `with_details`: their arrival time
-    and extra are read, too. `limit`: only the first ones; None: all.
+    `only_if_met`: none are read unless the datasets with pending events meet this condition. `with_details`: their extra is
+    read, too. `of_each`: the oldest event of each dataset is read, whatever the limit. `with_rest`: the events that
+    the limit leaves are counted.
     """
 
     only_if_met: Condition | None = None
     with_details: bool = False
-    limit: int | None = None
+    limit: int = RUN_EVENTS
+    of_each: bool = False
+    with_rest: bool = True
 
 
 class ReadPlan(msgspec.Struct, frozen=True):

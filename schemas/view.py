@@ -9,6 +9,7 @@ import msgspec
 
 from tidegate.schemas.conditions.condition import Leaf
 from tidegate.schemas.graph import Graph
+from tidegate.schemas.read_plan import RUN_EVENTS
 from tidegate.schemas.state import RunState, RunType, SubmissionState, TaskState
 from tidegate.schemas.timetable.tick import Tick
 
@@ -75,7 +76,10 @@ class QueuedRun(msgspec.Struct, frozen=True):
 
 
 class PendingEvent(msgspec.Struct, frozen=True):
-    """A locked row of `dataset_dag_run_queue`. `extra`, JSON, and `arrived_at` are read only for DAGs that inspect events."""
+    """A row of `dataset_dag_run_queue`, under the lock of its DAG.
+
+    `extra`, JSON, is read only for DAGs that inspect events.
+    """
 
     dataset_id: int
     dataset_event_id: int
@@ -146,9 +150,10 @@ class DagView(LockedDag, frozen=True, kw_only=True):
     """A locked DAG, with the rows that its read plan names (`tidegate.schemas.read_plan`).
 
     `running`, `queued` and `next_queued_at` are as in `DagActivity`. `queued_runs` are the first queued runs in the order of
-    promotion, at least as many as may start. `pending` are the pending events. `unread`: the DAG inspects events, but its pending
-    events were not read; `arrived` are then its new events. `inputs` are the pending events with the leaves of the condition that
-    they match, once a decision has inspected them.
+    promotion, at least as many as may start. `pending` are the oldest pending events. `more_pending` counts the others up to a
+    bound; the newest arrived at `newest_at`. A run consumes at most `run_events` events. `unread`: the DAG inspects events, but
+    its pending events were not read; `arrived` are then its new events. `inputs` are the pending events with the leaves of the
+    condition that they match, once a decision has inspected them.
 
     `run_dates` are the logical dates after `last_tick` that have a run. `timed_run_ids` and `event_run_ids` are reserved, the
     latter for dataset runs beyond the first.
@@ -165,6 +170,9 @@ class DagView(LockedDag, frozen=True, kw_only=True):
     next_queued_at: datetime | None = None
     queued_runs: tuple[QueuedRun, ...] = ()
     pending: tuple[PendingEvent, ...] = ()
+    more_pending: int = 0
+    newest_at: datetime | None = None
+    run_events: int = RUN_EVENTS
 
 
 class Columns(msgspec.Struct):

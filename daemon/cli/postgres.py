@@ -6,18 +6,19 @@ from contextlib import asynccontextmanager
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.postgres.database import Database, connect
 from tidegate.daemon.postgres.migrate import pending
+from tidegate.daemon.settings import Settings
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import losses
 from tidegate.schemas.queries.db import Db
 
 
 @asynccontextmanager
-async def open_database(dsn: str, user: str) -> AsyncIterator[Database]:
+async def open_database(settings: Settings, user: str) -> AsyncIterator[Database]:
     """One connection to a database with the current schema. Reminds of lost commits on stderr.
 
     Raises UnavailableError when Postgres is away, RequestError for another schema, PostgresError for a refused login.
     """
-    async with connect(dsn, connections=1, writer=user) as database:
+    async with connect(settings.postgres_dsn, connections=1, writer=user, run_events=settings.run_events) as database:
         await database.run(_check_schema)
         if await database.autocommit(losses.any_open):
             output.say("Postgres has lost acknowledged commits; `tidegate losses list` shows when")

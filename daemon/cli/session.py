@@ -55,7 +55,7 @@ def with_database(context: typer.Context, work: Callable[["Database"], Awaitable
     from tidegate.daemon.cli.postgres import open_database
 
     async def run() -> T:
-        async with open_database(settings.postgres_dsn, current_user(settings)) as database:
+        async with open_database(settings, current_user(settings)) as database:
             return await work(database)
 
     return anyio.run(run)

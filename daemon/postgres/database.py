@@ -24,6 +24,7 @@ from tidegate.daemon.postgres.server_clock import ServerClock
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import losses
 from tidegate.schemas.queries.db import Db, Memory
+from tidegate.schemas.read_plan import RUN_EVENTS
 
 if TYPE_CHECKING:
     from tidegate.schemas.queries.db import Connected
@@ -81,7 +82,7 @@ class Database:
     """A pool of connections with the caches of this process: immutable rows and the offset of the server's clock.
 
     `author` is the daemon's id, None for other programs. `writer` names the daemon or the user in audit columns. `commit_loss`
-    checks each new connection for lost commits.
+    checks each new connection for lost commits. A run consumes at most `run_events` events.
     """
 
     def __init__(
@@ -90,8 +91,10 @@ class Database:
         author: UUID | None = None,
         writer: str | None = None,
         commit_loss: CommitLossDetector | None = None,
+        run_events: int = RUN_EVENTS,
     ) -> None:
         self.pool = pool
+        self.run_events = run_events
         self.commit_loss = commit_loss
         self.memory = Memory()
         self.clock = ServerClock()
@@ -155,7 +158,7 @@ class Database:
             number = receipts.next_number() if receipts else 0
             marker = losses.marker(receipts.daemon, connection.get_server_pid(), number) if receipts else None
             async with connection.transaction() if in_transaction else nullcontext():
-                db = Db(connection, self.memory, await self.clock.now(connection), self.clock.told, marker)
+                db = Db(connection, self.memory, await self.clock.now(connection), self.clock.told, marker, self.run_events)
                 result = await work(db)
             if receipts and marker and marker.is_written:
                 receipts.record(connection.get_server_pid(), number, self.clock.extrapolated())
@@ -172,6 +175,7 @@ async def connect(
     author: UUID | None = None,
     writer: str | None = None,
     commit_loss: CommitLossDetector | None = None,
+    run_events: int = RUN_EVENTS,
 ) -> AsyncIterator[Database]:
     """Open the pool; the first transaction opens the first connection."""
 
@@ -193,7 +197,7 @@ async def connect(
         init=init,
         reset=no_reset,
     )
-    database = Database(pool, author, writer, commit_loss)
+    database = Database(pool, author, writer, commit_loss, run_events)
     async with pool:
         yield database
 

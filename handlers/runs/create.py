@@ -36,14 +36,17 @@ def _within(task: BaseTask, date: datetime) -> bool:
 
 
 def create(
-    run: RunView, conf: dict[str, Any], graph: Graph, now: datetime, *, started: bool, events: int = 0
+    run: RunView, conf: dict[str, Any], graph: Graph, now: datetime, *, started: bool, events: int = 0, events_left: int = 0
 ) -> Iterator[Effect]:
-    """Insert a run that consumes `events` events, queued or already `started`. `run` is the queued one: `state_seq` 1."""
+    """Insert a run that consumes `events` events, queued or already `started`. `run` is the queued one: `state_seq` 1.
+
+    Its limit leaves `events_left` events pending.
+    """
     yield run_event(run, RunState.QUEUED, 1, now)
     after = _started(run, graph, now) if started else run
     end_date = now if after.state in RUN_ENDED else None
     conf = conf_with_defaults(graph.params, conf)
-    yield InsertRun(**msgspec.structs.asdict(after), end_date=end_date, conf=conf, events=events)
+    yield InsertRun(**msgspec.structs.asdict(after), end_date=end_date, conf=conf, events=events, events_left=events_left)
     if graph.has_deadlines:
         yield from insert_deadlines(run, graph, now)
     if started:

@@ -37,7 +37,8 @@ def condition_result(dag: DagView, now: datetime) -> ConditionResult:
     def evaluate() -> ConditionResult:
         arrived = inputs_of(dag, now)
         due = input_deadline(dag, arrived, now)
-        return evaluate_condition(dag.graph, arrived, now, dag.dataset_run_at, overdue=due is not None and due <= now)
+        overdue = due is not None and due <= now
+        return evaluate_condition(dag.graph, arrived, now, dag.dataset_run_at, overdue=overdue, newest_at=dag.newest_at)
 
     return evaluated(evaluate)
 

@@ -24,15 +24,24 @@ ConditionResult = Satisfied | NotSatisfied
 
 
 def evaluate_condition(
-    graph: Graph, arrived: Sequence[Input], at: datetime, last_run_at: datetime | None, *, overdue: bool = False
+    graph: Graph,
+    arrived: Sequence[Input],
+    at: datetime,
+    last_run_at: datetime | None,
+    *,
+    overdue: bool = False,
+    newest_at: datetime | None = None,
 ) -> ConditionResult:
-    """The result for these inputs at `at`. After the input deadline (`overdue`) the condition is not debounced."""
+    """The result for these inputs at `at`. After the input deadline (`overdue`) the condition is not debounced.
+
+    `newest_at`: the arrival of the newest event, if `arrived` has only the oldest.
+    """
     satisfied = _first(arrived) if graph.one_run_per_event else _satisfy(graph, arrived)
     if satisfied is None:
         return _not_satisfied(graph, arrived)
     timing = graph.timing
     if timing.quiet_for_s is not None and not overdue:
-        quiet_at = max(input_.event.arrived_at for input_ in arrived) + timedelta(seconds=timing.quiet_for_s)
+        quiet_at = (newest_at or max(input_.event.arrived_at for input_ in arrived)) + timedelta(seconds=timing.quiet_for_s)
         if timing.max_wait_s is not None:
             quiet_at = min(quiet_at, _satisfied_since(graph, arrived) + timedelta(seconds=timing.max_wait_s))
         if at < quiet_at:

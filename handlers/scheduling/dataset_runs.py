@@ -9,6 +9,7 @@ from tidegate.handlers.runs.create import create, ends_at_start, queued_run
 from tidegate.handlers.runs.run_ids import dataset_run_id
 from tidegate.handlers.scheduling.condition import Satisfied
 from tidegate.handlers.scheduling.inputs import InspectedEvents, inspect_events, match_datasets
+from tidegate.handlers.scheduling.run_size import limit_events
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import ConsumeEvents, DiscardEvents, NoteSchedule
 from tidegate.schemas.graph import Graph
@@ -48,10 +49,11 @@ def start_dataset_run(dag: DagView, id_: int, satisfied: Satisfied, now: datetim
 
     A producer's clock may be ahead: a later `run_after` would delay the run once it is cleared, and the runs after it.
     """
+    satisfied, left = limit_events(dag, satisfied)
     run_after = min(max((event.occurred_at for event in satisfied.events), default=deadline or now), now)
     run_id = dataset_run_id(id_, run_after, satisfied.events)
     run = queued_run(id_, dag.graph, run_id, RunType.DATASET, run_after)
-    yield from create(run, {}, dag.graph, now, started=True, events=len(satisfied.events))
+    yield from create(run, {}, dag.graph, now, started=True, events=len(satisfied.events), events_left=left)
     yield from consume(dag, run, satisfied)
     return after_dataset_run(without_events(dag, satisfied), run, now)
 

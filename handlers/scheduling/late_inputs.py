@@ -11,6 +11,7 @@ from tidegate.handlers.scheduling.dataset_runs import Step, start_dataset_run
 from tidegate.handlers.scheduling.input_deadline import input_deadline
 from tidegate.handlers.scheduling.inputs import inputs_of
 from tidegate.handlers.scheduling.run_limit import has_capacity
+from tidegate.handlers.scheduling.run_size import limit_events
 from tidegate.schemas.effect.dag import DiscardEvents, NoteSchedule
 from tidegate.schemas.explain.reasons import InputsMissing, OutsideWindow
 from tidegate.schemas.timetable.text import utc
@@ -57,8 +58,10 @@ def run_anyway(dag: DagView, id_: int, now: datetime) -> Step | None:
 
 def _start_anyway(dag: DagView, id_: int, missed: datetime, now: datetime) -> Step:
     yield NoteSchedule(dag.graph.dag_id, "deadline_run", f"{_late(missed)}: the run starts without them", now)
-    decided = msgspec.structs.replace(dag, deadline_at=missed)
-    return (yield from start_dataset_run(decided, id_, Satisfied(dag.pending), now, missed))
+    arrived = Satisfied(dag.pending)
+    is_last = not limit_events(dag, arrived).left
+    decided = msgspec.structs.replace(dag, deadline_at=missed) if is_last else dag  # Else the rest is late, too.
+    return (yield from start_dataset_run(decided, id_, arrived, now, missed))
 
 
 def _late(deadline: datetime) -> str:

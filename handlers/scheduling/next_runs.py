@@ -9,7 +9,7 @@ from tidegate.handlers.scheduling.dataset_runs import discard_rejected
 from tidegate.handlers.scheduling.late_inputs import skip_or_alert, start_daily_deadlines
 from tidegate.handlers.scheduling.round_robin import start_runs
 from tidegate.handlers.scheduling.timetable import upcoming_tick
-from tidegate.handlers.scheduling.wakeup import next_wakeup
+from tidegate.handlers.scheduling.wakeup import left_events, next_wakeup
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import CountFailures, SetPaused, UpdateSchedule
 from tidegate.schemas.error import blame
@@ -32,7 +32,8 @@ def _schedule(dag: DagView, now: datetime) -> Iterator[Effect]:
         dag = yield from start_runs(dag, now)
         if dag.graph.requires_both:
             dag = yield from discard_rejected(dag, now)
-        dag = yield from skip_or_alert(dag, now)
+        if not left_events(before, dag):
+            dag = yield from skip_or_alert(dag, now)
     clock = set_wakeup(dag, next_wakeup(before, dag, now))
     if clock != set_wakeup(before, before.due_at):
         yield clock

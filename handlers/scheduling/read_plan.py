@@ -1,7 +1,9 @@
 """How many queued runs and pending events of a DAG its next decision reads.
 
 Queues grow without bound while a DAG cannot use them. A decision therefore reads only the queued runs that fit into the free
-slots, and pending events only if they may start a run, or if time, a tick or the end of a run may change their outcome.
+slots, and pending events only if they may start a run, or if time, a tick or the end of a run may change their outcome. It
+reads the oldest events, as many as a run consumes, and the oldest of each dataset; it reads more if these do not meet a condition
+that inspects events.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,11 +11,14 @@ from datetime import datetime
 
 import msgspec
 
+from tidegate.handlers.scheduling.blockers import condition_result
+from tidegate.handlers.scheduling.inputs import inspect_events
 from tidegate.schemas.conditions.condition import DatasetRef, PatternRef
+from tidegate.schemas.explain.reasons import InputsMissing, OutsideWindow
 from tidegate.schemas.graph import Graph, bounds_of
-from tidegate.schemas.read_plan import EventKey, EventPlan, ReadPlan
+from tidegate.schemas.read_plan import RUN_EVENTS, EventKey, EventPlan, ReadPlan
 from tidegate.schemas.timetable.tick import next_tick
-from tidegate.schemas.view import DagActivity, LockedDag
+from tidegate.schemas.view import DagActivity, DagView, LockedDag
 
 MAX_TIMED_RUNS = 100
 """The maximum of timed runs of a DAG that one transaction starts."""
@@ -25,7 +30,7 @@ MAX_EVENT_RUNS = 100
 class ReadReason(msgspec.Struct, frozen=True):
     """Why DAGs are read.
 
-    `everything`: the decision may change the version or the pause of the DAG, so all queued runs and pending events are read.
+    `everything`: the decision may change the version or the pause of the DAG, so all queued runs and the oldest events are read.
     `ending_runs`: by DAG, the maximum of running runs that this transaction ends. `just_arrived`: by DAG, the events that this
     transaction queued for DAGs that inspect events; None: it queued none.
     """
@@ -35,7 +40,7 @@ class ReadReason(msgspec.Struct, frozen=True):
     just_arrived: Mapping[str, Sequence[EventKey]] | None = None
 
 
-def read_plan(dag: LockedDag, activity: DagActivity, reason: ReadReason, now: datetime) -> ReadPlan:
+def read_plan(dag: LockedDag, activity: DagActivity, reason: ReadReason, now: datetime, run_events: int = RUN_EVENTS) -> ReadPlan:
     dag_id, graph = dag.graph.dag_id, dag.graph
     slots = max(graph.max_active_runs - activity.running + reason.ending_runs.get(dag_id, 0), 0)
     timed_runs = _timed_runs(dag, slots, now)
@@ -44,7 +49,7 @@ def read_plan(dag: LockedDag, activity: DagActivity, reason: ReadReason, now: da
     return ReadPlan(
         queued_runs=_queued_runs(activity, slots, reason),
         timed_runs=timed_runs,
-        events=_event_plan(dag, reason, event_slots, timed_runs, now) if activity.has_pending else None,
+        events=_event_plan(dag, reason, event_slots, timed_runs, now, run_events) if activity.has_pending else None,
         event_runs=event_slots if graph.one_run_per_event else 1,
         just_arrived=arrived.get(dag_id, ()) if graph.inspects_events else (),
     )
@@ -62,21 +67,25 @@ def _timed_runs(dag: LockedDag, slots: int, now: datetime) -> int:
     return 0 if tick is None or tick.run_after > now else min(slots, MAX_TIMED_RUNS)
 
 
-def _event_plan(dag: LockedDag, reason: ReadReason, slots: int, timed_runs: int, now: datetime) -> EventPlan | None:
+def _event_plan(
+    dag: LockedDag, reason: ReadReason, slots: int, timed_runs: int, now: datetime, run_events: int
+) -> EventPlan | None:
     graph = dag.graph
-    if _needs_all_events(dag, reason, timed_runs, now):
-        return EventPlan(with_details=True)
-    if not slots:
+    if _needs_events_anyway(dag, reason, timed_runs, now):
+        return EventPlan(with_details=True, limit=run_events, of_each=True)
+    if not slots or dag.is_held:
         return None
     return EventPlan(
         only_if_met=None if _has_one_input(graph) else graph.schedule,
         with_details=graph.inspects_events,
-        limit=slots + 1 if graph.one_run_per_event else None,  # One more shows whether events are left.
+        limit=slots + 1 if graph.one_run_per_event else run_events,  # One more shows whether events are left.
+        of_each=not _has_one_input(graph),
+        with_rest=not graph.one_run_per_event,
     )
 
 
-def _needs_all_events(dag: LockedDag, reason: ReadReason, timed_runs: int, now: datetime) -> bool:
-    """Whether all events are read, even without a free slot: time, a tick or the end of a run may change their outcome."""
+def _needs_events_anyway(dag: LockedDag, reason: ReadReason, timed_runs: int, now: datetime) -> bool:
+    """Whether events are read even without a free slot: time, a tick or the end of a run may change their outcome."""
     graph, dag_id = dag.graph, dag.graph.dag_id
     return (
         reason.everything
@@ -85,6 +94,21 @@ def _needs_all_events(dag: LockedDag, reason: ReadReason, timed_runs: int, now: 
         or (graph.timing.deadline is not None and dag_id in reason.ending_runs)
         or (graph.inspects_events and reason.just_arrived is not None and dag_id not in reason.just_arrived)
     )
+
+
+def needs_more_events(dag: DagView, now: datetime) -> bool:
+    """Whether newer events may meet a condition that the oldest do not meet. If some of these are rejected, they are first."""
+    if not dag.more_pending or not dag.graph.inspects_events or dag.graph.one_run_per_event:
+        return False
+    if not isinstance(condition_result(dag, now), InputsMissing | OutsideWindow):
+        return False
+    return not inspect_events(dag.graph, dag.pending, now).rejected
+
+
+def with_more_events(plan: ReadPlan) -> ReadPlan:
+    """The plan that reads four times as many events."""
+    events = plan.events and msgspec.structs.replace(plan.events, limit=4 * plan.events.limit)
+    return msgspec.structs.replace(plan, events=events)
 
 
 def _has_one_input(graph: Graph) -> bool:

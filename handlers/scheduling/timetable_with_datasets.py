@@ -8,6 +8,7 @@ from tidegate.handlers.runs.create import create
 from tidegate.handlers.scheduling.condition import ConditionResult, Satisfied, evaluate_condition, evaluated
 from tidegate.handlers.scheduling.dataset_runs import Step, after_dataset_run, consume, without_events
 from tidegate.handlers.scheduling.inputs import inspect_events
+from tidegate.handlers.scheduling.run_size import limit_events
 from tidegate.handlers.scheduling.timetable import after_tick, is_due, timed_run, upcoming_tick
 from tidegate.schemas.effect.dag import NoteSchedule
 from tidegate.schemas.timetable.text import utc
@@ -36,7 +37,8 @@ def start_timed_dataset_run(dag: DagView, tick: Tick, now: datetime) -> Step:
 
 def _start(dag: DagView, tick: Tick, satisfied: Satisfied, now: datetime) -> Step:
     run = timed_run(dag, tick)
-    yield from create(run, {}, dag.graph, now, started=True, events=len(satisfied.events))
+    satisfied, left = limit_events(dag, satisfied)
+    yield from create(run, {}, dag.graph, now, started=True, events=len(satisfied.events), events_left=left)
     yield from consume(dag, run, satisfied)
     return after_dataset_run(without_events(after_tick(dag, tick, now), satisfied), run, tick.run_after)
 

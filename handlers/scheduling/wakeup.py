@@ -16,9 +16,16 @@ from tidegate.schemas.view import DagView, Input
 def next_wakeup(before: DagView, dag: DagView, now: datetime) -> datetime | None:
     """`before` is the DAG as read, `dag` after the decision. None: only a message matters. A needless wake-up is harmless."""
     times = list(_event_wakeups(before, dag, now)) if dag.graph.inspects_events else []
+    if left_events(before, dag):
+        times.append(now)
     if not dag.is_held:
         times += _run_wakeups(dag, now)
     return min(times, default=None)
+
+
+def left_events(before: DagView, dag: DagView) -> bool:
+    """Whether the decision took some of the oldest events, and newer ones are to be read in their place."""
+    return dag.more_pending > 0 and len(dag.pending) < len(before.pending)
 
 
 def _run_wakeups(dag: DagView, now: datetime) -> Iterator[datetime]:

@@ -10,11 +10,15 @@ from tidegate.schemas.wire.event import DagRunStateChanged
 
 
 class InsertRun(RunView, frozen=True, kw_only=True):
-    """A new run after its first moves. Its `id` was reserved when its DAG was locked. `events` counts the events it consumes."""
+    """A new run after its first moves. Its `id` was reserved when its DAG was locked. `events` counts the events it consumes.
+
+    `events_left` counts events that its limit leaves pending, up to a bound.
+    """
 
     end_date: datetime | None
     conf: dict[str, Any]
     events: int
+    events_left: int
 
 
 class UpdateRun(RunStatus, frozen=True, kw_only=True):

@@ -318,8 +318,9 @@ CREATE TABLE dataset_dag_run_queue (
     dataset_id bigint NOT NULL,
     dataset_event_id bigint NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (target_dag_id, dataset_id, dataset_event_id)
+    PRIMARY KEY (target_dag_id, dataset_event_id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX dataset_dag_run_queue_dataset ON dataset_dag_run_queue (target_dag_id, dataset_id, dataset_event_id);
 
 CREATE TABLE dagrun_dataset_event (
     dag_id text COLLATE "C" NOT NULL,
@@ -519,6 +520,7 @@ $$;
 --   unfinished       tasks without an end state; active_tasks: queued or running ones
 --   failed_leaves    failed tasks that decide about the run
 --   events           number of consumed dataset events, also of events that the ledger has dropped
+--   events_left      number of dataset events, at least, that the limit of events per run left pending
 --   creator          the daemon or user; created_by is the daemon's id, whose row in `job` may be gone
 --   cause            the kind of message that created it
 CREATE TABLE dag_run (
@@ -541,6 +543,7 @@ CREATE TABLE dag_run (
     active_tasks integer NOT NULL DEFAULT 0,
     max_active_tasks integer NOT NULL DEFAULT 16,
     events integer,
+    events_left integer,
     created_at timestamptz NOT NULL DEFAULT now(),
     created_by uuid,
     creator text,

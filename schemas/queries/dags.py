@@ -58,7 +58,7 @@ async def activity_from(db: Db, low_watermarks: Mapping[str, int], settled: int 
 async def read(
     db: Db, locked: Mapping[str, LockedDag], activity: Mapping[str, DagActivity], plans: Mapping[str, ReadPlan]
 ) -> tuple[DagView, ...]:
-    """Execute the read plans of these DAGs. The events that are read, from the low watermarks on, are locked."""
+    """Execute the read plans of these DAGs. Events are read from the low watermarks on."""
     waiting = await first_queued(db, {dag_id: plan.queued_runs for dag_id, plan in plans.items() if plan.queued_runs})
     found = await pending.read(db, plans, {dag_id: active.low_watermark for dag_id, active in activity.items()})
     _observe(db, locked, activity, found)
@@ -76,6 +76,9 @@ async def read(
             arrived=found.arrived.get(dag_id, ()),
             queued_runs=waiting.get(dag_id, ()),
             pending=found.events.get(dag_id, ()),
+            more_pending=found.rest[dag_id].events if dag_id in found.rest else 0,
+            newest_at=found.rest[dag_id].newest_at if dag_id in found.rest else None,
+            run_events=db.run_events,
         )
         for dag_id, dag in locked.items()
     )
@@ -92,12 +95,12 @@ def dag_view(dag: LockedDag, active: DagActivity, **read: Any) -> DagView:
 
 
 def _observe(db: Db, locked: Mapping[str, LockedDag], activity: Mapping[str, DagActivity], found: pending.Pending) -> None:
-    """After the commit, advance the low watermarks of the DAGs whose pending events are all known."""
+    """After the commit, advance the low watermarks of the DAGs whose oldest pending event is known."""
     seen: dict[str, Observation] = {}
     for dag_id, dag in locked.items():
         active = activity[dag_id]
-        if dag_id in found.complete or not active.has_pending:
-            oldest = min((event.dataset_event_id for event in found.events.get(dag_id, ())), default=active.settled)
+        if dag_id in found.events or not active.has_pending:
+            oldest = next((event.dataset_event_id for event in found.events.get(dag_id, ())), active.settled)
             seen[dag_id] = Observation(dag.backfilled_by_txn, db.now, min(oldest, active.settled))
     db.on_commit.append(partial(db.memory.low_watermarks.advance, seen))
 

@@ -12,7 +12,7 @@ from tidegate.schemas.message import Message
 from tidegate.schemas.queries import references
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
-from tidegate.schemas.read_plan import EventKey
+from tidegate.schemas.read_plan import EventKey, EventPlan
 from tidegate.schemas.view import PendingEvent
 from tidegate.schemas.wire.event import DatasetUpdated
 
@@ -121,24 +121,35 @@ async def record(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> Recorde
 
 
 async def pending_uris(db: Db, low_watermarks: Mapping[str, int]) -> Mapping[str, set[str]]:
-    """By DAG, the URIs with pending events from its low watermark on; one row is read per URI."""
+    """By DAG, the URIs with pending events from its low watermark on: the referenced ones, and that of the oldest event."""
     found: dict[str, set[str]] = defaultdict(set)
     for dag_id, uri in await db.fetch(_SQL["pending_uris"], list(low_watermarks), list(low_watermarks.values())):
         found[dag_id].add(uri)
     return found
 
 
-async def lock_pending(db: Db, low_watermarks: Mapping[str, int]) -> Mapping[str, tuple[PendingEvent, ...]]:
-    """All pending events of these locked DAGs, from their low watermarks on."""
-    return _by_dag(await db.fetch(_SQL["lock_pending"], list(low_watermarks), list(low_watermarks.values())))
-
-
-async def lock_pending_details(
-    db: Db, limits: Mapping[str, int | None], low_watermarks: Mapping[str, int]
+async def pending(
+    db: Db, plans: Mapping[str, EventPlan], low_watermarks: Mapping[str, int]
 ) -> Mapping[str, tuple[PendingEvent, ...]]:
-    """As `lock_pending`, with arrival time and extra. `limits`: the most events of each DAG; None: all."""
+    """The oldest pending events of locked DAGs, from their low watermarks on, as many as their plans allow."""
+    limits, details = [plan.limit for plan in plans.values()], [plan.with_details for plan in plans.values()]
+    return _by_dag(await db.fetch(_SQL["pending"], list(plans), limits, details, [low_watermarks[dag_id] for dag_id in plans]))
+
+
+async def first_pending(
+    db: Db, dag_ids: Collection[str], low_watermarks: Mapping[str, int]
+) -> Mapping[str, tuple[PendingEvent, ...]]:
+    """By locked DAG, the oldest pending event of each dataset, with arrival time and extra."""
+    return _by_dag(await db.fetch(_SQL["first_pending"], list(dag_ids), [low_watermarks[dag_id] for dag_id in dag_ids]))
+
+
+async def count_pending(
+    db: Db, limits: Mapping[str, int], low_watermarks: Mapping[str, int]
+) -> Mapping[str, tuple[int, datetime]]:
+    """By DAG, the number of pending events, at most `limits`, and the arrival of the newest."""
     watermarks = [low_watermarks[dag_id] for dag_id in limits]
-    return _by_dag(await db.fetch(_SQL["lock_pending_details"], list(limits), list(limits.values()), watermarks))
+    rows = await db.fetch(_SQL["count_pending"], list(limits), list(limits.values()), watermarks)
+    return {dag_id: (events, newest_at) for dag_id, events, newest_at in rows}
 
 
 async def read_pending(db: Db, keys: Sequence[tuple[str, int, int]]) -> Mapping[str, tuple[PendingEvent, ...]]:

@@ -62,7 +62,8 @@ FROM consumer
 WHERE NOT is_dropped
 
 -- name: pending_uris
--- The datasets of each DAG with a pending event; one row of the queue is read per dataset.
+-- The referenced datasets of each DAG with a pending event, and the dataset of its oldest event; one row of the queue is read for
+-- each.
 SELECT reference.dag_id, dataset.uri
 FROM dag_schedule_dataset_reference AS reference
 JOIN dataset ON dataset.id = reference.dataset_id
@@ -73,36 +74,69 @@ WHERE EXISTS (
       AND queue.dataset_id = reference.dataset_id
       AND queue.dataset_event_id >= target.low_watermark
 )
-
--- name: lock_pending
-SELECT queue.target_dag_id, queue.dataset_id, queue.dataset_event_id, dataset.uri, event.occurred_at
+UNION ALL
+SELECT target.dag_id, dataset.uri
 FROM unnest($1::text[], $2::bigint[]) AS target (dag_id, low_watermark)
 CROSS JOIN LATERAL (
-    SELECT * FROM dataset_dag_run_queue
+    SELECT dataset_id FROM dataset_dag_run_queue
     WHERE target_dag_id = target.dag_id AND dataset_event_id >= target.low_watermark
-    ORDER BY target_dag_id, dataset_id, dataset_event_id
-    FOR UPDATE
-) AS queue
-JOIN dataset ON dataset.id = queue.dataset_id
-CROSS JOIN LATERAL (SELECT occurred_at FROM dataset_event WHERE id = queue.dataset_event_id OFFSET 0) AS event
-ORDER BY queue.target_dag_id, queue.dataset_id, queue.dataset_event_id
+    ORDER BY target_dag_id, dataset_event_id
+    LIMIT 1
+) AS oldest
+JOIN dataset ON dataset.id = oldest.dataset_id
 
--- name: lock_pending_details
--- The same with arrival time and extra, and a limit per DAG. OFFSET: as in `tasks.results`.
+-- name: pending
+-- The oldest pending events of each DAG, at most `event_limit`, and their extra with `details`. The lock of the DAG protects these
+-- rows: no other transaction deletes one. OFFSET: as in `tasks.results`.
 SELECT
     queue.target_dag_id, queue.dataset_id, queue.dataset_event_id, dataset.uri, event.occurred_at,
-    queue.created_at AS arrived_at, event.extra::text
-FROM unnest($1::text[], $2::integer[], $3::bigint[]) AS target (dag_id, event_limit, low_watermark)
+    queue.created_at AS arrived_at, CASE WHEN target.details THEN event.extra::text ELSE '{}' END AS extra
+FROM unnest($1::text[], $2::integer[], $3::boolean[], $4::bigint[]) AS target (dag_id, event_limit, details, low_watermark)
 CROSS JOIN LATERAL (
     SELECT * FROM dataset_dag_run_queue
     WHERE target_dag_id = target.dag_id AND dataset_event_id >= target.low_watermark
-    ORDER BY target_dag_id, dataset_id, dataset_event_id
+    ORDER BY target_dag_id, dataset_event_id
     LIMIT target.event_limit
-    FOR UPDATE
 ) AS queue
 JOIN dataset ON dataset.id = queue.dataset_id
 CROSS JOIN LATERAL (SELECT * FROM dataset_event WHERE id = queue.dataset_event_id OFFSET 0) AS event
-ORDER BY queue.target_dag_id, queue.dataset_id, queue.dataset_event_id
+ORDER BY queue.target_dag_id, queue.dataset_event_id
+
+-- name: first_pending
+-- The oldest pending event of each dataset of these DAGs, with arrival time and extra.
+SELECT
+    queue.target_dag_id, queue.dataset_id, queue.dataset_event_id, dataset.uri, event.occurred_at,
+    queue.created_at AS arrived_at, event.extra::text
+FROM unnest($1::text[], $2::bigint[]) AS target (dag_id, low_watermark)
+JOIN dag_schedule_dataset_reference AS reference ON reference.dag_id = target.dag_id
+CROSS JOIN LATERAL (
+    SELECT * FROM dataset_dag_run_queue
+    WHERE target_dag_id = target.dag_id AND dataset_id = reference.dataset_id AND dataset_event_id >= target.low_watermark
+    ORDER BY target_dag_id, dataset_id, dataset_event_id
+    LIMIT 1
+) AS queue
+JOIN dataset ON dataset.id = queue.dataset_id
+CROSS JOIN LATERAL (SELECT * FROM dataset_event WHERE id = queue.dataset_event_id OFFSET 0) AS event
+
+-- name: count_pending
+-- The pending events of these DAGs, counted up to `most`, and the arrival of the newest.
+SELECT
+    target.dag_id,
+    (
+        SELECT count(*) FROM (
+            SELECT FROM dataset_dag_run_queue
+            WHERE target_dag_id = target.dag_id AND dataset_event_id >= target.low_watermark
+            ORDER BY target_dag_id, dataset_event_id
+            LIMIT target.most
+        ) AS counted
+    ) AS events,
+    (
+        SELECT created_at FROM dataset_dag_run_queue
+        WHERE target_dag_id = target.dag_id
+        ORDER BY target_dag_id DESC, dataset_event_id DESC
+        LIMIT 1
+    ) AS newest_at
+FROM unnest($1::text[], $2::integer[], $3::bigint[]) AS target (dag_id, most, low_watermark)
 
 -- name: read_pending
 -- New events of DAGs whose queue is not read.
@@ -111,7 +145,7 @@ SELECT
     queue.created_at AS arrived_at, event.extra::text
 FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS new (dag_id, dataset_id, dataset_event_id)
 JOIN dataset_dag_run_queue AS queue
-    ON (queue.target_dag_id, queue.dataset_id, queue.dataset_event_id) = (new.dag_id, new.dataset_id, new.dataset_event_id)
+    ON (queue.target_dag_id, queue.dataset_event_id) = (new.dag_id, new.dataset_event_id)
 JOIN dataset ON dataset.id = queue.dataset_id
 JOIN dataset_event AS event ON event.id = queue.dataset_event_id
 
@@ -132,8 +166,7 @@ WHERE ctid = ANY (
         FROM consumed
         CROSS JOIN LATERAL (
             SELECT ctid FROM dataset_dag_run_queue
-            WHERE target_dag_id = consumed.dag_id
-              AND dataset_id = consumed.dataset_id AND dataset_event_id = consumed.dataset_event_id
+            WHERE target_dag_id = consumed.dag_id AND dataset_event_id = consumed.dataset_event_id
             OFFSET 0
         ) AS queue
     )
@@ -155,8 +188,7 @@ WHERE ctid = ANY (
         FROM discarded
         CROSS JOIN LATERAL (
             SELECT ctid FROM dataset_dag_run_queue
-            WHERE target_dag_id = discarded.dag_id
-              AND dataset_id = discarded.dataset_id AND dataset_event_id = discarded.dataset_event_id
+            WHERE target_dag_id = discarded.dag_id AND dataset_event_id = discarded.dataset_event_id
             OFFSET 0
         ) AS queue
     )
@@ -180,13 +212,12 @@ ORDER BY dataset.uri
 LIMIT $2
 
 -- name: oldest_pending
--- Nothing is locked.
 SELECT queue.dataset_id, queue.dataset_event_id, dataset.uri, event.occurred_at, queue.created_at AS arrived_at, event.extra::text AS extra
 FROM dataset_dag_run_queue AS queue
 JOIN dataset ON dataset.id = queue.dataset_id
 JOIN dataset_event AS event ON event.id = queue.dataset_event_id
 WHERE queue.target_dag_id = $1
-ORDER BY queue.created_at, queue.dataset_event_id
+ORDER BY queue.target_dag_id, queue.dataset_event_id
 LIMIT $2
 
 -- name: pending_counts

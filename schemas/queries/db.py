@@ -10,6 +10,7 @@ import msgspec
 
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries.low_watermarks import LowWatermarks
+from tidegate.schemas.read_plan import RUN_EVENTS
 from tidegate.schemas.view import Columns
 
 if TYPE_CHECKING:
@@ -67,10 +68,11 @@ class Db:
 
     `now` is the time of all decisions: the clock of the server when it granted the last locks, so that the second of two
     decisions about a row is later; before any lock, an estimate of this clock. `corrected` maps each reading of the clock to the
-    time to use. `on_commit` is called after the commit. `statements` counts the round trips.
+    time to use. `on_commit` is called after the commit. `statements` counts the round trips. A run consumes at most `run_events`
+    events.
     """
 
-    __slots__ = ("_corrected", "_marker", "connection", "memory", "now", "on_commit", "statements")
+    __slots__ = ("_corrected", "_marker", "connection", "memory", "now", "on_commit", "run_events", "statements")
 
     def __init__(
         self,
@@ -79,10 +81,12 @@ class Db:
         now: datetime,
         corrected: Callable[[datetime], datetime] = as_is,
         marker: CommitMarker | None = None,
+        run_events: int = RUN_EVENTS,
     ) -> None:
         self.connection = connection
         self.memory = memory
         self.now = now
+        self.run_events = run_events
         self.on_commit: list[Callable[[], None]] = []
         self.statements = 0
         self._corrected = corrected

@@ -88,10 +88,18 @@ class RunAttemptRow(msgspec.Struct, frozen=True):
     ended_at: datetime | None
 
 
+class EventCount(msgspec.Struct, frozen=True):
+    """How many events a run consumed, and how many its limit left pending, at least."""
+
+    consumed: int
+    left_pending: int
+
+
 class Origin(msgspec.Struct, frozen=True):
     """A run and its origin: `creator` created it on a message of the kind `cause`; None if that was not recorded.
 
     `events` counts the consumed events, also those older than the retention of the ledger; None if unknown.
+    `events_left`: the limit of the run left so many events pending, at least.
     `spec` is the serialised DAG at the `version` that the run is pinned to.
     """
 
@@ -108,6 +116,7 @@ class Origin(msgspec.Struct, frozen=True):
     start_date: datetime | None
     end_date: datetime | None
     events: int | None
+    events_left: int
     version: int
     version_at: datetime
     path: str
@@ -160,9 +169,10 @@ async def events_of(db: Db, dag_id: str, run_id: str) -> list[RunEventRow]:
     return [RunEventRow(*row) for row in await db.fetch(_SQL["run_events"], dag_id, run_id)]
 
 
-async def event_count(db: Db, dag_id: str, run_id: str) -> int:
+async def event_count(db: Db, dag_id: str, run_id: str) -> EventCount:
     """The number of events that an existing run consumed, with events older than the retention."""
-    return int((await db.fetch(_SQL["run_event_count"], dag_id, run_id))[0][0])
+    (row,) = await db.fetch(_SQL["run_event_count"], dag_id, run_id)
+    return EventCount(*row)
 
 
 async def tasks_of(db: Db, dag_id: str, run_id: str) -> list[RunTaskRow]:

@@ -26,7 +26,9 @@ ORDER BY event.occurred_at, event.id
 
 -- name: run_event_count
 -- For runs of an earlier Tidegate without those older than the retention.
-SELECT coalesce(run.events, (SELECT count(*) FROM dagrun_dataset_event AS consumed WHERE consumed.dag_run_id = run.id))
+SELECT
+    coalesce(run.events, (SELECT count(*) FROM dagrun_dataset_event AS consumed WHERE consumed.dag_run_id = run.id)) AS consumed,
+    coalesce(run.events_left, 0) AS left_pending
 FROM dag_run AS run
 WHERE run.dag_id = $1 AND run.run_id = $2
 
@@ -78,6 +80,7 @@ SELECT
     run.id, run.run_type, run.state, run.run_after, run.logical_date, run.data_interval_start, run.data_interval_end,
     run.created_at, run.creator, run.cause, run.start_date, run.end_date,
     coalesce(run.events, (SELECT nullif(count(*), 0) FROM dagrun_dataset_event AS event WHERE event.dag_run_id = run.id)) AS events,
+    coalesce(run.events_left, 0) AS events_left,
     version.number AS version, version.created_at AS version_at, version.path, version.spec
 FROM dag_run AS run
 JOIN dag_version AS version ON version.id = run.version_id

@@ -31,7 +31,6 @@ def offset_not_compared() -> None:
 def queue_rows_not_locked() -> None:
     """Two daemons decide about one DAG at the same time."""
     without(dags, "lock", "FOR NO KEY UPDATE")
-    without(datasets, "lock_pending", "FOR UPDATE")
 
 
 def outbox_deleted_before_ack() -> None:
@@ -51,7 +50,7 @@ def submit_without_find() -> None:
 
 def queue_emptied_by_dag() -> None:
     """A run deletes every queue row of its DAG, also rows that it has not consumed."""
-    without(datasets, "consume", "AND dataset_id = consumed.dataset_id AND dataset_event_id = consumed.dataset_event_id")
+    without(datasets, "consume", "AND dataset_event_id = consumed.dataset_event_id")
 
 
 def settings_told() -> None:

@@ -16,6 +16,7 @@ from tidegate.daemon.cli.pages.lists import (
     notification_cells,
     task_cells,
 )
+from tidegate.daemon.settings import PREFIX
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.deadlines import DeadlineRow, list_deadlines
@@ -36,12 +37,16 @@ class TaskPage(msgspec.Struct, frozen=True):
 
 
 class RunPage(msgspec.Struct, frozen=True):
-    """A run. `tasks` is empty before it starts. `forgotten` consumed events are older than the retention."""
+    """A run. `tasks` is empty before it starts.
+
+    `forgotten` consumed events are older than the retention. Its limit left `events_left` events pending, at least.
+    """
 
     run: RunRow
     conf: dict[str, Any]
     events: Sequence[RunEventRow]
     forgotten: int
+    events_left: int
     journal: Sequence[RunMoveRow]
     tasks: Sequence[TaskPage]
     deadlines: Sequence[DeadlineRow]
@@ -53,12 +58,13 @@ async def read_page(db: Db, run: RunRow) -> RunPage:
     attempts: dict[str, list[RunAttemptRow]] = defaultdict(list)
     for attempt in await run_pages.attempts_of(db, *key):
         attempts[attempt.task_id].append(attempt)
-    events = await run_pages.events_of(db, *key)
+    events, count = await run_pages.events_of(db, *key), await run_pages.event_count(db, *key)
     return RunPage(
         run=run,
         conf=await run_pages.conf_of(db, *key),
         events=events,
-        forgotten=await run_pages.event_count(db, *key) - len(events),
+        forgotten=count.consumed - len(events),
+        events_left=count.left_pending,
         journal=await run_pages.journal_of(db, *key),
         tasks=[TaskPage(task, attempts[task.task_id]) for task in await run_pages.tasks_of(db, *key)],
         deadlines=await list_deadlines(db, dag_id=run.dag_id, run_id=run.run_id),
@@ -84,7 +90,7 @@ def print_page(page: RunPage, now: datetime) -> None:
             ("took", took(run.start_date, run.end_date, now)),
         )
     )
-    print_events(EVENT_TITLES, map(_event_cells, page.events), page.forgotten)
+    print_events(EVENT_TITLES, map(_event_cells, page.events), page.forgotten, page.events_left)
     output.section("journal", JOURNAL_TITLES, ((m.seq, m.state, m.at, m.reason) for m in page.journal), empty="none")
     output.section("tasks", TASK_TITLES, (task_cells(task.task, now) for task in page.tasks), empty="not started yet")
     attempts = [_attempt_cells(attempt, now) for task in page.tasks for attempt in task.attempts]
@@ -96,13 +102,15 @@ def print_page(page: RunPage, now: datetime) -> None:
         output.section("notifications", ("ID", *NOTIFICATION_TITLES), rows, empty="none")
 
 
-def print_events(titles: Sequence[str], rows: Iterable[Sequence[output.Cell]], forgotten: int) -> None:
+def print_events(titles: Sequence[str], rows: Iterable[Sequence[output.Cell]], forgotten: int, left: int) -> None:
     """The events that a run consumed, and how many more there were."""
     known = list(rows)
     older = f"{forgotten}{' more' if known else ''} older than the retention of the ledger"
     output.section("consumed events", titles, known, empty=older if forgotten else "none")
     if known and forgotten:
         output.write(f"  {older}")
+    if left:
+        output.write(f"  at least {left} more stayed pending for the next run, because of {PREFIX}RUN_EVENTS")
 
 
 def _started(run: RunRow) -> str | None:

@@ -102,7 +102,7 @@ def print_page(page: RunOrigin, now: datetime) -> None:
         )
     )
     cells = (_event_cells(event, run["created_at"]) for event in page.events)
-    print_events(EVENT_TITLES, cells, page.forgotten)
+    print_events(EVENT_TITLES, cells, page.forgotten, page.origin["events_left"])
     output.section("stages", STAGE_TITLES, map(_stage_cells, page.stages), empty="none")
     output.section("attempts", STEP_TITLES, (_step_cells(steps, now) for steps in page.attempts), empty="none")
     output.section("journal", JOURNAL_TITLES, ((m.state, m.at, m.reason) for m in page.journal), empty="none")

@@ -33,13 +33,13 @@ QUEUED = """
 def read_from(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The low watermark of each read."""
     found: list[int] = []
-    lock_pending = datasets.lock_pending
+    pending = datasets.pending
 
-    async def noted(db: Any, low_watermarks: Any) -> Any:
+    async def noted(db: Any, plans: Any, low_watermarks: Any) -> Any:
         found.extend(low_watermarks.values())
-        return await lock_pending(db, low_watermarks)
+        return await pending(db, plans, low_watermarks)
 
-    monkeypatch.setattr(datasets, "lock_pending", noted)
+    monkeypatch.setattr(datasets, "pending", noted)
     return found
 
 

@@ -41,12 +41,19 @@ def many(arrays: int) -> str:
 READ = {
     "dags.activity": ("{dags}, now(), {low_watermarks}", "dag_run_active dataset_dag_run_queue_pkey"),
     "dags.queued_runs": ("{dags}, ARRAY[3, 3], now()", "dag_run_active"),
-    "datasets.pending_uris": ("{dags}, {low_watermarks}", "dag_schedule_dataset_reference_dag dataset_dag_run_queue_pkey"),
-    "datasets.lock_pending": ("{dags}, {low_watermarks}", "dataset_dag_run_queue_pkey dataset_event_pkey"),
-    "datasets.lock_pending_details": (
-        "{dags}, ARRAY[3, NULL], {low_watermarks}",
+    "datasets.pending_uris": (
+        "{dags}, {low_watermarks}",
+        "dag_schedule_dataset_reference_dag dataset_dag_run_queue_dataset dataset_dag_run_queue_pkey",
+    ),
+    "datasets.pending": (
+        "{dags}, ARRAY[3, 5], ARRAY[true, false], {low_watermarks}",
         "dataset_dag_run_queue_pkey dataset_event_pkey",
     ),
+    "datasets.first_pending": (
+        "{dags}, {low_watermarks}",
+        "dag_schedule_dataset_reference_dag dataset_dag_run_queue_dataset dataset_event_pkey",
+    ),
+    "datasets.count_pending": ("{dags}, ARRAY[30, 50], {low_watermarks}", "dataset_dag_run_queue_pkey"),
     "datasets.read_pending": (
         "{dags}, ARRAY[13, 15], ARRAY[2611000000104012, 2611000000104014]",
         "dataset_dag_run_queue_pkey dataset_event_pkey",
@@ -96,13 +103,12 @@ READ = {
     "audit.page_of_events": ("100, 1000", "dataset_event_pkey"),
     "audit.count_outcomes": (
         "2611000000104000, 2611000000105000",
-        "dataset_event_pkey dataset_subscription_pkey dataset_event_arrival_pkey dataset_dag_run_queue_pkey"
+        "dataset_event_pkey dataset_subscription_pkey dataset_event_arrival_pkey"
         " dagrun_dataset_event_pkey dagrun_dataset_event_run discarded_dataset_event_pkey",
     ),
     "audit.check_outcomes": (
         "'consumed', '', 0, 0, 1000",
-        "dataset_dag_run_queue_pkey dagrun_dataset_event_pkey discarded_dataset_event_pkey"
-        " dataset_event_pkey dag_run_pkey dataset_subscription_pkey",
+        "dagrun_dataset_event_pkey discarded_dataset_event_pkey dataset_event_pkey dag_run_pkey dataset_subscription_pkey",
     ),
 }
 
@@ -179,8 +185,9 @@ async def test_a_hot_statement_that_was_planned_on_empty_tables_reads_no_history
 
 FENCED = {
     "dags.activity": {"dag_run", "dataset_dag_run_queue"},
-    "datasets.lock_pending": {"dataset_dag_run_queue", "dataset_event"},
-    "datasets.lock_pending_details": {"dataset_dag_run_queue", "dataset_event"},
+    "datasets.pending": {"dataset_dag_run_queue", "dataset_event"},
+    "datasets.first_pending": {"dataset_dag_run_queue", "dataset_event"},
+    "datasets.count_pending": {"dataset_dag_run_queue"},
     "datasets.consume": {"dataset_dag_run_queue"},
     "datasets.discard": {"dataset_dag_run_queue"},
     "references.refresh_activity": {"dag_schedule_dataset_reference", "task_outlet_dataset_reference"},
@@ -203,8 +210,8 @@ async def test_a_fenced_statement_that_was_planned_on_a_small_table_reads_no_his
 
 
 BY_EVENT = {
-    "datasets.lock_pending": (READ["datasets.lock_pending"][0], {"dataset_event_2611"}),
-    "datasets.lock_pending_details": (READ["datasets.lock_pending_details"][0], {"dataset_event_2611"}),
+    "datasets.pending": (READ["datasets.pending"][0], {"dataset_event_2611"}),
+    "datasets.first_pending": (READ["datasets.first_pending"][0], {"dataset_event_2611"}),
     "datasets.read_pending": (READ["datasets.read_pending"][0], {"dataset_event_2611"}),
     "sources.contexts": ("ARRAY[103999]::bigint[]", {"dataset_event_2611"}),
     "audit.page_of_events": ("2611000000100000, 1000", {"dataset_event_2611"}),

@@ -53,10 +53,11 @@ DECODED: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("runs.lock", "runs.lock_of_attempts", "runs.views", "dags.queued_runs"), fields(RunView)),
     **dict.fromkeys(("dags.lock", "facts.dag"), fields(LockedDag, graph=("dag_id", "version_id"), last_tick=TICK)),
     **dict.fromkeys(("tasks.instances", "tasks.of_runs"), ("dag_run_id", *fields(Instance))),
-    **dict.fromkeys(("datasets.lock_pending_details", "datasets.read_pending"), ("target_dag_id", *fields(PendingEvent))),
+    **dict.fromkeys(
+        ("datasets.pending", "datasets.first_pending", "datasets.read_pending"), ("target_dag_id", *fields(PendingEvent))
+    ),
     "audit.page_of_events": Page._fields,
     "dags.activity": ("dag_id", *fields(DagActivity, low_watermark=(), settled=())),
-    "datasets.lock_pending": ("target_dag_id", *fields(PendingEvent, arrived_at=(), extra=())),
     "dead_letters.list_dead_letters": fields(DeadLetterRow),
     "dead_letters.status": fields(DeadLetterStatus),
     "facts.attempt": fields(AttemptFacts),

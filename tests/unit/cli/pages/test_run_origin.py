@@ -42,6 +42,7 @@ EXPLAINED = (
     "1      s://a                     p       e   2026-11-21 11:59:55Z  0.0s           5.0s\n"
     "2      older than the retention  -       -   -                     -              -\n"
     "  3 more older than the retention of the ledger\n"
+    "  at least 7 more stayed pending for the next run, because of TIDEGATE_RUN_EVENTS\n"
     "\n"
     "stages\n"
     "STAGE                AT                    TOOK\n"
@@ -70,6 +71,7 @@ def test_the_origin_of_a_run_is_printed(capsys: pytest.CaptureFixture[str]) -> N
         "logical_date": None,
         "run_after": NOON,
         "events": 5,
+        "events_left": 7,
     }
     before = NOON - timedelta(seconds=5)
     page = RunOrigin(

@@ -11,14 +11,14 @@ from tests.unit.handlers.event_driven_dags import at, by, expiring
 from tidegate.handlers.scheduling.read_plan import MAX_EVENT_RUNS, MAX_TIMED_RUNS, ReadReason, read_plan
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, DatasetRef, PatternRef, Timing
 from tidegate.schemas.graph import Graph
-from tidegate.schemas.read_plan import EventKey, EventPlan, ReadPlan
+from tidegate.schemas.read_plan import RUN_EVENTS, EventKey, EventPlan, ReadPlan
 from tidegate.schemas.timetable.spec import Dates
 from tidegate.schemas.timetable.tick import Tick
 from tidegate.schemas.view import DagActivity, LockedDag
 
 BOTH = AllOf((A, B))
 FILTERED = DatasetRef("s://a", "extra.x = 1")
-ALL_EVENTS = EventPlan(with_details=True)
+ANYWAY = EventPlan(with_details=True, of_each=True)
 ARRIVED = (EventKey(1, 7), EventKey(1, 8))
 HOURLY = Dates(tuple(NOW + timedelta(hours=number) for number in range(-3, 3)))
 
@@ -91,17 +91,22 @@ def test_run_ids_are_reserved_for_ticks_that_are_due(found: ReadPlan, timed_runs
         pytest.param(plan(consumer(None)), EventPlan(), id="no condition: leftovers of an earlier version"),
         pytest.param(plan(consumer(PatternRef("s://*"))), EventPlan(with_details=True), id="one pattern"),
         pytest.param(plan(consumer(FILTERED)), EventPlan(with_details=True), id="one filter"),
-        pytest.param(plan(consumer(BOTH)), EventPlan(only_if_met=BOTH), id="several datasets: only if all have events"),
-        pytest.param(plan(consumer(AnyOf((BOTH, C)))), EventPlan(only_if_met=AnyOf((BOTH, C))), id="nested conditions"),
+        pytest.param(
+            plan(consumer(BOTH)), EventPlan(only_if_met=BOTH, of_each=True), id="several datasets: only if all have events"
+        ),
+        pytest.param(
+            plan(consumer(AnyOf((BOTH, C)))), EventPlan(only_if_met=AnyOf((BOTH, C)), of_each=True), id="nested conditions"
+        ),
         pytest.param(
             plan(consumer(AllOf((FILTERED, B)))),
-            EventPlan(only_if_met=AllOf((FILTERED, B)), with_details=True),
+            EventPlan(only_if_met=AllOf((FILTERED, B)), with_details=True, of_each=True),
             id="several datasets, one filtered",
         ),
         pytest.param(plan(consumer(limit=2), running=2), None, id="no slot is free"),
+        pytest.param(plan(consumer(), is_paused=True), None, id="the DAG is paused"),
         pytest.param(plan(consumer(limit=2), ENDING, running=2), EventPlan(), id="a run may end"),
-        pytest.param(plan(consumer(limit=2), EVERYTHING, running=2), ALL_EVENTS, id="everything, even without a slot"),
-        pytest.param(plan(consumer(BOTH), EVERYTHING), ALL_EVENTS, id="everything, even if the condition is not met"),
+        pytest.param(plan(consumer(limit=2), EVERYTHING, running=2), ANYWAY, id="everything, even without a slot"),
+        pytest.param(plan(consumer(BOTH), EVERYTHING), ANYWAY, id="everything, even if the condition is not met"),
     ],
 )
 def test_pending_events_are_read_if_they_may_start_a_run(found: ReadPlan, events: EventPlan | None) -> None:
@@ -117,13 +122,13 @@ JOINT = timed(schedule=BOTH, together=True)
 @pytest.mark.parametrize(
     ("found", "events"),
     [
-        pytest.param(plan(EXPIRING, running=1, due_at=NOW), ALL_EVENTS, id="events may have expired"),
-        pytest.param(plan(EXPIRING, running=1, due_at=None), ALL_EVENTS, id="the clock knows of no expiry yet"),
+        pytest.param(plan(EXPIRING, running=1, due_at=NOW), ANYWAY, id="events may have expired"),
+        pytest.param(plan(EXPIRING, running=1, due_at=None), ANYWAY, id="the clock knows of no expiry yet"),
         pytest.param(plan(EXPIRING, running=1, due_at=at(1)), None, id="no event has expired"),
-        pytest.param(plan(LATE, running=1, due_at=NOW), ALL_EVENTS, id="the deadline may have passed"),
-        pytest.param(plan(LATE, ENDING, running=1, due_at=at(1)), ALL_EVENTS, id="a run ends: a late one may start"),
+        pytest.param(plan(LATE, running=1, due_at=NOW), ANYWAY, id="the deadline may have passed"),
+        pytest.param(plan(LATE, ENDING, running=1, due_at=at(1)), ANYWAY, id="a run ends: a late one may start"),
         pytest.param(plan(EXPIRING, ENDING, running=2, due_at=at(1)), None, id="a run ends: no deadline wants another"),
-        pytest.param(plan(JOINT), ALL_EVENTS, id="a tick is due"),
+        pytest.param(plan(JOINT), ANYWAY, id="a tick is due"),
         pytest.param(plan(JOINT, last_tick=Tick(NOW, NOW, NOW, NOW)), None, id="no tick is due: events alone start no run"),
         pytest.param(plan(JOINT, is_paused=True), None, id="the DAG is paused: no tick is decided"),
     ],
@@ -138,9 +143,11 @@ def test_all_events_are_read_when_more_than_their_arrival_changes_what_becomes_o
     ("found", "events", "just_arrived"),
     [
         pytest.param(plan(consumer(FILTERED, **FULL), arrived(*ARRIVED), running=1), None, ARRIVED, id="the new ones alone"),
-        pytest.param(plan(consumer(FILTERED), arrived(*ARRIVED)), ALL_EVENTS, ARRIVED, id="the new ones as a fallback"),
+        pytest.param(
+            plan(consumer(FILTERED), arrived(*ARRIVED)), EventPlan(with_details=True), ARRIVED, id="the new ones as a fallback"
+        ),
         pytest.param(plan(consumer(**FULL), arrived(), running=1), None, (), id="the DAG inspects no events"),
-        pytest.param(plan(consumer(FILTERED, **FULL), arrived(), running=1), ALL_EVENTS, (), id="it inspects them only now"),
+        pytest.param(plan(consumer(FILTERED, **FULL), arrived(), running=1), ANYWAY, (), id="it inspects them only now"),
         pytest.param(plan(consumer(FILTERED, **FULL), running=1), None, (), id="no events have arrived"),
     ],
 )
@@ -155,11 +162,11 @@ def test_new_events_are_inspected_even_without_a_free_slot(
     [
         pytest.param(plan(consumer(mode="each", limit=5), running=2), 4, 3, id="one event for each slot, and one more"),
         pytest.param(plan(consumer(mode="each", limit=9999)), MAX_EVENT_RUNS + 1, MAX_EVENT_RUNS, id="not too many at once"),
-        pytest.param(plan(consumer(mode="each", limit=5), EVERYTHING), None, 5, id="everything"),
-        pytest.param(plan(consumer(limit=5)), None, 1, id="one run consumes all events"),
+        pytest.param(plan(consumer(mode="each", limit=5), EVERYTHING), RUN_EVENTS, 5, id="everything"),
+        pytest.param(plan(consumer(limit=5)), RUN_EVENTS, 1, id="as many as one run consumes"),
     ],
 )
-def test_a_run_for_each_event_reads_as_many_events_as_may_start_runs(found: ReadPlan, limit: int | None, event_runs: int) -> None:
+def test_a_run_for_each_event_reads_as_many_events_as_may_start_runs(found: ReadPlan, limit: int, event_runs: int) -> None:
     assert found.events is not None
     assert (found.events.limit, found.event_runs) == (limit, event_runs)
 

@@ -1,0 +1,132 @@
+"""The limit of events per run: which events it leaves, and what follows."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.shapes import NOW, A, B
+from tests.unit.handlers.event_driven_dags import Outcome, at, by, consumer, event, expiring, scheduled, timed
+from tidegate.handlers.scheduling.condition import Satisfied
+from tidegate.handlers.scheduling.read_plan import needs_more_events, with_more_events
+from tidegate.handlers.scheduling.run_size import LimitedRun, limit_events
+from tidegate.schemas.conditions.condition import AllOf, AnyOf, DatasetRef, PatternRef
+from tidegate.schemas.effect.run import InsertRun
+from tidegate.schemas.read_plan import EventPlan, ReadPlan
+from tidegate.schemas.timetable.spec import Dates
+from tidegate.schemas.view import DagView
+
+BOTH = AllOf((A, B))
+MANY = tuple(event(id_) for id_ in range(1, 7))
+LARGE, SMALL = DatasetRef("s://a", "n > 0"), DatasetRef("s://a", "n == 0")
+
+
+def limited(condition: Any, *events: Any, most: int = 3, more: int = 0, **facts: Any) -> DagView:
+    newest = max((each.arrived_at for each in events), default=NOW) if more else None
+    return consumer(condition, *events, run_events=most, more_pending=more, **{"newest_at": newest, **facts})
+
+
+def runs_of(done: Outcome) -> list[tuple[list[int], int]]:
+    """The events of each run, and how many its limit left."""
+    left = [effect.events_left for effect in done.effects if isinstance(effect, InsertRun)]
+    return list(zip(done.runs, left, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("dag", "runs"),
+    [
+        pytest.param(limited(A, *MANY[:3]), [([1, 2, 3], 0)], id="at the limit"),
+        pytest.param(limited(A, *MANY[:3], more=40), [([1, 2, 3], 40)], id="more were not read"),
+        pytest.param(limited(A, *MANY[:2], more=40), [([1, 2], 40)], id="fewer than the limit were left to be accepted"),
+        pytest.param(limited(AnyOf((A, B)), *MANY, event(7, "b"), more=1), [([1, 2, 7], 5)], id="the oldest of each dataset"),
+        pytest.param(limited(BOTH, *MANY, event(7, "b"), more=1, most=1), [([1, 7], 6)], id="more inputs than the limit"),
+        pytest.param(limited(PatternRef("s://*"), event(1, "b"), *MANY[1:]), [([1, 2, 3], 3)], id="the oldest of a pattern"),
+        pytest.param(
+            limited(AllOf((LARGE, SMALL)), *(event(id_, n=id_) for id_ in range(1, 6)), event(6, n=0)),
+            [([1, 2, 6], 3)],
+            id="the oldest of each filter",
+        ),
+        pytest.param(
+            limited(A, event(1, happened=-60), *(event(id_) for id_ in range(2, 7)), timing=timed(within=5)),
+            [([2, 3, 4], 2)],
+            id="what is superseded is not left",
+        ),
+        pytest.param(limited(A, *MANY, mode="each", most=1, event_run_ids=(101,), more=9), [([1], 0), ([2], 0)], id="one each"),
+    ],
+)
+def test_a_run_consumes_the_oldest_events(dag: DagView, runs: list[tuple[list[int], int]]) -> None:
+    assert runs_of(scheduled(dag)) == runs
+
+
+def test_a_tick_consumes_as_many() -> None:
+    dag = limited(BOTH, *MANY, event(7, "b"), timetable=Dates((NOW,)), together=True, missed="all", timed_run_ids=(101,))
+
+    assert runs_of(scheduled(msgspec.structs.replace(dag, timed_since=at(-1)))) == [([1, 2, 7], 4)]
+
+
+def test_events_are_left_only_by_the_limit() -> None:
+    satisfied = Satisfied(MANY[:3])
+
+    assert limit_events(limited(A, *MANY), satisfied) == LimitedRun(satisfied, 0)
+
+
+@pytest.mark.parametrize(
+    ("dag", "wakeup"),
+    [
+        pytest.param(limited(A, *MANY[:3], more=1), 0, id="a run consumed what was read"),
+        pytest.param(limited(BOTH, *MANY[:3], more=1), None, id="nothing was consumed"),
+        pytest.param(limited(A, *MANY[:3]), None, id="everything was read"),
+        pytest.param(limited(B, *MANY[:3], more=1), 0, id="all that was read is discarded"),
+        pytest.param(limited(B, *MANY[:3], more=1, is_paused=True), 0, id="it is discarded in a pause, too"),
+        pytest.param(limited(A, *MANY, timing=timed(within=5)), 0, id="the limit left some of what was read"),
+    ],
+)
+def test_the_rest_is_looked_at_at_once(dag: DagView, wakeup: float | None) -> None:
+    assert scheduled(dag).wakeup == wakeup
+
+
+def test_quiet_counts_from_the_newest_event() -> None:
+    dag = limited(A, *MANY, more=1, timing=timed(quiet_for=5), newest_at=at(3))
+
+    assert (scheduled(dag, 7).runs, scheduled(dag, 7).wakeup, scheduled(dag, 8).runs) == ([], 8, [[1, 2, 3]])
+
+
+def test_late_inputs_that_the_limit_leaves_are_late_still() -> None:
+    dag = limited(BOTH, *MANY, timing=by("run_anyway", after=5))
+
+    first = scheduled(dag, 6)
+    last = scheduled(msgspec.structs.replace(dag, pending=MANY[3:]), 6)
+
+    assert (runs_of(first), first.wakeup) == ([([1, 2, 3], 3)], 6)
+    assert first.clock is not None
+    assert first.clock.deadline_at is None
+    assert last.clock is not None
+    assert (runs_of(last), last.clock.deadline_at) == ([([4, 5, 6], 0)], at(5))
+
+
+def test_no_deadline_is_missed_while_more_events_are_to_be_read() -> None:
+    dag = limited(AllOf((expiring("a", 1), B)), *MANY, more=1, timing=by("skip", after=5), due_at=NOW)
+
+    done = scheduled(dag, 6)
+
+    assert (done.noted, done.wakeup) == ([], 6)
+
+
+@pytest.mark.parametrize(
+    ("dag", "needs"),
+    [
+        pytest.param(limited(AllOf((LARGE, SMALL)), event(1, n=1), more=1), True, id="an input may be among the rest"),
+        pytest.param(limited(AllOf((LARGE, SMALL)), event(1, n=1)), False, id="everything was read"),
+        pytest.param(limited(AllOf((LARGE, SMALL)), event(1, n=1), event(2, n=0), more=1), False, id="they are met"),
+        pytest.param(limited(AllOf((LARGE, SMALL)), event(1, n=-1), more=1), False, id="rejected events go first"),
+        pytest.param(limited(BOTH, event(1), more=1), False, id="the condition inspects no events"),
+        pytest.param(limited(LARGE, event(1, n=-1), mode="each", more=1), False, id="one run for each"),
+        pytest.param(limited(BOTH, event(1), event(2, "b", arrived=9), more=1, timing=timed(within=5)), True, id="no window"),
+    ],
+)
+def test_more_events_are_read_where_the_oldest_do_not_suffice(dag: DagView, needs: bool) -> None:
+    assert needs_more_events(dag, NOW) == needs
+
+
+def test_four_times_as_many_are_read() -> None:
+    assert with_more_events(ReadPlan(events=EventPlan(limit=3))) == ReadPlan(events=EventPlan(limit=12))
