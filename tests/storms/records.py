@@ -93,4 +93,6 @@ BAD_KINDS: Mapping[str, Callable[[Random], Made]] = {
     "unstorable": _unstorable,
     "too_large": lambda _: (b'{"uri": "storm://in/0", "extra": {"text": "' + b"x" * MAX_RECORD_BYTES + b'"}}', {}),
     "no_identity": lambda _: (b'{"uri": "storm://in/0"}', {"ce_id": b""}),
+    "first_time": lambda _: (b'{"uri": "storm://in/0"}', {"ce_time": b"0001-01-01T00:00:00Z"}),
+    "last_time": lambda _: (b'{"uri": "storm://in/0"}', {"ce_time": b"9999-12-31T23:59:59.999999Z"}),
 }
