@@ -115,6 +115,7 @@ class Dispatcher:
         self.intents = Signal()
         self.claims = ActiveClaims(context.held_leases)
         self._lost: set[str] = set()
+        self._failing: set[UUID] = set()
         self._claiming = anyio.Lock()
         self._concurrency = context.settings.dispatch_concurrency
         self._limiter = anyio.CapacityLimiter(self._concurrency)
@@ -243,13 +244,17 @@ class Dispatcher:
         return steps
 
     async def _submit_one(self, submit: Submit, step: Step) -> None:
+        """An unexpected error of one submit is an outage of the backend for its attempt alone: it is resolved again later."""
         handle: Handle | None = None
         try:
             handle = await submit(step)
         except UnavailableError as error:
             self._lost.add(error.server)
             self.context.outages.begin(error)
+        except Exception as error:  # noqa: BLE001 - any fault of a submit concerns its attempt alone
+            self._log_once(step.submission_id, error)
         else:
+            self._failing.discard(step.submission_id)
             self.context.outages.end_all(self._lost)
         finally:
             if handle is None:
@@ -257,6 +262,11 @@ class Dispatcher:
         if handle is not None:
             self._accepted.append(SubmissionAccepted(submission_id=step.submission_id, handle=handle))
             self._has_accepted.set()
+
+    def _log_once(self, submission_id: UUID, error: Exception) -> None:
+        if submission_id not in self._failing:
+            log.error("submit_failed", submission_id=str(submission_id), backend=self.backend.name, exc_info=error)
+        self._failing.add(submission_id)
 
     async def _claim_intents(self) -> ClaimedBatch:
         job, limit = self.context.held_leases.job, self._batch_size

@@ -16,6 +16,7 @@ from tidegate.daemon.context import Context
 from tidegate.daemon.duties.dispatch import finish_id
 from tidegate.daemon.outage import Retry
 from tidegate.daemon.spark.contract import Backend, Phase, Status
+from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import submissions
 from tidegate.schemas.queries.submissions import Running
 from tidegate.schemas.wire.event import TaskFinished
@@ -61,11 +62,21 @@ async def _check(context: Context, backend: Backend, running: Sequence[Running])
     statuses = await backend.status({submission.submission_id: submission.handle for submission in running})
     for submission in running:
         if submission.desired_state == KILL and statuses[submission.submission_id].phase not in OUTCOMES:
-            await backend.kill(submission.handle)
+            await _kill(backend, submission)
     finishes = [finish(id_, status) for id_, status in statuses.items() if status.phase in OUTCOMES]
     if finishes:
         await context.submit_messages(finishes, [finish_id(end.submission_id) for end in finishes])
     await _beat(context, running, statuses)
+
+
+async def _kill(backend: Backend, submission: Running) -> None:
+    """A kill that fails unexpectedly is repeated in the next round, and delays no other attempt."""
+    try:
+        await backend.kill(submission.handle)
+    except UnavailableError:
+        raise
+    except Exception:
+        log.exception("kill_failed", submission_id=str(submission.submission_id), backend=backend.name)
 
 
 OUTCOMES: Mapping[Phase, Literal["succeeded", "failed", "skipped", "killed"]] = {

@@ -17,6 +17,7 @@ from tidegate.daemon.leases import HeldLeases, renew
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.settings import Settings
+from tidegate.daemon.spark.contract import SubmissionSpec
 from tidegate.daemon.spark.runner_backend import open_backends
 from tidegate.daemon.wake import Signals
 from tidegate.schemas.queries import submissions
@@ -24,6 +25,14 @@ from tidegate.schemas.queries.leases import Job, Terms
 from tidegate.schemas.queries.submissions import Claimed
 
 WITHIN_S = 30.0
+
+
+async def daemon_on(world: World, spool: Path) -> Context:
+    """A daemon that holds its leases, and whose duties a test starts."""
+    settings = Settings(postgres_dsn="", kafka_servers="", host="here", spool_dir=str(spool))
+    held_leases = HeldLeases(Job(uuid4(), "here", 7, "test", Terms(lease_ttl_s=4 * WITHIN_S)))
+    await renew(world.database, held_leases)
+    return Context(settings, world.database, held_leases, Signals(), Outages(), open_backends(settings))
 
 
 async def test_a_connection_lost_after_the_claim_ends_no_daemon(
@@ -42,17 +51,43 @@ async def test_a_connection_lost_after_the_claim_ends_no_daemon(
         return await next_steps(database, claims)
 
     monkeypatch.setattr(dispatch, "next_steps", lose_once)
-    settings = Settings(postgres_dsn="", kafka_servers="", host="here", spool_dir=str(tmp_path))
-    held_leases, backends = HeldLeases(Job(uuid4(), "here", 7, "test", Terms(lease_ttl_s=4 * WITHIN_S))), open_backends(settings)
-    context = Context(settings, world.database, held_leases, Signals(), Outages(), backends)
-    await renew(world.database, held_leases)
+    context = await daemon_on(world, tmp_path)
 
     with anyio.fail_after(WITHIN_S):
         async with anyio.create_task_group() as tg:
-            tg.start_soon(Dispatcher(context, backends["command"]).take_over)
+            tg.start_soon(Dispatcher(context, context.backends["command"]).take_over)
             while await world.rows("SELECT FROM submission WHERE ended_at IS NULL"):
                 await anyio.sleep(0.02)
             tg.cancel_scope.cancel()
 
     assert len(lost) == 1
     assert await world.rows("SELECT state::text FROM submission") == [("killed",)]
+
+
+async def test_an_unexpected_error_of_one_submit_stops_no_other(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await waiting(world, dag("d", command("a"), command("b")))
+    await world.admit()
+    context = await daemon_on(world, tmp_path)
+    submitted: list[str] = []
+
+    async def submit(spec: SubmissionSpec) -> dict[str, str]:
+        submitted.append(spec.task.task_id)
+        if spec.task.task_id == "a":
+            raise KeyError("surprise")
+        return {}
+
+    monkeypatch.setattr(context.backends["command"], "submit", submit)
+    with anyio.fail_after(WITHIN_S):
+        async with anyio.create_task_group() as tg:
+            dispatcher = Dispatcher(context, context.backends["command"])
+            dispatcher.intents.set()
+            tg.start_soon(dispatcher.submit_intents)
+            tg.start_soon(dispatcher.record)
+            while not await world.rows("SELECT FROM submission WHERE state = 'accepted'"):
+                await anyio.sleep(0.02)
+            tg.cancel_scope.cancel()
+
+    assert sorted(submitted) == ["a", "b"]
+    assert sorted(await world.rows("SELECT state::text FROM submission")) == [("accepted",), ("submitting",)]
