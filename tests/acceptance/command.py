@@ -4,9 +4,10 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import anyio
+import msgspec
 
 TIDEGATE = str(Path(sys.executable).with_name("tidegate"))
 WITHIN_S = 120.0
@@ -33,3 +34,17 @@ async def run(*command: str, env: Mapping[str, str], cwd: Path) -> Ended:
 def environment() -> dict[str, str]:
     """Ours without any setting."""
     return {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
+
+
+class Command:
+    """`tidegate` beside the two daemons."""
+
+    def __init__(self, home: Path, **settings: str) -> None:
+        self.home = home
+        self.env = environment() | {f"TIDEGATE_{name.upper()}": value for name, value in settings.items()}
+
+    async def __call__(self, *args: str) -> Ended:
+        return await run(TIDEGATE, *args, env=self.env, cwd=self.home)
+
+    async def answer(self, *args: str) -> Any:
+        return msgspec.json.decode((await self(*args, "--json")).out)

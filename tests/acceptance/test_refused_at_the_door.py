@@ -2,11 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-import msgspec
-
-from tests.acceptance.command import TIDEGATE, Ended, environment, run
+from tests.acceptance.command import Command
 from tests.acceptance.crash_scenario import until
 from tests.acceptance.daemon_pair import DaemonPair, two_daemons
 
@@ -43,20 +40,6 @@ AHEAD_S = 8.0
 """The tick of the refused run id: later than the command, also on a busy host."""
 WITHIN_S = 60.0
 TIMED_RUNS = "SELECT count(*) FROM dag_run WHERE dag_id = 'ticks' AND state = 'success' AND logical_date > $1"
-
-
-class Command:
-    """`tidegate` beside the two daemons."""
-
-    def __init__(self, home: Path, **settings: str) -> None:
-        self.home = home
-        self.env = environment() | {f"TIDEGATE_{name.upper()}": value for name, value in settings.items()}
-
-    async def __call__(self, *args: str) -> Ended:
-        return await run(TIDEGATE, *args, env=self.env, cwd=self.home)
-
-    async def answer(self, *args: str) -> Any:
-        return msgspec.json.decode((await self(*args, "--json")).out)
 
 
 async def test_two_daemons_outlive_all_times_and_run_ids(dsn: str, kafka: str, topic_prefix: str, tmp_path: Path) -> None:

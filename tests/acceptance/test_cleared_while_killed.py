@@ -1,0 +1,38 @@
+"""A run is cancelled and cleared onto a newer version before its attempts are killed."""
+
+from pathlib import Path
+
+from tests.acceptance.command import Command
+from tests.acceptance.crash_scenario import until
+from tests.acceptance.daemon_pair import two_daemons
+
+HEADER = "from tidegate import Dag\nwith Dag('d') as dag:\n"
+WORK = "trap 'until [ -e {home}/go ]; do sleep 0.1; done; exit 1' TERM; while :; do sleep 0.1; done"
+FORMER = f"""{HEADER}
+    for name in ("a", "b", "c"):
+        dag.command(name, ["bash", "-c", {WORK!r}])
+"""
+NEWER = f"{HEADER}    dag.command('c', ['true'])\n"
+WITHIN_S = 60.0
+
+
+async def test_attempts_of_removed_tasks_end_no_daemon(dsn: str, kafka: str, topic_prefix: str, tmp_path: Path) -> None:
+    command = Command(tmp_path, postgres_dsn=dsn, kafka_servers=kafka, topic_prefix=topic_prefix)
+    async with two_daemons(dsn, kafka, topic_prefix, tmp_path, FORMER) as pair:
+        await command("runs", "trigger", "d", "--run-id", "r1")
+        await pair.until_rows(3, "SELECT count(*) FROM submission WHERE state = 'accepted'")
+        (tmp_path / "dags" / "dags.py").write_text(NEWER)
+        await pair.until_rows(2, "SELECT count(*) FROM dag_version")
+
+        ended = [
+            await command("runs", "cancel", "d", "r1"),
+            await command("runs", "clear", "d", "r1", "--newest-version", "--yes"),
+        ]
+        assert [each.code for each in ended] == [0, 0], ended
+        going = await pair.db.fetchval("SELECT count(*) FROM submission WHERE task_index < 0 AND ended_at IS NULL")
+        (tmp_path / "go").touch()
+        await until(lambda: pair.db.fetchval("SELECT state = 'success' FROM dag_run"), WITHIN_S)
+        await pair.until_rows(0, "SELECT count(*) FROM submission WHERE ended_at IS NULL")
+
+        assert [daemon.alive for daemon in pair.daemons] == [True, True]
+        assert going == 2
