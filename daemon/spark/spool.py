@@ -46,7 +46,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """`spec.json`: the submission and the addresses of its servers. Contains no credentials of the daemon."""
+    """`spec.json`: the submission and the addresses of its servers. Its only credentials are in the address of Spark."""
 
     spec: SubmissionSpec
     dags_folder: str

@@ -16,6 +16,7 @@ from tidegate.daemon.spark.contract import CallbackTask
 from tidegate.daemon.spark.process import end_all
 from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.runner import failure_reason, kinds
+from tidegate.daemon.spark.runner.redaction import Redaction, redact_log
 from tidegate.daemon.spark.spool import Job, Outcome, Spool
 from tidegate.events.publisher import Publisher
 from tidegate.schemas.error import RejectedError, TidegateError
@@ -55,6 +56,8 @@ class Attempt:
         self._job = job
         self._started_at = datetime.now(UTC)
         self._ending = threading.Lock()
+        self._redact = Redaction(job.spark_remote)
+        redact_log(self._redact)
 
     def beat(self) -> None:
         """Start the heartbeat."""
@@ -95,6 +98,7 @@ class Attempt:
             threading.Event().wait()
         try:
             self._end_processes(outcome.outcome)
+            outcome = msgspec.structs.replace(outcome, reason=self._redact(outcome.reason))
             log.info("task %s%s", outcome.outcome, outcome.reason and f": {outcome.reason}")
             times = {"started_at": self._started_at, "finished_at": datetime.now(UTC)}
             self._conclude(msgspec.structs.replace(outcome, reason=storable(outcome.reason), **times))

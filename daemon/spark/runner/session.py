@@ -49,7 +49,11 @@ def address(job: Job) -> str:
 
 
 def _end(job: Job) -> None:
-    client = SparkConnectClient(connection=address(job))
+    try:
+        client = SparkConnectClient(connection=address(job))
+    except PySparkException as error:
+        log.debug("the session has not begun: %s", error)
+        return
     client.set_retry_policies([])
     try:
         client.interrupt_all()
@@ -69,7 +73,9 @@ def _await_server(remote: str) -> None:
             socket.create_connection((url.hostname or "localhost", url.port or DEFAULT_PORT), timeout=PATIENCE_S).close()
         except OSError as error:
             if time.monotonic() > deadline:
-                raise TaskError(f"Spark Connect does not answer at {remote}: {error.strerror or error}") from error
+                raise TaskError(
+                    f"Spark Connect does not answer at {remote.partition('/;')[0]}: {error.strerror or error}"
+                ) from error
             time.sleep(0.5)
         else:
             return

@@ -4,6 +4,7 @@ import os
 import signal
 
 import anyio
+import msgspec
 
 from tests.integration.spark.submissions import Bench, runner_of
 from tidegate.daemon.spark.contract import Phase
@@ -73,6 +74,17 @@ async def test_wrong_sql_fails_with_the_error_class_and_the_place(bench: Bench) 
     assert (
         status.reason == "ParseException: [PARSE_SYNTAX_ERROR] Syntax error at or near '1': extra input '1' (line 2, position 16)"
     )
+
+
+async def test_a_token_that_spark_quotes_is_in_neither_reason_nor_log(bench: Bench) -> None:
+    remote = f"{bench.settings.spark_remote.rstrip('/')}/;token=s3cret=="
+    other = Bench(msgspec.structs.replace(bench.settings, spark_remote=remote))
+
+    status, log = await other.outcome(SqlTask(task_id="report", sql="SELECT 1"))
+
+    assert status.phase is Phase.FAILED
+    assert "Parameter '***' should be provided as a key-value pair" in status.reason
+    assert "s3cret" not in log
 
 
 async def test_a_missing_table_is_named_with_the_place(bench: Bench) -> None:

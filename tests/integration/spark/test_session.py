@@ -34,7 +34,7 @@ def test_a_server_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(session, "PATIENCE_S", 0.1)
 
     with pytest.raises(TaskError, match=r"^Spark Connect does not answer at sc://127\.0\.0\.1:9: Connection refused$"):
-        session.begin(job("sc://127.0.0.1:9"))
+        session.begin(job("sc://127.0.0.1:9/;token=s3cret"))
 
 
 def test_ending_a_session_on_a_server_that_is_away_returns() -> None:

@@ -1,0 +1,60 @@
+"""Removes the credentials in the address of Spark Connect from what a runner tells: reasons of outcomes and lines of its log."""
+
+import logging
+from collections.abc import Iterator
+from urllib.parse import quote, unquote
+
+HARMLESS = frozenset({"user_id", "session_id", "user_agent", "use_ssl", "grpc_max_message_size"})
+"""Parameters without a secret. All others are sent as headers, such as `token` and keys of gateways."""
+
+HIDDEN, CUT = "***", "…"
+SHORTEST = 4
+"""Shorter values occur in other words; they are hidden only after the name of their parameter."""
+
+
+class Redaction:
+    """Replaces the secrets of one address."""
+
+    def __init__(self, remote: str) -> None:
+        self._secrets = sorted(set(_secrets(remote)), key=len, reverse=True)
+
+    def __call__(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, HIDDEN)
+        return self._without_cut_secret(text)
+
+    def _without_cut_secret(self, text: str) -> str:
+        """The text without the begin of a secret before the ellipsis of a text that was cut."""
+        begins = (secret[:length] for secret in self._secrets for length in range(len(secret) - 1, SHORTEST - 1, -1))
+        found = next((begin for begin in begins if text.endswith(f"{begin}{CUT}")), None)
+        return text if found is None else f"{text.removesuffix(f'{found}{CUT}')}{HIDDEN}{CUT}"
+
+
+class RedactingFormatter(logging.Formatter):
+    """Formats as another formatter does, and redacts the result with its traceback."""
+
+    def __init__(self, formatter: logging.Formatter, redact: Redaction) -> None:
+        super().__init__()
+        self._formatter = formatter
+        self._redact = redact
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._redact(self._formatter.format(record))
+
+
+def redact_log(redact: Redaction) -> None:
+    """Redact all that this process logs from now on."""
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(RedactingFormatter(handler.formatter or logging.Formatter(), redact))
+
+
+def _secrets(remote: str) -> Iterator[str]:
+    """Each secret, as it stands in the address and as Spark decodes it."""
+    authority = remote.partition("://")[2].partition("/")[0]
+    if "@" in authority:
+        yield authority.rpartition("@")[0]
+    for parameter in remote.partition(";")[2].split(";"):
+        name, _, value = parameter.partition("=")
+        if value and name not in HARMLESS:
+            yield parameter
+            yield from (form for form in (value, unquote(value), quote(unquote(value), safe="")) if len(form) >= SHORTEST)
