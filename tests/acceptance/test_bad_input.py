@@ -1,5 +1,7 @@
 """A daemon as it is started, given DAG files, tasks and records that cannot work: each says why, and all else goes on."""
 
+import msgspec
+
 from tests.acceptance.running_daemon import Start
 from tidegate.schemas.wire.event import Kind
 
@@ -122,16 +124,18 @@ async def test_records_that_cannot_be_handled_are_replayed_when_they_can_and_dis
         (daemon.dags / "late.py").write_text(f"{START}with Dag('late', schedule=a) as dag: dag.empty('x')\n")
         await daemon.until(lambda: daemon.knows("late"))
 
-        replayed = await daemon.answer("deadletters", "replay", "--topic", daemon.settings.topic(Kind.DATASET_UPDATED), "--yes")
+        topic = daemon.settings.topic(Kind.DATASET_UPDATED)
+        replay = await daemon.call("deadletters", "replay", "--topic", topic, "--yes", "--json")
         await daemon.until(lambda: daemon.has_ended("late"))
-        (again,) = await daemon.until_letters(1)
-        said = await daemon.said("deadletters", "discard", str(again["id"]), "--because", "a test")
+        (left,) = await daemon.until_letters(1)
+        said = await daemon.said("deadletters", "discard", str(left["id"]), "--because", "a test")
 
         runs = await daemon.answer("runs", "list", "late")
         all_letters = await daemon.letters("--state", "all")
     assert (unknown["reason"], broken["reason"]) == ("unknown_dataset", "malformed")
-    assert set(replayed["replayed"]) == {unknown["id"], broken["id"]}
-    assert (again["reason"], again["replay_of"]) == ("malformed", broken["id"])
-    assert said == f"discarded dead letter {again['id']}\n"
-    assert [letter["state"] for letter in all_letters] == ["replayed", "replayed", "discarded"]
+    assert (replay.code, msgspec.json.decode(replay.out)["replayed"]) == (1, [unknown["id"]])
+    assert "would be refused again (not JSON" in replay.err
+    assert left["id"] == broken["id"]
+    assert said == f"discarded dead letter {left['id']}\n"
+    assert sorted(letter["state"] for letter in all_letters) == ["discarded", "replayed"]
     assert [run["state"] for run in runs] == ["success"]

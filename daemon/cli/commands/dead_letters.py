@@ -25,12 +25,12 @@ from tidegate.daemon.cli.pages.dead_letter import document, print_page
 from tidegate.daemon.cli.pages.lists import DEAD_LETTERS, print_list
 from tidegate.daemon.cli.session import current_user, query, query_at, read_settings, with_database
 from tidegate.daemon.settings import Settings
-from tidegate.schemas.error import RequestError
+from tidegate.schemas.error import RejectedError, RequestError
 from tidegate.schemas.queries import dead_letters, inbox
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.dead_letters import DeadLetterFilter, DeadLetterState, DeadLetterStatus
 from tidegate.schemas.queries.inbox import DeadLetter
-from tidegate.schemas.wire.event import INCOMING, Rejection
+from tidegate.schemas.wire.event import ADVICE, INCOMING, Rejection
 
 if TYPE_CHECKING:
     from tidegate.daemon.postgres.database import Database
@@ -119,8 +119,8 @@ def replay(
 ) -> None:
     """Send records to their topics again, unchanged and as the same events: one processed in the meantime has no effect.
 
-    A record that still cannot be processed becomes a new dead letter that refers to this one. Each is replayed once. The user is
-    recorded. Exit code 1 if any was refused.
+    A record that no daemon of this version can read is refused. One that still cannot be processed becomes a new dead letter
+    that refers to this one. Each is replayed once. The user is recorded. Exit code 1 if any was refused.
     """
     change_dead_letters(context, Change.REPLAY, ids or [], DeadLetterFilter(**filters), is_all=all_, yes=yes, json=json)
 
@@ -215,7 +215,7 @@ class _Changes:
         self.change = change
         self.because = because
         self.user = current_user(settings)
-        self.topics = {settings.topic(kind) for kind in INCOMING}
+        self.kinds = {settings.topic(kind): kind for kind in INCOMING}
 
     async def apply(self, database: "Database", ids: Sequence[int]) -> Outcome:
         from tidegate.daemon.cli.request import notify_daemons
@@ -248,11 +248,17 @@ class _Changes:
         """Why a record cannot be replayed; empty if it can."""
         from tidegate.events import dead_letter
         from tidegate.events.sink import MAX_MESSAGE_BYTES, message_bytes
+        from tidegate.schemas.wire.envelope import decode
 
-        if letter.topic not in self.topics:
+        if (kind := self.kinds.get(letter.topic)) is None:
             return f"dead letter {id_} is of topic {letter.topic}, which the daemons do not read; check TIDEGATE_TOPIC_PREFIX"
-        if (size := message_bytes(dead_letter.replay_message(id_, letter))) > MAX_MESSAGE_BYTES:
+        message = dead_letter.replay_message(id_, letter)
+        if (size := message_bytes(message)) > MAX_MESSAGE_BYTES:
             return f"dead letter {id_} has {size} bytes, and at most {MAX_MESSAGE_BYTES} are possible; discard it"
+        try:
+            decode(kind, message.headers, message.value)
+        except RejectedError as error:
+            return f"dead letter {id_} would be refused again ({error}): {ADVICE[Rejection(error.reason)]}"
         return ""
 
     def _explain(self, id_: int, standing: DeadLetterStatus | None, refused: str | None, outcome: Outcome) -> None:

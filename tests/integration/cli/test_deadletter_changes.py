@@ -12,7 +12,18 @@ from tidegate.daemon.cli.commands.dead_letters import BATCH_LETTERS
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import dead_letters, inbox
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.dead_letters import DeadLetterFilter
 from tidegate.schemas.queries.inbox import DeadLetter
+
+READABLE = b'{"uri": "lake://flights"}'
+
+
+@pytest.fixture
+async def dead(history: History) -> list[int]:
+    """The ids of three dead letters, oldest first, that this version can read."""
+    three = [letter(1, "malformed", READABLE), letter(2, "invalid", READABLE), letter(3, "malformed", READABLE)]
+    await history.database.run(inbox.insert_dead_letters, three)
+    return await history.database.run(dead_letters.open_ids, DeadLetterFilter())
 
 
 async def rows(history: History, sql: str) -> list[dict[str, Any]]:
@@ -78,7 +89,7 @@ async def test_letters_are_chosen_by_what_they_are(cli: Cli, history: History, d
 
 
 async def test_many_are_replayed_in_their_order(cli: Cli, history: History) -> None:
-    many = [letter(offset, "malformed", b"{") for offset in range(2 * BATCH_LETTERS + 1)]
+    many = [letter(offset, "malformed", READABLE) for offset in range(2 * BATCH_LETTERS + 1)]
     await history.database.run(inbox.insert_dead_letters, many)
 
     answer = await cli("deadletters", "replay", "--all", "--yes")
@@ -113,6 +124,15 @@ UNSENDABLE = {
         letter(1, "too_large", b"x" * 2_000_000),
         "and at most 1047552 are possible; discard it",
     ),
+    "that would be malformed again": (
+        letter(1, "malformed", b"{"),
+        "would be refused again (not JSON: Input data was truncated): discard it, and let its producer send complete JSON",
+    ),
+    "that would be invalid again": (
+        letter(1, "invalid", b'{"uri": 1}'),
+        "would be refused again (not a valid dataset-updated event: ",
+    ),
+    "without a value": (letter(1, "malformed", None), "would be refused again (the record has no value): discard it"),
     "of a topic of others": (
         DeadLetter("elsewhere", 0, 1, None, [], b"{", 1, "malformed", "", NOON),
         "is of topic elsewhere, which the daemons do not read; check TIDEGATE_TOPIC_PREFIX",

@@ -93,10 +93,10 @@ async def test_letters_are_listed_by_what_they_are(cli: Cli, dead: list[int], op
 
 
 async def test_letters_that_are_open_no_more_are_listed_when_asked_for(cli: Cli, dead: list[int]) -> None:
-    await cli("deadletters", "replay", str(dead[1]))
+    await cli("deadletters", "discard", str(dead[1]), "--because", "x")
 
     listed = [
-        (await cli("deadletters", "list", *state, "--json")).json for state in ((), ("--state", "replayed"), ("--state", "all"))
+        (await cli("deadletters", "list", *state, "--json")).json for state in ((), ("--state", "discarded"), ("--state", "all"))
     ]
 
     assert [[row["id"] for row in answer] for answer in listed] == [
