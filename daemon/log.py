@@ -3,11 +3,13 @@
 import logging
 import sys
 from collections.abc import Callable
-from typing import Any
+from io import StringIO
+from typing import Any, TextIO
 
 import structlog
 
 from tidegate.daemon.settings import SettingsError
+from tidegate.daemon.terminal import printable, visible
 
 Processor = Callable[[Any, str, structlog.typing.EventDict], Any]
 
@@ -25,7 +27,7 @@ def configure(form: str) -> None:
         structlog.processors.StackInfoRenderer(),
     ]
     last: list[Processor] = (
-        [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
+        [_visible, structlog.dev.ConsoleRenderer(exception_formatter=_traceback)]
         if pretty
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     )
@@ -38,3 +40,14 @@ def configure(form: str) -> None:
     # These libraries log every reconnect; outages are logged once.
     for name in ("aiokafka", "asyncio", "asyncpg"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def _visible(_logger: Any, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Ids and errors come from outside: a terminal would obey their control characters."""
+    return {name: printable(value) if isinstance(value, str) else value for name, value in event.items()}
+
+
+def _traceback(out: TextIO, error: structlog.typing.ExcInfo) -> None:
+    plain = StringIO()
+    structlog.dev.plain_traceback(plain, error)
+    out.write(visible(plain.getvalue()))

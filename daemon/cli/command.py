@@ -11,6 +11,7 @@ import msgspec
 import typer
 
 from tidegate.daemon.cli.pages import output
+from tidegate.daemon.terminal import printable
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.time_range import in_range
 
@@ -92,7 +93,7 @@ def confirm(verb: str, subject: str) -> None:
     """Ask on stderr. Raises RequestError for any answer but yes, BadParameter without a terminal. `verb` is regular: clear."""
     if not sys.stdin.isatty():
         raise typer.BadParameter(f"no terminal to confirm on; add --yes to {verb} without a question", param_hint="--yes")
-    sys.stderr.write(f"{verb} {subject}? [y/N] ")
+    sys.stderr.write(f"{printable(f'{verb} {subject}')}? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise RequestError(f"nothing was {verb}ed")

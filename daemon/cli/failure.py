@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import typer
 
+from tidegate.daemon.cli.pages import output
 from tidegate.daemon.settings import PREFIX, SettingsError
 from tidegate.schemas.error import TidegateError, UnavailableError
 
@@ -49,7 +50,7 @@ def report(error: BaseException) -> int:
         # Discard buffered output: the interpreter would fail again when it flushes it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if failure.sentence:
-        sys.stderr.write(f"tidegate: {failure.sentence}\n")
+        output.say(f"tidegate: {failure.sentence}")
     return failure.exit_code
 
 

@@ -11,6 +11,7 @@ from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.datasets import EventOutcomes, print_audit, print_events
 from tidegate.daemon.cli.pages.lists import DATASETS, print_list
 from tidegate.daemon.cli.session import query, query_at, read_settings, with_database
+from tidegate.daemon.terminal import printable
 from tidegate.schemas.queries import datasets
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.timetable.month import begin_of
@@ -99,4 +100,4 @@ def publish(
 
     identity = anyio.run(send)
     document = {"uri": uri, "source": identity.source, "id": identity.id}
-    output.write_result(document, f"published {uri} as {output.printable(identity.id)}", json=json)
+    output.write_result(document, f"published {uri} as {printable(identity.id)}", json=json)

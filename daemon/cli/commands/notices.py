@@ -1,5 +1,6 @@
 """`tidegate deadlines` and `tidegate notifications`."""
 
+import os
 from typing import Annotated
 
 import msgspec
@@ -68,7 +69,10 @@ def logs(
     from tidegate.daemon.spark.spool import Spool
 
     spool = Spool(spool_root(settings), submission_id(found.delivery_id, found.tries))
-    if not spool.log.exists():
+    if not os.path.lexists(spool.log):
         where = f"it ran on {found.host}" if found.host else "it has not been tried yet"
         raise RequestError(f"the log of notification {id_} is not on this host below {spool_root(settings)}: {where}")
-    output.write_bytes(spool.log.read_bytes())
+    out, offset = output.ByteWriter(), 0
+    while (chunk := spool.read_log(offset)).content:
+        out.write(chunk.content)
+        offset = chunk.next_offset

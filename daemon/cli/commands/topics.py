@@ -11,6 +11,7 @@ from tidegate.daemon.cli.command import Json, command_group, examples
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import HALTED_PARTITIONS, IGNORED_RECORDS, print_list
 from tidegate.daemon.cli.session import current_user, query_at, read_settings, with_database
+from tidegate.daemon.terminal import printable
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import inbox, leases
 from tidegate.schemas.queries.db import Db
@@ -143,7 +144,7 @@ def _incident_of(partition: str, incidents: list[Incident]) -> Incident:
     for incident in incidents:
         if incident.partition == partition:
             return incident
-    raise RequestError(f"{output.printable(partition)} is not halted; `tidegate topics halted` shows the partitions that are")
+    raise RequestError(f"{printable(partition)} is not halted; `tidegate topics halted` shows the partitions that are")
 
 
 def _offset(at: str, bounds: "Bounds") -> int:

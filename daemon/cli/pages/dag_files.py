@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tidegate.daemon.cli.pages import output, tree
+from tidegate.daemon.cli.pages import tree
+from tidegate.daemon.terminal import printable
 from tidegate.schemas.dag import BaseTask, DagSpec, ParsedFile, kind_of
 
 
@@ -13,9 +14,9 @@ def lines(files: Mapping[Path, ParsedFile]) -> Iterator[str]:
         if file.problem is not None:
             yield tree.problem(short_path(path), file.problem.line, file.problem.reason)
         elif file.dags:
-            yield from tree.lines((output.printable(short_path(path)), [_dag_branch(spec) for spec in file.dags]))
+            yield from tree.lines((printable(short_path(path)), [_dag_branch(spec) for spec in file.dags]))
         else:
-            yield f"{output.printable(short_path(path))}  no DAGs"
+            yield f"{printable(short_path(path))}  no DAGs"
 
 
 def document(path: Path, file: ParsedFile) -> dict[str, Any]:

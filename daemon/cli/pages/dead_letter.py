@@ -4,6 +4,7 @@ from base64 import b64encode
 from typing import Any
 
 from tidegate.daemon.cli.pages import output
+from tidegate.daemon.terminal import printable
 from tidegate.schemas.queries.dead_letters import DeadLetterState
 from tidegate.schemas.wire.event import ADVICE
 
@@ -54,4 +55,4 @@ def _replays(letter: dict[str, Any]) -> str | None:
 
 
 def _text(content: bytes | None) -> str:
-    return output.NOTHING if content is None else output.printable(content.decode(errors="backslashreplace"))
+    return output.NOTHING if content is None else printable(content.decode(errors="backslashreplace"))

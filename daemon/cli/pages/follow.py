@@ -9,6 +9,7 @@ import anyio
 from tidegate.daemon.cli.lookup import find_run
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.postgres.database import Database
+from tidegate.daemon.terminal import printable
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
@@ -73,5 +74,5 @@ def _print_progress(run: RunRow, printed: str) -> str:
 
 
 def _failure(task: RunTaskRow) -> str:
-    reason = f": {output.printable(task.reason)}" if task.reason else ""
+    reason = f": {printable(task.reason)}" if task.reason else ""
     return f"task {task.task_id} {task.state}{reason}"

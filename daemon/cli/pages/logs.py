@@ -83,10 +83,10 @@ class LogReader:
     async def write(self, *, follow: bool) -> None:
         """Write the log to stdout. `follow` waits for the try to begin, and goes on until it has ended."""
         attempt, backend, handle = await self._locate(wait=follow)
-        offset, ended = 0, not follow
+        offset, ended, out = 0, not follow, output.ByteWriter()
         while True:
             chunk = await backend.logs(handle, offset)
-            output.write_bytes(chunk.content)
+            out.write(chunk.content)
             offset = chunk.next_offset
             if chunk.content and not chunk.complete:
                 continue

@@ -1,42 +1,58 @@
 """Output of commands: tables and facts for people, one JSON document for programs.
 
 On a terminal, tables fit its width and states have colours. Elsewhere they are plain. Nothing is ever truncated.
+Characters that a terminal would obey are shown as escapes, because ids, reasons and logs come from outside.
 """
 
+import codecs
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 import msgspec
 
+from tidegate.daemon.terminal import printable, visible
 from tidegate.schemas.timetable.text import utc
 
 NOTHING = "-"
+
+_UNPRINTABLE = (*range(0x7F, 0xA0), 0x061C, *range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF)
+_JSON_ESCAPES = {code: f"\\u{code:04x}" for code in _UNPRINTABLE}
+"""Of the characters that cannot be printed, JSON itself escapes only those below U+0020."""
 
 Cell = str | int | float | datetime | None
 
 
 def write(text: str = "") -> None:
-    """A line on stdout."""
-    sys.stdout.write(f"{text}\n")
+    """Text on stdout, in one line or more."""
+    sys.stdout.write(f"{visible(text)}\n")
 
 
-def write_bytes(content: bytes) -> None:
-    """Raw bytes on stdout, at once."""
-    sys.stdout.flush()
-    sys.stdout.buffer.write(content)
-    sys.stdout.buffer.flush()
+class ByteWriter:
+    """Writes the chunks of a log to stdout, each at once: to a terminal what people can read, elsewhere the bytes as they are."""
+
+    def __init__(self) -> None:
+        self._decode = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode
+
+    def write(self, content: bytes) -> None:
+        if sys.stdout.isatty():
+            sys.stdout.write(visible(self._decode(content).replace("\r\n", "\n"), kept="\n\t"))
+        else:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(content)
+            sys.stdout.buffer.flush()
+        sys.stdout.flush()
 
 
 def say(text: str) -> None:
-    """A line on stderr, which is not part of the answer."""
-    sys.stderr.write(f"{text}\n")
+    """Text on stderr, which is not part of the answer."""
+    sys.stderr.write(f"{visible(text)}\n")
     sys.stderr.flush()
 
 
 def write_json(value: object) -> None:
     """The one document of a command; structs are objects, times ISO 8601."""
-    write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    sys.stdout.write(f"{msgspec.json.format(msgspec.json.encode(value), indent=2).decode().translate(_JSON_ESCAPES)}\n")
 
 
 def write_page(document: object, print_page: Callable[[], None], *, json: bool) -> None:
@@ -111,8 +127,3 @@ def shown(cell: Cell) -> str:
     if cell is None or cell == "":
         return NOTHING
     return printable(utc(cell) if isinstance(cell, datetime) else str(cell))
-
-
-def printable(text: str) -> str:
-    """Text with escapes for characters that move the cursor of a terminal or break a line."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

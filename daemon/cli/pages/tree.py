@@ -5,7 +5,7 @@ from datetime import datetime
 
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.inputs import InputRow, with_events
-from tidegate.daemon.cli.pages.output import printable
+from tidegate.daemon.terminal import printable
 from tidegate.schemas.conditions.condition import (
     AllOf,
     AnyOf,
