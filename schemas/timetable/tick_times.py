@@ -98,8 +98,8 @@ class Grid(NamedTuple):
         seconds = timedelta(seconds=self.every.seconds * direction)
         wall = wallclock.local(self.anchor, clock)
         apart = abs((towards.year - wall.year) * 12 + towards.month - wall.month)
-        skipped = 0 if seconds or wall.day > NEVER_CLAMPED else max(0, apart // self.every.months - 2)
-        wall = months_later(wall, months * skipped)
+        skipped = 0 if seconds else max(0, apart // self.every.months - 2)
+        wall = months_later(wall, months * skipped) if wall.day <= NEVER_CLAMPED else _clamped(wall, months, skipped)
         yield wallclock.instant(wall, clock) if skipped else self.anchor
         while True:
             wall = months_later(wall, months)
@@ -113,6 +113,13 @@ def months_later(wall: datetime, months: int) -> datetime:
     years, index = divmod(wall.month - 1 + months, 12)
     year, month = wall.year + years, index + 1
     return wall.replace(year=year, month=month, day=min(wall.day, monthrange(year, month)[1]))
+
+
+def _clamped(wall: datetime, months: int, steps: int) -> datetime:
+    """The wall clock time after so many steps, each of which can change the day; it takes no conversions between time zones."""
+    for _ in range(steps):
+        wall = months_later(wall, months)
+    return wall
 
 
 def ticks_of(timetable: Cron | Dates) -> Ticks:
