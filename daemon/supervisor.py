@@ -116,9 +116,12 @@ def status(away: frozenset[str]) -> str:
 
 
 async def _start(tg: TaskGroup, context: Context, parser: Parser, systemd: Systemd, started: anyio.Event) -> None:
-    """The daemon is ready for systemd at once, and waits for servers that do not answer."""
+    """The daemon is ready for systemd when it knows that it can work with the database; until then it extends its start."""
+    async with anyio.create_task_group() as waiting:
+        waiting.start_soon(systemd.extend_start)
+        await prepare_database(context)
+        waiting.cancel_scope.cancel()
     systemd.say(READY=1, STATUS="starting")
-    await prepare_database(context)
     settings = context.settings
     renew = partial(renew_leases, context.database, context.held_leases, settings.lease_renew_s, context.outages)
     await tg.start(kept_up, "renew_leases", renew, context.outages)

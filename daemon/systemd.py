@@ -8,6 +8,7 @@ import anyio
 
 SOCKET = "NOTIFY_SOCKET"
 WATCHDOG = "WATCHDOG_USEC"
+START_EXTENSION_S = 60.0
 
 
 class Systemd:
@@ -29,6 +30,12 @@ class Systemd:
                 sender.sendto(message.encode(), address)
             except OSError:
                 return
+
+    async def extend_start(self) -> None:
+        """Extend the time limit of the start, for ever: waiting for a server is no failed start."""
+        while True:
+            self.say(EXTEND_TIMEOUT_USEC=round(START_EXTENSION_S * 1_000_000))
+            await anyio.sleep(START_EXTENSION_S / 3)
 
     async def watchdog(self) -> None:
         """Ping from the event loop three times per period, so that a blocked loop is noticed. Returns without a watchdog."""

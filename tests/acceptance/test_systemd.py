@@ -1,0 +1,89 @@
+"""What systemd is told while a daemon starts."""
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.acceptance.command import environment
+from tidegate.daemon.standalone import port
+from tidegate.daemon.standalone.process import Child, spawn
+
+WITHIN_S = 60.0
+
+Notified = Callable[[str], AbstractAsyncContextManager["Unit"]]
+
+
+class Unit:
+    """A daemon as systemd starts it, and the variables that it was told."""
+
+    def __init__(self, daemon: Child, listener: socket.socket) -> None:
+        self.daemon = daemon
+        self.told: dict[str, str] = {}
+        self._listener = listener
+
+    async def until_told(self, name: str, text: str) -> None:
+        with anyio.fail_after(WITHIN_S):
+            while text not in self.told.get(name, ""):
+                await anyio.sleep(0.05)
+                self.listen()
+
+    def listen(self) -> None:
+        while True:
+            try:
+                message = self._listener.recv(4096)
+            except BlockingIOError:
+                return
+            self.told |= dict(line.split("=", 1) for line in message.decode().splitlines())
+
+
+@pytest.fixture
+def notified(tmp_path: Path) -> Notified:
+    @asynccontextmanager
+    async def started(dsn: str) -> AsyncIterator[Unit]:
+        (unused,) = port.choose(1)
+        address = f"\0tidegate-{os.getpid()}-{unused}"
+        settings = {"POSTGRES_DSN": dsn, "KAFKA_SERVERS": f"127.0.0.1:{unused}", "DAGS_FOLDER": str(tmp_path)}
+        env = environment() | {f"TIDEGATE_{name}": value for name, value in settings.items()}
+        env["NOTIFY_SOCKET"] = address.replace("\0", "@")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+            listener.bind(address)
+            listener.settimeout(0)
+            command = (sys.executable, "-m", "tidegate.daemon")
+            child = await spawn(command, log=tmp_path / "daemon.log", cwd=tmp_path, env=env, on_orphaned=signal.SIGKILL)
+            try:
+                yield Unit(child, listener)
+            finally:
+                await child.end(signal.SIGTERM, 20)
+
+    return started
+
+
+async def test_a_daemon_is_ready_when_it_knows_the_schema(notified: Notified, dsn: str) -> None:
+    async with notified(dsn) as unit:
+        await unit.until_told("READY", "1")
+
+
+async def test_a_daemon_that_lacks_a_migration_was_never_ready(notified: Notified, empty_dsn: str) -> None:
+    async with notified(empty_dsn) as unit:
+        with anyio.fail_after(WITHIN_S):
+            while unit.daemon.alive:
+                await anyio.sleep(0.05)
+        unit.listen()
+
+    assert "READY" not in unit.told
+
+
+async def test_a_daemon_that_waits_for_postgres_extends_its_start(notified: Notified) -> None:
+    (unused,) = port.choose(1)
+    async with notified(f"postgresql://postgres@127.0.0.1:{unused}/none") as unit:
+        await unit.until_told("EXTEND_TIMEOUT_USEC", "60000000")
+        await unit.until_told("STATUS", "waiting for Postgres")
+
+    assert "READY" not in unit.told
