@@ -109,7 +109,7 @@ KINDS: Mapping[type, str] = {type_: str(handler.__name__).rpartition(".")[2] for
 
 
 SCOPES: Mapping[type, str] = {DatasetUpdated: "data", DatasetUpdateDeferred: "data", ParsedFile: "file", TaskFinished: "end"}
-"""The scope of the ids of each kind of event."""
+"""The scope of the ids of each kind of event; with a slash and the token for ends."""
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,7 +200,10 @@ def identity(message: Message[Any]) -> Identity | None:
     """What redeliveries of a message have in common; None for internal messages."""
     if message.id is None:
         return None
-    return Identity(message.id.source, message.id.id, SCOPES[type(message.body)])
+    scope = SCOPES[type(message.body)]
+    if isinstance(message.body, TaskFinished):
+        scope += f"/{message.body.token or ''}"
+    return Identity(message.id.source, message.id.id, scope)
 
 
 async def _decide(db: Db, messages: Sequence[Message[Any]]) -> list[Effect]:

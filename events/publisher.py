@@ -133,6 +133,7 @@ class Publisher:
         *,
         dag_id: str,
         run_id: str,
+        token: str,
         reason: str = "",
         exit_code: int | None = None,
         started_at: datetime | None = None,
@@ -145,12 +146,14 @@ class Publisher:
         """Publish that the attempt `submission_id` of a task has ended.
 
         `dag_id`, `run_id`: the run; they choose the partition, so that a run's events keep their order.
+        `token`: the token that the process of the attempt got; without it the event becomes a dead letter.
         `reason`: a text for people; cut to 10,000 characters, with characters that cannot be stored replaced.
         `follow`: ids of the tasks directly after this one that run, all others are skipped; None makes no choice.
         `result`: the JSON value that the task returned; None for no result.
         """
         event = TaskFinished(
             submission_id=submission_id,
+            token=token,
             outcome=outcome,
             reason=storable(reason),
             exit_code=exit_code,

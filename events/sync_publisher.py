@@ -71,7 +71,7 @@ class SyncPublisher:
         return self._call(partial(self._publisher.dag_file_changed, path, event_id=event_id, time=time))
 
     def task_finished(self, submission_id: UUID, outcome: Outcome, **facts: Any) -> EventId:
-        """As `Publisher.task_finished`; `facts` are its keyword arguments, of which `dag_id` and `run_id` are required."""
+        """As `Publisher.task_finished`; `facts` are its keyword arguments; `dag_id`, `run_id` and `token` are required."""
         return self._call(partial(self._publisher.task_finished, submission_id, outcome, **facts))
 
     def _call(self, publish: Callable[[], Awaitable[T]]) -> T:

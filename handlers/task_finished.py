@@ -26,11 +26,10 @@ def decide(messages: Sequence[Message[TaskFinished]], state: State) -> Iterator[
     seen: set[UUID] = set()
     for index, message in enumerate(messages):
         finish = message.body
-        if dag_id := state.held.get(finish.submission_id):
-            yield RejectMessage(index, Rejection.DAG_HELD, f"DAG {dag_id!r} is held; `tidegate dags why-not {dag_id}` says why")
-        elif finish.submission_id not in state.submissions:
-            yield RejectMessage(index, Rejection.UNKNOWN_ATTEMPT, f"no attempt has the submission id {finish.submission_id}")
-        elif reason := REPEATED if finish.submission_id in seen else already_ended(finish, state):
+        if rejection := _rejection(finish, state):
+            yield RejectMessage(index, *rejection)
+            continue
+        if reason := REPEATED if finish.submission_id in seen else already_ended(finish, state):
             yield _ignore(message, reason)
         elif reason := superseded(finish, state):
             yield end_submission(finish, state.now)
@@ -40,6 +39,20 @@ def decide(messages: Sequence[Message[TaskFinished]], state: State) -> Iterator[
             accepted.append(finish)
         seen.add(finish.submission_id)
     yield from end_attempts(accepted, state)
+
+
+def _rejection(finish: TaskFinished, state: State) -> tuple[Rejection, str] | None:
+    """Why the end becomes a dead letter: its DAG is held, its attempt is unknown, or another program sent it."""
+    if dag_id := state.held.get(finish.submission_id):
+        return Rejection.DAG_HELD, f"DAG {dag_id!r} is held; `tidegate dags why-not {dag_id}` says why"
+    attempt = state.submissions.get(finish.submission_id)
+    if attempt is None:
+        return Rejection.UNKNOWN_ATTEMPT, f"no attempt has the submission id {finish.submission_id}"
+    if (finish.token or "") == attempt.token:
+        return None
+    which = "another token" if finish.token else "no token"
+    problem = f"the end of attempt {finish.submission_id} has {which}; only the process of the attempt has the right one"
+    return Rejection.WRONG_TOKEN, problem
 
 
 def _readmit(finish: TaskFinished, state: State) -> Iterator[AdmitAgain]:

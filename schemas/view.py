@@ -289,6 +289,8 @@ class DeadlineView(msgspec.Struct, frozen=True):
 class SubmissionView(msgspec.Struct, frozen=True, kw_only=True):
     """An attempt, read after its run was locked.
 
+    `token` proves its end.
+
     `kill_reason` is set once a kill is requested. `killed_before` counts the attempts just before it that were killed
     for the same reason: an attempt that started, or ended otherwise, ends the count.
     """
@@ -298,5 +300,6 @@ class SubmissionView(msgspec.Struct, frozen=True, kw_only=True):
     task_index: int
     try_number: int
     state: SubmissionState
+    token: str
     kill_reason: str | None = None
     killed_before: int = 0

@@ -19,6 +19,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from tests import class_archive, order, servers, temporary_folder
 from tests.servers import MARK, MakeSettings, StartKafka, StartPostgres
 from tests.shared_servers import KAFKA, SPARK_CONNECT, SharedServers, address_of
+from tests.tokens import make_known
 from tidegate.daemon.postgres.migrate import migrate
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.standalone.jars import cache_of
@@ -118,6 +119,7 @@ def template(portal: BlockingPortal, postgres: str) -> str:
     """The name of a database with every migration applied."""
     name = portal.call(servers.create_database, postgres)
     portal.call(migrate, servers.dsn_of(postgres, name))
+    portal.call(make_known, servers.dsn_of(postgres, name))
     return name
 
 

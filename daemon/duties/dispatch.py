@@ -159,7 +159,8 @@ class Dispatcher:
                 return await self.backend.submit(step)
             await self._finish(step)
         except RejectedError as error:
-            await self._finish(TaskFinished(submission_id=step.submission_id, outcome="failed", reason=str(error)))
+            end = TaskFinished(submission_id=step.submission_id, token=step.token, outcome="failed", reason=str(error))
+            await self._finish(end)
         return None
 
     async def _finish(self, end: TaskFinished) -> None:

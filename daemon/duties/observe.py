@@ -54,7 +54,10 @@ async def end_killed_intents(context: Context) -> None:
     """End intents with a kill request that were never submitted. No dispatcher claims them any more."""
     doomed = await context.database.autocommit(submissions.killed_intents)
     if doomed:
-        ends = [TaskFinished(submission_id=id_, outcome="killed", reason=reason) for id_, reason in doomed]
+        ends = [
+            TaskFinished(submission_id=each.submission_id, token=each.token, outcome="killed", reason=each.kill_reason)
+            for each in doomed
+        ]
         await context.submit_messages(ends, [finish_id(end.submission_id) for end in ends])
 
 
@@ -63,7 +66,8 @@ async def _check(context: Context, backend: Backend, running: Sequence[Running])
     for submission in running:
         if submission.desired_state == KILL and statuses[submission.submission_id].phase not in OUTCOMES:
             await _kill(backend, submission)
-    finishes = [finish(id_, status) for id_, status in statuses.items() if status.phase in OUTCOMES]
+    ended = [(each, status) for each in running if (status := statuses[each.submission_id]).phase in OUTCOMES]
+    finishes = [finish(each, status) for each, status in ended]
     if finishes:
         await context.submit_messages(finishes, [finish_id(end.submission_id) for end in finishes])
     await _beat(context, running, statuses)
@@ -87,9 +91,11 @@ OUTCOMES: Mapping[Phase, Literal["succeeded", "failed", "skipped", "killed"]] = 
 }
 
 
-def finish(submission_id: UUID, status: Status) -> TaskFinished:
+def finish(attempt: Running, status: Status) -> TaskFinished:
     """The event for the status of an ended attempt."""
-    return TaskFinished(submission_id=submission_id, outcome=OUTCOMES[status.phase], **status.facts())
+    return TaskFinished(
+        submission_id=attempt.submission_id, token=attempt.token, outcome=OUTCOMES[status.phase], **status.facts()
+    )
 
 
 async def _beat(context: Context, running: Sequence[Running], statuses: Mapping[UUID, Status]) -> None:

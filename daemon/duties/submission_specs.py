@@ -37,25 +37,23 @@ async def next_steps(database: Database, claims: Sequence[Claimed]) -> list[Step
     """The next steps of the claims, in their order; without attempts that have ended. Raises UnavailableError."""
     built = await _build(database, [claim for claim in claims if claim.kill_reason is None])
     open_ = await database.autocommit(submissions.submitting, [claim.submission_id for claim in claims])
-    still = [(claim.submission_id, claim.kill_reason) for claim in claims if claim.submission_id in open_]
-    return [
-        _killed(id_, reason) if (reason := open_[id_] or known) is not None else _step(id_, built[id_]) for id_, known in still
-    ]
+    still = [(claim, open_[claim.submission_id] or claim.kill_reason) for claim in claims if claim.submission_id in open_]
+    return [_killed(claim, reason) if reason is not None else _step(claim, built[claim.submission_id]) for claim, reason in still]
 
 
-def _killed(submission_id: UUID, reason: str) -> TaskFinished:
-    return TaskFinished(submission_id=submission_id, outcome="killed", reason=reason)
+def _killed(claim: Claimed, reason: str) -> TaskFinished:
+    return TaskFinished(submission_id=claim.submission_id, token=claim.token, outcome="killed", reason=reason)
 
 
-def _step(submission_id: UUID, built: Built) -> Step:
+def _step(claim: Claimed, built: Built) -> Step:
     """Submit the attempt, or fail it where its submission cannot be built."""
     if isinstance(built, SubmissionSpec):
         return built
     reason = str(built)
     if not isinstance(built, TidegateError):
         reason = f"its submission could not be built: {type(built).__name__}: {describe(built)}"
-        log.error("submission_not_built", submission_id=str(submission_id), exc_info=built)
-    return TaskFinished(submission_id=submission_id, outcome="failed", reason=reason)
+        log.error("submission_not_built", submission_id=str(claim.submission_id), exc_info=built)
+    return TaskFinished(submission_id=claim.submission_id, token=claim.token, outcome="failed", reason=reason)
 
 
 async def _build(database: Database, claims: Sequence[Claimed]) -> dict[UUID, Built]:
@@ -107,6 +105,7 @@ def _spec(parts: Parts, results: Mapping[str, Any]) -> Built:
     instance = {"task_id": task.task_id, "try_number": claim.try_number, "map_index": element, "item": item}
     return SubmissionSpec(
         submission_id=claim.submission_id,
+        token=claim.token,
         try_number=claim.try_number,
         task=task,
         run=msgspec.structs.replace(source.context, results=results, **instance),

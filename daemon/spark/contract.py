@@ -27,9 +27,13 @@ class CallbackTask(BaseTask, frozen=True, kw_only=True, tag="callback"):
 
 
 class SubmissionSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """All inputs of one attempt. `submission_id` is its stamp. `source` is the DAG file at the run's version."""
+    """All inputs of one attempt. `submission_id` is its stamp. `source` is the DAG file at the run's version.
+
+    `token` proves its end; empty for callbacks, whose ends are not published.
+    """
 
     submission_id: UUID
+    token: str = ""
     try_number: int
     task: TaskSpec | CallbackTask
     run: RunContext

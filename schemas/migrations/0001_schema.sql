@@ -15,6 +15,20 @@ CREATE TYPE notification_state AS ENUM ('pending', 'sending', 'sent', 'failed');
 CREATE TYPE dead_letter_state AS ENUM ('open', 'replayed', 'discarded');
 CREATE TYPE ledger_state AS ENUM ('whole', 'thinned', 'dropped');
 
+-- The installation ------------------------------------------------------------------------------------------------------
+
+-- One row. The token of an attempt is derived from the secret, so it is the same after a loss of commits.
+CREATE TABLE installation (
+    is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
+    secret bytea NOT NULL DEFAULT uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())
+);
+INSERT INTO installation DEFAULT VALUES;
+
+-- Proves that an end comes from the process of the attempt: it gets the token, and sends it with its end.
+CREATE FUNCTION attempt_token(secret bytea, submission_id uuid) RETURNS text
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    RETURN left(encode(sha256(secret || uuid_send(submission_id)), 'hex'), 32);
+
 -- Daemons and their leases -----------------------------------------------------------------------------------------------
 
 -- One row per daemon. `settings` are the settings that decisions depend on; `away` has, by name, the servers that the daemon
@@ -88,7 +102,7 @@ CREATE UNIQUE INDEX commit_loss_open ON commit_loss (timeline) WHERE settled_at 
 -- Records from Kafka -----------------------------------------------------------------------------------------------------
 
 -- The ids of handled events: a redelivered record changes nothing. `scope` is the kind of event, in few bytes: an event never
--- suppresses one of another kind with the same id.
+-- suppresses one of another kind with the same id. The scope of an end has its token too: no other sender can take its id.
 CREATE TABLE event_dedupe (
     source text COLLATE "C" NOT NULL,
     event_id text COLLATE "C" NOT NULL,

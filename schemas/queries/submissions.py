@@ -29,19 +29,32 @@ class AttemptRef(msgspec.Struct, frozen=True):
 
 
 class Claimed(msgspec.Struct, frozen=True):
-    """An attempt that this daemon submits as it was when claimed; with a `kill_reason` the daemon only searches for it."""
+    """An attempt that this daemon submits as it was when claimed; with a `kill_reason` the daemon only searches for it.
+
+    `token` proves its end.
+    """
 
     submission_id: UUID
     dag_run_id: int
     task_index: int
     try_number: int
+    token: str
     kill_reason: str | None = None
+
+
+class KilledIntent(msgspec.Struct, frozen=True):
+    """An attempt with a kill request before any submit."""
+
+    submission_id: UUID
+    token: str
+    kill_reason: str
 
 
 class Running(msgspec.Struct, frozen=True):
     """An attempt whose handle is recorded. `heartbeat_age_s` is the age of its last recorded heartbeat."""
 
     submission_id: UUID
+    token: str
     backend: str
     handle: dict[str, Any]
     desired_state: str
@@ -59,16 +72,16 @@ async def read_with_tasks(db: Db, ids: Collection[UUID], others: Collection[Task
     instances: dict[TaskKey, Instance] = {}
     keys = zip(*others, strict=True) if others else ((), ())
     for run, index, state, *rest in await db.fetch(_SQL["read_with_tasks"], list(ids), *keys):
-        *counts, id_, try_number, attempt_state, kill_reason, before = rest
+        *counts, id_, try_number, attempt_state, token, kill_reason, before = rest
         instances[run, index] = Instance(index, TaskState(state), *counts)
         if id_ is not None:
-            attempts[id_] = _view(id_, run, index, try_number, attempt_state, kill_reason, before)
+            attempts[id_] = _view(id_, run, index, try_number, attempt_state, token, kill_reason, before)
     return attempts, instances
 
 
-async def killed_intents(db: Db, limit: int = 1000) -> list[tuple[UUID, str]]:
-    """Attempts with a kill request before any submit, with the reason."""
-    return [(row[0], row[1]) for row in await db.fetch(_SQL["killed_intents"], limit)]
+async def killed_intents(db: Db, limit: int = 1000) -> list[KilledIntent]:
+    """Attempts with a kill request before any submit."""
+    return [KilledIntent(*row) for row in await db.fetch(_SQL["killed_intents"], limit)]
 
 
 async def claim_intents(db: Db, owner: UUID, host: str, backend: str, limit: int) -> list[Claimed]:
@@ -118,13 +131,16 @@ async def stuck(db: Db, queued_s: float, limit: int = 1000) -> list[UUID]:
     return [row[0] for row in await db.fetch(_SQL["stuck"], queued_s, limit)]
 
 
-def _view(id_: UUID, run: int, index: int, try_number: int, state: str, kill_reason: str | None, before: int) -> SubmissionView:
+def _view(
+    id_: UUID, run: int, index: int, try_number: int, state: str, token: str, kill_reason: str | None, before: int
+) -> SubmissionView:
     return SubmissionView(
         submission_id=id_,
         dag_run_id=run,
         task_index=index,
         try_number=try_number,
         state=SubmissionState(state),
+        token=token,
         kill_reason=kill_reason,
         killed_before=before,
     )

@@ -10,7 +10,8 @@ WHERE submission.submission_id = ANY ($1::uuid[]) AND NOT EXISTS (SELECT FROM he
 SELECT
     task.dag_run_id, task.task_index AS index, task.state, task.try_number, task.max_tries, task.awaited, task.success,
     task.failed, task.skipped, task.upstream_failed, task.waits_for_past, task.next_try_at, task.elements,
-    attempt.submission_id, attempt.try_number, attempt.state, attempt.kill_reason,
+    attempt.submission_id, attempt.try_number, attempt.state,
+    attempt_token((SELECT secret FROM installation), attempt.submission_id) AS token, attempt.kill_reason,
     CASE WHEN attempt.kill_reason IS NULL THEN 0 ELSE (
         SELECT attempt.try_number - 1 - coalesce(max(earlier.try_number), 0) FROM submission AS earlier
         WHERE (earlier.dag_run_id, earlier.task_index) = (attempt.dag_run_id, attempt.task_index)
@@ -24,7 +25,7 @@ UNION ALL
 SELECT
     task.dag_run_id, task.task_index, task.state, task.try_number, task.max_tries, task.awaited, task.success,
     task.failed, task.skipped, task.upstream_failed, task.waits_for_past, task.next_try_at, task.elements,
-    NULL, 0, NULL, NULL, 0
+    NULL, 0, NULL, NULL, NULL, 0
 FROM unnest($2::bigint[], $3::integer[]) AS target (dag_run_id, task_index)
 JOIN task_instance AS task USING (dag_run_id, task_index)
 
@@ -67,7 +68,8 @@ WHERE submission.dag_run_id = doomed.dag_run_id
 
 -- name: killed_intents
 -- Attempts with a kill request and without any submit.
-SELECT submission_id, kill_reason FROM submission 
+SELECT submission_id, attempt_token((SELECT secret FROM installation), submission_id) AS token, kill_reason
+FROM submission
 WHERE state = 'intent' AND desired_state = 'kill' AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = dag_run_id)
 LIMIT $1
 
@@ -87,7 +89,11 @@ WITH claimed AS (
     )
     RETURNING submission_id, dag_run_id, task_index, try_number, kill_reason, created_at
 )
-SELECT submission_id, dag_run_id, task_index, try_number, kill_reason FROM claimed ORDER BY created_at, dag_run_id, task_index
+SELECT
+    submission_id, dag_run_id, task_index, try_number,
+    attempt_token((SELECT secret FROM installation), submission_id) AS token, kill_reason
+FROM claimed
+ORDER BY created_at, dag_run_id, task_index
 
 -- name: claim_abandoned
 -- Submits that may have happened: their daemon is not live, or is this daemon, which is not working on them.
@@ -106,14 +112,16 @@ WHERE submission_id IN (
     LIMIT 200
     FOR UPDATE OF submission SKIP LOCKED
 )
-RETURNING submission_id, dag_run_id, task_index, try_number, kill_reason
+RETURNING
+    submission_id, dag_run_id, task_index, try_number, attempt_token((SELECT secret FROM installation), submission_id) AS token,
+    kill_reason
 
 -- name: submitting
 -- The state is compared as text, so that the planner does not use the index of open attempts.
 SELECT submission_id, kill_reason FROM submission WHERE submission_id = ANY ($1::uuid[]) AND state::text = 'submitting'
 
 -- name: running
-SELECT submission_id, backend, handle, desired_state,
+SELECT submission_id, attempt_token((SELECT secret FROM installation), submission_id) AS token, backend, handle, desired_state,
     extract(epoch FROM clock_timestamp() - heartbeat_at)::float8 AS heartbeat_age_s
 FROM submission
 WHERE state = 'accepted' AND backend = ANY ($1::text[]) AND (host = $2 OR backend = ANY ($3::text[]))

@@ -43,6 +43,7 @@ class Rejection(StrEnum):
     UNSUPPORTED_VERSION = "unsupported_version"
     INVALID = "invalid"
     UNKNOWN_ATTEMPT = "unknown_attempt"
+    WRONG_TOKEN = "wrong_token"  # noqa: S105 - the name of a reason
     UNKNOWN_DATASET = "unknown_dataset"
     DAG_HELD = "dag_held"
     UNPROCESSABLE = "unprocessable"
@@ -55,6 +56,7 @@ ADVICE: Mapping[Rejection, str] = {
     Rejection.UNSUPPORTED_VERSION: "replay it after an upgrade of Tidegate, or let its producer send a supported version",
     Rejection.INVALID: "correct its producer (`tidegate topics schema` prints the expected shape), and discard it",
     Rejection.UNKNOWN_ATTEMPT: "replay it if the attempt is known now; discard it if it belongs to another installation",
+    Rejection.WRONG_TOKEN: "discard it, and find its sender: only the process of the attempt has the token",
     Rejection.UNKNOWN_DATASET: "replay it once a DAG file names the dataset, or discard it",
     Rejection.DAG_HELD: "release the DAG (`tidegate dags list` names it), and replay it",
     Rejection.UNPROCESSABLE: "the database refused it: correct its producer and discard it, or replay it after an upgrade",
@@ -78,11 +80,14 @@ class DatasetUpdated(msgspec.Struct, frozen=True, kw_only=True):
 class TaskFinished(msgspec.Struct, frozen=True, kw_only=True):
     """An attempt ended. `submission_id` names the attempt; `reason` is for people, and kept as `storable` makes it.
 
+    `token`: what the process of the attempt got with its job; an end without it does not count.
+
     `follow`: the ids of those tasks directly after it that are to follow, all others being skipped; empty to skip everything
     after it; unset where the task made no choice. `result` is what it returned, if anything.
     """
 
     submission_id: UUID
+    token: Annotated[str, Meta(max_length=64)] | UnsetType = UNSET
     outcome: Literal["succeeded", "failed", "skipped", "killed", "lost"]
     reason: str = ""
     exit_code: ExitCode | None = None

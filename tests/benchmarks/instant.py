@@ -43,7 +43,7 @@ class InstantBackend:
         return None
 
     async def submit(self, spec: SubmissionSpec) -> Handle:
-        self._cluster.sendall(f"{spec.submission_id} {spec.run.dag_id} {spec.run.run_id}\n".encode())
+        self._cluster.sendall(f"{spec.submission_id} {spec.token} {spec.run.dag_id} {spec.run.run_id}\n".encode())
         return HANDLE
 
     async def status(self, handles: Mapping[UUID, Handle]) -> Mapping[UUID, Status]:
@@ -75,12 +75,12 @@ async def _answer(stream: SocketStream, sink: Sink) -> None:
             return
 
 
-def _end(submission_id: str, dag_id: str, run_id: str) -> OutMessage:
+def _end(submission_id: str, token: str, dag_id: str, run_id: str) -> OutMessage:
     identity = finish_id(UUID(submission_id))
     return OutMessage(
         topic=TOPIC,
         key=topics.run_key(dag_id, run_id).encode(),
-        value=encode(TaskFinished(submission_id=UUID(submission_id), outcome="succeeded")),
+        value=encode(TaskFinished(submission_id=UUID(submission_id), token=token, outcome="succeeded")),
         headers=cloudevents.headers(Kind.TASK_FINISHED, event_id=identity.id, source=identity.source, time=datetime.now(UTC)),
     )
 

@@ -69,7 +69,9 @@ INTENTS = """
 CLAIM = """
     UPDATE submission SET state = 'submitting', owner = $1, host = $2, submitted_at = clock_timestamp()
     WHERE submission_id = ANY ($3::uuid[])
-    RETURNING submission_id, dag_run_id, task_index, try_number, kill_reason
+    RETURNING
+        submission_id, dag_run_id, task_index, try_number, attempt_token((SELECT secret FROM installation), submission_id),
+        kill_reason
 """
 
 

@@ -31,7 +31,7 @@ class Application:
 
     def __init__(self, name: str, spec: SubmissionSpec) -> None:
         self.name = name
-        self.stamp = spec.submission_id
+        self.stamp, self.token = spec.submission_id, spec.token
         self.key = f"{spec.run.dag_id}/{spec.run.run_id}"
         self.phase = Phase.RUNNING
         self.outcome = Phase.FAILED if self.stamp.int * 2654435761 % 1000 < FAILING * 1000 else Phase.SUCCEEDED
@@ -70,7 +70,8 @@ class Cluster:
     def end(self, application: Application, told: int) -> None:
         """It ends, and tells of it so often: it may be silent, or be heard twice."""
         application.phase = application.outcome
-        end = TaskFinished(submission_id=application.stamp, outcome=application.outcome.value)  # type: ignore[arg-type]  # of those two
+        outcome: Any = application.outcome.value
+        end = TaskFinished(submission_id=application.stamp, token=application.token, outcome=outcome)
         headers = cloudevents.headers(
             Kind.TASK_FINISHED, event_id=str(application.stamp), source=FINISH_SOURCE, time=self.world.server.now
         )

@@ -36,7 +36,7 @@ class ClusterBackend:
         run = spec.run
         stamp = str(spec.submission_id)
         begun_at = datetime.now(UTC)  # a daemon may be frozen from here on
-        about = {"dag_id": run.dag_id, "run_id": run.run_id, "returns": _returns(spec), "begun_at": begun_at}
+        about = {"dag_id": run.dag_id, "run_id": run.run_id, "returns": _returns(spec), "begun_at": begun_at, "token": spec.token}
         handle: Handle = await self._ask("submit", stamp=stamp, **about)
         return handle
 

@@ -6,6 +6,7 @@ times, loses requests and answers, and does not always tell Kafka that an applic
 
 import asyncio
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from io import TextIOWrapper
@@ -55,12 +56,13 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 class Application:
     """One execution of what was submitted."""
 
-    def __init__(self, name: str, stamp: str, dag_id: str, run_id: str, returns: Any) -> None:
+    def __init__(self, name: str, stamp: str, facts: Mapping[str, Any]) -> None:
         self.name = name
         self.stamp = stamp
-        self.dag_id = dag_id
-        self.run_id = run_id
-        self.returns = returns
+        self.token: str = facts["token"]
+        self.dag_id: str = facts["dag_id"]
+        self.run_id: str = facts["run_id"]
+        self.returns = facts["returns"]
         self.phase = "running"
         self.started_at = datetime.now(UTC)
         self.finished_at: datetime | None = None
@@ -102,8 +104,8 @@ class Cluster:
 
     async def answer(self, request: dict[str, Any]) -> Any:
         match request:
-            case {"call": "submit", "stamp": stamp, "dag_id": dag_id, "run_id": run_id, "returns": returns, "begun_at": begun_at}:
-                return await self.submit(stamp, dag_id, run_id, returns, datetime.fromisoformat(begun_at))
+            case {"call": "submit", "stamp": stamp, **facts}:
+                return await self.submit(stamp, facts)
             case {"call": "find", "stamp": stamp}:
                 found = self.by_stamp.get(stamp)
                 return None if found is None else {"application": found.name}
@@ -118,16 +120,16 @@ class Cluster:
     def chance(self, share: float) -> bool:
         return self.random.random() < share
 
-    async def submit(self, stamp: str, dag_id: str, run_id: str, returns: Any, begun_at: datetime) -> dict[str, str]:
+    async def submit(self, stamp: str, facts: Mapping[str, Any]) -> dict[str, str]:
         script = self.script
         if self.chance(script.request_lost_share):
             self.write("request_lost", stamp)
             raise LostError
         is_slow, is_lost = self.chance(script.slow_share), self.chance(script.answer_lost_share)
         await asyncio.sleep(script.slow_s if is_slow else self.random.uniform(*script.accept_s))
-        application = Application(f"application_{len(self.applications) + 1:06}", stamp, dag_id, run_id, returns)
+        application = Application(f"application_{len(self.applications) + 1:06}", stamp, facts)
         self.applications[application.name] = self.by_stamp[stamp] = application
-        self.write("accepted", stamp, application=application.name, begun_at=begun_at)
+        self.write("accepted", stamp, application=application.name, begun_at=datetime.fromisoformat(facts["begun_at"]))
         task = asyncio.create_task(self.run(application))
         self.running.add(task)
         task.add_done_callback(self.running.discard)
@@ -158,6 +160,7 @@ class Cluster:
                 "failed" if application.phase == "failed" else "succeeded",
                 dag_id=application.dag_id,
                 run_id=application.run_id,
+                token=application.token,
                 finished_at=application.finished_at,
                 result=None if application.phase == "failed" else application.returns,
                 event_id=application.stamp,

@@ -185,6 +185,7 @@ async def publish(job: Job, outcome: Outcome) -> None:
                     outcome.outcome,
                     dag_id=run.dag_id,
                     run_id=run.run_id,
+                    token=job.spec.token,
                     event_id=str(job.spec.submission_id),
                     **outcome.facts(),
                 )

@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 
 from msgspec import UNSET, UnsetType
 
+from tests.tokens import token_of
 from tidegate.daemon.engine import Applied, Batch, apply
 from tidegate.daemon.postgres.database import Database
 from tidegate.events.publisher import Outcome
@@ -120,7 +121,8 @@ class History:
         follow: tuple[str, ...] | UnsetType = UNSET,
     ) -> None:
         facts: dict[str, Any] = {"exit_code": 0 if outcome == "succeeded" else 1, "result": result, "follow": follow}
-        finish = TaskFinished(submission_id=submission_id, outcome=outcome, reason=reason, **facts)
+        token = token_of(submission_id)
+        finish = TaskFinished(submission_id=submission_id, token=token, outcome=outcome, reason=reason, **facts)
         await self._apply(finish, id_=EventId("runner", str(uuid4())))
 
     async def _apply(self, body: Any, *, id_: EventId | None = None, at: datetime | None = None) -> Applied:

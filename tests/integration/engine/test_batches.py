@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from asyncpg import Connection
 
+from tests.tokens import token_of
 from tidegate.daemon import perform
 from tidegate.daemon.engine import Applied, Batch, apply
 from tidegate.daemon.postgres.database import Database
@@ -149,7 +150,7 @@ async def test_a_finish_touches_its_direct_downstream_and_nothing_else(database:
     await apply(database, Batch(messages=[message(TasksReady(pool="default_pool", limit=400))]))
     ((attempt,),) = await rows(database, "SELECT submission_id FROM submission WHERE task_index = 0")
 
-    finish = TaskFinished(submission_id=attempt, outcome="succeeded")
+    finish = TaskFinished(submission_id=attempt, token=token_of(attempt), outcome="succeeded")
     await apply(database, Batch(messages=[message(finish, "finish")]))
 
     newest = "SELECT task_id FROM task_instance WHERE xmin::text::bigint = (SELECT max(xmin::text::bigint) FROM task_instance)"
@@ -166,7 +167,7 @@ async def admitted(database: Database, runs: int) -> list[UUID]:
 
 
 def ends(attempts: Sequence[UUID]) -> list[Message[Any]]:
-    return [message(TaskFinished(submission_id=id_, outcome="succeeded"), str(id_)) for id_ in attempts]
+    return [message(TaskFinished(submission_id=id_, token=token_of(id_), outcome="succeeded"), str(id_)) for id_ in attempts]
 
 
 async def test_an_event_of_another_topic_does_not_suppress_the_end_of_an_attempt(database: Database) -> None:

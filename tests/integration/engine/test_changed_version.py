@@ -7,6 +7,7 @@ import pytest
 
 from tests.integration.engine.chains import clear, command, started
 from tests.integration.engine.world import World
+from tests.tokens import token_of
 from tidegate.schemas.dag import DagSpec, TaskSpec
 from tidegate.schemas.message import AttemptSilent, DagDeleteRequested, RunEndRequested, SubmissionAccepted
 from tidegate.schemas.queries import submissions
@@ -146,7 +147,7 @@ async def delete(world: World) -> None:
 
 async def ended(world: World, attempts: Sequence[UUID]) -> list[str]:
     """Why the ends of these attempts are rejected, in one batch."""
-    applied = await world.tell(*(TaskFinished(submission_id=id_, outcome="killed") for id_ in attempts))
+    applied = await world.tell(*(TaskFinished(submission_id=id_, token=token_of(id_), outcome="killed") for id_ in attempts))
     return [rejection.reason for rejection in applied.rejected]
 
 

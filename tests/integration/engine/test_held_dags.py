@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.integration.engine.world import World, utc
+from tests.tokens import token_of
 from tidegate.handlers.scheduling import next_runs
 from tidegate.schemas.conditions.condition import DatasetRef
 from tidegate.schemas.dag import CommandTask, DagSpec
@@ -83,7 +84,7 @@ async def test_runs_of_a_held_dag_wait_and_go_on_after_its_release(world: World)
     world.database.clear_memory()
     await world.updated("s://a")
 
-    applied = await world.tell(TaskFinished(submission_id=attempt, outcome="succeeded"))
+    applied = await world.tell(TaskFinished(submission_id=attempt, token=token_of(attempt), outcome="succeeded"))
     assert [rejected.reason for rejected in applied.rejected] == ["dag_held"]
     await world.database.pool.execute("UPDATE dag_version SET spec = $1", spec)
     await world.tell(ReleaseRequested(dag_id="bad"))

@@ -8,6 +8,7 @@ from itertools import count
 from typing import Any
 from uuid import UUID, uuid4
 
+from tests.tokens import token_of
 from tidegate.daemon.containment import apply_holding
 from tidegate.daemon.duties.clock import KINDS
 from tidegate.daemon.engine import Applied, Batch
@@ -119,8 +120,8 @@ class World:
 
     async def submit(self) -> None:
         """Submit every intent; an intent that should be killed ends."""
-        for id_, reason in await self.database.run(submissions.killed_intents):
-            await self.finish(id_, "killed", reason=reason)
+        for killed in await self.database.run(submissions.killed_intents):
+            await self.finish(killed.submission_id, "killed", reason=killed.kill_reason)
         me = uuid4()
         for backend in BACKENDS:
             claim = partial(submissions.claim_intents, owner=me, host="here", backend=backend, limit=1000)
@@ -129,7 +130,7 @@ class World:
 
     async def finish(self, attempt: UUID, outcome: Any = "succeeded", **facts: Any) -> None:
         """An attempt ends."""
-        await self.tell(TaskFinished(submission_id=attempt, outcome=outcome, **facts))
+        await self.tell(TaskFinished(submission_id=attempt, token=token_of(attempt), outcome=outcome, **facts))
         await self.reconsider()
 
     async def work(self, outcome: Any = "succeeded", **facts: Any) -> None:

@@ -9,6 +9,7 @@ import anyio.lowlevel
 import pytest
 
 from tests.integration.events.conftest import PARTITIONS, read
+from tests.tokens import token_of
 from tidegate.events import Publisher, SyncPublisher, Update, topics
 from tidegate.events.publisher import BATCH_EVENTS
 from tidegate.events.source import Partition, Record, Source
@@ -18,6 +19,7 @@ from tidegate.schemas.wire.event import DagFileChanged, DatasetUpdated, EventId,
 
 NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
 SUBMISSION = UUID("6a1c2f0e-7a4e-5d0b-9d3c-0d6f6a0c9f11")
+TOKEN = token_of(SUBMISSION)
 
 
 async def published(kafka: str, prefix: str, kind: Kind) -> list[Record]:
@@ -57,19 +59,19 @@ async def test_a_changed_file_is_read_as_it_was_published(kafka: str, topic: str
 
 async def test_a_finished_task_is_keyed_by_its_run(kafka: str, topic: str, topic_prefix: str) -> None:
     async with Publisher(kafka, source="test", topic_prefix=topic_prefix) as publisher:
-        await publisher.task_finished(SUBMISSION, "failed", dag_id="d", run_id="r", exit_code=3, finished_at=NOON)
+        await publisher.task_finished(SUBMISSION, "failed", dag_id="d", run_id="r", token=TOKEN, exit_code=3, finished_at=NOON)
 
     (record,) = await published(kafka, topic_prefix, Kind.TASK_FINISHED)
     assert (record.key, read_as(Kind.TASK_FINISHED, record)[1]) == (
         b"d/r",
-        TaskFinished(submission_id=SUBMISSION, outcome="failed", exit_code=3, finished_at=NOON),
+        TaskFinished(submission_id=SUBMISSION, token=TOKEN, outcome="failed", exit_code=3, finished_at=NOON),
     )
 
 
 async def test_a_reason_that_could_not_be_stored_is_mended(kafka: str, topic: str, topic_prefix: str) -> None:
     async with Publisher(kafka, source="test", topic_prefix=topic_prefix) as publisher:
         reason = "a\0b\ud800c" + "x" * 20_000
-        await publisher.task_finished(SUBMISSION, "failed", dag_id="d", run_id="r", reason=reason)
+        await publisher.task_finished(SUBMISSION, "failed", dag_id="d", run_id="r", token=TOKEN, reason=reason)
 
     (record,) = await published(kafka, topic_prefix, Kind.TASK_FINISHED)
     event = read_as(Kind.TASK_FINISHED, record)[1]
@@ -110,7 +112,7 @@ async def test_a_program_without_asyncio_publishes_the_same(kafka: str, topic: s
         with SyncPublisher(kafka, source="script", topic_prefix=topic_prefix) as publisher:
             publisher.dataset_updated("lake://a", {"x": 1}, event_id="7", time=NOON)
             publisher.dag_file_changed("a.py")
-            publisher.task_finished(SUBMISSION, "succeeded", dag_id="d", run_id="r")
+            publisher.task_finished(SUBMISSION, "succeeded", dag_id="d", run_id="r", token=TOKEN)
 
     await anyio.to_thread.run_sync(script)
 
@@ -119,7 +121,7 @@ async def test_a_program_without_asyncio_publishes_the_same(kafka: str, topic: s
     assert events == [
         DatasetUpdated(uri="lake://a", extra={"x": 1}),
         DagFileChanged(path="a.py"),
-        TaskFinished(submission_id=SUBMISSION, outcome="succeeded"),
+        TaskFinished(submission_id=SUBMISSION, token=TOKEN, outcome="succeeded"),
     ]
 
 

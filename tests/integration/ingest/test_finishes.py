@@ -7,14 +7,21 @@ import pytest
 
 from tests.integration.cli.history import History
 from tests.integration.ingest.intake import Intake, Sent
+from tests.tokens import token_of
 from tidegate.schemas.wire.envelope import decode_state
 from tidegate.schemas.wire.event import MAX_REASON_LENGTH, MAX_RECORD_BYTES, Kind, Rejection, TaskFinished, encode
 
 
 def finished(submission_id: UUID, outcome: str = "succeeded", **facts: object) -> Sent:
     """As a runner writes it."""
-    event = msgspec.convert({"submission_id": submission_id, "outcome": outcome, **facts}, TaskFinished)
+    stamp = {"submission_id": submission_id, "token": token_of(submission_id)}
+    event = msgspec.convert({**stamp, "outcome": outcome, **facts}, TaskFinished)
     return Sent(encode(event), [("ce_id", uuid4().hex.encode()), ("ce_source", b"runner")])
+
+
+def forged(record: Sent, **changed: object) -> Sent:
+    """The same event, with another body."""
+    return record._replace(value=msgspec.json.encode({**msgspec.json.decode(record.value or b""), **changed}))
 
 
 async def states(intake: Intake) -> dict[str, str]:
@@ -35,6 +42,21 @@ async def test_a_finish_of_an_attempt_that_was_never_submitted_is_put_aside(inta
     assert (letter["offset"], letter["value"], letter["reason"]) == (1, record.value, Rejection.UNKNOWN_ATTEMPT)
     assert letter["message"] == f"no attempt has the submission id {stranger}"
     assert await states(intake) == {"first": "success", "second": "success"}
+
+
+async def test_an_end_without_the_token_is_put_aside_and_does_not_take_the_id_of_the_true_one(
+    intake: Intake, attempts: list[UUID]
+) -> None:
+    true, other = map(finished, attempts)
+    stolen = other._replace(headers=true.headers)
+
+    guesses = [forged(true, **change) for change in ({"token": "", "outcome": "failed"}, {"token": "guess"})]
+    await intake.take(Kind.TASK_FINISHED, *guesses, stolen, true)
+
+    letters = await intake.letters()
+    assert [(letter["offset"], letter["reason"]) for letter in letters] == [(0, "wrong_token"), (1, "wrong_token")]
+    assert await states(intake) == {"first": "success", "second": "success"}
+    assert await ignored(intake) == []
 
 
 async def test_a_finish_of_an_attempt_that_had_ended_is_recorded_and_changes_nothing(
@@ -96,6 +118,8 @@ async def test_a_reason_of_any_length_is_kept_in_part_and_published(intake: Inta
 
 async def test_a_reason_that_postgres_would_refuse_is_mended(intake: Intake, attempts: list[UUID]) -> None:
     """From a backend: nothing like it comes through Kafka."""
-    await intake.context.submit_messages([TaskFinished(submission_id=attempts[1], outcome="failed", reason="few\0rows\ud800")])
+    reason = "few\0rows\ud800"
+    end = TaskFinished(submission_id=attempts[1], token=token_of(attempts[1]), outcome="failed", reason=reason)
+    await intake.context.submit_messages([end])
 
     assert "few rows?" in [row["reason"] for row in await intake.rows("SELECT reason FROM submission")]

@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 
 import anyio
 
+from tests.tokens import token_of
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.contract import (
     Backend,
@@ -84,7 +85,8 @@ class Bench:
             params={"out": str(self.out), **params},
         )
         spec = SubmissionSpec(
-            submission_id=uuid4(),
+            submission_id=(id_ := uuid4()),
+            token=token_of(id_),
             try_number=1,
             task=task,
             run=run,

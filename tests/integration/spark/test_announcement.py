@@ -26,6 +26,7 @@ async def test_the_runner_publishes_the_outcome_under_the_id_of_the_submission(b
     assert envelope == Envelope(source="tidegate/submission", id=str(spec.submission_id), time=envelope.time)
     assert event == TaskFinished(
         submission_id=spec.submission_id,
+        token=spec.token,
         outcome="failed",
         reason=status.reason,
         exit_code=1,

@@ -58,7 +58,12 @@ class RunRows:
                 self._write(effect)
             case InsertSubmission(id_, run_id, index, try_number):
                 self.submissions[id_] = SubmissionView(
-                    submission_id=id_, dag_run_id=run_id, task_index=index, try_number=try_number, state=SubmissionState.INTENT
+                    submission_id=id_,
+                    dag_run_id=run_id,
+                    task_index=index,
+                    try_number=try_number,
+                    state=SubmissionState.INTENT,
+                    token="",
                 )
             case AcceptSubmission(id_):
                 self.submissions[id_] = msgspec.structs.replace(self.submissions[id_], state=SubmissionState.ACCEPTED)

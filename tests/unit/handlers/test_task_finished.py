@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from tests.shapes import NOW, A, dag_view, graph, message, pending, queued
+from tests.tokens import token_of
 from tests.unit.handlers.simulated_run import SimulatedRun
 from tidegate.handlers.attempt_ends import State
 from tidegate.handlers.task_finished import decide
@@ -22,6 +23,8 @@ from tidegate.schemas.state import RunState, SubmissionState, TaskState
 from tidegate.schemas.time_range import EARLIEST, LATEST
 from tidegate.schemas.view import DagView
 from tidegate.schemas.wire.event import MAX_REASON_LENGTH, TaskFinished
+
+TOKEN = token_of(UUID(int=1))
 
 
 def ended(id_: UUID, outcome: Any = "succeeded", event_id: str = "e", **facts: Any) -> Message[TaskFinished]:
@@ -52,6 +55,33 @@ def test_an_unknown_attempt_is_rejected_by_its_index_in_the_batch() -> None:
     assert [e for e in effects if isinstance(e, RejectMessage)] == [
         RejectMessage(1, "unknown_attempt", f"no attempt has the submission id {stranger}")
     ]
+
+
+def test_an_end_without_the_token_of_its_attempt_is_rejected_and_the_proven_one_counts() -> None:
+    world, attempt = running("a")
+    world.submissions[attempt] = msgspec.structs.replace(world.submissions[attempt], token=TOKEN)
+
+    effects = list(
+        decide([ended(attempt, "failed", token=token) for token in ("", "guess")] + [ended(attempt, token=TOKEN)], found(world))
+    )
+
+    rejected = [effect for effect in effects if isinstance(effect, RejectMessage)]
+    assert [(each.index, each.reason) for each in rejected] == [(0, "wrong_token"), (1, "wrong_token")]
+    assert [each.message.partition("; ")[0] for each in rejected] == [
+        f"the end of attempt {attempt} has {which}" for which in ("no token", "another token")
+    ]
+    assert [e.state for e in effects if isinstance(e, EndSubmission)] == [SubmissionState.SUCCEEDED]
+    assert reasons(effects) == []
+
+
+def test_an_end_without_the_token_of_an_ended_attempt_is_rejected_too() -> None:
+    world, attempt = running("a", "b")
+    world.finish(a=True)
+    world.submissions[attempt] = msgspec.structs.replace(world.submissions[attempt], token=TOKEN)
+
+    (rejected,) = decide([ended(attempt, "failed")], found(world))
+
+    assert isinstance(rejected, RejectMessage)
 
 
 def test_a_finish_is_stored_with_all_its_fields() -> None:

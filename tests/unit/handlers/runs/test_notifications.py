@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.shapes import NOW, dag_view, graph, message, run_view, task
@@ -17,8 +18,8 @@ from tidegate.schemas.effect.deadline import Notify
 from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.message import AttemptTimedOut, RunEndRequested, RunTimedOut
 from tidegate.schemas.receiver import Callback, EmailReceiver, FunctionReceiver, On, Receiver, WebhookReceiver
-from tidegate.schemas.state import RunState, SubmissionState, TaskState
-from tidegate.schemas.view import Instance, SubmissionView
+from tidegate.schemas.state import RunState, TaskState
+from tidegate.schemas.view import Instance
 from tidegate.schemas.wire.event import TaskFinished
 
 MAIL, HOOK, TELL = EmailReceiver(("ops@example.org",)), WebhookReceiver("https://example.org/hook"), FunctionReceiver("tell")
@@ -159,9 +160,7 @@ def test_an_attempt_past_its_timeout_is_notified_as_timeout_too(retries: int, ex
 
     (kill,) = attempt_timed_out.decide([message(AttemptTimedOut(submission_id=id_))], found)
     assert isinstance(kill, KillSubmissions)
-    world.submissions[id_] = SubmissionView(
-        submission_id=id_, dag_run_id=1, task_index=0, try_number=1, state=SubmissionState.ACCEPTED, kill_reason=kill.reason
-    )
+    world.submissions[id_] = msgspec.structs.replace(world.submissions[id_], kill_reason=kill.reason)
     world.finish_with(TaskFinished(submission_id=id_, outcome="killed", reason="killed on request"))
 
     assert kill.reason == timeout_reason(dag.nodes[0].task) == "it took longer than 90 s"
