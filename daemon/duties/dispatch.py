@@ -15,6 +15,7 @@ import structlog
 from anyio.abc import TaskStatus
 
 from tidegate.daemon.context import Context
+from tidegate.daemon.duties.run_events import with_events
 from tidegate.daemon.duties.submission_specs import Step, next_steps
 from tidegate.daemon.leases import HeldLeases
 from tidegate.daemon.outage import Retry
@@ -156,7 +157,8 @@ class Dispatcher:
         self._stop_if_stale(step.submission_id)
         try:
             if not isinstance(step, TaskFinished):
-                return await self.backend.submit(step)
+                async with with_events(self.context, step) as spec:
+                    return await self.backend.submit(spec)
             await self._finish(step)
         except RejectedError as error:
             end = TaskFinished(submission_id=step.submission_id, token=step.token, outcome="failed", reason=str(error))

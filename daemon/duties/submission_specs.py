@@ -111,6 +111,7 @@ def _spec(parts: Parts, results: Mapping[str, Any]) -> Built:
         run=msgspec.structs.replace(source.context, results=results, **instance),
         dag_path=source.dag_path,
         source=source.source,
+        events_of=source.events_of,
     )
 
 

@@ -30,6 +30,7 @@ class SubmissionSpec(msgspec.Struct, frozen=True, kw_only=True):
     """All inputs of one attempt. `submission_id` is its stamp. `source` is the DAG file at the run's version.
 
     `token` proves its end; empty for callbacks, whose ends are not published.
+    `events_of` is the id of a run with too many events for `run.events`: the backend takes them from `events_file`.
     """
 
     submission_id: UUID
@@ -39,6 +40,8 @@ class SubmissionSpec(msgspec.Struct, frozen=True, kw_only=True):
     run: RunContext
     dag_path: str
     source: str
+    events_of: int | None = None
+    events_file: str = ""
 
 
 CALLBACK_BACKEND = "command"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 from uuid import UUID
 
@@ -17,7 +18,7 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 
 from tidegate.daemon.settings import Settings, dags_root, spool_root
-from tidegate.daemon.spark import launch
+from tidegate.daemon.spark import event_file, launch
 from tidegate.daemon.spark.contract import Backend, Handle, LogChunk, Phase, Status, SubmissionSpec, backend_of
 from tidegate.daemon.spark.process import alive, has_stamp, identify, send, stamped, until_gone
 from tidegate.daemon.spark.regular_file import DamagedError
@@ -61,7 +62,7 @@ class RunnerBackend:
             raise RejectedError(Rejection.INVALID, f"{self.name} does not run tasks of kind {kind_of(spec.task)}")
         spool = self._spool(spec.submission_id)
         if not await self._io(spool.has_claim):
-            await self._io(lambda: spool.prepare(self._job(spec)))
+            await self._io(lambda: self._prepare(spool, spec))
             await launch.start("execute", spool)
         await self._until_claimed(spool)
         return _handle(spool, await self._io(partial(_claim_of, spool)))
@@ -93,6 +94,12 @@ class RunnerBackend:
 
     def _spool(self, submission_id: UUID) -> Spool:
         return Spool(self._root, submission_id)
+
+    def _prepare(self, spool: Spool, spec: SubmissionSpec) -> None:
+        if spec.events_file:
+            spool.make()
+            event_file.take(Path(spec.events_file), spool)
+        spool.prepare(self._job(spec))
 
     def _job(self, spec: SubmissionSpec) -> Job:
         settings = self._settings

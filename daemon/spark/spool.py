@@ -1,6 +1,7 @@
 """The spool: the files of one submission, which are the only interface between daemon and runner.
 
     spec.json     the job, written by the daemon before it starts a runner
+    events.jsonl  the events of its run, if they are too many for the job
     claim         the identity of the runner that executes it; a second runner finds it and exits
     heartbeat     touched by the runner
     kill          present after a request to stop
@@ -80,11 +81,15 @@ class Spool:
         # A directory between, so that a task that writes or deletes beside its temporary files meets those of no other attempt.
         self.work = root / WORK / str(submission_id) / "files"
 
-    def prepare(self, job: Job) -> None:
-        """Create the directories, private to this user, and store the job."""
+    def make(self) -> None:
+        """Create the directories, private to this user."""
         for directory in (self.path, self.work.parent, self.work):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             directory.chmod(0o700)
+
+    def prepare(self, job: Job) -> None:
+        """Store the job, and create the directories if they are missing."""
+        self.make()
         _sync(self.path.parent)
         self._write("spec.json", _encode(job)).replace(self.path / "spec.json")
         _sync(self.path)

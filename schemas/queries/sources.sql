@@ -1,8 +1,10 @@
 -- name: contexts
--- One row per event that a run consumed, and one row for a run without events. Only the first row of a run has its conf.
+-- One row per event that a run consumed, and one row for a run without events, or with more events than $2. Only the first row of a
+-- run has its conf.
 -- LIMIT: as in `dags.activity`.
 SELECT
-    run.id, run.version_id, (SELECT true FROM task_result WHERE task_result.dag_run_id = run.id LIMIT 1) IS NOT NULL AS has_results,
+    run.id, run.version_id, coalesce(run.events, 0) > $2::integer AS has_many_events,
+    (SELECT true FROM task_result WHERE task_result.dag_run_id = run.id LIMIT 1) IS NOT NULL AS has_results,
     CASE WHEN coalesce(event.number, 1) = 1 THEN run.conf END AS conf,
     run.dag_id, run.run_id, run.run_type, run.run_after, run.logical_date, run.data_interval_start, run.data_interval_end,
     event.uri, event.source, event.event_id, event.occurred_at, event.extra
@@ -14,10 +16,19 @@ LEFT JOIN LATERAL (
     FROM dagrun_dataset_event AS consumed
     JOIN dataset_event AS event ON event.id = consumed.dataset_event_id
     JOIN dataset ON dataset.id = event.dataset_id
-    WHERE consumed.dag_run_id = run.id
+    WHERE consumed.dag_run_id = run.id AND coalesce(run.events, 0) <= $2
 ) AS event ON true
 WHERE run.id = ANY ($1::bigint[])
 ORDER BY run.id, event.number
+
+-- name: events
+-- The events that a run consumed, in the order of their times.
+SELECT dataset.uri, event.source, event.event_id AS id, event.occurred_at, event.extra
+FROM dagrun_dataset_event AS consumed
+JOIN dataset_event AS event ON event.id = consumed.dataset_event_id
+JOIN dataset ON dataset.id = event.dataset_id
+WHERE consumed.dag_run_id = $1
+ORDER BY event.occurred_at, event.id
 
 -- name: files
 SELECT id, path, source FROM dag_version WHERE id = ANY ($1::bigint[])

@@ -5,6 +5,7 @@ from uuid import UUID, uuid5
 
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties.receivers.delivery import Delivery, Failed, Sent, UnderWay
+from tidegate.daemon.duties.run_events import with_events
 from tidegate.daemon.spark.contract import CALLBACK_BACKEND, CallbackTask, Phase, Status, SubmissionSpec
 from tidegate.schemas.error import RejectedError, UnavailableError
 from tidegate.schemas.queries import sources
@@ -33,7 +34,10 @@ class FunctionSender:
         """Submit the function, unless it was submitted before, and get its status."""
         spec = await self._spec(claimed)
         try:
-            handle = await self._backend.submit(spec)
+            handle = await self._backend.find(spec.submission_id)
+            if handle is None:
+                async with with_events(self._context, spec) as complete:
+                    handle = await self._backend.submit(complete)
             status = (await self._backend.status({spec.submission_id: handle}))[spec.submission_id]
             if _is_late(status, self._context.settings.callback_timeout_s):
                 await self._backend.kill(handle)
@@ -59,7 +63,7 @@ class FunctionSender:
     async def _spec(self, claimed: Claimed) -> SubmissionSpec:
         if not isinstance(claimed.receiver, FunctionReceiver):
             raise TypeError(claimed.receiver)
-        run, (path, source) = await self._context.database.run(_subject, claimed)
+        run, (path, source), events_of = await self._context.database.run(_subject, claimed)
         return SubmissionSpec(
             submission_id=submission_id(claimed.delivery_id, claimed.tries),
             try_number=claimed.tries,
@@ -67,17 +71,21 @@ class FunctionSender:
             run=run,
             dag_path=path,
             source=source,
+            events_of=events_of,
         )
 
 
-async def _subject(db: Db, claimed: Claimed) -> tuple[RunContext, DagFile]:
-    """The run of the notification and its DAG file; without a run the file of the version that names the receiver."""
+async def _subject(db: Db, claimed: Claimed) -> tuple[RunContext, DagFile, int | None]:
+    """The run of the notification, its DAG file, and its id if it has too many events.
+
+    Without a run, the file of the version that names the receiver.
+    """
     if claimed.dag_run_id is not None:
         found = (await sources.of_runs(db, [claimed.dag_run_id]))[claimed.dag_run_id]
-        return found.context, (found.dag_path, found.source)
+        return found.context, (found.dag_path, found.source), found.events_of
     ((_, file),) = (await sources.of_versions(db, [claimed.version_id or 0])).items()
     none = RunContext(dag_id=claimed.context.dag_id, run_id="", run_type="", run_after=claimed.context.at, params={})
-    return none, file
+    return none, file, None
 
 
 def _is_late(status: Status, limit_s: float) -> bool:

@@ -12,6 +12,7 @@ from typing import NoReturn
 import anyio
 import msgspec
 
+from tidegate.daemon.spark import event_file
 from tidegate.daemon.spark.contract import CallbackTask
 from tidegate.daemon.spark.process import end_all
 from tidegate.daemon.spark.regular_file import DamagedError
@@ -35,11 +36,12 @@ def execute(spool: Spool) -> NoReturn:
     """Run the attempt of the spool; the process exits here."""
     try:
         job = spool.job()
+        if job is None:
+            sys.exit(f"{spool.path} has no spec.json")
+        job = event_file.complete(spool, job)
     except DamagedError as damage:
         spool.end(Outcome(outcome="failed", reason=str(damage), finished_at=datetime.now(UTC)))
         sys.exit(str(damage))
-    if job is None:
-        sys.exit(f"{spool.path} has no spec.json")
     attempt = Attempt(spool, job)
     attempt.beat()
     attempt.listen()

@@ -93,7 +93,7 @@ READ = {
     "runs.exists": ("'dag_7', 'mine'", "dag_run_dag_id_run_id_key"),
     "submissions.refs": ("{attempts}", "submission_pkey dag_run_pkey"),
     "submissions.read_with_tasks": ("{attempts}, {runs}, ARRAY[0, 1]", "submission_pkey task_instance_pkey"),
-    "sources.contexts": ("{runs}", "dag_run_pkey dagrun_dataset_event_run dataset_event_pkey task_result_pkey"),
+    "sources.contexts": ("{runs}, 100", "dag_run_pkey dagrun_dataset_event_run dataset_event_pkey task_result_pkey"),
     "sources.files": ("{runs}", "dag_version_pkey"),
     "submissions.running": ("ARRAY['command'], 'here', ARRAY['command']", "submission_open"),
     "submissions.submitting": ("{attempts}", "submission_pkey"),
@@ -213,7 +213,7 @@ BY_EVENT = {
     "datasets.pending": (READ["datasets.pending"][0], {"dataset_event_2611"}),
     "datasets.first_pending": (READ["datasets.first_pending"][0], {"dataset_event_2611"}),
     "datasets.read_pending": (READ["datasets.read_pending"][0], {"dataset_event_2611"}),
-    "sources.contexts": ("ARRAY[103999]::bigint[]", {"dataset_event_2611"}),
+    "sources.contexts": ("ARRAY[103999]::bigint[], 100", {"dataset_event_2611"}),
     "audit.page_of_events": ("2611000000100000, 1000", {"dataset_event_2611"}),
 }
 """Statements that come to events by their ids, and the partitions of the ledger that they may look into."""

@@ -36,6 +36,7 @@ from tidegate.schemas.queries.notifications import Claimed
 from tidegate.schemas.queries.outbox import OutboxRow
 from tidegate.schemas.queries.run_pages import Steps
 from tidegate.schemas.queries.submissions import AttemptRef
+from tidegate.schemas.run import ConsumedEvent
 from tidegate.schemas.view import DagActivity, Instance, LockedDag, PendingEvent, RunView, SubmissionView, WaitingTask
 
 
@@ -57,6 +58,7 @@ DECODED: Mapping[str, Sequence[str]] = {
         ("datasets.pending", "datasets.first_pending", "datasets.read_pending"), ("target_dag_id", *fields(PendingEvent))
     ),
     "audit.page_of_events": Page._fields,
+    "sources.events": fields(ConsumedEvent),
     "dags.activity": ("dag_id", *fields(DagActivity, low_watermark=(), settled=())),
     "dead_letters.list_dead_letters": fields(DeadLetterRow),
     "dead_letters.status": fields(DeadLetterStatus),

@@ -1,13 +1,17 @@
 """Local programs: what they find, what becomes of what they start."""
 
 import sys
+from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from tests.integration.spark.submissions import Bench, processes
+from tidegate.daemon.spark import event_file
 from tidegate.daemon.spark.contract import Phase
 from tidegate.schemas.dag import CommandTask
+from tidegate.schemas.run import ConsumedEvent
 
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
 
@@ -19,6 +23,19 @@ async def test_arguments_are_not_for_a_shell(bench: Bench) -> None:
 
     assert status.phase is Phase.SUCCEEDED
     assert "$HOME; 2013-01-01 | cat\n" in log
+
+
+async def test_it_reads_the_events_of_a_file(bench: Bench) -> None:
+    count = CommandTask(task_id="count", argv=("echo", "{{ events | map(attribute='extra.n') | sum }}"))
+    spec = bench.spec(count)
+    path = event_file.create(Path(bench.settings.spool_dir), spec.submission_id)
+    event = ConsumedEvent(uri="s://a", source="p", id="e", occurred_at=datetime(2013, 1, 1, tzinfo=UTC), extra={"n": 7})
+    path.write_bytes(event_file.encode([event] * 300))
+
+    handle = await bench.submit(msgspec.structs.replace(spec, events_of=1, events_file=str(path)))
+
+    assert (await bench.until_ended(spec, handle)).phase is Phase.SUCCEEDED
+    assert b"2100\n" in await bench.log(spec, handle)
 
 
 async def test_it_runs_in_the_dag_folder_with_its_own_environment_and_none_of_the_daemons(

@@ -1,0 +1,99 @@
+"""The events of a run that are too many for its submissions: Postgres → a file → the runner."""
+
+import os
+from pathlib import Path
+from uuid import uuid4
+
+import msgspec
+import pytest
+
+from tests.integration.engine.world import World
+from tests.shapes import spec
+from tidegate.daemon.context import Context
+from tidegate.daemon.duties.run_events import with_events
+from tidegate.daemon.duties.submission_specs import submission_specs
+from tidegate.daemon.leases import HeldLeases
+from tidegate.daemon.outage import Outages
+from tidegate.daemon.settings import Settings
+from tidegate.daemon.spark import event_file
+from tidegate.daemon.spark.contract import SubmissionSpec
+from tidegate.daemon.spark.regular_file import DamagedError
+from tidegate.daemon.spark.runner_backend import RunnerBackend
+from tidegate.daemon.spark.spool import Spool
+from tidegate.daemon.wake import Signals
+from tidegate.schemas.conditions.condition import DatasetRef
+from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.queries import sources, submissions
+from tidegate.schemas.queries.leases import Job
+from tidegate.schemas.wire.event import DatasetUpdated
+
+
+def context(world: World, spool: Path) -> Context:
+    settings = Settings(postgres_dsn="", kafka_servers="", host="here", spool_dir=str(spool))
+    held_leases = HeldLeases(Job(uuid4(), "here", os.getpid(), "test"))
+    return Context(
+        settings=settings,
+        database=world.database,
+        held_leases=held_leases,
+        signals=Signals(),
+        outages=Outages(),
+        backends={},
+    )
+
+
+async def submission(world: World, events: int) -> SubmissionSpec:
+    """Of the task of a run with so many events."""
+    await world.file(spec("t", schedule=DatasetRef("s://a")))
+    await world.tell(*(DatasetUpdated(uri="s://a", extra={"n": number}) for number in range(events)))
+    await world.admit()
+    claims = await world.database.run(submissions.claim_intents, owner=uuid4(), host="here", backend="command", limit=1)
+    claims += await world.database.run(submissions.claim_intents, owner=uuid4(), host="here", backend="spark-connect", limit=1)
+    (found,) = await world.database.run(submission_specs, claims)
+    assert isinstance(found, SubmissionSpec)
+    return found
+
+
+async def test_the_runner_reads_many_events_from_a_file(world: World, tmp_path: Path) -> None:
+    many = 2 * sources.MAX_EVENTS + 1
+    found = await submission(world, many)
+    daemon = context(world, tmp_path)
+    spool = Spool(tmp_path, found.submission_id)
+
+    async with with_events(daemon, found) as complete:
+        RunnerBackend("command", daemon.settings)._prepare(spool, complete)
+
+    job = spool.job()
+    assert job is not None
+    read = event_file.complete(spool, job)
+    assert (found.run.events, job.spec.run.events) == ((), ())
+    assert [event.extra["n"] for event in read.spec.run.events] == list(range(many))
+    assert sorted(path.name for path in spool.path.iterdir()) == ["events.jsonl", "spec.json"]
+    assert [path.name for path in spool.work.parent.iterdir()] == ["files"]
+
+
+async def test_few_events_are_in_the_submission(world: World, tmp_path: Path) -> None:
+    found = await submission(world, sources.MAX_EVENTS)
+
+    async with with_events(context(world, tmp_path), found) as complete:
+        assert complete is found
+    assert [event.extra["n"] for event in found.run.events] == list(range(sources.MAX_EVENTS))
+
+
+async def test_a_spool_that_cannot_be_written_is_an_outage(world: World, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    found = msgspec.structs.replace(await submission(world, 1), events_of=1)
+
+    with pytest.raises(UnavailableError, match="the events of a run cannot be stored"):
+        async with with_events(context(world, tmp_path / "file"), found):
+            raise AssertionError
+
+
+async def test_an_attempt_whose_events_are_gone_is_damaged(world: World, tmp_path: Path) -> None:
+    found = msgspec.structs.replace(await submission(world, 1), events_of=1)
+    spool = Spool(tmp_path, found.submission_id)
+    RunnerBackend("command", context(world, tmp_path).settings)._prepare(spool, found)
+    job = spool.job()
+    assert job is not None
+
+    with pytest.raises(DamagedError, match=r"events\.jsonl cannot be read"):
+        event_file.complete(spool, job)
