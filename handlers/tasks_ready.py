@@ -49,7 +49,7 @@ def _admit(run: RunView, admitted: Sequence[WaitingTask], state: AdmissionState)
     graph = state.graphs[run.version_id]
     for task in admitted:
         spec = graph.node(task.task_index).task
-        id_ = submission_id(run, graph.label(task.task_index), task.try_number + 1)
+        id_ = submission_id(state.installation, run, graph.label(task.task_index), task.try_number + 1)
         yield MoveTask(run.id, task.task_index, TaskState.QUEUED, task.try_number + 1)
         yield InsertSubmission(id_, run.id, task.task_index, task.try_number + 1, BACKENDS[kind_of(spec)])
     moves = [Move(task.task_index, TaskState.QUEUED, task.try_number + 1) for task in admitted]

@@ -20,7 +20,7 @@ class AdmissionState(msgspec.Struct, frozen=True):
     """A pool with its queue. `waiting` are the candidates in queue order, `starving` have waited longer than `fair_after_s`.
 
     `limited` are the active instances of tasks with limits of their own, as (DAG, run, task). `has_more`: the queue may be
-    longer than `waiting`.
+    longer than `waiting`. `installation` is the id of the database.
     """
 
     now: datetime
@@ -31,6 +31,7 @@ class AdmissionState(msgspec.Struct, frozen=True):
     runs: Mapping[int, RunView] = {}
     graphs: Mapping[int, Graph] = {}
     has_more: bool = False
+    installation: str = ""
 
 
 class Capacity:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from tidegate.handlers.admission.capacity import AdmissionState
 from tidegate.handlers.admission.select import SPARE, select_starving
 from tidegate.schemas.message import TasksReady
-from tidegate.schemas.queries import dags, pools, runs, tasks, versions
+from tidegate.schemas.queries import dags, installation, pools, runs, tasks, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.view import MANY, Candidate, PoolView, RunView, TaskKey
 
@@ -74,6 +74,7 @@ async def _state(
         starving=tuple(found[key] for key in starving if key in found),
         limited=tuple(await tasks.limited_activity(db, limited)) if limited else (),
         runs=found_runs,
+        installation=await installation.identity(db),
         graphs=await versions.graphs(db, {run.version_id for run in found_runs.values()}),
         has_more=has_more,
     )

@@ -63,12 +63,13 @@ def select_starving(tasks: Sequence[StarvingTask], most: int) -> StarvingCandida
     return StarvingCandidates(candidates, admissible)
 
 
-def submission_id(run: RunView, label: str, try_number: int) -> UUID:
+def submission_id(installation: str, run: RunView, label: str, try_number: int) -> UUID:
     """The id of an attempt, unique and the same each time it is computed.
 
     A task that another version of the DAG removes from the run, and a later one adds again, begins anew with the first try.
     It is a UUID of version 8 (RFC 9562, 5.8) that begins with the run's number: rows inserted at one time lie together in the
-    index, however many attempts are recorded there.
+    index, however many attempts are recorded there. Processes are found by it on their host, where other installations may run.
     """
-    digest = uuid5(NAMESPACE_OID, f"tidegate/{run.id}/{run.dag_id}/{run.run_id}/{run.version_id}/{label}/{try_number}").int
+    name = f"tidegate/{installation}/{run.id}/{run.dag_id}/{run.run_id}/{run.version_id}/{label}/{try_number}"
+    digest = uuid5(NAMESPACE_OID, name).int
     return UUID(int=run.id << 80 | 8 << 76 | digest & ((1 << 76) - 1))

@@ -27,6 +27,8 @@ FILES = 200
 class Memory:
     """Committed rows that never change, kept by one process: version id → graph and file, dataset URI → id. Oldest out first.
 
+    And the id of the `installation`, empty while it is not known.
+
     And hints: the `lease_ctids` where rows of leases were last, by key; `low_watermarks` of the pending queues of DAGs.
     """
 
@@ -34,6 +36,7 @@ class Memory:
         self.graphs: dict[int, Graph] = {}
         self.files: dict[int, tuple[str, str]] = {}
         self.dataset_ids: dict[str, int] = {}
+        self.installation = ""
         self.lease_ctids: dict[str, str] = {}
         self.low_watermarks = LowWatermarks()
 

@@ -146,6 +146,7 @@ class Daemon:
 def _beginning_with(known: Memory) -> Memory:
     """What never changes may be known from earlier schedules; the hints of each daemon are its own."""
     memory = Memory()
+    memory.installation = "simulation"
     memory.graphs, memory.files, memory.dataset_ids = known.graphs, known.files, known.dataset_ids
     return memory
 

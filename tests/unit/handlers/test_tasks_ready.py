@@ -24,7 +24,7 @@ def test_a_scheduled_task_is_queued_with_the_intent_to_submit_it() -> None:
 
     effects = list(decide(READY, found(world)))
 
-    stamp = submission_id(world.run, "a", 1)
+    stamp = submission_id("", world.run, "a", 1)
     assert [e for e in effects if isinstance(e, InsertSubmission)] == [InsertSubmission(stamp, 1, 0, 1, "command")]
     assert [(e.state, e.try_number) for e in effects if isinstance(e, MoveTask)] == [(TaskState.QUEUED, 1)]
 
@@ -106,7 +106,12 @@ def test_no_two_attempts_have_one_stamp() -> None:
     run = SimulatedRun(graph("a")).run
     other = msgspec.structs.replace(run, id=2)
 
-    stamps = {submission_id(run, "a", 1), submission_id(run, "a", 2), submission_id(run, "b", 1), submission_id(other, "a", 1)}
+    stamps = {
+        submission_id("", run, "a", 1),
+        submission_id("", run, "a", 2),
+        submission_id("", run, "b", 1),
+        submission_id("", other, "a", 1),
+    }
 
     assert len(stamps) == 4
 
@@ -115,7 +120,7 @@ def test_stamps_of_later_runs_come_later_whatever_they_are_of() -> None:
     run = SimulatedRun(graph("a")).run
     runs = [msgspec.structs.replace(run, id=number) for number in (1, 255, 256, 65_536, 3_000_000_000)]
 
-    stamps = [submission_id(run, task_id, number) for run in runs for task_id, number in (("a", 1), ("b", 7))]
+    stamps = [submission_id("", run, task_id, number) for run in runs for task_id, number in (("a", 1), ("b", 7))]
 
     assert all(max(stamps[at : at + 2]) < min(stamps[at + 2 : at + 4]) for at in range(0, len(stamps) - 2, 2))
     assert {(stamp.version, stamp.variant) for stamp in stamps} == {(8, RFC_4122)}
@@ -131,4 +136,10 @@ def test_a_task_that_a_later_version_adds_again_has_another_stamp() -> None:
     run = SimulatedRun(graph("a")).run
     later = msgspec.structs.replace(run, version_id=3)
 
-    assert submission_id(run, "a", 1) != submission_id(later, "a", 1)
+    assert submission_id("", run, "a", 1) != submission_id("", later, "a", 1)
+
+
+def test_two_installations_have_different_stamps() -> None:
+    run = SimulatedRun(graph("a")).run
+
+    assert submission_id("here/1", run, "a", 1) != submission_id("here/2", run, "a", 1)
