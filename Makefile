@@ -16,7 +16,7 @@ SPREAD := --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-long storm storm-release check picture docs bench clean lock java FORCE
+.PHONY: help run test test-long storm storm-release check picture docs fuzz bench clean lock java FORCE
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -56,6 +56,9 @@ docs: $(PACKAGES) ## Build the documentation site in dist/docs; broken links are
 	@$(BIN)/python daemon/docs/generate.py
 	@$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -c daemon/docs -d .cache/docs . dist/docs
 	@echo "Open dist/docs/daemon/docs/index.html"
+
+fuzz: $(PACKAGES) ## Give a million inputs to all doors, and print the faults (ARGS="--inputs 10000 --seed 7")
+	@$(BIN)/python -m tests.fuzz --inputs 1000000 $(ARGS)
 
 bench: java $(PACKAGES) $(JARS) ## Run the benchmarks on fresh servers (ARGS=A: only scenario A)
 	@$(BIN)/python -m tests.benchmarks $(ARGS)

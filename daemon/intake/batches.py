@@ -5,18 +5,21 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
+import structlog
 
 from tidegate.daemon.containment import halves
 from tidegate.daemon.engine import Batch
 from tidegate.daemon.lineage import Lineage
 from tidegate.events import dead_letter
 from tidegate.events.source import Partition, Record
-from tidegate.schemas.error import RejectedError
+from tidegate.schemas.error import RejectedError, described
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries.inbox import DeadLetter, OffsetMove
 from tidegate.schemas.wire.envelope import Envelope, checked_time, decode
 from tidegate.schemas.wire.event import EventId, Incoming, Kind, Rejection
 from tidegate.schemas.wire.openlineage import LineageEvent
+
+log = structlog.get_logger()
 
 
 class ReadRecord(NamedTuple):
@@ -84,6 +87,9 @@ def read(kind: Kind, record: Record) -> ReadRecord:
         return ReadRecord(record, body if isinstance(body, LineageEvent) else _message(body, envelope, record))
     except RejectedError as error:
         return ReadRecord(record, error)
+    except Exception as error:
+        log.exception("record_not_decoded", topic=record.topic, partition=record.partition, offset=record.offset)
+        return ReadRecord(record, RejectedError(Rejection.UNPROCESSABLE, f"it could not be decoded: {described(error)}"))
 
 
 def unknown_reason(uris: Sequence[str]) -> str:
