@@ -7,11 +7,12 @@ that inspects events.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
 from tidegate.handlers.scheduling.blockers import condition_result
+from tidegate.handlers.scheduling.condition import rate_limited
 from tidegate.handlers.scheduling.inputs import inspect_events
 from tidegate.schemas.conditions.condition import DatasetRef, PatternRef
 from tidegate.schemas.explain.reasons import InputsMissing, OutsideWindow
@@ -73,7 +74,7 @@ def _event_plan(
     graph = dag.graph
     if _needs_events_anyway(dag, reason, timed_runs, now):
         return EventPlan(with_details=True, limit=run_events, of_each=True)
-    if not slots or dag.is_held:
+    if not slots or dag.is_held or _only_arrivals_matter(dag, reason, now):
         return None
     return EventPlan(
         only_if_met=None if _has_one_input(graph) else graph.schedule,
@@ -82,6 +83,21 @@ def _event_plan(
         of_each=not _has_one_input(graph),
         with_rest=not graph.one_run_per_event,
     )
+
+
+def _only_arrivals_matter(dag: LockedDag, reason: ReadReason, now: datetime) -> bool:
+    """Whether the clock visits the DAG before its timing allows a run with the events that arrived. They are only inspected."""
+    if not reason.just_arrived or dag.graph.dag_id not in reason.just_arrived or dag.graph.timing.deadline is not None:
+        return False
+    return dag.due_at is not None and now < dag.due_at <= _earliest_run(dag, now)
+
+
+def _earliest_run(dag: LockedDag, now: datetime) -> datetime:
+    """The first time at which an event that arrives now may start a run."""
+    timing = dag.graph.timing
+    wait_s = min((wait for wait in (timing.quiet_for_s, timing.max_wait_s) if wait is not None), default=0)
+    limited = rate_limited(dag.graph, now, dag.dataset_run_at)
+    return max(now + timedelta(seconds=wait_s), limited.until if limited else now)
 
 
 def _needs_events_anyway(dag: LockedDag, reason: ReadReason, timed_runs: int, now: datetime) -> bool:

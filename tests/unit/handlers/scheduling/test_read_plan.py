@@ -173,3 +173,25 @@ def test_a_run_for_each_event_reads_as_many_events_as_may_start_runs(found: Read
 
 def test_a_dag_that_requires_both_starts_no_run_from_events_alone() -> None:
     assert plan(msgspec.structs.replace(JOINT, one_run_per_event=True, timing=Timing())).event_runs == 0
+
+
+QUIET = consumer(timing=Timing(quiet_for_s=300, max_wait_s=240))
+RATED = consumer(timing=Timing(min_interval_s=600))
+
+
+@pytest.mark.parametrize(
+    ("found", "is_read"),
+    [
+        pytest.param(plan(QUIET, arrived(*ARRIVED), due_at=at(4)), False, id="the clock looks before a run may start"),
+        pytest.param(plan(QUIET, arrived(*ARRIVED), due_at=at(4.1)), True, id="the run may start before the clock looks"),
+        pytest.param(plan(QUIET, arrived(*ARRIVED), due_at=NOW), True, id="it is due"),
+        pytest.param(plan(QUIET, arrived(*ARRIVED)), True, id="the clock does not look"),
+        pytest.param(plan(QUIET, due_at=at(4)), True, id="no event arrived"),
+        pytest.param(plan(QUIET, ENDING, due_at=at(4)), True, id="a run may end"),
+        pytest.param(plan(RATED, arrived(*ARRIVED), due_at=at(9), dataset_run_at=at(-1)), False, id="rate limited until then"),
+        pytest.param(plan(RATED, arrived(*ARRIVED), due_at=at(9), dataset_run_at=at(-2)), True, id="rate limited not so long"),
+        pytest.param(plan(LATE, arrived(*ARRIVED), due_at=at(4)), True, id="a deadline ends the wait"),
+    ],
+)
+def test_events_that_wait_for_time_are_not_read_at_each_arrival(found: ReadPlan, is_read: bool) -> None:
+    assert (found.events is not None) == is_read
