@@ -50,7 +50,7 @@ class Statement(msgspec.Struct, frozen=True):
     """The statement `topic.name`, with the columns of the effects as its arguments.
 
     It is combined with others, or, where it reads other tables or writes more than one, executed `at_once`. The last arguments of
-    a `signed` statement are author, writer and cause.
+    a `signed` statement are author, writer, cause and the time of the decision.
     """
 
     name: str

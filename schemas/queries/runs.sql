@@ -114,9 +114,9 @@ WHERE run.id = ANY ($1::bigint[])
 INSERT INTO dag_run (
     id, state, state_seq, task_seq, unfinished, failed_leaves, active_tasks, start_date, times_out_at, dag_id, run_id, run_type,
     version_id, run_after, max_active_tasks, logical_date, data_interval_start, data_interval_end, end_date, conf, events,
-    events_left, created_by, creator, cause
+    events_left, created_by, creator, cause, created_at
 )
-SELECT *, $23::uuid, $24::text, $25::text FROM unnest(
+SELECT *, $23::uuid, $24::text, $25::text, $26::timestamptz FROM unnest(
     $1::bigint[], $2::run_state[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::integer[], $8::timestamptz[],
     $9::timestamptz[], $10::text[], $11::text[], $12::run_type[], $13::bigint[], $14::timestamptz[], $15::integer[],
     $16::timestamptz[], $17::timestamptz[], $18::timestamptz[], $19::timestamptz[], $20::jsonb[], $21::integer[],

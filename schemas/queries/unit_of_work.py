@@ -16,7 +16,7 @@ class UnitOfWork:
     """
 
     def __init__(self, db: Db, cause: str | None, author: UUID | None, writer: str | None) -> None:
-        self.origin = (author, writer, cause)
+        self.origin = (author, writer, cause, db.now)
         self._db = db
         self._writes: dict[str, tuple[str, Sequence[Any]]] = {}
 

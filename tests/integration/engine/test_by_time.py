@@ -39,6 +39,15 @@ async def test_r01_a_due_dag_gets_a_run_that_says_who_made_it_and_the_next_one_i
     assert await world.rows(journal) == [("queued",), ("running",)]
 
 
+async def test_a_run_is_created_at_the_time_of_its_decision(world: World) -> None:
+    """The transaction may have begun before: it waited for the lock of the DAG, and a tick passed."""
+    await world.file(timed(start_date=None, missed="latest"))
+
+    await world.go_to(utc(2024, 5, 1, 13))
+
+    assert await world.rows("SELECT created_at FROM dag_run") == [(utc(2024, 5, 1, 13),)]
+
+
 async def test_r03_a_run_by_hand_at_the_same_time_skips_no_scheduled_one(world: World) -> None:
     await world.file(timed(start_date=None, missed="latest"))
     await world.go_to(utc(2024, 5, 1, 12, 59))
