@@ -6,6 +6,7 @@ from tests.benchmarks.event_scenarios import a, a2, b, c, d
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.held_scenarios import j
 from tests.benchmarks.history_scenarios import k
+from tests.benchmarks.pending_scenarios import p
 from tests.benchmarks.recovery_scenarios import m
 from tests.benchmarks.scale_scenarios import n
 from tests.benchmarks.task_scenarios import e, e2, w
@@ -27,5 +28,6 @@ SCENARIOS: Mapping[str, Scenario] = {
     "K": k,
     "M": m,
     "N": n,
+    "P": p,
     "W": w,
 }
