@@ -5,6 +5,7 @@ import pytest
 
 from tests.integration.cli.history import History
 from tests.servers import StartPostgres
+from tests.tokens import make_known
 from tidegate.daemon.cli.lookup import find_run
 from tidegate.daemon.cli.pages.follow import follow
 from tidegate.daemon.cli.request import apply_request
@@ -23,6 +24,7 @@ with Dag("single") as dag:
 async def test_following_goes_on_when_postgres_is_back(own_postgres: StartPostgres, capsys: pytest.CaptureFixture[str]) -> None:
     server = await own_postgres()
     await migrate(server.dsn)
+    await make_known(server.dsn)
     async with connect(server.dsn) as database:
         history = History(database)
         await history.file(SOURCE)
