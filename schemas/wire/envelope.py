@@ -13,6 +13,7 @@ from tidegate.schemas.wire.depth import depth
 from tidegate.schemas.wire.event import (
     DATA,
     MAX_DEPTH,
+    MAX_ID_BYTES,
     MAX_ID_LENGTH,
     MAX_RECORD_BYTES,
     POSITION,
@@ -167,6 +168,9 @@ def _identity(name: str, text: str | None) -> str | None:
     """An empty id is refused: all events of the producer would be the same event."""
     if text is not None and not (0 < len(text) <= MAX_ID_LENGTH and "\0" not in text):
         raise RejectedError(Rejection.INVALID, f"the CloudEvents {name} needs 1 to {MAX_ID_LENGTH} characters, none of them NUL")
+    if text is not None and (size := len(text.encode())) > MAX_ID_BYTES:
+        problem = f"the CloudEvents {name} has {size} bytes in UTF-8; at most {MAX_ID_BYTES} are possible"
+        raise RejectedError(Rejection.INVALID, problem)
     return text
 
 

@@ -22,6 +22,8 @@ from tidegate.schemas.wire.openlineage import LineageEvent
 MAX_RECORD_BYTES = 1 << 20
 MAX_DEPTH = 64
 MAX_ID_LENGTH = 512
+MAX_ID_BYTES = 1024
+"""An id and a source in UTF-8: both fit together into a row of an index of Postgres, which has at most 2,704 bytes."""
 MAX_REASON_LENGTH = 10_000
 """Longer reasons are cut to this many characters, so that they fit into a record and a row."""
 

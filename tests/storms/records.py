@@ -68,7 +68,7 @@ Made = tuple[bytes | None, Mapping[str, bytes]]
 
 
 def _rare_letters(random: Random) -> str:
-    """As long as an identity may be, and too much for an index of Postgres, which alone knows that."""
+    """As many characters as an id may have, in more bytes than Postgres can index twice."""
     return "".join(chr(random.randrange(0x20000, 0x2A6D0)) for _ in range(512))
 
 
@@ -76,7 +76,7 @@ def _nested(_: Random) -> Made:
     return b'{"uri": "storm://in/0", "extra": {"deep": ' + b"[" * 500 + b"]" * 500 + b"}}", {}
 
 
-def _unstorable(random: Random) -> Made:
+def _long_identity(random: Random) -> Made:
     return b'{"uri": "storm://in/0"}', {"ce_id": _rare_letters(random).encode(), "ce_source": _rare_letters(random).encode()}
 
 
@@ -90,7 +90,7 @@ BAD_KINDS: Mapping[str, Callable[[Random], Made]] = {
     "other_type": lambda _: (b'{"uri": "storm://in/0"}', {"ce_type": b"com.example.something"}),
     "next_version": lambda _: (b'{"uri": "storm://in/0"}', {"ce_type": b"tidegate.dataset-updated.v2"}),
     "nested": _nested,
-    "unstorable": _unstorable,
+    "long_identity": _long_identity,
     "too_large": lambda _: (b'{"uri": "storm://in/0", "extra": {"text": "' + b"x" * MAX_RECORD_BYTES + b'"}}', {}),
     "no_identity": lambda _: (b'{"uri": "storm://in/0"}', {"ce_id": b""}),
     "first_time": lambda _: (b'{"uri": "storm://in/0"}', {"ce_time": b"0001-01-01T00:00:00Z"}),

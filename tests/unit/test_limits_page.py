@@ -19,7 +19,7 @@ PAGE = (Path(__file__).parents[2] / "daemon/docs/limits.md").read_text().splitli
 BOUNDS = {
     "A record": f"{event.MAX_RECORD_BYTES:,} bytes",
     "Nesting of its JSON": f"{event.MAX_DEPTH} levels",
-    "The id and the source of an event": f"{event.MAX_ID_LENGTH} characters each",
+    "The id and the source of an event": f"{event.MAX_ID_LENGTH} characters and {event.MAX_ID_BYTES:,} bytes of UTF-8 each",
     "Times": f"{EARLIEST:%Y-%m-%d} to {LATEST:%Y-%m-%d} UTC",
     "The reason of a task's end": f"{event.MAX_REASON_LENGTH:,} characters",
     "A DAG file": f"{source.MAX_BYTES:,} bytes",

@@ -54,10 +54,10 @@ BAD: dict[str, Case] = {
         Rejection.INVALID,
         "the CloudEvents time 0001-01-01T00:00:00+00:00 is out of range; write a time from 1900-01-01 to 2200-01-01 UTC",
     ),
-    "what only Postgres refuses": (
+    "an id too long for an index of Postgres": (
         Sent(FLIGHTS, [("ce_id", RARE), ("ce_source", RARE)]),
-        Rejection.UNPROCESSABLE,
-        "index row size",
+        Rejection.INVALID,
+        "the CloudEvents source has 2048 bytes in UTF-8; at most 1024 are possible",
     ),
 }
 
@@ -74,6 +74,15 @@ async def test_a_bad_record_is_put_aside_whole_and_its_neighbours_are_taken(inta
     assert letter["headers"] == readable(record.headers)
     assert letter["message"].startswith(says)
     assert await intake.uris() == ["lake://before", "lake://after"]
+
+
+async def test_an_id_and_a_source_of_most_bytes_are_taken_once(intake: Intake) -> None:
+    longest = Sent(FLIGHTS, [("ce_id", RARE[:1024]), ("ce_source", RARE[-1024:])])
+
+    await intake.take(Kind.DATASET_UPDATED, longest, longest)
+
+    assert await intake.letters() == []
+    assert await intake.uris() == ["lake://flights"]
 
 
 async def test_bad_records_among_themselves_are_each_put_aside(intake: Intake) -> None:

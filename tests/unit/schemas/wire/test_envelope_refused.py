@@ -85,6 +85,8 @@ BAD_HEADERS = [
     ({"id": "7", "source": "kafka:tidegate.dataset-updated/0"}, Rejection.INVALID, "begin with 'kafka:' are reserved"),
     ({"id": "", "source": "s"}, Rejection.INVALID, "CloudEvents id needs 1 to 512 characters"),
     ({"source": "s" * (MAX_ID_LENGTH + 1)}, Rejection.INVALID, "CloudEvents source needs"),
+    ({"id": "é" * 512, "source": "\U00020000" * 257}, Rejection.INVALID, "CloudEvents source has 1028 bytes in UTF-8"),
+    ({"id": "é" * 511 + "—", "source": "s"}, Rejection.INVALID, "CloudEvents id has 1025 bytes in UTF-8; at most 1024"),
     ({"id": "a\0b", "source": "s"}, Rejection.INVALID, "none of them NUL"),
     ({"time": "yesterday"}, Rejection.INVALID, "datetime"),
     ({"time": "2026-01-01T00:00:00"}, Rejection.INVALID, "timezone"),
