@@ -18,9 +18,6 @@ from rich.progress import Progress
 
 from tests.fuzz.doors import DOORS
 
-SHARES = {"record": 30, "setting": 20, "spool": 15, "filter": 15, "pattern": 15, "stored spec": 4, "command": 1}
-"""Parts of 100. Commands are slow: each builds its whole command line."""
-
 PHASES = (Phase.generate, Phase.shrink)
 
 SLICE = 1000
@@ -70,8 +67,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(2**31), help="the first seed, to repeat a run")
     parser.add_argument("--door", choices=DOORS, help="only this door")
     given_ = parser.parse_args()
-    shares = {given_.door: 100} if given_.door else SHARES
-    slices = [(name, n) for name, share in shares.items() for n in range(max(given_.inputs * share // 100 // SLICE, 1))]
+    shares = {given_.door: 1000} if given_.door else {name: door.share for name, door in DOORS.items()}
+    total = sum(shares.values())
+    slices = [(name, n) for name, share in shares.items() for n in range(max(given_.inputs * share // total // SLICE, 1))]
     began, counts, faults = time.monotonic(), dict.fromkeys(shares, 0), []
     with ProcessPoolExecutor(2) as pool, Progress() as progress:
         bar = progress.add_task("inputs", total=len(slices))
