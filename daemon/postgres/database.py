@@ -46,7 +46,14 @@ AGAIN = (
     asyncpg.LockNotAvailableError,
     asyncpg.InvalidCachedStatementError,
 )
+
+
+class RefusedError(Exception):
+    """Postgres refuses a new connection, although earlier ones were accepted; connections that are open may go on."""
+
+
 INTERRUPTED = (
+    RefusedError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.InternalClientError,
@@ -82,7 +89,8 @@ class Database:
     """A pool of connections with the caches of this process: immutable rows and the offset of the server's clock.
 
     `author` is the daemon's id, None for other programs. `writer` names the daemon or the user in audit columns. `commit_loss`
-    checks each new connection for lost commits. A run consumes at most `run_events` events.
+    checks each new connection for lost commits. A run consumes at most `run_events` events. `has_connected`: the server has
+    accepted the name, the password and the database of the DSN once.
     """
 
     def __init__(
@@ -95,6 +103,7 @@ class Database:
     ) -> None:
         self.pool = pool
         self.run_events = run_events
+        self.has_connected = False
         self.commit_loss = commit_loss
         self.memory = Memory()
         self.clock = ServerClock()
@@ -177,7 +186,20 @@ async def connect(
     commit_loss: CommitLossDetector | None = None,
     run_events: int = RUN_EVENTS,
 ) -> AsyncIterator[Database]:
-    """Open the pool; the first transaction opens the first connection."""
+    """Open the pool; the first transaction opens the first connection.
+
+    A login that Postgres refuses is a wrong setting until the first connection, and an outage afterwards.
+    """
+
+    async def open_(*args: Any, **options: Any) -> "primary.Connection":
+        try:
+            connection = await primary.connect(*args, **options)
+        except asyncpg.PostgresError as error:
+            if isinstance(error, AWAY) or (isinstance(error, primary.NOT_LET_IN) and not database.has_connected):
+                raise
+            raise RefusedError(describe(error)) from error
+        database.has_connected = True
+        return connection
 
     async def init(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
         await register_codecs(connection)
@@ -193,7 +215,7 @@ async def connect(
         timeout=5,
         max_inactive_connection_lifetime=0,
         server_settings=SERVER_SETTINGS,
-        connect=primary.connect,
+        connect=open_,
         init=init,
         reset=no_reset,
     )
