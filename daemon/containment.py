@@ -7,6 +7,7 @@ A batch that fails is bisected until the message at fault is alone.
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
+import asyncpg
 import msgspec
 import structlog
 
@@ -20,7 +21,7 @@ from tidegate.schemas.wire.event import DatasetUpdated
 
 log = structlog.get_logger()
 
-NOT_CONTAINED = (UnavailableError, FencedError, MemoryError)
+NOT_CONTAINED = (UnavailableError, FencedError, MemoryError, asyncpg.InsufficientPrivilegeError)
 """Errors that have their cause outside the message: it is applied again later."""
 
 MAX_RACES = 5
