@@ -22,8 +22,10 @@ RESERVE_MIB = 32
 
 OPEN_FILES = 64
 PROCESSES = 64
+"""The processes and threads that a DAG file may have at a time."""
+
 PROCESSES_SHARED = 4096
-"""The limit when it counts all processes of the user instead of those of the sandbox."""
+"""The limit where it counts all processes of the daemon's user, whose number changes all the time."""
 
 NOBODY = 65534
 
@@ -100,19 +102,39 @@ def die_with_parent() -> None:
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def confine(limits: Limits, *, alone: bool) -> None:
-    """Drop privileges and set limits. `alone`: in a user namespace of its own, or root without one."""
-    dropped = _become_nobody()
+def confine(limits: Limits, processes: int) -> None:
+    """Drop privileges and set limits. `processes` is the result of `process_limit`."""
+    _become_nobody()
     _limit(resource.RLIMIT_AS, limits.memory_mb * MIB, (limits.memory_mb + RESERVE_MIB) * MIB)
     _limit(resource.RLIMIT_CPU, limits.cpu_s, limits.cpu_s + 1)
     _limit(resource.RLIMIT_FSIZE, limits.output_mb * MIB)
     _limit(resource.RLIMIT_NOFILE, OPEN_FILES)
-    _limit(resource.RLIMIT_NPROC, PROCESSES if alone or dropped else PROCESSES_SHARED)
+    _limit(resource.RLIMIT_NPROC, processes)
     _limit(resource.RLIMIT_CORE, 0)
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     # The change of user resets both.
     refuse_inspection()
     die_with_parent()
+
+
+def process_limit(*, alone: bool) -> int:
+    """The limit of processes that gives a sandbox `PROCESSES`. `alone`: in a user namespace of its own, or root without one.
+
+    The kernel counts all processes of the user, also those of other programs.
+    """
+    if changes_user():
+        return _threads_of(NOBODY) + PROCESSES
+    return PROCESSES if alone else PROCESSES_SHARED
+
+
+def _threads_of(user: int) -> int:
+    """The threads of a user on this host."""
+    threads = 0
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with suppress(OSError, ValueError):
+            facts = dict(line.split(":", 1) for line in status.read_text().splitlines())
+            threads += int(facts["Threads"]) * (int(facts["Uid"].split()[0]) == user)
+    return threads
 
 
 def changes_user() -> bool:
@@ -127,16 +149,14 @@ def use_reserve() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
 
 
-def _become_nobody() -> bool:
-    """Drop root and all capabilities. Returns whether the user changed."""
-    is_root = os.geteuid() == 0
+def _become_nobody() -> None:
+    """Drop root and all capabilities."""
     with suppress(OSError):
-        if is_root:
+        if os.geteuid() == 0:
             os.setgroups([])
             os.setresgid(NOBODY, NOBODY, NOBODY)
             os.setresuid(NOBODY, NOBODY, NOBODY)
     _drop_capabilities()
-    return is_root and os.geteuid() != 0
 
 
 def _drop_capabilities() -> None:

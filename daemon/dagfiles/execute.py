@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn
 
-from tidegate.daemon.dagfiles.confine import MIB, confine, use_reserve
+from tidegate.daemon.dagfiles.confine import MIB, PROCESSES, confine, use_reserve
 from tidegate.daemon.dagfiles.message import Limits, Outcome, Request, encode
 from tidegate.daemon.dagfiles.module_paths import open_to_sandbox, unreadable
 from tidegate.schemas.authoring.build import build
@@ -24,10 +24,10 @@ class OutOfTimeError(BaseException):
     """Not an Exception, so that `except Exception` in a DAG file does not catch it."""
 
 
-def execute(request: Request, source: int, result: int, printed: int, *, alone: bool) -> NoReturn:
+def execute(request: Request, source: int, result: int, printed: int, processes: int) -> NoReturn:
     """Run the file in this process, the first of a sandbox, and exit.
 
-    `source`, `result` and `printed` are descriptors of files in memory.
+    `source`, `result` and `printed` are descriptors of files in memory. `processes` is the limit of processes of its user.
     """
     try:
         os.setsid()
@@ -37,7 +37,7 @@ def execute(request: Request, source: int, result: int, printed: int, *, alone: 
         if os.geteuid() == 0:
             open_to_sandbox([request.root, *sys.path])
         _enter(request.root)
-        confine(request.limits, alone=alone)
+        confine(request.limits, processes)
         outcome = run(text, request.filename, request.limits)
         write(result, outcome, request.limits)
     finally:
@@ -88,6 +88,9 @@ def reason(error: BaseException, filename: str, limits: Limits) -> str:
             text = f"{error}; install it where the daemon runs, or put it into the DAG folder{_closed()}"
         case OSError(errno=errno.EFBIG):
             text = f"it prints or writes more than {limits.output_mb} MiB (TIDEGATE_PARSE_OUTPUT_MB)"
+        case OSError(errno=errno.EAGAIN) | RuntimeError(args=("can't start new thread",)):
+            most = f"{PROCESSES} processes and threads in {limits.memory_mb} MiB of memory (TIDEGATE_PARSE_MEMORY_MB)"
+            text = f"it starts too many processes or threads; at most {most} are possible; move the work into a task"
         case _:
             text = ": ".join(filter(None, (type(error).__name__, _message(error))))
     return text[:MAX_REASON].encode(errors="replace").decode()

@@ -14,6 +14,7 @@ import select
 import signal
 import socket
 import sys
+import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +24,7 @@ from tidegate.daemon.dagfiles.confine import (
     die_with_parent,
     enter_process_namespace,
     leave_network,
+    process_limit,
     refuse_inspection,
 )
 from tidegate.daemon.dagfiles.execute import execute
@@ -32,6 +34,9 @@ DESCRIPTORS = 4
 MAX_REQUEST = 65_536
 GRACE_S = 0.5
 """Time for a file to end after the interrupt at its wall-clock limit."""
+
+COUNT_EVERY_S = 5.0
+"""Reading all processes of the host takes up to some tenths of a second."""
 
 WARM = ("dataclasses", "datetime", "functools", "itertools", "json", "logging", "math", "pathlib", "re", "textwrap", "typing")
 """Modules that many DAG files import."""
@@ -56,28 +61,31 @@ def main() -> None:
 
 def serve(control: socket.socket, *, alone: bool) -> None:
     """Fork a minder per request, until the daemon closes the socket."""
+    processes, counted_until = 0, 0.0
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST, DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
         if not message:
             return
+        if time.monotonic() > counted_until:
+            processes, counted_until = process_limit(alone=alone), time.monotonic() + COUNT_EVERY_S
         with suppress(OSError):
             if os.fork() == 0:
                 control.close()
-                _mind_and_exit(decode_request(message), descriptors, alone=alone)
+                _mind_and_exit(decode_request(message), descriptors, processes)
         for descriptor in descriptors:
             os.close(descriptor)
 
 
-def _mind_and_exit(request: Request, descriptors: list[int], *, alone: bool) -> None:
+def _mind_and_exit(request: Request, descriptors: list[int], processes: int) -> None:
     try:
-        mind(request, descriptors, alone=alone)
+        mind(request, descriptors, processes)
     except BaseException:  # noqa: BLE001 - this process must exit here
         traceback.print_exc()
     finally:
         os._exit(0)
 
 
-def mind(request: Request, descriptors: list[int], *, alone: bool) -> None:
+def mind(request: Request, descriptors: list[int], processes: int) -> None:
     """Run the file in a child; kill it at the time limit or when the daemon closes the socket; reply when it ended."""
     source, result, printed, reply = descriptors
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -88,7 +96,7 @@ def mind(request: Request, descriptors: list[int], *, alone: bool) -> None:
     pid = os.fork()
     if pid == 0:
         os.close(reply)
-        execute(request, source, result, printed, alone=alone)
+        execute(request, source, result, printed, processes)
     timed_out = not _ends(pid, reply, request.limits.wall_s + GRACE_S)
     with suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)

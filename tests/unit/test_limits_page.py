@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.daemon.dagfiles import execute, source
+from tidegate.daemon.dagfiles import confine, execute, source
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.runner import failure_reason
 from tidegate.handlers.attempt_ends import MAX_REQUEUES
@@ -23,6 +23,7 @@ BOUNDS = {
     "Times": f"{EARLIEST:%Y-%m-%d} to {LATEST:%Y-%m-%d} UTC",
     "The reason of a task's end": f"{event.MAX_REASON_LENGTH:,} characters",
     "A DAG file": f"{source.MAX_BYTES:,} bytes",
+    "Processes and threads of a parse": f"{confine.PROCESSES}",
     "The message of an import error": f"{execute.MAX_REASON:,} characters",
     "Tasks of a DAG": f"{MAX_TASKS:,}",
     "Nesting of a condition": f"{condition.MAX_NESTING} levels",

@@ -1,6 +1,7 @@
 """What a DAG file cannot do to others, and that nothing of it is left behind."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -150,6 +151,42 @@ async def test_a_fork_bomb_stays_small_and_leaves_nothing_behind(settings: Setti
 
     assert problem(parsed).reason.startswith("it ")
     assert 2 < most <= 80
+
+
+@pytest.fixture
+def crowd() -> Iterator[None]:
+    """Another service of the sandbox's user, with more processes than a DAG file may have."""
+    forks = "for _ in range(80):\n    os.fork() or time.sleep(60)"
+    text = f"import os, time\nos.setuid(65534)\n{forks}\nprint(flush=True)\ntime.sleep(60)"
+    process = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, start_new_session=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    yield
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="other daemons run DAG files as their own user")
+async def test_other_processes_of_the_same_user_do_not_count(settings: Settings, write: Write, crowd: None) -> None:
+    text = "import subprocess, tidegate\ntidegate.Dag('d', tags=[subprocess.check_output(['echo', 'b'], text=True).strip()])\n"
+
+    (parsed,) = await parse(settings, write("forks.py", text))
+
+    assert parsed.problem is None
+    assert parsed.dags[0].tags == ("b",)
+
+
+@pytest.mark.parametrize(
+    "start", ["os.fork() or time.sleep(9)", "threading.Thread(target=time.sleep, args=(9,), daemon=True).start()"]
+)
+async def test_a_file_with_too_many_processes_is_told_how_many_it_may_have(settings: Settings, write: Write, start: str) -> None:
+    text = f"import os, threading, time, tidegate\nfor _ in range(200):\n    {start}\n"
+
+    (parsed,) = await parse(settings, write("many.py", text))
+
+    assert problem(parsed).reason.startswith("it starts too many processes or threads; at most 64 processes and threads in ")
+    assert problem(parsed).line == 3
 
 
 async def test_what_a_file_left_running_ends_with_it(settings: Settings, write: Write) -> None:
