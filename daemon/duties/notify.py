@@ -27,7 +27,7 @@ from tidegate.daemon.work import Work
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import notifications
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.notifications import Claimed
+from tidegate.schemas.queries.notifications import AnyClaim, Claimed, Unreadable
 from tidegate.schemas.receiver import kind_of
 from tidegate.schemas.wire.event import storable
 
@@ -90,12 +90,17 @@ class Notifier:
         return bool(claims)
 
     async def claim(self, db: Db, free: Mapping[str, int]) -> list[Claimed]:
-        """Claim up to `free` notifications of each kind, for as long as an attempt may take."""
+        """Claim up to `free` notifications of each kind, for as long as an attempt may take. Unreadable ones fail this try."""
         settings, job = self.context.settings, self.context.held_leases.job
         for_s = settings.notify_timeout_s + CLAIM_MARGIN_S
-        return await notifications.claim(
+        claims = await notifications.claim(
             db, free, job.id, job.host, for_s=for_s, silent_s=settings.runner_silent_s, in_hand=self.in_progress
         )
+        for claimed in claims:
+            if isinstance(claimed, Unreadable):
+                log.error("notification_unreadable", id=claimed.id, tries=claimed.tries, reason=claimed.reason)
+                await self.write(db, claimed, Failed(claimed.reason))
+        return [claimed for claimed in claims if isinstance(claimed, Claimed)]
 
     async def deliver(self, claimed: Claimed) -> None:
         """Send one notification and record the result."""
@@ -136,7 +141,7 @@ class Notifier:
         await self.context.database.run(self.write, claimed, outcome)
         return True
 
-    async def write(self, db: Db, claimed: Claimed, outcome: Delivery) -> None:
+    async def write(self, db: Db, claimed: AnyClaim, outcome: Delivery) -> None:
         """Record the result of an attempt."""
         match outcome:
             case Sent(note):
@@ -150,7 +155,7 @@ class Notifier:
                     db, claimed, self.owner, storable(reason), pause_s(self.context.settings, claimed.tries)
                 )
 
-    def _is_last(self, claimed: Claimed, failed: Failed) -> bool:
+    def _is_last(self, claimed: AnyClaim, failed: Failed) -> bool:
         return failed.final or claimed.tries >= self.context.settings.notify_tries
 
     def _log_outcome(self, claimed: Claimed, outcome: Sent | Failed) -> None:

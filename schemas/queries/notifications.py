@@ -7,6 +7,7 @@ from uuid import UUID
 
 import msgspec
 
+from tidegate.schemas.error import described
 from tidegate.schemas.notice import CallbackContext
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
@@ -30,6 +31,17 @@ class Claimed(msgspec.Struct, frozen=True):
     tries: int
 
 
+class Unreadable(msgspec.Struct, frozen=True):
+    """A claimed notification whose receiver or context this version cannot read, and why."""
+
+    id: int
+    tries: int
+    reason: str
+
+
+AnyClaim = Claimed | Unreadable
+
+
 class NotificationRow(msgspec.Struct, frozen=True):
     """A line of the list of notifications. `reason`: why the last try failed; `due_at`: when a daemon may claim it again."""
 
@@ -50,7 +62,7 @@ class NotificationRow(msgspec.Struct, frozen=True):
 
 async def claim(
     db: Db, free: Mapping[str, int], owner: UUID, host: str, *, for_s: float, silent_s: float, in_hand: Collection[int] = ()
-) -> list[Claimed]:
+) -> list[AnyClaim]:
     """Claim due notifications, up to `free` of each kind. A claim excludes other daemons for `for_s`.
 
     A function of a host that has been silent for `silent_s` is claimed, too. Notifications `in_hand` are not.
@@ -64,17 +76,17 @@ async def record_sent(db: Db, id_: int, note: str) -> None:
     await db.execute(_SQL["record_sent"], id_, note)
 
 
-async def record_retry(db: Db, claimed: Claimed, owner: UUID, reason: str, pause_s: float) -> None:
+async def record_retry(db: Db, claimed: AnyClaim, owner: UUID, reason: str, pause_s: float) -> None:
     """Record a failed try; another try follows after `pause_s`. No effect after another daemon's claim."""
     await _conclude(db, claimed, owner, "pending", reason, pause_s)
 
 
-async def extend_claim(db: Db, claimed: Claimed, owner: UUID, pause_s: float) -> None:
+async def extend_claim(db: Db, claimed: AnyClaim, owner: UUID, pause_s: float) -> None:
     """Extend the claim by `pause_s`, because the try is still in progress."""
     await _conclude(db, claimed, owner, "sending", "", pause_s)
 
 
-async def record_failure(db: Db, claimed: Claimed, owner: UUID, reason: str) -> None:
+async def record_failure(db: Db, claimed: AnyClaim, owner: UUID, reason: str) -> None:
     """Mark the notification as failed; no try follows."""
     await _conclude(db, claimed, owner, "failed", reason, 0)
 
@@ -97,13 +109,17 @@ async def notification(db: Db, id_: int) -> NotificationRow | None:
     return next(iter(await list_notifications(db, id_=id_, limit=1)), None)
 
 
-async def _conclude(db: Db, claimed: Claimed, owner: UUID, state: str, reason: str, pause_s: float) -> None:
+async def _conclude(db: Db, claimed: AnyClaim, owner: UUID, state: str, reason: str, pause_s: float) -> None:
     due_at = db.now + timedelta(seconds=pause_s)
     await db.execute(_SQL["conclude_try"], claimed.id, owner, claimed.tries, state, reason, due_at)
 
 
 def _claimed(
     id_: int, delivery_id: UUID, dag_run_id: int | None, version_id: int | None, receiver: Any, context: Any, tries: int
-) -> Claimed:
-    told = msgspec.convert({**context, "id": delivery_id}, CallbackContext)
-    return Claimed(id_, delivery_id, dag_run_id, version_id, msgspec.convert(receiver, Receiver), told, tries)
+) -> AnyClaim:
+    try:
+        told = msgspec.convert({**context, "id": delivery_id}, CallbackContext)
+        known = msgspec.convert(receiver, Receiver)
+    except (TypeError, msgspec.ValidationError) as error:
+        return Unreadable(id_, tries, f"this version cannot read it: {described(error)}")
+    return Claimed(id_, delivery_id, dag_run_id, version_id, known, told, tries)

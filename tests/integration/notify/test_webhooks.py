@@ -3,14 +3,17 @@
 import time
 from collections import Counter
 
+import anyio
 import pytest
 import time_machine
 
 from tests.integration.notify.hook import ENDLESS, HANG, SECRET, Hook
-from tests.integration.notify.notified_dag import Notification, NotifiedDag
+from tests.integration.notify.notified_dag import PATIENCE_S, Notification, NotifiedDag
 from tests.integration.notify.post import Post
 from tidegate.daemon.duties import notify as duty
 from tidegate.daemon.duties.receivers.delivery import Failed, Sent
+
+TOLD = "SELECT state::text, tries, reason ^@ 'this version cannot read it: ' FROM notification ORDER BY id"
 
 
 async def failed_run(notified: NotifiedDag, *hooks: Hook, runs: int = 1) -> None:
@@ -239,3 +242,27 @@ async def test_a_sender_that_breaks_ends_nothing_but_the_try(notified: NotifiedD
         (failed,) = await notified.until("failed")
 
     assert (failed.tries, "Invalid" in failed.reason) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        """receiver = jsonb_set(receiver, '{kind}', '"pager"')""",
+        "receiver = '[]'",
+        "context = '7'",
+        """context = jsonb_set(context, '{on}', '"whenever"')""",
+    ],
+)
+async def test_a_notification_that_this_version_cannot_read_costs_itself_alone(
+    notified: NotifiedDag, post: Post, hook: Hook, damage: str
+) -> None:
+    await failed_run(notified, hook, runs=3)
+    await notified.rows(f"UPDATE notification SET {damage} WHERE id = (SELECT min(id) FROM notification)")
+
+    async with post.other(notify_tries=2).at_work():
+        with anyio.fail_after(PATIENCE_S):
+            while (told := await notified.rows(TOLD))[0][0] != "failed" or [row[0] for row in told[1:]] != ["sent"] * 2:
+                await anyio.sleep(0.02)
+
+    assert told == [("failed", 2, True), ("sent", 1, False), ("sent", 1, False)]
+    assert len(hook.got) == 2

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import cast
+from typing import cast, get_args
 from uuid import UUID
 
 import anyio
@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tidegate.daemon.context import Context
-from tidegate.daemon.duties.notify import LONGEST_PAUSE_S, Notifier, pause_s
+from tidegate.daemon.duties.notify import CONCURRENCY, LONGEST_PAUSE_S, Notifier, pause_s
 from tidegate.daemon.duties.receivers.delivery import Sent
 from tidegate.daemon.leases import HeldLeases
 from tidegate.daemon.outage import Outages
@@ -20,7 +20,7 @@ from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.notice import CallbackContext
 from tidegate.schemas.queries.leases import Job
 from tidegate.schemas.queries.notifications import Claimed
-from tidegate.schemas.receiver import On, WebhookReceiver
+from tidegate.schemas.receiver import On, Receiver, WebhookReceiver
 
 SETTINGS = Settings(postgres_dsn="", kafka_servers="", notify_retry_s=5.0)
 
@@ -31,6 +31,10 @@ def test_the_pause_doubles_up_to_a_cap_and_is_spread(tries: int, least: float) -
 
     assert all(least <= pause <= least * 1.25 for pause in pauses)
     assert max(pauses) - min(pauses) > least / 8
+
+
+def test_each_kind_of_receiver_has_a_concurrency() -> None:
+    assert set(CONCURRENCY) == {kind.__struct_config__.tag for kind in get_args(Receiver)}
 
 
 NOW = datetime(2024, 5, 1, tzinfo=UTC)
