@@ -1,6 +1,9 @@
 -- What the checker cannot see afterwards is written down while it happens. Rows of transactions that are rolled back
 -- disappear with them, so every row here was committed.
 
+-- What only Postgres refuses: a batch with such an id is bisected.
+ALTER TABLE event_dedupe ADD CONSTRAINT storm_refuses CHECK (event_id NOT LIKE 'refused-%');
+
 -- Every time that an event was about to be remembered, also where it was known already.
 CREATE TABLE storm_seen (source text NOT NULL, event_id text NOT NULL);
 

@@ -76,6 +76,11 @@ def _nested(_: Random) -> Made:
     return b'{"uri": "storm://in/0", "extra": {"deep": ' + b"[" * 500 + b"]" * 500 + b"}}", {}
 
 
+def _refused(random: Random) -> Made:
+    """Refused by a constraint of the probes, which a daemon cannot know of."""
+    return b'{"uri": "storm://in/0"}', {"ce_id": b"refused-%d" % random.randrange(1000)}
+
+
 def _long_identity(random: Random) -> Made:
     return b'{"uri": "storm://in/0"}', {"ce_id": _rare_letters(random).encode(), "ce_source": _rare_letters(random).encode()}
 
@@ -91,6 +96,7 @@ BAD_KINDS: Mapping[str, Callable[[Random], Made]] = {
     "next_version": lambda _: (b'{"uri": "storm://in/0"}', {"ce_type": b"tidegate.dataset-updated.v2"}),
     "nested": _nested,
     "long_identity": _long_identity,
+    "refused": _refused,
     "too_large": lambda _: (b'{"uri": "storm://in/0", "extra": {"text": "' + b"x" * MAX_RECORD_BYTES + b'"}}', {}),
     "no_identity": lambda _: (b'{"uri": "storm://in/0"}', {"ce_id": b""}),
     "first_time": lambda _: (b'{"uri": "storm://in/0"}', {"ce_time": b"0001-01-01T00:00:00Z"}),
