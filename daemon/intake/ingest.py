@@ -228,9 +228,9 @@ class Reader:
         bodies = [substitute(message.body, error) for message in messages]
         if not messages or (None in bodies and not await hold_owner(self.context.database, messages[0].body, error)):
             return False
-        log.error("decision_failed", topic=self.topic, error=described(error), exc_info=error)
         replaced = [msgspec.structs.replace(m, body=body or m.body) for m, body in zip(messages, bodies, strict=True)]
         await self.context.apply(msgspec.structs.replace(batch, messages=replaced))
+        log.error("decision_failed", topic=self.topic, error=described(error), exc_info=error)
         return True
 
     def _advance(self, batches: Sequence[PartitionBatch]) -> None:

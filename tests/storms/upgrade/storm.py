@@ -16,7 +16,7 @@ from tests.storms.processes import Daemon, build_env
 from tests.storms.storm import Plan, Storm
 from tests.storms.upgrade.builds import command
 
-EXPECTED = {"batch_bisected", "decision_failed", "notification_failed"}
+EXPECTED = {"batch_bisected", "notification_failed", "record_refused"}
 """Log events that bad records, and deadlines without a receiver, cause."""
 
 LATE = "this daemon has not renewed its leases in time"
