@@ -1,7 +1,11 @@
 """A DAG version as decisions read it: tasks by index, with their edges in both directions."""
 
+import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import wraps
+from typing import Concatenate, TypeVar
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -16,6 +20,9 @@ MAX_ELEMENTS = 10_000
 
 MAX_TASKS = 100_000
 """The most tasks of a DAG."""
+
+Derived = TypeVar("Derived")
+Args = typing.ParamSpec("Args")
 
 _ELEMENTS_FROM = 1 << 20
 _ELEMENTS = 1 << 14
@@ -80,7 +87,7 @@ class Node(msgspec.Struct, frozen=True):
         return isinstance(self.task, EmptyTask)
 
 
-class Graph(msgspec.Struct, frozen=True, eq=False):
+class Graph(msgspec.Struct, frozen=True, eq=False, weakref=True):
     """An immutable version of a DAG. It is compared by identity, so that values derived from it can be cached.
 
     `inspects_events`: the condition depends on more of an event than its dataset. `has_expiry`: pending events expire, or the
@@ -142,6 +149,23 @@ class Graph(msgspec.Struct, frozen=True, eq=False):
     def is_continuous(self) -> bool:
         """Whether each timed run starts when the previous one ends. `max_active_runs` is then 1."""
         return isinstance(self.timetable, Continuous)
+
+
+def per_graph(derive: Callable[Concatenate[Graph, Args], Derived]) -> Callable[Concatenate[Graph, Args], Derived]:
+    """Cache a pure function of a graph with each graph: its values are freed with the graph, so they must not refer to it.
+
+    Its other arguments are positional and have few values, which are all kept.
+    """
+    derived: WeakKeyDictionary[Graph, dict[tuple[object, ...], Derived]] = WeakKeyDictionary()
+
+    @wraps(derive)
+    def cached(graph: Graph, /, *args: Args.args, **kwargs: Args.kwargs) -> Derived:
+        values = derived.setdefault(graph, {})
+        if args not in values:
+            values[args] = derive(graph, *args, **kwargs)
+        return values[args]
+
+    return cached
 
 
 def bounds_of(graph: Graph, since: datetime) -> Bounds:

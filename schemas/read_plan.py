@@ -7,8 +7,16 @@ import msgspec
 
 from tidegate.schemas.conditions.condition import Condition
 
-RUN_EVENTS = 10_000
+RUN_EVENTS = 1000
 """The most events that a run consumes, by default."""
+
+READ_BYTES = 16 << 20
+"""The most extra, in bytes of JSON, that the events of a run have, if its DAG inspects events."""
+
+MOST_READ = 100_000
+"""The most pending events over which a condition is evaluated."""
+
+MOST_READ_BYTES = 128 << 20
 
 
 class EventKey(NamedTuple):
@@ -22,13 +30,14 @@ class EventPlan(msgspec.Struct, frozen=True):
     """The pending events that are read: the oldest ones, at most `limit`.
 
     `only_if_met`: none are read unless the datasets with pending events meet this condition. `with_details`: their extra is
-    read, too. `of_each`: the oldest event of each dataset is read, whatever the limit. `with_rest`: the events that
-    the limit leaves are counted.
+    read, too, and only as many events as have `max_bytes` of it. `of_each`: the oldest event of each dataset is read,
+    whatever the limit. `with_rest`: the events that the limits leave are counted.
     """
 
     only_if_met: Condition | None = None
     with_details: bool = False
     limit: int = RUN_EVENTS
+    max_bytes: int = READ_BYTES
     of_each: bool = False
     with_rest: bool = True
 

@@ -14,8 +14,9 @@ import structlog
 from tidegate.daemon.postgres.commit_receipts import CommitReceipts, Receipt, missing
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import losses
-from tidegate.schemas.queries.db import Db, Memory
+from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.losses import Mark, ServerIdentity
+from tidegate.schemas.queries.memory import Memory
 
 if TYPE_CHECKING:
     from tidegate.schemas.queries.db import Connected

@@ -23,7 +23,8 @@ from tidegate.daemon.postgres.commit_loss import CommitLossDetector
 from tidegate.daemon.postgres.server_clock import ServerClock
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import losses
-from tidegate.schemas.queries.db import Db, Memory
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.memory import Memory
 from tidegate.schemas.read_plan import RUN_EVENTS
 
 if TYPE_CHECKING:

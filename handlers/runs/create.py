@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -10,18 +9,23 @@ import msgspec
 from tidegate.handlers.runs.deadlines import insert_deadlines
 from tidegate.handlers.runs.rows import insert_task
 from tidegate.handlers.runs.transition import change_run, numbered, publish, run_event, update_run
-from tidegate.handlers.tasks.advance import begin
+from tidegate.handlers.tasks.advance import Advance, begin
 from tidegate.schemas.dag import BaseTask
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import InsertRun, Reconsider, ReconsiderAfter
-from tidegate.schemas.graph import Graph
+from tidegate.schemas.graph import Graph, per_graph
 from tidegate.schemas.params import conf_with_defaults
 from tidegate.schemas.state import RUN_ENDED, RunState, RunType, run_state
 from tidegate.schemas.timetable.tick import Tick
 from tidegate.schemas.view import RunView
 
-begin_cached = lru_cache(maxsize=10_000)(begin)
-"""All runs of a version with the same absent tasks begin alike."""
+_begin_whole = per_graph(begin)
+"""All runs of a version without absent tasks begin alike."""
+
+
+def _begin(graph: Graph, run: RunView) -> Advance:
+    absent = absent_tasks(graph, run)
+    return begin(graph, absent) if absent else _begin_whole(graph)
 
 
 def absent_tasks(graph: Graph, run: RunView) -> frozenset[int]:
@@ -65,7 +69,7 @@ def promote(run: RunView, graph: Graph, now: datetime) -> Iterator[Effect]:
 
 def ends_at_start(run: RunView, graph: Graph) -> bool:
     """Whether a run ends as soon as it starts, and never counts as active. A cleared run has to be reconsidered first."""
-    return not run.has_tasks and begin_cached(graph, absent_tasks(graph, run)).ended == len(graph.nodes)
+    return not run.has_tasks and _begin(graph, run).ended == len(graph.nodes)
 
 
 def queued_run(
@@ -100,7 +104,7 @@ def _running(run: RunView, graph: Graph, now: datetime) -> RunView:
 
 def _started(run: RunView, graph: Graph, now: datetime) -> RunView:
     """The run after its first step, in which it may end."""
-    step = begin_cached(graph, absent_tasks(graph, run))
+    step = _begin(graph, run)
     unfinished = len(graph.nodes) - step.ended
     state = run_state(unfinished, step.failed_leaves)
     counted = msgspec.structs.replace(
@@ -110,7 +114,7 @@ def _started(run: RunView, graph: Graph, now: datetime) -> RunView:
 
 
 def _first_effects(run: RunView, graph: Graph, now: datetime) -> Iterator[Effect]:
-    step = begin_cached(graph, absent_tasks(graph, run))
+    step = _begin(graph, run)
     running = numbered(_running(run, graph, now), states=1)
     yield run_event(run, RunState.RUNNING, running.state_seq, now)
     yield from (insert_task(run, instance, graph.nodes[instance.index].task, now) for instance in step.changed)

@@ -9,12 +9,16 @@ import msgspec
 
 from tidegate.schemas.conditions.condition import Leaf, dataset_uris, inputs
 from tidegate.schemas.conditions.filter import passes
-from tidegate.schemas.graph import Graph
+from tidegate.schemas.graph import Graph, per_graph
 from tidegate.schemas.view import DagView, Input, PendingEvent
 
 NOT_SCHEDULED = "the DAG is no longer scheduled on this dataset"
 FILTERED = "no filter of the DAG accepts it"
 EXPIRED = "it expired before a run consumed it"
+
+
+CACHED_EXTRA = 1000
+"""Events with a longer extra, in characters, are inspected by every decision, so that the cache has a bound in bytes."""
 
 
 class InspectedEvents(NamedTuple):
@@ -28,8 +32,9 @@ def inspect_events(graph: Graph, events: Iterable[PendingEvent], now: datetime) 
     """Raises FilterError for a condition with an invalid filter."""
     accepted: list[Input] = []
     rejected: dict[str, list[PendingEvent]] = {}
+    leaves = _leaves(graph)
     for event in events:
-        input_ = _input_or_reason(graph, event)
+        input_ = _input_or_reason(leaves, event) if len(event.extra) > CACHED_EXTRA else _cached_input_or_reason(leaves, event)
         if graph.has_expiry and not isinstance(input_, str):
             input_ = _unexpired_or_reason(input_, now)
         if isinstance(input_, str):
@@ -69,20 +74,33 @@ def _unexpired_or_reason(input_: Input, at: datetime) -> Input | str:
     return Input(input_.event, leaves) if leaves else EXPIRED
 
 
-@lru_cache(maxsize=20_000)
-def _input_or_reason(graph: Graph, event: PendingEvent) -> Input | str:
-    """Cached: an event that stays pending is inspected by every decision."""
-    leaves = _leaves_covering(graph, event.uri)
-    if not leaves:
+class _Leaves(msgspec.Struct, frozen=True, eq=False):
+    """The leaves of the condition of a graph, compared by identity: a key of caches that does not keep the graph in memory."""
+
+    of: tuple[Leaf, ...]
+
+
+@per_graph
+def _leaves(graph: Graph) -> _Leaves:
+    return _Leaves(tuple(inputs(graph.schedule)) if graph.schedule is not None else ())
+
+
+def _input_or_reason(leaves: _Leaves, event: PendingEvent) -> Input | str:
+    covering = _covering(leaves, event.uri)
+    if not covering:
         return NOT_SCHEDULED
-    extra: Mapping[str, Any] = msgspec.json.decode(event.extra) if any(leaf.where for leaf in leaves) else {}
-    passed = tuple(leaf for leaf in leaves if not leaf.where or passes(leaf.where, extra))
+    extra: Mapping[str, Any] = msgspec.json.decode(event.extra) if any(leaf.where for leaf in covering) else {}
+    passed = tuple(leaf for leaf in covering if not leaf.where or passes(leaf.where, extra))
     return Input(event, passed) if passed else FILTERED
 
 
+_cached_input_or_reason = lru_cache(maxsize=20_000)(_input_or_reason)
+"""An event that stays pending is inspected by every decision."""
+
+
 @lru_cache(maxsize=10_000)
-def _leaves_covering(graph: Graph, uri: str) -> tuple[Leaf, ...]:
-    return tuple(leaf for leaf in inputs(graph.schedule) if leaf.covers(uri)) if graph.schedule is not None else ()
+def _covering(leaves: _Leaves, uri: str) -> tuple[Leaf, ...]:
+    return tuple(leaf for leaf in leaves.of if leaf.covers(uri))
 
 
 def _expiry(leaf: Leaf, event: PendingEvent) -> datetime | None:

@@ -15,9 +15,10 @@ from tidegate.handlers.scheduling.blockers import condition_result
 from tidegate.handlers.scheduling.condition import rate_limited
 from tidegate.handlers.scheduling.inputs import inspect_events
 from tidegate.schemas.conditions.condition import DatasetRef, PatternRef
+from tidegate.schemas.error import DagFaultError
 from tidegate.schemas.explain.reasons import InputsMissing, OutsideWindow
 from tidegate.schemas.graph import Graph, bounds_of
-from tidegate.schemas.read_plan import RUN_EVENTS, EventKey, EventPlan, ReadPlan
+from tidegate.schemas.read_plan import MOST_READ, MOST_READ_BYTES, RUN_EVENTS, EventKey, EventPlan, ReadPlan
 from tidegate.schemas.timetable.tick import next_tick
 from tidegate.schemas.view import DagActivity, DagView, LockedDag
 
@@ -26,6 +27,9 @@ MAX_TIMED_RUNS = 100
 
 MAX_EVENT_RUNS = 100
 """The maximum of runs of one event each that one transaction starts."""
+
+
+REMEDY = "let its events expire, or change the condition"
 
 
 class ReadReason(msgspec.Struct, frozen=True):
@@ -121,9 +125,15 @@ def needs_more_events(dag: DagView, now: datetime) -> bool:
     return not inspect_events(dag.graph, dag.pending, now).rejected
 
 
-def with_more_events(plan: ReadPlan) -> ReadPlan:
-    """The plan that reads four times as many events."""
-    events = plan.events and msgspec.structs.replace(plan.events, limit=4 * plan.events.limit)
+def with_more_events(dag_id: str, plan: ReadPlan) -> ReadPlan:
+    """The plan that reads four times as many events. Raises DagFaultError where a daemon could not keep that many in memory."""
+    if plan.events is None:
+        return plan
+    events = msgspec.structs.replace(
+        plan.events, limit=4 * plan.events.limit, max_bytes=min(4 * plan.events.max_bytes, MOST_READ_BYTES)
+    )
+    if events.limit > MOST_READ:
+        raise DagFaultError({dag_id: f"its {plan.events.limit:,} oldest pending events do not meet its condition; {REMEDY}"})
     return msgspec.structs.replace(plan, events=events)
 
 

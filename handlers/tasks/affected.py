@@ -2,13 +2,12 @@
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 
 from tidegate.handlers.tasks.attempt_end import AttemptEnd
 from tidegate.handlers.tasks.branching import unchosen
 from tidegate.handlers.tasks.readiness import may_rule_out
 from tidegate.handlers.tasks.trigger_rules import GIVE_UP, SKIP
-from tidegate.schemas.graph import Graph, Node, element_of, position_of
+from tidegate.schemas.graph import Graph, Node, element_of, per_graph, position_of
 from tidegate.schemas.state import TaskState
 
 STAYS_UNFINISHED = frozenset({TaskState.NONE, TaskState.SCHEDULED})
@@ -39,7 +38,7 @@ def affected_tasks(graph: Graph, ends: Iterable[AttemptEnd]) -> frozenset[int]:
     return frozenset(affected)
 
 
-@lru_cache(maxsize=1000)
+@per_graph
 def _consequences(graph: Graph, upstream: TaskState) -> Mapping[int, tuple[tuple[int, ...], tuple[TaskState, ...]]]:
     """By index, the tasks that do more than count an upstream end: the tasks they read, and the states in which they may end."""
     consequences = {}

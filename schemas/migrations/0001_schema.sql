@@ -308,6 +308,7 @@ CREATE TABLE dataset_event (
     source text NOT NULL,
     event_id text NOT NULL,
     extra jsonb NOT NULL,
+    extra_bytes integer NOT NULL GENERATED ALWAYS AS (octet_length(extra::text)) STORED,
     occurred_at timestamptz NOT NULL,
     received_at timestamptz NOT NULL DEFAULT now(),
     arrival_id bigint,
@@ -490,7 +491,11 @@ BEGIN
         FOREACH ledger IN ARRAY ledgers LOOP
             EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL)', ledger || '_kept', ledger);
         END LOOP;
-        EXECUTE format('INSERT INTO dataset_event_kept SELECT * FROM %I WHERE id = ANY ($1)', 'dataset_event_' || name) USING kept;
+        EXECUTE format(
+            'INSERT INTO dataset_event_kept (id, dataset_id, source, event_id, extra, occurred_at, received_at, arrival_id)'
+            'SELECT id, dataset_id, source, event_id, extra, occurred_at, received_at, arrival_id FROM %I WHERE id = ANY ($1)',
+            'dataset_event_' || name
+        ) USING kept;
         INSERT INTO dataset_event_arrival_kept
         SELECT event.id, arrival.xact, arrival.seen
         FROM dataset_event_kept AS event JOIN dataset_event_arrival AS arrival ON arrival.id = event.arrival_id;

@@ -12,12 +12,11 @@ from tidegate.schemas.message import Message
 from tidegate.schemas.queries import references
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
-from tidegate.schemas.read_plan import EventKey, EventPlan
-from tidegate.schemas.view import PendingEvent
+from tidegate.schemas.read_plan import EventKey
 from tidegate.schemas.wire.event import DatasetUpdated
 
 if TYPE_CHECKING:
-    from asyncpg import Record
+    pass
 
 _SQL = load("datasets")
 
@@ -69,7 +68,7 @@ async def get_or_create_ids(db: Db, uris: Collection[str]) -> Mapping[str, int]:
     if unknown := [uri for uri in uris if uri not in found]:
         for uri, id_ in await db.fetch(_SQL["known_datasets"], unknown):
             found[uri] = id_
-            db.memory.remember_dataset(uri, id_)
+            db.memory.dataset_ids.remember(uri, id_)
     if new := [uri for uri in uris if uri not in found]:
         # Not remembered, because this transaction may be rolled back.
         found |= await create(db, new)
@@ -120,50 +119,6 @@ async def record(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> Recorde
     return Recorded({row[0] for row in rows}, new)
 
 
-async def pending_uris(db: Db, low_watermarks: Mapping[str, int]) -> Mapping[str, set[str]]:
-    """By DAG, the URIs with pending events from its low watermark on: the referenced ones, and that of the oldest event."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for dag_id, uri in await db.fetch(_SQL["pending_uris"], list(low_watermarks), list(low_watermarks.values())):
-        found[dag_id].add(uri)
-    return found
-
-
-async def pending(
-    db: Db, plans: Mapping[str, EventPlan], low_watermarks: Mapping[str, int]
-) -> Mapping[str, tuple[PendingEvent, ...]]:
-    """The oldest pending events of locked DAGs, from their low watermarks on, as many as their plans allow."""
-    limits, details = [plan.limit for plan in plans.values()], [plan.with_details for plan in plans.values()]
-    return _by_dag(await db.fetch(_SQL["pending"], list(plans), limits, details, [low_watermarks[dag_id] for dag_id in plans]))
-
-
-async def first_pending(
-    db: Db, dag_ids: Collection[str], low_watermarks: Mapping[str, int]
-) -> Mapping[str, tuple[PendingEvent, ...]]:
-    """By locked DAG, the oldest pending event of each dataset, with arrival time and extra."""
-    return _by_dag(await db.fetch(_SQL["first_pending"], list(dag_ids), [low_watermarks[dag_id] for dag_id in dag_ids]))
-
-
-async def count_pending(
-    db: Db, limits: Mapping[str, int], low_watermarks: Mapping[str, int]
-) -> Mapping[str, tuple[int, datetime]]:
-    """By DAG, the number of pending events, at most `limits`, and the arrival of the newest."""
-    watermarks = [low_watermarks[dag_id] for dag_id in limits]
-    rows = await db.fetch(_SQL["count_pending"], list(limits), list(limits.values()), watermarks)
-    return {dag_id: (events, newest_at) for dag_id, events, newest_at in rows}
-
-
-async def read_pending(db: Db, keys: Sequence[tuple[str, int, int]]) -> Mapping[str, tuple[PendingEvent, ...]]:
-    """Pending events by DAG, dataset and id, with arrival time and extra; nothing is locked."""
-    return _by_dag(await db.fetch(_SQL["read_pending"], *zip(*keys, strict=True)))
-
-
-def _by_dag(rows: "Sequence[Record]") -> Mapping[str, tuple[PendingEvent, ...]]:
-    found: dict[str, list[PendingEvent]] = defaultdict(list)
-    for dag_id, *event in rows:
-        found[dag_id].append(PendingEvent(*event))
-    return {dag_id: tuple(events) for dag_id, events in found.items()}
-
-
 def consumed_columns(effects: Sequence[ConsumeEvents]) -> Sequence[Sequence[Any]]:
     rows = [
         (effect.dag_id, event.dataset_id, event.dataset_event_id, effect.dag_run_id)
@@ -183,11 +138,6 @@ async def discard(db: Db, effects: Sequence[DiscardEvents]) -> None:
 async def list_datasets(db: Db, prefix: str | None, limit: int) -> list[DatasetRow]:
     """The datasets by URI."""
     return [DatasetRow(*row) for row in await db.fetch(_SQL["list_datasets"], prefix, limit)]
-
-
-async def oldest_pending(db: Db, dag_id: str, limit: int) -> list[PendingEvent]:
-    """The oldest pending events of a DAG, with arrival time and extra; nothing is locked."""
-    return [PendingEvent(*row) for row in await db.fetch(_SQL["oldest_pending"], dag_id, limit)]
 
 
 async def pending_counts(db: Db, dag_id: str) -> list[PendingRow]:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tidegate.schemas.graph import Graph
-from tidegate.schemas.queries.low_watermarks import LowWatermarks
+from tidegate.schemas.queries.memory import Memory
 from tidegate.schemas.read_plan import RUN_EVENTS
 from tidegate.schemas.view import Columns
 
@@ -18,39 +17,6 @@ if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy
 
     Connected = Connection[Record] | PoolConnectionProxy[Record]
-
-REMEMBERED = 20_000
-FILES = 200
-"""Fewer: each may be large."""
-
-
-class Memory:
-    """Committed rows that never change, kept by one process: version id → graph and file, dataset URI → id. Oldest out first.
-
-    And the id of the `installation`, empty while it is not known.
-
-    And hints: the `lease_ctids` where rows of leases were last, by key; `low_watermarks` of the pending queues of DAGs.
-    """
-
-    def __init__(self) -> None:
-        self.graphs: dict[int, Graph] = {}
-        self.files: dict[int, tuple[str, str]] = {}
-        self.dataset_ids: dict[str, int] = {}
-        self.installation = ""
-        self.lease_ctids: dict[str, str] = {}
-        self.low_watermarks = LowWatermarks()
-
-    def remember_graph(self, graph: Graph) -> None:
-        _bound(self.graphs)
-        self.graphs[graph.version_id] = graph
-
-    def remember_file(self, version_id: int, path: str, source: str) -> None:
-        _bound(self.files, FILES)
-        self.files[version_id] = (path, source)
-
-    def remember_dataset(self, uri: str, id_: int) -> None:
-        _bound(self.dataset_ids)
-        self.dataset_ids[uri] = id_
 
 
 class CommitMarker:
@@ -145,8 +111,3 @@ def _paths(name: str, type_: Any) -> Iterator[str]:
         yield from (f"{name}.{path}" for path in paths(type_))
     else:
         yield name
-
-
-def _bound(memory: dict[Any, Any], most: int = REMEMBERED) -> None:
-    while len(memory) >= most:
-        del memory[next(iter(memory))]

@@ -6,17 +6,13 @@ import msgspec
 
 from tidegate.schemas.explain.facts import AttemptFacts, DagStatus, OccupyingTask, OpenAttempt, RunFacts, TaskRow
 from tidegate.schemas.graph import label
-from tidegate.schemas.queries import dags, datasets, versions
+from tidegate.schemas.queries import dags, pending, versions
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.pending import merged
 from tidegate.schemas.queries.runs import run_view
 from tidegate.schemas.queries.sql import load
-from tidegate.schemas.view import DagView, PendingEvent, RunView, TaskKey
+from tidegate.schemas.view import DagView, RunView, TaskKey
 
 _SQL = load("facts")
-
-MOST_EVENTS = 10_000
-"""Pending events that are read of a DAG; the explanation leaves out the others but the oldest of each dataset."""
 
 MOST_NAMED = 5
 """Occupying tasks that are named of a pool, a run or a task."""
@@ -43,16 +39,8 @@ async def dag_view(db: Db, dag_id: str) -> DagView:
         timed_run_ids=(0,),
         event_run_ids=(0,),
         queued_runs=(await dags.first_queued(db, {dag_id: active.queued}))[dag_id] if active.queued else (),
-        pending=await _oldest_pending(db, dag_id),
+        pending=await pending.of_dag(db, dag_id),
     )
-
-
-async def _oldest_pending(db: Db, dag_id: str) -> tuple[PendingEvent, ...]:
-    """The oldest pending events, and the oldest of each dataset."""
-    oldest = {dag_id: tuple(await datasets.oldest_pending(db, dag_id, MOST_EVENTS))}
-    if len(oldest[dag_id]) < MOST_EVENTS:
-        return oldest[dag_id]
-    return merged(oldest, await datasets.first_pending(db, [dag_id], {dag_id: 0})).get(dag_id, oldest[dag_id])
 
 
 async def dag_status(db: Db, dag_id: str) -> DagStatus:

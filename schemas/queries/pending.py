@@ -1,19 +1,45 @@
 """Pending events of locked DAGs, read by their read plans."""
 
-from collections.abc import Mapping, Set
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import datetime
-from typing import NamedTuple
+from itertools import accumulate, takewhile
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidegate.schemas.conditions.condition import Condition, inputs, met_by_uris
-from tidegate.schemas.queries import datasets
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.sql import load
 from tidegate.schemas.read_plan import EventPlan, ReadPlan
 from tidegate.schemas.view import PendingEvent
+
+if TYPE_CHECKING:
+    from asyncpg import Record
+
+_SQL = load("pending")
 
 COUNTED = 10
 """The pending events of a DAG are counted up to this multiple of the limit of its plan."""
 
+SHOWN = EventPlan(with_details=True, limit=10_000, of_each=True, with_rest=False)
+"""The pending events that explanations and pages read; they leave out the others."""
+
 Events = Mapping[str, tuple[PendingEvent, ...]]
+"""By DAG, oldest first."""
+
+
+class EventRow(NamedTuple):
+    """A pending event before its extra is read, which has `extra_bytes` as text."""
+
+    dataset_id: int
+    dataset_event_id: int
+    uri: str
+    occurred_at: datetime
+    arrived_at: datetime
+    extra_bytes: int
+
+
+Rows = Mapping[str, Sequence[EventRow]]
 """By DAG, oldest first."""
 
 
@@ -37,14 +63,16 @@ async def read(db: Db, plans: Mapping[str, ReadPlan], low_watermarks: Mapping[st
     wanted = {dag_id: plan.events for dag_id, plan in plans.items() if plan.events is not None}
     unmet = await _unmet(db, wanted, low_watermarks)
     ready = {dag_id: plan for dag_id, plan in wanted.items() if dag_id not in unmet}
-    events = await _read(db, ready, low_watermarks)
-    full = {dag_id: plan for dag_id, plan in ready.items() if len(events[dag_id]) >= plan.limit}
-    if of_each := [dag_id for dag_id, plan in full.items() if plan.of_each]:
-        events = {**events, **merged(events, await datasets.first_pending(db, of_each, low_watermarks))}
-    limits = {dag_id: COUNTED * plan.limit for dag_id, plan in full.items() if plan.with_rest}
-    rest = _rest(events, await datasets.count_pending(db, limits, low_watermarks) if limits else {})
-    new = [(dag_id, *key) for dag_id in sorted(plans.keys() - ready) for key in plans[dag_id].just_arrived]
-    return Pending(events, rest, await datasets.read_pending(db, new) if new else {})
+    rows, full = await _planned(db, ready, low_watermarks) if ready else ({}, set())
+    rest = await _rest(db, {dag_id: ready[dag_id] for dag_id in full if ready[dag_id].with_rest}, rows, low_watermarks)
+    extras = await _extras(db, [rows[dag_id] for dag_id, plan in ready.items() if plan.with_details])
+    arrived = await _arrived(db, {dag_id: plan for dag_id, plan in plans.items() if dag_id not in ready})
+    return Pending({dag_id: _events(of, extras) for dag_id, of in rows.items()}, rest, arrived)
+
+
+async def of_dag(db: Db, dag_id: str) -> tuple[PendingEvent, ...]:
+    """The oldest pending events of a DAG, and the oldest of each dataset, with their extra. Nothing is locked."""
+    return (await read(db, {dag_id: ReadPlan(events=SHOWN)}, {dag_id: 0})).events[dag_id]
 
 
 async def _unmet(db: Db, wanted: Mapping[str, EventPlan], low_watermarks: Mapping[str, int]) -> set[str]:
@@ -52,8 +80,10 @@ async def _unmet(db: Db, wanted: Mapping[str, EventPlan], low_watermarks: Mappin
     conditions = {dag_id: plan.only_if_met for dag_id, plan in wanted.items() if plan.only_if_met is not None}
     if not conditions:
         return set()
-    uris = await datasets.pending_uris(db, {dag_id: low_watermarks[dag_id] for dag_id in conditions})
-    return {dag_id for dag_id, condition in conditions.items() if _is_useless(condition, uris.get(dag_id, set()))}
+    found: dict[str, set[str]] = defaultdict(set)
+    for dag_id, uri in await db.fetch(_SQL["uris"], list(conditions), [low_watermarks[dag_id] for dag_id in conditions]):
+        found[dag_id].add(uri)
+    return {dag_id for dag_id, condition in conditions.items() if _is_useless(condition, found[dag_id])}
 
 
 def _is_useless(condition: Condition, uris: Set[str]) -> bool:
@@ -62,20 +92,64 @@ def _is_useless(condition: Condition, uris: Set[str]) -> bool:
     return not met_by_uris(condition, uris) and all(any(leaf.covers(uri) for leaf in leaves) for uri in uris)
 
 
-async def _read(db: Db, ready: Mapping[str, EventPlan], low_watermarks: Mapping[str, int]) -> Events:
-    none: Events = dict.fromkeys(ready, ())
-    return {**none, **await datasets.pending(db, ready, low_watermarks)} if ready else none
+async def _planned(db: Db, plans: Mapping[str, EventPlan], low_watermarks: Mapping[str, int]) -> tuple[Rows, set[str]]:
+    """The rows of each DAG, and the DAGs that may have more pending events than these."""
+    watermarks = [low_watermarks[dag_id] for dag_id in plans]
+    found = await db.fetch(_SQL["oldest"], list(plans), [plan.limit for plan in plans.values()], watermarks)
+    oldest = {**dict.fromkeys(plans, ()), **_by_dag(found)}
+    full = {dag_id for dag_id, plan in plans.items() if len(oldest[dag_id]) >= plan.limit}
+    if of_each := [dag_id for dag_id in full if plans[dag_id].of_each]:
+        firsts = await db.fetch(_SQL["oldest_of_each"], of_each, [low_watermarks[dag_id] for dag_id in of_each])
+        oldest |= {dag_id: _merged(oldest[dag_id], of) for dag_id, of in _by_dag(firsts).items()}
+    kept = {dag_id: within(of, plans[dag_id].max_bytes) if plans[dag_id].with_details else of for dag_id, of in oldest.items()}
+    return kept, full | {dag_id for dag_id, of in oldest.items() if len(kept[dag_id]) < len(of)}
 
 
-def _rest(events: Events, counts: Mapping[str, tuple[int, datetime]]) -> Mapping[str, Rest]:
+def _merged(rows: Iterable[EventRow], more: Iterable[EventRow]) -> list[EventRow]:
+    return sorted({*rows, *more}, key=attrgetter("dataset_event_id"))
+
+
+def within(rows: Sequence[EventRow], max_bytes: int) -> Sequence[EventRow]:
+    """The first row of each dataset, then the oldest of the others, until their extra has `max_bytes`; at least one row."""
+    if sum(row.extra_bytes for row in rows) <= max_bytes:
+        return rows
+    firsts = {row.dataset_id: row for row in reversed(rows)}
+    ordered = sorted(rows, key=lambda row: (firsts[row.dataset_id] is not row, row.dataset_event_id))
+    totals = accumulate(row.extra_bytes for row in ordered)
+    count = sum(1 for _ in takewhile(lambda total: total <= max_bytes, totals))
+    return sorted(ordered[: max(count, 1)], key=attrgetter("dataset_event_id"))
+
+
+async def _rest(db: Db, plans: Mapping[str, EventPlan], rows: Rows, low_watermarks: Mapping[str, int]) -> Mapping[str, Rest]:
+    if not plans:
+        return {}
+    limits, watermarks = [COUNTED * plan.limit for plan in plans.values()], [low_watermarks[dag_id] for dag_id in plans]
+    counted = await db.fetch(_SQL["count"], list(plans), limits, watermarks)
     return {
-        dag_id: Rest(count - len(events[dag_id]), newest_at)
-        for dag_id, (count, newest_at) in counts.items()
-        if count > len(events[dag_id])
+        dag_id: Rest(count - len(rows[dag_id]), newest_at) for dag_id, count, newest_at in counted if count > len(rows[dag_id])
     }
 
 
-def merged(events: Events, first: Events) -> Events:
-    """The events with the oldest of each dataset, each once."""
-    by_id = {dag_id: {event.dataset_event_id: event for event in (*more, *events[dag_id])} for dag_id, more in first.items()}
-    return {dag_id: tuple(of[id_] for id_ in sorted(of)) for dag_id, of in by_id.items()}
+async def _arrived(db: Db, plans: Mapping[str, ReadPlan]) -> Events:
+    """The new events of DAGs whose queue is not read."""
+    keys = [(dag_id, *key) for dag_id in sorted(plans) for key in plans[dag_id].just_arrived]
+    rows = await db.fetch(_SQL["arrived"], *zip(*keys, strict=True)) if keys else []
+    extras = {row["dataset_event_id"]: row["extra"] for row in rows if row["extra"] is not None}
+    return {dag_id: _events(of, extras) for dag_id, of in _by_dag(rows).items()}
+
+
+async def _extras(db: Db, rows: Iterable[Sequence[EventRow]]) -> Mapping[int, str]:
+    """By event, its extra, which all DAGs share in memory."""
+    ids = sorted({row.dataset_event_id for of in rows for row in of})
+    return {row[0]: row[1] for row in await db.fetch(_SQL["extras"], ids)} if ids else {}
+
+
+def _events(rows: Iterable[EventRow], extras: Mapping[int, str]) -> tuple[PendingEvent, ...]:
+    return tuple(PendingEvent(*row[:-1], extras.get(row.dataset_event_id, "{}")) for row in rows)
+
+
+def _by_dag(rows: "Sequence[Record]") -> dict[str, list[EventRow]]:
+    found: dict[str, list[EventRow]] = defaultdict(list)
+    for row in rows:
+        found[row[0]].append(EventRow._make(row[1:7]))
+    return dict(found)

@@ -16,7 +16,11 @@ _SQL = load("sources")
 MAX_EVENTS = 100
 """The most events of a run that are read with its context; more are read apart, page by page."""
 
-PAGE = 100
+MAX_EXTRA_BYTES = 1 << 16
+"""The most extra of these events."""
+
+PAGE = 20
+"""Events that are in memory at the same time: each has up to a mebibyte of extra."""
 
 DagFile = tuple[str, str]
 """(path, source)"""
@@ -25,7 +29,7 @@ DagFile = tuple[str, str]
 class RunSource(msgspec.Struct, frozen=True):
     """A run as its tasks read it, and the DAG file of its version. `has_results`: some of its tasks have a result.
 
-    `events_of` is the id of a run with more events than `MAX_EVENTS`, which the context lacks.
+    `events_of` is the id of a run with more events than `MAX_EVENTS`, or more extra, which the context lacks.
     """
 
     context: RunContext
@@ -38,7 +42,7 @@ class RunSource(msgspec.Struct, frozen=True):
 
 async def of_runs(db: Db, dag_run_ids: Collection[int]) -> Mapping[int, RunSource]:
     """The input of the attempts of these runs."""
-    rows = await db.fetch(_SQL["contexts"], list(dag_run_ids), MAX_EVENTS)
+    rows = await db.fetch(_SQL["contexts"], list(dag_run_ids), MAX_EVENTS, MAX_EXTRA_BYTES)
     files = await of_versions(db, {row["version_id"] for row in rows})
     return {id_: _source(list(of_run), files) for id_, of_run in groupby(rows, itemgetter("id"))}
 
@@ -61,7 +65,7 @@ async def of_versions(db: Db, version_ids: Collection[int]) -> Mapping[int, DagF
     if unknown := [id_ for id_ in version_ids if id_ not in found]:
         for id_, path, source in await db.fetch(_SQL["files"], unknown):
             found[id_] = (path, source)
-            db.memory.remember_file(id_, path, source)
+            db.memory.files.remember(id_, (path, source), len(source))
     return found
 
 
@@ -73,7 +77,7 @@ def _source(rows: list[Any], files: Mapping[int, DagFile]) -> RunSource:
         run_type=run_type,
         run_after=run_after,
         params=conf,
-        events=tuple(_event(*row[-5:]) for row in rows if row["uri"] is not None),
+        events=tuple(_event(*row[-5:]) for row in rows if row["uri"] is not None) if not has_many else (),
         logical_date=logical_date,
         data_interval_start=start,
         data_interval_end=end,

@@ -1,18 +1,19 @@
 -- name: contexts
--- One row per event that a run consumed, and one row for a run without events, or with more events than $2. Only the first row of a
--- run has its conf.
+-- One row per event that a run consumed, and one row for a run without events, or with more events than $2. Events with more than
+-- $3 bytes of extra in all come without it. Only the first row of a run has its conf.
 -- LIMIT: as in `dags.activity`.
 SELECT
-    run.id, run.version_id, coalesce(run.events, 0) > $2::integer AS has_many_events,
+    run.id, run.version_id,
+    coalesce(run.events, 0) > $2::integer OR coalesce(event.bytes > $3::bigint, false) AS has_many_events,
     (SELECT true FROM task_result WHERE task_result.dag_run_id = run.id LIMIT 1) IS NOT NULL AS has_results,
     CASE WHEN coalesce(event.number, 1) = 1 THEN run.conf END AS conf,
     run.dag_id, run.run_id, run.run_type, run.run_after, run.logical_date, run.data_interval_start, run.data_interval_end,
-    event.uri, event.source, event.event_id, event.occurred_at, event.extra
+    event.uri, event.source, event.event_id, event.occurred_at, CASE WHEN event.bytes <= $3 THEN event.extra END AS extra
 FROM dag_run AS run
 LEFT JOIN LATERAL (
     SELECT
         dataset.uri, event.source, event.event_id, event.occurred_at, event.extra,
-        row_number() OVER (ORDER BY event.occurred_at, event.id) AS number
+        row_number() OVER (ORDER BY event.occurred_at, event.id) AS number, sum(event.extra_bytes) OVER () AS bytes
     FROM dagrun_dataset_event AS consumed
     JOIN dataset_event AS event ON event.id = consumed.dataset_event_id
     JOIN dataset ON dataset.id = event.dataset_id

@@ -25,13 +25,13 @@ async def _read(db: Db, version_ids: Collection[int]) -> Mapping[int, Graph]:
     found: dict[int, Graph] = {}
     faults: dict[str, str] = {}
     rows = await db.fetch(_SQL["graphs"], list(version_ids))
-    for id_, dag_id, number, spec in rows:
+    for id_, dag_id, number, spec, size in rows:
         try:
             found[id_] = graph_of(id_, msgspec.convert(spec, DagSpec))
         except Exception as error:  # noqa: BLE001 - any error in a stored spec concerns the DAG alone
             faults[dag_id] = f"its version {number} cannot be read: {described(error)}"
         else:
-            db.memory.remember_graph(found[id_])
+            db.memory.graphs.remember(id_, found[id_], size)
     if missing := set(version_ids) - {row[0] for row in rows}:
         faults |= await _missing(db, missing)
     if faults:

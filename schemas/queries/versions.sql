@@ -1,5 +1,5 @@
 -- name: graphs
-SELECT id, dag_id, number, spec
+SELECT id, dag_id, number, spec, octet_length(spec::text)
 FROM dag_version
 WHERE id = ANY ($1::bigint[])
 

@@ -23,7 +23,8 @@ from tidegate.daemon.postgres.database import connect, register_codecs
 from tidegate.daemon.standalone.process import Child, spawn
 from tidegate.events import topics
 from tidegate.schemas.message import Message
-from tidegate.schemas.queries.db import Db, Memory
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.memory import Memory
 from tidegate.schemas.wire.event import DatasetUpdated, EventId, Kind
 
 PARTITIONS = 6

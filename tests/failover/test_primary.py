@@ -207,7 +207,7 @@ async def test_a_server_that_is_frozen_holds_up_each_user_once(couple: Couple, m
 async def test_what_was_read_from_one_server_is_not_taken_for_true_on_the_next(couple: Couple) -> None:
     async with connect(couple.dsn) as database:
         await database.run(count)
-        database.memory.remember_dataset("s://a", 7)
+        database.memory.dataset_ids.remember("s://a", 7)
         await couple.fail_over()
         with anyio.fail_after(WITHIN_S):
             while True:

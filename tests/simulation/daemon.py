@@ -28,8 +28,8 @@ from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.wake import Signals, notify_peers
-from tidegate.schemas.queries.db import Memory
 from tidegate.schemas.queries.leases import Job, Terms
+from tidegate.schemas.queries.memory import Memory
 from tidegate.schemas.wire.event import Kind
 
 if TYPE_CHECKING:

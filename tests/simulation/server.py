@@ -13,7 +13,8 @@ import asyncpg
 from tests.simulation.loop import MICRO, VirtualLoop
 from tidegate.daemon.postgres.database import SERVER_SETTINGS, register_codecs
 from tidegate.schemas.queries import datasets, sources, versions
-from tidegate.schemas.queries.db import Db, Memory
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.memory import Memory
 
 START = datetime(2024, 5, 1, 12, tzinfo=UTC)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

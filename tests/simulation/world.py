@@ -24,7 +24,7 @@ from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.work import Work
 from tidegate.events import cloudevents
 from tidegate.events.sink import OutMessage
-from tidegate.schemas.queries.db import Memory
+from tidegate.schemas.queries.memory import Memory
 from tidegate.schemas.wire.event import DatasetUpdated, Kind, encode
 
 RARER = 6

@@ -7,9 +7,12 @@ import pytest
 from tidegate.daemon.dagfiles import confine, execute, source
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.runner import failure_reason
+from tidegate.events.source import FETCH_BYTES
 from tidegate.handlers.attempt_ends import MAX_REQUEUES
+from tidegate.schemas import read_plan
 from tidegate.schemas.conditions import condition, filter_syntax, pattern
 from tidegate.schemas.graph import MAX_ELEMENTS, MAX_TASKS
+from tidegate.schemas.queries import memory, sources
 from tidegate.schemas.run import MAX_RESULT_BYTES
 from tidegate.schemas.time_range import EARLIEST, LATEST
 from tidegate.schemas.wire import event
@@ -31,6 +34,13 @@ BOUNDS = {
     "Wildcards of a pattern": f"{pattern.MAX_STARS}",
     "Durations": f"{condition.MAX_SECONDS / 365 / 86_400:.0f} years",
     "Events of a run": f"`TIDEGATE_RUN_EVENTS`, {Settings(postgres_dsn='', kafka_servers='').run_events:,} by default",
+    'Extra of the events of a run whose DAG has a filter, timing or `mode="each"`': f"{read_plan.READ_BYTES >> 20} MiB",
+    "Pending events over which a condition is evaluated": f"{read_plan.MOST_READ:,}",
+    "Versions of DAGs, as JSON; one takes about ten times as much in memory": f"{memory.MAX_SPEC_BYTES >> 20} MiB",
+    "Files of DAGs": f"{memory.MAX_FILE_BYTES >> 20} MiB",
+    "Records of a fetch from Kafka": f"{FETCH_BYTES >> 20} MiB",
+    "Extra of the pending events of a DAG under evaluation": f"{read_plan.MOST_READ_BYTES >> 20} MiB",
+    "Events of a run in a submission": f"{sources.MAX_EVENTS}, with {sources.MAX_EXTRA_BYTES:,} bytes of extra",
     "Instances of a mapped task": f"{MAX_ELEMENTS:,}",
     "The result of a task": f"{MAX_RESULT_BYTES:,} bytes of JSON",
     "The reason of a failure, as the runner reports it": f"{failure_reason.MAX_LENGTH:,} characters",

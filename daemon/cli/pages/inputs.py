@@ -19,13 +19,10 @@ from tidegate.schemas.conditions.condition import (
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.error import FilterError
 from tidegate.schemas.graph import graph_of, inspects_events
-from tidegate.schemas.queries import datasets
+from tidegate.schemas.queries import datasets, pending
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.timetable.text import span
 from tidegate.schemas.view import PendingEvent
-
-MOST_READ = 10_000
-"""Pending events that are read of a DAG; the page leaves out the others."""
 
 
 class InputRow(msgspec.Struct, frozen=True):
@@ -41,10 +38,10 @@ async def read_inputs(db: Db, dag_id: str, spec: DagSpec) -> list[InputRow]:
     if spec.schedule is None:
         return []
     if inspects_events(spec):
-        return input_rows(spec.schedule, spec, await datasets.oldest_pending(db, dag_id, MOST_READ), db.now)
-    pending = {row.uri: (row.events, row.oldest_at) for row in await datasets.pending_counts(db, dag_id)}
+        return input_rows(spec.schedule, spec, await pending.of_dag(db, dag_id), db.now)
+    counts = {row.uri: (row.events, row.oldest_at) for row in await datasets.pending_counts(db, dag_id)}
     names = map(describe_condition, inputs(spec.schedule))
-    return [InputRow(name, *pending.get(name, (0, None))) for name in names]
+    return [InputRow(name, *counts.get(name, (0, None))) for name in names]
 
 
 def input_rows(condition: Condition, spec: DagSpec, events: Sequence[PendingEvent], now: datetime) -> list[InputRow]:

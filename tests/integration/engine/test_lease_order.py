@@ -11,9 +11,10 @@ import pytest
 from tidegate.daemon.leases import HeldLeases, register, renew
 from tidegate.daemon.postgres.database import Database
 from tidegate.schemas.queries import inbox, leases
-from tidegate.schemas.queries.db import Db, Memory
+from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import OffsetMove
 from tidegate.schemas.queries.leases import PARTITION, Group, Job, Lease, LeaseSpec
+from tidegate.schemas.queries.memory import Memory
 
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 

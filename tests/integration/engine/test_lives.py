@@ -19,7 +19,7 @@ from tidegate.daemon.audit import audit_ledger
 from tidegate.daemon.engine import Batch, apply
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.message import Message, PauseRequested
-from tidegate.schemas.queries.db import Memory
+from tidegate.schemas.queries.memory import Memory
 from tidegate.schemas.wire.event import DatasetUpdated, EventId
 
 SEED = int(os.environ.get("TEST_SEED") or Random().randrange(2**32))

@@ -13,7 +13,7 @@ from tidegate.daemon.postgres.database import connect
 from tidegate.handlers.load import lock_dags
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, DatasetRef
 from tidegate.schemas.message import DagDeleteRequested
-from tidegate.schemas.queries import datasets
+from tidegate.schemas.queries import pending
 from tidegate.schemas.queries.db import Db
 
 A, B = DatasetRef("s://a"), DatasetRef("s://b")
@@ -33,13 +33,13 @@ QUEUED = """
 def read_from(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The low watermark of each read."""
     found: list[int] = []
-    pending = datasets.pending
+    planned = pending._planned
 
     async def noted(db: Any, plans: Any, low_watermarks: Any) -> Any:
-        found.extend(low_watermarks.values())
-        return await pending(db, plans, low_watermarks)
+        found.extend(low_watermarks[dag_id] for dag_id in plans)
+        return await planned(db, plans, low_watermarks)
 
-    monkeypatch.setattr(datasets, "pending", noted)
+    monkeypatch.setattr(pending, "_planned", noted)
     return found
 
 

@@ -41,10 +41,10 @@ def context(world: World, spool: Path) -> Context:
     )
 
 
-async def submission(world: World, events: int) -> SubmissionSpec:
+async def submission(world: World, events: int, text: str = "") -> SubmissionSpec:
     """Of the task of a run with so many events."""
     await world.file(spec("t", schedule=DatasetRef("s://a")))
-    await world.tell(*(DatasetUpdated(uri="s://a", extra={"n": number}) for number in range(events)))
+    await world.tell(*(DatasetUpdated(uri="s://a", extra={"n": number, "text": text}) for number in range(events)))
     await world.admit()
     claims = await world.database.run(submissions.claim_intents, owner=uuid4(), host="here", backend="command", limit=1)
     claims += await world.database.run(submissions.claim_intents, owner=uuid4(), host="here", backend="spark-connect", limit=1)
@@ -69,6 +69,15 @@ async def test_the_runner_reads_many_events_from_a_file(world: World, tmp_path: 
     assert [event.extra["n"] for event in read.spec.run.events] == list(range(many))
     assert sorted(path.name for path in spool.path.iterdir()) == ["events.jsonl", "spec.json"]
     assert [path.name for path in spool.work.parent.iterdir()] == ["files"]
+
+
+async def test_few_events_with_much_extra_are_read_from_a_file(world: World, tmp_path: Path) -> None:
+    found = await submission(world, 2, "x" * (sources.MAX_EXTRA_BYTES // 2))
+
+    async with with_events(context(world, tmp_path), found) as complete:
+        assert complete.events_file is not None
+        stored = Path(complete.events_file).read_bytes().splitlines()
+    assert (found.run.events, len(stored)) == ((), 2)
 
 
 async def test_few_events_are_in_the_submission(world: World, tmp_path: Path) -> None:

@@ -7,9 +7,11 @@ import pytest
 
 from tests.integration.engine.world import World
 from tests.shapes import spec
+from tidegate.handlers.scheduling import read_plan
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, DatasetRef, InputDeadlineSpec, PatternRef, Timing
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.message import PauseRequested
+from tidegate.schemas.read_plan import READ_BYTES
 from tidegate.schemas.wire.event import DatasetUpdated
 
 A, B, C = DatasetRef("s://a"), DatasetRef("s://b"), DatasetRef("s://c")
@@ -129,6 +131,29 @@ async def test_quiet_is_judged_by_the_newest_event(few: World) -> None:
     await few.wait(seconds=1)
 
     assert (before, await consumed(few)) == ([], [("a1 a2 a3", 2), ("a4 a5", 0)])
+
+
+async def test_a_run_of_a_dag_that_inspects_events_has_a_bound_in_bytes(world: World) -> None:
+    await world.file(consumer(DatasetRef("s://a", "n != 'a9'")))
+    text = "x" * (READ_BYTES // 2)
+
+    await world.tell(*(DatasetUpdated(uri="s://a", extra={"n": number, "text": text}) for number in ("a1", "a2", "a3")))
+
+    assert await consumed(world) == [("a1", 2), ("a2", 1), ("a3", 0)]
+
+
+async def test_a_dag_is_held_whose_condition_needs_more_events_than_fit_into_memory(
+    few: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_plan, "MOST_READ", 10)
+    await few.file(consumer(AllOf((A, DatasetRef("s://a", "n == 'never'")))))
+
+    await arrive(few, *(f"a{number}" for number in range(1, 9)))
+
+    assert await few.rows("SELECT hold_reason FROM dag") == [
+        ("its 3 oldest pending events do not meet its condition; let its events expire, or change the condition",)
+    ]
+    assert await few.outcomes() == {"pending": 8}
 
 
 async def test_each_event_has_a_run_in_order(few: World) -> None:

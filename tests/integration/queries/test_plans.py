@@ -41,23 +41,24 @@ def many(arrays: int) -> str:
 READ = {
     "dags.activity": ("{dags}, now(), {low_watermarks}", "dag_run_active dataset_dag_run_queue_pkey"),
     "dags.queued_runs": ("{dags}, ARRAY[3, 3], now()", "dag_run_active"),
-    "datasets.pending_uris": (
+    "pending.uris": (
         "{dags}, {low_watermarks}",
         "dag_schedule_dataset_reference_dag dataset_dag_run_queue_dataset dataset_dag_run_queue_pkey",
     ),
-    "datasets.pending": (
-        "{dags}, ARRAY[3, 5], ARRAY[true, false], {low_watermarks}",
+    "pending.oldest": (
+        "{dags}, ARRAY[3, 5], {low_watermarks}",
         "dataset_dag_run_queue_pkey dataset_event_pkey",
     ),
-    "datasets.first_pending": (
+    "pending.oldest_of_each": (
         "{dags}, {low_watermarks}",
         "dag_schedule_dataset_reference_dag dataset_dag_run_queue_dataset dataset_event_pkey",
     ),
-    "datasets.count_pending": ("{dags}, ARRAY[30, 50], {low_watermarks}", "dataset_dag_run_queue_pkey"),
-    "datasets.read_pending": (
+    "pending.count": ("{dags}, ARRAY[30, 50], {low_watermarks}", "dataset_dag_run_queue_pkey"),
+    "pending.arrived": (
         "{dags}, ARRAY[13, 15], ARRAY[2611000000104012, 2611000000104014]",
         "dataset_dag_run_queue_pkey dataset_event_pkey",
     ),
+    "pending.extras": ("ARRAY[2611000000104012, 2611000000104014]", "dataset_event_pkey"),
     "references.patterns_near": ("ARRAY['s://new/1', 's://new/2']", "dag_schedule_pattern_reference_pkey"),
     "references.datasets_near": ("ARRAY['s://1', 's://2']", "dataset_uri_key"),
     "tasks.ready": ("'default_pool', 100, 100", "task_instance_ready task_instance_limited dag_run_pkey"),
@@ -93,7 +94,7 @@ READ = {
     "runs.exists": ("'dag_7', 'mine'", "dag_run_dag_id_run_id_key"),
     "submissions.refs": ("{attempts}", "submission_pkey dag_run_pkey"),
     "submissions.read_with_tasks": ("{attempts}, {runs}, ARRAY[0, 1]", "submission_pkey task_instance_pkey"),
-    "sources.contexts": ("{runs}, 100", "dag_run_pkey dagrun_dataset_event_run dataset_event_pkey task_result_pkey"),
+    "sources.contexts": ("{runs}, 100, 1000", "dag_run_pkey dagrun_dataset_event_run dataset_event_pkey task_result_pkey"),
     "sources.files": ("{runs}", "dag_version_pkey"),
     "submissions.running": ("ARRAY['command'], 'here', ARRAY['command']", "submission_open"),
     "submissions.submitting": ("{attempts}", "submission_pkey"),
@@ -185,9 +186,9 @@ async def test_a_hot_statement_that_was_planned_on_empty_tables_reads_no_history
 
 FENCED = {
     "dags.activity": {"dag_run", "dataset_dag_run_queue"},
-    "datasets.pending": {"dataset_dag_run_queue", "dataset_event"},
-    "datasets.first_pending": {"dataset_dag_run_queue", "dataset_event"},
-    "datasets.count_pending": {"dataset_dag_run_queue"},
+    "pending.oldest": {"dataset_dag_run_queue", "dataset_event"},
+    "pending.oldest_of_each": {"dataset_dag_run_queue", "dataset_event"},
+    "pending.count": {"dataset_dag_run_queue"},
     "datasets.consume": {"dataset_dag_run_queue"},
     "datasets.discard": {"dataset_dag_run_queue"},
     "references.refresh_activity": {"dag_schedule_dataset_reference", "task_outlet_dataset_reference"},
@@ -210,10 +211,11 @@ async def test_a_fenced_statement_that_was_planned_on_a_small_table_reads_no_his
 
 
 BY_EVENT = {
-    "datasets.pending": (READ["datasets.pending"][0], {"dataset_event_2611"}),
-    "datasets.first_pending": (READ["datasets.first_pending"][0], {"dataset_event_2611"}),
-    "datasets.read_pending": (READ["datasets.read_pending"][0], {"dataset_event_2611"}),
-    "sources.contexts": ("ARRAY[103999]::bigint[], 100", {"dataset_event_2611"}),
+    "pending.oldest": (READ["pending.oldest"][0], {"dataset_event_2611"}),
+    "pending.oldest_of_each": (READ["pending.oldest_of_each"][0], {"dataset_event_2611"}),
+    "pending.arrived": (READ["pending.arrived"][0], {"dataset_event_2611"}),
+    "pending.extras": (READ["pending.extras"][0], {"dataset_event_2611"}),
+    "sources.contexts": ("ARRAY[103999]::bigint[], 100, 1000", {"dataset_event_2611"}),
     "audit.page_of_events": ("2611000000100000, 1000", {"dataset_event_2611"}),
 }
 """Statements that come to events by their ids, and the partitions of the ledger that they may look into."""

@@ -34,10 +34,11 @@ from tidegate.schemas.queries.ledger import Retired
 from tidegate.schemas.queries.losses import ServerIdentity
 from tidegate.schemas.queries.notifications import Claimed
 from tidegate.schemas.queries.outbox import OutboxRow
+from tidegate.schemas.queries.pending import EventRow
 from tidegate.schemas.queries.run_pages import Steps
 from tidegate.schemas.queries.submissions import AttemptRef
 from tidegate.schemas.run import ConsumedEvent
-from tidegate.schemas.view import DagActivity, Instance, LockedDag, PendingEvent, RunView, SubmissionView, WaitingTask
+from tidegate.schemas.view import DagActivity, Instance, LockedDag, RunView, SubmissionView, WaitingTask
 
 
 def fields(type_: type[msgspec.Struct], **parts: Sequence[str]) -> Sequence[str]:
@@ -54,9 +55,8 @@ DECODED: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("runs.lock", "runs.lock_of_attempts", "runs.views", "dags.queued_runs"), fields(RunView)),
     **dict.fromkeys(("dags.lock", "facts.dag"), fields(LockedDag, graph=("dag_id", "version_id"), last_tick=TICK)),
     **dict.fromkeys(("tasks.instances", "tasks.of_runs"), ("dag_run_id", *fields(Instance))),
-    **dict.fromkeys(
-        ("datasets.pending", "datasets.first_pending", "datasets.read_pending"), ("target_dag_id", *fields(PendingEvent))
-    ),
+    **dict.fromkeys(("pending.oldest", "pending.oldest_of_each"), ("target_dag_id", *EventRow._fields)),
+    "pending.arrived": ("target_dag_id", *EventRow._fields, "extra"),
     "audit.page_of_events": Page._fields,
     "sources.events": fields(ConsumedEvent),
     "dags.activity": ("dag_id", *fields(DagActivity, low_watermark=(), settled=())),

@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from tests.storms.evidence import Evidence, fingerprint
 from tidegate.daemon.audit import audit_ledger
-from tidegate.schemas.queries.db import Db, Memory
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.memory import Memory
 
 T = TypeVar("T")
 

@@ -12,7 +12,8 @@ from tidegate.handlers.scheduling.read_plan import needs_more_events, with_more_
 from tidegate.handlers.scheduling.run_size import LimitedRun, limit_events
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, DatasetRef, PatternRef
 from tidegate.schemas.effect.run import InsertRun
-from tidegate.schemas.read_plan import EventPlan, ReadPlan
+from tidegate.schemas.error import DagFaultError
+from tidegate.schemas.read_plan import MOST_READ_BYTES, EventPlan, ReadPlan
 from tidegate.schemas.timetable.spec import Dates
 from tidegate.schemas.view import DagView
 
@@ -129,4 +130,15 @@ def test_more_events_are_read_where_the_oldest_do_not_suffice(dag: DagView, need
 
 
 def test_four_times_as_many_are_read() -> None:
-    assert with_more_events(ReadPlan(events=EventPlan(limit=3))) == ReadPlan(events=EventPlan(limit=12))
+    assert with_more_events("d", reading(3, 5)) == reading(12, 20)
+    assert with_more_events("d", reading(3, MOST_READ_BYTES // 2)) == reading(12, MOST_READ_BYTES)
+    assert with_more_events("d", ReadPlan()) == ReadPlan()
+
+
+def test_more_events_than_fit_into_memory_are_a_fault_of_the_dag() -> None:
+    with pytest.raises(DagFaultError, match=r"DAG 'd': its 50,000 oldest pending events do not meet its condition"):
+        with_more_events("d", reading(50_000, 1))
+
+
+def reading(limit: int, max_bytes: int) -> ReadPlan:
+    return ReadPlan(events=EventPlan(limit=limit, max_bytes=max_bytes))
