@@ -77,3 +77,20 @@ async def test_a_mapped_task_that_is_marked_ends_with_its_instances(world: World
     assert await world.runs() == [("r1", str(state))]
     assert await world.rows("SELECT count(*) FROM submission WHERE desired_state = 'kill'") == [(2,)]
     assert await world.rows("SELECT active_tasks FROM dag_run") == [(0,)]
+
+
+@pytest.mark.parametrize("steps", ["", "admit", "admit submit", "work"])
+async def test_a_list_that_is_cleared_alone_leaves_no_element_open(world: World, steps: str) -> None:
+    """The elements of the former list stay as they are, and end by themselves."""
+    await started(world, command("list"), command("each", "list", over="list"), command("last", "each"))
+    await world.work(result=[1, 2])
+    for step in steps.split():
+        await getattr(world, step)()
+
+    await clear(world, task_ids=("list",), downstream=False)
+    for _ in range(3):
+        await world.work(result=[3])
+
+    assert await world.runs() == [("r1", "success")]
+    assert await world.tasks("r1") == {"list": "success", "each": "success", "last": "success"}
+    assert await world.rows("SELECT count(*) FROM submission WHERE ended_at IS NULL") == [(0,)]
