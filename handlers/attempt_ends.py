@@ -71,7 +71,7 @@ async def load(db: Db, finishes: Sequence[TaskFinished]) -> State:
     locked = await runs.lock(db, {place.dag_run_id for place in places.values()})
     if any(_has_moved(place, locked.get(place.dag_run_id)) for place in places.values()):
         places = await submissions.refs(db, ids)
-    graphs = await versions.graphs(db, {run.version_id for run in locked.values()})
+    graphs = await versions.of_runs(db, locked.values())
     affected = _affected(finishes, places, graphs)
     own = {(place.dag_run_id, place.task_index) for place in places.values()}
     attempts, instances = await submissions.read_with_tasks(db, places.keys(), affected - own) if places else ({}, {})

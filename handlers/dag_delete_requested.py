@@ -1,34 +1,41 @@
-"""A user deletes a stale DAG, with its versions, its runs and its pending events."""
+"""A user deletes a stale DAG, with its versions, its runs and its pending events; also a held one, whose version is not read."""
 
 from collections.abc import Iterator, Sequence
 
-from tidegate.handlers.load import LockedDags, lock_dags
+import msgspec
+
 from tidegate.handlers.runs.rejections import no_such_dag
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.dag import DeleteDag
 from tidegate.schemas.message import DagDeleteRequested, Message
-from tidegate.schemas.queries import references
+from tidegate.schemas.queries import dags, references, runs
 from tidegate.schemas.queries.db import Db
 
 IN_A_FILE = "in_a_file"
 HAS_RUNS = "has_runs"
 
 
-async def load(db: Db, messages: Sequence[Message[DagDeleteRequested]]) -> LockedDags:
-    (message,) = messages
-    await references.lock_ledger(db)  # no event is being queued for the DAG
-    return await lock_dags(db, [message.body.dag_id])
+class State(msgspec.Struct, frozen=True):
+    """The DAG, locked. `is_stale` is None if it does not exist; `has_runs`: some are queued or running."""
+
+    is_stale: bool | None
+    has_runs: bool = False
 
 
-def decide(messages: Sequence[Message[DagDeleteRequested]], state: LockedDags) -> Iterator[Effect]:
+async def load(db: Db, messages: Sequence[Message[DagDeleteRequested]]) -> State:
     dag_id = messages[0].body.dag_id
-    dag = next(iter(state.dags), None)
-    if dag is None:
+    await references.lock_ledger(db)  # no event is being queued for the DAG
+    return State(await dags.lock_unread(db, dag_id), await runs.any_unfinished(db, dag_id))
+
+
+def decide(messages: Sequence[Message[DagDeleteRequested]], state: State) -> Iterator[Effect]:
+    dag_id = messages[0].body.dag_id
+    if state.is_stale is None:
         yield no_such_dag(dag_id)
-    elif not dag.is_stale:
+    elif not state.is_stale:
         message = f"DAG {dag_id!r} is still in a DAG file; remove it there, and wait until `tidegate dags list` calls it stale"
         yield RejectMessage(0, IN_A_FILE, message)
-    elif dag.running or dag.queued or dag.next_queued_at is not None:
+    elif state.has_runs:
         message = f"DAG {dag_id!r} has active or queued runs; `tidegate runs cancel {dag_id} RUN` ends them"
         yield RejectMessage(0, HAS_RUNS, message)
     else:

@@ -33,7 +33,7 @@ async def load(db: Db, messages: Sequence[Message[DeadlineDue]]) -> State:
     ids = [message.body.deadline_id for message in messages]
     locked = await runs.lock(db, await deadlines.lock_runs(db, ids))
     due = await deadlines.lock_due(db, ids, locked) if locked else []
-    return State(db.now, due, locked, await versions.graphs(db, {run.version_id for run in locked.values()}))
+    return State(db.now, due, locked, await versions.of_runs(db, locked.values()))
 
 
 def decide(_messages: Sequence[Message[DeadlineDue]], state: State) -> Iterator[Effect]:

@@ -90,7 +90,18 @@ async def lock_run(db: Db, dag_id: str, run_id: str) -> WholeRun:
     return WholeRun(db.now, dag_views[0] if dag_views else None)
 
 
+async def lock_run_unread(db: Db, dag_id: str, run_id: str) -> WholeRun:
+    """As `lock_run`, without the DAG, and with the names of the tasks alone: for a held DAG, or where a version is unreadable."""
+    is_known = await dags.lock_unread(db, dag_id) is not None
+    locked = await runs.lock_unread(db, await runs.matching(db, dag_id, run_id, None, None)) if is_known else {}
+    for run in locked.values():
+        graphs = await versions.names_only(db, [run])
+        instances = (await tasks.of_runs(db, [run.id])).get(run.id, {})
+        return WholeRun(db.now, None, run, graphs[run.version_id], tuple(instances.values()))
+    return WholeRun(db.now)
+
+
 async def lock_attempts(db: Db, ids: Sequence[UUID]) -> LockedAttempts:
     locked = await runs.lock_of_attempts(db, ids)
-    graphs = await versions.graphs(db, {run.version_id for run in locked.values()})
+    graphs = await versions.of_runs(db, locked.values())
     return LockedAttempts(db.now, locked, graphs, *await submissions.read_with_tasks(db, ids))

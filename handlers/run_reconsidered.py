@@ -46,7 +46,7 @@ async def load(db: Db, messages: Sequence[Message[RunReconsidered]]) -> State:
     locked_dags = await dags.lock(db, await runs.dags_of(db, ids))
     locked = await runs.lock(db, ids)
     reasons = await runs.dequeue_reconsiderations(db, ids)
-    graphs = await versions.graphs(db, {run.version_id for run in locked.values()})
+    graphs = await versions.of_runs(db, locked.values())
     may_end = Counter(run.dag_id for run in locked.values() if run.state is RunState.RUNNING)
     return State(
         now=db.now,

@@ -37,6 +37,24 @@ class Release(Change, frozen=True, tag="release"):
     command = ("dags", "release", "{dag_id}")
 
 
+class CancelRuns(Change, frozen=True, tag="cancel_runs"):
+    """Cancel these unfinished runs of earlier versions of a held DAG, which works without reading their versions."""
+
+    dag_id: str
+    runs: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        return (
+            f"cancel {' and '.join(self.runs)}, whose version is not the current one, if that is the fault; then release the DAG"
+        )
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        cancels = (_shell("runs", "cancel", self.dag_id, run_id) for run_id in self.runs)
+        return (*cancels, _shell("dags", "release", self.dag_id))
+
+
 class RestoreFile(Change, frozen=True, tag="restore_file"):
     """Put the DAG into a DAG file again. It was in `path`."""
 

@@ -578,8 +578,14 @@ CREATE TABLE dag_run (
     fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 10000
 );
 
--- The runs of held DAGs. Usually empty, so that an anti-join with it costs two lookups by key.
-CREATE VIEW held_run AS SELECT run.id FROM dag_run AS run JOIN dag USING (dag_id) WHERE dag.held_since IS NOT NULL;
+-- The unfinished runs of held DAGs: after the end of a run, nothing of it is decided, and its attempts are killed as those of other
+-- DAGs. Usually empty, so that an anti-join with it costs two lookups by key. The state is compared as text, so that the planner does
+-- not use the index of active runs.
+CREATE VIEW held_run AS
+SELECT run.id
+FROM dag_run AS run
+JOIN dag USING (dag_id)
+WHERE dag.held_since IS NOT NULL AND run.state::text IN ('queued', 'running');
 -- A logical date has one run, of any type.
 CREATE UNIQUE INDEX dag_run_logical_date ON dag_run (dag_id, logical_date) WHERE logical_date IS NOT NULL;
 -- Partial, so that the planner uses it only for statements that ask for this order.

@@ -32,6 +32,12 @@ async def lock(db: Db, dag_ids: Collection[str]) -> Mapping[str, LockedDag]:
     return {row[0]: locked_dag(graphs[row[1]], *row) for row in rows}
 
 
+async def lock_unread(db: Db, dag_id: str) -> bool | None:
+    """Lock a DAG, also a held one, without reading its version. Returns whether it is stale; None if it does not exist."""
+    rows = await db.lock(_SQL["lock_unread"], dag_id)
+    return bool(rows[0][0]) if rows else None
+
+
 def locked_dag(graph: Graph, *row: Any) -> LockedDag:
     """Build the struct from a row of the statement `lock`."""
     _, _, is_paused, is_stale, next_run_id, failed_runs, logical_date, start, end, *columns = row

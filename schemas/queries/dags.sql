@@ -9,6 +9,10 @@ WHERE dag_id = ANY ($1::text[]) AND held_since IS NULL
 ORDER BY dag_id
 FOR NO KEY UPDATE
 
+-- name: lock_unread
+-- As `lock`, also a held DAG.
+SELECT is_stale FROM dag WHERE dag_id = $1 FOR NO KEY UPDATE
+
 -- name: activity
 -- LIMIT prevents a hash join over the whole queue, which the planner prefers while its statistics show a small queue.
 SELECT

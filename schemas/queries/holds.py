@@ -30,6 +30,11 @@ async def hold_of(db: Db, dag_id: str) -> Hold | None:
     return Hold(*rows[0]) if rows else None
 
 
+async def former_runs(db: Db, dag_id: str, limit: int) -> tuple[str, ...]:
+    """The first unfinished runs of a DAG with another version than its current one."""
+    return tuple(row[0] for row in await db.fetch(_SQL["former_runs"], dag_id, limit))
+
+
 async def held_attempts(db: Db, ids: Collection[UUID]) -> Mapping[UUID, str]:
     """The attempts of held DAGs among these, with their DAG."""
     return {row[0]: row[1] for row in await db.fetch(_SQL["held_attempts"], list(ids))} if ids else {}

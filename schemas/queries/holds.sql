@@ -9,6 +9,14 @@ RETURNING dag.dag_id
 -- name: hold_of
 SELECT held_since AS since, hold_reason AS reason FROM dag WHERE dag_id = $1 AND held_since IS NOT NULL
 
+-- name: former_runs
+SELECT run.run_id
+FROM dag_run AS run
+JOIN dag USING (dag_id)
+WHERE dag_id = $1 AND run.state IN ('queued', 'running') AND run.version_id <> dag.version_id
+ORDER BY run.id
+LIMIT $2
+
 -- name: held_attempts
 SELECT submission.submission_id, run.dag_id
 FROM submission

@@ -28,6 +28,16 @@ async def lock(db: Db, ids: Collection[int]) -> Mapping[int, RunView]:
     return _by_id(await db.lock(_SQL["lock"], sorted(ids))) if ids else {}
 
 
+async def lock_unread(db: Db, ids: Collection[int]) -> Mapping[int, RunView]:
+    """Lock these runs, also of held DAGs."""
+    return _by_id(await db.lock(_SQL["lock_unread"], sorted(ids))) if ids else {}
+
+
+async def any_unfinished(db: Db, dag_id: str) -> bool:
+    """Whether a run of the DAG is queued or running."""
+    return bool((await db.fetch(_SQL["any_unfinished"], dag_id))[0][0])
+
+
 async def lock_of_attempts(db: Db, submission_ids: Collection[UUID]) -> Mapping[int, RunView]:
     """Lock the runs that these attempts belong to, in the global order."""
     return _by_id(await db.lock(_SQL["lock_of_attempts"], list(submission_ids)))

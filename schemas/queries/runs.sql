@@ -1,9 +1,22 @@
 -- name: lock
+-- Without `held_run`: planned while its tables are empty, the anti-join would later read all DAGs.
 SELECT {run.RunView}
 FROM dag_run AS run
-WHERE run.id = ANY ($1::bigint[]) AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = run.id)
+WHERE run.id = ANY ($1::bigint[])
+  AND (run.state IN ('success', 'failed') OR (SELECT held_since FROM dag WHERE dag.dag_id = run.dag_id) IS NULL)
 ORDER BY run.id
 FOR NO KEY UPDATE
+
+-- name: lock_unread
+-- As `lock`, also runs of held DAGs.
+SELECT {run.RunView}
+FROM dag_run AS run
+WHERE run.id = ANY ($1::bigint[])
+ORDER BY run.id
+FOR NO KEY UPDATE
+
+-- name: any_unfinished
+SELECT EXISTS (SELECT FROM dag_run WHERE dag_id = $1 AND state IN ('queued', 'running'))
 
 -- name: lock_of_attempts
 -- The runs of these attempts. The run of an attempt never changes.

@@ -9,6 +9,12 @@ FROM dag
 JOIN dag_version AS version ON version.id = dag.version_id
 WHERE dag.dag_id = $1
 
+-- name: task_names
+SELECT DISTINCT run.version_id, task.task_index, task.task_id
+FROM dag_run AS run
+JOIN task_instance AS task ON task.dag_run_id = run.id
+WHERE run.id = ANY ($1::bigint[]) AND task.task_index BETWEEN 0 AND 1048575
+
 -- name: users
 -- The DAGs that need these versions.
 SELECT dag_id, version_id FROM dag WHERE version_id = ANY ($1::bigint[])

@@ -44,6 +44,8 @@ def list_(context: typer.Context, *, json: Json = False) -> None:
 
     dags, errors = query(context, read)
     output.write_page([dag.document() for dag in dags], lambda: print_list(dags), json=json)
+    if held := [listed.dag.dag_id for listed in dags if listed.dag.held_since is not None]:
+        output.say(f"held: {', '.join(held)}; `tidegate dags why-not {held[0]}` says why, and what to do")
     if errors:
         files = "1 DAG file is" if len(errors) == 1 else f"{len(errors)} DAG files are"
         output.say(f"{files} broken; `tidegate dags errors` says why")
@@ -121,11 +123,15 @@ def unpause(context: typer.Context, dag_id: DagId, *, json: Json = False) -> Non
 
 @app.command(epilog=examples("tidegate dags release daily_delays"))
 def release(context: typer.Context, dag_id: DagId, *, json: Json = False) -> None:
-    """Release a held DAG: a daemon decides about it again. A new version of its DAG file releases it, too."""
+    """Release a held DAG: a daemon decides about it again, and holds it again if the fault is still there.
+
+    A new version of its DAG file releases it, too. Runs of a version that cannot be read can be cancelled before.
+    """
     from tidegate.daemon.cli.request import apply_request
 
     with_database(context, lambda database: apply_request(database, ReleaseRequested(dag_id=dag_id)))
     output.write_result({"dag_id": dag_id, "released": True}, f"released {dag_id}", json=json)
+    output.say(f"if the fault is still there, it is held again: `tidegate dags why-not {dag_id}` then says what to do")
 
 
 @app.command(epilog=examples("tidegate dags delete daily_delays --yes"))

@@ -224,7 +224,10 @@ def cancel(
     wait: Annotated[bool, typer.Option("--wait", help="Wait until all attempts of the run have ended.")] = False,
     json: Json = False,
 ) -> None:
-    """Stop a run: active attempts are killed, waiting tasks skipped, and the run fails. Exit code 1 for a run that has ended."""
+    """Stop a run: active attempts are killed, waiting tasks skipped, and the run fails. Exit code 1 for a run that has ended.
+
+    It also works for a held DAG, whose version is not read.
+    """
     from tidegate.daemon.cli.pages.follow import wait_killed
     from tidegate.daemon.cli.request import apply_request
 

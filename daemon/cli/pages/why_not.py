@@ -20,8 +20,8 @@ from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.explain.gates import DagExplanation, Gate, TaskExplanation
 from tidegate.schemas.explain.reasons import DagHeld, Reason
-from tidegate.schemas.explain.remedy import Change, Release
-from tidegate.schemas.queries import dag_pages, facts, versions
+from tidegate.schemas.explain.remedy import CancelRuns, Change, Release
+from tidegate.schemas.queries import dag_pages, facts, holds, versions
 from tidegate.schemas.queries.dag_pages import DagRow, NoteRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.facts import DiscardRow
@@ -29,7 +29,7 @@ from tidegate.schemas.queries.leases import Terms
 from tidegate.schemas.queries.run_pages import RunRow
 from tidegate.schemas.timetable.text import age, utc
 
-LAST_NOTES = 5
+LAST_NOTES, FORMER_RUNS = 5, 10
 GATE_TITLES = ("GATE", "STATE", "FOR", "WHAT IS KNOWN")
 NOTE_TITLES = ("LAST", "TIMES", "WHAT")
 DISCARD_TITLES = ("LAST", "EVENTS", "BECAUSE")
@@ -53,7 +53,9 @@ async def read_dag(db: Db, dag_id: str) -> DagWhyNot:
     dag = await find_dag(db, dag_id)
     spec = None if dag.held_since else await versions.current_spec(db, dag_id)
     return DagWhyNot(
-        explanation=explain_hold(dag) if spec is None else explain_dag(await load_dag(db, dag_id)),
+        explanation=explain_hold(dag, await holds.former_runs(db, dag_id, FORMER_RUNS))
+        if spec is None
+        else explain_dag(await load_dag(db, dag_id)),
         spec=spec,
         inputs=() if spec is None else await inputs.read_inputs(db, dag_id, spec),
         notes=await dag_pages.list_notes(db, dag_id, LAST_NOTES),
@@ -61,10 +63,12 @@ async def read_dag(db: Db, dag_id: str) -> DagWhyNot:
     )
 
 
-def explain_hold(dag: DagRow) -> DagExplanation:
-    """A held DAG has one gate: nothing else of it is decided."""
+def explain_hold(dag: DagRow, former_runs: tuple[str, ...] = ()) -> DagExplanation:
+    """A held DAG has one gate: nothing else of it is decided. `former_runs` are unfinished runs of its earlier versions."""
     hold = gate("hold", DagHeld(dag.hold_reason or ""), {"file": dag.path}, since=dag.held_since)
-    return DagExplanation(dag_id=dag.dag_id, starts=False, gates=(hold,), change=(Release(dag.dag_id, dag.path),))
+    change = (Release(dag.dag_id, dag.path),)
+    instead = (CancelRuns(dag.dag_id, former_runs),) if former_runs else ()
+    return DagExplanation(dag_id=dag.dag_id, starts=False, gates=(hold,), change=change, instead=instead)
 
 
 def dag_document(page: DagWhyNot) -> dict[str, Any]:

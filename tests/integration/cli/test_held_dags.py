@@ -3,7 +3,7 @@
 import pytest
 
 from tests.integration.cli.conftest import Cli
-from tests.integration.cli.history import History
+from tests.integration.cli.history import DAILY, History
 from tidegate.schemas.queries import holds
 
 REASON = "its version 1 cannot be read: ValidationError: Object missing required field"
@@ -23,6 +23,7 @@ async def test_the_list_shows_that_a_dag_is_held(cli: Cli, held: History) -> Non
     answer = await cli("dags", "list")
 
     assert answer.rows[1][:3] == ["daily_delays", "held", "1"]
+    assert answer.err == "held: daily_delays; `tidegate dags why-not daily_delays` says why, and what to do\n"
 
 
 async def test_the_list_shows_a_dag_with_an_unreadable_version(cli: Cli, history: History) -> None:
@@ -55,6 +56,7 @@ async def test_a_released_dag_is_held_no_longer(cli: Cli, held: History) -> None
     answer = await cli("dags", "release", "daily_delays")
 
     assert (answer.code, answer.out) == (0, "released daily_delays\n")
+    assert "if the fault is still there, it is held again: `tidegate dags why-not daily_delays` then says" in answer.err
     assert (await cli("dags", "list")).rows[1][1] == "active"
 
 
@@ -67,3 +69,38 @@ async def test_a_dag_that_is_not_held_cannot_be_released(cli: Cli, history: Hist
         1,
         "tidegate: no DAG 'daily_delays' is held; `tidegate dags list` shows the state of each DAG\n",
     )
+
+
+@pytest.fixture
+async def former(history: History) -> History:
+    """A run of the first version, which cannot be read, and the good second version; the DAG is held."""
+    await history.file()
+    await history.run()
+    await history.attempts_begin()
+    await history.file(DAILY.replace("Delays of a day", "Delays"))
+    await history.database.pool.execute(f"{UNREADABLE} WHERE number = 1")
+    await history.database.run(holds.hold, {"daily_delays": REASON})
+    return history
+
+
+async def test_a_run_of_an_unreadable_version_is_cancelled_as_why_not_says(cli: Cli, former: History) -> None:
+    page = await cli("dags", "why-not", "daily_delays")
+    (run_id,) = [row[0] for row in await former.database.pool.fetch("SELECT run_id FROM dag_run")]
+    answers = [await cli("runs", "cancel", "daily_delays", run_id), await cli("dags", "release", "daily_delays")]
+
+    assert f"cancel {run_id}, whose version is not the current one, if that is the fault; then release the DAG" in page.out
+    assert f"tidegate runs cancel daily_delays {run_id}\n" in page.out
+    assert [answer.code for answer in answers] == [0, 0]
+    assert [row[0] for row in await former.database.pool.fetch("SELECT state::text FROM dag_run")] == ["failed"]
+    assert (await cli("dags", "list")).rows[1][1] == "active"
+
+
+async def test_a_held_dag_in_no_file_is_deleted_after_its_runs_are_cancelled(cli: Cli, former: History) -> None:
+    await former.file_absent()
+
+    early = await cli("dags", "delete", "daily_delays", "--yes")
+    await cli("runs", "cancel", "daily_delays", "latest")
+    late = await cli("dags", "delete", "daily_delays", "--yes")
+
+    assert (early.code, late.code) == (1, 0), (early.err, late.err)
+    assert "`tidegate runs cancel daily_delays RUN` ends them" in early.err

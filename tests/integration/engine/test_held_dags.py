@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -9,9 +10,10 @@ from tests.integration.engine.world import World, utc
 from tests.tokens import token_of
 from tidegate.handlers.scheduling import next_runs
 from tidegate.schemas.conditions.condition import DatasetRef
-from tidegate.schemas.dag import CommandTask, DagSpec
+from tidegate.schemas.dag import CommandTask, DagSpec, DeadlineSpec, ParsedFile
 from tidegate.schemas.effect import Effect
-from tidegate.schemas.message import ReleaseRequested
+from tidegate.schemas.message import DagDeleteRequested, ReleaseRequested, RunEndRequested
+from tidegate.schemas.state import RunState
 from tidegate.schemas.timetable.spec import Cron
 from tidegate.schemas.view import DagView
 from tidegate.schemas.wire.event import TaskFinished
@@ -124,3 +126,75 @@ async def test_only_a_held_dag_can_be_released(world: World) -> None:
     applied = await world.tell(ReleaseRequested(dag_id="good"))
 
     assert "no DAG 'good' is held" in applied.rejected[0].message
+
+
+async def with_unreadable_run(world: World) -> UUID:
+    """A run at work of the first version, which cannot be read any more; the second version is good. Returns its attempt."""
+    deadlines = (DeadlineSpec(name="soon", after_s=60, since="queued_at"),)
+    await world.file(consumer("bad", deadlines=deadlines), path="bad.py")
+    await world.updated("s://a")
+    await world.admit()
+    await world.submit()
+    (attempt,) = await world.attempts()
+    await world.file(consumer("bad", description="second", deadlines=deadlines), path="bad.py")
+    await world.database.pool.execute("UPDATE dag_version SET spec = '{}' WHERE number = 1")
+    world.database.clear_memory()
+    return attempt
+
+
+async def cancelled(world: World) -> None:
+    ((run_id,),) = await world.rows("SELECT run_id FROM dag_run")
+    await world.tell(RunEndRequested(dag_id="bad", run_id=run_id, state=RunState.FAILED, reason="no way out"))
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+async def test_a_run_of_an_unreadable_version_can_be_cancelled_and_the_dag_goes_on(world: World, is_held: bool) -> None:
+    attempt = await with_unreadable_run(world)
+    if is_held:
+        await world.wait(minutes=5)  # its deadline passes
+        await world.finish(attempt)
+        assert [row[0] for row in await world.rows(HELD)] == ["bad"]
+
+    await cancelled(world)
+    ((wanted, why),) = await world.rows("SELECT desired_state, kill_reason FROM submission")
+    await world.finish(attempt, "killed")
+    if is_held:
+        await world.tell(ReleaseRequested(dag_id="bad"))
+    await world.wait(minutes=10)
+    await world.updated("s://a")
+    await world.work()
+
+    assert (wanted, why) == ("kill", "no way out")
+    assert await world.rows(HELD) == []
+    assert await world.rows("SELECT state::text FROM dag_run ORDER BY id") == [("failed",), ("success",)]
+    assert await world.rows("SELECT state::text FROM submission ORDER BY created_at") == [("killed",), ("succeeded",)]
+    assert await world.rows("SELECT task_id, state::text FROM task_instance ORDER BY dag_run_id") == [
+        ("work", "failed"),
+        ("work", "success"),
+    ]
+
+
+async def test_the_attempts_of_a_cancelled_run_are_killed_while_the_dag_is_held(world: World) -> None:
+    attempt = await with_unreadable_run(world)
+    await world.finish(attempt)
+    await cancelled(world)
+
+    await world.finish(attempt, "killed")
+
+    assert [row[0] for row in await world.rows(HELD)] == ["bad"]
+    assert await world.rows("SELECT state::text FROM submission") == [("killed",)]
+
+
+async def test_a_held_dag_in_no_file_can_be_deleted(world: World) -> None:
+    attempt = await with_unreadable_run(world)
+    await world.finish(attempt)
+    for _ in range(2):
+        await world.tell(ParsedFile(path="bad.py", digest=None))
+
+    refused = await world.tell(DagDeleteRequested(dag_id="bad"))
+    await cancelled(world)
+    await world.tell(DagDeleteRequested(dag_id="bad"))
+
+    assert [rejected.reason for rejected in refused.rejected] == ["has_runs"]
+    for table in ("dag", "dag_version", "dag_run", "submission"):
+        assert await world.rows(f"SELECT count(*) FROM {table}") == [(0,)]

@@ -52,7 +52,9 @@ TASK = ("task_id", "task_index")
 TICK = ("last_logical_date", "last_interval_start", "last_interval_end")
 
 DECODED: Mapping[str, Sequence[str]] = {
-    **dict.fromkeys(("runs.lock", "runs.lock_of_attempts", "runs.views", "dags.queued_runs"), fields(RunView)),
+    **dict.fromkeys(
+        ("runs.lock", "runs.lock_unread", "runs.lock_of_attempts", "runs.views", "dags.queued_runs"), fields(RunView)
+    ),
     **dict.fromkeys(("dags.lock", "facts.dag"), fields(LockedDag, graph=("dag_id", "version_id"), last_tick=TICK)),
     **dict.fromkeys(("tasks.instances", "tasks.of_runs"), ("dag_run_id", *fields(Instance))),
     **dict.fromkeys(("pending.oldest", "pending.oldest_of_each"), ("target_dag_id", *EventRow._fields)),

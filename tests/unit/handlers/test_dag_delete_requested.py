@@ -4,39 +4,32 @@ from typing import Any
 
 import pytest
 
-from tests.shapes import NOW, dag_view, graph, message
+from tests.shapes import message
 from tidegate.handlers import dag_delete_requested
-from tidegate.handlers.load import LockedDags
+from tidegate.handlers.dag_delete_requested import State
 from tidegate.schemas.effect import RejectMessage
 from tidegate.schemas.effect.dag import DeleteDag
 from tidegate.schemas.message import DagDeleteRequested
-from tidegate.schemas.view import DagView
-
-DAG = graph("t")
 
 
-def decided(dag: DagView | None) -> list[Any]:
-    return list(
-        dag_delete_requested.decide([message(DagDeleteRequested(dag_id="d"))], LockedDags(NOW, () if dag is None else (dag,)))
-    )
+def decided(state: State) -> list[Any]:
+    return list(dag_delete_requested.decide([message(DagDeleteRequested(dag_id="d"))], state))
 
 
 def test_a_stale_dag_without_active_runs_is_deleted() -> None:
-    assert decided(dag_view(DAG, is_stale=True)) == [DeleteDag("d")]
+    assert decided(State(is_stale=True)) == [DeleteDag("d")]
 
 
 @pytest.mark.parametrize(
-    ("dag", "reason"),
+    ("state", "reason"),
     [
-        (None, "no_such_dag"),
-        (dag_view(DAG), "in_a_file"),
-        (dag_view(DAG, is_stale=True, running=1), "has_runs"),
-        (dag_view(DAG, is_stale=True, queued=1), "has_runs"),
-        (dag_view(DAG, is_stale=True, next_queued_at=NOW), "has_runs"),
+        (State(is_stale=None), "no_such_dag"),
+        (State(is_stale=False), "in_a_file"),
+        (State(is_stale=True, has_runs=True), "has_runs"),
     ],
 )
-def test_any_other_dag_is_not_deleted(dag: DagView | None, reason: str) -> None:
-    (refused,) = decided(dag)
+def test_any_other_dag_is_not_deleted(state: State, reason: str) -> None:
+    (refused,) = decided(state)
 
     assert isinstance(refused, RejectMessage)
     assert (refused.index, refused.reason) == (0, reason)

@@ -10,7 +10,7 @@ from tests.unit.handlers.simulated_run import SimulatedRun
 from tidegate.handlers import run_end_requested, task_marked
 from tidegate.handlers.load import WholeRun
 from tidegate.schemas.effect import Effect, RejectMessage
-from tidegate.schemas.effect.dag import UpdateSchedule
+from tidegate.schemas.effect.dag import UpdateSchedule, WakeDag
 from tidegate.schemas.effect.run import Reconsider, ReconsiderAfter, UpdateRun
 from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.effect.task import OutletUpdated
@@ -131,6 +131,18 @@ def test_unknown_dags_and_runs_are_rejected(state: WholeRun, rejected: RejectMes
     effects = [*run_end_requested.decide([message(end)], state), *task_marked.decide([message(mark)], state)]
 
     assert effects == [rejected, rejected]
+
+
+@pytest.mark.parametrize("state", [RunState.FAILED, RunState.SUCCESS])
+def test_a_run_ends_without_its_dag_and_the_clock_decides_about_the_next(state: RunState) -> None:
+    whole = msgspec.structs.replace(found(half_done()), dag=None)
+    end = RunEndRequested(dag_id="d", run_id="r1", state=state, reason="by hand")
+
+    effects = list(run_end_requested.decide([message(end)], whole))
+
+    assert WakeDag("d", NOW) in effects
+    assert any(isinstance(effect, UpdateRun) and effect.state is state for effect in effects)
+    assert others(effects) == []
 
 
 def test_an_unknown_task_is_rejected() -> None:

@@ -21,6 +21,13 @@ CHANGES: list[tuple[remedy.Change, tuple[str, tuple[str, ...]]]] = [
             ("tidegate dags release d",),
         ),
     ),
+    (
+        remedy.CancelRuns("d", ("r0", "r1")),
+        (
+            "cancel r0 and r1, whose version is not the current one, if that is the fault; then release the DAG",
+            ("tidegate runs cancel d r0", "tidegate runs cancel d r1", "tidegate dags release d"),
+        ),
+    ),
     (remedy.RestoreFile("d", "d.py"), ("put d into a DAG file again; it was in d.py", ())),
     (remedy.Wait(None), ("wait a moment", ())),
     (remedy.Wait(NOON), ("wait until 2026-11-21 12:00:00Z", ())),
