@@ -72,8 +72,8 @@ def next_tick(timetable: Timetable | None, last: Tick | None, bounds: Bounds, no
         case Every():
             return _run_at(timetable, _elapsed(timetable, last, bounds, now), bounds)
         case Cron() | Dates():
-            ticks = ticks_of(timetable)
-            return _run_at(timetable, ticks.after(_earliest(ticks, last, bounds, now) - INSTANT), bounds)
+            ticks, passed = ticks_of(timetable), last and _passed(timetable, last)
+            return _run_at(timetable, ticks.after(_earliest(ticks, passed, bounds, now) - INSTANT), bounds)
 
 
 def manual_interval(timetable: Timetable | None, at: datetime) -> tuple[datetime, datetime]:
@@ -120,21 +120,30 @@ def _run_at(timetable: Timetable, at: datetime | None, bounds: Bounds) -> Tick |
     return Tick(start, start, at, at)
 
 
-def _earliest(ticks: Ticks, last: Tick | None, bounds: Bounds, now: datetime) -> datetime:
-    """The earliest time of the next tick."""
-    lowest = [last.run_after + INSTANT] if last else []
+def _earliest(ticks: Ticks, passed: datetime | None, bounds: Bounds, now: datetime) -> datetime:
+    """The earliest time of the next tick; ticks until `passed` are decided."""
+    lowest = [passed + INSTANT] if passed else []
     if bounds.start_date:
         lowest.append(bounds.start_date)
-    elif not last:
+    elif not passed:
         lowest.append(_first(ticks, bounds, bounds.since or now))
     # For a DAG that has run before, the last ticks before the end date may still be due.
-    until = min(now, bounds.end_date) if last and bounds.end_date else now
+    until = min(now, bounds.end_date) if passed and bounds.end_date else now
     match bounds.missed:
         case "skip":
             lowest.append(now - MISSED_AFTER)
         case "latest" if due := ticks.until(until):
             lowest.append(due)
     return max(lowest)
+
+
+def _passed(timetable: Cron | Every | Dates, last: Tick) -> datetime:
+    """The end of the decided ticks in trigger mode: the logical date of the next tick is later than the last one.
+
+    The data interval may have been shorter, or none, when `last` was planned.
+    """
+    length = timedelta(seconds=0 if isinstance(timetable, Dates) else timetable.interval_s)
+    return max(last.run_after, last.logical_date + length)
 
 
 def _first(ticks: Ticks, bounds: Bounds, now: datetime) -> datetime:
@@ -157,7 +166,7 @@ def _elapsed(every: Every, last: Tick | None, bounds: Bounds, now: datetime) -> 
     if last is None:
         return start if bounds.missed == "all" else max(start, now)
     grid = Grid(every, last.run_after)
-    fires = max(grid.after(last.run_after), bounds.start_date or last.run_after)
+    fires = max(grid.after(_passed(every, last)), bounds.start_date or last.run_after)
     if bounds.missed == "all" or now < fires:
         return fires
     if bounds.missed == "skip":

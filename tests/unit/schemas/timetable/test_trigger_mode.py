@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.schemas.timetable.given import DAY, HOUR, catchup, chain, cron, fired, no_catchup, period, utc
-from tidegate.schemas.timetable.spec import Continuous, Dates, Every, Once, named
+from tidegate.schemas.timetable.spec import Continuous, Cron, Dates, Every, Once, named
 from tidegate.schemas.timetable.tick import Bounds, Missed, Tick, manual_interval, next_tick
 
 AFTERNOON = cron("30 16 * * *")
@@ -223,3 +223,13 @@ def test_without_catchup_only_the_latest_date_runs() -> None:
 
     assert next_tick(dates, None, no_catchup("2021-09-01"), utc("2021-09-20")) == fired("2021-09-08")
     assert next_tick(dates, fired("2021-09-08"), no_catchup("2021-09-01"), utc("2021-09-20")) == fired("2021-10-09")
+
+
+@pytest.mark.parametrize("timetable", [cron("* * * * * *", interval_s=DAY * 3650), Every(seconds=1, interval_s=DAY * 3650)])
+@pytest.mark.parametrize("missed", ["skip", "latest", "all"])
+def test_the_logical_date_goes_on_where_the_timetable_got_a_longer_interval(timetable: Cron | Every, missed: Missed) -> None:
+    """The ticks of ten years would have earlier logical dates: deciding about each of them takes hours."""
+    following = next_tick(timetable, fired("2024-05-01 12:00"), Bounds(missed=missed), utc("2024-05-01 12:00:10"))
+
+    assert following is not None
+    assert following.logical_date == utc("2024-05-01 12:00:01")
