@@ -64,6 +64,8 @@ class Options(TypedDict, total=False):
 
 def spec_fields(where: str, options: Options) -> dict[str, Any]:
     """The options as fields of a task spec. Raises DagError for an unknown option or an invalid value."""
+    if not isinstance(options, Mapping):
+        raise DagError(f"{where} is a dict of options like {{'retries': 2}}, not {options!r:.100}")
     fields = {}
     for option, value in options.items():
         if option not in _FIELDS:

@@ -21,7 +21,7 @@ from tidegate.schemas.conditions.pattern import pattern_problem
 from tidegate.schemas.dag import BaseTask, DagSpec, EmptyTask
 from tidegate.schemas.error import DagError
 from tidegate.schemas.graph import MAX_TASKS
-from tidegate.schemas.timetable.spec import Timetable, validate
+from tidegate.schemas.timetable.spec import Continuous, Timetable, validate
 
 
 def validate_dag(spec: DagSpec) -> None:
@@ -53,6 +53,8 @@ def validate_schedule(where: str, spec: DagSpec) -> None:
         _check_one_run_per_event(where, spec)
     if spec.together and spec.timetable is None:
         raise DagError(f"{where}: DatasetsAndTime needs a time")
+    if spec.together and isinstance(spec.timetable, Continuous):
+        raise DagError(f"{where}: DatasetsAndTime needs times to compare the datasets with; leave out @continuous")
     if spec.together and spec.timing.deadline is not None:
         raise DagError(f"{where}: with DatasetsAndTime the time itself is the deadline; leave out deadline=")
 

@@ -133,6 +133,10 @@ def test_datasets_and_time_go_together_or_each_alone() -> None:
             "DAG 'd': with DatasetsAndTime the time itself is the deadline",
         ),
         (
+            lambda: Dag("d", schedule=DatasetsAndTime(a, "@continuous"), max_active_runs=1),
+            "DAG 'd': DatasetsAndTime needs times to compare the datasets with; leave out @continuous",
+        ),
+        (
             lambda: Dag("d", schedule=DatasetsAndTime(None, "@daily")),
             "DAG 'd': timing, mode and DatasetsAndTime are about datasets",
         ),

@@ -33,6 +33,7 @@ def test_a_task_name_that_cannot_be_is_refused(name: Any) -> None:
         ({"max_active_runs": "4"}, "DAG 'd': max_active_runs: expected `int`, got `str`"),
         ({"description": 5}, "DAG 'd': description: expected `str`, got `int`"),
         ({"tags": "nightly"}, "DAG 'd': tags must be a list of strings, not 'nightly'"),
+        ({"default_args": 1}, "DAG 'd': default_args is a dict of options like {'retries': 2}, not 1"),
         ({"tags": [1]}, "DAG 'd': tags[0]: expected `str`, got `int`"),
         ({"start_date": FIRST}, f"DAG 'd': start_date 0001-01-01T00:00:00+00:00 {OUT_OF_RANGE}"),
         ({"end_date": LAST}, f"DAG 'd': end_date 9999-12-31T23:59:59.999999+00:00 {OUT_OF_RANGE}"),
