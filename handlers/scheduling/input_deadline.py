@@ -25,14 +25,15 @@ def input_deadline(dag: DagView, inputs: Sequence[Input], now: datetime) -> date
 
 
 def _daily_deadline(spec: InputDeadlineSpec, at: time, dag: DagView, now: datetime) -> datetime:
-    """The first deadline that is not met: a dataset run after the previous day's deadline meets that of the day."""
+    """The first deadline that is not met, or of several that have passed the last.
+
+    A dataset run after the previous day's deadline meets that of the day.
+    """
     since = now if dag.deadline_at is None else dag.deadline_at
     deadline = _first_after(at, spec.timezone, since)
     if dag.dataset_run_at is not None and dag.dataset_run_at > _last_until(at, spec.timezone, since):
         deadline = _first_after(at, spec.timezone, _first_from(at, spec.timezone, dag.dataset_run_at))
-    while deadline <= now and (following := _first_after(at, spec.timezone, deadline)) <= now:
-        deadline = following
-    return deadline
+    return _last_until(at, spec.timezone, now) if deadline <= now else deadline
 
 
 def _first_after(at: time, timezone: str, moment: datetime) -> datetime:

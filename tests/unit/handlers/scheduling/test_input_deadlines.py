@@ -8,12 +8,15 @@ import pytest
 
 from tests.shapes import A, B
 from tests.unit.handlers.event_driven_dags import Outcome, at, by, consumer, event, expiring, scheduled, timed
+from tidegate.handlers.scheduling import input_deadline
 from tidegate.handlers.scheduling.late_inputs import SKIPPED
 from tidegate.schemas.conditions.condition import AllOf, DatasetRef, InputDeadlineSpec, Timing
 from tidegate.schemas.effect.deadline import Notify
 from tidegate.schemas.effect.run import InsertRun
 from tidegate.schemas.notice import MissedDeadline
 from tidegate.schemas.receiver import Callback, EmailReceiver, On
+from tidegate.schemas.time_range import EARLIEST
+from tidegate.schemas.timetable import wallclock
 from tidegate.schemas.view import DagView
 
 BOTH = AllOf((A, B))
@@ -192,6 +195,17 @@ def test_a_daily_deadline_is_missed_once_however_many_days_have_passed() -> None
     done = scheduled(consumer(BOTH, timing=by("alert", at=NINE), deadline_at=at(0)), 60 + 3 * 24 * 60 + 5)
 
     assert ([said[27:43] for _, said in done.noted], done.wakeup) == (["by 2024-05-04 13"], 60 + 4 * 24 * 60)
+
+
+def test_a_daily_deadline_of_a_century_ago_takes_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server's clock may have been wrong. Walking through the days takes seconds."""
+    asked = []
+    monkeypatch.setattr(input_deadline, "instant", lambda *when: asked.append(when) or wallclock.instant(*when))
+
+    done = scheduled(consumer(BOTH, timing=by("alert", at=NINE), deadline_at=EARLIEST), 0)
+
+    assert ([said[27:43] for _, said in done.noted], done.wakeup) == (["by 2024-04-30 13"], 60)
+    assert len(asked) < 100
 
 
 def test_a_daily_deadline_goes_by_the_clocks_of_its_zone() -> None:
