@@ -1,26 +1,25 @@
-"""Each door answers every input: some thousands here, a million with `make fuzz`."""
+"""Each door answers every input: some hundreds here, a million with `make fuzz`."""
 
 import os
-from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from tests.fuzz.doors import DOORS
+from tests.fuzz.play import play
 
-INPUTS = 20_000 if os.environ.get("TEST_LONG") else 500
+LONG = 40
+"""So many times as many inputs in a long run."""
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3600 if os.environ.get("TEST_LONG") else 300)
 @pytest.mark.parametrize("name", DOORS)
-def test_a_door_answers_every_input(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    door = DOORS[name]
+def test_a_door_answers_every_input(name: str, request: pytest.FixtureRequest) -> None:
+    door, seed = DOORS[name], int(os.environ.get("TEST_SEED", "0"))
+    server, template = (
+        (request.getfixturevalue(fixture) for fixture in ("postgres", "template")) if door.needs_postgres else ("", "")
+    )
 
-    @settings(max_examples=INPUTS, deadline=None, suppress_health_check=list(HealthCheck), database=None)
-    @given(st.data())
-    def enter(data: Any) -> None:
-        door.enter(data.draw(door.inputs), tmp_path)
+    result = play(name, seed, door.in_suite * (LONG if os.environ.get("TEST_LONG") else 1), server, template)
 
-    enter()
+    assert result.fault == ""

@@ -5,7 +5,7 @@ A door answers with a value or with an error for its user. Any other exception i
 
 from collections.abc import Mapping
 
-from tests.fuzz.doors import command, filter, pattern, record, setting, spool, stored_spec  # noqa: A004 - the name of the door
+from tests.fuzz.doors import clock, command, dag_file, filter, pattern, record, setting, spool, stored_spec  # noqa: A004 - the name of the door
 from tests.fuzz.doors.door import Door
 
 DOORS: Mapping[str, Door] = {
@@ -15,5 +15,7 @@ DOORS: Mapping[str, Door] = {
     "filter": filter.DOOR,
     "pattern": pattern.DOOR,
     "stored spec": stored_spec.DOOR,
+    "dag file": dag_file.DOOR,
+    "clock": clock.DOOR,
     "command": command.DOOR,
 }

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.fuzz.doors.door import Door, check
-from tests.fuzz.doors.values import VALUES
+from tests.fuzz.values import VALUES
 from tidegate.schemas.conditions.filter import passes
 from tidegate.schemas.error import FilterError
 

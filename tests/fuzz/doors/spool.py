@@ -3,10 +3,12 @@
 from pathlib import Path
 from uuid import UUID
 
+import msgspec
 from hypothesis import strategies as st
 
 from tests.fuzz.doors.door import Door, check
-from tests.fuzz.doors.record import OBJECTS, TORN
+from tests.fuzz.records import OBJECTS
+from tests.fuzz.values import damaged
 from tidegate.daemon.spark.spool import Spool
 from tidegate.schemas.error import TidegateError
 
@@ -27,4 +29,6 @@ def enter(given: tuple[str, bytes], home: Path) -> None:
     path.unlink()
 
 
-DOOR = Door(st.tuples(st.sampled_from(SPOOLED), st.binary(max_size=80) | OBJECTS | TORN), enter, share=150)
+JSON = damaged(OBJECTS).map(msgspec.json.encode)
+TORN = st.builds(lambda body, at, junk: body[: at % (len(body) + 1)] + junk, JSON, st.integers(0, 500), st.binary(max_size=8))
+DOOR = Door(st.tuples(st.sampled_from(SPOOLED), st.binary(max_size=80) | JSON | TORN), enter, share=150)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from tests.fuzz.doors.door import NOW, Door, check
-from tests.fuzz.doors.values import SCALARS, TIMES, VALUES
+from tests.fuzz.values import SCALARS, TIMES, VALUES
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.graph import bounds_of, graph_of
 from tidegate.schemas.timetable.tick import next_tick

@@ -1,6 +1,6 @@
 """Input deadlines and their fallbacks."""
 
-from datetime import time
+from datetime import datetime, time
 from typing import Any
 
 import msgspec
@@ -199,8 +199,13 @@ def test_a_daily_deadline_is_missed_once_however_many_days_have_passed() -> None
 
 def test_a_daily_deadline_of_a_century_ago_takes_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server's clock may have been wrong. Walking through the days takes seconds."""
-    asked = []
-    monkeypatch.setattr(input_deadline, "instant", lambda *when: asked.append(when) or wallclock.instant(*when))
+    asked: list[datetime] = []
+
+    def counted(wall: datetime, zone: str) -> datetime:
+        asked.append(wall)
+        return wallclock.instant(wall, zone)
+
+    monkeypatch.setattr(input_deadline, "instant", counted)
 
     done = scheduled(consumer(BOTH, timing=by("alert", at=NINE), deadline_at=EARLIEST), 0)
 
