@@ -6,7 +6,7 @@ from statistics import median, quantiles
 import msgspec
 from rich.table import Table
 
-from tests.benchmarks.peer import Peer
+from tests.benchmarks.peer import NONE, Peer
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +59,11 @@ def rate(scenario: str, what: str, unit: str, rates: list[float], beside: Peer, 
 def duration(scenario: str, what: str, times: list[float], beside: Peer, target: float | None) -> Figure:
     """The figure of a time in s, measured some times."""
     return msgspec.structs.replace(rate(scenario, what, "s", times, beside, target), lower_is_better=True)
+
+
+def peak(scenario: str, what: str, sizes: list[float]) -> Figure:
+    """The figure of a size in MiB, measured some times."""
+    return msgspec.structs.replace(rate(scenario, what, "MiB", sizes, NONE, None), lower_is_better=True)
 
 
 def percentiles(

@@ -1,6 +1,7 @@
 """Scenario P: one DAG has many pending events, and the others go on."""
 
 import os
+import re
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -15,7 +16,7 @@ import msgspec
 from tests.benchmarks import peer
 from tests.benchmarks.bench import Bench, bench
 from tests.benchmarks.event_scenarios import AT_ONCE, NEWER_EVENTS, NEWEST_EVENT, ONE, SAMPLES
-from tests.benchmarks.figures import Figure, percentiles, rate
+from tests.benchmarks.figures import Figure, peak, percentiles, rate
 from tidegate.daemon.settings import environment
 from tidegate.events import Publisher
 
@@ -43,7 +44,7 @@ OUT_OF_ORDER = """
 
 async def p(repeat: int) -> list[Figure]:
     """Many events of a paused DAG arrive and stay pending; then it consumes them, while 200 other DAGs get events."""
-    taken, consumed, calm, beside = [], [], [], []
+    taken, consumed, calm, beside, peaks = [], [], [], [], []
     async with bench(ONE + HOT, OTHERS + 2) as ready, Publisher(ready.kafka.bootstrap, source="bench") as publisher:
         for _ in range(repeat):
             calm.append([await _latency_ms(ready, publisher) for _ in range(SAMPLES)])
@@ -55,6 +56,7 @@ async def p(repeat: int) -> list[Figure]:
                 consumed.append(await _consumed_per_s(ready, newest))
                 tg.cancel_scope.cancel()
             beside.append(during)
+            peaks.append(await _peak_mib(ready))
         if wrong := await ready.value(OUT_OF_ORDER):
             raise AssertionError(f"{wrong} runs consumed events out of order")
     return [
@@ -62,6 +64,7 @@ async def p(repeat: int) -> list[Figure]:
         rate("P", "and consumed by its runs", "events/s", consumed, peer.NONE, None),
         *_latencies("A of another DAG, calm", calm),
         *_latencies("A of another DAG meanwhile", beside),
+        peak("P", "largest resident memory of the daemon", peaks),
     ]
 
 
@@ -91,6 +94,13 @@ async def _consumed_per_s(ready: Bench, newest: int) -> float:
     await anyio.run_process([command, "dags", "unpause", "hot"], env={**os.environ, **environment(ready.settings)})
     began_at, already = perf_counter(), await ready.value(CONSUMED, newest)
     return (PENDING - already) / (await ready.until(CONSUMED, PENDING, newest, every_s=0.2, within_s=1200) - began_at)
+
+
+async def _peak_mib(ready: Bench) -> float:
+    """The daemon of a round is started with it."""
+    pid = await ready.value("SELECT pid FROM live_job")
+    status = await anyio.Path(f"/proc/{pid}/status").read_text()
+    return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) / 1024
 
 
 async def _others(ready: Bench, publisher: Publisher, found: list[float]) -> None:
