@@ -1,5 +1,6 @@
 """A run consumes a limited number of events, the oldest first; the rest makes the next run. On a real Postgres."""
 
+import tracemalloc
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ from tidegate.handlers.scheduling import read_plan
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, DatasetRef, InputDeadlineSpec, PatternRef, Timing
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.message import PauseRequested
+from tidegate.schemas.queries import memory
 from tidegate.schemas.read_plan import READ_BYTES
 from tidegate.schemas.wire.event import DatasetUpdated
 
@@ -140,6 +142,40 @@ async def test_a_run_of_a_dag_that_inspects_events_has_a_bound_in_bytes(world: W
     await world.tell(*(DatasetUpdated(uri="s://a", extra={"n": number, "text": text}) for number in ("a1", "a2", "a3")))
 
     assert await consumed(world) == [("a1", 2), ("a2", 1), ("a3", 0)]
+
+
+async def test_many_large_events_take_a_bounded_part_of_the_memory(world: World) -> None:
+    await world.file(consumer(DatasetRef("s://a", "n > 0")))
+    await world.tell(PauseRequested(dag_id="d", is_paused=True))
+    large = DatasetUpdated(uri="s://a", extra={"n": 1, "text": "x" * (1 << 20)})
+    for _ in range(12):
+        await world.tell(*[large] * 8)
+
+    tracemalloc.start()
+    try:
+        await world.tell(PauseRequested(dag_id="d", is_paused=False))
+        await world.wait()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert await world.outcomes() == {"consumed": 96}
+    assert peak < 4 * READ_BYTES
+
+
+async def test_dags_are_decided_about_while_their_versions_do_not_fit_into_memory(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "MAX_SPEC_BYTES", 1)
+    world.database.memory = memory.Memory()
+    await world.file(spec("t!", schedule=A, limit=1))
+    await world.file(spec("t!", dag_id="e", schedule=A, limit=1), path="e.py")
+
+    await arrive(world, "a1")
+    await arrive(world, "a2")
+
+    assert len(world.database.memory.graphs) == 1
+    assert await consumed(world) == [("a1", 0), ("a1", 0), ("a2", 0), ("a2", 0)]
 
 
 async def test_a_dag_is_held_whose_condition_needs_more_events_than_fit_into_memory(
