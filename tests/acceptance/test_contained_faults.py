@@ -41,7 +41,6 @@ with Dag("spoils", max_active_tasks=100) as dag:
 HANGS = "import time, tidegate\ntime.sleep(3600)\n"
 GOOD = "from tidegate import Dag\nwith Dag('good') as dag: dag.empty('x')\n"
 RUN_EVENTS = 400
-ONCE = ["server_lost", "server_back"]
 WITHIN_S = 60.0
 MEETS_S = 1.5
 """Each daemon opens a connection many times in this time while it has none."""
@@ -130,7 +129,7 @@ async def test_two_daemons_go_on_while_runs_attempts_files_dags_and_logins_fail(
         logs = {name: _log(tmp_path / f"daemon-{name}.log") for name in "ab"}
     assert alive == [True, True]
     assert [len(run) for run in taken] == [1, RUN_EVENTS, RUN_EVENTS, RUN_EVENTS]
-    assert {name: _of_postgres(log) for name, log in logs.items()} == {"a": ONCE, "b": ONCE}
+    assert [_losses(log) for log in logs.values()] == [1, 1]
     assert [line for log in logs.values() for line in log if line["event"] in ("duty_failed", "submission_not_built")] == []
     for task_id, (state, reason) in spoilt.items():
         if task_id.startswith(("outcome.json", "claim")):
@@ -184,6 +183,8 @@ async def _many_pending(pair: DaemonPair) -> Sequence[set[str]]:
     await pair.until_taken(await pair.send("s://a"))
     await pair.until_rows(1, ENDED, "d", "success")
     (pair.home / "go").touch()
+    await pair.until_taken(await pair.send("s://a"))
+    await pair.until_rows(2, ENDED, "d", "success")
     await pair.until_taken(many, "hot")
     await pair.until_rows(4, ENDED, "hot", "success")
     return await pair.runs("hot")
@@ -210,5 +211,6 @@ def _log(path: Path) -> Sequence[Mapping[str, Any]]:
     return [msgspec.json.decode(line) for line in path.read_text().splitlines()]
 
 
-def _of_postgres(log: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [line["event"] for line in log if line.get("server") == "Postgres"]
+def _losses(log: Sequence[Mapping[str, Any]]) -> int:
+    """How often Postgres was lost. A try that began before its return may still fail after it: the server is then unsteady."""
+    return [line["event"] for line in log if line.get("server") == "Postgres"].count("server_lost")
