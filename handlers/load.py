@@ -102,6 +102,9 @@ async def lock_run_unread(db: Db, dag_id: str, run_id: str) -> WholeRun:
 
 
 async def lock_attempts(db: Db, ids: Sequence[UUID]) -> LockedAttempts:
+    """Attempts of held DAGs are left out: their daemon takes them up again after the release."""
     locked = await runs.lock_of_attempts(db, ids)
     graphs = await versions.of_runs(db, locked.values())
-    return LockedAttempts(db.now, locked, graphs, *await submissions.read_with_tasks(db, ids))
+    found, instances = await submissions.read_with_tasks(db, ids)
+    attempts = {id_: attempt for id_, attempt in found.items() if attempt.dag_run_id in locked}
+    return LockedAttempts(db.now, locked, graphs, attempts, instances)

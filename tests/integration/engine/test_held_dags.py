@@ -12,7 +12,14 @@ from tidegate.handlers.scheduling import next_runs
 from tidegate.schemas.conditions.condition import DatasetRef
 from tidegate.schemas.dag import CommandTask, DagSpec, DeadlineSpec, ParsedFile
 from tidegate.schemas.effect import Effect
-from tidegate.schemas.message import DagDeleteRequested, ReleaseRequested, RunEndRequested
+from tidegate.schemas.message import (
+    AttemptStuck,
+    AttemptTimedOut,
+    DagDeleteRequested,
+    ReleaseRequested,
+    RunEndRequested,
+    SubmissionAccepted,
+)
 from tidegate.schemas.state import RunState
 from tidegate.schemas.timetable.spec import Cron
 from tidegate.schemas.view import DagView
@@ -95,6 +102,25 @@ async def test_runs_of_a_held_dag_wait_and_go_on_after_its_release(world: World)
 
     states = await world.rows("SELECT state::text FROM dag_run ORDER BY id")
     assert states[0] == ("success",)
+
+
+async def test_attempts_under_way_are_left_alone_while_their_dag_is_held(world: World) -> None:
+    await world.file(consumer("bad"), path="bad.py")
+    await world.updated("s://a")
+    await world.admit()
+    ((attempt,),) = await world.rows("SELECT submission_id FROM submission")
+    accepted = SubmissionAccepted(submission_id=attempt, handle={})
+    await world.database.pool.execute("UPDATE submission SET state = 'submitting'")
+    await world.database.pool.execute("UPDATE dag SET held_since = now(), hold_reason = 'another daemon says so'")
+
+    for message in (accepted, AttemptTimedOut(submission_id=attempt), AttemptStuck(submission_id=attempt)):
+        await world.tell(message)
+    held = await world.rows("SELECT state::text FROM submission")
+    await world.tell(ReleaseRequested(dag_id="bad"))
+    await world.tell(accepted)
+
+    assert held == [("submitting",)]
+    assert await world.rows("SELECT state::text FROM submission") == [("accepted",)]
 
 
 async def test_a_failing_decision_about_one_consumer_of_an_event_holds_that_one(
