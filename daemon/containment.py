@@ -32,12 +32,19 @@ R = TypeVar("R")
 
 
 async def apply_holding(database: Database, batch: Batch) -> Applied:
-    """Apply the batch, without the DAGs whose decisions fail: they are held. Raises as `engine.apply` does."""
-    races = 0
+    """Apply the batch, without the DAGs whose decisions fail twice: they are held. Raises as `engine.apply` does.
+
+    The second decision reads the versions again, because a version may have been mended since this daemon read it.
+    """
+    races, read_again = 0, set[str]()
     while True:
         try:
             return await apply(database, batch)
         except DagFaultError as fault:
+            if not fault.reasons.keys() <= read_again:
+                read_again |= fault.reasons.keys()
+                database.clear_memory()
+                continue
             races = 0 if await hold(database, fault) else races + 1
             if races > MAX_RACES:
                 raise InvariantError(f"a decision reads a held DAG: {fault}") from fault

@@ -127,7 +127,7 @@ class Database:
         return await self._with_retries(lambda db: work(db, *args, **kwargs), in_transaction=False)
 
     def clear_memory(self) -> None:
-        """Drop the cached rows: another server may lack them. Running transactions keep the old cache."""
+        """Drop the cached rows: another server may lack them, or they were mended. Running transactions keep the old cache."""
         self.memory = Memory()
 
     async def _with_retries(self, work: Callable[[Db], Awaitable[T]], *, in_transaction: bool) -> T:

@@ -46,6 +46,7 @@ async def damage(world: World, how: str) -> None:
     """Damage the row of the version as another program would, and forget what this process has read."""
     await world.file(consumer("good"), path="good.py")
     await world.file(consumer("bad"), path="bad.py")
+    await world.database.pool.execute("CREATE TABLE good AS SELECT id, spec FROM dag_version")
     await world.database.pool.execute(f"{DAMAGES[how]} WHERE dag_id = 'bad'")
     world.database.clear_memory()
 
@@ -80,6 +81,18 @@ async def test_a_good_file_releases_the_dag_and_nothing_was_lost(world: World, h
     assert await world.rows(HELD) == []
     assert await run_ids(world, "bad") == ["dataset"]
     assert await world.outcomes("bad") == {"consumed": 1}
+
+
+@pytest.mark.parametrize("how", [how for how in DAMAGES if how != "no row"])
+async def test_a_version_that_was_mended_is_read_again_before_its_dag_is_held(world: World, how: str) -> None:
+    await damage(world, how)
+    await world.updated("s://a")
+    await world.database.pool.execute("UPDATE dag_version SET spec = good.spec FROM good WHERE good.id = dag_version.id")
+    await world.tell(ReleaseRequested(dag_id="bad"))
+    await world.tick()
+
+    assert await world.rows(HELD) == []
+    assert await run_ids(world, "bad") == ["dataset"]
 
 
 async def test_runs_of_a_held_dag_wait_and_go_on_after_its_release(world: World) -> None:
