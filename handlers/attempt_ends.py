@@ -5,7 +5,7 @@ filter them, `end_attempts` follows the others: attempts -> tasks -> runs -> DAG
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -25,7 +25,7 @@ from tidegate.schemas.effect.run import Reconsider, ReconsiderAfter
 from tidegate.schemas.effect.task import StoreResult
 from tidegate.schemas.error import blame
 from tidegate.schemas.graph import Graph, is_removed
-from tidegate.schemas.queries import dags, holds, runs, submissions, tasks, versions
+from tidegate.schemas.queries import dags, runs, submissions, tasks, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.submissions import AttemptRef
 from tidegate.schemas.state import RUN_ENDED, SUBMISSION_OPEN, TASK_ACTIVE, RunState, TaskState, run_state
@@ -66,11 +66,13 @@ class State(msgspec.Struct, frozen=True):
 async def load(db: Db, finishes: Sequence[TaskFinished]) -> State:
     """Lock the rows that the ends may affect. Unknown attempts are left out."""
     ids = {finish.submission_id for finish in finishes}
-    places = await submissions.refs(db, ids)
-    locked_dags = await dags.lock(db, {place.dag_id for place in places.values()})
-    locked = await runs.lock(db, {place.dag_run_id for place in places.values()})
-    if any(_has_moved(place, locked.get(place.dag_run_id)) for place in places.values()):
-        places = await submissions.refs(db, ids)
+    found = await submissions.refs(db, ids)
+    locked_dags = await dags.lock(db, {place.dag_id for place in found.values()})
+    locked = _decidable(await runs.lock(db, {place.dag_run_id for place in found.values()}), locked_dags)
+    if any(_has_moved(place, locked.get(place.dag_run_id)) for place in found.values()):
+        found = await submissions.refs(db, ids)
+    held = {id_: place.dag_id for id_, place in found.items() if place.dag_run_id not in locked}
+    places = {id_: place for id_, place in found.items() if id_ not in held}
     graphs = await versions.of_runs(db, locked.values())
     affected = _affected(finishes, places, graphs)
     own = {(place.dag_run_id, place.task_index) for place in places.values()}
@@ -78,11 +80,16 @@ async def load(db: Db, finishes: Sequence[TaskFinished]) -> State:
     may_end = _runs_that_may_end(locked.values(), affected)
     freed = await read_dags(db, {dag_id: locked_dags[dag_id] for dag_id in may_end}, ReadReason(ending_runs=may_end))
     lengths = await _load_lengths(db, affected, locked, graphs)
-    return State(db.now, freed, locked, graphs, attempts, instances, lengths, await holds.held_attempts(db, ids - places.keys()))
+    return State(db.now, freed, locked, graphs, attempts, instances, lengths, held)
+
+
+def _decidable(locked: Mapping[int, RunView], locked_dags: Collection[str]) -> Mapping[int, RunView]:
+    """Without the unfinished runs of DAGs that were held when the DAGs were locked."""
+    return {id_: run for id_, run in locked.items() if run.state in RUN_ENDED or run.dag_id in locked_dags}
 
 
 def _has_moved(place: AttemptRef, run: RunView | None) -> bool:
-    """Whether the run changed to another version, or was deleted, before it was locked."""
+    """Whether the run changed to another version or was deleted before it was locked, or its DAG is held."""
     return run is None or place.version_id != run.version_id
 
 

@@ -1,9 +1,8 @@
 """Held DAGs: a decision about them failed, or a stored version cannot be read."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 import msgspec
 
@@ -33,11 +32,6 @@ async def hold_of(db: Db, dag_id: str) -> Hold | None:
 async def former_runs(db: Db, dag_id: str, limit: int) -> tuple[str, ...]:
     """The first unfinished runs of a DAG with another version than its current one."""
     return tuple(row[0] for row in await db.fetch(_SQL["former_runs"], dag_id, limit))
-
-
-async def held_attempts(db: Db, ids: Collection[UUID]) -> Mapping[UUID, str]:
-    """The attempts of held DAGs among these, with their DAG."""
-    return {row[0]: row[1] for row in await db.fetch(_SQL["held_attempts"], list(ids))} if ids else {}
 
 
 async def dag_of(db: Db, message: Any) -> str | None:

@@ -17,13 +17,6 @@ WHERE dag_id = $1 AND run.state IN ('queued', 'running') AND run.version_id <> d
 ORDER BY run.id
 LIMIT $2
 
--- name: held_attempts
-SELECT submission.submission_id, run.dag_id
-FROM submission
-JOIN dag_run AS run ON run.id = submission.dag_run_id
-JOIN held_run ON held_run.id = run.id
-WHERE submission.submission_id = ANY ($1::uuid[])
-
 -- name: dag_of
 -- The DAG of a run, an attempt or a deadline.
 SELECT dag_id

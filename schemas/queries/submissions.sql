@@ -4,7 +4,6 @@ SELECT
 FROM submission
 JOIN dag_run AS run ON run.id = submission.dag_run_id
 WHERE submission.submission_id = ANY ($1::uuid[])
-  AND (run.state IN ('success', 'failed') OR (SELECT held_since FROM dag WHERE dag.dag_id = run.dag_id) IS NULL)
 
 -- name: read_with_tasks
 -- Attempts and their tasks; then other task instances. The tries of a task have no gaps.

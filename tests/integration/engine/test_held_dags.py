@@ -1,6 +1,6 @@
 """A DAG whose stored version cannot be read, or whose decision fails, is held; all others go on."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -20,9 +20,11 @@ from tidegate.schemas.message import (
     RunEndRequested,
     SubmissionAccepted,
 )
+from tidegate.schemas.queries import runs
+from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import RunState
 from tidegate.schemas.timetable.spec import Cron
-from tidegate.schemas.view import DagView
+from tidegate.schemas.view import DagView, RunView
 from tidegate.schemas.wire.event import TaskFinished
 
 WORK = CommandTask(task_id="work", argv=("true",))
@@ -134,6 +136,27 @@ async def test_attempts_under_way_are_left_alone_while_their_dag_is_held(world: 
 
     assert held == [("submitting",)]
     assert await world.rows("SELECT state::text FROM submission") == [("accepted",)]
+
+
+async def test_an_end_that_comes_while_its_dag_is_released_has_the_right_reason(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.file(consumer("bad"), path="bad.py")
+    await world.updated("s://a")
+    await world.admit()
+    await world.submit()
+    (attempt,) = await world.attempts()
+    await world.database.pool.execute("UPDATE dag SET held_since = now(), hold_reason = 'a test'")
+    lock = runs.lock
+
+    async def released(db: Db, ids: Collection[int]) -> Mapping[int, RunView]:
+        await world.database.pool.execute("UPDATE dag SET held_since = NULL, hold_reason = NULL")
+        return await lock(db, ids)
+
+    monkeypatch.setattr(runs, "lock", released)
+    applied = await world.tell(TaskFinished(submission_id=attempt, token=token_of(attempt), outcome="succeeded"))
+
+    assert [rejected.reason for rejected in applied.rejected] == ["dag_held"]
 
 
 async def test_a_failing_decision_about_one_consumer_of_an_event_holds_that_one(
