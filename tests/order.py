@@ -23,6 +23,8 @@ FIRST: Sequence[str] = (
     "integration/spark/test_contract.py",
     "failover/test_losses.py",
     "storms/failover/test_failover.py",
+    "integration/spark/test_connect.py",
+    "storms/hostile/test_hostile.py",
     "integration/engine/test_lives.py",
     "integration/standalone/test_server.py",
     "integration/standalone/test_spark_connect.py",
@@ -31,7 +33,6 @@ FIRST: Sequence[str] = (
     "acceptance/test_bad_input.py",
     "acceptance/test_batch_hosts.py",
     "integration/example/test_week.py",
-    "integration/spark/test_connect.py",
 )
 """Files that take half a minute or more. Storms alternate with others, since three storms at once need more than two cores."""
 

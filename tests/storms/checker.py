@@ -85,7 +85,7 @@ async def _reached(e: Evidence) -> Mapping[str, int]:
         "duplicates suppressed": sum(not r.bad for r in e.updates) - len({r.identity for r in e.updates if not r.bad}),
         FENCED: e.logged("batch_fenced"),
         "batches bisected": e.logged("batch_bisected"),
-        "bad records": sum(record.bad for record in e.updates),
+        "bad records": sum(bool(record.bad) for record in (*e.updates, *e.finishes)),
         "submissions adopted": e.logged("submission_adopted"),
         "submissions repeated": sum(entry.what == "accepted" and entry.stamp in lost for entry in e.journal),
         "unreported ends": sum(entry.what == "ended" and not entry.told for entry in e.journal),

@@ -112,8 +112,7 @@ class Cluster:
             case {"call": "status", "applications": asked}:
                 return {stamp: self.status(name) for stamp, name in asked.items()}
             case {"call": "kill", "application": name}:
-                self.applications[name].phase = "killed"
-                return True
+                return self.kill(name)
             case _:
                 raise LostError
 
@@ -143,12 +142,24 @@ class Cluster:
             return {"phase": "unknown"}
         return self.applications[name].facts()
 
+    def kill(self, name: str) -> bool:
+        """Whether it is killed; one that has ended stays as it is."""
+        application = self.applications[name]
+        if application.phase == "running":
+            self.end(application, "killed")
+            self.write("ended", application.stamp, application=name, outcome="killed")
+        return application.phase == "killed"
+
+    def end(self, application: Application, phase: str) -> None:
+        application.phase = phase
+        application.finished_at = datetime.now(UTC)
+
     async def run(self, application: Application) -> None:
         """How it ends is a matter of its stamp alone, so that it does not depend on the order of things."""
         await asyncio.sleep(self.random.uniform(*self.script.run_s))
-        failed = int(UUID(application.stamp)) % 1000 < self.script.fail_share * 1000
-        application.phase = "failed" if failed else "succeeded"
-        application.finished_at = datetime.now(UTC)
+        if application.phase == "killed":
+            return
+        self.end(application, "failed" if int(UUID(application.stamp)) % 1000 < self.script.fail_share * 1000 else "succeeded")
         told = not self.chance(self.script.untold_share) and await self.tell(application)
         self.write("ended", application.stamp, application=application.name, outcome=application.phase, told=told)
 

@@ -4,6 +4,7 @@
 --fault NAME          one function or SQL statement is replaced by a broken one
 --die-at POINT[:N]    `kill -9` of itself the N-th time that it reaches the point
 --clock SECONDS       the wall clock is so much ahead; `clocks/clock.py` says how it may also jump
+--local               tasks of DAGs whose id begins with `local_` run on this host nevertheless
 --note-looks          admissions say in the journal of `limits/` how much of it they saw
 """
 
@@ -15,6 +16,8 @@ from tests.storms.backend import ClusterBackend
 from tests.storms.clocks.clock import set_wrong
 from tests.storms.clocks.faults import CLOCK_FAULTS
 from tests.storms.faults import FAULTS
+from tests.storms.hostile.backend import HostileBackend
+from tests.storms.hostile.faults import HOSTILE_FAULTS
 from tests.storms.killpoints import arm
 from tests.storms.limits.faults import LIMIT_FAULTS
 from tests.storms.limits.watch import note_looks
@@ -24,12 +27,13 @@ from tidegate.daemon.settings import read
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    faults = {**FAULTS, **LIMIT_FAULTS, **CLOCK_FAULTS}
+    faults = {**FAULTS, **LIMIT_FAULTS, **CLOCK_FAULTS, **HOSTILE_FAULTS}
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--cluster")
     parser.add_argument("--fault", choices=sorted(faults))
     parser.add_argument("--die-at", default="")
     parser.add_argument("--clock", default="")
+    parser.add_argument("--local", action="store_true")
     parser.add_argument("--note-looks", action="store_true")
     chosen = parser.parse_args(arguments)
     if chosen.clock:
@@ -37,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     settings = read(os.environ)
     log.configure(settings.log_format)
     if chosen.cluster:
-        backend = ClusterBackend(chosen.cluster)
+        backend = HostileBackend(chosen.cluster, settings) if chosen.local else ClusterBackend(chosen.cluster)
         replace(supervisor, "open_backends", lambda _: {backend.name: backend})
     if chosen.fault:
         faults[chosen.fault]()

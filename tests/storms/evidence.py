@@ -55,8 +55,9 @@ class Taken(msgspec.Struct, frozen=True):
         return f"kafka:{topic}/{partition}", str(offset)
 
     @property
-    def bad(self) -> bool:
-        return BAD in self.headers
+    def bad(self) -> str:
+        """The reason of its dead letter; empty for a good record."""
+        return self.headers.get(BAD, b"").decode()
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -74,6 +75,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     db: "asyncpg.Connection[asyncpg.Record]"
     acknowledged: Sequence[Planned]
     updates: Sequence[Taken]
+    finishes: Sequence[Taken]
     ends_of_logs: Mapping[str, int]
     run_states: Sequence[DagRunStateChanged]
     task_states: Sequence[TaskStateChanged]
@@ -106,7 +108,8 @@ async def gather(
     return Evidence(
         db=db,
         acknowledged=acknowledged,
-        updates=[Taken((r.topic, r.partition, r.offset), dict(r.headers), r.value) for r in records[Kind.DATASET_UPDATED]],
+        updates=[_taken(record) for record in records[Kind.DATASET_UPDATED]],
+        finishes=[_taken(record) for record in records[Kind.TASK_FINISHED]],
         ends_of_logs={key: end for key, end in ends_of_logs.items() if Kind(key.rpartition("/")[0].removeprefix(prefix)) in READ},
         run_states=_states(Kind.DAG_RUN_STATE, records),
         task_states=_states(Kind.TASK_STATE, records),
@@ -118,7 +121,7 @@ async def gather(
         versions={row["id"]: msgspec.convert(row["spec"], DagSpec) for row in await db.fetch("SELECT id, spec FROM dag_version")},
         cleared={row[0] for row in await db.fetch(CLEARED)},
         ends=ends,
-        logs=list(_lines(sorted(home.glob("daemon-*.log")))),
+        logs=list(lines_of(sorted(home.glob("daemon-*.log")))),
         words=[((r.topic, r.partition, r.offset), _words(r)) for found in records.values() for r in found],
     )
 
@@ -143,6 +146,10 @@ async def read_all(servers: str, topic: str, ends_of_logs: dict[str, int]) -> As
         await consumer.stop()
 
 
+def _taken(record: Any) -> Taken:
+    return Taken((record.topic, record.partition, record.offset), dict(record.headers), record.value)
+
+
 def _states(kind: Kind, records: Mapping[Kind, Sequence[Any]]) -> list[Any]:
     return [decode_state(kind, record.headers, record.value) for record in records[kind]]
 
@@ -151,7 +158,7 @@ def _words(record: Any) -> bytes:
     return b" ".join([record.value or b"", record.key or b"", *(value for _, value in record.headers)])
 
 
-def _lines(logs: Iterable[Path]) -> Iterable[Mapping[str, Any]]:
+def lines_of(logs: Iterable[Path]) -> Iterable[Mapping[str, Any]]:
     for log in logs:
         for line in log.read_text(errors="replace").splitlines():
             try:
@@ -161,4 +168,4 @@ def _lines(logs: Iterable[Path]) -> Iterable[Mapping[str, Any]]:
 
 
 def fingerprint(headers: Iterable[tuple[str, bytes]], value: bytes | None) -> Fingerprint:
-    return dict(headers).get("ce_id", b"").decode(), crc32(value or b"")
+    return dict(headers).get("ce_id", b"").decode(errors="replace"), crc32(value or b"")

@@ -11,6 +11,9 @@ from tests.storms.clocks.plans import CLOCKED, LONG_CLOCKED
 from tests.storms.clocks.storm import ClocksPlan, ClocksStorm
 from tests.storms.failover.storm import FULL as FAILOVER
 from tests.storms.failover.storm import FailoverPlan, FailoverStorm
+from tests.storms.hostile.faults import HOSTILE_FAULTS
+from tests.storms.hostile.plans import GREAT_HOSTILE, HOSTILE
+from tests.storms.hostile.storm import HostilePlan, HostileStorm
 from tests.storms.limits import plans as limits
 from tests.storms.limits.faults import LIMIT_FAULTS
 from tests.storms.limits.storm import LimitsPlan, LimitsStorm
@@ -20,6 +23,7 @@ KINDS: Mapping[str, str] = {
     "limits": "over pools and limits",
     "brokers": "over three brokers",
     "clocks": "of wrong clocks",
+    "hostile": "of hostile inputs",
     "failover": "in which Postgres fails over, five times",
 }
 
@@ -28,13 +32,19 @@ WHOLE: Mapping[str, tuple[Plan, Plan]] = {
     "limits": (limits.FULL, limits.FULL),
     "brokers": (BROKERS, GREAT_BROKERS),
     "clocks": (CLOCKED, LONG_CLOCKED),
+    "hostile": (HOSTILE, GREAT_HOSTILE),
     "failover": (FAILOVER, FAILOVER),
 }
 """As they fit into a test, and great."""
 
-FAULTS = (*faults.FAULTS, *LIMIT_FAULTS, *CLOCK_FAULTS)
+FAULTS = (*faults.FAULTS, *LIMIT_FAULTS, *CLOCK_FAULTS, *HOSTILE_FAULTS)
 
-AIMED: Mapping[str, Plan] = {**plans.AIMED, **limits.AIMED, **dict.fromkeys(CLOCK_FAULTS, CLOCKED)}
+AIMED: Mapping[str, Plan] = {
+    **plans.AIMED,
+    **limits.AIMED,
+    **dict.fromkeys(CLOCK_FAULTS, CLOCKED),
+    **dict.fromkeys(HOSTILE_FAULTS, HOSTILE),
+}
 """Of each fault a small storm that it does not survive."""
 
 
@@ -46,6 +56,8 @@ def storm_of(plan: Plan, home: Path, cache: Path, seed: int) -> Storm:
             return BrokersStorm(plan, home, cache, seed)
         case ClocksPlan():
             return ClocksStorm(plan, home, cache, seed)
+        case HostilePlan():
+            return HostileStorm(plan, home, cache, seed)
         case FailoverPlan():
             return FailoverStorm(plan, home, cache, seed)
         case _:

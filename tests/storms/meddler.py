@@ -15,8 +15,9 @@ from tests.storms import quiescence
 from tests.storms.pipelines import INPUTS
 from tidegate.daemon.cli.request import Request, apply_request
 from tidegate.daemon.postgres.database import Database, connect
-from tidegate.schemas.error import RequestError, UnavailableError
+from tidegate.schemas.error import DagFaultError, RequestError, UnavailableError
 from tidegate.schemas.message import ClearRequested, PauseRequested
+from tidegate.schemas.read_plan import RUN_EVENTS
 
 FILE = "changing.py"
 IDS = tuple(f"changing_{number}" for number in range(8))
@@ -66,15 +67,16 @@ def _dag(id_: str, random: Random) -> Iterator[str]:
 class Meddler:
     """A user of the servers of a storm, who knows that any of them may be away."""
 
-    def __init__(self, random: Random, dsn: str, folder: Path, note: Note) -> None:
+    def __init__(self, random: Random, dsn: str, folder: Path, note: Note, run_events: int = RUN_EVENTS) -> None:
         self._random = random
         self._dsn = dsn
         self._file = folder / FILE
         self._note = note
+        self._run_events = run_events
 
     async def meddle(self, meddling: Meddling) -> None:
         """Return when all is done."""
-        async with connect(self._dsn, connections=2) as database, anyio.create_task_group() as tg:
+        async with connect(self._dsn, connections=2, run_events=self._run_events) as database, anyio.create_task_group() as tg:
             lanes: Sequence[tuple[int, Callable[[], Awaitable[None]]]] = (
                 (meddling.pauses, partial(self._pause, database, meddling)),
                 (meddling.edits, self._edit),
@@ -122,7 +124,7 @@ class Meddler:
         return self._random.sample(found, min(most, len(found)))
 
     async def _ask(self, database: Database, request: Request) -> None:
-        with suppress(RequestError, UnavailableError):
+        with suppress(RequestError, UnavailableError, DagFaultError):
             await apply_request(database, request)
 
     async def mend(self, dags: int) -> None:
@@ -130,7 +132,7 @@ class Meddler:
         source = draw(self._random, orderly=True)
         self._note(f"{FILE} is in order again")
         self._write(source)
-        async with connect(self._dsn, connections=1) as database:
+        async with connect(self._dsn, connections=1, run_events=self._run_events) as database:
             await quiescence.until(
                 lambda: self._is_orderly(database, hashlib.sha256(source.encode()).hexdigest(), dags), MENDED_S
             )

@@ -3,15 +3,16 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from random import Random
+from typing import NamedTuple
 
 import msgspec
 
 from tests.storms.pipelines import INPUTS, uri
 from tidegate.events.cloudevents import headers
-from tidegate.schemas.wire.event import MAX_RECORD_BYTES, Kind
+from tidegate.schemas.wire.event import MAX_RECORD_BYTES, Kind, Rejection
 
 BAD = "storm-bad"
-"""The header by which the checker knows a record that belongs among the dead letters. Daemons do not know it."""
+"""The header of a record that belongs among the dead letters, with the reason that it has there. Daemons do not know it."""
 
 SOURCES = 4
 BARE_SHARE = 0.03
@@ -32,13 +33,27 @@ class Planned(msgspec.Struct, frozen=True):
     headers: Sequence[tuple[str, bytes]]
 
 
-def plan(random: Random, events: int, again_share: float, bad: int, inputs: int = INPUTS) -> list[Planned]:
-    """In the order of sending: `events` different ones, a share of them more than once, and `bad` bad records."""
+Made = tuple[bytes | None, Mapping[str, bytes | None]]
+"""A value, and the headers that are not as they should be; None for a missing one."""
+
+
+class Bad(NamedTuple):
+    """A kind of bad record, and the reason of its dead letter."""
+
+    reason: Rejection
+    make: Callable[[Random], Made]
+
+
+def plan(
+    random: Random, events: int, again_share: float, bad: int, inputs: int = INPUTS, kinds: Mapping[str, Bad] | None = None
+) -> list[Planned]:
+    """In the order of sending: `events` different ones, a share of them more than once, and `bad` bad records of all kinds."""
+    kinds = kinds or BAD_KINDS
     good = [_event(random, number, inputs) for number in range(events)]
     order = [(float(place), record) for place, record in enumerate(good)]
     again = random.sample(range(events), int(events * again_share))
     order += [(place + random.uniform(0, AGAIN_WITHIN), good[place]) for place in again]
-    order += [(random.uniform(0, events), _bad(random, number)) for number in range(bad)]
+    order += [(random.uniform(0, events), _bad(random, number, kinds)) for number in range(bad)]
     order.sort(key=lambda pair: pair[0])
     return [record for _, record in order]
 
@@ -55,16 +70,13 @@ def _event(random: Random, number: int, inputs: int) -> Planned:
     return msgspec.structs.replace(planned, headers=()) if random.random() < BARE_SHARE else planned
 
 
-def _bad(random: Random, number: int) -> Planned:
-    kind = list(BAD_KINDS)[number % len(BAD_KINDS)]
-    value, changed = BAD_KINDS[kind](random)
+def _bad(random: Random, number: int, kinds: Mapping[str, Bad]) -> Planned:
+    kind = list(kinds)[number % len(kinds)]
+    value, changed = kinds[kind].make(random)
     dataset = uri(random.randrange(INPUTS))
     said = dict(headers(Kind.DATASET_UPDATED, event_id=f"bad-{number}", source="storm/bad", time=BEGIN))
-    return Planned(dataset.encode(), value, [*{**said, **changed}.items(), (BAD, kind.encode())])
-
-
-Made = tuple[bytes | None, Mapping[str, bytes]]
-"""A value, and the headers that are not as they should be."""
+    left = [(name, content) for name, content in {**said, **changed}.items() if content is not None]
+    return Planned(dataset.encode(), value, [*left, (BAD, kinds[kind].reason.encode())])
 
 
 def _rare_letters(random: Random) -> str:
@@ -72,33 +84,39 @@ def _rare_letters(random: Random) -> str:
     return "".join(chr(random.randrange(0x20000, 0x2A6D0)) for _ in range(512))
 
 
-def _nested(_: Random) -> Made:
-    return b'{"uri": "storm://in/0", "extra": {"deep": ' + b"[" * 500 + b"]" * 500 + b"}}", {}
-
-
 def _refused(random: Random) -> Made:
     """Refused by a constraint of the probes, which a daemon cannot know of."""
-    return b'{"uri": "storm://in/0"}', {"ce_id": b"refused-%d" % random.randrange(1000)}
+    return GOOD, {"ce_id": b"refused-%d" % random.randrange(1000)}
 
 
 def _long_identity(random: Random) -> Made:
-    return b'{"uri": "storm://in/0"}', {"ce_id": _rare_letters(random).encode(), "ce_source": _rare_letters(random).encode()}
+    return GOOD, {"ce_id": _rare_letters(random).encode(), "ce_source": _rare_letters(random).encode()}
 
 
-BAD_KINDS: Mapping[str, Callable[[Random], Made]] = {
-    "not_json": lambda _: (b"storm://in/0", {}),
-    "no_uri": lambda _: (b'{"extra": {}}', {}),
-    "uri_with_space": lambda _: (b'{"uri": "storm://in/0 "}', {}),
-    "extra_is_no_object": lambda _: (b'{"uri": "storm://in/0", "extra": [1]}', {}),
-    "nul": lambda _: (b'{"uri": "storm://in/0", "extra": {"text": "a\\u0000b"}}', {}),
-    "no_value": lambda _: (None, {}),
-    "other_type": lambda _: (b'{"uri": "storm://in/0"}', {"ce_type": b"com.example.something"}),
-    "next_version": lambda _: (b'{"uri": "storm://in/0"}', {"ce_type": b"tidegate.dataset-updated.v2"}),
-    "nested": _nested,
-    "long_identity": _long_identity,
-    "refused": _refused,
-    "too_large": lambda _: (b'{"uri": "storm://in/0", "extra": {"text": "' + b"x" * MAX_RECORD_BYTES + b'"}}', {}),
-    "no_identity": lambda _: (b'{"uri": "storm://in/0"}', {"ce_id": b""}),
-    "first_time": lambda _: (b'{"uri": "storm://in/0"}', {"ce_time": b"0001-01-01T00:00:00Z"}),
-    "last_time": lambda _: (b'{"uri": "storm://in/0"}', {"ce_time": b"9999-12-31T23:59:59.999999Z"}),
+def always(value: bytes | None, **changed: bytes | None) -> Callable[[Random], Made]:
+    """The same value and headers each time."""
+    return lambda _: (value, changed)
+
+
+GOOD = b'{"uri": "storm://in/0"}'
+
+BAD_KINDS: Mapping[str, Bad] = {
+    "not_json": Bad(Rejection.MALFORMED, always(b"storm://in/0")),
+    "no_uri": Bad(Rejection.INVALID, always(b'{"extra": {}}')),
+    "uri_with_space": Bad(Rejection.INVALID, always(b'{"uri": "storm://in/0 "}')),
+    "extra_is_no_object": Bad(Rejection.INVALID, always(b'{"uri": "storm://in/0", "extra": [1]}')),
+    "nul": Bad(Rejection.INVALID, always(b'{"uri": "storm://in/0", "extra": {"text": "a\\u0000b"}}')),
+    "no_value": Bad(Rejection.MALFORMED, always(None)),
+    "other_type": Bad(Rejection.UNKNOWN_TYPE, always(GOOD, ce_type=b"com.example.something")),
+    "next_version": Bad(Rejection.UNSUPPORTED_VERSION, always(GOOD, ce_type=b"tidegate.dataset-updated.v2")),
+    "nested": Bad(Rejection.MALFORMED, always(b'{"uri": "storm://in/0", "extra": {"deep": ' + b"[" * 500 + b"]" * 500 + b"}}")),
+    "long_identity": Bad(Rejection.INVALID, _long_identity),
+    "refused": Bad(Rejection.UNPROCESSABLE, _refused),
+    "too_large": Bad(
+        Rejection.TOO_LARGE,
+        lambda _: (b'{"uri": "storm://in/0", "extra": {"text": "' + b"x" * MAX_RECORD_BYTES + b'"}}', {}),
+    ),
+    "no_identity": Bad(Rejection.INVALID, always(GOOD, ce_id=b"")),
+    "first_time": Bad(Rejection.INVALID, always(GOOD, ce_time=b"0001-01-01T00:00:00Z")),
+    "last_time": Bad(Rejection.INVALID, always(GOOD, ce_time=b"9999-12-31T23:59:59.999999Z")),
 }

@@ -20,10 +20,10 @@ from tests.storms.broker import Broker
 from tests.storms.checker import Verdict, judge
 from tests.storms.cluster import Script
 from tests.storms.continuous_invariants import Watch
-from tests.storms.evidence import gather
+from tests.storms.evidence import Evidence, gather
 from tests.storms.invariants.secrets import SECRETS, with_secret
 from tests.storms.links import Link, PostgresLink
-from tests.storms.meddler import FILE, IDS, Meddler, Meddling, draw
+from tests.storms.meddler import FILE, IDS, Meddler, Meddling, Note, draw
 from tests.storms.nemesis import Misery, Nemesis
 from tests.storms.pipelines import DAGS, FILES, INPUTS, write
 from tests.storms.processes import Daemon, start_cluster
@@ -35,6 +35,7 @@ from tidegate.daemon.standalone.kafka import Kafka
 from tidegate.daemon.standalone.port import LOOPBACK
 from tidegate.daemon.standalone.postgres import Postgres
 from tidegate.events import topics
+from tidegate.schemas.read_plan import RUN_EVENTS
 from tidegate.schemas.wire.event import Kind
 
 SEED = "STORM_SEED"
@@ -67,6 +68,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     script: Mapping[str, Any] = {}
     settings: Mapping[str, object] = {}
     arguments: Sequence[str] = ()
+    run_events: int = RUN_EVENTS
 
     def records(self, random: Random) -> list[Planned]:
         return records.plan(random, self.events, self.again_share, self.bad, self.inputs)
@@ -185,6 +187,7 @@ class Storm:
             "dags_folder": self.home / "dags",
             "spool_dir": self.home / "spool",
             "host": f"host-{name}",
+            "run_events": self.plan.run_events,
             **self.plan.settings,
         }
         env = {f"TIDEGATE_{key.upper()}": str(value) for key, value in settings.items()}
@@ -200,15 +203,23 @@ class Storm:
         planned = self.plan.records(self.random)
         nemesis = Nemesis(self.random, self.daemons, self.kafka, self.postgres)
         self.diary = nemesis.diary
-        meddler = Meddler(self.random, self.postgres.dsn, self.home / "dags", nemesis.note)
+        meddler = Meddler(self.random, self.postgres.dsn, self.home / "dags", nemesis.note, self.plan.run_events)
         async with anyio.create_task_group() as tg:
             tg.start_soon(self._strike, nemesis)
+            tg.start_soon(self._intrude, nemesis.note)
             if self.plan.meddling:
                 tg.start_soon(meddler.meddle, self.plan.meddling)
             for number in range(PRODUCERS):
                 tg.start_soon(partial(self._produce, planned[number::PRODUCERS]))
+        await self._withdraw()
         if self.plan.meddling:
             await meddler.mend(self._dags())
+
+    async def _intrude(self, note: Note) -> None:
+        """What else goes on meanwhile; `_withdraw` puts it in order again."""
+
+    async def _withdraw(self) -> None:
+        """Before the daemons come to rest."""
 
     async def _strike(self, nemesis: Nemesis) -> None:
         await nemesis.rage(self.plan.misery)
@@ -221,9 +232,12 @@ class Storm:
         db = await asyncpg.connect(self.postgres.dsn)
         try:
             ends = [end for daemon in self.daemons for end in daemon.ends]
-            return await judge(await gather(db, self.kafka.bootstrap, PREFIX, self.home, self.tally.acknowledged, ends))
+            return await self._verdict(await gather(db, self.kafka.bootstrap, PREFIX, self.home, self.tally.acknowledged, ends))
         finally:
             await db.close()
+
+    async def _verdict(self, evidence: Evidence) -> Verdict:
+        return await judge(evidence)
 
     def report(self, verdict: Verdict) -> str:
         """What is true nevertheless, then what happened: a reader of the first lines only has what matters."""

@@ -9,6 +9,7 @@ from tests.storms.evidence import Evidence, fingerprint
 from tidegate.daemon.audit import audit_ledger
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.memory import Memory
+from tidegate.schemas.wire.event import Rejection
 
 T = TypeVar("T")
 
@@ -36,12 +37,21 @@ async def the_topic_has_what_was_acknowledged(e: Evidence) -> Iterable[str]:
 
 
 async def the_dead_letters_are_the_bad_records(e: Evidence) -> Iterable[str]:
-    bad = {record.place for record in e.updates if record.bad}
+    """Each exactly once, with its reason. Ends of attempts of a held DAG are dead letters, too."""
+    bad = {record.place: record.bad for record in (*e.updates, *e.finishes) if record.bad}
     rows = await e.db.fetch('SELECT topic, partition, "offset", reason, message FROM dead_letter')
-    letters = {(row[0], row[1], row[2]): f"{row[3]}: {row[4]:.100}" for row in rows}
+    letters = {(row[0], row[1], row[2]): (row[3], f"{row[3]}: {row[4]:.100}") for row in rows}
+    times = Counter((row[0], row[1], row[2]) for row in rows)
+    held = {record.place for record in e.finishes if letters.get(record.place, ("",))[0] == Rejection.DAG_HELD}
     return [
-        *(f"the bad record {place} is no dead letter" for place in bad - letters.keys()),
-        *(f"the good record {place} is a dead letter: {letters[place]}" for place in letters.keys() - bad),
+        *(f"the bad record {place} is no dead letter" for place in bad.keys() - letters.keys()),
+        *(f"the record {place} is {count} dead letters" for place, count in times.items() if count > 1),
+        *(f"the good record {place} is a dead letter: {letters[place][1]}" for place in letters.keys() - bad.keys() - held),
+        *(
+            f"the record {place} should be {bad[place]}, but its dead letter says {letters[place][1]}"
+            for place in (bad.keys() & letters.keys()) - held
+            if letters[place][0] != bad[place]
+        ),
     ]
 
 
@@ -85,12 +95,12 @@ async def each_event_has_one_fate_for_each_subscriber(e: Evidence) -> Iterable[s
 
 async def outlets_tell_each_success_once(e: Evidence) -> Iterable[str]:
     """A task that ever succeeded made one event of each of its outlets, and no other task made any."""
-    outlets = {(spec.dag_id, task.task_id): task.outlets for spec in e.specs.values() for task in spec.tasks}
+    outlets = {(spec.dag_id, task.task_id): task.outlets for spec in e.versions.values() for task in spec.tasks}
     due = {
         f"{each.dag_id}/{each.run_id}/{each.task_id}/{uri}": uri
         for each in e.task_states
         if each.state == "success"
-        for uri in outlets[each.dag_id, each.task_id]
+        for uri in outlets[each.dag_id, each.task_id.partition("[")[0]]
     }
     made = await e.db.fetch(
         "SELECT event.event_id, uri FROM dataset_event AS event JOIN dataset ON dataset.id = dataset_id WHERE source = 'tidegate'"

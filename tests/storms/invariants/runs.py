@@ -83,7 +83,7 @@ async def everything_has_ended(e: Evidence) -> Iterable[str]:
     left = {
         "runs": "SELECT count(*) FROM dag_run WHERE state NOT IN ('success', 'failed')",
         "runs with unfinished tasks": "SELECT count(*) FROM dag_run WHERE unfinished <> 0",
-        "tasks": "SELECT count(*) FROM task_instance WHERE state NOT IN ('success', 'failed', 'upstream_failed')",
+        "tasks": "SELECT count(*) FROM task_instance WHERE state NOT IN ('success', 'failed', 'upstream_failed', 'removed')",
         "submissions": "SELECT count(*) FROM submission WHERE state IN ('intent', 'submitting', 'accepted')",
         "rows of the outbox": "SELECT count(*) FROM outbox",
     }

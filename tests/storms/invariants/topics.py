@@ -1,11 +1,12 @@
 """What must be true of the state topics after a storm. Each function returns what contradicts its name, as sentences."""
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, TypeVar
 
 from tests.storms.evidence import Evidence
-from tidegate.schemas.state import TASK_MOVES, TaskState
+from tidegate.schemas.graph import element_of
+from tidegate.schemas.state import TASK_ENDED, TASK_MOVES, TaskState
 from tidegate.schemas.wire.event import DagRunStateChanged, TaskStateChanged
 
 Run = tuple[str, str]
@@ -62,10 +63,18 @@ async def the_topic_tells_each_task(e: Evidence) -> Iterable[str]:
     rows = await e.db.fetch("SELECT dag_id, run_id, task_seq FROM dag_run")
     counts = {(row[0], row[1]): row[2] for row in rows}
     stands: dict[Run, dict[str, str]] = defaultdict(dict)
-    for dag_id, run_id, task_id, state in await e.db.fetch(
-        "SELECT dag_id, run_id, task_id, task.state FROM dag_run AS run JOIN task_instance AS task ON dag_run_id = run.id"
+    removed: dict[Run, set[str]] = defaultdict(set)
+    for dag_id, run_id, index, task_id, state in await e.db.fetch(
+        """
+        SELECT run.dag_id, run.run_id, task.task_index, task.task_id, task.state
+        FROM dag_run AS run JOIN task_instance AS task ON task.dag_run_id = run.id
+        """
     ):
-        stands[dag_id, run_id][task_id] = state
+        element = element_of(index)
+        if state == TaskState.REMOVED:
+            removed[dag_id, run_id].add(task_id)
+        else:
+            stands[dag_id, run_id][task_id if element is None else f"{task_id}[{element}]"] = state
     return [
         *told.problems,
         *(f"told of {run}, which is not there" for run in told.moves.keys() - counts.keys()),
@@ -74,17 +83,26 @@ async def the_topic_tells_each_task(e: Evidence) -> Iterable[str]:
             for run, count in counts.items()
             if list(told.moves[run]) != list(range(1, count + 1))
         ),
-        *(f"{run}: {problem}" for run in counts for problem in _problems(list(told.moves[run].values()), stands[run])),
+        *(
+            f"{run}: {problem}"
+            for run in counts
+            for problem in _problems(list(told.moves[run].values()), stands[run], removed[run])
+        ),
     ]
 
 
-def _problems(moves: Sequence[tuple[str, int, str]], stands: Mapping[str, str]) -> Iterator[str]:
+def _problems(moves: Sequence[tuple[str, int, str]], stands: Mapping[str, str], removed: Set[str]) -> Iterator[str]:
+    """A task that was removed begins anew when a later version of the DAG, or a new list, has it again.
+
+    The removal itself is told of elements of a list, and not of tasks that a version lacks.
+    """
     last: dict[str, TaskState] = {}
     for task_id, _, state in moves:
         before, after = last.get(task_id, TaskState.NONE), TaskState(state)
-        if (before, after) not in TASK_MOVES:
+        was_removed = before is TaskState.REMOVED or (before in TASK_ENDED and task_id.partition("[")[0] in removed)
+        if (before, after) not in TASK_MOVES and not (was_removed and (TaskState.NONE, after) in TASK_MOVES):
             yield f"{task_id} moved from {before} to {after}"
         last[task_id] = after
     for task_id, state in stands.items():
-        if last.get(task_id, TaskState.NONE) != state:
+        if last.get(task_id, TaskState.NONE) != state and not (state == TaskState.NONE and task_id in removed):
             yield f"{task_id} is {state}, but was last told to be {last.get(task_id)}"

@@ -1,0 +1,217 @@
+"""What comes in beside the hostile records of a storm: files, damaged versions, forged ends, commands that must be refused."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import anyio
+import asyncpg
+import msgspec
+
+from tests.acceptance.command import Command
+from tests.storms import quiescence
+from tests.storms.hostile import pipelines, records
+from tests.storms.hostile.pipelines import BAD_FILES, DAMAGES, HOARDER, MAPPED, TICKING, VICTIMS, ZONE
+from tests.storms.meddler import Note
+from tests.storms.producers import Tally, produce
+from tidegate.daemon.cli.request import Request, apply_request
+from tidegate.daemon.postgres.database import Database, connect
+from tidegate.schemas.error import DagFaultError, RequestError, UnavailableError
+from tidegate.schemas.message import ClearRequested, PauseRequested, ReleaseRequested, RunEndRequested, RunRequested
+from tidegate.schemas.state import RunState
+
+WITHDRAWN_S = 90.0
+
+REFUSED: Sequence[Sequence[str]] = (
+    ("runs", "trigger", MAPPED, "--run-after", "9999-12-31T23:59:59.999999Z"),
+    ("runs", "trigger", MAPPED, "--logical-date", "0001-01-01"),
+    ("runs", "trigger", TICKING, "--run-id", "scheduled__2026-01-01T00:00:00+00:00"),
+    ("runs", "trigger", MAPPED, "--conf", "[" * 2000),
+    ("dags", "release", HOARDER),
+    ("runs", "clear", MAPPED, "dataset__\x1b[31m", "--yes"),
+)
+"""Commands that end with an error, whatever the state of the installation."""
+
+
+class Intrusion(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of what within how many seconds; `damaged_s` is for how long a version stays damaged."""
+
+    files: int = 0
+    damages: int = 0
+    damaged_s: tuple[float, float] = (2.0, 6.0)
+    clears: int = 0
+    forgeries: int = 0
+    commands: int = 0
+    requests: int = 0
+    within_s: float = 60.0
+
+
+class Intruder:
+    """`files` are the bad files that it left; `accepted` is what should have been refused; `cleared` are runs by DAG and id."""
+
+    def __init__(
+        self,
+        random: Random,
+        folder: Path,
+        end: float,
+        note: Note,
+        *,
+        dsn: str,
+        servers: str,
+        topic: str,
+        run_events: int,
+        env: dict[str, str],
+    ) -> None:
+        self.files: set[str] = set()
+        self.accepted: list[str] = []
+        self.cleared: set[tuple[str, str]] = set()
+        self.forged = Tally()
+        self.damages = 0
+        self.shown_held = 0
+        self._random = random
+        self._folder = folder
+        self._end = end
+        self._note = note
+        self._dsn = dsn
+        self._servers = servers
+        self._topic = topic
+        self._run_events = run_events
+        self._command = Command(folder.parent, **env)
+        self._editions = 0
+        self._damaged: set[str] = set()
+
+    async def intrude(self, intrusion: Intrusion) -> None:
+        """Return when all is done."""
+        async with connect(self._dsn, connections=3, run_events=self._run_events) as database, anyio.create_task_group() as tg:
+            await self._ask(database, PauseRequested(dag_id=HOARDER, is_paused=True))
+            lanes: Sequence[tuple[int, Callable[[], Awaitable[None]]]] = (
+                (intrusion.files, self._write_bad),
+                (intrusion.damages, partial(self._damage, database, intrusion)),
+                (intrusion.clears, partial(self._clear, database)),
+                (intrusion.forgeries, partial(self._forge, database)),
+                (intrusion.commands, self._try_command),
+                (intrusion.requests, partial(self._request, database)),
+            )
+            for count, act in lanes:
+                tg.start_soon(self._spread, count, intrusion.within_s, act)
+
+    async def _spread(self, count: int, within_s: float, act: Callable[[], Awaitable[None]]) -> None:
+        begin = anyio.current_time()
+        for number in range(count):
+            await anyio.sleep_until(begin + within_s * (number + self._random.uniform(0.2, 0.8)) / count)
+            await act()
+
+    async def _write_bad(self) -> None:
+        kind = list(BAD_FILES)[len(self.files) % len(BAD_FILES)]
+        name = f"bad_{len(self.files):03}_{kind}.py"
+        self._note(f"put {name} into the folder")
+        self.files.add(name)
+        BAD_FILES[kind](self._folder / name)
+
+    async def _damage(self, database: Database, intrusion: Intrusion) -> None:
+        """A stored version of a DAG; it is mended, and a user or a new file releases the DAG."""
+        dag_id = self._random.choice([*VICTIMS, TICKING])
+        how = ZONE if dag_id == TICKING else self._random.choice(DAMAGES)
+        self._damaged.add(dag_id)
+        self.damages += 1
+        if self._random.random() < 0.5:
+            self._note(f"{dag_id} has a version that is damaged from the beginning: {how}")
+            self._edit(dag_id, f"damaged {how} {self.damages}")
+        else:
+            self._note(f"damage the version of {dag_id}: {how}")
+            await self._sql(database, "SELECT storm_damage($1, $2)", dag_id, how)
+        await anyio.sleep(self._random.uniform(*intrusion.damaged_s))
+        if self._random.random() < 0.5:
+            self._note(f"{dag_id} has a good file again")
+            self._edit(dag_id, f"good {self.damages}")
+        else:
+            self._note(f"mend the version of {dag_id}, and release it")
+            await self._sql(database, "SELECT storm_mend($1)", dag_id)
+            await self._ask(database, ReleaseRequested(dag_id=dag_id))
+
+    def _edit(self, dag_id: str, description: str) -> None:
+        self._write(
+            f"{dag_id}.py",
+            pipelines.ticking(self._end, description) if dag_id == TICKING else pipelines.victim(dag_id, description),
+        )
+
+    def _write(self, name: str, text: str) -> None:
+        """At once, as editors do."""
+        draft = self._folder / f"{name}.draft"
+        draft.write_text(text)
+        draft.replace(self._folder / name)
+
+    async def _clear(self, database: Database) -> None:
+        """A mapped run while it is at work: onto the newest version right after it is cancelled, or onto its own."""
+        self._editions += 1
+        self._write(f"{MAPPED}.py", pipelines.mapped(full=self._editions % 2 == 0))
+        sql = "SELECT run_id FROM dag_run WHERE dag_id = $1 AND state = 'running' ORDER BY id DESC LIMIT 2"
+        for (run_id,) in await self._sql(database, sql, MAPPED):
+            newest = self._random.random() < 0.5
+            self._note(f"clear {run_id} of {MAPPED} while it is at work{', onto the newest version' if newest else ''}")
+            self.cleared.add((MAPPED, run_id))
+            if newest:
+                end = RunEndRequested(dag_id=MAPPED, run_id=run_id, state=RunState.FAILED, reason="cancelled")
+                await self._ask(database, end)
+            await self._ask(database, ClearRequested(dag_id=MAPPED, run_id=run_id, newest=newest))
+
+    async def _forge(self, database: Database) -> None:
+        sql = "SELECT submission_id FROM submission ORDER BY created_at DESC LIMIT 20"
+        known = [row[0] for row in await self._sql(database, sql)]
+        forged = [records.forged(self._random, known) for _ in range(5)]
+        await produce(self._servers, self._topic, forged, self.forged, within_s=0)
+
+    async def _request(self, database: Database) -> None:
+        """What a program asks for that is no command: nothing of it is granted."""
+        requests: Sequence[Request] = (
+            RunRequested(dag_id=TICKING, run_id=f"scheduled__{datetime.now(UTC).isoformat()}", conf={}),
+            RunRequested(dag_id=MAPPED, run_id="dataset__1", conf={}),
+            RunRequested(dag_id="nowhere", run_id=None, conf={}),
+            ReleaseRequested(dag_id=HOARDER),
+            ClearRequested(dag_id=MAPPED, run_id="nothing"),
+            PauseRequested(dag_id="x" * 10_000, is_paused=True),
+        )
+        request = self._random.choice(requests)
+        if await self._ask(database, request):
+            self.accepted.append(str(request))
+
+    async def _try_command(self) -> None:
+        words = self._random.choice(REFUSED)
+        ended = await self._command(*words)
+        if ended.code == 0 or "Traceback" in ended.err:
+            self.accepted.append(f"{words}: {ended}")
+
+    async def _sql(self, database: Database, sql: str, *arguments: Any) -> Sequence[asyncpg.Record]:
+        try:
+            return await database.autocommit(lambda db: db.fetch(sql, *arguments))
+        except UnavailableError:
+            return []
+
+    async def _ask(self, database: Database, request: Request) -> bool:
+        """Whether it was granted."""
+        with suppress(RequestError, UnavailableError, DagFaultError):
+            await apply_request(database, request)
+            return True
+        return False
+
+    async def withdraw(self) -> None:
+        """Return when all versions are mended, no DAG is held or paused, and every file is known. Raises TimeoutError."""
+        self._note("mend all versions and release all DAGs")
+        async with connect(self._dsn, connections=1, run_events=self._run_events) as database:
+            await quiescence.until(lambda: self._is_orderly(database), WITHDRAWN_S)
+
+    async def _is_orderly(self, database: Database) -> bool:
+        for dag_id in self._damaged:
+            await self._sql(database, "SELECT storm_mend($1)", dag_id)
+        held = [row[0] for row in await self._sql(database, "SELECT dag_id FROM dag WHERE held_since IS NOT NULL")]
+        paused = [row[0] for row in await self._sql(database, "SELECT dag_id FROM dag WHERE is_paused")]
+        for dag_id in held:
+            await self._ask(database, ReleaseRequested(dag_id=dag_id))
+        for dag_id in paused:
+            await self._ask(database, PauseRequested(dag_id=dag_id, is_paused=False))
+        known = {row[0] for row in await self._sql(database, "SELECT path FROM import_error")}
+        return not held and not paused and known == self.files

@@ -1,0 +1,44 @@
+"""The storm of hostile inputs; and that it would notice daemons that do not contain them."""
+
+import os
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from tests.storms.checker import Verdict
+from tests.storms.hostile.faults import HOSTILE_FAULTS
+from tests.storms.hostile.plans import HOSTILE
+from tests.storms.hostile.storm import HostilePlan, HostileStorm
+from tests.storms.storm import seed
+
+REACHED = (
+    "bad records",
+    "holds",
+    "bad files",
+    "forged ends",
+    "attempts that spoiled their files",
+    "runs with more events than they may consume",
+)
+
+
+async def ride_out(plan: HostilePlan, home: Path, cache: Path) -> tuple[Verdict, str]:
+    storm = HostileStorm(plan, home, cache, seed())
+    verdict = await storm.run()
+    return verdict, storm.report(verdict)
+
+
+async def test_hostile_inputs_cost_themselves_alone(tmp_path: Path, cache: Path) -> None:
+    verdict, report = await ride_out(HOSTILE, tmp_path, cache)
+
+    assert verdict.broken == set(), report
+    assert [state for state in REACHED if not verdict.reached[state]] == [], report
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not os.environ.get("TEST_LONG"), reason="takes most of a minute: make test-long")
+@pytest.mark.parametrize("fault", HOSTILE_FAULTS)
+async def test_a_seeded_fault_is_noticed(fault: str, tmp_path: Path, cache: Path) -> None:
+    verdict, report = await ride_out(replace(HOSTILE, fault=fault), tmp_path, cache)
+
+    assert "nothing_reaches_the_net" in verdict.broken, report
