@@ -62,7 +62,10 @@ INTERRUPTED = (
     asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.InsufficientResourcesError,
     asyncpg.OperatorInterventionError,
+    asyncpg.PostgresSystemError,
     asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.TransactionRollbackError,
+    asyncpg.TransactionTimeoutError,
 )
 
 # Every frequent statement has an index for all its parameters. By default Postgres scans small tables, keeps that plan while they
