@@ -64,8 +64,10 @@ def aware_datetime(where: str, option: str, value: object) -> datetime | None:
         raise DagError(str(error)) from None
 
 
-def time_zone(where: str, name: str) -> str:
+def time_zone(where: str, name: object) -> str:
     """The name of a zone of the tz database."""
+    if not isinstance(name, str):
+        raise DagError(f"{where}: timezone must be a name like 'Europe/Zurich', not {name!r:.100}")
     try:
         zone(name)
     except ValueError as error:

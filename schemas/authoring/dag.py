@@ -30,6 +30,7 @@ from tidegate.schemas.authoring.arguments import (
     limit_seconds,
     string_dict,
     string_tuple,
+    time_zone,
     valid_name,
 )
 from tidegate.schemas.authoring.assembly import assemble_spec
@@ -108,6 +109,7 @@ class Dag:
     ) -> None:
         self.dag_id = valid_name("dag_id", dag_id)
         where = self._where = f"DAG {dag_id!r}"
+        timezone = time_zone(where, timezone)
         condition, timing, timetable, together = schedule_parts(where, schedule, timezone, max_active_runs)
         self._callbacks = DagCallbacks(dag_time_zone(timezone, timetable))
         receivers = Options(on_success=on_success, on_failure=on_failure, on_timeout=on_timeout, on_deadline=on_deadline)

@@ -127,7 +127,7 @@ def cron(*expressions: str, timezone: str = "UTC", mode: Mode = "trigger", inter
     `mode="interval"`: the period between two ticks is a data interval, and its run starts at the end of the period.
     Raises DagError for an invalid expression, zone or interval.
     """
-    return _valid("cron()", Cron(expressions, timezone, mode, interval.total_seconds()))
+    return _valid("cron()", Cron(expressions, timezone, mode, _interval("cron()", interval)))
 
 
 def every(
@@ -137,7 +137,18 @@ def every(
 
     The distance is from 0.001 s to 100 years. `timezone`, `mode` and `interval` as for `cron`. Raises DagError.
     """
-    return _valid("every()", Every(months, timedelta(**length).total_seconds(), timezone, mode, interval.total_seconds()))
+    try:
+        seconds = timedelta(**length).total_seconds()
+    except (TypeError, OverflowError) as error:
+        raise DagError(f"every(): {error}") from None
+    return _valid("every()", Every(months, seconds, timezone, mode, _interval("every()", interval)))
+
+
+def _interval(where: str, interval: object) -> float:
+    """The seconds of a data interval."""
+    if not isinstance(interval, timedelta):
+        raise DagError(f"{where}: interval must be a timedelta like timedelta(hours=1), not {interval!r:.100}")
+    return interval.total_seconds()
 
 
 def schedule_parts(where: str, schedule: object, timezone: str, max_active_runs: int) -> Parts:

@@ -35,6 +35,8 @@ Dag: Any = tidegate.Dag
 Timed: Any = tidegate.Timed
 InputDeadline: Any = tidegate.InputDeadline
 DatasetsAndTime: Any = tidegate.DatasetsAndTime
+cron: Any = tidegate.cron
+every: Any = tidegate.every
 Dataset: Any = tidegate.Dataset
 n_of: Any = tidegate.n_of
 a: Any = Dataset("lake://a")
@@ -97,6 +99,11 @@ def test_datasets_and_time_go_together_or_each_alone() -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
+        (lambda: cron("0 3 * * *", interval=5), "cron(): interval must be a timedelta like timedelta(hours=1), not 5"),
+        (lambda: every(days=1, interval="1h"), "every(): interval must be a timedelta like timedelta(hours=1), not '1h'"),
+        (lambda: every(days="1"), "every(): unsupported type for timedelta days component: str"),
+        (lambda: every(days=1_000_000_000), "every(): days=1000000000; must have magnitude <= 999999999"),
+        (lambda: Dag("d", timezone=["UTC"]), "DAG 'd': timezone must be a name like 'Europe/Zurich', not ['UTC']"),
         (lambda: n_of(0, a, b), "n_of(0, …): how many of them must hold is a whole number from 1 to 2"),
         (lambda: n_of(3, a, b), "n_of(3, …): how many of them must hold is a whole number from 1 to 2"),
         (lambda: n_of(2.0, a, b), "n_of(2.0, …): how many"),
