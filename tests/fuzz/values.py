@@ -79,10 +79,10 @@ def damaged(draw: DrawFn, values: SearchStrategy[Any]) -> Any:
     if draw(st.integers(0, 3)) < 3:
         return value
     by = draw(SCALARS | NUMBERS | RAW | RARE_TEXTS | UNSTORABLE | VALUES)
-    return _replaced(value, draw(st.lists(st.integers(0, 7), min_size=1, max_size=5)), by, leave_out=draw(st.booleans()))
+    return replaced(value, draw(st.lists(st.integers(0, 7), min_size=1, max_size=5)), by, leave_out=draw(st.booleans()))
 
 
-def _replaced(value: Any, path: list[int], by: Any, *, leave_out: bool) -> Any:
+def replaced(value: Any, path: list[int], by: Any, *, leave_out: bool) -> Any:
     if not path or not value or not isinstance(value, dict | list):
         return by
     keys = list(value) if isinstance(value, dict) else list(range(len(value)))
@@ -91,5 +91,5 @@ def _replaced(value: Any, path: list[int], by: Any, *, leave_out: bool) -> Any:
     if leave_out and (not inner or not isinstance(value[key], dict | list)):
         del whole[key]
     else:
-        whole[key] = _replaced(value[key], inner, by, leave_out=leave_out)
+        whole[key] = replaced(value[key], inner, by, leave_out=leave_out)
     return whole
