@@ -21,18 +21,18 @@ from tidegate.schemas.message import ClearRequested, RunRequested
 FILE = """
 from tidegate import Dag, Dataset
 
-WAIT = "until [ -e {home}/go ]; do sleep 0.05; done"
+WAIT = "until [ -e {home}/%s ] || [ $((tries=tries+1)) -gt 2000 ]; do sleep 0.05; done"
 SPOILS = {"fifo": "mkfifo $f", "link": "ln -s /dev/zero $f", "garbage": "echo garbage > $f", "huge": "truncate -s 9G $f"}
 SPOILT = [("outcome.json", name) for name in SPOILS]
 SPOILT += [("claim", "fifo"), ("claim", "garbage"), ("spec.json", "fifo"), ("log", "fifo")]
-UNTIL_SEEN = {"claim": "until [ -e {home}/seen ]; do sleep 0.05; done"}
+UNTIL_SEEN = {"claim": WAIT % "seen"}
 
 with Dag("d", schedule=Dataset("s://a")) as dag:
     dag.command("work", ["true"])
 with Dag("mapped") as dag:
-    dag.command("each", ["true"]).expand(over=dag.command("list", ["sh", "-c", WAIT]))
+    dag.command("each", ["true"]).expand(over=dag.command("list", ["sh", "-c", WAIT % "go"]))
 with Dag("hot", schedule=Dataset("s://hot"), max_active_runs=1) as dag:
-    dag.command("work", ["sh", "-c", WAIT])
+    dag.command("work", ["sh", "-c", WAIT % "go"])
 with Dag("spoils", max_active_tasks=100) as dag:
     for file, name in SPOILT:
         spoil = f"f=$TMPDIR/../../../$TASK_SUBMISSION_ID/{file}; rm -f $f; {SPOILS[name]}; {UNTIL_SEEN.get(file, 'true')}"

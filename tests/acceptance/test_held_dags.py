@@ -15,7 +15,7 @@ from tidegate import Dag, Dataset
 with Dag("d", schedule=Dataset("s://a")) as dag:
     dag.command("only", ["true"])
 with Dag("bad_end") as dag:
-    dag.command("only", ["sh", "-c", "until [ -e {home}/go ]; do sleep 0.05; done"])
+    dag.command("only", ["sh", "-c", "until [ -e {home}/go ] || [ $((tries=tries+1)) -gt 2000 ]; do sleep 0.05; done"])
 with Dag("ticks", schedule="* * * * * *") as dag:
     dag.empty("only")
 """
