@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from tidegate.handlers.load import read_dags
-from tidegate.handlers.runs.rows import CLEARED, NOT_SUBMITTED, end_submission, insert_task, update_task
+from tidegate.handlers.runs.rows import end_submission, insert_task, update_task
 from tidegate.handlers.runs.transition import change_run
 from tidegate.handlers.scheduling.next_runs import schedule_after_ends
 from tidegate.handlers.scheduling.read_plan import ReadReason
@@ -28,7 +28,7 @@ from tidegate.schemas.graph import Graph, is_removed
 from tidegate.schemas.queries import dags, runs, submissions, tasks, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.submissions import AttemptRef
-from tidegate.schemas.state import RUN_ENDED, SUBMISSION_OPEN, TASK_ACTIVE, RunState, TaskState, run_state
+from tidegate.schemas.state import RUN_ENDED, SUBMISSION_OPEN, TASK_ACTIVE, KillCause, RunState, TaskState, run_state
 from tidegate.schemas.view import DagView, Instance, RunView, SubmissionView
 from tidegate.schemas.wire.event import TaskFinished
 
@@ -177,15 +177,16 @@ def _advance(run: RunView, finishes: Sequence[TaskFinished], instances: Mapping[
 
 def _attempt_end(finish: TaskFinished, attempt: SubmissionView) -> AttemptEnd:
     """The end of an attempt, with the effect of its kill request."""
-    if attempt.kill_reason == CLEARED:
-        return AttemptEnd(attempt.task_index, attempt.try_number, TaskState.NONE, CLEARED)
+    reason = attempt.kill_reason or ""
+    if attempt.kill_cause is KillCause.CLEARED:
+        return AttemptEnd(attempt.task_index, attempt.try_number, TaskState.NONE, reason)
     # `killed_before` counts since the last start: of these kills each (MAX_REQUEUES + 1)th counts as a failure.
     is_requeued = attempt.killed_before % (MAX_REQUEUES + 1) < MAX_REQUEUES
-    if attempt.kill_reason == NOT_SUBMITTED and finish.outcome in NOT_RUN and is_requeued:
-        return AttemptEnd(attempt.task_index, attempt.try_number, TaskState.SCHEDULED, NOT_SUBMITTED)
+    if attempt.kill_cause is KillCause.NOT_SUBMITTED and finish.outcome in NOT_RUN and is_requeued:
+        return AttemptEnd(attempt.task_index, attempt.try_number, TaskState.SCHEDULED, reason)
     end = attempt_end(finish, attempt.task_index, attempt.try_number)
-    if finish.outcome == "killed" and attempt.kill_reason:
-        return msgspec.structs.replace(end, reason=attempt.kill_reason)
+    if finish.outcome == "killed" and attempt.kill_cause:
+        return msgspec.structs.replace(end, reason=reason, timed_out=attempt.kill_cause is KillCause.TIMED_OUT)
     return end
 
 

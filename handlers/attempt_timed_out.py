@@ -3,12 +3,11 @@
 from collections.abc import Iterator, Sequence
 
 from tidegate.handlers.load import LockedAttempts, lock_attempts
-from tidegate.handlers.runs.notifications import timeout_reason
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.message import AttemptTimedOut, Message
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.state import SubmissionState
+from tidegate.schemas.state import KillCause, SubmissionState
 
 
 async def load(db: Db, messages: Sequence[Message[AttemptTimedOut]]) -> LockedAttempts:
@@ -18,4 +17,5 @@ async def load(db: Db, messages: Sequence[Message[AttemptTimedOut]]) -> LockedAt
 def decide(_messages: Sequence[Message[AttemptTimedOut]], state: LockedAttempts) -> Iterator[Effect]:
     for attempt in state.submissions.values():
         if attempt.state is SubmissionState.ACCEPTED and attempt.kill_reason is None:
-            yield KillSubmissions(attempt.dag_run_id, attempt.task_index, timeout_reason(state.spec_of(attempt)))
+            reason = f"it took longer than {state.spec_of(attempt).execution_timeout_s or 0:g} s"
+            yield KillSubmissions(attempt.dag_run_id, attempt.task_index, reason, KillCause.TIMED_OUT)

@@ -51,6 +51,19 @@ class SubmissionState(StrEnum):
     LOST = "lost"
 
 
+class KillCause(StrEnum):
+    """Why an attempt is killed, which decides what its end means for its task.
+
+    `stopped`: the end of the attempt is that of the task, if the task still waits for it. `timed_out`: the same, and receivers
+    of timeouts are notified. `cleared`: the task waits again. `not_submitted`: the task is queued again, within limits.
+    """
+
+    STOPPED = "stopped"
+    TIMED_OUT = "timed_out"
+    CLEARED = "cleared"
+    NOT_SUBMITTED = "not_submitted"
+
+
 RUN_ENDED = frozenset({RunState.SUCCESS, RunState.FAILED})
 TASK_ENDED = frozenset({TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED, TaskState.UPSTREAM_FAILED, TaskState.REMOVED})
 TASK_ACTIVE = frozenset({TaskState.QUEUED, TaskState.RUNNING})

@@ -10,7 +10,7 @@ import msgspec
 from tidegate.schemas.conditions.condition import Leaf
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.read_plan import RUN_EVENTS
-from tidegate.schemas.state import RunState, RunType, SubmissionState, TaskState
+from tidegate.schemas.state import KillCause, RunState, RunType, SubmissionState, TaskState
 from tidegate.schemas.timetable.tick import Tick
 
 LATEST = datetime.max.replace(tzinfo=UTC)
@@ -291,8 +291,8 @@ class SubmissionView(msgspec.Struct, frozen=True, kw_only=True):
 
     `token` proves its end.
 
-    `kill_reason` is set once a kill is requested. `killed_before` counts the attempts just before it that were killed
-    for the same reason: an attempt that started, or ended otherwise, ends the count.
+    `kill_reason` and `kill_cause` are set once a kill is requested. `killed_before` counts the attempts just before it that were
+    killed for the same cause: an attempt that started, or ended otherwise, ends the count.
     """
 
     submission_id: UUID
@@ -302,4 +302,5 @@ class SubmissionView(msgspec.Struct, frozen=True, kw_only=True):
     state: SubmissionState
     token: str
     kill_reason: str | None = None
+    kill_cause: KillCause | None = None
     killed_before: int = 0

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.runs.rows import CLEARED, update_task
+from tidegate.handlers.runs.rows import update_task
 from tidegate.handlers.runs.transition import Reason, change_run
 from tidegate.handlers.tasks.advance import Move
 from tidegate.handlers.tasks.upstream_counts import recount
@@ -15,12 +15,13 @@ from tidegate.schemas.effect.run import Reconsider
 from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.effect.task import DropResult, UpdateTask
 from tidegate.schemas.graph import Graph, element_of, position_of
-from tidegate.schemas.state import RUN_ENDED, TASK_ACTIVE, TASK_ENDED, TASK_FAILED, RunState, TaskState
+from tidegate.schemas.state import RUN_ENDED, TASK_ACTIVE, TASK_ENDED, TASK_FAILED, KillCause, RunState, TaskState
 from tidegate.schemas.view import Instance, RunView
 
 MOVED_AT_ONCE = frozenset(TaskState) - TASK_ACTIVE - {TaskState.NONE}
 """The states that a cleared task leaves now; an active task does so once its attempt was killed."""
 
+CLEARED = "cleared by a user"
 REPLACED = "its mapped task was cleared by a user"
 
 
@@ -41,7 +42,9 @@ def clear_tasks(
     elements = _elements_of(graph, instances, cleared)
     yield from (DropResult(run.id, index) for index in (*cleared, *elements))
     active = [index for index in (*cleared, *elements) if instances[index].state in TASK_ACTIVE]
-    yield from (KillSubmissions(run.id, index, REPLACED if index in elements else CLEARED) for index in active)
+    for index in active:
+        reason, cause = (REPLACED, KillCause.STOPPED) if index in elements else (CLEARED, KillCause.CLEARED)
+        yield KillSubmissions(run.id, index, reason, cause)
     moves = [*marked, *_moves(instances, cleared, elements)]
     for index in elements:
         instances[index].state, instances[index].next_try_at = TaskState.REMOVED, None

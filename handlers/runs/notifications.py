@@ -11,7 +11,6 @@ from uuid import NAMESPACE_OID, uuid5
 import msgspec
 
 from tidegate.handlers.tasks.advance import Move
-from tidegate.schemas.dag import BaseTask
 from tidegate.schemas.effect.deadline import MeetDeadlines, Notify
 from tidegate.schemas.graph import Graph, element_of
 from tidegate.schemas.notice import CallbackContext, MissedDeadline
@@ -22,11 +21,6 @@ from tidegate.schemas.view import RunView
 ON_RUN_STATE = {RunState.SUCCESS: (On.SUCCESS,), RunState.FAILED: (On.FAILURE,)}
 OF_MAPPED_INSTANCES = (On.TIMEOUT, On.RETRY)
 ON_TASK_STATE = {TaskState.SUCCESS: (On.SUCCESS,), TaskState.FAILED: (On.FAILURE,), TaskState.UP_FOR_RETRY: (On.RETRY,)}
-
-
-def timeout_reason(task: BaseTask) -> str:
-    """The kill reason of attempts that run longer than their task allows."""
-    return f"it took longer than {task.execution_timeout_s or 0:g} s"
 
 
 def notify_run_end(
@@ -45,7 +39,7 @@ def notify_task_move(run: RunView, graph: Graph, move: Move, seq: int, now: date
     if task.deadlines and is_whole and move.state in TASK_ENDED:
         yield MeetDeadlines(run.id, task.task_id, now)
     if task.callbacks and move.state in ON_TASK_STATE:
-        occasions = (On.TIMEOUT, *ON_TASK_STATE[move.state]) if move.reason == timeout_reason(task) else ON_TASK_STATE[move.state]
+        occasions = (On.TIMEOUT, *ON_TASK_STATE[move.state]) if move.timed_out else ON_TASK_STATE[move.state]
         wanted = [on for on in occasions if is_whole or on in OF_MAPPED_INSTANCES]
         facts = {"task_id": graph.label(move.index), "try_number": move.try_number, "reason": move.reason}
         yield from _notify(_about_run(run, "task", seq), task.callbacks, wanted, state=move.state, at=now, **facts)

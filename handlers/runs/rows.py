@@ -11,12 +11,6 @@ from tidegate.schemas.time_range import clamped
 from tidegate.schemas.view import Instance, RunView
 from tidegate.schemas.wire.event import TaskFinished, storable
 
-CLEARED = "cleared by a user"
-"""Kill reason of attempts whose task was cleared: the task waits again after its attempt has ended."""
-
-NOT_SUBMITTED = "it was not submitted in time"
-"""Kill reason of stuck attempts: the task is queued again once its attempt has ended."""
-
 
 def insert_task(run: RunView, instance: Instance, task: BaseTask, now: datetime) -> InsertTask:
     """The effect that inserts a task instance."""

@@ -30,12 +30,13 @@ NO_LENGTHS: Lengths = {}
 
 
 class Move(msgspec.Struct, frozen=True):
-    """A task instance got a new state."""
+    """A task instance got a new state. `timed_out`: because its attempt ran longer than its task allows."""
 
     index: int
     state: TaskState
     try_number: int
     reason: str = ""
+    timed_out: bool = False
 
 
 class Advance(msgspec.Struct, frozen=True):
@@ -132,9 +133,9 @@ class _Step:
     def state_of(self, index: int) -> TaskState:
         return self.read(index).state
 
-    def move(self, instance: Instance, state: TaskState, reason: str = "") -> None:
+    def move(self, instance: Instance, state: TaskState, reason: str = "", *, timed_out: bool = False) -> None:
         instance.state = state
-        self.moves.append(Move(instance.index, state, instance.try_number, reason))
+        self.moves.append(Move(instance.index, state, instance.try_number, reason, timed_out))
 
     def end_attempt(self, end: AttemptEnd, now: datetime) -> None:
         instance, node = self.edit(end.index), self.graph.node(end.index)
@@ -150,7 +151,7 @@ class _Step:
         elif end.is_retried(max_tries):
             self.retry(instance, node, end, now)
         else:
-            self.end(instance, end.state, end.reason)
+            self.end(instance, end.state, end.reason, timed_out=end.timed_out)
             if end.choice is not None:
                 for index in sorted(unchosen(self.graph, end.index, end.choice)):
                     self.skip_unchosen(index, node)
@@ -158,7 +159,7 @@ class _Step:
     def retry(self, instance: Instance, node: Node, end: AttemptEnd, now: datetime) -> None:
         name = f"{self.graph.dag_id}/{self.run}/{self.graph.label(end.index)}"
         instance.next_try_at = now + retry_delay(node.task, name, end.try_number)
-        self.move(instance, TaskState.UP_FOR_RETRY, end.reason)
+        self.move(instance, TaskState.UP_FOR_RETRY, end.reason, timed_out=end.timed_out)
         if instance.next_try_at == now:
             instance.next_try_at = None
             self.move(instance, RUN)
@@ -173,8 +174,8 @@ class _Step:
         self.move(self.edit(index), TaskState.REMOVED, "the logical date of the run is outside the dates of the task")
         self.ended += 1
 
-    def end(self, instance: Instance, state: TaskState, reason: str = "") -> None:
-        self.move(instance, state, reason)
+    def end(self, instance: Instance, state: TaskState, reason: str = "", *, timed_out: bool = False) -> None:
+        self.move(instance, state, reason, timed_out=timed_out)
         if element_of(instance.index) is not None:
             self.count(position_of(instance.index), state)
             return

@@ -24,6 +24,7 @@ class AttemptEnd(msgspec.Struct, frozen=True):
     """An attempt of a task ended in `state`: success, failed or skipped.
 
     `none`: the task was cleared, and waits again. `scheduled`: the attempt was never submitted, and does not count as a try.
+    `timed_out`: it ran longer than its task allows.
     `branches`: the task ids directly downstream that a branching task chose; all other branches are skipped. An empty choice
     skips everything downstream.
     """
@@ -33,6 +34,7 @@ class AttemptEnd(msgspec.Struct, frozen=True):
     state: TaskState
     reason: str = ""
     branches: tuple[str, ...] | None = None
+    timed_out: bool = False
 
     @property
     def choice(self) -> tuple[str, ...] | None:

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import msgspec
 
-from tidegate.schemas.state import SubmissionState
+from tidegate.schemas.state import KillCause, SubmissionState
 
 
 class InsertSubmission(msgspec.Struct, frozen=True):
@@ -25,6 +25,7 @@ class KillSubmissions(msgspec.Struct, frozen=True):
     dag_run_id: int
     task_index: int | None
     reason: str
+    cause: KillCause = KillCause.STOPPED
 
 
 class AcceptSubmission(msgspec.Struct, frozen=True):

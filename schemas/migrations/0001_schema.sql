@@ -673,6 +673,7 @@ CREATE TABLE submission (
     state submission_state NOT NULL,
     desired_state text NOT NULL DEFAULT 'run' CHECK (desired_state IN ('run', 'kill')),
     kill_reason text,
+    kill_cause text CHECK (kill_cause IN ('stopped', 'timed_out', 'cleared', 'not_submitted')),
     host text,
     owner uuid,
     handle jsonb,

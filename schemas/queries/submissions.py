@@ -8,7 +8,7 @@ import msgspec
 
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
-from tidegate.schemas.state import SubmissionState, TaskState
+from tidegate.schemas.state import KillCause, SubmissionState, TaskState
 from tidegate.schemas.view import Instance, SubmissionView, TaskKey
 
 _SQL = load("submissions")
@@ -72,10 +72,20 @@ async def read_with_tasks(db: Db, ids: Collection[UUID], others: Collection[Task
     instances: dict[TaskKey, Instance] = {}
     keys = zip(*others, strict=True) if others else ((), ())
     for run, index, state, *rest in await db.fetch(_SQL["read_with_tasks"], list(ids), *keys):
-        *counts, id_, try_number, attempt_state, token, kill_reason, before = rest
+        *counts, id_, try_number, attempt_state, token, kill_reason, kill_cause, before = rest
         instances[run, index] = Instance(index, TaskState(state), *counts)
         if id_ is not None:
-            attempts[id_] = _view(id_, run, index, try_number, attempt_state, token, kill_reason, before)
+            attempts[id_] = SubmissionView(
+                submission_id=id_,
+                dag_run_id=run,
+                task_index=index,
+                try_number=try_number,
+                state=SubmissionState(attempt_state),
+                token=token,
+                kill_reason=kill_reason,
+                kill_cause=kill_cause and KillCause(kill_cause),
+                killed_before=before,
+            )
     return attempts, instances
 
 
@@ -129,18 +139,3 @@ async def silent(db: Db, silent_s: float, *, among: Collection[UUID] | None = No
 async def stuck(db: Db, queued_s: float, limit: int = 1000) -> list[UUID]:
     """Attempts that were not submitted within `queued_s`."""
     return [row[0] for row in await db.fetch(_SQL["stuck"], queued_s, limit)]
-
-
-def _view(
-    id_: UUID, run: int, index: int, try_number: int, state: str, token: str, kill_reason: str | None, before: int
-) -> SubmissionView:
-    return SubmissionView(
-        submission_id=id_,
-        dag_run_id=run,
-        task_index=index,
-        try_number=try_number,
-        state=SubmissionState(state),
-        token=token,
-        kill_reason=kill_reason,
-        killed_before=before,
-    )

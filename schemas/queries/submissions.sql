@@ -12,11 +12,12 @@ SELECT
     task.failed, task.skipped, task.upstream_failed, task.waits_for_past, task.next_try_at, task.elements,
     attempt.submission_id, attempt.try_number, attempt.state,
     attempt_token((SELECT secret FROM installation), attempt.submission_id) AS token, attempt.kill_reason,
-    CASE WHEN attempt.kill_reason IS NULL THEN 0 ELSE (
+    attempt.kill_cause,
+    CASE WHEN attempt.kill_cause IS NULL THEN 0 ELSE (
         SELECT attempt.try_number - 1 - coalesce(max(earlier.try_number), 0) FROM submission AS earlier
         WHERE (earlier.dag_run_id, earlier.task_index) = (attempt.dag_run_id, attempt.task_index)
           AND earlier.try_number < attempt.try_number
-          AND (earlier.kill_reason IS DISTINCT FROM attempt.kill_reason OR earlier.state NOT IN ('killed', 'lost'))
+          AND (earlier.kill_cause IS DISTINCT FROM attempt.kill_cause OR earlier.state NOT IN ('killed', 'lost'))
     ) END AS killed_before
 FROM submission AS attempt
 JOIN task_instance AS task USING (dag_run_id, task_index)
@@ -25,7 +26,7 @@ UNION ALL
 SELECT
     task.dag_run_id, task.task_index, task.state, task.try_number, task.max_tries, task.awaited, task.success,
     task.failed, task.skipped, task.upstream_failed, task.waits_for_past, task.next_try_at, task.elements,
-    NULL, 0, NULL, NULL, NULL, 0
+    NULL, 0, NULL, NULL, NULL, NULL, 0
 FROM unnest($2::bigint[], $3::integer[]) AS target (dag_run_id, task_index)
 JOIN task_instance AS task USING (dag_run_id, task_index)
 
@@ -60,8 +61,11 @@ WHERE submission.submission_id = change.submission_id AND submission.state::text
 -- name: kill
 -- Requests a kill. The daemon that observes the attempt kills it and publishes its end.
 UPDATE submission
-SET desired_state = 'kill', kill_reason = coalesce(submission.kill_reason, doomed.reason)
-FROM unnest($1::bigint[], $2::integer[], $3::text[]) AS doomed (dag_run_id, task_index, reason)
+SET
+    desired_state = 'kill',
+    kill_reason = coalesce(submission.kill_reason, doomed.reason),
+    kill_cause = coalesce(submission.kill_cause, doomed.cause)
+FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::text[]) AS doomed (dag_run_id, task_index, reason, cause)
 WHERE submission.dag_run_id = doomed.dag_run_id
   AND (doomed.task_index IS NULL OR submission.task_index = doomed.task_index)
   AND submission.ended_at IS NULL

@@ -2,7 +2,7 @@
 
 from tests.integration.engine.chains import clear, command, started
 from tests.integration.engine.world import World
-from tidegate.handlers.runs.rows import NOT_SUBMITTED
+from tidegate.handlers.attempt_stuck import NOT_SUBMITTED
 from tidegate.schemas.message import AttemptStuck
 from tidegate.schemas.queries import submissions
 

@@ -129,7 +129,7 @@ WRITE = {
     "runs.reconsider_after": (many(2), "dag_run_pkey dag_run_active"),
     "tasks.update_tasks": (many(15), "task_instance_pkey"),
     "tasks.move_tasks": (many(5), "task_instance_pkey"),
-    "submissions.kill": ("{none}, {none}, {none}", "submission_dag_run_id_task_index_try_number_key"),
+    "submissions.kill": (many(4), "submission_dag_run_id_task_index_try_number_key"),
     "submissions.accept": ("{attempts}, {none}, {none}, {none}", ""),
     "submissions.end_submissions": ("{none}, {none}, {none}, {none}, {none}, {none}", "submission_pkey"),
     "submissions.record_heartbeats": ("{attempts}, ARRAY[0.5, 1.5]", "submission_pkey"),

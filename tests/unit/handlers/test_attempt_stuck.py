@@ -9,13 +9,15 @@ import pytest
 from tests.shapes import NOW, graph, message
 from tests.unit.handlers.simulated_run import SimulatedRun
 from tidegate.handlers import attempt_stuck
+from tidegate.handlers.attempt_stuck import NOT_SUBMITTED
 from tidegate.handlers.load import LockedAttempts
-from tidegate.handlers.runs.rows import CLEARED, NOT_SUBMITTED
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.message import AttemptStuck
-from tidegate.schemas.state import SubmissionState, TaskState
+from tidegate.schemas.state import KillCause, SubmissionState, TaskState
 from tidegate.schemas.wire.event import TaskFinished
+
+STUCK = {"kill_reason": NOT_SUBMITTED, "kill_cause": KillCause.NOT_SUBMITTED}
 
 
 def queued(tasks: str = "a*1", **facts: Any) -> tuple[SimulatedRun, UUID]:
@@ -40,14 +42,14 @@ def looked_at(world: SimulatedRun, attempt: UUID) -> list[Effect]:
 def test_an_attempt_that_is_not_submitted_in_time_is_killed(state: SubmissionState) -> None:
     world, attempt = queued(state=state)
 
-    assert looked_at(world, attempt) == [KillSubmissions(1, 0, NOT_SUBMITTED)]
+    assert looked_at(world, attempt) == [KillSubmissions(1, 0, NOT_SUBMITTED, KillCause.NOT_SUBMITTED)]
 
 
 @pytest.mark.parametrize(
     "facts",
     [
         pytest.param({"state": SubmissionState.ACCEPTED}, id="it was submitted after all"),
-        pytest.param({"state": SubmissionState.INTENT, "kill_reason": CLEARED}, id="it is being killed"),
+        pytest.param({"state": SubmissionState.INTENT, "kill_reason": "cleared by a user"}, id="it is being killed"),
     ],
 )
 def test_an_attempt_that_is_not_stuck_any_more_is_not_killed(facts: dict[str, Any]) -> None:
@@ -59,7 +61,7 @@ def test_an_attempt_that_is_not_stuck_any_more_is_not_killed(facts: dict[str, An
 @pytest.mark.parametrize("outcome", ["killed", "lost"])
 @pytest.mark.parametrize(("before", "state"), [(0, TaskState.SCHEDULED), (1, TaskState.SCHEDULED), (2, TaskState.UP_FOR_RETRY)])
 def test_a_stuck_task_is_queued_again_twice_and_the_third_time_is_a_failure(outcome: str, before: int, state: TaskState) -> None:
-    world, attempt = queued(kill_reason=NOT_SUBMITTED, killed_before=before)
+    world, attempt = queued(**STUCK, killed_before=before)
 
     world.finish_with(msgspec.convert({"submission_id": attempt, "outcome": outcome, "reason": "gone"}, TaskFinished))
 
@@ -70,7 +72,7 @@ def test_a_stuck_task_is_queued_again_twice_and_the_third_time_is_a_failure(outc
 
 @pytest.mark.parametrize(("before", "state"), [(3, TaskState.SCHEDULED), (4, TaskState.SCHEDULED), (5, TaskState.UP_FOR_RETRY)])
 def test_the_next_try_is_queued_again_twice_too(before: int, state: TaskState) -> None:
-    world, attempt = queued("a*2", kill_reason=NOT_SUBMITTED, killed_before=before)
+    world, attempt = queued("a*2", **STUCK, killed_before=before)
 
     world.finish_with(TaskFinished(submission_id=attempt, outcome="killed"))
 
@@ -78,7 +80,7 @@ def test_the_next_try_is_queued_again_twice_too(before: int, state: TaskState) -
 
 
 def test_an_attempt_that_was_not_submitted_is_no_try() -> None:
-    world, attempt = queued("a", kill_reason=NOT_SUBMITTED)
+    world, attempt = queued("a", **STUCK)
     world.finish_with(TaskFinished(submission_id=attempt, outcome="killed"))
     world.admit("a")
 
@@ -86,7 +88,7 @@ def test_an_attempt_that_was_not_submitted_is_no_try() -> None:
 
 
 def test_the_reason_of_a_stuck_task_is_published() -> None:
-    world, attempt = queued("a", kill_reason=NOT_SUBMITTED, killed_before=2)
+    world, attempt = queued("a", **STUCK, killed_before=2)
 
     world.finish_with(TaskFinished(submission_id=attempt, outcome="killed"))
 
@@ -94,7 +96,7 @@ def test_the_reason_of_a_stuck_task_is_published() -> None:
 
 
 def test_a_stuck_attempt_that_succeeds_has_succeeded() -> None:
-    world, attempt = queued("a", kill_reason=NOT_SUBMITTED)
+    world, attempt = queued("a", **STUCK)
 
     world.finish_with(TaskFinished(submission_id=attempt, outcome="succeeded"))
 

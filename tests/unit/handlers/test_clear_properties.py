@@ -13,7 +13,7 @@ from tidegate.handlers import clear_requested
 from tidegate.handlers.runs.create import promote
 from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.message import ClearRequested
-from tidegate.schemas.state import RUN_ENDED, TASK_MOVES, RunState, TaskState
+from tidegate.schemas.state import RUN_ENDED, TASK_MOVES, KillCause, RunState, TaskState
 
 SIZES = st.integers(1, 8)
 
@@ -82,7 +82,7 @@ def confirm(life: Life, killed: list[str]) -> None:
     for task_id in killed:
         attempt = life.world.attempt(task_id)
         life.world.submissions[attempt] = msgspec.structs.replace(
-            life.world.submissions[attempt], kill_reason="cleared by a user"
+            life.world.submissions[attempt], kill_reason="cleared by a user", kill_cause=KillCause.CLEARED
         )
     if killed:
         life.world.finish(**dict.fromkeys(killed, False))

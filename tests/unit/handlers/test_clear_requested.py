@@ -149,7 +149,9 @@ def test_an_active_task_is_killed_and_waits_again_once_its_attempt_has_ended() -
     effects = cleared(world)
     world.apply(effects)
     (kill,) = (effect for effect in effects if isinstance(effect, KillSubmissions))
-    world.submissions[attempt] = msgspec.structs.replace(world.submissions[attempt], kill_reason=kill.reason)
+    world.submissions[attempt] = msgspec.structs.replace(
+        world.submissions[attempt], kill_reason=kill.reason, kill_cause=kill.cause
+    )
     world.finish(a=False)
     assert world.states() == {"a": TaskState.NONE}
     world.reconsider()

@@ -18,7 +18,7 @@ from tidegate.schemas.effect.dag import CountFailures, SetPaused
 from tidegate.schemas.effect.run import InsertRun, RunMoved, UpdateRun
 from tidegate.schemas.effect.submission import AcceptSubmission, KillSubmissions
 from tidegate.schemas.message import AttemptTimedOut, RunTimedOut, SubmissionAccepted
-from tidegate.schemas.state import RunState, SubmissionState, TaskState
+from tidegate.schemas.state import KillCause, RunState, SubmissionState, TaskState
 from tidegate.schemas.view import DagView
 from tidegate.schemas.wire.event import TaskFinished
 
@@ -147,7 +147,7 @@ def test_an_attempt_past_its_timeout_is_killed() -> None:
     world, attempt = at_work()
     world.accept("a")
 
-    assert late(world, attempt) == [KillSubmissions(1, 0, "it took longer than 30 s")]
+    assert late(world, attempt) == [KillSubmissions(1, 0, "it took longer than 30 s", KillCause.TIMED_OUT)]
 
 
 @pytest.mark.parametrize(
@@ -163,12 +163,15 @@ def test_an_attempt_that_has_ended_or_is_being_killed_is_not_killed(facts: dict[
     assert late(world, attempt, **facts) == []
 
 
+TIMED_OUT = {"kill_reason": "it took longer than 30 s", "kill_cause": KillCause.TIMED_OUT}
+
+
 @pytest.mark.parametrize(
     ("outcome", "reason"), [("killed", "it took longer than 30 s"), ("failed", "disk full"), ("succeeded", "disk full")]
 )
 def test_a_killed_task_has_the_kill_reason(outcome: str, reason: str) -> None:
     world, attempt = at_work()
-    world.submissions[attempt] = msgspec.structs.replace(world.submissions[attempt], kill_reason="it took longer than 30 s")
+    world.submissions[attempt] = msgspec.structs.replace(world.submissions[attempt], **TIMED_OUT)
 
     finished = {"submission_id": attempt, "outcome": outcome, "reason": "disk full"}
     world.finish_with(msgspec.convert(finished, TaskFinished))

@@ -12,7 +12,6 @@ from tests.unit.handlers.callbacks import one_callback_per_occasion
 from tests.unit.handlers.simulated_run import End, SimulatedRun
 from tidegate.handlers import attempt_timed_out, run_end_requested, run_timed_out
 from tidegate.handlers.load import LockedAttempts, WholeRun
-from tidegate.handlers.runs.notifications import timeout_reason
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.deadline import Notify
 from tidegate.schemas.effect.submission import KillSubmissions
@@ -150,7 +149,7 @@ def test_an_upstream_failure_is_not_notified_as_a_failure() -> None:
     ids=["for good", "with another try to come"],
 )
 def test_an_attempt_past_its_timeout_is_notified_as_timeout_too(retries: int, expected: list[str]) -> None:
-    """A timeout is known by its kill reason."""
+    """A timeout is known by the cause of its kill."""
     dag = graph(task(f"a*{retries}", callbacks=one_callback_per_occasion(), execution_timeout_s=90.0))
     world = SimulatedRun(dag)
     world.admit("a")
@@ -160,11 +159,23 @@ def test_an_attempt_past_its_timeout_is_notified_as_timeout_too(retries: int, ex
 
     (kill,) = attempt_timed_out.decide([message(AttemptTimedOut(submission_id=id_))], found)
     assert isinstance(kill, KillSubmissions)
-    world.submissions[id_] = msgspec.structs.replace(world.submissions[id_], kill_reason=kill.reason)
+    world.submissions[id_] = msgspec.structs.replace(world.submissions[id_], kill_reason=kill.reason, kill_cause=kill.cause)
     world.finish_with(TaskFinished(submission_id=id_, outcome="killed", reason="killed on request"))
 
-    assert kill.reason == timeout_reason(dag.nodes[0].task) == "it took longer than 90 s"
+    assert kill.reason == "it took longer than 90 s"
     assert [occasion for _, _, occasion, _ in told(world.others)] == expected
+
+
+def test_a_failure_in_the_words_of_a_timeout_is_none() -> None:
+    dag = graph(task("a", callbacks=one_callback_per_occasion(), execution_timeout_s=90.0))
+    world = SimulatedRun(dag)
+    world.admit("a")
+    world.accept("a")
+    (id_,) = world.submissions
+
+    world.finish_with(TaskFinished(submission_id=id_, outcome="failed", reason="it took longer than 90 s"))
+
+    assert [occasion for _, _, occasion, _ in told(world.others)] == ["failure"]
 
 
 def test_each_receiver_of_an_event_is_notified_once() -> None:

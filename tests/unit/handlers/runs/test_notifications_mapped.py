@@ -13,7 +13,6 @@ from tidegate.schemas.graph import element_index
 from tidegate.schemas.state import RunState, TaskState
 
 HOUR = DeadlineSpec(name="hour", after_s=3600.0)
-LATE = "it took longer than 90 s"
 
 
 def mapped_moves(*moves: Move) -> list[Effect]:
@@ -21,8 +20,8 @@ def mapped_moves(*moves: Move) -> list[Effect]:
     return list(task_events(run_view(state=RunState.RUNNING), dag, moves, NOW))
 
 
-def instance(element: int, state: TaskState, reason: str = "") -> Move:
-    return Move(element_index(1, element), state, 1, reason)
+def instance(element: int, state: TaskState, *, timed_out: bool = False) -> Move:
+    return Move(element_index(1, element), state, 1, timed_out=timed_out)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +30,7 @@ def instance(element: int, state: TaskState, reason: str = "") -> Move:
         pytest.param(instance(3, TaskState.SUCCESS), [], id="an instance succeeded"),
         pytest.param(instance(3, TaskState.FAILED), [], id="an instance failed for good"),
         pytest.param(instance(3, TaskState.UP_FOR_RETRY), [("b[3]", "retry")], id="an instance is tried again"),
-        pytest.param(instance(3, TaskState.FAILED, LATE), [("b[3]", "timeout")], id="an instance took too long"),
+        pytest.param(instance(3, TaskState.FAILED, timed_out=True), [("b[3]", "timeout")], id="an instance took too long"),
         pytest.param(Move(1, TaskState.FAILED, 0, "1 of 4 instances failed"), [("b", "failure")], id="the task failed"),
         pytest.param(Move(1, TaskState.SUCCESS, 0), [("b", "success")], id="the task succeeded"),
     ],
