@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from tidegate.handlers.load import read_dags
-from tidegate.handlers.runs.rows import end_submission, insert_task, update_task
+from tidegate.handlers.runs.task_effects import end_submission, insert_task, update_task
 from tidegate.handlers.runs.transition import change_run
 from tidegate.handlers.scheduling.next_runs import schedule_after_ends
 from tidegate.handlers.scheduling.read_plan import ReadReason

@@ -7,7 +7,7 @@ import msgspec
 
 from tidegate.handlers import attempt_ends
 from tidegate.handlers.attempt_ends import already_ended, end_attempts, superseded
-from tidegate.handlers.runs.rows import end_submission
+from tidegate.handlers.runs.task_effects import end_submission
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.message import AttemptSilent, Message
 from tidegate.schemas.queries import submissions

@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 
 from tidegate.handlers.load import read_dags
-from tidegate.handlers.runs.rows import insert_task, update_task
+from tidegate.handlers.runs.task_effects import insert_task, update_task
 from tidegate.handlers.runs.terminate import fail
 from tidegate.handlers.runs.transition import Reason, change_run
 from tidegate.handlers.scheduling.next_runs import schedule_after_ends

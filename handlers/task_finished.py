@@ -5,7 +5,7 @@ from uuid import UUID
 
 from tidegate.handlers import attempt_ends
 from tidegate.handlers.attempt_ends import State, already_ended, end_attempts, superseded
-from tidegate.handlers.runs.rows import end_submission
+from tidegate.handlers.runs.task_effects import end_submission
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.submission import IgnoreFinish
 from tidegate.schemas.effect.task import AdmitAgain

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from itertools import count
 
-from tidegate.handlers.runs.rows import demand, insert_task
+from tidegate.handlers.runs.task_effects import demand, insert_task
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import ChangeVersion
 from tidegate.schemas.effect.task import SetTaskDemand

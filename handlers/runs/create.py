@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from tidegate.handlers.runs.deadlines import insert_deadlines
-from tidegate.handlers.runs.rows import insert_task
+from tidegate.handlers.runs.task_effects import insert_task
 from tidegate.handlers.runs.transition import change_run, numbered, publish, run_event, update_run
 from tidegate.handlers.tasks.advance import Advance, begin
 from tidegate.schemas.dag import BaseTask

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.runs.rows import update_task
+from tidegate.handlers.runs.task_effects import update_task
 from tidegate.handlers.runs.transition import Reason, change_run
 from tidegate.handlers.tasks.advance import Move
 from tidegate.schemas.effect import Effect
