@@ -18,7 +18,7 @@ from tidegate.events.sink import OutMessage, Sink, UndeliveredError
 from tidegate.schemas.queries import inbox, outbox, writers
 from tidegate.schemas.queries.inbox import DeadLetter
 from tidegate.schemas.queries.leases import OUTBOX, LeaseSpec
-from tidegate.schemas.queries.outbox import OutboxRow
+from tidegate.schemas.queries.outbox import OutboxRow, UnreadableRow
 from tidegate.schemas.wire.event import Kind
 
 log = structlog.get_logger()
@@ -49,7 +49,8 @@ async def relay_batch(context: Context, sink: Sink, watermark: OutboxWatermark) 
     shards = {int(key) for key in context.held_leases.of(OUTBOX)}
     if not shards:
         return False
-    rows = await _next_rows(context, watermark, shards)
+    found = await _next_rows(context, watermark, shards)
+    rows = list(_readable(watermark, found))
     if events := [row for row in rows if row.kind is not Kind.DEAD_LETTER]:
         await _send_events(context, sink, events)
     dead_letters = [row for row in rows if row.kind is Kind.DEAD_LETTER]
@@ -57,10 +58,20 @@ async def relay_batch(context: Context, sink: Sink, watermark: OutboxWatermark) 
         await _send_dead_letters(context, sink, dead_letters[start : start + MAX_DEAD_LETTERS])
     if rows:
         context.outages.end("Kafka")
-    return len(rows) == MAX_BATCH
+    return len(found) == MAX_BATCH and bool(rows)
 
 
-async def _next_rows(context: Context, watermark: OutboxWatermark, shards: Set[int]) -> Sequence[OutboxRow]:
+def _readable(watermark: OutboxWatermark, rows: Sequence[OutboxRow | UnreadableRow]) -> Iterator[OutboxRow]:
+    """The rows without the damaged ones, each of which is logged once."""
+    for row in rows:
+        if isinstance(row, OutboxRow):
+            yield row
+        elif row.id not in watermark.unreadable:
+            watermark.unreadable.add(row.id)
+            log.error("outbox_row_unreadable", id=row.id, reason=row.reason)
+
+
+async def _next_rows(context: Context, watermark: OutboxWatermark, shards: Set[int]) -> Sequence[OutboxRow | UnreadableRow]:
     if watermark.committed.take_turn(anyio.current_time()):
         watermark.committed.advance(await context.database.autocommit(writers.of_outbox))
     lowest = watermark.lower_bound(shards)

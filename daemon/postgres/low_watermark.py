@@ -52,10 +52,14 @@ async def advance_events(database: Database, events: LowWatermark) -> None:
 
 
 class OutboxWatermark:
-    """The id from which the shards of this daemon are read: the oldest row it saw, but not above `committed`."""
+    """The id from which the shards of this daemon are read: the oldest row it saw, but not above `committed`.
+
+    `unreadable` are the damaged rows that it saw.
+    """
 
     def __init__(self) -> None:
         self.committed = LowWatermark()
+        self.unreadable: set[int] = set()
         self._oldest = 0
         self._shards: Set[int] = frozenset()
 

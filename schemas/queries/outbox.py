@@ -49,6 +49,13 @@ class OutboxRow(msgspec.Struct, frozen=True):
     payload: bytes
     is_replay: bool = False
 
+    def check(self) -> None:
+        """Raises ValueError for a row that was damaged."""
+        if self.kind is Kind.TASK_STATE:
+            int(self.event_id.rpartition("/")[2])
+        elif self.kind is Kind.DEAD_LETTER and not 0 <= int(self.key) < 2**63:
+            raise ValueError(f"{self.key} is no id of a dead letter")
+
     def events(self) -> Iterator[tuple[str, bytes]]:
         """The id and the payload of each event."""
         if self.kind is not Kind.TASK_STATE:
@@ -57,6 +64,17 @@ class OutboxRow(msgspec.Struct, frozen=True):
         run, _, first = self.event_id.rpartition("/")
         for seq, payload in enumerate(self.payload.split(b"\n"), int(first)):
             yield f"{run}/{seq}", payload
+
+
+class UnreadableRow(msgspec.Struct, frozen=True):
+    """A row that was damaged, and how. It stays, and delays no other."""
+
+    id: int
+    reason: str
+
+
+READABLE = (*map(str, Kind), REPLAY)
+"""The kinds of rows that this version publishes; rows of others wait for a daemon of the version that wrote them."""
 
 
 def event_columns(effects: Sequence[RunMoved | TaskMoved | OutletUpdated]) -> Sequence[Sequence[Any]]:
@@ -77,9 +95,9 @@ async def replay(db: Db, letters: Sequence[tuple[int, str, datetime]]) -> None:
         await db.execute(_SQL["insert_outbox"], *zip(*rows, strict=True))
 
 
-async def next_rows(db: Db, shards: Sequence[int], lowest: int, limit: int) -> list[OutboxRow]:
+async def next_rows(db: Db, shards: Sequence[int], lowest: int, limit: int) -> list[OutboxRow | UnreadableRow]:
     """The oldest rows of these shards from the id `lowest` on. No cursor: rows that commit late are read late, not skipped."""
-    return [_read(*row) for row in await db.fetch(_SQL["next_outbox"], shards, lowest, limit)]
+    return [_read(*row) for row in await db.fetch(_SQL["next_outbox"], shards, lowest, limit, READABLE)]
 
 
 async def delete(db: Db, ids: Sequence[int]) -> None:
@@ -87,9 +105,14 @@ async def delete(db: Db, ids: Sequence[int]) -> None:
     await db.execute(_SQL["delete_outbox"], ids)
 
 
-def _read(id_: int, kind: str, key: str, event_id: str, time: datetime, payload: bytes) -> OutboxRow:
+def _read(id_: int, kind: str, key: str, event_id: str, time: datetime, payload: bytes) -> OutboxRow | UnreadableRow:
     is_replay = kind == REPLAY
-    return OutboxRow(id_, Kind.DEAD_LETTER if is_replay else Kind(kind), key, event_id, time, payload, is_replay)
+    row = OutboxRow(id_, Kind.DEAD_LETTER if is_replay else Kind(kind), key, event_id, time, payload, is_replay)
+    try:
+        row.check()
+    except ValueError as error:
+        return UnreadableRow(id_, str(error))
+    return row
 
 
 def _rows(effects: Sequence[RunMoved | TaskMoved | OutletUpdated]) -> Iterator[Row]:

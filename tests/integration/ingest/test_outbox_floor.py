@@ -4,13 +4,14 @@ import json
 from collections.abc import Sequence
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.integration.ingest.intake import Intake
 from tests.transactions import transaction
 from tidegate.daemon.postgres import low_watermark
 from tidegate.schemas.queries import outbox
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.outbox import OutboxRow
+from tidegate.schemas.queries.outbox import OutboxRow, UnreadableRow
 from tidegate.schemas.wire.event import Kind
 
 WRITE = """
@@ -51,7 +52,7 @@ async def test_rows_that_nothing_may_remove_are_not_gone_through(intake: Intake,
     read_from: list[int] = []
     next_rows = outbox.next_rows
 
-    async def noted(db: Db, shards: Sequence[int], lowest: int, limit: int) -> list[OutboxRow]:
+    async def noted(db: Db, shards: Sequence[int], lowest: int, limit: int) -> list[OutboxRow | UnreadableRow]:
         read_from.append(lowest)
         return await next_rows(db, shards, lowest, limit)
 
@@ -64,3 +65,22 @@ async def test_rows_that_nothing_may_remove_are_not_gone_through(intake: Intake,
 
         assert len(await names(intake)) == 150
         assert (read_from[0], read_from[-1] > 50) == (0, True)
+
+
+async def test_rows_that_cannot_be_published_delay_no_others(intake: Intake) -> None:
+    """A later version of Tidegate wrote the first one; the second one was damaged."""
+    await write(intake, "strange", rows=2)
+    async with transaction(intake.settings.postgres_dsn) as db:
+        await db.execute("UPDATE outbox SET kind = 'pool-state' WHERE event_id = 'strange/1'")
+        await db.execute("UPDATE outbox SET kind = 'task-state', event_id = 'd/r/tasks/x' WHERE event_id = 'strange/2'")
+    await write(intake, "a")
+
+    with capture_logs() as logged:
+        assert await names(intake) == ["a"]
+        await write(intake, "b")
+        assert await names(intake) == ["a", "b"]
+
+    assert [entry["reason"] for entry in logged if entry["event"] == "outbox_row_unreadable"] == [
+        "invalid literal for int() with base 10: 'x'"
+    ]
+    assert len(await intake.rows("SELECT id FROM outbox")) == 2
