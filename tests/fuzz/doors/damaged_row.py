@@ -53,6 +53,7 @@ COLUMNS = """
 LITERALS: Mapping[str, Sequence[str]] = {
     "text": ("''", "'x'", "'ü'", "repeat('x', 5000)", "E'\\x1b[31m'", "'s://a'", "'good'", "'bad'", "'{\"'"),
     "integer": ("0", "-1", "1", "7", "2147483647", "-2147483648", "1048576", "1064961"),
+    "double precision": ("0", "-1", "'NaN'", "'Infinity'", "1e308"),
     "smallint": ("0", "-1", "15", "32767"),
     "bigint": ("0", "-1", "1", "9223372036854775807", "-9223372036854775808", "999999"),
     "timestamp with time zone": (
