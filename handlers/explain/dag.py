@@ -120,7 +120,8 @@ def condition_gates(facts: DagFacts) -> Iterator[Gate[DagReason]]:
     reason = result if isinstance(result, Reason) else None
     of_timing = reason if isinstance(reason, Debouncing | RateLimited) else None
     of_condition = None if of_timing else reason
-    since = min((event.arrived_at for event in facts.dag.pending), default=None)
+    is_broken = isinstance(reason, ConditionBroken)  # maybe by the times of its events
+    since = None if is_broken else min((event.arrived_at for event in facts.dag.pending), default=None)
     yield gate("condition", of_condition, _condition_facts(facts, facts.dag.graph.schedule, reason), since=since)
     if facts.dag.graph.timing != ANY_TIME:
         yield gate("timing", of_timing, _timing_facts(facts, reason), reached=of_condition is None)

@@ -1,6 +1,7 @@
 """The gates between a DAG and its next run, and the changes that open them."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -247,3 +248,12 @@ def test_a_gate_of_a_dag_that_is_closed_for_any_reason_is_explained(reason: reas
     gate: Gate[reasons.DagReason] = Gate(name="any", state=GateState.CLOSED, reason=reason)
 
     assert len(dag_changes(dag_facts(consumer(A)), [gate])) == 1
+
+
+def test_a_condition_that_the_time_of_an_event_breaks_is_explained_all_the_same() -> None:
+    """Postgres gives infinity as a time without a zone."""
+    infinite = msgspec.structs.replace(event(1), arrived_at=datetime.max)  # noqa: DTZ901
+
+    page = explain_dag(dag_facts(consumer(expiring("a", 5), event(2), infinite)))
+
+    assert isinstance(closed(page)["condition"], reasons.ConditionBroken)
