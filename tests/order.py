@@ -33,6 +33,7 @@ FIRST: Sequence[str] = (
     "acceptance/test_bad_input.py",
     "acceptance/test_batch_hosts.py",
     "integration/example/test_week.py",
+    "fuzz/test_doors.py",
 )
 """Files that take half a minute or more. Storms alternate with others, since three storms at once need more than two cores."""
 

@@ -12,6 +12,7 @@ import anyio
 import asyncpg
 import msgspec
 
+from tests.fuzz.records import Sent
 from tests.integration.engine.world import FixedClock, World
 from tests.tokens import token_of
 from tidegate.daemon.context import Context
@@ -22,7 +23,7 @@ from tidegate.daemon.duties.clock import submit_due
 from tidegate.daemon.duties.dispatch import Dispatcher
 from tidegate.daemon.duties.notify import Notifier
 from tidegate.daemon.duties.observe import observe_round
-from tidegate.daemon.duties.receivers.delivery import Sent
+from tidegate.daemon.duties.receivers.delivery import Sent as Delivered
 from tidegate.daemon.duties.reconsider import reconsider_batch
 from tidegate.daemon.duties.sweep import delete_expired, fail_silent_attempts, requeue_stuck_attempts, warn_of_missing_pools
 from tidegate.daemon.intake.batches import PartitionBatch, key_of, read
@@ -142,8 +143,8 @@ class Cluster:
 class Receiver:
     """A sender of notifications that delivers everything."""
 
-    async def send(self, _claimed: Any) -> Sent:
-        return Sent()
+    async def send(self, _claimed: Any) -> Delivered:
+        return Delivered()
 
 
 class Topics:
@@ -195,20 +196,22 @@ class SmallWorld:
             self.clock.at, self.watermark = self._began_at, OutboxWatermark()
             self.context = msgspec.structs.replace(self.context, outages=Outages())
 
-    async def take(self, kind: Kind, *bodies: Any) -> None:
-        """Records come in; a batch has all of them."""
+    async def take(self, kind: Kind, *sent: Sent | Mapping[str, Any]) -> None:
+        """Records come in, or bodies of records; a batch has all of them."""
         partition = Partition(self.context.settings.topic(kind), 0)
-        contents = [body if isinstance(body, bytes) else msgspec.json.encode(body) for body in bodies]
+        records = [each if isinstance(each, Sent) else Sent([], msgspec.json.encode(each)) for each in sent]
         first, lease = self.offsets[kind], self.context.held_leases.of(PARTITION)[key_of(partition)]
-        found = [Record(partition.topic, 0, first + n, self.clock.at, None, [], content) for n, content in enumerate(contents)]
+        found = [
+            Record(partition.topic, 0, first + n, self.clock.at, None, each.headers, each.value) for n, each in enumerate(records)
+        ]
         self.offsets[kind] += len(found)
 
         async def rest() -> None:
             """From the committed offset on, as a reader does after an outage."""
             reader = Reader(kind, self.context, cast(Source, None), unchanged)
             reader.positions[partition] = start = (await self.rows(COMMITTED, lease.key))[0][0]
-            if records := [read(kind, record) for record in found[start - first :]]:
-                await reader._commit([PartitionBatch(partition, lease.epoch, start, records)])
+            if left := [read(kind, record) for record in found[start - first :]]:
+                await reader._commit([PartitionBatch(partition, lease.epoch, start, left)])
 
         await self.step(rest)
 

@@ -5,7 +5,19 @@ A door answers with a value or with an error for its user. Any other exception i
 
 from collections.abc import Mapping
 
-from tests.fuzz.doors import clock, command, dag_file, damaged_row, pattern, record, server_error, setting, spool, stored_spec
+from tests.fuzz.doors import (
+    clock,
+    command,
+    dag_file,
+    damaged_row,
+    pattern,
+    record,
+    server_error,
+    setting,
+    spool,
+    stored_record,
+    stored_spec,
+)
 from tests.fuzz.doors import filter as filter_
 from tests.fuzz.doors.door import Door
 
@@ -17,6 +29,7 @@ DOORS: Mapping[str, Door] = {
     "pattern": pattern.DOOR,
     "stored spec": stored_spec.DOOR,
     "dag file": dag_file.DOOR,
+    "stored record": stored_record.DOOR,
     "damaged row": damaged_row.DOOR,
     "server error": server_error.DOOR,
     "clock": clock.DOOR,

@@ -259,4 +259,4 @@ def after(dag: DagView, effects: Sequence[Effect]) -> DagView:
     return dag
 
 
-DOOR = Door(cases(), enter, share=80)
+DOOR = Door(cases(), enter, share=80, in_suite=150)

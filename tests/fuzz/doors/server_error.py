@@ -246,6 +246,6 @@ DOOR = Door(
     enter,
     share=4,
     surroundings=world_of,
-    in_suite=15,
+    in_suite=8,
     needs_postgres=True,
 )
