@@ -13,9 +13,10 @@ import structlog
 
 from tidegate.daemon.engine import Applied, Batch, apply
 from tidegate.daemon.postgres.database import Database
+from tidegate.handlers import tasks_ready
 from tidegate.schemas.dag import ImportProblem, ParsedFile
 from tidegate.schemas.error import DagFaultError, FencedError, InvariantError, UnavailableError, described
-from tidegate.schemas.message import DatasetUpdateDeferred
+from tidegate.schemas.message import DatasetUpdateDeferred, Message, TasksReady
 from tidegate.schemas.queries import holds
 from tidegate.schemas.wire.event import DatasetUpdated
 
@@ -61,7 +62,7 @@ async def hold(database: Database, fault: DagFaultError) -> bool:
 
 async def hold_owner(database: Database, body: Any, error: Exception) -> bool:
     """Hold the DAG that a message is about. Returns False if it is about no single DAG."""
-    dag_id = await database.run(holds.dag_of, body)
+    dag_id = await database.run(tasks_ready.first_dag if isinstance(body, TasksReady) else holds.dag_of, body)
     if dag_id is None:
         return False
     fault = DagFaultError({dag_id: f"{type(body).__name__} failed: {described(error)}"})
@@ -89,6 +90,19 @@ def halves(items: Sequence[T]) -> tuple[Sequence[T], Sequence[T]] | None:
     """The two halves of a sequence; None if it has one item."""
     middle = len(items) // 2
     return (items[:middle], items[middle:]) if middle else None
+
+
+def message_halves(messages: Sequence[Message[Any]]) -> tuple[Sequence[Message[Any]], Sequence[Message[Any]]] | None:
+    """Two halves of messages; of one that admits several tasks, two that admit half as many each."""
+    match messages:
+        case [Message(body=TasksReady(limit=limit) as ready) as message] if limit > 1:
+            first, second = (
+                msgspec.structs.replace(message, body=msgspec.structs.replace(ready, limit=part))
+                for part in (limit // 2, limit - limit // 2)
+            )
+            return [first], [second]
+        case _:
+            return halves(messages)
 
 
 async def bisect(

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from tidegate.daemon.containment import apply_holding, bisect, hold_owner
+from tidegate.daemon.containment import apply_holding, bisect, hold_owner, message_halves
 from tidegate.daemon.engine import Applied, Batch, merged
 from tidegate.daemon.leases import HeldLeases
 from tidegate.daemon.outage import Outages
@@ -50,7 +50,7 @@ class Context(msgspec.Struct, frozen=True):
         """Apply internal messages of one type, at least one. A message that fails holds the DAG that it is about."""
         at = self.database.clock.known()
         messages = [Message(body=body, at=at, id=id_) for body, id_ in zip(bodies, ids or [None] * len(bodies), strict=True)]
-        return merged(await bisect(messages, self._apply_messages, self._hold_owner))
+        return merged(await bisect(messages, self._apply_messages, self._hold_owner, message_halves))
 
     async def _apply_messages(self, messages: Sequence[Message[Any]]) -> Applied:
         return await self.apply(Batch(messages=messages))

@@ -63,7 +63,7 @@ async def read_dags(db: Db, locked: Mapping[str, LockedDag], reason: ReadReason 
     plans = {dag_id: _plan(db, dag, activity[dag_id], reason) for dag_id, dag in locked.items()}
     found = {dag.graph.dag_id: dag for dag in await dags.read(db, locked, activity, plans)}
     while short := [dag_id for dag_id, dag in found.items() if _needs_more(dag, db.now)]:
-        plans |= {dag_id: with_more_events(dag_id, plans[dag_id]) for dag_id in short}
+        plans |= {dag_id: with_more_events(found[dag_id], plans[dag_id]) for dag_id in short}
         again = await dags.read(db, {dag_id: locked[dag_id] for dag_id in short}, activity, {id_: plans[id_] for id_ in short})
         found |= {dag.graph.dag_id: dag for dag in again}
     return tuple(found.values())

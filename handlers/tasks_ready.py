@@ -31,6 +31,12 @@ async def load(db: Db, messages: Sequence[Message[TasksReady]]) -> AdmissionStat
     return await lock_admission(db, ready)
 
 
+async def first_dag(db: Db, ready: TasksReady) -> str | None:
+    """The DAG of the task that is admitted first; None if none is."""
+    state = await lock_admission(db, ready)
+    return next((state.runs[task.dag_run_id].dag_id for task in select_tasks(Capacity(state))), None)
+
+
 def decide(_messages: Sequence[Message[TasksReady]], state: AdmissionState) -> Iterator[Effect]:
     by_run: dict[int, list[WaitingTask]] = defaultdict(list)
     capacity = Capacity(state)

@@ -5,6 +5,7 @@ from functools import partial
 
 from anyio.abc import TaskStatus
 
+from tidegate.daemon.containment import NOT_CONTAINED
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties.run_on_signal import run_on_signal
 from tidegate.daemon.work import Work
@@ -21,12 +22,23 @@ async def admit(context: Context, *, task_status: TaskStatus[None]) -> None:
 
 
 async def admit_pools(context: Context, rotation: "PoolRotation") -> bool:
-    """Admit to each pool with waiting tasks once. Always False: an admission sets the signal for the next round."""
+    """Admit to each pool with waiting tasks once. Always False: an admission sets the signal for the next round.
+
+    A fault of a pool is raised once the others were served.
+    """
+    faults: list[Exception] = []
     for pool in rotation.order(await context.database.autocommit(pools.in_demand)):
         if not await has_capacity(context):
             break
-        if await admit_pool(context, pool):
-            rotation.record(pool)
+        try:
+            if await admit_pool(context, pool):
+                rotation.record(pool)
+        except NOT_CONTAINED:
+            raise
+        except Exception as error:  # noqa: BLE001 - any fault of a pool concerns this pool alone
+            faults.append(error)
+    for fault in faults:
+        raise fault
     return False
 
 

@@ -125,15 +125,15 @@ def needs_more_events(dag: DagView, now: datetime) -> bool:
     return not inspect_events(dag.graph, dag.pending, now).rejected
 
 
-def with_more_events(dag_id: str, plan: ReadPlan) -> ReadPlan:
-    """The plan that reads four times as many events. Raises DagFaultError where a daemon could not keep that many in memory."""
+def with_more_events(dag: DagView, plan: ReadPlan) -> ReadPlan:
+    """The plan that reads four times as many events. Raises DagFaultError if a daemon cannot keep more than these in memory."""
     if plan.events is None:
         return plan
-    events = msgspec.structs.replace(
-        plan.events, limit=4 * plan.events.limit, max_bytes=min(4 * plan.events.max_bytes, MOST_READ_BYTES)
-    )
-    if events.limit > MOST_READ:
-        raise DagFaultError({dag_id: f"its {plan.events.limit:,} oldest pending events do not meet its condition; {REMEDY}"})
+    limit, max_bytes = plan.events.limit, plan.events.max_bytes
+    if limit >= MOST_READ or (max_bytes >= MOST_READ_BYTES and len(dag.pending) < limit):
+        reason = f"its {len(dag.pending):,} oldest pending events do not meet its condition; {REMEDY}"
+        raise DagFaultError({dag.graph.dag_id: reason})
+    events = msgspec.structs.replace(plan.events, limit=min(4 * limit, MOST_READ), max_bytes=min(4 * max_bytes, MOST_READ_BYTES))
     return msgspec.structs.replace(plan, events=events)
 
 

@@ -181,13 +181,13 @@ async def test_dags_are_decided_about_while_their_versions_do_not_fit_into_memor
 async def test_a_dag_is_held_whose_condition_needs_more_events_than_fit_into_memory(
     few: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read_plan, "MOST_READ", 10)
+    monkeypatch.setattr(read_plan, "MOST_READ", 5)
     await few.file(consumer(AllOf((A, DatasetRef("s://a", "n == 'never'")))))
 
     await arrive(few, *(f"a{number}" for number in range(1, 9)))
 
     assert await few.rows("SELECT hold_reason FROM dag") == [
-        ("its 3 oldest pending events do not meet its condition; let its events expire, or change the condition",)
+        ("its 5 oldest pending events do not meet its condition; let its events expire, or change the condition",)
     ]
     assert await few.outcomes() == {"pending": 8}
 

@@ -13,7 +13,7 @@ from tidegate.handlers.scheduling.run_size import LimitedRun, limit_events
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, DatasetRef, PatternRef
 from tidegate.schemas.effect.run import InsertRun
 from tidegate.schemas.error import DagFaultError
-from tidegate.schemas.read_plan import MOST_READ_BYTES, EventPlan, ReadPlan
+from tidegate.schemas.read_plan import MOST_READ, MOST_READ_BYTES, EventPlan, ReadPlan
 from tidegate.schemas.timetable.spec import Dates
 from tidegate.schemas.view import DagView
 
@@ -129,15 +129,28 @@ def test_more_events_are_read_where_the_oldest_do_not_suffice(dag: DagView, need
     assert needs_more_events(dag, NOW) == needs
 
 
-def test_four_times_as_many_are_read() -> None:
-    assert with_more_events("d", reading(3, 5)) == reading(12, 20)
-    assert with_more_events("d", reading(3, MOST_READ_BYTES // 2)) == reading(12, MOST_READ_BYTES)
-    assert with_more_events("d", ReadPlan()) == ReadPlan()
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param((3, 5), (12, 20), id="four times"),
+        pytest.param((MOST_READ // 2, 5), (MOST_READ, 20), id="up to the largest number"),
+        pytest.param((1, MOST_READ_BYTES), (4, MOST_READ_BYTES), id="up to the largest size"),
+    ],
+)
+def test_more_events_are_read(before: tuple[int, int], after: tuple[int, int]) -> None:
+    assert with_more_events(limited(BOTH, event(1)), reading(*before)) == reading(*after)
 
 
-def test_more_events_than_fit_into_memory_are_a_fault_of_the_dag() -> None:
-    with pytest.raises(DagFaultError, match=r"DAG 'd': its 50,000 oldest pending events do not meet its condition"):
-        with_more_events("d", reading(50_000, 1))
+def test_no_events_are_read_where_none_were() -> None:
+    assert with_more_events(limited(BOTH), ReadPlan()) == ReadPlan()
+
+
+@pytest.mark.parametrize(
+    "read", [pytest.param((MOST_READ, 5), id="too many"), pytest.param((2, MOST_READ_BYTES), id="too large")]
+)
+def test_more_events_than_fit_into_memory_are_a_fault_of_the_dag(read: tuple[int, int]) -> None:
+    with pytest.raises(DagFaultError, match=r"DAG 'd': its 1 oldest pending events do not meet its condition"):
+        with_more_events(limited(BOTH, event(1)), reading(*read))
 
 
 def reading(limit: int, max_bytes: int) -> ReadPlan:
