@@ -56,7 +56,7 @@ def replay_of(headers: Headers) -> Replay | None:
         if name == REPLAY:
             try:
                 return _REPLAY.decode(value)
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 return None
     return None
 

@@ -1,5 +1,6 @@
 """A Kafka consumer of assigned partitions, from positions that the caller keeps. It uses no consumer group."""
 
+import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaError
 from aiokafka.errors import OffsetOutOfRangeError as KafkaOffsetOutOfRangeError
 
-from tidegate.events import connection, offsets
+from tidegate.events import connection, offsets, undecodable
 from tidegate.schemas.error import TidegateError, UnavailableError
 
 # Above MAX_RECORD_BYTES: a record that is too large must be fetched to become a dead letter.
@@ -139,7 +140,6 @@ class Source:
         self._needs_seek = True  # until the records are returned: a failed call may have moved the client's position
         with connection.translated_errors(self._servers):
             batches = await self._getmany(anyio.current_time() + timeout_s, max_records)
-        self._needs_seek = False
         return {
             partition: records for tp, batch in batches.items() if (records := self._advance(partition := Partition(*tp), batch))
         }
@@ -153,8 +153,21 @@ class Source:
                 batches: Batches = await self._consumer.getmany(timeout_ms=remaining_ms, max_records=max_records)
             except KafkaOffsetOutOfRangeError as error:
                 await self._raise_out_of_range(error.args[0])
+            except UnicodeDecodeError:
+                return await self._get_undecodable(max_records)
             else:
+                self._needs_seek = False
                 return batches
+
+    async def _get_undecodable(self, max_records: int) -> Batches:
+        """As `getmany`, in random order: the records of one partition may fill each batch."""
+        batches: dict[TopicPartition, Sequence[ConsumerRecord[bytes, bytes]]] = {}
+        client, positions = self._consumer._client, list(self.positions().items())
+        for partition, offset in random.sample(positions, len(positions)):
+            tp, left = TopicPartition(*partition), max_records - sum(map(len, batches.values()))
+            if left:
+                batches[tp] = await undecodable.fetch(client, tp, offset, max_bytes=PARTITION_FETCH_BYTES, max_records=left)
+        return batches
 
     def _advance(self, partition: Partition, batch: Iterable[ConsumerRecord[bytes, bytes]]) -> Sequence[Record]:
         position = self._positions.get(partition)
@@ -274,6 +287,6 @@ def _record(record: "ConsumerRecord[bytes, bytes]") -> Record:
         # Producers choose timestamps, so any number is possible.
         datetime.fromtimestamp(min(max(record.timestamp, 0), _LAST_MS) / 1000, UTC),
         record.key,
-        record.headers,
+        tuple((name, b"" if value is None else value) for name, value in record.headers),
         record.value,
     )

@@ -8,7 +8,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from tests.integration.events.conftest import PARTITIONS, beginning, read
-from tests.integration.events.sourcing import fill, values
+from tests.integration.events.sourcing import Undecodable, fill, send, values
 from tidegate.events import cloudevents
 from tidegate.events.source import Partition, Record, Source
 from tidegate.schemas.error import RejectedError, UnavailableError
@@ -111,6 +111,40 @@ async def test_no_more_records_come_than_asked_for(kafka: str, topic: str, produ
         sizes = [len(await read(source, size)) for size in (2, 3)]
 
     assert sizes == [2, 3]
+
+
+async def test_a_header_without_a_value_has_an_empty_one(kafka: str, topic: str, producer: AIOKafkaProducer) -> None:
+    await send(producer, topic, [("h", None)])
+
+    async with Source(kafka) as source:
+        source.assign(beginning(topic))
+        (record,) = await read(source, 1)
+
+    assert record.headers == (("h", b""),)
+
+
+@pytest.mark.parametrize("compression", [None, "gzip"])
+async def test_a_header_key_that_is_not_utf8_stops_no_partition(kafka: str, topic: str, compression: str | None) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=kafka, compression_type=compression) as producer:
+        await fill(producer, topic, 2)
+        await send(producer, topic, [("good", b"1")], [(Undecodable("bad"), b"2"), ("none", None)], [(Undecodable("bad"), None)])
+        await producer.send_and_wait(topic, b"after", partition=0)
+        await producer.send_and_wait(topic, b"beside", partition=1)
+
+    async with Source(kafka) as source:
+        source.assign(beginning(topic))
+        records = sorted(await read(source, 7), key=lambda record: (record.partition, record.offset))
+        rest = await source.fetch(0.05, 10)
+
+    assert [(record.offset, record.value) for record in records[2:]] == [
+        (2, b"0"), (3, b"1"), (4, b"2"), (5, b"after"), (0, b"beside"),
+    ]  # fmt: skip
+    assert [record.headers for record in records[2:5]] == [
+        (("good", b"1"),),
+        ((r"b\xffd", b"2"), ("none", b"")),
+        ((r"b\xffd", b""),),
+    ]
+    assert rest == {}
 
 
 async def test_a_fetch_without_records_returns_after_the_timeout(kafka: str, topic: str) -> None:

@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 
 import pytest
+from aiokafka import AIOKafkaProducer
 
+from tests.integration.events.sourcing import Undecodable, send
 from tests.integration.ingest.intake import Intake, Sent
+from tidegate.events.dead_letter import REPLAY
 from tidegate.schemas.wire.event import MAX_RECORD_BYTES, Kind, Rejection
 
 BEFORE, AFTER = Sent(b'{"uri": "lake://before"}'), Sent(b'{"uri": "lake://after"}')
@@ -73,6 +76,21 @@ async def test_a_bad_record_is_put_aside_whole_and_its_neighbours_are_taken(inta
     assert (letter["key"], letter["value"], letter["reason"]) == (record.key, record.value, reason)
     assert letter["headers"] == readable(record.headers)
     assert letter["message"].startswith(says)
+    assert await intake.uris() == ["lake://before", "lake://after"]
+
+
+async def test_null_headers_and_keys_that_are_not_utf8_stop_nothing(intake: Intake) -> None:
+    """A record is taken, or becomes a dead letter, by its value."""
+    kind = Kind.DATASET_UPDATED
+    async with AIOKafkaProducer(bootstrap_servers=intake.settings.kafka_servers) as producer:
+        await send(producer, intake.settings.topic(kind), [(REPLAY, None)], [("ce_id", None)], [(Undecodable("bad"), b"1")])
+
+    await intake.take(kind, BEFORE, Sent(b"{", [(REPLAY, b"{")]), AFTER)
+
+    letters = await intake.letters()
+    assert [(letter["offset"], letter["headers"]) for letter in letters] == [
+        (0, [[REPLAY, ""]]), (1, [["ce_id", ""]]), (2, [[r"b\xffd", "1"]]), (4, [[REPLAY, "{"]]),
+    ]  # fmt: skip
     assert await intake.uris() == ["lake://before", "lake://after"]
 
 
