@@ -15,14 +15,14 @@ from tidegate.daemon.engine import Applied, Batch, apply
 from tidegate.daemon.postgres.database import Database
 from tidegate.handlers import tasks_ready
 from tidegate.schemas.dag import ImportProblem, ParsedFile
-from tidegate.schemas.error import DagFaultError, FencedError, InvariantError, UnavailableError, described
+from tidegate.schemas.error import FATAL, DagFaultError, FencedError, InvariantError, UnavailableError, described
 from tidegate.schemas.message import DatasetUpdateDeferred, Message, TasksReady
 from tidegate.schemas.queries import holds
 from tidegate.schemas.wire.event import DatasetUpdated
 
 log = structlog.get_logger()
 
-NOT_CONTAINED = (UnavailableError, FencedError, MemoryError, asyncpg.InsufficientPrivilegeError)
+NOT_CONTAINED = (UnavailableError, FencedError, asyncpg.InsufficientPrivilegeError, *FATAL)
 """Errors that have their cause outside the message: it is applied again later."""
 
 MAX_RACES = 5

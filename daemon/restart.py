@@ -8,7 +8,7 @@ import structlog
 from anyio.abc import TaskStatus
 
 from tidegate.daemon.outage import STEADY_S, Backoff, Outages
-from tidegate.schemas.error import UnavailableError, described
+from tidegate.schemas.error import FATAL, UnavailableError, described
 
 log = structlog.get_logger()
 
@@ -28,7 +28,7 @@ class _StartedOnce(TaskStatus[None]):
 async def kept_up(name: str, duty: Callable[..., Awaitable[Any]], outages: Outages, *, task_status: TaskStatus[None]) -> NoReturn:
     """Run a duty for ever. A failure is logged once until its text changes, counts as an outage, and the duty starts again.
 
-    The pauses between two starts grow as after outages. MemoryError ends the daemon: systemd restarts it.
+    The pauses between two starts grow as after outages. The errors of `FATAL` end the daemon.
     """
     status, backoff, logged = _StartedOnce(task_status), Backoff(), ""
     server = f"duty {name}"
@@ -37,7 +37,7 @@ async def kept_up(name: str, duty: Callable[..., Awaitable[Any]], outages: Outag
             async with anyio.create_task_group() as tg:
                 tg.start_soon(_end_outage, outages, server, backoff)
                 await duty(task_status=status)
-        except* MemoryError:
+        except* FATAL:
             raise
         except* Exception as group:
             error = _first(group)

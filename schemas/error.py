@@ -3,6 +3,9 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+FATAL = (MemoryError,)
+"""Faults of the process, and not of its input. No containment catches them: they end the daemon, which systemd restarts."""
+
 
 class TidegateError(Exception):
     """Its message is one sentence for users, shown without a traceback."""
@@ -51,7 +54,7 @@ def blame(dag_id: str) -> Iterator[None]:
     """Every exception of the block is a fault of this DAG."""
     try:
         yield
-    except DagFaultError:
+    except (DagFaultError, *FATAL):
         raise
     except Exception as error:
         raise DagFaultError({dag_id: f"a decision failed: {described(error)}"}) from error

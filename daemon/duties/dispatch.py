@@ -22,7 +22,7 @@ from tidegate.daemon.outage import Retry
 from tidegate.daemon.spark.contract import Backend, Handle
 from tidegate.daemon.wake import Signal
 from tidegate.daemon.work import Work
-from tidegate.schemas.error import RejectedError, UnavailableError
+from tidegate.schemas.error import FATAL, RejectedError, UnavailableError
 from tidegate.schemas.message import SubmissionAccepted
 from tidegate.schemas.queries import submissions
 from tidegate.schemas.queries.submissions import Claimed
@@ -254,6 +254,8 @@ class Dispatcher:
         except UnavailableError as error:
             self._lost.add(error.server)
             self.context.outages.begin(error)
+        except FATAL:
+            raise
         except Exception as error:  # noqa: BLE001 - any fault of a submit concerns its attempt alone
             self._log_once(step.submission_id, error)
         else:

@@ -24,7 +24,7 @@ from tidegate.daemon.duties.run_on_signal import run_on_signal
 from tidegate.daemon.outage import Retry
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.work import Work
-from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.error import FATAL, UnavailableError
 from tidegate.schemas.queries import notifications
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.notifications import AnyClaim, Claimed, Unreadable
@@ -132,6 +132,8 @@ class Notifier:
         except UnavailableError as error:
             self.context.outages.begin(error)
             return UnderWay(self.context.settings.sweep_s)
+        except FATAL:
+            raise
         except Exception as error:
             # No receiver may end the daemon.
             log.exception("notification_not_sendable", to=label(claimed.receiver))

@@ -16,7 +16,7 @@ from tidegate.daemon.context import Context
 from tidegate.daemon.duties.dispatch import finish_id
 from tidegate.daemon.outage import Retry
 from tidegate.daemon.spark.contract import Backend, Phase, Status
-from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.error import FATAL, UnavailableError
 from tidegate.schemas.queries import submissions
 from tidegate.schemas.queries.submissions import Running
 from tidegate.schemas.wire.event import TaskFinished
@@ -77,7 +77,7 @@ async def _kill(backend: Backend, submission: Running) -> None:
     """A kill that fails unexpectedly is repeated in the next round, and delays no other attempt."""
     try:
         await backend.kill(submission.handle)
-    except UnavailableError:
+    except (UnavailableError, *FATAL):
         raise
     except Exception:
         log.exception("kill_failed", submission_id=str(submission.submission_id), backend=backend.name)

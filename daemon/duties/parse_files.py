@@ -16,6 +16,7 @@ from tidegate.daemon.settings import Settings, dags_root
 from tidegate.daemon.wake import Signal
 from tidegate.events.sink import Sink
 from tidegate.schemas.dag import REPEAT_DIGEST, DagSpec, ImportProblem, ParsedFile
+from tidegate.schemas.error import FATAL
 from tidegate.schemas.message import Message
 from tidegate.schemas.receiver import EmailReceiver
 from tidegate.schemas.wire.event import DagFileChanged
@@ -105,6 +106,8 @@ class FileParsing:
         """The result; an error of the parser itself is a problem of this file alone."""
         try:
             return await Retry(self._context.outages, ends_outages=True).until_done(self._parser.parse, path)
+        except FATAL:
+            raise
         except Exception as error:
             log.exception("dag_file_not_parsed", path=path)
             where = f"see the log of the daemon on {self._context.settings.host}"

@@ -14,7 +14,7 @@ import structlog
 
 from tidegate.daemon.postgres.database import Database, describe
 from tidegate.daemon.spark.contract import SubmissionSpec
-from tidegate.schemas.error import TidegateError, UnavailableError
+from tidegate.schemas.error import FATAL, TidegateError, UnavailableError
 from tidegate.schemas.graph import Graph, element_of
 from tidegate.schemas.queries import sources, submissions, versions
 from tidegate.schemas.queries.db import Db
@@ -62,7 +62,7 @@ async def _build(database: Database, claims: Sequence[Claimed]) -> dict[UUID, Bu
         return {}
     try:
         built = await database.autocommit(submission_specs, claims)
-    except (UnavailableError, asyncpg.PostgresError):
+    except (UnavailableError, asyncpg.PostgresError, *FATAL):
         raise
     except Exception as error:  # noqa: BLE001 - it is the reason of the attempt's failure
         if len(claims) == 1:

@@ -12,7 +12,7 @@ from tidegate.daemon.engine import Batch
 from tidegate.daemon.lineage import Lineage
 from tidegate.events import dead_letter
 from tidegate.events.source import Partition, Record
-from tidegate.schemas.error import RejectedError, described
+from tidegate.schemas.error import FATAL, RejectedError, described
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries.inbox import DeadLetter, OffsetMove
 from tidegate.schemas.wire.envelope import Envelope, checked_time, decode
@@ -87,6 +87,8 @@ def read(kind: Kind, record: Record) -> ReadRecord:
         return ReadRecord(record, body if isinstance(body, LineageEvent) else _message(body, envelope, record))
     except RejectedError as error:
         return ReadRecord(record, error)
+    except FATAL:
+        raise
     except Exception as error:
         log.exception("record_not_decoded", topic=record.topic, partition=record.partition, offset=record.offset)
         return ReadRecord(record, RejectedError(Rejection.UNPROCESSABLE, f"it could not be decoded: {described(error)}"))
@@ -103,22 +105,36 @@ def reject(batch: PartitionBatch, error: RejectedError) -> PartitionBatch:
 
 
 def dead_letter_of(record: Record, reason: str, message: str) -> DeadLetter:
-    """The dead letter of a record: all of its bytes, and why it is rejected."""
-    headers = [(_printable(name.encode()), _printable(value)) for name, value in record.headers]
-    is_readable = all(text.encode() == value for (_, text), (_, value) in zip(headers, record.headers, strict=True))
-    replay = dead_letter.replay_of(record.headers)
-    return DeadLetter(
+    """The dead letter of a record: all of its bytes, and why it is rejected. Without its headers if they cannot be stored."""
+    bare = DeadLetter(
         topic=record.topic,
         partition=record.partition,
         offset=record.offset,
         key=record.key,
-        headers=headers,
+        headers=[],
         value=record.value,
         value_bytes=len(record.value or b""),
         reason=reason,
         message=_printable(message.encode(errors="backslashreplace")),
         recorded_at=record.timestamp,
-        raw_headers=None if is_readable else dead_letter.encode_headers(record.headers),
+    )
+    try:
+        return _with_headers(bare, record.headers)
+    except FATAL:
+        raise
+    except Exception:
+        log.exception("headers_not_stored", topic=record.topic, partition=record.partition, offset=record.offset)
+        return bare
+
+
+def _with_headers(letter: DeadLetter, originals: dead_letter.Headers) -> DeadLetter:
+    headers = [(_printable(name.encode()), _printable(value)) for name, value in originals]
+    is_readable = all(text.encode() == value for (_, text), (_, value) in zip(headers, originals, strict=True))
+    replay = dead_letter.replay_of(originals)
+    return msgspec.structs.replace(
+        letter,
+        headers=headers,
+        raw_headers=None if is_readable else dead_letter.encode_headers(originals),
         replay_of=replay.letter if replay else None,
     )
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from tidegate.schemas.conditions.condition import Leaf, describe_condition, inputs, met_by_inputs
+from tidegate.schemas.error import FATAL
 from tidegate.schemas.explain.reasons import ConditionBroken, Debouncing, InputsMissing, NotSatisfied, OutsideWindow, RateLimited
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.view import Input, PendingEvent
@@ -61,6 +62,8 @@ def evaluated(evaluate: Callable[[], ConditionResult]) -> ConditionResult:
     """The result, or ConditionBroken for an evaluation that raises."""
     try:
         return evaluate()
+    except FATAL:
+        raise
     except Exception as error:  # noqa: BLE001 - any error concerns this DAG only
         return ConditionBroken(f"{type(error).__name__}: {error}")
 

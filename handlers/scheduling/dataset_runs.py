@@ -12,6 +12,7 @@ from tidegate.handlers.scheduling.inputs import InspectedEvents, inspect_events,
 from tidegate.handlers.scheduling.run_size import limit_events
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import ConsumeEvents, DiscardEvents, NoteSchedule
+from tidegate.schemas.error import FATAL
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import RunType
 from tidegate.schemas.view import DagView, RunView
@@ -29,6 +30,8 @@ def discard_rejected(dag: DagView, now: datetime) -> Step:
     else:
         try:
             inspected = inspect_events(dag.graph, dag.arrived if dag.unread else dag.pending, now)
+        except FATAL:
+            raise
         except Exception as error:  # noqa: BLE001 - any error concerns this DAG only
             yield NoteSchedule(dag.graph.dag_id, "condition_error", f"{type(error).__name__}: {error}", now)
             return dag

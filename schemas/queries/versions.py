@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from tidegate.schemas.dag import DagSpec, EmptyTask
-from tidegate.schemas.error import DagFaultError, described
+from tidegate.schemas.error import FATAL, DagFaultError, described
 from tidegate.schemas.graph import Graph, graph_of
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
@@ -75,6 +75,8 @@ async def _read(db: Db, version_ids: Collection[int]) -> _Read:
     for id_, dag_id, number, spec, size in rows:
         try:
             found[id_] = graph_of(id_, msgspec.convert(spec, DagSpec))
+        except FATAL:
+            raise
         except Exception as error:  # noqa: BLE001 - any error in a stored spec concerns the DAG alone
             faults[dag_id] = f"its version {number} cannot be read: {described(error)}"
         else:
