@@ -26,13 +26,17 @@ class LockedDags(msgspec.Struct, frozen=True):
 
 
 class WholeRun(msgspec.Struct, frozen=True):
-    """A run with its DAG and all its tasks, locked. `dag` is None when it does not exist; so are `run` and `graph`."""
+    """A run with its DAG and all its tasks, locked. `run` and `graph` are None if there is no such run.
+
+    `dag` is None if it does not exist, or was not read.
+    """
 
     now: datetime
     dag: DagView | None = None
     run: RunView | None = None
     graph: Graph | None = None
     tasks: tuple[Instance, ...] = ()
+    dag_exists: bool = True
 
 
 class LockedAttempts(msgspec.Struct, frozen=True):
@@ -98,7 +102,7 @@ async def lock_run_unread(db: Db, dag_id: str, run_id: str) -> WholeRun:
         graphs = await versions.names_only(db, [run])
         instances = (await tasks.of_runs(db, [run.id])).get(run.id, {})
         return WholeRun(db.now, None, run, graphs[run.version_id], tuple(instances.values()))
-    return WholeRun(db.now)
+    return WholeRun(db.now, dag_exists=is_known)
 
 
 async def lock_attempts(db: Db, ids: Sequence[UUID]) -> LockedAttempts:

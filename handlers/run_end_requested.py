@@ -28,7 +28,7 @@ async def load(db: Db, messages: Sequence[Message[RunEndRequested]]) -> WholeRun
 def decide(messages: Sequence[Message[RunEndRequested]], state: WholeRun) -> Iterator[Effect]:
     (request,) = (message.body for message in messages)
     if state.run is None or state.graph is None:
-        yield no_such_dag(request.dag_id) if state.dag is None else no_such_run(request.dag_id, request.run_id)
+        yield no_such_run(request.dag_id, request.run_id) if state.dag_exists else no_such_dag(request.dag_id)
     elif state.run.state is request.state or (request.only_if_active and state.run.state in RUN_ENDED):
         yield RejectMessage(0, ALREADY_ENDED, f"run {request.run_id!r} has already ended as {state.run.state}")
     elif request.state is RunState.SUCCESS:

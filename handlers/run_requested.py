@@ -89,4 +89,4 @@ def run_id_of(message: Message[RunRequested]) -> str:
 def may_start(dag: DagView, now: datetime) -> bool:
     """Whether a new run may start at once, without overtaking a queued run or a timed one that is due."""
     has_earlier = dag.queued or (dag.due_at is not None and dag.due_at <= now)
-    return not dag.is_held and not has_earlier and has_capacity(dag)
+    return not dag.is_inactive and not has_earlier and has_capacity(dag)

@@ -126,7 +126,7 @@ class LockedDag(msgspec.Struct, frozen=True, kw_only=True):
     backfilled_by_txn: int = 0
 
     @property
-    def is_held(self) -> bool:
+    def is_inactive(self) -> bool:
         """Whether no run may start, because the DAG is paused or stale."""
         return self.is_paused or self.is_stale
 
@@ -202,9 +202,9 @@ class Instance(Columns):
 
 
 class WaitingTask(msgspec.Struct, frozen=True):
-    """A task instance that waits for slots. `per_dag` and `per_run` are limits of its task. `is_paused`: its DAG is paused.
+    """A task instance that waits for slots. `per_dag` and `per_run` are limits of its task.
 
-    `is_attempted`: an earlier attempt is still open.
+    `is_paused`: its DAG is paused or held. `is_attempted`: an earlier attempt is still open.
     """
 
     dag_run_id: int

@@ -94,7 +94,6 @@ class FileParsing:
     async def _run(self, path: str, parse: Parse) -> None:
         with parse.scope:
             parse.file = await self._parsed(path)
-            warn_without_mail(self._context.settings, parse.file.dags)
             parse.done.set()
             if parse.is_late:
                 self._late.add(path)
@@ -105,13 +104,15 @@ class FileParsing:
     async def _parsed(self, path: str) -> ParsedFile:
         """The result; an error of the parser itself is a problem of this file alone."""
         try:
-            return await Retry(self._context.outages, ends_outages=True).until_done(self._parser.parse, path)
+            file = await Retry(self._context.outages, ends_outages=True).until_done(self._parser.parse, path)
+            warn_without_mail(self._context.settings, file.dags)
         except FATAL:
             raise
         except Exception as error:
             log.exception("dag_file_not_parsed", path=path)
             where = f"see the log of the daemon on {self._context.settings.host}"
             return unparsed(path, f"the parser failed with {type(error).__name__}: {error}; {where}")
+        return file
 
     def _take(self, path: str, parse: Parse) -> ParsedFile:
         if parse.file is not None:

@@ -48,7 +48,7 @@ def skip_or_alert(dag: DagView, now: datetime) -> Step:
 def run_anyway(dag: DagView, id_: int, now: datetime) -> Step | None:
     """Starts a run of the inputs that have arrived; None without a missed deadline, without capacity, and while rate limited."""
     spec = dag.graph.timing.deadline
-    if spec is None or spec.fallback != "run_anyway" or dag.is_held or not has_capacity(dag):
+    if spec is None or spec.fallback != "run_anyway" or dag.is_inactive or not has_capacity(dag):
         return None
     missed = _missed_deadline(dag, now)
     if missed is None or rate_limited(dag.graph, now, dag.dataset_run_at):

@@ -26,7 +26,7 @@ def schedule_next_runs(dag: DagView, now: datetime) -> Iterator[Effect]:
 def _schedule(dag: DagView, now: datetime) -> Iterator[Effect]:
     before = dag
     dag = start_daily_deadlines((yield from discard_rejected(dag, _inspection_time(dag, now))), now)
-    if not dag.is_held:
+    if not dag.is_inactive:
         # `next_run_id` came with the lock of the row: the usual single dataset run costs no statement for its id.
         dag = msgspec.structs.replace(dag, event_run_ids=(dag.next_run_id, *dag.event_run_ids))
         dag = yield from start_runs(dag, now)
@@ -41,7 +41,7 @@ def _schedule(dag: DagView, now: datetime) -> Iterator[Effect]:
 
 def _inspection_time(dag: DagView, now: datetime) -> datetime:
     """Now; for a DAG that requires both, at most the next tick: an event that expires after the tick still counts for it."""
-    tick = upcoming_tick(dag, now) if dag.graph.requires_both and not dag.is_held else None
+    tick = upcoming_tick(dag, now) if dag.graph.requires_both and not dag.is_inactive else None
     return min(now, tick.run_after) if tick else now
 
 

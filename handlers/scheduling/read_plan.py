@@ -66,7 +66,7 @@ def _queued_runs(activity: DagActivity, slots: int, reason: ReadReason) -> int:
 
 def _timed_runs(dag: LockedDag, slots: int, now: datetime) -> int:
     """The number of runs that the timetable may start now."""
-    if dag.graph.timetable is None or dag.is_held or not slots:
+    if dag.graph.timetable is None or dag.is_inactive or not slots:
         return 0
     tick = next_tick(dag.graph.timetable, dag.last_tick, bounds_of(dag.graph, dag.timed_since or now), now)
     return 0 if tick is None or tick.run_after > now else min(slots, MAX_TIMED_RUNS)
@@ -78,7 +78,7 @@ def _event_plan(
     graph = dag.graph
     if _needs_events_anyway(dag, reason, timed_runs, now):
         return EventPlan(with_details=True, limit=run_events, of_each=True)
-    if not slots or dag.is_held or _only_arrivals_matter(dag, reason, now):
+    if not slots or dag.is_inactive or _only_arrivals_matter(dag, reason, now):
         return None
     return EventPlan(
         only_if_met=None if _has_one_input(graph) else graph.schedule,

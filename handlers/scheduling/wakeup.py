@@ -18,7 +18,7 @@ def next_wakeup(before: DagView, dag: DagView, now: datetime) -> datetime | None
     times = list(_event_wakeups(before, dag, now)) if dag.graph.inspects_events else []
     if left_events(before, dag):
         times.append(now)
-    if not dag.is_held:
+    if not dag.is_inactive:
         times += _run_wakeups(dag, now)
     return min(times, default=None)
 
@@ -56,7 +56,7 @@ def _event_wakeups(before: DagView, dag: DagView, now: datetime) -> Iterator[dat
     yield from _expiries(dag, inputs)
     if dag.unread and before.due_at is not None and now < before.due_at:
         yield before.due_at
-    if dag.is_held:
+    if dag.is_inactive:
         return
     deadline = input_deadline(dag, inputs, now)
     if deadline is not None and now < deadline:

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -14,9 +14,6 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.read_plan import EventKey
 from tidegate.schemas.wire.event import DatasetUpdated
-
-if TYPE_CHECKING:
-    pass
 
 _SQL = load("datasets")
 

@@ -195,7 +195,7 @@ def _range(option: str, text: str, dag: DagView) -> tuple[datetime, datetime]:
 def _print_runs(dag: DagView, runs: Sequence[Planned], *, json: bool) -> None:
     clock = timezone_of(dag.graph.timetable)
     output.write_page([_document(run, clock) for run in runs], lambda: print_planned(runs, clock), json=json)
-    if dag.is_held:
+    if dag.is_inactive:
         state = "is paused" if dag.is_paused else "is in no DAG file"
         output.say(f"{dag.graph.dag_id} {state}: none of these runs starts until that changes")
 

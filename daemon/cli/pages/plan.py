@@ -57,7 +57,7 @@ def _cells(run: Planned, clock: str, *, with_interval: bool) -> tuple[output.Cel
 
 def next_run(dag: DagView | None, now: datetime) -> Planned | None:
     """The next run that starts without a request."""
-    return None if dag is None or dag.is_held else next(map(planned, upcoming_ticks(dag, now)), None)
+    return None if dag is None or dag.is_inactive else next(map(planned, upcoming_ticks(dag, now)), None)
 
 
 def planned(tick: Tick) -> Planned:

@@ -95,6 +95,15 @@ async def test_a_run_of_an_unreadable_version_is_cancelled_as_why_not_says(cli: 
     assert (await cli("dags", "list")).rows[1][1] == "active"
 
 
+async def test_a_run_that_a_held_dag_lacks_is_named(cli: Cli, former: History) -> None:
+    answer = await cli("runs", "cancel", "daily_delays", "manual__2026")
+
+    assert (answer.code, answer.err) == (
+        1,
+        "tidegate: DAG 'daily_delays' has no run 'manual__2026'; `tidegate runs list daily_delays` shows all\n",
+    )
+
+
 async def test_a_held_dag_in_no_file_is_deleted_after_its_runs_are_cancelled(cli: Cli, former: History) -> None:
     await former.file_absent()
 

@@ -121,7 +121,7 @@ def test_a_run_is_not_set_to_the_state_that_it_has() -> None:
 
 @pytest.mark.parametrize(
     ("state", "rejected"),
-    [(WholeRun(NOW), NO_DAG), (WholeRun(NOW, dag_view(graph("t"))), NO_RUN)],
+    [(WholeRun(NOW, dag_exists=False), NO_DAG), (WholeRun(NOW, dag_view(graph("t"))), NO_RUN)],
     ids=["no such DAG", "no such run"],
 )
 def test_unknown_dags_and_runs_are_rejected(state: WholeRun, rejected: RejectMessage) -> None:

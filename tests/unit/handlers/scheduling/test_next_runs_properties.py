@@ -175,7 +175,7 @@ def test_the_clock_visits_a_dag_whenever_time_alone_starts_a_run(chance: Random)
     tick = upcoming_tick(dag, NOW)
     moments = {dag.next_queued_at, tick.run_after if tick else None} - {None}
     coming = {moment for moment in moments if moment and moment > NOW}
-    assert dag.due_at == (None if dag.is_held else min(coming, default=None))
+    assert dag.due_at == (None if dag.is_inactive else min(coming, default=None))
 
 
 @settings(max_examples=200, deadline=None)
@@ -184,5 +184,5 @@ def test_a_due_tick_waits_only_for_capacity(chance: Random) -> None:
     dag = scheduled(chance).after
 
     tick = upcoming_tick(dag, NOW)
-    if tick and tick.run_after <= NOW and not dag.is_held:
+    if tick and tick.run_after <= NOW and not dag.is_inactive:
         assert dag.running >= dag.graph.max_active_runs
