@@ -36,8 +36,8 @@ class ClusterBackend:
         run = spec.run
         stamp = str(spec.submission_id)
         begun_at = datetime.now(UTC)  # a daemon may be frozen from here on
-        about = {"dag_id": run.dag_id, "run_id": run.run_id, "returns": _returns(spec), "begun_at": begun_at, "token": spec.token}
-        handle: Handle = await self._ask("submit", stamp=stamp, **about)
+        about = {"dag_id": run.dag_id, "run_id": run.run_id, "token": spec.token, **_asked(spec)}
+        handle: Handle = await self._ask("submit", stamp=stamp, begun_at=begun_at, **about)
         return handle
 
     async def status(self, handles: Mapping[UUID, Handle]) -> Mapping[UUID, Status]:
@@ -87,10 +87,15 @@ async def _line(connection: socket.socket) -> bytes:
     return answer
 
 
-def _returns(spec: SubmissionSpec) -> list[int] | None:
-    """A task that is written `["list", "3"]` returns a list of that length."""
-    argv = spec.task.argv if isinstance(spec.task, CommandTask) else ()
-    return list(range(int(argv[1]))) if argv[:1] == ("list",) else None
+def _asked(spec: SubmissionSpec) -> dict[str, Any]:
+    """A task that is written `["list", "3"]` returns a list of that length; `["work", "3"]` lasts so many seconds."""
+    match spec.task.argv if isinstance(spec.task, CommandTask) else ():
+        case ("list", length):
+            return {"returns": list(range(int(length)))}
+        case ("work", seconds):
+            return {"lasts_s": float(seconds)}
+        case _:
+            return {}
 
 
 def _status(said: Mapping[str, Any]) -> Status:

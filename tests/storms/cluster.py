@@ -62,7 +62,8 @@ class Application:
         self.token: str = facts["token"]
         self.dag_id: str = facts["dag_id"]
         self.run_id: str = facts["run_id"]
-        self.returns = facts["returns"]
+        self.returns = facts.get("returns")
+        self.lasts_s: float | None = facts.get("lasts_s")
         self.phase = "running"
         self.started_at = datetime.now(UTC)
         self.finished_at: datetime | None = None
@@ -156,7 +157,8 @@ class Cluster:
 
     async def run(self, application: Application) -> None:
         """How it ends is a matter of its stamp alone, so that it does not depend on the order of things."""
-        await asyncio.sleep(self.random.uniform(*self.script.run_s))
+        run_s = self.random.uniform(*self.script.run_s)
+        await asyncio.sleep(run_s if application.lasts_s is None else application.lasts_s)
         if application.phase == "killed":
             return
         self.end(application, "failed" if int(UUID(application.stamp)) % 1000 < self.script.fail_share * 1000 else "succeeded")

@@ -51,7 +51,7 @@ class Intrusion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Intruder:
-    """`files` are the bad files that it left; `accepted` is what should have been refused; `cleared` are runs by DAG and id."""
+    """`files` are the bad files that it left; `wrong` are wrong answers; `cleared` are runs by DAG and id."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Intruder:
         env: dict[str, str],
     ) -> None:
         self.files: set[str] = set()
-        self.accepted: list[str] = []
+        self.wrong: list[str] = []
         self.cleared: set[tuple[str, str]] = set()
         self.forged = Tally()
         self.damages = 0
@@ -125,6 +125,7 @@ class Intruder:
             self._note(f"damage the version of {dag_id}: {how}")
             await self._sql(database, "SELECT storm_damage($1, $2)", dag_id, how)
         await anyio.sleep(self._random.uniform(*intrusion.damaged_s))
+        await self._look(database, dag_id)
         if self._random.random() < 0.5:
             self._note(f"{dag_id} has a good file again")
             self._edit(dag_id, f"good {self.damages}")
@@ -132,6 +133,16 @@ class Intruder:
             self._note(f"mend the version of {dag_id}, and release it")
             await self._sql(database, "SELECT storm_mend($1)", dag_id)
             await self._ask(database, ReleaseRequested(dag_id=dag_id))
+
+    async def _look(self, database: Database, dag_id: str) -> None:
+        """A DAG that is held before the command and after it is shown as held, with the reason."""
+        sql = "SELECT held_since FROM dag WHERE dag_id = $1 AND held_since IS NOT NULL"
+        before = await self._sql(database, sql, dag_id)
+        ended = await self._command("dags", "why-not", dag_id, "--json") if before else None
+        if ended is not None and ended.code == 0 and await self._sql(database, sql, dag_id) == before:
+            self.shown_held += 1
+            if "dag_held" not in ended.out:
+                self.wrong.append(f"{dag_id} is held since {before}, and shown as {ended.out:.300}")
 
     def _edit(self, dag_id: str, description: str) -> None:
         self._write(
@@ -177,13 +188,13 @@ class Intruder:
         )
         request = self._random.choice(requests)
         if await self._ask(database, request):
-            self.accepted.append(str(request))
+            self.wrong.append(str(request))
 
     async def _try_command(self) -> None:
         words = self._random.choice(REFUSED)
         ended = await self._command(*words)
         if ended.code == 0 or "Traceback" in ended.err:
-            self.accepted.append(f"{words}: {ended}")
+            self.wrong.append(f"{words}: {ended}")
 
     async def _sql(self, database: Database, sql: str, *arguments: Any) -> Sequence[asyncpg.Record]:
         try:

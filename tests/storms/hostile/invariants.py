@@ -72,11 +72,11 @@ async def the_errors_are_the_bad_files(e: Evidence, intruder: Intruder) -> Itera
     ]
 
 
-async def no_ids_of_runs_are_taken(e: Evidence, intruder: Intruder) -> Iterable[str]:
+async def commands_are_answered_right(e: Evidence, intruder: Intruder) -> Iterable[str]:
     rows = await e.db.fetch(
         "SELECT dag_id, run_id FROM dag_run WHERE run_type = 'manual' AND run_id ~ '^(scheduled|dataset|backfill)__'"
     )
-    return [*(f"{run_id} of {dag_id} is a user's" for dag_id, run_id in rows), *intruder.accepted]
+    return [*(f"{run_id} of {dag_id} is a user's" for dag_id, run_id in rows), *intruder.wrong]
 
 
 async def spoiling_attempts_ran_once(e: Evidence, ran: Path) -> Iterable[str]:
@@ -114,6 +114,7 @@ async def reached(e: Evidence, intruder: Intruder) -> Mapping[str, int]:
     return {
         **{name: await e.db.fetchval(sql) for name, sql in count},
         "versions damaged": intruder.damages,
+        "held DAGs shown": intruder.shown_held,
         "bad files": len(intruder.files),
         "forged ends": sum(bool(record.bad) for record in e.finishes),
         "attempts that spoiled their files": await e.db.fetchval(

@@ -45,14 +45,14 @@ with Dag("{TICKING}", schedule="* * * * * */3", end_date=END, description="{desc
 
 def mapped(*, full: bool) -> str:
     """The other edition lacks most of its tasks, so that attempts of removed ones are left."""
-    more = """
-    listed = dag.command("listed", ["list", "6"])
-    dag.command("each", ["work"], retries=1, retry_delay=timedelta(seconds=0.1)).expand(over=listed)
-    dag.command("alone", ["work"])
+    more = f"""
+    listed = dag.command("listed", ["list", "6"], pool="{MAPPED}")
+    dag.command("each", ["work", "1.5"], retries=1, retry_delay=timedelta(seconds=0.1), pool="{MAPPED}").expand(over=listed)
+    dag.command("alone", ["work", "1.5"], pool="{MAPPED}")
 """
     return f"""{HEAD}
 with Dag("{MAPPED}", schedule=Dataset("storm://in/3"), max_active_runs=2) as dag:
-    dag.command("stays", ["work"])
+    dag.command("stays", ["work"], pool="{MAPPED}")
 {more if full else ""}"""
 
 
@@ -75,6 +75,8 @@ SPOILS: Mapping[str, str] = {
 """What a task does to the files `$d` of its attempt, by its id."""
 
 POOL = "local"
+POOLS: Mapping[str, int] = {POOL: 4, MAPPED: 20}
+"""Slots of their own: the tasks of these DAGs are at work when they are to be."""
 
 
 def spoiling(home: Path) -> str:
