@@ -24,6 +24,9 @@ OPEN_FILES = 64
 PROCESSES = 64
 """The processes and threads that a DAG file may have at a time."""
 
+NICE = 5
+"""A file that computes gets a quarter of a processor that the daemon uses as well."""
+
 PROCESSES_SHARED = 4096
 """The limit where it counts all processes of the daemon's user, whose number changes all the time."""
 
@@ -103,8 +106,9 @@ def die_with_parent() -> None:
 
 
 def confine(limits: Limits, processes: int) -> None:
-    """Drop privileges and set limits. `processes` is the result of `process_limit`."""
+    """Drop privileges, lower the priority and set limits. `processes` is the result of `process_limit`."""
     _become_nobody()
+    os.nice(NICE)
     _limit(resource.RLIMIT_AS, limits.memory_mb * MIB, (limits.memory_mb + RESERVE_MIB) * MIB)
     _limit(resource.RLIMIT_CPU, limits.cpu_s, limits.cpu_s + 1)
     _limit(resource.RLIMIT_FSIZE, limits.output_mb * MIB)

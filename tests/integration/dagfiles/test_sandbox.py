@@ -46,6 +46,14 @@ async def test_a_file_reaches_no_network(settings: Settings, write: Write, liste
     assert problem(parsed) == ImportProblem(reason="OSError: [Errno 101] Network is unreachable", line=2)
 
 
+async def test_a_file_has_a_lower_priority_than_the_daemon(settings: Settings, write: Write) -> None:
+    text = "import os\nfrom tidegate import Dag\nDag(f'nice_{os.nice(0)}')\n"
+
+    (parsed,) = await parse(settings, write("nice.py", text))
+
+    assert parsed.dags[0].dag_id == f"nice_{min(os.nice(0) + 5, 19)}"
+
+
 async def test_a_file_sees_an_environment_without_secrets(
     settings: Settings, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
