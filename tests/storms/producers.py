@@ -25,9 +25,11 @@ class Tally:
         self.unknown = 0
 
 
-async def produce(servers: str, topic: str, records: Sequence[Planned], tally: Tally, *, within_s: float) -> None:
-    """Send in order and evenly over `within_s`; return when everything is acknowledged."""
-    chunks = [records[start : start + CHUNK] for start in range(0, len(records), CHUNK)]
+async def produce(
+    servers: str, topic: str, records: Sequence[Planned], tally: Tally, *, within_s: float, at_once: int = CHUNK
+) -> None:
+    """Send in order and evenly over `within_s`, so many `at_once`; return when everything is acknowledged."""
+    chunks = [records[start : start + at_once] for start in range(0, len(records), at_once)]
     begin = anyio.current_time()
     producer = Producer(servers, topic)
     try:

@@ -27,7 +27,7 @@ from tests.storms.meddler import FILE, IDS, Meddler, Meddling, Note, draw
 from tests.storms.nemesis import Misery, Nemesis
 from tests.storms.pipelines import DAGS, FILES, INPUTS, write
 from tests.storms.processes import Daemon, start_cluster
-from tests.storms.producers import Tally, produce
+from tests.storms.producers import CHUNK, Tally, produce
 from tests.storms.records import Planned
 from tests.storms.settings import PREFIX, SETTINGS
 from tidegate.daemon.postgres.migrate import migrate
@@ -91,6 +91,7 @@ class Storm:
 
     probes = PROBES
     replication: ClassVar[int] = 1
+    at_once: ClassVar[int] = CHUNK
 
     def __init__(self, plan: Plan, home: Path, cache: Path, seed: int) -> None:
         self.plan = plan
@@ -226,7 +227,7 @@ class Storm:
 
     async def _produce(self, share: Sequence[Planned]) -> None:
         topic = topics.name(PREFIX, Kind.DATASET_UPDATED)
-        await produce(self.kafka.bootstrap, topic, share, self.tally, within_s=self.plan.send_s)
+        await produce(self.kafka.bootstrap, topic, share, self.tally, within_s=self.plan.send_s, at_once=self.at_once)
 
     async def _judge(self) -> Verdict:
         db = await asyncpg.connect(self.postgres.dsn)

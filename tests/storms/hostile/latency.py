@@ -9,6 +9,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from random import Random
+from typing import ClassVar
 
 import anyio
 import msgspec
@@ -71,26 +72,27 @@ class LatencyPlan(HostilePlan, frozen=True, kw_only=True):
 
 
 CALM = LatencyPlan(
-    events=2_000,
-    healthy=3_000,
+    events=600,
+    healthy=1_200,
     bad=0,
-    send_s=60,
+    send_s=45,
     slots=100,
     files={**FILES, "healthy.py": HEALTHY_FILE},
     dags=50 + HEALTHY,
     misery=Misery(),
-    intrusion=Intrusion(within_s=60),
+    intrusion=Intrusion(within_s=44),
     script=STEADY,
-    timed_s=70,
+    timed_s=50,
 )
 
 HOSTILE = replace(
     CALM,
-    bad=120,
-    hot=2_000,
-    spoils=2,
-    intrusion=Intrusion(files=28, damages=14, clears=14, forgeries=20, commands=4, requests=14, within_s=58),
+    bad=20,
+    hot=200,
+    spoils=1,
+    intrusion=Intrusion(files=7, damages=3, clears=2, forgeries=2, commands=1, requests=2, within_s=40),
 )
+"""Of 2,000 records, 45 things that come in are hostile: 30 records, seven files, and what else there is."""
 
 
 class Delays(msgspec.Struct, frozen=True):
@@ -109,6 +111,7 @@ def at(delays: Sequence[float], share: float) -> float:
 
 
 class LatencyStorm(HostileStorm):
+    at_once: ClassVar[int] = 1
     delays: Delays
 
     async def _verdict(self, evidence: Evidence) -> Verdict:

@@ -18,27 +18,35 @@ REACHED = (
     "bad files",
     "forged ends",
     "attempts that spoiled their files",
+    "attempts of removed tasks",
     "runs with more events than they may consume",
 )
 
 
 async def ride_out(plan: HostilePlan, home: Path, cache: Path) -> tuple[Verdict, str]:
+    home.mkdir()
     storm = HostileStorm(plan, home, cache, seed())
     verdict = await storm.run()
     return verdict, storm.report(verdict)
 
 
 async def test_hostile_inputs_cost_themselves_alone(tmp_path: Path, cache: Path) -> None:
-    verdict, report = await ride_out(HOSTILE, tmp_path, cache)
+    """What is rare and was not reached may be in a second storm."""
+    missed = set(REACHED)
+    for number in range(2):
+        verdict, report = await ride_out(HOSTILE, tmp_path / str(number), cache)
+        assert verdict.broken == set(), report
+        missed = {state for state in missed if not verdict.reached[state]}
+        if not missed:
+            break
 
-    assert verdict.broken == set(), report
-    assert [state for state in REACHED if not verdict.reached[state]] == [], report
+    assert missed == set(), report
 
 
 @pytest.mark.long
 @pytest.mark.skipif(not os.environ.get("TEST_LONG"), reason="takes most of a minute: make test-long")
 @pytest.mark.parametrize("fault", HOSTILE_FAULTS)
 async def test_a_seeded_fault_is_noticed(fault: str, tmp_path: Path, cache: Path) -> None:
-    verdict, report = await ride_out(replace(HOSTILE, fault=fault), tmp_path, cache)
+    verdict, report = await ride_out(replace(HOSTILE, fault=fault), tmp_path / "storm", cache)
 
-    assert "nothing_reaches_the_net" in verdict.broken, report
+    assert verdict.broken >= {"nothing_reaches_the_net", "offsets_only_move_forward_to_the_end"}, report
