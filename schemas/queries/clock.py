@@ -16,11 +16,7 @@ SHARDS = 16
 DUE = {"run": _SQL["run"], "attempt": _SQL["attempt"], "dag": _SQL["dag"], "retry": _SQL["retry"], "deadline": _SQL["deadline"]}
 """The statement for each kind of due time."""
 
-# A damaged row may be due before the calendar of Python begins.
-FIRST_DUE = "\nUNION ALL\n".join(
-    f"SELECT '{kind}', greatest(due.at, timestamptz '1900-01-01Z') FROM (\n{due}\n) AS due"  # noqa: S608
-    for kind, due in DUE.items()
-)
+FIRST_DUE = "\nUNION ALL\n".join(f"SELECT '{kind}', due.at FROM (\n{due}\n) AS due" for kind, due in DUE.items())  # noqa: S608
 
 
 async def next_due(db: Db, shards: Sequence[int]) -> dict[str, datetime]:

@@ -1,6 +1,7 @@
 -- name: run
--- All statements: the rows due by $2 in these shards, up to $3, the most overdue first.
-SELECT due.at, due.id
+-- All statements: the rows due by $2 in these shards, up to $3, the most overdue first. The due time of a damaged row may be out of
+-- the calendar of Python.
+SELECT least(greatest(due.at, timestamptz '1900-01-01Z'), timestamptz '2200-01-01Z') AS at, due.id
 FROM unnest($1::smallint[]) AS shard (number)
 CROSS JOIN LATERAL (
     SELECT times_out_at AS at, id FROM dag_run
@@ -11,7 +12,7 @@ CROSS JOIN LATERAL (
 ORDER BY due.at LIMIT $3
 
 -- name: attempt
-SELECT due.at, due.submission_id
+SELECT least(greatest(due.at, timestamptz '1900-01-01Z'), timestamptz '2200-01-01Z') AS at, due.submission_id
 FROM unnest($1::smallint[]) AS shard (number)
 CROSS JOIN LATERAL (
     SELECT times_out_at AS at, submission_id FROM submission
@@ -22,7 +23,7 @@ CROSS JOIN LATERAL (
 ORDER BY due.at LIMIT $3
 
 -- name: dag
-SELECT due.at, due.dag_id
+SELECT least(greatest(due.at, timestamptz '1900-01-01Z'), timestamptz '2200-01-01Z') AS at, due.dag_id
 FROM unnest($1::smallint[]) AS shard (number)
 CROSS JOIN LATERAL (
     SELECT due_at AS at, dag_id FROM dag
@@ -32,7 +33,7 @@ CROSS JOIN LATERAL (
 ORDER BY due.at LIMIT $3
 
 -- name: retry
-SELECT due.at, due.dag_run_id, due.task_index
+SELECT least(greatest(due.at, timestamptz '1900-01-01Z'), timestamptz '2200-01-01Z') AS at, due.dag_run_id, due.task_index
 FROM unnest($1::smallint[]) AS shard (number)
 CROSS JOIN LATERAL (
     SELECT next_try_at AS at, dag_run_id, task_index FROM task_instance
@@ -43,7 +44,7 @@ CROSS JOIN LATERAL (
 ORDER BY due.at LIMIT $3
 
 -- name: deadline
-SELECT due.at, due.id
+SELECT least(greatest(due.at, timestamptz '1900-01-01Z'), timestamptz '2200-01-01Z') AS at, due.id
 FROM unnest($1::smallint[]) AS shard (number)
 CROSS JOIN LATERAL (
     SELECT due_at AS at, id FROM deadline

@@ -33,6 +33,13 @@ async def test_the_list_shows_a_dag_with_an_unreadable_version(cli: Cli, history
     assert (await cli("dags", "list")).rows[1][:3] == ["daily_delays", "active", "1"]
 
 
+@pytest.mark.parametrize("since", ["infinity", "294276-12-31Z", "4713-01-01 BC"])
+async def test_the_list_shows_a_dag_that_is_held_since_a_time_out_of_the_calendar(cli: Cli, held: History, since: str) -> None:
+    await held.database.pool.execute(f"UPDATE dag SET held_since = '{since}'")
+
+    assert (await cli("dags", "list")).rows[1][:3] == ["daily_delays", "held", "1"]
+
+
 async def test_why_not_says_why_since_when_and_what_releases_it(cli: Cli, held: History) -> None:
     answer = await cli("dags", "why-not", "daily_delays")
 

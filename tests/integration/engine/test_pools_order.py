@@ -171,3 +171,14 @@ async def test_instances_of_a_limited_task_that_wait_long_hide_no_task_that_wait
     await world.admit(fair_after_s=30.0)
 
     assert [each.partition(".")[0] for each in await admitted(world)] == [*["heavy"] * 6, "light", "limited"]
+
+
+@pytest.mark.parametrize("at", ["-infinity", "infinity", "4713-01-01 BC", "294276-12-31Z"])
+async def test_a_time_of_a_damaged_row_out_of_the_calendar_holds_up_no_task(world: World, at: str) -> None:
+    await waiting(world, dag("bad", command("t")))
+    await world.database.pool.execute(f"UPDATE task_instance SET scheduled_at = '{at}'")
+    await waiting(world, dag("good", command("t")))
+
+    await world.admit()
+
+    assert "good.t" in await admitted(world)

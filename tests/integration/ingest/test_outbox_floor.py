@@ -84,3 +84,12 @@ async def test_rows_that_cannot_be_published_delay_no_others(intake: Intake) -> 
         "invalid literal for int() with base 10: 'x'"
     ]
     assert len(await intake.rows("SELECT id FROM outbox")) == 2
+
+
+@pytest.mark.parametrize("time", ["infinity", "4713-01-01 BC", "294276-12-31Z"])
+async def test_a_time_out_of_the_calendar_is_published_as_its_nearest(intake: Intake, time: str) -> None:
+    await write(intake, "a")
+    async with transaction(intake.settings.postgres_dsn) as db:
+        await db.execute(f"UPDATE outbox SET time = '{time}'")
+
+    assert await names(intake) == ["a"]
