@@ -1,25 +1,27 @@
-"""Each door answers every input: some hundreds here, a million with `make fuzz`."""
+"""Each door answers every input: hundreds here, always the same, others with `make test-long`, a million with `make fuzz`."""
 
 import os
+from random import Random
 
 import pytest
 
 from tests.fuzz.doors import DOORS
 from tests.fuzz.play import play
 
-LONG = 40
-"""So many times as many inputs in a long run."""
+LONG = bool(os.environ.get("TEST_LONG"))
+SEED = int(os.environ.get("TEST_SEED") or (Random().randrange(2**31) if LONG else 0))
+TIMES = 40 if LONG else 1
+"""So many times as many inputs."""
 
 
 @pytest.mark.long
-@pytest.mark.timeout(3600 if os.environ.get("TEST_LONG") else 300)
+@pytest.mark.timeout(3600 if LONG else 300)
 @pytest.mark.parametrize("name", DOORS)
 def test_a_door_answers_every_input(name: str, request: pytest.FixtureRequest) -> None:
-    door, seed = DOORS[name], int(os.environ.get("TEST_SEED", "0"))
-    server, template = (
-        (request.getfixturevalue(fixture) for fixture in ("postgres", "template")) if door.needs_postgres else ("", "")
-    )
+    door, server, template = DOORS[name], "", ""
+    if door.needs_postgres:
+        server, template = request.getfixturevalue("postgres"), request.getfixturevalue("template")
 
-    result = play(name, seed, door.in_suite * (LONG if os.environ.get("TEST_LONG") else 1), server, template)
+    result = play(name, SEED, door.in_suite * TIMES, server, template)
 
-    assert result.fault == ""
+    assert result.fault == "", f"TEST_SEED={SEED}: {result.fault}"

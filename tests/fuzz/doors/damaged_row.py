@@ -57,13 +57,8 @@ LITERALS: Mapping[str, Sequence[str]] = {
     "smallint": ("0", "-1", "15", "32767"),
     "bigint": ("0", "-1", "1", "9223372036854775807", "-9223372036854775808", "999999"),
     "timestamp with time zone": (
-        "'infinity'",
-        "'-infinity'",
-        "'0001-01-01Z'",
-        "'1900-01-01Z'",
-        "'2200-01-01Z'",
-        "'294276-12-31Z'",
-        "now()",
+        *("'infinity'", "'-infinity'", "'4713-01-01 BC'", "'294276-12-31Z'"),
+        *("'0001-01-01Z'", "'1900-01-01Z'", "'2200-01-01Z'", "now()"),
     ),
     "boolean": ("true", "false"),
     "uuid": ("'00000000-0000-0000-0000-000000000000'", "gen_random_uuid()"),
@@ -174,9 +169,12 @@ async def check(world: SmallWorld) -> None:
 
 
 async def _explained(db: Db) -> None:
-    """Why the DAG has no run; for a held one, that is all there is to say."""
-    if await holds.hold_of(db, "bad") is None:
-        with suppress(DagFaultError):
+    """Why the DAG has no run; for a held one, that is all there is to say.
+
+    Python cannot read a time of the year 294276, which is then an error of this page.
+    """
+    with suppress(DagFaultError, OverflowError):
+        if await holds.hold_of(db, "bad") is None:
             explain_dag(await load_explanation(db, "bad"))
 
 
