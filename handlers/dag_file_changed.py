@@ -40,7 +40,7 @@ ABSENT_SCANS = 2
 class State(msgspec.Struct, frozen=True):
     """The files and DAGs as stored. `new_version_ids` are reserved, one for each parsed DAG.
 
-    `dataset_ids`: by URI, the datasets that the parsed DAGs name and all that the patterns of changed DAGs may match.
+    `dataset_ids`: by URI, the datasets that the parsed DAGs name and all that the patterns of changed DAGs match.
     """
 
     now: datetime
@@ -61,7 +61,7 @@ async def load(db: Db, messages: Sequence[Message[ParsedFile]]) -> State:
     stored = {dag.dag_id: dag for dag in await files.stored_dags(db, parsed, [spec.dag_id for spec in specs])}
     if any(spec is None or patterns_of(spec) for spec in (*specs, *(dag.spec for dag in stored.values()))):
         await references.lock_patterns(db)
-        dataset_ids |= await references.datasets_near(db, changed_patterns(parsed.values(), stored))
+        dataset_ids |= await references.datasets_matching(db, changed_patterns(parsed.values(), stored))
     if any(may_backfill(spec, stored) for spec in specs):
         await references.lock_ledger(db)
     locked = await lock_dags(db, stored, ReadReason(everything=True))

@@ -27,6 +27,12 @@ def pattern_problem(pattern: str) -> str | None:
     return f"a pattern has {MAX_STARS} stars at most" if len(stars) > MAX_STARS else None
 
 
+def posix_expression(pattern: str) -> str:
+    """The regular expression by which Postgres matches the same URIs, without backtracking."""
+    parts = {"**": ".*", "*": "[^/]*"}
+    return f"^{''.join(parts.get(text) or re.escape(text) for text in _STARS.split(pattern))}$"
+
+
 @lru_cache(maxsize=10_000)
 def matches(pattern: str, uri: str) -> bool:
     """Whether the pattern matches the whole URI. Linear in the URI's length for every pattern."""

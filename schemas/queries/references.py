@@ -6,7 +6,7 @@ and a consumer with `catchup` excludes writers of events by a lock on the ledger
 
 from collections.abc import Collection, Mapping, Sequence
 
-from tidegate.schemas.conditions.pattern import literal_prefix, matches
+from tidegate.schemas.conditions.pattern import literal_prefix, matches, posix_expression
 from tidegate.schemas.effect.dag import DeleteDag, SetReferences
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
@@ -35,10 +35,11 @@ async def lock_patterns(db: Db) -> None:
     await db.execute(_SQL["lock_patterns"])
 
 
-async def datasets_near(db: Db, patterns: Collection[str]) -> Mapping[str, int]:
-    """The ids of the datasets whose URI begins with the literal prefix of a pattern, by URI."""
-    prefixes = sorted(set(map(literal_prefix, patterns)))
-    return {uri: id_ for _, id_, uri in await db.fetch(_SQL["datasets_near"], prefixes)} if prefixes else {}
+async def datasets_matching(db: Db, patterns: Collection[str]) -> Mapping[str, int]:
+    """The ids of the datasets that match a pattern, by URI."""
+    wanted = sorted(set(patterns))
+    columns = [list(map(literal_prefix, wanted)), list(map(posix_expression, wanted))]
+    return {uri: id_ for id_, uri in await db.fetch(_SQL["datasets_matching"], *columns)} if wanted else {}
 
 
 async def add_pattern_references(db: Db, made: Mapping[str, int]) -> None:

@@ -17,11 +17,12 @@ CROSS JOIN LATERAL generate_series(0, length(new.uri)) AS prefix (length)
 CROSS JOIN LATERAL (SELECT * FROM dag_schedule_pattern_reference WHERE prefix = left(new.uri, prefix.length) OFFSET 0) AS pattern
 WHERE EXISTS (SELECT FROM dag_schedule_pattern_reference)
 
--- name: datasets_near
--- The datasets that patterns may match: their URIs begin with a literal prefix. No URI has a character above 126.
-SELECT pattern.prefix, dataset.id, dataset.uri
-FROM unnest($1::text[]) AS pattern (prefix)
+-- name: datasets_matching
+-- The datasets that match patterns. Their URIs begin with the literal prefix of the pattern; no URI has a character above 126.
+SELECT DISTINCT dataset.id, dataset.uri
+FROM unnest($1::text[], $2::text[]) AS pattern (prefix, expression)
 JOIN dataset ON dataset.uri >= pattern.prefix COLLATE "C" AND dataset.uri < (pattern.prefix || chr(127)) COLLATE "C"
+WHERE dataset.uri ~ pattern.expression
 
 -- name: drop_schedule_references
 WITH dropped AS (

@@ -21,6 +21,9 @@ SOURCE = "openlineage"
 FAILED = "openlineage/failed"
 """The source under which failed runs are recorded."""
 
+MAX_OUTPUTS = 1000
+"""The most datasets that one event of a job may have written: each is a dataset event of its own."""
+
 LONGEST_VERSION = 512
 PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
 
@@ -126,7 +129,7 @@ class _RunEvent(msgspec.Struct, rename="camel"):
     event_time: Annotated[datetime, Meta(tz=True)]
     run: _Run
     job: _Job
-    outputs: tuple[_Output, ...] | None = None
+    outputs: Annotated[tuple[_Output, ...], Meta(max_length=MAX_OUTPUTS)] | None = None
 
 
 class _Outline(msgspec.Struct, rename={"schema_url": "schemaURL", "event_type": "eventType"}):

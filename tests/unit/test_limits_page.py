@@ -15,7 +15,7 @@ from tidegate.schemas.graph import MAX_ELEMENTS, MAX_TASKS
 from tidegate.schemas.queries import memory, sources
 from tidegate.schemas.run import MAX_RESULT_BYTES
 from tidegate.schemas.time_range import EARLIEST, LATEST
-from tidegate.schemas.wire import event
+from tidegate.schemas.wire import event, openlineage
 
 PAGE = (Path(__file__).parents[2] / "daemon/docs/limits.md").read_text().splitlines()
 
@@ -23,6 +23,7 @@ BOUNDS = {
     "A record": f"{event.MAX_RECORD_BYTES:,} bytes",
     "Nesting of its JSON": f"{event.MAX_DEPTH} levels",
     "The id and the source of an event": f"{event.MAX_ID_LENGTH} characters and {event.MAX_ID_BYTES:,} bytes of UTF-8 each",
+    "Outputs of an OpenLineage event": f"{openlineage.MAX_OUTPUTS:,}",
     "Times": f"{EARLIEST:%Y-%m-%d} to {LATEST:%Y-%m-%d} UTC",
     "The reason of a task's end": f"{event.MAX_REASON_LENGTH:,} characters",
     "A DAG file": f"{source.MAX_BYTES:,} bytes",

@@ -60,7 +60,7 @@ READ = {
     ),
     "pending.extras": ("ARRAY[2611000000104012, 2611000000104014]", "dataset_event_pkey"),
     "references.patterns_near": ("ARRAY['s://new/1', 's://new/2']", "dag_schedule_pattern_reference_pkey"),
-    "references.datasets_near": ("ARRAY['s://1', 's://2']", "dataset_uri_key"),
+    "references.datasets_matching": ("ARRAY['s://1', 's://2'], ARRAY['^s://1.*$', '^s://2.*$']", "dataset_uri_key"),
     "tasks.ready": ("'default_pool', 100, 100", "task_instance_ready task_instance_limited dag_run_pkey"),
     "tasks.ready_behind": ("'default_pool', 100, 100", "task_instance_ready task_instance_limited dag_run_pkey"),
     "tasks.longest_waiting": ("'default_pool', now(), 100, 100", "task_instance_oldest task_instance_limited dag_run_pkey"),

@@ -185,6 +185,7 @@ REFUSED = [
     (event(output(), run={}), "Object missing required field `runId` - at `$.run`"),
     (event(output(), job={"namespace": "etl"}), "Object missing required field `name` - at `$.job`"),
     (event(output(), {"name": "x"}), "Object missing required field `namespace` - at `$.outputs[1]`"),
+    (event(*[output()] * 1001), "Expected `array` of length <= 1000 - at `$.outputs`"),
     (event(output(name="")), "Expected `str` of length >= 1 - at `$.outputs[0].name`"),
     (
         event(output(facets=versioned("v" * 600))),
