@@ -3,6 +3,7 @@
 Daemons and runners share only the spool, so every daemon of this host has the same view.
 """
 
+import errno
 import os
 import signal
 import time
@@ -24,7 +25,7 @@ from tidegate.daemon.spark.process import alive, has_stamp, identify, send, stam
 from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.spool import Claim, Job, Outcome, Spool
 from tidegate.schemas.dag import BACKENDS, kind_of
-from tidegate.schemas.error import RejectedError, UnavailableError
+from tidegate.schemas.error import FATAL, RejectedError, UnavailableError, described
 from tidegate.schemas.wire.event import Rejection
 
 T = TypeVar("T")
@@ -34,6 +35,9 @@ KILL_GRACE_S = 15.0
 REAP_S = 20.0
 CLAIM_POLLS = 300
 POLL_S = 0.05
+
+EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
+"""Errors of this process or host, not of a file."""
 
 SPOOL = "the spool"
 """The server name in outages of the spool directory."""
@@ -114,16 +118,24 @@ class RunnerBackend:
         )
 
     def _inspect(self, spool: Spool) -> tuple[Status, bool]:
-        """The status, and whether processes of a runner without an outcome have to be ended."""
+        """The status, and whether processes of a runner without an outcome have to be ended.
+
+        Any fault of one spool is the failure of its attempt. Raises OSError when the whole spool cannot be read.
+        """
         try:
             return self._read_status(spool)
         except DamagedError as damage:
-            return self._status_of_damaged(spool, damage)
+            return self._status_of_damaged(spool, f"the files of the attempt were changed by another program: {damage}")
+        except FATAL:
+            raise
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno in EXHAUSTED:
+                raise
+            return self._status_of_damaged(spool, f"the files of the attempt cannot be read: {described(error)}")
 
-    def _status_of_damaged(self, spool: Spool, damage: DamagedError) -> tuple[Status, bool]:
+    def _status_of_damaged(self, spool: Spool, reason: str) -> tuple[Status, bool]:
         """Failed, after all processes of the attempt have ended. Raises OSError when the whole spool cannot be read."""
         os.scandir(self._root).close()
-        reason = f"the files of the attempt were changed by another program: {damage}"
         if list(stamped(spool.submission_id)):
             return Status(phase=Phase.RUNNING, reason=reason), True
         return Status(phase=Phase.FAILED, reason=reason, finished_at=datetime.now(UTC)), False

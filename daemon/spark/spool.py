@@ -233,15 +233,23 @@ def _remove_work(root: Path) -> None:
 
 
 def _removable(spool: Spool, older_than_s: float) -> bool:
+    """Whether the spool is old. A damaged one is as old as its directory, and old if that has an impossible time."""
     try:
         claim = spool.claimed()
-    except DamagedError:
-        claim, last = None, _modified_at(spool.path)
-    else:
         last = _modified_at(spool.path / "outcome.json") if claim else spool.prepared_at()
+    except DamagedError:
+        return _is_old(spool.path, older_than_s)
     if last is None or last.timestamp() > time.time() - older_than_s:
         return False
     return claim is None or not alive(claim.claimant)
+
+
+def _is_old(path: Path, older_than_s: float) -> bool:
+    try:
+        last = _modified_at(path)
+    except DamagedError:
+        return True
+    return last is not None and last.timestamp() <= time.time() - older_than_s
 
 
 def _touch(path: Path) -> None:
@@ -254,9 +262,15 @@ def _touch(path: Path) -> None:
 
 
 def _modified_at(path: Path) -> datetime | None:
-    with suppress(FileNotFoundError, NotADirectoryError):
-        return datetime.fromtimestamp(path.lstat().st_mtime, UTC)
-    return None
+    """Raises DamagedError for a time that no clock shows: file systems store any time that a program sets."""
+    try:
+        seconds = path.lstat().st_mtime
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError) as error:
+        raise DamagedError(path, f"has an impossible time: {seconds:.0f} s since 1970") from error
 
 
 def _sync(directory: Path) -> None:

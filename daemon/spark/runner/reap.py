@@ -21,7 +21,7 @@ def reap(spool: Spool) -> None:
             _reap(spool)
     except BlockingIOError:
         return
-    except DamagedError as damage:
+    except (DamagedError, OSError) as damage:
         # No claim tells the runner from the task, so all processes end, and the daemon decides the outcome.
         log.info("%s; ending the task", damage)
         end_all(spool.submission_id, 0)
@@ -39,7 +39,7 @@ def _reap(spool: Spool) -> None:
 
 
 def _end_session(spool: Spool) -> None:
-    with suppress(DamagedError):
+    with suppress(DamagedError, OSError):
         if (job := spool.job()) is not None:
             kinds.end(job)
 
