@@ -5,12 +5,12 @@ An attempt ends by one event with a fixed id, so the reports of runner and daemo
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 import anyio
 import structlog
-from anyio.abc import TaskStatus
+from anyio.abc import TaskGroup, TaskStatus
 
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties.dispatch import finish_id
@@ -24,30 +24,57 @@ from tidegate.schemas.wire.event import TaskFinished
 log = structlog.get_logger()
 
 KILL = "kill"
+KILLS_AT_ONCE = 100
 
 
 async def observe(context: Context, *, task_status: TaskStatus[None]) -> None:
     """Observe, for ever. Started after the first round, so that attempts of this host do not count as silent before."""
     retry = Retry(context.outages, ends_outages=True)
-    started = False
-    while True:
-        await retry.once(observe_round, context)
-        if not started:
-            task_status.started()
-            started = True
-        await anyio.sleep(context.settings.sweep_s)
+    async with anyio.create_task_group() as tg:
+        kills, started = Kills(context, tg), False
+        while True:
+            kills.start(await retry.once(observe_round, context) or ())
+            if not started:
+                task_status.started()
+                started = True
+            await anyio.sleep(context.settings.sweep_s)
 
 
-async def observe_round(context: Context) -> None:
-    """One round over the attempts whose backends this host can reach."""
+async def observe_round(context: Context) -> list[Running]:
+    """One round over the attempts whose backends this host can reach. Returns the attempts to kill.
+
+    Heartbeats come first: an attempt whose heartbeat is not recorded in time is lost.
+    """
+    looks = [await _look(backend, of) for backend, of in await _running(context)]
+    for look in looks:
+        await _beat(context, look)
+    for look in looks:
+        await _end(context, look)
     await end_killed_intents(context)
+    return [each for look in looks for each in look.running if each.desired_state == KILL and look.of(each).phase not in OUTCOMES]
+
+
+class Look(NamedTuple):
+    """The attempts of one backend and their statuses."""
+
+    running: Sequence[Running]
+    statuses: Mapping[UUID, Status]
+
+    def of(self, submission: Running) -> Status:
+        return self.statuses[submission.submission_id]
+
+
+async def _running(context: Context) -> list[tuple[Backend, list[Running]]]:
     names, host = list(context.backends), context.held_leases.job.host
     running = await context.database.autocommit(submissions.running, names, host, context.shared_backends)
     by_backend: dict[str, list[Running]] = defaultdict(list)
     for submission in running:
         by_backend[submission.backend].append(submission)
-    for name, of_backend in by_backend.items():
-        await _check(context, context.backends[name], of_backend)
+    return [(context.backends[name], of_backend) for name, of_backend in by_backend.items()]
+
+
+async def _look(backend: Backend, running: Sequence[Running]) -> Look:
+    return Look(running, await backend.status({submission.submission_id: submission.handle for submission in running}))
 
 
 async def end_killed_intents(context: Context) -> None:
@@ -61,26 +88,55 @@ async def end_killed_intents(context: Context) -> None:
         await context.submit_messages(ends, [finish_id(end.submission_id) for end in ends])
 
 
-async def _check(context: Context, backend: Backend, running: Sequence[Running]) -> None:
-    statuses = await backend.status({submission.submission_id: submission.handle for submission in running})
-    for submission in running:
-        if submission.desired_state == KILL and statuses[submission.submission_id].phase not in OUTCOMES:
-            await _kill(backend, submission)
-    ended = [(each, status) for each in running if (status := statuses[each.submission_id]).phase in OUTCOMES]
-    finishes = [finish(each, status) for each, status in ended]
+async def _end(context: Context, look: Look) -> None:
+    finishes = [finish(each, status) for each in look.running if (status := look.of(each)).phase in OUTCOMES]
     if finishes:
         await context.submit_messages(finishes, [finish_id(end.submission_id) for end in finishes])
-    await _beat(context, running, statuses)
 
 
-async def _kill(backend: Backend, submission: Running) -> None:
-    """A kill that fails unexpectedly is repeated in the next round, and delays no other attempt."""
-    try:
-        await backend.kill(submission.handle)
-    except (UnavailableError, *FATAL):
-        raise
-    except Exception:
-        log.exception("kill_failed", submission_id=str(submission.submission_id), backend=backend.name)
+class Kills:
+    """The kills in progress, side by side and beside the rounds: each takes up to the grace that its task has."""
+
+    def __init__(self, context: Context, tg: TaskGroup) -> None:
+        self._context = context
+        self._tg = tg
+        self._limiter = anyio.CapacityLimiter(KILLS_AT_ONCE)
+        self._in_progress: set[UUID] = set()
+        self._lost: set[str] = set()
+        self._failing: set[UUID] = set()
+
+    def start(self, doomed: Sequence[Running]) -> None:
+        """Kill these attempts, without those whose kill is in progress."""
+        self._failing &= {submission.submission_id for submission in doomed}
+        if not doomed:
+            self._context.outages.end_all(self._lost)
+        for submission in doomed:
+            if submission.submission_id not in self._in_progress:
+                self._in_progress.add(submission.submission_id)
+                self._tg.start_soon(self._kill, submission)
+
+    async def _kill(self, submission: Running) -> None:
+        """A kill that fails is repeated after the next round, and delays no other attempt. Its error is logged once."""
+        try:
+            async with self._limiter:
+                await self._context.backends[submission.backend].kill(submission.handle)
+        except UnavailableError as error:
+            self._lost.add(error.server)
+            self._context.outages.begin(error)
+        except FATAL:
+            raise
+        except Exception as error:  # noqa: BLE001 - any fault of a kill concerns its attempt alone
+            self._log_once(submission, error)
+        else:
+            self._context.outages.end_all(self._lost)
+        finally:
+            self._in_progress.discard(submission.submission_id)
+
+    def _log_once(self, submission: Running, error: Exception) -> None:
+        id_ = submission.submission_id
+        if id_ not in self._failing:
+            log.error("kill_failed", submission_id=str(id_), backend=submission.backend, exc_info=error)
+        self._failing.add(id_)
 
 
 OUTCOMES: Mapping[Phase, Literal["succeeded", "failed", "skipped", "killed"]] = {
@@ -98,11 +154,11 @@ def finish(attempt: Running, status: Status) -> TaskFinished:
     )
 
 
-async def _beat(context: Context, running: Sequence[Running], statuses: Mapping[UUID, Status]) -> None:
+async def _beat(context: Context, look: Look) -> None:
     heartbeats = [
         (submission.submission_id, silent_s)
-        for submission in running
-        if (silent_s := statuses[submission.submission_id].silent_s) is not None
+        for submission in look.running
+        if (silent_s := look.of(submission).silent_s) is not None
         and submission.heartbeat_age_s - silent_s >= context.settings.runner_heartbeat_s
     ]
     if heartbeats:

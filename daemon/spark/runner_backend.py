@@ -7,7 +7,7 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -33,6 +33,9 @@ T = TypeVar("T")
 SPOOL_THREADS = 4
 KILL_GRACE_S = 15.0
 REAP_S = 20.0
+REAPERS = 8
+"""Reapers that one look starts, so that the death of many runners delays it only for a moment."""
+
 CLAIM_POLLS = 300
 POLL_S = 0.05
 
@@ -74,10 +77,7 @@ class RunnerBackend:
     async def status(self, handles: Mapping[UUID, Handle]) -> Mapping[UUID, Status]:
         """Also reaps killed runners; their attempts are `running` until then, because child processes may be alive."""
         found = await self._io(lambda: {id_: self._inspect(self._spool(id_)) for id_ in handles})
-        for id_, (_, gone) in found.items():
-            if gone:
-                with suppress(UnavailableError):  # said by the submits that fail as well; the next status tries again
-                    await self._reap(id_)
+        await self._reap([id_ for id_, (_, gone) in found.items() if gone])
         return {id_: status for id_, (status, _) in found.items()}
 
     async def kill(self, handle: Handle) -> None:
@@ -164,12 +164,21 @@ class RunnerBackend:
             await anyio.sleep(POLL_S)
         raise UnavailableError(f"no runner has claimed {spool.submission_id} yet; see {spool.log}", server=launch.RUNNERS)
 
-    async def _reap(self, submission_id: UUID) -> None:
-        """Start a reaper, unless one was started less than `REAP_S` ago."""
+    async def _reap(self, gone: Sequence[UUID]) -> None:
+        """Start at most `REAPERS` reapers, side by side, for submissions without one in the last `REAP_S`, oldest first."""
         now = time.monotonic()
-        self._reaped_at = {id_: at for id_, at in self._reaped_at.items() if now - at < REAP_S}
-        if submission_id not in self._reaped_at:
-            self._reaped_at[submission_id] = now
+        self._reaped_at = {id_: self._reaped_at[id_] for id_ in gone if id_ in self._reaped_at}
+        todo = sorted(self._due(gone, now), key=lambda id_: self._reaped_at.get(id_, 0.0))[:REAPERS]
+        self._reaped_at |= dict.fromkeys(todo, now)
+        async with anyio.create_task_group() as tg:
+            for id_ in todo:
+                tg.start_soon(self._start_reaper, id_)
+
+    def _due(self, gone: Sequence[UUID], now: float) -> list[UUID]:
+        return [id_ for id_ in gone if now - self._reaped_at.get(id_, float("-inf")) >= REAP_S]
+
+    async def _start_reaper(self, submission_id: UUID) -> None:
+        with suppress(UnavailableError):  # said by the submits that fail as well; a later status tries again
             await launch.start("reap", self._spool(submission_id))
 
     async def _io(self, work: Callable[[], T]) -> T:

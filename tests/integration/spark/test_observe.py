@@ -1,0 +1,105 @@
+"""A round of observation: heartbeats and ends of all attempts, however long the kills of some take."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+from uuid import UUID
+
+import anyio
+import msgspec
+import pytest
+
+from tests.integration.cli.history import HOST, History
+from tests.integration.spark.dispatching import Daemon, Far
+from tests.servers import MakeSettings
+from tidegate.daemon.context import Context
+from tidegate.daemon.duties.observe import observe
+from tidegate.daemon.duties.sweep import fail_silent_attempts
+from tidegate.daemon.postgres.database import connect
+from tidegate.daemon.spark.contract import Handle, Phase, Status
+from tidegate.schemas.error import UnavailableError
+
+TASKS = 5
+FILE = f"""
+from tidegate import Dag, Dataset
+with Dag("d", schedule=Dataset("s://a")) as dag:
+    for number in range({TASKS}):
+        dag.command(f"t{{number}}", ["true"])
+"""
+SILENT_FOR_LONG = "UPDATE submission SET heartbeat_at = now() - interval '1 hour'"
+HEARD = "SELECT count(*) FROM submission WHERE heartbeat_at > now() - interval '1 minute'"
+
+
+class Alive(Far):
+    """All its attempts run, with heartbeats; its kills take for ever, or fail."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.killing: list[Handle] = []
+        self.error: Exception | None = None
+
+    async def status(self, handles: Mapping[UUID, Handle]) -> Mapping[UUID, Status]:
+        return dict.fromkeys(handles, Status(phase=Phase.RUNNING, silent_s=1.0))
+
+    async def kill(self, handle: Handle) -> None:
+        self.killing.append(handle)
+        if self.error is not None:
+            raise self.error
+        await anyio.sleep_forever()
+
+
+@pytest.fixture
+async def daemon(settings: MakeSettings) -> AsyncIterator[Context]:
+    """An observer of five attempts, four of them to be killed."""
+    mine = settings(host=HOST, sweep_s=0.05, runner_silent_s=60)
+    async with connect(mine.postgres_dsn) as database:
+        history = History(database)
+        await history.file(FILE)
+        await history.updated("s://a")
+        await history.attempts_begin()
+        doomed = "UPDATE submission SET desired_state = 'kill', kill_reason = 'a test' WHERE task_index > 0"
+        await database.pool.execute(doomed)
+        yield msgspec.structs.replace(Daemon(mine, database).context, backends={"command": Alive()})
+
+
+def alive(context: Context) -> Any:
+    return context.backends["command"]
+
+
+async def until_heard(context: Context) -> None:
+    with anyio.fail_after(10):
+        while await context.database.pool.fetchval(HEARD) < TASKS:
+            await anyio.sleep(0.02)
+
+
+async def test_kills_that_take_long_delay_neither_each_other_nor_heartbeats(daemon: Context) -> None:
+    async with anyio.create_task_group() as tg:
+        await tg.start(observe, daemon)
+        for _ in range(2):
+            await daemon.database.pool.execute(SILENT_FOR_LONG)
+            await until_heard(daemon)
+        await fail_silent_attempts(daemon)
+        tg.cancel_scope.cancel()
+
+    assert len(alive(daemon).killing) == TASKS - 1
+    assert await daemon.database.pool.fetchval("SELECT count(*) FROM submission WHERE state = 'accepted'") == TASKS
+
+
+@pytest.mark.parametrize("error", [UnavailableError("away", server="far"), KeyError("ours")])
+async def test_a_kill_that_fails_is_repeated_and_delays_nothing(daemon: Context, error: Exception) -> None:
+    alive(daemon).error = error
+
+    async with anyio.create_task_group() as tg:
+        await tg.start(observe, daemon)
+        with anyio.fail_after(10):
+            while len(alive(daemon).killing) < 3 * TASKS:
+                await anyio.sleep(0.02)
+        away = set(daemon.outages.away)
+        await daemon.database.pool.execute(SILENT_FOR_LONG)
+        await until_heard(daemon)
+        await daemon.database.pool.execute("UPDATE submission SET desired_state = 'run'")
+        with anyio.fail_after(10):
+            while daemon.outages.away:
+                await anyio.sleep(0.02)
+        tg.cancel_scope.cancel()
+
+    assert away == ({"far"} if isinstance(error, UnavailableError) else set())
