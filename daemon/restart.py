@@ -1,16 +1,18 @@
-"""Restarts of a duty that broke by a fault of its own; the other duties of the daemon go on."""
+"""Starts of duties, and restarts of a duty that broke by a fault of its own; the other duties of the daemon go on."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NoReturn
 
 import anyio
 import structlog
-from anyio.abc import TaskStatus
+from anyio.abc import TaskGroup, TaskStatus
 
 from tidegate.daemon.outage import STEADY_S, Backoff, Outages
 from tidegate.schemas.error import FATAL, UnavailableError, described
 
 log = structlog.get_logger()
+
+Duty = Callable[..., Awaitable[Any]]
 
 
 class _StartedOnce(TaskStatus[None]):
@@ -25,7 +27,26 @@ class _StartedOnce(TaskStatus[None]):
             task_status.started(value)
 
 
-async def kept_up(name: str, duty: Callable[..., Awaitable[Any]], outages: Outages, *, task_status: TaskStatus[None]) -> NoReturn:
+def begin(tg: TaskGroup, outages: Outages, name: str, duty: Duty) -> anyio.Event:
+    """Keep a duty up, in the task group. The event is set at its first start, which its failures can delay for ever."""
+    has_started = anyio.Event()
+
+    async def start() -> None:
+        await tg.start(kept_up, name, duty, outages)
+        has_started.set()
+
+    tg.start_soon(start)
+    return has_started
+
+
+async def all_set(events: Iterable[anyio.Event], within_s: float) -> None:
+    """Return when all events are set, or after `within_s`."""
+    with anyio.move_on_after(within_s):
+        for event in events:
+            await event.wait()
+
+
+async def kept_up(name: str, duty: Duty, outages: Outages, *, task_status: TaskStatus[None]) -> NoReturn:
     """Run a duty for ever. A failure is logged once until its text changes, counts as an outage, and the duty starts again.
 
     The pauses between two starts grow as after outages. The errors of `FATAL` end the daemon.

@@ -1,4 +1,4 @@
-"""Supervisor: starts the duties in order, keeps each of them up, and stops all on a signal.
+"""Supervisor: starts the duties, keeps each of them up, and stops all on a signal.
 
 A duty stops by cancellation only. Work that must not be interrupted is shielded, with a deadline.
 """
@@ -6,7 +6,7 @@ A duty stops by cancellation only. Work that must not be interrupted is shielded
 import gc
 import os
 import signal
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from importlib.metadata import version
@@ -15,7 +15,7 @@ from uuid import uuid4
 import anyio
 import structlog
 import uvloop
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
 
 from tidegate.daemon.context import Context
 from tidegate.daemon.dagfiles.parse import Parser, open_parser
@@ -40,7 +40,7 @@ from tidegate.daemon.postgres.commit_markers import check_ended_daemons
 from tidegate.daemon.postgres.commit_receipts import CommitReceipts
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.postgres.migrate import SchemaError, pending
-from tidegate.daemon.restart import kept_up
+from tidegate.daemon.restart import Duty, all_set, begin
 from tidegate.daemon.settings import Settings, spool_root
 from tidegate.daemon.spark.contract import Backend
 from tidegate.daemon.spark.runner_backend import open_backends
@@ -55,6 +55,11 @@ log = structlog.get_logger()
 
 GARBAGE = 100_000
 """Allocations between two collections of the youngest generation."""
+
+DUTIES: Sequence[Duty] = (admit, dispatch, relay, notify, reconsider, clock, publish_changes)
+
+START_S = 10.0
+"""How long a start waits for duties that it needs first, and to report that all have started."""
 
 
 def main(settings: Settings, until: Until = FOR_EVER) -> None:
@@ -122,24 +127,32 @@ async def _start(tg: TaskGroup, context: Context, parser: Parser, systemd: Syste
         await prepare_database(context)
         waiting.cancel_scope.cancel()
     systemd.say(READY=1, STATUS="starting")
-    settings = context.settings
-    renew = partial(renew_leases, context.database, context.held_leases, settings.lease_renew_s, context.outages)
-    await tg.start(kept_up, "renew_leases", renew, context.outages)
-    for wakeups in (partial(listen, settings.postgres_dsn), partial(notify_peers, context.database, context.held_leases)):
-        await tg.start(kept_up, wakeups.func.__name__, partial(wakeups, context.signals), context.outages)
-    for duty in (admit, dispatch, relay, notify, observe, reconsider, clock, sweep, publish_changes):
-        await tg.start(kept_up, duty.__name__, partial(duty, context), context.outages)
-    parsing = FileParsing(context, parser, tg)
-    await tg.start(kept_up, "report_late", parsing.report_late, context.outages)
-    for kind, enrich in (
-        (Kind.DAG_FILE_CHANGED, parsing.parse),
-        (Kind.DATASET_UPDATED, unchanged),
-        (Kind.TASK_FINISHED, unchanged),
-    ):
-        await tg.start(kept_up, f"ingest {kind}", partial(ingest, kind, context, enrich=enrich), context.outages)
+    await _start_duties(tg, context, parser)
     systemd.say(STATUS="running")
     started.set()
-    log.info("started", job=str(context.held_leases.job.id), host=settings.host, pid=os.getpid())
+    log.info("started", job=str(context.held_leases.job.id), host=context.settings.host, pid=os.getpid())
+
+
+async def _start_duties(tg: TaskGroup, context: Context, parser: Parser) -> None:
+    """Leases first, wake-ups next, then all other duties. A duty that does not start delays the others by `START_S` at most."""
+    settings, begun = context.settings, partial(begin, tg, context.outages)
+    renew = partial(renew_leases, context.database, context.held_leases, settings.lease_renew_s, context.outages)
+    await all_set([begun("renew_leases", renew)], START_S)
+    wakeups = (partial(listen, settings.postgres_dsn), partial(notify_peers, context.database, context.held_leases))
+    await all_set([begun(each.func.__name__, partial(each, context.signals)) for each in wakeups], START_S)
+    observed = begun("observe", partial(observe, context))
+    begun("sweep", partial(sweep_after, observed, context))
+    duties = [begun(duty.__name__, partial(duty, context)) for duty in DUTIES]
+    parsing = FileParsing(context, parser, tg)
+    enrich = {Kind.DAG_FILE_CHANGED: parsing.parse, Kind.DATASET_UPDATED: unchanged, Kind.TASK_FINISHED: unchanged}
+    intake = [begun(f"ingest {kind}", partial(ingest, kind, context, enrich=how)) for kind, how in enrich.items()]
+    await all_set([observed, *duties, *intake, begun("report_late", parsing.report_late)], START_S)
+
+
+async def sweep_after(observed: anyio.Event, context: Context, *, task_status: TaskStatus[None]) -> None:
+    """Sweep after the first round of the observer, which records the heartbeats of this host, or after `runner_silent_s`."""
+    await all_set([observed], context.settings.runner_silent_s)
+    await sweep(context, task_status=task_status)
 
 
 async def prepare_database(context: Context) -> None:

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from tidegate.daemon import outage, restart
 from tidegate.daemon.outage import Outages
-from tidegate.daemon.restart import kept_up
+from tidegate.daemon.restart import all_set, begin, kept_up
 
 
 @pytest.fixture(autouse=True)
@@ -77,3 +77,43 @@ async def test_a_duty_without_memory_ends_the_daemon() -> None:
         await run_until_it_works(Duty(MemoryError()), Outages())
 
     assert caught.group_contains(MemoryError)
+
+
+class Stillborn:
+    """Fails before it has started."""
+
+    async def __call__(self, *, task_status: TaskStatus[None]) -> None:  # noqa: ARG002 - it never starts
+        raise KeyError("stillborn")
+
+
+async def test_a_duty_that_fails_before_it_has_started_keeps_no_other_from_starting() -> None:
+    duty, late, outages = Duty(), Duty(), Outages()
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tg:
+            broken = begin(tg, outages, "broken", Stillborn())
+            works = begin(tg, outages, "works", duty)
+            await all_set([broken, works], 0.1)
+            await all_set([begin(tg, outages, "late", late)], 5)
+            started = (broken.is_set(), works.is_set(), late.starts)
+            tg.cancel_scope.cancel()
+
+    assert started == (False, True, 1)
+    assert list(outages.away) == ["duty broken"]
+
+
+async def test_a_duty_that_starts_at_its_second_try_is_known_to_have_started() -> None:
+    outages, tries = Outages(), Duty(KeyError("once"))
+
+    async def duty(*, task_status: TaskStatus[None]) -> None:
+        if not tries.starts:
+            tries.starts += 1
+            raise KeyError("before its start")
+        await tries(task_status=task_status)
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tg:
+            await begin(tg, outages, "work", duty).wait()
+            tg.cancel_scope.cancel()
+
+    assert tries.starts >= 2
