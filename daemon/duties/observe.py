@@ -43,7 +43,7 @@ async def observe(context: Context, *, task_status: TaskStatus[None]) -> None:
 async def observe_round(context: Context) -> list[Running]:
     """One round over the attempts whose backends this host can reach. Returns the attempts to kill.
 
-    Heartbeats come first: an attempt whose heartbeat is not recorded in time is lost.
+    Heartbeats come first, also of held DAGs: an attempt whose heartbeat is not recorded in time is lost.
     """
     looks = [await _look(backend, of) for backend, of in await _running(context)]
     for look in looks:
@@ -51,7 +51,7 @@ async def observe_round(context: Context) -> list[Running]:
     for look in looks:
         await _end(context, look)
     await end_killed_intents(context)
-    return [each for look in looks for each in look.running if each.desired_state == KILL and look.of(each).phase not in OUTCOMES]
+    return [each for look in looks for each in look.doomed]
 
 
 class Look(NamedTuple):
@@ -62,6 +62,16 @@ class Look(NamedTuple):
 
     def of(self, submission: Running) -> Status:
         return self.statuses[submission.submission_id]
+
+    @property
+    def ended(self) -> list[Running]:
+        return [each for each in self.running if not each.is_held and self.of(each).phase in OUTCOMES]
+
+    @property
+    def doomed(self) -> list[Running]:
+        """The attempts to kill."""
+        alive = (each for each in self.running if not each.is_held and self.of(each).phase not in OUTCOMES)
+        return [each for each in alive if each.desired_state == KILL]
 
 
 async def _running(context: Context) -> list[tuple[Backend, list[Running]]]:
@@ -89,7 +99,7 @@ async def end_killed_intents(context: Context) -> None:
 
 
 async def _end(context: Context, look: Look) -> None:
-    finishes = [finish(each, status) for each in look.running if (status := look.of(each)).phase in OUTCOMES]
+    finishes = [finish(each, look.of(each)) for each in look.ended]
     if finishes:
         await context.submit_messages(finishes, [finish_id(end.submission_id) for end in finishes])
 

@@ -191,6 +191,7 @@ CREATE TABLE import_error (
 --   backfilled_by_txn     the last transaction that queued events from the ledger: a cached low watermark of the pending queue
 --                         holds while this stays. A count would restart when a DAG is deleted and created again
 --   held_since            a decision about it failed, or a version of it cannot be read: nothing is decided until its release
+--   released_at           its last release: what waited for it is neither silent nor stuck at once
 --   is_stopped            its tasks are not admitted
 --   clock_shard           each shard is a lease of one daemon
 CREATE TABLE dag (
@@ -215,6 +216,7 @@ CREATE TABLE dag (
     backfilled_by_txn bigint NOT NULL DEFAULT 0,
     held_since timestamptz,
     hold_reason text,
+    released_at timestamptz,
     is_stopped boolean NOT NULL GENERATED ALWAYS AS (is_paused OR held_since IS NOT NULL) STORED,
     clock_shard smallint NOT NULL GENERATED ALWAYS AS (abs(hashtext(dag_id) % 16)) STORED
 ) WITH (fillfactor = 80);

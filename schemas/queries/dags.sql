@@ -60,7 +60,7 @@ FROM unnest($1::text[], $2::timestamptz[]) AS woken (dag_id, at)
 WHERE dag.dag_id = woken.dag_id
 
 -- name: release
-UPDATE dag SET held_since = NULL, hold_reason = NULL, due_at = released.at
+UPDATE dag SET held_since = NULL, hold_reason = NULL, released_at = clock_timestamp(), due_at = released.at
 FROM unnest($1::text[], $2::timestamptz[]) AS released (dag_id, at)
 WHERE dag.dag_id = released.dag_id
 

@@ -57,6 +57,7 @@ SET path = excluded.path,
     keeps_paused = excluded.keeps_paused,
     held_since = NULL,
     hold_reason = NULL,
+    released_at = CASE WHEN dag.held_since IS NULL THEN dag.released_at ELSE clock_timestamp() END,
     due_at = CASE WHEN dag.held_since IS NULL THEN dag.due_at ELSE $8::timestamptz END,
     timed_since = CASE WHEN excluded.timed_since IS NOT NULL THEN coalesce(dag.timed_since, excluded.timed_since) END
 

@@ -51,7 +51,10 @@ class KilledIntent(msgspec.Struct, frozen=True):
 
 
 class Running(msgspec.Struct, frozen=True):
-    """An attempt whose handle is recorded. `heartbeat_age_s` is the age of its last recorded heartbeat."""
+    """An attempt whose handle is recorded. `heartbeat_age_s` is the age of its last recorded heartbeat.
+
+    `is_held`: its DAG is held; its end waits for the release.
+    """
 
     submission_id: UUID
     token: str
@@ -59,6 +62,7 @@ class Running(msgspec.Struct, frozen=True):
     handle: dict[str, Any]
     desired_state: str
     heartbeat_age_s: float
+    is_held: bool = False
 
 
 async def refs(db: Db, ids: Collection[UUID]) -> Mapping[UUID, AttemptRef]:

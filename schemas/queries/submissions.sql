@@ -125,11 +125,15 @@ RETURNING
 SELECT submission_id, kill_reason FROM submission WHERE submission_id = ANY ($1::uuid[]) AND state::text = 'submitting'
 
 -- name: running
+-- `is_held` as in the view `held_run`, which the planner would read as a whole here.
 SELECT submission_id, attempt_token((SELECT secret FROM installation), submission_id) AS token, backend, handle, desired_state,
-    extract(epoch FROM clock_timestamp() - heartbeat_at)::float8 AS heartbeat_age_s
+    extract(epoch FROM clock_timestamp() - heartbeat_at)::float8 AS heartbeat_age_s,
+    coalesce((
+        SELECT run.state IN ('queued', 'running') AND (SELECT held_since FROM dag WHERE dag.dag_id = run.dag_id) IS NOT NULL
+        FROM dag_run AS run WHERE run.id = dag_run_id
+    ), false) AS is_held
 FROM submission
 WHERE state = 'accepted' AND backend = ANY ($1::text[]) AND (host = $2 OR backend = ANY ($3::text[]))
-  AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = dag_run_id)
 
 -- name: open_on_host
 SELECT submission_id
@@ -145,7 +149,8 @@ WHERE submission.submission_id = change.submission_id
   AND submission.heartbeat_at < clock_timestamp() - make_interval(secs => change.silent_s)
 
 -- name: silent
--- Attempts without a heartbeat for $1 s, on any backend. An attempt that a live daemon is still submitting is not silent.
+-- Attempts without a heartbeat for $1 s, on any backend. An attempt that a live daemon is still submitting is not silent, nor is one
+-- whose DAG was released within $1 s.
 SELECT submission.submission_id
 FROM submission
 LEFT JOIN job ON job.id = submission.owner AND job.heartbeat_at > clock_timestamp() - make_interval(secs => $1)
@@ -154,13 +159,21 @@ WHERE submission.state IN ('submitting', 'accepted')
   AND (submission.state = 'accepted' OR job.id IS NULL)
   AND ($2::uuid[] IS NULL OR submission.submission_id = ANY ($2))
   AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = dag_run_id)
+  AND NOT EXISTS (
+      SELECT FROM dag_run AS run JOIN dag USING (dag_id)
+      WHERE run.id = dag_run_id AND dag.released_at > clock_timestamp() - make_interval(secs => $1)
+  )
 LIMIT $3
 
 -- name: stuck
--- Attempts that were not submitted within $1 s.
+-- Attempts that were not submitted within $1 s, nor within $1 s after the release of their DAG.
 SELECT submission_id
 FROM submission
 WHERE state IN ('intent', 'submitting') AND desired_state = 'run'
   AND created_at < clock_timestamp() - make_interval(secs => $1)
   AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = dag_run_id)
+  AND NOT EXISTS (
+      SELECT FROM dag_run AS run JOIN dag USING (dag_id)
+      WHERE run.id = dag_run_id AND dag.released_at > clock_timestamp() - make_interval(secs => $1)
+  )
 LIMIT $2

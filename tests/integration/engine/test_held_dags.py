@@ -20,7 +20,7 @@ from tidegate.schemas.message import (
     RunEndRequested,
     SubmissionAccepted,
 )
-from tidegate.schemas.queries import runs
+from tidegate.schemas.queries import runs, submissions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import RunState
 from tidegate.schemas.timetable.spec import Cron
@@ -280,3 +280,50 @@ async def test_a_held_dag_in_no_file_can_be_deleted(world: World) -> None:
     assert [rejected.reason for rejected in refused.rejected] == ["has_runs"]
     for table in ("dag", "dag_version", "dag_run", "submission"):
         assert await world.rows(f"SELECT count(*) FROM {table}") == [(0,)]
+
+
+LATER = "UPDATE dag SET released_at = released_at - interval '20 minutes'"
+
+
+@pytest.mark.parametrize("by_file", [False, True])
+@pytest.mark.parametrize("state", ["intent", "submitting", "accepted"])
+async def test_attempts_that_waited_for_a_release_are_neither_silent_nor_stuck_at_once(
+    world: World, state: str, by_file: bool
+) -> None:
+    await world.file(consumer("bad"), path="bad.py")
+    await world.updated("s://a")
+    await world.admit()
+    long_ago = "created_at = now() - interval '1 hour', submitted_at = now() - interval '1 hour'"
+    await world.database.pool.execute(f"UPDATE submission SET state = '{state}', {long_ago}")
+    await world.database.pool.execute("UPDATE dag SET held_since = now() - interval '1 hour', hold_reason = 'a test'")
+
+    if by_file:
+        await world.file(consumer("bad", description="mended"), path="bad.py")
+    else:
+        await world.tell(ReleaseRequested(dag_id="bad"))
+    at_once = await overdue(world)
+    await world.database.pool.execute(LATER)
+    later = await overdue(world)
+
+    assert (at_once, len(later)) == ([], 1 if state != "submitting" else 2)
+
+
+async def overdue(world: World) -> list[UUID]:
+    """The attempts that are silent or stuck, as the sweep counts."""
+    found = [await world.database.run(submissions.silent, 600), await world.database.run(submissions.stuck, 600)]
+    return [each for of in found for each in of]
+
+
+async def test_heartbeats_of_held_dags_are_recorded(world: World) -> None:
+    await world.file(consumer("bad"), path="bad.py")
+    await world.updated("s://a")
+    await world.admit()
+    await world.submit()
+    await world.database.pool.execute("UPDATE submission SET host = 'here'")
+    await world.database.pool.execute("UPDATE dag SET held_since = now(), hold_reason = 'a test'")
+
+    held = await world.database.run(submissions.running, ["command"], "here", [])
+    await world.tell(ReleaseRequested(dag_id="bad"))
+    released = await world.database.run(submissions.running, ["command"], "here", [])
+
+    assert [[each.is_held for each in found] for found in (held, released)] == [[True], [False]]

@@ -103,3 +103,16 @@ async def test_a_kill_that_fails_is_repeated_and_delays_nothing(daemon: Context,
         tg.cancel_scope.cancel()
 
     assert away == ({"far"} if isinstance(error, UnavailableError) else set())
+
+
+async def test_attempts_of_a_held_dag_have_heartbeats_and_neither_ends_nor_kills(daemon: Context) -> None:
+    await daemon.database.pool.execute("UPDATE dag SET held_since = now(), hold_reason = 'a test'")
+    await daemon.database.pool.execute(SILENT_FOR_LONG)
+
+    async with anyio.create_task_group() as tg:
+        await tg.start(observe, daemon)
+        await until_heard(daemon)
+        await anyio.sleep(0.2)
+        tg.cancel_scope.cancel()
+
+    assert alive(daemon).killing == []
