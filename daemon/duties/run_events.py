@@ -5,15 +5,16 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
+from anyio import to_thread
 
 from tidegate.daemon.context import Context
+from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.settings import spool_root
 from tidegate.daemon.spark import event_file
 from tidegate.daemon.spark.contract import SubmissionSpec
 from tidegate.daemon.spark.runner_backend import SPOOL
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import sources
-from tidegate.schemas.queries.db import Db
 
 
 @asynccontextmanager
@@ -25,7 +26,7 @@ async def with_events(context: Context, spec: SubmissionSpec) -> AsyncIterator[S
     try:
         path = event_file.create(spool_root(context.settings), spec.submission_id)
         try:
-            await context.database.run(_store, spec.events_of, path)
+            await _store(context.database, spec.events_of, path)
             yield msgspec.structs.replace(spec, events_file=str(path))
         finally:
             path.unlink(missing_ok=True)
@@ -33,8 +34,8 @@ async def with_events(context: Context, spec: SubmissionSpec) -> AsyncIterator[S
         raise UnavailableError(f"the events of a run cannot be stored: {error}", server=SPOOL) from error
 
 
-async def _store(db: Db, dag_run_id: int, path: Path) -> None:
-    """A repeated transaction begins the file anew."""
-    with path.open("wb") as file:
-        async for page in sources.pages_of_events(db, dag_run_id):
-            file.write(event_file.encode(page))
+async def _store(database: Database, dag_run_id: int, path: Path) -> None:
+    """Each page is a read of its own: a transaction over all of them would be as long as the events are large."""
+    for ids in await database.autocommit(sources.event_pages, dag_run_id):
+        page = await database.autocommit(sources.page_of_events, ids)
+        await to_thread.run_sync(event_file.append, path, page)

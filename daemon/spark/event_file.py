@@ -1,7 +1,7 @@
 """The events of a run that are too many for `spec.json`: a file of JSON lines beside it."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -13,8 +13,8 @@ from tidegate.schemas.run import ConsumedEvent
 
 NAME = "events.jsonl"
 
-encode: Callable[[Sequence[ConsumedEvent]], bytes] = msgspec.json.Encoder().encode_lines
-_decode = msgspec.json.Decoder(ConsumedEvent).decode_lines
+_encode = msgspec.json.Encoder().encode_lines
+_decode = msgspec.json.Decoder(ConsumedEvent).decode
 
 
 def create(root: Path, submission_id: UUID) -> Path:
@@ -24,6 +24,12 @@ def create(root: Path, submission_id: UUID) -> Path:
     path = folder / f"{NAME}.{uuid4().hex}"
     path.touch(mode=0o600, exist_ok=False)
     return path
+
+
+def append(path: Path, events: Sequence[msgspec.Struct]) -> None:
+    """Add events with the fields of `ConsumedEvent`."""
+    with path.open("ab") as file:
+        file.write(_encode(events))
 
 
 def take(path: Path, spool: Spool) -> None:
@@ -40,7 +46,7 @@ def complete(spool: Spool, job: Job) -> Job:
     path = spool.path / NAME
     try:
         with os.fdopen(open_regular(path), "rb") as file:
-            events = tuple(_decode(file.read()))
+            events = tuple(map(_decode, file))
     except (FileNotFoundError, ValueError, RecursionError) as error:
         raise DamagedError(path, f"cannot be read: {error}") from error
     run = msgspec.structs.replace(job.spec.run, events=events)

@@ -1,6 +1,7 @@
 """The input of attempts: their run, and the DAG file of its version."""
 
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -19,11 +20,22 @@ MAX_EVENTS = 100
 MAX_EXTRA_BYTES = 1 << 16
 """The most extra of these events."""
 
-PAGE = 20
-"""Events that are in memory at the same time: each has up to a mebibyte of extra."""
+PAGE = 1000
+PAGE_BYTES = 1 << 20
+"""The most events of a page, and the most extra, unless it has one event."""
 
 DagFile = tuple[str, str]
 """(path, source)"""
+
+
+class StoredEvent(msgspec.Struct, frozen=True):
+    """As `ConsumedEvent`; its extra is JSON that was not decoded."""
+
+    uri: str
+    source: str
+    id: str
+    occurred_at: datetime
+    extra: msgspec.Raw
 
 
 class RunSource(msgspec.Struct, frozen=True):
@@ -47,16 +59,27 @@ async def of_runs(db: Db, dag_run_ids: Collection[int]) -> Mapping[int, RunSourc
     return {id_: _source(list(of_run), files) for id_, of_run in groupby(rows, itemgetter("id"))}
 
 
-async def pages_of_events(db: Db, dag_run_id: int) -> AsyncIterator[list[ConsumedEvent]]:
-    """The events that a run consumed, in the order of their times; in a transaction."""
-    page: list[ConsumedEvent] = []
-    async for row in db.connection.cursor(_SQL["events"], dag_run_id, prefetch=PAGE):
-        page.append(_event(*row))
-        if len(page) == PAGE:
-            yield page
-            page = []
-    if page:
-        yield page
+async def event_pages(db: Db, dag_run_id: int) -> list[list[int]]:
+    """The ids of the events that a run consumed, in the order of their times, in pages.
+
+    A page has at most `PAGE` events and `PAGE_BYTES` of extra; a larger event is a page of its own. The rows do not change: each
+    page may be read in a transaction of its own.
+    """
+    pages: list[list[int]] = []
+    left = 0
+    for id_, extra_bytes in await db.fetch(_SQL["event_sizes"], dag_run_id):
+        left -= extra_bytes
+        if left < 0 or len(pages[-1]) == PAGE:
+            pages.append([])
+            left = PAGE_BYTES - extra_bytes
+        pages[-1].append(id_)
+    return pages
+
+
+async def page_of_events(db: Db, ids: Sequence[int]) -> list[StoredEvent]:
+    """These events, in this order."""
+    rows = await db.fetch(_SQL["events"], ids)
+    return [StoredEvent(uri, source, id_, at, msgspec.Raw(extra.encode())) for uri, source, id_, at, extra in rows]
 
 
 async def of_versions(db: Db, version_ids: Collection[int]) -> Mapping[int, DagFile]:

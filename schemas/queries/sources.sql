@@ -22,14 +22,21 @@ LEFT JOIN LATERAL (
 WHERE run.id = ANY ($1::bigint[])
 ORDER BY run.id, event.number
 
--- name: events
+-- name: event_sizes
 -- The events that a run consumed, in the order of their times.
-SELECT dataset.uri, event.source, event.event_id AS id, event.occurred_at, event.extra
+SELECT event.id, event.extra_bytes
 FROM dagrun_dataset_event AS consumed
 JOIN dataset_event AS event ON event.id = consumed.dataset_event_id
-JOIN dataset ON dataset.id = event.dataset_id
 WHERE consumed.dag_run_id = $1
 ORDER BY event.occurred_at, event.id
+
+-- name: events
+-- OFFSET: as in `pending.oldest`.
+SELECT dataset.uri, event.source, event.event_id AS id, event.occurred_at, event.extra::text AS extra
+FROM unnest($1::bigint[]) WITH ORDINALITY AS wanted (id, number)
+CROSS JOIN LATERAL (SELECT * FROM dataset_event WHERE id = wanted.id OFFSET 0) AS event
+JOIN dataset ON dataset.id = event.dataset_id
+ORDER BY wanted.number
 
 -- name: files
 SELECT id, path, source FROM dag_version WHERE id = ANY ($1::bigint[])

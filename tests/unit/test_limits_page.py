@@ -37,6 +37,7 @@ BOUNDS = {
     "Events of a run": f"`TIDEGATE_RUN_EVENTS`, {Settings(postgres_dsn='', kafka_servers='').run_events:,} by default",
     'Extra of the events of a run whose DAG has a filter, timing or `mode="each"`': f"{read_plan.READ_BYTES >> 20} MiB",
     "Pending events over which a condition is evaluated": f"{read_plan.MOST_READ:,}",
+    "Extra of the events of a run that are on their way to its file": f"{sources.PAGE_BYTES >> 20} MiB, or one event",
     "Versions of DAGs, as JSON; one takes about ten times as much in memory": f"{memory.MAX_SPEC_BYTES >> 20} MiB",
     "Files of DAGs": f"{memory.MAX_FILE_BYTES >> 20} MiB",
     "Records of a fetch from Kafka": f"{FETCH_BYTES >> 20} MiB",

@@ -1,7 +1,11 @@
 """The events of a run that are too many for its submissions: Postgres → a file → the runner."""
 
+import errno
 import os
+import threading
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import msgspec
@@ -106,3 +110,45 @@ async def test_an_attempt_whose_events_are_gone_is_damaged(world: World, tmp_pat
 
     with pytest.raises(DamagedError, match=r"events\.jsonl cannot be read"):
         event_file.complete(spool, job)
+
+
+async def test_many_large_events_are_read_page_by_page_outside_a_transaction(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "PAGE_BYTES", 3000)
+    found = await submission(world, 120, "x" * 1000)
+    daemon, sizes = context(world, tmp_path), list[int]()
+    append = event_file.append
+
+    def noting(path: Path, events: Sequence[sources.StoredEvent]) -> None:
+        assert threading.current_thread() is not threading.main_thread()
+        sizes.append(sum(len(bytes(event.extra)) for event in events))
+        append(path, events)
+
+    async def refused(*_: Any, **__: Any) -> None:
+        raise AssertionError("a transaction")
+
+    monkeypatch.setattr(event_file, "append", noting)
+    monkeypatch.setattr(daemon.database, "run", refused)
+    async with with_events(daemon, found) as complete:
+        lines = Path(complete.events_file).read_bytes().splitlines()
+
+    assert [msgspec.json.decode(line)["extra"]["n"] for line in lines] == list(range(120))
+    assert len(sizes) == 60
+    assert max(sizes) <= 3000
+
+
+async def test_a_full_spool_is_no_outage_of_postgres(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = await submission(world, 2, "x" * (sources.MAX_EXTRA_BYTES // 2))
+    daemon = context(world, tmp_path)
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(event_file, "append", full)
+
+    with pytest.raises(UnavailableError, match="No space left") as caught:
+        async with with_events(daemon, found):
+            raise AssertionError
+    assert caught.value.server == "the spool"
+    assert [path.name for path in tmp_path.rglob("events*")] == []

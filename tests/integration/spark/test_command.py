@@ -30,7 +30,7 @@ async def test_it_reads_the_events_of_a_file(bench: Bench) -> None:
     spec = bench.spec(count)
     path = event_file.create(Path(bench.settings.spool_dir), spec.submission_id)
     event = ConsumedEvent(uri="s://a", source="p", id="e", occurred_at=datetime(2013, 1, 1, tzinfo=UTC), extra={"n": 7})
-    path.write_bytes(event_file.encode([event] * 300))
+    event_file.append(path, [event] * 300)
 
     handle = await bench.submit(msgspec.structs.replace(spec, events_of=1, events_file=str(path)))
 
