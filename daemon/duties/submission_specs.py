@@ -12,9 +12,10 @@ import asyncpg
 import msgspec
 import structlog
 
+from tidegate.daemon.containment import bisect
 from tidegate.daemon.postgres.database import Database, describe
 from tidegate.daemon.spark.contract import SubmissionSpec
-from tidegate.schemas.error import FATAL, TidegateError, UnavailableError
+from tidegate.schemas.error import TidegateError, UnavailableError
 from tidegate.schemas.graph import Graph, element_of
 from tidegate.schemas.queries import sources, submissions, versions
 from tidegate.schemas.queries.db import Db
@@ -57,19 +58,24 @@ def _step(claim: Claimed, built: Built) -> Step:
 
 
 async def _build(database: Database, claims: Sequence[Claimed]) -> dict[UUID, Built]:
-    """The submissions of the claims, or why they cannot be built. Claims whose rows cannot be read are found by halving."""
+    """The submissions of the claims, or why they cannot be built. Claims whose rows cannot be read are found by bisection.
+
+    Raises UnavailableError also for a statement that Postgres refuses whatever its rows: no attempt is at fault then.
+    """
     if not claims:
         return {}
-    try:
-        built = await database.autocommit(submission_specs, claims)
-    except (UnavailableError, asyncpg.PostgresError, *FATAL):
-        raise
-    except Exception as error:  # noqa: BLE001 - it is the reason of the attempt's failure
-        if len(claims) == 1:
-            return {claims[0].submission_id: error}
-        middle = len(claims) // 2
-        return await _build(database, claims[:middle]) | await _build(database, claims[middle:])
-    return {claim.submission_id: each for claim, each in zip(claims, built, strict=True)}
+
+    async def build(part: Sequence[Claimed]) -> dict[UUID, Built]:
+        try:
+            built = await database.autocommit(submission_specs, part)
+        except asyncpg.SyntaxOrAccessError as error:
+            raise UnavailableError(f"Postgres refuses to read submissions: {describe(error)}", server="Postgres") from error
+        return {claim.submission_id: each for claim, each in zip(part, built, strict=True)}
+
+    async def contain(part: Sequence[Claimed], error: Exception) -> dict[UUID, Built]:
+        return {part[0].submission_id: error}
+
+    return {id_: built for part in await bisect(claims, build, contain) for id_, built in part.items()}
 
 
 async def submission_specs(db: Db, claims: Sequence[Claimed]) -> list[Built]:

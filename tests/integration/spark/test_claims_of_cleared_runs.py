@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
@@ -15,6 +16,7 @@ from tests.servers import MakeSettings
 from tidegate.daemon.duties import submission_specs
 from tidegate.daemon.postgres.database import connect
 from tidegate.schemas.dag import DagSpec
+from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import RunEndRequested, RunRequested
 from tidegate.schemas.queries.db import Db
@@ -137,14 +139,21 @@ async def test_attempts_of_tasks_that_a_newer_version_lacks_are_killed(world: Wo
     assert await world.runs() == [("r1", "success")]
 
 
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ValueError("no such number:\n1e999"), "ValueError: no such number: 1e999"),
+        (asyncpg.DataCorruptedError("missing chunk 0 for toast value"), "DataCorruptedError: missing chunk 0 for toast value"),
+    ],
+)
 async def test_a_submission_that_cannot_be_built_fails_its_attempt(
-    world: World, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+    world: World, daemon: Daemon, monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str
 ) -> None:
     claims = await claimed(world, daemon)
 
     async def unreadable(db: Db, instances: Sequence[tuple[int, Graph, int]]) -> Mapping[TaskKey, dict[str, Any]]:
         if instances:
-            raise ValueError("no such number:\n1e999")
+            raise error
         return await results_for(db, instances)
 
     monkeypatch.setattr(submission_specs, "results_for", unreadable)
@@ -152,8 +161,23 @@ async def test_a_submission_that_cannot_be_built_fails_its_attempt(
         await submit(world, daemon, claims)
 
     assert daemon.backend.given == await others(world)
-    assert await world.rows(ENDS) == [("failed", "its submission could not be built: ValueError: no such number: 1e999")] * 2
-    assert [entry["event"] for entry in entries] == ["submission_not_built"] * 2
+    assert await world.rows(ENDS) == [("failed", f"its submission could not be built: {reason}")] * 2
+    assert [entry["event"] for entry in entries if entry["log_level"] == "error"] == ["submission_not_built"] * 2
+
+
+async def test_a_statement_that_postgres_refuses_fails_no_attempt(
+    world: World, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims = await claimed(world, daemon)
+
+    async def refused(*_: Any) -> Mapping[TaskKey, dict[str, Any]]:
+        raise asyncpg.UndefinedTableError('relation "task_result" does not exist')
+
+    monkeypatch.setattr(submission_specs, "results_for", refused)
+    with pytest.raises(UnavailableError, match="task_result"):
+        await submit(world, daemon, claims)
+
+    assert await world.rows(ENDS) == []
 
 
 async def test_an_attempt_that_ended_meanwhile_is_not_submitted(world: World, daemon: Daemon) -> None:
