@@ -6,7 +6,7 @@ While a loss of commits is open, and for a minute after a takeover of another se
 transaction may have submitted it.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence, Set
 from typing import NamedTuple
 from uuid import UUID
 
@@ -35,6 +35,9 @@ SHORT_S, LONG_S = 0.2, 1.0
 """A batch of claims that takes longer than `LONG_S` is halved, for other daemons to claim; below `SHORT_S` it is doubled."""
 
 FIND_EVERY_S = 0.5
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
+"""How long an attempt that could not be resolved waits for the next try; the pauses double."""
+
 RECORD_DELAY_S = 0.02
 """Handles wait this long for others, to be recorded in one transaction. Only displays depend on the delay: a `submitting`
 attempt may already run, and an attempt that ends first needs no handle."""
@@ -73,7 +76,7 @@ async def dispatch(context: Context, *, task_status: TaskStatus[None]) -> None:
 
 
 class ActiveClaims:
-    """Maps each claimed submission to the lease generation it was claimed in.
+    """The lease generation in which each submission was claimed, and the end and length of the pause of paused ones.
 
     After our leases may have expired, claims of earlier generations are no longer ours.
     """
@@ -81,10 +84,17 @@ class ActiveClaims:
     def __init__(self, held_leases: HeldLeases) -> None:
         self._held_leases = held_leases
         self._generations: dict[UUID, int] = {}
+        self._pauses: dict[UUID, tuple[float, float]] = {}
 
     @property
-    def ids(self) -> Collection[UUID]:
+    def ids(self) -> Set[UUID]:
         return self._generations.keys()
+
+    @property
+    def excluded(self) -> Collection[UUID]:
+        """The submissions that this daemon must not claim again now."""
+        now = anyio.current_time()
+        return self._generations.keys() | {id_ for id_, (until, _) in self._pauses.items() if until > now}
 
     @property
     def lease_generation(self) -> int:
@@ -98,6 +108,15 @@ class ActiveClaims:
         """Drop ended and abandoned claims: `take_over` claims again what this daemon owns in Postgres without a claim here."""
         for submission_id in submission_ids:
             self._generations.pop(submission_id, None)
+
+    def pause(self, submission_ids: Iterable[UUID]) -> None:
+        """Exclude each for a while, twice as long as the last time."""
+        now = anyio.current_time()
+        self._pauses = {id_: pause for id_, pause in self._pauses.items() if pause[0] + LONGEST_PAUSE_S > now}
+        for id_ in submission_ids:
+            _, last_s = self._pauses.get(id_, (now, FIRST_PAUSE_S / 2))
+            pause_s = min(2 * last_s, LONGEST_PAUSE_S)
+            self._pauses[id_] = (now + pause_s, pause_s)
 
     def is_ours(self, submission_id: UUID) -> bool:
         """False when another daemon may own the claim, also after a frozen daemon renewed its leases."""
@@ -231,11 +250,15 @@ class Dispatcher:
             self._batch_size = min(self._batch_size * 2, MAX_BATCH)
 
     async def _resolve_batch(self, claims: Sequence[Claimed]) -> None:
-        """Resolve all concurrently: most of the time is the wait for a submit to become visible."""
+        """Resolve all concurrently: most of the time is the wait for a submit to become visible.
+
+        An attempt without a handle afterwards is claimed again after a pause, so that it keeps no other waiting.
+        """
         steps = await self._next_steps(claims)
         async with anyio.create_task_group() as tg:
             for step in steps:
                 tg.start_soon(self._submit_one, self.resolve, step)
+        self.claims.pause({step.submission_id for step in steps} - self.claims.ids)
 
     async def _next_steps(self, claims: Sequence[Claimed]) -> Sequence[Step]:
         """The next steps. Claims without one are dropped, all of them after an error."""
@@ -282,6 +305,6 @@ class Dispatcher:
         job = self.context.held_leases.job
         host = None if self.backend.host is None else job.host
         claims = await self.context.database.autocommit(
-            submissions.claim_abandoned, job.id, job.host, self.backend.name, host, self.claims.ids
+            submissions.claim_abandoned, job.id, job.host, self.backend.name, host, self.claims.excluded
         )
         return ClaimedBatch(claims, more=bool(claims))

@@ -104,13 +104,13 @@ async def claim_intents(db: Db, owner: UUID, host: str, backend: str, limit: int
 
 
 async def claim_abandoned(
-    db: Db, owner: UUID, host: str, backend: str, seen_by: str | None, in_hand: Collection[UUID]
+    db: Db, owner: UUID, host: str, backend: str, seen_by: str | None, excluded: Collection[UUID]
 ) -> list[Claimed]:
-    """Claim submits in progress whose daemon is not live, and those of `owner` that are not `in_hand`.
+    """Claim submits in progress whose daemon is not live, and those of `owner`, except these; the oldest first.
 
     `seen_by`: the only host that sees the submissions of the backend; None if every host does.
     """
-    rows = await db.fetch(_SQL["claim_abandoned"], owner, host, backend, seen_by, list(in_hand))
+    rows = await db.fetch(_SQL["claim_abandoned"], owner, host, backend, seen_by, list(excluded))
     return [Claimed(*row) for row in rows]
 
 

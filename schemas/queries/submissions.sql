@@ -113,6 +113,7 @@ WHERE submission_id IN (
       AND (submission.owner = $1 OR NOT EXISTS (SELECT FROM live_job WHERE live_job.id = submission.owner))
       AND submission.submission_id <> ALL ($5::uuid[])
       AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = dag_run_id)
+    ORDER BY submission.created_at, submission.dag_run_id, submission.task_index
     LIMIT 200
     FOR UPDATE OF submission SKIP LOCKED
 )

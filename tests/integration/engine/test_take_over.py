@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import anyio
 import pytest
 
-from tests.integration.engine.slots import command, dag, waiting
+from tests.integration.engine.slots import command, dag, pool, waiting
 from tests.integration.engine.world import World
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties import dispatch
@@ -20,6 +20,7 @@ from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.contract import SubmissionSpec
 from tidegate.daemon.spark.runner_backend import open_backends
 from tidegate.daemon.wake import Signals
+from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import submissions
 from tidegate.schemas.queries.leases import Job, Terms
 from tidegate.schemas.queries.submissions import Claimed
@@ -91,3 +92,51 @@ async def test_an_unexpected_error_of_one_submit_stops_no_other(
 
     assert sorted(submitted) == ["a", "b"]
     assert sorted(await world.rows("SELECT state::text FROM submission")) == [("accepted",), ("submitting",)]
+
+
+async def test_attempts_that_cannot_be_resolved_pause_and_starve_no_other(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = 200
+    await pool(world, "default_pool", -1)
+    await waiting(world, dag("d", *(command(f"t{number}") for number in range(batch + 1)), max_active_tasks=2 * batch))
+    await world.admit()
+    await world.database.run(submissions.claim_intents, uuid4(), "here", "command", 2 * batch)
+    ((last,),) = await world.rows("SELECT submission_id FROM submission ORDER BY task_index DESC LIMIT 1")
+    context = await daemon_on(world, tmp_path)
+    looks: list[UUID] = []
+
+    async def find(submission_id: UUID) -> dict[str, str] | None:
+        looks.append(submission_id)
+        if submission_id != last:
+            raise UnavailableError("it does not answer", server="far")
+        return {}
+
+    monkeypatch.setattr(context.backends["command"], "find", find)
+    with anyio.fail_after(WITHIN_S):
+        async with anyio.create_task_group() as tg:
+            dispatcher = Dispatcher(context, context.backends["command"])
+            tg.start_soon(dispatcher.take_over)
+            tg.start_soon(dispatcher.record)
+            while not await world.rows("SELECT FROM submission WHERE state = 'accepted'"):
+                await anyio.sleep(0.02)
+            await anyio.sleep(0.5)
+            tg.cancel_scope.cancel()
+
+    assert looks.count(last) == 1
+    assert len(looks) <= 4 * batch
+
+
+async def test_the_pauses_of_an_attempt_double(monkeypatch: pytest.MonkeyPatch) -> None:
+    claims, id_, now = dispatch.ActiveClaims(HeldLeases(Job(uuid4(), "here", 7, "test", Terms()))), uuid4(), 100.0
+    monkeypatch.setattr(anyio, "current_time", lambda: now)
+    pauses: list[float] = []
+
+    for _ in range(8):
+        claims.pause([id_])
+        began = now
+        while id_ in claims.excluded:
+            now += 0.5
+        pauses.append(now - began)
+
+    assert pauses == [1, 2, 4, 8, 16, 30, 30, 30]
