@@ -127,6 +127,11 @@ class Spool:
     def heartbeat_at(self) -> datetime | None:
         return _modified_at(self.path / "heartbeat")
 
+    def changed_at(self) -> datetime | None:
+        """The time of the last step of the submission that is on record; without any, the time of its directory."""
+        steps = (self.path / name for name in ("outcome.json", "heartbeat", "claim", "spec.json", ""))
+        return next((at for path in steps if (at := _modified_at(path)) is not None), None)
+
     def silent_s(self) -> float | None:
         """The age of the last heartbeat; 0 after the clock was set back."""
         beat = self.heartbeat_at()
@@ -184,10 +189,14 @@ class Spool:
 
     def _write(self, name: str, content: bytes) -> Path:
         draft = self.path / f".{name}.{uuid4().hex}"
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:  # on a full disk, the draft of each try would take what is left
+            draft.unlink(missing_ok=True)
+            raise
         return draft
 
 
@@ -212,31 +221,37 @@ def spools(root: Path) -> Iterator[Spool]:
 
 
 def prune(root: Path, older_than_s: float, spared: Container[UUID] = frozenset()) -> int:
-    """Delete spools that ended, or were prepared and never claimed, more than `older_than_s` ago. Returns their number."""
+    """Delete spools without a runner whose last change was more than `older_than_s` ago. Returns their number."""
     for remains in root.glob(f"{REMOVING}*"):
+        with suppress(ValueError):
+            _remove_work(root, str(UUID(remains.name.removeprefix(REMOVING))))
         remove(remains, REMOVING)
     old = [spool for spool in spools(root) if spool.submission_id not in spared and _removable(spool, older_than_s)]
     for spool in old:
         # Renamed first: a partly deleted spool would look like one that never ended.
         with suppress(OSError):  # another daemon of this host was faster, or the directory was spoiled
             remove(spool.path.rename(root / f"{REMOVING}{spool.submission_id}"), REMOVING)
-    _remove_work(root)
+            _remove_work(root, str(spool.submission_id))
+    _remove_orphans(root, older_than_s)
     return len(old)
 
 
-def _remove_work(root: Path) -> None:
-    """Delete the temporary files of submissions without a spool."""
+def _remove_orphans(root: Path, older_than_s: float) -> None:
+    """Delete old temporary files of submissions without a spool. New ones belong to a submission whose spool is made next."""
     for work in root.glob(f"{WORK}/*"):
-        if not os.path.lexists(root / work.name):
-            with suppress(OSError):
-                remove(work.rename(root / f"{REMOVING}{uuid4()}"), REMOVING)
+        if not os.path.lexists(root / work.name) and _is_old(work, older_than_s):
+            _remove_work(root, work.name)
+
+
+def _remove_work(root: Path, name: str) -> None:
+    with suppress(OSError):
+        remove((root / WORK / name).rename(root / f"{REMOVING}{uuid4()}"), REMOVING)
 
 
 def _removable(spool: Spool, older_than_s: float) -> bool:
-    """Whether the spool is old. A damaged one is as old as its directory, and old if that has an impossible time."""
+    """Whether the spool is old and its runner, if there is one, ended. A damaged spool is as old as its directory."""
     try:
-        claim = spool.claimed()
-        last = _modified_at(spool.path / "outcome.json") if claim else spool.prepared_at()
+        claim, last = spool.claimed(), spool.changed_at()
     except DamagedError:
         return _is_old(spool.path, older_than_s)
     if last is None or last.timestamp() > time.time() - older_than_s:
@@ -245,6 +260,7 @@ def _removable(spool: Spool, older_than_s: float) -> bool:
 
 
 def _is_old(path: Path, older_than_s: float) -> bool:
+    """Also with an impossible time."""
     try:
         last = _modified_at(path)
     except DamagedError:

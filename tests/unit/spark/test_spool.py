@@ -1,5 +1,6 @@
 """The files of a submission, on a real file system."""
 
+import errno
 import os
 import threading
 from datetime import UTC, datetime, timedelta
@@ -9,6 +10,7 @@ from uuid import uuid4
 import pytest
 import time_machine
 
+from tidegate.daemon.spark import event_file
 from tidegate.daemon.spark import spool as spool_module
 from tidegate.daemon.spark.contract import LogChunk, SubmissionSpec
 from tidegate.daemon.spark.process import Identity, identify
@@ -166,3 +168,46 @@ def test_a_sign_of_life_is_as_old_as_the_clock_of_its_host_says(spool: Spool, la
 
 def test_without_a_sign_of_life_its_age_is_unknown(spool: Spool) -> None:
     assert spool.silent_s() is None
+
+
+def test_what_a_dead_runner_or_a_failed_start_left_is_pruned(tmp_path: Path) -> None:
+    dead, recent, beating = (prepared(tmp_path) for _ in range(3))
+    empty, new = Spool(tmp_path, uuid4()), Spool(tmp_path, uuid4())
+    for spool in (dead, recent, beating):
+        spool.claim(DEAD)
+        os.utime(spool.path / "spec.json", (0, 0))
+    for spool in (dead, beating):
+        os.utime(spool.path / "claim", (0, 0))
+    beating.beat()
+    for spool in (empty, new):
+        spool.make()
+    os.utime(empty.path, (0, 0))
+
+    removed = prune(tmp_path, older_than_s=3600)
+
+    assert removed == 2
+    kept = {spool.path.name for spool in (recent, beating, new)}
+    assert {path.name for path in tmp_path.iterdir()} == kept | {"work"}
+    assert {path.name for path in (tmp_path / "work").iterdir()} == kept
+
+
+def test_temporary_files_of_a_submission_whose_spool_is_made_next_stay(tmp_path: Path) -> None:
+    coming, left = event_file.create(tmp_path, uuid4()), event_file.create(tmp_path, uuid4())
+    os.utime(left.parent, (0, 0))
+
+    prune(tmp_path, older_than_s=3600)
+
+    assert (coming.exists(), left.exists()) == (True, False)
+
+
+def test_a_full_disk_leaves_no_draft(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+
+    for _ in range(2):
+        with pytest.raises(OSError, match="No space left"):
+            spool.end(DONE)
+
+    assert [path.name for path in spool.path.iterdir()] == ["spec.json"]
