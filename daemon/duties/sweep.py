@@ -1,5 +1,6 @@
 """Sweep: ends silent and stuck attempts, deletes expired rows and files, warns of missing pools and long transactions."""
 
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import anyio
@@ -13,6 +14,7 @@ from tidegate.daemon.outage import Retry
 from tidegate.daemon.postgres import commit_markers
 from tidegate.daemon.settings import spool_root
 from tidegate.daemon.spark import spool
+from tidegate.schemas.error import FATAL, UnavailableError, described
 from tidegate.schemas.message import AttemptSilent, AttemptStuck
 from tidegate.schemas.queries import inbox, leases, long_transactions, losses, pools, submissions
 
@@ -38,27 +40,66 @@ async def sweep(context: Context, *, task_status: TaskStatus[None]) -> None:
         await anyio.sleep(context.settings.runner_silent_s / 10)
 
 
+Step = Callable[[Context], Awaitable[None]]
+
+
 class Sweeper:
-    """Sweeps in rounds. Its state is the logged warnings and the time of the next prune."""
+    """Sweeps in rounds. Its state is the logged warnings and errors, and the times of the steps of each hour."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._prune_at = float("-inf")
+        self._due: dict[str, float] = {}
+        self._logged: dict[str, str] = {}
         self._missing_pools: frozenset[str] = frozenset()
         self._open_transactions: frozenset[str] = frozenset()
 
     async def round(self) -> None:
-        context = self._context
-        await fail_silent_attempts(context)
-        await requeue_stuck_attempts(context)
-        await delete_expired(context)
+        """All steps that are due. A step that fails delays no other. Raises the first UnavailableError after the last step."""
+        lost = [await self._try(step) for step in self._each_round()]
+        for step in self._each_hour():
+            lost.append(error := await self._try(step))
+            if error is None:
+                self._due[step.__name__] = anyio.current_time() + PRUNE_EVERY_S
+        for error in filter(None, lost):
+            raise error
+
+    def _each_round(self) -> Sequence[Step]:
+        deletes = (delete_expired, delete_dead_daemons, delete_spent_markers)
+        warnings = (self._warn_of_missing_pools, self._warn_of_open_transactions)
+        return (fail_silent_attempts, requeue_stuck_attempts, *deletes, *warnings)
+
+    def _each_hour(self) -> Sequence[Step]:
+        now = anyio.current_time()
+        return [step for step in (prune, maintain_months, delete_old_markers) if now >= self._due.get(step.__name__, now)]
+
+    async def _try(self, step: Step) -> UnavailableError | None:
+        """One try of a step. Its own fault is an outage until it works again."""
+        try:
+            await step(self._context)
+        except UnavailableError as error:
+            return error
+        except FATAL:
+            raise
+        except Exception as error:  # noqa: BLE001 - any fault of a step concerns this step alone
+            self._failed(step.__name__, error)
+        else:
+            self._logged.pop(step.__name__, None)
+            self._context.outages.end(f"sweep {step.__name__}")
+        return None
+
+    def _failed(self, step: str, error: Exception) -> None:
+        """Logged once until its text changes."""
+        reason = described(error)
+        if self._logged.get(step) != reason:
+            log.error("sweep_failed", step=step, error=reason, exc_info=error)
+        self._logged[step] = reason
+        self._context.outages.begin(UnavailableError(f"it failed and is tried again: {reason}", server=f"sweep {step}"))
+
+    async def _warn_of_missing_pools(self, context: Context) -> None:
         self._missing_pools = await warn_of_missing_pools(context, self._missing_pools)
+
+    async def _warn_of_open_transactions(self, context: Context) -> None:
         self._open_transactions = await warn_of_open_transactions(context, self._open_transactions)
-        if anyio.current_time() >= self._prune_at:
-            await prune(context)
-            await maintain_ledger(context.database, context.settings.ledger_days)
-            await context.database.autocommit(losses.forget_marks, commit_markers.RETENTION_S)
-            self._prune_at = anyio.current_time() + PRUNE_EVERY_S
 
 
 async def fail_silent_attempts(context: Context) -> None:
@@ -80,10 +121,17 @@ async def requeue_stuck_attempts(context: Context) -> None:
 
 
 async def delete_expired(context: Context) -> None:
-    """Delete event ids after `dedupe_days`, rows of dead daemons, and spent commit markers."""
+    """Delete event ids after `dedupe_days`."""
     while await context.database.autocommit(inbox.forget, context.settings.dedupe_days, MAX_BATCH) == MAX_BATCH:
         pass
+
+
+async def delete_dead_daemons(context: Context) -> None:
+    """Delete the rows of dead daemons after `JOB_RETENTION_S`."""
     await context.database.autocommit(leases.forget_dead, JOB_RETENTION_S)
+
+
+async def delete_spent_markers(context: Context) -> None:
     await commit_markers.delete_spent(context.database)
 
 
@@ -118,3 +166,12 @@ async def prune(context: Context) -> None:
         return
     if removed:
         log.info("spool_pruned", submissions=removed)
+
+
+async def maintain_months(context: Context) -> None:
+    """Begin and retire the months of the ledger."""
+    await maintain_ledger(context.database, context.settings.ledger_days)
+
+
+async def delete_old_markers(context: Context) -> None:
+    await context.database.autocommit(losses.forget_marks, commit_markers.RETENTION_S)

@@ -25,7 +25,14 @@ from tidegate.daemon.duties.notify import Notifier
 from tidegate.daemon.duties.observe import observe_round
 from tidegate.daemon.duties.receivers.delivery import Sent as Delivered
 from tidegate.daemon.duties.reconsider import reconsider_batch
-from tidegate.daemon.duties.sweep import delete_expired, fail_silent_attempts, requeue_stuck_attempts, warn_of_missing_pools
+from tidegate.daemon.duties.sweep import (
+    delete_dead_daemons,
+    delete_expired,
+    delete_spent_markers,
+    fail_silent_attempts,
+    requeue_stuck_attempts,
+    warn_of_missing_pools,
+)
 from tidegate.daemon.intake.batches import PartitionBatch, key_of, read
 from tidegate.daemon.intake.ingest import Reader, unchanged
 from tidegate.daemon.leases import HeldLeases, register, renew
@@ -241,6 +248,8 @@ class SmallWorld:
         await self.step(requeue_stuck_attempts, self.context)
         await self.step(warn_of_missing_pools, self.context, frozenset())
         await self.step(delete_expired, self.context)
+        await self.step(delete_dead_daemons, self.context)
+        await self.step(delete_spent_markers, self.context)
         await self.step(self.notify)
         await self.step(relay.relay_batch, self.context, cast(Sink, self.sink), self.watermark)
 

@@ -14,11 +14,12 @@ from tests.integration.cli.history import HOST, History
 from tests.servers import MakeSettings
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties import sweep as sweep_module
-from tidegate.daemon.duties.sweep import prune, sweep, warn_of_open_transactions
+from tidegate.daemon.duties.sweep import Sweeper, prune, sweep, warn_of_open_transactions
 from tidegate.daemon.leases import HeldLeases
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.wake import Signals
+from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries.leases import Job
 
 FILE = 'from tidegate import Dag, Dataset\nwith Dag("d", schedule=Dataset("s://a")) as dag: dag.command("c", ["true"])\n'
@@ -88,3 +89,42 @@ async def test_a_transaction_that_stays_open_is_told_once(daemon: Context, monke
 
     assert [(entry["event"], entry["application"]) for entry in logs] == [("transaction_open_for_long", "report")]
     assert (len(said), again, after) == (1, said, frozenset())
+
+
+async def test_a_step_that_fails_each_round_delays_no_other(daemon: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, error = left_behind(daemon, uuid4()), UnavailableError("a statement takes too long", server="Postgres")
+
+    async def broken(_: Context) -> None:
+        raise KeyError("ours")
+
+    async def slow(_: Context) -> None:
+        raise error
+
+    monkeypatch.setattr(sweep_module, "fail_silent_attempts", broken)
+    monkeypatch.setattr(sweep_module, "delete_expired", slow)
+    sweeper = Sweeper(daemon)
+    with capture_logs() as logs:
+        for _ in range(2):
+            with pytest.raises(UnavailableError, match="too long"):
+                await sweeper.round()
+
+    assert not old.exists()
+    assert [line["step"] for line in logs if line["event"] == "sweep_failed"] == ["broken"]
+    assert set(daemon.outages.away) == {"sweep broken"}
+
+
+async def test_a_step_that_works_again_is_no_outage_any_more(daemon: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    errors = [KeyError("ours")]
+
+    async def step(_: Context) -> None:
+        if errors:
+            raise errors.pop()
+
+    monkeypatch.setattr(sweep_module, "delete_expired", step)
+    sweeper = Sweeper(daemon)
+
+    await sweeper.round()
+    away = set(daemon.outages.away)
+    await sweeper.round()
+
+    assert (away, set(daemon.outages.away)) == ({"sweep step"}, set())
