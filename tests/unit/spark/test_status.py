@@ -5,14 +5,16 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from uuid import UUID
 
 import pytest
 
 from tests.unit.spark.test_spool import DEAD, DONE, prepared
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.spark.contract import Phase
+from tidegate.daemon.spark import launch
+from tidegate.daemon.spark.contract import Handle, Phase
 from tidegate.daemon.spark.regular_file import DamagedError
-from tidegate.daemon.spark.runner_backend import RunnerBackend
+from tidegate.daemon.spark.runner_backend import REAPERS, RunnerBackend
 from tidegate.daemon.spark.spool import Outcome, Spool, prune
 from tidegate.schemas.error import UnavailableError
 
@@ -119,3 +121,25 @@ async def test_no_memory_is_no_failure_of_an_attempt(root: Path, monkeypatch: py
 
     with pytest.raises(MemoryError):
         await backend(root).status({spool.submission_id: {}})
+
+
+async def test_runners_that_died_at_once_are_reaped_a_few_in_each_look(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dead: dict[UUID, Handle] = {prepared(root).submission_id: {} for _ in range(2 * REAPERS + 1)}
+    reaped: list[UUID] = []
+
+    async def start(action: str, spool: Spool) -> None:
+        assert action == "reap"
+        reaped.append(spool.submission_id)
+        raise UnavailableError("no process can be started", server="the runners")
+
+    monkeypatch.setattr(launch, "start", start)
+    for submission_id in dead:
+        Spool(root, submission_id).claim(DEAD)
+    looking, counts = backend(root), list[int]()
+    for _ in range(4):
+        statuses = await looking.status(dead)
+        counts.append(len(reaped))
+
+    assert counts == [REAPERS, 2 * REAPERS, 2 * REAPERS + 1, 2 * REAPERS + 1]
+    assert set(reaped) == dead.keys()
+    assert {status.phase for status in statuses.values()} == {Phase.RUNNING}
