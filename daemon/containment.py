@@ -15,7 +15,7 @@ from tidegate.daemon.engine import Applied, Batch, apply
 from tidegate.daemon.postgres.database import Database
 from tidegate.handlers import tasks_ready
 from tidegate.schemas.dag import ImportProblem, ParsedFile
-from tidegate.schemas.error import FATAL, DagFaultError, FencedError, InvariantError, UnavailableError, described
+from tidegate.schemas.error import FATAL, DagFaultError, FencedError, InvariantError, TooSlowError, UnavailableError, described
 from tidegate.schemas.message import DatasetUpdateDeferred, Message, TasksReady
 from tidegate.schemas.queries import holds
 from tidegate.schemas.wire.event import DatasetUpdated
@@ -111,14 +111,36 @@ async def bisect(
     contain: Callable[[Sequence[T], Exception], Awaitable[R]],
     split: Halves[T] = halves,
 ) -> list[R]:
-    """Act on all items; after a failure on their halves, in order, and at last `contain` the item that fails alone."""
+    """Act on all items; after a failure on their halves, in order, and at last `contain` the item that fails alone.
+
+    Raises TooSlowError for an item that is too slow alone.
+    """
+    failures: list[Exception] = []
+    try:
+        return await _bisect(items, act, contain, split, failures)
+    finally:
+        if failures:
+            log.warning("batch_bisected", splits=len(failures), error=described(failures[0]))
+
+
+async def _bisect(
+    items: Sequence[T],
+    act: Callable[[Sequence[T]], Awaitable[R]],
+    contain: Callable[[Sequence[T], Exception], Awaitable[R]],
+    split: Halves[T],
+    failures: list[Exception],
+) -> list[R]:
+    parts = split(items)
     try:
         return [await act(items)]
+    except TooSlowError as error:
+        if parts is None:
+            raise
+        failures.append(error)
     except NOT_CONTAINED:
         raise
     except Exception as error:  # noqa: BLE001 - any fault of a message concerns this message alone
-        parts = split(items)
         if parts is None:
             return [await contain(items, error)]
-        log.warning("batch_bisected", error=described(error))
-    return [result for part in parts for result in await bisect(part, act, contain, split)]
+        failures.append(error)
+    return [result for part in parts for result in await _bisect(part, act, contain, split, failures)]

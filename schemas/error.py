@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Self
 
 FATAL = (MemoryError,)
 """Faults of the process, and not of its input. No containment catches them: they end the daemon, which systemd restarts."""
@@ -28,6 +29,10 @@ class UnavailableError(TidegateError):
     def __init__(self, message: str, *, server: str = "Kafka") -> None:
         super().__init__(message)
         self.server = server
+
+
+class TooSlowError(UnavailableError):
+    """The server answers, but a transaction exceeds its time. A smaller batch may succeed; of one message it is an outage."""
 
 
 class FencedError(TidegateError):
@@ -60,9 +65,39 @@ def blame(dag_id: str) -> Iterator[None]:
         raise DagFaultError({dag_id: f"a decision failed: {described(error)}"}) from error
 
 
+class Faults:
+    """Decides about each of several DAGs, also after a fault: at its end, a block raises one DagFaultError for all of them.
+
+    with Faults() as faults:
+        for dag in dags:
+            with faults.of(dag.dag_id): ...
+    """
+
+    def __init__(self) -> None:
+        self._found: list[DagFaultError] = []
+
+    @contextmanager
+    def of(self, dag_id: str) -> Iterator[None]:
+        """Every exception of the block is a fault of this DAG, and is raised later."""
+        try:
+            with blame(dag_id):
+                yield
+        except DagFaultError as error:
+            self._found.append(error)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None and self._found:
+            reasons = {dag_id: reason for found in reversed(self._found) for dag_id, reason in found.reasons.items()}
+            raise DagFaultError(reasons) from self._found[0].__cause__
+
+
 def described(error: BaseException) -> str:
-    """The type and the message of an exception, in one line of at most 300 characters."""
-    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    """The type and the message of an exception, in one line of at most 300 characters that Postgres can store."""
+    line = " ".join(f"{type(error).__name__}: {error}".split()).replace("\0", r"\0")
+    return line.encode(errors="backslashreplace").decode()[:300]
 
 
 class RequestError(TidegateError):

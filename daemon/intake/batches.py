@@ -5,10 +5,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
-import structlog
 
 from tidegate.daemon.containment import halves
 from tidegate.daemon.engine import Batch
+from tidegate.daemon.fault_log import faults
 from tidegate.daemon.lineage import Lineage
 from tidegate.events import dead_letter
 from tidegate.events.source import Partition, Record
@@ -18,8 +18,6 @@ from tidegate.schemas.queries.inbox import DeadLetter, OffsetMove
 from tidegate.schemas.wire.envelope import Envelope, checked_time, decode
 from tidegate.schemas.wire.event import EventId, Incoming, Kind, Rejection
 from tidegate.schemas.wire.openlineage import LineageEvent
-
-log = structlog.get_logger()
 
 
 class ReadRecord(NamedTuple):
@@ -89,8 +87,8 @@ def read(kind: Kind, record: Record) -> ReadRecord:
         return ReadRecord(record, error)
     except FATAL:
         raise
-    except Exception as error:
-        log.exception("record_not_decoded", topic=record.topic, partition=record.partition, offset=record.offset)
+    except Exception as error:  # noqa: BLE001 - it is the reason of the dead letter
+        faults.report("record_not_decoded", error, topic=record.topic, partition=record.partition, offset=record.offset)
         return ReadRecord(record, RejectedError(Rejection.UNPROCESSABLE, f"it could not be decoded: {described(error)}"))
 
 
@@ -122,8 +120,8 @@ def dead_letter_of(record: Record, reason: str, message: str) -> DeadLetter:
         return _with_headers(bare, record.headers)
     except FATAL:
         raise
-    except Exception:
-        log.exception("headers_not_stored", topic=record.topic, partition=record.partition, offset=record.offset)
+    except Exception as error:  # noqa: BLE001 - a dead letter is the last resort
+        faults.report("headers_not_stored", error, topic=record.topic, partition=record.partition, offset=record.offset)
         return bare
 
 

@@ -16,6 +16,7 @@ from anyio.abc import TaskStatus
 from tidegate.daemon.containment import NOT_CONTAINED, bisect, hold_owner, substitute
 from tidegate.daemon.context import Context
 from tidegate.daemon.engine import Batch
+from tidegate.daemon.fault_log import faults
 from tidegate.daemon.intake.batches import (
     PartitionBatch,
     ReadRecord,
@@ -28,10 +29,9 @@ from tidegate.daemon.intake.batches import (
 )
 from tidegate.daemon.intake.unknown_datasets import reject_unknown_datasets
 from tidegate.daemon.leases import register, renew
-from tidegate.daemon.outage import Backoff
-from tidegate.daemon.postgres.database import describe
+from tidegate.daemon.outage import STEADY_S, Backoff
 from tidegate.events.source import OffsetOutOfRangeError, Partition, Record, Source, StallDetector
-from tidegate.schemas.error import FencedError, RejectedError, UnavailableError, described
+from tidegate.schemas.error import FencedError, RejectedError, TooSlowError, UnavailableError, described
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries import leases
 from tidegate.schemas.queries.leases import PARTITION, Incident, Lease, LeaseSpec
@@ -50,6 +50,9 @@ GATHER_S = {Kind.TASK_FINISHED: 0.005}
 DECODE_AT_ONCE = 100
 """Records decoded without yielding to the event loop: 1 to 2 ms."""
 
+FAST_S = 1.0
+"""A full batch that takes less may be followed by a larger one."""
+
 Records = Mapping[Partition, Sequence[ReadRecord]]
 Enrich = Callable[[Sequence[Message[Any]]], Awaitable[Sequence[Message[Any]]]]
 
@@ -61,19 +64,35 @@ async def unchanged(messages: Sequence[Message[Any]]) -> Sequence[Message[Any]]:
 
 async def ingest(kind: Kind, context: Context, *, enrich: Enrich = unchanged, task_status: TaskStatus[None]) -> None:
     """Ingest the leased partitions of a topic, for ever; reconnect after outages of Kafka and Postgres."""
-    backoff = Backoff()
+    backoff, size = Backoff(), BatchSize(context.settings.batch_records)
     task_status.started()
     while True:
         try:
             with context.outages.reporting():
                 async with Source(context.settings.kafka_servers, group=f"{context.settings.topic_prefix}daemon") as source:
                     context.outages.end("Kafka")
-                    await Reader(kind, context, source, enrich).run(backoff)
+                    await Reader(kind, context, source, enrich, size).run(backoff)
         except FencedError:
             log.info("batch_fenced", topic=context.settings.topic(kind))
         await backoff.pause()
         with context.outages.reporting():
             await renew(context.database, context.held_leases, context.outages.away)  # reloads the offsets
+
+
+class BatchSize:
+    """The greatest number of records of a batch: less after one that was too slow, more after a full one that was fast."""
+
+    def __init__(self, most: int) -> None:
+        self.most = self.records = most
+
+    def shrink(self, count: int) -> None:
+        """A batch of `count` records was too slow."""
+        self.records = max(1, min(self.records, count // 2))
+
+    def grow(self, count: int, took_s: float) -> None:
+        """A batch of `count` records took this long."""
+        if took_s < FAST_S and count >= self.records:
+            self.records = min(self.most, self.records * 2)
 
 
 class NextRecords:
@@ -87,11 +106,12 @@ class NextRecords:
 class Reader:
     """Reads through one connection to Kafka until the first failure."""
 
-    def __init__(self, kind: Kind, context: Context, source: Source, enrich: Enrich) -> None:
+    def __init__(self, kind: Kind, context: Context, source: Source, enrich: Enrich, size: BatchSize) -> None:
         self.kind = kind
         self.context = context
         self.source = source
         self.enrich = enrich
+        self.size = size
         self.topic = context.settings.topic(kind)
         self.owned: Mapping[Partition, Lease] = {}
         self.positions: dict[Partition, int] = {}
@@ -101,13 +121,16 @@ class Reader:
     async def run(self, backoff: Backoff) -> None:
         """Raises UnavailableError or FencedError; then the positions have to be loaded again."""
         upcoming: Records = {}
+        began = anyio.current_time()
         while self.takeovers == self.context.takeovers:
             await self._discover()
             if self._assign():
                 upcoming = {}  # the source reads again from the leased offsets
             if self.positions:
+                has_committed = bool(upcoming)
                 upcoming = await self._commit_and_read(upcoming)
-                backoff.reset()
+                if has_committed or anyio.current_time() - began > STEADY_S:
+                    backoff.reset()  # a read proves nothing about Postgres
             else:
                 await anyio.sleep(min(FETCH_S, self.context.settings.lease_renew_s))
         raise FencedError("another server of Postgres took over")
@@ -144,7 +167,7 @@ class Reader:
 
     async def _read_next(self, upcoming: "NextRecords") -> None:
         try:
-            fetched = await self.source.fetch(FETCH_S, self.context.settings.batch_records)
+            fetched = await self.source.fetch(FETCH_S, self.size.records)
         except (OffsetOutOfRangeError, UnavailableError) as error:
             upcoming.problem = error
             return
@@ -199,14 +222,23 @@ class Reader:
             await bisect(batches, self._apply, self._contain, split)
 
     async def _apply(self, batches: Sequence[PartitionBatch]) -> None:
-        """Halves start at the committed offset, which the half before has moved."""
+        """Halves start at the committed offset, which the half before has moved. Adapts the size of the next batches."""
         batches = [self._at_position(batch) for batch in batches]
+        count, began = sum(len(batch.records) for batch in batches), anyio.current_time()
+        try:
+            await self._apply_records(batches)
+        except TooSlowError:
+            self.size.shrink(count)
+            raise
+        self.size.grow(count, anyio.current_time() - began)
+        self._advance(batches)
+
+    async def _apply_records(self, batches: Sequence[PartitionBatch]) -> None:
         if self.kind is Kind.DATASET_UPDATED and self.context.settings.unknown_datasets == "reject":
             batch = batch_of(await reject_unknown_datasets(self.context.database, batches))
         else:
             batch = batch_of(batches)
         await self.context.apply(msgspec.structs.replace(batch, messages=await self.enrich(batch.messages)))
-        self._advance(batches)
 
     async def _contain(self, batches: Sequence[PartitionBatch], error: Exception) -> None:
         """Store what the record brings without the decision that failed; else the record becomes a dead letter."""
@@ -215,11 +247,11 @@ class Reader:
             contained = await self._substituted(batch_of([batch]), error)
         except NOT_CONTAINED:
             raise
-        except Exception as again:
-            log.warning("record_refused", topic=self.topic, offset=batch.start, error=described(again), exc_info=again)
+        except Exception as again:  # noqa: BLE001 - the record becomes a dead letter
+            faults.report("record_refused", again, topic=self.topic, offset=batch.start)
             contained = False
         if not contained:
-            await self.context.apply(batch_of([reject(batch, RejectedError(Rejection.UNPROCESSABLE, describe(error)))]))
+            await self.context.apply(batch_of([reject(batch, RejectedError(Rejection.UNPROCESSABLE, described(error)))]))
         self._advance([batch])
 
     async def _substituted(self, batch: Batch, error: Exception) -> bool:
@@ -230,7 +262,7 @@ class Reader:
             return False
         replaced = [msgspec.structs.replace(m, body=body or m.body) for m, body in zip(messages, bodies, strict=True)]
         await self.context.apply(msgspec.structs.replace(batch, messages=replaced))
-        log.error("decision_failed", topic=self.topic, error=described(error), exc_info=error)
+        faults.report("decision_failed", error, topic=self.topic)
         return True
 
     def _advance(self, batches: Sequence[PartitionBatch]) -> None:

@@ -21,7 +21,7 @@ import msgspec
 from tidegate.daemon.postgres import primary
 from tidegate.daemon.postgres.commit_loss import CommitLossDetector
 from tidegate.daemon.postgres.server_clock import ServerClock
-from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.error import FATAL, TooSlowError, UnavailableError
 from tidegate.schemas.queries import losses
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.memory import Memory
@@ -35,6 +35,9 @@ P = ParamSpec("P")
 
 TRANSACTION_S = 15.0
 """The deadline of a transaction, including the wait for a connection."""
+
+STATEMENT_S = 10
+"""The time of a statement, after which the server cancels it: a server that works answers at least as often."""
 
 LATE_S = 5.0
 """Time for the client code to fail after the connection was closed at the deadline."""
@@ -58,8 +61,6 @@ INTERRUPTED = (
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.InternalClientError,
-    asyncpg.QueryCanceledError,
-    asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.InsufficientResourcesError,
     asyncpg.OperatorInterventionError,
     asyncpg.PostgresSystemError,
@@ -67,6 +68,9 @@ INTERRUPTED = (
     asyncpg.TransactionRollbackError,
     asyncpg.TransactionTimeoutError,
 )
+
+TOO_SLOW = (asyncpg.QueryCanceledError, asyncpg.IdleInTransactionSessionTimeoutError)
+"""The timeouts of `SERVER_SETTINGS`."""
 
 # Every frequent statement has an index for all its parameters. By default Postgres scans small tables, keeps that plan while they
 # grow, or plans a statement at each execution, which can take longer than executing it.
@@ -80,13 +84,42 @@ BY_INDEX = {
 SERVER_SETTINGS = {
     "application_name": "tidegate",
     "timezone": "UTC",
-    "statement_timeout": "10s",
+    "statement_timeout": f"{STATEMENT_S}s",
     "lock_timeout": "5s",
     "idle_in_transaction_session_timeout": "5s",
     "client_connection_check_interval": "1s",
     "jit": "off",
     **BY_INDEX,
 }
+
+
+class Deadline:
+    """Closes the connection of a transaction after `left_s`.
+
+    `server_answered`: it did, and the server answered within the last `STATEMENT_S`, so it works.
+    """
+
+    def __init__(self, connection: "Connected", left_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        self.db: Db | None = None
+        self.server_answered = False
+        self._before = 0
+        self._connection = connection
+        self._timers = loop.call_later(max(0.0, left_s - STATEMENT_S), self._look), loop.call_later(left_s, self._end)
+
+    def _look(self) -> None:
+        self._before = self._statements()
+
+    def _end(self) -> None:
+        self.server_answered = self._statements() > self._before  # a statement follows the answer to the one before
+        self._connection.terminate()
+
+    def _statements(self) -> int:
+        return self.db.statements if self.db else 0
+
+    def cancel(self) -> None:
+        for timer in self._timers:
+            timer.cancel()
 
 
 class Database:
@@ -117,8 +150,8 @@ class Database:
     async def run(self, work: Callable[Concatenate[Db, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work(db, *args, **kwargs)` in one transaction; repeat it after a serialization failure, deadlock or lock timeout.
 
-        Raises UnavailableError when Postgres does not answer or the outcome of the commit is unknown. The caller can repeat the
-        call later, because every transaction compares the state that it expects.
+        Raises UnavailableError when Postgres does not answer or the outcome of the commit is unknown, and TooSlowError when it
+        answers too slowly. The caller can repeat the call later, because every transaction compares the state that it expects.
         """
         return await self._with_retries(lambda db: work(db, *args, **kwargs), in_transaction=True)
 
@@ -143,6 +176,8 @@ class Database:
                 if attempt == TRIES:
                     raise UnavailableError(f"Postgres refused {TRIES} times: {describe(error)}", server="Postgres") from error
                 await anyio.sleep(random.uniform(0, 0.05 * 2**attempt))  # noqa: S311, not a secret
+            except TOO_SLOW as error:
+                raise _too_slow(error) from error
             except (*AWAY, *INTERRUPTED, TimeoutError) as error:
                 await self._drop_connections(error)
                 raise UnavailableError(f"Postgres is not available: {describe(error)}", server="Postgres") from error
@@ -155,23 +190,30 @@ class Database:
             await self.pool.expire_connections()
 
     @asynccontextmanager
-    async def _connection(self) -> "AsyncIterator[Connected]":
+    async def _connection(self) -> "AsyncIterator[tuple[Connected, Deadline]]":
         began_at = anyio.current_time()
         async with self.pool.acquire(timeout=TRANSACTION_S / 2) as connection:
             left_s = TRANSACTION_S - (anyio.current_time() - began_at)
-            end = asyncio.get_running_loop().call_later(left_s, connection.terminate)
+            deadline = Deadline(connection, left_s)
             try:
-                yield connection
+                yield connection, deadline
+            except FATAL:
+                raise
+            except Exception as error:
+                if deadline.server_answered:
+                    raise _too_slow(error) from error
+                raise
             finally:
-                end.cancel()
+                deadline.cancel()
 
     async def _once(self, work: Callable[[Db], Awaitable[T]], *, in_transaction: bool) -> T:
-        async with self._connection() as connection:
+        async with self._connection() as (connection, deadline):
             receipts = self.commit_loss.receipts if self.commit_loss else None
             number = receipts.next_number() if receipts else 0
             marker = losses.marker(receipts.daemon, connection.get_server_pid(), number) if receipts else None
             async with connection.transaction() if in_transaction else nullcontext():
                 db = Db(connection, self.memory, await self.clock.now(connection), self.clock.told, marker, self.run_events)
+                deadline.db = db
                 result = await work(db)
             if receipts and marker and marker.is_written:
                 receipts.record(connection.get_server_pid(), number, self.clock.extrapolated())
@@ -226,6 +268,10 @@ async def connect(
     database = Database(pool, author, writer, commit_loss, run_events)
     async with pool:
         yield database
+
+
+def _too_slow(error: BaseException) -> TooSlowError:
+    return TooSlowError(f"Postgres is too slow for a transaction: {describe(error)}", server="Postgres")
 
 
 async def register_codecs(connection: Any) -> None:

@@ -34,7 +34,7 @@ from tidegate.daemon.duties.sweep import (
     warn_of_missing_pools,
 )
 from tidegate.daemon.intake.batches import PartitionBatch, key_of, read
-from tidegate.daemon.intake.ingest import Reader, unchanged
+from tidegate.daemon.intake.ingest import BatchSize, Reader, unchanged
 from tidegate.daemon.leases import HeldLeases, register, renew
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import Database, connect
@@ -215,7 +215,7 @@ class SmallWorld:
 
         async def rest() -> None:
             """From the committed offset on, as a reader does after an outage."""
-            reader = Reader(kind, self.context, cast(Source, None), unchanged)
+            reader = Reader(kind, self.context, cast(Source, None), unchanged, BatchSize(1000))
             reader.positions[partition] = start = (await self.rows(COMMITTED, lease.key))[0][0]
             if left := [read(kind, record) for record in found[start - first :]]:
                 await reader._commit([PartitionBatch(partition, lease.epoch, start, left)])

@@ -1,0 +1,38 @@
+"""A burst of equal faults is one entry in the log."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from tidegate.daemon.fault_log import EVERY_S, FaultLog
+
+
+def fault(number: int, kind: type[Exception] = ValueError) -> Exception:
+    with pytest.raises(kind) as caught:
+        raise kind(f"record {number}")
+    return caught.value
+
+
+def test_equal_faults_are_logged_once_a_minute_with_their_number() -> None:
+    now = 0.0
+    faults = FaultLog(lambda: now)
+
+    with capture_logs() as logs:
+        for number in range(1000):
+            faults.report("record_not_decoded", fault(number), offset=number)
+        faults.report("record_not_decoded", fault(1, KeyError), offset=1)
+        now += EVERY_S
+        faults.report("record_not_decoded", fault(1000), offset=1000)
+
+    assert [(line["offset"], line["error"], line["not_logged_before"]) for line in logs] == [
+        (0, "ValueError: record 0", 0),
+        (1, "KeyError: 'record 1'", 0),
+        (1000, "ValueError: record 1000", 999),
+    ]
+    assert all(line["exc_info"] for line in logs)
+
+
+def test_an_error_that_was_never_raised_is_logged() -> None:
+    with capture_logs() as logs:
+        FaultLog().report("kill_failed", ValueError("x"))
+
+    assert [line["event"] for line in logs] == ["kill_failed"]
