@@ -23,7 +23,7 @@ from tidegate.handlers.tasks.attempt_end import AttemptEnd, attempt_end, result_
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import Reconsider, ReconsiderAfter
 from tidegate.schemas.effect.task import StoreResult
-from tidegate.schemas.error import blame
+from tidegate.schemas.error import Faults
 from tidegate.schemas.graph import Graph, is_removed
 from tidegate.schemas.queries import dags, runs, submissions, tasks, versions
 from tidegate.schemas.queries.db import Db
@@ -151,16 +151,18 @@ def end_attempts(finishes: Sequence[TaskFinished], state: State) -> Iterator[Eff
     for (dag_run_id, index), instance in state.tasks.items():
         instances[dag_run_id][index] = instance
     ended: dict[str, list[RunState]] = defaultdict(list)
-    for dag_run_id, of_run in by_run.items():
-        run = state.runs[dag_run_id]
-        with blame(run.dag_id):
-            step = _advance(run, of_run, instances[dag_run_id], state)
-            after = _after(run, step, len(of_run))
-            yield from _run_effects(run, after, step, state)
-        if after.state in RUN_ENDED:
-            ended[run.dag_id].append(after.state)
-    for dag in state.dags:
-        yield from schedule_after_ends(dag, ended[dag.graph.dag_id], state.now)
+    with Faults() as faults:
+        for dag_run_id, of_run in by_run.items():
+            run = state.runs[dag_run_id]
+            with faults.of(run.dag_id):
+                step = _advance(run, of_run, instances[dag_run_id], state)
+                after = _after(run, step, len(of_run))
+                yield from _run_effects(run, after, step, state)
+                if after.state in RUN_ENDED:
+                    ended[run.dag_id].append(after.state)
+        for dag in state.dags:
+            with faults.of(dag.graph.dag_id):
+                yield from schedule_after_ends(dag, ended[dag.graph.dag_id], state.now)
 
 
 def _result(finish: TaskFinished, attempt: SubmissionView) -> Iterator[StoreResult]:

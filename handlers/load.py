@@ -8,12 +8,11 @@ import msgspec
 
 from tidegate.handlers.scheduling.read_plan import ReadReason, needs_more_events, read_plan, with_more_events
 from tidegate.schemas.dag import BaseTask
-from tidegate.schemas.error import blame
+from tidegate.schemas.error import Faults
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries import dags, runs, submissions, tasks, versions
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.read_plan import ReadPlan
-from tidegate.schemas.view import DagActivity, DagView, Instance, LockedDag, RunView, SubmissionView
+from tidegate.schemas.view import DagView, Instance, LockedDag, RunView, SubmissionView
 
 ANY_REASON = ReadReason()
 
@@ -64,23 +63,28 @@ async def read_dags(db: Db, locked: Mapping[str, LockedDag], reason: ReadReason 
     if not locked:
         return ()
     activity = await dags.activity(db, locked)
-    plans = {dag_id: _plan(db, dag, activity[dag_id], reason) for dag_id, dag in locked.items()}
+    plans = {}
+    with Faults() as faults:
+        for dag_id, dag in locked.items():
+            with faults.of(dag_id):
+                plans[dag_id] = read_plan(dag, activity[dag_id], reason, db.now, db.run_events)
     found = {dag.graph.dag_id: dag for dag in await dags.read(db, locked, activity, plans)}
-    while short := [dag_id for dag_id, dag in found.items() if _needs_more(dag, db.now)]:
+    while short := _short(found, db.now):
         plans |= {dag_id: with_more_events(found[dag_id], plans[dag_id]) for dag_id in short}
         again = await dags.read(db, {dag_id: locked[dag_id] for dag_id in short}, activity, {id_: plans[id_] for id_ in short})
         found |= {dag.graph.dag_id: dag for dag in again}
     return tuple(found.values())
 
 
-def _plan(db: Db, dag: LockedDag, activity: DagActivity, reason: ReadReason) -> ReadPlan:
-    with blame(dag.graph.dag_id):
-        return read_plan(dag, activity, reason, db.now, db.run_events)
-
-
-def _needs_more(dag: DagView, now: datetime) -> bool:
-    with blame(dag.graph.dag_id):
-        return needs_more_events(dag, now)
+def _short(dags_read: Mapping[str, DagView], now: datetime) -> Sequence[str]:
+    """The DAGs whose decisions need more events than were read."""
+    short = []
+    with Faults() as faults:
+        for dag_id, dag in dags_read.items():
+            with faults.of(dag_id):
+                if needs_more_events(dag, now):
+                    short.append(dag_id)
+    return short
 
 
 async def lock_run(db: Db, dag_id: str, run_id: str) -> WholeRun:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from tidegate.handlers.load import LockedDags, lock_dags
 from tidegate.handlers.scheduling.next_runs import schedule_next_runs
 from tidegate.schemas.effect import Effect
+from tidegate.schemas.error import Faults
 from tidegate.schemas.message import Message, ScheduleDue
 from tidegate.schemas.queries.db import Db
 
@@ -14,5 +15,7 @@ async def load(db: Db, messages: Sequence[Message[ScheduleDue]]) -> LockedDags:
 
 
 def decide(_messages: Sequence[Message[ScheduleDue]], state: LockedDags) -> Iterator[Effect]:
-    for dag in state.dags:
-        yield from schedule_next_runs(dag, state.now)
+    with Faults() as faults:
+        for dag in state.dags:
+            with faults.of(dag.graph.dag_id):
+                yield from schedule_next_runs(dag, state.now)

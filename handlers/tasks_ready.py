@@ -19,7 +19,7 @@ from tidegate.schemas.dag import BACKENDS, kind_of
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.submission import InsertSubmission
 from tidegate.schemas.effect.task import AdmitAgain, CountAdmitted, MoveTask
-from tidegate.schemas.error import blame
+from tidegate.schemas.error import Faults
 from tidegate.schemas.message import Message, TasksReady
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import TaskState
@@ -42,9 +42,10 @@ def decide(_messages: Sequence[Message[TasksReady]], state: AdmissionState) -> I
     capacity = Capacity(state)
     for task in select_tasks(capacity):
         by_run[task.dag_run_id].append(task)
-    for dag_run_id, admitted in by_run.items():
-        with blame(state.runs[dag_run_id].dag_id):
-            yield from _admit(state.runs[dag_run_id], admitted, state)
+    with Faults() as faults:
+        for dag_run_id, admitted in by_run.items():
+            with faults.of(state.runs[dag_run_id].dag_id):
+                yield from _admit(state.runs[dag_run_id], admitted, state)
     if by_run and state.starving:
         yield CountAdmitted(state.pool.name, sum(map(len, by_run.values())))
     if by_run and state.has_more and capacity.is_left:
