@@ -39,8 +39,8 @@ async def load(db: Db, messages: Sequence[Message[RetryDue]]) -> State:
 def decide(_messages: Sequence[Message[RetryDue]], state: State) -> Iterator[Effect]:
     for dag_run_id, instances in state.tasks.items():
         due = [instance for instance in instances if _is_due(instance, state.now)]
-        run = state.runs[dag_run_id]
-        if due and run.state is RunState.RUNNING:
+        run = state.runs.get(dag_run_id)  # None: its DAG is held meanwhile
+        if due and run is not None and run.state is RunState.RUNNING:
             yield from _schedule(run, due, state)
 
 

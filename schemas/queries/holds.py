@@ -8,6 +8,7 @@ import msgspec
 
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
+from tidegate.schemas.wire.event import TaskFinished
 
 _SQL = load("holds")
 
@@ -35,9 +36,10 @@ async def former_runs(db: Db, dag_id: str, limit: int) -> tuple[str, ...]:
 
 
 async def dag_of(db: Db, message: Any) -> str | None:
-    """The one DAG that a message is about; None if it has no single DAG."""
+    """The one DAG that a message is about; None if it has no single DAG, or for the end of an attempt with a wrong token."""
     if isinstance(dag_id := getattr(message, "dag_id", None), str):
         return dag_id
     keys = [getattr(message, name, None) for name in ("dag_run_id", "submission_id", "deadline_id")]
-    rows = [] if keys == [None] * 3 else await db.fetch(_SQL["dag_of"], *keys)
+    token = (message.token or "") if isinstance(message, TaskFinished) else None
+    rows = [] if keys == [None] * 3 else await db.fetch(_SQL["dag_of"], *keys, token)
     return rows[0][0] if rows else None

@@ -18,11 +18,16 @@ ORDER BY run.id
 LIMIT $2
 
 -- name: dag_of
--- The DAG of a run, an attempt or a deadline.
+-- The DAG of a run, an attempt or a deadline. A token, if given, is that of the attempt.
 SELECT dag_id
 FROM dag_run
 WHERE id = coalesce(
     $1::bigint,
-    (SELECT dag_run_id FROM submission WHERE submission_id = $2::uuid),
+    (
+        SELECT dag_run_id
+        FROM submission
+        WHERE submission_id = $2::uuid
+        AND ($4::text IS NULL OR $4 = attempt_token((SELECT secret FROM installation), submission_id))
+    ),
     (SELECT dag_run_id FROM deadline WHERE deadline.id = $3::bigint)
 )

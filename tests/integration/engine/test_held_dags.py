@@ -1,6 +1,7 @@
 """A DAG whose stored version cannot be read, or whose decision fails, is held; all others go on."""
 
 from collections.abc import Collection, Iterator, Mapping
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -17,10 +18,11 @@ from tidegate.schemas.message import (
     AttemptTimedOut,
     DagDeleteRequested,
     ReleaseRequested,
+    RetryDue,
     RunEndRequested,
     SubmissionAccepted,
 )
-from tidegate.schemas.queries import runs, submissions
+from tidegate.schemas.queries import holds, runs, submissions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import RunState
 from tidegate.schemas.timetable.spec import Cron
@@ -136,6 +138,58 @@ async def test_attempts_under_way_are_left_alone_while_their_dag_is_held(world: 
 
     assert held == [("submitting",)]
     assert await world.rows("SELECT state::text FROM submission") == [("accepted",)]
+
+
+async def test_a_retry_that_is_due_waits_while_its_dag_is_held(world: World) -> None:
+    task = CommandTask(task_id="work", argv=("true",), retries=1, retry_delay_s=60.0)
+    await world.file(DagSpec(dag_id="bad", tasks=(task,), schedule=DatasetRef("s://a")), path="bad.py")
+    await world.updated("s://a")
+    await world.admit()
+    await world.submit()
+    await world.finish((await world.attempts())[0], "failed")
+    ((run, index),) = await world.rows("SELECT dag_run_id, task_index FROM task_instance")
+    await world.database.pool.execute("UPDATE dag SET held_since = now(), hold_reason = 'another daemon says so'")
+    world.clock.at += timedelta(minutes=2)
+
+    await world.tell(RetryDue(dag_run_id=run, task_index=index))
+    held = await world.rows("SELECT state::text FROM task_instance")
+    await world.tell(ReleaseRequested(dag_id="bad"))
+    await world.tell(RetryDue(dag_run_id=run, task_index=index))
+
+    assert held == [("up_for_retry",)]
+    assert await world.rows("SELECT state::text FROM task_instance") == [("scheduled",)]
+
+
+async def test_all_faulty_consumers_of_an_event_are_held_together(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    decided: list[str] = []
+
+    def fails(dag: DagView, _: Any) -> Iterator[Effect]:
+        decided.append(dag.graph.dag_id)
+        raise KeyError("surprise")
+
+    await world.file(*(consumer(f"bad{number}") for number in range(4)))
+    monkeypatch.setattr(next_runs, "_schedule", fails)
+
+    await world.updated("s://a")
+
+    assert [row[0] for row in await world.rows(f"{HELD} ORDER BY dag_id")] == [f"bad{number}" for number in range(4)]
+    assert len(decided) == 2 * 4
+
+
+@pytest.mark.parametrize(("is_right", "found"), [(True, "bad"), (False, None)])
+async def test_only_an_end_with_the_token_of_its_attempt_may_hold_the_dag(
+    world: World, is_right: bool, found: str | None
+) -> None:
+    await world.file(consumer("bad"), path="bad.py")
+    await world.updated("s://a")
+    await world.admit()
+    ((attempt,),) = await world.rows("SELECT submission_id FROM submission")
+    token = token_of(attempt) if is_right else "another"
+
+    end = TaskFinished(submission_id=attempt, token=token, outcome="failed")
+
+    assert await world.database.run(holds.dag_of, end) == found
+    assert await world.database.run(holds.dag_of, AttemptStuck(submission_id=attempt)) == "bad"
 
 
 async def test_an_end_that_comes_while_its_dag_is_released_has_the_right_reason(
