@@ -4,7 +4,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import ParamSpec, TypeVar
+from typing import NamedTuple, ParamSpec, TypeVar
 
 import anyio
 import structlog
@@ -29,8 +29,23 @@ def here() -> datetime:
     return datetime.now(UTC)
 
 
+class _Events(NamedTuple):
+    """The names of the log entries about one kind of component, and of the field with its name."""
+
+    field: str
+    lost: str
+    unsteady: str
+    back: str
+
+
+_SERVER = _Events("server", "server_lost", "server_unsteady", "server_back")
+_DUTY = _Events("duty", "duty_degraded", "duty_unsteady", "duty_recovered")
+DUTY = "duty "
+"""Starts the names of duties among those of servers."""
+
+
 class Outages:
-    """The servers that do not answer, for all duties of a process, with the time by `clock`.
+    """The servers that do not answer and the duties that fail, for all duties of a process, with the time by `clock`.
 
     `on_change` gets the set of these servers at each change. The log gets fewer entries: a server that accepts some requests and
     rejects others, such as Postgres with a full disk, is lost and back many times a second.
@@ -53,20 +68,31 @@ class Outages:
 
     def begin(self, error: UnavailableError) -> None:
         """Start an outage, unless the server has one."""
-        if error.server not in self._since:
-            self._since[error.server] = anyio.current_time()
-            self._away[error.server] = Away(self._clock(), str(error))
-            self._log_lost(error)
+        self._begin(error.server, str(error))
+
+    def begin_failure(self, duty: str, reason: str) -> None:
+        """A duty of this daemon fails, until `end_failure`."""
+        self._begin(f"{DUTY}{duty}", f"it failed and starts again: {reason}")
+
+    def end_failure(self, duty: str) -> None:
+        """A duty works again."""
+        self.end(f"{DUTY}{duty}")
+
+    def _begin(self, name: str, reason: str) -> None:
+        if name not in self._since:
+            self._since[name] = anyio.current_time()
+            self._away[name] = Away(self._clock(), reason)
+            self._log_lost(name, reason)
             self._on_change(frozenset(self._since))
 
-    def _log_lost(self, error: UnavailableError) -> None:
-        server, now = error.server, anyio.current_time()
-        if now - self._until.get(server, float("-inf")) > STEADY_S:
-            self._unsteady.pop(server, None)
-            log.warning("server_lost", server=server, error=str(error))
-        elif server not in self._unsteady:
-            self._unsteady[server] = now
-            log.warning("server_unsteady", server=server, error=str(error))
+    def _log_lost(self, name: str, reason: str) -> None:
+        now, (events, named) = anyio.current_time(), _entry(name)
+        if now - self._until.get(name, float("-inf")) > STEADY_S:
+            self._unsteady.pop(name, None)
+            log.warning(events.lost, **named, error=reason)
+        elif name not in self._unsteady:
+            self._unsteady[name] = now
+            log.warning(events.unsteady, **named, error=reason)
 
     def end(self, server: str) -> None:
         """End the outage of a server that answered."""
@@ -80,8 +106,9 @@ class Outages:
         elif server in self._unsteady and anyio.current_time() - self._until[server] > STEADY_S:
             self._log_back(server, self._unsteady.pop(server))
 
-    def _log_back(self, server: str, since: float) -> None:
-        log.info("server_back", server=server, away_s=round(anyio.current_time() - since, 1))
+    def _log_back(self, name: str, since: float) -> None:
+        events, named = _entry(name)
+        log.info(events.back, **named, away_s=round(anyio.current_time() - since, 1))
 
     @contextmanager
     def reporting(self) -> Iterator[None]:
@@ -95,6 +122,11 @@ class Outages:
         """End the outages of all servers in the set, and empty it."""
         while servers:
             self.end(servers.pop())
+
+
+def _entry(name: str) -> tuple[_Events, Mapping[str, str]]:
+    events = _DUTY if name.startswith(DUTY) else _SERVER
+    return events, {events.field: name.removeprefix(DUTY)}
 
 
 class Backoff:

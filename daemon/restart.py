@@ -8,7 +8,7 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from tidegate.daemon.outage import STEADY_S, Backoff, Outages
-from tidegate.schemas.error import FATAL, UnavailableError, described
+from tidegate.schemas.error import FATAL, described
 
 log = structlog.get_logger()
 
@@ -47,16 +47,24 @@ async def all_set(events: Iterable[anyio.Event], within_s: float) -> None:
 
 
 async def kept_up(name: str, duty: Duty, outages: Outages, *, task_status: TaskStatus[None]) -> NoReturn:
-    """Run a duty for ever. A failure is logged once until its text changes, counts as an outage, and the duty starts again.
+    """Run a duty for ever. After a failure it starts again, and the daemon is degraded until it works. The pauses grow.
 
-    The pauses between two starts grow as after outages. The errors of `FATAL` end the daemon.
+    A failure is logged with its traceback, unless its text is that of the one before. The errors of `FATAL` end the daemon.
     """
     status, backoff, logged = _StartedOnce(task_status), Backoff(), ""
-    server = f"duty {name}"
+
+    async def recover() -> None:
+        """A duty that ran for this long works again."""
+        nonlocal logged
+        await anyio.sleep(STEADY_S)
+        logged = ""
+        outages.end_failure(name)
+        backoff.reset()
+
     while True:
         try:
             async with anyio.create_task_group() as tg:
-                tg.start_soon(_end_outage, outages, server, backoff)
+                tg.start_soon(recover)
                 await duty(task_status=status)
         except* FATAL:
             raise
@@ -66,15 +74,8 @@ async def kept_up(name: str, duty: Duty, outages: Outages, *, task_status: TaskS
             if reason != logged:
                 log.exception("duty_failed", duty=name, error=reason, exc_info=error)
             logged = reason
-            outages.begin(UnavailableError(f"it failed and starts again: {reason}", server=server))
+            outages.begin_failure(name, reason)
         await backoff.pause()
-
-
-async def _end_outage(outages: Outages, server: str, backoff: Backoff) -> None:
-    """A duty that ran for this long works again."""
-    await anyio.sleep(STEADY_S)
-    outages.end(server)
-    backoff.reset()
 
 
 def _first(error: BaseException) -> BaseException:

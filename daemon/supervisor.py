@@ -65,7 +65,7 @@ START_S = 10.0
 def main(settings: Settings, until: Until = FOR_EVER) -> None:
     """Run until a signal, or as `until` says.
 
-    Raises TidegateError, alone or in a group, for a problem that the user can fix; an exception group when a duty failed.
+    Raises TidegateError, alone or in a group, for a problem that the user can fix, and the errors of `FATAL` in a group.
     """
     open_root(spool_root(settings))
     # Batches allocate thousands of objects without cycles: collect seldom.

@@ -51,6 +51,7 @@ async def test_a_broken_duty_starts_again_and_each_fault_is_logged_once() -> Non
 
     assert duty.starts == 5
     assert events.count("duty_failed") == 2
+    assert (events.count("duty_degraded"), events.count("server_lost")) == (1, 0)
     assert list(outages.away) == ["duty work"]
     assert "KeyError: 'a'" in str(outages.away["duty work"])
 
@@ -61,7 +62,24 @@ async def test_a_duty_that_works_for_a_while_is_back() -> None:
     events = await run_until_it_works(Duty(KeyError("a")), outages, then_s=0.4)
 
     assert outages.away == {}
-    assert events[-1] == "server_back"
+    assert events[-1] == "duty_recovered"
+
+
+async def test_a_fault_that_comes_again_after_the_duty_worked_has_its_traceback_again() -> None:
+    class Relapsing(Duty):
+        async def __call__(self, *, task_status: TaskStatus[None]) -> None:
+            self.starts += 1
+            task_status.started()
+            if self.starts == 2:
+                await anyio.sleep(0.4)
+            if self.starts <= 2:
+                raise KeyError("a")
+            self.works.set()
+            await anyio.sleep_forever()
+
+    events = await run_until_it_works(Relapsing(), Outages())
+
+    assert events.count("duty_failed") == 2
 
 
 async def test_a_fault_of_a_task_within_the_duty_is_named_itself() -> None:
