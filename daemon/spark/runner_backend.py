@@ -39,6 +39,9 @@ REAPERS = 8
 CLAIM_POLLS = 300
 POLL_S = 0.05
 
+UNREADABLE = frozenset((errno.EIO, errno.ESTALE))
+"""Errors that one file can have while all others are read."""
+
 EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
 """Errors of this process or host, not of a file."""
 
@@ -83,7 +86,7 @@ class RunnerBackend:
     async def kill(self, handle: Handle) -> None:
         """Returns when the runner ended; kills it after `KILL_GRACE_S`."""
         spool = self._spool(UUID(handle["spool"]))
-        claim = await self._io(lambda: _ask_to_stop(spool))
+        claim = await self._io(lambda: _unless_damaged(spool, partial(_ask_to_stop, spool)))
         # A task can write a claim that names another process.
         if claim is None or not has_stamp(claim.claimant.pid, spool.submission_id) or not send(claim.claimant, signal.SIGTERM):
             return
@@ -198,25 +201,32 @@ def _handle(spool: Spool, claim: Claim | None) -> Handle:
     return {"spool": str(spool.submission_id), "pid": None if claim is None else claim.claimant.pid}
 
 
+def _unless_damaged(spool: Spool, read: Callable[[], Claim | None]) -> Claim | None:
+    """None for a damaged submission, which is left to `status`. Raises OSError when the whole spool cannot be read."""
+    try:
+        return read()
+    except DamagedError:
+        return None
+    except OSError as error:
+        if error.errno not in UNREADABLE:
+            raise
+        os.scandir(spool.path.parent).close()
+        return None
+
+
 def _claim_of(spool: Spool) -> Claim | None:
-    """The claim; None for a damaged one, which `status` reports."""
-    with suppress(DamagedError):
-        return spool.claimed()
-    return None
+    """The claim; None for a damaged one."""
+    return _unless_damaged(spool, spool.claimed)
 
 
 def _ask_to_stop(spool: Spool) -> Claim | None:
-    """The claim of the runner to stop, if there is one. Without one, claim the submission so that no runner can start.
-
-    A damaged submission is left to `status`, which ends its processes.
-    """
-    with suppress(DamagedError):
-        if not spool.path.exists() or spool.outcome() is not None:
-            return None
-        spool.ask_to_stop()
-        me = identify(os.getpid())
-        if me is None or not spool.claim(me):
-            return spool.claimed()
-        reason = "killed before it started"
-        spool.end(Outcome(outcome="killed", reason=reason, started_at=None, finished_at=datetime.now(UTC)))
+    """The claim of the runner to stop, if there is one. Without one, claim the submission so that no runner can start."""
+    if not spool.path.exists() or spool.outcome() is not None:
+        return None
+    spool.ask_to_stop()
+    me = identify(os.getpid())
+    if me is None or not spool.claim(me):
+        return spool.claimed()
+    reason = "killed before it started"
+    spool.end(Outcome(outcome="killed", reason=reason, started_at=None, finished_at=datetime.now(UTC)))
     return None

@@ -143,3 +143,34 @@ async def test_runners_that_died_at_once_are_reaped_a_few_in_each_look(root: Pat
     assert counts == [REAPERS, 2 * REAPERS, 2 * REAPERS + 1, 2 * REAPERS + 1]
     assert set(reaped) == dead.keys()
     assert {status.phase for status in statuses.values()} == {Phase.RUNNING}
+
+
+async def test_a_claim_that_cannot_be_read_is_no_outage_of_the_spool(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = prepared(root)
+    spool.claim(DEAD)
+
+    def claimed(_: Spool) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Spool, "claimed", claimed)
+    found = await backend(root).find(spool.submission_id)
+    await backend(root).kill({"spool": str(spool.submission_id)})
+    root.rename(gone := root.with_name(f"{root.name}.gone"))
+    monkeypatch.setattr(Spool, "has_claim", lambda _: True)
+
+    with pytest.raises(UnavailableError):
+        await backend(root).find(spool.submission_id)
+    gone.rename(root)
+    assert found == {"spool": str(spool.submission_id), "pid": None}
+
+
+async def test_a_full_disk_is_an_outage_of_the_spool(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = prepared(root)
+
+    def full(_: Spool) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Spool, "ask_to_stop", full)
+
+    with pytest.raises(UnavailableError, match="No space left"):
+        await backend(root).kill({"spool": str(spool.submission_id)})
