@@ -46,6 +46,7 @@ def main() -> None:
     die_with_parent()
     refuse_inspection()
     control = socket.socket(fileno=int(sys.argv[1]))
+    close_others(control.fileno())
     for name in WARM:
         importlib.import_module(name)
     reachable = leave_network()
@@ -57,6 +58,12 @@ def main() -> None:
     with suppress(BrokenPipeError, ConnectionResetError):  # the daemon stopped while it started
         control.send(encode(Hello(reachable)))
         serve(control, alone=reachable is None)
+
+
+def close_others(descriptor: int) -> None:
+    """Close all descriptors but this one and the standard ones: uvloop passes a second descriptor of the log."""
+    os.closerange(3, descriptor)
+    os.closerange(descriptor + 1, os.sysconf("SC_OPEN_MAX"))
 
 
 def serve(control: socket.socket, *, alone: bool) -> None:

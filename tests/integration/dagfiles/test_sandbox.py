@@ -46,6 +46,21 @@ async def test_a_file_reaches_no_network(settings: Settings, write: Write, liste
     assert problem(parsed) == ImportProblem(reason="OSError: [Errno 101] Network is unreachable", line=2)
 
 
+def test_a_file_has_its_own_descriptors_alone(tmp_path: Path) -> None:
+    """Event loops may leave descriptors open to a process that they start, such as a second one of the log."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs, (tmp_path / "log").open("w") as log:
+        passed = [theirs.fileno(), log.fileno()]
+        command = [sys.executable, "-m", "tidegate.daemon.dagfiles.zygote", str(theirs.fileno())]
+        with subprocess.Popen(command, pass_fds=passed, stderr=subprocess.DEVNULL) as process:
+            ours.recv(1000)  # it is ready
+            open_ = [os.readlink(name) for name in Path(f"/proc/{process.pid}/fd").iterdir()]
+            ours.close()
+
+    assert str(tmp_path / "log") not in open_
+    assert [name for name in open_ if name.startswith("socket:")]
+
+
 async def test_a_file_has_a_lower_priority_than_the_daemon(settings: Settings, write: Write) -> None:
     text = "import os\nfrom tidegate import Dag\nDag(f'nice_{os.nice(0)}')\n"
 
