@@ -5,6 +5,7 @@ for it. A daemon claims the leases of owners whose heartbeat is older than their
 A daemon whose last renewal is older than half the TTL stops reading, relaying and submitting.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -59,6 +60,10 @@ class HeldLeases:
         if not self.fresh:
             return {}
         return {lease.key: lease for lease in self._leases.values() if lease.kind == kind and not lease.halted}
+
+    def shards(self, kind: str) -> list[int]:
+        """The keys of a kind as numbers. A key that another program wrote and that is none is left out."""
+        return [int(key) for key in self.of(kind) if re.fullmatch("0|[1-9][0-9]{0,3}", key)]
 
     def update(self, owned: Sequence[Lease], began_at: float) -> None:
         """Store the result of a renewal that began at `began_at`."""

@@ -14,7 +14,7 @@ from tidegate.daemon.settings import Settings
 from tidegate.daemon.work import Work
 from tidegate.events import dead_letter
 from tidegate.events.cloudevents import headers
-from tidegate.events.sink import OutMessage, Sink, UndeliveredError
+from tidegate.events.sink import MAX_MESSAGE_BYTES, OutMessage, Sink, UndeliveredError, message_bytes
 from tidegate.schemas.queries import inbox, outbox, writers
 from tidegate.schemas.queries.inbox import DeadLetter
 from tidegate.schemas.queries.leases import OUTBOX, LeaseSpec
@@ -46,13 +46,13 @@ async def relay(context: Context, *, task_status: TaskStatus[None]) -> None:
 
 async def relay_batch(context: Context, sink: Sink, watermark: OutboxWatermark) -> bool:
     """Send one batch of the leased shards; whether more may be left."""
-    shards = {int(key) for key in context.held_leases.of(OUTBOX)}
+    shards = set(context.held_leases.shards(OUTBOX))
     if not shards:
         return False
     found = await _next_rows(context, watermark, shards)
     rows = list(_readable(watermark, found))
     if events := [row for row in rows if row.kind is not Kind.DEAD_LETTER]:
-        await _send_events(context, sink, events)
+        await _send_events(context, sink, watermark, events)
     dead_letters = [row for row in rows if row.kind is Kind.DEAD_LETTER]
     for start in range(0, len(dead_letters), MAX_DEAD_LETTERS):
         await _send_dead_letters(context, sink, dead_letters[start : start + MAX_DEAD_LETTERS])
@@ -62,13 +62,19 @@ async def relay_batch(context: Context, sink: Sink, watermark: OutboxWatermark) 
 
 
 def _readable(watermark: OutboxWatermark, rows: Sequence[OutboxRow | UnreadableRow]) -> Iterator[OutboxRow]:
-    """The rows without the damaged ones, each of which is logged once."""
+    """The rows without the damaged ones."""
     for row in rows:
         if isinstance(row, OutboxRow):
             yield row
-        elif row.id not in watermark.unreadable:
-            watermark.unreadable.add(row.id)
-            log.error("outbox_row_unreadable", id=row.id, reason=row.reason)
+        else:
+            _report(watermark, row.id, row.reason)
+
+
+def _report(watermark: OutboxWatermark, id_: int, reason: str) -> None:
+    """Log a row that cannot be published, once."""
+    if id_ not in watermark.unreadable:
+        watermark.unreadable.add(id_)
+        log.error("outbox_row_unreadable", id=id_, reason=reason)
 
 
 async def _next_rows(context: Context, watermark: OutboxWatermark, shards: Set[int]) -> Sequence[OutboxRow | UnreadableRow]:
@@ -80,8 +86,12 @@ async def _next_rows(context: Context, watermark: OutboxWatermark, shards: Set[i
     return rows
 
 
-async def _send_events(context: Context, sink: Sink, rows: Sequence[OutboxRow]) -> None:
+async def _send_events(context: Context, sink: Sink, watermark: OutboxWatermark, rows: Sequence[OutboxRow]) -> None:
     sent = [(row, message) for row in rows for message in messages(context.settings, row)]
+    too_large = {row.id for row, message in sent if message_bytes(message) > MAX_MESSAGE_BYTES}
+    for id_ in too_large:
+        _report(watermark, id_, f"its message is larger than {MAX_MESSAGE_BYTES} bytes")
+    sent = [(row, message) for row, message in sent if row.id not in too_large]
     await _send(context, sink, [row for row, _ in sent], [message for _, message in sent])
 
 

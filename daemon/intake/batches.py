@@ -1,6 +1,7 @@
 """Batches of records per partition: readable records become messages, the others dead letters."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,9 +16,12 @@ from tidegate.events.source import Partition, Record
 from tidegate.schemas.error import FATAL, RejectedError, described
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries.inbox import DeadLetter, OffsetMove
+from tidegate.schemas.queries.leases import Lease
 from tidegate.schemas.wire.envelope import Envelope, checked_time, decode
 from tidegate.schemas.wire.event import EventId, Incoming, Kind, Rejection
 from tidegate.schemas.wire.openlineage import LineageEvent
+
+_NUMBER = re.compile("0|[1-9][0-9]{0,8}")
 
 
 class ReadRecord(NamedTuple):
@@ -143,9 +147,16 @@ def key_of(partition: Partition) -> str:
 
 
 def partition_of(key: str) -> Partition:
-    """The partition of a lease's key."""
+    """The partition of a lease's key. Raises ValueError for a key of another shape."""
     topic, _, number = key.rpartition("/")
     return Partition(topic, int(number))
+
+
+def partitions_of(topic: str, leases: Mapping[str, Lease]) -> Mapping[Partition, Lease]:
+    """The leases of the partitions of a topic. A key that another program wrote, and that has no number, is left out."""
+    prefix = f"{topic}/"
+    numbers = {key.removeprefix(prefix): lease for key, lease in leases.items() if key.startswith(prefix)}
+    return {Partition(topic, int(number)): lease for number, lease in numbers.items() if _NUMBER.fullmatch(number)}
 
 
 def position_source(partition: Partition) -> str:

@@ -22,7 +22,7 @@ from tidegate.daemon.intake.batches import (
     ReadRecord,
     batch_of,
     key_of,
-    partition_of,
+    partitions_of,
     read,
     reject,
     split,
@@ -199,8 +199,7 @@ class Reader:
 
         A partition keeps its position while its lease epoch is the same; others start at the offset of the lease.
         """
-        held = self.context.held_leases.of(PARTITION)
-        owned = {p: lease for key, lease in held.items() if (p := partition_of(key)).topic == self.topic}
+        owned = partitions_of(self.topic, self.context.held_leases.of(PARTITION))
         if {p: lease.epoch for p, lease in owned.items()} == {p: lease.epoch for p, lease in self.owned.items()}:
             return False
         before = {p: (lease.epoch, self.positions[p]) for p, lease in self.owned.items() if p in self.positions}

@@ -68,11 +68,12 @@ async def test_rows_that_nothing_may_remove_are_not_gone_through(intake: Intake,
 
 
 async def test_rows_that_cannot_be_published_delay_no_others(intake: Intake) -> None:
-    """A later version of Tidegate wrote the first one; the second one was damaged."""
-    await write(intake, "strange", rows=2)
+    """A later version of Tidegate wrote the first one; the others were damaged."""
+    await write(intake, "strange", rows=3)
     async with transaction(intake.settings.postgres_dsn) as db:
         await db.execute("UPDATE outbox SET kind = 'pool-state' WHERE event_id = 'strange/1'")
         await db.execute("UPDATE outbox SET kind = 'task-state', event_id = 'd/r/tasks/x' WHERE event_id = 'strange/2'")
+        await db.execute("UPDATE outbox SET payload = convert_to(repeat('x', 1 << 20), 'UTF8') WHERE event_id = 'strange/3'")
     await write(intake, "a")
 
     with capture_logs() as logged:
@@ -81,9 +82,10 @@ async def test_rows_that_cannot_be_published_delay_no_others(intake: Intake) -> 
         assert await names(intake) == ["a", "b"]
 
     assert [entry["reason"] for entry in logged if entry["event"] == "outbox_row_unreadable"] == [
-        "invalid literal for int() with base 10: 'x'"
+        "invalid literal for int() with base 10: 'x'",
+        "its message is larger than 1047552 bytes",
     ]
-    assert len(await intake.rows("SELECT id FROM outbox")) == 2
+    assert len(await intake.rows("SELECT id FROM outbox")) == 3
 
 
 @pytest.mark.parametrize("time", ["infinity", "4713-01-01 BC", "294276-12-31Z"])

@@ -5,8 +5,9 @@ from uuid import uuid4
 import anyio
 import pytest
 
+from tidegate.daemon.intake.batches import partitions_of
 from tidegate.daemon.leases import HeldLeases
-from tidegate.schemas.queries.leases import Job, Terms
+from tidegate.schemas.queries.leases import CLOCK, PARTITION, Job, Lease, Terms
 
 TTL_S = 100.0
 
@@ -20,3 +21,18 @@ async def test_who_renews_late_may_have_been_taken_for_dead(late_s: float, gener
     held_leases.update([], anyio.current_time())
 
     assert held_leases.lease_generation == generation
+
+
+async def test_keys_that_are_no_numbers_are_left_out() -> None:
+    keys = ["0", "7", "12", "", "-1", "007", "abc", "\u0663", "12345", "1.0"]
+    held_leases = HeldLeases(Job(uuid4(), "host", 1, "test", Terms(lease_ttl_s=TTL_S)))
+    held_leases.update([Lease(CLOCK, key, 1, None, halted=False) for key in keys], anyio.current_time())
+
+    assert held_leases.shards(CLOCK) == [0, 7, 12]
+
+
+def test_partitions_without_a_number_are_left_out() -> None:
+    keys = ["t/0", "t/12", "t", "t/", "t/x", "t/-1", "t/007", "other/1", "garbage", "t/9999999999"]
+    leases = {key: Lease(PARTITION, key, 1, 5, halted=False) for key in keys}
+
+    assert [partition.partition for partition in partitions_of("t", leases)] == [0, 12]
