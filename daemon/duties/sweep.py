@@ -73,7 +73,7 @@ class Sweeper:
         return [step for step in (prune, maintain_months, delete_old_markers) if now >= self._due.get(step.__name__, now)]
 
     async def _try(self, step: Step) -> UnavailableError | None:
-        """One try of a step. Its own fault is an outage until it works again."""
+        """One try of a step. After a fault of its own the daemon is degraded until the step works."""
         try:
             await step(self._context)
         except UnavailableError as error:
@@ -84,7 +84,7 @@ class Sweeper:
             self._failed(step.__name__, error)
         else:
             self._logged.pop(step.__name__, None)
-            self._context.outages.end(f"sweep {step.__name__}")
+            self._context.outages.end_failure(f"sweep {step.__name__}")
         return None
 
     def _failed(self, step: str, error: Exception) -> None:
@@ -93,7 +93,7 @@ class Sweeper:
         if self._logged.get(step) != reason:
             log.error("sweep_failed", step=step, error=reason, exc_info=error)
         self._logged[step] = reason
-        self._context.outages.begin(UnavailableError(f"it failed and is tried again: {reason}", server=f"sweep {step}"))
+        self._context.outages.begin_failure(f"sweep {step}", reason)
 
     async def _warn_of_missing_pools(self, context: Context) -> None:
         self._missing_pools = await warn_of_missing_pools(context, self._missing_pools)

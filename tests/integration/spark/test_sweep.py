@@ -110,7 +110,7 @@ async def test_a_step_that_fails_each_round_delays_no_other(daemon: Context, mon
 
     assert not old.exists()
     assert [line["step"] for line in logs if line["event"] == "sweep_failed"] == ["broken"]
-    assert set(daemon.outages.away) == {"sweep broken"}
+    assert set(daemon.outages.away) == {"duty sweep broken"}
 
 
 async def test_a_step_that_works_again_is_no_outage_any_more(daemon: Context, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,4 +127,4 @@ async def test_a_step_that_works_again_is_no_outage_any_more(daemon: Context, mo
     away = set(daemon.outages.away)
     await sweeper.round()
 
-    assert (away, set(daemon.outages.away)) == ({"sweep step"}, set())
+    assert (away, set(daemon.outages.away)) == ({"duty sweep step"}, set())
