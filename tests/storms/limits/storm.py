@@ -53,6 +53,10 @@ STARTING_S = 6.0
 """About how long it takes until the daemons know the DAGs, from when their files are written."""
 
 
+LOWERED_S = 2.0
+"""The pool has fewer slots for at least this long."""
+
+
 class LimitsPlan(Plan, frozen=True, kw_only=True):
     """`shape` is that of the crowd. `lowered`: the part of the sending time in which one pool has fewer slots.
 
@@ -115,15 +119,18 @@ class LimitsStorm(Storm):
             await apply_request(database, RunRequested(dag_id=dag_id, run_id=run_id, conf={}))
 
     async def _lower(self, database: Database) -> None:
-        """As an operator would: fewer slots once more than those are taken, and later as many as before."""
+        """As an operator would: fewer slots once more than those are taken, and later as many as before.
+
+        On a slow machine the pool fills late: what was sent then has to be worked off.
+        """
         pool, slots = LOWERED
         begin = anyio.current_time()
         lower_at, raise_at = (begin + self.plan.send_s * share for share in self.plan.lowered)
         await anyio.sleep_until(lower_at)
-        while not await database.run(_resize, pool, slots, above=slots) and anyio.current_time() < raise_at:
+        while not await database.run(_resize, pool, slots, above=slots) and anyio.current_time() < begin + 2 * self.plan.send_s:
             await anyio.sleep(0.01)
         self.diary.append((anyio.current_time() - begin, f"{pool} has {slots} slots"))
-        await anyio.sleep_until(raise_at)
+        await anyio.sleep_until(max(raise_at, anyio.current_time() + LOWERED_S))
         await database.run(_resize, pool, POOLS[pool])
         await notify_daemons(database, Work.ADMIT)
         self.diary.append((anyio.current_time() - begin, f"{pool} has {POOLS[pool]} slots"))
