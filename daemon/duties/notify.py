@@ -28,13 +28,16 @@ from tidegate.schemas.error import FATAL, UnavailableError
 from tidegate.schemas.queries import notifications
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.notifications import AnyClaim, Claimed, Unreadable
-from tidegate.schemas.receiver import kind_of
+from tidegate.schemas.receiver import Receiver, kind_of
 from tidegate.schemas.wire.event import storable
 
 log = structlog.get_logger()
 
 CONCURRENCY: Mapping[str, int] = {"email": 16, "webhook": 16, "function": 8}
 """Concurrent notifications of each kind per daemon, so that a slow kind delays no other. A function counts until it ends."""
+
+AT_ONCE = 4
+"""Claimed of a kind at once, and the number in progress from which a receiver is busy: one that hangs leaves slots to others."""
 
 LONGEST_PAUSE_S = 600.0
 CLAIM_MARGIN_S = 20.0
@@ -75,10 +78,11 @@ class Notifier:
         self.tg = tg
         self.in_progress: set[int] = set()
         self._busy: Counter[str] = Counter()
+        self._receivers: Counter[Receiver] = Counter()
 
     async def send_due(self) -> bool:
         """Claim due notifications up to `CONCURRENCY` and start to send them; whether there were any. Raises UnavailableError."""
-        free = {kind: slots for kind in self.senders if (slots := CONCURRENCY[kind] - self._busy[kind]) > 0}
+        free = {kind: min(slots, AT_ONCE) for kind in self.senders if (slots := CONCURRENCY[kind] - self._busy[kind]) > 0}
         if not free:
             return False
         claims = await self.context.database.run(self.claim, free)
@@ -86,6 +90,7 @@ class Notifier:
         for claimed in claims:
             self.in_progress.add(claimed.id)
             self._busy[kind_of(claimed.receiver)] += 1
+            self._receivers[claimed.receiver] += 1
             self.tg.start_soon(self.deliver, claimed)
         return bool(claims)
 
@@ -94,7 +99,14 @@ class Notifier:
         settings, job = self.context.settings, self.context.held_leases.job
         for_s = settings.notify_timeout_s + CLAIM_MARGIN_S
         claims = await notifications.claim(
-            db, free, job.id, job.host, for_s=for_s, silent_s=settings.runner_silent_s, in_hand=self.in_progress
+            db,
+            free,
+            job.id,
+            job.host,
+            for_s=for_s,
+            silent_s=settings.runner_silent_s,
+            in_hand=self.in_progress,
+            busy=[receiver for receiver, count in self._receivers.items() if count >= AT_ONCE],
         )
         for claimed in claims:
             if isinstance(claimed, Unreadable):
@@ -113,6 +125,7 @@ class Notifier:
         finally:
             self.in_progress.discard(claimed.id)
             self._busy[kind] -= 1
+            self._receivers -= Counter([claimed.receiver])
         self._log_outcome(claimed, outcome)
         self.context.signals.of[Work.NOTIFY].set()
 
@@ -161,6 +174,7 @@ class Notifier:
         return failed.final or claimed.tries >= self.context.settings.notify_tries
 
     def _log_outcome(self, claimed: Claimed, outcome: Sent | Failed) -> None:
+        """Log the success, the first failure and the last one."""
         context = claimed.context
         facts = {"to": label(claimed.receiver), "on": context.on, "dag_id": context.dag_id}
         facts |= {"run_id": context.run_id} if context.run_id else {}
@@ -168,9 +182,12 @@ class Notifier:
         match outcome:
             case Sent():
                 log.info("notification_sent", **facts, tries=claimed.tries)
-            case Failed(reason):
-                event = "notification_given_up" if self._is_last(claimed, outcome) else "notification_failed"
-                log.warning(event, **facts, tries=claimed.tries, reason=reason)
+            case Failed(reason) if self._is_last(claimed, outcome):
+                log.warning("notification_given_up", **facts, tries=claimed.tries, reason=reason)
+            case Failed(reason) if claimed.tries == 1:
+                log.warning("notification_failed", **facts, reason=reason)
+            case Failed():
+                pass
 
 
 def pause_s(settings: Settings, tries: int) -> float:

@@ -61,13 +61,24 @@ class NotificationRow(msgspec.Struct, frozen=True):
 
 
 async def claim(
-    db: Db, free: Mapping[str, int], owner: UUID, host: str, *, for_s: float, silent_s: float, in_hand: Collection[int] = ()
+    db: Db,
+    free: Mapping[str, int],
+    owner: UUID,
+    host: str,
+    *,
+    for_s: float,
+    silent_s: float,
+    in_hand: Collection[int] = (),
+    busy: Collection[Receiver] = (),
 ) -> list[AnyClaim]:
     """Claim due notifications, up to `free` of each kind. A claim excludes other daemons for `for_s`.
 
-    A function of a host that has been silent for `silent_s` is claimed, too. Notifications `in_hand` are not.
+    A function of a host that has been silent for `silent_s` is claimed, too. Notifications `in_hand`, and those for `busy`
+    receivers, are not.
     """
-    rows = await db.fetch(_SQL["claim"], list(free), list(free.values()), owner, host, db.now, for_s, silent_s, list(in_hand))
+    rows = await db.fetch(
+        _SQL["claim"], list(free), list(free.values()), owner, host, db.now, for_s, silent_s, list(in_hand), list(busy)
+    )
     return [_claimed(*row) for row in rows]
 
 

@@ -6,7 +6,7 @@ SELECT * FROM unnest(
 ON CONFLICT (dag_run_id, about, seq, receiver_id) DO NOTHING
 
 -- name: claim
--- Up to $2 notifications of each kind $1. The process of a function can be observed on its own host only. That host continues the
+-- Up to $2 notifications of each kind $1, none of them for the receivers $9. The process of a function can be observed on its own host only. That host continues the
 -- same try; another host claims it after a silence of $7 s. Every other claim is a new try.
 WITH ready AS MATERIALIZED (
     SELECT first.id
@@ -17,6 +17,7 @@ WITH ready AS MATERIALIZED (
         WHERE kind = free.kind AND state IN ('pending', 'sending') AND due_at <= $5
           AND (state = 'pending' OR kind <> 'function' OR host = $4 OR due_at <= $5 - make_interval(secs => $7))
           AND id <> ALL ($8::bigint[])
+          AND receiver <> ALL ($9::jsonb[])
         ORDER BY due_at
         LIMIT free.places
         FOR UPDATE SKIP LOCKED

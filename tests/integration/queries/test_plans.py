@@ -138,7 +138,7 @@ WRITE = {
     "deadlines.meet_deadlines": (many(3), "deadline_run"),
     "deadlines.miss_deadlines": (many(3), "deadline_pkey"),
     "notifications.claim": (
-        "ARRAY['email', 'webhook'], ARRAY[16, 16], {me}, 'here', now(), 30, 300, {none}",
+        "ARRAY['email', 'webhook'], ARRAY[16, 16], {me}, 'here', now(), 30, 300, {none}, {none}",
         "notification_due notification_pkey",
     ),
     "notifications.record_sent": ("1, ''", "notification_pkey"),
