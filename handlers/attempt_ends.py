@@ -144,7 +144,7 @@ def end_attempts(finishes: Sequence[TaskFinished], state: State) -> Iterator[Eff
     by_run: dict[int, list[TaskFinished]] = defaultdict(list)
     for finish in finishes:
         attempt, _ = state.attempt_of(finish)
-        yield end_submission(finish, state.now)
+        yield end_submission(finish, attempt, state.now)
         yield from _result(finish, attempt)
         by_run[attempt.dag_run_id].append(finish)
     instances: dict[int, dict[int, Instance]] = defaultdict(dict)

@@ -33,7 +33,7 @@ def decide(messages: Sequence[Message[AttemptSilent]], state: State) -> Iterator
     by_attempt = {message.body.submission_id: message.body for message in messages}
     lost = [_lost(silent) for submission_id, silent in by_attempt.items() if submission_id in state.silent]
     open_ = [finish for finish in lost if not already_ended(finish, ends)]
-    yield from (end_submission(finish, ends.now) for finish in open_ if superseded(finish, ends))
+    yield from (end_submission(finish, ends.attempt_of(finish)[0], ends.now) for finish in open_ if superseded(finish, ends))
     yield from end_attempts([finish for finish in open_ if not superseded(finish, ends)], ends)
 
 

@@ -32,7 +32,7 @@ def decide(messages: Sequence[Message[TaskFinished]], state: State) -> Iterator[
         if reason := REPEATED if finish.submission_id in seen else already_ended(finish, state):
             yield _ignore(message, reason)
         elif reason := superseded(finish, state):
-            yield end_submission(finish, state.now)
+            yield end_submission(finish, state.submissions[finish.submission_id], state.now)
             yield _ignore(message, reason)
             yield from _readmit(finish, state)
         else:

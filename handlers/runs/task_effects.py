@@ -8,7 +8,7 @@ from tidegate.schemas.effect.submission import EndSubmission
 from tidegate.schemas.effect.task import Dates, Demand, InsertTask, UpdateTask
 from tidegate.schemas.state import TASK_ENDED, SubmissionState, TaskState
 from tidegate.schemas.time_range import clamped
-from tidegate.schemas.view import Instance, RunView
+from tidegate.schemas.view import Instance, RunView, SubmissionView
 from tidegate.schemas.wire.event import TaskFinished, storable
 
 
@@ -32,13 +32,17 @@ def dates(state: TaskState, now: datetime) -> Dates:
     return Dates(now if state is TaskState.SCHEDULED else None, now if state in TASK_ENDED else None)
 
 
-def end_submission(finish: TaskFinished, now: datetime) -> EndSubmission:
-    """The effect that ends an attempt. An attempt that skips its task has succeeded. Any clock may have given its times."""
+def end_submission(finish: TaskFinished, attempt: SubmissionView, now: datetime) -> EndSubmission:
+    """The effect that ends an attempt. An attempt that skips its task has succeeded. Any clock may have given its times.
+
+    A killed attempt ends for the reason of its kill: its process knows none.
+    """
     outcome = "succeeded" if finish.outcome == "skipped" else finish.outcome
+    reason = attempt.kill_reason if finish.outcome == "killed" and attempt.kill_reason else finish.reason
     return EndSubmission(
         finish.submission_id,
         SubmissionState(outcome),
-        storable(finish.reason),
+        storable(reason),
         finish.exit_code,
         finish.started_at and clamped(finish.started_at),
         clamped(finish.finished_at or now),
