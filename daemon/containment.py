@@ -130,17 +130,16 @@ async def _bisect(
     split: Halves[T],
     failures: list[Exception],
 ) -> list[R]:
-    parts = split(items)
     try:
         return [await act(items)]
     except TooSlowError as error:
-        if parts is None:
+        if (parts := split(items)) is None:
             raise
         failures.append(error)
     except NOT_CONTAINED:
         raise
     except Exception as error:  # noqa: BLE001 - any fault of a message concerns this message alone
-        if parts is None:
+        if (parts := split(items)) is None:
             return [await contain(items, error)]
         failures.append(error)
     return [result for part in parts for result in await _bisect(part, act, contain, split, failures)]

@@ -12,6 +12,7 @@ from tidegate.schemas.error import Faults
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries import dags, runs, submissions, tasks, versions
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.read_plan import ReadPlan
 from tidegate.schemas.view import DagView, Instance, LockedDag, RunView, SubmissionView
 
 ANY_REASON = ReadReason()
@@ -69,22 +70,22 @@ async def read_dags(db: Db, locked: Mapping[str, LockedDag], reason: ReadReason 
             with faults.of(dag_id):
                 plans[dag_id] = read_plan(dag, activity[dag_id], reason, db.now, db.run_events)
     found = {dag.graph.dag_id: dag for dag in await dags.read(db, locked, activity, plans)}
-    while short := _short(found, db.now):
-        plans |= {dag_id: with_more_events(found[dag_id], plans[dag_id]) for dag_id in short}
-        again = await dags.read(db, {dag_id: locked[dag_id] for dag_id in short}, activity, {id_: plans[id_] for id_ in short})
+    while larger := _larger_plans(found, plans, db.now):
+        plans |= larger
+        again = await dags.read(db, {dag_id: locked[dag_id] for dag_id in larger}, activity, larger)
         found |= {dag.graph.dag_id: dag for dag in again}
     return tuple(found.values())
 
 
-def _short(dags_read: Mapping[str, DagView], now: datetime) -> Sequence[str]:
-    """The DAGs whose decisions need more events than were read."""
-    short = []
+def _larger_plans(found: Mapping[str, DagView], plans: Mapping[str, ReadPlan], now: datetime) -> dict[str, ReadPlan]:
+    """The plans of the DAGs whose decisions need more events than were read."""
+    larger = {}
     with Faults() as faults:
-        for dag_id, dag in dags_read.items():
+        for dag_id, dag in found.items():
             with faults.of(dag_id):
                 if needs_more_events(dag, now):
-                    short.append(dag_id)
-    return short
+                    larger[dag_id] = with_more_events(dag, plans[dag_id])
+    return larger
 
 
 async def lock_run(db: Db, dag_id: str, run_id: str) -> WholeRun:

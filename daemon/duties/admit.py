@@ -37,8 +37,8 @@ async def admit_pools(context: Context, rotation: "PoolRotation") -> bool:
             raise
         except Exception as error:  # noqa: BLE001 - any fault of a pool concerns this pool alone
             faults.append(error)
-    for fault in faults:
-        raise fault
+    if faults:
+        raise faults[0]
     return False
 
 

@@ -60,7 +60,7 @@ class Sweeper:
             lost.append(error := await self._try(step))
             if error is None:
                 self._due[step.__name__] = anyio.current_time() + PRUNE_EVERY_S
-        for error in filter(None, lost):
+        if error := next(filter(None, lost), None):
             raise error
 
     def _each_round(self) -> Sequence[Step]:
