@@ -58,7 +58,7 @@ async def relay_batch(context: Context, sink: Sink, watermark: OutboxWatermark) 
         await _send_dead_letters(context, sink, dead_letters[start : start + MAX_DEAD_LETTERS])
     if rows:
         context.outages.end("Kafka")
-    return len(found) == MAX_BATCH and bool(rows)
+    return len(found) == MAX_BATCH
 
 
 def _readable(watermark: OutboxWatermark, rows: Sequence[OutboxRow | UnreadableRow]) -> Iterator[OutboxRow]:
@@ -71,17 +71,16 @@ def _readable(watermark: OutboxWatermark, rows: Sequence[OutboxRow | UnreadableR
 
 
 def _report(watermark: OutboxWatermark, id_: int, reason: str) -> None:
-    """Log a row that cannot be published, once."""
-    if id_ not in watermark.unreadable:
-        watermark.unreadable.add(id_)
-        log.error("outbox_row_unreadable", id=id_, reason=reason)
+    """Log a row that cannot be published, and read it no more."""
+    watermark.unreadable.add(id_)
+    log.error("outbox_row_unreadable", id=id_, reason=reason)
 
 
 async def _next_rows(context: Context, watermark: OutboxWatermark, shards: Set[int]) -> Sequence[OutboxRow | UnreadableRow]:
     if watermark.committed.take_turn(anyio.current_time()):
         watermark.committed.advance(await context.database.autocommit(writers.of_outbox))
     lowest = watermark.lower_bound(shards)
-    rows = await context.database.autocommit(outbox.next_rows, sorted(shards), lowest, MAX_BATCH)
+    rows = await context.database.autocommit(outbox.next_rows, sorted(shards), lowest, MAX_BATCH, watermark.unreadable)
     watermark.advance(rows[0].id if rows else None)
     return rows
 

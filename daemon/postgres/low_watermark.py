@@ -54,7 +54,7 @@ async def advance_events(database: Database, events: LowWatermark) -> None:
 class OutboxWatermark:
     """The id from which the shards of this daemon are read: the oldest row it saw, but not above `committed`.
 
-    `unreadable` are the damaged rows that it saw.
+    `unreadable` are the damaged rows that it saw, and reads no more.
     """
 
     def __init__(self) -> None:

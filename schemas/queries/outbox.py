@@ -5,7 +5,7 @@ from the id of the row.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 from zlib import crc32
@@ -95,9 +95,11 @@ async def replay(db: Db, letters: Sequence[tuple[int, str, datetime]]) -> None:
         await db.execute(_SQL["insert_outbox"], *zip(*rows, strict=True))
 
 
-async def next_rows(db: Db, shards: Sequence[int], lowest: int, limit: int) -> list[OutboxRow | UnreadableRow]:
-    """The oldest rows of these shards from the id `lowest` on. No cursor: rows that commit late are read late, not skipped."""
-    return [_read(*row) for row in await db.fetch(_SQL["next_outbox"], shards, lowest, limit, READABLE)]
+async def next_rows(
+    db: Db, shards: Sequence[int], lowest: int, limit: int, without: Collection[int] = ()
+) -> list[OutboxRow | UnreadableRow]:
+    """The oldest rows of these shards from the id `lowest` on, `without` some. No cursor: rows that commit late are read late."""
+    return [_read(*row) for row in await db.fetch(_SQL["next_outbox"], shards, lowest, limit, READABLE, list(without))]
 
 
 async def delete(db: Db, ids: Sequence[int]) -> None:

@@ -5,7 +5,7 @@ SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::tim
 -- name: next_outbox
 SELECT id, kind, key, event_id, greatest(least(time, timestamptz '2200-01-01Z'), timestamptz '1900-01-01Z') AS time, payload
 FROM outbox
-WHERE shard = ANY ($1::smallint[]) AND id >= $2 AND kind = ANY ($4::text[])
+WHERE shard = ANY ($1::smallint[]) AND id >= $2 AND kind = ANY ($4::text[]) AND id <> ALL ($5::bigint[])
 ORDER BY id
 LIMIT $3
 

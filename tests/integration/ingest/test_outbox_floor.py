@@ -1,13 +1,14 @@
 """Where the relay reads the outbox from: past the rows that were deleted, and never past one that is still to come."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pytest
 from structlog.testing import capture_logs
 
 from tests.integration.ingest.intake import Intake
 from tests.transactions import transaction
+from tidegate.daemon.duties import relay
 from tidegate.daemon.postgres import low_watermark
 from tidegate.schemas.queries import outbox
 from tidegate.schemas.queries.db import Db
@@ -52,9 +53,11 @@ async def test_rows_that_nothing_may_remove_are_not_gone_through(intake: Intake,
     read_from: list[int] = []
     next_rows = outbox.next_rows
 
-    async def noted(db: Db, shards: Sequence[int], lowest: int, limit: int) -> list[OutboxRow | UnreadableRow]:
+    async def noted(
+        db: Db, shards: Sequence[int], lowest: int, limit: int, without: Collection[int]
+    ) -> list[OutboxRow | UnreadableRow]:
         read_from.append(lowest)
-        return await next_rows(db, shards, lowest, limit)
+        return await next_rows(db, shards, lowest, limit, without)
 
     monkeypatch.setattr(outbox, "next_rows", noted)
     async with transaction(intake.settings.postgres_dsn) as other:
@@ -67,8 +70,10 @@ async def test_rows_that_nothing_may_remove_are_not_gone_through(intake: Intake,
         assert (read_from[0], read_from[-1] > 50) == (0, True)
 
 
-async def test_rows_that_cannot_be_published_delay_no_others(intake: Intake) -> None:
-    """A later version of Tidegate wrote the first one; the others were damaged."""
+@pytest.mark.parametrize("batch", [relay.MAX_BATCH, 2])
+async def test_rows_that_cannot_be_published_delay_no_others(intake: Intake, monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
+    """A later version of Tidegate wrote the first one; the others were damaged, and may fill a batch."""
+    monkeypatch.setattr(relay, "MAX_BATCH", batch)
     await write(intake, "strange", rows=3)
     async with transaction(intake.settings.postgres_dsn) as db:
         await db.execute("UPDATE outbox SET kind = 'pool-state' WHERE event_id = 'strange/1'")

@@ -232,7 +232,7 @@ async def test_an_event_is_looked_for_in_the_partition_of_its_month_alone(histor
 
 
 async def test_the_outbox_is_read_in_its_order_and_no_further_than_asked(history: str) -> None:
-    nodes = await settled_plan(history, "outbox.next_outbox", "ARRAY[1, 2]::smallint[], 100, 500, ARRAY['task-state']")
+    nodes = await settled_plan(history, "outbox.next_outbox", "ARRAY[1, 2]::smallint[], 100, 500, ARRAY['task-state'], ARRAY[7]")
 
     assert [(node["Node Type"], node.get("Index Name")) for node in nodes] == [("Limit", None), ("Index Scan", "outbox_pkey")]
     assert nodes[1]["Index Cond"] == "(id >= $2)"
