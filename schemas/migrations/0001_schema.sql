@@ -29,6 +29,11 @@ CREATE FUNCTION attempt_token(secret bytea, submission_id uuid) RETURNS text
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     RETURN left(encode(sha256(secret || uuid_send(submission_id)), 'hex'), 32);
 
+-- The nearest time that Python can compare: only a damaged row has another one.
+CREATE FUNCTION in_calendar(at timestamptz) RETURNS timestamptz
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE WHEN at IS NOT NULL THEN least(greatest(at, timestamptz '1900-01-01Z'), timestamptz '2200-01-01Z') END;
+
 -- Daemons and their leases -----------------------------------------------------------------------------------------------
 
 -- One row per daemon. `settings` are the settings that decisions depend on; `away` has, by name, the servers that the daemon

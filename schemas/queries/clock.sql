@@ -1,7 +1,6 @@
 -- name: run
--- All statements: the rows due by $2 in these shards, up to $3, the most overdue first. The due time of a damaged row may be out of
--- the calendar of Python.
-SELECT least(greatest(due.at, timestamptz '1900-01-01Z'), timestamptz '2200-01-01Z') AS at, due.id
+-- All statements: the rows due by $2 in these shards, up to $3, the most overdue first.
+SELECT in_calendar(due.at) AS at, due.id
 FROM unnest($1::smallint[]) AS shard (number)
 CROSS JOIN LATERAL (
     SELECT times_out_at AS at, id FROM dag_run
@@ -12,7 +11,7 @@ CROSS JOIN LATERAL (
 ORDER BY due.at LIMIT $3
 
 -- name: attempt
-SELECT least(greatest(due.at, timestamptz '1900-01-01Z'), timestamptz '2200-01-01Z') AS at, due.submission_id
+SELECT in_calendar(due.at) AS at, due.submission_id
 FROM unnest($1::smallint[]) AS shard (number)
 CROSS JOIN LATERAL (
     SELECT times_out_at AS at, submission_id FROM submission
@@ -23,7 +22,7 @@ CROSS JOIN LATERAL (
 ORDER BY due.at LIMIT $3
 
 -- name: dag
-SELECT least(greatest(due.at, timestamptz '1900-01-01Z'), timestamptz '2200-01-01Z') AS at, due.dag_id
+SELECT in_calendar(due.at) AS at, due.dag_id
 FROM unnest($1::smallint[]) AS shard (number)
 CROSS JOIN LATERAL (
     SELECT due_at AS at, dag_id FROM dag
@@ -33,7 +32,7 @@ CROSS JOIN LATERAL (
 ORDER BY due.at LIMIT $3
 
 -- name: retry
-SELECT least(greatest(due.at, timestamptz '1900-01-01Z'), timestamptz '2200-01-01Z') AS at, due.dag_run_id, due.task_index
+SELECT in_calendar(due.at) AS at, due.dag_run_id, due.task_index
 FROM unnest($1::smallint[]) AS shard (number)
 CROSS JOIN LATERAL (
     SELECT next_try_at AS at, dag_run_id, task_index FROM task_instance
@@ -44,7 +43,7 @@ CROSS JOIN LATERAL (
 ORDER BY due.at LIMIT $3
 
 -- name: deadline
-SELECT least(greatest(due.at, timestamptz '1900-01-01Z'), timestamptz '2200-01-01Z') AS at, due.id
+SELECT in_calendar(due.at) AS at, due.id
 FROM unnest($1::smallint[]) AS shard (number)
 CROSS JOIN LATERAL (
     SELECT due_at AS at, id FROM deadline

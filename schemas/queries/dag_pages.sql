@@ -1,12 +1,10 @@
 -- name: list_dags
--- A time of a damaged row may be out of the calendar of Python.
 SELECT
     dag.dag_id,
     dag.path,
     dag.is_paused,
     dag.is_stale,
-    CASE WHEN dag.held_since IS NOT NULL
-        THEN least(greatest(dag.held_since, timestamptz '1900-01-01Z'), timestamptz '2200-01-01Z') END AS held_since,
+    in_calendar(dag.held_since) AS held_since,
     dag.hold_reason,
     coalesce(version.number, 0) AS version,
     version.spec -> 'schedule' AS schedule,

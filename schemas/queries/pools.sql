@@ -1,10 +1,12 @@
 -- name: read_pool
--- Nothing is locked. The time of a damaged row may be out of the calendar of Python.
+-- Nothing is locked.
 SELECT
     slots, admitted,
     (SELECT coalesce(sum(pool_slots), 0) FROM occupying_task WHERE pool = pool.name),
-    (SELECT least(greatest(scheduled_at, timestamptz '1900-01-01Z'), timestamptz '2200-01-01Z')
-     FROM task_instance WHERE pool = pool.name AND state = 'scheduled' AND scheduled_at IS NOT NULL ORDER BY scheduled_at LIMIT 1)
+    (
+        SELECT in_calendar(scheduled_at) FROM task_instance
+        WHERE pool = pool.name AND state = 'scheduled' ORDER BY scheduled_at LIMIT 1
+    )
 FROM pool
 WHERE name = $1
 
