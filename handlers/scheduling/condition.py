@@ -4,6 +4,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 import msgspec
 
@@ -22,6 +23,7 @@ class Satisfied(msgspec.Struct, frozen=True):
 
 
 ConditionResult = Satisfied | NotSatisfied
+Evaluation = TypeVar("Evaluation")
 
 
 def evaluate_condition(
@@ -58,7 +60,7 @@ def rate_limited(graph: Graph, at: datetime, last_run_at: datetime | None) -> Ra
     return RateLimited(free_at) if at < free_at else None
 
 
-def evaluated(evaluate: Callable[[], ConditionResult]) -> ConditionResult:
+def evaluated(evaluate: Callable[[], Evaluation]) -> Evaluation | ConditionBroken:
     """The result, or ConditionBroken for an evaluation that raises."""
     try:
         return evaluate()

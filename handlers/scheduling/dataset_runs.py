@@ -7,12 +7,12 @@ import msgspec
 
 from tidegate.handlers.runs.create import create, ends_at_start, queued_run
 from tidegate.handlers.runs.run_ids import dataset_run_id
-from tidegate.handlers.scheduling.condition import Satisfied
+from tidegate.handlers.scheduling.condition import Satisfied, evaluated
 from tidegate.handlers.scheduling.inputs import InspectedEvents, inspect_events, match_datasets
 from tidegate.handlers.scheduling.run_size import limit_events
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import ConsumeEvents, DiscardEvents, NoteSchedule
-from tidegate.schemas.error import FATAL
+from tidegate.schemas.explain.reasons import ConditionBroken
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import RunType
 from tidegate.schemas.view import DagView, RunView
@@ -25,18 +25,16 @@ Step = Generator[Effect, None, DagView]
 
 def discard_rejected(dag: DagView, now: datetime) -> Step:
     """Discard events that are not inputs, or have expired. While a filter is invalid, all events stay pending."""
-    if not dag.graph.inspects_events:
-        inspected = match_datasets(dag)
-    else:
-        try:
-            inspected = inspect_events(dag.graph, dag.arrived if dag.unread else dag.pending, now)
-        except FATAL:
-            raise
-        except Exception as error:  # noqa: BLE001 - any error concerns this DAG only
-            yield NoteSchedule(dag.graph.dag_id, "condition_error", f"{type(error).__name__}: {error}", now)
-            return dag
+    inspected = evaluated(lambda: _inspected(dag, now)) if dag.graph.inspects_events else match_datasets(dag)
+    if isinstance(inspected, ConditionBroken):
+        yield NoteSchedule(dag.graph.dag_id, "condition_error", inspected.reason, now)
+        return dag
     yield from (DiscardEvents(dag.graph.dag_id, events, reason) for reason, events in inspected.rejected.items())
     return _with_inputs(dag, inspected)
+
+
+def _inspected(dag: DagView, now: datetime) -> InspectedEvents:
+    return inspect_events(dag.graph, dag.arrived if dag.unread else dag.pending, now)
 
 
 def _with_inputs(dag: DagView, inspected: InspectedEvents) -> DagView:
