@@ -116,7 +116,7 @@ class Kills:
         self._failing: set[UUID] = set()
 
     def start(self, doomed: Sequence[Running]) -> None:
-        """Kill these attempts, without those whose kill is in progress."""
+        """Kill these attempts. A kill that is in progress is not begun again."""
         self._failing &= {submission.submission_id for submission in doomed}
         if not doomed:
             self._context.outages.end_all(self._lost)

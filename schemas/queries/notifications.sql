@@ -6,8 +6,8 @@ SELECT * FROM unnest(
 ON CONFLICT (dag_run_id, about, seq, receiver_id) DO NOTHING
 
 -- name: claim
--- Up to $2 notifications of each kind $1, none of them for the receivers $9. The process of a function can be observed on its own host only. That host continues the
--- same try; another host claims it after a silence of $7 s. Every other claim is a new try.
+-- Up to $2 notifications of each kind $1, none of them for the receivers $9. The process of a function can be observed on its own
+-- host only. That host continues the same try; another host claims it after a silence of $7 s. Every other claim is a new try.
 WITH ready AS MATERIALIZED (
     SELECT first.id
     FROM unnest($1::text[], $2::integer[]) AS free (kind, places)

@@ -210,8 +210,9 @@ def check_tick(tick: Tick, last: Tick | None, bounds: Bounds, of: Graph) -> None
     assert EARLIEST - LENGTHS <= tick.logical_date <= tick.run_after <= LATEST + LENGTHS, tick
     assert tick.interval_start <= tick.interval_end == tick.run_after
     if last is not None and not isinstance(of.timetable, Continuous):
-        assert tick.run_after > last.run_after or of.timetable.mode == "interval", (last, tick)  # type: ignore[union-attr]
-        assert tick.logical_date > last.logical_date or of.timetable.mode == "trigger", (last, tick)  # type: ignore[union-attr]
+        mode = getattr(of.timetable, "mode", None)
+        assert tick.run_after > last.run_after or mode == "interval", (last, tick)
+        assert tick.logical_date > last.logical_date or mode == "trigger", (last, tick)
 
 
 def at_rest(dag: DagView, now: datetime) -> DagView:
