@@ -1,6 +1,7 @@
-"""Log entries about faults that input causes: a burst of bad input fills no log."""
+"""Log entries about faults that occur many times: neither a burst of bad input nor a fault that stays fills the log."""
 
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from time import monotonic
 from typing import Any
 
@@ -11,6 +12,7 @@ from tidegate.schemas.error import described
 log = structlog.get_logger()
 
 EVERY_S = 60.0
+MOST_COMPONENTS = 10_000
 
 
 class FaultLog:
@@ -40,6 +42,30 @@ def _place(error: BaseException) -> tuple[str, int] | None:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     return (trace.tb_frame.f_code.co_filename, trace.tb_lineno) if trace else None
+
+
+class RepeatedFaults:
+    """The faults of components that are tried until they work. A fault gets an entry if its text is not that of the one before.
+
+    `event` names the entries. Of more than `MOST_COMPONENTS` that fail, the one that failed first is forgotten.
+    """
+
+    def __init__(self, event: str) -> None:
+        self._event = event
+        self._logged: OrderedDict[Hashable, str] = OrderedDict()
+
+    def report(self, component: Hashable, error: BaseException, **facts: Any) -> None:
+        """Log a fault with its traceback, unless the last fault of its component has the same text."""
+        reason = described(error)
+        if self._logged.get(component) != reason:
+            log.error(self._event, error=reason, exc_info=error, **facts)
+        self._logged[component] = reason
+        if len(self._logged) > MOST_COMPONENTS:
+            self._logged.popitem(last=False)
+
+    def end(self, component: Hashable) -> None:
+        """The component works: its next fault gets an entry."""
+        self._logged.pop(component, None)
 
 
 faults = FaultLog()

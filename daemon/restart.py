@@ -4,13 +4,11 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NoReturn
 
 import anyio
-import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
+from tidegate.daemon.fault_log import RepeatedFaults
 from tidegate.daemon.outage import STEADY_S, Backoff, Outages
 from tidegate.schemas.error import FATAL, described
-
-log = structlog.get_logger()
 
 Duty = Callable[..., Awaitable[Any]]
 
@@ -51,13 +49,12 @@ async def kept_up(name: str, duty: Duty, outages: Outages, *, task_status: TaskS
 
     A failure is logged with its traceback, unless its text is that of the one before. The errors of `FATAL` end the daemon.
     """
-    status, backoff, logged = _StartedOnce(task_status), Backoff(), ""
+    status, backoff, faults = _StartedOnce(task_status), Backoff(), RepeatedFaults("duty_failed")
 
     async def recover() -> None:
         """A duty that ran for this long works again."""
-        nonlocal logged
         await anyio.sleep(STEADY_S)
-        logged = ""
+        faults.end(name)
         outages.end_failure(name)
         backoff.reset()
 
@@ -68,13 +65,10 @@ async def kept_up(name: str, duty: Duty, outages: Outages, *, task_status: TaskS
                 await duty(task_status=status)
         except* FATAL:
             raise
-        except* Exception as group:
+        except* Exception as group:  # noqa: BLE001 - any fault of a duty concerns this duty alone
             error = _first(group)
-            reason = described(error)
-            if reason != logged:
-                log.exception("duty_failed", duty=name, error=reason, exc_info=error)
-            logged = reason
-            outages.begin_failure(name, reason)
+            faults.report(name, error, duty=name)
+            outages.begin_failure(name, described(error))
         await backoff.pause()
 
 

@@ -17,6 +17,7 @@ from anyio.abc import TaskStatus
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties.run_events import with_events
 from tidegate.daemon.duties.submission_specs import Step, next_steps
+from tidegate.daemon.fault_log import RepeatedFaults
 from tidegate.daemon.leases import HeldLeases
 from tidegate.daemon.outage import Retry
 from tidegate.daemon.spark.contract import Backend, Handle
@@ -135,7 +136,7 @@ class Dispatcher:
         self.intents = Signal()
         self.claims = ActiveClaims(context.held_leases)
         self._lost: set[str] = set()
-        self._failing: set[UUID] = set()
+        self._faults = RepeatedFaults("submit_failed")
         self._claiming = anyio.Lock()
         self._concurrency = context.settings.dispatch_concurrency
         self._limiter = anyio.CapacityLimiter(self._concurrency)
@@ -280,9 +281,9 @@ class Dispatcher:
         except FATAL:
             raise
         except Exception as error:  # noqa: BLE001 - any fault of a submit concerns its attempt alone
-            self._log_once(step.submission_id, error)
+            self._faults.report(step.submission_id, error, submission_id=str(step.submission_id), backend=self.backend.name)
         else:
-            self._failing.discard(step.submission_id)
+            self._faults.end(step.submission_id)
             self.context.outages.end_all(self._lost)
         finally:
             if handle is None:
@@ -290,11 +291,6 @@ class Dispatcher:
         if handle is not None:
             self._accepted.append(SubmissionAccepted(submission_id=step.submission_id, handle=handle))
             self._has_accepted.set()
-
-    def _log_once(self, submission_id: UUID, error: Exception) -> None:
-        if submission_id not in self._failing:
-            log.error("submit_failed", submission_id=str(submission_id), backend=self.backend.name, exc_info=error)
-        self._failing.add(submission_id)
 
     async def _claim_intents(self) -> ClaimedBatch:
         job, limit = self.context.held_leases.job, self._batch_size

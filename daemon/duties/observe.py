@@ -9,19 +9,17 @@ from typing import Literal, NamedTuple
 from uuid import UUID
 
 import anyio
-import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties.dispatch import finish_id
+from tidegate.daemon.fault_log import RepeatedFaults
 from tidegate.daemon.outage import Retry
 from tidegate.daemon.spark.contract import Backend, Phase, Status
 from tidegate.schemas.error import FATAL, UnavailableError
 from tidegate.schemas.queries import submissions
 from tidegate.schemas.queries.submissions import Running
 from tidegate.schemas.wire.event import TaskFinished
-
-log = structlog.get_logger()
 
 KILL = "kill"
 KILLS_AT_ONCE = 100
@@ -113,11 +111,10 @@ class Kills:
         self._limiter = anyio.CapacityLimiter(KILLS_AT_ONCE)
         self._in_progress: set[UUID] = set()
         self._lost: set[str] = set()
-        self._failing: set[UUID] = set()
+        self._faults = RepeatedFaults("kill_failed")
 
     def start(self, doomed: Sequence[Running]) -> None:
         """Kill these attempts. A kill that is in progress is not begun again."""
-        self._failing &= {submission.submission_id for submission in doomed}
         if not doomed:
             self._context.outages.end_all(self._lost)
         for submission in doomed:
@@ -126,7 +123,7 @@ class Kills:
                 self._tg.start_soon(self._kill, submission)
 
     async def _kill(self, submission: Running) -> None:
-        """A kill that fails is repeated after the next round, and delays no other attempt. Its error is logged once."""
+        """A kill that fails is repeated after the next round, and delays no other attempt. Equal errors are logged once."""
         try:
             async with self._limiter:
                 await self._context.backends[submission.backend].kill(submission.handle)
@@ -136,17 +133,14 @@ class Kills:
         except FATAL:
             raise
         except Exception as error:  # noqa: BLE001 - any fault of a kill concerns its attempt alone
-            self._log_once(submission, error)
+            self._faults.report(
+                submission.submission_id, error, submission_id=str(submission.submission_id), backend=submission.backend
+            )
         else:
+            self._faults.end(submission.submission_id)
             self._context.outages.end_all(self._lost)
         finally:
             self._in_progress.discard(submission.submission_id)
-
-    def _log_once(self, submission: Running, error: Exception) -> None:
-        id_ = submission.submission_id
-        if id_ not in self._failing:
-            log.error("kill_failed", submission_id=str(id_), backend=submission.backend, exc_info=error)
-        self._failing.add(id_)
 
 
 OUTCOMES: Mapping[Phase, Literal["succeeded", "failed", "skipped", "killed"]] = {

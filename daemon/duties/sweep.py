@@ -10,6 +10,7 @@ from anyio.abc import TaskStatus
 
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties.ledger import maintain_ledger
+from tidegate.daemon.fault_log import RepeatedFaults
 from tidegate.daemon.outage import Retry
 from tidegate.daemon.postgres import commit_markers
 from tidegate.daemon.settings import spool_root
@@ -44,12 +45,12 @@ Step = Callable[[Context], Awaitable[None]]
 
 
 class Sweeper:
-    """Sweeps in rounds. Its state is the logged warnings and errors, and the times of the steps of each hour."""
+    """Sweeps in rounds. Its state is the logged warnings and faults, and the times of the steps of each hour."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._due: dict[str, float] = {}
-        self._logged: dict[str, str] = {}
+        self._faults = RepeatedFaults("sweep_failed")
         self._missing_pools: frozenset[str] = frozenset()
         self._open_transactions: frozenset[str] = frozenset()
 
@@ -81,19 +82,12 @@ class Sweeper:
         except FATAL:
             raise
         except Exception as error:  # noqa: BLE001 - any fault of a step concerns this step alone
-            self._failed(step.__name__, error)
+            self._faults.report(step.__name__, error, step=step.__name__)
+            self._context.outages.begin_failure(f"sweep {step.__name__}", described(error))
         else:
-            self._logged.pop(step.__name__, None)
+            self._faults.end(step.__name__)
             self._context.outages.end_failure(f"sweep {step.__name__}")
         return None
-
-    def _failed(self, step: str, error: Exception) -> None:
-        """Logged once until its text changes."""
-        reason = described(error)
-        if self._logged.get(step) != reason:
-            log.error("sweep_failed", step=step, error=reason, exc_info=error)
-        self._logged[step] = reason
-        self._context.outages.begin_failure(f"sweep {step}", reason)
 
     async def _warn_of_missing_pools(self, context: Context) -> None:
         self._missing_pools = await warn_of_missing_pools(context, self._missing_pools)

@@ -1,9 +1,9 @@
-"""A burst of equal faults is one entry in the log."""
+"""A burst of equal faults is one entry in the log, and so is a fault that stays."""
 
 import pytest
 from structlog.testing import capture_logs
 
-from tidegate.daemon.fault_log import EVERY_S, FaultLog
+from tidegate.daemon.fault_log import EVERY_S, MOST_COMPONENTS, FaultLog, RepeatedFaults
 
 
 def fault(number: int, kind: type[Exception] = ValueError) -> Exception:
@@ -36,3 +36,31 @@ def test_an_error_that_was_never_raised_is_logged() -> None:
         FaultLog().report("kill_failed", ValueError("x"))
 
     assert [line["event"] for line in logs] == ["kill_failed"]
+
+
+def test_a_fault_that_stays_is_logged_once_until_its_text_changes_or_it_ends() -> None:
+    faults = RepeatedFaults("kill_failed")
+
+    with capture_logs() as logs:
+        for text in ("gone", "gone", "denied", "denied"):
+            faults.report("a", ValueError(text), attempt="a")
+        faults.report("b", ValueError("denied"), attempt="b")
+        faults.end("a")
+        faults.end("never failed")
+        faults.report("a", ValueError("denied"), attempt="a")
+
+    said = [(line["event"], line["attempt"], line["error"]) for line in logs]
+    denied = ("kill_failed", "a", "ValueError: denied")
+    assert said == [("kill_failed", "a", "ValueError: gone"), denied, ("kill_failed", "b", "ValueError: denied"), denied]
+    assert all(line["exc_info"] for line in logs)
+
+
+def test_faults_without_an_end_are_forgotten() -> None:
+    faults = RepeatedFaults("kill_failed")
+    with capture_logs() as logs:
+        for component in range(MOST_COMPONENTS + 1):
+            faults.report(component, ValueError("gone"), attempt=component)
+        faults.report(MOST_COMPONENTS, ValueError("gone"), attempt=MOST_COMPONENTS)
+        faults.report(0, ValueError("gone"), attempt=0)
+
+    assert len(logs) == MOST_COMPONENTS + 2
