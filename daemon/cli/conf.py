@@ -7,8 +7,9 @@ from anyio import BrokenWorkerProcess, to_process
 from tidegate.daemon.cli.lookup import find_dag
 from tidegate.daemon.postgres.database import Database
 from tidegate.schemas.error import RequestError
+from tidegate.schemas.json_schema import conf_problem
 from tidegate.schemas.message import RunRequested
-from tidegate.schemas.params import Params, conf_problem, conf_with_defaults
+from tidegate.schemas.params import Params, conf_with_defaults
 from tidegate.schemas.queries import versions
 from tidegate.schemas.queries.db import Db
 

@@ -4,13 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
 from msgspec import UNSET
 
 from tidegate.schemas.dag import ParamSpec
 from tidegate.schemas.error import DagError
-from tidegate.schemas.params import reference_problem, value_problem
 
 MISSING: Any = UNSET
 
@@ -36,19 +33,21 @@ def param_specs(where: str, params: Mapping[str, Any], *, scheduled: bool) -> di
 
 
 def _param_spec(where: str, value: Any, *, scheduled: bool) -> ParamSpec:
+    from tidegate.schemas import json_schema  # noqa: PLC0415 - its import takes as long as that of the rest of tidegate
+
     param = value if isinstance(value, Param) else Param(value)
     try:
-        Draft202012Validator.check_schema(param.schema)
+        problem = json_schema.schema_problem(param.schema)
         spec = msgspec.json.decode(msgspec.json.encode(ParamSpec(default=param.default, schema=param.schema)), type=ParamSpec)
-    except SchemaError as error:
-        raise DagError(f"{where}: its schema is not valid JSON Schema: {error.message}") from error
     except (TypeError, ValueError) as error:
         raise DagError(f"{where}: only JSON can be a default or a schema: {error}") from error
-    if problem := reference_problem(spec.schema):
+    if problem:
+        raise DagError(f"{where}: its schema is not valid JSON Schema: {problem}")
+    if problem := json_schema.reference_problem(spec.schema):
         raise DagError(f"{where}: {problem}")
     if spec.default is UNSET:
         if scheduled:
             raise DagError(f"{where}: it needs a default, because a schedule starts runs without giving values")
-    elif problem := value_problem(spec, spec.default):
+    elif problem := json_schema.value_problem(spec, spec.default):
         raise DagError(f"{where}: its default does not fit its schema: {problem}")
     return spec

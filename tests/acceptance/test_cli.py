@@ -26,7 +26,7 @@ async def test_help_brings_no_drivers_and_no_tables(tmp_path: Path) -> None:
 import sys
 from tidegate.daemon.cli.app import run
 assert run(["--help"]) == 0
-sys.stderr.write(" ".join({"asyncpg", "aiokafka", "rich", "asyncio", "structlog", "pydantic"} & set(sys.modules)))
+sys.stderr.write(" ".join({"asyncpg", "aiokafka", "rich", "asyncio", "structlog", "pydantic", "jsonschema"} & set(sys.modules)))
 """
     process = await run(sys.executable, "-c", program, env=environment(), cwd=tmp_path)
 

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from tidegate.schemas.dag import ParamSpec
-from tidegate.schemas.params import conf_problem, conf_with_defaults, reference_problem, value_problem
+from tidegate.schemas.json_schema import conf_problem, reference_problem, value_problem
+from tidegate.schemas.params import conf_with_defaults
 
 PARAMS = {"day": ParamSpec(schema={"type": "integer"}), "mode": ParamSpec(default="fast")}
 METADATA = "http://169.254.169.254/latest/meta-data"
