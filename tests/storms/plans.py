@@ -9,6 +9,7 @@ from tests.storms.pipelines import CROWDED, CROWDED_DAGS, DAGS, INPUTS, SEPARATE
 from tests.storms.storm import Plan
 
 STORM = Plan(
+    slots=6,
     events=20_000,
     again_share=0.2,
     bad=100,
