@@ -40,10 +40,16 @@ FIRST: Sequence[str] = (
 LAST = "unit"
 """Short files, which fill the gaps at the end."""
 
-COUNTED = ("unit", "integration/cli", "integration/engine", "integration/ingest", "integration/notify", "integration/queries")
-"""The folders whose tests together reach every branch of the gate."""
+COUNTED = (
+    "unit/handlers",
+    "integration/engine",
+    "integration/ingest/test_containment.py",
+    "integration/cli/test_why_not_dags.py",
+)
+"""The tests that together reach every branch of the gate. Tracing doubles the CPU time of a test, so the others do without."""
 
-UNCOUNTED = "integration/engine/test_lives.py"
+UNCOUNTED = ("integration/engine/test_lives.py", "_properties.py")
+"""What draws at random reaches a branch by chance, which the gate must not depend on."""
 
 
 def rank(file: Path) -> int:
@@ -55,7 +61,7 @@ def rank(file: Path) -> int:
 
 def counts_for_coverage(file: Path) -> bool:
     name = _name(file)
-    return name.startswith(COUNTED) and name != UNCOUNTED
+    return name.startswith(COUNTED) and not name.endswith(UNCOUNTED)
 
 
 def _name(file: Path) -> str:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.handlers.scheduling.condition import Satisfied, evaluated
 from tidegate.schemas.error import DagFaultError, blame
 
 ROOT = Path(__file__).parents[3]
@@ -42,11 +41,3 @@ def test_a_decision_without_memory_is_no_fault_of_its_dag() -> None:
 
     with pytest.raises(DagFaultError), blame("dag"):
         raise KeyError
-
-
-def test_an_evaluation_without_memory_is_no_fault_of_its_condition() -> None:
-    def evaluate() -> Satisfied:
-        raise MemoryError
-
-    with pytest.raises(MemoryError):
-        evaluated(evaluate)

@@ -8,6 +8,7 @@ from tests.shapes import A, B, dag_view
 from tests.unit.handlers.event_driven_dags import at, consumer, event, expiring, scheduled, timed
 from tests.unit.handlers.timed_dags import timed as by_time
 from tidegate.handlers.scheduling.blockers import next_dataset_run
+from tidegate.handlers.scheduling.condition import Satisfied, evaluated
 from tidegate.handlers.scheduling.inputs import EXPIRED, FILTERED, NOT_SCHEDULED
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, DatasetRef, PatternRef
 from tidegate.schemas.effect.run import InsertRun
@@ -114,6 +115,14 @@ def test_a_condition_with_an_invalid_filter_starts_no_run_and_is_noted() -> None
     said = "FilterError: at character 4 of 'n >': expected a field or a value, found the end"
     assert (done.runs, done.discarded, done.noted, done.wakeup) == ([], {}, [("condition_error", said)], None)
     assert next_dataset_run(broken, at(0)) == ConditionBroken(said)
+
+
+def test_an_evaluation_without_memory_is_no_fault_of_its_condition() -> None:
+    def evaluate() -> Satisfied:
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        evaluated(evaluate)
 
 
 def test_a_condition_with_an_invalid_filter_blocks_no_timed_run() -> None:
