@@ -3,6 +3,8 @@
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
     $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 export TIDEGATE_CACHE ?= $(CURDIR)/.cache
+# Tests start processes by the hundred: all but the first find compiled modules.
+unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 PACKAGES := .venv/.installed
