@@ -7,6 +7,7 @@ from tidegate.handlers.scheduling.blockers import condition_result
 from tidegate.handlers.scheduling.condition import ConditionResult, Satisfied, rate_limited
 from tidegate.handlers.scheduling.input_deadline import input_deadline
 from tidegate.handlers.scheduling.inputs import expires_at, inputs_of, inspect_events, leaf_expiries
+from tidegate.handlers.scheduling.read_plan import MAX_EVENT_RUNS
 from tidegate.handlers.scheduling.run_limit import has_capacity
 from tidegate.handlers.scheduling.timetable import catchup_resumes_at, is_due, upcoming_tick
 from tidegate.schemas.explain.reasons import ConditionBroken, Debouncing, RateLimited
@@ -25,7 +26,14 @@ def next_wakeup(before: DagView, dag: DagView, now: datetime) -> datetime | None
 
 def left_events(before: DagView, dag: DagView) -> bool:
     """Whether the decision took some of the oldest events, and newer ones are to be read in their place."""
-    return dag.more_pending > 0 and len(dag.pending) < len(before.pending)
+    has_taken = len(dag.pending) < len(before.pending)
+    return has_taken and (dag.more_pending > 0 or _may_have_more(before, dag))
+
+
+def _may_have_more(before: DagView, dag: DagView) -> bool:
+    """Of a DAG with one run per event, one more event is read than runs can start, and the others are not counted."""
+    slots = min(before.graph.max_active_runs - before.running, MAX_EVENT_RUNS)
+    return dag.graph.one_run_per_event and len(before.pending) > slots and not dag.pending and has_capacity(dag)
 
 
 def _run_wakeups(dag: DagView, now: datetime) -> Iterator[datetime]:

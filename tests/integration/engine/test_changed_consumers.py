@@ -11,6 +11,10 @@ from tidegate.schemas.timetable.spec import Cron
 A, B = DatasetRef("s://a"), DatasetRef("s://b")
 NEVER = DatasetRef("s://never")
 LEFT = "the DAG is no longer scheduled on this dataset"
+AS_IT_WAS = """
+    INSERT INTO dataset_dag_run_queue (target_dag_id, dataset_id, dataset_event_id, created_at)
+    SELECT 'd', dataset_id, id, received_at FROM dataset_event
+"""
 
 
 # Changed schedules, pauses ----------------------------------------------------------------------------------------
@@ -54,6 +58,19 @@ async def test_what_comes_for_a_paused_dag_that_keeps_it_runs_after_the_pause(wo
     await world.tell(PauseRequested(dag_id="d", is_paused=False))
 
     assert (paused, await world.outcomes()) == (([], {"pending": 1}), {"consumed": 1})
+
+
+async def test_events_of_a_former_dataset_hold_up_no_run_of_one_event(world: World) -> None:
+    """An update that is recorded while the DAG file changes is queued for the DAG as it was."""
+    await world.file(spec("t!", schedule=A, mode="each", limit=1), spec("t!", dag_id="other", schedule=B))
+    for _ in range(5):
+        await world.updated("s://b")
+    await world.rows(AS_IT_WAS)
+
+    await world.updated("s://a")
+    await world.wait(minutes=1)
+
+    assert await world.outcomes() == {"consumed": 1, LEFT: 5}
 
 
 async def test_a_condition_that_cannot_be_read_blocks_no_other_dag(world: World) -> None:

@@ -132,7 +132,7 @@ def test_each_event_makes_a_run_of_its_own_in_order() -> None:
         ({"limit": 2}, [[4], [5]], None),
         ({"limit": 2, "running": 1}, [[4]], None),
         ({"limit": 2, "running": 2}, [], None),
-        ({"limit": 1, "tasks": ("t!",)}, [[4], [5], [6]], None),
+        ({"limit": 1, "tasks": ("t!",)}, [[4], [5], [6]], 0),
         ({"event_run_ids": (101,)}, [[4], [5]], 0),
         ({"timing": timed(min_interval=5)}, [[4]], 5),
         ({"is_paused": True}, [], None),
@@ -141,6 +141,29 @@ def test_each_event_makes_a_run_of_its_own_in_order() -> None:
 )
 def test_runs_of_one_event_each_use_the_capacity(facts: dict[str, Any], runs: list[list[int]], wakeup: float | None) -> None:
     done = scheduled(consumer(A, event(4), event(5), event(6), mode="each", **{"event_run_ids": (101, 102), **facts}))
+
+    assert (done.runs, done.wakeup) == (runs, wakeup)
+
+
+@pytest.mark.parametrize(
+    ("pending", "facts", "runs", "wakeup"),
+    [
+        ("bb", {}, [], 0),
+        ("ba", {}, [[5]], 0),
+        ("ba", {"tasks": ("t",)}, [[5]], None),
+        ("b", {}, [], None),
+        ("bbb", {"limit": 2, "running": 1}, [], 0),
+        ("bb", {"running": 1}, [], None),
+    ],
+    ids=str,
+)
+def test_events_that_are_rejected_make_room_for_others(
+    pending: str, facts: dict[str, Any], runs: list[list[int]], wakeup: float | None
+) -> None:
+    """As many are read as can start runs, and one more: if none is left of these, others may be."""
+    events = [event(4 + number, letter) for number, letter in enumerate(pending)]
+
+    done = scheduled(consumer(A, *events, mode="each", **{"limit": 1, "tasks": ("t!",), **facts}))
 
     assert (done.runs, done.wakeup) == (runs, wakeup)
 
