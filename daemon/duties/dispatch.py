@@ -43,6 +43,8 @@ RECORD_DELAY_S = 0.02
 """Handles wait this long for others, to be recorded in one transaction. Only displays depend on the delay: a `submitting`
 attempt may already run, and an attempt that ends first needs no handle."""
 
+NOT_RENEWED = "this daemon did not renew its leases in time"
+
 
 class ClaimedBatch(NamedTuple):
     """Intents claimed in one statement, and whether more may be left."""
@@ -191,7 +193,7 @@ class Dispatcher:
     def _stop_if_stale(self, submission_id: UUID) -> None:
         """Raises UnavailableError when this daemon was frozen and another one may have taken over the claim."""
         if not self.claims.is_ours(submission_id):
-            raise UnavailableError("this daemon did not renew its leases in time", server="Postgres")
+            raise UnavailableError(NOT_RENEWED, server="Postgres")
 
     async def resolve(self, step: Step) -> Handle | None:
         """Adopt the submission with this stamp. Without one, do the step."""

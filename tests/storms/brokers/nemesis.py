@@ -15,7 +15,7 @@ Note = Callable[[str], None]
 
 
 class BrokerNemesis:
-    """`moves` counts the partitions that had another leader after a strike than before it."""
+    """`moves` counts the partitions that had another leader after a broker was back than before it went."""
 
     def __init__(self, random: Random, quorum: Quorum, prefix: str, note: Note) -> None:
         self.moves = 0
@@ -23,29 +23,35 @@ class BrokerNemesis:
         self._quorum = quorum
         self._prefix = prefix
         self._note = note
+        self._leaders: Mapping[tuple[str, int], int] = {}
 
     async def rage(self, strikes: Sequence[str]) -> None:
         """Return when everything has happened and all brokers are up again."""
         for name in strikes:
             await anyio.sleep(self._random.uniform(*PAUSE_S))
-            before = await self._quorum.leaders(self._prefix)
+            await self._count_moves()
             self._note(name)
             await STRIKES[name](self)
             await self._quorum.until_in_sync()
-            after = await self._quorum.leaders(self._prefix)
-            self.moves += sum(before[partition] != leader for partition, leader in after.items())
+            await self._count_moves()
             self._note("all copies are in sync")
+
+    async def _count_moves(self) -> None:
+        leaders = await self._quorum.leaders(self._prefix)
+        self.moves += sum(self._leaders.get(partition, leader) != leader for partition, leader in leaders.items())
+        self._leaders = leaders
 
     def _shuffled(self) -> list[int]:
         return self._random.sample(NODES, len(NODES))
 
     async def roll(self) -> None:
-        """As an upgrade does it."""
+        """As an upgrade does it. Every partition loses its leader once, and may have the first one again at the end."""
         for node in self._shuffled():
             self._note(f"stop broker {node}")
             await self._quorum.stop([node])
             await self._quorum.start([node])
             await self._quorum.until_in_sync()
+            await self._count_moves()
 
     async def kill_each(self) -> None:
         for node in self._shuffled():
