@@ -15,7 +15,7 @@ Note = Callable[[str], None]
 
 
 class BrokerNemesis:
-    """`moves` counts the partitions that had another leader after a broker was back than before it went."""
+    """`moves` counts the partitions that had another leader than at the look before."""
 
     def __init__(self, random: Random, quorum: Quorum, prefix: str, note: Note) -> None:
         self.moves = 0
@@ -45,13 +45,13 @@ class BrokerNemesis:
         return self._random.sample(NODES, len(NODES))
 
     async def roll(self) -> None:
-        """As an upgrade does it. Every partition loses its leader once, and may have the first one again at the end."""
+        """As an upgrade does it. Every partition loses its leader once, and soon has the first one again."""
         for node in self._shuffled():
             self._note(f"stop broker {node}")
             await self._quorum.stop([node])
+            await self._count_moves()
             await self._quorum.start([node])
             await self._quorum.until_in_sync()
-            await self._count_moves()
 
     async def kill_each(self) -> None:
         for node in self._shuffled():
