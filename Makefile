@@ -3,7 +3,7 @@
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
     $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 export TIDEGATE_CACHE ?= $(CURDIR)/.cache
-# Tests start processes by the hundred: all but the first find compiled modules.
+# Modules are compiled when they are first imported. Tests start processes by the hundred.
 unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
@@ -93,7 +93,7 @@ $(PACKAGES): requirements.lock build.lock pyproject.toml
 	    rm -rf .venv; echo "error: $(PYTHON) cannot make a virtual environment: apt-get install python3-venv" >&2; exit 1; }
 	@pip="$(BIN)/pip --disable-pip-version-check"; quiet=$$([ ! -f $@ ] || echo --quiet); \
 	$$pip install $$quiet --require-hashes -r build.lock && \
-	$$pip install $$quiet --require-hashes --no-build-isolation -r requirements.lock && \
+	$$pip install $$quiet --no-compile --require-hashes --no-build-isolation -r requirements.lock && \
 	$$pip install --quiet --no-deps --no-build-isolation --editable . && \
 	$$pip check
 	@echo "$(CURDIR)" > $@
