@@ -10,6 +10,7 @@ from pathlib import Path
 import anyio
 from aiokafka import AIOKafkaProducer
 
+from tests import formatted_storage
 from tests.servers import CHEAP_JAVA
 from tests.storms.replace import put
 from tidegate.daemon.standalone import kafka
@@ -38,6 +39,7 @@ async def make(cache: Path) -> None:
     put(kafka, "JVM", (*kafka.JVM, f"-XX:ArchiveClassesAtExit={unfinished}"))
     with tempfile.TemporaryDirectory() as home:
         async with Kafka(Path(home), cache) as server:
+            formatted_storage.keep(server.home / "data", cache)
             await topics.create(server.bootstrap, PREFIX, 1, 1)
             async with AIOKafkaProducer(bootstrap_servers=server.bootstrap) as producer:
                 await producer.send_and_wait(topics.name(PREFIX, Kind.DATASET_UPDATED), b"{}")

@@ -2,13 +2,20 @@
 
 from pathlib import Path
 
+import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
+from tests import formatted_storage
 from tests.servers import StartKafka
 from tidegate.daemon.standalone.kafka import Kafka
 
 LARGE = 3 * 1024 * 1024
+
+
+@pytest.fixture(autouse=True)
+def formatted_by_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Kafka, "_format", formatted_storage.FORMAT)
 
 
 async def create_topic(bootstrap: str, topic: str) -> None:
