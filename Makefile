@@ -35,8 +35,9 @@ else
 endif
 
 test-long: export TEST_LONG = 1
+test-long: WORKERS = 2
 test-long: java $(PACKAGES) $(JARS) $(TEST_JARS) $(ARCHIVE) ## Run the tests that draw at random, or wait, at length (TEST_SEED=1: again)
-	@$(PYTEST) -m long -v $(ARGS)
+	@$(PYTEST) -m long -v $(or $(ARGS),$(SPREAD))
 
 storm: java $(PACKAGES) $(JARS) ## Ride out the great storm, about six minutes (ARGS="--seed 7": one that was before)
 	@$(BIN)/python -m tests.storms --great $(ARGS)

@@ -45,7 +45,8 @@ def pytest_xdist_setupnodes(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files come first, so that no process works alone at the end; only tests that the gate is about are traced."""
-    items.sort(key=lambda item: order.rank(item.path))
+    long = bool(os.environ.get("TEST_LONG"))
+    items.sort(key=lambda item: order.rank(item.path, long=long))
     for item in items:
         if not order.counts_for_coverage(item.path):
             item.add_marker("no_cover")

@@ -37,6 +37,15 @@ FIRST: Sequence[str] = (
 )
 """Files that take half a minute or more. Storms alternate with others, since three storms at once need more than two cores."""
 
+FIRST_OF_LONG: Sequence[str] = (
+    "unit/schemas/timetable/test_zones.py",
+    "integration/engine/test_lives.py",
+    "simulation/test_simulation.py",
+    "integration/model/test_model.py",
+    "fuzz/test_doors.py",
+)
+"""Files that `make test-long` runs for half an hour or more. They need one core each."""
+
 LAST = "unit"
 """Short files, which fill the gaps at the end."""
 
@@ -52,11 +61,10 @@ UNCOUNTED = ("integration/engine/test_lives.py", "_properties.py")
 """What draws at random reaches a branch by chance, which the gate must not depend on."""
 
 
-def rank(file: Path) -> int:
+def rank(file: Path, *, long: bool = False) -> int:
     name = _name(file)
-    if name in FIRST:
-        return FIRST.index(name)
-    return len(FIRST) + name.startswith(LAST)
+    first = (*FIRST_OF_LONG, *FIRST) if long else FIRST
+    return first.index(name) if name in first else len(first) + name.startswith(LAST)
 
 
 def counts_for_coverage(file: Path) -> bool:
