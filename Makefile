@@ -14,7 +14,7 @@ ARCHIVE := .venv/.class-archive
 PYTEST := $(BIN)/python -m pytest
 # Half of the time a test waits: three processes keep two cores busy.
 WORKERS ?= 3
-SPREAD := --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
+SPREAD = --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
