@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from tidegate.schemas.conditions.condition import ANY_TIME, Condition, Timing, inputs, inspects_details
+from tidegate.schemas.conditions.condition import ANY_TIME, Condition, Timing, dataset_uris, inputs, inspects_details
 from tidegate.schemas.dag import BaseTask, DagSpec, DeadlineSpec, EmptyTask, ParamSpec, TaskSpec
 from tidegate.schemas.receiver import Callback
 from tidegate.schemas.timetable.spec import Continuous, Timetable
@@ -91,10 +91,10 @@ class Graph(msgspec.Struct, frozen=True, eq=False, weakref=True):
     """An immutable version of a DAG. It is compared by identity, so that values derived from it can be cached.
 
     `inspects_events`: the condition depends on more of an event than its dataset. `has_expiry`: pending events expire, or the
-    condition has a deadline. `requires_both`: a tick makes a run only if the condition is met.
-    `sequential`: some tasks wait for the previous run. `dated`: some tasks are not in all runs. `mapped`: some tasks are mapped.
-    `upstream`: by task, its direct upstream tasks. `has_deadlines`: runs or tasks have deadlines. `watched`: some tasks have
-    deadlines or callbacks. `catchup_interval` is the least time between two late timed runs.
+    condition has a deadline. `requires_both`: a tick makes a run only if the condition is met. `sequential`: some tasks wait
+    for the previous run. `dated`: some tasks are not in all runs. `mapped`: some tasks are mapped. `dataset_uris`: the datasets
+    that the condition names. `upstream`: by task, its direct upstream tasks. `has_deadlines`: runs or tasks have deadlines.
+    `watched`: some tasks have deadlines or callbacks. `catchup_interval` is the least time between two late timed runs.
     """
 
     dag_id: str
@@ -102,6 +102,7 @@ class Graph(msgspec.Struct, frozen=True, eq=False, weakref=True):
     schedule: Condition | None
     max_active_runs: int
     nodes: tuple[Node, ...]
+    dataset_uris: frozenset[str] = frozenset()
     max_active_tasks: int = 16
     run_timeout_s: float | None = None
     max_failed_runs: int = 0
@@ -198,6 +199,7 @@ def graph_of(version_id: int, spec: DagSpec) -> Graph:
         schedule=spec.schedule,
         max_active_runs=spec.max_active_runs,
         nodes=_nodes(spec.tasks, index, downstream),
+        dataset_uris=frozenset() if spec.schedule is None else dataset_uris(spec.schedule),
         max_active_tasks=spec.max_active_tasks,
         run_timeout_s=spec.run_timeout_s,
         max_failed_runs=spec.max_failed_runs,

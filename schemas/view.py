@@ -132,7 +132,7 @@ class LockedDag(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DagActivity(msgspec.Struct, frozen=True):
-    """The active runs of a DAG, and whether events are pending from `low_watermark` on.
+    """The active runs of a DAG, and the dataset of its oldest pending event from `low_watermark` on; None: none is pending.
 
     `queued` counts the queued runs whose `run_after` has come; `next_queued_at` is the next `run_after` of the others. No
     transaction can still queue an event below `settled`.
@@ -141,9 +141,13 @@ class DagActivity(msgspec.Struct, frozen=True):
     running: int
     queued: int
     next_queued_at: datetime | None
-    has_pending: bool
+    oldest_dataset_id: int | None
     low_watermark: int = 0
     settled: int = 0
+
+    @property
+    def has_pending(self) -> bool:
+        return self.oldest_dataset_id is not None
 
 
 class DagView(LockedDag, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from tidegate.handlers.scheduling.condition import ConditionResult, Satisfied, e
 from tidegate.handlers.scheduling.input_deadline import input_deadline
 from tidegate.handlers.scheduling.inputs import inputs_of
 from tidegate.handlers.scheduling.run_limit import held_by, run_limit_reached
-from tidegate.schemas.conditions.condition import Condition, dataset_uris, met_by_uris
+from tidegate.schemas.conditions.condition import Condition, met_by_uris
 from tidegate.schemas.explain.reasons import AwaitsTick, InputsMissing, NoSchedule, Reason
 from tidegate.schemas.view import DagView
 
@@ -49,5 +49,5 @@ def _by_datasets(dag: DagView, schedule: Condition) -> Satisfied | InputsMissing
     return (
         Satisfied(dag.pending)
         if met_by_uris(schedule, pending)
-        else InputsMissing(tuple(sorted(dataset_uris(schedule) - pending)))
+        else InputsMissing(tuple(sorted(dag.graph.dataset_uris - pending)))
     )

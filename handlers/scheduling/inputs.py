@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tidegate.schemas.conditions.condition import Leaf, dataset_uris, inputs
+from tidegate.schemas.conditions.condition import Leaf, inputs
 from tidegate.schemas.conditions.filter import passes
 from tidegate.schemas.graph import Graph, per_graph
 from tidegate.schemas.view import DagView, Input, PendingEvent
@@ -46,7 +46,7 @@ def inspect_events(graph: Graph, events: Iterable[PendingEvent], now: datetime) 
 
 def match_datasets(dag: DagView) -> InspectedEvents:
     """As `inspect_events`, for a DAG whose condition depends on the datasets of events only."""
-    uris = dataset_uris(dag.graph.schedule) if dag.graph.schedule is not None else frozenset()
+    uris = dag.graph.dataset_uris
     rejected = tuple(event for event in dag.pending if event.uri not in uris)
     accepted = tuple(event for event in dag.pending if event.uri in uris) if rejected else dag.pending
     return InspectedEvents(tuple(Input(event, ()) for event in accepted), {NOT_SCHEDULED: rejected} if rejected else {})

@@ -47,7 +47,7 @@ def locked_dag(graph: Graph, *row: Any) -> LockedDag:
 
 
 async def activity(db: Db, locked: Mapping[str, LockedDag]) -> Mapping[str, DagActivity]:
-    """Counts of the runs of these DAGs, and whether events are pending from their low watermarks on."""
+    """Counts of the runs of these DAGs, and their oldest pending events from the low watermarks on."""
     settled = db.memory.low_watermarks.settled  # Before the query: it may rise meanwhile.
     watermarks = {id_: db.memory.low_watermarks.of(id_, dag.backfilled_by_txn, db.now) for id_, dag in locked.items()}
     return await activity_from(db, watermarks, settled)
@@ -56,8 +56,8 @@ async def activity(db: Db, locked: Mapping[str, LockedDag]) -> Mapping[str, DagA
 async def activity_from(db: Db, low_watermarks: Mapping[str, int], settled: int = 0) -> Mapping[str, DagActivity]:
     rows = await db.fetch(_SQL["activity"], list(low_watermarks), db.now, list(low_watermarks.values()))
     return {
-        dag_id: DagActivity(running, queued, next_queued_at, has_pending, low_watermarks[dag_id], settled)
-        for dag_id, running, queued, next_queued_at, has_pending in rows
+        dag_id: DagActivity(running, queued, next_queued_at, oldest_dataset_id, low_watermarks[dag_id], settled)
+        for dag_id, running, queued, next_queued_at, oldest_dataset_id in rows
     }
 
 
@@ -66,7 +66,8 @@ async def read(
 ) -> tuple[DagView, ...]:
     """Execute the read plans of these DAGs. Events are read from the low watermarks on."""
     waiting = await first_queued(db, {dag_id: plan.queued_runs for dag_id, plan in plans.items() if plan.queued_runs})
-    found = await pending.read(db, plans, {dag_id: active.low_watermark for dag_id, active in activity.items()})
+    watermarks = {dag_id: active.low_watermark for dag_id, active in activity.items()}
+    found = await pending.read(db, plans, watermarks, {dag_id: active.oldest_dataset_id for dag_id, active in activity.items()})
     _observe(db, locked, activity, found)
     event_ids = {dag_id: max(min(plans[dag_id].event_runs, len(of)) - 1, 0) for dag_id, of in found.events.items()}
     ids = iter(await _reserve(db, sum(plan.timed_runs for plan in plans.values()) + sum(event_ids.values())))

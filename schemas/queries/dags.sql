@@ -25,10 +25,11 @@ SELECT
         SELECT min(run_after) FROM dag_run WHERE dag_run.dag_id = target.dag_id AND state = 'queued' AND run_after > $2
     ) AS next_queued_at,
     (
-        SELECT true FROM dataset_dag_run_queue AS queue
+        SELECT dataset_id FROM dataset_dag_run_queue AS queue
         WHERE queue.target_dag_id = target.dag_id AND queue.dataset_event_id >= target.low_watermark
+        ORDER BY target_dag_id, dataset_event_id
         LIMIT 1
-    ) IS NOT NULL AS has_pending
+    ) AS oldest_dataset_id
 FROM unnest($1::text[], $3::bigint[]) AS target (dag_id, low_watermark)
 
 -- name: run_dates

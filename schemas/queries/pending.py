@@ -1,13 +1,13 @@
 """Pending events of locked DAGs, read by their read plans."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import accumulate, takewhile
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidegate.schemas.conditions.condition import Condition, inputs, met_by_uris
+from tidegate.schemas.conditions.condition import met_by_uris
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.read_plan import EventPlan, ReadPlan
@@ -58,10 +58,12 @@ class Pending(NamedTuple):
     arrived: Events
 
 
-async def read(db: Db, plans: Mapping[str, ReadPlan], low_watermarks: Mapping[str, int]) -> Pending:
-    """Execute each plan from the low watermark of its DAG on."""
+async def read(
+    db: Db, plans: Mapping[str, ReadPlan], low_watermarks: Mapping[str, int], oldest_datasets: Mapping[str, int | None]
+) -> Pending:
+    """Execute each plan from the low watermark of its DAG on. `oldest_datasets`: the dataset of the oldest pending event."""
     wanted = {dag_id: plan.events for dag_id, plan in plans.items() if plan.events is not None}
-    unmet = await _unmet(db, wanted, low_watermarks)
+    unmet = await _unmet(db, wanted, low_watermarks, oldest_datasets)
     ready = {dag_id: plan for dag_id, plan in wanted.items() if dag_id not in unmet}
     rows, full = await _planned(db, ready, low_watermarks) if ready else ({}, set())
     rest = await _rest(db, {dag_id: ready[dag_id] for dag_id in full if ready[dag_id].with_rest}, rows, low_watermarks)
@@ -72,24 +74,29 @@ async def read(db: Db, plans: Mapping[str, ReadPlan], low_watermarks: Mapping[st
 
 async def of_dag(db: Db, dag_id: str) -> tuple[PendingEvent, ...]:
     """The oldest pending events of a DAG, and the oldest of each dataset, with their extra. Nothing is locked."""
-    return (await read(db, {dag_id: ReadPlan(events=SHOWN)}, {dag_id: 0})).events[dag_id]
+    return (await read(db, {dag_id: ReadPlan(events=SHOWN)}, {dag_id: 0}, {})).events[dag_id]
 
 
-async def _unmet(db: Db, wanted: Mapping[str, EventPlan], low_watermarks: Mapping[str, int]) -> set[str]:
-    """DAGs whose pending datasets do not meet the condition: a growing queue of an input is not read while another is missing."""
+async def _unmet(
+    db: Db, wanted: Mapping[str, EventPlan], low_watermarks: Mapping[str, int], oldest_datasets: Mapping[str, int | None]
+) -> set[str]:
+    """DAGs whose pending datasets do not meet the condition: a growing queue of an input is not read while another is missing.
+
+    A DAG is read nevertheless if its oldest event belongs to a dataset that its version does not reference: the event was queued
+    while the DAG file changed, and its decision discards it.
+    """
     conditions = {dag_id: plan.only_if_met for dag_id, plan in wanted.items() if plan.only_if_met is not None}
     if not conditions:
         return set()
-    found: dict[str, set[str]] = defaultdict(set)
-    for dag_id, uri in await db.fetch(_SQL["uris"], list(conditions), [low_watermarks[dag_id] for dag_id in conditions]):
-        found[dag_id].add(uri)
-    return {dag_id for dag_id, condition in conditions.items() if _is_useless(condition, found[dag_id])}
-
-
-def _is_useless(condition: Condition, uris: Set[str]) -> bool:
-    """Whether events of these datasets neither meet the condition nor belong to a dataset that it does not name."""
-    leaves = inputs(condition)
-    return not met_by_uris(condition, uris) and all(any(leaf.covers(uri) for leaf in leaves) for uri in uris)
+    found: dict[str, dict[int, str]] = defaultdict(dict)
+    rows = await db.fetch(_SQL["referenced"], list(conditions), [low_watermarks[dag_id] for dag_id in conditions])
+    for dag_id, dataset_id, uri in rows:
+        found[dag_id][dataset_id] = uri
+    return {
+        dag_id
+        for dag_id, condition in conditions.items()
+        if oldest_datasets[dag_id] in found[dag_id] and not met_by_uris(condition, set(found[dag_id].values()))
+    }
 
 
 async def _planned(db: Db, plans: Mapping[str, EventPlan], low_watermarks: Mapping[str, int]) -> tuple[Rows, set[str]]:

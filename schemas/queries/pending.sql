@@ -1,7 +1,6 @@
--- name: uris
--- The referenced datasets of each DAG with a pending event, and the dataset of its oldest event; one row of the queue is read for
--- each.
-SELECT reference.dag_id, dataset.uri
+-- name: referenced
+-- The referenced datasets of each DAG with a pending event; one row of the queue is read for each.
+SELECT reference.dag_id, dataset.id, dataset.uri
 FROM dag_schedule_dataset_reference AS reference
 JOIN dataset ON dataset.id = reference.dataset_id
 JOIN unnest($1::text[], $2::bigint[]) AS target (dag_id, low_watermark) ON target.dag_id = reference.dag_id
@@ -11,16 +10,6 @@ WHERE EXISTS (
       AND queue.dataset_id = reference.dataset_id
       AND queue.dataset_event_id >= target.low_watermark
 )
-UNION ALL
-SELECT target.dag_id, dataset.uri
-FROM unnest($1::text[], $2::bigint[]) AS target (dag_id, low_watermark)
-CROSS JOIN LATERAL (
-    SELECT dataset_id FROM dataset_dag_run_queue
-    WHERE target_dag_id = target.dag_id AND dataset_event_id >= target.low_watermark
-    ORDER BY target_dag_id, dataset_event_id
-    LIMIT 1
-) AS oldest
-JOIN dataset ON dataset.id = oldest.dataset_id
 
 -- name: oldest
 -- The oldest pending events of each DAG, at most `event_limit`, and the bytes of their extra. The lock of the DAG protects these

@@ -41,10 +41,7 @@ def many(arrays: int) -> str:
 READ = {
     "dags.activity": ("{dags}, now(), {low_watermarks}", "dag_run_active dataset_dag_run_queue_pkey"),
     "dags.queued_runs": ("{dags}, ARRAY[3, 3], now()", "dag_run_active"),
-    "pending.uris": (
-        "{dags}, {low_watermarks}",
-        "dag_schedule_dataset_reference_dag dataset_dag_run_queue_dataset dataset_dag_run_queue_pkey",
-    ),
+    "pending.referenced": ("{dags}, {low_watermarks}", "dag_schedule_dataset_reference_dag dataset_dag_run_queue_dataset"),
     "pending.oldest": (
         "{dags}, ARRAY[3, 5], {low_watermarks}",
         "dataset_dag_run_queue_pkey dataset_event_pkey",

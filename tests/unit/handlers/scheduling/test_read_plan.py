@@ -28,7 +28,7 @@ def plan(
 ) -> ReadPlan:
     """Of a DAG with pending events that has no other runs, but for the facts given."""
     locked = LockedDag(graph=dag, **{"is_paused": False, "is_stale": False, "next_run_id": 1, **facts})
-    return read_plan(locked, DagActivity(running, queued, None, pending), reason or ReadReason(), NOW)
+    return read_plan(locked, DagActivity(running, queued, None, 1 if pending else None), reason or ReadReason(), NOW)
 
 
 def consumer(schedule: Any = A, **facts: Any) -> Graph:
