@@ -34,15 +34,18 @@ GROUP BY 1, 2
 ORDER BY 1, 2
 
 -- name: claim
--- Leases without a live owner. A row that a frozen owner's transaction has locked is skipped.
+-- Leases without a live owner. A row that a frozen owner's transaction has locked is skipped. A row that another daemon claims
+-- during this statement is compared again, but with the live daemons of before: its new owner may not be among them. So the epoch
+-- has to be that of the owner that was not live.
 UPDATE lease
 SET owner = $1, epoch = epoch + 1
 WHERE (kind, key) IN (
-    SELECT kind, key
-    FROM lease
-    WHERE kind = $2 AND coalesce(substring(key FROM '^(.*)/'), '') = $3 AND NOT halted
-      AND NOT EXISTS (SELECT FROM live_job WHERE live_job.id = lease.owner)
-    ORDER BY key
+    SELECT lease.kind, lease.key
+    FROM lease AS seen
+    JOIN lease ON (lease.kind, lease.key, lease.epoch) = (seen.kind, seen.key, seen.epoch)
+    WHERE seen.kind = $2 AND coalesce(substring(seen.key FROM '^(.*)/'), '') = $3 AND NOT lease.halted
+      AND NOT EXISTS (SELECT FROM live_job WHERE live_job.id = seen.owner)
+    ORDER BY lease.key
     LIMIT $4
     FOR UPDATE OF lease SKIP LOCKED
 )

@@ -101,18 +101,21 @@ ORDER BY created_at, dag_run_id, task_index
 
 -- name: claim_abandoned
 -- Submits that may have happened: their daemon is not live, or is this daemon, which is not working on them.
--- $4 is the only host that sees the submissions of this backend; NULL if every host does.
+-- $4 is the only host that sees the submissions of this backend; NULL if every host does. The owner has to be the one that was
+-- not live, as in `leases.claim`.
 UPDATE submission
 SET owner = $1, host = $2
 WHERE submission_id IN (
     SELECT submission.submission_id
-    FROM submission
-    WHERE submission.state = 'submitting'
+    FROM submission AS seen
+    JOIN submission
+      ON submission.submission_id = seen.submission_id AND submission.owner IS NOT DISTINCT FROM seen.owner
+    WHERE seen.state = 'submitting' AND submission.state = 'submitting'
       AND submission.backend = $3
       AND ($4::text IS NULL OR submission.host = $4)
-      AND (submission.owner = $1 OR NOT EXISTS (SELECT FROM live_job WHERE live_job.id = submission.owner))
+      AND (seen.owner = $1 OR NOT EXISTS (SELECT FROM live_job WHERE live_job.id = seen.owner))
       AND submission.submission_id <> ALL ($5::uuid[])
-      AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = dag_run_id)
+      AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = submission.dag_run_id)
     ORDER BY submission.created_at, submission.dag_run_id, submission.task_index
     LIMIT 200
     FOR UPDATE OF submission SKIP LOCKED
