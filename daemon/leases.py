@@ -61,9 +61,9 @@ class HeldLeases:
             return {}
         return {lease.key: lease for lease in self._leases.values() if lease.kind == kind and not lease.halted}
 
-    def shards(self, kind: str) -> list[int]:
-        """The keys of a kind as numbers. A key that another program wrote and that is none is left out."""
-        return [int(key) for key in self.of(kind) if re.fullmatch("0|[1-9][0-9]{0,3}", key)]
+    def shards(self, kind: str) -> Mapping[int, int]:
+        """The epochs of the leases of a kind by shard. A key that another program wrote and that is no number is left out."""
+        return {int(key): lease.epoch for key, lease in self.of(kind).items() if re.fullmatch("0|[1-9][0-9]{0,3}", key)}
 
     def update(self, owned: Sequence[Lease], began_at: float) -> None:
         """Store the result of a renewal that began at `began_at`."""

@@ -1,4 +1,9 @@
-"""An idempotent Kafka producer: each record is acknowledged by all in-sync replicas, in the order given."""
+"""An idempotent Kafka producer: each record is acknowledged by all in-sync replicas, in the order given.
+
+A sink with a transactional id fences its predecessors. It writes no transactions: each initialisation of the id gets a higher
+producer epoch, and a partition refuses records of a lower epoch than it has seen. A request that arrives late, from a process
+that was frozen or over a connection that stalled, is then refused instead of appended after newer records.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -10,11 +15,11 @@ from typing import Any, Self
 import anyio
 import msgspec
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import ProducerClosed
+from aiokafka.errors import ProducerClosed, ProducerFenced
 from aiokafka.partitioner import murmur2
 
 from tidegate.events import connection
-from tidegate.schemas.error import RejectedError, UnavailableError
+from tidegate.schemas.error import FencedError, RejectedError, UnavailableError
 from tidegate.schemas.wire.event import MAX_RECORD_BYTES, Rejection
 
 # Below the default max.message.bytes of topics, with room for the overhead of a record batch.
@@ -57,11 +62,15 @@ class Sink:
     """Connects on first use, and again after every failure. An async context manager.
 
     Calls that arrive while another one waits for Kafka are sent together, so that many small calls are as fast as one large one.
+
+    A sink with a `transactional_id` connects in `connect` only. After a failure the caller connects and then decides again what
+    to send: another process may have sent it meanwhile.
     """
 
-    def __init__(self, servers: str, *, delivery_timeout_s: float = 10.0) -> None:
+    def __init__(self, servers: str, *, delivery_timeout_s: float = 10.0, transactional_id: str | None = None) -> None:
         self._servers = servers
         self._delivery_timeout_s = delivery_timeout_s
+        self._transactional_id = transactional_id
         self._producer: AIOKafkaProducer | None = None
         self._closed = False
         self._lock = anyio.Lock()
@@ -72,6 +81,14 @@ class Sink:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    @property
+    def is_connected(self) -> bool:
+        return self._producer is not None
+
+    async def close(self) -> None:
+        """Close for good. Calls that wait for Kafka fail."""
         self._closed = True
         if self._flushing is not None:
             self._flushing.cancel()  # calls that wait for Kafka fail now
@@ -81,15 +98,18 @@ class Sink:
                 await self._discard_producer()
 
     async def connect(self) -> None:
-        """Connect before the first message, which is optional. Raises UnavailableError when Kafka does not answer."""
+        """Connect before the first message; required with a transactional id only. Fences the earlier sinks of the id.
+
+        Raises UnavailableError when Kafka does not answer.
+        """
         async with self._lock:
-            await self._connected()
+            await self._connect()
 
     async def send_all(self, messages: Sequence[OutMessage]) -> Sequence[bool]:
         """Return when all messages are acknowledged; messages with the same key arrive in the order given.
 
-        Raises UndeliveredError, an UnavailableError, after `delivery_timeout_s`; and RejectedError, before sending, for one that
-        exceeds MAX_MESSAGE_BYTES.
+        Raises UndeliveredError, an UnavailableError, after `delivery_timeout_s`; FencedError when another sink has connected
+        with the transactional id; and RejectedError, before sending, for a message that exceeds MAX_MESSAGE_BYTES.
         """
         for message in messages:
             _check_size(message)
@@ -142,7 +162,10 @@ class Sink:
                 future = await producer.send_batch(builder, topic, partition=partition)
                 future.add_done_callback(partial(_mark_acknowledged, acknowledged, indexes))
                 futures.append(future)
-            await _wait_for_all(futures)
+            try:
+                await _wait_for_all(futures)
+            except ProducerFenced as error:
+                raise FencedError(f"another producer writes as {self._transactional_id}") from error
 
     async def _partitions(self, producer: AIOKafkaProducer, topic: str) -> int:
         with anyio.move_on_after(self._delivery_timeout_s / 2):
@@ -150,20 +173,41 @@ class Sink:
         raise UnavailableError(f"Kafka at {self._servers} has no topic {topic}; create it with `tidegate topics create`")
 
     async def _connected(self) -> AIOKafkaProducer:
+        if self._producer is None and self._transactional_id is not None:
+            raise UnavailableError(f"the producer of {self._transactional_id} is not connected")
+        return await self._connect()
+
+    async def _connect(self) -> AIOKafkaProducer:
         if self._closed:
             raise UnavailableError("the sink is closed")
         if self._producer is None:
             producer = AIOKafkaProducer(
                 bootstrap_servers=self._servers,
                 enable_idempotence=True,
+                transactional_id=self._transactional_id,
                 acks="all",
                 linger_ms=0,
                 max_batch_size=BATCH_BYTES,
                 request_timeout_ms=connection.REQUEST_TIMEOUT_MS,
             )
             await connection.start(producer, self._servers, self._delivery_timeout_s)
+            if self._transactional_id is not None:
+                await self._take_epoch(producer)
             self._producer = producer
         return self._producer
+
+    async def _take_epoch(self, producer: AIOKafkaProducer) -> None:
+        """Wait for the epoch. The client then forgets the transactional id, so that it sends without transactions."""
+        client, sender = producer._txn_manager, producer._sender.sender_task
+        try:
+            with connection.translated_errors(self._servers), anyio.fail_after(self._delivery_timeout_s):
+                await asyncio.wait([client._pid_waiter, sender], return_when=asyncio.FIRST_COMPLETED)
+                if sender.done():
+                    sender.result()
+        except BaseException:
+            await connection.stop(producer)
+            raise
+        client.transactional_id = None
 
     async def _discard_producer(self) -> None:
         """Close without sending what is queued: a message of a failed call must not arrive after its repetition."""

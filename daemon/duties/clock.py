@@ -43,7 +43,7 @@ async def clock(context: Context, *, task_status: TaskStatus[None]) -> None:
 
 async def submit_due(context: Context) -> float:
     """Submit the due messages of the leased shards. Returns the seconds until the next due time."""
-    shards = context.held_leases.shards(CLOCK)
+    shards = sorted(context.held_leases.shards(CLOCK))
     if not shards:
         return MAX_SLEEP_S
     due, now = await context.database.autocommit(_next_due, shards)

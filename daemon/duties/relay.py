@@ -1,6 +1,6 @@
 """Relay: sends the outbox to Kafka in order and deletes rows after the broker's acknowledgement."""
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import anyio
@@ -8,13 +8,15 @@ import structlog
 from anyio.abc import TaskStatus
 
 from tidegate.daemon.context import Context
+from tidegate.daemon.duties.outbox_sinks import OutboxSinks
 from tidegate.daemon.duties.run_on_signal import run_on_signal
 from tidegate.daemon.postgres.low_watermark import OutboxWatermark
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.work import Work
 from tidegate.events import dead_letter
 from tidegate.events.cloudevents import headers
-from tidegate.events.sink import MAX_MESSAGE_BYTES, OutMessage, Sink, UndeliveredError, message_bytes
+from tidegate.events.sink import MAX_MESSAGE_BYTES, OutMessage, Sink, message_bytes
+from tidegate.schemas.error import FencedError
 from tidegate.schemas.queries import inbox, outbox, writers
 from tidegate.schemas.queries.inbox import DeadLetter
 from tidegate.schemas.queries.leases import OUTBOX, LeaseSpec
@@ -39,23 +41,42 @@ def duties() -> list[LeaseSpec]:
 
 async def relay(context: Context, *, task_status: TaskStatus[None]) -> None:
     """Relay, for ever. A crash between acknowledgement and deletion causes duplicates, which subscribers drop by `seq`."""
-    async with Sink(context.settings.kafka_servers) as sink:
+    async with outbox_sinks(context.settings) as sinks:
         task_status.started()
-        await run_on_signal(context, Work.RELAY, partial(relay_batch, context, sink, OutboxWatermark()), pace_s=PACE_S)
+        await run_on_signal(context, Work.RELAY, partial(_unless_fenced, context, sinks, OutboxWatermark()), pace_s=PACE_S)
 
 
-async def relay_batch(context: Context, sink: Sink, watermark: OutboxWatermark) -> bool:
-    """Send one batch of the leased shards; whether more may be left."""
-    shards = set(context.held_leases.shards(OUTBOX))
-    if not shards:
+def outbox_sinks(settings: Settings) -> OutboxSinks:
+    """The sinks of a daemon with these settings."""
+    return OutboxSinks(lambda id_: Sink(settings.kafka_servers, transactional_id=id_), settings.topic_prefix)
+
+
+async def _unless_fenced(context: Context, sinks: OutboxSinks, watermark: OutboxWatermark) -> bool:
+    """A daemon that resumes after its leases were claimed is fenced until its next renewal."""
+    try:
+        return await relay_batch(context, sinks, watermark)
+    except FencedError as error:
+        log.info("relay_fenced", reason=str(error))
         return False
-    found = await _next_rows(context, watermark, shards)
+
+
+async def relay_batch(context: Context, sinks: OutboxSinks, watermark: OutboxWatermark) -> bool:
+    """Send one batch of the leased shards; whether more may be left. Raises FencedError for one that has a new owner."""
+    held = context.held_leases.shards(OUTBOX)
+    if not held:
+        return False
+    await sinks.hold(held)
+    found = await _next_rows(context, watermark, held)
     rows = list(_readable(watermark, found))
+    if unconnected := {row.shard for row in rows} - sinks.connected:
+        await sinks.connect(unconnected)
+        return True  # A row may be sent by a sink only that has connected before the row was read.
+    publisher = _Publisher(context, sinks, held)
     if events := [row for row in rows if row.kind is not Kind.DEAD_LETTER]:
-        await _send_events(context, sink, watermark, events)
+        await publisher.send_events(watermark, events)
     dead_letters = [row for row in rows if row.kind is Kind.DEAD_LETTER]
     for start in range(0, len(dead_letters), MAX_DEAD_LETTERS):
-        await _send_dead_letters(context, sink, dead_letters[start : start + MAX_DEAD_LETTERS])
+        await publisher.send_dead_letters(dead_letters[start : start + MAX_DEAD_LETTERS])
     if rows:
         context.outages.end("Kafka")
     return len(found) == MAX_BATCH
@@ -76,41 +97,52 @@ def _report(watermark: OutboxWatermark, id_: int, reason: str) -> None:
     log.error("outbox_row_unreadable", id=id_, reason=reason)
 
 
-async def _next_rows(context: Context, watermark: OutboxWatermark, shards: Set[int]) -> Sequence[OutboxRow | UnreadableRow]:
+async def _next_rows(
+    context: Context, watermark: OutboxWatermark, held: Mapping[int, int]
+) -> Sequence[OutboxRow | UnreadableRow]:
     if watermark.committed.take_turn(anyio.current_time()):
         watermark.committed.advance(await context.database.autocommit(writers.of_outbox))
-    lowest = watermark.lower_bound(shards)
-    rows = await context.database.autocommit(outbox.next_rows, sorted(shards), lowest, MAX_BATCH, watermark.unreadable)
+    lowest = watermark.lower_bound(held)
+    rows = await context.database.autocommit(outbox.next_rows, held, lowest, MAX_BATCH, watermark.unreadable)
     watermark.advance(rows[0].id if rows else None)
     return rows
 
 
-async def _send_events(context: Context, sink: Sink, watermark: OutboxWatermark, rows: Sequence[OutboxRow]) -> None:
-    sent = [(row, message) for row in rows for message in messages(context.settings, row)]
-    too_large = {row.id for row, message in sent if message_bytes(message) > MAX_MESSAGE_BYTES}
-    for id_ in too_large:
-        _report(watermark, id_, f"its message is larger than {MAX_MESSAGE_BYTES} bytes")
-    sent = [(row, message) for row, message in sent if row.id not in too_large]
-    await _send(context, sink, [row for row, _ in sent], [message for _, message in sent])
+class _Publisher:
+    """Sends rows of the shards `held`, and deletes them when they are acknowledged."""
 
+    def __init__(self, context: Context, sinks: OutboxSinks, held: Mapping[int, int]) -> None:
+        self._context = context
+        self._sinks = sinks
+        self._held = held
 
-async def _send_dead_letters(context: Context, sink: Sink, rows: Sequence[OutboxRow]) -> None:
-    """Load the records and send them; skip dead letters that were deleted."""
-    stored = await context.database.run(inbox.whole_dead_letters, [int(row.key) for row in rows])
-    present = [row for row in rows if int(row.key) in stored]
-    await _send(context, sink, present, [_dead_letter(context.settings, row, stored[int(row.key)]) for row in present])
-    await _delete(context, [row for row in rows if int(row.key) not in stored])
+    async def send_events(self, watermark: OutboxWatermark, rows: Sequence[OutboxRow]) -> None:
+        sent = [(row, message) for row in rows for message in messages(self._context.settings, row)]
+        too_large = {row.id for row, message in sent if message_bytes(message) > MAX_MESSAGE_BYTES}
+        for id_ in too_large:
+            _report(watermark, id_, f"its message is larger than {MAX_MESSAGE_BYTES} bytes")
+        sent = [(row, message) for row, message in sent if row.id not in too_large]
+        await self.send([row for row, _ in sent], [message for _, message in sent])
 
+    async def send_dead_letters(self, rows: Sequence[OutboxRow]) -> None:
+        """Load the records and send them; skip dead letters that were deleted."""
+        stored = await self._context.database.run(inbox.whole_dead_letters, [int(row.key) for row in rows])
+        present = [row for row in rows if int(row.key) in stored]
+        letters = [_dead_letter(self._context.settings, row, stored[int(row.key)]) for row in present]
+        await self.send(present, letters)
+        await self.delete([row for row in rows if int(row.key) not in stored])
 
-async def _send(context: Context, sink: Sink, rows: Sequence[OutboxRow], messages: Sequence[OutMessage]) -> None:
-    """`rows` has the row of each message. A row is deleted when all its messages are acknowledged."""
-    try:
-        await sink.send_all(messages)
-    except UndeliveredError as error:
-        missing = {row.id for row, arrived in zip(rows, error.acknowledged, strict=True) if not arrived}
-        await _delete(context, [row for row in rows if row.id not in missing])
-        raise
-    await _delete(context, rows)
+    async def send(self, rows: Sequence[OutboxRow], messages: Sequence[OutMessage]) -> None:
+        """`rows` has the row of each message. A row is deleted when all its messages are acknowledged."""
+        result = await self._sinks.send_all([row.shard for row in rows], messages)
+        missing = {row.id for row, arrived in zip(rows, result.acknowledged, strict=True) if not arrived}
+        await self.delete([row for row in rows if row.id not in missing])
+        if result.problem is not None:
+            raise result.problem
+
+    async def delete(self, rows: Sequence[OutboxRow]) -> None:
+        if rows:
+            await self._context.database.autocommit(outbox.delete, sorted({row.id for row in rows}), self._held)
 
 
 def _dead_letter(settings: Settings, row: OutboxRow, letter: DeadLetter) -> OutMessage:
@@ -127,8 +159,3 @@ def messages(settings: Settings, row: OutboxRow) -> Iterator[OutMessage]:
     for event_id, payload in row.events():
         event_headers = headers(row.kind, event_id=event_id, source=SOURCE, time=row.time)
         yield OutMessage(topic=topic, key=key, value=payload, headers=event_headers)
-
-
-async def _delete(context: Context, rows: Sequence[OutboxRow]) -> None:
-    if rows:
-        await context.database.autocommit(outbox.delete, sorted({row.id for row in rows}))

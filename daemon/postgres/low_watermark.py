@@ -4,7 +4,7 @@ Index entries of deleted rows stay until a vacuum removes them, and any open tra
 at the first row visits all of these entries at each read.
 """
 
-from collections.abc import Set
+from collections.abc import Mapping
 from contextlib import suppress
 
 import anyio
@@ -61,13 +61,16 @@ class OutboxWatermark:
         self.committed = LowWatermark()
         self.unreadable: set[int] = set()
         self._oldest = 0
-        self._shards: Set[int] = frozenset()
+        self._held: Mapping[int, int] = {}
 
-    def lower_bound(self, shards: Set[int]) -> int:
-        """The id to read from: 0 if one of the shards is new, because its rows were never read. Remembers the shards."""
-        if shards - self._shards:
+    def lower_bound(self, held: Mapping[int, int]) -> int:
+        """The id to read from: 0 if one of the leases is new, because the rows of its shard were never read under it.
+
+        `held`: the epoch of the lease by shard, which is remembered.
+        """
+        if held.items() - self._held.items():
             self._oldest = 0
-        self._shards = shards
+        self._held = held
         return min(self._oldest, self.committed.at)
 
     def advance(self, oldest: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Leases: the owner of each duty. Correctness never depends on them."""
+"""Leases: the owner of each duty. Correctness depends on their epochs, never on their duration."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime

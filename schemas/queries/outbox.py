@@ -5,7 +5,7 @@ from the id of the row.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from zlib import crc32
@@ -42,6 +42,7 @@ class OutboxRow(msgspec.Struct, frozen=True):
     """
 
     id: int
+    shard: int
     kind: Kind
     key: str
     event_id: str
@@ -96,20 +97,24 @@ async def replay(db: Db, letters: Sequence[tuple[int, str, datetime]]) -> None:
 
 
 async def next_rows(
-    db: Db, shards: Sequence[int], lowest: int, limit: int, without: Collection[int] = ()
+    db: Db, held: Mapping[int, int], lowest: int, limit: int, without: Collection[int] = ()
 ) -> list[OutboxRow | UnreadableRow]:
-    """The oldest rows of these shards from the id `lowest` on, `without` some. No cursor: rows that commit late are read late."""
-    return [_read(*row) for row in await db.fetch(_SQL["next_outbox"], shards, lowest, limit, READABLE, list(without))]
+    """The oldest rows of these shards from the id `lowest` on, `without` some. No cursor: rows that commit late are read late.
+
+    `held`: the epoch of the lease by shard. Shards whose lease has another epoch by now are left out.
+    """
+    found = await db.fetch(_SQL["next_outbox"], list(held), list(held.values()), lowest, limit, READABLE, list(without))
+    return [_read(*row) for row in found]
 
 
-async def delete(db: Db, ids: Sequence[int]) -> None:
-    """Delete rows that the broker has acknowledged."""
-    await db.execute(_SQL["delete_outbox"], ids)
+async def delete(db: Db, ids: Sequence[int], held: Mapping[int, int]) -> None:
+    """Delete rows that the broker has acknowledged; rows of shards with a new owner stay, and the owner publishes them again."""
+    await db.execute(_SQL["delete_outbox"], ids, list(held), list(held.values()))
 
 
-def _read(id_: int, kind: str, key: str, event_id: str, time: datetime, payload: bytes) -> OutboxRow | UnreadableRow:
+def _read(id_: int, shard: int, kind: str, key: str, event_id: str, time: datetime, payload: bytes) -> OutboxRow | UnreadableRow:
     is_replay = kind == REPLAY
-    row = OutboxRow(id_, Kind.DEAD_LETTER if is_replay else Kind(kind), key, event_id, time, payload, is_replay)
+    row = OutboxRow(id_, shard, Kind.DEAD_LETTER if is_replay else Kind(kind), key, event_id, time, payload, is_replay)
     try:
         row.check()
     except ValueError as error:

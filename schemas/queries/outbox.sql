@@ -3,12 +3,27 @@ INSERT INTO outbox (shard, kind, key, event_id, time, payload)
 SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::bytea[])
 
 -- name: next_outbox
-SELECT id, kind, key, event_id, in_calendar(time) AS time, payload
+-- Rows of shards whose lease still has the given epoch. A former owner reads none.
+SELECT id, shard, kind, key, event_id, in_calendar(time) AS time, payload
 FROM outbox
-WHERE shard = ANY ($1::smallint[]) AND id >= $2 AND kind = ANY ($4::text[]) AND id <> ALL ($5::bigint[])
+WHERE shard = ANY (ARRAY(
+        SELECT held.shard
+        FROM unnest($1::smallint[], $2::bigint[]) AS held (shard, epoch)
+        WHERE EXISTS (SELECT FROM lease WHERE kind = 'outbox' AND key = held.shard::text AND epoch = held.epoch)
+    ))
+  AND id >= $3 AND kind = ANY ($5::text[]) AND id <> ALL ($6::bigint[])
 ORDER BY id
-LIMIT $3
+LIMIT $4
 
 -- name: delete_outbox
+-- Only rows of shards whose lease still has the given epoch. The lock delays a claim: a new owner reads either all of these rows
+-- or none.
+WITH kept AS MATERIALIZED (
+    SELECT held.shard
+    FROM unnest($2::smallint[], $3::bigint[]) AS held (shard, epoch)
+    CROSS JOIN LATERAL (
+        SELECT FROM lease WHERE kind = 'outbox' AND key = held.shard::text AND epoch = held.epoch FOR SHARE
+    ) AS locked
+)
 DELETE FROM outbox
-WHERE id = ANY ($1::bigint[])
+WHERE id = ANY ($1::bigint[]) AND shard IN (SELECT shard FROM kept)

@@ -23,6 +23,7 @@ from tidegate.daemon.duties.clock import submit_due
 from tidegate.daemon.duties.dispatch import Dispatcher
 from tidegate.daemon.duties.notify import Notifier
 from tidegate.daemon.duties.observe import observe_round
+from tidegate.daemon.duties.outbox_sinks import OutboxSinks
 from tidegate.daemon.duties.receivers.delivery import Sent as Delivered
 from tidegate.daemon.duties.reconsider import reconsider_batch
 from tidegate.daemon.duties.sweep import (
@@ -159,9 +160,17 @@ class Topics:
 
     def __init__(self) -> None:
         self.messages: list[OutMessage] = []
+        self.is_connected = False
 
-    async def send_all(self, messages: Sequence[OutMessage]) -> None:
+    async def connect(self) -> None:
+        self.is_connected = True
+
+    async def close(self) -> None:
+        self.is_connected = False
+
+    async def send_all(self, messages: Sequence[OutMessage]) -> Sequence[bool]:
         self.messages += messages
+        return [True] * len(messages)
 
 
 class SmallWorld:
@@ -185,6 +194,7 @@ class SmallWorld:
         )
         self.watermark = OutboxWatermark()
         self.sink = Topics()
+        self.sinks = OutboxSinks(lambda _: cast(Sink, self.sink), "")
         self.offsets = Counter[Kind]()
         self._began_at = at
 
@@ -199,9 +209,14 @@ class SmallWorld:
             await transaction.rollback()
             self.database.clear_memory()
             self.offsets.clear()
-            self.pool.connection, self.sink = self.connection, Topics()
+            self.pool.connection = self.connection
+            await self.publish_to(Topics())
             self.clock.at, self.watermark = self._began_at, OutboxWatermark()
             self.context = msgspec.structs.replace(self.context, outages=Outages())
+
+    async def publish_to(self, sink: Topics) -> None:
+        self.sink = sink
+        await self.sinks.hold({})
 
     async def take(self, kind: Kind, *sent: Sent | Mapping[str, Any]) -> None:
         """Records come in, or bodies of records; a batch has all of them."""
@@ -251,7 +266,12 @@ class SmallWorld:
         await self.step(delete_dead_daemons, self.context)
         await self.step(delete_spent_markers, self.context)
         await self.step(self.notify)
-        await self.step(relay.relay_batch, self.context, cast(Sink, self.sink), self.watermark)
+        await self.step(self.relay)
+
+    async def relay(self) -> None:
+        """Publish what is in the outbox."""
+        while await relay.relay_batch(self.context, self.sinks, self.watermark):
+            pass
 
     async def notify(self) -> None:
         """Send the notifications that are due."""

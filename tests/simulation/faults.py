@@ -1,6 +1,6 @@
 """The seeded faults that a schedule may notice: those of the storms that are about what is simulated, and a few of its own."""
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
 import anyio
@@ -10,12 +10,15 @@ from tests.storms import faults as storms
 from tests.storms.limits import faults as limits
 from tests.storms.replace import replace, without
 from tidegate.daemon import containment, engine, leases
+from tidegate.daemon.duties import relay
 from tidegate.daemon.duties.dispatch import Dispatcher
+from tidegate.daemon.duties.outbox_sinks import OutboxSinks
 from tidegate.daemon.engine import Applied, Batch
 from tidegate.daemon.intake import ingest
 from tidegate.daemon.leases import HeldLeases
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.postgres.low_watermark import OutboxWatermark
+from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.contract import Handle
 from tidegate.daemon.wake import Signal
 from tidegate.schemas.queries import inbox, runs, submissions
@@ -105,7 +108,7 @@ def found_or_not_at_once() -> None:
 def outbox_read_by_cursor() -> None:
     """What was written by a transaction that took longer than a later one is passed over."""
 
-    def lower_bound(self: OutboxWatermark, _shards: Set[int]) -> int:
+    def lower_bound(self: OutboxWatermark, _held: Mapping[int, int]) -> int:
         return self._oldest
 
     def advance(self: OutboxWatermark, oldest: int | None) -> None:
@@ -113,6 +116,28 @@ def outbox_read_by_cursor() -> None:
 
     replace(OutboxWatermark, "lower_bound", lower_bound)
     replace(OutboxWatermark, "advance", advance)
+
+
+def relay_not_fenced() -> None:
+    """A request of the relay is appended however late it arrives."""
+
+    def outbox_sinks(settings: Settings) -> OutboxSinks:
+        new_sink = vars(relay)["Sink"]  # that of the simulation
+        return OutboxSinks(lambda _: new_sink(settings.kafka_servers), settings.topic_prefix)
+
+    replace(relay, "outbox_sinks", outbox_sinks)
+
+
+def rows_of_lost_leases_passed_over() -> None:
+    """A shard whose lease was lost and claimed again is read from where no row was found meanwhile: so it was once."""
+
+    def lower_bound(self: OutboxWatermark, held: Mapping[int, int]) -> int:
+        if held.keys() - self._held.keys():
+            self._oldest = 0
+        self._held = held
+        return min(self._oldest, self.committed.at)
+
+    replace(OutboxWatermark, "lower_bound", lower_bound)
 
 
 def read_inside_the_group() -> None:
@@ -192,6 +217,8 @@ FAULTS: Mapping[str, Callable[[], None]] = {
             stale_daemon_submits,
             found_or_not_at_once,
             outbox_read_by_cursor,
+            relay_not_fenced,
+            rows_of_lost_leases_passed_over,
             read_inside_the_group,
             renewed_after_leaving,
             oneself_not_counted,

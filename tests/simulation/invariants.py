@@ -175,6 +175,17 @@ def _told(world: "World", kind: Kind, problems: list[str]) -> dict[tuple[str, st
     return told
 
 
+async def the_last_record_of_a_run_is_its_newest(world: "World") -> Iterable[str]:
+    """Compaction keeps the last record of a key."""
+    newest: dict[tuple[str, str], int] = {}
+    last: dict[tuple[str, str], int] = {}
+    for record in world.kafka.of(f"tidegate.{Kind.DAG_RUN_STATE}"):
+        event: Any = decode_state(Kind.DAG_RUN_STATE, record.headers, record.value)
+        run = (event.dag_id, event.run_id)
+        last[run], newest[run] = event.seq, max(event.seq, newest.get(run, 0))
+    return [f"{run} is told last as {seq} of {newest[run]}" for run, seq in last.items() if seq != newest[run]]
+
+
 async def outlets_tell_each_success_once(world: "World") -> Iterable[str]:
     outlets = [(spec.dag_id, task.task_id, uri) for spec in SPECS.values() for task in spec.tasks for uri in task.outlets]
     due = Counter[str]()
@@ -213,5 +224,6 @@ AT_REST: Sequence[Callable[["World"], Awaitable[Iterable[str]]]] = (
     nothing_waits_beside_an_open_gate,
     each_attempt_has_one_application,
     the_topics_tell_each_run,
+    the_last_record_of_a_run_is_its_newest,
     outlets_tell_each_success_once,
 )

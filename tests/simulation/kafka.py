@@ -1,9 +1,9 @@
 """A simulated Kafka: logs that grow, read from positions that the product keeps."""
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from zlib import crc32
 
 import anyio
@@ -11,7 +11,7 @@ import anyio
 from tests.simulation.step import Call
 from tidegate.events.sink import OutMessage, UndeliveredError
 from tidegate.events.source import Bounds, Partition, Record
-from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.error import FencedError, UnavailableError
 
 if TYPE_CHECKING:
     from tests.simulation.daemon import Daemon
@@ -22,6 +22,17 @@ PARTITIONS = 2
 AWAY = "no answer"
 UNACKNOWLEDGED = "arrived, unacknowledged"
 HALF = "half arrived"
+STALLED = "arrives later"
+
+
+class Producer(NamedTuple):
+    """An initialised producer; one without an id is never refused."""
+
+    transactional_id: str | None = None
+    epoch: int = 0
+
+
+UNINITIALISED = Producer()
 
 
 class Kafka:
@@ -30,17 +41,38 @@ class Kafka:
     def __init__(self, world: "World") -> None:
         self.world = world
         self.logs: dict[Partition, list[Record]] = defaultdict(list)
+        self.stalled: list[tuple[Producer, Sequence[OutMessage]]] = []
         self._readers: list[asyncio.Event] = []
+        self._epochs = Counter[str]()
+        self._newest: dict[tuple[str, Partition], int] = {}
 
-    def append(self, message: OutMessage) -> Record:
+    def initialise(self, transactional_id: str | None) -> Producer:
+        """A producer that fences the earlier ones of its id."""
+        if transactional_id is None:
+            return Producer()
+        self._epochs[transactional_id] += 1
+        return Producer(transactional_id, self._epochs[transactional_id])
+
+    def append(self, message: OutMessage, producer: Producer = UNINITIALISED) -> bool:
+        """False: the partition refuses it, because it has a record of a newer producer of the same id."""
         number = crc32(message.key or b"") % PARTITIONS
-        log = self.logs[Partition(message.topic, number)]
-        now = self.world.server.now
-        record = Record(message.topic, number, len(log), now, message.key, message.headers, message.value)
-        log.append(record)
+        partition = Partition(message.topic, number)
+        if producer.transactional_id is not None:
+            key = (producer.transactional_id, partition)
+            if self._newest.setdefault(key, producer.epoch) > producer.epoch:
+                return False
+            self._newest[key] = producer.epoch
+        log, now = self.logs[partition], self.world.server.now
+        log.append(Record(message.topic, number, len(log), now, message.key, message.headers, message.value))
         for reader in self._readers:
             reader.set()
-        return record
+        return True
+
+    def deliver_stalled(self) -> None:
+        """The oldest request that stalled arrives."""
+        producer, messages = self.stalled.pop(0)
+        arrived = sum(self.append(message, producer) for message in messages)
+        self.world.scheduler.tell(f"Kafka: {arrived} of {len(messages)} arrive late")
 
     def of(self, topic: str) -> list[Record]:
         """All of it; within a partition in order."""
@@ -118,31 +150,55 @@ class Source:
 class Sink:
     """In the place of `tidegate.events.sink.Sink`."""
 
-    def __init__(self, servers: str, **_: Any) -> None:
+    def __init__(self, servers: str, *, delivery_timeout_s: float = 10.0, transactional_id: str | None = None) -> None:  # noqa: ARG002 - as above
         self._daemon = Source.daemons[servers]
         self._world = self._daemon.world
+        self._transactional_id = transactional_id
+        self._producer: Producer | None = None
 
-    async def __aenter__(self) -> Self:
-        return self
+    @property
+    def is_connected(self) -> bool:
+        return self._producer is not None
 
-    async def __aexit__(self, *_: object) -> None:
-        pass
+    async def connect(self) -> None:
+        self._producer = await self._world.scheduler.wait(
+            Call(self._daemon, KAFKA, f"connect as {self._transactional_id}", self._initialised, [AWAY, UNACKNOWLEDGED])
+        )
+
+    async def close(self) -> None:
+        self._producer = None
 
     async def send_all(self, messages: Sequence[OutMessage]) -> Sequence[bool]:
+        producer = self._producer
+        if producer is None:
+            raise UnavailableError("not connected")
+
         def send(trouble: str) -> Sequence[bool]:
-            return self._sent(messages, trouble)
+            return self._sent(producer, messages, trouble)
 
         what = f"send {len(messages)} to Kafka"
-        acknowledged: Sequence[bool] = await self._world.scheduler.wait(
-            Call(self._daemon, KAFKA, what, send, [AWAY, UNACKNOWLEDGED, HALF])
-        )
+        try:
+            acknowledged: Sequence[bool] = await self._world.scheduler.wait(
+                Call(self._daemon, KAFKA, what, send, [AWAY, UNACKNOWLEDGED, HALF, STALLED])
+            )
+        except BaseException:
+            self._producer = None
+            raise
         return acknowledged
 
-    def _sent(self, messages: Sequence[OutMessage], trouble: str) -> Sequence[bool]:
+    def _initialised(self, trouble: str) -> Producer:
+        producer = self._world.kafka.initialise(self._transactional_id) if trouble != AWAY else Producer()
+        if trouble:
+            raise UnavailableError("Kafka does not answer")
+        return producer
+
+    def _sent(self, producer: Producer, messages: Sequence[OutMessage], trouble: str) -> Sequence[bool]:
         """Of messages in a row the first ones arrive, and the first ones of those are acknowledged."""
-        arrived = {AWAY: 0, HALF: self._world.chance.randint(0, len(messages))}.get(trouble, len(messages))
-        for message in messages[:arrived]:
-            self._world.kafka.append(message)
+        if trouble == STALLED:
+            self._world.kafka.stalled.append((producer, messages))
+        arrived = {AWAY: 0, STALLED: 0, HALF: self._world.chance.randint(0, len(messages))}.get(trouble, len(messages))
+        if [message for message in messages[:arrived] if not self._world.kafka.append(message, producer)]:
+            raise FencedError(f"another producer writes as {producer.transactional_id}")
         if not trouble:
             return [True] * len(messages)
         known = self._world.chance.randint(0, arrived)

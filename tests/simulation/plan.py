@@ -18,13 +18,16 @@ RECORDS = "records"
 CLAIMS = "claims"
 """It has claimed attempts, and not submitted them."""
 
+SENDS = "sends"
+"""It has read rows of the outbox, and not sent them, or not connected to send them."""
+
 LEASES = "leases"
 """It has sent its heartbeat, and not yet read the list of live daemons."""
 
 SHORT, LONG, OUTLIVED = "short", "long", "outlived"
 """A daemon is frozen until others have its leases; until something else has happened; or until they have done all of its work."""
 
-FREEZES = [*product((RECORDS, CLAIMS), (SHORT, LONG, OUTLIVED)), *3 * [(LEASES, SHORT)]]
+FREEZES = [*product((RECORDS, CLAIMS, SENDS), (SHORT, LONG, OUTLIVED)), *3 * [(LEASES, SHORT)]]
 """At its leases it is in a transaction, which Postgres ends before long."""
 
 

@@ -21,8 +21,10 @@ RARE = (
     "request lost",
     "request late",
     "arrived, unacknowledged",
+    "arrives later",
     "waited for a lock",
     "batch_fenced",
+    "relay_fenced",
     "submission_adopted",
 )
 """What many schedules must have come to, or they show nothing."""

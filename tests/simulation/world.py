@@ -38,6 +38,9 @@ MOST_STEPS = 5000
 SETTLING = 2
 """So many renewals of leases until all daemons have as many as they should."""
 
+LATE = 0.02
+"""The share of turns in which a request arrives that stalled; the others arrive when all is at rest."""
+
 OUTLIVING = 3
 """Renewals of leases until another daemon has found that a frozen one did not submit its claim."""
 
@@ -91,6 +94,8 @@ class World:
             if happening[0] == "publish":
                 await self.happen(happening)
         self.left = await come_to_rest(self)
+        while self.kafka.stalled:
+            self.kafka.deliver_stalled()
         await self.end()
 
     async def find_places(self) -> None:
@@ -125,6 +130,9 @@ class World:
                 await self.happen(todo.pop(0))
         elif self.cluster.running and self.chance.random() < (0.05 if able else 0.5):
             await self.end_application()
+        elif self.kafka.stalled and self.chance.random() < LATE:
+            self.kafka.deliver_stalled()
+            await self.scheduler.settle()
         elif able and self.chance.random() > 0.03:
             await self.step(self.scheduler.choose(able, self.plan.stickiness))
         else:
@@ -228,6 +236,8 @@ class World:
         match self.plan.at_stake:
             case plan.CLAIMS:
                 return step.place.duty == "dispatch" and step.what in SPECS_WANTED
+            case plan.SENDS:
+                return step.place.duty == "relay" and step.what.startswith(("connect", "send"))
             case plan.LEASES:
                 return self.scheduler.before.get(step.place) == "leases.owned"
             case _:

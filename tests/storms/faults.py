@@ -10,12 +10,11 @@ import structlog
 
 from tests.storms.replace import replace, without
 from tidegate.daemon import supervisor
-from tidegate.daemon.context import Context
 from tidegate.daemon.duties import relay
 from tidegate.daemon.duties.dispatch import Dispatcher
 from tidegate.daemon.idle import Until
 from tidegate.daemon.settings import Settings
-from tidegate.events.sink import OutMessage, Sink
+from tidegate.events.sink import OutMessage
 from tidegate.schemas.queries import dags, datasets, inbox
 from tidegate.schemas.queries.outbox import OutboxRow
 
@@ -36,11 +35,12 @@ def queue_rows_not_locked() -> None:
 def outbox_deleted_before_ack() -> None:
     """Outbox rows are deleted before Kafka acknowledges them."""
 
-    async def send(context: Context, sink: Sink, rows: Sequence[OutboxRow], messages: Sequence[OutMessage]) -> None:
-        await relay._delete(context, rows)
-        await sink.send_all(messages)
+    async def send(publisher: relay._Publisher, rows: Sequence[OutboxRow], messages: Sequence[OutMessage]) -> None:
+        await publisher.delete(rows)
+        if problem := (await publisher._sinks.send_all([row.shard for row in rows], messages)).problem:
+            raise problem
 
-    replace(relay, "_send", send)
+    replace(relay._Publisher, "send", send)
 
 
 def submit_without_find() -> None:

@@ -85,7 +85,9 @@ class Error(NamedTuple):
 
 
 ERROR = st.builds(Error, st.integers(0, 250), st.sampled_from(sorted(ERRORS)), st.booleans())
-SENDS = st.lists(st.sampled_from(["answers", "nothing arrived", "a part arrived", "answer lost", "no connection"]), max_size=3)
+SENDS = st.lists(
+    st.sampled_from(["answers", "nothing arrived", "a part arrived", "answer lost", "no connection", "taken over"]), max_size=3
+)
 
 
 class Failing:
@@ -149,15 +151,24 @@ class UnsteadyTopics(Topics):
         super().__init__()
         self.sends = list(sends)
 
-    async def send_all(self, messages: Sequence[OutMessage]) -> None:
+    async def connect(self) -> None:
+        if self.sends[:1] == ["no connection"]:
+            self.sends.pop(0)
+            raise UnavailableError("Kafka is away, as planned")
+        self.is_connected = True
+
+    async def send_all(self, messages: Sequence[OutMessage]) -> Sequence[bool]:
         answer = self.sends.pop(0) if messages and self.sends else "answers"
         arrived = {"nothing arrived": 0, "no connection": 0, "a part arrived": len(messages) // 2}.get(answer, len(messages))
         self.messages += messages[:arrived]
-        if answer == "no connection":
-            raise UnavailableError("Kafka is away, as planned")
+        if answer == "taken over":
+            self.is_connected = False
+            raise FencedError("another producer, as planned")
         if answer != "answers":
+            self.is_connected = False
             known = 0 if answer == "answer lost" else arrived
             raise UndeliveredError("as planned", [number < known for number in range(len(messages))])
+        return [True] * len(messages)
 
 
 class Trying(SmallWorld):
@@ -223,7 +234,7 @@ async def _lived(world: SmallWorld, errors: Sequence[Error], sends: Sequence[str
     async with world.undone():
         attempts = [await attempt_of(world, task_id) for task_id in ("first", "each")]
         world.pool.connection = cast("asyncpg.Connection[asyncpg.Record]", Failing(world.connection, errors))
-        world.sink = UnsteadyTopics(sends)
+        await world.publish_to(UnsteadyTopics(sends))
         await world.take(Kind.TASK_FINISHED, *(end_of(attempt, result=[1]) for attempt in attempts))
         await world.take(Kind.DATASET_UPDATED, {"uri": "s://a"}, {"uri": "s://t/1", "extra": {"n": 3}}, {"uri": 7})
         rows: list[tuple[Any, ...]] = []

@@ -12,7 +12,7 @@ import msgspec
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 
 from tidegate.daemon.context import Context
-from tidegate.daemon.duties.relay import duties, relay_batch
+from tidegate.daemon.duties.relay import duties, outbox_sinks, relay_batch
 from tidegate.daemon.intake.ingest import ingest
 from tidegate.daemon.leases import HeldLeases, register, renew, renew_leases
 from tidegate.daemon.outage import Outages
@@ -20,7 +20,6 @@ from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.postgres.low_watermark import OutboxWatermark
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.wake import Signals
-from tidegate.events.sink import Sink
 from tidegate.events.source import Partition
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import Job, Terms
@@ -87,8 +86,8 @@ class Intake:
         self._be_there()
         await register(self.database, duties())
         await renew(self.database, self.context.held_leases)
-        async with Sink(self.settings.kafka_servers) as sink:
-            while await relay_batch(self.context, sink, self.watermark):
+        async with outbox_sinks(self.settings) as sinks:
+            while await relay_batch(self.context, sinks, self.watermark):
                 pass
         return await self.published(kind)
 
@@ -98,7 +97,10 @@ class Intake:
             consumer.assign([partition])
             await consumer.seek_to_beginning(partition)
             end = (await consumer.end_offsets([partition]))[partition]
-            return [await consumer.getone() for _ in range(end)]
+            found: list[ConsumerRecord[bytes, bytes]] = []
+            while await consumer.position(partition) < end:  # Compaction leaves gaps.
+                found += (await consumer.getmany(timeout_ms=500)).get(partition, [])
+            return found
 
     async def send(self, kind: Kind, *records: Sent) -> int:
         """The offset behind the last one."""

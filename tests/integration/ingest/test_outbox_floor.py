@@ -1,7 +1,7 @@
 """Where the relay reads the outbox from: past the rows that were deleted, and never past one that is still to come."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping
 
 import pytest
 from structlog.testing import capture_logs
@@ -54,10 +54,10 @@ async def test_rows_that_nothing_may_remove_are_not_gone_through(intake: Intake,
     next_rows = outbox.next_rows
 
     async def noted(
-        db: Db, shards: Sequence[int], lowest: int, limit: int, without: Collection[int]
+        db: Db, held: Mapping[int, int], lowest: int, limit: int, without: Collection[int]
     ) -> list[OutboxRow | UnreadableRow]:
         read_from.append(lowest)
-        return await next_rows(db, shards, lowest, limit, without)
+        return await next_rows(db, held, lowest, limit, without)
 
     monkeypatch.setattr(outbox, "next_rows", noted)
     async with transaction(intake.settings.postgres_dsn) as other:

@@ -26,9 +26,9 @@ async def test_who_renews_late_may_have_been_taken_for_dead(late_s: float, gener
 async def test_keys_that_are_no_numbers_are_left_out() -> None:
     keys = ["0", "7", "12", "", "-1", "007", "abc", "\u0663", "12345", "1.0"]
     held_leases = HeldLeases(Job(uuid4(), "host", 1, "test", Terms(lease_ttl_s=TTL_S)))
-    held_leases.update([Lease(CLOCK, key, 1, None, halted=False) for key in keys], anyio.current_time())
+    held_leases.update([Lease(CLOCK, key, number, None, halted=False) for number, key in enumerate(keys)], anyio.current_time())
 
-    assert held_leases.shards(CLOCK) == [0, 7, 12]
+    assert held_leases.shards(CLOCK) == {0: 0, 7: 1, 12: 2}
 
 
 def test_partitions_without_a_number_are_left_out() -> None:

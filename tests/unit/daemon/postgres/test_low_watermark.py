@@ -6,7 +6,7 @@ from tidegate.daemon.postgres.low_watermark import ADVANCE_EVERY_S, OutboxWaterm
 from tidegate.schemas.queries.writers import Writers
 
 BEGAN = datetime(2026, 11, 1, tzinfo=UTC)
-SHARDS = {1, 2}
+HELD = {1: 5, 2: 5}
 
 
 def seen(*looks: tuple[int, set[str]], oldest: int | None = None) -> int:
@@ -14,9 +14,9 @@ def seen(*looks: tuple[int, set[str]], oldest: int | None = None) -> int:
     watermark = OutboxWatermark()
     for last, writers in looks:
         watermark.committed.advance(Writers(BEGAN, last, writers))
-        watermark.lower_bound(SHARDS)
+        watermark.lower_bound(HELD)
         watermark.advance(oldest)
-    return watermark.lower_bound(SHARDS)
+    return watermark.lower_bound(HELD)
 
 
 def test_it_rises_when_all_who_wrote_have_ended() -> None:
@@ -40,20 +40,32 @@ def test_of_shards_that_are_new_nothing_has_been_seen() -> None:
         watermark.committed.advance(Writers(BEGAN, last, set()))
         watermark.advance(None)
 
-    assert (watermark.lower_bound({1}), watermark.lower_bound({1, 2})) == (0, 0)
+    assert (watermark.lower_bound({1: 5}), watermark.lower_bound({1: 5, 2: 5})) == (0, 0)
     watermark.advance(None)
-    assert watermark.lower_bound({2}) == 10
+    assert watermark.lower_bound({2: 5}) == 10
+
+
+def test_of_a_shard_that_was_claimed_again_nothing_has_been_seen() -> None:
+    """Under a lease that was lost, no rows are read."""
+    watermark = OutboxWatermark()
+    for last in (10, 20):
+        watermark.committed.advance(Writers(BEGAN, last, set()))
+        watermark.lower_bound({1: 5})
+        watermark.advance(None)
+
+    assert watermark.lower_bound({1: 5}) == 10
+    assert watermark.lower_bound({1: 7}) == 0
 
 
 def test_another_server_may_give_ids_again() -> None:
     watermark = OutboxWatermark()
     for last in (10, 20):
         watermark.committed.advance(Writers(BEGAN, last, set()))
-        watermark.lower_bound(SHARDS)
+        watermark.lower_bound(HELD)
         watermark.advance(None)
     watermark.committed.advance(Writers(datetime(2026, 11, 2, tzinfo=UTC), 25, set()))
 
-    assert watermark.lower_bound(SHARDS) == 0
+    assert watermark.lower_bound(HELD) == 0
 
 
 def test_writers_are_looked_at_now_and_then() -> None:
