@@ -1,12 +1,14 @@
 """Read the named blocks of a `.sql` file: `-- name: claim_runs`, then the statement; and combine statements.
 
-In a statement, `{run.RunView}` stands for the columns of `run` that are the fields of that view.
+In a statement, `{run.RunView}` stands for the columns of `run` that are the fields of that view, with times that Python can read.
 """
 
 import re
+from datetime import datetime
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import accumulate
+from typing import get_args, get_type_hints
 
 from tidegate.schemas import view
 
@@ -41,7 +43,13 @@ def written(statement: str) -> str:
 
 def _columns(found: re.Match[str]) -> str:
     table, name = found.groups()
-    return ", ".join(f"{table}.{field}" for field in getattr(view, name).__struct_fields__)
+    types = get_type_hints(getattr(view, name))
+    return ", ".join(_column(table, field, types[field]) for field in getattr(view, name).__struct_fields__)
+
+
+def _column(table: str, field: str, type_: object) -> str:
+    is_time = datetime in (type_, *get_args(type_))
+    return f"in_calendar({table}.{field}) AS {field}" if is_time else f"{table}.{field}"
 
 
 @lru_cache(maxsize=1000)

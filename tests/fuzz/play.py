@@ -1,8 +1,10 @@
 """Gives inputs to a door, and prints less than the door does."""
 
+import gc
 import logging
 import tempfile
 import traceback
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
@@ -61,7 +63,9 @@ def play(name: str, seed: int, inputs: int, postgres: str = "", template: str = 
 
 
 def told(error: BaseException) -> str:
-    """The exception, the last places that it passed, and the input."""
+    """The exception, the last places that it passed, and the input; of a group, that of each exception."""
+    if isinstance(error, BaseExceptionGroup):
+        return "\n".join((str(error), *map(told, error.exceptions)))
     places = [f"{Path(frame.filename).name}:{frame.lineno} {frame.line}" for frame in traceback.extract_tb(error.__traceback__)]
     notes = getattr(error, "__notes__", [])
     return "\n  ".join([f"{type(error).__name__}: {error}", *places[-PLACES:], *notes])
@@ -69,11 +73,13 @@ def told(error: BaseException) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """What a door prints and logs about an input is no finding."""
+    """What a door prints and logs about an input is no finding, nor is a file that a DAG file opens and never closes."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     said = StringIO()
     try:
-        with redirect_stdout(said), redirect_stderr(said):
+        with redirect_stdout(said), redirect_stderr(said), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
             yield
+            gc.collect()
     finally:
         structlog.reset_defaults()

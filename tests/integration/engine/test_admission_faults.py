@@ -49,6 +49,17 @@ async def queued(world: World, dag_id: str) -> int:
     return int(count)
 
 
+async def test_a_run_at_an_impossible_time_delays_no_other(world: World, context: Context) -> None:
+    await world.file(spec("t", dag_id="bad", schedule=A), path="bad.py")
+    await world.file(spec("t", "u", "v", dag_id="good", schedule=A), path="good.py")
+    await world.updated("s://a")
+    await world.rows("UPDATE dag_run SET run_after = '4713-01-01 BC' WHERE dag_id = 'bad'")
+
+    await admit_pools(context, PoolRotation())
+
+    assert (await queued(world, "bad"), await queued(world, "good")) == (1, 3)
+
+
 async def test_a_task_that_cannot_be_admitted_holds_its_dag(world: World, context: Context) -> None:
     await world.file(spec("t", dag_id="bad", schedule=A), path="bad.py")
     await world.file(spec("t", "u", "v", dag_id="good", schedule=A), path="good.py")
