@@ -83,7 +83,7 @@ class Scheduler:
             self.waiting.append(step)
             self.reached["waited for a lock"] += 1
             self.story[number] += " … waits for a lock"
-            self._look_for_circles(step)
+            await self._look_for_circles(step)
         elif (error := step.answer.exception()) is not None:
             self.story[number] += f" → {type(error).__name__}"
         await self.settle()
@@ -162,14 +162,14 @@ class Scheduler:
                 step.session.gone(error)
             step.fail(error)
 
-    def _look_for_circles(self, last: Statement) -> None:
+    async def _look_for_circles(self, last: Statement) -> None:
         by_pid = {s.session.waiting.pid: s for s in self.waiting if s.session.waiting is not None}
         seen: set[int] = set()
         ahead = [last]
         while ahead:
             waiting = ahead.pop().session.waiting
             assert waiting is not None
-            for pid in waiting.blockers:
+            for pid in await self.server.blockers(waiting):
                 if pid in by_pid and by_pid[pid] is last:
                     raise CircleError("; ".join(f"{s.place}: {s.what}" for s in self.waiting))
                 if pid in by_pid and pid not in seen:

@@ -57,7 +57,6 @@ class Waiting(NamedTuple):
 
     task: "asyncio.Task[Any]"
     pid: int
-    blockers: Collection[int]
 
 
 class Server:
@@ -154,9 +153,14 @@ class Server:
             await asyncio.wait({task, self.loop.silence()}, return_when=asyncio.FIRST_COMPLETED)
             if task.done():
                 return _ended(task)
-            if blockers := (await self.ask(BLOCKERS, pid))[0][0]:
+            if (await self.ask(BLOCKERS, pid))[0][0]:
                 os.kill(pid, signal.SIGSTOP)
-                return Waiting(task, pid, blockers)
+                return Waiting(task, pid)
+
+    async def blockers(self, waiting: Waiting) -> Collection[int]:
+        """Who blocks it now. A process that blocked it before may work for another daemon since."""
+        found: Collection[int] = (await self.ask(BLOCKERS, waiting.pid))[0][0]
+        return found
 
     async def granted(self, waiting: Collection[Waiting]) -> set[int]:
         """The processes of sessions whose lock was granted."""

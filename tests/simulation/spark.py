@@ -86,7 +86,7 @@ def is_submit(step: Step) -> bool:
 
 
 class Backend:
-    """The five calls, of which each is a step and may go wrong."""
+    """The calls, of which each is a step and may go wrong; but that which the cluster ignores."""
 
     name = "command"
     host: str | None = None
@@ -119,6 +119,9 @@ class Backend:
         what = f"{SUBMIT} {spec.run.dag_id} {spec.run.task_id} try {spec.try_number}"
         return await self._ask(what, act, [REQUEST_LOST, REQUEST_LATE, ANSWER_LOST])  # type: ignore[no-any-return]  # as above
 
+    async def confirm(self, recorded: Mapping[UUID, int | None]) -> None:
+        """What was submitted runs."""
+
     async def status(self, handles: Mapping[UUID, Handle]) -> Mapping[UUID, Status]:
         def act(trouble: str) -> Mapping[UUID, Status]:
             if trouble:
@@ -126,6 +129,10 @@ class Backend:
             return {id_: self._status(handle) for id_, handle in handles.items()}
 
         return await self._ask("status", act, [AWAY])  # type: ignore[no-any-return]  # as above
+
+    async def running(self) -> Mapping[UUID, Handle]:
+        """Nothing runs on this host."""
+        return {}
 
     async def kill(self, handle: Handle) -> None:
         def act(trouble: str) -> None:
