@@ -114,7 +114,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         float, _seconds("Time after which a task that waits for slots gets them regardless of its weight.")
     ] = 60.0
     runner_heartbeat_s: Annotated[float, _seconds("Interval of the heartbeats of a runner process.")] = 5.0
-    runner_silent_s: Annotated[float, _seconds("Time without a heartbeat after which an attempt has failed.")] = 300.0
+    runner_silent_s: Annotated[
+        float,
+        _seconds(
+            "Time without a heartbeat after which an attempt is lost. A task whose heartbeats no daemon records ends after"
+            " three quarters of it. Equal on all hosts."
+        ),
+    ] = 900.0
     queued_timeout_s: Annotated[
         float,
         _seconds("Time after which an attempt that could not be submitted is queued again. The third time, it has failed."),

@@ -40,8 +40,8 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 """How long an attempt that could not be resolved waits for the next try; the pauses double."""
 
 RECORD_DELAY_S = 0.02
-"""Handles wait this long for others, to be recorded in one transaction. Only displays depend on the delay: a `submitting`
-attempt may already run, and an attempt that ends first needs no handle."""
+"""Handles wait this long for others, to be recorded in one transaction. A runner takes longer to start, and its task begins after
+that. An attempt that ends first needs no handle."""
 
 NOT_RENEWED = "this daemon did not renew its leases in time"
 
@@ -169,8 +169,15 @@ class Dispatcher:
             try:
                 with self.context.outages.reporting():
                     await self.context.submit_messages(accepted)
+                    await self.confirm([message.submission_id for message in accepted])
             finally:
                 self.claims.discard(message.submission_id for message in accepted)
+
+    async def confirm(self, submission_ids: Collection[UUID]) -> None:
+        """Let the tasks begin whose handles are recorded. `observe` does so for those of a daemon that ends here."""
+        owner = self.context.held_leases.job.id
+        recorded = await self.context.database.autocommit(submissions.recorded, submission_ids, owner)
+        await self.backend.confirm(dict.fromkeys(recorded))
 
     async def submit(self, step: Step) -> Handle | None:
         """The handle; None when the attempt ends instead, or the backend rejects it: it then fails. Raises UnavailableError."""

@@ -46,6 +46,7 @@ async def observe_round(context: Context) -> list[Running]:
     looks = [await _look(backend, of) for backend, of in await _running(context)]
     for look in looks:
         await _beat(context, look)
+        await _begin(look)
     for look in looks:
         await _end(context, look)
     await end_killed_intents(context)
@@ -55,6 +56,7 @@ async def observe_round(context: Context) -> list[Running]:
 class Look(NamedTuple):
     """The attempts of one backend and their statuses."""
 
+    backend: Backend
     running: Sequence[Running]
     statuses: Mapping[UUID, Status]
 
@@ -64,6 +66,12 @@ class Look(NamedTuple):
     @property
     def ended(self) -> list[Running]:
         return [each for each in self.running if not each.is_held and self.of(each).phase in OUTCOMES]
+
+    @property
+    def waiting(self) -> list[UUID]:
+        """The attempts whose task waits for a confirmation: their daemon ended after it had recorded them."""
+        alive = (each for each in self.running if each.desired_state != KILL)
+        return [each.submission_id for each in alive if self.of(each).phase is Phase.PENDING]
 
     @property
     def doomed(self) -> list[Running]:
@@ -82,7 +90,12 @@ async def _running(context: Context) -> list[tuple[Backend, list[Running]]]:
 
 
 async def _look(backend: Backend, running: Sequence[Running]) -> Look:
-    return Look(running, await backend.status({submission.submission_id: submission.handle for submission in running}))
+    return Look(backend, running, await backend.status({submission.submission_id: submission.handle for submission in running}))
+
+
+async def _begin(look: Look) -> None:
+    if waiting := look.waiting:
+        await look.backend.confirm(dict.fromkeys(waiting))
 
 
 async def end_killed_intents(context: Context) -> None:
@@ -167,3 +180,4 @@ async def _beat(context: Context, look: Look) -> None:
     ]
     if heartbeats:
         await context.database.autocommit(submissions.record_heartbeats, heartbeats)
+        await look.backend.confirm({id_: look.statuses[id_].beat for id_, _ in heartbeats})

@@ -71,7 +71,7 @@ async def relay_batch(context: Context, sinks: OutboxSinks, watermark: OutboxWat
     if unconnected := {row.shard for row in rows} - sinks.connected:
         await sinks.connect(unconnected)
         return True  # A row may be sent by a sink only that has connected before the row was read.
-    publisher = _Publisher(context, sinks, held)
+    publisher = Publisher(context, sinks, held)
     if events := [row for row in rows if row.kind is not Kind.DEAD_LETTER]:
         await publisher.send_events(watermark, events)
     dead_letters = [row for row in rows if row.kind is Kind.DEAD_LETTER]
@@ -108,7 +108,7 @@ async def _next_rows(
     return rows
 
 
-class _Publisher:
+class Publisher:
     """Sends rows of the shards `held`, and deletes them when they are acknowledged."""
 
     def __init__(self, context: Context, sinks: OutboxSinks, held: Mapping[int, int]) -> None:

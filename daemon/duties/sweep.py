@@ -27,6 +27,9 @@ DAY_S = 86_400.0
 JOB_RETENTION_S = 3600.0
 """The time for which the row of a dead daemon is stored."""
 
+LONGEST_PAUSE_S = 30.0
+"""Between two rounds."""
+
 LONG_TRANSACTION_S = 60.0
 """Far above the deadline of our own transactions."""
 
@@ -38,7 +41,7 @@ async def sweep(context: Context, *, task_status: TaskStatus[None]) -> None:
     await anyio.sleep(context.settings.runner_heartbeat_s * 2)
     while True:
         await retry.once(sweeper.round)
-        await anyio.sleep(context.settings.runner_silent_s / 10)
+        await anyio.sleep(min(context.settings.runner_silent_s / 10, LONGEST_PAUSE_S))
 
 
 Step = Callable[[Context], Awaitable[None]]
@@ -67,7 +70,7 @@ class Sweeper:
     def _each_round(self) -> Sequence[Step]:
         deletes = (delete_expired, delete_dead_daemons, delete_spent_markers)
         warnings = (self._warn_of_missing_pools, self._warn_of_open_transactions)
-        return (fail_silent_attempts, requeue_stuck_attempts, *deletes, *warnings)
+        return (fail_silent_attempts, requeue_stuck_attempts, end_strays, *deletes, *warnings)
 
     def _each_hour(self) -> Sequence[Step]:
         now = anyio.current_time()
@@ -112,6 +115,18 @@ async def requeue_stuck_attempts(context: Context) -> None:
     if stuck:
         log.warning("attempts_not_submitted", count=len(stuck), queued_s=queued_s)
         await context.submit_messages([AttemptStuck(submission_id=id_) for id_ in stuck])
+
+
+async def end_strays(context: Context) -> None:
+    """Kill what runs on this host for attempts that have ended, such as one that was lost while the host was cut off."""
+    if context.in_doubt:
+        return  # A commit that is lost may be found again.
+    for backend in context.backends.values():
+        running = await backend.running()
+        open_ = await context.database.autocommit(submissions.open_among, running.keys()) if running else frozenset()
+        for submission_id in running.keys() - open_:
+            log.warning("stray_killed", submission_id=str(submission_id), backend=backend.name)
+            await backend.kill(running[submission_id])
 
 
 async def delete_expired(context: Context) -> None:

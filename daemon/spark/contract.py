@@ -1,4 +1,4 @@
-"""The contract of backends: five idempotent calls.
+"""The contract of backends: seven idempotent calls.
 
 The daemon owns the record of a job, not the job. It stores the intent, stamps the submission with its id, searches for the stamp
 before another submit, and records the handle. After Flyte's connector contract.
@@ -84,11 +84,12 @@ class AttemptEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 class Status(AttemptEnd, frozen=True, kw_only=True):
     """The status of one submission. `silent_s` is the age of its last heartbeat by the clock of the host that wrote it,
-    because the clocks of hosts differ; None without a heartbeat.
+    because the clocks of hosts differ; None without a heartbeat. `beat` names the heartbeat for `Backend.confirm`.
     """
 
     phase: Phase
     silent_s: float | None = None
+    beat: int | None = None
 
 
 class LogChunk(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,14 +122,28 @@ class Backend(Protocol):
         """The handle of the submission with this stamp, running or ended; None without one."""
 
     async def submit(self, spec: SubmissionSpec) -> Handle:
-        """Start the attempt. A second submit of the same id never runs it twice at the same time on one host.
+        """Start the attempt, whose task waits for `confirm`. A second submit of the same id never runs it twice on one host.
 
         The backend has to ensure this: a daemon may be frozen between the check of its leases and the call.
         Raises RejectedError when the attempt can never start; its message becomes the reason of the failure.
         """
 
+    async def confirm(self, recorded: Mapping[UUID, int | None]) -> None:
+        """The daemon has recorded these submissions as accepted, and this heartbeat of each.
+
+        A task begins after the first confirmation: until then, a submission that another daemon has ended meanwhile runs no code.
+        A process whose heartbeats are not confirmed for a while ends itself before other hosts retry its task. A backend without
+        such processes ignores the call.
+        """
+
     async def status(self, handles: Mapping[UUID, Handle]) -> Mapping[UUID, Status]:
         """The status of each id, in one call. A submission with a damaged record has failed; the others are not affected."""
+
+    async def running(self) -> Mapping[UUID, Handle]:
+        """The submissions that run on this host. The daemon kills those whose attempt has ended for it.
+
+        Empty for a backend that runs nothing on the host of a daemon.
+        """
 
     async def kill(self, handle: Handle) -> None:
         """Stop the attempt, by force if necessary. A later `status` confirms it."""

@@ -20,10 +20,10 @@ from anyio import CapacityLimiter, to_thread
 
 from tidegate.daemon.settings import Settings, dags_root, spool_root
 from tidegate.daemon.spark import event_file, launch
-from tidegate.daemon.spark.contract import Backend, Handle, LogChunk, Phase, Status, SubmissionSpec, backend_of
+from tidegate.daemon.spark.contract import Backend, CallbackTask, Handle, LogChunk, Phase, Status, SubmissionSpec, backend_of
 from tidegate.daemon.spark.process import alive, has_stamp, identify, send, stamped, until_gone
 from tidegate.daemon.spark.regular_file import DamagedError
-from tidegate.daemon.spark.spool import Claim, Job, Outcome, Spool
+from tidegate.daemon.spark.spool import Claim, Job, Outcome, Spool, spools
 from tidegate.schemas.dag import BACKENDS, kind_of
 from tidegate.schemas.error import FATAL, RejectedError, UnavailableError, described
 from tidegate.schemas.wire.event import Rejection
@@ -61,6 +61,7 @@ class RunnerBackend:
         self._root = spool_root(settings)
         self._spool_threads = CapacityLimiter(SPOOL_THREADS)
         self._reaped_at: dict[UUID, float] = {}
+        self._is_mine: dict[UUID, bool] = {}
 
     async def find(self, submission_id: UUID) -> Handle | None:
         spool = self._spool(submission_id)
@@ -77,11 +78,22 @@ class RunnerBackend:
         await self._until_claimed(spool)
         return _handle(spool, await self._io(partial(_claim_of, spool)))
 
+    async def confirm(self, recorded: Mapping[UUID, int | None]) -> None:
+        def confirm() -> None:
+            for id_, beat in recorded.items():
+                self._spool(id_).confirm(beat)
+
+        await self._io(confirm)
+
     async def status(self, handles: Mapping[UUID, Handle]) -> Mapping[UUID, Status]:
         """Also reaps killed runners; their attempts are `running` until then, because child processes may be alive."""
         found = await self._io(lambda: {id_: self._inspect(self._spool(id_)) for id_ in handles})
         await self._reap([id_ for id_, (_, gone) in found.items() if gone])
         return {id_: status for id_, (status, _) in found.items()}
+
+    async def running(self) -> Mapping[UUID, Handle]:
+        """Without functions that receive notifications, which are no attempts."""
+        return await self._io(self._running)
 
     async def kill(self, handle: Handle) -> None:
         """Returns when the runner ended; kills it after `KILL_GRACE_S`."""
@@ -118,6 +130,7 @@ class RunnerBackend:
             kafka_servers=settings.kafka_servers,
             topic_prefix=settings.topic_prefix,
             heartbeat_s=settings.runner_heartbeat_s,
+            silent_s=None if isinstance(spec.task, CallbackTask) else settings.runner_silent_s,
         )
 
     def _inspect(self, spool: Spool) -> tuple[Status, bool]:
@@ -152,8 +165,24 @@ class RunnerBackend:
         if claim is None:
             return Status(phase=Phase.PENDING if self._is_starting(spool) else Phase.UNKNOWN), False
         reason = "" if lives else "the runner was killed; ending its processes"
-        running = Status(phase=Phase.RUNNING, reason=reason, started_at=claim.claimed_at, silent_s=spool.silent_s())
-        return running, not lives
+        phase = Phase.PENDING if lives and not spool.is_confirmed() else Phase.RUNNING
+        beat, silent_s = spool.last_beat(), spool.silent_s()
+        return Status(phase=phase, reason=reason, started_at=claim.claimed_at, silent_s=silent_s, beat=beat), not lives
+
+    def _running(self) -> Mapping[UUID, Handle]:
+        found = [spool for spool in spools(self._root) if spool.has_claim() and not spool.has_outcome()]
+        self._is_mine = {spool.submission_id: self._is_attempt_of_mine(spool) for spool in found}
+        return {id_: {"spool": str(id_)} for id_, is_mine in self._is_mine.items() if is_mine}
+
+    def _is_attempt_of_mine(self, spool: Spool) -> bool:
+        known = self._is_mine.get(spool.submission_id)
+        if known is not None:
+            return known
+        try:
+            job = spool.job()
+        except DamagedError:
+            return False
+        return job is not None and not isinstance(job.spec.task, CallbackTask) and backend_of(job.spec.task) == self.name
 
     def _is_starting(self, spool: Spool) -> bool:
         prepared_at = spool.prepared_at()

@@ -3,6 +3,7 @@
     spec.json     the job, written by the daemon before it starts a runner
     events.jsonl  the events of its run, if they are too many for the job
     claim         the identity of the runner that executes it; a second runner finds it and exits
+    confirmed     present once the daemon has recorded the claim: the task begins; its time is that of the last recorded heartbeat
     heartbeat     touched by the runner
     kill          present after a request to stop
     log           stdout and stderr of all processes of the task
@@ -47,7 +48,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """`spec.json`: the submission and the addresses of its servers. Its only credentials are in the address of Spark."""
+    """`spec.json`: the submission and the addresses of its servers. Its only credentials are in the address of Spark.
+
+    Other hosts retry the task when no heartbeat was recorded for `silent_s`; None: never.
+    """
 
     spec: SubmissionSpec
     dags_folder: str
@@ -56,6 +60,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     kafka_servers: str
     topic_prefix: str
     heartbeat_s: float
+    silent_s: float | None = None
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,11 +126,37 @@ class Spool:
         finally:
             os.close(descriptor)
 
-    def beat(self) -> None:
+    def beat(self) -> int:
+        """Touch the heartbeat, and return its time in ns, which names this heartbeat."""
         _touch(self.path / "heartbeat")
+        return (self.path / "heartbeat").lstat().st_mtime_ns
+
+    def last_beat(self) -> int | None:
+        """The time in ns of the last heartbeat."""
+        with suppress(FileNotFoundError):
+            return (self.path / "heartbeat").lstat().st_mtime_ns
+        return None
 
     def heartbeat_at(self) -> datetime | None:
         return _modified_at(self.path / "heartbeat")
+
+    def confirm(self, beat: int | None = None) -> None:
+        """The claim is recorded, or this heartbeat of its runner. Does nothing without a directory."""
+        with suppress(FileNotFoundError):
+            if beat is None and self.is_confirmed():
+                return
+            _touch(self.path / "confirmed")
+            if beat is not None:
+                os.utime(self.path / "confirmed", ns=(beat, beat), follow_symlinks=False)
+
+    def is_confirmed(self) -> bool:
+        return os.path.lexists(self.path / "confirmed")
+
+    def confirmed_beat(self) -> int | None:
+        """The last recorded heartbeat, as `beat` named it; another time if none was recorded yet."""
+        with suppress(FileNotFoundError):
+            return (self.path / "confirmed").lstat().st_mtime_ns
+        return None
 
     def changed_at(self) -> datetime | None:
         """The time of the last step of the submission that is on record; without any, the time of its directory."""
@@ -148,12 +179,16 @@ class Spool:
         """Store the outcome; False when there was one."""
         return self._put("outcome.json", _encode(outcome))
 
+    def has_outcome(self) -> bool:
+        """Whether there is an outcome, damaged or not."""
+        return os.path.lexists(self.path / "outcome.json")
+
     def outcome(self) -> Outcome | None:
         return self._read("outcome.json", MAX_RECORD_BYTES, Outcome, check_body)
 
     def read_log(self, offset: int) -> LogChunk:
         """Complete when the outcome was there before the end of the log was read."""
-        ended = os.path.lexists(self.path / "outcome.json") or not self.path.exists()
+        ended = self.has_outcome() or not self.path.exists()
         try:
             with os.fdopen(open_regular(self.log), "rb") as file:
                 file.seek(offset)

@@ -114,6 +114,16 @@ async def claim_abandoned(
     return [Claimed(*row) for row in rows]
 
 
+async def open_among(db: Db, ids: Collection[UUID]) -> frozenset[UUID]:
+    """The attempts that have not ended."""
+    return frozenset(row[0] for row in await db.fetch(_SQL["open_among"], list(ids)))
+
+
+async def recorded(db: Db, ids: Collection[UUID], owner: UUID) -> list[UUID]:
+    """The attempts that were accepted for this owner, without a kill request."""
+    return [row[0] for row in await db.fetch(_SQL["recorded"], list(ids), owner)]
+
+
 async def submitting(db: Db, ids: Collection[UUID]) -> Mapping[UUID, str | None]:
     """By id, the reason of a kill request; attempts that are not being submitted any more are left out."""
     return {row[0]: row[1] for row in await db.fetch(_SQL["submitting"], list(ids))}

@@ -58,6 +58,14 @@ FROM unnest($1::uuid[], $2::jsonb[], $3::timestamptz[], $4::timestamptz[])
     AS change (submission_id, handle, at, times_out_at)
 WHERE submission.submission_id = change.submission_id AND submission.state::text = 'submitting'
 
+-- name: open_among
+SELECT submission_id FROM submission WHERE submission_id = ANY ($1::uuid[]) AND ended_at IS NULL
+
+-- name: recorded
+-- Attempts that were accepted for this owner, without a kill request.
+SELECT submission_id FROM submission
+WHERE submission_id = ANY ($1::uuid[]) AND owner = $2 AND state::text = 'accepted' AND desired_state = 'run'
+
 -- name: kill
 -- Requests a kill. The daemon that observes the attempt kills it and publishes its end.
 UPDATE submission

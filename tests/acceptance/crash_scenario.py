@@ -215,6 +215,10 @@ class CrashScenario:
         found = await self._db.fetch("SELECT try_number, state, submission_id FROM submission ORDER BY try_number")
         return [Attempt(number, state, executions[str(id_)], rows[str(id_)]) for number, state, id_ in found]
 
+    async def forget(self) -> None:
+        """As if no daemon had submitted the attempt."""
+        await self._db.execute("UPDATE submission SET state = 'intent', owner = NULL, handle = NULL, heartbeat_at = NULL")
+
     async def _stop(self) -> None:
         assert self._daemon is not None
         self._daemon.send_signal(signal.SIGTERM)

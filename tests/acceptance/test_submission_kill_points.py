@@ -9,7 +9,7 @@ from tests.acceptance.conftest import ONCE, on_each_backend
 from tests.acceptance.crash_scenario import Attempt, CrashScenario, Servers, Story, open_scenario
 from tests.acceptance.pipeline import TASKS
 
-AT_THE_BACKEND = ("after_submit", "before_record")
+AT_THE_BACKEND = ("after_submit", "before_record", "before_confirm")
 """The points at which a request has reached the backend."""
 
 
@@ -19,7 +19,9 @@ def backends_for(point: str) -> tuple[str, ...]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("point", ["before_intent", "after_intent", "before_submit", "after_submit", "before_record"])
+@pytest.mark.parametrize(
+    "point", ["before_intent", "after_intent", "before_submit", "after_submit", "before_record", "before_confirm"]
+)
 async def test_one_application_runs_when_the_daemon_is_killed(servers: Servers, tmp_path: Path, point: str) -> None:
     async def play(scenario: CrashScenario) -> Story:
         await scenario.start(die_at=point)
@@ -36,11 +38,14 @@ async def test_one_application_runs_when_the_daemon_is_killed(servers: Servers, 
 
 
 async def test_an_application_that_runs_twice_is_seen(servers: Servers, tmp_path: Path) -> None:
-    """What all of this rests on: were a successor blind for what was submitted before it, the application would tell."""
+    """What all of this rests on: were a successor blind for what was recorded before it, the application would tell."""
     async with open_scenario(servers, tmp_path, "command") as scenario:
-        await scenario.start(die_at="after_submit")
+        await scenario.start()
         await scenario.give("succeed")
+        await scenario.until_working()
+        scenario.kill()
         await scenario.death()
+        await scenario.forget()
         await scenario.start(spool_dir=tmp_path / "elsewhere")
         await scenario.until_working(executions=2)
         attempts = await scenario.attempts()

@@ -46,8 +46,15 @@ class InstantBackend:
         self._cluster.sendall(f"{spec.submission_id} {spec.token} {spec.run.dag_id} {spec.run.run_id}\n".encode())
         return HANDLE
 
+    async def confirm(self, recorded: Mapping[UUID, int | None]) -> None:
+        """All has ended."""
+
     async def status(self, handles: Mapping[UUID, Handle]) -> Mapping[UUID, Status]:
         return dict.fromkeys(handles, Status(phase=Phase.RUNNING, silent_s=0.0))
+
+    async def running(self) -> Mapping[UUID, Handle]:
+        """Nothing runs on this host."""
+        return {}
 
     async def kill(self, handle: Handle) -> None:
         """Nothing runs."""

@@ -1,4 +1,4 @@
-"""The daemon's side of the scripted cluster: the five calls, as lines of JSON over loopback."""
+"""The daemon's side of the scripted cluster: the calls, as lines of JSON over loopback."""
 
 import socket
 from collections.abc import Mapping
@@ -40,9 +40,16 @@ class ClusterBackend:
         handle: Handle = await self._ask("submit", stamp=stamp, begun_at=begun_at, **about)
         return handle
 
+    async def confirm(self, recorded: Mapping[UUID, int | None]) -> None:
+        """What was submitted runs."""
+
     async def status(self, handles: Mapping[UUID, Handle]) -> Mapping[UUID, Status]:
         asked = {str(id_): handle["application"] for id_, handle in handles.items()}
         return {UUID(stamp): _status(said) for stamp, said in (await self._ask("status", applications=asked)).items()}
+
+    async def running(self) -> Mapping[UUID, Handle]:
+        """Nothing runs on this host."""
+        return {}
 
     async def kill(self, handle: Handle) -> None:
         await self._ask("kill", application=handle["application"])

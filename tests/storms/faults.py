@@ -35,12 +35,12 @@ def queue_rows_not_locked() -> None:
 def outbox_deleted_before_ack() -> None:
     """Outbox rows are deleted before Kafka acknowledges them."""
 
-    async def send(publisher: relay._Publisher, rows: Sequence[OutboxRow], messages: Sequence[OutMessage]) -> None:
+    async def send(publisher: relay.Publisher, rows: Sequence[OutboxRow], messages: Sequence[OutMessage]) -> None:
         await publisher.delete(rows)
         if problem := (await publisher._sinks.send_all([row.shard for row in rows], messages)).problem:
             raise problem
 
-    replace(relay._Publisher, "send", send)
+    replace(relay.Publisher, "send", send)
 
 
 def submit_without_find() -> None:

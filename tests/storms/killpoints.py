@@ -11,9 +11,8 @@ from functools import wraps
 from typing import Any
 
 from tests.storms.replace import replace
-from tidegate.daemon.context import Context
-from tidegate.daemon.duties import relay
 from tidegate.daemon.duties.dispatch import Dispatcher
+from tidegate.daemon.duties.relay import Publisher
 from tidegate.daemon.intake.ingest import Reader
 from tidegate.handlers import dataset_updated, submission_accepted, tasks_ready
 from tidegate.schemas.effect.run import InsertRun
@@ -105,7 +104,7 @@ def advancing(reached: Reached) -> None:
     replace(Reader, "_advance", dying)
 
 
-def _tells_states(context: Context, rows: Sequence[OutboxRow]) -> bool:
+def _tells_states(_publisher: Publisher, rows: Sequence[OutboxRow]) -> bool:
     """Whether the next daemon sends it again; dead letters are in another topic."""
     return any(row.kind is not Kind.DEAD_LETTER for row in rows)
 
@@ -117,8 +116,9 @@ POINTS: Mapping[str, Arm] = {
     "before_submit": before(Dispatcher, "submit"),
     "after_submit": after(Dispatcher, "submit"),
     "before_record": deciding(submission_accepted, AcceptSubmission),
+    "before_confirm": before(Dispatcher, "confirm"),
     # Elsewhere.
     "run_decided": deciding(dataset_updated, InsertRun),
     "batch_taken": advancing,
-    "outbox_acknowledged": before(relay, "_delete", _tells_states),
+    "outbox_acknowledged": before(Publisher, "delete", _tells_states),
 }

@@ -38,6 +38,7 @@ class FunctionSender:
             if handle is None:
                 async with with_events(self._context, spec) as complete:
                     handle = await self._backend.submit(complete)
+            await self._backend.confirm({spec.submission_id: None})
             status = (await self._backend.status({spec.submission_id: handle}))[spec.submission_id]
             if _is_late(status, self._context.settings.callback_timeout_s):
                 await self._backend.kill(handle)

@@ -1,10 +1,11 @@
-"""One attempt from claim to outcome. The first of task end and kill decides the outcome."""
+"""One attempt from claim to outcome. The first of task end, kill and lost contact decides the outcome."""
 
 import logging
 import os
 import signal
 import sys
 import threading
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
@@ -17,6 +18,7 @@ from tidegate.daemon.spark.contract import CallbackTask
 from tidegate.daemon.spark.process import end_all
 from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.runner import failure_reason, kinds
+from tidegate.daemon.spark.runner.contact import Contact
 from tidegate.daemon.spark.runner.redaction import Redaction, redact_log
 from tidegate.daemon.spark.spool import Job, Outcome, Spool
 from tidegate.events.publisher import Publisher
@@ -27,6 +29,7 @@ from tidegate.schemas.wire.event import FINISH_SOURCE, storable
 
 log = logging.getLogger("tidegate")
 
+CONFIRMED_EVERY_S = 0.01
 PUBLISH_WITHIN_S = 10.0
 LEFTOVER_GRACE_S = 1.0
 KILL_GRACE_S = 5.0
@@ -45,8 +48,7 @@ def execute(spool: Spool) -> NoReturn:
     attempt = Attempt(spool, job)
     attempt.beat()
     attempt.listen()
-    if spool.asked_to_stop():
-        attempt.kill()
+    attempt.await_confirmation()
     attempt.finish(attempt.perform())
 
 
@@ -58,12 +60,13 @@ class Attempt:
         self._job = job
         self._started_at = datetime.now(UTC)
         self._ending = threading.Lock()
+        self._contact = Contact(job.silent_s)
         self._redact = Redaction(job.spark_remote)
         redact_log(self._redact)
 
     def beat(self) -> None:
         """Start the heartbeat."""
-        self._spool.beat()
+        self._contact.add(self._spool.beat())
         threading.Thread(target=self._beat, name="heart", daemon=True).start()
 
     def listen(self) -> None:
@@ -73,6 +76,15 @@ class Attempt:
         signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
         signal.signal(signal.SIGTERM, lambda *_: None)
         threading.Thread(target=self._await_term, args=(readable,), name="kill", daemon=True).start()
+
+    def await_confirmation(self) -> None:
+        """Return when a daemon has recorded this runner. Until then the attempt may have ended for all daemons."""
+        while not self._spool.is_confirmed():
+            if self._spool.asked_to_stop():
+                self.kill()
+            time.sleep(CONFIRMED_EVERY_S)
+        if self._spool.asked_to_stop():
+            self.kill()
 
     def perform(self) -> Outcome:
         """Run the task. Never raises: an exception of the task becomes its outcome, with the traceback in the log."""
@@ -137,8 +149,11 @@ class Attempt:
 
     def _beat(self) -> None:
         pause = threading.Event()
-        while not pause.wait(self._job.heartbeat_s):
-            self._spool.beat()
+        while not pause.wait(min(self._job.heartbeat_s, self._contact.check_every_s)):
+            self._contact.confirm(self._spool.confirmed_beat())
+            if (lost_s := self._contact.lost_s()) is not None:
+                self.finish(Outcome(outcome="failed", reason=f"no daemon of this host recorded a heartbeat for {lost_s:.0f} s"))
+            self._contact.add(self._spool.beat())
 
     def _await_term(self, readable: int) -> None:
         while signal.SIGTERM not in os.read(readable, 64):

@@ -226,7 +226,9 @@ async def test_the_log_of_a_real_runner_is_followed(
     )
 
     try:
-        await open_backends(settings)["command"].submit(spec)
+        backend = open_backends(settings)["command"]
+        await backend.submit(spec)
+        await backend.confirm({spec.submission_id: None})
         with anyio.fail_after(60):
             answer = await cli("tasks", "logs", "daily_delays", "latest", "join", "--follow")
     finally:

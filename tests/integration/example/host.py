@@ -48,6 +48,7 @@ class Host:
         spec = await self._spec(dag_id, task_id, events)
         backend = open_backends(self.settings)[BACKENDS[kind_of(spec.task)]]
         handle = await backend.submit(spec)
+        await backend.confirm({spec.submission_id: None})
         with anyio.fail_after(LONG_S):
             while (status := (await backend.status({spec.submission_id: handle}))[spec.submission_id]).phase not in ENDED:
                 await anyio.sleep(0.05)

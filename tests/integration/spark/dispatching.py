@@ -37,8 +37,15 @@ class Far:
         self.given.append(spec.submission_id)
         return {}
 
+    async def confirm(self, recorded: Mapping[UUID, int | None]) -> None:
+        """What it was given has begun."""
+
     async def status(self, handles: Mapping[UUID, Handle]) -> Mapping[UUID, Status]:
         return dict.fromkeys(handles, Status(phase=Phase.RUNNING))
+
+    async def running(self) -> Mapping[UUID, Handle]:
+        """Nothing runs on this host."""
+        return {}
 
     async def kill(self, handle: Handle) -> None:
         """Nothing runs."""

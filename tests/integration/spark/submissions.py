@@ -97,7 +97,13 @@ class Bench:
         return spec
 
     async def submit(self, spec: SubmissionSpec) -> Handle:
-        return await self.backend(spec.task).submit(spec)
+        """Submit, and record it."""
+        handle = await self.backend(spec.task).submit(spec)
+        await self.confirm(spec)
+        return handle
+
+    async def confirm(self, spec: SubmissionSpec, beat: int | None = None) -> None:
+        await self.backend(spec.task).confirm({spec.submission_id: beat})
 
     async def status(self, spec: SubmissionSpec, handle: Handle) -> Status:
         return (await self.backend(spec.task).status({spec.submission_id: handle}))[spec.submission_id]

@@ -149,7 +149,9 @@ async def test_much_output_neither_blocks_it_nor_is_lost(bench: Bench, backend: 
     assert b"".join(chunk.content for chunk in chunks).count(b"of a task that has much to say\n") == CHATTER_LINES
 
 
-async def test_it_outlives_the_daemon_that_submitted_it(bench: Bench, backend: str) -> None:
+async def test_it_outlives_the_daemon_that_submitted_it_and_begins_when_another_one_has_recorded_it(
+    bench: Bench, backend: str
+) -> None:
     spec = bench.spec(task(backend, "succeed"))
     order = msgspec.json.encode((bench.settings, spec))
 
@@ -158,6 +160,8 @@ async def test_it_outlives_the_daemon_that_submitted_it(bench: Bench, backend: s
 
     assert daemon.returncode == -signal.SIGKILL, daemon.stdout
     assert handle is not None
+    assert (await bench.status(spec, handle)).phase is Phase.PENDING
+    await bench.confirm(spec)
     assert (await bench.until_ended(spec, handle)).phase is Phase.SUCCEEDED
     assert len(bench.executions()) == 1
 

@@ -8,17 +8,21 @@ from uuid import UUID, uuid4
 import anyio
 import asyncpg
 import pytest
+from msgspec import structs
 from structlog.testing import capture_logs
 
 from tests.integration.cli.history import HOST, History
+from tests.integration.spark.submissions import Bench
 from tests.servers import MakeSettings
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties import sweep as sweep_module
-from tidegate.daemon.duties.sweep import Sweeper, prune, sweep, warn_of_open_transactions
+from tidegate.daemon.duties.sweep import Sweeper, end_strays, prune, sweep, warn_of_open_transactions
 from tidegate.daemon.leases import HeldLeases
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import connect
+from tidegate.daemon.spark.contract import Phase
 from tidegate.daemon.wake import Signals
+from tidegate.schemas.dag import CommandTask
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries.leases import Job
 
@@ -89,6 +93,26 @@ async def test_a_transaction_that_stays_open_is_told_once(daemon: Context, monke
 
     assert [(entry["event"], entry["application"]) for entry in logs] == [("transaction_open_for_long", "report")]
     assert (len(said), again, after) == (1, said, frozenset())
+
+
+async def test_what_runs_for_no_open_attempt_is_killed(daemon: Context) -> None:
+    history, bench = History(daemon.database), Bench(daemon.settings)
+    await history.file(FILE)
+    await history.updated("s://a")
+    (claimed,) = await history.attempts_begin()
+    Path(daemon.settings.dags_folder).mkdir(exist_ok=True)
+    wait = CommandTask(task_id="wait", argv=("sleep", "60"))
+    specs = [bench.spec(wait), structs.replace(bench.spec(wait), submission_id=claimed.submission_id)]
+    bench.submitted.append(claimed.submission_id)
+    stray, open_ = [(spec, await bench.submit(spec)) for spec in specs]
+
+    with capture_logs() as logs:
+        await end_strays(structs.replace(daemon, backends=bench.backends))
+
+    found = (await bench.until_ended(*stray)).phase, (await bench.status(*open_)).phase
+    await bench.backends["command"].kill(open_[1])
+    assert found == (Phase.KILLED, Phase.RUNNING)
+    assert [line["submission_id"] for line in logs if line["event"] == "stray_killed"] == [str(stray[0].submission_id)]
 
 
 async def test_a_step_that_fails_each_round_delays_no_other(daemon: Context, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,11 +28,17 @@ class HostileBackend(ClusterBackend):
     async def submit(self, spec: SubmissionSpec) -> Handle:
         return await (self._local.submit(spec) if spec.run.dag_id.startswith(LOCAL) else super().submit(spec))
 
+    async def confirm(self, recorded: Mapping[UUID, int | None]) -> None:
+        await self._local.confirm(recorded)
+
     async def status(self, handles: Mapping[UUID, Handle]) -> Mapping[UUID, Status]:
         local = {id_: handle for id_, handle in handles.items() if SPOOL in handle}
         clustered = {id_: handle for id_, handle in handles.items() if id_ not in local}
         found = await super().status(clustered) if clustered else {}
         return {**found, **(await self._local.status(local) if local else {})}
+
+    async def running(self) -> Mapping[UUID, Handle]:
+        return await self._local.running()
 
     async def kill(self, handle: Handle) -> None:
         await (self._local.kill(handle) if SPOOL in handle else super().kill(handle))

@@ -1,0 +1,72 @@
+"""A runner begins when a daemon has recorded it, and ends when no daemon records its heartbeats any more."""
+
+from pathlib import Path
+from time import time
+
+import anyio
+import msgspec
+
+from tests.integration.spark.submissions import LONG_S, POLL_S, Bench, task, until_nothing_runs
+from tidegate.daemon.spark.contract import Phase
+from tidegate.daemon.spark.spool import Spool
+
+
+def impatient(bench: Bench, silent_s: float) -> Bench:
+    """A daemon of the same host; other hosts wait this long."""
+    return Bench(msgspec.structs.replace(bench.settings, runner_silent_s=silent_s, runner_heartbeat_s=0.1))
+
+
+async def test_a_task_does_not_begin_before_its_daemon_has_recorded_it(bench: Bench) -> None:
+    spec = bench.spec(task("command", "succeed"))
+    handle = await bench.backend(spec.task).submit(spec)
+
+    with anyio.fail_after(LONG_S):
+        while not Spool(Path(bench.settings.spool_dir), spec.submission_id).heartbeat_at():
+            await anyio.sleep(POLL_S)
+    await anyio.sleep(0.5)
+    before = await bench.status(spec, handle)
+    await bench.confirm(spec)
+    after = await bench.until_ended(spec, handle)
+
+    assert (before.phase, after.phase) == (Phase.PENDING, Phase.SUCCEEDED)
+    assert len(bench.executions()) == 1
+
+
+async def test_a_task_that_is_killed_before_it_was_recorded_never_begins(bench: Bench) -> None:
+    spec = bench.spec(task("command", "succeed"))
+    handle = await bench.backend(spec.task).submit(spec)
+
+    await bench.backend(spec.task).kill(handle)
+    await bench.confirm(spec)
+    status = await bench.until_ended(spec, handle)
+
+    assert (status.phase, status.reason) == (Phase.KILLED, "killed on request")
+    assert not bench.out.exists()
+
+
+async def test_a_runner_that_no_daemon_records_ends_before_other_hosts_retry_its_task(bench: Bench) -> None:
+    waiting = impatient(bench, 4.0)
+    spec = waiting.spec(task("command", "wait"))
+    began = time()
+    handle = await waiting.submit(spec)
+
+    status = await waiting.until_ended(spec, handle)
+
+    assert 3.0 <= time() - began < 4.0
+    assert (status.phase, status.reason) == (Phase.FAILED, "no daemon of this host recorded a heartbeat for 3 s")
+    await until_nothing_runs(spec.submission_id)
+
+
+async def test_a_runner_whose_heartbeats_are_recorded_goes_on(bench: Bench) -> None:
+    waiting = impatient(bench, 2.0)
+    spec = waiting.spec(task("command", "wait"))
+    handle = await waiting.submit(spec)
+
+    for _ in range(30):
+        await anyio.sleep(0.1)
+        status = await waiting.status(spec, handle)
+        await waiting.confirm(spec, status.beat)
+    await waiting.backend(spec.task).kill(handle)
+    ended = await waiting.until_ended(spec, handle)
+
+    assert (status.phase, ended.phase) == (Phase.RUNNING, Phase.KILLED)
