@@ -24,6 +24,13 @@ FAILED = "failed: "
 ADDRESS = "TEST_SERVERS"
 
 
+class SharedKafka(Kafka):
+    """Compacts within seconds what may be compacted."""
+
+    def _properties(self, data: Path, chosen: tuple[int, ...]) -> dict[str, str]:
+        return super()._properties(data, chosen) | {"log.cleaner.backoff.ms": "500"}
+
+
 class SharedServers:
     """Servers by name, all stopped by `close`."""
 
@@ -46,7 +53,7 @@ class SharedServers:
             self._portal = self._stack.enter_context(start_blocking_portal())
         home = Path(tempfile.mkdtemp(prefix="shared-"))
         self._stack.callback(shutil.rmtree, home)
-        server = Kafka(home, self._cache) if name == KAFKA else SparkConnect(home)
+        server = SharedKafka(home, self._cache) if name == KAFKA else SparkConnect(home)
         self._stack.enter_context(self._portal.wrap_async_context_manager(server))
         return server.bootstrap if isinstance(server, Kafka) else server.url
 

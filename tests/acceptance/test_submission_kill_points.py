@@ -9,12 +9,11 @@ from tests.acceptance.conftest import ONCE, on_each_backend
 from tests.acceptance.crash_scenario import Attempt, CrashScenario, Servers, Story, open_scenario
 from tests.acceptance.pipeline import TASKS
 
-AT_THE_BACKEND = ("after_submit", "before_record", "before_confirm")
-"""The points at which a request has reached the backend."""
+AT_THE_BACKEND = ("after_submit",)
+"""The points at which backends differ: a request has reached them. At the others `make test` tries one, `make test-long` all."""
 
 
 def backends_for(point: str) -> tuple[str, ...]:
-    """Before a request, all backends are alike: `make test` tries one of them, `make test-long` all."""
     return tuple(TASKS) if point in AT_THE_BACKEND or os.environ.get("TEST_LONG") else ("command",)
 
 

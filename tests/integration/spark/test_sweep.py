@@ -22,6 +22,7 @@ from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.spark.contract import Phase
 from tidegate.daemon.wake import Signals
+from tidegate.events import topics
 from tidegate.schemas.dag import CommandTask
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries.leases import Job
@@ -96,6 +97,7 @@ async def test_a_transaction_that_stays_open_is_told_once(daemon: Context, monke
 
 
 async def test_what_runs_for_no_open_attempt_is_killed(daemon: Context) -> None:
+    await topics.create(daemon.settings.kafka_servers, daemon.settings.topic_prefix, 1, 1)
     history, bench = History(daemon.database), Bench(daemon.settings)
     await history.file(FILE)
     await history.updated("s://a")
