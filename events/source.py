@@ -4,8 +4,9 @@ import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
+from itertools import chain
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import anyio
 import msgspec
@@ -287,6 +288,13 @@ def _record(record: "ConsumerRecord[bytes, bytes]") -> Record:
         # Producers choose timestamps, so any number is possible.
         datetime.fromtimestamp(min(max(record.timestamp, 0), _LAST_MS) / 1000, UTC),
         record.key,
-        tuple((name, b"" if value is None else value) for name, value in record.headers),
+        _without_null(record.headers),
         record.value,
     )
+
+
+def _without_null(headers: Sequence[tuple[str, bytes | None]]) -> Sequence[tuple[str, bytes]]:
+    """Headers with empty values in place of null ones. Most records have none, and their headers are not copied."""
+    if None in chain.from_iterable(headers):
+        return tuple((name, value or b"") for name, value in headers)
+    return cast("Sequence[tuple[str, bytes]]", headers)
