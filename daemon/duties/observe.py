@@ -46,10 +46,11 @@ async def observe_round(context: Context) -> list[Running]:
     looks = [await _look(backend, of) for backend, of in await _running(context)]
     for look in looks:
         await _beat(context, look)
-        await _begin(look)
     for look in looks:
         await _end(context, look)
     await end_killed_intents(context)
+    for look in looks:
+        await _begin(look)
     return [each for look in looks for each in look.doomed]
 
 

@@ -57,10 +57,13 @@ class OutboxSinks:
 
     async def hold(self, held: Mapping[int, int]) -> None:
         """Have a sink for each of these leases, given as epoch by shard, and close the sinks of others."""
-        for shard, (epoch, sink) in list(self._sinks.items()):
-            if held.get(shard) != epoch:
-                del self._sinks[shard]
-                await sink.close()
+        lost = [shard for shard, of in self._sinks.items() if held.get(shard) != of.epoch]
+        if lost:
+            # Shielded, because a close takes seconds at most, and a daemon that stops has to close all.
+            with anyio.CancelScope(shield=True):
+                async with anyio.create_task_group() as tg:
+                    for shard in lost:
+                        tg.start_soon(self._sinks.pop(shard).sink.close)
         for shard in held.keys() - self._sinks.keys():
             self._sinks[shard] = _HeldSink(held[shard], self._new_sink(f"{self._prefix}outbox-{shard}"))
 

@@ -124,9 +124,12 @@ async def end_strays(context: Context) -> None:
     for backend in context.backends.values():
         running = await backend.running()
         open_ = await context.database.autocommit(submissions.open_among, running.keys()) if running else frozenset()
-        for submission_id in running.keys() - open_:
+        strays = {id_: handle for id_, handle in running.items() if id_ not in open_}
+        for submission_id, handle in strays.items():
             log.warning("stray_killed", submission_id=str(submission_id), backend=backend.name)
-            await backend.kill(running[submission_id])
+            await backend.kill(handle)
+        if strays:
+            await backend.status(strays)  # ends the processes of a runner that had to be killed by force
 
 
 async def delete_expired(context: Context) -> None:

@@ -79,9 +79,17 @@ class RunnerBackend:
         return _handle(spool, await self._io(partial(_claim_of, spool)))
 
     async def confirm(self, recorded: Mapping[UUID, int | None]) -> None:
+        """A spool that cannot be written delays no other."""
+        errors: list[OSError] = []
+
         def confirm() -> None:
             for id_, beat in recorded.items():
-                self._spool(id_).confirm(beat)
+                try:
+                    self._spool(id_).confirm(beat)
+                except OSError as error:
+                    errors.append(error)
+            if errors:
+                raise errors[0]
 
         await self._io(confirm)
 
@@ -170,7 +178,7 @@ class RunnerBackend:
         return Status(phase=phase, reason=reason, started_at=claim.claimed_at, silent_s=silent_s, beat=beat), not lives
 
     def _running(self) -> Mapping[UUID, Handle]:
-        found = [spool for spool in spools(self._root) if spool.has_claim() and not spool.has_outcome()]
+        found = [spool for spool in spools(self._root) if spool.has_claim() and not spool.has_outcome() and _lives(spool)]
         self._is_mine = {spool.submission_id: self._is_attempt_of_mine(spool) for spool in found}
         return {id_: {"spool": str(id_)} for id_, is_mine in self._is_mine.items() if is_mine}
 
@@ -228,6 +236,11 @@ def open_backends(settings: Settings) -> Mapping[str, Backend]:
 
 def _handle(spool: Spool, claim: Claim | None) -> Handle:
     return {"spool": str(spool.submission_id), "pid": None if claim is None else claim.claimant.pid}
+
+
+def _lives(spool: Spool) -> bool:
+    claim = _claim_of(spool)
+    return claim is not None and alive(claim.claimant)
 
 
 def _unless_damaged(spool: Spool, read: Callable[[], Claim | None]) -> Claim | None:

@@ -150,7 +150,7 @@ class Source:
 class Sink:
     """In the place of `tidegate.events.sink.Sink`."""
 
-    def __init__(self, servers: str, *, delivery_timeout_s: float = 10.0, transactional_id: str | None = None) -> None:  # noqa: ARG002 - as above
+    def __init__(self, servers: str, *, delivery_timeout_s: float = 10.0, transactional_id: str | None = None) -> None:  # noqa: ARG002 - as the product's
         self._daemon = Source.daemons[servers]
         self._world = self._daemon.world
         self._transactional_id = transactional_id

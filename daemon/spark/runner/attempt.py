@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
@@ -150,10 +151,11 @@ class Attempt:
     def _beat(self) -> None:
         pause = threading.Event()
         while not pause.wait(min(self._job.heartbeat_s, self._contact.check_every_s)):
-            self._contact.confirm(self._spool.confirmed_beat())
+            with suppress(OSError):  # Without a spool the contact is lost in the end, which this thread has to notice.
+                self._contact.confirm(self._spool.confirmed_beat())
+                self._contact.add(self._spool.beat())
             if (lost_s := self._contact.lost_s()) is not None:
                 self.finish(Outcome(outcome="failed", reason=f"no daemon of this host recorded a heartbeat for {lost_s:.0f} s"))
-            self._contact.add(self._spool.beat())
 
     def _await_term(self, readable: int) -> None:
         while signal.SIGTERM not in os.read(readable, 64):

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -13,6 +13,7 @@ from tests.unit.spark.test_spool import DEAD, DONE, prepared
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark import launch
 from tidegate.daemon.spark.contract import Handle, Phase
+from tidegate.daemon.spark.process import identify
 from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.runner_backend import REAPERS, RunnerBackend
 from tidegate.daemon.spark.spool import Outcome, Spool, prune
@@ -174,3 +175,25 @@ async def test_a_full_disk_is_an_outage_of_the_spool(root: Path, monkeypatch: py
 
     with pytest.raises(UnavailableError, match="No space left"):
         await backend(root).kill({"spool": str(spool.submission_id)})
+
+
+async def test_a_runner_that_died_does_not_run(root: Path) -> None:
+    """Otherwise each sweep of an ended attempt would kill it again."""
+    dead, living = prepared(root), prepared(root)
+    me = identify(os.getpid())
+    assert me is not None
+    dead.claim(DEAD)
+    living.claim(me)
+
+    assert list(await backend(root).running()) == [living.submission_id]
+
+
+async def test_a_spool_that_cannot_be_written_delays_no_other_confirmation(root: Path) -> None:
+    spoiled, good = uuid4(), uuid4()
+    (root / str(spoiled)).write_text("no directory")
+    Spool(root, good).make()
+
+    with pytest.raises(UnavailableError, match="cannot be used"):
+        await backend(root).confirm({spoiled: None, good: None})
+
+    assert Spool(root, good).is_confirmed()
