@@ -1,5 +1,6 @@
 """Settings: `TIDEGATE_*` from the environment into one frozen value."""
 
+import os
 import re
 import socket
 from collections.abc import Collection, Mapping
@@ -48,14 +49,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     dags_folder: Annotated[str, _text("Folder with the DAG files.")] = "dags"
     spool_dir: Annotated[
         str,
-        _text("Folder for the logs and outcomes of tasks that run on this host, and for the commit receipts of its daemons."),
-    ] = ".tidegate/spool"
+        _text(
+            "Folder for the logs and outcomes of tasks that run on this host, and for the commit receipts of its daemons."
+            " An absolute path, the same for all daemons of the host."
+        ),
+    ] = "~/.local/state/tidegate/spool"
     spool_days: Annotated[int, _count("How long logs and outcomes of ended attempts are kept.", "days")] = 14
     cache: Annotated[str, _text("Folder for the jars that `tidegate standalone` downloads.")] = "~/.cache/tidegate"
     host: Annotated[
         str,
         _text(
             "Name of this host. A daemon observes and kills the runner processes of its own host only. Default: the host name."
+            " The id of the spool is added to it: `NAME/ID`."
         ),
     ] = msgspec.field(default_factory=socket.gethostname)
 
@@ -184,8 +189,14 @@ def dags_root(settings: Settings) -> Path:
 
 
 def spool_root(settings: Settings) -> Path:
-    """The directory of this host's submissions as an absolute path."""
-    return Path(settings.spool_dir).absolute()
+    """The directory of this host's submissions. Raises SettingsError for a relative path.
+
+    Two daemons with different working directories would not see each other's submissions.
+    """
+    path = Path(os.path.expanduser(settings.spool_dir))
+    if not path.is_absolute():
+        raise SettingsError(f"{PREFIX}SPOOL_DIR is {settings.spool_dir!r}, but must be an absolute path")
+    return path
 
 
 def _check_dsn(dsn: str) -> None:

@@ -43,8 +43,8 @@ from tidegate.daemon.postgres.migrate import SchemaError, pending
 from tidegate.daemon.restart import Duty, all_set, begin
 from tidegate.daemon.settings import Settings, spool_root
 from tidegate.daemon.spark.contract import Backend
+from tidegate.daemon.spark.host import host_of, open_spools
 from tidegate.daemon.spark.runner_backend import open_backends
-from tidegate.daemon.spark.spool import open_root
 from tidegate.daemon.systemd import Systemd
 from tidegate.daemon.wake import Signals, listen, notify_peers
 from tidegate.schemas.queries.db import Db
@@ -67,7 +67,7 @@ def main(settings: Settings, until: Until = FOR_EVER) -> None:
 
     Raises TidegateError, alone or in a group, for a problem that the user can fix, and the errors of `FATAL` in a group.
     """
-    open_root(spool_root(settings))
+    open_spools(settings)
     # Batches allocate thousands of objects without cycles: collect seldom.
     gc.freeze()
     gc.set_threshold(GARBAGE, 20, 100)
@@ -80,7 +80,7 @@ async def run(settings: Settings, until: Until) -> None:
     async with AsyncExitStack() as stack:
         parser = await stack.enter_async_context(open_parser(settings))
         backends = open_backends(settings)
-        job = Job(uuid4(), settings.host, os.getpid(), version("tidegate"), terms(settings, backends))
+        job = Job(uuid4(), host_of(settings), os.getpid(), version("tidegate"), terms(settings, backends))
         name = f"{job.host} (pid {job.pid})"
         commit_loss = CommitLossDetector(CommitReceipts(job.id, spool_root(settings)), name)
         pool = connect(
@@ -130,7 +130,7 @@ async def _start(tg: TaskGroup, context: Context, parser: Parser, systemd: Syste
     await _start_duties(tg, context, parser)
     systemd.say(STATUS="running")
     started.set()
-    log.info("started", job=str(context.held_leases.job.id), host=context.settings.host, pid=os.getpid())
+    log.info("started", job=str(context.held_leases.job.id), host=context.held_leases.job.host, pid=os.getpid())
 
 
 async def _start_duties(tg: TaskGroup, context: Context, parser: Parser) -> None:

@@ -21,6 +21,7 @@ from anyio import CapacityLimiter, to_thread
 from tidegate.daemon.settings import Settings, dags_root, spool_root
 from tidegate.daemon.spark import event_file, launch
 from tidegate.daemon.spark.contract import Backend, CallbackTask, Handle, LogChunk, Phase, Status, SubmissionSpec, backend_of
+from tidegate.daemon.spark.host import host_of
 from tidegate.daemon.spark.process import alive, has_stamp, identify, send, stamped, until_gone
 from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.spool import Claim, Job, Outcome, Spool, spools
@@ -56,7 +57,7 @@ class RunnerBackend:
 
     def __init__(self, name: str, settings: Settings) -> None:
         self.name = name
-        self.host: str | None = settings.host
+        self.host: str | None = host_of(settings)
         self._settings = settings
         self._root = spool_root(settings)
         self._spool_threads = CapacityLimiter(SPOOL_THREADS)

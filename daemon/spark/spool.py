@@ -27,7 +27,7 @@ from uuid import UUID, uuid4
 
 import msgspec
 
-from tidegate.daemon.settings import PREFIX, SettingsError
+from tidegate.daemon.spark import whole_file
 from tidegate.daemon.spark.contract import AttemptEnd, LogChunk, SubmissionSpec
 from tidegate.daemon.spark.process import Identity, alive
 from tidegate.daemon.spark.regular_file import DamagedError, open_directory, open_regular, read_regular
@@ -95,9 +95,8 @@ class Spool:
     def prepare(self, job: Job) -> None:
         """Store the job, and create the directories if they are missing."""
         self.make()
-        _sync(self.path.parent)
-        self._write("spec.json", _encode(job)).replace(self.path / "spec.json")
-        _sync(self.path)
+        whole_file.sync(self.path.parent)
+        whole_file.replace(self.path / "spec.json", _encode(job))
 
     def job(self) -> Job | None:
         return self._read("spec.json", MAX_SPEC_BYTES, Job)
@@ -107,7 +106,7 @@ class Spool:
 
     def claim(self, claimant: Identity) -> bool:
         """True for exactly one caller, ever, also across a power failure."""
-        return self._put("claim", _encode(Claim(claimant=claimant, claimed_at=datetime.now(UTC))))
+        return whole_file.create(self.path / "claim", _encode(Claim(claimant=claimant, claimed_at=datetime.now(UTC))))
 
     def claimed(self) -> Claim | None:
         return self._read("claim", MAX_CLAIM_BYTES, Claim)
@@ -170,14 +169,14 @@ class Spool:
 
     def ask_to_stop(self) -> None:
         _touch(self.path / "kill")
-        _sync(self.path)
+        whole_file.sync(self.path)
 
     def asked_to_stop(self) -> bool:
         return os.path.lexists(self.path / "kill")
 
     def end(self, outcome: Outcome) -> bool:
         """Store the outcome; False when there was one."""
-        return self._put("outcome.json", _encode(outcome))
+        return whole_file.create(self.path / "outcome.json", _encode(outcome))
 
     def has_outcome(self) -> bool:
         """Whether there is an outcome, damaged or not."""
@@ -209,42 +208,6 @@ class Spool:
             return None
         except (RejectedError, ValueError, RecursionError) as error:
             raise DamagedError(path, f"cannot be read: {error}") from error
-
-    def _put(self, name: str, content: bytes) -> bool:
-        """Create the file atomically with its content; False when it exists."""
-        draft = self._write(name, content)
-        try:
-            (self.path / name).hardlink_to(draft)
-        except FileExistsError:
-            return False
-        finally:
-            draft.unlink()
-        _sync(self.path)
-        return True
-
-    def _write(self, name: str, content: bytes) -> Path:
-        draft = self.path / f".{name}.{uuid4().hex}"
-        try:
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError:  # on a full disk, the draft of each try would take what is left
-            draft.unlink(missing_ok=True)
-            raise
-        return draft
-
-
-def open_root(root: Path) -> None:
-    """Create the directory of all spools. Raises SettingsError when it is not writable."""
-    probe = root / f".probe.{uuid4().hex}"
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        probe.write_bytes(b"written")
-        probe.unlink()
-    except OSError as error:
-        problem = f"{PREFIX}SPOOL_DIR: {root} is not writable: {error.strerror}"
-        raise SettingsError(f"{problem}; make room there, or choose another directory") from error
 
 
 def spools(root: Path) -> Iterator[Spool]:
@@ -322,12 +285,3 @@ def _modified_at(path: Path) -> datetime | None:
         return datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError) as error:
         raise DamagedError(path, f"has an impossible time: {seconds:.0f} s since 1970") from error
-
-
-def _sync(directory: Path) -> None:
-    """Sync the entries of a directory to disk."""
-    descriptor = open_directory(directory)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,6 +1,5 @@
 """The log of one try of a task, read through its backend. Slow to import, for it imports the backends."""
 
-from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
 
@@ -9,7 +8,7 @@ import msgspec
 
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.postgres.database import Database
-from tidegate.daemon.settings import Settings
+from tidegate.daemon.settings import Settings, spool_root
 from tidegate.daemon.spark.contract import Backend, Handle
 from tidegate.daemon.spark.runner_backend import open_backends
 from tidegate.schemas.error import RequestError, UnavailableError
@@ -58,7 +57,7 @@ class LogReader:
     """Locates the log of a try, and reads it."""
 
     def __init__(self, settings: Settings, database: Database, request: LogRequest) -> None:
-        self._spool = Path(settings.spool_dir).absolute()
+        self._spool = spool_root(settings)
         self._database = database
         self._request = request
         self._backends = open_backends(settings)

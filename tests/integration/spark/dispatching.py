@@ -6,7 +6,6 @@ from uuid import UUID, uuid4
 
 import anyio
 
-from tests.integration.cli.history import HOST
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties.dispatch import Dispatcher
 from tidegate.daemon.leases import HeldLeases, renew
@@ -14,6 +13,7 @@ from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.contract import Handle, LogChunk, Phase, Status, SubmissionSpec
+from tidegate.daemon.spark.host import host_of
 from tidegate.daemon.wake import Signals
 from tidegate.schemas.queries.leases import Job, Terms
 
@@ -59,10 +59,11 @@ class Daemon:
 
     def __init__(self, settings: Settings, database: Database) -> None:
         self.backend = Far()
+        job = Job(uuid4(), host_of(settings), os.getpid(), "test", Terms(lease_ttl_s=settings.lease_ttl_s))
         self.context = Context(
             settings=settings,
             database=database,
-            held_leases=HeldLeases(Job(uuid4(), HOST, os.getpid(), "test", Terms(lease_ttl_s=settings.lease_ttl_s))),
+            held_leases=HeldLeases(job),
             signals=Signals(),
             outages=Outages(),
             backends={"command": self.backend},

@@ -1,14 +1,17 @@
 """A claim of a daemon whose leases expired belongs to another: only one of them submits it."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import anyio
+import msgspec
 import pytest
 
 from tests.integration.cli.history import HOST, History
 from tests.integration.spark.dispatching import Daemon
 from tests.servers import MakeSettings
 from tidegate.daemon.postgres.database import Database, connect
+from tidegate.daemon.spark.host import host_of, open_spools
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.message import TasksReady
 
@@ -61,6 +64,21 @@ async def test_a_claim_that_was_not_taken_over_is_claimed_again(daemon: Daemon) 
     await daemon.dispatcher._resolve_batch(again.claims)
 
     assert daemon.backend.given == [claim.submission_id for claim in before.claims]
+
+
+async def test_a_claim_is_not_taken_over_with_another_spool_on_the_same_machine(daemon: Daemon, tmp_path: Path) -> None:
+    """There, nothing is known of what may have been submitted."""
+    elsewhere = msgspec.structs.replace(daemon.context.settings, spool_dir=str(tmp_path / "elsewhere"))
+    open_spools(elsewhere)
+    other = Daemon(elsewhere, daemon.context.database)
+    other.backend.host = host_of(elsewhere)
+    before = await daemon.dispatcher._claim(daemon.dispatcher._claim_intents)
+
+    await anyio.sleep(2 * TTL_S)
+    await other.renew()
+    taken_over = await other.dispatcher._claim(other.dispatcher._claim_abandoned)
+
+    assert (len(before.claims), taken_over.claims) == (1, [])
 
 
 async def test_who_may_be_taken_for_dead_while_he_looks_does_not_submit_afterwards(daemon: Daemon) -> None:

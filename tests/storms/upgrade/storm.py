@@ -26,7 +26,7 @@ JOINED_S = 60.0
 SIDE_BY_SIDE_S = 8.0
 """So long both builds are at work."""
 
-JOINED = "SELECT EXISTS (SELECT FROM job WHERE host = $1 AND started_at > $2)"
+JOINED = "SELECT EXISTS (SELECT FROM job WHERE split_part(host, '/', 1) = $1 AND started_at > $2)"
 
 
 class UpgradeStorm(Storm):

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tidegate.daemon.settings import SettingsError, dags_root, read
+from tidegate.daemon.settings import SettingsError, dags_root, read, spool_root
 from tidegate.schemas.wire.event import Kind
 
 SERVERS = {"TIDEGATE_POSTGRES_DSN": "postgresql://u:p@db:5432/t", "TIDEGATE_KAFKA_SERVERS": "broker:9092"}
@@ -103,3 +103,13 @@ def test_the_dag_folder_is_below_the_working_directory(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
 
     assert dags_root(read(SERVERS)) == tmp_path / "dags"
+
+
+def test_the_spool_is_below_the_home_directory_by_default() -> None:
+    assert spool_root(read(SERVERS)) == Path.home() / ".local/state/tidegate/spool"
+
+
+@pytest.mark.parametrize("relative", ["", "spool", "./spool", "~nobody-of-this-name/spool"])
+def test_a_spool_that_depends_on_the_working_directory_is_refused(relative: str) -> None:
+    with pytest.raises(SettingsError, match=rf"^TIDEGATE_SPOOL_DIR is '{relative}', but must be an absolute path$"):
+        spool_root(read({**SERVERS, "TIDEGATE_SPOOL_DIR": relative}))
