@@ -25,6 +25,7 @@ FIRST: Sequence[str] = (
     "storms/failover/test_failover.py",
     "integration/spark/test_connect.py",
     "storms/hostile/test_hostile.py",
+    "storms/runners/test_runners.py",
     "integration/engine/test_lives.py",
     "integration/standalone/test_server.py",
     "integration/standalone/test_spark_connect.py",

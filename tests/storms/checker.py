@@ -13,7 +13,9 @@ SHOWN = 5
 FENCED = "batches fenced"
 """Not in every storm: a daemon that is in doubt looks where the offsets stand before it goes on."""
 
-INVARIANTS: Sequence[Callable[[Evidence], Awaitable[Iterable[str]]]] = (
+Invariant = Callable[[Evidence], Awaitable[Iterable[str]]]
+
+INVARIANTS: Sequence[Invariant] = (
     events.the_topic_has_what_was_acknowledged,
     events.each_event_is_in_the_ledger_once,
     events.the_dead_letters_are_the_bad_records,
@@ -67,8 +69,11 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 async def judge(evidence: Evidence) -> Verdict:
-    violations = {check.__name__: sorted(await check(evidence)) for check in INVARIANTS}
-    return Verdict(violations, await _reached(evidence))
+    return Verdict(await violations(evidence, INVARIANTS), await _reached(evidence))
+
+
+async def violations(evidence: Evidence, invariants: Sequence[Invariant]) -> Mapping[str, Sequence[str]]:
+    return {check.__name__: sorted(await check(evidence)) for check in invariants}
 
 
 async def _reached(e: Evidence) -> Mapping[str, int]:

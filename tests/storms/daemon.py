@@ -22,12 +22,13 @@ from tests.storms.killpoints import arm
 from tests.storms.limits.faults import LIMIT_FAULTS
 from tests.storms.limits.watch import note_looks
 from tests.storms.replace import replace
+from tests.storms.runners.faults import RUNNER_FAULTS
 from tidegate.daemon import log, supervisor
 from tidegate.daemon.settings import read
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    faults = {**FAULTS, **LIMIT_FAULTS, **CLOCK_FAULTS, **HOSTILE_FAULTS}
+    faults = {**FAULTS, **LIMIT_FAULTS, **CLOCK_FAULTS, **HOSTILE_FAULTS, **RUNNER_FAULTS}
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--cluster")
     parser.add_argument("--fault", choices=sorted(faults))

@@ -17,6 +17,9 @@ from tests.storms.hostile.storm import HostilePlan, HostileStorm
 from tests.storms.limits import plans as limits
 from tests.storms.limits.faults import LIMIT_FAULTS
 from tests.storms.limits.storm import LimitsPlan, LimitsStorm
+from tests.storms.runners import plans as runners
+from tests.storms.runners.faults import RUNNER_FAULTS
+from tests.storms.runners.storm import RunnersPlan, RunnersStorm
 from tests.storms.storm import Plan, Storm
 
 KINDS: Mapping[str, str] = {
@@ -24,6 +27,7 @@ KINDS: Mapping[str, str] = {
     "brokers": "over three brokers",
     "clocks": "of wrong clocks",
     "hostile": "of hostile inputs",
+    "runners": "over several hosts, with real tasks",
     "failover": "in which Postgres fails over, five times",
 }
 
@@ -33,17 +37,19 @@ WHOLE: Mapping[str, tuple[Plan, Plan]] = {
     "brokers": (BROKERS, GREAT_BROKERS),
     "clocks": (CLOCKED, LONG_CLOCKED),
     "hostile": (HOSTILE, GREAT_HOSTILE),
+    "runners": (runners.RUNNERS, runners.GREAT_RUNNERS),
     "failover": (FAILOVER, FAILOVER),
 }
 """As they fit into a test, and great."""
 
-FAULTS = (*faults.FAULTS, *LIMIT_FAULTS, *CLOCK_FAULTS, *HOSTILE_FAULTS)
+FAULTS = (*faults.FAULTS, *LIMIT_FAULTS, *CLOCK_FAULTS, *HOSTILE_FAULTS, *RUNNER_FAULTS)
 
 AIMED: Mapping[str, Plan] = {
     **plans.AIMED,
     **limits.AIMED,
     **dict.fromkeys(CLOCK_FAULTS, CLOCKED),
     **dict.fromkeys(HOSTILE_FAULTS, HOSTILE),
+    **runners.AIMED,
 }
 """Of each fault a small storm that it does not survive."""
 
@@ -58,6 +64,8 @@ def storm_of(plan: Plan, home: Path, cache: Path, seed: int) -> Storm:
             return ClocksStorm(plan, home, cache, seed)
         case HostilePlan():
             return HostileStorm(plan, home, cache, seed)
+        case RunnersPlan():
+            return RunnersStorm(plan, home, cache, seed)
         case FailoverPlan():
             return FailoverStorm(plan, home, cache, seed)
         case _:

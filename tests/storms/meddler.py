@@ -16,23 +16,35 @@ from tests.storms.pipelines import INPUTS
 from tidegate.daemon.cli.request import Request, apply_request
 from tidegate.daemon.postgres.database import Database, connect
 from tidegate.schemas.error import DagFaultError, RequestError, UnavailableError
-from tidegate.schemas.message import ClearRequested, PauseRequested
+from tidegate.schemas.message import ClearRequested, PauseRequested, RunEndRequested, TaskMarked
 from tidegate.schemas.read_plan import RUN_EVENTS
+from tidegate.schemas.state import RunState, TaskState
 
 FILE = "changing.py"
 IDS = tuple(f"changing_{number}" for number in range(8))
 MENDED_S = 40.0
 ORDERLY = "# in order again\n"
 
+AT_WORK = "SELECT dag_id, run_id FROM dag_run WHERE state = 'running' ORDER BY id LIMIT 500"
+TASKS_AT_WORK = """
+    SELECT dag_id, run_id, task_id FROM task_instance JOIN dag_run AS run ON run.id = dag_run_id
+    WHERE run.state = 'running' AND task_instance.state IN ('queued', 'running') ORDER BY run.id, task_index LIMIT 500
+"""
+
 Note = Callable[[str], None]
 
 
 class Meddling(msgspec.Struct, frozen=True, kw_only=True):
-    """How often within how many seconds: pauses of several DAGs at once, edits of the file of changing DAGs, clears."""
+    """How often within how many seconds: pauses of several DAGs at once, edits of the file of changing DAGs, clears of runs that
+    have ended; and of runs at work: clears, cancels, marks of tasks.
+    """
 
     pauses: int = 0
     edits: int = 0
     clears: int = 0
+    clears_at_work: int = 0
+    cancels: int = 0
+    marks: int = 0
     paused_s: tuple[float, float] = (0.2, 2.0)
     within_s: float = 60.0
 
@@ -81,6 +93,9 @@ class Meddler:
                 (meddling.pauses, partial(self._pause, database, meddling)),
                 (meddling.edits, self._edit),
                 (meddling.clears, partial(self._clear, database)),
+                (meddling.clears_at_work, partial(self._clear_at_work, database)),
+                (meddling.cancels, partial(self._cancel, database)),
+                (meddling.marks, partial(self._mark, database)),
             )
             for count, act in lanes:
                 tg.start_soon(self._spread, count, meddling.within_s, act)
@@ -105,6 +120,23 @@ class Meddler:
         for dag_id, run_id, state in await self._some(database, sql, 4):
             self._note(f"clear {run_id} of {dag_id}")
             await self._ask(database, ClearRequested(dag_id=dag_id, run_id=run_id, only_failed=state == "failed"))
+
+    async def _clear_at_work(self, database: Database) -> None:
+        for dag_id, run_id in await self._some(database, AT_WORK, 2):
+            self._note(f"clear {run_id} of {dag_id}, which is at work")
+            await self._ask(database, ClearRequested(dag_id=dag_id, run_id=run_id))
+
+    async def _cancel(self, database: Database) -> None:
+        for dag_id, run_id in await self._some(database, AT_WORK, 1):
+            self._note(f"cancel {run_id} of {dag_id}")
+            end = RunEndRequested(dag_id=dag_id, run_id=run_id, state=RunState.FAILED, reason="cancelled", only_if_active=True)
+            await self._ask(database, end)
+
+    async def _mark(self, database: Database) -> None:
+        for dag_id, run_id, task_id in await self._some(database, TASKS_AT_WORK, 1):
+            self._note(f"mark {task_id} of {run_id} of {dag_id}")
+            state = self._random.choice((TaskState.SUCCESS, TaskState.FAILED))
+            await self._ask(database, TaskMarked(dag_id=dag_id, run_id=run_id, task_id=task_id, state=state))
 
     async def _edit(self) -> None:
         self._note(f"edit {FILE}")

@@ -26,11 +26,15 @@ WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND random() <
 
 
 class Misery(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of what. Times are in seconds; `die_at` are the points at which daemons end themselves, one process each."""
+    """How much of what. Times are in seconds; `die_at` are the points at which daemons end themselves, one process each.
+
+    `stopped` are the daemons that are frozen; empty: any.
+    """
 
     kills: int = 0
     terms: int = 0
     stops: int = 0
+    stopped: Sequence[str] = ()
     stop_s: tuple[float, float] = (3.5, 5.5)
     die_at: Sequence[str] = ()
     every_s: tuple[float, float] = (1.5, 4.0)
@@ -118,7 +122,7 @@ class Nemesis:
             await strike()
 
     async def _freeze(self, misery: Misery) -> None:
-        daemon = await self._victim()
+        daemon = await self._victim(misery.stopped)
         seconds = self._random.uniform(*misery.stop_s)
         self.note(f"freeze {daemon.name} for {seconds:.1f} s")
         await daemon.freeze(seconds)
@@ -171,9 +175,10 @@ class Nemesis:
         await anyio.sleep(seconds)
         link.delay_s = 0.0
 
-    async def _victim(self) -> Daemon:
+    async def _victim(self, among: Sequence[str] = ()) -> Daemon:
         """A running daemon, neither frozen (it must wake up again) nor about to end itself."""
-        while not (candidates := [daemon for daemon in self._daemons if daemon.up and not (daemon.frozen or daemon.doomed)]):
+        daemons = [daemon for daemon in self._daemons if not among or daemon.name in among]
+        while not (candidates := [daemon for daemon in daemons if daemon.up and not (daemon.frozen or daemon.doomed)]):
             await anyio.sleep(0.05)
         return self._random.choice(candidates)
 

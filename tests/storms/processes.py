@@ -45,7 +45,7 @@ class Daemon:
         self,
         name: str,
         home: Path,
-        env: Mapping[str, str],
+        env: dict[str, str],
         arguments: Sequence[str],
         random: Random,
         links: Sequence[Link] = (),
@@ -61,7 +61,7 @@ class Daemon:
         """The points that processes did not reach, because they were ended otherwise before."""
         self._point = ""
         self._home = home
-        self._env = env
+        self.env = env
         self._arguments = arguments
         self._random = random
         self._child: Child | None = None
@@ -127,7 +127,7 @@ class Daemon:
             (sys.executable, "-m", "tests.storms.daemon", *self._arguments, *last_words),
             log=self._home / f"daemon-{self.name}-{self._starts:03}.log",
             cwd=self.root,
-            env={**os.environ, **self._env, **build_env(self.root)},
+            env={**os.environ, **self.env, **build_env(self.root)},
             on_orphaned=signal.SIGKILL,
         )
         self._doomed_until = anyio.current_time() + DOOM_S if die_at else 0.0

@@ -192,7 +192,7 @@ class Storm:
             **self.plan.settings,
         }
         env = {f"TIDEGATE_{key.upper()}": str(value) for key, value in settings.items()}
-        arguments = ["--cluster", cluster, *self._arguments(name)]
+        arguments = [*(["--cluster", cluster] if cluster else []), *self._arguments(name)]
         links = [way for way in (way_to_kafka, way_to_postgres) if way is not None]
         return Daemon(name, self.home, env, arguments, self.random, links)
 

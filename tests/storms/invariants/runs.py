@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from tests.storms.evidence import Evidence
 from tidegate.schemas.conditions.condition import Condition, inputs, met_by_inputs
-from tidegate.schemas.state import RUN_MOVES, RunState
+from tidegate.schemas.state import RUN_MOVES, TASK_ENDED, RunState
 
 
 async def nothing_waits_beside_an_open_gate(e: Evidence) -> Iterable[str]:
@@ -83,7 +83,7 @@ async def everything_has_ended(e: Evidence) -> Iterable[str]:
     left = {
         "runs": "SELECT count(*) FROM dag_run WHERE state NOT IN ('success', 'failed')",
         "runs with unfinished tasks": "SELECT count(*) FROM dag_run WHERE unfinished <> 0",
-        "tasks": "SELECT count(*) FROM task_instance WHERE state NOT IN ('success', 'failed', 'upstream_failed', 'removed')",
+        "tasks": f"SELECT count(*) FROM task_instance WHERE state NOT IN {tuple(map(str, TASK_ENDED))}",
         "submissions": "SELECT count(*) FROM submission WHERE state IN ('intent', 'submitting', 'accepted')",
         "rows of the outbox": "SELECT count(*) FROM outbox",
     }

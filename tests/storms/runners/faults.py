@@ -1,0 +1,37 @@
+"""Seeded faults of what keeps two executions of a task apart."""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from tests.storms.replace import replace
+from tidegate.daemon import supervisor
+from tidegate.daemon.settings import Settings
+from tidegate.daemon.spark import runner_backend
+from tidegate.daemon.spark.contract import SubmissionSpec
+from tidegate.daemon.spark.runner_backend import RunnerBackend
+from tidegate.daemon.spark.spool import Job
+
+
+def contact_not_watched() -> None:
+    """A runner goes on however long no daemon records its heartbeats."""
+
+    def job(self: RunnerBackend, spec: SubmissionSpec) -> Job:
+        return msgspec.structs.replace(before(self, spec), silent_s=None)
+
+    before: Callable[[RunnerBackend, SubmissionSpec], Job] = replace(RunnerBackend, "_job", job)
+
+
+def spools_not_told_apart() -> None:
+    """A host is its name, whatever its spool."""
+
+    def name_of(settings: Settings) -> str:
+        return settings.host
+
+    for module in (supervisor, runner_backend):
+        replace(module, "host_of", name_of)
+
+
+RUNNER_FAULTS: Mapping[str, Callable[[], None]] = {
+    fault.__name__: fault for fault in (contact_not_watched, spools_not_told_apart)
+}

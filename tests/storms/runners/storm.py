@@ -1,0 +1,92 @@
+"""A storm over daemons of several hosts, each with a spool of its own, whose tasks are real processes."""
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from tests.storms.checker import INVARIANTS, Verdict, violations
+from tests.storms.evidence import Evidence
+from tests.storms.invariants import attempts as applications
+from tests.storms.processes import Daemon
+from tests.storms.runners import executions, invariants
+from tests.storms.runners.pipelines import DAGS, INPUTS, files
+from tests.storms.storm import Plan, Storm
+from tidegate.daemon.spark.process import end_all
+from tidegate.daemon.spark.spool import spools
+
+SILENT_S = 8.0
+SETTINGS: Mapping[str, object] = {"runner_silent_s": SILENT_S, "runner_heartbeat_s": 0.5}
+
+OF_CLUSTERS = (
+    applications.each_attempt_has_one_application,
+    applications.each_attempt_ended_as_its_application,
+    applications.tries_are_counted_without_a_gap,
+)
+"""Invariants of attempts that the scripted cluster executes and no user ends while they are at work."""
+
+REASONS = """
+    SELECT
+        count(*) FILTER (WHERE reason LIKE 'no heartbeat%') AS "attempts lost",
+        count(*) FILTER (WHERE reason LIKE 'no daemon of this host%') AS "runners without contact",
+        count(*) FILTER (WHERE state = 'killed') AS "attempts killed"
+    FROM submission
+"""
+
+
+class RunnersPlan(Plan, frozen=True, kw_only=True):
+    """`hosts` says of each daemon on which host it is: which spool it has."""
+
+    hosts: Mapping[str, str]
+
+
+class RunnersStorm(Storm):
+    plan: RunnersPlan
+    at_once = 1
+
+    def __init__(self, plan: RunnersPlan, home: Path, cache: Path, seed: int) -> None:
+        self._journal = home / "executions"
+        more = {"files": files(self._journal), "dags": DAGS, "inputs": INPUTS, "settings": {**SETTINGS, **plan.settings}}
+        super().__init__(replace(plan, **more), home, cache, seed)
+
+    async def _cluster(self, stack: AsyncExitStack) -> str:
+        """None. Runners outlive their daemons, and must not outlive the storm."""
+        (self.home / "journal").touch()
+        stack.callback(self._end_runners)
+        return ""
+
+    def _spool(self, host: str) -> Path:
+        return self.home / f"spool-{host}"
+
+    def _end_runners(self) -> None:
+        for host in set(self.plan.hosts.values()):
+            for spool in spools(self._spool(host)):
+                end_all(spool.submission_id, 0)
+
+    async def _daemon(self, name: str, cluster: str, stack: AsyncExitStack) -> Daemon:
+        daemon = await super()._daemon(name, cluster, stack)
+        # One name for all: only their spools tell the hosts apart.
+        daemon.env |= {"TIDEGATE_HOST": "worker", "TIDEGATE_SPOOL_DIR": str(self._spool(self.plan.hosts[name]))}
+        return daemon
+
+    async def _verdict(self, evidence: Evidence) -> Verdict:
+        attempts, ran = await invariants.attempts_of(evidence), executions.read(self._journal)
+        found = {
+            **await violations(evidence, [check for check in INVARIANTS if check not in OF_CLUSTERS]),
+            "each_attempt_is_executed_at_most_once": invariants.each_attempt_is_executed_at_most_once(attempts, ran),
+            "executions_of_a_task_never_overlap": invariants.executions_of_a_task_never_overlap(attempts, ran),
+            "what_has_ended_does_not_run_on": invariants.what_has_ended_does_not_run_on(attempts, ran),
+            "no_process_is_left": invariants.no_process_is_left(attempts),
+        }
+        (reasons,) = await evidence.db.fetch(REASONS)
+        reached = {
+            "attempts": len(attempts),
+            "executions": len(ran),
+            **dict(reasons.items()),
+            "strays killed": evidence.logged("stray_killed"),
+            "submissions adopted": evidence.logged("submission_adopted"),
+            "daemons killed": sum(end.code == -9 for end in evidence.ends),
+            "runs cleared": len(evidence.cleared),
+        }
+        return Verdict({name: sorted(sentences) for name, sentences in found.items()}, reached)

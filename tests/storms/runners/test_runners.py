@@ -1,0 +1,56 @@
+"""The storm over real runners; and that it would notice if two executions of a task were not kept apart."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from tests.storms.checker import Verdict
+from tests.storms.runners import invariants
+from tests.storms.runners.faults import RUNNER_FAULTS
+from tests.storms.runners.plans import AIMED, RUNNERS
+from tests.storms.runners.storm import RunnersPlan, RunnersStorm
+from tests.storms.seeded import STORMS
+from tests.storms.storm import seed
+
+REACHED = ("executions", "runners without contact", "attempts killed", "submissions adopted", "runs cleared")
+
+GIVEN_AWAY_BY: Mapping[str, str] = {
+    "contact_not_watched": invariants.executions_of_a_task_never_overlap.__name__,
+    "spools_not_told_apart": invariants.each_attempt_is_executed_at_most_once.__name__,
+}
+
+
+async def ride_out(plan: RunnersPlan, home: Path, cache: Path) -> tuple[Verdict, str]:
+    home.mkdir()
+    storm = RunnersStorm(plan, home, cache, seed())
+    verdict = await storm.run()
+    return verdict, storm.report(verdict)
+
+
+async def test_no_task_runs_twice_at_once_and_what_has_ended_stays_so(tmp_path: Path, cache: Path) -> None:
+    """What is rare and was not reached may be in a second storm."""
+    missed = set(REACHED)
+    for number in range(2):
+        verdict, report = await ride_out(RUNNERS, tmp_path / str(number), cache)
+        assert verdict.broken == set(), report
+        missed = {state for state in missed if not verdict.reached[state]}
+        if not missed:
+            break
+
+    assert missed == set(), report
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not os.environ.get("TEST_LONG"), reason="takes minutes: make test-long")
+@pytest.mark.parametrize("fault", RUNNER_FAULTS)
+async def test_a_seeded_fault_is_noticed(fault: str, tmp_path: Path, cache: Path) -> None:
+    """Within three storms: it takes chance to bring it about."""
+    for number in range(STORMS):
+        verdict, report = await ride_out(replace(AIMED[fault], fault=fault), tmp_path / str(number), cache)
+        if GIVEN_AWAY_BY[fault] in verdict.broken:
+            return
+
+    raise AssertionError(report)
