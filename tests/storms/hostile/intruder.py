@@ -1,5 +1,6 @@
 """What comes in beside the hostile records of a storm: files, damaged versions, forged ends, commands that must be refused."""
 
+import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -216,6 +217,7 @@ class Intruder:
             await quiescence.until(lambda: self._is_orderly(database), WITHDRAWN_S)
 
     async def _is_orderly(self, database: Database) -> bool:
+        edits_are_filed = await self._edits_are_filed(database)  # first, so that all that they brought is mended below
         for dag_id in self._damaged:
             await self._sql(database, "SELECT storm_mend($1)", dag_id)
         held = [row[0] for row in await self._sql(database, "SELECT dag_id FROM dag WHERE held_since IS NOT NULL")]
@@ -225,4 +227,10 @@ class Intruder:
         for dag_id in paused:
             await self._ask(database, PauseRequested(dag_id=dag_id, is_paused=False))
         known = {row[0] for row in await self._sql(database, "SELECT path FROM import_error")}
-        return not held and not paused and known == self.files
+        return edits_are_filed and not held and not paused and known == self.files
+
+    async def _edits_are_filed(self, database: Database) -> bool:
+        """Whether the daemons know each edited file as it is: a version that is damaged from the beginning may come late."""
+        files = [self._folder / f"{dag_id}.py" for dag_id in self._damaged]
+        edited = {(file.name, hashlib.sha256(file.read_bytes()).hexdigest()) for file in files}
+        return edited <= {(row[0], row[1]) for row in await self._sql(database, "SELECT path, digest FROM dag_file")}
