@@ -10,8 +10,9 @@ from tests.storms import replace
 from tests.storms.clocks.faults import CLOCK_FAULTS
 from tests.storms.faults import FAULTS
 from tests.storms.limits.faults import LIMIT_FAULTS
+from tests.storms.runners.faults import RUNNER_FAULTS
 
-ALL: Mapping[str, Callable[[], None]] = {**FAULTS, **LIMIT_FAULTS, **CLOCK_FAULTS, **SIMULATED}
+ALL: Mapping[str, Callable[[], None]] = {**FAULTS, **LIMIT_FAULTS, **CLOCK_FAULTS, **RUNNER_FAULTS, **SIMULATED}
 
 
 @pytest.mark.parametrize("fault", ALL)

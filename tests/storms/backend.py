@@ -9,6 +9,7 @@ from uuid import UUID
 import anyio
 import msgspec
 
+from tests.storms.content import Content, digest
 from tidegate.daemon.spark.contract import Handle, LogChunk, Status, SubmissionSpec
 from tidegate.schemas.dag import CommandTask
 from tidegate.schemas.error import UnavailableError
@@ -36,7 +37,7 @@ class ClusterBackend:
         run = spec.run
         stamp = str(spec.submission_id)
         begun_at = datetime.now(UTC)  # a daemon may be frozen from here on
-        about = {"dag_id": run.dag_id, "run_id": run.run_id, "token": spec.token, **_asked(spec)}
+        about = {"dag_id": run.dag_id, "run_id": run.run_id, "token": spec.token, "given": _given(spec), **_asked(spec)}
         handle: Handle = await self._ask("submit", stamp=stamp, begun_at=begun_at, **about)
         return handle
 
@@ -103,6 +104,13 @@ def _asked(spec: SubmissionSpec) -> dict[str, Any]:
             return {"lasts_s": float(seconds)}
         case _:
             return {}
+
+
+def _given(spec: SubmissionSpec) -> int | None:
+    """The digest of the events of the run; None where they are in a file."""
+    events = spec.run.events
+    said = (Content(each.source, each.id, each.uri, each.extra, each.occurred_at) for each in events)
+    return None if spec.events_of is not None else digest(said)
 
 
 def _status(said: Mapping[str, Any]) -> Status:

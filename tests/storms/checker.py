@@ -18,7 +18,10 @@ Invariant = Callable[[Evidence], Awaitable[Iterable[str]]]
 INVARIANTS: Sequence[Invariant] = (
     events.the_topic_has_what_was_acknowledged,
     events.each_event_is_in_the_ledger_once,
+    events.each_event_says_what_its_producer_said,
+    events.each_task_is_given_what_its_run_consumed,
     events.the_dead_letters_are_the_bad_records,
+    events.the_dead_letter_topic_has_each_letter,
     events.each_record_is_taken_once,
     events.offsets_only_move_forward_to_the_end,
     events.each_event_has_one_fate_for_each_subscriber,
@@ -32,6 +35,7 @@ INVARIANTS: Sequence[Invariant] = (
     runs.the_journal_of_each_run_is_whole,
     topics.the_topic_tells_each_run,
     topics.the_topic_tells_each_task,
+    topics.the_last_record_of_each_run_is_its_newest,
     deadlines.each_deadline_was_met_or_missed,
     deadlines.each_missed_deadline_is_told_once,
     attempts.each_attempt_has_one_application,

@@ -42,7 +42,10 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of the journal. `told`: Kafka acknowledged the news of the end. `begun_at`: when the daemon began a submit."""
+    """A line of the journal. `told`: Kafka acknowledged the news of the end. `begun_at`: when the daemon began a submit.
+
+    `given` is the digest of the events of its run; None where the daemon has them in a file.
+    """
 
     what: str
     at: datetime
@@ -51,6 +54,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str = ""
     told: bool = False
     begun_at: datetime | None = None
+    given: int | None = None
 
 
 class Application:
@@ -129,7 +133,8 @@ class Cluster:
         await asyncio.sleep(script.slow_s if is_slow else self.random.uniform(*script.accept_s))
         application = Application(f"application_{len(self.applications) + 1:06}", stamp, facts)
         self.applications[application.name] = self.by_stamp[stamp] = application
-        self.write("accepted", stamp, application=application.name, begun_at=datetime.fromisoformat(facts["begun_at"]))
+        begun_at, given = datetime.fromisoformat(facts["begun_at"]), facts["given"]
+        self.write("accepted", stamp, application=application.name, begun_at=begun_at, given=given)
         task = asyncio.create_task(self.run(application))
         self.running.add(task)
         task.add_done_callback(self.running.discard)

@@ -76,6 +76,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     acknowledged: Sequence[Planned]
     updates: Sequence[Taken]
     finishes: Sequence[Taken]
+    dead_letters: Sequence[Taken]
     ends_of_logs: Mapping[str, int]
     run_states: Sequence[DagRunStateChanged]
     task_states: Sequence[TaskStateChanged]
@@ -110,6 +111,7 @@ async def gather(
         acknowledged=acknowledged,
         updates=[_taken(record) for record in records[Kind.DATASET_UPDATED]],
         finishes=[_taken(record) for record in records[Kind.TASK_FINISHED]],
+        dead_letters=[_taken(record) for record in records[Kind.DEAD_LETTER]],
         ends_of_logs={key: end for key, end in ends_of_logs.items() if Kind(key.rpartition("/")[0].removeprefix(prefix)) in READ},
         run_states=_states(Kind.DAG_RUN_STATE, records),
         task_states=_states(Kind.TASK_STATE, records),

@@ -97,6 +97,13 @@ AIMED: Mapping[str, Plan] = {
         dags=SEPARATE_DAGS,
         script={"run_s": (0.01, 0.05)},
     ),
+    **dict.fromkeys(
+        ("extras_reversed", "arrival_taken_for_occurrence", "extras_not_given", "first_state_repeated"),
+        Plan(events=500, send_s=4, misery=Misery(), rest_s=20, script={"run_s": (0.01, 0.05)}),
+    ),
+    # Copies are in other partitions than the first ones, and ids are shared by sources.
+    "sources_not_told_apart": Plan(events=500, again_share=0.2, send_s=4, misery=Misery(), rest_s=20),
+    "letters_deleted_before_sent": Plan(events=100, bad=30, send_s=3, misery=Misery(), rest_s=20),
     "settings_told": Plan(events=100, send_s=2, misery=Misery(), rest_s=20),
 }
 """By fault, what brings it to light soon."""

@@ -52,21 +52,29 @@ def plan(
     good = [_event(random, number, inputs) for number in range(events)]
     order = [(float(place), record) for place, record in enumerate(good)]
     again = random.sample(range(events), int(events * again_share))
-    order += [(place + random.uniform(0, AGAIN_WITHIN), good[place]) for place in again]
+    order += [(place + random.uniform(0, AGAIN_WITHIN), _elsewhere(random, good[place])) for place in again]
     order += [(random.uniform(0, events), _bad(random, number, kinds)) for number in range(bad)]
     order.sort(key=lambda pair: pair[0])
     return [record for _, record in order]
 
 
-def event(number: int, at: datetime, dataset: str, source: str = "storm/0") -> Planned:
+def event(number: int, at: datetime, dataset: str, source: str = "storm/0", event_id: str = "") -> Planned:
     """A dataset event as the publisher makes it."""
     value = msgspec.json.encode({"uri": dataset, "extra": {"number": number}})
-    return Planned(dataset.encode(), value, headers(Kind.DATASET_UPDATED, event_id=f"event-{number}", source=source, time=at))
+    event_id = event_id or f"event-{number}"
+    return Planned(dataset.encode(), value, headers(Kind.DATASET_UPDATED, event_id=event_id, source=source, time=at))
+
+
+def _elsewhere(random: Random, planned: Planned) -> Planned:
+    """The same event with another key, and so in another partition."""
+    return msgspec.structs.replace(planned, key=b"copy-%d" % random.randrange(100))
 
 
 def _event(random: Random, number: int, inputs: int) -> Planned:
+    """Numbers that follow each other share an id: only the sources tell them apart."""
     dataset = f"storm://unheard/{number % 7}" if random.random() < UNHEARD_SHARE else uri(random.randrange(inputs))
-    planned = event(number, BEGIN + timedelta(milliseconds=number), dataset, f"storm/{number % SOURCES}")
+    at, source, event_id = BEGIN + timedelta(milliseconds=number), f"storm/{number % SOURCES}", f"event-{number // SOURCES}"
+    planned = event(number, at, dataset, source, event_id)
     return msgspec.structs.replace(planned, headers=()) if random.random() < BARE_SHARE else planned
 
 

@@ -23,6 +23,12 @@ GIVEN_AWAY_BY: Mapping[str, set[str]] = {
         topics.the_topic_tells_each_task.__name__,
     },
     "submit_without_find": {attempts.each_attempt_has_one_application.__name__},
+    "extras_reversed": {events.each_event_says_what_its_producer_said.__name__},
+    "arrival_taken_for_occurrence": {events.each_event_says_what_its_producer_said.__name__},
+    "sources_not_told_apart": {events.each_event_is_in_the_ledger_once.__name__},
+    "extras_not_given": {events.each_task_is_given_what_its_run_consumed.__name__},
+    "letters_deleted_before_sent": {events.the_dead_letter_topic_has_each_letter.__name__},
+    "first_state_repeated": {topics.the_last_record_of_each_run_is_its_newest.__name__},
     "settings_told": {secrets.no_secret_is_told.__name__},
 }
 

@@ -1,11 +1,14 @@
 """What must be true of events after a storm. Each function returns what contradicts its name, as sentences."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from tests.storms.evidence import Evidence, fingerprint
+import msgspec
+
+from tests.storms.content import Content, digest
+from tests.storms.evidence import Evidence, Place, Taken, fingerprint
 from tidegate.daemon.audit import audit_ledger
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.memory import Memory
@@ -23,6 +26,58 @@ async def each_event_is_in_the_ledger_once(e: Evidence) -> Iterable[str]:
         *(f"event {identity} is recorded {count} times" for identity, count in recorded.items() if count > 1),
         *(f"event {identity} was never sent" for identity in recorded.keys() - sent),
     ]
+
+
+async def each_event_says_what_its_producer_said(e: Evidence) -> Iterable[str]:
+    """The first of its records counts. Where it says no time, any is right."""
+    said: dict[tuple[str, str], Content] = {}
+    for record in e.updates:
+        if not record.bad:
+            said.setdefault(record.identity, _said(record))
+    recorded = {(each.source, each.id): each for each in [Content(*row) for row in await e.db.fetch(LEDGER)]}
+    return [
+        f"{recorded[identity]} is recorded, but sent was {sent}"
+        for identity, sent in said.items()
+        if identity in recorded and _differ(sent, recorded[identity])
+    ]
+
+
+LEDGER = (
+    "SELECT source, event_id, uri, dataset_event.extra, occurred_at FROM dataset_event JOIN dataset ON dataset.id = dataset_id"
+)
+
+
+def _said(record: Taken) -> Content:
+    body = msgspec.json.decode(record.value or b"")
+    at = record.headers.get("ce_time")
+    occurred_at = None if at is None else datetime.fromisoformat(at.decode())
+    return Content(*record.identity, body["uri"], body.get("extra") or {}, occurred_at)
+
+
+def _differ(sent: Content, recorded: Content) -> bool:
+    is_other_time = sent.occurred_at not in (None, recorded.occurred_at)
+    return is_other_time or (sent.uri, sent.extra) != (recorded.uri, recorded.extra or {})
+
+
+async def each_task_is_given_what_its_run_consumed(e: Evidence) -> Iterable[str]:
+    """With all that producers said."""
+    consumed: dict[str, list[Content]] = defaultdict(list)
+    for stamp, *content in await e.db.fetch(CONSUMED):
+        consumed[stamp].append(Content(*content))
+    return [
+        f"the application of {entry.stamp} was not given its {len(consumed[entry.stamp])} events as they are recorded"
+        for entry in e.journal
+        if entry.given is not None and entry.given != digest(consumed[entry.stamp])
+    ]
+
+
+CONSUMED = """
+    SELECT submission_id::text, event.source, event.event_id, uri, event.extra, event.occurred_at
+    FROM submission
+    JOIN dagrun_dataset_event USING (dag_run_id)
+    JOIN dataset_event AS event ON event.id = dataset_event_id
+    JOIN dataset ON dataset.id = event.dataset_id
+"""
 
 
 async def the_topic_has_what_was_acknowledged(e: Evidence) -> Iterable[str]:
@@ -53,6 +108,27 @@ async def the_dead_letters_are_the_bad_records(e: Evidence) -> Iterable[str]:
             if letters[place][0] != bad[place]
         ),
     ]
+
+
+async def the_dead_letter_topic_has_each_letter(e: Evidence) -> Iterable[str]:
+    """At least once, with the place of its record, and no other."""
+    rows = await e.db.fetch('SELECT id, topic, partition, "offset" FROM dead_letter')
+    letters = {row[0]: (row[1], row[2], row[3]) for row in rows}
+    told = {int(record.headers["ce_letter"]): _place(record) for record in e.dead_letters}
+    return [
+        *(f"dead letter {id_} of {letters[id_]} is not in the topic" for id_ in letters.keys() - told.keys()),
+        *(f"the topic has dead letter {id_}, which is not there" for id_ in told.keys() - letters.keys()),
+        *(
+            f"dead letter {id_} is of {letters[id_]}, and the topic says {told[id_]}"
+            for id_ in letters.keys() & told.keys()
+            if letters[id_] != told[id_]
+        ),
+    ]
+
+
+def _place(letter: Taken) -> Place:
+    topic, partition, offset = (letter.headers[f"ce_{name}"].decode() for name in ("topic", "partition", "offset"))
+    return topic, int(partition), int(offset)
 
 
 async def each_record_is_taken_once(e: Evidence) -> Iterable[str]:

@@ -57,6 +57,16 @@ async def the_topic_tells_each_run(e: Evidence) -> Iterable[str]:
     ]
 
 
+async def the_last_record_of_each_run_is_its_newest(e: Evidence) -> Iterable[str]:
+    """Compaction keeps the last record of a run."""
+    newest: dict[Run, int] = defaultdict(int)
+    last: dict[Run, int] = {}
+    for event in e.run_states:
+        run = (event.dag_id, event.run_id)
+        last[run], newest[run] = event.seq, max(event.seq, newest[run])
+    return [f"{run} is told last as {seq} of {newest[run]}" for run, seq in last.items() if seq != newest[run]]
+
+
 async def the_topic_tells_each_task(e: Evidence) -> Iterable[str]:
     """Without what came twice, `task-state` counts 1 … `task_seq` in order, by legal moves to where the tasks stand."""
     told = Told(e.task_states, lambda event: (event.task_id, event.try_number, event.state))
