@@ -103,9 +103,11 @@ $(ARCHIVE): tests/class_archive.py $(JARS)
 	@$(BIN)/python -m tests.class_archive
 	@touch $@
 
-$(TEST_JARS): tests/spark/openlineage.lock $(PACKAGES)
-	@echo "Fetching the jar of OpenLineage's listener"
-	@$(BIN)/python -m tidegate.daemon.standalone.jars $<
+TEST_LOCKS := tests/spark/openlineage.lock tests/specification/tla.lock
+
+$(TEST_JARS): $(TEST_LOCKS) $(PACKAGES)
+	@echo "Fetching the jars of OpenLineage's listener and of TLC"
+	@$(BIN)/python -m tidegate.daemon.standalone.jars $(TEST_LOCKS)
 	@touch $@
 
 $(JARS): daemon/standalone/kafka.lock $(PACKAGES)
