@@ -10,6 +10,7 @@ import anyio
 from msgspec.structs import replace
 
 from tests.storms.kinds import AIMED, storm_of
+from tests.storms.noticed_by import NOTICED_BY
 from tests.storms.storm import new_home
 
 STORMS = 3
@@ -17,12 +18,12 @@ STORMS = 3
 
 
 async def try_each(faults: Sequence[str], seed: int, cache: Path) -> int:
-    """A row of a table for each, as soon as it is known. The exit code: 1 when one was not noticed."""
+    """A row of a table for each, as soon as it is known. The exit code: 1 when the invariants aimed at one did not notice it."""
     unnoticed = 0
     for fault in faults:
         began_at = monotonic()
         broken, storms = await _try(fault, seed, cache)
-        unnoticed += not broken
+        unnoticed += not broken >= NOTICED_BY[fault]
         said = "; ".join(sorted(name.replace("_", " ") for name in broken)) or "**nothing**"
         sys.stdout.write(f"| `{fault}` | {said} | {storms} | {monotonic() - began_at:.0f} |\n")
         sys.stdout.flush()
@@ -34,6 +35,6 @@ async def _try(fault: str, seed: int, cache: Path) -> tuple[set[str], int]:
         storm = storm_of(replace(AIMED[fault], fault=fault), new_home(), cache, seed + number)
         verdict = await storm.run()
         await anyio.to_thread.run_sync(shutil.rmtree, storm.home)
-        if verdict.broken:
-            return verdict.broken, number + 1
-    return set(), STORMS
+        if verdict.broken >= NOTICED_BY[fault]:
+            break
+    return verdict.broken, number + 1

@@ -10,6 +10,7 @@ from tests.storms.checker import Verdict
 from tests.storms.hostile.faults import HOSTILE_FAULTS
 from tests.storms.hostile.plans import HOSTILE
 from tests.storms.hostile.storm import HostilePlan, HostileStorm
+from tests.storms.noticed_by import NOTICED_BY
 from tests.storms.storm import seed
 
 REACHED = (
@@ -49,4 +50,4 @@ async def test_hostile_inputs_cost_themselves_alone(tmp_path: Path, cache: Path)
 async def test_a_seeded_fault_is_noticed(fault: str, tmp_path: Path, cache: Path) -> None:
     verdict, report = await ride_out(replace(HOSTILE, fault=fault), tmp_path / "storm", cache)
 
-    assert verdict.broken >= {"nothing_reaches_the_net", "offsets_only_move_forward_to_the_end"}, report
+    assert verdict.broken >= NOTICED_BY[fault], report
