@@ -139,7 +139,7 @@ def every(
     """
     try:
         seconds = timedelta(**length).total_seconds()
-    except (TypeError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise DagError(f"every(): {error}") from None
     return _valid("every()", Every(months, seconds, timezone, mode, _interval("every()", interval)))
 

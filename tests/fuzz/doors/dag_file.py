@@ -27,6 +27,7 @@ from tidegate.daemon.settings import Settings
 from tidegate.handlers import dag_file_changed
 from tidegate.handlers.explain.dag import DagFacts, explain_dag
 from tidegate.handlers.scheduling.next_runs import schedule_next_runs
+from tidegate.schemas.authoring import dataset
 from tidegate.schemas.conditions.condition import describe_condition, inputs
 from tidegate.schemas.dag import DagSpec, ImportProblem, ParsedFile, encode_spec
 from tidegate.schemas.error import DagError
@@ -69,6 +70,7 @@ def folder_of_dags(place: Place) -> Iterator[Files]:
 
 def enter(given: tuple[str, int], files: Files) -> None:
     source, number = given
+    dataset._DESCRIPTIONS.clear()  # those of earlier inputs: in the sandbox each file has a process of its own
     path = files.root / "file.py"
     outcome = parsed(source, str(path), files.result)
     if number == SANDBOXED:

@@ -102,6 +102,7 @@ def test_datasets_and_time_go_together_or_each_alone() -> None:
         (lambda: cron("0 3 * * *", interval=5), "cron(): interval must be a timedelta like timedelta(hours=1), not 5"),
         (lambda: every(days=1, interval="1h"), "every(): interval must be a timedelta like timedelta(hours=1), not '1h'"),
         (lambda: every(days="1"), "every(): unsupported type for timedelta days component: str"),
+        (lambda: every(days=1, seconds=float("nan")), "every(): cannot convert float NaN to integer"),
         (lambda: every(days=1_000_000_000), "every(): days=1000000000; must have magnitude <= 999999999"),
         (lambda: Dag("d", timezone=["UTC"]), "DAG 'd': timezone must be a name like 'Europe/Zurich', not ['UTC']"),
         (lambda: n_of(0, a, b), "n_of(0, …): how many of them must hold is a whole number from 1 to 2"),
@@ -217,3 +218,15 @@ def test_only_conditions_over_details_inspect_events(facts: dict[str, Any], clos
 
     assert (inspects_events(spec), graph.inspects_events, has_expiry(spec), graph.has_expiry) == (closer, closer, aging, aging)
     assert spec.schedule is None or not inspects_details(spec.schedule) or closer
+
+
+def circle() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    found["self"] = found
+    return found
+
+
+@pytest.mark.parametrize("extra", [7, "text", "\ud800", {1, 2}, {"at": object()}, circle()])
+def test_an_extra_that_is_no_json_object_is_an_error_of_its_dataset(extra: Any) -> None:
+    with pytest.raises(DagError, match=r"^Dataset\('lake://a'\): name is a text .* extra an object that fits JSON: "):
+        Dataset("lake://a", extra=extra)
