@@ -1,11 +1,12 @@
 """The kinds of storms there are, each with its plans and the faults that may be seeded in it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tests.storms import faults, plans
 from tests.storms.brokers.plans import BROKERS, GREAT_BROKERS
 from tests.storms.brokers.storm import BrokersPlan, BrokersStorm
+from tests.storms.checker import Verdict
 from tests.storms.clocks.faults import CLOCK_FAULTS
 from tests.storms.clocks.plans import CLOCKED, LONG_CLOCKED
 from tests.storms.clocks.storm import ClocksPlan, ClocksStorm
@@ -20,7 +21,7 @@ from tests.storms.limits.storm import LimitsPlan, LimitsStorm
 from tests.storms.runners import plans as runners
 from tests.storms.runners.faults import RUNNER_FAULTS
 from tests.storms.runners.storm import RunnersPlan, RunnersStorm
-from tests.storms.storm import Plan, Storm
+from tests.storms.storm import Plan, Storm, seed
 
 KINDS: Mapping[str, str] = {
     "limits": "over pools and limits",
@@ -52,6 +53,27 @@ AIMED: Mapping[str, Plan] = {
     **runners.AIMED,
 }
 """Of each fault a small storm that it does not survive."""
+
+
+async def ride_out(plan: Plan, home: Path, cache: Path) -> tuple[Verdict, str]:
+    """The verdict and the report of a storm with the seed of the environment, or a new one."""
+    home.mkdir(exist_ok=True)
+    storm = storm_of(plan, home, cache, seed())
+    verdict = await storm.run()
+    return verdict, storm.report(verdict)
+
+
+async def ride_out_unbroken(plan: Plan, states: Iterable[str], home: Path, cache: Path) -> None:
+    """Nothing is broken, and each of these states is reached: what is rare, in a second storm."""
+    missed, report = set(states), ""
+    for number in range(2):
+        verdict, report = await ride_out(plan, home / str(number), cache)
+        assert verdict.broken == set(), report
+        missed = {state for state in missed if not verdict.reached[state]}
+        if not missed:
+            break
+
+    assert missed == set(), report
 
 
 def storm_of(plan: Plan, home: Path, cache: Path, seed: int) -> Storm:

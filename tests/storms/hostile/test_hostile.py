@@ -6,12 +6,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.storms.checker import Verdict
 from tests.storms.hostile.faults import HOSTILE_FAULTS
 from tests.storms.hostile.plans import HOSTILE
-from tests.storms.hostile.storm import HostilePlan, HostileStorm
+from tests.storms.kinds import ride_out, ride_out_unbroken
 from tests.storms.noticed_by import NOTICED_BY
-from tests.storms.storm import seed
 
 REACHED = (
     "bad records",
@@ -24,24 +22,8 @@ REACHED = (
 )
 
 
-async def ride_out(plan: HostilePlan, home: Path, cache: Path) -> tuple[Verdict, str]:
-    home.mkdir()
-    storm = HostileStorm(plan, home, cache, seed())
-    verdict = await storm.run()
-    return verdict, storm.report(verdict)
-
-
 async def test_hostile_inputs_cost_themselves_alone(tmp_path: Path, cache: Path) -> None:
-    """What is rare and was not reached may be in a second storm."""
-    missed = set(REACHED)
-    for number in range(2):
-        verdict, report = await ride_out(HOSTILE, tmp_path / str(number), cache)
-        assert verdict.broken == set(), report
-        missed = {state for state in missed if not verdict.reached[state]}
-        if not missed:
-            break
-
-    assert missed == set(), report
+    await ride_out_unbroken(HOSTILE, REACHED, tmp_path, cache)
 
 
 @pytest.mark.long

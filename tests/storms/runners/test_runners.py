@@ -6,35 +6,17 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.storms.checker import Verdict
+from tests.storms.kinds import ride_out, ride_out_unbroken
 from tests.storms.noticed_by import NOTICED_BY
 from tests.storms.runners.faults import RUNNER_FAULTS
 from tests.storms.runners.plans import AIMED, RUNNERS
-from tests.storms.runners.storm import RunnersPlan, RunnersStorm
 from tests.storms.seeded import STORMS
-from tests.storms.storm import seed
 
 REACHED = ("executions", "runners without contact", "attempts killed", "submissions adopted", "runs cleared")
 
 
-async def ride_out(plan: RunnersPlan, home: Path, cache: Path) -> tuple[Verdict, str]:
-    home.mkdir()
-    storm = RunnersStorm(plan, home, cache, seed())
-    verdict = await storm.run()
-    return verdict, storm.report(verdict)
-
-
 async def test_no_task_runs_twice_at_once_and_what_has_ended_stays_so(tmp_path: Path, cache: Path) -> None:
-    """What is rare and was not reached may be in a second storm."""
-    missed = set(REACHED)
-    for number in range(2):
-        verdict, report = await ride_out(RUNNERS, tmp_path / str(number), cache)
-        assert verdict.broken == set(), report
-        missed = {state for state in missed if not verdict.reached[state]}
-        if not missed:
-            break
-
-    assert missed == set(), report
+    await ride_out_unbroken(RUNNERS, REACHED, tmp_path, cache)
 
 
 @pytest.mark.long

@@ -109,7 +109,7 @@ def test_the_spool_is_below_the_home_directory_by_default() -> None:
     assert spool_root(read(SERVERS)) == Path.home() / ".local/state/tidegate/spool"
 
 
-@pytest.mark.parametrize("relative", ["", "spool", "./spool", "~nobody-of-this-name/spool"])
+@pytest.mark.parametrize("relative", ["", "spool", "./spool", "~unknown-user/spool"])
 def test_a_spool_that_depends_on_the_working_directory_is_refused(relative: str) -> None:
     with pytest.raises(SettingsError, match=rf"^TIDEGATE_SPOOL_DIR is '{relative}', but must be an absolute path$"):
         spool_root(read({**SERVERS, "TIDEGATE_SPOOL_DIR": relative}))
