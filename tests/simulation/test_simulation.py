@@ -79,17 +79,13 @@ GIVEN_AWAY_BY: Mapping[str, set[str]] = {
 
 
 SOON = (
-    "offset_not_compared",
     "queue_emptied_by_dag",
     "outbox_deleted_before_ack",
     "submit_without_find",
-    "slots_not_summed",
     "admissions_not_counted",
     "runs_not_counted",
-    "epoch_not_compared",
     "offsets_moved_apart",
     "ids_not_remembered",
-    "runs_not_locked",
     "intents_not_locked",
     "instances_not_counted",
     "read_inside_the_group",
