@@ -24,11 +24,15 @@ async def test_made_again_they_are_as_they_were(kafka: str, topic_prefix: str) -
 
 
 async def config_of(kafka: str, topic: str) -> dict[str, str]:
+    """As soon as the broker that is asked knows the topic: brokers learn of a new one, one after the other."""
     admin = AIOKafkaAdminClient(bootstrap_servers=kafka)
     await admin.start()
-    answers = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
+    config: dict[str, str] = {}
+    while not config:
+        answers = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
+        config = {entry[0]: entry[1] for entry in answers[0].resources[0][4]}
     await admin.close()
-    return {entry[0]: entry[1] for entry in answers[0].resources[0][4]}
+    return config
 
 
 async def test_every_move_of_tasks_is_kept_for_a_week(kafka: str, topic_prefix: str) -> None:
