@@ -7,6 +7,20 @@ from typing import Any
 import msgspec
 
 from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.backfill import (
+    CloseDate,
+    DeleteBackfillDates,
+    InsertBackfill,
+    InsertDate,
+    OpenDate,
+    RecordAudit,
+    RetryDates,
+    SetBackfillLimits,
+    TakeRun,
+    TellBackfill,
+    UpdateBackfill,
+    WakeBackfills,
+)
 from tidegate.schemas.effect.dag import (
     AdoptDag,
     ClearImportError,
@@ -40,7 +54,7 @@ from tidegate.schemas.effect.task import (
     TaskMoved,
     UpdateTask,
 )
-from tidegate.schemas.queries import dags, datasets, files, outbox, references, runs, tasks
+from tidegate.schemas.queries import backfills, dags, datasets, files, outbox, references, runs, tasks
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import named
 from tidegate.schemas.queries.unit_of_work import UnitOfWork
@@ -83,11 +97,21 @@ PERFORM: Sequence[tuple[tuple[type, ...], Perform]] = (
     ((AdoptDag,), Statement("files.adopt", at_once=True)),
     ((MarkStale,), Statement("files.mark_stale", at_once=True)),
     ((DeleteDag,), references.delete),
+    ((InsertBackfill,), Statement("backfills.insert", backfills.new_columns, at_once=True, signed=True)),
+    ((UpdateBackfill,), Statement("backfills.update", backfills.changed_columns)),
+    ((SetBackfillLimits,), Statement("backfills.set_limits", backfills.limit_columns, at_once=True)),
+    ((WakeBackfills,), Statement("backfills.wake")),
+    ((RetryDates,), Statement("backfills.retry_dates", at_once=True)),
+    ((CloseDate,), Statement("backfills.close_dates", at_once=True)),
+    ((OpenDate,), Statement("backfills.open_dates")),
+    ((InsertDate,), Statement("backfills.insert_dates")),
+    ((DeleteBackfillDates,), Statement("backfills.delete_dates")),
     ((NoteSchedule,), Statement("dags.note_schedule", dags.note_columns, at_once=True)),
     ((ConsumeEvents,), Statement("datasets.consume", datasets.consumed_columns, at_once=True)),
     ((DiscardEvents,), datasets.discard),
     ((InsertRun,), Statement("runs.insert_runs", signed=True)),
     ((UpdateRun,), Statement("runs.update_runs")),
+    ((TakeRun,), Statement("backfills.take_runs")),
     ((RunMoved,), Statement("runs.log_moves", runs.journal_columns)),
     ((ChangeVersion,), runs.change_version),
     ((SetTaskDemand,), Statement("tasks.set_demand")),
@@ -108,6 +132,8 @@ PERFORM: Sequence[tuple[tuple[type, ...], Perform]] = (
     ((MissDeadline,), Statement("deadlines.miss_deadlines")),
     ((Notify,), Statement("notifications.insert_notifications")),
     ((IgnoreFinish,), Statement("inbox.insert_ignored_finishes")),
+    ((TellBackfill,), Statement("backfills.tell", at_once=True)),
+    ((RecordAudit,), Statement("backfills.audit", signed=True)),
     ((RunMoved, TaskMoved, OutletUpdated), Statement("outbox.insert_outbox", outbox.event_columns)),
 )
 """How each type of effect is performed, in the global lock order. Types of one line are performed together, in their order."""

@@ -147,6 +147,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     notify_timeout_s: Annotated[float, _seconds("Time limit of one attempt to deliver a mail or a webhook.")] = 10.0
     callback_timeout_s: Annotated[float, _seconds("Time limit of a callback function.")] = 300.0
 
+    editors: Annotated[
+        str,
+        _text(
+            'Who may change which DAGs, as JSON: patterns of DAG ids with lists of users, like `{"finance_*": ["anna"]}`.'
+            " A DAG that no pattern matches may be changed by any user."
+        ),
+    ] = "{}"
     log_format: Annotated[
         str, _text("`console`, `json`, or `auto`: `console` if the log goes to a terminal, otherwise `json`.")
     ] = "auto"

@@ -6,6 +6,7 @@ from operator import attrgetter
 from typing import Any
 
 from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.backfill import InsertBackfill, TellBackfill, UpdateBackfill, WakeBackfills
 from tidegate.schemas.effect.dag import ReleaseDag, StoreVersion, UpdateSchedule, WakeDag
 from tidegate.schemas.effect.deadline import InsertDeadline, Notify
 from tidegate.schemas.effect.run import InsertRun, Reconsider, ReconsiderAfter, RunMoved, UpdateRun
@@ -35,6 +36,7 @@ def work_of(effects: Sequence[Effect]) -> Work:
 
 
 MOMENTS: Mapping[type, Callable[[Any], Any]] = {
+    UpdateBackfill: attrgetter("due_at"),
     UpdateTask: attrgetter("instance.next_try_at"),
     AcceptSubmission: attrgetter("times_out_at"),
     InsertRun: attrgetter("times_out_at"),
@@ -55,6 +57,9 @@ WORK: Mapping[type, Work] = {
     Reconsider: Work.RECONSIDER,
     ReconsiderAfter: Work.RECONSIDER,
     InsertSubmission: Work.DISPATCH,
+    InsertBackfill: Work.CLOCK,
+    TellBackfill: Work.CLOCK,
+    WakeBackfills: Work.CLOCK,
     RunMoved: Work.RELAY,
     TaskMoved: Work.RELAY,
     OutletUpdated: Work.RELAY,

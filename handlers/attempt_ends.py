@@ -108,9 +108,9 @@ def _affected(
 
 
 def _runs_that_may_end(locked: Iterable[RunView], affected: Iterable[tuple[int, int]]) -> Counter[str]:
-    """By DAG, the number of runs that have no more unfinished tasks than are affected."""
+    """By DAG, the number of live runs that have no more unfinished tasks than are affected."""
     of_run = Counter(dag_run_id for dag_run_id, _ in affected)
-    return Counter(run.dag_id for run in locked if 0 < run.unfinished <= of_run[run.id])
+    return Counter(run.dag_id for run in locked if run.is_live and 0 < run.unfinished <= of_run[run.id])
 
 
 async def _load_lengths(
@@ -158,7 +158,7 @@ def end_attempts(finishes: Sequence[TaskFinished], state: State) -> Iterator[Eff
                 step = _advance(run, of_run, instances[dag_run_id], state)
                 after = _after(run, step, len(of_run))
                 yield from _run_effects(run, after, step, state)
-                if after.state in RUN_ENDED:
+                if after.state in RUN_ENDED and run.is_live:
                     ended[run.dag_id].append(after.state)
         for dag in state.dags:
             with faults.of(dag.graph.dag_id):

@@ -8,14 +8,15 @@ import msgspec
 from tidegate.handlers.load import read_dags
 from tidegate.handlers.runs.change_version import change_version
 from tidegate.handlers.runs.clear import clear_tasks
+from tidegate.handlers.runs.clear_selection import tasks_to_clear
 from tidegate.handlers.runs.rejections import NO_SUCH_TASK, no_such_dag
 from tidegate.handlers.scheduling.next_runs import set_wakeup
 from tidegate.schemas.effect import Effect, RejectMessage
-from tidegate.schemas.graph import Graph, reachable
+from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import ClearRequested, Message
 from tidegate.schemas.queries import dags, runs, tasks, versions
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.state import TASK_FAILED, RunState, TaskState
+from tidegate.schemas.state import RunState
 from tidegate.schemas.view import DagView, Instance, RunView
 
 NOTHING_TO_CLEAR = "nothing_to_clear"
@@ -67,30 +68,6 @@ def _clear(run: RunView, request: ClearRequested, newest: Graph, state: State) -
         graph = newest
     cleared = tasks_to_clear(graph, instances, request)
     return [*version_effects, *clear_tasks(run, graph, instances, cleared, state.now)] if cleared else []
-
-
-def tasks_to_clear(graph: Graph, instances: Mapping[int, Instance], request: ClearRequested) -> list[int]:
-    """The requested tasks, and the setups and teardowns around them."""
-    named = {i for i, node in enumerate(graph.nodes) if not request.task_ids or node.task.task_id in request.task_ids}
-    requested = set(named)
-    if request.downstream:
-        requested |= reachable(named, graph.downstream_of)
-    if request.upstream:
-        requested |= reachable(named, graph.upstream_of)
-    if request.only_failed:
-        requested = {index for index in requested if index in instances and instances[index].state in TASK_FAILED}
-    present = {index for index, instance in instances.items() if instance.state is not TaskState.REMOVED}
-    return sorted(_with_setups_and_teardowns(graph, requested) & present)
-
-
-def _with_setups_and_teardowns(graph: Graph, cleared: set[int]) -> set[int]:
-    """The tasks, with each setup and teardown that has one of them in between."""
-    extended = set(cleared)
-    for index, node in enumerate(graph.nodes):
-        between = reachable(node.setups, graph.downstream_of) & reachable([index], graph.upstream_of)
-        if node.setups and (between & cleared or index in cleared):
-            extended |= {index, *node.setups}
-    return extended
 
 
 def _nothing_to_clear(request: ClearRequested, state: State) -> RejectMessage:

@@ -15,6 +15,7 @@ from tidegate.schemas.conditions.condition import dataset_uris, patterns
 from tidegate.schemas.conditions.pattern import literal_prefix, matches
 from tidegate.schemas.dag import REPEAT_DIGEST, DagSpec, FunctionTask, ParsedFile
 from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.backfill import WakeBackfills
 from tidegate.schemas.effect.dag import (
     AdoptDag,
     ClearImportError,
@@ -172,6 +173,8 @@ def _store(file: ParsedFile, spec: DagSpec, state: State, version_id: int) -> It
         yield from (DescribeDataset(dataset.uri, dataset.name, dataset.extra) for dataset in spec.datasets)
         dag = dag and _at_version(dag, graph_of(version_id, spec))
     if dag is not None:
+        if dag.is_stale:
+            yield WakeBackfills(spec.dag_id, state.now)
         yield from schedule_next_runs(msgspec.structs.replace(dag, is_stale=False), state.now)
 
 

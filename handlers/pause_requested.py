@@ -9,6 +9,7 @@ from tidegate.handlers.runs.rejections import no_such_dag
 from tidegate.handlers.scheduling.next_runs import schedule_next_runs
 from tidegate.handlers.scheduling.read_plan import ReadReason
 from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.backfill import WakeBackfills
 from tidegate.schemas.effect.dag import SetPaused
 from tidegate.schemas.message import Message, PauseRequested
 from tidegate.schemas.queries.db import Db
@@ -25,4 +26,6 @@ def decide(messages: Sequence[Message[PauseRequested]], state: LockedDags) -> It
         yield no_such_dag(request.dag_id)
     for dag in state.dags:
         yield SetPaused(request.dag_id, request.is_paused)
+        if not request.is_paused:
+            yield WakeBackfills(request.dag_id, state.now)
         yield from schedule_next_runs(msgspec.structs.replace(dag, is_paused=request.is_paused), state.now)

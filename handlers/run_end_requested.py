@@ -44,4 +44,4 @@ def _next_runs(state: WholeRun, run: RunView, ended: RunState) -> Iterator[Effec
     if state.dag is None:
         yield WakeDag(run.dag_id, state.now)
     else:
-        yield from schedule_after_ends(state.dag, [ended] if run.state is RunState.RUNNING else [], state.now)
+        yield from schedule_after_ends(state.dag, [ended] if run.state is RunState.RUNNING and run.is_live else [], state.now)

@@ -47,7 +47,7 @@ async def load(db: Db, messages: Sequence[Message[RunReconsidered]]) -> State:
     locked = await runs.lock(db, ids)
     reasons = await runs.dequeue_reconsiderations(db, ids)
     graphs = await versions.of_runs(db, locked.values())
-    may_end = Counter(run.dag_id for run in locked.values() if run.state is RunState.RUNNING)
+    may_end = Counter(run.dag_id for run in locked.values() if run.state is RunState.RUNNING and run.is_live)
     return State(
         now=db.now,
         dags=await read_dags(db, locked_dags, ReadReason(ending_runs=may_end)),
@@ -76,13 +76,13 @@ def decide(_messages: Sequence[Message[RunReconsidered]], state: State) -> Itera
         graph, instances = state.graphs[run.version_id], state.tasks.get(run.id, {})
         if reason := state.stops.get(run.id):
             yield from fail(run, graph, tuple(instances.values()), state.now, reason=reason)
-            ended[run.dag_id].append(RunState.FAILED)
+            after = RunState.FAILED
         else:
             lengths = state.lengths.get(run.id, NO_LENGTHS)
             after, effects = _reconsider(run, graph, instances, state.previous.get(run.id), state.now, lengths)
             yield from effects
-            if after in RUN_ENDED:
-                ended[run.dag_id].append(after)
+        if after in RUN_ENDED and run.is_live:
+            ended[run.dag_id].append(after)
     for dag in state.dags:
         yield from schedule_after_ends(dag, ended[dag.graph.dag_id], state.now)
 

@@ -35,7 +35,7 @@ async def load(db: Db, messages: Sequence[Message[RunTimedOut]]) -> State:
     locked = await runs.lock(db, ids)
     late = [run for run in locked.values() if run.state is RunState.RUNNING and run.is_late(db.now)]
     instances = await tasks.of_runs(db, [run.id for run in late])
-    freed = await read_dags(db, locked_dags, ReadReason(ending_runs=Counter(run.dag_id for run in late)))
+    freed = await read_dags(db, locked_dags, ReadReason(ending_runs=Counter(run.dag_id for run in late if run.is_live)))
     return State(db.now, freed, late, await versions.graphs(db, {run.version_id for run in late}), instances)
 
 
@@ -45,6 +45,6 @@ def decide(_messages: Sequence[Message[RunTimedOut]], state: State) -> Iterator[
         reason = f"the run took longer than {graph.run_timeout_s or 0:g} s"
         instances = state.tasks.get(run.id, {})
         yield from fail(run, graph, tuple(instances.values()), state.now, reason=reason, timed_out=True)
-    ended = Counter(run.dag_id for run in state.runs)
+    ended = Counter(run.dag_id for run in state.runs if run.is_live)
     for dag in state.dags:
         yield from schedule_after_ends(dag, [RunState.FAILED] * ended[dag.graph.dag_id], state.now)

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 import msgspec
 
+from tidegate.schemas.backfill import BackfillSpec
 from tidegate.schemas.dag import ParamSpec
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.wire.event import DatasetUpdated, EventId
@@ -93,6 +95,45 @@ class DagDeleteRequested(msgspec.Struct, frozen=True, kw_only=True):
     """A user deletes a stale DAG: no DAG file defines it."""
 
     dag_id: str
+
+
+class BackfillRequested(BackfillSpec, frozen=True, kw_only=True):
+    """A user requests a backfill, with an id that was reserved for it. `params` as in `RunRequested`."""
+
+    backfill_id: int
+    params: Mapping[str, ParamSpec] = {}
+
+
+class BackfillAction(StrEnum):
+    """What a user does with a backfill."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    CANCEL = "cancel"
+    RETRY = "retry"
+    DELETE = "delete"
+
+
+class BackfillActed(msgspec.Struct, frozen=True, kw_only=True):
+    """A user pauses, resumes, cancels, retries or deletes a backfill. `kills`: a cancel ends running runs, too."""
+
+    backfill_id: int
+    action: BackfillAction
+    kills: bool = False
+
+
+class BackfillChanged(msgspec.Struct, frozen=True, kw_only=True):
+    """A user changes the limits of a backfill, or its end. `changes` are new values of fields of `Limits`, checked before."""
+
+    backfill_id: int
+    changes: Mapping[str, Any] = {}
+    end_date: datetime | None = None
+
+
+class BackfillDue(msgspec.Struct, frozen=True, kw_only=True):
+    """The `due_at` of a backfill may have come."""
+
+    backfill_id: int
 
 
 class TasksReady(msgspec.Struct, frozen=True, kw_only=True):

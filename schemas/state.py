@@ -64,6 +64,33 @@ class KillCause(StrEnum):
     NOT_SUBMITTED = "not_submitted"
 
 
+class BackfillState(StrEnum):
+    """`planned`: none of its dates was planned yet. `cancelling`: it waits for the ends of its runs."""
+
+    PLANNED = "planned"
+    RUNNING = "running"
+    PAUSED = "paused"
+    CANCELLING = "cancelling"
+    CANCELLED = "cancelled"
+    SUCCESS = "success"
+    FAILED = "failed"
+
+
+class DateState(StrEnum):
+    """What became of a date of a backfill.
+
+    `open`: its run has not ended. `retry`: its failed run is to run again. `skipped`: it has no run, and a reason. `cancelled`:
+    the backfill ended its run before the run could end by itself.
+    """
+
+    OPEN = "open"
+    RETRY = "retry"
+    SUCCESS = "success"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    CANCELLED = "cancelled"
+
+
 RUN_ENDED = frozenset({RunState.SUCCESS, RunState.FAILED})
 TASK_ENDED = frozenset({TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED, TaskState.UPSTREAM_FAILED, TaskState.REMOVED})
 TASK_ACTIVE = frozenset({TaskState.QUEUED, TaskState.RUNNING})
@@ -71,6 +98,9 @@ TASK_ACTIVE = frozenset({TaskState.QUEUED, TaskState.RUNNING})
 
 TASK_FAILED = frozenset({TaskState.FAILED, TaskState.UPSTREAM_FAILED})
 SUBMISSION_OPEN = frozenset({SubmissionState.INTENT, SubmissionState.SUBMITTING, SubmissionState.ACCEPTED})
+BACKFILL_ENDED = frozenset({BackfillState.CANCELLED, BackfillState.SUCCESS, BackfillState.FAILED})
+BACKFILL_STARTS = frozenset({BackfillState.PLANNED, BackfillState.RUNNING})
+"""The backfill plans dates and starts runs."""
 
 
 def run_state(unfinished: int, failed_leaves: int) -> RunState:
@@ -119,4 +149,23 @@ TASK_MOVES: frozenset[tuple[TaskState, TaskState]] = frozenset(
             **{ended: {TaskState.NONE, TaskState.SUCCESS, TaskState.FAILED, TaskState.REMOVED} - {ended} for ended in TASK_ENDED},
         }
     )
+)
+
+_STOPS = {BackfillState.CANCELLING, *BACKFILL_ENDED}
+
+BACKFILL_MOVES: frozenset[tuple[BackfillState | None, BackfillState]] = frozenset(
+    {
+        (None, BackfillState.PLANNED),
+        *_pairs(
+            {
+                BackfillState.PLANNED: _STOPS | {BackfillState.RUNNING, BackfillState.PAUSED},
+                BackfillState.RUNNING: _STOPS | {BackfillState.PAUSED},
+                # Its runs go on, so it may end while it is paused.
+                BackfillState.PAUSED: _STOPS | {BackfillState.PLANNED, BackfillState.RUNNING},
+                BackfillState.CANCELLING: {BackfillState.CANCELLED},
+                # Failed dates run again, or it gets more dates.
+                **{ended: {BackfillState.RUNNING} for ended in BACKFILL_ENDED},
+            }
+        ),
+    }
 )

@@ -35,7 +35,11 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunView(RunStatus, frozen=True, kw_only=True):
-    """A locked run. At most `max_active_tasks` of its tasks are active at once."""
+    """A locked run. At most `max_active_tasks` of its tasks are active at once.
+
+    A run with a `backfill_id` has the limits of this backfill instead of its DAG's. `pool` replaces the pools of its tasks, and
+    `priority` is added to their weights. Without `tells_outlets` its successful tasks update no dataset.
+    """
 
     dag_id: str
     run_id: str
@@ -46,6 +50,15 @@ class RunView(RunStatus, frozen=True, kw_only=True):
     logical_date: datetime | None = None
     data_interval_start: datetime | None = None
     data_interval_end: datetime | None = None
+    backfill_id: int | None = None
+    pool: str | None = None
+    priority: int = 0
+    tells_outlets: bool = True
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the limits of its DAG apply: it is no run of a backfill."""
+        return self.backfill_id is None
 
     def is_late(self, now: datetime) -> bool:
         """Whether the run has exceeded the timeout of its DAG."""

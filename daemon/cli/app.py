@@ -9,7 +9,20 @@ from typing import Annotated, NoReturn
 import typer
 
 from tidegate.daemon.cli.command import examples, show_help
-from tidegate.daemon.cli.commands import check, dags, datasets, dead_letters, losses, notices, pools, runs, servers, tasks, topics
+from tidegate.daemon.cli.commands import (
+    backfills,
+    check,
+    dags,
+    datasets,
+    dead_letters,
+    losses,
+    notices,
+    pools,
+    runs,
+    servers,
+    tasks,
+    topics,
+)
 from tidegate.daemon.cli.failure import report
 from tidegate.daemon.dagfiles.confine import refuse_inspection
 from tidegate.daemon.settings import PREFIX
@@ -22,6 +35,7 @@ app.command(epilog=examples("tidegate check", "tidegate check dags/daily.py --js
 app.add_typer(dags.app, name="dags")
 app.add_typer(runs.app, name="runs")
 app.add_typer(tasks.app, name="tasks")
+app.add_typer(backfills.app, name="backfills")
 app.add_typer(pools.app, name="pools")
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(notices.deadlines, name="deadlines")

@@ -13,7 +13,7 @@ from anyio.abc import TaskStatus
 from tidegate.daemon.context import Context
 from tidegate.daemon.outage import Retry
 from tidegate.daemon.work import Work
-from tidegate.schemas.message import AttemptTimedOut, DeadlineDue, RetryDue, RunTimedOut, ScheduleDue
+from tidegate.schemas.message import AttemptTimedOut, BackfillDue, DeadlineDue, RetryDue, RunTimedOut, ScheduleDue
 from tidegate.schemas.queries import clock as queries
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import CLOCK, LeaseSpec
@@ -73,6 +73,7 @@ KINDS: Mapping[str, Callable[..., Any]] = {
     "run": lambda id_: RunTimedOut(dag_run_id=id_),
     "attempt": lambda id_: AttemptTimedOut(submission_id=id_),
     "dag": lambda dag_id: ScheduleDue(dag_id=dag_id),
+    "backfill": lambda id_: BackfillDue(backfill_id=id_),
     "retry": lambda run, index: RetryDue(dag_run_id=run, task_index=index),
     "deadline": lambda id_: DeadlineDue(deadline_id=id_),
 }

@@ -25,7 +25,7 @@ def change_version(
             carried[after] = instance
     added = {index: Instance(index) for index in range(len(new.nodes)) if index not in carried}
     effects: list[Effect] = [ChangeVersion(run.id, new.version_id, new.max_active_tasks, tuple(indices.items()))]
-    effects += [SetTaskDemand(run.id, index, demand(new.node(index).task)) for index in carried]
+    effects += [SetTaskDemand(run.id, index, demand(run, new.node(index).task)) for index in carried]
     effects += [insert_task(run, instance, new.nodes[index].task, now) for index, instance in added.items()]
     return effects, carried | added
 

@@ -25,6 +25,11 @@ def dataset_run_id(number: int, run_after: datetime, events: Sequence[PendingEve
     return f"dataset__{run_after.astimezone(UTC).isoformat()}_{uuid5(NAMESPACE_OID, consumed).hex[:16]}"
 
 
+def backfill_run_id(logical_date: datetime) -> str:
+    """`backfill__<date>`, unique because a logical date has one run."""
+    return f"backfill__{logical_date.isoformat()}"
+
+
 def manual_run_id(at: datetime) -> str:
     """`manual__<time>`."""
     return f"manual__{at.astimezone(UTC).isoformat()}"

@@ -14,12 +14,13 @@ from tidegate.schemas.wire.event import TaskFinished, storable
 
 def insert_task(run: RunView, instance: Instance, task: BaseTask, now: datetime) -> InsertTask:
     """The effect that inserts a task instance."""
-    return InsertTask(run.id, task.task_id, run.order_at, copy(instance), demand(task), dates(instance.state, now))
+    return InsertTask(run.id, task.task_id, run.order_at, copy(instance), demand(run, task), dates(instance.state, now))
 
 
-def demand(task: BaseTask) -> Demand:
+def demand(run: RunView, task: BaseTask) -> Demand:
     """The slots and limits of a task's instances, by which they are admitted."""
-    return Demand(task.pool, task.pool_slots, -task.weight, task.max_active_per_dag, task.max_active_per_run)
+    rank = -(task.weight + run.priority)
+    return Demand(run.pool or task.pool, task.pool_slots, rank, task.max_active_per_dag, task.max_active_per_run)
 
 
 def update_task(run: RunView, instance: Instance, now: datetime) -> UpdateTask:

@@ -10,6 +10,7 @@ import msgspec
 from tidegate.handlers.runs.notifications import notify_run_end, notify_task_move
 from tidegate.handlers.tasks.advance import Move
 from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.backfill import TellBackfill
 from tidegate.schemas.effect.run import RunMoved, UpdateRun
 from tidegate.schemas.effect.task import OutletUpdated, TaskMoved
 from tidegate.schemas.graph import Graph, element_of
@@ -42,6 +43,8 @@ def change_run(
     states = () if after.state is before.state else (after.state,)
     yield update_run(before, numbered(after, states=len(states), moves=len(moves)), now)
     yield from publish(before, graph, states, moves, now, reason)
+    if states and before.backfill_id is not None and (before.state in RUN_ENDED or after.state in RUN_ENDED):
+        yield TellBackfill(before.backfill_id, before.id, before.state in RUN_ENDED, now)
 
 
 def numbered(run: RunView, *, states: int = 0, moves: int = 0) -> RunView:
@@ -97,7 +100,7 @@ def task_events(run: RunView, graph: Graph, moves: Sequence[Move], now: datetime
             reason=move.reason,
         )
         yield TaskMoved(run.id, event)
-        if move.state is TaskState.SUCCESS and outlets and element_of(move.index) is None:
+        if move.state is TaskState.SUCCESS and outlets and run.tells_outlets and element_of(move.index) is None:
             yield from (outlet_event(run, task.task_id, uri, now) for uri in task.outlets)
         if graph.watched:
             yield from notify_task_move(run, graph, move, seq, now)

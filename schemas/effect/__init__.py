@@ -2,6 +2,7 @@
 
 import msgspec
 
+from tidegate.schemas.effect.backfill import BackfillEffect
 from tidegate.schemas.effect.dag import DagEffect
 from tidegate.schemas.effect.deadline import DeadlineEffect
 from tidegate.schemas.effect.run import RunEffect
@@ -17,4 +18,4 @@ class RejectMessage(msgspec.Struct, frozen=True):
     message: str
 
 
-Effect = DagEffect | DeadlineEffect | RunEffect | SubmissionEffect | TaskEffect | RejectMessage
+Effect = BackfillEffect | DagEffect | DeadlineEffect | RunEffect | SubmissionEffect | TaskEffect | RejectMessage

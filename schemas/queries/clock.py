@@ -13,7 +13,14 @@ _SQL = load("clock")
 SHARDS = 16
 """As the schema divides DAGs and runs."""
 
-DUE = {"run": _SQL["run"], "attempt": _SQL["attempt"], "dag": _SQL["dag"], "retry": _SQL["retry"], "deadline": _SQL["deadline"]}
+DUE = {
+    "run": _SQL["run"],
+    "attempt": _SQL["attempt"],
+    "dag": _SQL["dag"],
+    "backfill": _SQL["backfill"],
+    "retry": _SQL["retry"],
+    "deadline": _SQL["deadline"],
+}
 """The statement for each kind of due time."""
 
 FIRST_DUE = "\nUNION ALL\n".join(f"SELECT '{kind}', due.at FROM (\n{due}\n) AS due" for kind, due in DUE.items())  # noqa: S608

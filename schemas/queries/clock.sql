@@ -31,6 +31,17 @@ CROSS JOIN LATERAL (
 ) AS due
 ORDER BY due.at LIMIT $3
 
+-- name: backfill
+SELECT in_calendar(due.at) AS at, due.id
+FROM unnest($1::smallint[]) AS shard (number)
+CROSS JOIN LATERAL (
+    SELECT due_at AS at, id FROM backfill
+    WHERE id % 16 = shard.number AND due_at <= $2
+      AND (SELECT held_since FROM dag WHERE dag.dag_id = backfill.dag_id) IS NULL
+    ORDER BY due_at LIMIT $3
+) AS due
+ORDER BY due.at LIMIT $3
+
 -- name: retry
 SELECT in_calendar(due.at) AS at, due.dag_run_id, due.task_index
 FROM unnest($1::smallint[]) AS shard (number)

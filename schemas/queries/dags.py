@@ -70,7 +70,7 @@ async def read(
     found = await pending.read(db, plans, watermarks, {dag_id: active.oldest_dataset_id for dag_id, active in activity.items()})
     _observe(db, locked, activity, found)
     event_ids = {dag_id: max(min(plans[dag_id].event_runs, len(of)) - 1, 0) for dag_id, of in found.events.items()}
-    ids = iter(await _reserve(db, sum(plan.timed_runs for plan in plans.values()) + sum(event_ids.values())))
+    ids = iter(await reserve(db, sum(plan.timed_runs for plan in plans.values()) + sum(event_ids.values())))
     dates = await run_dates(db, {dag_id: locked[dag_id] for dag_id, plan in plans.items() if plan.timed_runs})
     return tuple(
         dag_view(
@@ -128,7 +128,7 @@ async def run_dates(db: Db, locked: Mapping[str, LockedDag]) -> Mapping[str, fro
     return {dag_id: frozenset(dates) for dag_id, dates in found.items()}
 
 
-async def _reserve(db: Db, count: int) -> list[int]:
+async def reserve(db: Db, count: int) -> list[int]:
     """Reserve ids for runs that this transaction may create."""
     return [row[0] for row in await db.fetch(_SQL["reserve_runs"], count)] if count else []
 

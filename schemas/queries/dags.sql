@@ -14,15 +14,20 @@ FOR NO KEY UPDATE
 SELECT is_stale FROM dag WHERE dag_id = $1 FOR NO KEY UPDATE
 
 -- name: activity
+-- Of live runs: those of backfills have limits of their own.
 -- LIMIT prevents a hash join over the whole queue, which the planner prefers while its statistics show a small queue.
 SELECT
     target.dag_id,
-    (SELECT count(*) FROM dag_run WHERE dag_run.dag_id = target.dag_id AND state = 'running') AS running,
     (
-        SELECT count(*) FROM dag_run WHERE dag_run.dag_id = target.dag_id AND state = 'queued' AND run_after <= $2
+        SELECT count(*) FROM dag_run WHERE dag_run.dag_id = target.dag_id AND state = 'running' AND backfill_id IS NULL
+    ) AS running,
+    (
+        SELECT count(*) FROM dag_run
+        WHERE dag_run.dag_id = target.dag_id AND state = 'queued' AND run_after <= $2 AND backfill_id IS NULL
     ) AS queued,
     (
-        SELECT min(run_after) FROM dag_run WHERE dag_run.dag_id = target.dag_id AND state = 'queued' AND run_after > $2
+        SELECT min(run_after) FROM dag_run
+        WHERE dag_run.dag_id = target.dag_id AND state = 'queued' AND run_after > $2 AND backfill_id IS NULL
     ) AS next_queued_at,
     (
         SELECT dataset_id FROM dataset_dag_run_queue AS queue
@@ -82,7 +87,7 @@ FROM unnest($1::text[], $2::integer[]) AS target (dag_id, slots)
 CROSS JOIN LATERAL (
     SELECT *
     FROM dag_run
-    WHERE dag_run.dag_id = target.dag_id AND state = 'queued' AND run_after <= $3
+    WHERE dag_run.dag_id = target.dag_id AND state = 'queued' AND run_after <= $3 AND backfill_id IS NULL
     ORDER BY order_at, id
     LIMIT target.slots
 ) AS run

@@ -12,6 +12,9 @@ from tidegate.schemas.wire.event import TaskFinished
 
 _SQL = load("holds")
 
+KEYS = ("dag_run_id", "submission_id", "deadline_id", "backfill_id")
+"""The attributes of a message that lead to its DAG."""
+
 
 class Hold(msgspec.Struct, frozen=True):
     """Why a DAG is held."""
@@ -39,7 +42,7 @@ async def dag_of(db: Db, message: Any) -> str | None:
     """The one DAG that a message is about; None if it has no single DAG, or for the end of an attempt with a wrong token."""
     if isinstance(dag_id := getattr(message, "dag_id", None), str):
         return dag_id
-    keys = [getattr(message, name, None) for name in ("dag_run_id", "submission_id", "deadline_id")]
+    keys = [getattr(message, name, None) for name in KEYS]
     token = (message.token or "") if isinstance(message, TaskFinished) else None
-    rows = [] if keys == [None] * 3 else await db.fetch(_SQL["dag_of"], *keys, token)
+    rows = [] if keys == [None] * len(KEYS) else await db.fetch(_SQL["dag_of"], *keys, token)
     return rows[0][0] if rows else None

@@ -18,7 +18,9 @@ ORDER BY run.id
 LIMIT $2
 
 -- name: dag_of
--- The DAG of a run, an attempt or a deadline. A token, if given, is that of the attempt.
+-- The DAG of a run, an attempt, a deadline or a backfill. A token, if given, is that of the attempt.
+SELECT dag_id FROM backfill WHERE id = $4::bigint
+UNION ALL
 SELECT dag_id
 FROM dag_run
 WHERE id = coalesce(
@@ -27,7 +29,7 @@ WHERE id = coalesce(
         SELECT dag_run_id
         FROM submission
         WHERE submission_id = $2::uuid
-        AND ($4::text IS NULL OR $4 = attempt_token((SELECT secret FROM installation), submission_id))
+        AND ($5::text IS NULL OR $5 = attempt_token((SELECT secret FROM installation), submission_id))
     ),
     (SELECT dag_run_id FROM deadline WHERE deadline.id = $3::bigint)
 )

@@ -17,6 +17,7 @@ class OutstandingWork(msgspec.Struct, frozen=True):
     reconsiderations: int
     attempts: int
     dags: int
+    backfills: int
     deadlines: int
     notifications: int
     outbox: int

@@ -1,14 +1,19 @@
 -- name: outstanding_work
--- Work for daemons. Paused and held DAGs, and queued runs of stale DAGs, wait for a user.
+-- Work for daemons. Paused and held DAGs, and queued runs of stale DAGs and of paused backfills, wait for a user.
 SELECT
     (
         SELECT count(*) FROM dag_run AS run JOIN dag USING (dag_id)
         WHERE NOT dag.is_stopped
           AND (run.state = 'running' OR (run.state = 'queued' AND run.run_after <= $1 AND NOT dag.is_stale))
+          AND (
+              run.state = 'running'
+              OR NOT coalesce((SELECT backfill.state = 'paused' FROM backfill WHERE backfill.id = run.backfill_id), false)
+          )
     ) AS runs,
     (SELECT count(*) FROM run_to_reconsider WHERE dag_run_id NOT IN (SELECT id FROM held_run)) AS reconsiderations,
     (SELECT count(*) FROM open_attempt WHERE dag_run_id NOT IN (SELECT id FROM held_run)) AS attempts,
     (SELECT count(*) FROM dag WHERE due_at <= $1 AND held_since IS NULL) AS dags,
+    (SELECT count(*) FROM backfill JOIN dag USING (dag_id) WHERE backfill.due_at <= $1 AND dag.held_since IS NULL) AS backfills,
     (SELECT count(*) FROM deadline
         WHERE due_at <= $1 AND met_at IS NULL AND missed_at IS NULL AND dag_run_id NOT IN (SELECT id FROM held_run)
     ) AS deadlines,

@@ -93,6 +93,8 @@ WITH gone AS (DELETE FROM dag WHERE dag_id = ANY ($1::text[]) RETURNING dag_id),
     waiting AS (DELETE FROM dataset_dag_run_queue USING gone WHERE target_dag_id = gone.dag_id),
     consumed AS (DELETE FROM dagrun_dataset_event AS event USING gone WHERE event.dag_id = gone.dag_id),
     discarded AS (DELETE FROM discarded_dataset_event AS event USING gone WHERE event.dag_id = gone.dag_id),
+    filled AS (DELETE FROM backfill USING gone WHERE backfill.dag_id = gone.dag_id RETURNING backfill.id),
+    dated AS (DELETE FROM backfill_date USING filled WHERE backfill_date.backfill_id = filled.id),
     noted AS (DELETE FROM schedule_note AS note USING gone WHERE note.dag_id = gone.dag_id),
     told AS (
         DELETE FROM notification USING gone JOIN dag_version AS of ON of.dag_id = gone.dag_id WHERE notification.version_id = of.id

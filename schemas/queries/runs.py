@@ -71,6 +71,8 @@ async def change_version(db: Db, effects: Sequence[ChangeVersion]) -> None:
         for effect in effects
         for old, new in effect.indices
     ]
+    if not places:
+        return  # No run has started.
     for set_aside, place in (
         (_SQL["set_aside_tasks"], _SQL["move_tasks"]),
         (_SQL["set_aside_attempts"], _SQL["place_attempts"]),

@@ -126,14 +126,14 @@ WHERE run.id = ANY ($1::bigint[])
 -- name: insert_runs
 INSERT INTO dag_run (
     id, state, state_seq, task_seq, unfinished, failed_leaves, active_tasks, start_date, times_out_at, dag_id, run_id, run_type,
-    version_id, run_after, max_active_tasks, logical_date, data_interval_start, data_interval_end, end_date, conf, events,
-    events_left, created_by, creator, cause, created_at
+    version_id, run_after, max_active_tasks, logical_date, data_interval_start, data_interval_end, backfill_id, pool, priority,
+    tells_outlets, end_date, conf, events, events_left, created_by, creator, cause, created_at
 )
-SELECT *, $23::uuid, $24::text, $25::text, $26::timestamptz FROM unnest(
+SELECT *, $27::uuid, $28::text, $29::text, $30::timestamptz FROM unnest(
     $1::bigint[], $2::run_state[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::integer[], $8::timestamptz[],
     $9::timestamptz[], $10::text[], $11::text[], $12::run_type[], $13::bigint[], $14::timestamptz[], $15::integer[],
-    $16::timestamptz[], $17::timestamptz[], $18::timestamptz[], $19::timestamptz[], $20::jsonb[], $21::integer[],
-    $22::integer[]
+    $16::timestamptz[], $17::timestamptz[], $18::timestamptz[], $19::bigint[], $20::text[], $21::integer[], $22::boolean[],
+    $23::timestamptz[], $24::jsonb[], $25::integer[], $26::integer[]
 )
 
 -- name: update_runs

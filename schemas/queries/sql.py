@@ -10,7 +10,7 @@ from importlib.resources import files
 from itertools import accumulate
 from typing import get_args, get_type_hints
 
-from tidegate.schemas import view
+from tidegate.schemas import backfill, view
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _COLUMNS = re.compile(r"\{(\w+)\.(\w+)\}")
@@ -43,8 +43,9 @@ def written(statement: str) -> str:
 
 def _columns(found: re.Match[str]) -> str:
     table, name = found.groups()
-    types = get_type_hints(getattr(view, name))
-    return ", ".join(_column(table, field, types[field]) for field in getattr(view, name).__struct_fields__)
+    type_ = getattr(view, name, None) or getattr(backfill, name)
+    types = get_type_hints(type_)
+    return ", ".join(_column(table, field, types[field]) for field in type_.__struct_fields__)
 
 
 def _column(table: str, field: str, type_: object) -> str:

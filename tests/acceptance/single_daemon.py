@@ -12,9 +12,9 @@ import psutil
 
 from tests.acceptance.command import TIDEGATE, environment
 from tests.storms.settings import SETTINGS
-from tidegate.daemon.cli.request import apply_request
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.postgres.migrate import migrate
+from tidegate.daemon.request import apply_request
 from tidegate.daemon.standalone.kafka import Kafka
 from tidegate.daemon.standalone.postgres import Postgres
 from tidegate.daemon.standalone.process import Child, spawn

@@ -13,8 +13,8 @@ import pytest
 
 from tests.acceptance.crash_scenario import Connection, until
 from tests.acceptance.daemon_pair import DaemonPair, two_daemons
-from tidegate.daemon.cli.request import Request, apply_request
 from tidegate.daemon.postgres.database import connect
+from tidegate.daemon.request import Request, apply_request
 from tidegate.events import Publisher
 from tidegate.schemas.message import ClearRequested, RunRequested
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from tests.acceptance.crash_scenario import until
 from tests.acceptance.daemon_pair import DaemonPair, two_daemons
-from tidegate.daemon.cli.request import apply_request
 from tidegate.daemon.postgres.database import connect
+from tidegate.daemon.request import apply_request
 from tidegate.schemas.message import RunRequested
 
 GOOD = """

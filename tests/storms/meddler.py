@@ -13,8 +13,8 @@ import msgspec
 
 from tests.storms import quiescence
 from tests.storms.pipelines import INPUTS
-from tidegate.daemon.cli.request import Request, apply_request
 from tidegate.daemon.postgres.database import Database, connect
+from tidegate.daemon.request import Request, apply_request
 from tidegate.schemas.error import DagFaultError, RequestError, UnavailableError
 from tidegate.schemas.message import ClearRequested, PauseRequested, RunEndRequested, TaskMarked
 from tidegate.schemas.read_plan import RUN_EVENTS

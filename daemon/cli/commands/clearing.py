@@ -51,7 +51,7 @@ def clear_tasks(context: typer.Context, wanted: ClearRequested, options: ClearOp
 
     Raises RequestError if there is nothing to clear or the user declines, BadParameter without a terminal to ask on.
     """
-    from tidegate.daemon.cli.request import apply_request
+    from tidegate.daemon.request import apply_request
 
     wanted = msgspec.structs.replace(
         wanted,

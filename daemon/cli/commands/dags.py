@@ -127,7 +127,7 @@ def release(context: typer.Context, dag_id: DagId, *, json: Json = False) -> Non
 
     A new version of its DAG file releases it, too. Runs of a version that cannot be read can be cancelled before.
     """
-    from tidegate.daemon.cli.request import apply_request
+    from tidegate.daemon.request import apply_request
 
     with_database(context, lambda database: apply_request(database, ReleaseRequested(dag_id=dag_id)))
     output.write_result({"dag_id": dag_id, "released": True}, f"released {dag_id}", json=json)
@@ -137,7 +137,7 @@ def release(context: typer.Context, dag_id: DagId, *, json: Json = False) -> Non
 @app.command(epilog=examples("tidegate dags delete daily_delays --yes"))
 def delete(context: typer.Context, dag_id: DagId, *, yes: Yes = False, json: Json = False) -> None:
     """Delete a DAG that is in no DAG file: its versions, runs and pending events. The event ledger keeps its events."""
-    from tidegate.daemon.cli.request import apply_request
+    from tidegate.daemon.request import apply_request
 
     if not yes:
         raise typer.BadParameter("a deleted DAG cannot be restored; add --yes to delete it", param_hint="--yes")
@@ -159,7 +159,7 @@ def errors(context: typer.Context, *, json: Json = False) -> None:
 
 
 def _set_paused(context: typer.Context, dag_id: str, *, paused: bool, json: bool) -> None:
-    from tidegate.daemon.cli.request import apply_request
+    from tidegate.daemon.request import apply_request
 
     with_database(context, lambda database: apply_request(database, PauseRequested(dag_id=dag_id, is_paused=paused)))
     document = {"dag_id": dag_id, "is_paused": paused}

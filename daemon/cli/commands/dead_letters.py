@@ -218,7 +218,7 @@ class _Changes:
         self.kinds = {settings.topic(kind): kind for kind in INCOMING}
 
     async def apply(self, database: "Database", ids: Sequence[int]) -> Outcome:
-        from tidegate.daemon.cli.request import notify_daemons
+        from tidegate.daemon.request import notify_daemons
         from tidegate.daemon.work import Work
 
         outcome = Outcome()

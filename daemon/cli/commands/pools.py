@@ -92,7 +92,7 @@ def delete(context: typer.Context, name: Name, *, json: Json = False) -> None:
 
 async def _change(database: "Database", change: Callable[[Db], Awaitable[T]]) -> T:
     """Run `change` in one transaction, then notify the daemons, which admit tasks."""
-    from tidegate.daemon.cli.request import notify_daemons
+    from tidegate.daemon.request import notify_daemons
     from tidegate.daemon.work import Work
 
     result = await database.run(change)

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Unpack
 
+import msgspec
 import typer
 
 from tidegate.daemon.cli.command import (
@@ -156,16 +157,17 @@ def trigger(
     json: Json = False,
 ) -> None:
     """Start a run. It stays queued while the DAG is paused or at its limit of active runs."""
-    from tidegate.daemon.cli.conf import with_checked_conf
     from tidegate.daemon.cli.pages.follow import follow
-    from tidegate.daemon.cli.request import apply_request
+    from tidegate.daemon.conf import checked_conf
+    from tidegate.daemon.request import apply_request
 
     new_id = _new_run_id(run_id)
     conf_object = parse_json_object("--conf", conf)
     request = RunRequested(dag_id=dag_id, run_id=new_id, conf=conf_object, logical_date=logical_date, run_after=run_after)
 
     async def start(database: "Database") -> RunRow:
-        await apply_request(database, await with_checked_conf(database, request))
+        params = await checked_conf(database, dag_id, conf_object)
+        await apply_request(database, msgspec.structs.replace(request, params=params))
         if not json:
             output.write(f"triggered {dag_id} {new_id}")
         run = await database.run(find_run, dag_id, new_id)
@@ -229,7 +231,7 @@ def cancel(
     It also works for a held DAG, whose version is not read.
     """
     from tidegate.daemon.cli.pages.follow import wait_killed
-    from tidegate.daemon.cli.request import apply_request
+    from tidegate.daemon.request import apply_request
 
     reason = f"cancelled by {current_user(read_settings(context))}"
 
@@ -254,7 +256,7 @@ def cancel(
 @app.command(epilog=examples("tidegate runs mark daily_delays latest success"))
 def mark(context: typer.Context, dag_id: DagId, run_id: RunId, state: MarkState, *, json: Json = False) -> None:
     """Set a run to success, with all its tasks, or to failed. Active attempts are killed; outlets are not updated."""
-    from tidegate.daemon.cli.request import apply_request
+    from tidegate.daemon.request import apply_request
 
     reason = f"marked by {current_user(read_settings(context))}"
 

@@ -149,7 +149,7 @@ def clear(
 @app.command(epilog=examples("tidegate tasks mark daily_delays latest join success"))
 def mark(context: typer.Context, dag_id: DagId, run_id: RunId, task_id: TaskId, state: MarkState, *, json: Json = False) -> None:
     """Set a task to success or failed. An active attempt is killed, and the tasks after it are decided again."""
-    from tidegate.daemon.cli.request import apply_request
+    from tidegate.daemon.request import apply_request
 
     async def work(database: "Database") -> RunTaskRow:
         run = await database.run(find_run, dag_id, run_id)

@@ -1,20 +1,24 @@
-"""Follow a run until it ends, also through outages of Postgres."""
+"""Follow a run or a backfill until it ends, also through outages of Postgres."""
 
+import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Concatenate, ParamSpec, TypeVar
 
 import anyio
 
+from tidegate.daemon.backfills import found
 from tidegate.daemon.cli.lookup import find_run
 from tidegate.daemon.cli.pages import output
+from tidegate.daemon.cli.pages.backfill import Progress, line, read_progress
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.terminal import printable
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import run_pages
+from tidegate.schemas.queries.backfill_pages import BackfillRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.run_pages import RunRow, RunTaskRow
-from tidegate.schemas.state import RUN_ENDED, SUBMISSION_OPEN, TaskState
+from tidegate.schemas.state import BACKFILL_ENDED, RUN_ENDED, SUBMISSION_OPEN, BackfillState, TaskState
 from tidegate.schemas.timetable.text import utc
 
 T = TypeVar("T")
@@ -36,6 +40,35 @@ async def follow(database: Database, run: RunRow) -> RunRow:
         if task.state in UNSUCCESSFUL:
             output.say(_failure(task))
     return run
+
+
+async def follow_backfill(database: Database, row: BackfillRow) -> BackfillRow:
+    """The backfill after its end. Its progress goes to stderr: on a terminal in one line, elsewhere in a line for each change."""
+    printed = ""
+    while True:
+        row, progress = await _retrying(database, _progress_of, row.id)
+        text = line(progress) if row.state is BackfillState.RUNNING else f"{line(progress)} | {row.state}"
+        if text != printed:
+            _show(text, printed)
+        printed = text
+        if row.state in BACKFILL_ENDED:
+            if sys.stderr.isatty():
+                output.say("")
+            return row
+        await anyio.sleep(POLL_S)
+
+
+async def _progress_of(db: Db, id_: int) -> tuple[BackfillRow, Progress]:
+    row = await found(db, id_, deleted=True)
+    return row, await read_progress(db, row)
+
+
+def _show(text: str, before: str) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{text:{len(before)}}")
+        sys.stderr.flush()
+    else:
+        output.say(f"{utc(datetime.now(UTC))}  {text}")
 
 
 async def wait_killed(database: Database, run: RunRow) -> None:

@@ -8,9 +8,9 @@ from tests.servers import StartPostgres
 from tests.tokens import make_known
 from tidegate.daemon.cli.lookup import find_run
 from tidegate.daemon.cli.pages.follow import follow
-from tidegate.daemon.cli.request import apply_request
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.postgres.migrate import migrate
+from tidegate.daemon.request import apply_request
 from tidegate.schemas.message import RunRequested
 from tidegate.schemas.queries.run_pages import RunRow
 

@@ -9,7 +9,7 @@ import pytest
 from tests.integration.cli.conftest import Cli
 from tests.integration.cli.history import History
 from tests.integration.cli.sources import SINGLE, TIMED
-from tidegate.daemon.cli import conf
+from tidegate.daemon import conf
 from tidegate.events.publisher import Outcome
 
 

@@ -17,6 +17,8 @@ from tests.integration.queries.blocks import (
     names_in,
     written_in_modules,
 )
+from tidegate.schemas.backfill import BackfillView, EndedDate, ExistingRun
+from tidegate.schemas.effect.backfill import CloseDate, InsertDate, TakeRun
 from tidegate.schemas.effect.dag import AdoptDag, CountFailures, RecordFile, RecordImportError, SetPaused, UpdateSchedule
 from tidegate.schemas.effect.deadline import InsertDeadline, MissDeadline, Notify
 from tidegate.schemas.effect.run import InsertRun, UpdateRun
@@ -25,6 +27,7 @@ from tidegate.schemas.effect.task import InsertTask, MoveTask, SetTaskDemand, Up
 from tidegate.schemas.explain.facts import AttemptFacts, OccupyingTask, RunFacts, TaskRow
 from tidegate.schemas.queries import sql
 from tidegate.schemas.queries.audit import Page
+from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow
 from tidegate.schemas.queries.db import paths
 from tidegate.schemas.queries.dead_letters import DeadLetterRow, DeadLetterStatus
 from tidegate.schemas.queries.files import StoredDag
@@ -53,13 +56,19 @@ TICK = ("last_logical_date", "last_interval_start", "last_interval_end")
 
 DECODED: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(
-        ("runs.lock", "runs.lock_unread", "runs.lock_of_attempts", "runs.views", "dags.queued_runs"), fields(RunView)
+        ("runs.lock", "runs.lock_unread", "runs.lock_of_attempts", "runs.views", "dags.queued_runs", "backfills.queued_runs"),
+        fields(RunView),
     ),
     **dict.fromkeys(("dags.lock", "facts.dag"), fields(LockedDag, graph=("dag_id", "version_id"), last_tick=TICK)),
     **dict.fromkeys(("tasks.instances", "tasks.of_runs"), ("dag_run_id", *fields(Instance))),
     **dict.fromkeys(("pending.oldest", "pending.oldest_of_each"), ("target_dag_id", *EventRow._fields)),
     "pending.arrived": ("target_dag_id", *EventRow._fields, "extra"),
     "audit.page_of_events": Page._fields,
+    **dict.fromkeys(("backfills.lock", "backfills.view", "backfills.active_of"), fields(BackfillView)),
+    "backfills.ended_dates": EndedDate._fields,
+    "backfills.runs_of_dates": ("logical_date", *ExistingRun._fields),
+    "backfill_pages.list": fields(BackfillRow),
+    "backfill_pages.dates": fields(DateRow),
     "sources.events": fields(ConsumedEvent),
     "dags.activity": ("dag_id", *fields(DagActivity, low_watermark=(), settled=())),
     "dead_letters.list_dead_letters": fields(DeadLetterRow),
@@ -113,6 +122,9 @@ WRITTEN: Mapping[str, type[msgspec.Struct]] = {
     "submissions.insert_submissions": InsertSubmission,
     "submissions.accept": AcceptSubmission,
     "submissions.end_submissions": EndSubmission,
+    "backfills.insert_dates": InsertDate,
+    "backfills.close_dates": CloseDate,
+    "backfills.take_runs": TakeRun,
     "deadlines.insert_deadlines": InsertDeadline,
     "deadlines.miss_deadlines": MissDeadline,
     "notifications.insert_notifications": Notify,

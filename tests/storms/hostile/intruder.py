@@ -19,8 +19,8 @@ from tests.storms.hostile import pipelines, records
 from tests.storms.hostile.pipelines import BAD_FILES, DAMAGES, HOARDER, MAPPED, TICKING, VICTIMS, ZONE
 from tests.storms.meddler import Note
 from tests.storms.producers import Tally, produce
-from tidegate.daemon.cli.request import Request, apply_request
 from tidegate.daemon.postgres.database import Database, connect
+from tidegate.daemon.request import Request, apply_request
 from tidegate.schemas.error import DagFaultError, RequestError, UnavailableError
 from tidegate.schemas.message import ClearRequested, PauseRequested, ReleaseRequested, RunEndRequested, RunRequested
 from tidegate.schemas.state import RunState

@@ -77,9 +77,9 @@ def instances_not_counted() -> None:
 
 def runs_not_counted() -> None:
     """A DAG does not know how many of its runs are at work."""
-    counted = "(SELECT count(*) FROM dag_run WHERE dag_run.dag_id = target.dag_id AND state = 'running')"
+    counted = "SELECT count(*) FROM dag_run WHERE dag_run.dag_id = target.dag_id AND state = 'running' AND backfill_id IS NULL"
     without(dags, "activity", counted)
-    restate(dags, "activity", dags._SQL["activity"].replace("AS running", "0::bigint AS running"))
+    restate(dags, "activity", dags._SQL["activity"].replace(") AS running", "0::bigint) AS running"))
 
 
 def queue_turned_round() -> None:

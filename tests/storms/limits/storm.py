@@ -19,8 +19,8 @@ from tests.storms.producers import produce
 from tests.storms.records import Planned, event
 from tests.storms.settings import PREFIX
 from tests.storms.storm import Plan, Storm
-from tidegate.daemon.cli.request import apply_request, notify_daemons
 from tidegate.daemon.postgres.database import Database, connect
+from tidegate.daemon.request import apply_request, notify_daemons
 from tidegate.daemon.standalone.postgres import Postgres
 from tidegate.daemon.work import Work
 from tidegate.events import topics

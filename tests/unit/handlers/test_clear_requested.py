@@ -9,7 +9,8 @@ import pytest
 
 from tests.shapes import NOW, dag_view, graph, message, task
 from tests.unit.handlers.simulated_run import End, SimulatedRun
-from tidegate.handlers.clear_requested import State, decide, tasks_to_clear
+from tidegate.handlers.clear_requested import State, decide
+from tidegate.handlers.runs.clear_selection import tasks_to_clear
 from tidegate.schemas.dag import TaskSpec
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.dag import UpdateSchedule

@@ -11,6 +11,9 @@ from tidegate.handlers.runs.rejections import NO_SUCH_DAG
 from tidegate.schemas.effect import RejectMessage
 from tidegate.schemas.error import RequestError, UnavailableError
 from tidegate.schemas.message import (
+    BackfillActed,
+    BackfillChanged,
+    BackfillRequested,
     ClearRequested,
     DagDeleteRequested,
     Message,
@@ -23,21 +26,35 @@ from tidegate.schemas.message import (
 from tidegate.schemas.queries.holds import hold_of
 from tidegate.schemas.timetable.text import utc
 
-Request = RunRequested | PauseRequested | ReleaseRequested | DagDeleteRequested | ClearRequested | RunEndRequested | TaskMarked
+Request = (
+    RunRequested
+    | PauseRequested
+    | ReleaseRequested
+    | DagDeleteRequested
+    | ClearRequested
+    | RunEndRequested
+    | TaskMarked
+    | BackfillRequested
+    | BackfillActed
+    | BackfillChanged
+)
 
 
 async def apply_request(database: Database, request: Request) -> None:
     """Apply the request and notify the daemons. Raises RequestError with the reason of a rejection."""
     applied = await apply(database, Batch(messages=[Message(body=request, at=datetime.now(UTC))]))
     if applied.rejected:
-        raise RequestError(await _refusal(database, request.dag_id, applied.rejected[0]))
+        raise RequestError(await _refusal(database, request, applied.rejected[0]))
     if applied.work:
         await notify_daemons(database, applied.work)
 
 
-async def _refusal(database: Database, dag_id: str, rejected: RejectMessage) -> str:
+async def _refusal(database: Database, request: Request, rejected: RejectMessage) -> str:
     """A held DAG is hidden from decisions, so a request finds none."""
-    hold = await database.run(hold_of, dag_id) if rejected.reason == NO_SUCH_DAG else None
+    if isinstance(request, BackfillActed | BackfillChanged) or rejected.reason != NO_SUCH_DAG:
+        return rejected.message
+    dag_id = request.dag_id
+    hold = await database.run(hold_of, dag_id)
     if hold is None:
         return rejected.message
     return (

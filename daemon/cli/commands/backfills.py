@@ -1,0 +1,326 @@
+"""`tidegate backfills`: runs for past dates, as one thing that is created, followed and changed."""
+
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
+
+import typer
+
+from tidegate.daemon.cli.command import (
+    DagId,
+    Json,
+    Limit,
+    Yes,
+    command_group,
+    confirm,
+    examples,
+    parse_json_object,
+    parse_time,
+    shared_options,
+)
+from tidegate.daemon.cli.lookup import list_of_dag
+from tidegate.daemon.cli.pages import output
+from tidegate.daemon.cli.session import current_user, query_at, read_settings, with_database
+from tidegate.schemas.backfill import LAST_PRIORITY, MAX_DESCRIPTION, MAX_LISTED_DATES, BackfillSpec, Limits, Outlets, Reprocess
+from tidegate.schemas.queries import backfill_pages
+from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.state import BackfillState, DateState
+
+if TYPE_CHECKING:
+    from tidegate.daemon.postgres.database import Database
+
+app = command_group("Create, follow, pause, change, cancel and retry backfills: runs of a DAG for past dates.")
+
+Id = Annotated[int, typer.Argument(metavar="ID", min=1, help="The number of the backfill.")]
+
+
+class LimitOptions(TypedDict):
+    """The limits of a backfill."""
+
+    max_active_runs: Annotated[int | None, typer.Option(metavar="N", help="The most runs at once. Default: 10.")]
+    pool: Annotated[str | None, typer.Option(metavar="NAME", help="The pool of its tasks. Default: the pools they name.")]
+    priority: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help=f"Added to the weights of its tasks; 0 is that of other runs. Default: {LAST_PRIORITY}, after all."
+        ),
+    ]
+    max_failed_runs: Annotated[
+        int | None, typer.Option(metavar="N", help="Stop after so many failed dates. 0: never. Default: 0.")
+    ]
+
+
+def _limits(options: LimitOptions) -> dict[str, Any]:
+    """The limits that were given."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+@app.command(
+    epilog=examples(
+        "tidegate backfills create daily_delays --from 2013-01-01 --to 2013-01-31",
+        "tidegate backfills create daily_delays --from 2013-01-01 --to 2013-01-31 --reprocess completed --dry-run",
+        "tidegate backfills create daily_delays --date 2013-01-05 --date 2013-01-09 --watch",
+    )
+)
+@shared_options(LimitOptions)
+def create(
+    context: typer.Context,
+    dag_id: DagId,
+    *,
+    start: Annotated[
+        datetime | None,
+        typer.Option("--from", parser=parse_time, metavar="TIME", help="The first logical date, UTC without an offset."),
+    ] = None,
+    end: Annotated[
+        datetime | None, typer.Option("--to", parser=parse_time, metavar="TIME", help="The last logical date, included.")
+    ] = None,
+    date: Annotated[
+        list[datetime] | None,
+        typer.Option(parser=parse_time, metavar="TIME", help="One logical date, instead of a range; may be repeated."),
+    ] = None,
+    reverse: Annotated[bool, typer.Option("--reverse", help="Begin with the newest date.")] = False,
+    reprocess: Annotated[
+        Reprocess, typer.Option(help="Which existing runs run again: none, failed ones, or all that have ended.")
+    ] = Reprocess.NONE,
+    conf: Annotated[str, typer.Option(metavar="JSON", help="A JSON object, which tasks read as `run.params`.")] = "{}",
+    outlets: Annotated[
+        Outlets, typer.Option(help="Whether successful tasks update their outlets, which starts the runs of consumers.")
+    ] = Outlets.EVENTS,
+    description: Annotated[str, typer.Option(metavar="TEXT", help="What it is for.")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would happen to each date; change nothing.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Follow it to its end; exit code 1 unless it succeeded.")] = False,
+    limit: Limit = 100,
+    json: Json = False,
+    **options: Unpack[LimitOptions],
+) -> None:
+    """Run a DAG for past dates, with its newest version. Runs appear as there is room, beside those of the schedule.
+
+    A date has one run: existing ones stay as they are, or run again as --reprocess says. Dates in the future get none.
+    """
+    from tidegate.daemon import backfills
+
+    _check_dates(start, end, date)
+    dates = sorted(set(date or ()))
+    first, last = (dates[0], dates[-1]) if dates else (start, end)
+    if first is None or last is None:
+        raise typer.BadParameter("give --from and --to, or --date", param_hint="--from")
+    spec = _converted(
+        options,
+        dag_id=dag_id,
+        start_date=first,
+        end_date=last,
+        logical_dates=tuple(dates) or None,
+        dag_params=parse_json_object("--conf", conf),
+        reprocess=reprocess,
+        is_reverse=reverse,
+        outlets=outlets,
+        description=_described(description),
+    )
+    if dry_run:
+        _dry_run(context, spec, limit, json=json)
+        return
+    settings = read_settings(context)
+
+    async def work(database: "Database") -> BackfillRow:
+        row = await backfills.create(database, settings, current_user(settings), spec)
+        if not json:
+            output.write(f"created backfill {row.id} of {dag_id}")
+        return await _watched(database, row) if watch else row
+
+    row = with_database(context, work)
+    if json:
+        output.write_json(row)
+    if watch and row.state != BackfillState.SUCCESS:
+        raise typer.Exit(1)
+
+
+def _check_dates(start: datetime | None, end: datetime | None, dates: list[datetime] | None) -> None:
+    if bool(dates) == (start is not None or end is not None):
+        raise typer.BadParameter("give either --from and --to, or --date", param_hint="--from")
+    if start is not None and end is not None and end < start:
+        raise typer.BadParameter("the last date is before the first one", param_hint="--to")
+    if len(dates or ()) > MAX_LISTED_DATES:
+        raise typer.BadParameter(f"at most {MAX_LISTED_DATES} dates; use --from and --to", param_hint="--date")
+
+
+def _converted(options: LimitOptions, **spec: Any) -> BackfillSpec:
+    import msgspec
+
+    try:
+        msgspec.convert(_limits(options), Limits)
+        return BackfillSpec(**spec, **_limits(options))
+    except msgspec.ValidationError as error:
+        raise typer.BadParameter(f"a limit is out of range: {error}") from error
+
+
+def _described(text: str) -> str:
+    if len(text) > MAX_DESCRIPTION or "\0" in text:
+        raise typer.BadParameter(f"write at most {MAX_DESCRIPTION} characters", param_hint="--description")
+    return text
+
+
+def _dry_run(context: typer.Context, spec: BackfillSpec, limit: int, *, json: bool) -> None:
+    from tidegate.daemon import backfills
+    from tidegate.daemon.cli.pages.backfill import print_preview
+
+    async def work(database: "Database") -> backfills.Preview:
+        return await database.run(backfills.preview, await backfills.request_of(database, spec), limit)
+
+    found = with_database(context, work)
+    output.write_page(found, partial(print_preview, found), json=json)
+
+
+@app.command("list", epilog=examples("tidegate backfills list --state running", "tidegate backfills list daily_delays --json"))
+def list_(
+    context: typer.Context,
+    dag_id: Annotated[str | None, typer.Argument(metavar="DAG", help="Only this DAG.")] = None,
+    *,
+    state: Annotated[BackfillState | None, typer.Option(help="Only backfills in this state.")] = None,
+    deleted: Annotated[bool, typer.Option("--deleted", help="Also deleted ones.")] = False,
+    limit: Limit = 50,
+    json: Json = False,
+) -> None:
+    """List backfills, newest first."""
+    from tidegate.daemon.cli.pages.backfill import BACKFILLS
+    from tidegate.daemon.cli.pages.lists import print_list
+
+    async def read(db: Db) -> list[BackfillRow]:
+        return await list_of_dag(db, backfill_pages.list_backfills, dag_id, limit=limit, state=state, deleted=deleted)
+
+    print_list(BACKFILLS, *query_at(context, read), json=json)
+
+
+@app.command(epilog=examples("tidegate backfills show 3"))
+def show(context: typer.Context, backfill_id: Id, *, json: Json = False) -> None:
+    """Show a backfill: what was asked for, how far it has come, why it waits, and its last dates."""
+    from tidegate.daemon.backfills import found
+    from tidegate.daemon.cli.pages.backfill import BackfillPage, print_page, read_progress
+
+    async def read(db: Db) -> BackfillPage:
+        row = await found(db, backfill_id, deleted=True)
+        dates = await backfill_pages.list_dates(db, backfill_id, None, max(row.dates - 20, 0), 20)
+        return BackfillPage(row, await read_progress(db, row), dates)
+
+    page, now = query_at(context, read)
+    output.write_page(page, partial(print_page, page, now), json=json)
+
+
+@app.command(epilog=examples("tidegate backfills dates 3 --state failed", "tidegate backfills dates 3 --json -n 1000"))
+def dates(
+    context: typer.Context,
+    backfill_id: Id,
+    *,
+    state: Annotated[DateState | None, typer.Option(help="Only dates in this state.")] = None,
+    after: Annotated[int, typer.Option(metavar="ORDINAL", min=0, help="Only dates after this one.")] = 0,
+    limit: Limit = 100,
+    json: Json = False,
+) -> None:
+    """List the planned dates of a backfill in their order, each with its run, or with the reason why it has none."""
+    from tidegate.daemon.backfills import found
+    from tidegate.daemon.cli.pages.backfill import DATES
+    from tidegate.daemon.cli.pages.lists import print_list
+
+    async def read(db: Db) -> list[DateRow]:
+        await found(db, backfill_id, deleted=True)
+        return await backfill_pages.list_dates(db, backfill_id, state, after, limit)
+
+    print_list(DATES, *query_at(context, read), json=json)
+
+
+@app.command(epilog=examples("tidegate backfills watch 3"))
+def watch(context: typer.Context, backfill_id: Id, *, json: Json = False) -> None:
+    """Follow a backfill to its end, with a line of progress. Exit code 1 unless it succeeded."""
+    from tidegate.daemon.backfills import find
+
+    async def work(database: "Database") -> BackfillRow:
+        return await _watched(database, await find(database, backfill_id))
+
+    row = with_database(context, work)
+    output.write_result(row, f"backfill {row.id} ended as {row.state}", json=json)
+    if row.state != BackfillState.SUCCESS:
+        raise typer.Exit(1)
+
+
+async def _watched(database: "Database", row: BackfillRow) -> BackfillRow:
+    from tidegate.daemon.cli.pages.follow import follow_backfill
+
+    return await follow_backfill(database, row)
+
+
+@app.command(epilog=examples("tidegate backfills pause 3"))
+def pause(context: typer.Context, backfill_id: Id, *, json: Json = False) -> None:
+    """Start no more runs of a backfill. Its running runs go on."""
+    _act(context, backfill_id, "pause", "paused", json=json)
+
+
+@app.command(epilog=examples("tidegate backfills resume 3"))
+def resume(context: typer.Context, backfill_id: Id, *, json: Json = False) -> None:
+    """Resume a paused backfill."""
+    _act(context, backfill_id, "resume", "resumed", json=json)
+
+
+@app.command(epilog=examples("tidegate backfills cancel 3", "tidegate backfills cancel 3 --kill"))
+def cancel(
+    context: typer.Context,
+    backfill_id: Id,
+    *,
+    kill: Annotated[bool, typer.Option("--kill", help="Also end its running runs; their attempts are killed.")] = False,
+    json: Json = False,
+) -> None:
+    """End a backfill: its queued runs fail, its running runs go on to their end, and its other dates get no run."""
+    _act(context, backfill_id, "cancel", "cancelled", json=json, kills=kill)
+
+
+@app.command(epilog=examples("tidegate backfills retry 3"))
+def retry(context: typer.Context, backfill_id: Id, *, json: Json = False) -> None:
+    """Run the failed dates of a backfill again: their failed tasks, and what follows these."""
+    _act(context, backfill_id, "retry", "retries the failed dates of", json=json)
+
+
+@app.command(epilog=examples("tidegate backfills delete 3 --yes"))
+def delete(context: typer.Context, backfill_id: Id, *, yes: Yes = False, json: Json = False) -> None:
+    """Delete an ended backfill with its list of dates. Its runs stay."""
+    if not yes:
+        confirm("delete", f"backfill {backfill_id}")
+    _act(context, backfill_id, "delete", "deleted", json=json)
+
+
+@app.command(
+    "set",
+    epilog=examples("tidegate backfills set 3 --max-active-runs 4", "tidegate backfills set 3 --to 2013-02-28"),
+)
+@shared_options(LimitOptions)
+def set_(
+    context: typer.Context,
+    backfill_id: Id,
+    *,
+    end: Annotated[
+        datetime | None, typer.Option("--to", parser=parse_time, metavar="TIME", help="A later last logical date.")
+    ] = None,
+    json: Json = False,
+    **options: Unpack[LimitOptions],
+) -> None:
+    """Change the limits of a backfill while it runs, or add dates at its end."""
+    from tidegate.daemon import backfills
+
+    limits, settings = _limits(options), read_settings(context)
+    if not limits and end is None:
+        raise typer.BadParameter("give a limit, or --to")
+
+    async def work(database: "Database") -> BackfillRow:
+        return await backfills.change(database, settings, current_user(settings), backfill_id, limits, end)
+
+    output.write_result(with_database(context, work), f"changed backfill {backfill_id}", json=json)
+
+
+def _act(context: typer.Context, id_: int, action: str, done: str, *, json: bool, kills: bool = False) -> None:
+    from tidegate.daemon import backfills
+    from tidegate.schemas.message import BackfillAction
+
+    settings = read_settings(context)
+
+    async def work(database: "Database") -> BackfillRow:
+        return await backfills.act(database, settings, current_user(settings), id_, BackfillAction(action), kills=kills)
+
+    output.write_result(with_database(context, work), f"{done} backfill {id_}", json=json)

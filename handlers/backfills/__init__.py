@@ -1,0 +1,1 @@
+"""How a backfill plans its dates, starts their runs, and ends: pure."""

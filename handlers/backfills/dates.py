@@ -1,0 +1,74 @@
+"""The dates of a backfill, and whether each gets a run."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import NamedTuple
+
+from tidegate.schemas.backfill import BackfillView, ExistingRun, Reprocess
+from tidegate.schemas.graph import Graph
+from tidegate.schemas.state import RUN_ENDED, RunState
+from tidegate.schemas.timetable.between import anchor_of, ticks_between
+from tidegate.schemas.timetable.tick import INSTANT, Tick, manual_interval
+
+MAX_DATES = 500
+"""The most dates that one decision plans."""
+
+
+class PlannedDate(NamedTuple):
+    """A date in the order of planning, counted from 1. `reason` says why it gets no run; None: it gets one."""
+
+    ordinal: int
+    tick: Tick
+    existing: ExistingRun | None
+    reason: str | None
+
+
+def next_ticks(backfill: BackfillView, graph: Graph, most: int) -> Sequence[Tick]:
+    """The first dates that are not planned yet. Dates that are not due at the horizon are left out."""
+    return list(islice((tick for tick in _left(backfill, graph) if tick.run_after <= backfill.horizon), most))
+
+
+def _left(backfill: BackfillView, graph: Graph) -> Iterator[Tick]:
+    start, end = backfill.start_date, min(backfill.end_date, backfill.horizon)
+    if backfill.planned_until is not None and backfill.is_reverse:
+        end = min(end, backfill.planned_until - INSTANT)
+    elif backfill.planned_until is not None:
+        start = max(start, backfill.planned_until + INSTANT)
+    if backfill.logical_dates is None:
+        anchor = anchor_of(graph.timetable, graph.bounds, backfill.start_date)
+        yield from ticks_between(graph.timetable, anchor, start, end, is_reverse=backfill.is_reverse)
+    else:
+        dates = sorted(backfill.logical_dates, reverse=backfill.is_reverse)
+        yield from (_listed(graph, date) for date in dates if start <= date <= end)
+
+
+def _listed(graph: Graph, date: datetime) -> Tick:
+    """The run of a date of an explicit list, which need not be one of the timetable."""
+    return Tick(date, *manual_interval(graph.timetable, date), date)
+
+
+def plan_dates(
+    backfill: BackfillView, ticks: Sequence[Tick], existing: Mapping[datetime, ExistingRun], room: int
+) -> Sequence[PlannedDate]:
+    """The next dates, until `room` of them have got runs."""
+    planned: list[PlannedDate] = []
+    for ordinal, tick in enumerate(ticks, backfill.dates + 1):
+        run = existing.get(tick.logical_date)
+        reason = why_no_run(run, backfill.reprocess)
+        if reason is None and room == 0:
+            break
+        room -= reason is None
+        planned.append(PlannedDate(ordinal, tick, run, reason))
+    return planned
+
+
+def why_no_run(existing: ExistingRun | None, reprocess: Reprocess) -> str | None:
+    """Why a date gets no run; None if it gets a new one, or its run runs again."""
+    if existing is None:
+        return None
+    if existing.state not in RUN_ENDED:
+        return f"its run {existing.run_id!r} is {existing.state}"
+    if reprocess is Reprocess.COMPLETED or (reprocess is Reprocess.FAILED and existing.state is RunState.FAILED):
+        return None
+    return f"its run {existing.run_id!r} ended as {existing.state}; reprocess={reprocess} leaves it"

@@ -1,0 +1,75 @@
+"""A run that exists runs again for a backfill, with the version of the backfill and under its limits."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tidegate.handlers.runs.change_version import change_version
+from tidegate.handlers.runs.clear import clear_tasks
+from tidegate.handlers.runs.clear_selection import tasks_to_clear
+from tidegate.handlers.runs.transition import Reason, change_run
+from tidegate.schemas.backfill import BackfillView, Outlets
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.backfill import TakeRun
+from tidegate.schemas.effect.run import ChangeVersion
+from tidegate.schemas.graph import Graph
+from tidegate.schemas.message import ClearRequested
+from tidegate.schemas.state import RunState
+from tidegate.schemas.view import Instance, RunView
+
+
+class EndedRun(msgspec.Struct, frozen=True):
+    """An ended run, locked, with the graph of its version and all its tasks; without tasks if it never started."""
+
+    run: RunView
+    graph: Graph
+    tasks: Mapping[int, Instance]
+
+
+def of_backfill(run: RunView, backfill: BackfillView) -> RunView:
+    """The run as one of the backfill."""
+    return msgspec.structs.replace(
+        run,
+        backfill_id=backfill.id,
+        pool=backfill.pool,
+        priority=backfill.priority,
+        tells_outlets=backfill.outlets is not Outlets.NONE,
+    )
+
+
+def run_again(backfill: BackfillView, graph: Graph, ended: EndedRun, now: datetime, *, only_failed: bool) -> Iterator[Effect]:
+    """Queue an ended run of any version with the version of the backfill, whose graph is `graph`.
+
+    `only_failed`: of a run that has failed tasks, only these run again, and what follows them.
+    """
+    run = of_backfill(ended.run, backfill)
+    yield TakeRun(run.id, backfill.id, _conf(backfill), run.pool, run.priority, run.tells_outlets)
+    if run.has_tasks:
+        yield from _clear(run, graph, ended, now, only_failed=only_failed)
+    else:
+        yield from _queue(run, graph, now)
+
+
+def _conf(backfill: BackfillView) -> dict[str, Any] | None:
+    """A backfill without parameters leaves those of the run."""
+    return backfill.dag_params or None
+
+
+def _clear(run: RunView, graph: Graph, ended: EndedRun, now: datetime, *, only_failed: bool) -> Iterator[Effect]:
+    instances = dict(ended.tasks)
+    if run.version_id != graph.version_id:
+        effects, instances = change_version(run, ended.graph, graph, instances, now)
+        yield from effects
+    whole = ClearRequested(dag_id=run.dag_id)
+    failed = tasks_to_clear(graph, instances, msgspec.structs.replace(whole, only_failed=True)) if only_failed else []
+    yield from clear_tasks(run, graph, instances, failed or tasks_to_clear(graph, instances, whole), now)
+
+
+def _queue(run: RunView, graph: Graph, now: datetime) -> Iterator[Effect]:
+    """A run that ended before it started has no tasks to clear."""
+    if run.version_id != graph.version_id:
+        yield ChangeVersion(run.id, graph.version_id, graph.max_active_tasks, ())
+    after = msgspec.structs.replace(run, state=RunState.QUEUED, unfinished=len(graph.nodes), failed_leaves=0)
+    yield from change_run(run, after, graph, (), now, Reason("cleared by a backfill"))

@@ -1,0 +1,172 @@
+"""One step of a backfill: count the runs that ended, start queued runs, plan dates, or end what is left after a stop."""
+
+from collections.abc import Generator, Iterator, Mapping
+from datetime import datetime
+
+import msgspec
+
+from tidegate.handlers.backfills.dates import PlannedDate
+from tidegate.handlers.backfills.rerun import EndedRun, of_backfill, run_again
+from tidegate.handlers.runs.create import create, ends_at_start, promote, queued_run
+from tidegate.handlers.runs.run_ids import backfill_run_id
+from tidegate.handlers.runs.terminate import fail
+from tidegate.schemas.backfill import BackfillView, EndedDate
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.backfill import CloseDate, InsertDate, OpenDate, UpdateBackfill
+from tidegate.schemas.graph import Graph
+from tidegate.schemas.state import BACKFILL_STARTS, RUN_ENDED, BackfillState, DateState, RunType
+from tidegate.schemas.view import QueuedRun, RunView
+
+MAX_ENDS = 1000
+"""The most ended runs that one step counts, and the most that it ends."""
+
+Step = Generator[Effect, None, BackfillView]
+"""Yields effects and returns the backfill after them."""
+
+
+class Work(msgspec.Struct, frozen=True, kw_only=True):
+    """A locked backfill with the rows that its step needs, under the lock of its DAG. `graph` is its version.
+
+    `is_held_back`: its DAG is paused or stale. `ended` are open dates whose runs have ended. `queued_runs` are the first that may
+    start. `planned` are the next dates; `more_dates`: others follow; `has_room`: some of them could start now. `retries`: ordinal
+    to run. `ending`: run to ordinal, of the runs that a stopped backfill ends. `runs` are those of `retries` and `ending`, and
+    existing ones of `planned`.
+    """
+
+    backfill: BackfillView
+    graph: Graph
+    is_held_back: bool = False
+    ended: tuple[EndedDate, ...] = ()
+    queued_runs: tuple[QueuedRun, ...] = ()
+    planned: tuple[PlannedDate, ...] = ()
+    more_dates: bool = False
+    has_room: bool = False
+    retries: Mapping[int, int] = {}
+    ending: Mapping[int, int] = {}
+    runs: Mapping[int, EndedRun] = {}
+    run_ids: tuple[int, ...] = ()
+
+
+def counted(backfill: BackfillView, ended: tuple[EndedDate, ...]) -> BackfillView:
+    """The backfill after the ends of these runs. Enough failures stop it."""
+    succeeded = sum(date.state is DateState.SUCCESS for date in ended)
+    failed = backfill.failed + len(ended) - succeeded
+    after = msgspec.structs.replace(backfill, succeeded=backfill.succeeded + succeeded, failed=failed)
+    if not backfill.stop_reason and 0 < backfill.max_failed_runs <= failed:
+        return msgspec.structs.replace(
+            after, stop_reason=f"{failed} of its dates failed, and it stops at {backfill.max_failed_runs}"
+        )
+    return after
+
+
+def may_start(backfill: BackfillView) -> bool:
+    """Whether it starts runs, as far as it is concerned."""
+    return backfill.state in BACKFILL_STARTS and not backfill.stop_reason
+
+
+def unfinished(backfill: BackfillView) -> int:
+    """The number of planned dates whose runs have not ended, or are to run again."""
+    return backfill.dates - backfill.succeeded - backfill.failed - backfill.skipped - backfill.cancelled
+
+
+def take_step(work: Work, now: datetime) -> Iterator[Effect]:
+    """Raises nothing: whatever a row holds was checked when it was written."""
+    yield from (CloseDate(work.backfill.id, *date) for date in work.ended)
+    backfill = counted(work.backfill, work.ended)
+    if backfill.stop_reason:
+        backfill = yield from _end_runs(backfill, work, now)
+    elif may_start(backfill) and not work.is_held_back:
+        backfill = yield from _start_runs(backfill, work, now)
+    yield UpdateBackfill(finished(backfill, now), now if _has_more(backfill, work) else None)
+
+
+def _end_runs(backfill: BackfillView, work: Work, now: datetime) -> Step:
+    """End the runs that have not started; of a backfill that kills also the running ones. Failed dates stay failed."""
+    for id_, ordinal in work.ending.items():
+        ended = work.runs[id_]
+        yield from fail(ended.run, ended.graph, tuple(ended.tasks.values()), now, reason=backfill.stop_reason)
+        yield CloseDate(backfill.id, ordinal, DateState.CANCELLED)
+    yield from (CloseDate(backfill.id, ordinal, DateState.FAILED) for ordinal in work.retries)
+    cancelled, failed = backfill.cancelled + len(work.ending), backfill.failed + len(work.retries)
+    return msgspec.structs.replace(backfill, cancelled=cancelled, failed=failed)
+
+
+def _start_runs(backfill: BackfillView, work: Work, now: datetime) -> Step:
+    for queued in work.queued_runs:
+        yield from promote(queued.run, queued.graph, now)
+    for ordinal, id_ in work.retries.items():
+        yield from _retry(backfill, work, ordinal, id_, now)
+    ids = iter(work.run_ids)
+    for date in work.planned:
+        yield from _plan(backfill, work, date, ids, now)
+    return _planned(backfill, work, now)
+
+
+def _retry(backfill: BackfillView, work: Work, ordinal: int, id_: int, now: datetime) -> Iterator[Effect]:
+    """A run that a user has cleared meanwhile runs again already."""
+    failed = work.runs.get(id_)
+    if failed is not None and failed.run.state in RUN_ENDED:
+        yield from run_again(backfill, work.graph, failed, now, only_failed=True)
+    yield OpenDate(backfill.id, ordinal)
+
+
+def _plan(backfill: BackfillView, work: Work, date: PlannedDate, ids: Iterator[int], now: datetime) -> Iterator[Effect]:
+    ordinal, tick, existing, reason = date
+    if reason is not None:
+        yield InsertDate(backfill.id, ordinal, tick.logical_date, DateState.SKIPPED, existing and existing.id, reason)
+        return
+    if existing is None:
+        run = new_run(backfill, work.graph, next(ids), date)
+        yield from create(run, backfill.dag_params, work.graph, now, started=True)
+    else:
+        yield from run_again(backfill, work.graph, work.runs[existing.id], now, only_failed=False)
+    id_ = run.id if existing is None else existing.id
+    yield InsertDate(backfill.id, ordinal, tick.logical_date, DateState.OPEN, id_)
+
+
+def new_run(backfill: BackfillView, graph: Graph, id_: int, date: PlannedDate) -> RunView:
+    """The queued run of a date."""
+    run_id = backfill_run_id(date.tick.logical_date)
+    run = queued_run(id_, graph, run_id, RunType.BACKFILL, date.tick.run_after, tick=date.tick)
+    return of_backfill(run, backfill)
+
+
+def _planned(backfill: BackfillView, work: Work, now: datetime) -> BackfillView:
+    """The backfill after its dates were planned."""
+    dates = work.planned
+    skipped = sum(date.reason is not None for date in dates)
+    has_started = bool(work.queued_runs or len(dates) > skipped)
+    return msgspec.structs.replace(
+        backfill,
+        state=BackfillState.RUNNING,
+        dates=backfill.dates + len(dates),
+        skipped=backfill.skipped + skipped,
+        planned_until=dates[-1].tick.logical_date if dates else backfill.planned_until,
+        is_planned=backfill.is_planned or not work.more_dates,
+        run_start_date=backfill.run_start_date or (now if has_started else None),
+    )
+
+
+def finished(backfill: BackfillView, now: datetime) -> BackfillView:
+    """The backfill with its end state, if nothing is left to plan or to wait for."""
+    is_done = backfill.is_planned or bool(backfill.stop_reason)
+    if not is_done or unfinished(backfill):
+        return backfill
+    return msgspec.structs.replace(backfill, state=_end_state(backfill), run_end_date=now)
+
+
+def _end_state(backfill: BackfillView) -> BackfillState:
+    if backfill.state is BackfillState.CANCELLING:
+        return BackfillState.CANCELLED
+    return BackfillState.FAILED if backfill.failed or backfill.stop_reason else BackfillState.SUCCESS
+
+
+def _has_more(backfill: BackfillView, work: Work) -> bool:
+    """Whether the next step has work without waiting for the end of a run."""
+    if MAX_ENDS in (len(work.ended), len(work.ending)) or work.retries or work.has_room:
+        return True
+    new = [date for date in work.planned if date.reason is None]
+    if any(date.existing for date in new):
+        return True  # Queued now, they start at the next step.
+    started = [queued.run for queued in work.queued_runs] + [new_run(backfill, work.graph, 0, date) for date in new]
+    return any(ends_at_start(run, work.graph) for run in started)

@@ -1,0 +1,123 @@
+"""Backfills: what a user asks for, and how far one has come."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from tidegate.schemas.state import BackfillState, DateState, RunState
+
+LAST_PRIORITY = -1_000_000
+"""The priority of a backfill whose tasks come after all others of their pools."""
+
+MAX_PRIORITY = 1_000_000_000
+MAX_DESCRIPTION = 1000
+MAX_LISTED_DATES = 10_000
+"""The most dates of an explicit list."""
+
+
+class Reprocess(StrEnum):
+    """The existing runs that a backfill runs again: none, failed ones, or all that have ended."""
+
+    NONE = "none"
+    FAILED = "failed"
+    COMPLETED = "completed"
+
+
+class Outlets(StrEnum):
+    """What the successful tasks of a backfill tell the consumers of their outlets: the usual events, or nothing."""
+
+    EVENTS = "events"
+    NONE = "none"
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """The limits of a backfill. They are its own: the `max_active_runs` of its DAG does not count its runs.
+
+    `max_active_tasks` limits the active tasks of all its runs together; None: no limit. `share`: the part of the slots of a pool
+    that its tasks may occupy, more than 0 and at most 1; at least one slot. `pool` replaces the pools of its tasks. `priority` is
+    added to the weights of its tasks. After `max_failed_runs` failed dates it stops; 0: never.
+    """
+
+    max_active_runs: Annotated[int, Meta(ge=1, le=1000)] = 10
+    max_active_tasks: Annotated[int, Meta(ge=1)] | None = None
+    share: Annotated[float, Meta(gt=0, le=1)] | None = None
+    pool: str | None = None
+    priority: Annotated[int, Meta(ge=-MAX_PRIORITY, le=MAX_PRIORITY)] = LAST_PRIORITY
+    max_failed_runs: Annotated[int, Meta(ge=0)] = 0
+
+
+class BackfillSpec(Limits, frozen=True, kw_only=True):
+    """What a user asks for. The dates are `logical_dates`, or those of the DAG's timetable from `start_date` to `end_date`.
+
+    `dag_params` is the conf of the runs.
+    """
+
+    dag_id: str
+    start_date: datetime
+    end_date: datetime
+    logical_dates: tuple[datetime, ...] | None = None
+    dag_params: dict[str, Any] = msgspec.field(default_factory=dict)
+    reprocess: Reprocess = Reprocess.NONE
+    is_reverse: bool = False
+    outlets: Outlets = Outlets.EVENTS
+    description: str = ""
+
+
+class BackfillView(BackfillSpec, frozen=True, kw_only=True):
+    """A locked backfill.
+
+    Only runs that are due at `horizon` are planned. `planned_until` is the last planned date, `dates` the number of planned ones,
+    and `is_planned` says that no more will be. `succeeded` to `cancelled` count the dates by state. With `stop_reason` it starts
+    nothing more; `kills`: its running runs are ended, too.
+    """
+
+    id: int
+    version_id: int
+    horizon: datetime
+    state: BackfillState = BackfillState.PLANNED
+    planned_until: datetime | None = None
+    dates: int = 0
+    is_planned: bool = False
+    succeeded: int = 0
+    failed: int = 0
+    skipped: int = 0
+    cancelled: int = 0
+    stop_reason: str = ""
+    kills: bool = False
+    run_start_date: datetime | None = None
+    run_end_date: datetime | None = None
+    deleted: bool = False
+
+
+class EndedDate(NamedTuple):
+    """An open date whose run has ended, and how many tasks of the run there are, and ended in these states."""
+
+    ordinal: int
+    state: DateState
+    tasks: int
+    tasks_succeeded: int
+    tasks_skipped: int
+    tasks_failed: int
+
+
+class ExistingRun(NamedTuple):
+    """The run that a date has already."""
+
+    id: int
+    run_id: str
+    state: RunState
+
+
+def overlaps(one: BackfillView, start: datetime, end: datetime, dates: Sequence[datetime] | None) -> bool:
+    """Whether a backfill and these dates may have one in common: a range has all dates from its start to its end."""
+    if one.logical_dates is not None and dates is not None:
+        return not set(one.logical_dates).isdisjoint(dates)
+    if one.logical_dates is not None:
+        return any(start <= date <= end for date in one.logical_dates)
+    if dates is not None:
+        return any(one.start_date <= date <= one.end_date for date in dates)
+    return one.start_date <= end and start <= one.end_date

@@ -1,0 +1,124 @@
+"""Effects on backfills, their dates and their runs."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tidegate.schemas.backfill import BackfillView
+from tidegate.schemas.state import DateState
+
+
+class InsertBackfill(msgspec.Struct, frozen=True):
+    """A new backfill. Its file and source are those of its version."""
+
+    backfill: BackfillView
+
+
+class UpdateBackfill(msgspec.Struct, frozen=True):
+    """How far a locked backfill has come. Its limits are not written. The clock visits it at `due_at`."""
+
+    backfill: BackfillView
+    due_at: datetime | None
+
+
+class SetBackfillLimits(msgspec.Struct, frozen=True):
+    """Write the limits of a backfill; `pool` and `priority` are set for the waiting tasks of its runs, too."""
+
+    backfill: BackfillView
+
+
+class InsertDate(msgspec.Struct, frozen=True):
+    """A planned date: with a run, or with the reason why it has none."""
+
+    backfill_id: int
+    ordinal: int
+    logical_date: datetime
+    state: DateState
+    dag_run_id: int | None
+    reason: str = ""
+
+
+class CloseDate(msgspec.Struct, frozen=True):
+    """The run of an open date has ended, or was ended. The others as in `tidegate.schemas.backfill.EndedDate`."""
+
+    backfill_id: int
+    ordinal: int
+    state: DateState
+    tasks: int = 0
+    tasks_succeeded: int = 0
+    tasks_skipped: int = 0
+    tasks_failed: int = 0
+
+
+class OpenDate(msgspec.Struct, frozen=True):
+    """The failed run of a date runs again."""
+
+    backfill_id: int
+    ordinal: int
+
+
+class RetryDates(msgspec.Struct, frozen=True):
+    """The failed dates of a backfill are to run again."""
+
+    backfill_id: int
+
+
+class TakeRun(msgspec.Struct, frozen=True):
+    """A run that existed belongs to a backfill from now on. `conf` None keeps its conf."""
+
+    dag_run_id: int
+    backfill_id: int
+    conf: dict[str, Any] | None
+    pool: str | None
+    priority: int
+    tells_outlets: bool
+
+
+class TellBackfill(msgspec.Struct, frozen=True):
+    """A run of a backfill has ended, or, if it was `reopened`, left its end state: the clock visits the backfill `at` this time.
+
+    A reopened run of a backfill that has ended leaves the backfill: the limits of its DAG apply from then on.
+    """
+
+    backfill_id: int
+    dag_run_id: int
+    reopened: bool
+    at: datetime
+
+
+class WakeBackfills(msgspec.Struct, frozen=True):
+    """The DAG can start runs again: the clock visits its backfills `at` this time."""
+
+    dag_id: str
+    at: datetime
+
+
+class DeleteBackfillDates(msgspec.Struct, frozen=True):
+    """Delete the dates of a deleted backfill. Its runs stay."""
+
+    backfill_id: int
+
+
+class RecordAudit(msgspec.Struct, frozen=True):
+    """What a user did, for the audit log."""
+
+    what: str
+    object: str
+    details: dict[str, Any]
+
+
+BackfillEffect = (
+    InsertBackfill
+    | UpdateBackfill
+    | SetBackfillLimits
+    | InsertDate
+    | CloseDate
+    | OpenDate
+    | RetryDates
+    | TakeRun
+    | TellBackfill
+    | WakeBackfills
+    | DeleteBackfillDates
+    | RecordAudit
+)

@@ -1,0 +1,64 @@
+"""Backfills and their dates as pages show them."""
+
+from datetime import datetime
+
+import msgspec
+
+from tidegate.schemas.backfill import BackfillView
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.sql import load
+from tidegate.schemas.state import DateState
+
+_SQL = load("backfill_pages")
+
+
+class BackfillRow(BackfillView, frozen=True, kw_only=True):
+    """A backfill with its user, its times, and counts of its runs and of the tasks of these.
+
+    `version` is None if the version was deleted. `dag_state`: why its DAG starts no run.
+    """
+
+    version: int | None
+    relative_fileloc: str
+    submitted_at: datetime
+    submitted_by: str
+    updated_at: datetime
+    scheduled_date: datetime | None
+    delete_date: datetime | None
+    queued: int
+    running: int
+    tasks: int
+    tasks_succeeded: int
+    tasks_skipped: int
+    tasks_failed: int
+    dag_state: str
+
+
+class DateRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A planned date of a backfill, with its run, or the reason why it has none."""
+
+    ordinal: int
+    logical_date: datetime
+    state: DateState
+    run_id: str | None
+    run_state: str | None
+    reason: str
+
+
+async def list_backfills(
+    db: Db,
+    *,
+    backfill_id: int | None = None,
+    dag_id: str | None = None,
+    state: str | None = None,
+    deleted: bool = False,
+    limit: int = 1,
+) -> list[BackfillRow]:
+    """Backfills, newest first."""
+    rows = await db.fetch(_SQL["list"], backfill_id, dag_id, state, deleted, limit)
+    return [msgspec.convert(dict(row), BackfillRow) for row in rows]
+
+
+async def list_dates(db: Db, backfill_id: int, state: str | None, after: int, limit: int) -> list[DateRow]:
+    """The planned dates of a backfill with an ordinal above `after`."""
+    return [msgspec.convert(dict(row), DateRow) for row in await db.fetch(_SQL["dates"], backfill_id, state, after, limit)]

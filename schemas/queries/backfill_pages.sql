@@ -1,0 +1,55 @@
+-- name: list
+-- Backfills, newest first. Tasks are those of ended runs, and of the runs that have not ended.
+SELECT
+    {backfill.BackfillView}, version.number AS version, backfill.relative_fileloc, backfill.submitted_at, backfill.submitted_by,
+    backfill.updated_at, backfill.scheduled_date, backfill.delete_date, run.queued, run.running,
+    backfill.tasks + run.tasks AS tasks, backfill.tasks_succeeded + run.tasks_succeeded AS tasks_succeeded,
+    backfill.tasks_skipped + run.tasks_skipped AS tasks_skipped, backfill.tasks_failed + run.tasks_failed AS tasks_failed,
+    CASE
+        WHEN dag.held_since IS NOT NULL THEN 'held'
+        WHEN dag.is_stale THEN 'stale'
+        WHEN dag.is_paused THEN 'paused'
+        WHEN dag.dag_id IS NULL THEN 'deleted'
+        ELSE ''
+    END AS dag_state
+FROM backfill
+LEFT JOIN dag ON dag.dag_id = backfill.dag_id
+LEFT JOIN dag_version AS version ON version.id = backfill.version_id
+CROSS JOIN LATERAL (
+    SELECT
+        count(*) FILTER (WHERE run.state = 'queued') AS queued,
+        count(*) FILTER (WHERE run.state = 'running') AS running,
+        coalesce(sum(task.total), 0)::bigint AS tasks,
+        coalesce(sum(task.succeeded), 0)::bigint AS tasks_succeeded,
+        coalesce(sum(task.skipped), 0)::bigint AS tasks_skipped,
+        coalesce(sum(task.failed), 0)::bigint AS tasks_failed
+    FROM dag_run AS run
+    CROSS JOIN LATERAL (
+        SELECT
+            count(*) AS total,
+            count(*) FILTER (WHERE task.state = 'success') AS succeeded,
+            count(*) FILTER (WHERE task.state = 'skipped') AS skipped,
+            count(*) FILTER (WHERE task.state IN ('failed', 'upstream_failed')) AS failed
+        FROM task_instance AS task
+        WHERE task.dag_run_id = run.id AND task.task_index >= 0 AND task.state <> 'removed'
+    ) AS task
+    WHERE run.backfill_id = backfill.id AND run.state IN ('queued', 'running')
+) AS run
+WHERE ($1::bigint IS NULL OR backfill.id = $1)
+  AND ($2::text IS NULL OR backfill.dag_id = $2)
+  AND ($3::text IS NULL OR backfill.state::text = $3)
+  AND ($4 OR NOT backfill.deleted)
+ORDER BY backfill.id DESC
+LIMIT $5
+
+-- name: dates
+-- The planned dates of a backfill from $3 on, in the order of planning.
+SELECT
+    date.ordinal, date.logical_date, date.state, run.run_id, run.state AS run_state, date.reason
+FROM backfill_date AS date
+LEFT JOIN dag_run AS run ON run.id = date.dag_run_id
+WHERE date.backfill_id = $1
+  AND ($2::text IS NULL OR date.state::text = $2)
+  AND date.ordinal > $3
+ORDER BY date.ordinal
+LIMIT $4

@@ -1,0 +1,297 @@
+-- name: reserve
+SELECT nextval('backfill_id_seq')
+
+-- name: place
+-- The DAG of each backfill. It never changes.
+SELECT id, dag_id FROM backfill WHERE id = ANY ($1::bigint[])
+
+-- name: lock
+-- The lock of the DAG comes first; this one is against requests about a DAG that is held.
+SELECT {backfill.BackfillView}
+FROM backfill
+WHERE id = ANY ($1::bigint[])
+ORDER BY id
+FOR NO KEY UPDATE
+
+-- name: view
+-- As `lock`, without the lock.
+SELECT {backfill.BackfillView} FROM backfill WHERE id = $1
+
+-- name: active_of
+-- The backfills of a locked DAG that have not ended.
+SELECT {backfill.BackfillView}
+FROM backfill
+WHERE dag_id = $1 AND state NOT IN ('cancelled', 'success', 'failed')
+ORDER BY id
+
+-- name: activity
+-- The runs of a backfill that have not ended.
+SELECT
+    count(*) FILTER (WHERE state = 'running') AS running,
+    count(*) FILTER (WHERE state = 'queued') AS queued
+FROM dag_run
+WHERE backfill_id = $1 AND state IN ('queued', 'running')
+
+-- name: queued_runs
+-- The first queued runs of a backfill, in the order of its dates.
+SELECT {run.RunView}
+FROM dag_run AS run
+WHERE backfill_id = $1 AND state = 'queued'
+ORDER BY CASE WHEN $2::boolean THEN NULL ELSE order_at END, order_at DESC, id
+LIMIT $3
+
+-- name: active_runs
+-- The first runs of a backfill that are queued or, with $2, running.
+SELECT id
+FROM dag_run
+WHERE backfill_id = $1 AND (state = 'queued' OR ($2::boolean AND state = 'running'))
+ORDER BY id
+LIMIT $3
+
+-- name: ended_dates
+-- The first open dates whose runs have ended, or are gone.
+SELECT
+    date.ordinal,
+    CASE run.state WHEN 'success' THEN 'success' ELSE 'failed' END AS state,
+    count(task.task_index) AS tasks,
+    count(*) FILTER (WHERE task.state = 'success') AS tasks_succeeded,
+    count(*) FILTER (WHERE task.state = 'skipped') AS tasks_skipped,
+    count(*) FILTER (WHERE task.state IN ('failed', 'upstream_failed')) AS tasks_failed
+FROM (
+    SELECT date.ordinal, date.dag_run_id
+    FROM backfill_date AS date
+    LEFT JOIN dag_run ON dag_run.id = date.dag_run_id
+    WHERE date.backfill_id = $1 AND date.state = 'open' AND coalesce(dag_run.state IN ('success', 'failed'), true)
+    ORDER BY date.ordinal
+    LIMIT $2
+) AS date
+LEFT JOIN dag_run AS run ON run.id = date.dag_run_id
+LEFT JOIN task_instance AS task ON task.dag_run_id = run.id AND task.task_index >= 0 AND task.state <> 'removed'
+GROUP BY date.ordinal, run.state
+ORDER BY date.ordinal
+
+-- name: unfinished
+-- Whether dates are open, or to be retried.
+SELECT EXISTS (SELECT FROM backfill_date WHERE backfill_id = $1 AND state IN ('open', 'retry'))
+
+-- name: retries
+-- The first dates that are to run again, with their runs.
+SELECT ordinal, dag_run_id FROM backfill_date WHERE backfill_id = $1 AND state = 'retry' ORDER BY ordinal LIMIT $2
+
+-- name: ordinals
+SELECT dag_run_id, ordinal FROM backfill_date WHERE backfill_id = $1 AND dag_run_id = ANY ($2::bigint[]) AND state = 'open'
+
+-- name: runs_of_dates
+SELECT logical_date, id, run_id, state FROM dag_run WHERE dag_id = $1 AND logical_date = ANY ($2::timestamptz[])
+
+-- name: insert
+INSERT INTO backfill (
+    id, version_id, horizon, max_active_runs, max_active_tasks, share, pool, priority, max_failed_runs, dag_id, start_date,
+    end_date, logical_dates, dag_params, reprocess, is_reverse, outlets, description, relative_fileloc, origin_code,
+    submitted_by, submitted_at, updated_at, due_at
+)
+SELECT
+    new.id, new.version_id, new.horizon, new.max_active_runs, new.max_active_tasks, new.share, new.pool, new.priority,
+    new.max_failed_runs, new.dag_id, new.start_date, new.end_date, new.logical_dates::timestamptz[], new.dag_params,
+    new.reprocess, new.is_reverse, new.outlets, new.description, version.path, version.source,
+    coalesce($20::text, $19::uuid::text, $21::text), $22::timestamptz, $22::timestamptz, $22::timestamptz
+FROM unnest(
+    $1::bigint[], $2::bigint[], $3::timestamptz[], $4::integer[], $5::integer[], $6::double precision[], $7::text[],
+    $8::integer[], $9::integer[], $10::text[], $11::timestamptz[], $12::timestamptz[], $13::text[], $14::jsonb[], $15::text[],
+    $16::boolean[], $17::text[], $18::text[]
+) AS new (
+    id, version_id, horizon, max_active_runs, max_active_tasks, share, pool, priority, max_failed_runs, dag_id, start_date,
+    end_date, logical_dates, dag_params, reprocess, is_reverse, outlets, description
+)
+JOIN dag_version AS version ON version.id = new.version_id
+
+-- name: update
+UPDATE backfill
+SET end_date = change.end_date,
+    horizon = change.horizon,
+    state = change.state,
+    planned_until = change.planned_until,
+    scheduled_date = CASE WHEN change.dates > 0 THEN coalesce(backfill.scheduled_date, now()) END,
+    dates = change.dates,
+    is_planned = change.is_planned,
+    succeeded = change.succeeded,
+    failed = change.failed,
+    skipped = change.skipped,
+    cancelled = change.cancelled,
+    stop_reason = change.stop_reason,
+    kills = change.kills,
+    run_start_date = change.run_start_date,
+    run_end_date = change.run_end_date,
+    deleted = change.deleted,
+    delete_date = CASE WHEN change.deleted THEN coalesce(backfill.delete_date, now()) END,
+    due_at = change.due_at,
+    updated_at = now()
+FROM unnest(
+    $1::bigint[], $2::timestamptz[], $3::timestamptz[], $4::backfill_state[], $5::timestamptz[], $6::integer[], $7::boolean[],
+    $8::integer[], $9::integer[], $10::integer[], $11::integer[], $12::text[], $13::boolean[], $14::timestamptz[],
+    $15::timestamptz[], $16::boolean[], $17::timestamptz[]
+) AS change (
+    id, end_date, horizon, state, planned_until, dates, is_planned, succeeded, failed, skipped, cancelled, stop_reason, kills,
+    run_start_date, run_end_date, deleted, due_at
+)
+WHERE backfill.id = change.id
+
+-- name: set_limits
+-- Under the locks of its unfinished runs. Waiting tasks get the new demand.
+WITH changed AS (
+    UPDATE backfill
+    SET max_active_runs = change.max_active_runs,
+        max_active_tasks = change.max_active_tasks,
+        share = change.share,
+        pool = change.pool,
+        priority = change.priority,
+        max_failed_runs = change.max_failed_runs,
+        updated_at = now()
+    FROM unnest(
+        $1::bigint[], $2::integer[], $3::integer[], $4::double precision[], $5::text[], $6::integer[], $7::integer[]
+    ) AS change (id, max_active_runs, max_active_tasks, share, pool, priority, max_failed_runs)
+    WHERE backfill.id = change.id
+    RETURNING backfill.id, backfill.pool, backfill.priority
+),
+run AS (
+    UPDATE dag_run
+    SET pool = changed.pool, priority = changed.priority
+    FROM changed, dag_run AS before
+    WHERE dag_run.backfill_id = changed.id AND dag_run.state IN ('queued', 'running') AND before.id = dag_run.id
+    RETURNING dag_run.id, changed.pool, before.priority - changed.priority AS lower
+)
+UPDATE task_instance AS task
+SET pool = coalesce(run.pool, task.pool), rank = task.rank + run.lower
+FROM run
+WHERE task.dag_run_id = run.id AND task.state NOT IN ('queued', 'running', 'success', 'failed', 'skipped', 'upstream_failed', 'removed')
+
+-- name: insert_dates
+INSERT INTO backfill_date (backfill_id, ordinal, logical_date, state, dag_run_id, reason)
+SELECT * FROM unnest(
+    $1::bigint[], $2::integer[], $3::timestamptz[], $4::backfill_date_state[], $5::bigint[], $6::text[]
+)
+
+-- name: close_dates
+WITH closed AS (
+    UPDATE backfill_date AS date
+    SET state = change.state,
+        tasks = change.tasks,
+        tasks_succeeded = change.tasks_succeeded,
+        tasks_skipped = change.tasks_skipped,
+        tasks_failed = change.tasks_failed
+    FROM unnest(
+        $1::bigint[], $2::integer[], $3::backfill_date_state[], $4::integer[], $5::integer[], $6::integer[], $7::integer[]
+    ) AS change (backfill_id, ordinal, state, tasks, tasks_succeeded, tasks_skipped, tasks_failed)
+    WHERE (date.backfill_id, date.ordinal) = (change.backfill_id, change.ordinal)
+    RETURNING date.*
+)
+UPDATE backfill
+SET tasks = backfill.tasks + total.tasks,
+    tasks_succeeded = backfill.tasks_succeeded + total.tasks_succeeded,
+    tasks_skipped = backfill.tasks_skipped + total.tasks_skipped,
+    tasks_failed = backfill.tasks_failed + total.tasks_failed
+FROM (
+    SELECT backfill_id, sum(tasks) AS tasks, sum(tasks_succeeded) AS tasks_succeeded, sum(tasks_skipped) AS tasks_skipped,
+        sum(tasks_failed) AS tasks_failed
+    FROM closed
+    GROUP BY backfill_id
+) AS total
+WHERE backfill.id = total.backfill_id
+
+-- name: open_dates
+UPDATE backfill_date AS date
+SET state = 'open'
+FROM unnest($1::bigint[], $2::integer[]) AS change (backfill_id, ordinal)
+WHERE (date.backfill_id, date.ordinal) = (change.backfill_id, change.ordinal)
+
+-- name: retry_dates
+WITH retried AS (
+    UPDATE backfill_date AS date
+    SET state = 'retry', tasks = 0, tasks_succeeded = 0, tasks_skipped = 0, tasks_failed = 0
+    FROM backfill_date AS before
+    WHERE date.backfill_id = ANY ($1::bigint[]) AND date.state = 'failed'
+      AND (before.backfill_id, before.ordinal) = (date.backfill_id, date.ordinal)
+    RETURNING before.*
+)
+UPDATE backfill
+SET tasks = backfill.tasks - total.tasks,
+    tasks_succeeded = backfill.tasks_succeeded - total.tasks_succeeded,
+    tasks_skipped = backfill.tasks_skipped - total.tasks_skipped,
+    tasks_failed = backfill.tasks_failed - total.tasks_failed
+FROM (
+    SELECT backfill_id, sum(tasks) AS tasks, sum(tasks_succeeded) AS tasks_succeeded, sum(tasks_skipped) AS tasks_skipped,
+        sum(tasks_failed) AS tasks_failed
+    FROM retried
+    GROUP BY backfill_id
+) AS total
+WHERE backfill.id = total.backfill_id
+
+-- name: take_runs
+UPDATE dag_run
+SET backfill_id = change.backfill_id,
+    conf = coalesce(change.conf, dag_run.conf),
+    pool = change.pool,
+    priority = change.priority,
+    tells_outlets = change.tells_outlets
+FROM unnest($1::bigint[], $2::bigint[], $3::jsonb[], $4::text[], $5::integer[], $6::boolean[])
+    AS change (dag_run_id, backfill_id, conf, pool, priority, tells_outlets)
+WHERE dag_run.id = change.dag_run_id
+
+-- name: tell
+-- The dates of reopened runs are open again, unless their backfill has ended: then the runs leave it.
+WITH told AS MATERIALIZED (
+    SELECT told.*, backfill.state NOT IN ('cancelling', 'cancelled', 'success', 'failed') AS is_active
+    FROM unnest($1::bigint[], $2::bigint[], $3::boolean[], $4::timestamptz[]) AS told (backfill_id, dag_run_id, reopened, at)
+    JOIN backfill ON backfill.id = told.backfill_id
+),
+opened AS (
+    UPDATE backfill_date AS date
+    SET state = 'open', tasks = 0, tasks_succeeded = 0, tasks_skipped = 0, tasks_failed = 0
+    FROM told
+    JOIN backfill_date AS before USING (backfill_id, dag_run_id)
+    WHERE told.reopened AND told.is_active AND before.state IN ('success', 'failed', 'cancelled')
+      AND (date.backfill_id, date.ordinal) = (before.backfill_id, before.ordinal)
+    RETURNING before.*
+),
+gone AS (
+    UPDATE dag_run
+    SET backfill_id = NULL, pool = NULL, priority = 0, tells_outlets = true
+    FROM told
+    WHERE dag_run.id = told.dag_run_id AND told.reopened AND NOT told.is_active
+)
+UPDATE backfill
+SET due_at = least(backfill.due_at, total.at),
+    succeeded = backfill.succeeded - coalesce(opened.succeeded, 0),
+    failed = backfill.failed - coalesce(opened.failed, 0),
+    cancelled = backfill.cancelled - coalesce(opened.cancelled, 0),
+    tasks = backfill.tasks - coalesce(opened.tasks, 0),
+    tasks_succeeded = backfill.tasks_succeeded - coalesce(opened.tasks_succeeded, 0),
+    tasks_skipped = backfill.tasks_skipped - coalesce(opened.tasks_skipped, 0),
+    tasks_failed = backfill.tasks_failed - coalesce(opened.tasks_failed, 0)
+FROM (SELECT backfill_id, min(at) AS at FROM told GROUP BY backfill_id) AS total
+LEFT JOIN (
+    SELECT
+        backfill_id,
+        count(*) FILTER (WHERE state = 'success') AS succeeded,
+        count(*) FILTER (WHERE state = 'failed') AS failed,
+        count(*) FILTER (WHERE state = 'cancelled') AS cancelled,
+        sum(tasks) AS tasks, sum(tasks_succeeded) AS tasks_succeeded, sum(tasks_skipped) AS tasks_skipped,
+        sum(tasks_failed) AS tasks_failed
+    FROM opened
+    GROUP BY backfill_id
+) AS opened USING (backfill_id)
+WHERE backfill.id = total.backfill_id AND backfill.state NOT IN ('cancelled', 'success', 'failed')
+
+-- name: wake
+UPDATE backfill
+SET due_at = least(backfill.due_at, woken.at)
+FROM unnest($1::text[], $2::timestamptz[]) AS woken (dag_id, at)
+WHERE backfill.dag_id = woken.dag_id AND backfill.state NOT IN ('cancelled', 'success', 'failed')
+
+-- name: delete_dates
+DELETE FROM backfill_date WHERE backfill_id = ANY ($1::bigint[])
+
+-- name: audit
+INSERT INTO audit_log (who, what, object, details, at)
+SELECT coalesce($5::text, $4::uuid::text, $6::text), done.what, done.object, done.details, $7::timestamptz
+FROM unnest($1::text[], $2::text[], $3::jsonb[]) AS done (what, object, details)

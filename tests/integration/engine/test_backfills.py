@@ -1,0 +1,682 @@
+"""Backfills (SEMANTICS 9.7): every date has one run or one reason, under limits of its own, beside the schedule."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.integration.engine.world import World, states, utc
+from tidegate.daemon.containment import apply_holding
+from tidegate.daemon.engine import Batch
+from tidegate.daemon.postgres.database import Database, connect
+from tidegate.schemas.backfill import LAST_PRIORITY, Outlets, Reprocess
+from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, TaskSpec
+from tidegate.schemas.message import (
+    BackfillActed,
+    BackfillAction,
+    BackfillChanged,
+    BackfillDue,
+    BackfillRequested,
+    ClearRequested,
+    Message,
+    PauseRequested,
+    RunEndRequested,
+    RunRequested,
+)
+from tidegate.schemas.queries import backfills
+from tidegate.schemas.state import RunState
+from tidegate.schemas.timetable.spec import Cron, Once
+
+DAILY = Cron(("0 0 * * *",))
+WORK = CommandTask(task_id="work", argv=("true",))
+
+
+def daily(*tasks: TaskSpec, **facts: Any) -> DagSpec:
+    return DagSpec(dag_id="d", tasks=tasks or (WORK,), **{"timetable": DAILY, "missed": "skip", **facts})
+
+
+def day(number: int) -> datetime:
+    return utc(2024, 4, number)
+
+
+def run_of(number: int) -> str:
+    return f"backfill__2024-04-{number:02}T00:00:00+00:00"
+
+
+async def asked(world: World, first: int = 1, last: int = 5, **facts: Any) -> tuple[int, tuple[str, ...]]:
+    """The id of a new backfill of some days in April, and why it was rejected."""
+    id_ = await world.database.run(backfills.reserve)
+    limits = facts.pop("limits", {"max_active_runs": 2})
+    given = {"dag_id": "d", "start_date": day(first), "end_date": day(last), **limits, **facts}
+    applied = await world.tell(BackfillRequested(backfill_id=id_, **given))
+    return id_, tuple(rejected.reason for rejected in applied.rejected)
+
+
+async def created(world: World, first: int = 1, last: int = 5, **facts: Any) -> int:
+    id_, rejected = await asked(world, first, last, **facts)
+    assert rejected == ()
+    await settle(world)
+    return id_
+
+
+async def settle(world: World) -> None:
+    """Let the backfills do what they can without the end of a run."""
+    for _ in range(5):
+        await world.tick()
+
+
+async def work(world: World, outcome: Any = "succeeded") -> None:
+    await world.work(outcome)
+    await settle(world)
+
+
+async def act(world: World, id_: int, action: BackfillAction, **facts: Any) -> tuple[str, ...]:
+    applied = await world.tell(BackfillActed(backfill_id=id_, action=action, **facts))
+    await settle(world)
+    return tuple(rejected.reason for rejected in applied.rejected)
+
+
+async def state_of(world: World, id_: int) -> str:
+    return str((await world.rows("SELECT state::text FROM backfill WHERE id = $1", id_))[0][0])
+
+
+async def dates(world: World, id_: int) -> list[tuple[int, int, str, str | None]]:
+    """(ordinal, day, state, run) in the order of planning."""
+    sql = """
+        SELECT ordinal, extract(day FROM date.logical_date AT TIME ZONE 'UTC')::int, date.state::text, run.run_id
+        FROM backfill_date AS date LEFT JOIN dag_run AS run ON run.id = date.dag_run_id
+        WHERE date.backfill_id = $1 ORDER BY ordinal
+    """
+    return [(row[0], row[1], row[2], row[3]) for row in await world.rows(sql, id_)]
+
+
+async def counts_agree(world: World) -> None:
+    """The counts on each backfill are those of its dates."""
+    sql = """
+        SELECT backfill.id, dates, succeeded, failed, skipped, cancelled, tasks, tasks_succeeded, tasks_skipped, tasks_failed
+        FROM backfill WHERE NOT deleted
+    """
+    for id_, *counts in await world.rows(sql):
+        counted = """
+            SELECT count(*), count(*) FILTER (WHERE state = 'success'), count(*) FILTER (WHERE state = 'failed'),
+                count(*) FILTER (WHERE state = 'skipped'), count(*) FILTER (WHERE state = 'cancelled'),
+                coalesce(sum(tasks), 0), coalesce(sum(tasks_succeeded), 0), coalesce(sum(tasks_skipped), 0),
+                coalesce(sum(tasks_failed), 0)
+            FROM backfill_date WHERE backfill_id = $1
+        """
+        assert [list(row) for row in await world.rows(counted, id_)] == [counts]
+
+
+async def test_k01_dates_get_runs_in_order_as_there_is_room(world: World) -> None:
+    await world.file(daily())
+
+    id_ = await created(world, dag_params={"day": 1})
+
+    assert await dates(world, id_) == [(1, 1, "open", run_of(1)), (2, 2, "open", run_of(2))]
+    sql = "SELECT run_type::text, conf, data_interval_end, backfill_id FROM dag_run ORDER BY order_at LIMIT 1"
+    assert await world.rows(sql) == [("backfill", {"day": 1}, day(1), id_)]
+    while await state_of(world, id_) != "success":
+        await work(world)
+        await counts_agree(world)
+    assert await dates(world, id_) == [(n, n, "success", run_of(n)) for n in range(1, 6)]
+
+
+async def test_k01_in_reverse_the_newest_date_is_the_first(world: World) -> None:
+    await world.file(daily())
+
+    id_ = await created(world, is_reverse=True)
+
+    assert await dates(world, id_) == [(1, 5, "open", run_of(5)), (2, 4, "open", run_of(4))]
+    while await state_of(world, id_) != "success":
+        await work(world)
+    assert [found[1] for found in await dates(world, id_)] == [5, 4, 3, 2, 1]
+
+
+async def test_a_list_of_dates_needs_no_timetable(world: World) -> None:
+    await world.file(daily(timetable=None))
+
+    id_ = await created(world, 1, 9, logical_dates=(day(9), day(1), day(4)), limits={"max_active_runs": 9})
+
+    assert [found[1] for found in await dates(world, id_)] == [1, 4, 9]
+
+
+@pytest.mark.parametrize(
+    ("first", "facts", "reasons"),
+    [
+        pytest.param(4, {}, ("overlaps",), id="overlapping"),
+        pytest.param(6, {}, (), id="disjoint"),
+        pytest.param(1, {"logical_dates": (day(3),)}, ("overlaps",), id="a date of the range"),
+        pytest.param(1, {"logical_dates": (day(9),)}, (), id="another date"),
+    ],
+)
+async def test_k03_two_backfills_have_no_date_in_common(
+    world: World, first: int, facts: dict[str, Any], reasons: tuple[str, ...]
+) -> None:
+    await world.file(daily())
+    await created(world, 1, 5)
+
+    assert (await asked(world, first, 9, **facts))[1] == reasons
+
+
+async def test_k03_an_ended_backfill_is_in_the_way_of_none(world: World) -> None:
+    await world.file(daily())
+    id_ = await created(world, 1, 1)
+    await work(world)
+    assert await state_of(world, id_) == "success"
+
+    assert (await asked(world, 1, 5))[1] == ()
+
+
+SEQUENTIAL = CommandTask(task_id="work", argv=("true",), depends_on_past=True)
+
+
+@pytest.mark.parametrize(
+    ("task", "facts", "reasons"),
+    [
+        pytest.param(SEQUENTIAL, {"is_reverse": True, "reprocess": Reprocess.FAILED}, ("not_possible",), id="K04"),
+        pytest.param(SEQUENTIAL, {}, ("not_possible",), id="K05"),
+        pytest.param(SEQUENTIAL, {"reprocess": Reprocess.COMPLETED}, (), id="in order, all again"),
+        pytest.param(WORK, {"limits": {"pool": "nowhere"}}, ("no_such_pool",), id="no such pool"),
+        pytest.param(WORK, {"params": {"x": {}}}, ("params_changed",), id="K09, other parameters"),
+        pytest.param(WORK, {"start_date": utc(2024, 6, 1), "end_date": utc(2024, 6, 9)}, ("no_dates",), id="K09, the future"),
+        pytest.param(WORK, {"dag_id": "other"}, ("no_such_dag",), id="K09, unknown"),
+    ],
+)
+async def test_requests_that_cannot_work_are_rejected(
+    world: World, task: TaskSpec, facts: dict[str, Any], reasons: tuple[str, ...]
+) -> None:
+    await world.file(daily(task))
+
+    assert (await asked(world, **facts))[1] == reasons
+
+
+@pytest.mark.parametrize("timetable", [None, Once()])
+async def test_k09_a_range_needs_a_timetable_with_dates(world: World, timetable: Any) -> None:
+    await world.file(daily(timetable=timetable))
+
+    assert (await asked(world))[1] == ("no_dates",)
+
+
+async def test_k10_dates_that_are_not_due_get_no_run(world: World) -> None:
+    await world.file(daily(timetable=Cron(("0 0 * * *",), mode="interval")))
+
+    id_ = await created(world, 29, 29, end_date=utc(2024, 5, 9), limits={"max_active_runs": 20})
+
+    assert [found[1] for found in await dates(world, id_)] == [29, 30]
+    assert await world.rows("SELECT is_planned FROM backfill") == [(True,)]
+
+
+@pytest.mark.parametrize(
+    ("reprocess", "outcome", "fate"),
+    [
+        pytest.param(Reprocess.NONE, "succeeded", "skipped", id="none"),
+        pytest.param(Reprocess.FAILED, "succeeded", "skipped", id="failed, of a success"),
+        pytest.param(Reprocess.FAILED, "failed", "open", id="failed"),
+        pytest.param(Reprocess.COMPLETED, "succeeded", "open", id="completed"),
+    ],
+)
+async def test_k08_an_existing_run_runs_again_with_the_newest_version_or_stays(
+    world: World, reprocess: Reprocess, outcome: str, fate: str
+) -> None:
+    await world.file(daily())
+    await world.tell(RunRequested(dag_id="d", run_id="mine", conf={"a": 1}, logical_date=day(2)))
+    await world.tick()
+    await world.work(outcome)
+    await world.file(daily(WORK, CommandTask(task_id="more", argv=("true",))))
+
+    id_ = await created(world, 2, 2, reprocess=reprocess)
+
+    assert await dates(world, id_) == [(1, 2, fate, "mine")]
+    newest = "SELECT run.version_id = dag.version_id, run.backfill_id FROM dag_run AS run JOIN dag USING (dag_id)"
+    if fate == "open":
+        assert await world.rows(newest) == [(True, id_)]
+        assert await world.tasks("mine") == {"work": "scheduled", "more": "scheduled"}
+        await work(world)
+        assert await dates(world, id_) == [(1, 2, "success", "mine")]
+    else:
+        assert await world.rows(newest) == [(False, None)]
+        assert await state_of(world, id_) == "success"
+    await counts_agree(world)
+
+
+async def test_a_run_that_failed_before_it_started_runs(world: World) -> None:
+    await world.file(daily(max_active_runs=1))
+    await world.tell(RunRequested(dag_id="d", run_id="first", conf={}))
+    await world.tell(RunRequested(dag_id="d", run_id="mine", conf={}, logical_date=day(2)))
+    await world.tell(RunEndRequested(dag_id="d", run_id="mine", state=RunState.FAILED, reason="no"))
+    await world.file(daily(WORK, CommandTask(task_id="more", argv=("true",))))
+
+    id_ = await created(world, 2, 2, reprocess=Reprocess.FAILED)
+
+    assert await world.tasks("mine") == {"work": "scheduled", "more": "scheduled"}
+    await work(world)
+    assert await state_of(world, id_) == "success"
+
+
+async def test_an_active_run_is_left_alone(world: World) -> None:
+    await world.file(daily())
+    await world.tell(RunRequested(dag_id="d", run_id="mine", conf={}, logical_date=day(2)))
+    await world.tick()
+
+    id_ = await created(world, 2, 2, reprocess=Reprocess.COMPLETED)
+
+    assert await world.rows("SELECT state::text, reason FROM backfill_date") == [("skipped", "its run 'mine' is running")]
+    assert await state_of(world, id_) == "success"
+
+
+async def test_k12_a_cancel_ends_queued_runs_and_leaves_running_ones(world: World) -> None:
+    await world.file(daily())
+    id_ = await created(world)
+    await act(world, id_, BackfillAction.PAUSE)
+    await world.admit()
+    await world.submit()
+    first, second = await world.attempts()
+    await world.finish(first)
+    await settle(world)
+    await world.tell(ClearRequested(dag_id="d", run_id=run_of(1)))
+    await settle(world)
+    assert await world.runs() == [(run_of(1), "queued"), (run_of(2), "running")]
+
+    assert await act(world, id_, BackfillAction.CANCEL) == ()
+
+    assert await world.runs() == [(run_of(1), "failed"), (run_of(2), "running")]
+    assert await state_of(world, id_) == "cancelling"
+    await counts_agree(world)
+    await world.finish(second)
+    await settle(world)
+    assert await dates(world, id_) == [(1, 1, "cancelled", run_of(1)), (2, 2, "success", run_of(2))]
+    assert await state_of(world, id_) == "cancelled"
+    assert await act(world, id_, BackfillAction.CANCEL) == ("not_possible",)
+    await counts_agree(world)
+
+
+async def test_a_cancel_with_kill_ends_running_runs_too(world: World) -> None:
+    await world.file(daily())
+    id_ = await created(world)
+    await world.admit()
+    await world.submit()
+
+    await act(world, id_, BackfillAction.CANCEL, kills=True)
+
+    assert states(await world.runs()) == ["failed", "failed"]
+    assert await world.rows("SELECT desired_state FROM submission") == [("kill",), ("kill",)]
+    assert await state_of(world, id_) == "cancelled"
+    await counts_agree(world)
+
+
+async def test_a_cleared_run_of_a_cancelled_backfill_runs_under_the_limits_of_its_dag(world: World) -> None:
+    """Users of a peer saw it queued for ever."""
+    await world.file(daily())
+    id_ = await created(world, 1, 1)
+    await act(world, id_, BackfillAction.CANCEL, kills=True)
+    await world.submit()
+
+    await world.tell(ClearRequested(dag_id="d", run_id=run_of(1)))
+    await settle(world)
+
+    assert await world.runs() == [(run_of(1), "running")]
+    assert await world.rows("SELECT backfill_id FROM dag_run") == [(None,)]
+
+
+async def test_k13_a_paused_backfill_starts_nothing_until_it_is_resumed(world: World) -> None:
+    await world.file(daily())
+    id_ = await created(world)
+
+    await act(world, id_, BackfillAction.PAUSE)
+    await work(world)
+
+    assert states(await world.runs()) == ["success", "success"]
+    assert await act(world, id_, BackfillAction.PAUSE) == ("not_possible",)
+    await act(world, id_, BackfillAction.RESUME)
+    assert states(await world.runs()) == ["success", "success", "running", "running"]
+    assert await act(world, id_, BackfillAction.RESUME) == ("not_possible",)
+
+
+async def test_a_backfill_of_a_paused_dag_waits_until_the_dag_is_unpaused(world: World) -> None:
+    await world.file(daily())
+    await world.tell(PauseRequested(dag_id="d", is_paused=True))
+
+    id_ = await created(world)
+
+    assert (await state_of(world, id_), await world.runs()) == ("planned", [])
+    await world.tell(PauseRequested(dag_id="d", is_paused=False))
+    await settle(world)
+    assert states(await world.runs()) == ["running", "running"]
+
+
+async def test_k16_tasks_of_other_runs_come_first(world: World) -> None:
+    await world.file(daily())
+    await created(world)
+    await world.tell(RunRequested(dag_id="d", run_id="mine", conf={}))
+
+    await world.admit(limit=1)
+
+    assert await world.tasks("mine") == {"work": "queued"}
+    assert await world.rows("SELECT DISTINCT rank - $1::int FROM task_instance WHERE rank > 100", -LAST_PRIORITY) == [(-1,)]
+
+
+async def test_k18_it_ends_with_its_last_run(world: World) -> None:
+    await world.file(daily())
+    id_ = await created(world, 1, 2)
+    await world.admit()
+    await world.submit()
+    first, second = await world.attempts()
+
+    await world.finish(first)
+    await settle(world)
+    assert await state_of(world, id_) == "running"
+    await world.finish(second)
+    await settle(world)
+
+    assert await state_of(world, id_) == "success"
+    assert await world.rows("SELECT run_start_date <= run_end_date, dates FROM backfill") == [(True, 2)]
+
+
+async def test_k20_backfills_end_one_by_one(world: World) -> None:
+    await world.file(daily())
+    first = await created(world, 1, 1)
+    second = await created(world, 2, 2)
+    await world.admit()
+    await world.submit()
+
+    await world.finish((await world.attempts())[0], "failed")
+    await settle(world)
+
+    assert (await state_of(world, first), await state_of(world, second)) == ("failed", "running")
+
+
+async def test_k21_its_tasks_obey_pools(world: World) -> None:
+    await world.database.pool.execute("INSERT INTO pool (name, slots) VALUES ('few', 1)")
+    await world.file(daily())
+    await created(world, 1, 2, limits={"pool": "few"})
+
+    await world.admit()
+
+    assert await world.rows("SELECT pool, state::text FROM task_instance ORDER BY order_at") == [
+        ("few", "queued"),
+        ("few", "scheduled"),
+    ]
+
+
+async def test_its_runs_do_not_count_for_the_limit_of_the_dag_nor_the_other_way_round(world: World) -> None:
+    await world.file(daily(max_active_runs=1))
+
+    await world.tell(RunRequested(dag_id="d", run_id="mine", conf={}))
+    await created(world)
+    await world.tell(RunRequested(dag_id="d", run_id="next", conf={}))
+
+    assert dict(await world.runs()) == {run_of(1): "running", run_of(2): "running", "mine": "running", "next": "queued"}
+    await work(world)
+    assert dict(await world.runs())["next"] == "running"
+
+
+async def test_the_limit_changes_while_it_runs(world: World) -> None:
+    await world.file(daily())
+    id_ = await created(world)
+
+    await world.tell(BackfillChanged(backfill_id=id_, changes={"max_active_runs": 4}))
+    await settle(world)
+
+    assert states(await world.runs()) == ["running"] * 4
+    await world.tell(BackfillChanged(backfill_id=id_, changes={"max_active_runs": 1}))
+    await work(world)
+    assert states(await world.runs()) == ["success"] * 4 + ["running"]
+
+
+async def test_waiting_tasks_follow_a_new_pool_and_priority(world: World) -> None:
+    await world.database.pool.execute("INSERT INTO pool (name, slots) VALUES ('few', 1)")
+    await world.file(daily())
+    id_ = await created(world, 1, 1)
+
+    await world.tell(BackfillChanged(backfill_id=id_, changes={"pool": "few", "priority": 7}))
+
+    assert await world.rows("SELECT pool, rank FROM task_instance") == [("few", -8)]
+
+
+async def test_enough_failures_stop_it_and_a_retry_goes_on(world: World) -> None:
+    await world.file(daily())
+    id_ = await created(world, limits={"max_active_runs": 1, "max_failed_runs": 2})
+    await work(world, "failed")
+    await work(world, "failed")
+
+    assert await state_of(world, id_) == "failed"
+    assert await world.rows("SELECT stop_reason, dates FROM backfill") == [("2 of its dates failed, and it stops at 2", 2)]
+
+    assert await act(world, id_, BackfillAction.RETRY) == ()
+    assert await state_of(world, id_) == "running"
+    while await state_of(world, id_) != "success":
+        await work(world)
+        await counts_agree(world)
+    assert [found[2] for found in await dates(world, id_)] == ["success"] * 5
+    assert await act(world, id_, BackfillAction.RETRY) == ("not_possible",)
+
+
+async def test_a_retry_runs_failed_tasks_again_and_no_others(world: World) -> None:
+    await world.file(daily(WORK, CommandTask(task_id="more", argv=("true",), upstream=("work",))))
+    id_ = await created(world, 1, 1)
+    await work(world)
+    await work(world, "failed")
+    assert await state_of(world, id_) == "failed"
+
+    await act(world, id_, BackfillAction.RETRY)
+
+    assert await world.tasks(run_of(1)) == {"work": "success", "more": "scheduled"}
+    await work(world)
+    assert await state_of(world, id_) == "success"
+    await counts_agree(world)
+
+
+async def test_a_cancel_during_a_retry_leaves_the_failures(world: World) -> None:
+    await world.file(daily())
+    id_ = await created(world, limits={"max_active_runs": 1})
+    for _ in range(5):
+        await work(world, "failed")
+    await act(world, id_, BackfillAction.RETRY)
+
+    await act(world, id_, BackfillAction.CANCEL, kills=True)
+
+    assert await state_of(world, id_) == "cancelled"
+    assert [found[2] for found in await dates(world, id_)] == ["cancelled"] + ["failed"] * 4
+    await counts_agree(world)
+
+
+async def test_it_can_be_extended_also_after_its_end(world: World) -> None:
+    await world.file(daily())
+    id_ = await created(world, 1, 1)
+    await work(world)
+
+    await world.tell(BackfillChanged(backfill_id=id_, end_date=day(3)))
+    await settle(world)
+
+    assert await dates(world, id_) == [(1, 1, "success", run_of(1)), (2, 2, "open", run_of(2)), (3, 3, "open", run_of(3))]
+
+
+@pytest.mark.parametrize(
+    ("facts", "changes", "reasons"),
+    [
+        pytest.param({"is_reverse": True}, {"end_date": day(9)}, ("not_possible",), id="in reverse"),
+        pytest.param({"logical_dates": (day(1),)}, {"end_date": day(9)}, ("not_possible",), id="a list"),
+        pytest.param({}, {"end_date": day(4)}, ("not_possible",), id="shorter"),
+        pytest.param({}, {"end_date": day(9)}, (), id="longer"),
+        pytest.param({}, {"end_date": day(21)}, ("overlaps",), id="into another one"),
+        pytest.param({}, {"changes": {"pool": "nowhere"}}, ("not_possible",), id="no such pool"),
+    ],
+)
+async def test_changes_that_cannot_work_are_rejected(
+    world: World, facts: dict[str, Any], changes: dict[str, Any], reasons: tuple[str, ...]
+) -> None:
+    await world.file(daily())
+    id_ = await created(world, **facts)
+    await created(world, 20, 21)
+
+    applied = await world.tell(BackfillChanged(backfill_id=id_, **changes))
+
+    assert tuple(rejected.reason for rejected in applied.rejected) == reasons
+
+
+@pytest.mark.parametrize("changes", [{"changes": {"max_active_runs": 3}}, {"end_date": day(9)}])
+async def test_a_cancelled_backfill_does_not_change(world: World, changes: dict[str, Any]) -> None:
+    await world.file(daily())
+    id_ = await created(world)
+    await act(world, id_, BackfillAction.CANCEL)
+    assert (await world.tell(BackfillChanged(backfill_id=id_, **changes))).rejected
+    assert await act(world, id_, BackfillAction.CANCEL) == ("not_possible",)
+    assert await act(world, id_, BackfillAction.CANCEL, kills=True) == ()
+    assert await state_of(world, id_) == "cancelled"
+
+    (rejected,) = (await world.tell(BackfillChanged(backfill_id=id_, **changes))).rejected
+
+    assert rejected.reason == "not_possible"
+
+
+async def test_a_backfill_that_does_not_exist_is_rejected(world: World) -> None:
+    assert await act(world, 77, BackfillAction.PAUSE) == ("no_such_backfill",)
+    (rejected,) = (await world.tell(BackfillChanged(backfill_id=77))).rejected
+    assert rejected.message == "there is no backfill 77; `tidegate backfills list` shows all"
+
+
+async def test_a_paused_one_that_has_not_begun_is_planned_again(world: World) -> None:
+    await world.file(daily())
+    id_, _ = await asked(world)
+    await act(world, id_, BackfillAction.PAUSE)
+
+    await world.tell(BackfillActed(backfill_id=id_, action=BackfillAction.RESUME))
+
+    assert await state_of(world, id_) == "planned"
+
+
+async def test_a_retry_waits_for_other_backfills_of_its_dates(world: World) -> None:
+    await world.file(daily())
+    id_ = await created(world, 1, 1)
+    await work(world, "failed")
+    await created(world, 1, 1, reprocess=Reprocess.FAILED)
+
+    assert await act(world, id_, BackfillAction.RETRY) == ("overlaps",)
+
+
+async def test_a_dag_in_no_file_gets_no_backfill_and_the_one_it_has_waits_for_a_file(world: World) -> None:
+    await world.file(daily())
+    id_ = await created(world)
+    await world.file(DagSpec(dag_id="other", tasks=(WORK,)))
+    await work(world)
+    assert states(await world.runs()) == ["success", "success"]
+
+    assert (await asked(world, 9, 9))[1] == ("not_possible",)
+    await world.file(DagSpec(dag_id="other", tasks=(WORK,)), daily())
+    await settle(world)
+
+    assert states(await world.runs()) == ["success", "success", "running", "running"]
+    assert await state_of(world, id_) == "running"
+
+
+async def test_two_daemons_start_no_more_runs_than_the_limit(world: World, dsn: str) -> None:
+    """Users of a peer saw the limit exceeded by two schedulers."""
+    await world.file(daily())
+    id_, _ = await asked(world, 1, 20, limits={"max_active_runs": 3})
+
+    async with connect(dsn) as second, anyio.create_task_group() as group:
+        for database in (world.database, second) * 4:
+            group.start_soon(apply_due, database, id_, world.at)
+
+    assert states(await world.runs()) == ["running"] * 3
+    await counts_agree(world)
+
+
+async def apply_due(database: Database, id_: int, at: datetime) -> None:
+    await apply_holding(database, Batch(messages=[Message(body=BackfillDue(backfill_id=id_), at=at)]))
+
+
+async def test_one_that_starves_goes_on(world: World) -> None:
+    """Users of a peer saw a backfill starved for ever."""
+    await world.database.pool.execute("INSERT INTO pool (name, slots) VALUES ('one', 1)")
+    await world.file(daily(max_active_runs=100))
+    await created(world, 1, 1, limits={"pool": "one"})
+    live = CommandTask(task_id="work", argv=("true",), pool="one")
+    await world.file(DagSpec(dag_id="live", tasks=(live,), max_active_runs=100))
+    for number in range(20):
+        await world.tell(RunRequested(dag_id="live", run_id=f"r{number}", conf={}))
+    await world.wait(seconds=61)
+
+    admitted = 0
+    while (await world.runs())[0][1] == "running":
+        await world.admit()
+        await world.submit()
+        for attempt in await world.attempts():
+            await world.finish(attempt)
+            admitted += 1
+
+    assert admitted <= 8
+
+
+async def test_a_deleted_one_is_gone_and_its_runs_stay(world: World) -> None:
+    await world.file(daily())
+    id_ = await created(world, 1, 1)
+    assert await act(world, id_, BackfillAction.DELETE) == ("not_possible",)
+    await work(world)
+
+    assert await act(world, id_, BackfillAction.DELETE) == ()
+
+    assert await act(world, id_, BackfillAction.DELETE) == ("no_such_backfill",)
+    assert await world.rows("SELECT deleted, delete_date IS NOT NULL FROM backfill") == [(True, True)]
+    assert (await dates(world, id_), states(await world.runs())) == ([], ["success"])
+
+
+async def test_existing_runs_are_passed_over_by_the_hundred(world: World) -> None:
+    """Without the end of a run in between."""
+    await world.file(daily(EmptyTask(task_id="t"), timetable=Cron(("0 * * * *",))))
+    first = await created(world, 1, 1, end_date=utc(2024, 4, 28), limits={"max_active_runs": 1000})
+    await settle(world)
+    assert await state_of(world, first) == "success"
+
+    again = await created(world, 1, 1, end_date=utc(2024, 4, 28, 3))
+
+    assert await state_of(world, again) == "success"
+    sql = "SELECT dates, skipped, succeeded FROM backfill WHERE id = $1"
+    assert await world.rows(sql, again) == [(27 * 24 + 4, 27 * 24 + 1, 3)]
+    await counts_agree(world)
+
+
+async def test_its_outlets_may_tell_nothing(world: World) -> None:
+    await world.file(daily(CommandTask(task_id="work", argv=("true",), outlets=("s://out",))))
+    await created(world, 1, 1, outlets=Outlets.NONE)
+    await created(world, 2, 2)
+
+    await work(world)
+
+    assert await world.rows("SELECT count(*) FROM outbox WHERE kind = 'dataset-updated'") == [(1,)]
+
+
+async def test_what_users_do_is_in_the_audit_log_with_their_name(world: World) -> None:
+    world.database.writer = "anna@host"
+    await world.file(daily())
+    id_ = await created(world)
+    await act(world, id_, BackfillAction.PAUSE)
+    await world.tell(BackfillChanged(backfill_id=id_, changes={"max_active_runs": 4}))
+
+    found = await world.rows("SELECT who, what, object FROM audit_log ORDER BY id")
+
+    done = ("created a backfill", "paused a backfill", "changed a backfill")
+    assert found == [("anna@host", what, f"backfill {id_}") for what in done]
+    assert await world.rows("SELECT submitted_by, relative_fileloc FROM backfill") == [("anna@host", "dags.py")]
+
+
+async def test_a_run_that_a_user_marks_otherwise_is_counted_so(world: World) -> None:
+    await world.file(daily())
+    id_ = await created(world, limits={"max_active_runs": 1})
+    await work(world, "failed")
+
+    await world.tell(RunEndRequested(dag_id="d", run_id=run_of(1), state=RunState.SUCCESS, reason="fine"))
+    await settle(world)
+
+    assert (await dates(world, id_))[0] == (1, 1, "success", run_of(1))
+    await counts_agree(world)
+
+
+async def test_live_runs_are_created_beside_it_in_time(world: World) -> None:
+    await world.file(daily(missed="all", max_active_runs=1))
+    await created(world, limits={"max_active_runs": 3})
+
+    await world.go_to(utc(2024, 5, 2) + timedelta(seconds=1))
+
+    assert ("scheduled__2024-05-02T00:00:00+00:00", "running") in await world.runs()
