@@ -93,6 +93,21 @@ class BackfillView(BackfillSpec, frozen=True, kw_only=True):
     deleted: bool = False
 
 
+class BackfillRoom(NamedTuple):
+    """What a backfill may start now. `active_tasks` of its runs are active.
+
+    `share_slots`: the slots of a pool that its share allows; None: no limit. Its tasks occupy `occupied` slots of the pool.
+    """
+
+    id: int
+    state: BackfillState
+    max_active_runs: int
+    max_active_tasks: int | None
+    active_tasks: int
+    share_slots: int | None
+    occupied: int
+
+
 class EndedDate(NamedTuple):
     """An open date whose run has ended, and how many tasks of the run there are, and ended in these states."""
 

@@ -221,7 +221,7 @@ class Instance(Columns):
 class WaitingTask(msgspec.Struct, frozen=True):
     """A task instance that waits for slots. `per_dag` and `per_run` are limits of its task.
 
-    `is_paused`: its DAG is paused or held. `is_attempted`: an earlier attempt is still open.
+    `is_paused`: its DAG is paused or held. `is_attempted`: an earlier attempt is still open. `backfill_id` is that of its run.
     """
 
     dag_run_id: int
@@ -235,6 +235,7 @@ class WaitingTask(msgspec.Struct, frozen=True):
     per_run: int | None = None
     is_paused: bool = False
     is_attempted: bool = False
+    backfill_id: int | None = None
 
     @property
     def key(self) -> tuple[int, int]:
@@ -245,11 +246,11 @@ TaskKey = tuple[int, int]
 """(dag_run_id, task_index)"""
 
 LimitOwner = tuple[int | str, str]
-"""The scope of a limit: a run, a task in a run, or a task in a DAG; as (dag_run_id or dag_id, task_id or "")."""
+"""The scope of a limit: a run, a task in a run or in a DAG, as (dag_run_id or dag_id, task_id or ""); or a backfill."""
 
 
 class Candidate(NamedTuple):
-    """A task instance that may get slots. `limited_in`: its DAG, if the DAG has a limit for the task."""
+    """A task instance that may get slots. `limited_in`: its DAG, if runs of it share a limit for the task."""
 
     dag_run_id: int
     task_index: int

@@ -3,7 +3,7 @@
 import inspect
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
 
@@ -45,6 +45,12 @@ def parse_time(text: str) -> datetime:
         return in_range("the time", at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
+
+
+def parse_end(text: str) -> datetime:
+    """As `parse_time`; a date without a time is the last moment of that day."""
+    at = parse_time(text)
+    return at + timedelta(days=1, microseconds=-1) if len(text) <= len("2013-01-31") else at
 
 
 Since = Annotated[

@@ -9,6 +9,7 @@ from datetime import datetime
 
 import msgspec
 
+from tidegate.schemas.backfill import BackfillRoom
 from tidegate.schemas.explain import reasons
 from tidegate.schemas.explain.reasons import AdmissionBlocker
 from tidegate.schemas.graph import Graph
@@ -19,7 +20,8 @@ from tidegate.schemas.view import PoolView, RunView, WaitingTask
 class AdmissionState(msgspec.Struct, frozen=True):
     """A pool with its queue. `waiting` are the candidates in queue order, `starving` have waited longer than `fair_after_s`.
 
-    `limited` are the active instances of tasks with limits of their own, as (DAG, run, task). `has_more`: the queue may be
+    `limited` are the active instances of tasks with limits of their own, as (DAG, run, task). `backfills` are those of the
+    runs. `has_more`: the queue may be
     longer than `waiting`. `installation` is the id of the database.
     """
 
@@ -32,6 +34,7 @@ class AdmissionState(msgspec.Struct, frozen=True):
     graphs: Mapping[int, Graph] = {}
     has_more: bool = False
     installation: str = ""
+    backfills: Mapping[int, BackfillRoom] = {}
 
 
 class Capacity:
@@ -44,6 +47,8 @@ class Capacity:
         self.active = Counter({id_: run.active_tasks for id_, run in state.runs.items()})
         self.active_in_dag = Counter((dag_id, task_id) for dag_id, _, task_id in state.limited)
         self.active_in_run = Counter((run, task_id) for _, run, task_id in state.limited)
+        self.of_backfill = Counter({id_: room.active_tasks for id_, room in state.backfills.items()})
+        self.slots_of_backfill = Counter({id_: room.occupied for id_, room in state.backfills.items()})
         self.admitted: set[tuple[int, int]] = set()
 
     @property
@@ -85,7 +90,17 @@ class Capacity:
             yield reasons.MaxActiveTisPerDagrun(task.per_run)
         if task.per_dag is not None and self.active_in_dag[task.dag_id, task.task_id] >= task.per_dag:
             yield reasons.MaxActiveTisPerDag(task.per_dag)
+        if task.backfill_id is not None and (room := self.state.backfills.get(task.backfill_id)):
+            yield from self._backfill_limits_reached(task, room)
         yield from self._pool_limits_reached(task)
+
+    def _backfill_limits_reached(self, task: WaitingTask, room: BackfillRoom) -> Iterator[AdmissionBlocker]:
+        if room.max_active_tasks is not None and self.of_backfill[room.id] >= room.max_active_tasks:
+            yield reasons.BackfillLimit(room.id, "max_active_tasks", room.max_active_tasks)
+        occupied = self.slots_of_backfill[room.id]
+        # A task that needs more slots than the share has runs alone.
+        if room.share_slots is not None and occupied and occupied + task.pool_slots > room.share_slots:
+            yield reasons.BackfillLimit(room.id, "share", room.share_slots)
 
     def _pool_limits_reached(self, task: WaitingTask) -> Iterator[AdmissionBlocker]:
         pool = self.state.pool
@@ -117,6 +132,9 @@ class Capacity:
         self.active[task.dag_run_id] += 1
         self.active_in_run[task.dag_run_id, task.task_id] += 1
         self.active_in_dag[task.dag_id, task.task_id] += 1
+        if task.backfill_id is not None:
+            self.of_backfill[task.backfill_id] += 1
+            self.slots_of_backfill[task.backfill_id] += task.pool_slots
         if self.slots is not None:
             self.slots -= task.pool_slots
         if self.tasks is not None:

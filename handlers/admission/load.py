@@ -6,7 +6,7 @@ from datetime import timedelta
 from tidegate.handlers.admission.capacity import AdmissionState
 from tidegate.handlers.admission.select import SPARE, select_starving
 from tidegate.schemas.message import TasksReady
-from tidegate.schemas.queries import dags, installation, pools, runs, tasks, versions
+from tidegate.schemas.queries import backfills, dags, installation, pools, runs, tasks, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.view import MANY, Candidate, PoolView, RunView, TaskKey
 
@@ -66,6 +66,7 @@ async def _state(
     has_more: bool,
 ) -> AdmissionState:
     found = await tasks.waiting(db, {key for key in (*keys, *starving) if key[0] in found_runs})
+    backfill_ids = {run.backfill_id for run in found_runs.values() if run.backfill_id is not None}
     limited = {task.task_id for task in found.values() if task.per_run or task.per_dag}
     return AdmissionState(
         now=db.now,
@@ -73,6 +74,7 @@ async def _state(
         waiting=tuple(found[key] for key in keys if key in found),
         starving=tuple(found[key] for key in starving if key in found),
         limited=tuple(await tasks.limited_activity(db, limited)) if limited else (),
+        backfills=await backfills.rooms(db, backfill_ids, pool.name),
         runs=found_runs,
         installation=await installation.identity(db),
         graphs=await versions.graphs(db, {run.version_id for run in found_runs.values()}),

@@ -8,6 +8,7 @@ from tidegate.schemas.explain.facts import DagStatus
 from tidegate.schemas.explain.gates import Gate, GateState, Reason_co
 from tidegate.schemas.explain.reasons import (
     AttemptOpen,
+    BackfillPaused,
     DagHeld,
     DagPaused,
     DagStale,
@@ -19,7 +20,7 @@ from tidegate.schemas.explain.reasons import (
     RateLimited,
     SharedReason,
 )
-from tidegate.schemas.explain.remedy import BringBack, Change, Release, RestoreFile, StartDaemon, Unpause, Wait
+from tidegate.schemas.explain.remedy import BringBack, Change, Release, RestoreFile, ResumeBackfill, StartDaemon, Unpause, Wait
 from tidegate.schemas.queries.leases import JobRow
 
 
@@ -68,6 +69,8 @@ def shared_change(reason: SharedReason, dag_id: str, dag: DagStatus) -> Change:
             return Wait(at)
         case AttemptOpen() | NotSubmitted():
             return Wait(None)
+        case BackfillPaused(backfill_id):
+            return ResumeBackfill(backfill_id)
         case NoDaemon():
             return StartDaemon()
         case _:

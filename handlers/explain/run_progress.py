@@ -127,6 +127,7 @@ def waiting_task(graph: Graph, instance: Instance, facts: ProgressFacts) -> Wait
         per_run=task.max_active_per_run,
         is_paused=facts.dag.is_paused,
         is_attempted=instance.index in facts.attempted,
+        backfill_id=facts.run.view.backfill_id,
     )
 
 
@@ -142,4 +143,6 @@ def capacity(facts: ProgressFacts, pool: str) -> Capacity:
         parallelism=facts.parallelism,
         exists=row is not None,
     )
-    return Capacity(AdmissionState(facts.now, view, limited=tuple(facts.limited), runs={facts.run.view.id: facts.run.view}))
+    run, room = facts.run.view, facts.run.backfill
+    rooms = {} if room is None else {room.id: room}
+    return Capacity(AdmissionState(facts.now, view, limited=tuple(facts.limited), backfills=rooms, runs={run.id: run}))

@@ -21,6 +21,7 @@ from tidegate.schemas.explain.facts import OccupyingTask
 from tidegate.schemas.explain.gates import Gate, TaskExplanation
 from tidegate.schemas.explain.reasons import (
     ActivityLimit,
+    BackfillLimit,
     NeedsClear,
     NotReady,
     PoolLimit,
@@ -36,6 +37,7 @@ from tidegate.schemas.explain.remedy import (
     EndTasks,
     EndUpstream,
     RaiseRuns,
+    SetBackfill,
     SetParallelism,
     SetSlots,
     StartDaemon,
@@ -70,6 +72,9 @@ def task_changes(facts: TaskFacts, gates: Sequence[Gate[TaskReason]]) -> tuple[C
 def _changes(facts: TaskFacts, reason: TaskReason) -> Iterator[Change]:
     if isinstance(reason, SharedReason):
         return iter((shared_change(reason, facts.graph.dag_id, facts.dag),))
+    if isinstance(reason, BackfillLimit):
+        value = 100 if reason.limit == "share" else reason.value + 1
+        return iter((SetBackfill(reason.backfill_id, reason.limit, value),))
     if isinstance(reason, RunLimit | PoolLimit | ActivityLimit):
         return _limit_changes(facts, reason)
     return _readiness_changes(facts, reason)

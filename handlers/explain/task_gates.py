@@ -16,6 +16,8 @@ from tidegate.schemas.explain.gates import Gate
 from tidegate.schemas.explain.reasons import (
     AdmissionBlocker,
     AttemptOpen,
+    BackfillLimit,
+    BackfillPaused,
     DagPaused,
     DagStale,
     InstancesNotDone,
@@ -62,7 +64,10 @@ def run_gates(facts: TaskFacts) -> Iterator[Gate[TaskReason]]:
     yield gate("timing", blockers.get(NotYetDue), {"run_after": run.view.run_after})
     yield pause_gate(dag, blockers.get(DagPaused))
     yield file_gate(dag, blockers.get(DagStale))
-    yield run_limit_gate(dag, blockers.get(MaxActiveRuns), run.running_runs, facts.newest_graph.max_active_runs)
+    limit = run.backfill.max_active_runs if run.backfill else facts.newest_graph.max_active_runs
+    yield run_limit_gate(dag, blockers.get(MaxActiveRuns) or blockers.get(BackfillLimit), run.running_runs, limit)
+    if run.backfill:
+        yield gate("backfill", blockers.get(BackfillPaused), {"backfill": run.backfill.id, "state": run.backfill.state})
     yield gate("queued runs", blockers.get(RunsAhead), {"queued": run.runs_ahead or None})
     yield _run_state(facts)
 
@@ -142,7 +147,7 @@ def _pool(facts: TaskFacts, reason: TaskReason | None, *, reached: bool) -> Gate
     return gate("pool", reason, known, reached=reached, since=row.scheduled_at if row and reached else None)
 
 
-def _limits(facts: TaskFacts) -> Iterator[tuple[str, type[TaskReason], int, Mapping[str, Any]]]:
+def _limits(facts: TaskFacts) -> Iterator[tuple[str, type[TaskReason], int | None, Mapping[str, Any]]]:
     """The limits that apply to the task, each with its reason and with the tasks that count."""
     run, task = facts.run.view, facts.graph.node(facts.instance.index).task
     in_run = {"working": run.active_tasks, "tasks": _names(facts.in_run)}
@@ -152,6 +157,9 @@ def _limits(facts: TaskFacts) -> Iterator[tuple[str, type[TaskReason], int, Mapp
         yield "max_active_tis_per_dag", MaxActiveTisPerDag, task.max_active_per_dag, same
     if task.max_active_per_run is not None:
         yield "max_active_tis_per_dagrun", MaxActiveTisPerDagrun, task.max_active_per_run, same
+    if room := facts.room:
+        known = {"working": room.active_tasks, "share": room.share_slots, "occupied": room.occupied}
+        yield "backfill tasks", BackfillLimit, room.max_active_tasks, known
     if facts.admission and facts.admission.pool.parallelism:
         yield "parallelism", Parallelism, facts.admission.pool.parallelism, {"working": facts.active}
 

@@ -3,8 +3,19 @@
 from collections.abc import Iterator
 from datetime import datetime
 
+from tidegate.schemas.backfill import BackfillRoom
 from tidegate.schemas.explain.facts import DagStatus, RunFacts
-from tidegate.schemas.explain.reasons import DagPaused, DagStale, MaxActiveRuns, NotYetDue, RunBlocker, RunsAhead
+from tidegate.schemas.explain.reasons import (
+    BackfillLimit,
+    BackfillPaused,
+    DagPaused,
+    DagStale,
+    MaxActiveRuns,
+    NotYetDue,
+    RunBlocker,
+    RunsAhead,
+)
+from tidegate.schemas.state import BackfillState
 from tidegate.schemas.view import DagView
 
 
@@ -22,12 +33,21 @@ def has_capacity(dag: DagView) -> bool:
     return run_limit_reached(dag.running, dag.graph.max_active_runs) is None
 
 
+def blockers_of_backfill(backfill: BackfillRoom, running: int) -> Iterator[RunBlocker]:
+    if backfill.state is BackfillState.PAUSED:
+        yield BackfillPaused(backfill.id)
+    if running >= backfill.max_active_runs:
+        yield BackfillLimit(backfill.id, "max_active_runs", backfill.max_active_runs)
+
+
 def blockers_of_run(facts: RunFacts, dag: DagStatus, max_active_runs: int, now: datetime) -> Iterator[RunBlocker]:
     """Every reason why a queued run does not start. `max_active_runs` is that of the DAG's newest version."""
     yield from held_by(is_paused=dag.is_paused, is_stale=dag.is_stale)
     if facts.view.run_after > now:
         yield NotYetDue(facts.view.run_after)
-    if reached := run_limit_reached(facts.running_runs, max_active_runs):
+    if facts.backfill is not None:
+        yield from blockers_of_backfill(facts.backfill, facts.running_runs)
+    elif reached := run_limit_reached(facts.running_runs, max_active_runs):
         yield reached
     if facts.runs_ahead:
         yield RunsAhead(facts.runs_ahead)

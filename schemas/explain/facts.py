@@ -4,6 +4,7 @@ from datetime import datetime
 
 import msgspec
 
+from tidegate.schemas.backfill import BackfillRoom
 from tidegate.schemas.view import RunView
 
 
@@ -27,7 +28,8 @@ class DagStatus(msgspec.Struct, frozen=True):
 class RunFacts(msgspec.Struct, frozen=True):
     """A run in its DAG's order. `running_runs` of the DAG are running, `runs_ahead` queued ones start before this one.
 
-    `run_before` is the previous run, in any state. The run consumed `events`; `reason` is that of its last change of state.
+    `run_before` is the previous run, in any state. The run consumed `events`; `reason` is that of its last change of state. For a
+    run of a `backfill`, `running_runs` and `runs_ahead` are of the backfill.
     """
 
     view: RunView
@@ -40,6 +42,7 @@ class RunFacts(msgspec.Struct, frozen=True):
     end_date: datetime | None
     events: int
     reason: str | None
+    backfill: BackfillRoom | None = None
 
 
 class TaskRow(msgspec.Struct, frozen=True):

@@ -139,6 +139,15 @@ class MaxActiveTisPerDagrun(Reason, frozen=True, tag="max_active_tis_per_dagrun"
     words = "other instances of it in the run: max_active_tis_per_dagrun is {limit}"
 
 
+class BackfillLimit(Reason, frozen=True, tag="backfill_limit"):
+    """The backfill reaches its `max_active_runs`, its `max_active_tasks`, or its `share` of a pool, in slots."""
+
+    backfill_id: int
+    limit: str
+    value: int
+    words = "the rest of backfill {backfill_id}: its {limit} is {value}"
+
+
 class Parallelism(Reason, frozen=True, tag="parallelism"):
     """The installation has `limit` active tasks."""
 
@@ -184,6 +193,13 @@ class MaxActiveRuns(Reason, frozen=True, tag="max_active_runs"):
 
     limit: int
     words = "other runs of the DAG: max_active_runs is {limit}"
+
+
+class BackfillPaused(Reason, frozen=True, tag="backfill_paused"):
+    """A paused backfill starts no runs."""
+
+    backfill_id: int
+    words = "backfill {backfill_id} to be resumed"
 
 
 class RunsAhead(Reason, frozen=True, tag="runs_ahead"):
@@ -283,13 +299,14 @@ RunLimit = MaxActiveRuns | RunsAhead
 PoolLimit = PoolMissing | PoolTooSmall | PoolFull | LowerPriority
 ActivityLimit = MaxActiveTasks | MaxActiveTisPerDag | MaxActiveTisPerDagrun | Parallelism
 
-RunBlocker = DagPaused | DagStale | NotYetDue | RunLimit
-AdmissionBlocker = DagPaused | AttemptOpen | PoolLimit | ActivityLimit
+RunBlocker = DagPaused | DagStale | BackfillPaused | NotYetDue | RunLimit | BackfillLimit
+AdmissionBlocker = DagPaused | AttemptOpen | PoolLimit | ActivityLimit | BackfillLimit
 
 SharedReason = (
     DagPaused
     | DagHeld
     | DagStale
+    | BackfillPaused
     | NotYetDue
     | NextTry
     | Debouncing
@@ -302,7 +319,7 @@ SharedReason = (
 """Reasons with one remedy for DAGs and tasks."""
 
 DagReason = SharedReason | RunLimit | NotSatisfied | TimetableExhausted | NoSchedule | IntakeHalted
-TaskReason = SharedReason | RunLimit | PoolLimit | ActivityLimit | NotReady | NeedsClear
+TaskReason = SharedReason | RunLimit | BackfillLimit | PoolLimit | ActivityLimit | NotReady | NeedsClear
 
 
 def _printed(name: str, value: Any) -> Any:

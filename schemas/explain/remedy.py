@@ -117,6 +117,28 @@ class EndTasks(Change, frozen=True, tag="end_tasks"):
         return tuple(_shell("tasks", "mark", *task, "success") for task in self.tasks if not task[-1].endswith("]"))
 
 
+class ResumeBackfill(Change, frozen=True, tag="resume_backfill"):
+    """Resume the backfill."""
+
+    backfill_id: int
+    words = "resume backfill {backfill_id}"
+    command = ("backfills", "resume", "{backfill_id}")
+
+
+class SetBackfill(Change, frozen=True, tag="set_backfill"):
+    """Give a limit of the backfill this value, or let a task or a run of it end."""
+
+    backfill_id: int
+    limit: str
+    value: int
+    words = "raise {limit} of backfill {backfill_id} to {value}, or wait for its other tasks to end"
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        option = f"--{self.limit.replace('_', '-')}"
+        return (_shell("backfills", "set", str(self.backfill_id), option, str(self.value)),)
+
+
 class SetParallelism(Change, frozen=True, tag="set_parallelism"):
     """Raise the parallelism of the installation to `limit`, or let an active task end."""
 

@@ -92,3 +92,30 @@ ALTER TABLE dag_run
     ADD COLUMN tells_outlets boolean NOT NULL DEFAULT true;
 CREATE INDEX dag_run_backfill ON dag_run (backfill_id, state, order_at, id)
     WHERE backfill_id IS NOT NULL AND state IN ('queued', 'running');
+
+-- The slots of a pool that the tasks of a backfill may occupy; NULL: no limit.
+CREATE FUNCTION share_slots(share double precision, of_pool text) RETURNS integer LANGUAGE sql STABLE PARALLEL SAFE RETURN (
+    SELECT CASE WHEN share IS NOT NULL AND pool.slots >= 0 THEN greatest(floor(share * pool.slots), 1)::integer END
+    FROM pool
+    WHERE pool.name = of_pool
+);
+
+-- The number of tasks that a backfill may have active, and the slots of a pool that they occupy.
+CREATE FUNCTION backfill_activity(of_backfill bigint, of_pool text, OUT tasks integer, OUT slots integer)
+LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT
+        coalesce(sum(run.active_tasks), 0)::integer,
+        coalesce(sum((
+            SELECT sum(task.pool_slots) FROM task_instance AS task
+            WHERE task.dag_run_id = run.id AND task.state IN ('queued', 'running') AND task.pool = of_pool
+        )), 0)::integer
+    FROM dag_run AS run
+    WHERE run.backfill_id = of_backfill AND run.state IN ('queued', 'running')
+$$;
+
+-- How many more tasks of a pool the limits of a backfill admit, at most; NULL: no limit.
+CREATE FUNCTION backfill_room(of_backfill bigint, of_pool text) RETURNS integer LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT least(backfill.max_active_tasks - active.tasks, share_slots(backfill.share, of_pool) - active.slots)
+    FROM backfill, backfill_activity(backfill.id, of_pool) AS active
+    WHERE backfill.id = of_backfill AND (backfill.max_active_tasks IS NOT NULL OR backfill.share IS NOT NULL)
+$$;

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from tidegate.schemas.backfill import BackfillSpec, BackfillView, EndedDate, ExistingRun, Limits, Outlets, Reprocess
+from tidegate.schemas.backfill import BackfillRoom, BackfillSpec, BackfillView, EndedDate, ExistingRun, Limits, Outlets, Reprocess
 from tidegate.schemas.effect.backfill import InsertBackfill, SetBackfillLimits, UpdateBackfill
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.runs import run_view
@@ -53,6 +53,12 @@ def _view(row: Any) -> BackfillView:
     values["outlets"] = Outlets(values["outlets"])
     values["logical_dates"] = None if values["logical_dates"] is None else tuple(values["logical_dates"])
     return BackfillView(**values)
+
+
+async def rooms(db: Db, ids: Collection[int], pool: str = "") -> Mapping[int, BackfillRoom]:
+    """What these backfills may start, by id."""
+    found = await db.fetch(_SQL["rooms"], list(ids), pool) if ids else ()
+    return {row[0]: BackfillRoom(row[0], BackfillState(row[1]), *row[2:]) for row in found}
 
 
 async def activity(db: Db, id_: int) -> Activity:

@@ -24,6 +24,15 @@ FROM backfill
 WHERE dag_id = $1 AND state NOT IN ('cancelled', 'success', 'failed')
 ORDER BY id
 
+-- name: rooms
+-- What backfills may start, in a pool.
+SELECT
+    backfill.id, backfill.state, backfill.max_active_runs, backfill.max_active_tasks, active.tasks AS active_tasks,
+    share_slots(backfill.share, $2::text) AS share_slots, active.slots AS occupied
+FROM backfill
+CROSS JOIN LATERAL backfill_activity(backfill.id, $2::text) AS active
+WHERE backfill.id = ANY ($1::bigint[])
+
 -- name: activity
 -- The runs of a backfill that have not ended.
 SELECT

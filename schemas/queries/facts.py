@@ -6,7 +6,7 @@ import msgspec
 
 from tidegate.schemas.explain.facts import AttemptFacts, DagStatus, OccupyingTask, OpenAttempt, RunFacts, TaskRow
 from tidegate.schemas.graph import label
-from tidegate.schemas.queries import dags, pending, versions
+from tidegate.schemas.queries import backfills, dags, pending, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.runs import run_view
 from tidegate.schemas.queries.sql import load
@@ -58,7 +58,9 @@ async def run_facts(db: Db, dag_id: str, run_id: str) -> RunFacts:
     """The facts of an existing run."""
     (row,) = await db.fetch(_SQL["run_facts"], dag_id, run_id, db.now)
     columns = len(RunView.__struct_fields__)
-    return RunFacts(run_view(row[:columns]), *row[columns:])
+    run = run_view(row[:columns])
+    rooms = await backfills.rooms(db, [run.backfill_id]) if run.backfill_id is not None else {}
+    return msgspec.structs.replace(RunFacts(run, *row[columns:]), backfill=rooms.get(run.backfill_id or 0))
 
 
 async def task_row(db: Db, key: TaskKey) -> TaskRow | None:

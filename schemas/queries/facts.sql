@@ -12,7 +12,7 @@ SELECT
     error.reason AS import_error, error.at AS broken_since,
     ARRAY(
         SELECT run.run_id FROM dag_run AS run
-        WHERE run.dag_id = dag.dag_id AND run.state = 'running'
+        WHERE run.dag_id = dag.dag_id AND run.state = 'running' AND run.backfill_id IS NULL
         ORDER BY run.order_at, run.id
         LIMIT 5
     ) AS running
@@ -32,10 +32,14 @@ ORDER BY last_at DESC
 -- name: run_facts
 SELECT
     {run.RunView}, dag.version_id AS newest_version_id,
-    (SELECT count(*) FROM dag_run AS other WHERE other.dag_id = run.dag_id AND other.state = 'running') AS running_runs,
+    (
+        SELECT count(*) FROM dag_run AS other
+        WHERE other.dag_id = run.dag_id AND other.state = 'running' AND other.backfill_id IS NOT DISTINCT FROM run.backfill_id
+    ) AS running_runs,
     (
         SELECT count(*) FROM dag_run AS other
         WHERE other.dag_id = run.dag_id AND other.state = 'queued' AND other.run_after <= $3
+          AND other.backfill_id IS NOT DISTINCT FROM run.backfill_id
           AND (other.order_at, other.id) < (run.order_at, run.id)
     ) AS runs_ahead,
     (

@@ -75,7 +75,11 @@ async def ready(db: Db, pool: str, wanted: int, slots: int) -> list[Candidate]:
     if len(rows) == wanted > len(found):
         behind = [(row[0], row[1]) for row in await db.fetch(_SQL["ready_behind"], pool, wanted, slots)]
         seen = await waiting(db, behind)
-        return [Candidate(*key, task.dag_id if task.per_dag else None) for key in behind if (task := seen.get(key))]
+        return [
+            Candidate(*key, task.dag_id if task.per_dag or task.backfill_id else None)
+            for key in behind
+            if (task := seen.get(key))
+        ]
     return found
 
 
@@ -89,9 +93,21 @@ async def longest_waiting(db: Db, pool: str, since: datetime, wanted: int, slots
 
 
 def _limits_left(
-    dag_run_id: int, dag_id: str, task_id: str, of_run: int, in_run: int | None, in_dag: int | None
+    dag_run_id: int,
+    dag_id: str,
+    task_id: str,
+    of_run: int,
+    in_run: int | None,
+    in_dag: int | None,
+    backfill_id: int | None,
+    of_backfill: int | None,
 ) -> Mapping[LimitOwner, int]:
-    limits: Mapping[LimitOwner, int | None] = {(dag_run_id, ""): of_run, (dag_run_id, task_id): in_run, (dag_id, task_id): in_dag}
+    limits: Mapping[LimitOwner, int | None] = {
+        (dag_run_id, ""): of_run,
+        (dag_run_id, task_id): in_run,
+        (dag_id, task_id): in_dag,
+        (f"backfill {backfill_id}", ""): of_backfill,
+    }
     return {owner: left for owner, left in limits.items() if left is not None}
 
 

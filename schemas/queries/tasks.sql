@@ -118,7 +118,7 @@ CROSS JOIN LATERAL (
 
 -- name: ready
 -- The first $2 candidates in queue order, without locks: the handler checks each again under its run's lock. `is_open`: the task
--- seems admissible with $3 free slots. `limited_in` is the DAG of a task that has a limit per DAG.
+-- seems admissible with $3 free slots. `limited_in` is the DAG of a task that has a limit per DAG, or is one of a backfill.
 SELECT
     head.dag_run_id,
     head.task_index,
@@ -140,8 +140,9 @@ SELECT
             SELECT count(*) FROM limited_task AS task JOIN dag_run AS other ON other.id = task.dag_run_id
             WHERE task.task_id = head.task_id AND other.dag_id = run.dag_id
         )
-    ) AS is_open,
-    CASE WHEN head.per_dag IS NOT NULL THEN run.dag_id END AS limited_in
+    )
+    AND (run.backfill_id IS NULL OR coalesce(backfill_room(run.backfill_id, $1), 1) > 0) AS is_open,
+    CASE WHEN head.per_dag IS NOT NULL OR run.backfill_id IS NOT NULL THEN run.dag_id END AS limited_in
 FROM (
     SELECT rank, order_at, dag_run_id, task_index, task_id, try_number, pool_slots, per_dag, per_run
     FROM task_instance
@@ -189,7 +190,7 @@ walk (rank, order_at, dag_run_id, tasks, found) AS (
     ) AS next
     CROSS JOIN LATERAL (
         SELECT run.dag_id, CASE WHEN run.state = 'running' AND NOT dag.is_stopped
-            THEN greatest(run.max_active_tasks - run.active_tasks, 0) ELSE 0 END AS room
+            THEN greatest(least(run.max_active_tasks - run.active_tasks, backfill_room(run.backfill_id, $1)), 0) ELSE 0 END AS room
         FROM dag_run AS run JOIN dag USING (dag_id) WHERE run.id = next.dag_run_id
     ) AS run
     CROSS JOIN LATERAL (
@@ -224,9 +225,10 @@ LIMIT $2
 -- Up to $3 tasks that only missing slots block, that have waited since before $2, oldest first; and how many more tasks
 -- the run and the limits of each admit. The pool has $4 slots.
 SELECT
-    head.dag_run_id, head.task_index, CASE WHEN head.per_dag IS NOT NULL THEN run.dag_id END AS limited_in, run.dag_id, head.task_id,
+    head.dag_run_id, head.task_index,
+    CASE WHEN head.per_dag IS NOT NULL OR run.backfill_id IS NOT NULL THEN run.dag_id END AS limited_in, run.dag_id, head.task_id,
     run.max_active_tasks - run.active_tasks AS left_of_run, head.per_run - in_run.active AS left_in_run,
-    head.per_dag - in_dag.active AS left_in_dag
+    head.per_dag - in_dag.active AS left_in_dag, run.backfill_id, filled.room AS left_of_backfill
 FROM (
     SELECT dag_run_id, task_index, scheduled_at, task_id, try_number, per_dag, per_run
     FROM task_instance
@@ -246,6 +248,7 @@ CROSS JOIN LATERAL (
     WHERE head.per_dag IS NOT NULL
       AND task.task_id = head.task_id AND other.dag_id = run.dag_id
 ) AS in_dag
+CROSS JOIN LATERAL (SELECT CASE WHEN run.backfill_id IS NOT NULL THEN backfill_room(run.backfill_id, $1) END AS room) AS filled
 WHERE run.state = 'running' AND run.active_tasks < run.max_active_tasks AND NOT dag.is_stopped
   AND (
       head.try_number = 0 OR NOT EXISTS (
@@ -255,6 +258,7 @@ WHERE run.state = 'running' AND run.active_tasks < run.max_active_tasks AND NOT 
   )
   AND (head.per_run IS NULL OR head.per_run > in_run.active)
   AND (head.per_dag IS NULL OR head.per_dag > in_dag.active)
+  AND coalesce(filled.room, 1) > 0
 ORDER BY head.scheduled_at
 LIMIT $3
 
@@ -265,7 +269,7 @@ SELECT
     task.per_run, dag.is_stopped AS is_paused, task.try_number > 0 AND EXISTS (
         SELECT FROM open_attempt AS attempt
         WHERE attempt.dag_run_id = task.dag_run_id AND attempt.task_index = task.task_index
-    ) AS is_attempted
+    ) AS is_attempted, run.backfill_id
 FROM unnest($1::bigint[], $2::integer[]) AS target (dag_run_id, task_index)
 JOIN task_instance AS task USING (dag_run_id, task_index)
 JOIN dag_run AS run ON run.id = task.dag_run_id

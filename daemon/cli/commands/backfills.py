@@ -14,6 +14,7 @@ from tidegate.daemon.cli.command import (
     command_group,
     confirm,
     examples,
+    parse_end,
     parse_json_object,
     parse_time,
     shared_options,
@@ -39,6 +40,10 @@ class LimitOptions(TypedDict):
     """The limits of a backfill."""
 
     max_active_runs: Annotated[int | None, typer.Option(metavar="N", help="The most runs at once. Default: 10.")]
+    max_active_tasks: Annotated[int | None, typer.Option(metavar="N", help="The most active tasks of all its runs together.")]
+    share: Annotated[
+        float | None, typer.Option(metavar="PERCENT", help="The most slots of a pool for its tasks, in percent of the pool.")
+    ]
     pool: Annotated[str | None, typer.Option(metavar="NAME", help="The pool of its tasks. Default: the pools they name.")]
     priority: Annotated[
         int | None,
@@ -53,7 +58,10 @@ class LimitOptions(TypedDict):
 
 def _limits(options: LimitOptions) -> dict[str, Any]:
     """The limits that were given."""
-    return {name: value for name, value in options.items() if value is not None}
+    given = {name: value for name, value in options.items() if value is not None}
+    if options["share"] is not None:
+        given["share"] = options["share"] / 100
+    return given
 
 
 @app.command(
@@ -73,7 +81,8 @@ def create(
         typer.Option("--from", parser=parse_time, metavar="TIME", help="The first logical date, UTC without an offset."),
     ] = None,
     end: Annotated[
-        datetime | None, typer.Option("--to", parser=parse_time, metavar="TIME", help="The last logical date, included.")
+        datetime | None,
+        typer.Option("--to", parser=parse_end, metavar="TIME", help="The last logical date, included; a day is included whole."),
     ] = None,
     date: Annotated[
         list[datetime] | None,
@@ -288,7 +297,7 @@ def delete(context: typer.Context, backfill_id: Id, *, yes: Yes = False, json: J
 
 @app.command(
     "set",
-    epilog=examples("tidegate backfills set 3 --max-active-runs 4", "tidegate backfills set 3 --to 2013-02-28"),
+    epilog=examples("tidegate backfills set 3 --max-active-runs 4", "tidegate backfills set 3 --to 2013-02-28 --share 25"),
 )
 @shared_options(LimitOptions)
 def set_(
@@ -296,7 +305,7 @@ def set_(
     backfill_id: Id,
     *,
     end: Annotated[
-        datetime | None, typer.Option("--to", parser=parse_time, metavar="TIME", help="A later last logical date.")
+        datetime | None, typer.Option("--to", parser=parse_end, metavar="TIME", help="A later last logical date.")
     ] = None,
     json: Json = False,
     **options: Unpack[LimitOptions],

@@ -14,8 +14,8 @@ from tidegate.events.publisher import Outcome
 from tidegate.handlers.dag_file_changed import ABSENT_SCANS
 from tidegate.schemas.authoring.build import build
 from tidegate.schemas.dag import BACKENDS, ImportProblem, ParsedFile
-from tidegate.schemas.message import Message, RetryDue, RunReconsidered, ScheduleDue, SubmissionAccepted, TasksReady
-from tidegate.schemas.queries import leases, runs, submissions
+from tidegate.schemas.message import BackfillDue, Message, RetryDue, RunReconsidered, ScheduleDue, SubmissionAccepted, TasksReady
+from tidegate.schemas.queries import clock, leases, runs, submissions
 from tidegate.schemas.queries.leases import Away, Job, Terms
 from tidegate.schemas.queries.submissions import Claimed
 from tidegate.schemas.wire.event import DatasetUpdated, EventId, TaskFinished
@@ -82,6 +82,17 @@ class History:
     async def admitted(self, pool: str = "default_pool", parallelism: int = 0) -> None:
         """What waits for slots of a pool is given them."""
         await self._apply(TasksReady(pool=pool, limit=100, parallelism=parallelism))
+
+    async def backfilled(self) -> None:
+        """The clock visits the backfills that are due, until they have nothing to do at once."""
+        while due := await self.database.run(clock.due, "backfill", range(clock.SHARDS), 100):
+            for (id_,) in due:
+                await self._apply(BackfillDue(backfill_id=id_))
+
+    async def worked(self) -> None:
+        """Every task that waits for a slot is run, and succeeds."""
+        for each in await self.attempts_begin():
+            await self.attempt_ends(each.submission_id)
 
     async def retried(self, dag_run_id: int, task_index: int) -> None:
         """A task that failed is looked at for another try."""

@@ -399,6 +399,48 @@ async def test_k21_its_tasks_obey_pools(world: World) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("limits", "active"),
+    [
+        pytest.param({"max_active_tasks": 3}, 3, id="tasks"),
+        pytest.param({"share": 0.5, "pool": "few"}, 5, id="share"),
+        pytest.param({"share": 0.01, "pool": "few"}, 1, id="at least one slot"),
+        pytest.param({"max_active_tasks": 3, "share": 0.2, "pool": "few"}, 2, id="both"),
+        pytest.param({"share": 0.5, "pool": "endless"}, 8, id="a part of any number"),
+    ],
+)
+async def test_its_tasks_keep_limits_over_all_its_runs(world: World, limits: dict[str, Any], active: int) -> None:
+    await world.database.pool.execute("INSERT INTO pool (name, slots) VALUES ('few', 10), ('endless', -1)")
+    await world.file(daily(WORK, CommandTask(task_id="more", argv=("true",))))
+    id_ = await created(world, 1, 4, limits={"max_active_runs": 4, **limits})
+    await world.tell(RunRequested(dag_id="d", run_id="mine", conf={}))
+    await settle(world)
+
+    for _ in range(3):
+        await world.admit()
+
+    sql = "SELECT count(*) FROM task_instance AS task JOIN dag_run AS run ON run.id = task.dag_run_id AND run.backfill_id = $1"
+    assert await world.rows(f"{sql} WHERE task.state = 'queued'", id_) == [(active,)]
+    assert set((await world.tasks("mine")).values()) == {"queued"}
+    while await state_of(world, id_) != "success":
+        await work(world)
+
+
+async def test_a_full_backfill_holds_up_no_other(world: World) -> None:
+    """Its tasks have waited for longest, and are first by priority."""
+    await world.file(daily(*(CommandTask(task_id=f"t{number}", argv=("true",)) for number in range(30)), max_active_tasks=99))
+    await created(world, 1, 1, limits={"max_active_tasks": 1, "priority": 100})
+    await world.wait(seconds=61)
+    await world.tell(RunRequested(dag_id="d", run_id="mine", conf={}))
+    await settle(world)
+
+    await world.admit(limit=4)
+    await world.admit(limit=4)
+
+    assert list((await world.tasks(run_of(1))).values()).count("queued") == 1
+    assert list((await world.tasks("mine")).values()).count("queued") == 4
+
+
 async def test_its_runs_do_not_count_for_the_limit_of_the_dag_nor_the_other_way_round(world: World) -> None:
     await world.file(daily(max_active_runs=1))
 

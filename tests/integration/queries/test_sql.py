@@ -17,7 +17,7 @@ from tests.integration.queries.blocks import (
     names_in,
     written_in_modules,
 )
-from tidegate.schemas.backfill import BackfillView, EndedDate, ExistingRun
+from tidegate.schemas.backfill import BackfillRoom, BackfillView, EndedDate, ExistingRun
 from tidegate.schemas.effect.backfill import CloseDate, InsertDate, TakeRun
 from tidegate.schemas.effect.dag import AdoptDag, CountFailures, RecordFile, RecordImportError, SetPaused, UpdateSchedule
 from tidegate.schemas.effect.deadline import InsertDeadline, MissDeadline, Notify
@@ -66,6 +66,7 @@ DECODED: Mapping[str, Sequence[str]] = {
     "audit.page_of_events": Page._fields,
     **dict.fromkeys(("backfills.lock", "backfills.view", "backfills.active_of"), fields(BackfillView)),
     "backfills.ended_dates": EndedDate._fields,
+    "backfills.rooms": BackfillRoom._fields,
     "backfills.runs_of_dates": ("logical_date", *ExistingRun._fields),
     "backfill_pages.list": fields(BackfillRow),
     "backfill_pages.dates": fields(DateRow),
@@ -75,7 +76,7 @@ DECODED: Mapping[str, Sequence[str]] = {
     "dead_letters.status": fields(DeadLetterStatus),
     "facts.attempt": fields(AttemptFacts),
     "facts.occupying": fields(OccupyingTask, task=TASK, slots=("pool_slots",), since=("start_date",)),
-    "facts.run_facts": fields(RunFacts, view=fields(RunView)),
+    "facts.run_facts": fields(RunFacts, view=fields(RunView), backfill=()),
     "facts.task_row": fields(TaskRow),
     "files.stored_dags": fields(StoredDag),
     "inbox.whole_dead_letters": ("id", *fields(DeadLetter)),

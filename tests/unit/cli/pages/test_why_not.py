@@ -13,6 +13,14 @@ from tidegate.schemas.state import TaskState
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 CHANGES: list[tuple[remedy.Change, tuple[str, tuple[str, ...]]]] = [
+    (remedy.ResumeBackfill(3), ("resume backfill 3", ("tidegate backfills resume 3",))),
+    (
+        remedy.SetBackfill(3, "max_active_runs", 5),
+        (
+            "raise max_active_runs of backfill 3 to 5, or wait for its other tasks to end",
+            ("tidegate backfills set 3 --max-active-runs 5",),
+        ),
+    ),
     (remedy.Unpause("d"), ("unpause the DAG", ("tidegate dags unpause d",))),
     (
         remedy.Release("d", "d.py"),

@@ -22,13 +22,15 @@ from tests.unit.handlers.task_facts import (
 )
 from tidegate.handlers.explain.task import explain_task
 from tidegate.handlers.explain.task_facts import TaskFacts
+from tidegate.schemas.backfill import BackfillRoom
 from tidegate.schemas.dag import TriggerRule
 from tidegate.schemas.explain import reasons, remedy
 from tidegate.schemas.explain.facts import OccupyingTask
 from tidegate.schemas.queries.leases import Away
-from tidegate.schemas.state import RunState, TaskState
+from tidegate.schemas.state import BackfillState, RunState, TaskState
 from tidegate.schemas.timetable.spec import Continuous
 
+ROOM = BackfillRoom(3, BackfillState.RUNNING, 2, 5, 1, None, 0)
 ONE_AFTER_ANOTHER = graph("a", limit=1, timetable=Continuous())
 OTHER = OccupyingTask("e", "x", "t", 1, BEFORE)
 MINE = OccupyingTask("d", "r1", "b", 1, BEFORE)
@@ -61,6 +63,18 @@ GATES = [
         {"run limit": reasons.MaxActiveRuns(2), "queued runs": reasons.RunsAhead(3)},
         (remedy.RaiseRuns("d", "d.py", 6, ("r1",)),),
         id="run limit and runs before it",
+    ),
+    pytest.param(
+        queued(run={"running_runs": 2, "backfill": ROOM, "backfill_id": 3}),
+        {"run limit": reasons.BackfillLimit(3, "max_active_runs", 2)},
+        (remedy.SetBackfill(3, "max_active_runs", 3),),
+        id="run limit of a backfill",
+    ),
+    pytest.param(
+        queued(run={"running_runs": 1, "backfill": ROOM._replace(state=BackfillState.PAUSED), "backfill_id": 3}),
+        {"backfill": reasons.BackfillPaused(3)},
+        (remedy.ResumeBackfill(3),),
+        id="pause of a backfill",
     ),
     pytest.param(
         queued(newest_graph=ONE_AFTER_ANOTHER),

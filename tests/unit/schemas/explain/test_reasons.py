@@ -36,6 +36,8 @@ TEXTS: list[tuple[Reason, str]] = [
     (reasons.NotSubmitted("command", "intent"), "backend 'command' to accept the attempt: its state is intent"),
     (reasons.DagPaused(), "the DAG to be unpaused"),
     (reasons.DagStale(), "the DAG to be in a DAG file again"),
+    (reasons.BackfillLimit(3, "max_active_runs", 2), "the rest of backfill 3: its max_active_runs is 2"),
+    (reasons.BackfillPaused(3), "backfill 3 to be resumed"),
     (reasons.MaxActiveRuns(1), "other runs of the DAG: max_active_runs is 1"),
     (reasons.RunsAhead(2), "queued runs ahead of it: 2"),
     (reasons.NotYetDue(NOON), "its time: it may start at 2026-11-21 12:00:00Z"),

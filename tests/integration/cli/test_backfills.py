@@ -1,0 +1,177 @@
+"""`tidegate backfills` on a real database, where a test does the daemon's part."""
+
+from typing import Any
+
+import pytest
+
+from tests.integration.cli.conftest import Cli
+from tests.integration.cli.history import History
+from tidegate.schemas.queries import backfill_pages
+
+DAILY = """
+from datetime import datetime, UTC
+from tidegate import Dag, Param, cron
+with Dag("daily", schedule=cron("0 6 * * *"), catchup=False, params={"n": Param(1, type="integer")}) as dag:
+    dag.command("first", ["true"]) >> dag.command("second", ["true"])
+"""
+JANUARY = ("--from", "2013-01-01", "--to", "2013-01-06")
+
+
+@pytest.fixture
+async def daily(history: History) -> History:
+    await history.file(DAILY)
+    return history
+
+
+async def test_a_backfill_is_created_listed_shown_and_followed(cli: Cli, daily: History) -> None:
+    assert await cli("backfills", "create", "daily", *JANUARY, "--max-active-runs", "2") == (
+        0,
+        "created backfill 1 of daily\n",
+        "",
+    )
+    await daily.backfilled()
+    await daily.worked()
+    await daily.backfilled()
+
+    (row,) = (await cli("backfills", "list", "--json")).json
+    assert (row["id"], row["dag_id"], row["state"], row["dates"], row["running"]) == (1, "daily", "running", 2, 2)
+    assert (await cli("backfills", "list", "daily")).rows[1][:3] == ["1", "daily", "running"]
+    shown = (await cli("backfills", "show", "1")).out
+    assert "| total dagruns: 6 | total tasks: 12 | finished: 2 | succeeded: 2 | skipped: 0 | failed: 0" in shown
+    assert "[backfill progress: 16.7%]" in shown
+    assert "because        its limit of 2 active runs is reached" in shown
+    assert "dates: 0 queued, 2 running, 0 succeeded, 0 failed, 0 skipped, 0 cancelled" in shown
+    while (await cli("backfills", "list", "--json")).json[0]["state"] == "running":
+        await daily.worked()
+        await daily.backfilled()
+    watched = await cli("backfills", "watch", "1")
+    assert watched.out == "backfill 1 ended as success\n"
+    assert "[backfill progress: 100.0%] | total dagruns: 6 | total tasks: 12 | finished: 12 | succeeded: 12" in watched.err
+    assert "| success" in watched.err
+
+
+async def test_a_dry_run_says_what_would_happen_and_changes_nothing(cli: Cli, daily: History) -> None:
+    await cli("runs", "trigger", "daily", "--logical-date", "2013-01-02T06:00", "--run-id", "mine")
+    await daily.clock("daily")
+    await daily.worked()
+    await daily.worked()
+
+    answer = await cli("backfills", "create", "daily", *JANUARY, "--dry-run", "-n", "2")
+
+    assert answer.code == 0
+    assert [line[2] for line in answer.rows[1:]] == ["create", "skip"]
+    assert answer.err == "2 dates are shown, others follow; -n shows more\n"
+    found = (await cli("backfills", "create", "daily", *JANUARY, "--dry-run", "--reprocess", "completed", "--json")).json
+    assert [(date["action"], date["run_id"]) for date in found["dates"]][:2] == [("create", None), ("rerun", "mine")]
+    assert (await cli("backfills", "list", "--json")).json == []
+
+
+async def test_dates_are_listed_with_their_runs_or_reasons(cli: Cli, daily: History) -> None:
+    await cli("runs", "trigger", "daily", "--logical-date", "2013-01-02T06:00", "--run-id", "mine")
+    await cli("backfills", "create", "daily", *JANUARY)
+    await daily.backfilled()
+
+    rows = (await cli("backfills", "dates", "1", "--json")).json
+
+    assert [(row["ordinal"], row["state"]) for row in rows[:2]] == [(1, "open"), (2, "skipped")]
+    assert (rows[1]["run_id"], rows[1]["reason"]) == ("mine", f"its run 'mine' is {rows[1]['run_state']}")
+    assert len((await cli("backfills", "dates", "1", "--state", "open", "--after", "3", "--json")).json) == 3
+    assert (await cli("backfills", "dates", "1", "-n", "1")).rows[1][:2] == ["1", "2013-01-01"]
+
+
+async def test_it_is_paused_changed_resumed_cancelled_and_deleted(cli: Cli, daily: History) -> None:
+    await cli("backfills", "create", "daily", *JANUARY, "--max-active-runs", "1")
+    await daily.backfilled()
+
+    assert await cli("backfills", "pause", "1") == (0, "paused backfill 1\n", "")
+    assert "because        `tidegate backfills resume 1` resumes it" in (await cli("backfills", "show", "1")).out
+    assert await cli("backfills", "set", "1", "--max-active-runs", "3", "--share", "50") == (0, "changed backfill 1\n", "")
+    limits = (await cli("backfills", "show", "1", "--json")).json["backfill"]
+    assert (limits["max_active_runs"], limits["share"]) == (3, 0.5)
+    assert "3 active runs, 50% of a pool, priority -1000000" in (await cli("backfills", "show", "1")).out
+    assert (await cli("backfills", "resume", "1")).out == "resumed backfill 1\n"
+    assert (await cli("backfills", "delete", "1", "--yes")).err == "tidegate: backfill 1 is running: it cannot be deleted\n"
+    assert (await cli("backfills", "cancel", "1", "--kill")).out == "cancelled backfill 1\n"
+    await daily.backfilled()
+    again = await cli("backfills", "cancel", "1")
+    assert (again.code, again.err) == (1, "tidegate: backfill 1 is cancelled: it cannot be cancelled\n")
+    assert (await cli("backfills", "delete", "1", "--yes")).out == "deleted backfill 1\n"
+    assert (await cli("backfills", "list", "--json")).json == []
+    assert [row["deleted"] for row in (await cli("backfills", "list", "--deleted", "--json")).json] == [True]
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        pytest.param(("create", "daily"), 2, "give either --from and --to, or --date", id="no dates"),
+        pytest.param(("create", "daily", "--from", "2013-01-01"), 2, "give --from and --to, or --date", id="no end"),
+        pytest.param(("create", "daily", *JANUARY, "--date", "2013-01-01"), 2, "give either", id="a range and a list"),
+        pytest.param(
+            ("create", "daily", "--from", "2013-01-02", "--to", "2013-01-01"),
+            2,
+            "the last date is before the first",
+            id="no range",
+        ),
+        pytest.param(("create", "daily", *JANUARY, "--max-active-runs", "0"), 2, "a limit is out of range", id="a limit of 0"),
+        pytest.param(("create", "daily", *JANUARY, "--conf", "1"), 2, "write a JSON object", id="a conf that is no object"),
+        pytest.param(
+            ("create", "daily", *JANUARY, "--conf", '{"n": "x"}'), 1, "the conf does not fit", id="a conf that does not fit"
+        ),
+        pytest.param(("create", "daily", *JANUARY, "--description", "x" * 1001), 2, "at most 1000 characters", id="a long text"),
+        pytest.param(("create", "nothing", *JANUARY), 1, "there is no DAG 'nothing'", id="no DAG"),
+        pytest.param(
+            ("create", "daily", "--from", "2113-01-01", "--to", "2113-01-02"), 1, "has no date from 2113", id="the future"
+        ),
+        pytest.param(("show", "9"), 1, "there is no backfill 9; `tidegate backfills list` shows all", id="no backfill"),
+        pytest.param(("pause", str(10**30)), 1, "there is no backfill", id="a long number"),
+        pytest.param(("set", "9"), 2, "give a limit, or --to", id="no change"),
+        pytest.param(("set", "9", "--share", "0"), 1, "there is no backfill 9", id="a change of none"),
+        pytest.param(("list", "nothing"), 1, "there is no DAG 'nothing'", id="a list of no DAG"),
+    ],
+)
+async def test_what_cannot_be_done_is_said(cli: Cli, daily: History, args: tuple[str, ...], code: int, said: str) -> None:
+    answer = await cli("backfills", *args)
+
+    assert (answer.code, answer.out) == (code, "")
+    assert said in answer.err
+    assert await daily.database.run(backfill_pages.list_backfills, limit=10) == []
+
+
+async def test_a_limit_out_of_range_is_refused(cli: Cli, daily: History) -> None:
+    await cli("backfills", "create", "daily", *JANUARY)
+
+    answer = await cli("backfills", "set", "1", "--share", "101")
+
+    assert (answer.code, answer.err.startswith("tidegate: a limit is out of range")) == (1, True)
+
+
+async def test_only_an_editor_of_a_dag_may_create_one(cli: Cli, daily: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_EDITORS", '{"dai*": ["nobody-here"]}')
+
+    answer = await cli("backfills", "create", "daily", *JANUARY)
+
+    assert answer.code == 1
+    assert "may not create a backfill of DAG 'daily'; TIDEGATE_EDITORS says who may change DAG 'daily'" in answer.err
+    found: list[Any] = await daily.database.pool.fetch("SELECT what, object, details FROM audit_log")
+    assert [tuple(row) for row in found] == [("was refused", "DAG daily", {"request": "create a backfill of DAG 'daily'"})]
+    monkeypatch.setenv("TIDEGATE_EDITORS", "no JSON")
+    assert (await cli("backfills", "create", "daily", *JANUARY)).code == 2
+
+
+async def test_a_backfill_of_a_paused_dag_says_so(cli: Cli, daily: History) -> None:
+    await cli("dags", "pause", "daily")
+    await cli("backfills", "create", "daily", *JANUARY)
+    await daily.backfilled()
+
+    assert "its DAG is paused; `tidegate dags why-not daily`" in (await cli("backfills", "show", "1")).out
+
+
+async def test_a_run_that_waits_for_its_backfill_says_so(cli: Cli, daily: History) -> None:
+    await cli("backfills", "create", "daily", *JANUARY, "--max-active-tasks", "1", "--max-active-runs", "2")
+    await daily.backfilled()
+    await daily.admitted()
+
+    answer = await cli("tasks", "why-not", "daily", "backfill__2013-01-02T06:00:00+00:00", "first")
+
+    assert "the rest of backfill 1: its max_active_tasks is 1" in answer.out
+    assert "tidegate backfills set 1 --max-active-tasks 2" in answer.out
