@@ -75,6 +75,11 @@ class DaemonPair:
         while self.daemons:
             await self.daemons.pop().end(signal.SIGTERM, STOP_S)
 
+    async def replace(self, number: int) -> None:
+        """Kill one of them, and start another in its place."""
+        await self.daemons[number].end(signal.SIGKILL, STOP_S)
+        self.daemons[number] = await _start("ab"[number], self.home, self._settings)
+
     async def send(self, *uris: str) -> list[str]:
         """One event each, from partition to partition, so that both daemons get some. Returns their ids once Kafka has all."""
         numbered = [(next(self._numbers), uri) for uri in uris]

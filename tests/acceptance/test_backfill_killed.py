@@ -1,0 +1,134 @@
+"""Daemons are killed at random while a backfill of two thousand dates is paused, changed and cancelled, or runs to its end."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from random import Random
+
+import anyio
+import pytest
+
+from tests.acceptance.command import Command
+from tests.acceptance.daemon_pair import DaemonPair, two_daemons
+
+DATES = 2000
+FILE = """
+from datetime import datetime, UTC
+from tidegate import Dag, cron
+with Dag("d", schedule=cron("0 0 * * *"), catchup=False) as dag:
+    begin = dag.empty("begin")
+    # Of sixty dates, six fail.
+    work = dag.command("work", ["bash", "-c", "[[ '{{ ds }}' != *5 ]]"],
+        start_date=datetime(2016, 2, 1, tzinfo=UTC), end_date=datetime(2016, 3, 31, tzinfo=UTC))
+    begin >> work >> dag.empty("end")
+"""
+FAILING = {"2016-02-05", "2016-02-15", "2016-02-25", "2016-03-05", "2016-03-15", "2016-03-25"}
+RANGE = ("--from", "2015-01-01", "--to", "2020-06-22")
+PAUSE_S = (1.5, 5.0)
+"""Between two kills."""
+
+MISCOUNTED = """
+    SELECT backfill.* FROM backfill, LATERAL (
+        SELECT count(*) AS dates, count(*) FILTER (WHERE state = 'success') AS successes,
+            count(*) FILTER (WHERE state = 'failed') AS failures, count(*) FILTER (WHERE state = 'skipped') AS omissions,
+            count(*) FILTER (WHERE state = 'cancelled') AS cancels, max(ordinal) AS last, sum(tasks) AS tasks
+        FROM backfill_date WHERE backfill_id = backfill.id
+    ) AS counted
+    WHERE (backfill.dates, succeeded, failed, skipped, cancelled, backfill.dates, backfill.tasks)
+        IS DISTINCT FROM (counted.dates, successes, failures, omissions, cancels, last, counted.tasks)
+"""
+WITHOUT_FATE = """
+    SELECT date.* FROM backfill_date AS date LEFT JOIN dag_run AS run ON run.id = date.dag_run_id
+    WHERE date.state IN ('open', 'retry') OR (date.state = 'success' AND run.state IS DISTINCT FROM 'success')
+        OR (date.state IN ('failed', 'cancelled') AND run.state IS DISTINCT FROM 'failed')
+        OR (date.state = 'skipped' AND date.reason = '')
+"""
+WITHOUT_DATE = "SELECT id FROM dag_run WHERE id NOT IN (SELECT dag_run_id FROM backfill_date WHERE dag_run_id IS NOT NULL)"
+DOUBLED = "SELECT logical_date FROM dag_run GROUP BY dag_id, logical_date HAVING count(*) > 1"
+UNENDED = "SELECT id FROM dag_run WHERE state IN ('queued', 'running')"
+
+
+class Killed:
+    """Two daemons that are killed one after the other, and a user."""
+
+    def __init__(self, pair: DaemonPair, command: Command) -> None:
+        self.pair = pair
+        self.command = command
+        self.kills = 0
+
+    async def kill_at_random(self, chance: Random) -> None:
+        while True:
+            await anyio.sleep(chance.uniform(*PAUSE_S))
+            await self.pair.replace(chance.randrange(2))
+            self.kills += 1
+
+    async def user(self, *args: str) -> None:
+        ended = await self.command("backfills", *args)
+        assert ended.code == 0, ended
+
+    async def until_dates(self, dates: int) -> None:
+        await self._until("SELECT dates >= $1 FROM backfill", dates)
+
+    async def until_ended(self) -> None:
+        await self._until("SELECT run_end_date IS NOT NULL FROM backfill")
+
+    async def _until(self, sql: str, *args: int) -> None:
+        with anyio.fail_after(120):
+            while not await self.pair.db.fetchval(sql, *args):
+                await anyio.sleep(0.05)
+
+    async def check(self) -> None:
+        """Each planned date has one run or one reason, each run one date, and the counts are those of the rows."""
+        for sql in (MISCOUNTED, WITHOUT_FATE, WITHOUT_DATE, DOUBLED, UNENDED):
+            assert await self.pair.db.fetch(sql) == [], sql
+        assert all(daemon.alive for daemon in self.pair.daemons)
+
+
+@pytest.fixture
+async def killed(dsn: str, kafka: str, topic_prefix: str, tmp_path: Path) -> AsyncIterator[Killed]:
+    command = Command(tmp_path, postgres_dsn=dsn, kafka_servers=kafka, topic_prefix=topic_prefix)
+    async with two_daemons(dsn, kafka, topic_prefix, tmp_path, FILE) as pair:
+        yield Killed(pair, command)
+
+
+async def test_it_runs_to_its_end_with_its_failures_and_a_retry_of_them(killed: Killed) -> None:
+    chance = Random()
+    async with anyio.create_task_group() as group:
+        group.start_soon(killed.kill_at_random, chance)
+        await killed.user("create", "d", *RANGE, "--max-active-runs", "3")
+        await killed.until_dates(chance.randrange(100, 400))
+        await killed.user("pause", "1")
+        await killed.user("set", "1", "--max-active-runs", "8")
+        await killed.user("resume", "1")
+        await killed.until_ended()
+        group.cancel_scope.cancel()
+    await killed.check()
+    failed = "SELECT to_char(logical_date AT TIME ZONE 'UTC', 'YYYY-MM-DD') FROM backfill_date WHERE state = 'failed'"
+    assert {row[0] for row in await killed.pair.db.fetch(failed)} == FAILING
+    found = await killed.pair.db.fetchrow("SELECT state::text, dates, succeeded, failed FROM backfill")
+    assert tuple(found or ()) == ("failed", DATES, DATES - len(FAILING), len(FAILING))
+
+    await killed.user("retry", "1")
+    await killed.until_ended()
+
+    await killed.check()
+    assert {row[0] for row in await killed.pair.db.fetch(failed)} == FAILING
+    tries = """
+        SELECT DISTINCT try_number FROM task_instance JOIN dag_run AS run ON run.id = dag_run_id
+        WHERE task_id = 'work' AND run.state = 'failed'
+    """
+    assert [row[0] for row in await killed.pair.db.fetch(tries)] == [2]
+
+
+async def test_a_cancelled_one_leaves_each_date_with_one_run_or_none(killed: Killed) -> None:
+    chance = Random()
+    async with anyio.create_task_group() as group:
+        group.start_soon(killed.kill_at_random, chance)
+        await killed.user("create", "d", *RANGE, "--max-active-runs", "2")
+        await killed.until_dates(chance.randrange(390, 450))
+        await killed.user("cancel", "1", *chance.choice([(), ("--kill",)]))
+        await killed.until_ended()
+        group.cancel_scope.cancel()
+
+    await killed.check()
+    found = await killed.pair.db.fetchrow("SELECT state::text, dates < $1 FROM backfill", DATES)
+    assert tuple(found or ()) == ("cancelled", True)
