@@ -86,9 +86,7 @@ SOON = (
     "runs_not_counted",
     "offsets_moved_apart",
     "ids_not_remembered",
-    "intents_not_locked",
     "instances_not_counted",
-    "read_inside_the_group",
     "end_not_shielded",
     "only_signals_heard",
 )

@@ -31,7 +31,7 @@ def small(shape: Shape, **facts: Any) -> LimitsPlan:
 
 
 SUITE = small(
-    Shape(dags=100, tasks=7_000), send_s=16, rest_s=90, idle_s=20, misery=replace(FULL.misery, kills=2, every_s=(0.5, 2.2))
+    Shape(dags=100, tasks=4_500), send_s=12, rest_s=90, idle_s=20, misery=replace(FULL.misery, kills=2, every_s=(0.5, 2.2))
 )
 """What fits into a minute."""
 
