@@ -107,7 +107,7 @@ async def _calm(ready: Bench, publisher: Publisher) -> list[float]:
     """With the events of the others, so that only those of the hot DAG make a difference."""
     async with anyio.create_task_group() as tg:
         tg.start_soon(_events_of_others, publisher)
-        found = [await _latency_ms(ready, publisher) for _ in range(SAMPLES)]
+        found = [await latency_of_one_ms(ready, publisher) for _ in range(SAMPLES)]
         tg.cancel_scope.cancel()
     return found
 
@@ -116,10 +116,10 @@ async def _others(ready: Bench, publisher: Publisher, found: list[float]) -> Non
     async with anyio.create_task_group() as tg:
         tg.start_soon(_events_of_others, publisher)
         while True:
-            found.append(await _latency_ms(ready, publisher))
+            found.append(await latency_of_one_ms(ready, publisher))
 
 
-async def _latency_ms(ready: Bench, publisher: Publisher) -> float:
+async def latency_of_one_ms(ready: Bench, publisher: Publisher) -> float:
     """Event acknowledged → run of its own DAG finished."""
     await anyio.sleep(0.02)
     before = await ready.value(ENDED)

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 
+from tests.benchmarks.backfill_scenarios import l
 from tests.benchmarks.event_scenarios import a, a2, b, c, d
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.held_scenarios import j
@@ -26,6 +27,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "H": h,
     "J": j,
     "K": k,
+    "L": l,
     "M": m,
     "N": n,
     "P": p,
