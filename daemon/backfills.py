@@ -3,6 +3,7 @@
 Each checks that the user may change the DAG. A refusal is recorded in the audit log.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -14,8 +15,9 @@ from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.request import apply_request
 from tidegate.daemon.settings import Settings
 from tidegate.handlers import backfill_requested
-from tidegate.handlers.backfills.dates import PlannedDate, next_ticks, plan_dates
-from tidegate.schemas.backfill import BackfillSpec, Limits
+from tidegate.handlers.backfills.cascade import why_not_again
+from tidegate.handlers.backfills.dates import PlannedDate, is_replay, next_ticks, plan_dates
+from tidegate.schemas.backfill import BackfillSpec, BackfillView, Consumer, Limits
 from tidegate.schemas.effect import RejectMessage
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.message import BackfillActed, BackfillAction, BackfillChanged, BackfillRequested, Message
@@ -82,10 +84,21 @@ async def preview(db: Db, request: BackfillRequested, limit: int) -> Preview:
     if state.dag is None:
         return Preview([], more=False)
     backfill = backfill_requested.view_of(request, state.dag, state.now)
+    if is_replay(backfill, state.dag.graph):
+        return _replay(backfill, await backfills.replayed(db, backfill, limit + 1), limit)
     ticks = next_ticks(backfill, state.dag.graph, limit + 1)
     existing = await backfills.runs_of_dates(db, request.dag_id, [tick.logical_date for tick in ticks])
     planned = plan_dates(backfill, ticks[:limit], existing, limit)
     return Preview(list(map(_preview, planned)), more=len(ticks) > limit)
+
+
+def _replay(backfill: BackfillView, found: Sequence[Consumer], limit: int) -> Preview:
+    reasons = [why_not_again(backfill, each) for each in found[:limit]]
+    dates = [
+        PreviewDate(each.order_at, "skip" if reason else "rerun", each.run.run_id, reason or "")
+        for each, reason in zip(found, reasons, strict=False)
+    ]
+    return Preview(dates, more=len(found) > limit)
 
 
 def _preview(date: PlannedDate) -> PreviewDate:
@@ -118,4 +131,4 @@ def _checked(limits: dict[str, Any]) -> dict[str, Any]:
 async def _check_right(database: Database, settings: Settings, user: str, dag_id: str, what: str) -> None:
     if not can_edit(settings, user, dag_id):
         await database.run(pools.record, user, "was refused", f"DAG {dag_id}", {"request": what})
-        raise RequestError(f"{user} may not {what}; TIDEGATE_EDITORS says who may change DAG {dag_id!r}")
+        raise RequestError(f"{user} may not {what}; TIDEGATE_EDITORS names the users that may")

@@ -150,8 +150,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     editors: Annotated[
         str,
         _text(
-            'Who may change which DAGs, as JSON: patterns of DAG ids with lists of users, like `{"finance_*": ["anna"]}`.'
-            " A DAG that no pattern matches may be changed by any user."
+            "Who may create and change backfills of which DAGs, as JSON: patterns of DAG ids with lists of users, like"
+            ' `{"finance_*": ["anna"]}`. Of a DAG that no pattern matches any user may.'
         ),
     ] = "{}"
     log_format: Annotated[

@@ -33,7 +33,7 @@ class State(msgspec.Struct, frozen=True):
 
 async def load(db: Db, messages: Sequence[Message[BackfillActed]]) -> State:
     (request,) = (message.body for message in messages)
-    for dag_id in (await backfills.dags_of(db, [request.backfill_id])).values():
+    for dag_id, _ in (await backfills.places(db, [request.backfill_id])).values():
         await dags.lock_unread(db, dag_id)
         locked = await backfills.lock(db, [request.backfill_id])
         return State(db.now, locked.get(request.backfill_id), await backfills.active_of(db, dag_id))

@@ -29,7 +29,7 @@ class State(msgspec.Struct, frozen=True):
 
 async def load(db: Db, messages: Sequence[Message[BackfillChanged]]) -> State:
     (request,) = (message.body for message in messages)
-    for dag_id in (await backfills.dags_of(db, [request.backfill_id])).values():
+    for dag_id, _ in (await backfills.places(db, [request.backfill_id])).values():
         await dags.lock_unread(db, dag_id)
         locked = await backfills.lock(db, [request.backfill_id])
         await runs.lock_unread(db, await backfills.active_runs(db, request.backfill_id, MOST_RUNS, running=True))

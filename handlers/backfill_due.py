@@ -6,10 +6,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from tidegate.handlers.backfills.dates import MAX_DATES, PlannedDate, next_ticks, plan_dates
+from tidegate.handlers.backfills.cascade import MAX_SCANNED
+from tidegate.handlers.backfills.dates import MAX_DATES, PlannedDate, is_replay, next_ticks, plan_dates
 from tidegate.handlers.backfills.rerun import EndedRun
 from tidegate.handlers.backfills.step import MAX_ENDS, Work, counted, may_start, take_step
-from tidegate.schemas.backfill import BackfillView
+from tidegate.handlers.runs.transition import outlet_event_id
+from tidegate.schemas.backfill import BackfillView, Consumer
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.error import Faults
 from tidegate.schemas.graph import Graph
@@ -28,17 +30,25 @@ class State(msgspec.Struct, frozen=True):
 
 
 async def load(db: Db, messages: Sequence[Message[BackfillDue]]) -> State:
-    places = await backfills.dags_of(db, {message.body.backfill_id for message in messages})
-    locked_dags = await dags.lock(db, set(places.values()))
-    locked = await backfills.lock(db, [id_ for id_, dag_id in places.items() if dag_id in locked_dags])
+    places = await backfills.places(db, {message.body.backfill_id for message in messages})
+    locked_dags = await dags.lock(db, {dag_id for place in places.values() for dag_id in place})
+    locked = await backfills.lock(db, [id_ for id_, place in places.items() if place.dag_id in locked_dags])
     active = [backfill for backfill in locked.values() if backfill.state not in BACKFILL_ENDED]
-    return State(db.now, tuple([await _read(db, backfill, locked_dags[backfill.dag_id]) for backfill in active]))
+    found = [await _read(db, backfill, locked_dags) for backfill in active]
+    return State(db.now, tuple(work for work in found if work is not None))
 
 
-async def _read(db: Db, backfill: BackfillView, dag: LockedDag) -> Work:
-    graph = (await versions.graphs(db, {backfill.version_id}))[backfill.version_id]
+async def _read(db: Db, backfill: BackfillView, locked: Mapping[str, LockedDag]) -> Work | None:
+    """None if the DAG of the stage is held: the clock comes again after the release."""
+    dag = locked.get(backfill.stage_dag_id)
+    if dag is None:
+        is_held = await dags.lock_unread(db, backfill.stage_dag_id) is not None
+        return None if is_held else Work(backfill=backfill, graph=locked[backfill.dag_id].graph, is_gone=True)
+    version_id = (backfill.stage_version_id or dag.graph.version_id) if backfill.stage else backfill.version_id
+    graph = (await versions.graphs(db, {version_id}))[version_id]
     ended = await backfills.ended_dates(db, backfill.id, MAX_ENDS)
-    work = Work(backfill=backfill, graph=graph, is_held_back=dag.is_inactive, ended=ended)
+    replays = not backfill.stage and is_replay(backfill, graph)
+    work = Work(backfill=backfill, graph=graph, is_held_back=dag.is_inactive, is_replay=replays, ended=ended)
     after = counted(backfill, ended)
     if after.stop_reason:
         return await _with_ending(db, after, work)
@@ -59,7 +69,7 @@ async def _with_starts(db: Db, backfill: BackfillView, work: Work) -> Work:
     graphs = await versions.of_runs(db, queued)
     room = max(slots - active.queued, 0)
     retries = await backfills.retries(db, backfill.id, room)
-    planned = await _plan(db, backfill, work.graph, room - len(retries))
+    planned = NOTHING if backfill.stage or work.is_replay else await _plan(db, backfill, work.graph, room - len(retries))
     again = [date.existing.id for date in planned.dates if date.existing and date.reason is None]
     return msgspec.structs.replace(
         work,
@@ -68,7 +78,8 @@ async def _with_starts(db: Db, backfill: BackfillView, work: Work) -> Work:
         planned=planned.dates,
         more_dates=planned.more,
         has_room=planned.has_room,
-        runs=await _lock_runs(db, [*retries.values(), *again]),
+        consumers=await _consumers(db, backfill, is_replay=work.is_replay),
+        runs=await _lock_runs(db, [*(retry.dag_run_id for retry in retries.values()), *again]),
         run_ids=tuple(await dags.reserve(db, sum(date.reason is None for date in planned.dates) - len(again))),
     )
 
@@ -77,6 +88,18 @@ class _Planned(NamedTuple):
     dates: tuple[PlannedDate, ...]
     more: bool
     has_room: bool
+
+
+NOTHING = _Planned((), more=False, has_room=False)
+
+
+async def _consumers(db: Db, backfill: BackfillView, *, is_replay: bool) -> tuple[Consumer, ...]:
+    """The runs of the stage that consumed outlets of the next dates; at stage 0 of a replay, the next runs of the DAG."""
+    if not backfill.stage:
+        return await backfills.replayed(db, backfill, MAX_SCANNED) if is_replay and not backfill.is_planned else ()
+    until = min(backfill.scanned + MAX_SCANNED, backfill.scan_until)
+    outlets = await backfills.rewritten(db, backfill.id, backfill.scanned, until)
+    return await backfills.consumers(db, backfill.id, backfill.stage_dag_id, {outlet_event_id(*outlet) for outlet in outlets})
 
 
 async def _plan(db: Db, backfill: BackfillView, graph: Graph, room: int) -> _Planned:

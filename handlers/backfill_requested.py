@@ -5,9 +5,10 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.backfills.rejections import NOT_POSSIBLE, overlapping, unplannable
+from tidegate.handlers.backfills.cascade import stages_of
+from tidegate.handlers.backfills.rejections import NOT_POSSIBLE, circular, overlapping, unplannable
 from tidegate.handlers.runs.rejections import no_such_dag
-from tidegate.schemas.backfill import BackfillSpec, BackfillView
+from tidegate.schemas.backfill import BackfillSpec, BackfillView, Outlets
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.backfill import InsertBackfill, RecordAudit
 from tidegate.schemas.message import BackfillRequested, Message
@@ -20,12 +21,16 @@ NO_SUCH_POOL = "no_such_pool"
 
 
 class State(msgspec.Struct, frozen=True):
-    """The DAG, locked; None when it does not exist. `others` are its backfills that have not ended."""
+    """The DAG, locked; None when it does not exist. `others` are its backfills that have not ended.
+
+    `edges`, for a cascade: each producer with each of its consumers.
+    """
 
     now: datetime
     dag: LockedDag | None
     others: tuple[BackfillView, ...] = ()
     has_pool: bool = True
+    edges: Sequence[tuple[str, str]] = ()
 
 
 async def load(db: Db, messages: Sequence[Message[BackfillRequested]]) -> State:
@@ -35,7 +40,8 @@ async def load(db: Db, messages: Sequence[Message[BackfillRequested]]) -> State:
         return State(db.now, None)
     pool = request.pool
     has_pool = pool is None or (await pools.read(db, pool, 0)).exists
-    return State(db.now, locked[request.dag_id], await backfills.active_of(db, request.dag_id), has_pool)
+    edges = await backfills.edges(db, request.dag_id) if request.outlets is Outlets.CASCADE else ()
+    return State(db.now, locked[request.dag_id], await backfills.active_of(db, request.dag_id), has_pool, edges)
 
 
 def decide(messages: Sequence[Message[BackfillRequested]], state: State) -> Iterator[Effect]:
@@ -45,7 +51,10 @@ def decide(messages: Sequence[Message[BackfillRequested]], state: State) -> Iter
         return
     backfill = view_of(request, state.dag, state.now)
     rejected = next(_rejections(request, backfill, state.dag, state), None)
-    yield from (rejected,) if rejected else _insert(backfill)
+    if rejected is not None:
+        yield rejected
+    else:
+        yield from _insert(msgspec.structs.replace(backfill, stages=stages_of(backfill.dag_id, state.edges)))
 
 
 def view_of(request: BackfillRequested, dag: LockedDag, now: datetime) -> BackfillView:
@@ -58,6 +67,8 @@ def _rejections(request: BackfillRequested, backfill: BackfillView, dag: LockedD
     name = f"DAG {request.dag_id!r}"
     if dag.is_stale:
         yield RejectMessage(0, NOT_POSSIBLE, f"{name} is in no DAG file: its runs would never start")
+    if not dag.graph.allow_backfills:
+        yield RejectMessage(0, NOT_POSSIBLE, f"{name} allows no backfills: its file says allow_backfills=False")
     if dag.graph.params != request.params:
         reason = f"the parameters of {name} changed after the conf was checked; create the backfill again"
         yield RejectMessage(0, PARAMS_CHANGED, reason)
@@ -66,6 +77,7 @@ def _rejections(request: BackfillRequested, backfill: BackfillView, dag: LockedD
         yield RejectMessage(0, NO_SUCH_POOL, reason)
     yield from unplannable(backfill, dag.graph)
     yield from overlapping(backfill, state.others)
+    yield from circular(backfill, state.edges)
 
 
 def _insert(backfill: BackfillView) -> Iterator[Effect]:

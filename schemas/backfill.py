@@ -28,10 +28,15 @@ class Reprocess(StrEnum):
 
 
 class Outlets(StrEnum):
-    """What the successful tasks of a backfill tell the consumers of their outlets: the usual events, or nothing."""
+    """What the successful tasks of a backfill mean for the consumers of their outlets.
+
+    `events`: the usual events. `none`: nothing. `cascade`: also, the runs that consumed the outlets of runs which run again run
+    again, too, and so on.
+    """
 
     EVENTS = "events"
     NONE = "none"
+    CASCADE = "cascade"
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +75,8 @@ class BackfillSpec(Limits, frozen=True, kw_only=True):
 class BackfillView(BackfillSpec, frozen=True, kw_only=True):
     """A locked backfill.
 
+    Its runs are those of its DAG, at stage 0, and later of each of `stages` in turn, consumers of its outlets. At such a stage,
+    dates from `scanned` to `scan_until` may have consumers that were not looked for yet; `stage_version_id` is their version.
     Only runs that are due at `horizon` are planned. `planned_until` is the last planned date, `dates` the number of planned ones,
     and `is_planned` says that no more will be. `succeeded` to `cancelled` count the dates by state. With `stop_reason` it starts
     nothing more; `kills`: its running runs are ended, too.
@@ -91,6 +98,16 @@ class BackfillView(BackfillSpec, frozen=True, kw_only=True):
     run_start_date: datetime | None = None
     run_end_date: datetime | None = None
     deleted: bool = False
+    stages: tuple[str, ...] = ()
+    stage: int = 0
+    stage_version_id: int | None = None
+    scanned: int = 0
+    scan_until: int = 0
+
+    @property
+    def stage_dag_id(self) -> str:
+        """The DAG whose runs it starts."""
+        return self.stages[self.stage - 1] if self.stage else self.dag_id
 
 
 class BackfillRoom(NamedTuple):
@@ -119,12 +136,26 @@ class EndedDate(NamedTuple):
     tasks_failed: int
 
 
+class Retry(NamedTuple):
+    """The run of a date that is to run again: its failed tasks, or all of them."""
+
+    dag_run_id: int
+    is_whole: bool
+
+
 class ExistingRun(NamedTuple):
     """The run that a date has already."""
 
     id: int
     run_id: str
     state: RunState
+
+
+class Consumer(NamedTuple):
+    """A run that consumed an outlet. Its DAG orders its runs by `order_at`."""
+
+    order_at: datetime
+    run: ExistingRun
 
 
 def overlaps(one: BackfillView, start: datetime, end: datetime, dates: Sequence[datetime] | None) -> bool:

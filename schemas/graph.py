@@ -107,6 +107,7 @@ class Graph(msgspec.Struct, frozen=True, eq=False, weakref=True):
     run_timeout_s: float | None = None
     max_failed_runs: int = 0
     fail_fast: bool = False
+    allow_backfills: bool = True
     sequential: bool = False
     dated: bool = False
     mapped: bool = False
@@ -204,6 +205,7 @@ def graph_of(version_id: int, spec: DagSpec) -> Graph:
         run_timeout_s=spec.run_timeout_s,
         max_failed_runs=spec.max_failed_runs,
         fail_fast=spec.fail_fast,
+        allow_backfills=spec.allow_backfills,
         sequential=any(task.depends_on_past or task.wait_for_downstream for task in spec.tasks),
         upstream=tuple(tuple(index[upstream] for upstream in task.upstream) for task in spec.tasks),
         params=spec.params,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tidegate.schemas.backfill import BackfillView, ExistingRun, Reprocess
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import RUN_ENDED, RunState
-from tidegate.schemas.timetable.between import anchor_of, ticks_between
+from tidegate.schemas.timetable.between import anchor_of, has_dates, ticks_between
 from tidegate.schemas.timetable.tick import INSTANT, Tick, manual_interval
 
 MAX_DATES = 500
@@ -22,6 +22,11 @@ class PlannedDate(NamedTuple):
     tick: Tick
     existing: ExistingRun | None
     reason: str | None
+
+
+def is_replay(backfill: BackfillView, graph: Graph) -> bool:
+    """Whether the dates are the runs that the DAG has had: datasets start them, and no timetable gives other dates."""
+    return backfill.logical_dates is None and not has_dates(graph.timetable)
 
 
 def next_ticks(backfill: BackfillView, graph: Graph, most: int) -> Sequence[Tick]:

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from tidegate.handlers.backfills.dates import next_ticks
+from tidegate.handlers.backfills.cascade import circle_of
+from tidegate.handlers.backfills.dates import is_replay, next_ticks
 from tidegate.schemas.backfill import BackfillView, Reprocess, overlaps
 from tidegate.schemas.effect import RejectMessage
 from tidegate.schemas.graph import Graph
-from tidegate.schemas.timetable.between import has_dates
 from tidegate.schemas.timetable.text import utc
 
 NO_SUCH_BACKFILL = "no_such_backfill"
@@ -32,11 +32,17 @@ def overlapping(backfill: BackfillView, others: Sequence[BackfillView]) -> Itera
             yield RejectMessage(0, OVERLAPS, f"{reason}; wait for its end, cancel it, or choose other dates")
 
 
+def circular(backfill: BackfillView, edges: Sequence[tuple[str, str]]) -> Iterator[RejectMessage]:
+    if found := circle_of(backfill.dag_id, edges):
+        reason = f"DAGs consume from each other in a circle: {' > '.join(found)}; a cascade would have no end"
+        yield RejectMessage(0, NOT_POSSIBLE, reason)
+
+
 def unplannable(backfill: BackfillView, graph: Graph) -> Iterator[RejectMessage]:
     """Why the dates of a new backfill can never have runs."""
     dag = f"DAG {graph.dag_id!r}"
-    if backfill.logical_dates is None and not has_dates(graph.timetable):
-        yield RejectMessage(0, NO_DATES, f"{dag} has no timetable that gives a range of dates; give each date by --date")
+    if is_replay(backfill, graph):
+        yield from _not_replayable(backfill, graph)
     elif not next_ticks(backfill, graph, 1):
         span = f"from {utc(backfill.start_date)} to {utc(backfill.end_date)}"
         yield RejectMessage(0, NO_DATES, f"{dag} has no date {span} that is due by {utc(backfill.horizon)}")
@@ -45,3 +51,14 @@ def unplannable(backfill: BackfillView, graph: Graph) -> Iterator[RejectMessage]
     if graph.sequential and backfill.reprocess is Reprocess.NONE:
         reason = f"tasks of {dag} depend on the previous run, and dates that have runs already would be passed over"
         yield RejectMessage(0, NOT_POSSIBLE, f"{reason}; choose --reprocess failed or --reprocess completed")
+
+
+def _not_replayable(backfill: BackfillView, graph: Graph) -> Iterator[RejectMessage]:
+    dag = f"DAG {graph.dag_id!r}"
+    if graph.schedule is None:
+        yield RejectMessage(0, NO_DATES, f"{dag} has no timetable that gives a range of dates; give each date by --date")
+    elif backfill.reprocess is Reprocess.NONE:
+        reason = f"datasets start the runs of {dag}: only runs that it has had can run again, with the events that they consumed"
+        yield RejectMessage(0, NOT_POSSIBLE, f"{reason}; choose --reprocess failed or --reprocess completed")
+    elif backfill.is_reverse:
+        yield RejectMessage(0, NOT_POSSIBLE, f"datasets start the runs of {dag}: they cannot run again in reverse order")

@@ -53,8 +53,8 @@ def run_again(backfill: BackfillView, graph: Graph, ended: EndedRun, now: dateti
 
 
 def _conf(backfill: BackfillView) -> dict[str, Any] | None:
-    """A backfill without parameters leaves those of the run."""
-    return backfill.dag_params or None
+    """A backfill without parameters leaves those of the run, and so does one of the run of a consumer."""
+    return None if backfill.stage else backfill.dag_params or None
 
 
 def _clear(run: RunView, graph: Graph, ended: EndedRun, now: datetime, *, only_failed: bool) -> Iterator[Effect]:

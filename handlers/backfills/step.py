@@ -5,12 +5,13 @@ from datetime import datetime
 
 import msgspec
 
+from tidegate.handlers.backfills.cascade import MAX_SCANNED, plan_consumers, why_not_again
 from tidegate.handlers.backfills.dates import PlannedDate
 from tidegate.handlers.backfills.rerun import EndedRun, of_backfill, run_again
 from tidegate.handlers.runs.create import create, ends_at_start, promote, queued_run
 from tidegate.handlers.runs.run_ids import backfill_run_id
 from tidegate.handlers.runs.terminate import fail
-from tidegate.schemas.backfill import BackfillView, EndedDate
+from tidegate.schemas.backfill import BackfillView, Consumer, EndedDate, Retry
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import CloseDate, InsertDate, OpenDate, UpdateBackfill
 from tidegate.schemas.graph import Graph
@@ -25,23 +26,27 @@ Step = Generator[Effect, None, BackfillView]
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """A locked backfill with the rows that its step needs, under the lock of its DAG. `graph` is its version.
+    """A locked backfill with the rows that its step needs, under the lock of its DAG. `graph` is the version of its new runs.
 
-    `is_held_back`: its DAG is paused or stale. `ended` are open dates whose runs have ended. `queued_runs` are the first that may
-    start. `planned` are the next dates; `more_dates`: others follow; `has_room`: some of them could start now. `retries`: ordinal
-    to run. `ending`: run to ordinal, of the runs that a stopped backfill ends. `runs` are those of `retries` and `ending`, and
-    existing ones of `planned`.
+    `is_held_back`: the DAG is paused or stale. `is_gone`: the DAG of the stage was deleted. `is_replay`: its dates are
+    runs that exist. `ended` are open dates whose runs
+    ended. `queued_runs` are the first that may start. `planned` are the next dates; `more_dates`: others follow; `has_room`: some
+    of them could start now. `consumers` are runs that consumed what was rewritten. `retries` are by ordinal. `ending`: run to
+    ordinal, of the runs that a stopped backfill ends. `runs` are those of `retries` and `ending`, and existing ones of `planned`.
     """
 
     backfill: BackfillView
     graph: Graph
     is_held_back: bool = False
+    is_gone: bool = False
+    is_replay: bool = False
     ended: tuple[EndedDate, ...] = ()
     queued_runs: tuple[QueuedRun, ...] = ()
     planned: tuple[PlannedDate, ...] = ()
     more_dates: bool = False
     has_room: bool = False
-    retries: Mapping[int, int] = {}
+    consumers: tuple[Consumer, ...] = ()
+    retries: Mapping[int, Retry] = {}
     ending: Mapping[int, int] = {}
     runs: Mapping[int, EndedRun] = {}
     run_ids: tuple[int, ...] = ()
@@ -77,7 +82,9 @@ def take_step(work: Work, now: datetime) -> Iterator[Effect]:
         backfill = yield from _end_runs(backfill, work, now)
     elif may_start(backfill) and not work.is_held_back:
         backfill = yield from _start_runs(backfill, work, now)
-    yield UpdateBackfill(finished(backfill, now), now if _has_more(backfill, work) else None)
+    after = finished(backfill, now)
+    has_more = _has_more(backfill, work) or after.stage > backfill.stage or (after.stage and not after.is_planned)
+    yield UpdateBackfill(after, now if has_more else None)
 
 
 def _end_runs(backfill: BackfillView, work: Work, now: datetime) -> Step:
@@ -86,27 +93,30 @@ def _end_runs(backfill: BackfillView, work: Work, now: datetime) -> Step:
         ended = work.runs[id_]
         yield from fail(ended.run, ended.graph, tuple(ended.tasks.values()), now, reason=backfill.stop_reason)
         yield CloseDate(backfill.id, ordinal, DateState.CANCELLED)
-    yield from (CloseDate(backfill.id, ordinal, DateState.FAILED) for ordinal in work.retries)
-    cancelled, failed = backfill.cancelled + len(work.ending), backfill.failed + len(work.retries)
+    whole = sum(retry.is_whole for retry in work.retries.values())
+    for ordinal, retry in work.retries.items():
+        yield CloseDate(backfill.id, ordinal, DateState.CANCELLED if retry.is_whole else DateState.FAILED)
+    cancelled, failed = backfill.cancelled + len(work.ending) + whole, backfill.failed + len(work.retries) - whole
     return msgspec.structs.replace(backfill, cancelled=cancelled, failed=failed)
 
 
 def _start_runs(backfill: BackfillView, work: Work, now: datetime) -> Step:
     for queued in work.queued_runs:
         yield from promote(queued.run, queued.graph, now)
-    for ordinal, id_ in work.retries.items():
-        yield from _retry(backfill, work, ordinal, id_, now)
+    for ordinal, retry in work.retries.items():
+        yield from _retry(backfill, work, ordinal, retry, now)
     ids = iter(work.run_ids)
     for date in work.planned:
         yield from _plan(backfill, work, date, ids, now)
+    yield from plan_consumers(backfill, work.consumers)
     return _planned(backfill, work, now)
 
 
-def _retry(backfill: BackfillView, work: Work, ordinal: int, id_: int, now: datetime) -> Iterator[Effect]:
+def _retry(backfill: BackfillView, work: Work, ordinal: int, retry: Retry, now: datetime) -> Iterator[Effect]:
     """A run that a user has cleared meanwhile runs again already."""
-    failed = work.runs.get(id_)
-    if failed is not None and failed.run.state in RUN_ENDED:
-        yield from run_again(backfill, work.graph, failed, now, only_failed=True)
+    ended = work.runs.get(retry.dag_run_id)
+    if ended is not None and ended.run.state in RUN_ENDED:
+        yield from run_again(backfill, work.graph, ended, now, only_failed=not retry.is_whole)
     yield OpenDate(backfill.id, ordinal)
 
 
@@ -121,7 +131,7 @@ def _plan(backfill: BackfillView, work: Work, date: PlannedDate, ids: Iterator[i
     else:
         yield from run_again(backfill, work.graph, work.runs[existing.id], now, only_failed=False)
     id_ = run.id if existing is None else existing.id
-    yield InsertDate(backfill.id, ordinal, tick.logical_date, DateState.OPEN, id_)
+    yield InsertDate(backfill.id, ordinal, tick.logical_date, DateState.OPEN, id_, is_again=existing is not None)
 
 
 def new_run(backfill: BackfillView, graph: Graph, id_: int, date: PlannedDate) -> RunView:
@@ -133,6 +143,8 @@ def new_run(backfill: BackfillView, graph: Graph, id_: int, date: PlannedDate) -
 
 def _planned(backfill: BackfillView, work: Work, now: datetime) -> BackfillView:
     """The backfill after its dates were planned."""
+    if backfill.stage or work.is_replay:
+        return _scanned(backfill, work)
     dates = work.planned
     skipped = sum(date.reason is not None for date in dates)
     has_started = bool(work.queued_runs or len(dates) > skipped)
@@ -147,11 +159,28 @@ def _planned(backfill: BackfillView, work: Work, now: datetime) -> BackfillView:
     )
 
 
+def _scanned(backfill: BackfillView, work: Work) -> BackfillView:
+    """The backfill after some runs were found."""
+    found = work.consumers
+    skipped = sum(why_not_again(backfill, consumer) is not None for consumer in found)
+    counted = msgspec.structs.replace(backfill, dates=backfill.dates + len(found), skipped=backfill.skipped + skipped)
+    if not backfill.stage:
+        until = found[-1].order_at if found else backfill.planned_until
+        has_all = backfill.is_planned or len(found) < MAX_SCANNED
+        return msgspec.structs.replace(counted, state=BackfillState.RUNNING, planned_until=until, is_planned=has_all)
+    scanned = backfill.scan_until if work.is_gone else min(backfill.scanned + MAX_SCANNED, backfill.scan_until)
+    is_planned = scanned >= backfill.scan_until
+    return msgspec.structs.replace(counted, scanned=scanned, is_planned=is_planned, stage_version_id=work.graph.version_id)
+
+
 def finished(backfill: BackfillView, now: datetime) -> BackfillView:
-    """The backfill with its end state, if nothing is left to plan or to wait for."""
+    """The backfill with its next stage or its end state, if nothing is left to plan or to wait for."""
     is_done = backfill.is_planned or bool(backfill.stop_reason)
     if not is_done or unfinished(backfill):
         return backfill
+    if not backfill.stop_reason and backfill.stage < len(backfill.stages):
+        following = {"stage": backfill.stage + 1, "stage_version_id": None, "scanned": 0, "scan_until": backfill.dates}
+        return msgspec.structs.replace(backfill, is_planned=False, **following)
     return msgspec.structs.replace(backfill, state=_end_state(backfill), run_end_date=now)
 
 
@@ -163,7 +192,7 @@ def _end_state(backfill: BackfillView) -> BackfillState:
 
 def _has_more(backfill: BackfillView, work: Work) -> bool:
     """Whether the next step has work without waiting for the end of a run."""
-    if MAX_ENDS in (len(work.ended), len(work.ending)) or work.retries or work.has_room:
+    if MAX_ENDS in (len(work.ended), len(work.ending)) or work.retries or work.has_room or work.consumers:
         return True
     new = [date for date in work.planned if date.reason is None]
     if any(date.existing for date in new):

@@ -109,9 +109,10 @@ def task_events(run: RunView, graph: Graph, moves: Sequence[Move], now: datetime
 def outlet_event(run: RunView, task_id: str, uri: str, now: datetime) -> OutletUpdated:
     """The dataset event of an outlet. Its id is derived from run, task and dataset, so every repetition has the same id."""
     origin = {"dag_id": run.dag_id, "run_id": run.run_id, "task_id": task_id}
-    return OutletUpdated(uri, _event_id(f"{run.dag_id}/{run.run_id}/{task_id}/{uri}"), {"tidegate": origin}, now)
+    return OutletUpdated(uri, outlet_event_id(run.dag_id, run.run_id, task_id, uri), {"tidegate": origin}, now)
 
 
-def _event_id(name: str) -> str:
-    """The name, or a UUID derived from it where the name is longer than an id may be."""
+def outlet_event_id(dag_id: str, run_id: str, task_id: str, uri: str) -> str:
+    """The id of the event of an outlet: its origin, or a UUID derived from it where that is longer than an id may be."""
+    name = f"{dag_id}/{run_id}/{task_id}/{uri}"
     return name if len(name) <= MAX_ID_LENGTH else str(uuid5(NAMESPACE_OID, name))

@@ -65,6 +65,7 @@ class Dag:
     `dagrun_timeout`: the longest duration of a run, which then fails; default None, no limit.
     `max_consecutive_failed_dag_runs`: pause the DAG after so many; default 0, never.
     `fail_fast`: end the run at the first failed task; default False.
+    `allow_backfills`: whether users may create backfills; default True.
     `mode`: `batch` (default) creates one run of all pending events, `each` one run of every event, in order.
     `on_paused`: `drop` (default) discards events that arrive while the DAG is paused, `keep` leaves them pending.
     `default_args`: options for all tasks (see `Options`); a task's own take precedence.
@@ -96,6 +97,7 @@ class Dag:
         dagrun_timeout: timedelta | None = None,
         max_consecutive_failed_dag_runs: int = 0,
         fail_fast: bool = False,
+        allow_backfills: bool = True,
         mode: Literal["batch", "each"] = "batch",
         on_paused: Literal["drop", "keep"] = "drop",
         default_args: Options | None = None,
@@ -134,6 +136,7 @@ class Dag:
                 run_timeout_s=limit_seconds(where, "dagrun_timeout", dagrun_timeout),
                 max_failed_runs=max_consecutive_failed_dag_runs,
                 fail_fast=fail_fast,
+                allow_backfills=allow_backfills,
                 params=param_specs(where, params or {}, scheduled=condition is not None or timetable is not None),
                 **self._callbacks.serialise(where, spec_fields(where, {**receivers, "deadlines": deadlines})),
                 tags=string_tuple(where, "tags", tags),

@@ -29,7 +29,10 @@ class SetBackfillLimits(msgspec.Struct, frozen=True):
 
 
 class InsertDate(msgspec.Struct, frozen=True):
-    """A planned date: with a run, or with the reason why it has none."""
+    """A planned date: with a run, or with the reason why it has none.
+
+    `is_again`: the run existed before. `is_whole`: the date is to be retried, with all tasks of its run.
+    """
 
     backfill_id: int
     ordinal: int
@@ -37,6 +40,8 @@ class InsertDate(msgspec.Struct, frozen=True):
     state: DateState
     dag_run_id: int | None
     reason: str = ""
+    is_again: bool = False
+    is_whole: bool = False
 
 
 class CloseDate(msgspec.Struct, frozen=True):
@@ -52,7 +57,7 @@ class CloseDate(msgspec.Struct, frozen=True):
 
 
 class OpenDate(msgspec.Struct, frozen=True):
-    """The failed run of a date runs again."""
+    """The run of a date that was to be retried runs again."""
 
     backfill_id: int
     ordinal: int

@@ -34,6 +34,19 @@ class BackfillRow(BackfillView, frozen=True, kw_only=True):
     dag_state: str
 
 
+class StageRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A DAG of a cascade, and what became of its dates. `waiting` ones are to run again, `open` ones have not ended."""
+
+    dag_id: str
+    dates: int = 0
+    waiting: int = 0
+    open: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    skipped: int = 0
+    cancelled: int = 0
+
+
 class DateRow(msgspec.Struct, frozen=True, kw_only=True):
     """A planned date of a backfill, with its run, or the reason why it has none."""
 
@@ -62,3 +75,9 @@ async def list_backfills(
 async def list_dates(db: Db, backfill_id: int, state: str | None, after: int, limit: int) -> list[DateRow]:
     """The planned dates of a backfill with an ordinal above `after`."""
     return [msgspec.convert(dict(row), DateRow) for row in await db.fetch(_SQL["dates"], backfill_id, state, after, limit)]
+
+
+async def list_stages(db: Db, backfill_id: int) -> dict[str, StageRow]:
+    """By DAG; DAGs without a date are left out."""
+    found = [msgspec.convert(dict(row), StageRow) for row in await db.fetch(_SQL["stages"], backfill_id)]
+    return {row.dag_id: row for row in found}

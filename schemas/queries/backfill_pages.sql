@@ -53,3 +53,18 @@ WHERE date.backfill_id = $1
   AND date.ordinal > $3
 ORDER BY date.ordinal
 LIMIT $4
+
+-- name: stages
+-- What became of the dates of each DAG of a cascade.
+SELECT
+    run.dag_id, count(*) AS dates,
+    count(*) FILTER (WHERE date.state = 'retry') AS waiting,
+    count(*) FILTER (WHERE date.state = 'open') AS open,
+    count(*) FILTER (WHERE date.state = 'success') AS succeeded,
+    count(*) FILTER (WHERE date.state = 'failed') AS failed,
+    count(*) FILTER (WHERE date.state = 'skipped') AS skipped,
+    count(*) FILTER (WHERE date.state = 'cancelled') AS cancelled
+FROM backfill_date AS date
+JOIN dag_run AS run ON run.id = date.dag_run_id
+WHERE date.backfill_id = $1
+GROUP BY run.dag_id

@@ -1,16 +1,31 @@
 """Backfills: lock, read their work, and the columns of their effects."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tidegate.schemas.backfill import BackfillRoom, BackfillSpec, BackfillView, EndedDate, ExistingRun, Limits, Outlets, Reprocess
+from tidegate.schemas.backfill import (
+    BackfillRoom,
+    BackfillSpec,
+    BackfillView,
+    Consumer,
+    EndedDate,
+    ExistingRun,
+    Limits,
+    Outlets,
+    Reprocess,
+    Retry,
+)
 from tidegate.schemas.effect.backfill import InsertBackfill, SetBackfillLimits, UpdateBackfill
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.runs import run_view
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.state import BackfillState, DateState, RunState
 from tidegate.schemas.view import RunView
+from tidegate.schemas.wire.event import encode
+
+if TYPE_CHECKING:
+    from asyncpg import Record
 
 _SQL = load("backfills")
 
@@ -27,9 +42,16 @@ async def reserve(db: Db) -> int:
     return int((await db.fetch(_SQL["reserve"]))[0][0])
 
 
-async def dags_of(db: Db, ids: Collection[int]) -> Mapping[int, str]:
-    """The DAG of each backfill; unknown ids are left out."""
-    return {row[0]: row[1] for row in await db.fetch(_SQL["place"], list(ids))}
+class Place(NamedTuple):
+    """The DAG of a backfill, and the DAG of its stage."""
+
+    dag_id: str
+    stage_dag_id: str
+
+
+async def places(db: Db, ids: Collection[int]) -> Mapping[int, Place]:
+    """Of each backfill; unknown ids are left out."""
+    return {row[0]: Place(row[1], row[2]) for row in await db.fetch(_SQL["place"], list(ids))}
 
 
 async def lock(db: Db, ids: Collection[int]) -> Mapping[int, BackfillView]:
@@ -51,6 +73,7 @@ def _view(row: Any) -> BackfillView:
     values = dict(zip(BackfillView.__struct_fields__, row, strict=True))
     values["state"], values["reprocess"] = BackfillState(values["state"]), Reprocess(values["reprocess"])
     values["outlets"] = Outlets(values["outlets"])
+    values["stages"] = tuple(values["stages"])
     values["logical_dates"] = None if values["logical_dates"] is None else tuple(values["logical_dates"])
     return BackfillView(**values)
 
@@ -82,14 +105,10 @@ async def ended_dates(db: Db, id_: int, limit: int) -> tuple[EndedDate, ...]:
     return tuple(EndedDate(ordinal, DateState(state), *counts) for ordinal, state, *counts in rows)
 
 
-async def has_unfinished(db: Db, id_: int) -> bool:
-    """Whether dates of a backfill are open, or to be retried."""
-    return bool((await db.fetch(_SQL["unfinished"], id_))[0][0])
-
-
-async def retries(db: Db, id_: int, limit: int) -> Mapping[int, int]:
-    """The first dates to retry: ordinal to run."""
-    return {row[0]: row[1] for row in await db.fetch(_SQL["retries"], id_, limit)} if limit else {}
+async def retries(db: Db, id_: int, limit: int) -> Mapping[int, Retry]:
+    """The first dates to retry, by ordinal."""
+    rows = await db.fetch(_SQL["retries"], id_, limit) if limit else ()
+    return {row[0]: Retry(row[1], row[2]) for row in rows}
 
 
 async def ordinals(db: Db, id_: int, dag_run_ids: Collection[int]) -> Mapping[int, int]:
@@ -103,16 +122,44 @@ async def runs_of_dates(db: Db, dag_id: str, dates: Collection[datetime]) -> Map
     return {date: ExistingRun(id_, run_id, RunState(state)) for date, id_, run_id, state in rows}
 
 
-NEW = ("id", "version_id", "horizon", *BackfillSpec.__struct_fields__)
+async def replayed(db: Db, backfill: BackfillView, limit: int) -> tuple[Consumer, ...]:
+    """The next runs of a DAG whose runs are the dates of the backfill."""
+    start, end = backfill.planned_until or backfill.start_date, min(backfill.end_date, backfill.horizon)
+    return _consumers(await db.fetch(_SQL["replayed"], backfill.id, backfill.dag_id, start, end, limit))
+
+
+async def edges(db: Db, dag_id: str) -> list[tuple[str, str]]:
+    """Of the DAGs that consume outlets of a DAG, directly or not: each producer with each of its consumers."""
+    return [(row[0], row[1]) for row in await db.fetch(_SQL["edges"], dag_id)]
+
+
+async def rewritten(db: Db, id_: int, after: int, until: int) -> list[tuple[str, str, str, str]]:
+    """The outlets of runs that ran again and succeeded, as (DAG, run, task, URI); of dates after one ordinal, until another."""
+    return [(row[0], row[1], row[2], row[3]) for row in await db.fetch(_SQL["rewritten"], id_, after, until)]
+
+
+async def consumers(db: Db, id_: int, dag_id: str, event_ids: Collection[str]) -> tuple[Consumer, ...]:
+    """The runs of a DAG that consumed these events of outlets, and are no dates of the backfill yet, in their order."""
+    rows = await db.fetch(_SQL["consumers"], id_, dag_id, list(event_ids)) if event_ids else ()
+    return _consumers(rows)
+
+
+def _consumers(rows: "Iterable[Record]") -> tuple[Consumer, ...]:
+    return tuple(Consumer(order_at, ExistingRun(run, run_id, RunState(state))) for order_at, run, run_id, state in rows)
+
+
+NEW = ("id", "version_id", "horizon", *BackfillSpec.__struct_fields__, "stages")
 CHANGING = tuple(name for name in BackfillView.__struct_fields__ if name not in NEW)
 
 
 def new_columns(effects: Sequence[InsertBackfill]) -> Sequence[Sequence[Any]]:
-    """Lists of dates as texts: asyncpg would encode them as a dimension of the array."""
-    found = _columns(effects, NEW)
-    index = NEW.index("logical_dates")
-    found[index] = [dates and "{" + ",".join(date.isoformat() for date in dates) + "}" for dates in found[index]]
-    return found
+    """Lists as texts: asyncpg would encode them as a dimension of the array."""
+    found = dict(zip(NEW, _columns(effects, NEW), strict=True))
+    found["logical_dates"] = [
+        dates and "{" + ",".join(date.isoformat() for date in dates) + "}" for dates in found["logical_dates"]
+    ]
+    found["stages"] = [encode(stages).decode() for stages in found["stages"]]
+    return list(found.values())
 
 
 def changed_columns(effects: Sequence[UpdateBackfill]) -> Sequence[Sequence[Any]]:

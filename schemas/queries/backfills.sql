@@ -2,8 +2,10 @@
 SELECT nextval('backfill_id_seq')
 
 -- name: place
--- The DAG of each backfill. It never changes.
-SELECT id, dag_id FROM backfill WHERE id = ANY ($1::bigint[])
+-- The DAG of each backfill, which never changes, and the DAG of its stage.
+SELECT id, dag_id, CASE WHEN stage > 0 THEN stages ->> stage - 1 ELSE dag_id END AS stage_dag_id
+FROM backfill
+WHERE id = ANY ($1::bigint[])
 
 -- name: lock
 -- The lock of the DAG comes first; this one is against requests about a DAG that is held.
@@ -79,13 +81,9 @@ LEFT JOIN task_instance AS task ON task.dag_run_id = run.id AND task.task_index 
 GROUP BY date.ordinal, run.state
 ORDER BY date.ordinal
 
--- name: unfinished
--- Whether dates are open, or to be retried.
-SELECT EXISTS (SELECT FROM backfill_date WHERE backfill_id = $1 AND state IN ('open', 'retry'))
-
 -- name: retries
 -- The first dates that are to run again, with their runs.
-SELECT ordinal, dag_run_id FROM backfill_date WHERE backfill_id = $1 AND state = 'retry' ORDER BY ordinal LIMIT $2
+SELECT ordinal, dag_run_id, is_whole FROM backfill_date WHERE backfill_id = $1 AND state = 'retry' ORDER BY ordinal LIMIT $2
 
 -- name: ordinals
 SELECT dag_run_id, ordinal FROM backfill_date WHERE backfill_id = $1 AND dag_run_id = ANY ($2::bigint[]) AND state = 'open'
@@ -96,21 +94,21 @@ SELECT logical_date, id, run_id, state FROM dag_run WHERE dag_id = $1 AND logica
 -- name: insert
 INSERT INTO backfill (
     id, version_id, horizon, max_active_runs, max_active_tasks, share, pool, priority, max_failed_runs, dag_id, start_date,
-    end_date, logical_dates, dag_params, reprocess, is_reverse, outlets, description, relative_fileloc, origin_code,
+    end_date, logical_dates, dag_params, reprocess, is_reverse, outlets, description, stages, relative_fileloc, origin_code,
     submitted_by, submitted_at, updated_at, due_at
 )
 SELECT
     new.id, new.version_id, new.horizon, new.max_active_runs, new.max_active_tasks, new.share, new.pool, new.priority,
     new.max_failed_runs, new.dag_id, new.start_date, new.end_date, new.logical_dates::timestamptz[], new.dag_params,
-    new.reprocess, new.is_reverse, new.outlets, new.description, version.path, version.source,
-    coalesce($20::text, $19::uuid::text, $21::text), $22::timestamptz, $22::timestamptz, $22::timestamptz
+    new.reprocess, new.is_reverse, new.outlets, new.description, new.stages::jsonb, version.path, version.source,
+    coalesce($21::text, $20::uuid::text, $22::text), $23::timestamptz, $23::timestamptz, $23::timestamptz
 FROM unnest(
     $1::bigint[], $2::bigint[], $3::timestamptz[], $4::integer[], $5::integer[], $6::double precision[], $7::text[],
     $8::integer[], $9::integer[], $10::text[], $11::timestamptz[], $12::timestamptz[], $13::text[], $14::jsonb[], $15::text[],
-    $16::boolean[], $17::text[], $18::text[]
+    $16::boolean[], $17::text[], $18::text[], $19::text[]
 ) AS new (
     id, version_id, horizon, max_active_runs, max_active_tasks, share, pool, priority, max_failed_runs, dag_id, start_date,
-    end_date, logical_dates, dag_params, reprocess, is_reverse, outlets, description
+    end_date, logical_dates, dag_params, reprocess, is_reverse, outlets, description, stages
 )
 JOIN dag_version AS version ON version.id = new.version_id
 
@@ -132,16 +130,20 @@ SET end_date = change.end_date,
     run_start_date = change.run_start_date,
     run_end_date = change.run_end_date,
     deleted = change.deleted,
+    stage = change.stage,
+    stage_version_id = change.stage_version_id,
+    scanned = change.scanned,
+    scan_until = change.scan_until,
     delete_date = CASE WHEN change.deleted THEN coalesce(backfill.delete_date, now()) END,
     due_at = change.due_at,
     updated_at = now()
 FROM unnest(
     $1::bigint[], $2::timestamptz[], $3::timestamptz[], $4::backfill_state[], $5::timestamptz[], $6::integer[], $7::boolean[],
     $8::integer[], $9::integer[], $10::integer[], $11::integer[], $12::text[], $13::boolean[], $14::timestamptz[],
-    $15::timestamptz[], $16::boolean[], $17::timestamptz[]
+    $15::timestamptz[], $16::boolean[], $17::integer[], $18::bigint[], $19::integer[], $20::integer[], $21::timestamptz[]
 ) AS change (
     id, end_date, horizon, state, planned_until, dates, is_planned, succeeded, failed, skipped, cancelled, stop_reason, kills,
-    run_start_date, run_end_date, deleted, due_at
+    run_start_date, run_end_date, deleted, stage, stage_version_id, scanned, scan_until, due_at
 )
 WHERE backfill.id = change.id
 
@@ -174,10 +176,56 @@ SET pool = coalesce(run.pool, task.pool), rank = task.rank + run.lower
 FROM run
 WHERE task.dag_run_id = run.id AND task.state NOT IN ('queued', 'running', 'success', 'failed', 'skipped', 'upstream_failed', 'removed')
 
+-- name: replayed
+-- The runs of a DAG from $3 to $4 by which they are ordered, that are no dates of the backfill yet.
+SELECT order_at, id, run_id, state
+FROM dag_run
+WHERE dag_id = $2 AND order_at >= $3 AND order_at <= $4
+  AND NOT EXISTS (SELECT FROM backfill_date WHERE backfill_id = $1 AND dag_run_id = dag_run.id)
+ORDER BY order_at, id
+LIMIT $5
+
+-- name: edges
+-- The DAGs that consume outlets of a DAG, directly or not: each with a DAG that produces for it.
+WITH RECURSIVE reached (dag_id) AS (
+    SELECT $1::text COLLATE "C"
+    UNION
+    SELECT consumer.dag_id
+    FROM reached
+    JOIN task_outlet_dataset_reference AS outlet ON outlet.dag_id = reached.dag_id
+    JOIN dag_schedule_dataset_reference AS consumer ON consumer.dataset_id = outlet.dataset_id
+)
+SELECT DISTINCT outlet.dag_id AS producer, consumer.dag_id AS consumer
+FROM reached
+JOIN task_outlet_dataset_reference AS outlet ON outlet.dag_id = reached.dag_id
+JOIN dag_schedule_dataset_reference AS consumer ON consumer.dataset_id = outlet.dataset_id
+
+-- name: rewritten
+-- The outlets of runs that ran again and succeeded, of the dates after $2 up to $3.
+SELECT run.dag_id, run.run_id, outlet.task_id, dataset.uri
+FROM backfill_date AS date
+JOIN dag_run AS run ON run.id = date.dag_run_id
+JOIN task_outlet_dataset_reference AS outlet ON outlet.dag_id = run.dag_id
+JOIN dataset ON dataset.id = outlet.dataset_id
+WHERE date.backfill_id = $1 AND date.ordinal > $2 AND date.ordinal <= $3 AND date.state = 'success' AND date.is_again
+
+-- name: consumers
+-- The runs of a DAG that consumed these events of outlets, and are no dates of the backfill yet. OFFSET: as in `tasks.results`.
+SELECT DISTINCT run.order_at, run.id, run.run_id, run.state
+FROM unnest($3::text[]) AS outlet (event_id)
+CROSS JOIN LATERAL (
+    SELECT id FROM dataset_event WHERE source = 'tidegate' AND event_id = outlet.event_id OFFSET 0
+) AS event
+JOIN dagrun_dataset_event AS taken ON (taken.dag_id, taken.dataset_event_id) = ($2, event.id)
+JOIN dag_run AS run ON run.id = taken.dag_run_id
+WHERE NOT EXISTS (SELECT FROM backfill_date WHERE backfill_id = $1 AND dag_run_id = run.id)
+ORDER BY run.order_at, run.id
+
 -- name: insert_dates
-INSERT INTO backfill_date (backfill_id, ordinal, logical_date, state, dag_run_id, reason)
+INSERT INTO backfill_date (backfill_id, ordinal, logical_date, state, dag_run_id, reason, is_again, is_whole)
 SELECT * FROM unnest(
-    $1::bigint[], $2::integer[], $3::timestamptz[], $4::backfill_date_state[], $5::bigint[], $6::text[]
+    $1::bigint[], $2::integer[], $3::timestamptz[], $4::backfill_date_state[], $5::bigint[], $6::text[], $7::boolean[],
+    $8::boolean[]
 )
 
 -- name: close_dates
@@ -209,7 +257,7 @@ WHERE backfill.id = total.backfill_id
 
 -- name: open_dates
 UPDATE backfill_date AS date
-SET state = 'open'
+SET state = 'open', is_whole = false
 FROM unnest($1::bigint[], $2::integer[]) AS change (backfill_id, ordinal)
 WHERE (date.backfill_id, date.ordinal) = (change.backfill_id, change.ordinal)
 

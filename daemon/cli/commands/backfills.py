@@ -94,7 +94,11 @@ def create(
     ] = Reprocess.NONE,
     conf: Annotated[str, typer.Option(metavar="JSON", help="A JSON object, which tasks read as `run.params`.")] = "{}",
     outlets: Annotated[
-        Outlets, typer.Option(help="Whether successful tasks update their outlets, which starts the runs of consumers.")
+        Outlets,
+        typer.Option(
+            help="What consumers of its outlets get: the usual events, nothing, or also another run where they consumed what"
+            " is rewritten."
+        ),
     ] = Outlets.EVENTS,
     description: Annotated[str, typer.Option(metavar="TEXT", help="What it is for.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would happen to each date; change nothing.")] = False,
@@ -203,15 +207,9 @@ def list_(
 @app.command(epilog=examples("tidegate backfills show 3"))
 def show(context: typer.Context, backfill_id: Id, *, json: Json = False) -> None:
     """Show a backfill: what was asked for, how far it has come, why it waits, and its last dates."""
-    from tidegate.daemon.backfills import found
-    from tidegate.daemon.cli.pages.backfill import BackfillPage, print_page, read_progress
+    from tidegate.daemon.cli.pages.backfill import print_page, read_page
 
-    async def read(db: Db) -> BackfillPage:
-        row = await found(db, backfill_id, deleted=True)
-        dates = await backfill_pages.list_dates(db, backfill_id, None, max(row.dates - 20, 0), 20)
-        return BackfillPage(row, await read_progress(db, row), dates)
-
-    page, now = query_at(context, read)
+    page, now = query_at(context, read_page, backfill_id)
     output.write_page(page, partial(print_page, page, now), json=json)
 
 

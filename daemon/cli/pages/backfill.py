@@ -5,17 +5,18 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from tidegate.daemon.backfills import Preview
+from tidegate.daemon.backfills import Preview, found
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import Listing
 from tidegate.handlers.backfills.dates import next_ticks
 from tidegate.schemas.graph import Graph
-from tidegate.schemas.queries import backfills, versions
-from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow
+from tidegate.schemas.queries import backfill_pages, backfills, versions
+from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, StageRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import BACKFILL_ENDED, BackfillState
 from tidegate.schemas.timetable.text import age, span, took, utc
 
+LAST_DATES = 20
 MOST_COUNTED = 10_000
 """The most dates that are counted before they are planned."""
 
@@ -42,11 +43,37 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BackfillPage(msgspec.Struct, frozen=True):
-    """A backfill with its progress and its last planned dates."""
+    """A backfill with its progress and its last planned dates. `stages`: the DAGs of a cascade, the first one at depth 0."""
 
     backfill: BackfillRow
     progress: Progress
     dates: list[DateRow]
+    stages: list["Stage"]
+
+
+class Stage(msgspec.Struct, frozen=True):
+    """A DAG of a cascade. `depth` counts the DAGs on the longest way from the first one to it."""
+
+    depth: int
+    row: StageRow
+
+
+async def read_page(db: Db, backfill_id: int) -> BackfillPage:
+    """Raises RequestError for an unknown backfill."""
+    row = await found(db, backfill_id, deleted=True)
+    dates = await backfill_pages.list_dates(db, backfill_id, None, max(row.dates - LAST_DATES, 0), LAST_DATES)
+    return BackfillPage(row, await read_progress(db, row), dates, await _read_stages(db, row) if row.stages else [])
+
+
+async def _read_stages(db: Db, row: BackfillRow) -> list[Stage]:
+    rows = await backfill_pages.list_stages(db, row.id)
+    depths = {row.dag_id: 0}
+    edges = await backfills.edges(db, row.dag_id)
+    for dag_id in row.stages:
+        depths[dag_id] = 1 + max(
+            (depths[producer] for producer, consumer in edges if consumer == dag_id and producer in depths), default=0
+        )
+    return [Stage(depth, rows.get(dag_id) or StageRow(dag_id=dag_id)) for dag_id, depth in depths.items()]
 
 
 async def read_progress(db: Db, row: BackfillRow) -> Progress:
@@ -120,6 +147,15 @@ def _date_cells(row: DateRow, _now: datetime) -> Sequence[output.Cell]:
 DATES = Listing(("ORDINAL", "LOGICAL DATE", "STATE", "RUN", "RUN STATE", "REASON"), _date_cells, "no dates are planned yet")
 
 
+STAGE_TITLES = ("DAG", "DATES", "WAITING", "OPEN", "SUCCEEDED", "FAILED", "SKIPPED", "CANCELLED")
+
+
+def _stage_cells(stage: Stage) -> Sequence[output.Cell]:
+    """The DAG as a branch of the tree of its producers."""
+    name = f"{'   ' * (stage.depth - 1)}└─ {stage.row.dag_id}" if stage.depth else stage.row.dag_id
+    return name, *msgspec.structs.astuple(stage.row)[1:]
+
+
 def print_page(page: BackfillPage, now: datetime) -> None:
     row = page.backfill
     output.heading(f"backfill {row.id} of {row.dag_id}")
@@ -145,6 +181,8 @@ def print_page(page: BackfillPage, now: datetime) -> None:
     output.write(line(page.progress))
     counts = (f"{row.queued} queued", f"{row.running} running", f"{row.succeeded} succeeded", f"{row.failed} failed")
     output.write(f"dates: {', '.join((*counts, f'{row.skipped} skipped', f'{row.cancelled} cancelled'))}")
+    if page.stages:
+        output.section("cascade", STAGE_TITLES, map(_stage_cells, page.stages), empty="none")
     output.section("last dates", DATES.titles, (_date_cells(date, now) for date in page.dates), empty=DATES.empty)
 
 

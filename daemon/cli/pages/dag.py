@@ -139,6 +139,8 @@ def _limits(dag: DagRow, spec: DagSpec) -> Iterator[tuple[str, output.Cell]]:
         yield "paused after", f"{spec.max_failed_runs} failed runs in a row"
     if spec.fail_fast:
         yield "fail fast", "the first task that fails ends its run"
+    if not spec.allow_backfills:
+        yield "backfills", "not allowed"
 
 
 class ListedDag(msgspec.Struct, frozen=True):

@@ -151,7 +151,7 @@ async def test_only_an_editor_of_a_dag_may_create_one(cli: Cli, daily: History, 
     answer = await cli("backfills", "create", "daily", *JANUARY)
 
     assert answer.code == 1
-    assert "may not create a backfill of DAG 'daily'; TIDEGATE_EDITORS says who may change DAG 'daily'" in answer.err
+    assert "may not create a backfill of DAG 'daily'; TIDEGATE_EDITORS names the users that may" in answer.err
     found: list[Any] = await daily.database.pool.fetch("SELECT what, object, details FROM audit_log")
     assert [tuple(row) for row in found] == [("was refused", "DAG daily", {"request": "create a backfill of DAG 'daily'"})]
     monkeypatch.setenv("TIDEGATE_EDITORS", "no JSON")

@@ -191,6 +191,12 @@ async def test_requests_that_cannot_work_are_rejected(
     assert (await asked(world, **facts))[1] == reasons
 
 
+async def test_k09_a_dag_may_allow_none(world: World) -> None:
+    await world.file(daily(allow_backfills=False))
+
+    assert (await asked(world))[1] == ("not_possible",)
+
+
 @pytest.mark.parametrize("timetable", [None, Once()])
 async def test_k09_a_range_needs_a_timetable_with_dates(world: World, timetable: Any) -> None:
     await world.file(daily(timetable=timetable))

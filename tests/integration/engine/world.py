@@ -62,9 +62,9 @@ class World:
     def at(self) -> datetime:
         return self.clock.at
 
-    async def tell(self, *bodies: Any, id_: str | None = None, ahead: timedelta = timedelta()) -> Applied:
-        """Messages of one type, as a batch; `ahead` is how far the clock of their producer is."""
-        identity = None if id_ is None else EventId("test", id_)
+    async def tell(self, *bodies: Any, id_: str | None = None, source: str = "test", ahead: timedelta = timedelta()) -> Applied:
+        """Messages of one type, as a batch, from a `source`; `ahead` is how far the clock of their producer is."""
+        identity = None if id_ is None else EventId(source, id_)
         applied = await apply_holding(
             self.database, Batch(messages=[Message(body=body, at=self.at + ahead, id=identity) for body in bodies])
         )

@@ -27,7 +27,7 @@ from tidegate.schemas.effect.task import InsertTask, MoveTask, SetTaskDemand, Up
 from tidegate.schemas.explain.facts import AttemptFacts, OccupyingTask, RunFacts, TaskRow
 from tidegate.schemas.queries import sql
 from tidegate.schemas.queries.audit import Page
-from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow
+from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, StageRow
 from tidegate.schemas.queries.db import paths
 from tidegate.schemas.queries.dead_letters import DeadLetterRow, DeadLetterStatus
 from tidegate.schemas.queries.files import StoredDag
@@ -68,6 +68,8 @@ DECODED: Mapping[str, Sequence[str]] = {
     "backfills.ended_dates": EndedDate._fields,
     "backfills.rooms": BackfillRoom._fields,
     "backfills.runs_of_dates": ("logical_date", *ExistingRun._fields),
+    **dict.fromkeys(("backfills.replayed", "backfills.consumers"), ("order_at", *ExistingRun._fields)),
+    "backfill_pages.stages": fields(StageRow),
     "backfill_pages.list": fields(BackfillRow),
     "backfill_pages.dates": fields(DateRow),
     "sources.events": fields(ConsumedEvent),
@@ -95,6 +97,7 @@ DECODED: Mapping[str, Sequence[str]] = {
 """The columns of the statements whose rows are not decoded as `Row(*row)` alone."""
 
 UNPACKED = {
+    "backfills.rewritten",
     "audit.check_outcomes",
     "audit.count_outcomes",
     "dag_pages.plans",

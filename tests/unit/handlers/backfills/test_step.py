@@ -9,7 +9,7 @@ from tests.unit.handlers.backfills.test_dates import DAILY, DAY, backfill
 from tidegate.handlers.backfills.dates import PlannedDate, next_ticks
 from tidegate.handlers.backfills.rerun import EndedRun
 from tidegate.handlers.backfills.step import MAX_ENDS, Work, take_step
-from tidegate.schemas.backfill import BackfillView, EndedDate, ExistingRun, Outlets, Reprocess
+from tidegate.schemas.backfill import BackfillView, Consumer, EndedDate, ExistingRun, Outlets, Reprocess, Retry
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import CloseDate, InsertDate, OpenDate, TakeRun, TellBackfill, UpdateBackfill
 from tidegate.schemas.effect.run import ChangeVersion, InsertRun, RunMoved, UpdateRun
@@ -91,7 +91,7 @@ def test_an_existing_run_runs_again_with_the_version_of_the_backfill(*, tasks: b
     (run,) = of(effects, UpdateRun)
     assert (run.state, run.unfinished) == (RunState.QUEUED, 2)
     assert of(effects, TellBackfill) == [TellBackfill(1, 7, reopened=True, at=NOW)]
-    assert of(effects, InsertDate) == [InsertDate(1, 1, NOW - 5 * DAY, DateState.OPEN, 7)]
+    assert of(effects, InsertDate) == [InsertDate(1, 1, NOW - 5 * DAY, DateState.OPEN, 7, is_again=True)]
     assert update.due_at == NOW  # It starts at the next step.
 
 
@@ -164,14 +164,20 @@ def test_enough_failures_stop_it() -> None:
 
 
 def test_a_stopped_one_ends_its_queued_runs_and_gives_up_its_retries() -> None:
-    view = backfill(dates=2, state=BackfillState.CANCELLING, stop_reason="enough")
+    view = backfill(dates=3, state=BackfillState.CANCELLING, stop_reason="enough")
     queued = EndedRun(run_view(7, backfill_id=1), DAILY, {})
 
-    effects, update = step(view, ending={7: 1}, retries={2: 8}, runs={7: queued})
+    effects, update = step(
+        view, ending={7: 1}, retries={2: Retry(8, is_whole=False), 3: Retry(9, is_whole=True)}, runs={7: queued}
+    )
 
     assert [(moved.event.state, moved.event.reason) for moved in of(effects, RunMoved)] == [(RunState.FAILED, "enough")]
-    assert of(effects, CloseDate) == [CloseDate(1, 1, DateState.CANCELLED), CloseDate(1, 2, DateState.FAILED)]
-    assert (update.backfill.state, update.backfill.cancelled, update.backfill.failed) == (BackfillState.CANCELLED, 1, 1)
+    assert of(effects, CloseDate) == [
+        CloseDate(1, 1, DateState.CANCELLED),
+        CloseDate(1, 2, DateState.FAILED),
+        CloseDate(1, 3, DateState.CANCELLED),
+    ]
+    assert (update.backfill.state, update.backfill.cancelled, update.backfill.failed) == (BackfillState.CANCELLED, 2, 1)
 
 
 def test_many_ends_take_several_steps() -> None:
@@ -189,7 +195,7 @@ def test_many_ends_take_several_steps() -> None:
     ],
 )
 def test_a_retry_runs_the_failed_tasks_of_a_run_again(runs: dict[int, EndedRun], *, again: bool) -> None:
-    effects, update = step(RUNNING, retries={1: 7}, runs=runs, more_dates=True)
+    effects, update = step(RUNNING, retries={1: Retry(7, is_whole=False)}, runs=runs, more_dates=True)
 
     assert bool(of(effects, UpdateRun)) is again
     assert of(effects, OpenDate) == [OpenDate(1, 1)]
@@ -199,9 +205,48 @@ def test_a_retry_runs_the_failed_tasks_of_a_run_again(runs: dict[int, EndedRun],
 def test_a_run_without_failed_tasks_is_retried_whole() -> None:
     marked = EndedRun(ended().run, DAILY, {0: Instance(0, TaskState.SUCCESS, try_number=1)})
 
-    effects, _ = step(RUNNING, retries={1: 7}, runs={7: marked}, more_dates=True)
+    effects, _ = step(RUNNING, retries={1: Retry(7, is_whole=False)}, runs={7: marked}, more_dates=True)
 
     assert [run.unfinished for run in of(effects, UpdateRun)] == [1]
+
+
+def test_the_run_of_a_consumer_runs_again_whole_and_keeps_its_conf() -> None:
+    view = backfill(stage=1, stages=("e",), dag_params={"a": 1}, dates=1)
+    done = EndedRun(ended().run, DAILY, {0: Instance(0, TaskState.SUCCESS, try_number=1)})
+
+    effects, _ = step(view, retries={1: Retry(7, is_whole=True)}, runs={7: done})
+
+    assert [taken.conf for taken in of(effects, TakeRun)] == [None]
+    assert [run.unfinished for run in of(effects, UpdateRun)] == [1]
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_consumers_are_found_date_by_date(*, is_gone: bool) -> None:
+    view = backfill(stage=1, stages=("e", "f"), dates=900, succeeded=900, scan_until=900)
+    found = tuple(Consumer(NOW, ExistingRun(id_, "r", state)) for id_, state in enumerate((RunState.SUCCESS, RunState.RUNNING)))
+
+    effects, update = step(view, consumers=() if is_gone else found, is_gone=is_gone)
+
+    after = update.backfill
+    if is_gone:
+        assert (after.stage, after.scan_until, after.scanned) == (2, 900, 0)
+    else:
+        assert [(date.state, date.is_whole) for date in of(effects, InsertDate)] == [
+            (DateState.RETRY, True),
+            (DateState.SKIPPED, False),
+        ]
+        assert (after.stage, after.scanned, after.dates, after.skipped, after.is_planned) == (1, 500, 902, 1, False)
+    assert update.due_at == NOW
+
+
+def test_a_stage_without_consumers_is_followed_by_the_next_and_the_last_by_the_end() -> None:
+    view = backfill(stage=1, stages=("e", "f"), dates=1, succeeded=1, scan_until=1)
+
+    following = step(view)[1].backfill
+    last = step(following)[1].backfill
+
+    assert (following.stage, following.stage_dag_id, following.state) == (2, "f", BackfillState.PLANNED)
+    assert (last.state, last.run_end_date) == (BackfillState.SUCCESS, NOW)
 
 
 def test_the_last_date_ends_the_planning() -> None:

@@ -1,0 +1,44 @@
+"""A backfill cascades along datasets: consumers of what it has rewritten run again, stage by stage."""
+
+from collections.abc import Iterator, Sequence
+from graphlib import CycleError, TopologicalSorter
+
+from tidegate.handlers.backfills.dates import why_no_run
+from tidegate.schemas.backfill import BackfillView, Consumer, Reprocess
+from tidegate.schemas.effect.backfill import InsertDate
+from tidegate.schemas.state import DateState
+
+MAX_SCANNED = 500
+"""The most dates whose consumers one step looks for."""
+
+
+def stages_of(dag_id: str, edges: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """The consumers of a DAG, direct and indirect, each after all that it consumes from. Raises CycleError."""
+    sorter: TopologicalSorter[str] = TopologicalSorter()
+    for producer, consumer in sorted(edges):
+        sorter.add(consumer, producer)
+    return tuple(stage for stage in sorter.static_order() if stage != dag_id)
+
+
+def circle_of(dag_id: str, edges: Sequence[tuple[str, str]]) -> Sequence[str] | None:
+    """DAGs that consume from each other in a circle, the first one twice; None if there is no circle."""
+    try:
+        stages_of(dag_id, edges)
+    except CycleError as error:
+        found: Sequence[str] = error.args[1]
+        return found
+    return None
+
+
+def why_not_again(backfill: BackfillView, consumer: Consumer) -> str | None:
+    """Why a run stays as it is. At later stages each one runs again, unless it is at work."""
+    return why_no_run(consumer.run, Reprocess.COMPLETED if backfill.stage else backfill.reprocess)
+
+
+def plan_consumers(backfill: BackfillView, found: Sequence[Consumer]) -> Iterator[InsertDate]:
+    """Runs that consumed events run again, whole, or stay as they are."""
+    for ordinal, consumer in enumerate(found, backfill.dates + 1):
+        order_at, run = consumer
+        reason = why_not_again(backfill, consumer)
+        state = DateState.RETRY if reason is None else DateState.SKIPPED
+        yield InsertDate(backfill.id, ordinal, order_at, state, run.id, reason or "", is_again=True, is_whole=reason is None)

@@ -1,0 +1,245 @@
+"""A cascade: what consumed the outlets of rewritten runs runs again, stage by stage, as if someone did it by hand in order."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from itertools import pairwise
+from random import Random
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from tests.integration.engine.test_backfills import act, counts_agree, created, daily, day, run_of, settle, state_of
+from tests.integration.engine.world import World, utc
+from tidegate.schemas.backfill import Outlets, Reprocess
+from tidegate.schemas.conditions.condition import AnyOf, Condition, DatasetRef
+from tidegate.schemas.dag import CommandTask, DagSpec
+from tidegate.schemas.message import BackfillAction, BackfillRequested, DagDeleteRequested
+from tidegate.schemas.queries import backfills
+from tidegate.schemas.wire.event import DatasetUpdated
+
+AGAIN: dict[str, Any] = {"outlets": Outlets.CASCADE, "reprocess": Reprocess.COMPLETED, "limits": {"max_active_runs": 3}}
+
+
+def work_of(*outlets: str) -> CommandTask:
+    return CommandTask(task_id="work", argv=("true",), outlets=outlets)
+
+
+def consumer(dag_id: str, inputs: list[str], *outlets: str) -> DagSpec:
+    refs = [DatasetRef(f"s://{name}") for name in inputs]
+    schedule: Condition = refs[0] if len(refs) == 1 else AnyOf(tuple(refs))
+    return DagSpec(dag_id=dag_id, tasks=(work_of(*outlets),), schedule=schedule, max_active_runs=100)
+
+
+async def relay(world: World) -> None:
+    """What is to be published is published, and read again."""
+    sql = "DELETE FROM outbox RETURNING kind, event_id, payload"
+    for kind, event_id, payload in sorted(await world.rows(sql), key=lambda row: row[1]):
+        if kind == "dataset-updated":
+            await world.tell(msgspec.json.decode(payload, type=DatasetUpdated), id_=event_id, source="tidegate")
+
+
+async def run_all(world: World, failing: frozenset[str] = frozenset()) -> None:
+    """Until nothing waits: all tasks end, and consumers get their events."""
+    while True:
+        world.clock.at += timedelta(seconds=1)
+        await settle(world)
+        await world.admit()
+        await world.submit()
+        attempts = await world.attempts()
+        if not attempts and not await world.rows("SELECT FROM outbox WHERE kind = 'dataset-updated'"):
+            return
+        for attempt in attempts:
+            (run,) = await world.rows(RUN_OF, attempt)
+            await world.finish(attempt, "failed" if run[0] in failing else "succeeded")
+        await relay(world)
+
+
+RUN_OF = "SELECT run.run_id FROM submission JOIN dag_run AS run ON run.id = dag_run_id WHERE submission_id = $1"
+TRIES = """
+    SELECT run.dag_id || ' ' || run.run_id, task.try_number FROM task_instance AS task JOIN dag_run AS run ON run.id = dag_run_id
+"""
+CONSUMED = """
+    SELECT
+        consumer.dag_id || ' ' || consumer.run_id,
+        event.extra -> 'tidegate' ->> 'dag_id', event.extra -> 'tidegate' ->> 'run_id'
+    FROM dagrun_dataset_event AS taken JOIN dataset_event AS event ON event.id = taken.dataset_event_id
+    JOIN dag_run AS consumer ON consumer.id = taken.dag_run_id
+"""
+
+
+async def tries(world: World) -> Mapping[str, int]:
+    return {row[0]: row[1] for row in await world.rows(TRIES)}
+
+
+async def test_consumers_of_rewritten_runs_run_again_and_no_others(world: World) -> None:
+    await world.file(
+        daily(work_of("s://a")), consumer("b", ["a"], "s://b"), consumer("c", ["b"]), consumer("x", ["other"], "s://b")
+    )
+    await created(world, 1, 3, limits={"max_active_runs": 1})
+    await run_all(world)
+    before = await tries(world)
+    assert len(before) == 9
+
+    id_ = await created(world, 2, 4, **AGAIN)
+    await run_all(world)
+
+    again = {name for name, number in (await tries(world)).items() if number > before.get(name, number)}
+    assert {name.split()[0] for name in again} == {"d", "b", "c"}
+    assert len(again) == 6
+    assert len(await tries(world)) == 12  # the new date has new consumers, which run once
+    assert await state_of(world, id_) == "success"
+    assert await world.rows("SELECT dates, succeeded, stage FROM backfill WHERE id = $1", id_) == [(7, 7, 2)]
+    await counts_agree(world)
+
+
+async def test_consumers_of_failed_runs_stay_as_they_are(world: World) -> None:
+    await world.file(daily(work_of("s://a")), consumer("b", ["a"]))
+    await created(world, 1, 2, limits={"max_active_runs": 1})
+    await run_all(world)
+
+    id_ = await created(world, 1, 2, **AGAIN)
+    await run_all(world, frozenset({run_of(1)}))
+
+    assert await state_of(world, id_) == "failed"
+    found = await world.rows("SELECT dag_id, count(*) FROM dag_run WHERE backfill_id = $1 GROUP BY 1 ORDER BY 1", id_)
+    assert found == [("b", 1), ("d", 2)]
+
+
+async def test_a_cancel_between_stages_ends_it(world: World) -> None:
+    await world.file(daily(work_of("s://a")), consumer("b", ["a"]))
+    await created(world, 1, 2, limits={"max_active_runs": 1})
+    await run_all(world)
+    id_ = await created(world, 1, 2, **{**AGAIN, "limits": {"max_active_runs": 1}})
+    for _ in range(2):
+        await world.work()
+        await settle(world)
+    assert await world.rows("SELECT stage FROM backfill WHERE id = $1", id_) == [(1,)]
+
+    await act(world, id_, BackfillAction.CANCEL, kills=True)
+
+    assert await state_of(world, id_) == "cancelled"
+    sql = "SELECT state::text, count(*) FROM backfill_date WHERE backfill_id = $1 GROUP BY 1 ORDER BY 1"
+    assert await world.rows(sql, id_) == [("cancelled", 2), ("success", 2)]
+    await counts_agree(world)
+
+
+async def test_a_deleted_consumer_is_passed_over(world: World) -> None:
+    await world.file(daily(work_of("s://a")), path="d.py")
+    await world.file(consumer("b", ["a"]), path="b.py")
+    await world.file(consumer("c", ["a"]), path="c.py")
+    await created(world, 1, 1)
+    await run_all(world)
+    id_ = await created(world, 1, 1, **AGAIN)
+    await world.file(DagSpec(dag_id="other", tasks=(work_of(),)), path="b.py")
+    await world.tell(DagDeleteRequested(dag_id="b"))
+
+    await run_all(world)
+
+    assert await state_of(world, id_) == "success"
+    assert await world.rows("SELECT dag_id FROM dag_run WHERE backfill_id = $1 ORDER BY 1", id_) == [("c",), ("d",)]
+
+
+async def test_a_circle_is_refused(world: World) -> None:
+    await world.file(daily(work_of("s://a")), consumer("b", ["a", "c"], "s://b"), consumer("c", ["b"], "s://c"))
+    id_ = await world.database.run(backfills.reserve)
+    asked = BackfillRequested(backfill_id=id_, dag_id="d", start_date=day(1), end_date=day(2), outlets=Outlets.CASCADE)
+
+    (rejected,) = (await world.tell(asked)).rejected
+
+    assert rejected.message.startswith("DAGs consume from each other in a circle: c > b > c; ")
+
+
+async def test_runs_that_datasets_started_are_replayed_with_their_events(world: World) -> None:
+    await world.file(consumer("b", ["a"]))
+    for number in range(4):
+        world.clock.at = utc(2024, 5, 2, number)
+        await world.updated("s://a", {"n": number})
+        await run_all(world, frozenset())
+    before = await world.rows("SELECT * FROM dagrun_dataset_event ORDER BY 1, 2")
+    id_ = await world.database.run(backfills.reserve)
+    facts: dict[str, Any] = {"dag_id": "b", "start_date": utc(2024, 5, 2, 1), "end_date": utc(2024, 5, 2, 2, 59)}
+    asked = BackfillRequested(backfill_id=id_, **facts, reprocess=Reprocess.COMPLETED, max_active_runs=1)
+
+    assert not (await world.tell(asked)).rejected
+    await run_all(world)
+
+    assert await world.rows("SELECT try_number FROM task_instance ORDER BY dag_run_id") == [(1,), (2,), (2,), (1,)]
+    assert await world.rows("SELECT * FROM dagrun_dataset_event ORDER BY 1, 2") == before
+    assert await state_of(world, id_) == "success"
+    await counts_agree(world)
+
+
+@pytest.mark.parametrize(
+    "facts", [{}, {"reprocess": Reprocess.FAILED, "is_reverse": True}, {"dag_id": "never", "reprocess": Reprocess.FAILED}]
+)
+async def test_a_replay_that_cannot_work_is_refused(world: World, facts: dict[str, Any]) -> None:
+    await world.file(consumer("b", ["a"]), DagSpec(dag_id="never", tasks=(work_of(),)))
+    id_ = await world.database.run(backfills.reserve)
+    given = {"dag_id": "b", "start_date": day(1), "end_date": utc(2024, 5, 2), **facts}
+
+    assert (await world.tell(BackfillRequested(backfill_id=id_, **given))).rejected
+
+
+class Oracle(NamedTuple):
+    """What a person would run again by hand, in order; and which of it fails."""
+
+    again: set[str]
+    failed: set[str]
+
+
+def oracle(origin: set[str], consumed: list[tuple[str, str]], order: list[str], failing: frozenset[str]) -> Oracle:
+    """Runs as `dag run`; `consumed` are pairs of a run and a producer of its events; `order` has producers first."""
+    again, failed = set(origin), {name for name in origin if name.split()[1] in failing}
+    for run in order:
+        if run not in again and any(taker == run and producer in again - failed for taker, producer in consumed):
+            again.add(run)
+            if run.split()[1] in failing:
+                failed.add(run)
+    return Oracle(again, failed)
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_a_cascade_over_three_levels_is_what_a_serial_oracle_says(world: World, seed: int) -> None:
+    chance = Random(seed)
+    levels = [["d"], ["b0", "b1", "b2"], ["c0", "c1"], ["e0", "e1"]]
+    specs = [daily(work_of("s://d"))]
+    for above, level in pairwise(levels):
+        known = [name for names in levels[: levels.index(above) + 1] for name in names]
+        for name in level:
+            inputs = chance.sample(known, chance.randint(1, min(2, len(known))))
+            specs.append(consumer(name, inputs, f"s://{name}"))
+    await world.file(*specs)
+    await created(world, 1, 4, limits={"max_active_runs": chance.randint(1, 4)})
+    await run_all(world)
+    before = await tries(world)
+    consumed = [(row[0], f"{row[1]} {row[2]}") for row in await world.rows(CONSUMED)]
+    failing = frozenset(name.split()[1] for name in before if chance.random() < 0.2)
+    dates = {run_of(number) for number in range(2, 5)}
+
+    id_ = await created(world, 2, 4, **{**AGAIN, "limits": {"max_active_runs": chance.randint(1, 4)}})
+    await run_all(world, failing)
+
+    order = [
+        f"{dag} {run}"
+        for level in levels
+        for dag in level
+        for run in sorted({n.split()[1] for n in before if n.split()[0] == dag})
+    ]
+    expected = oracle({f"d {run}" for run in dates}, consumed, order, failing)
+    after = await tries(world)
+    assert {name for name in before if after[name] > before[name]} == expected.again
+    assert await state_of(world, id_) == ("failed" if expected.failed else "success")
+    assert await world.rows(TOO_EARLY, id_) == []
+    await counts_agree(world)
+
+
+TOO_EARLY = """
+    SELECT taker.dag_id, taker.run_id FROM dag_run AS taker
+    JOIN dagrun_dataset_event AS taken ON taken.dag_run_id = taker.id
+    JOIN dataset_event AS event ON event.id = taken.dataset_event_id
+    JOIN dag_run AS producer
+        ON (producer.dag_id, producer.run_id) = (event.extra -> 'tidegate' ->> 'dag_id', event.extra -> 'tidegate' ->> 'run_id')
+    WHERE taker.backfill_id = $1 AND producer.backfill_id = $1 AND taker.start_date < producer.end_date
+"""
+"""Runs that ran again before a run whose events they consumed had ended."""
