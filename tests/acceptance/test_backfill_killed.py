@@ -23,7 +23,8 @@ with Dag("d", schedule=cron("0 0 * * *"), catchup=False) as dag:
 """
 FAILING = {"2016-02-05", "2016-02-15", "2016-02-25", "2016-03-05", "2016-03-15", "2016-03-25"}
 RANGE = ("--from", "2015-01-01", "--to", "2020-06-22")
-PAUSE_S = (1.5, 5.0)
+KILLS = 6
+PAUSE_S = (1.0, 3.0)
 """Between two kills."""
 
 MISCOUNTED = """
@@ -53,13 +54,11 @@ class Killed:
     def __init__(self, pair: DaemonPair, command: Command) -> None:
         self.pair = pair
         self.command = command
-        self.kills = 0
 
     async def kill_at_random(self, chance: Random) -> None:
-        while True:
+        for _ in range(KILLS):
             await anyio.sleep(chance.uniform(*PAUSE_S))
             await self.pair.replace(chance.randrange(2))
-            self.kills += 1
 
     async def user(self, *args: str) -> None:
         ended = await self.command("backfills", *args)

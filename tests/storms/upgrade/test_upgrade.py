@@ -1,15 +1,21 @@
 """A new build takes the place of the one before, over a migration, while both are at work."""
 
+import os
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from tests.storms.processes import ROOT
 from tests.storms.storm import seed
 from tests.storms.upgrade.builds import NEXT, next_one
 from tests.storms.upgrade.storm import UpgradeStorm
 
+LONG = bool(os.environ.get("TEST_LONG"))
 
+
+@pytest.mark.long
+@pytest.mark.skipif(not LONG, reason="takes most of a minute: make test-long")
 async def test_nothing_is_lost_or_doubled_while_daemons_are_replaced(tmp_path: Path, cache: Path) -> None:
     (tmp_path / "build").mkdir()
     after = next_one(tmp_path / "build")
