@@ -189,8 +189,10 @@ walk (rank, order_at, dag_run_id, tasks, found) AS (
         LIMIT 1
     ) AS next
     CROSS JOIN LATERAL (
-        SELECT run.dag_id, CASE WHEN run.state = 'running' AND NOT dag.is_stopped
-            THEN greatest(least(run.max_active_tasks - run.active_tasks, backfill_room(run.backfill_id, $1)), 0) ELSE 0 END AS room
+        SELECT run.dag_id, CASE WHEN run.state = 'running' AND NOT dag.is_stopped THEN greatest(least(
+            run.max_active_tasks - run.active_tasks,
+            CASE WHEN run.backfill_id IS NOT NULL THEN backfill_room(run.backfill_id, $1) END
+        ), 0) ELSE 0 END AS room
         FROM dag_run AS run JOIN dag USING (dag_id) WHERE run.id = next.dag_run_id
     ) AS run
     CROSS JOIN LATERAL (
@@ -228,7 +230,8 @@ SELECT
     head.dag_run_id, head.task_index,
     CASE WHEN head.per_dag IS NOT NULL OR run.backfill_id IS NOT NULL THEN run.dag_id END AS limited_in, run.dag_id, head.task_id,
     run.max_active_tasks - run.active_tasks AS left_of_run, head.per_run - in_run.active AS left_in_run,
-    head.per_dag - in_dag.active AS left_in_dag, run.backfill_id, filled.room AS left_of_backfill
+    head.per_dag - in_dag.active AS left_in_dag, run.backfill_id,
+    CASE WHEN run.backfill_id IS NOT NULL THEN backfill_room(run.backfill_id, $1) END AS left_of_backfill
 FROM (
     SELECT dag_run_id, task_index, scheduled_at, task_id, try_number, per_dag, per_run
     FROM task_instance
@@ -248,7 +251,6 @@ CROSS JOIN LATERAL (
     WHERE head.per_dag IS NOT NULL
       AND task.task_id = head.task_id AND other.dag_id = run.dag_id
 ) AS in_dag
-CROSS JOIN LATERAL (SELECT CASE WHEN run.backfill_id IS NOT NULL THEN backfill_room(run.backfill_id, $1) END AS room) AS filled
 WHERE run.state = 'running' AND run.active_tasks < run.max_active_tasks AND NOT dag.is_stopped
   AND (
       head.try_number = 0 OR NOT EXISTS (
@@ -258,7 +260,7 @@ WHERE run.state = 'running' AND run.active_tasks < run.max_active_tasks AND NOT 
   )
   AND (head.per_run IS NULL OR head.per_run > in_run.active)
   AND (head.per_dag IS NULL OR head.per_dag > in_dag.active)
-  AND coalesce(filled.room, 1) > 0
+  AND (run.backfill_id IS NULL OR coalesce(backfill_room(run.backfill_id, $1), 1) > 0)
 ORDER BY head.scheduled_at
 LIMIT $3
 

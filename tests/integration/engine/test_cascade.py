@@ -1,4 +1,4 @@
-"""A cascade: what consumed the outlets of rewritten runs runs again, stage by stage, as if someone did it by hand in order."""
+"""A cascade: what consumed the outlets of rewritten runs runs again, stage by stage, as a serial oracle would do it."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -32,7 +32,7 @@ def consumer(dag_id: str, inputs: list[str], *outlets: str) -> DagSpec:
 
 
 async def relay(world: World) -> None:
-    """What is to be published is published, and read again."""
+    """The outbox is published, and what consumers get is read."""
     sql = "DELETE FROM outbox RETURNING kind, event_id, payload"
     for kind, event_id, payload in sorted(await world.rows(sql), key=lambda row: row[1]):
         if kind == "dataset-updated":

@@ -15,7 +15,7 @@ from tidegate.daemon.postgres import migrate as migrations
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.postgres.migrate import SchemaError, known, migrate, pending
 
-NEXT = "0002_next.sql"
+NEXT = "9999_next.sql"
 EXPANDED = "ALTER TABLE dataset_event ADD COLUMN of_next text; INSERT INTO pool (name, slots) VALUES ('of_next', 1);"
 EVENT = """
 WITH arrival AS (INSERT INTO dataset_event_arrival DEFAULT VALUES RETURNING id)
