@@ -31,7 +31,8 @@ class State(msgspec.Struct, frozen=True):
 
 async def load(db: Db, messages: Sequence[Message[BackfillDue]]) -> State:
     places = await backfills.places(db, {message.body.backfill_id for message in messages})
-    locked_dags = await dags.lock(db, {dag_id for place in places.values() for dag_id in place})
+    wanted = {dag_id for place in places.values() for dag_id in (place.dag_id, *place.stage_dag_ids)}
+    locked_dags = await dags.lock(db, wanted)
     locked = await backfills.lock(db, [id_ for id_, place in places.items() if place.dag_id in locked_dags])
     active = [backfill for backfill in locked.values() if backfill.state not in BACKFILL_ENDED]
     found = [await _read(db, backfill, locked_dags) for backfill in active]
@@ -39,27 +40,34 @@ async def load(db: Db, messages: Sequence[Message[BackfillDue]]) -> State:
 
 
 async def _read(db: Db, backfill: BackfillView, locked: Mapping[str, LockedDag]) -> Work | None:
-    """None if the DAG of the stage is held: the clock comes again after the release."""
+    """None if the DAG of the stage is held, or the stage has just begun: the clock comes again."""
     dag = locked.get(backfill.stage_dag_id)
     if dag is None:
-        is_held = await dags.lock_unread(db, backfill.stage_dag_id) is not None
-        return None if is_held else Work(backfill=backfill, graph=locked[backfill.dag_id].graph, is_gone=True)
+        exists = await dags.exists(db, backfill.stage_dag_id)
+        return None if exists else await _gone(db, backfill, locked[backfill.dag_id].graph)
     version_id = (backfill.stage_version_id or dag.graph.version_id) if backfill.stage else backfill.version_id
     graph = (await versions.graphs(db, {version_id}))[version_id]
     ended = await backfills.ended_dates(db, backfill.id, MAX_ENDS)
     replays = not backfill.stage and is_replay(backfill, graph)
-    work = Work(backfill=backfill, graph=graph, is_held_back=dag.is_inactive, is_replay=replays, ended=ended)
+    is_held_back = dag.is_inactive or locked[backfill.dag_id].is_inactive
+    work = Work(backfill=backfill, graph=graph, is_held_back=is_held_back, is_replay=replays, ended=ended)
     after = counted(backfill, ended)
     if after.stop_reason:
         return await _with_ending(db, after, work)
-    return await _with_starts(db, after, work) if may_start(after) and not dag.is_inactive else work
+    return await _with_starts(db, after, work) if may_start(after) and not is_held_back else work
+
+
+async def _gone(db: Db, backfill: BackfillView, graph: Graph) -> Work:
+    """The DAG of the stage was deleted, with its runs: their dates fail."""
+    ended, retries = await backfills.ended_dates(db, backfill.id, MAX_ENDS), await backfills.retries(db, backfill.id, MAX_ENDS)
+    return Work(backfill=backfill, graph=graph, is_gone=True, ended=ended, retries=retries)
 
 
 async def _with_ending(db: Db, backfill: BackfillView, work: Work) -> Work:
     ids = await backfills.active_runs(db, backfill.id, MAX_ENDS, running=backfill.kills)
-    ending = await backfills.ordinals(db, backfill.id, ids)
-    retries = await backfills.retries(db, backfill.id, MAX_ENDS)
-    return msgspec.structs.replace(work, ending=ending, retries=retries, runs=await _lock_runs(db, list(ending)))
+    locked = await _lock_runs(db, ids)
+    ending = await backfills.ordinals(db, backfill.id, locked)
+    return msgspec.structs.replace(work, ending=ending, retries=await backfills.retries(db, backfill.id, MAX_ENDS), runs=locked)
 
 
 async def _with_starts(db: Db, backfill: BackfillView, work: Work) -> Work:

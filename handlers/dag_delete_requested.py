@@ -8,7 +8,7 @@ from tidegate.handlers.runs.rejections import no_such_dag
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.dag import DeleteDag
 from tidegate.schemas.message import DagDeleteRequested, Message
-from tidegate.schemas.queries import dags, references, runs
+from tidegate.schemas.queries import backfills, dags, references, runs
 from tidegate.schemas.queries.db import Db
 
 IN_A_FILE = "in_a_file"
@@ -16,16 +16,21 @@ HAS_RUNS = "has_runs"
 
 
 class State(msgspec.Struct, frozen=True):
-    """The DAG, locked. `is_stale` is None if it does not exist; `has_runs`: some are queued or running."""
+    """The DAG, locked. `is_stale` is None if it does not exist; `has_runs`: some are queued or running.
+
+    `backfills` are those that have not ended.
+    """
 
     is_stale: bool | None
     has_runs: bool = False
+    backfills: tuple[int, ...] = ()
 
 
 async def load(db: Db, messages: Sequence[Message[DagDeleteRequested]]) -> State:
     dag_id = messages[0].body.dag_id
     await references.lock_ledger(db)  # no event is being queued for the DAG
-    return State(await dags.lock_unread(db, dag_id), await runs.any_unfinished(db, dag_id))
+    is_stale, has_runs = await dags.lock_unread(db, dag_id), await runs.any_unfinished(db, dag_id)
+    return State(is_stale, has_runs, tuple(each.id for each in await backfills.active_of(db, dag_id)))
 
 
 def decide(messages: Sequence[Message[DagDeleteRequested]], state: State) -> Iterator[Effect]:
@@ -37,6 +42,9 @@ def decide(messages: Sequence[Message[DagDeleteRequested]], state: State) -> Ite
         yield RejectMessage(0, IN_A_FILE, message)
     elif state.has_runs:
         message = f"DAG {dag_id!r} has active or queued runs; `tidegate runs cancel {dag_id} RUN` ends them"
+        yield RejectMessage(0, HAS_RUNS, message)
+    elif state.backfills:
+        message = f"DAG {dag_id!r} has backfill {state.backfills[0]}; `tidegate backfills cancel {state.backfills[0]}` ends it"
         yield RejectMessage(0, HAS_RUNS, message)
     else:
         yield DeleteDag(dag_id)

@@ -83,8 +83,9 @@ def take_step(work: Work, now: datetime) -> Iterator[Effect]:
     elif may_start(backfill) and not work.is_held_back:
         backfill = yield from _start_runs(backfill, work, now)
     after = finished(backfill, now)
-    has_more = _has_more(backfill, work) or after.stage > backfill.stage or (after.stage and not after.is_planned)
-    yield UpdateBackfill(after, now if has_more else None)
+    is_free = may_start(after) and not work.is_held_back
+    scans = is_free and after.stage > 0 and not after.is_planned
+    yield UpdateBackfill(after, now if scans or _has_more(backfill, work) else None)
 
 
 def _end_runs(backfill: BackfillView, work: Work, now: datetime) -> Step:

@@ -43,10 +43,10 @@ async def reserve(db: Db) -> int:
 
 
 class Place(NamedTuple):
-    """The DAG of a backfill, and the DAG of its stage."""
+    """The DAG of a backfill, and the DAGs of its stages until now."""
 
     dag_id: str
-    stage_dag_id: str
+    stage_dag_ids: Sequence[str]
 
 
 async def places(db: Db, ids: Collection[int]) -> Mapping[int, Place]:

@@ -2,8 +2,10 @@
 SELECT nextval('backfill_id_seq')
 
 -- name: place
--- The DAG of each backfill, which never changes, and the DAG of its stage.
-SELECT id, dag_id, CASE WHEN stage > 0 THEN stages ->> stage - 1 ELSE dag_id END AS stage_dag_id
+-- The DAG of each backfill, which never changes, and the DAGs of its stages until now.
+SELECT id, dag_id, ARRAY(
+    SELECT name FROM jsonb_array_elements_text(stages) WITH ORDINALITY AS stages (name, number) WHERE number <= stage
+) AS stage_dag_ids
 FROM backfill
 WHERE id = ANY ($1::bigint[])
 
@@ -343,7 +345,7 @@ WHERE backfill.id = total.backfill_id AND backfill.state NOT IN ('cancelled', 's
 UPDATE backfill
 SET due_at = least(backfill.due_at, woken.at)
 FROM unnest($1::text[], $2::timestamptz[]) AS woken (dag_id, at)
-WHERE backfill.dag_id = woken.dag_id AND backfill.state NOT IN ('cancelled', 'success', 'failed')
+WHERE woken.dag_id IN (backfill.dag_id, backfill.stages ->> backfill.stage - 1) AND backfill.state NOT IN ('cancelled', 'success', 'failed')
 
 -- name: delete_dates
 DELETE FROM backfill_date WHERE backfill_id = ANY ($1::bigint[])

@@ -38,6 +38,11 @@ async def lock_unread(db: Db, dag_id: str) -> bool | None:
     return bool(rows[0][0]) if rows else None
 
 
+async def exists(db: Db, dag_id: str) -> bool:
+    """Whether there is such a DAG, held or not."""
+    return bool(await db.fetch(_SQL["exists"], dag_id))
+
+
 def locked_dag(graph: Graph, *row: Any) -> LockedDag:
     """Build the struct from a row of the statement `lock`."""
     _, _, is_paused, is_stale, next_run_id, failed_runs, logical_date, start, end, *columns = row

@@ -13,6 +13,9 @@ FOR NO KEY UPDATE
 -- As `lock`, also a held DAG.
 SELECT is_stale FROM dag WHERE dag_id = $1 FOR NO KEY UPDATE
 
+-- name: exists
+SELECT FROM dag WHERE dag_id = $1
+
 -- name: activity
 -- Of live runs: those of backfills have limits of their own.
 -- LIMIT prevents a hash join over the whole queue, which the planner prefers while its statistics show a small queue.

@@ -17,7 +17,7 @@ _SQL = load("run_pages")
 class RunRow(msgspec.Struct, frozen=True):
     """A line of the list of runs. `unfinished` of `tasks` have no end state.
 
-    `schedule_delay_s` is the time from `run_after` to the start.
+    `schedule_delay_s` is the time from `run_after` to the start. `backfill_id` is the last backfill that ran it.
     """
 
     dag_id: str
@@ -35,6 +35,7 @@ class RunRow(msgspec.Struct, frozen=True):
     data_interval_start: datetime | None
     data_interval_end: datetime | None
     schedule_delay_s: float | None
+    backfill_id: int | None
 
 
 class RunEventRow(msgspec.Struct, frozen=True):
@@ -158,10 +159,12 @@ async def list_runs(
     run_type: RunType | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
+    backfill_id: int | None = None,
     limit: int = 100,
 ) -> list[RunRow]:
     """Runs, newest first. `since` and `until` compare the logical date or, without one, `run_after`."""
-    return [RunRow(*row) for row in await db.fetch(_SQL["list_runs"], dag_id, state, run_id, limit, run_type, since, until)]
+    filters = (dag_id, state, run_id, limit, run_type, since, until, backfill_id)
+    return [RunRow(*row) for row in await db.fetch(_SQL["list_runs"], *filters)]
 
 
 async def events_of(db: Db, dag_id: str, run_id: str) -> list[RunEventRow]:

@@ -3,7 +3,10 @@ SELECT
     run.dag_id, run.run_id, run.run_type, run.state, run.run_after, run.created_at, run.start_date, run.end_date,
     version.number AS version, run.unfinished, jsonb_array_length(coalesce(version.spec -> 'tasks', '[]')) AS tasks,
     run.logical_date, run.data_interval_start, run.data_interval_end,
-    extract(epoch FROM run.start_date - run.run_after)::double precision AS schedule_delay_s
+    extract(epoch FROM run.start_date - run.run_after)::double precision AS schedule_delay_s,
+    (
+        SELECT max(backfill_id) FROM backfill_date AS date WHERE date.dag_run_id = run.id AND date.state <> 'skipped'
+    ) AS backfill_id
 FROM dag_run AS run
 JOIN dag_version AS version ON version.id = run.version_id
 WHERE ($1::text IS NULL OR run.dag_id = $1)
@@ -12,6 +15,9 @@ WHERE ($1::text IS NULL OR run.dag_id = $1)
   AND ($5::run_type IS NULL OR run.run_type = $5)
   AND ($6::timestamptz IS NULL OR run.order_at >= $6)
   AND ($7::timestamptz IS NULL OR run.order_at <= $7)
+  AND ($8::bigint IS NULL OR run.id IN (
+      SELECT dag_run_id FROM backfill_date WHERE backfill_id = $8 AND state <> 'skipped'
+  ))
 ORDER BY run.id DESC
 LIMIT $4
 

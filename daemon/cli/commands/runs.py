@@ -72,13 +72,16 @@ def list_(
     run_type: Annotated[RunType | None, typer.Option("--type", help="Only runs of this type.")] = None,
     since: Since = None,
     until: Until = None,
+    backfill_id: Annotated[
+        int | None, typer.Option("--backfill", metavar="ID", min=1, max=2**63 - 1, help="Only runs of this backfill.")
+    ] = None,
     limit: Limit = 50,
     json: Json = False,
 ) -> None:
     """List runs, newest first."""
 
     async def read(db: Db) -> list[RunRow]:
-        filters = {"state": state, "run_type": run_type, "since": since, "until": until}
+        filters = {"state": state, "run_type": run_type, "since": since, "until": until, "backfill_id": backfill_id}
         return await list_of_dag(db, run_pages.list_runs, dag_id, limit=limit, **filters)
 
     print_list(RUNS, *query_at(context, read), json=json)

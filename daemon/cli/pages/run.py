@@ -79,6 +79,7 @@ def print_page(page: RunPage, now: datetime) -> None:
         (
             ("state", run.state),
             ("type", run.run_type),
+            ("backfill", run.backfill_id),
             ("version", run.version),
             ("conf", output.compact(page.conf)),
             ("logical date", run.logical_date),

@@ -25,6 +25,7 @@ JOURNAL_TITLES = ("STATE", "AT", "REASON")
 CAUSES = {
     "dataset_updated": "dataset events arrived",
     "schedule_due": "it was due",
+    "backfill_due": "its backfill had room for it",
     "run_requested": "a request",
     "pause_requested": "its DAG was unpaused",
     "dag_file_changed": "a DAG file changed",
@@ -49,6 +50,7 @@ class RunOrigin(msgspec.Struct, frozen=True):
     dag_id: str
     run_id: str
     origin: dict[str, Any]
+    backfill_id: int | None
     cause: str | None
     condition: str
     timing: str
@@ -68,6 +70,7 @@ async def read_page(db: Db, run: RunRow) -> RunOrigin:
         dag_id=run.dag_id,
         run_id=run.run_id,
         origin=facts,
+        backfill_id=run.backfill_id,
         cause=cause(origin),
         condition=tree.schedule_text(spec.schedule, spec.timetable, together=spec.together),
         timing=inputs.timing_text(spec.timing),
@@ -117,8 +120,8 @@ def _made_by(page: RunOrigin) -> str:
             return "its timetable" + (f", with {_many(events)}" if events else "")
         case "manual":
             return "a request"
-        case other:
-            return str(other)
+        case _:
+            return f"backfill {page.backfill_id}" if page.backfill_id else "a backfill that was deleted"
 
 
 def _many(events: int) -> str:

@@ -14,8 +14,9 @@ from tests.integration.engine.world import World, utc
 from tidegate.schemas.backfill import Outlets, Reprocess
 from tidegate.schemas.conditions.condition import AnyOf, Condition, DatasetRef
 from tidegate.schemas.dag import CommandTask, DagSpec
-from tidegate.schemas.message import BackfillAction, BackfillRequested, DagDeleteRequested
+from tidegate.schemas.message import BackfillAction, BackfillRequested, DagDeleteRequested, PauseRequested, RunEndRequested
 from tidegate.schemas.queries import backfills
+from tidegate.schemas.state import RunState
 from tidegate.schemas.wire.event import DatasetUpdated
 
 AGAIN: dict[str, Any] = {"outlets": Outlets.CASCADE, "reprocess": Reprocess.COMPLETED, "limits": {"max_active_runs": 3}}
@@ -138,6 +139,46 @@ async def test_a_deleted_consumer_is_passed_over(world: World) -> None:
 
     assert await state_of(world, id_) == "success"
     assert await world.rows("SELECT dag_id FROM dag_run WHERE backfill_id = $1 ORDER BY 1", id_) == [("c",), ("d",)]
+
+
+async def test_a_consumer_that_is_paused_is_waited_for(world: World) -> None:
+    await world.file(daily(work_of("s://a")), consumer("b", ["a"]))
+    await created(world, 1, 1)
+    await run_all(world)
+    id_ = await created(world, 1, 1, **AGAIN)
+    await world.tell(PauseRequested(dag_id="b", is_paused=True))
+    await run_all(world)
+    assert await state_of(world, id_) == "running"
+
+    await world.tell(PauseRequested(dag_id="b", is_paused=False))
+    await run_all(world)
+
+    assert await state_of(world, id_) == "success"
+    assert await world.rows("SELECT dates, succeeded FROM backfill WHERE id = $1", id_) == [(2, 2)]
+
+
+async def test_runs_that_are_deleted_before_they_run_again_have_failed(world: World) -> None:
+    await world.file(daily(work_of("s://a")), path="d.py")
+    await world.file(consumer("b", ["a"]), path="b.py")
+    await created(world, 1, 2, limits={"max_active_runs": 1})
+    await run_all(world)
+    id_ = await created(world, 1, 2, **AGAIN)
+    await world.tell(PauseRequested(dag_id="d", is_paused=False))
+    for _ in range(3):
+        await world.work()
+        await world.tick()
+    await world.database.pool.execute("UPDATE dag SET is_paused = true WHERE dag_id = 'b'")
+    await settle(world)
+    await world.file(DagSpec(dag_id="other", tasks=(work_of(),)), path="b.py")
+    for (run_id,) in await world.rows("SELECT run_id FROM dag_run WHERE dag_id = 'b' AND state IN ('queued', 'running')"):
+        await world.tell(RunEndRequested(dag_id="b", run_id=run_id, state=RunState.FAILED, reason="gone"))
+    await world.tell(DagDeleteRequested(dag_id="b"))
+    await world.database.pool.execute("UPDATE backfill SET due_at = now() WHERE id = $1", id_)
+
+    await run_all(world)
+
+    assert await state_of(world, id_) in ("failed", "success")
+    await counts_agree(world)
 
 
 async def test_a_circle_is_refused(world: World) -> None:

@@ -239,6 +239,16 @@ def test_consumers_are_found_date_by_date(*, is_gone: bool) -> None:
     assert update.due_at == NOW
 
 
+@pytest.mark.parametrize("facts", [{"state": BackfillState.PAUSED}, {}])
+def test_consumers_are_not_looked_for_while_it_may_not_start(facts: dict[str, Any]) -> None:
+    """It would be visited without a pause."""
+    view = backfill(stage=1, stages=("e",), dates=9, succeeded=9, scan_until=9, **facts)
+
+    _, update = step(view, is_held_back=not facts)
+
+    assert (update.backfill.scanned, update.due_at) == (0, None)
+
+
 def test_a_stage_without_consumers_is_followed_by_the_next_and_the_last_by_the_end() -> None:
     view = backfill(stage=1, stages=("e", "f"), dates=1, succeeded=1, scan_until=1)
 
