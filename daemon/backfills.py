@@ -17,7 +17,7 @@ from tidegate.daemon.settings import Settings
 from tidegate.handlers import backfill_requested
 from tidegate.handlers.backfills.cascade import why_not_again
 from tidegate.handlers.backfills.dates import PlannedDate, is_replay, next_ticks, plan_dates
-from tidegate.schemas.backfill import BackfillSpec, BackfillView, Consumer, Limits
+from tidegate.schemas.backfill import BackfillSpec, BackfillView, Consumer, Limits, Outlets
 from tidegate.schemas.effect import RejectMessage
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.message import BackfillActed, BackfillAction, BackfillChanged, BackfillRequested, Message
@@ -34,10 +34,17 @@ async def request_of(database: Database, spec: BackfillSpec, id_: int = 0) -> Ba
 
 async def create(database: Database, settings: Settings, user: str, spec: BackfillSpec) -> BackfillRow:
     """Create a backfill; its runs start in the background. Raises RequestError with the reason of a refusal."""
-    await _check_right(database, settings, user, spec.dag_id, f"create a backfill of DAG {spec.dag_id!r}")
+    for dag_id in await database.run(_dags_of, spec):
+        await _check_right(database, settings, user, dag_id, f"create a backfill of DAG {dag_id!r}")
     id_ = await database.run(backfills.reserve)
     await apply_request(database, await request_of(database, spec, id_))
     return await find(database, id_)
+
+
+async def _dags_of(db: Db, spec: BackfillSpec) -> list[str]:
+    """The DAGs whose runs a backfill runs."""
+    edges = await backfills.edges(db, spec.dag_id) if spec.outlets is Outlets.CASCADE else []
+    return [spec.dag_id, *sorted({consumer for _, consumer in edges} - {spec.dag_id})]
 
 
 async def act(

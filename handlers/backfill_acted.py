@@ -33,8 +33,9 @@ class State(msgspec.Struct, frozen=True):
 
 async def load(db: Db, messages: Sequence[Message[BackfillActed]]) -> State:
     (request,) = (message.body for message in messages)
-    for dag_id, _ in (await backfills.places(db, [request.backfill_id])).values():
-        await dags.lock_unread(db, dag_id)
+    for dag_id, stage_dag_ids in (await backfills.places(db, [request.backfill_id])).values():
+        for locked_dag_id in sorted({dag_id, *stage_dag_ids}):
+            await dags.lock_unread(db, locked_dag_id)
         locked = await backfills.lock(db, [request.backfill_id])
         return State(db.now, locked.get(request.backfill_id), await backfills.active_of(db, dag_id))
     return State(db.now, None)
@@ -92,5 +93,8 @@ def _retried(backfill: BackfillView) -> BackfillView | RejectMessage:
     """One that stopped after failures goes on with its other dates, too."""
     if not backfill.failed:
         return RejectMessage(0, NOT_POSSIBLE, f"backfill {backfill.id} has no failed date")
+    if backfill.stage:
+        reason = f"backfill {backfill.id} has begun its cascade: consumers of retried dates might have run again already"
+        return RejectMessage(0, NOT_POSSIBLE, f"{reason}; create another one with --reprocess failed --outlets cascade")
     state = backfill.state if backfill.state is BackfillState.PAUSED else BackfillState.RUNNING
     return msgspec.structs.replace(backfill, state=state, failed=0, stop_reason="", kills=False, run_end_date=None)

@@ -29,8 +29,9 @@ class State(msgspec.Struct, frozen=True):
 
 async def load(db: Db, messages: Sequence[Message[BackfillChanged]]) -> State:
     (request,) = (message.body for message in messages)
-    for dag_id, _ in (await backfills.places(db, [request.backfill_id])).values():
-        await dags.lock_unread(db, dag_id)
+    for dag_id, stage_dag_ids in (await backfills.places(db, [request.backfill_id])).values():
+        for locked_dag_id in sorted({dag_id, *stage_dag_ids}):
+            await dags.lock_unread(db, locked_dag_id)
         locked = await backfills.lock(db, [request.backfill_id])
         await runs.lock_unread(db, await backfills.active_runs(db, request.backfill_id, MOST_RUNS, running=True))
         pool = request.changes.get("pool")
@@ -75,6 +76,11 @@ def _extended(backfill: BackfillView, end: datetime, now: datetime) -> BackfillV
         return RejectMessage(0, NOT_POSSIBLE, f"backfill {backfill.id} {kind}: create another one for more dates")
     if end <= backfill.end_date:
         return RejectMessage(0, NOT_POSSIBLE, f"backfill {backfill.id} ends at {utc(backfill.end_date)} already")
+    if backfill.stage or (backfill.stages and backfill.state in BACKFILL_ENDED):
+        return RejectMessage(0, NOT_POSSIBLE, f"backfill {backfill.id} has begun its cascade: create another one for more dates")
+    if backfill.stop_reason and backfill.state is not BackfillState.CANCELLED:
+        reason = f"backfill {backfill.id} stopped: {backfill.stop_reason}"
+        return RejectMessage(0, NOT_POSSIBLE, f"{reason}; retry it first, or create another one for more dates")
     if backfill.state is BackfillState.CANCELLED:
         return not_in_state(backfill, "extended")
     state = BackfillState.RUNNING if backfill.state in BACKFILL_ENDED else backfill.state

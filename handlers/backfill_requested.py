@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 
 from tidegate.handlers.backfills.cascade import stages_of
-from tidegate.handlers.backfills.rejections import NOT_POSSIBLE, circular, overlapping, unplannable
+from tidegate.handlers.backfills.rejections import NOT_POSSIBLE, no_cascade, overlapping, unplannable
 from tidegate.handlers.runs.rejections import no_such_dag
 from tidegate.schemas.backfill import BackfillSpec, BackfillView, Outlets
 from tidegate.schemas.effect import Effect, RejectMessage
@@ -23,7 +23,7 @@ NO_SUCH_POOL = "no_such_pool"
 class State(msgspec.Struct, frozen=True):
     """The DAG, locked; None when it does not exist. `others` are its backfills that have not ended.
 
-    `edges`, for a cascade: each producer with each of its consumers.
+    `edges`, for a cascade: each producer with each of its consumers; `refusing` of these allow no backfills.
     """
 
     now: datetime
@@ -31,6 +31,7 @@ class State(msgspec.Struct, frozen=True):
     others: tuple[BackfillView, ...] = ()
     has_pool: bool = True
     edges: Sequence[tuple[str, str]] = ()
+    refusing: tuple[str, ...] = ()
 
 
 async def load(db: Db, messages: Sequence[Message[BackfillRequested]]) -> State:
@@ -41,7 +42,8 @@ async def load(db: Db, messages: Sequence[Message[BackfillRequested]]) -> State:
     pool = request.pool
     has_pool = pool is None or (await pools.read(db, pool, 0)).exists
     edges = await backfills.edges(db, request.dag_id) if request.outlets is Outlets.CASCADE else ()
-    return State(db.now, locked[request.dag_id], await backfills.active_of(db, request.dag_id), has_pool, edges)
+    others, refusing = await backfills.active_of(db, request.dag_id), await backfills.refusing(db, {to for _, to in edges})
+    return State(db.now, locked[request.dag_id], others, has_pool, edges, refusing)
 
 
 def decide(messages: Sequence[Message[BackfillRequested]], state: State) -> Iterator[Effect]:
@@ -77,7 +79,7 @@ def _rejections(request: BackfillRequested, backfill: BackfillView, dag: LockedD
         yield RejectMessage(0, NO_SUCH_POOL, reason)
     yield from unplannable(backfill, dag.graph)
     yield from overlapping(backfill, state.others)
-    yield from circular(backfill, state.edges)
+    yield from no_cascade(backfill, state.edges, state.refusing)
 
 
 def _insert(backfill: BackfillView) -> Iterator[Effect]:

@@ -1,11 +1,13 @@
 """A user deletes a stale DAG, with its versions, its runs and its pending events; also a held one, whose version is not read."""
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 
 import msgspec
 
 from tidegate.handlers.runs.rejections import no_such_dag
 from tidegate.schemas.effect import Effect, RejectMessage
+from tidegate.schemas.effect.backfill import WakeBackfills
 from tidegate.schemas.effect.dag import DeleteDag
 from tidegate.schemas.message import DagDeleteRequested, Message
 from tidegate.schemas.queries import backfills, dags, references, runs
@@ -18,9 +20,10 @@ HAS_RUNS = "has_runs"
 class State(msgspec.Struct, frozen=True):
     """The DAG, locked. `is_stale` is None if it does not exist; `has_runs`: some are queued or running.
 
-    `backfills` are those that have not ended.
+    `backfills` are its unfinished ones.
     """
 
+    now: datetime
     is_stale: bool | None
     has_runs: bool = False
     backfills: tuple[int, ...] = ()
@@ -30,7 +33,7 @@ async def load(db: Db, messages: Sequence[Message[DagDeleteRequested]]) -> State
     dag_id = messages[0].body.dag_id
     await references.lock_ledger(db)  # no event is being queued for the DAG
     is_stale, has_runs = await dags.lock_unread(db, dag_id), await runs.any_unfinished(db, dag_id)
-    return State(is_stale, has_runs, tuple(each.id for each in await backfills.active_of(db, dag_id)))
+    return State(db.now, is_stale, has_runs, tuple(each.id for each in await backfills.active_of(db, dag_id)))
 
 
 def decide(messages: Sequence[Message[DagDeleteRequested]], state: State) -> Iterator[Effect]:
@@ -48,3 +51,4 @@ def decide(messages: Sequence[Message[DagDeleteRequested]], state: State) -> Ite
         yield RejectMessage(0, HAS_RUNS, message)
     else:
         yield DeleteDag(dag_id)
+        yield WakeBackfills(dag_id, state.now)  # of other DAGs, whose cascades come to this one

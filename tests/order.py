@@ -16,6 +16,8 @@ FIRST: Sequence[str] = (
     "acceptance/test_full_disks.py",
     "integration/events/test_outages.py",
     "acceptance/test_backfill_killed.py",
+    "acceptance/test_backfills.py",
+    "integration/engine/test_cascade.py",
     "acceptance/test_documents.py",
     "acceptance/test_running_applications.py",
     "integration/spark/test_contract.py",

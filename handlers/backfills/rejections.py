@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from tidegate.handlers.backfills.cascade import circle_of
 from tidegate.handlers.backfills.dates import is_replay, next_ticks
-from tidegate.schemas.backfill import BackfillView, Reprocess, overlaps
+from tidegate.schemas.backfill import BackfillView, Outlets, Reprocess, overlaps
 from tidegate.schemas.effect import RejectMessage
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.timetable.text import utc
@@ -32,9 +32,18 @@ def overlapping(backfill: BackfillView, others: Sequence[BackfillView]) -> Itera
             yield RejectMessage(0, OVERLAPS, f"{reason}; wait for its end, cancel it, or choose other dates")
 
 
-def circular(backfill: BackfillView, edges: Sequence[tuple[str, str]]) -> Iterator[RejectMessage]:
+def no_cascade(backfill: BackfillView, edges: Sequence[tuple[str, str]], refusing: Sequence[str]) -> Iterator[RejectMessage]:
+    """Why a cascade along these edges cannot be. `refusing` are consumers that allow no backfills."""
+    if backfill.outlets is Outlets.CASCADE and backfill.reprocess is Reprocess.NONE:
+        reason = "a cascade follows runs that run again, and --reprocess none runs none again"
+        yield RejectMessage(0, NOT_POSSIBLE, f"{reason}; choose --reprocess failed or --reprocess completed")
+    if refusing:
+        reason = f"the cascade would come to DAG {refusing[0]!r}, whose file says allow_backfills=False"
+        yield RejectMessage(0, NOT_POSSIBLE, f"{reason}; choose --outlets events")
     if found := circle_of(backfill.dag_id, edges):
-        reason = f"DAGs consume from each other in a circle: {' > '.join(found)}; a cascade would have no end"
+        reason = (
+            f"DAGs consume from each other in a circle: {' > '.join(found)}; a cascade would have no end; choose --outlets events"
+        )
         yield RejectMessage(0, NOT_POSSIBLE, reason)
 
 

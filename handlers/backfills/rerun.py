@@ -16,6 +16,7 @@ from tidegate.schemas.effect.backfill import TakeRun
 from tidegate.schemas.effect.run import ChangeVersion
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import ClearRequested
+from tidegate.schemas.params import conf_with_defaults
 from tidegate.schemas.state import RunState
 from tidegate.schemas.view import Instance, RunView
 
@@ -45,16 +46,16 @@ def run_again(backfill: BackfillView, graph: Graph, ended: EndedRun, now: dateti
     `only_failed`: of a run that has failed tasks, only these run again, and what follows them.
     """
     run = of_backfill(ended.run, backfill)
-    yield TakeRun(run.id, backfill.id, _conf(backfill), run.pool, run.priority, run.tells_outlets)
+    yield TakeRun(run.id, backfill.id, _conf(backfill, graph), run.pool, run.priority, run.tells_outlets)
     if run.has_tasks:
         yield from _clear(run, graph, ended, now, only_failed=only_failed)
     else:
         yield from _queue(run, graph, now)
 
 
-def _conf(backfill: BackfillView) -> dict[str, Any] | None:
+def _conf(backfill: BackfillView, graph: Graph) -> dict[str, Any] | None:
     """A backfill without parameters leaves those of the run, and so does one of the run of a consumer."""
-    return None if backfill.stage else backfill.dag_params or None
+    return conf_with_defaults(graph.params, backfill.dag_params) if backfill.dag_params and not backfill.stage else None
 
 
 def _clear(run: RunView, graph: Graph, ended: EndedRun, now: datetime, *, only_failed: bool) -> Iterator[Effect]:

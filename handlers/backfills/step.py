@@ -6,12 +6,12 @@ from datetime import datetime
 import msgspec
 
 from tidegate.handlers.backfills.cascade import MAX_SCANNED, plan_consumers, why_not_again
-from tidegate.handlers.backfills.dates import PlannedDate
+from tidegate.handlers.backfills.dates import PlannedDate, why_no_run
 from tidegate.handlers.backfills.rerun import EndedRun, of_backfill, run_again
 from tidegate.handlers.runs.create import create, ends_at_start, promote, queued_run
 from tidegate.handlers.runs.run_ids import backfill_run_id
 from tidegate.handlers.runs.terminate import fail
-from tidegate.schemas.backfill import BackfillView, Consumer, EndedDate, Retry
+from tidegate.schemas.backfill import BackfillView, Consumer, EndedDate, ExistingRun, Reprocess, Retry
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import CloseDate, InsertDate, OpenDate, UpdateBackfill
 from tidegate.schemas.graph import Graph
@@ -75,7 +75,7 @@ def unfinished(backfill: BackfillView) -> int:
 
 
 def take_step(work: Work, now: datetime) -> Iterator[Effect]:
-    """Raises nothing: whatever a row holds was checked when it was written."""
+    """The effects of one visit by the clock; the last one says how far the backfill has come."""
     yield from (CloseDate(work.backfill.id, *date) for date in work.ended)
     backfill = counted(work.backfill, work.ended)
     if backfill.stop_reason:
@@ -104,21 +104,30 @@ def _end_runs(backfill: BackfillView, work: Work, now: datetime) -> Step:
 def _start_runs(backfill: BackfillView, work: Work, now: datetime) -> Step:
     for queued in work.queued_runs:
         yield from promote(queued.run, queued.graph, now)
+    skipped = 0
     for ordinal, retry in work.retries.items():
-        yield from _retry(backfill, work, ordinal, retry, now)
+        skipped += yield from _retry(backfill, work, ordinal, retry, now)
     ids = iter(work.run_ids)
     for date in work.planned:
         yield from _plan(backfill, work, date, ids, now)
     yield from plan_consumers(backfill, work.consumers)
-    return _planned(backfill, work, now)
+    after = _planned(backfill, work)
+    started = work.queued_runs or any(date.reason is None for date in work.planned)
+    start_date = backfill.run_start_date or (now if started else None)
+    return msgspec.structs.replace(after, skipped=after.skipped + skipped, run_start_date=start_date)
 
 
-def _retry(backfill: BackfillView, work: Work, ordinal: int, retry: Retry, now: datetime) -> Iterator[Effect]:
-    """A run that a user has cleared meanwhile runs again already."""
-    ended = work.runs.get(retry.dag_run_id)
-    if ended is not None and ended.run.state in RUN_ENDED:
-        yield from run_again(backfill, work.graph, ended, now, only_failed=not retry.is_whole)
+def _retry(backfill: BackfillView, work: Work, ordinal: int, retry: Retry, now: datetime) -> Generator[Effect, None, int]:
+    """Returns 1 for a date that is skipped: its run is at work for a user or another backfill, and its end is not told here."""
+    found = work.runs.get(retry.dag_run_id)
+    if found is not None and found.run.state not in RUN_ENDED and found.run.backfill_id != backfill.id:
+        reason = why_no_run(ExistingRun(found.run.id, found.run.run_id, found.run.state), Reprocess.COMPLETED) or ""
+        yield CloseDate(backfill.id, ordinal, DateState.SKIPPED, reason=reason)
+        return 1
+    if found is not None and found.run.state in RUN_ENDED:
+        yield from run_again(backfill, work.graph, found, now, only_failed=not retry.is_whole)
     yield OpenDate(backfill.id, ordinal)
+    return 0
 
 
 def _plan(backfill: BackfillView, work: Work, date: PlannedDate, ids: Iterator[int], now: datetime) -> Iterator[Effect]:
@@ -142,21 +151,18 @@ def new_run(backfill: BackfillView, graph: Graph, id_: int, date: PlannedDate) -
     return of_backfill(run, backfill)
 
 
-def _planned(backfill: BackfillView, work: Work, now: datetime) -> BackfillView:
+def _planned(backfill: BackfillView, work: Work) -> BackfillView:
     """The backfill after its dates were planned."""
     if backfill.stage or work.is_replay:
         return _scanned(backfill, work)
     dates = work.planned
-    skipped = sum(date.reason is not None for date in dates)
-    has_started = bool(work.queued_runs or len(dates) > skipped)
     return msgspec.structs.replace(
         backfill,
         state=BackfillState.RUNNING,
         dates=backfill.dates + len(dates),
-        skipped=backfill.skipped + skipped,
+        skipped=backfill.skipped + sum(date.reason is not None for date in dates),
         planned_until=dates[-1].tick.logical_date if dates else backfill.planned_until,
         is_planned=backfill.is_planned or not work.more_dates,
-        run_start_date=backfill.run_start_date or (now if has_started else None),
     )
 
 
@@ -164,14 +170,15 @@ def _scanned(backfill: BackfillView, work: Work) -> BackfillView:
     """The backfill after some runs were found."""
     found = work.consumers
     skipped = sum(why_not_again(backfill, consumer) is not None for consumer in found)
-    counted = msgspec.structs.replace(backfill, dates=backfill.dates + len(found), skipped=backfill.skipped + skipped)
+    known = msgspec.structs.replace(backfill, dates=backfill.dates + len(found), skipped=backfill.skipped + skipped)
     if not backfill.stage:
         until = found[-1].order_at if found else backfill.planned_until
         has_all = backfill.is_planned or len(found) < MAX_SCANNED
-        return msgspec.structs.replace(counted, state=BackfillState.RUNNING, planned_until=until, is_planned=has_all)
+        return msgspec.structs.replace(known, state=BackfillState.RUNNING, planned_until=until, is_planned=has_all)
     scanned = backfill.scan_until if work.is_gone else min(backfill.scanned + MAX_SCANNED, backfill.scan_until)
+    version_id = None if work.is_gone else work.graph.version_id
     is_planned = scanned >= backfill.scan_until
-    return msgspec.structs.replace(counted, scanned=scanned, is_planned=is_planned, stage_version_id=work.graph.version_id)
+    return msgspec.structs.replace(known, scanned=scanned, is_planned=is_planned, stage_version_id=version_id)
 
 
 def finished(backfill: BackfillView, now: datetime) -> BackfillView:

@@ -45,7 +45,10 @@ class InsertDate(msgspec.Struct, frozen=True):
 
 
 class CloseDate(msgspec.Struct, frozen=True):
-    """The run of an open date has ended, or was ended. The others as in `tidegate.schemas.backfill.EndedDate`."""
+    """The run of a date has ended, or was ended, or stays as it is for a `reason`.
+
+    The numbers of tasks as in `tidegate.schemas.backfill.EndedDate`.
+    """
 
     backfill_id: int
     ordinal: int
@@ -54,6 +57,7 @@ class CloseDate(msgspec.Struct, frozen=True):
     tasks_succeeded: int = 0
     tasks_skipped: int = 0
     tasks_failed: int = 0
+    reason: str = ""
 
 
 class OpenDate(msgspec.Struct, frozen=True):

@@ -15,10 +15,10 @@ _SQL = load("backfill_pages")
 class BackfillRow(BackfillView, frozen=True, kw_only=True):
     """A backfill with its user, its times, and counts of its runs and of the tasks of these.
 
-    `version` is None if the version was deleted. `dag_state`: why its DAG starts no run.
+    The tasks of `unstarted` runs are not known yet. `dag_state`: why its DAG starts no run.
     """
 
-    version: int | None
+    version: int
     relative_fileloc: str
     submitted_at: datetime
     submitted_by: str
@@ -27,6 +27,7 @@ class BackfillRow(BackfillView, frozen=True, kw_only=True):
     delete_date: datetime | None
     queued: int
     running: int
+    unstarted: int
     tasks: int
     tasks_succeeded: int
     tasks_skipped: int

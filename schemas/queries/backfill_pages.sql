@@ -2,23 +2,23 @@
 -- Backfills, newest first. Tasks are those of ended runs, and of the runs that have not ended.
 SELECT
     {backfill.BackfillView}, version.number AS version, backfill.relative_fileloc, backfill.submitted_at, backfill.submitted_by,
-    backfill.updated_at, backfill.scheduled_date, backfill.delete_date, run.queued, run.running,
+    backfill.updated_at, backfill.scheduled_date, backfill.delete_date, run.queued, run.running, run.unstarted,
     backfill.tasks + run.tasks AS tasks, backfill.tasks_succeeded + run.tasks_succeeded AS tasks_succeeded,
     backfill.tasks_skipped + run.tasks_skipped AS tasks_skipped, backfill.tasks_failed + run.tasks_failed AS tasks_failed,
     CASE
         WHEN dag.held_since IS NOT NULL THEN 'held'
         WHEN dag.is_stale THEN 'stale'
         WHEN dag.is_paused THEN 'paused'
-        WHEN dag.dag_id IS NULL THEN 'deleted'
         ELSE ''
     END AS dag_state
 FROM backfill
-LEFT JOIN dag ON dag.dag_id = backfill.dag_id
-LEFT JOIN dag_version AS version ON version.id = backfill.version_id
+JOIN dag ON dag.dag_id = backfill.dag_id
+JOIN dag_version AS version ON version.id = backfill.version_id
 CROSS JOIN LATERAL (
     SELECT
         count(*) FILTER (WHERE run.state = 'queued') AS queued,
         count(*) FILTER (WHERE run.state = 'running') AS running,
+        count(*) FILTER (WHERE task.total = 0) AS unstarted,
         coalesce(sum(task.total), 0)::bigint AS tasks,
         coalesce(sum(task.succeeded), 0)::bigint AS tasks_succeeded,
         coalesce(sum(task.skipped), 0)::bigint AS tasks_skipped,

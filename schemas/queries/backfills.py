@@ -133,6 +133,11 @@ async def edges(db: Db, dag_id: str) -> list[tuple[str, str]]:
     return [(row[0], row[1]) for row in await db.fetch(_SQL["edges"], dag_id)]
 
 
+async def refusing(db: Db, dag_ids: Collection[str]) -> tuple[str, ...]:
+    """Which of these DAGs allow no backfills."""
+    return tuple(row[0] for row in await db.fetch(_SQL["refusing"], list(dag_ids))) if dag_ids else ()
+
+
 async def rewritten(db: Db, id_: int, after: int, until: int) -> list[tuple[str, str, str, str]]:
     """The outlets of runs that ran again and succeeded, as (DAG, run, task, URI); of dates after one ordinal, until another."""
     return [(row[0], row[1], row[2], row[3]) for row in await db.fetch(_SQL["rewritten"], id_, after, until)]

@@ -202,6 +202,12 @@ FROM reached
 JOIN task_outlet_dataset_reference AS outlet ON outlet.dag_id = reached.dag_id
 JOIN dag_schedule_dataset_reference AS consumer ON consumer.dataset_id = outlet.dataset_id
 
+-- name: refusing
+-- Which of these DAGs allow no backfills.
+SELECT dag.dag_id FROM dag JOIN dag_version AS version ON version.id = dag.version_id
+WHERE dag.dag_id = ANY ($1::text[]) AND version.spec -> 'allow_backfills' = 'false'
+ORDER BY dag.dag_id
+
 -- name: rewritten
 -- The outlets of runs that ran again and succeeded, of the dates after $2 up to $3.
 SELECT run.dag_id, run.run_id, outlet.task_id, dataset.uri
@@ -234,13 +240,15 @@ SELECT * FROM unnest(
 WITH closed AS (
     UPDATE backfill_date AS date
     SET state = change.state,
+        reason = CASE WHEN change.reason <> '' THEN change.reason ELSE date.reason END,
         tasks = change.tasks,
         tasks_succeeded = change.tasks_succeeded,
         tasks_skipped = change.tasks_skipped,
         tasks_failed = change.tasks_failed
     FROM unnest(
-        $1::bigint[], $2::integer[], $3::backfill_date_state[], $4::integer[], $5::integer[], $6::integer[], $7::integer[]
-    ) AS change (backfill_id, ordinal, state, tasks, tasks_succeeded, tasks_skipped, tasks_failed)
+        $1::bigint[], $2::integer[], $3::backfill_date_state[], $4::integer[], $5::integer[], $6::integer[], $7::integer[],
+        $8::text[]
+    ) AS change (backfill_id, ordinal, state, tasks, tasks_succeeded, tasks_skipped, tasks_failed, reason)
     WHERE (date.backfill_id, date.ordinal) = (change.backfill_id, change.ordinal)
     RETURNING date.*
 )
@@ -297,18 +305,21 @@ FROM unnest($1::bigint[], $2::bigint[], $3::jsonb[], $4::text[], $5::integer[], 
 WHERE dag_run.id = change.dag_run_id
 
 -- name: tell
--- The dates of reopened runs are open again, unless their backfill has ended: then the runs leave it.
+-- The dates of reopened runs are open again, unless their backfill stops or has ended: then the runs leave it, and dates that are
+-- open are cancelled. Other backfills may wait for the same run, which one of them took from another.
 WITH told AS MATERIALIZED (
     SELECT told.*, backfill.state NOT IN ('cancelling', 'cancelled', 'success', 'failed') AS is_active
     FROM unnest($1::bigint[], $2::bigint[], $3::boolean[], $4::timestamptz[]) AS told (backfill_id, dag_run_id, reopened, at)
     JOIN backfill ON backfill.id = told.backfill_id
 ),
-opened AS (
+moved AS (
     UPDATE backfill_date AS date
-    SET state = 'open', tasks = 0, tasks_succeeded = 0, tasks_skipped = 0, tasks_failed = 0
+    SET state = CASE WHEN told.is_active THEN 'open' ELSE 'cancelled' END::backfill_date_state,
+        tasks = 0, tasks_succeeded = 0, tasks_skipped = 0, tasks_failed = 0
     FROM told
     JOIN backfill_date AS before USING (backfill_id, dag_run_id)
-    WHERE told.reopened AND told.is_active AND before.state IN ('success', 'failed', 'cancelled')
+    WHERE told.reopened
+      AND CASE WHEN told.is_active THEN before.state IN ('success', 'failed', 'cancelled') ELSE before.state = 'open' END
       AND (date.backfill_id, date.ordinal) = (before.backfill_id, before.ordinal)
     RETURNING before.*
 ),
@@ -319,33 +330,44 @@ gone AS (
     WHERE dag_run.id = told.dag_run_id AND told.reopened AND NOT told.is_active
 )
 UPDATE backfill
-SET due_at = least(backfill.due_at, total.at),
-    succeeded = backfill.succeeded - coalesce(opened.succeeded, 0),
-    failed = backfill.failed - coalesce(opened.failed, 0),
-    cancelled = backfill.cancelled - coalesce(opened.cancelled, 0),
-    tasks = backfill.tasks - coalesce(opened.tasks, 0),
-    tasks_succeeded = backfill.tasks_succeeded - coalesce(opened.tasks_succeeded, 0),
-    tasks_skipped = backfill.tasks_skipped - coalesce(opened.tasks_skipped, 0),
-    tasks_failed = backfill.tasks_failed - coalesce(opened.tasks_failed, 0)
-FROM (SELECT backfill_id, min(at) AS at FROM told GROUP BY backfill_id) AS total
+SET due_at = least(backfill.due_at, waiting.at),
+    succeeded = backfill.succeeded - coalesce(moved.succeeded, 0),
+    failed = backfill.failed - coalesce(moved.failed, 0),
+    cancelled = backfill.cancelled - coalesce(moved.cancelled, 0) + coalesce(moved.open, 0),
+    tasks = backfill.tasks - coalesce(moved.tasks, 0),
+    tasks_succeeded = backfill.tasks_succeeded - coalesce(moved.tasks_succeeded, 0),
+    tasks_skipped = backfill.tasks_skipped - coalesce(moved.tasks_skipped, 0),
+    tasks_failed = backfill.tasks_failed - coalesce(moved.tasks_failed, 0)
+FROM (
+    SELECT backfill_id, min(at) AS at
+    FROM (
+        SELECT backfill_id, at FROM told
+        UNION ALL
+        SELECT date.backfill_id, told.at
+        FROM told
+        JOIN backfill_date AS date ON date.dag_run_id = told.dag_run_id AND date.state = 'open'
+    ) AS each
+    GROUP BY backfill_id
+) AS waiting
 LEFT JOIN (
     SELECT
         backfill_id,
         count(*) FILTER (WHERE state = 'success') AS succeeded,
         count(*) FILTER (WHERE state = 'failed') AS failed,
         count(*) FILTER (WHERE state = 'cancelled') AS cancelled,
+        count(*) FILTER (WHERE state = 'open') AS open,
         sum(tasks) AS tasks, sum(tasks_succeeded) AS tasks_succeeded, sum(tasks_skipped) AS tasks_skipped,
         sum(tasks_failed) AS tasks_failed
-    FROM opened
+    FROM moved
     GROUP BY backfill_id
-) AS opened USING (backfill_id)
-WHERE backfill.id = total.backfill_id AND backfill.state NOT IN ('cancelled', 'success', 'failed')
+) AS moved USING (backfill_id)
+WHERE backfill.id = waiting.backfill_id AND backfill.state NOT IN ('cancelled', 'success', 'failed')
 
 -- name: wake
 UPDATE backfill
 SET due_at = least(backfill.due_at, woken.at)
 FROM unnest($1::text[], $2::timestamptz[]) AS woken (dag_id, at)
-WHERE woken.dag_id IN (backfill.dag_id, backfill.stages ->> backfill.stage - 1) AND backfill.state NOT IN ('cancelled', 'success', 'failed')
+WHERE woken.dag_id IN (backfill.dag_id, backfill.stages ->> nullif(backfill.stage, 0) - 1) AND backfill.state NOT IN ('cancelled', 'success', 'failed')
 
 -- name: delete_dates
 DELETE FROM backfill_date WHERE backfill_id = ANY ($1::bigint[])

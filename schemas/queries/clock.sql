@@ -38,7 +38,7 @@ CROSS JOIN LATERAL (
     SELECT due_at AS at, id FROM backfill
     WHERE id % 16 = shard.number AND due_at <= $2
       AND (SELECT held_since FROM dag WHERE dag.dag_id = backfill.dag_id) IS NULL
-      AND (SELECT held_since FROM dag WHERE dag.dag_id = stages ->> stage - 1) IS NULL
+      AND (SELECT held_since FROM dag WHERE dag.dag_id = stages ->> nullif(stage, 0) - 1) IS NULL
     ORDER BY due_at LIMIT $3
 ) AS due
 ORDER BY due.at LIMIT $3

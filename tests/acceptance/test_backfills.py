@@ -105,9 +105,10 @@ async def test_it_goes_on_while_others_want_all_slots(two: Two, kafka: str, topi
     """A peer starved it for ever."""
     await two.user("pools", "set", "one", "1")
     async with Publisher(kafka, source="test", topic_prefix=topic_prefix) as publisher:
-        for _ in range(60):
+        for number in range(80):
             await publisher.dataset_updated("s://greedy")
-    await two.create("starved", "--to", "2015-01-02")
+            if number == 5:
+                await two.create("starved", "--to", "2015-01-02")
 
     await two.until(ENDED)
 

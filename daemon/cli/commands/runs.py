@@ -73,7 +73,7 @@ def list_(
     since: Since = None,
     until: Until = None,
     backfill_id: Annotated[
-        int | None, typer.Option("--backfill", metavar="ID", min=1, max=2**63 - 1, help="Only runs of this backfill.")
+        int | None, typer.Option("--backfill", metavar="ID", min=1, max=10**9, help="Only runs of this backfill.")
     ] = None,
     limit: Limit = 50,
     json: Json = False,

@@ -87,8 +87,9 @@ async def read_progress(db: Db, row: BackfillRow) -> Progress:
 
 
 def progress(row: BackfillRow, graph: Graph, left: int, now: datetime) -> Progress:
-    """`left` dates are not planned yet."""
-    without_tasks = left + row.queued
+    """`left` dates are not planned yet, and the runs of others wait to run again: their tasks are as many as the version has."""
+    waiting = row.dates - row.succeeded - row.failed - row.skipped - row.cancelled - row.queued - row.running
+    without_tasks = left + row.unstarted + max(waiting, 0)
     found = Progress(
         dagruns=row.dates - row.skipped + left,
         tasks=row.tasks + without_tasks * len(graph.nodes),
@@ -96,7 +97,7 @@ def progress(row: BackfillRow, graph: Graph, left: int, now: datetime) -> Progre
         succeeded=row.tasks_succeeded,
         skipped=row.tasks_skipped,
         failed=row.tasks_failed,
-        is_exact=left <= MOST_COUNTED,
+        is_exact=left <= MOST_COUNTED and row.stage == len(row.stages),
     )
     return msgspec.structs.replace(found, left_s=_time_left(row, found, now))
 
@@ -109,8 +110,8 @@ def _time_left(row: BackfillRow, found: Progress, now: datetime) -> float | None
     return taken.total_seconds() * (found.tasks - found.finished) / found.finished
 
 
-def line(found: Progress) -> str:
-    """The progress in one line."""
+def line(found: Progress, *, with_time: bool = True) -> str:
+    """The progress in one line, `with_time` left."""
     more = "" if found.is_exact else "+"
     parts = [
         f"[backfill progress: {found.done:.1%}]",
@@ -121,7 +122,7 @@ def line(found: Progress) -> str:
         f"skipped: {found.skipped}",
         f"failed: {found.failed}",
     ]
-    if found.left_s is not None:
+    if with_time and found.left_s is not None:
         parts.append(f"time left: {span(found.left_s)}")
     return " | ".join(parts)
 
@@ -167,7 +168,7 @@ def print_page(page: BackfillPage, now: datetime) -> None:
             ("dates", _dates(row)),
             ("order", "newest date first" if row.is_reverse else "oldest date first"),
             ("existing runs", f"reprocess {row.reprocess}"),
-            ("version", f"{row.version} of {row.relative_fileloc}" if row.version else row.relative_fileloc),
+            ("version", f"{row.version} of {row.relative_fileloc}"),
             ("conf", output.compact(row.dag_params)),
             ("limits", _limits(row)),
             ("outlets", row.outlets),

@@ -47,7 +47,8 @@ async def follow_backfill(database: Database, row: BackfillRow) -> BackfillRow:
     printed = ""
     while True:
         row, progress = await _retrying(database, _progress_of, row.id)
-        text = line(progress) if row.state is BackfillState.RUNNING else f"{line(progress)} | {row.state}"
+        text = line(progress, with_time=sys.stderr.isatty())
+        text += "" if row.state is BackfillState.RUNNING else f" | {row.state}"
         if text != printed:
             _show(text, printed)
         printed = text

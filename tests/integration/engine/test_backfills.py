@@ -11,7 +11,7 @@ from tidegate.daemon.containment import apply_holding
 from tidegate.daemon.engine import Batch
 from tidegate.daemon.postgres.database import Database, connect
 from tidegate.schemas.backfill import LAST_PRIORITY, Outlets, Reprocess
-from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, TaskSpec
+from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, ParamSpec, TaskSpec
 from tidegate.schemas.message import (
     BackfillActed,
     BackfillAction,
@@ -323,6 +323,35 @@ async def test_a_cleared_run_of_a_cancelled_backfill_runs_under_the_limits_of_it
 
     assert await world.runs() == [(run_of(1), "running")]
     assert await world.rows("SELECT backfill_id FROM dag_run") == [(None,)]
+
+
+async def test_a_run_that_is_cleared_while_its_backfill_is_cancelled_leaves_it(world: World) -> None:
+    """Its end was not counted yet."""
+    await world.file(daily())
+    id_ = await created(world, 1, 1)
+    await world.admit()
+    await world.submit()
+    await world.tell(BackfillActed(backfill_id=id_, action=BackfillAction.CANCEL))
+    await world.tick()
+    await world.finish((await world.attempts())[0])
+
+    await world.tell(ClearRequested(dag_id="d", run_id=run_of(1)))
+    await settle(world)
+
+    assert await state_of(world, id_) == "cancelled"
+    assert (await dates(world, id_), await world.runs()) == ([(1, 1, "cancelled", run_of(1))], [(run_of(1), "running")])
+    await counts_agree(world)
+
+
+async def test_a_rerun_gets_the_defaults_of_parameters(world: World) -> None:
+    params = {"a": ParamSpec(default=1), "b": ParamSpec(default=2)}
+    await world.file(daily(params=params))
+    await created(world, 1, 1, params=params)
+    await work(world)
+
+    await created(world, 1, 1, params=params, dag_params={"a": 7}, reprocess=Reprocess.COMPLETED)
+
+    assert await world.rows("SELECT conf FROM dag_run") == [({"a": 7, "b": 2},)]
 
 
 async def test_k13_a_paused_backfill_starts_nothing_until_it_is_resumed(world: World) -> None:

@@ -14,12 +14,22 @@ from tests.integration.engine.world import World, utc
 from tidegate.schemas.backfill import Outlets, Reprocess
 from tidegate.schemas.conditions.condition import AnyOf, Condition, DatasetRef
 from tidegate.schemas.dag import CommandTask, DagSpec
-from tidegate.schemas.message import BackfillAction, BackfillRequested, DagDeleteRequested, PauseRequested, RunEndRequested
+from tidegate.schemas.message import (
+    BackfillAction,
+    BackfillChanged,
+    BackfillRequested,
+    ClearRequested,
+    DagDeleteRequested,
+    PauseRequested,
+    ReleaseRequested,
+    RunEndRequested,
+)
 from tidegate.schemas.queries import backfills
 from tidegate.schemas.state import RunState
 from tidegate.schemas.wire.event import DatasetUpdated
 
-AGAIN: dict[str, Any] = {"outlets": Outlets.CASCADE, "reprocess": Reprocess.COMPLETED, "limits": {"max_active_runs": 3}}
+CASCADING: dict[str, Any] = {"outlets": Outlets.CASCADE, "reprocess": Reprocess.COMPLETED}
+AGAIN: dict[str, Any] = {**CASCADING, "limits": {"max_active_runs": 3}}
 
 
 def work_of(*outlets: str) -> CommandTask:
@@ -173,22 +183,94 @@ async def test_runs_that_are_deleted_before_they_run_again_have_failed(world: Wo
     for (run_id,) in await world.rows("SELECT run_id FROM dag_run WHERE dag_id = 'b' AND state IN ('queued', 'running')"):
         await world.tell(RunEndRequested(dag_id="b", run_id=run_id, state=RunState.FAILED, reason="gone"))
     await world.tell(DagDeleteRequested(dag_id="b"))
-    await world.database.pool.execute("UPDATE backfill SET due_at = now() WHERE id = $1", id_)
 
     await run_all(world)
 
-    assert await state_of(world, id_) in ("failed", "success")
+    assert await state_of(world, id_) == "failed"
+    sql = "SELECT state::text, count(*) FROM backfill_date WHERE backfill_id = $1 GROUP BY 1 ORDER BY 1"
+    assert await world.rows(sql, id_) == [("failed", 2), ("success", 2)]
     await counts_agree(world)
 
 
 async def test_a_circle_is_refused(world: World) -> None:
     await world.file(daily(work_of("s://a")), consumer("b", ["a", "c"], "s://b"), consumer("c", ["b"], "s://c"))
     id_ = await world.database.run(backfills.reserve)
-    asked = BackfillRequested(backfill_id=id_, dag_id="d", start_date=day(1), end_date=day(2), outlets=Outlets.CASCADE)
+    asked = BackfillRequested(backfill_id=id_, dag_id="d", start_date=day(1), end_date=day(2), **CASCADING)
 
     (rejected,) = (await world.tell(asked)).rejected
 
     assert rejected.message.startswith("DAGs consume from each other in a circle: c > b > c; ")
+
+
+@pytest.mark.parametrize(
+    ("facts", "file", "said"),
+    [
+        pytest.param({"reprocess": Reprocess.NONE}, {}, "a cascade follows runs that run again", id="nothing runs again"),
+        pytest.param({}, {"allow_backfills": False}, "the cascade would come to DAG 'b'", id="a consumer refuses"),
+    ],
+)
+async def test_a_cascade_that_cannot_be_is_refused(world: World, facts: dict[str, Any], file: dict[str, Any], said: str) -> None:
+    await world.file(daily(work_of("s://a")), msgspec.structs.replace(consumer("b", ["a"]), **file))
+    id_ = await world.database.run(backfills.reserve)
+    given = {"dag_id": "d", "start_date": day(1), "end_date": day(2), **CASCADING, **facts}
+
+    (rejected,) = (await world.tell(BackfillRequested(backfill_id=id_, **given))).rejected
+
+    assert rejected.message.startswith(said)
+
+
+async def test_a_cascade_that_has_begun_is_neither_retried_nor_extended(world: World) -> None:
+    await world.file(daily(work_of("s://a")), consumer("b", ["a"]))
+    await created(world, 1, 2, limits={"max_active_runs": 1})
+    await run_all(world)
+    id_ = await created(world, 1, 2, **AGAIN)
+    await run_all(world, frozenset({run_of(1)}))
+
+    assert await act(world, id_, BackfillAction.RETRY) == ("not_possible",)
+    (rejected,) = (await world.tell(BackfillChanged(backfill_id=id_, end_date=day(9)))).rejected
+    assert "has begun its cascade" in rejected.message
+
+
+async def test_a_consumer_that_another_backfill_or_a_user_runs_is_passed_over(world: World) -> None:
+    """Its end is not told to this one, which would wait for ever."""
+    await world.file(daily(work_of("s://a")), consumer("b", ["a"]))
+    await created(world, 1, 2, limits={"max_active_runs": 1})
+    await run_all(world)
+    id_ = await created(world, 1, 2, **{**CASCADING, "limits": {"max_active_runs": 1}})
+    for _ in range(2):
+        await world.work()
+        await settle(world)
+    waiting = "SELECT run_id FROM backfill_date AS date JOIN dag_run AS run ON run.id = dag_run_id WHERE date.state = 'retry'"
+    ((run_id,),) = await world.rows(waiting)
+
+    await world.tell(ClearRequested(dag_id="b", run_id=run_id))
+    await settle(world)
+    await world.admit()
+    await world.submit()
+    own = "SELECT submission_id FROM submission AS it JOIN dag_run AS run ON run.id = dag_run_id WHERE backfill_id = $1"
+    ((attempt,),) = await world.rows(f"{own} AND it.ended_at IS NULL", id_)
+    await world.finish(attempt)
+    await settle(world)
+
+    assert await state_of(world, id_) == "success"
+    skipped = await world.rows("SELECT reason LIKE 'its run %' FROM backfill_date WHERE state = 'skipped'")
+    assert skipped == [(True,)]
+    await counts_agree(world)
+
+
+async def test_a_held_last_consumer_does_not_keep_the_first_dates_waiting(world: World) -> None:
+    await world.file(daily(work_of("s://a")), consumer("b", ["a"], "s://b"), consumer("c", ["b"]))
+    await created(world, 1, 1)
+    await run_all(world)
+    await world.database.pool.execute("UPDATE dag SET held_since = now(), hold_reason = 'x' WHERE dag_id = 'c'")
+
+    id_ = await created(world, 1, 1, **AGAIN)
+    await run_all(world)
+
+    assert await world.rows("SELECT state::text, stage, succeeded FROM backfill WHERE id = $1", id_) == [("running", 2, 2)]
+    await world.tell(ReleaseRequested(dag_id="c"))
+    await run_all(world)
+    assert await state_of(world, id_) == "success"
 
 
 async def test_runs_that_datasets_started_are_replayed_with_their_events(world: World) -> None:

@@ -1,6 +1,6 @@
 """DAGs that crowd a few pools, by a seed: any limits, weights and slots, and runs of every kind there is.
 
-There are no backfills yet; where there are, they belong here as a fourth kind.
+There are no backfills; where there are, they belong here as a fourth kind.
 """
 
 from collections.abc import Mapping, Sequence

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from tests.shapes import message
+from tests.shapes import NOW, message
 from tidegate.handlers import dag_delete_requested
 from tidegate.handlers.dag_delete_requested import State
 from tidegate.schemas.effect import RejectMessage
+from tidegate.schemas.effect.backfill import WakeBackfills
 from tidegate.schemas.effect.dag import DeleteDag
 from tidegate.schemas.message import DagDeleteRequested
 
@@ -17,16 +18,16 @@ def decided(state: State) -> list[Any]:
 
 
 def test_a_stale_dag_without_active_runs_is_deleted() -> None:
-    assert decided(State(is_stale=True)) == [DeleteDag("d")]
+    assert decided(State(NOW, is_stale=True)) == [DeleteDag("d"), WakeBackfills("d", NOW)]
 
 
 @pytest.mark.parametrize(
     ("state", "reason"),
     [
-        (State(is_stale=None), "no_such_dag"),
-        (State(is_stale=False), "in_a_file"),
-        (State(is_stale=True, has_runs=True), "has_runs"),
-        (State(is_stale=True, backfills=(3,)), "has_runs"),
+        (State(NOW, is_stale=None), "no_such_dag"),
+        (State(NOW, is_stale=False), "in_a_file"),
+        (State(NOW, is_stale=True, has_runs=True), "has_runs"),
+        (State(NOW, is_stale=True, backfills=(3,)), "has_runs"),
     ],
 )
 def test_any_other_dag_is_not_deleted(state: State, reason: str) -> None:

@@ -78,6 +78,7 @@ def test_the_origin_of_a_run_is_printed(capsys: pytest.CaptureFixture[str]) -> N
         dag_id="d",
         run_id="r",
         origin=run,
+        backfill_id=None,
         cause="dataset events arrived",
         condition="s://a",
         timing="",

@@ -190,7 +190,7 @@ def test_many_ends_take_several_steps() -> None:
     ("runs", "again"),
     [
         pytest.param({7: ended()}, True, id="failed"),
-        pytest.param({7: ended(state=RunState.QUEUED)}, False, id="cleared by a user meanwhile"),
+        pytest.param({7: ended(state=RunState.QUEUED, backfill_id=1)}, False, id="cleared by a user meanwhile"),
         pytest.param({}, False, id="deleted meanwhile"),
     ],
 )
@@ -200,6 +200,15 @@ def test_a_retry_runs_the_failed_tasks_of_a_run_again(runs: dict[int, EndedRun],
     assert bool(of(effects, UpdateRun)) is again
     assert of(effects, OpenDate) == [OpenDate(1, 1)]
     assert update.due_at == NOW
+
+
+def test_a_date_whose_run_is_at_work_elsewhere_is_skipped() -> None:
+    effects, update = step(
+        RUNNING, retries={1: Retry(7, is_whole=True)}, runs={7: ended(state=RunState.RUNNING)}, more_dates=True
+    )
+
+    assert effects == [CloseDate(1, 1, DateState.SKIPPED, reason="its run 'r7' is running")]
+    assert update.backfill.skipped == 1
 
 
 def test_a_run_without_failed_tasks_is_retried_whole() -> None:
