@@ -86,7 +86,9 @@ def _cancelled(backfill: BackfillView, *, kills: bool) -> BackfillView | RejectM
     if backfill.state is BackfillState.CANCELLING and (backfill.kills or not kills):
         return not_in_state(backfill, DONE[BackfillAction.CANCEL])
     reason = f"backfill {backfill.id} was cancelled"
-    return msgspec.structs.replace(backfill, state=BackfillState.CANCELLING, stop_reason=reason, kills=kills, is_planned=True)
+    return msgspec.structs.replace(
+        backfill, state=BackfillState.CANCELLING, stop_reason=reason, kills=kills, was_cancelled=True, is_planned=True
+    )
 
 
 def _retried(backfill: BackfillView) -> BackfillView | RejectMessage:

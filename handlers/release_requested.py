@@ -6,6 +6,7 @@ from datetime import datetime
 import msgspec
 
 from tidegate.schemas.effect import Effect, RejectMessage
+from tidegate.schemas.effect.backfill import WakeBackfills
 from tidegate.schemas.effect.dag import ReleaseDag
 from tidegate.schemas.message import Message, ReleaseRequested
 from tidegate.schemas.queries import holds
@@ -33,3 +34,4 @@ def decide(messages: Sequence[Message[ReleaseRequested]], state: State) -> Itera
         yield RejectMessage(0, NOT_HELD, f"no DAG {dag_id!r} is held; `tidegate dags list` shows the state of each DAG")
     else:
         yield ReleaseDag(dag_id, state.now)
+        yield WakeBackfills(dag_id, state.now)

@@ -13,7 +13,7 @@ from tidegate.schemas.state import BackfillState, DateState, RunState
 LAST_PRIORITY = -1_000_000
 """The priority of a backfill whose tasks come after all others of their pools."""
 
-MAX_PRIORITY = 1_000_000_000
+MAX_PRIORITY = MOST = 1_000_000_000
 MAX_DESCRIPTION = 1000
 MAX_LISTED_DATES = 10_000
 """The most dates of an explicit list."""
@@ -48,11 +48,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     max_active_runs: Annotated[int, Meta(ge=1, le=1000)] = 10
-    max_active_tasks: Annotated[int, Meta(ge=1)] | None = None
+    max_active_tasks: Annotated[int, Meta(ge=1, le=MOST)] | None = None
     share: Annotated[float, Meta(gt=0, le=1)] | None = None
     pool: str | None = None
     priority: Annotated[int, Meta(ge=-MAX_PRIORITY, le=MAX_PRIORITY)] = LAST_PRIORITY
-    max_failed_runs: Annotated[int, Meta(ge=0)] = 0
+    max_failed_runs: Annotated[int, Meta(ge=0, le=MOST)] = 0
 
 
 class BackfillSpec(Limits, frozen=True, kw_only=True):
@@ -79,7 +79,7 @@ class BackfillView(BackfillSpec, frozen=True, kw_only=True):
     dates from `scanned` to `scan_until` may have consumers that were not looked for yet; `stage_version_id` is their version.
     Only runs that are due at `horizon` are planned. `planned_until` is the last planned date, `dates` the number of planned ones,
     and `is_planned` says that no more will be. `succeeded` to `cancelled` count the dates by state. With `stop_reason` it starts
-    nothing more; `kills`: its running runs are ended, too.
+    nothing more; `kills`: its running runs are ended, too. `was_cancelled`, also if failed dates were retried since.
     """
 
     id: int
@@ -95,6 +95,7 @@ class BackfillView(BackfillSpec, frozen=True, kw_only=True):
     cancelled: int = 0
     stop_reason: str = ""
     kills: bool = False
+    was_cancelled: bool = False
     run_start_date: datetime | None = None
     run_end_date: datetime | None = None
     deleted: bool = False

@@ -9,15 +9,17 @@ import msgspec
 from tidegate.handlers.runs.change_version import change_version
 from tidegate.handlers.runs.clear import clear_tasks
 from tidegate.handlers.runs.clear_selection import tasks_to_clear
+from tidegate.handlers.runs.task_effects import demand
 from tidegate.handlers.runs.transition import Reason, change_run
 from tidegate.schemas.backfill import BackfillView, Outlets
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import TakeRun
 from tidegate.schemas.effect.run import ChangeVersion
-from tidegate.schemas.graph import Graph
+from tidegate.schemas.effect.task import SetTaskDemand
+from tidegate.schemas.graph import Graph, element_of
 from tidegate.schemas.message import ClearRequested
 from tidegate.schemas.params import conf_with_defaults
-from tidegate.schemas.state import RunState
+from tidegate.schemas.state import TASK_FAILED, RunState, TaskState
 from tidegate.schemas.view import Instance, RunView
 
 
@@ -41,7 +43,7 @@ def of_backfill(run: RunView, backfill: BackfillView) -> RunView:
 
 
 def run_again(backfill: BackfillView, graph: Graph, ended: EndedRun, now: datetime, *, only_failed: bool) -> Iterator[Effect]:
-    """Queue an ended run of any version with the version of the backfill, whose graph is `graph`.
+    """Queue an ended run with the version of the backfill, whose graph is `graph`, or with its own one if that is newer.
 
     `only_failed`: of a run that has failed tasks, only these run again, and what follows them.
     """
@@ -50,7 +52,7 @@ def run_again(backfill: BackfillView, graph: Graph, ended: EndedRun, now: dateti
     if run.has_tasks:
         yield from _clear(run, graph, ended, now, only_failed=only_failed)
     else:
-        yield from _queue(run, graph, now)
+        yield from _queue(run, graph, ended, now)
 
 
 def _conf(backfill: BackfillView, graph: Graph) -> dict[str, Any] | None:
@@ -59,18 +61,41 @@ def _conf(backfill: BackfillView, graph: Graph) -> dict[str, Any] | None:
 
 
 def _clear(run: RunView, graph: Graph, ended: EndedRun, now: datetime, *, only_failed: bool) -> Iterator[Effect]:
+    """A run of a newer version keeps it: the tries of a task that it lacks would begin anew, and their ids repeat."""
     instances = dict(ended.tasks)
-    if run.version_id != graph.version_id:
+    if run.version_id < graph.version_id:
         effects, instances = change_version(run, ended.graph, graph, instances, now)
         yield from effects
-    whole = ClearRequested(dag_id=run.dag_id)
-    failed = tasks_to_clear(graph, instances, msgspec.structs.replace(whole, only_failed=True)) if only_failed else []
-    yield from clear_tasks(run, graph, instances, failed or tasks_to_clear(graph, instances, whole), now)
+    else:
+        graph = ended.graph
+        yield from _demands(run, graph, ended)
+    cleared = _failed_and_below(graph, instances) if only_failed else []
+    yield from clear_tasks(run, graph, instances, cleared or _all(run, graph, instances), now)
 
 
-def _queue(run: RunView, graph: Graph, now: datetime) -> Iterator[Effect]:
+def _demands(run: RunView, graph: Graph, ended: EndedRun) -> Iterator[SetTaskDemand]:
+    """The pool and the priority of the backfill, for tasks that exist."""
+    if (run.pool, run.priority) != (ended.run.pool, ended.run.priority):
+        present = (index for index, instance in ended.tasks.items() if instance.state is not TaskState.REMOVED)
+        yield from (SetTaskDemand(run.id, index, demand(run, graph.node(index).task)) for index in present)
+
+
+def _failed_and_below(graph: Graph, instances: Mapping[int, Instance]) -> list[int]:
+    """Failed tasks with what follows them: a run that was ended has skipped that."""
+    failed = {i for i, it in instances.items() if it.state in TASK_FAILED and element_of(i) is None}
+    names = tuple(graph.nodes[i].task.task_id for i in sorted(failed))
+    return tasks_to_clear(graph, instances, ClearRequested(dag_id=graph.dag_id, task_ids=names)) if names else []
+
+
+def _all(run: RunView, graph: Graph, instances: Mapping[int, Instance]) -> list[int]:
+    return tasks_to_clear(graph, instances, ClearRequested(dag_id=run.dag_id))
+
+
+def _queue(run: RunView, graph: Graph, ended: EndedRun, now: datetime) -> Iterator[Effect]:
     """A run that ended before it started has no tasks to clear."""
-    if run.version_id != graph.version_id:
+    if run.version_id < graph.version_id:
         yield ChangeVersion(run.id, graph.version_id, graph.max_active_tasks, ())
+    else:
+        graph = ended.graph
     after = msgspec.structs.replace(run, state=RunState.QUEUED, unfinished=len(graph.nodes), failed_leaves=0)
     yield from change_run(run, after, graph, (), now, Reason("cleared by a backfill"))

@@ -15,7 +15,7 @@ from tidegate.schemas.backfill import BackfillView, Consumer, EndedDate, Existin
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import CloseDate, InsertDate, OpenDate, UpdateBackfill
 from tidegate.schemas.graph import Graph
-from tidegate.schemas.state import BACKFILL_STARTS, RUN_ENDED, BackfillState, DateState, RunType
+from tidegate.schemas.state import BACKFILL_ENDED, BACKFILL_STARTS, RUN_ENDED, BackfillState, DateState, RunState, RunType
 from tidegate.schemas.view import QueuedRun, RunView
 
 MAX_ENDS = 1000
@@ -85,7 +85,8 @@ def take_step(work: Work, now: datetime) -> Iterator[Effect]:
     after = finished(backfill, now)
     is_free = may_start(after) and not work.is_held_back
     scans = is_free and after.stage > 0 and not after.is_planned
-    yield UpdateBackfill(after, now if scans or _has_more(backfill, work) else None)
+    has_more = after.stage > backfill.stage or scans or _has_more(backfill, work)
+    yield UpdateBackfill(after, now if has_more and after.state not in BACKFILL_ENDED else None)
 
 
 def _end_runs(backfill: BackfillView, work: Work, now: datetime) -> Step:
@@ -94,10 +95,11 @@ def _end_runs(backfill: BackfillView, work: Work, now: datetime) -> Step:
         ended = work.runs[id_]
         yield from fail(ended.run, ended.graph, tuple(ended.tasks.values()), now, reason=backfill.stop_reason)
         yield CloseDate(backfill.id, ordinal, DateState.CANCELLED)
-    whole = sum(retry.is_whole for retry in work.retries.values())
-    for ordinal, retry in work.retries.items():
+    retries = {ordinal: retry for ordinal, retry in work.retries.items() if ordinal not in work.ending.values()}
+    whole = sum(retry.is_whole for retry in retries.values())
+    for ordinal, retry in retries.items():
         yield CloseDate(backfill.id, ordinal, DateState.CANCELLED if retry.is_whole else DateState.FAILED)
-    cancelled, failed = backfill.cancelled + len(work.ending) + whole, backfill.failed + len(work.retries) - whole
+    cancelled, failed = backfill.cancelled + len(work.ending) + whole, backfill.failed + len(retries) - whole
     return msgspec.structs.replace(backfill, cancelled=cancelled, failed=failed)
 
 
@@ -124,7 +126,7 @@ def _retry(backfill: BackfillView, work: Work, ordinal: int, retry: Retry, now: 
         reason = why_no_run(ExistingRun(found.run.id, found.run.run_id, found.run.state), Reprocess.COMPLETED) or ""
         yield CloseDate(backfill.id, ordinal, DateState.SKIPPED, reason=reason)
         return 1
-    if found is not None and found.run.state in RUN_ENDED:
+    if found is not None and (found.run.state is RunState.FAILED or (retry.is_whole and found.run.state in RUN_ENDED)):
         yield from run_again(backfill, work.graph, found, now, only_failed=not retry.is_whole)
     yield OpenDate(backfill.id, ordinal)
     return 0
@@ -193,7 +195,7 @@ def finished(backfill: BackfillView, now: datetime) -> BackfillView:
 
 
 def _end_state(backfill: BackfillView) -> BackfillState:
-    if backfill.state is BackfillState.CANCELLING:
+    if backfill.was_cancelled:
         return BackfillState.CANCELLED
     return BackfillState.FAILED if backfill.failed or backfill.stop_reason else BackfillState.SUCCESS
 

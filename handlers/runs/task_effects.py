@@ -11,6 +11,8 @@ from tidegate.schemas.time_range import clamped
 from tidegate.schemas.view import Instance, RunView, SubmissionView
 from tidegate.schemas.wire.event import TaskFinished, storable
 
+MAX_RANK = 2**31 - 1
+
 
 def insert_task(run: RunView, instance: Instance, task: BaseTask, now: datetime) -> InsertTask:
     """The effect that inserts a task instance."""
@@ -19,7 +21,7 @@ def insert_task(run: RunView, instance: Instance, task: BaseTask, now: datetime)
 
 def demand(run: RunView, task: BaseTask) -> Demand:
     """The slots and limits of a task's instances, by which they are admitted."""
-    rank = -(task.weight + run.priority)
+    rank = max(min(-(task.weight + run.priority), MAX_RANK), -MAX_RANK)
     return Demand(run.pool or task.pool, task.pool_slots, rank, task.max_active_per_dag, task.max_active_per_run)
 
 

@@ -1,4 +1,5 @@
 -- Backfills that cascade along datasets.
+--   was_cancelled        also if failed dates were retried since
 --   stages               the consumers of the DAG's outlets, direct and indirect, each after the DAGs that it consumes from
 --   stage                0: the dates of the DAG itself; n: runs of the nth of `stages`
 --   stage_version_id     the version that the runs of the stage get
@@ -6,6 +7,7 @@
 ALTER TABLE backfill
     DROP CONSTRAINT backfill_outlets_check,
     ADD CONSTRAINT backfill_outlets_check CHECK (outlets IN ('events', 'none', 'cascade')),
+    ADD COLUMN was_cancelled boolean NOT NULL DEFAULT false,
     ADD COLUMN stages jsonb NOT NULL DEFAULT '[]',
     ADD COLUMN stage integer NOT NULL DEFAULT 0,
     ADD COLUMN stage_version_id bigint,

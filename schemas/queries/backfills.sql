@@ -88,7 +88,7 @@ ORDER BY date.ordinal
 SELECT ordinal, dag_run_id, is_whole FROM backfill_date WHERE backfill_id = $1 AND state = 'retry' ORDER BY ordinal LIMIT $2
 
 -- name: ordinals
-SELECT dag_run_id, ordinal FROM backfill_date WHERE backfill_id = $1 AND dag_run_id = ANY ($2::bigint[]) AND state = 'open'
+SELECT dag_run_id, ordinal FROM backfill_date WHERE backfill_id = $1 AND dag_run_id = ANY ($2::bigint[]) AND state IN ('open', 'retry')
 
 -- name: runs_of_dates
 SELECT logical_date, id, run_id, state FROM dag_run WHERE dag_id = $1 AND logical_date = ANY ($2::timestamptz[])
@@ -129,6 +129,7 @@ SET end_date = change.end_date,
     cancelled = change.cancelled,
     stop_reason = change.stop_reason,
     kills = change.kills,
+    was_cancelled = change.was_cancelled,
     run_start_date = change.run_start_date,
     run_end_date = change.run_end_date,
     deleted = change.deleted,
@@ -141,11 +142,12 @@ SET end_date = change.end_date,
     updated_at = now()
 FROM unnest(
     $1::bigint[], $2::timestamptz[], $3::timestamptz[], $4::backfill_state[], $5::timestamptz[], $6::integer[], $7::boolean[],
-    $8::integer[], $9::integer[], $10::integer[], $11::integer[], $12::text[], $13::boolean[], $14::timestamptz[],
-    $15::timestamptz[], $16::boolean[], $17::integer[], $18::bigint[], $19::integer[], $20::integer[], $21::timestamptz[]
+    $8::integer[], $9::integer[], $10::integer[], $11::integer[], $12::text[], $13::boolean[], $14::boolean[],
+    $15::timestamptz[], $16::timestamptz[], $17::boolean[], $18::integer[], $19::bigint[], $20::integer[], $21::integer[],
+    $22::timestamptz[]
 ) AS change (
     id, end_date, horizon, state, planned_until, dates, is_planned, succeeded, failed, skipped, cancelled, stop_reason, kills,
-    run_start_date, run_end_date, deleted, stage, stage_version_id, scanned, scan_until, due_at
+    was_cancelled, run_start_date, run_end_date, deleted, stage, stage_version_id, scanned, scan_until, due_at
 )
 WHERE backfill.id = change.id
 
@@ -174,7 +176,7 @@ run AS (
     RETURNING dag_run.id, changed.pool, before.priority - changed.priority AS lower
 )
 UPDATE task_instance AS task
-SET pool = coalesce(run.pool, task.pool), rank = task.rank + run.lower
+SET pool = coalesce(run.pool, task.pool), rank = least(greatest(task.rank::bigint + run.lower, -2147483648), 2147483647)::integer
 FROM run
 WHERE task.dag_run_id = run.id AND task.state NOT IN ('queued', 'running', 'success', 'failed', 'skipped', 'upstream_failed', 'removed')
 
@@ -308,9 +310,10 @@ WHERE dag_run.id = change.dag_run_id
 -- The dates of reopened runs are open again, unless their backfill stops or has ended: then the runs leave it, and dates that are
 -- open are cancelled. Other backfills may wait for the same run, which one of them took from another.
 WITH told AS MATERIALIZED (
-    SELECT told.*, backfill.state NOT IN ('cancelling', 'cancelled', 'success', 'failed') AS is_active
+    SELECT
+        told.*, coalesce(backfill.state NOT IN ('cancelling', 'cancelled', 'success', 'failed'), false) AS is_active
     FROM unnest($1::bigint[], $2::bigint[], $3::boolean[], $4::timestamptz[]) AS told (backfill_id, dag_run_id, reopened, at)
-    JOIN backfill ON backfill.id = told.backfill_id
+    LEFT JOIN backfill ON backfill.id = told.backfill_id
 ),
 moved AS (
     UPDATE backfill_date AS date

@@ -36,7 +36,7 @@ SELECT in_calendar(due.at) AS at, due.id
 FROM unnest($1::smallint[]) AS shard (number)
 CROSS JOIN LATERAL (
     SELECT due_at AS at, id FROM backfill
-    WHERE id % 16 = shard.number AND due_at <= $2
+    WHERE id % 16 = shard.number AND due_at <= $2 AND state NOT IN ('cancelled', 'success', 'failed')
       AND (SELECT held_since FROM dag WHERE dag.dag_id = backfill.dag_id) IS NULL
       AND (SELECT held_since FROM dag WHERE dag.dag_id = stages ->> nullif(stage, 0) - 1) IS NULL
     ORDER BY due_at LIMIT $3

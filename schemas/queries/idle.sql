@@ -15,7 +15,7 @@ SELECT
     (SELECT count(*) FROM dag WHERE due_at <= $1 AND held_since IS NULL) AS dags,
     (
         SELECT count(*) FROM backfill JOIN dag USING (dag_id)
-        WHERE backfill.due_at <= $1 AND dag.held_since IS NULL
+        WHERE backfill.due_at <= $1 AND dag.held_since IS NULL AND backfill.state NOT IN ('cancelled', 'success', 'failed')
           AND (SELECT held_since FROM dag WHERE dag.dag_id = stages ->> nullif(stage, 0) - 1) IS NULL
     ) AS backfills,
     (SELECT count(*) FROM deadline

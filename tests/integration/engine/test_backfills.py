@@ -544,6 +544,108 @@ async def test_a_retry_runs_failed_tasks_again_and_no_others(world: World) -> No
     await counts_agree(world)
 
 
+async def test_a_retry_keeps_a_newer_version_of_a_run(world: World) -> None:
+    """With the older one, a task that the newer one lacks would begin anew, and the ids of its attempts repeat."""
+    await world.file(daily(WORK, CommandTask(task_id="more", argv=("true",))))
+    id_ = await created(world, 1, 1)
+    await work(world, "failed")
+    await world.file(daily())
+    await world.tell(ClearRequested(dag_id="d", run_id=run_of(1), newest=True))
+    await settle(world)
+    await work(world, "failed")
+
+    await act(world, id_, BackfillAction.RETRY)
+    await work(world)
+
+    assert await world.rows("SELECT run.version_id = dag.version_id FROM dag_run AS run JOIN dag USING (dag_id)") == [(True,)]
+    assert (await state_of(world, id_), await world.runs()) == ("success", [(run_of(1), "success")])
+
+
+async def test_a_retry_runs_what_follows_a_failed_task_again(world: World) -> None:
+    """A user ended the run, which skipped what had not begun."""
+    await world.file(daily(WORK, CommandTask(task_id="more", argv=("true",), upstream=("work",))))
+    id_ = await created(world, 1, 1)
+    await world.admit()
+    await world.submit()
+    await world.tell(RunEndRequested(dag_id="d", run_id=run_of(1), state=RunState.FAILED, reason="no"))
+    for attempt in await world.attempts():
+        await world.finish(attempt, "killed")
+    await settle(world)
+    assert await world.tasks(run_of(1)) == {"work": "failed", "more": "skipped"}
+
+    await act(world, id_, BackfillAction.RETRY)
+    await work(world)
+    await work(world)
+
+    assert await world.tasks(run_of(1)) == {"work": "success", "more": "success"}
+    assert await state_of(world, id_) == "success"
+
+
+async def test_a_retry_leaves_a_run_that_has_succeeded_meanwhile(world: World) -> None:
+    await world.file(daily())
+    id_ = await created(world, 1, 1)
+    await work(world, "failed")
+    await world.tell(ClearRequested(dag_id="d", run_id=run_of(1)))
+    await settle(world)
+    await work(world)
+
+    await act(world, id_, BackfillAction.RETRY)
+
+    assert await state_of(world, id_) == "success"
+    assert await world.rows("SELECT try_number FROM task_instance") == [(2,)]
+
+
+async def test_a_cancelled_one_stays_cancelled_after_a_retry(world: World) -> None:
+    await world.file(daily())
+    id_ = await created(world, 1, 5, limits={"max_active_runs": 1})
+    await work(world, "failed")
+    await act(world, id_, BackfillAction.CANCEL, kills=True)
+    assert await state_of(world, id_) == "cancelled"
+
+    assert await act(world, id_, BackfillAction.RETRY) == ()
+    await world.submit()
+    await work(world)
+
+    assert await state_of(world, id_) == "cancelled"
+    assert [found[2] for found in await dates(world, id_)] == ["success", "cancelled"]
+    await counts_agree(world)
+
+
+async def test_a_run_that_is_cleared_before_its_retry_ends_with_its_backfill(world: World) -> None:
+    await world.file(daily())
+    id_ = await created(world, 1, 2, limits={"max_active_runs": 1})
+    await work(world, "failed")
+    await work(world, "failed")
+    await act(world, id_, BackfillAction.RETRY)
+    await world.tell(ClearRequested(dag_id="d", run_id=run_of(2)))
+
+    await act(world, id_, BackfillAction.CANCEL, kills=True)
+    await settle(world)
+
+    assert await state_of(world, id_) == "cancelled"
+    assert await world.rows("SELECT FROM dag_run WHERE state = 'queued'") == []
+    await counts_agree(world)
+
+
+async def test_a_rerun_has_the_pool_and_the_priority_of_its_backfill(world: World) -> None:
+    await world.database.pool.execute("INSERT INTO pool (name, slots) VALUES ('few', 1)")
+    await world.file(daily())
+    await created(world, 1, 1)
+    await work(world)
+
+    await created(world, 1, 1, reprocess=Reprocess.COMPLETED, limits={"pool": "few", "priority": 5})
+
+    assert await world.rows("SELECT pool, rank FROM task_instance") == [("few", -6)]
+
+
+async def test_a_rank_stays_in_its_type(world: World) -> None:
+    await world.file(daily(CommandTask(task_id="work", argv=("true",), weight=-(2**31) + 1)))
+
+    await created(world, 1, 1)
+
+    assert await world.rows("SELECT rank FROM task_instance") == [(2**31 - 1,)]
+
+
 async def test_a_cancel_during_a_retry_leaves_the_failures(world: World) -> None:
     await world.file(daily())
     id_ = await created(world, limits={"max_active_runs": 1})

@@ -273,6 +273,46 @@ async def test_a_held_last_consumer_does_not_keep_the_first_dates_waiting(world:
     assert await state_of(world, id_) == "success"
 
 
+async def test_a_cascade_whose_last_stage_has_nothing_to_run_is_not_visited_again(world: World) -> None:
+    """It would be visited without a pause, for ever."""
+    await world.file(daily(work_of("s://a")), consumer("b", ["a"]))
+    await created(world, 1, 1)
+    await run_all(world)
+    id_ = await created(world, 1, 1, **AGAIN)
+    await world.tell(ClearRequested(dag_id="b", run_id=(await world.runs("b"))[0][0]))
+    await settle(world)
+    await world.admit()
+    await world.submit()
+    own = "SELECT submission_id FROM submission AS it JOIN dag_run AS run ON run.id = dag_run_id WHERE backfill_id = $1"
+    ((attempt,),) = await world.rows(f"{own} AND it.ended_at IS NULL", id_)
+
+    await world.finish(attempt)
+    await settle(world)
+
+    assert await world.rows("SELECT state::text, due_at FROM backfill WHERE id = $1", id_) == [("success", None)]
+
+
+async def test_a_stage_that_begins_while_its_dag_is_paused_goes_on_later(world: World) -> None:
+    await world.file(daily(work_of("s://a")), consumer("b", ["a"], "s://b"), consumer("c", ["b"]))
+    await created(world, 1, 1)
+    await run_all(world)
+    id_ = await created(world, 1, 1, **AGAIN)
+    while await world.rows("SELECT FROM backfill WHERE id = $1 AND stage = 0", id_):
+        await world.work()
+        await settle(world)
+    await world.admit()
+    await world.submit()
+    await world.tell(PauseRequested(dag_id="b", is_paused=True))
+    for attempt in await world.attempts():
+        await world.finish(attempt)
+    await settle(world)
+
+    await world.tell(PauseRequested(dag_id="b", is_paused=False))
+    await run_all(world)
+
+    assert await state_of(world, id_) == "success"
+
+
 async def test_runs_that_datasets_started_are_replayed_with_their_events(world: World) -> None:
     await world.file(consumer("b", ["a"]))
     for number in range(4):

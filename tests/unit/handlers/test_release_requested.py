@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 from tidegate.handlers import dataset_update_deferred, release_requested
 from tidegate.schemas.effect import RejectMessage
+from tidegate.schemas.effect.backfill import WakeBackfills
 from tidegate.schemas.effect.dag import ReleaseDag, WakeDag
 from tidegate.schemas.message import Message, ReleaseRequested
 from tidegate.schemas.queries.holds import Hold
@@ -15,7 +16,7 @@ REQUEST = Message(body=ReleaseRequested(dag_id="d"), at=NOW)
 def test_a_held_dag_is_released() -> None:
     state = release_requested.State(NOW, Hold(NOW, "no row"))
 
-    assert list(release_requested.decide([REQUEST], state)) == [ReleaseDag("d", NOW)]
+    assert list(release_requested.decide([REQUEST], state)) == [ReleaseDag("d", NOW), WakeBackfills("d", NOW)]
 
 
 def test_a_dag_that_is_not_held_is_not_released() -> None:

@@ -142,7 +142,10 @@ def test_while_it_may_not_start_it_counts_only(facts: dict[str, Any]) -> None:
         pytest.param(backfill(dates=2, is_planned=True, state=BackfillState.PAUSED), "ss", BackfillState.SUCCESS, id="paused"),
         pytest.param(backfill(dates=2, max_failed_runs=2), "ff", BackfillState.FAILED, id="stopped"),
         pytest.param(
-            backfill(dates=2, stop_reason="x", state=BackfillState.CANCELLING), "sf", BackfillState.CANCELLED, id="cancelled"
+            backfill(dates=2, stop_reason="x", state=BackfillState.CANCELLING, was_cancelled=True),
+            "sf",
+            BackfillState.CANCELLED,
+            id="cancelled",
         ),
     ],
 )
@@ -164,7 +167,7 @@ def test_enough_failures_stop_it() -> None:
 
 
 def test_a_stopped_one_ends_its_queued_runs_and_gives_up_its_retries() -> None:
-    view = backfill(dates=3, state=BackfillState.CANCELLING, stop_reason="enough")
+    view = backfill(dates=3, state=BackfillState.CANCELLING, stop_reason="enough", was_cancelled=True)
     queued = EndedRun(run_view(7, backfill_id=1), DAILY, {})
 
     effects, update = step(
