@@ -53,7 +53,7 @@ def decide(messages: Sequence[Message[BackfillChanged]], state: State) -> Iterat
     if rejected := next(_rejections(request, backfill, after, state), None):
         yield rejected
         return
-    after = msgspec.structs.replace(after, **request.changes)
+    after = _going_on(msgspec.structs.replace(after, **request.changes))
     yield UpdateBackfill(after, state.now)
     yield SetBackfillLimits(after)
     details = {**request.changes, **({"end_date": request.end_date} if request.end_date else {})}
@@ -67,6 +67,13 @@ def _rejections(request: BackfillChanged, backfill: BackfillView, after: Backfil
         yield RejectMessage(0, NOT_POSSIBLE, f"there is no pool {request.changes['pool']!r}; `tidegate pools set` makes it")
     if request.end_date:
         yield from overlapping(after, state.others)
+
+
+def _going_on(backfill: BackfillView) -> BackfillView:
+    """One that stopped after failures goes on if it may have more."""
+    has_stopped = backfill.stop_reason and backfill.state is not BackfillState.CANCELLING
+    is_reached = 0 < backfill.max_failed_runs <= backfill.failed
+    return msgspec.structs.replace(backfill, stop_reason="") if has_stopped and not is_reached else backfill
 
 
 def _extended(backfill: BackfillView, end: datetime, now: datetime) -> BackfillView | RejectMessage:

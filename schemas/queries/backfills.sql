@@ -190,7 +190,7 @@ ORDER BY order_at, id
 LIMIT $5
 
 -- name: edges
--- The DAGs that consume outlets of a DAG, directly or not: each with a DAG that produces for it.
+-- The DAGs that consume outlets of a DAG, directly or not: each with a DAG that produces for it. Stale ones start no runs.
 WITH RECURSIVE reached (dag_id) AS (
     SELECT $1::text COLLATE "C"
     UNION
@@ -198,11 +198,13 @@ WITH RECURSIVE reached (dag_id) AS (
     FROM reached
     JOIN task_outlet_dataset_reference AS outlet ON outlet.dag_id = reached.dag_id
     JOIN dag_schedule_dataset_reference AS consumer ON consumer.dataset_id = outlet.dataset_id
+    JOIN dag ON dag.dag_id = consumer.dag_id AND NOT dag.is_stale
 )
 SELECT DISTINCT outlet.dag_id AS producer, consumer.dag_id AS consumer
 FROM reached
 JOIN task_outlet_dataset_reference AS outlet ON outlet.dag_id = reached.dag_id
 JOIN dag_schedule_dataset_reference AS consumer ON consumer.dataset_id = outlet.dataset_id
+JOIN dag ON dag.dag_id = consumer.dag_id AND NOT dag.is_stale
 
 -- name: refusing
 -- Which of these DAGs allow no backfills.

@@ -529,6 +529,23 @@ async def test_enough_failures_stop_it_and_a_retry_goes_on(world: World) -> None
     assert await act(world, id_, BackfillAction.RETRY) == ("not_possible",)
 
 
+async def test_one_that_is_about_to_stop_goes_on_if_it_may_fail_more(world: World) -> None:
+    await world.file(daily())
+    id_ = await created(world, limits={"max_active_runs": 2, "max_failed_runs": 1})
+    await world.admit()
+    await world.submit()
+    first, second = await world.attempts()
+    await world.finish(first, "failed")
+    await settle(world)
+    assert await world.rows("SELECT stop_reason <> '' FROM backfill") == [(True,)]
+
+    await world.tell(BackfillChanged(backfill_id=id_, changes={"max_failed_runs": 2}))
+    await world.finish(second)
+    await settle(world)
+
+    assert await world.rows("SELECT state::text, stop_reason, dates FROM backfill") == [("running", "", 4)]
+
+
 async def test_a_retry_runs_failed_tasks_again_and_no_others(world: World) -> None:
     await world.file(daily(WORK, CommandTask(task_id="more", argv=("true",), upstream=("work",))))
     id_ = await created(world, 1, 1)

@@ -313,6 +313,37 @@ async def test_a_stage_that_begins_while_its_dag_is_paused_goes_on_later(world: 
     assert await state_of(world, id_) == "success"
 
 
+async def test_a_consumer_in_no_file_is_left_out(world: World) -> None:
+    await world.file(daily(work_of("s://a")), path="d.py")
+    await world.file(consumer("b", ["a"]), path="b.py")
+    await created(world, 1, 1)
+    await run_all(world)
+    await world.file(DagSpec(dag_id="other", tasks=(work_of(),)), path="b.py")
+
+    id_ = await created(world, 1, 1, **AGAIN)
+    await run_all(world)
+
+    assert await world.rows("SELECT state::text, stages FROM backfill WHERE id = $1", id_) == [("success", [])]
+
+
+async def test_a_run_of_a_deleted_backfill_runs_under_the_limits_of_its_dag(world: World) -> None:
+    await world.file(daily(work_of("s://a")), path="d.py")
+    await world.file(consumer("b", ["a"]), path="b.py")
+    await created(world, 1, 1)
+    await run_all(world)
+    await created(world, 1, 1, **AGAIN)
+    await run_all(world)
+    await world.file(DagSpec(dag_id="other", tasks=(work_of(),)), path="d.py")
+    await world.tell(DagDeleteRequested(dag_id="d"))
+    ((run_id, _),) = await world.runs("b")
+
+    await world.tell(ClearRequested(dag_id="b", run_id=run_id))
+    await run_all(world)
+
+    assert await world.runs("b") == [(run_id, "success")]
+    assert await world.rows("SELECT backfill_id FROM dag_run WHERE dag_id = 'b'") == [(None,)]
+
+
 async def test_runs_that_datasets_started_are_replayed_with_their_events(world: World) -> None:
     await world.file(consumer("b", ["a"]))
     for number in range(4):
