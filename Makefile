@@ -12,8 +12,8 @@ JARS := .venv/.jars
 TEST_JARS := .venv/.test-jars
 ARCHIVE := .venv/.class-archive
 PYTEST := $(BIN)/python -m pytest
-# Half of the time a test waits: four processes keep two cores busy.
-WORKERS ?= 4
+# Half of the time a test waits: three processes keep two cores busy.
+WORKERS ?= 3
 SPREAD = --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
@@ -26,7 +26,7 @@ help: ## List the targets
 run: java $(PACKAGES) $(JARS) ## Start all servers, a daemon and the example pipelines (ONCE=1: exit after the first week)
 	@$(BIN)/tidegate standalone $(if $(filter-out 0,$(ONCE)),--once) $(ARGS)
 
-test: java $(PACKAGES) $(JARS) $(TEST_JARS) $(ARCHIVE) ## Run the tests, four at a time (ARGS="-k word": only some, one by one)
+test: java $(PACKAGES) $(JARS) $(TEST_JARS) $(ARCHIVE) ## Run the tests, three at a time (ARGS="-k word": only some, one by one)
 ifdef ARGS
 	@$(PYTEST) $(ARGS)
 else

@@ -5,6 +5,10 @@ from pathlib import Path
 from tests.acceptance.command import Command
 from tests.acceptance.crash_scenario import until
 from tests.acceptance.daemon_pair import two_daemons
+from tidegate.daemon.postgres.database import connect
+from tidegate.daemon.request import apply_request
+from tidegate.schemas.message import ClearRequested, RunEndRequested
+from tidegate.schemas.state import RunState
 
 HEADER = "from tidegate import Dag\nwith Dag('d') as dag:\n"
 WORK = "trap 'until [ -e {home}/go ]; do sleep 0.1; done; exit 1' TERM; while :; do sleep 0.1; done"
@@ -24,11 +28,10 @@ async def test_attempts_of_removed_tasks_end_no_daemon(dsn: str, kafka: str, top
         (tmp_path / "dags" / "dags.py").write_text(NEWER)
         await pair.until_rows(2, "SELECT count(*) FROM dag_version")
 
-        ended = [
-            await command("runs", "cancel", "d", "r1"),
-            await command("runs", "clear", "d", "r1", "--newest-version", "--yes"),
-        ]
-        assert [each.code for each in ended] == [0, 0], ended
+        cancel = RunEndRequested(dag_id="d", run_id="r1", state=RunState.FAILED, reason="cancelled")
+        async with connect(dsn) as database:  # a command starts too slowly: the attempts might have been killed for good
+            await apply_request(database, cancel)
+            await apply_request(database, ClearRequested(dag_id="d", run_id="r1", newest=True))
         going = await pair.db.fetchval("SELECT count(*) FROM submission WHERE task_index < 0 AND ended_at IS NULL")
         (tmp_path / "go").touch()
         await until(lambda: pair.db.fetchval("SELECT state = 'success' FROM dag_run"), WITHIN_S)

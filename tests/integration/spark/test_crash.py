@@ -26,6 +26,7 @@ async def test_a_daemon_killed_at_any_moment_of_a_submit_and_its_successor_execu
 
     await submit_and_kill(bench, spec, after_s)
     handle = await bench.backends["command"].find(spec.submission_id) or await bench.submit(spec)
+    await bench.confirm(spec)  # also of one that was found: its task begins after its start is recorded
     status = await bench.until_ended(spec, handle)
     await until_nothing_runs(spec.submission_id)
 
