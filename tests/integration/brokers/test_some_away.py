@@ -8,6 +8,7 @@ from tests.acceptance.command import Tidegate
 from tests.integration.brokers.conftest import PARTITIONS, Brokers
 from tests.integration.events.conftest import beginning, read
 from tests.integration.events.test_topics import config_of
+from tests.quorum import Replicas
 from tidegate.events import Publisher, RunStates, topics
 from tidegate.events.sink import OutMessage, Sink, UndeliveredError
 from tidegate.events.source import Source
@@ -98,9 +99,10 @@ async def test_with_two_of_three_away_nothing_is_acknowledged_and_then_everythin
 
 
 async def test_topics_have_as_many_copies_as_is_said_and_need_two_of_three(brokers: Brokers, topic: str) -> None:
-    replicas = [each for each in await brokers.quorum.replicas() if each.topic == topic]
-
     config = await config_of(brokers.bootstrap, topic)
+    replicas: list[Replicas] = []
+    while not replicas:  # The broker that is asked may learn of the new topic only now.
+        replicas = [each for each in await brokers.quorum.replicas() if each.topic == topic]
 
     assert {each.copies for each in replicas} == {frozenset({1, 2, 3})}
     assert len(replicas) == PARTITIONS
