@@ -93,8 +93,8 @@ $(PACKAGES): requirements.lock build.lock pyproject.toml
 	@[ -x $(BIN)/pip ] || { echo "Installing the Python packages, about a minute" && $(PYTHON) -m venv .venv; } || { \
 	    rm -rf .venv; echo "error: $(PYTHON) cannot make a virtual environment: apt-get install python3-venv" >&2; exit 1; }
 	@pip="$(BIN)/pip --disable-pip-version-check"; quiet=$$([ ! -f $@ ] || echo --quiet); \
-	$$pip install $$quiet --require-hashes -r build.lock && \
-	$$pip install $$quiet --no-compile --require-hashes --no-build-isolation -r requirements.lock && \
+	$$pip install $$quiet --no-deps --require-hashes -r build.lock && \
+	$$pip install $$quiet --no-compile --no-deps --require-hashes --no-build-isolation -r requirements.lock && \
 	$$pip install --quiet --no-deps --no-build-isolation --editable . && \
 	$$pip check
 	@echo "$(CURDIR)" > $@
