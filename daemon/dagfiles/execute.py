@@ -3,6 +3,7 @@
 import errno
 import faulthandler
 import os
+import re
 import signal
 import sys
 import traceback
@@ -18,6 +19,10 @@ from tidegate.schemas.dag import ImportProblem
 from tidegate.schemas.error import DagError
 
 MAX_REASON = 2000
+
+_REPR = re.compile(r"<(?:[^<>]|<\w+>)*")
+"""The representation of an object, up to a further one inside it: `<function <lambda> at 0x7f…`."""
+_ADDRESS = re.compile(" at 0x[0-9a-f]*")
 
 
 class OutOfTimeError(BaseException):
@@ -93,7 +98,12 @@ def reason(error: BaseException, filename: str, limits: Limits) -> str:
             text = f"it starts too many processes or threads; at most {most} are possible; move the work into a task"
         case _:
             text = ": ".join(filter(None, (type(error).__name__, _message(error))))
-    return text[:MAX_REASON].encode(errors="replace").decode()
+    return without_addresses(text)[:MAX_REASON].encode(errors="replace").decode()
+
+
+def without_addresses(text: str) -> str:
+    """The text without the addresses of objects: they differ at each parse, and the reason would be another one each time."""
+    return _REPR.sub(lambda shown: _ADDRESS.sub("", shown[0]), text)
 
 
 def line(error: BaseException, filename: str) -> int | None:

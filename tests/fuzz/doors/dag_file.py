@@ -113,6 +113,7 @@ def check_raised_by_the_file(error: BaseException, filename: str) -> None:
 
 def check_problem(problem: ImportProblem, source: str) -> None:
     assert problem.reason
+    assert " at 0x" not in problem.reason, f"the address of an object: {problem.reason}"
     check_storable(problem)
     if not problem.reason.startswith(WITHOUT_LINE):
         assert problem.line is not None, problem.reason
