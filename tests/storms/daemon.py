@@ -13,7 +13,6 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 
 from tests.storms.backend import ClusterBackend
-from tests.storms.clocks.clock import set_wrong
 from tests.storms.clocks.faults import CLOCK_FAULTS
 from tests.storms.faults import FAULTS
 from tests.storms.hostile.backend import HostileBackend
@@ -38,6 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--note-looks", action="store_true")
     chosen = parser.parse_args(arguments)
     if chosen.clock:
+        from tests.storms.clocks.clock import set_wrong  # noqa: PLC0415 - it imports pytest, which takes a third of a start
+
         set_wrong(chosen.clock)
     settings = read(os.environ)
     log.configure(settings.log_format)
