@@ -99,7 +99,7 @@ $(PACKAGES): requirements.lock build.lock pyproject.toml
 	$$pip check
 	@echo "$(CURDIR)" > $@
 
-$(ARCHIVE): tests/class_archive.py $(JARS)
+$(ARCHIVE): tests/class_archive.py tests/initialized_cluster.py $(JARS)
 	@$(BIN)/python -m tests.class_archive
 	@touch $@
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 from aiokafka import AIOKafkaProducer
 
-from tests import formatted_storage
+from tests import formatted_storage, initialized_cluster
 from tests.servers import CHEAP_JAVA
 from tests.storms.replace import put
 from tidegate.daemon.standalone import kafka
@@ -33,7 +33,8 @@ def use(cache: Path) -> None:
 
 
 async def make(cache: Path) -> None:
-    """Start a broker, send it a record, and have it write the archive when it ends."""
+    """Start a broker, send it a record, and have it write the archive when it ends; keep the storage of each kind of server."""
+    await initialized_cluster.keep(cache)
     os.environ.update(CHEAP_JAVA)
     unfinished = of(cache).with_suffix(".unfinished")
     put(kafka, "JVM", (*kafka.JVM, f"-XX:ArchiveClassesAtExit={unfinished}"))

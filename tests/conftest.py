@@ -16,7 +16,7 @@ from uuid import uuid4
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from tests import class_archive, formatted_storage, order, servers, temporary_folder
+from tests import class_archive, formatted_storage, initialized_cluster, order, servers, temporary_folder
 from tests.servers import MARK, MakeSettings, StartKafka, StartPostgres
 from tests.shared_servers import KAFKA, SPARK_CONNECT, SharedServers, address_of
 from tests.tokens import make_known
@@ -35,6 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
     temporary_folder.choose()
     class_archive.use(cache_of(os.environ))
     formatted_storage.use(cache_of(os.environ))
+    initialized_cluster.use(cache_of(os.environ))
     config.stash[SHARED] = SharedServers(cache_of(os.environ))
 
 

@@ -13,7 +13,7 @@ import asyncpg
 import psutil
 
 from tidegate.daemon.standalone.port import LOOPBACK
-from tidegate.daemon.standalone.postgres import DATABASE, INITDB, SETTINGS, SUPERUSER, Postgres
+from tidegate.daemon.standalone.postgres import DATABASE, SETTINGS, SUPERUSER, Postgres
 
 WITHIN_S = 30.0
 LOOK_EVERY_S = 0.02
@@ -83,7 +83,7 @@ class Member(Postgres):
 
     async def _fill(self, folder: Path) -> None:
         if self.follows is None:
-            await self._finish("initdb", f"--pgdata={folder}", NO_SYNC, *INITDB)
+            await super()._fill(folder)
             with (folder / "postgresql.conf").open("a") as file:
                 file.write(KEPT)
         else:

@@ -6,9 +6,15 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from tests import initialized_cluster
 from tests.servers import StartPostgres
 from tidegate.daemon.standalone.postgres import Postgres, binaries
 from tidegate.daemon.standalone.process import ServerError
+
+
+@pytest.fixture(autouse=True)
+def created_by_initdb(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Postgres, "_fill", initialized_cluster.FILL)
 
 
 async def ask(server: Postgres, question: str) -> object:
