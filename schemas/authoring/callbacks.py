@@ -85,7 +85,7 @@ class Deadline:
         spec = {"name": name, "after_s": after and after.total_seconds(), "since": since, "at": at}
         try:
             self.spec = msgspec.convert(spec, DeadlineSpec)
-        except msgspec.ValidationError:
+        except ValueError:
             raise DagError(f"{where}: it needs a name of 1 to 250 characters, and since='logical_date' or 'queued_at'") from None
 
 

@@ -165,7 +165,7 @@ def _uri(kind: str, given: object) -> str:
 
 def _description(where: str, uri: str, name: object, extra: object) -> DatasetSpec:
     try:
-        return msgspec.convert({"uri": uri, "name": name, "extra": msgspec.to_builtins(extra)}, DatasetSpec)
+        return msgspec.convert(msgspec.to_builtins({"uri": uri, "name": name, "extra": extra}), DatasetSpec)
     except (ValueError, TypeError, RecursionError) as error:
         raise DagError(f"{where}: name is a text of 250 characters at most, extra an object that fits JSON: {error}") from None
 

@@ -88,8 +88,8 @@ def _outlet_uris(where: str, option: str, value: object) -> tuple[str, ...]:
 def _one_of(kind: type[TriggerRule] | type[WeightRule]) -> Callable[[str, str, object], object]:
     def convert(where: str, option: str, value: object) -> object:
         names = [str(member) for member in kind]
-        if value in names:
-            return kind(str(value))
+        if isinstance(value, str) and value in names:
+            return kind(value)
         close = get_close_matches(str(value), names, n=1)
         hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(names)}"
         raise DagError(f"{where}: {value!r:.100} is no {option}{hint}")

@@ -37,7 +37,7 @@ class InputDeadline:
     def __init__(self, *, after: timedelta | None = None, at: time | None = None, fallback: Fallback = "run_anyway") -> None:
         where = "InputDeadline"
         after_or_at(where, after, at)
-        if fallback not in FALLBACKS:
+        if not isinstance(fallback, str) or fallback not in FALLBACKS:
             raise DagError(f"{where}: fallback is one of {', '.join(map(repr, FALLBACKS))}, not {fallback!r:.100}")
         self.spec = InputDeadlineSpec(after_s=limit_seconds(where, "after", after), at=at, fallback=fallback)
 

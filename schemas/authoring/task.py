@@ -106,6 +106,10 @@ class Task(Linkable):
         It runs when all tasks before it have ended and at least one of `setups` succeeded. Its own failure fails the run only
         with `on_failure_fail_dagrun=True`. Raises DagError without a setup.
         """
+        if not isinstance(on_failure_fail_dagrun, bool):
+            raise DagError(
+                f"DAG {self.dag_id!r}, {self!r}: on_failure_fail_dagrun is True or False, not {on_failure_fail_dagrun!r:.100}"
+            )
         place = _caller()
         prepared = self._tasks(setups)
         for setup in prepared:

@@ -138,7 +138,7 @@ def _validate_every(every: Every) -> None:
         raise ValueError(f"the time between two runs must be longer than 0, and no part of it negative, not {_length(every)}")
     if not every.months and every.seconds < SHORTEST_S:
         raise ValueError(f"the time between two runs must be at least {SHORTEST_S:g} s, not {every.seconds:g} s")
-    if not every.months * 31 * 86400 + every.seconds <= LONGEST_S:
+    if not every.months * 31 * 86400 <= LONGEST_S - every.seconds:  # no float has very many months
         raise ValueError(f"the time between two runs must be at most 100 years, not {_length(every)}")
     zone(every.timezone)
     _validate_interval(every)

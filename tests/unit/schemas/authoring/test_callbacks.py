@@ -166,6 +166,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Deadline("x"), "write either after=timedelta(hours=1) or at=time(9, 0)"),
     (lambda: Deadline("x", after=timedelta(1), at=time(9)), "write either"),
     (lambda: Deadline("x", after=timedelta()), "after must be longer than 0"),
+    (lambda: Deadline("x", after=timedelta(1), since="\ud800"), "since='logical_date'"),  # type: ignore[arg-type]
     (lambda: Deadline("x", after=timedelta(days=5000)), "ten years at most"),
     (lambda: Deadline("x", after=timedelta(days=3651)), "ten years at most"),
     (lambda: Deadline("x", after=5), "after must be a timedelta"),  # type: ignore[arg-type]

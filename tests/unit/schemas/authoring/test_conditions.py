@@ -8,6 +8,7 @@ import pytest
 
 import tidegate
 from tests.shapes import decode_spec
+from tests.unit.schemas.authoring.values import Incomparable, Text
 from tidegate import DagError, DatasetOrTime, DatasetPattern
 from tidegate.schemas.authoring.validation import validate_dag
 from tidegate.schemas.conditions.condition import (
@@ -103,6 +104,7 @@ def test_datasets_and_time_go_together_or_each_alone() -> None:
         (lambda: every(days=1, interval="1h"), "every(): interval must be a timedelta like timedelta(hours=1), not '1h'"),
         (lambda: every(days="1"), "every(): unsupported type for timedelta days component: str"),
         (lambda: every(days=1, seconds=float("nan")), "every(): cannot convert float NaN to integer"),
+        (lambda: every(months=10**400), "every(): the time between two runs must be at most 100 years, not 1000"),
         (lambda: every(days=1_000_000_000), "every(): days=1000000000; must have magnitude <= 999999999"),
         (lambda: Dag("d", timezone=["UTC"]), "DAG 'd': timezone must be a name like 'Europe/Zurich', not ['UTC']"),
         (lambda: n_of(0, a, b), "n_of(0, …): how many of them must hold is a whole number from 1 to 2"),
@@ -125,6 +127,7 @@ def test_datasets_and_time_go_together_or_each_alone() -> None:
         (InputDeadline, "InputDeadline: write either after=timedelta(hours=1) or at=time(9, 0)"),
         (lambda: InputDeadline(at=time(9), after=HOUR), "InputDeadline: write either"),
         (lambda: InputDeadline(at="09:00"), "InputDeadline: at must be a time without a zone like time(9, 0)"),
+        (lambda: InputDeadline(after=HOUR, fallback=Incomparable()), "InputDeadline: fallback is one of 'run_anyway', 'skip'"),
         (lambda: InputDeadline(after=HOUR, fallback="run"), "InputDeadline: fallback is one of 'run_anyway', 'skip', 'alert'"),
         (lambda: Dag("d", schedule=Timed(None, within=HOUR)), "DAG 'd': Timed(…) is about datasets, and there are none"),
         (lambda: Dag("d", schedule=Timed("@daily", within=HOUR)), "DAG 'd': schedule is a dataset"),
@@ -224,6 +227,11 @@ def circle() -> dict[str, Any]:
     found: dict[str, Any] = {}
     found["self"] = found
     return found
+
+
+def test_a_name_that_is_a_text_of_another_type_is_refused() -> None:
+    with pytest.raises(DagError, match=r"^Dataset\('lake://a'\): name is a text of 250 characters at most"):
+        Dataset("lake://a", name=Text("x"))
 
 
 @pytest.mark.parametrize("extra", [7, "text", "\ud800", {1, 2}, {"at": object()}, circle()])

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.schemas.authoring.values import Incomparable
 from tidegate import Dag, DagError, Dataset, Param, Task
 
 DELAYS = Dataset("lake://delays")
@@ -86,6 +87,23 @@ def test_a_task_option_that_cannot_be_is_refused(options: Any, message: str) -> 
         Dag("d").empty("t", **options)
 
     assert str(caught.value) == f"DAG 'd', task 't': {message}"
+
+
+@pytest.mark.parametrize("option", ["trigger_rule", "weight_rule"])
+def test_a_rule_that_cannot_be_compared_is_refused(option: Any) -> None:
+    options: Any = {option: Incomparable()}
+
+    with pytest.raises(DagError, match=rf"^DAG 'd', task 't': <.*> is no {option}; there are "):
+        Dag("d").empty("t", **options)
+
+
+@pytest.mark.parametrize("wrong", [None, 1, "yes", object()])
+def test_a_teardown_fails_the_run_or_does_not(wrong: Any) -> None:
+    dag = Dag("d")
+    setup = dag.empty("s")
+
+    with pytest.raises(DagError, match=r"^DAG 'd', task 't': on_failure_fail_dagrun is True or False, not "):
+        dag.empty("t").as_teardown(setups=setup, on_failure_fail_dagrun=wrong)
 
 
 @pytest.mark.parametrize(
