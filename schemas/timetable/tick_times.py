@@ -77,35 +77,39 @@ class Grid(NamedTuple):
     anchor: datetime
 
     def after(self, instant: datetime, /) -> datetime:
-        return self._around(instant)[1]
+        return _around(self.every, self.anchor, instant)[1]
 
     def until(self, instant: datetime, /) -> datetime:
-        return self._around(instant)[0]
+        return _around(self.every, self.anchor, instant)[0]
 
-    def _around(self, instant: datetime) -> tuple[datetime, datetime]:
-        """The last tick up to an instant and the first one after it."""
-        if not self.every.months:
-            period = timedelta(seconds=self.every.seconds)
-            begin = self.anchor + (instant - self.anchor) // period * period
-            return begin, begin + period
-        if instant < self.anchor:
-            return next((found, later) for later, found in pairwise(self._steps(-1, instant)) if found <= instant)
-        return next((before, found) for before, found in pairwise(self._steps(1, instant)) if found > instant)
 
-    def _steps(self, direction: int, towards: datetime) -> Iterator[datetime]:
-        """Ticks from the anchor on; they may begin later, at least one period before `towards`."""
-        clock, months = self.every.timezone, self.every.months * direction
-        seconds = timedelta(seconds=self.every.seconds * direction)
-        wall = wallclock.local(self.anchor, clock)
-        apart = abs((towards.year - wall.year) * 12 + towards.month - wall.month)
-        skipped = 0 if seconds else max(0, apart // self.every.months - 2)
-        wall = months_later(wall, months * skipped) if wall.day <= NEVER_CLAMPED else _clamped(wall, months, skipped)
-        yield wallclock.instant(wall, clock) if skipped else self.anchor
-        while True:
-            wall = months_later(wall, months)
-            if seconds:
-                wall = wallclock.local(wallclock.instant(wall, clock) + seconds, clock)
-            yield wallclock.instant(wall, clock)
+# Cached: months with seconds are walked one by one, thousands of them in a century, and each decision asks several times.
+@lru_cache(maxsize=4096)
+def _around(every: Every, anchor: datetime, instant: datetime) -> tuple[datetime, datetime]:
+    """The last tick up to an instant and the first one after it."""
+    if not every.months:
+        period = timedelta(seconds=every.seconds)
+        begin = anchor + (instant - anchor) // period * period
+        return begin, begin + period
+    if instant < anchor:
+        return next((found, later) for later, found in pairwise(_steps(every, anchor, -1, instant)) if found <= instant)
+    return next((before, found) for before, found in pairwise(_steps(every, anchor, 1, instant)) if found > instant)
+
+
+def _steps(every: Every, anchor: datetime, direction: int, towards: datetime) -> Iterator[datetime]:
+    """Ticks from the anchor on; they may begin later, at least one period before `towards`."""
+    clock, months = every.timezone, every.months * direction
+    seconds = timedelta(seconds=every.seconds * direction)
+    wall = wallclock.local(anchor, clock)
+    apart = abs((towards.year - wall.year) * 12 + towards.month - wall.month)
+    skipped = 0 if seconds else max(0, apart // every.months - 2)
+    wall = months_later(wall, months * skipped) if wall.day <= NEVER_CLAMPED else _clamped(wall, months, skipped)
+    yield wallclock.instant(wall, clock) if skipped else anchor
+    while True:
+        wall = months_later(wall, months)
+        if seconds:
+            wall = wallclock.local(wallclock.instant(wall, clock) + seconds, clock)
+        yield wallclock.instant(wall, clock)
 
 
 def months_later(wall: datetime, months: int) -> datetime:

@@ -40,3 +40,25 @@ def test_ticks_long_before_the_anchor_are_those_of_a_walk(day: int) -> None:
     grid = Grid(Every(months=1, timezone=ZONE), anchor)
 
     assert (grid.until(instant), grid.after(instant)) == around
+
+
+def test_a_walk_over_months_of_a_century_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A decision asks for the tick after a time, and for the one before it, again and again."""
+    steps: list[datetime] = []
+    instant_of = wallclock.instant
+
+    def counted(wall: datetime, clock: str) -> datetime:
+        steps.append(wall)
+        return instant_of(wall, clock)
+
+    monkeypatch.setattr(wallclock, "instant", counted)
+    grid = Grid(Every(months=1, seconds=1, timezone=ZONE), datetime(1926, 5, 1, tzinfo=UTC))
+    now = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+    begin = grid.until(now)
+    walked = len(steps)
+    end = grid.after(now)
+
+    assert begin <= now < end
+    assert walked > 1200
+    assert len(steps) == walked
