@@ -84,7 +84,7 @@ async def _positions_and_outstanding_work(db: Db) -> tuple[Mapping[str, int], Ou
 async def _all_read(context: Context, positions: Mapping[Partition, int]) -> bool:
     """Whether these positions are the ends of all partitions of the topics."""
     settings = context.settings
-    async with Source(settings.kafka_servers) as source:
+    async with Source(settings.kafka_servers, security=settings.kafka_security) as source:
         for topic in map(settings.topic, INCOMING):
             if {Partition(topic, number) for number in await source.partitions_of(topic)} - positions.keys():
                 return False

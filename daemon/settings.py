@@ -11,7 +11,8 @@ from typing import Annotated, Literal, get_args, get_type_hints
 import msgspec
 from msgspec import Meta
 
-from tidegate.schemas.error import TidegateError
+from tidegate.schemas.error import RequestError, TidegateError
+from tidegate.schemas.kafka_security import DEFAULT_MECHANISM, KafkaSecurity, Mechanism, Protocol
 from tidegate.schemas.read_plan import RUN_EVENTS
 from tidegate.schemas.wire.event import Kind
 
@@ -63,6 +64,28 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             " The id of the spool is added to it: `NAME/ID`."
         ),
     ] = msgspec.field(default_factory=socket.gethostname)
+
+    kafka_security_protocol: Annotated[
+        Protocol,
+        _text("`PLAINTEXT`, `SSL` (TLS), `SASL_SSL` (TLS and a login) or `SASL_PLAINTEXT` (a login without TLS)."),
+    ] = "PLAINTEXT"
+    kafka_sasl_mechanism: Annotated[
+        Mechanism, _text("Mechanism of the login: `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER`.")
+    ] = DEFAULT_MECHANISM
+    kafka_sasl_username: Annotated[str, _text("User name of the login. `OAUTHBEARER` needs none.")] = ""
+    kafka_sasl_password: Annotated[str, _text("Password of the login, or the token for `OAUTHBEARER`. Better in a file.")] = ""
+    kafka_sasl_password_file: Annotated[
+        str, _text("File with this password or token. Read at each connection, so that a renewed one needs no restart.")
+    ] = ""
+    kafka_ssl_ca_file: Annotated[
+        str, _text("PEM file of the CA of the brokers. Empty: the CAs of this host. Host names are always verified.")
+    ] = ""
+    kafka_ssl_certificate_file: Annotated[
+        str, _text("PEM file of the certificate of the client, if brokers require one. Renewed ones need no restart.")
+    ] = ""
+    kafka_ssl_key_file: Annotated[str, _text("PEM file of its key. Empty: the key is in the file of the certificate.")] = ""
+    kafka_ssl_key_password: Annotated[str, _text("Password of an encrypted key. Better in a file.")] = ""
+    kafka_ssl_key_password_file: Annotated[str, _text("File with this password.")] = ""
 
     topic_prefix: Annotated[str, _text("Prefix of the names of all topics.")] = "tidegate."
     topic_partitions: Annotated[int, _count("Partitions of a topic that `tidegate topics create` creates.", "partitions")] = 12
@@ -159,6 +182,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = "auto"
     debug: Annotated[bool, _text("Log tracebacks of unexpected errors.")] = False
 
+    @property
+    def kafka_security(self) -> KafkaSecurity:
+        """The settings `kafka_*` of all clients of Kafka. Raises RequestError for settings that contradict each other."""
+        return KafkaSecurity(**{field: getattr(self, f"kafka_{field}") for field in KafkaSecurity.__struct_fields__})
+
     def topic(self, kind: Kind) -> str:
         """The topic that carries a kind of event."""
         return f"{self.topic_prefix}{kind}"
@@ -180,9 +208,18 @@ def read(environ: Mapping[str, str], *, needs: Collection[str] = tuple(SERVERS))
         _check_dsn(values["postgres_dsn"])
     values = {**dict.fromkeys(SERVERS, ""), **values}
     try:
-        return msgspec.convert(values, Settings, strict=False)
+        settings = msgspec.convert(values, Settings, strict=False)
     except msgspec.ValidationError as error:
         raise SettingsError(_sentence(str(error), values)) from error
+    _check_kafka(settings)
+    return settings
+
+
+def _check_kafka(settings: Settings) -> None:
+    try:
+        settings.kafka_security  # noqa: B018 - it is checked when it is made
+    except RequestError as error:
+        raise SettingsError(str(error)) from error
 
 
 def environment(values: Mapping[str, str]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from tidegate.events.publisher import Publisher, Update
 from tidegate.events.run_states import RunStates
 from tidegate.events.subscriber import GapError, subscribe
 from tidegate.events.sync_publisher import SyncPublisher
+from tidegate.schemas.kafka_security import KafkaSecurity
 from tidegate.schemas.wire.event import (
     DagFileChanged,
     DagRunStateChanged,
@@ -25,6 +26,7 @@ __all__ = [
     "DatasetUpdated",
     "EventId",
     "GapError",
+    "KafkaSecurity",
     "Kind",
     "Publisher",
     "RunStates",

@@ -17,7 +17,9 @@ from aiokafka.errors import (
     UnknownTopicOrPartitionError,
 )
 
+from tidegate.events.security import OPEN, refusal
 from tidegate.schemas.error import RequestError, UnavailableError
+from tidegate.schemas.kafka_security import KafkaSecurity
 
 REQUEST_TIMEOUT_MS = 10_000
 STOP_TIMEOUT_S = 5.0
@@ -46,8 +48,8 @@ def _describe(servers: str, error: BaseException) -> str:
             return f"Kafka at {servers} refused: {error}"
 
 
-async def start(client: Any, servers: str, timeout_s: float) -> None:
-    """Start a consumer, producer or admin client; a failed start closes it.
+async def start(client: Any, servers: str, timeout_s: float, security: KafkaSecurity = OPEN) -> None:
+    """Start a consumer, producer or admin client, which has the options of `security`; a failed start closes it.
 
     Raises UnavailableError after at most `timeout_s`, and RequestError for an invalid address.
     """
@@ -56,15 +58,19 @@ async def start(client: Any, servers: str, timeout_s: float) -> None:
             _check_addresses(servers)
             _divide_bootstrap_timeout(_network_client(client), servers, timeout_s)
             _replace_closed_connections(_network_client(client))
-            await _start(client)
+            await _start(client, servers, security)
     except BaseException:
         await stop(client)
         raise
 
 
-async def _start(client: Any) -> None:
+async def _start(client: Any, servers: str, security: KafkaSecurity) -> None:
     try:
         await client.start()
+    except KafkaConnectionError as error:
+        if (why := await refusal(_network_client(client), security)) is not None:
+            raise UnavailableError(f"Kafka at {servers} cannot be used: {why}") from error
+        raise
     except BaseException as error:
         # A cancelled start leaves open a connection that only its own frame refers to.
         for frame, _ in walk_tb(error.__traceback__):

@@ -19,8 +19,10 @@ import msgspec
 from msgspec import UNSET
 
 from tidegate.events import cloudevents, topics
+from tidegate.events.security import OPEN
 from tidegate.events.sink import MAX_MESSAGE_BYTES, OutMessage, Sink, message_bytes
 from tidegate.schemas.error import RejectedError, RequestError, UnavailableError
+from tidegate.schemas.kafka_security import KafkaSecurity
 from tidegate.schemas.wire.envelope import decode
 from tidegate.schemas.wire.event import DagFileChanged, DatasetUpdated, EventId, Incoming, Kind, TaskFinished, encode, storable
 
@@ -55,9 +57,18 @@ class Publisher:
     safe to publish it again with the same id.
     """
 
-    def __init__(self, servers: str, *, source: str, topic_prefix: str = "tidegate.", timeout_s: float = 10.0) -> None:
+    def __init__(
+        self,
+        servers: str,
+        *,
+        source: str,
+        topic_prefix: str = "tidegate.",
+        timeout_s: float = 10.0,
+        security: KafkaSecurity = OPEN,
+    ) -> None:
         """`servers`: host:port, several separated by commas. `source`: the program's name, the same at every start, 1 to 512
         printable characters. `topic_prefix`: the setting of the daemons. `timeout_s`: for connecting, and for each call.
+        `security`: TLS and login; by default none, and `KafkaSecurity.from_environ(os.environ)` reads the settings.
 
         Raises RequestError without a source.
         """
@@ -68,7 +79,7 @@ class Publisher:
         self._timeout_s = timeout_s
         self._servers = servers
         # Half the timeout, so that a dead connection is replaced while the call still waits.
-        self._sink = Sink(servers, delivery_timeout_s=timeout_s / 2)
+        self._sink = Sink(servers, security=security, delivery_timeout_s=timeout_s / 2)
         self._open = False
         self._closed = False
         self._calls = 0

@@ -12,7 +12,9 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
 
 from tidegate.events import topics
+from tidegate.events.security import OPEN
 from tidegate.events.subscriber import GapError, Subscription, read_states
+from tidegate.schemas.kafka_security import KafkaSecurity
 from tidegate.schemas.wire.event import DagRunStateChanged, Kind, StateChanged
 
 
@@ -25,11 +27,20 @@ class RunStates(Mapping[tuple[str, str], DagRunStateChanged]):
     """
 
     def __init__(
-        self, servers: str, *, topic_prefix: str = "tidegate.", on_gap: Callable[[GapError], None] | None = None
+        self,
+        servers: str,
+        *,
+        topic_prefix: str = "tidegate.",
+        on_gap: Callable[[GapError], None] | None = None,
+        security: KafkaSecurity = OPEN,
     ) -> None:
-        """Does not connect yet. `servers`: host:port, several separated by commas. `topic_prefix`: the setting of the daemons."""
+        """Does not connect yet. `servers`: host:port, several separated by commas. `topic_prefix`: the setting of the daemons.
+
+        `security`: TLS and login; by default none, and `KafkaSecurity.from_environ(os.environ)` reads the settings.
+        """
         self.gaps = 0
         self._servers = servers
+        self._security = security
         self._on_gap = on_gap
         last_events = _LastEvents()
         self._runs = last_events.events
@@ -68,7 +79,7 @@ class RunStates(Mapping[tuple[str, str], DagRunStateChanged]):
                     yield event
 
     def _read(self) -> AsyncGenerator[StateChanged | None]:
-        return read_states(self._servers, self._subscription, from_beginning=True)
+        return read_states(self._servers, self._subscription, from_beginning=True, security=self._security)
 
     def _count_gap(self, gap: GapError) -> None:
         self.gaps += 1

@@ -19,7 +19,9 @@ from aiokafka.errors import ProducerClosed, ProducerFenced
 from aiokafka.partitioner import murmur2
 
 from tidegate.events import connection
+from tidegate.events.security import OPEN, client_options
 from tidegate.schemas.error import FencedError, RejectedError, UnavailableError
+from tidegate.schemas.kafka_security import KafkaSecurity
 from tidegate.schemas.wire.event import MAX_RECORD_BYTES, Rejection
 
 # Below the default max.message.bytes of topics, with room for the overhead of a record batch.
@@ -67,8 +69,16 @@ class Sink:
     to send: another process may have sent it meanwhile.
     """
 
-    def __init__(self, servers: str, *, delivery_timeout_s: float = 10.0, transactional_id: str | None = None) -> None:
+    def __init__(
+        self,
+        servers: str,
+        *,
+        security: KafkaSecurity = OPEN,
+        delivery_timeout_s: float = 10.0,
+        transactional_id: str | None = None,
+    ) -> None:
         self._servers = servers
+        self._security = security
         self._delivery_timeout_s = delivery_timeout_s
         self._transactional_id = transactional_id
         self._producer: AIOKafkaProducer | None = None
@@ -189,8 +199,9 @@ class Sink:
                 linger_ms=0,
                 max_batch_size=BATCH_BYTES,
                 request_timeout_ms=connection.REQUEST_TIMEOUT_MS,
+                **client_options(self._security),
             )
-            await connection.start(producer, self._servers, self._delivery_timeout_s)
+            await connection.start(producer, self._servers, self._delivery_timeout_s, self._security)
             if self._transactional_id is not None:
                 await self._take_epoch(producer)
             self._producer = producer

@@ -15,7 +15,9 @@ from aiokafka.errors import KafkaError
 from aiokafka.errors import OffsetOutOfRangeError as KafkaOffsetOutOfRangeError
 
 from tidegate.events import connection, offsets, undecodable
+from tidegate.events.security import OPEN, client_options
 from tidegate.schemas.error import TidegateError, UnavailableError
+from tidegate.schemas.kafka_security import KafkaSecurity
 
 # Above MAX_RECORD_BYTES: a record that is too large must be fetched to become a dead letter.
 PARTITION_FETCH_BYTES = 3 << 20
@@ -76,9 +78,12 @@ class OffsetOutOfRangeError(TidegateError):
 class Source:
     """Reads assigned partitions. An async context manager; usable again after UnavailableError."""
 
-    def __init__(self, servers: str, *, group: str | None = None, timeout_s: float = 15.0) -> None:
+    def __init__(
+        self, servers: str, *, security: KafkaSecurity = OPEN, group: str | None = None, timeout_s: float = 15.0
+    ) -> None:
         """`group` names the offsets that `commit` stores, for lag tools; it has no members. `timeout_s` bounds each request."""
         self._servers = servers
+        self._security = security
         self._timeout_s = timeout_s
         self._group = group
         self._positions: dict[Partition, int] = {}
@@ -110,9 +115,10 @@ class Source:
             enable_auto_commit=False,
             isolation_level="read_committed",
             request_timeout_ms=connection.REQUEST_TIMEOUT_MS,
+            **client_options(self._security),
             **options,
         )
-        await connection.start(consumer, self._servers, self._timeout_s)
+        await connection.start(consumer, self._servers, self._timeout_s, self._security)
         stack.push_async_callback(connection.stop, consumer)
         return consumer
 

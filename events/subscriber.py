@@ -17,8 +17,10 @@ from typing import Protocol
 import anyio
 
 from tidegate.events import topics
+from tidegate.events.security import OPEN
 from tidegate.events.source import OffsetOutOfRangeError, Partition, Record, Source, StallDetector
 from tidegate.schemas.error import RejectedError, RequestError, TidegateError, UnavailableError
+from tidegate.schemas.kafka_security import KafkaSecurity
 from tidegate.schemas.wire.envelope import decode_state
 from tidegate.schemas.wire.event import Kind, StateChanged
 
@@ -51,6 +53,7 @@ async def subscribe(
     from_beginning: bool = False,
     group: str | None = None,
     on_gap: Callable[[GapError], None] | None = None,
+    security: KafkaSecurity = OPEN,
 ) -> AsyncGenerator[StateChanged]:
     """Each state of a run (`DagRunStateChanged`) and task (`TaskStateChanged`) once, in order within its run, without end.
 
@@ -61,25 +64,32 @@ async def subscribe(
     repeat the last few events. Default None: no stored position.
     `on_gap`: called instead of raising GapError; the event that revealed the gap follows. Events arrive once as long as at most
     100,000 runs change at a time.
+    `security`: TLS and login; by default none, and `KafkaSecurity.from_environ(os.environ)` reads the settings.
 
     Reconnects when Kafka goes away. Raises UnavailableError when it is away at the start, RequestError for a missing topic, and
     GapError for missing events.
     """
     subscription = Subscription({topics.name(topic_prefix, kind): kind for kind in kinds}, on_gap, LastSeqs())
-    async with aclosing(read_states(servers, subscription, from_beginning=from_beginning, group=group)) as events:
+    states = read_states(servers, subscription, from_beginning=from_beginning, group=group, security=security)
+    async with aclosing(states) as events:
         async for event in events:
             if event is not None:
                 yield event
 
 
 async def read_states(
-    servers: str, subscription: "Subscription", *, from_beginning: bool, group: str | None = None
+    servers: str,
+    subscription: "Subscription",
+    *,
+    from_beginning: bool,
+    group: str | None = None,
+    security: KafkaSecurity = OPEN,
 ) -> AsyncGenerator[StateChanged | None]:
     """As `subscribe`, from the position of the subscription. Yields None before each fetch."""
     while True:
         try:
             async with (
-                Source(servers, group=group) as source,
+                Source(servers, security=security, group=group) as source,
                 subscription.connected(source, from_beginning=from_beginning),
                 aclosing(_read_source(source, subscription)) as events,
             ):

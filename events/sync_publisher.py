@@ -15,7 +15,9 @@ from uuid import UUID
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from tidegate.events.publisher import Outcome, Publisher, Update
+from tidegate.events.security import OPEN
 from tidegate.schemas.error import RequestError
+from tidegate.schemas.kafka_security import KafkaSecurity
 from tidegate.schemas.wire.event import EventId
 
 T = TypeVar("T")
@@ -27,9 +29,17 @@ class SyncPublisher:
     Open it with `with`, or with `open` and `close`, as in a notebook.
     """
 
-    def __init__(self, servers: str, *, source: str, topic_prefix: str = "tidegate.", timeout_s: float = 10.0) -> None:
+    def __init__(
+        self,
+        servers: str,
+        *,
+        source: str,
+        security: KafkaSecurity = OPEN,
+        topic_prefix: str = "tidegate.",
+        timeout_s: float = 10.0,
+    ) -> None:
         """Parameters and errors as for `Publisher`."""
-        self._publisher = Publisher(servers, source=source, topic_prefix=topic_prefix, timeout_s=timeout_s)
+        self._publisher = Publisher(servers, source=source, security=security, topic_prefix=topic_prefix, timeout_s=timeout_s)
         self._thread = ExitStack()
         self._portal: BlockingPortal | None = None
 

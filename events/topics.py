@@ -8,7 +8,9 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import NoError, RequestTimedOutError, TopicAlreadyExistsError, for_code
 
 from tidegate.events import connection
+from tidegate.events.security import OPEN, client_options
 from tidegate.schemas.error import RequestError, UnavailableError
+from tidegate.schemas.kafka_security import KafkaSecurity
 from tidegate.schemas.wire.event import Kind
 
 DAY_MS = 24 * 3600 * 1000
@@ -54,7 +56,15 @@ class Created(msgspec.Struct, frozen=True):
         return self.partitions != self.wanted
 
 
-async def create(servers: str, prefix: str, partitions: int, replication: int, *, min_in_sync: int = 0) -> Sequence[Created]:
+async def create(
+    servers: str,
+    prefix: str,
+    partitions: int,
+    replication: int,
+    *,
+    min_in_sync: int = 0,
+    security: KafkaSecurity = OPEN,
+) -> Sequence[Created]:
     """Create the missing topics, and wait until every partition of all topics has a leader.
 
     `replication`: replicas of each partition. `min_in_sync`: min.insync.replicas; 0 means 2 with three or more replicas, and the
@@ -67,8 +77,10 @@ async def create(servers: str, prefix: str, partitions: int, replication: int, *
         )
     wanted = [name(prefix, kind) for kind in Kind]
     config = _TopicConfig(partitions, replication, min_in_sync or (SAFE_IN_SYNC if replication >= SAFE_COPIES else 0))
-    admin = AIOKafkaAdminClient(bootstrap_servers=servers, request_timeout_ms=connection.REQUEST_TIMEOUT_MS)
-    await connection.start(admin, servers, TIMEOUT_S)
+    admin = AIOKafkaAdminClient(
+        bootstrap_servers=servers, request_timeout_ms=connection.REQUEST_TIMEOUT_MS, **client_options(security)
+    )
+    await connection.start(admin, servers, TIMEOUT_S, security)
     try:
         with connection.translated_errors(servers), anyio.fail_after(TIMEOUT_S):
             existed = await _create(admin, [_new_topic(name(prefix, kind), kind, config) for kind in Kind])

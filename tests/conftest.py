@@ -17,6 +17,7 @@ import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from tests import class_archive, formatted_storage, initialized_cluster, order, servers, temporary_folder
+from tests.secured_kafka import SecuredKafka
 from tests.servers import MARK, MakeSettings, StartKafka, StartPostgres
 from tests.shared_servers import KAFKA, SPARK_CONNECT, SharedServers, address_of
 from tests.tokens import make_known
@@ -109,6 +110,15 @@ def postgres(portal: BlockingPortal, tmp_path_factory: pytest.TempPathFactory) -
 def broker(request: pytest.FixtureRequest) -> str:
     """The bootstrap server of the run's Kafka."""
     return address_of(KAFKA, request.config.stash[SHARED])
+
+
+@pytest.fixture(scope="session")
+def secured_kafka(portal: BlockingPortal, tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[SecuredKafka]:
+    """A Kafka with listeners for logins and certificates, which no test breaks."""
+    server = SecuredKafka(tmp_path_factory.mktemp("secured"), cache)
+    with portal.wrap_async_context_manager(server):
+        yield server
+    shutil.rmtree(server.home)
 
 
 @pytest.fixture(scope="session")

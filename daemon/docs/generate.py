@@ -57,6 +57,7 @@ $ tidegate daemon
 
 _SECTIONS = {
     "postgres_dsn": "Servers and files",
+    "kafka_security_protocol": "TLS and login of Kafka",
     "topic_prefix": "Topics",
     "lease_ttl_s": "Daemons and events",
     "parse_wall_s": "Parsing of DAG files",

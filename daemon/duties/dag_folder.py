@@ -21,7 +21,7 @@ SOURCE = "tidegate/watcher"
 
 async def publish_changes(context: Context, *, task_status: TaskStatus[None]) -> None:
     """Publish changes of files in the DAG folder of this host, for ever; retried while Kafka is away."""
-    async with Sink(context.settings.kafka_servers) as sink:
+    async with Sink(context.settings.kafka_servers, security=context.settings.kafka_security) as sink:
 
         async def publish(paths: Sequence[str]) -> None:
             await Retry(context.outages).until_done(send_changes, context, sink, paths)

@@ -71,7 +71,7 @@ class FileParsing:
 
     async def report_late(self, *, task_status: TaskStatus[None]) -> None:
         """Report files with late results, for ever; retried while Kafka is away."""
-        async with Sink(self._context.settings.kafka_servers) as sink:
+        async with Sink(self._context.settings.kafka_servers, security=self._context.settings.kafka_security) as sink:
             task_status.started()
             while True:
                 await self._has_late.wait(self._context.settings.sweep_s)

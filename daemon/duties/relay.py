@@ -48,7 +48,9 @@ async def relay(context: Context, *, task_status: TaskStatus[None]) -> None:
 
 def outbox_sinks(settings: Settings) -> OutboxSinks:
     """The sinks of a daemon with these settings."""
-    return OutboxSinks(lambda id_: Sink(settings.kafka_servers, transactional_id=id_), settings.topic_prefix)
+    return OutboxSinks(
+        lambda id_: Sink(settings.kafka_servers, security=settings.kafka_security, transactional_id=id_), settings.topic_prefix
+    )
 
 
 async def _unless_fenced(context: Context, sinks: OutboxSinks, watermark: OutboxWatermark) -> bool:

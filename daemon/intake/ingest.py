@@ -30,6 +30,7 @@ from tidegate.daemon.intake.batches import (
 from tidegate.daemon.intake.unknown_datasets import reject_unknown_datasets
 from tidegate.daemon.leases import register, renew
 from tidegate.daemon.outage import STEADY_S, Backoff
+from tidegate.daemon.settings import Settings
 from tidegate.events.source import OffsetOutOfRangeError, Partition, Record, Source, StallDetector
 from tidegate.schemas.error import FencedError, RejectedError, TooSlowError, UnavailableError, described
 from tidegate.schemas.message import Message
@@ -69,7 +70,7 @@ async def ingest(kind: Kind, context: Context, *, enrich: Enrich = unchanged, ta
     while True:
         try:
             with context.outages.reporting():
-                async with Source(context.settings.kafka_servers, group=f"{context.settings.topic_prefix}daemon") as source:
+                async with _open_source(context.settings) as source:
                     context.outages.end("Kafka")
                     await Reader(kind, context, source, enrich, size).run(backoff)
         except FencedError:
@@ -77,6 +78,10 @@ async def ingest(kind: Kind, context: Context, *, enrich: Enrich = unchanged, ta
         await backoff.pause()
         with context.outages.reporting():
             await renew(context.database, context.held_leases, context.outages.away)  # reloads the offsets
+
+
+def _open_source(settings: Settings) -> Source:
+    return Source(settings.kafka_servers, security=settings.kafka_security, group=f"{settings.topic_prefix}daemon")
 
 
 class BatchSize:

@@ -137,6 +137,7 @@ class RunnerBackend:
             spark_remote=settings.spark_remote,
             spark_master=settings.spark_master,
             kafka_servers=settings.kafka_servers,
+            kafka_security=None if settings.kafka_security.holds_secrets else settings.kafka_security,
             topic_prefix=settings.topic_prefix,
             heartbeat_s=settings.runner_heartbeat_s,
             silent_s=None if isinstance(spec.task, CallbackTask) else settings.runner_silent_s,

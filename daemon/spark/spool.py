@@ -33,6 +33,7 @@ from tidegate.daemon.spark.process import Identity, alive
 from tidegate.daemon.spark.regular_file import DamagedError, open_directory, open_regular, read_regular
 from tidegate.daemon.spark.removal import remove
 from tidegate.schemas.error import RejectedError
+from tidegate.schemas.kafka_security import KafkaSecurity
 from tidegate.schemas.wire.envelope import check_body
 from tidegate.schemas.wire.event import MAX_RECORD_BYTES
 
@@ -50,6 +51,8 @@ _encode = msgspec.json.Encoder().encode
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """`spec.json`: the submission and the addresses of its servers. Its only credentials are in the address of Spark.
 
+    `kafka_security` names files of secrets. It is None if the daemon has a secret of Kafka by value: tasks can read the job.
+
     Other hosts retry the task when no heartbeat was recorded for `silent_s`; None: never.
     """
 
@@ -58,6 +61,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     spark_remote: str
     spark_master: str
     kafka_servers: str
+    kafka_security: KafkaSecurity | None = KafkaSecurity()
     topic_prefix: str
     heartbeat_s: float
     silent_s: float | None = None

@@ -51,6 +51,8 @@ class Kafka(Server):
     name: ClassVar[str] = "Kafka"
     ports_needed: ClassVar[int] = 2
     heap_mb: ClassVar[int] = 512
+    format_options: ClassVar[tuple[str, ...]] = ()
+    """Further options of StorageTool, such as `--add-scram`."""
     node = 1
     """The node id."""
 
@@ -82,7 +84,7 @@ class Kafka(Server):
         unfinished = self.home / "data.unfinished"
         shutil.rmtree(unfinished, ignore_errors=True)
         self._configure(unfinished, (9092, 9093))
-        arguments = ("format", f"--cluster-id={self._cluster()}", f"--config={self._config}")
+        arguments = ("format", f"--cluster-id={self._cluster()}", f"--config={self._config}", *self.format_options)
         child = await self._run(*SHORT_LIVED, "kafka.tools.StorageTool", *arguments)
         if await child.outcome() != 0:
             raise ServerError(f"Kafka's storage could not be formatted: StorageTool {ending(child)}{self._log_end(child)}")

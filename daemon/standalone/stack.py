@@ -3,13 +3,14 @@
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import anyio
 import msgspec
 
 from tidegate.daemon.postgres.migrate import migrate
-from tidegate.daemon.settings import Settings
+from tidegate.daemon.settings import Settings, SettingsError
 from tidegate.daemon.spark.process import end_all
 from tidegate.daemon.spark.spool import spools
 from tidegate.daemon.standalone import jars
@@ -19,11 +20,14 @@ from tidegate.daemon.standalone.postgres import Postgres
 from tidegate.daemon.standalone.server import Server
 from tidegate.daemon.standalone.spark_connect import SparkConnect
 from tidegate.events import topics
+from tidegate.events.security import OPEN
+from tidegate.schemas.kafka_security import KafkaSecurity
 
 Say = Callable[[str], None]
 
 RUNNER_GRACE_S = 2.0
 NOTIFYING = ("smtp_", "webhook_", "notify_", "callback_")
+SECURING = tuple(f"kafka_{field}" for field in KafkaSecurity.__struct_fields__)
 
 
 class Stack(msgspec.Struct, frozen=True):
@@ -42,6 +46,7 @@ class Stack(msgspec.Struct, frozen=True):
 @asynccontextmanager
 async def stack(home: Path, given: Settings, say: Say) -> AsyncIterator[Stack]:
     """Start the servers that the settings do not name. Raises ServerError when one does not start."""
+    check_security(given)
     async with AsyncExitStack() as started:
         postgres = Postgres(home / "postgres")
         kafka = Kafka(home / "kafka", jars.cache_of(os.environ))
@@ -59,18 +64,29 @@ async def stack(home: Path, given: Settings, say: Say) -> AsyncIterator[Stack]:
             "topic_prefix": given.topic_prefix,
         }
         shape = (given.topic_partitions, given.topic_replication)
-        await topics.create(settings["kafka_servers"], given.topic_prefix, *shape, min_in_sync=given.topic_min_in_sync)
+        create = partial(topics.create, min_in_sync=given.topic_min_in_sync, security=given.kafka_security)
+        await create(settings["kafka_servers"], given.topic_prefix, *shape)
         applied = await migrate(settings["postgres_dsn"])
         say(f"topics and schema are ready ({len(applied)} migrations applied)")
         started.callback(end_runners, home / "spool")
-        daemon = Daemon(home / "daemon", {**settings, **notifying(given)})
+        daemon = Daemon(home / "daemon", {**settings, **passed_on(given)})
         await _start([daemon], started, say)
         yield Stack(settings, (*mine, daemon), home)
 
 
-def notifying(given: Settings) -> dict[str, str]:
-    """The notification settings; only for the daemon, because they contain secrets."""
-    chosen = ((name, getattr(given, name)) for name in given.__struct_fields__ if name.startswith(NOTIFYING))
+def check_security(given: Settings) -> None:
+    """Raises SettingsError for TLS or a login without a Kafka that has it."""
+    if given.kafka_security != OPEN and not given.kafka_servers:
+        raise SettingsError(
+            "TIDEGATE_KAFKA_SECURITY_PROTOCOL is set, but the Kafka that standalone starts has neither TLS nor a login;"
+            " unset it, or set TIDEGATE_KAFKA_SERVERS"
+        )
+
+
+def passed_on(given: Settings) -> dict[str, str]:
+    """The settings for notifications and for the security of Kafka; only for the daemon, because they contain secrets."""
+    prefixes = (*NOTIFYING, *SECURING)
+    chosen = ((name, getattr(given, name)) for name in given.__struct_fields__ if name.startswith(prefixes))
     return {name: str(value) for name, value in chosen}
 
 

@@ -80,7 +80,7 @@ def starter(settings: MakeSettings, call: Callable[..., Awaitable[Ended]], home:
     @asynccontextmanager
     async def started(**given: Any) -> AsyncIterator[RunningDaemon]:
         mine = settings(topic_partitions=1, **given)
-        await topics.create(mine.kafka_servers, mine.topic_prefix, 1, 1)
+        await topics.create(mine.kafka_servers, mine.topic_prefix, 1, 1, security=mine.kafka_security)
         changed = {name: str(value) for name, value in msgspec.structs.asdict(mine).items() if name not in ("debug", "cache")}
         env = {**environment(), **{f"TIDEGATE_{name.upper()}": value for name, value in changed.items()}}
         command = (sys.executable, "-m", "tidegate.daemon")

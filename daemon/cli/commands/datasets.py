@@ -95,7 +95,9 @@ def publish(
     settings = read_settings(context, "kafka_servers")
 
     async def send() -> EventId:
-        async with Publisher(settings.kafka_servers, source=source, topic_prefix=settings.topic_prefix) as publisher:
+        async with Publisher(
+            settings.kafka_servers, source=source, topic_prefix=settings.topic_prefix, security=settings.kafka_security
+        ) as publisher:
             return await publisher.dataset_updated(uri, event_extra, event_id=event_id)
 
     identity = anyio.run(send)

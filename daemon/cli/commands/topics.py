@@ -51,7 +51,8 @@ def create(
     settings = read_settings(context, "kafka_servers")
     count = partitions or settings.topic_partitions
     replicas = replication or settings.topic_replication
-    create = partial(topics.create, min_in_sync=min_in_sync or settings.topic_min_in_sync)
+    in_sync = min_in_sync or settings.topic_min_in_sync
+    create = partial(topics.create, min_in_sync=in_sync, security=settings.kafka_security)
     created = anyio.run(create, settings.kafka_servers, settings.topic_prefix, count, replicas)
     rows = ((topic.topic, topic.partitions, "existed" if topic.existed else "created") for topic in created)
     output.write_page(created, lambda: output.table(TITLES, rows, empty="no topics"), json=json)
@@ -120,7 +121,7 @@ def resume(
     async def work(database: "Database") -> tuple[Incident, int]:
         incident = _incident_of(partition, await database.run(leases.incidents))
         position = partition_of(partition)
-        async with Source(settings.kafka_servers) as source:
+        async with Source(settings.kafka_servers, security=settings.kafka_security) as source:
             offset = _offset(at, (await source.bounds([position]))[position])
         if offset < incident.next_offset and new_topic is None:
             raise typer.BadParameter(BACKWARDS.format(incident.next_offset, offset), param_hint="--at")

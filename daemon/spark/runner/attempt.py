@@ -192,10 +192,18 @@ def success(returned: object) -> Outcome:
 async def publish(job: Job, outcome: Outcome) -> None:
     """Publish the outcome to Kafka, by an id of the submission, so that duplicates have no effect.
 
-    Without Kafka nothing is lost: daemons also read the spool.
+    Without Kafka, or without the credentials for it, nothing is lost: daemons also read the spool.
     """
+    if job.kafka_security is None:
+        return
     run = job.spec.run
-    publisher = Publisher(job.kafka_servers, source=FINISH_SOURCE, topic_prefix=job.topic_prefix, timeout_s=PUBLISH_WITHIN_S)
+    publisher = Publisher(
+        job.kafka_servers,
+        source=FINISH_SOURCE,
+        topic_prefix=job.topic_prefix,
+        timeout_s=PUBLISH_WITHIN_S,
+        security=job.kafka_security,
+    )
     try:
         with anyio.fail_after(PUBLISH_WITHIN_S):
             async with publisher:

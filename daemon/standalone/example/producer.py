@@ -4,6 +4,7 @@ A typical producer: it writes files into the lake, then publishes their events w
 It may be restarted at any time: existing files stay, and each event has the same id every time.
 """
 
+import os
 import sys
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
@@ -17,7 +18,7 @@ from rich.console import Console
 
 from tidegate.daemon.standalone.example import nycflights
 from tidegate.daemon.standalone.example.lake import deposit, partition
-from tidegate.events import SyncPublisher
+from tidegate.events import KafkaSecurity, SyncPublisher
 from tidegate.schemas.error import RequestError, TidegateError
 
 PATIENCE_S = 120.0
@@ -77,7 +78,11 @@ def _produce(arguments: Namespace, out: Console) -> None:
     lake: Path = arguments.lake.absolute()
     # The lake is the source: events of another lake are other events.
     with SyncPublisher(
-        arguments.kafka, source=lake.as_uri(), topic_prefix=arguments.topic_prefix, timeout_s=PATIENCE_S
+        arguments.kafka,
+        source=lake.as_uri(),
+        topic_prefix=arguments.topic_prefix,
+        timeout_s=PATIENCE_S,
+        security=KafkaSecurity.from_environ(os.environ),
     ) as publisher:
         for line in produce(lake, publisher, days, pace_s=arguments.pace):
             out.print(line)

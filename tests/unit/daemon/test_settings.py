@@ -62,6 +62,14 @@ def test_a_server_that_is_not_needed_may_be_left_unset() -> None:
         ({"TIDEGATE_POOL_CONNECTIONS": "many"}, "TIDEGATE_POOL_CONNECTIONS is 'many', but must be a whole number"),
         ({"TIDEGATE_POOL_CONNECTIONS": "1.5"}, "TIDEGATE_POOL_CONNECTIONS is '1.5', but must be a whole number"),
         ({"TIDEGATE_POOL_CONNECTIONS": "0"}, "TIDEGATE_POOL_CONNECTIONS is '0', but must be a whole number >= 1"),
+        (
+            {"TIDEGATE_KAFKA_SASL_MECHANISM": "GSSAPI"},
+            "TIDEGATE_KAFKA_SASL_MECHANISM is 'GSSAPI', but must be PLAIN or SCRAM-SHA-256 or SCRAM-SHA-512 or OAUTHBEARER",
+        ),
+        (
+            {"TIDEGATE_KAFKA_SSL_CA_FILE": "/ca"},
+            "TIDEGATE_KAFKA_SSL_CA_FILE is set, but TIDEGATE_KAFKA_SECURITY_PROTOCOL is PLAINTEXT; set it to SSL",
+        ),
         ({"TIDEGATE_DEBUG": "maybe"}, "TIDEGATE_DEBUG is 'maybe', but must be true or false"),
     ],
 )

@@ -1,7 +1,9 @@
 """What the daemon of a standalone is given besides its servers."""
 
-from tidegate.daemon.settings import Settings, read
-from tidegate.daemon.standalone.stack import notifying
+import pytest
+
+from tidegate.daemon.settings import Settings, SettingsError, read
+from tidegate.daemon.standalone import stack
 
 SERVERS = {"TIDEGATE_POSTGRES_DSN": "postgresql://localhost/t", "TIDEGATE_KAFKA_SERVERS": "localhost:9092"}
 
@@ -9,13 +11,28 @@ SERVERS = {"TIDEGATE_POSTGRES_DSN": "postgresql://localhost/t", "TIDEGATE_KAFKA_
 def test_the_daemon_is_told_how_to_tell_people_and_reads_it_as_it_was() -> None:
     given = read({**SERVERS, "TIDEGATE_SMTP_HOST": "mail", "TIDEGATE_SMTP_STARTTLS": "false", "TIDEGATE_WEBHOOK_SECRET": "s"})
 
-    passed_on = notifying(given)
+    passed_on = stack.passed_on(given)
 
     assert read({**SERVERS, **{f"TIDEGATE_{name.upper()}": value for name, value in passed_on.items()}}) == given
     assert {"smtp_host", "smtp_starttls", "webhook_secret", "notify_tries", "callback_timeout_s"} <= passed_on.keys()
 
 
 def test_nothing_else_is_passed_on() -> None:
-    passed_on = notifying(Settings(postgres_dsn="", kafka_servers=""))
+    passed_on = stack.passed_on(Settings(postgres_dsn="", kafka_servers=""))
 
     assert {"postgres_dsn", "kafka_servers", "topic_prefix", "spool_dir"} & passed_on.keys() == set()
+
+
+def test_tls_without_a_kafka_that_has_it_is_refused() -> None:
+    given = Settings(postgres_dsn="", kafka_servers="", kafka_security_protocol="SSL")
+
+    with pytest.raises(SettingsError, match=r"TIDEGATE_KAFKA_SECURITY_PROTOCOL is set, .* set TIDEGATE_KAFKA_SERVERS$"):
+        stack.check_security(given)
+
+
+def test_the_daemon_gets_the_login_of_a_given_kafka() -> None:
+    login = {"SECURITY_PROTOCOL": "SASL_SSL", "SASL_USERNAME": "u", "SASL_PASSWORD": "p", "SSL_CA_FILE": "/ca"}
+    given = read({**SERVERS, **{f"TIDEGATE_KAFKA_{name}": value for name, value in login.items()}})
+    stack.check_security(given)
+
+    assert {f"kafka_{name.lower()}": value for name, value in login.items()}.items() <= stack.passed_on(given).items()
