@@ -4,45 +4,59 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from tidegate.daemon.cli.command import examples, show_help
-from tidegate.daemon.cli.commands import (
-    backfills,
-    check,
-    dags,
-    datasets,
-    dead_letters,
-    losses,
-    notices,
-    pools,
-    runs,
-    servers,
-    tasks,
-    topics,
-)
+from tidegate.daemon.cli.commands import check, servers
 from tidegate.daemon.cli.failure import report
+from tidegate.daemon.cli.group import imported_group
 from tidegate.daemon.dagfiles.confine import refuse_inspection
 from tidegate.daemon.settings import PREFIX
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None)
+
+
+def _add_group(name: str, help_: str, group: type[TyperGroup]) -> None:
+    """The commands of one noun. Without a command it prints its help."""
+    app.add_typer(
+        typer.Typer(rich_markup_mode=None), name=name, help=help_, cls=group, callback=show_help, invoke_without_command=True
+    )
+
+
 app.command(epilog=examples("tidegate standalone", "tidegate standalone --once --data /tmp/try"))(servers.standalone)
 app.command(epilog=examples("tidegate daemon", "tidegate daemon --until-idle --run-duration 1h"))(servers.daemon)
 app.command(epilog=examples("tidegate migrate"))(servers.migrate)
 app.command(epilog=examples("tidegate check", "tidegate check dags/daily.py --json"))(check.check)
-app.add_typer(dags.app, name="dags")
-app.add_typer(runs.app, name="runs")
-app.add_typer(tasks.app, name="tasks")
-app.add_typer(backfills.app, name="backfills")
-app.add_typer(pools.app, name="pools")
-app.add_typer(datasets.app, name="datasets")
-app.add_typer(notices.deadlines, name="deadlines")
-app.add_typer(notices.notifications, name="notifications")
-app.add_typer(topics.app, name="topics")
-app.add_typer(dead_letters.app, name="deadletters")
-app.add_typer(losses.app, name="losses")
+_add_group("dags", "List, show, pause and delete DAGs; print their next runs, and why one has no run.", imported_group("dags"))
+_add_group("runs", "List, show, explain, trigger, clear, cancel and mark runs.", imported_group("runs"))
+_add_group("tasks", "List, explain, clear and mark tasks; read their logs and results.", imported_group("tasks"))
+_add_group(
+    "backfills",
+    "Create, follow, pause, change, cancel and retry backfills: runs of a DAG for past dates.",
+    imported_group("backfills"),
+)
+_add_group("pools", "List, set and delete pools, whose slots limit active tasks.", imported_group("pools"))
+_add_group(
+    "datasets", "List datasets and their events, publish updates, audit what became of the events.", imported_group("datasets")
+)
+_add_group("deadlines", "List the deadlines of runs and tasks.", imported_group("notices", "deadlines"))
+_add_group(
+    "notifications",
+    "List notifications about runs and tasks; print the logs of callback functions.",
+    imported_group("notices", "notifications"),
+)
+_add_group(
+    "topics",
+    "Create the Kafka topics, print their schemas, list ignored records and halted partitions.",
+    imported_group("topics"),
+)
+_add_group(
+    "deadletters", "List and show records that could not be processed; replay or discard them.", imported_group("dead_letters")
+)
+_add_group("losses", "List acknowledged commits that Postgres has lost; settle them.", imported_group("losses"))
 app.command(epilog=examples("tidegate version"))(servers.version)
 
 
@@ -61,6 +75,9 @@ def root(
     kafka_servers: Annotated[str | None, typer.Option(metavar="HOSTS", help="Default: TIDEGATE_KAFKA_SERVERS.")] = None,
     topic_prefix: Annotated[str | None, typer.Option(metavar="PREFIX", help="Default: TIDEGATE_TOPIC_PREFIX.")] = None,
     dags_folder: Annotated[str | None, typer.Option(metavar="DIR", help="Default: TIDEGATE_DAGS_FOLDER.")] = None,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=servers.print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
 ) -> None:
     """Event-driven scheduling of Spark pipelines.
 
@@ -80,13 +97,17 @@ def root(
 
 def run(args: Sequence[str]) -> int:
     """Run one command; returns its exit code. Never raises: an error becomes one sentence on stderr."""
-    command = typer.main.get_command(app)
+    command: Any = typer.main.get_command(app)
     try:
+        # Answers a shell that completes a command line, and exits.
+        command._main_shell_completion({}, "tidegate")
         with command.make_context("tidegate", list(args)) as context:
             command.invoke(context)
         sys.stdout.flush()
     except typer.Exit as ended:
         return ended.exit_code
+    except SystemExit as ended:  # from the completion of a shell
+        return ended.code if isinstance(ended.code, int) else 0
     except BaseException as error:  # noqa: BLE001 - users never see a traceback
         return report(error)
     return 0

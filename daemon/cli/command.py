@@ -66,9 +66,9 @@ Until = Annotated[
 ]
 
 
-def command_group(help_: str) -> typer.Typer:
-    """The commands of one noun. Without a command it prints its help."""
-    return typer.Typer(help=help_, callback=show_help, invoke_without_command=True, add_completion=False, rich_markup_mode=None)
+def command_group() -> typer.Typer:
+    """The commands of one noun, which `app.py` gives a name and a help text."""
+    return typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 def show_help(context: typer.Context) -> None:

@@ -6,14 +6,13 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-import anyio
 import typer
 
 from tidegate.daemon.settings import Settings, read
-from tidegate.schemas.queries.db import Db
 
 if TYPE_CHECKING:
     from tidegate.daemon.postgres.database import Database
+    from tidegate.schemas.queries.db import Db
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -33,17 +32,17 @@ def current_user(settings: Settings) -> str:
     return f"{user}@{settings.host}"
 
 
-def query(context: typer.Context, work: Callable[Concatenate[Db, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+def query(context: typer.Context, work: Callable[Concatenate["Db", P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
     """The result of `work(db, *args, **kwargs)` in one transaction."""
     return with_database(context, lambda database: database.run(work, *args, **kwargs))
 
 
 def query_at(
-    context: typer.Context, work: Callable[Concatenate[Db, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    context: typer.Context, work: Callable[Concatenate["Db", P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
 ) -> tuple[T, datetime]:
     """As `query`, and the time of the transaction by the clock of Postgres."""
 
-    async def timed(db: Db) -> tuple[T, datetime]:
+    async def timed(db: "Db") -> tuple[T, datetime]:
         return await work(db, *args, **kwargs), db.now
 
     return query(context, timed)
@@ -52,6 +51,8 @@ def query_at(
 def with_database(context: typer.Context, work: Callable[["Database"], Awaitable[T]]) -> T:
     """The result of `work` on a database connection. Raises UnavailableError when Postgres is away, and the errors of `work`."""
     settings = read_settings(context, "postgres_dsn")
+    import anyio
+
     from tidegate.daemon.cli.postgres import open_database
 
     async def run() -> T:

@@ -40,7 +40,7 @@ COUNT_EVERY_S = 5.0
 
 WARM = (
     *("dataclasses", "datetime", "functools", "itertools", "json", "logging", "math", "pathlib", "re", "textwrap", "typing"),
-    "tidegate.schemas.json_schema",
+    *("croniter", "tidegate.schemas.json_schema"),
 )
 """Modules that many DAG files import, or that a parameter needs."""
 

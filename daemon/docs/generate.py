@@ -35,6 +35,9 @@ The options `--postgres-dsn`, `--kafka-servers`, `--topic-prefix` and `--dags-fo
 | 2 | The usage or a [setting](settings.md) is wrong. |
 | 3 | A server is unavailable. |
 
+`tidegate --install-completion` completes commands and options in the shell that calls it: bash, zsh, fish or PowerShell.
+`tidegate --show-completion` prints the script instead.
+
 Commands that change many runs or records list them first and ask for confirmation.
 In scripts, confirm with `--yes`.
 """

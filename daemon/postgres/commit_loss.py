@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 import anyio
-import structlog
 
 from tidegate.daemon.postgres.commit_receipts import CommitReceipts, Receipt, missing
+from tidegate.daemon.postgres.deferred_log import log
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import losses
 from tidegate.schemas.queries.db import Db
@@ -21,7 +21,6 @@ from tidegate.schemas.queries.memory import Memory
 if TYPE_CHECKING:
     from tidegate.schemas.queries.db import Connected
 
-log = structlog.get_logger()
 
 UNSURE_S = 60.0
 """The time after a takeover in which another daemon may still detect a loss."""

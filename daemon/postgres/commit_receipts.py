@@ -12,11 +12,9 @@ from pathlib import Path
 from uuid import UUID
 
 import msgspec
-import structlog
 
+from tidegate.daemon.postgres.deferred_log import log
 from tidegate.schemas.queries.losses import Mark
-
-log = structlog.get_logger()
 
 FOLDER = "receipts"
 

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import sys
 from pathlib import Path
 
 import anyio
@@ -19,18 +18,6 @@ with Dag("daily", schedule=Dataset("lake://flights")) as dag:
     dag.command("load", ["true"]) >> dag.empty("done")
 """
 BROKEN = "from tidegate import Dag\n\nwith Dag('x') as dag\n    pass\n"
-
-
-async def test_help_brings_no_drivers_and_no_tables(tmp_path: Path) -> None:
-    program = """
-import sys
-from tidegate.daemon.cli.app import run
-assert run(["--help"]) == 0
-sys.stderr.write(" ".join({"asyncpg", "aiokafka", "rich", "asyncio", "structlog", "pydantic", "jsonschema"} & set(sys.modules)))
-"""
-    process = await run(sys.executable, "-c", program, env=environment(), cwd=tmp_path)
-
-    assert (process.code, process.err, "deadletters" in process.out) == (0, "", True)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from tidegate.schemas.state import BackfillState, DateState
 if TYPE_CHECKING:
     from tidegate.daemon.postgres.database import Database
 
-app = command_group("Create, follow, pause, change, cancel and retry backfills: runs of a DAG for past dates.")
+app = command_group()
 
 Id = Annotated[int, typer.Argument(metavar="ID", min=1, help="The number of the backfill.")]
 

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import anyio
 import msgspec
 import typer
 
 from tidegate.daemon.cli.command import Json
-from tidegate.daemon.cli.pages import dag_files, output
+from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.session import read_settings
 from tidegate.daemon.settings import Settings, dags_root
 from tidegate.schemas.dag import ImportProblem, ParsedFile
@@ -34,6 +33,10 @@ def check(context: typer.Context, paths: Paths = None, *, json: Json = False) ->
 
     Needs no server. Exit code 1 if a file is broken.
     """
+    import anyio
+
+    from tidegate.daemon.cli.pages import dag_files
+
     settings = read_settings(context)
     files = reject_duplicates(anyio.run(_parse, settings, _files_by_folder(paths, dags_root(settings))))
     if json:
@@ -51,11 +54,13 @@ def check(context: typer.Context, paths: Paths = None, *, json: Json = False) ->
 
 def reject_duplicates(files: ParsedFiles) -> ParsedFiles:
     """Add a problem to each file with a DAG of an earlier file."""
+    from tidegate.daemon.cli.pages.dag_files import short_path
+
     homes: dict[str, Path] = {}
     checked = {}
     for path, file in files.items():
         taken = next((spec.dag_id for spec in file.dags if homes.setdefault(spec.dag_id, path) != path), None)
-        problem = None if taken is None else f"DAG {taken!r} is also in {dag_files.short_path(homes[taken])}"
+        problem = None if taken is None else f"DAG {taken!r} is also in {short_path(homes[taken])}"
         checked[path] = file if problem is None else _with_problem(file, problem)
     return checked
 
@@ -83,6 +88,8 @@ def _root(path: Path, dag_folder: Path) -> Path:
 
 
 async def _parse(settings: Settings, files: FilesByFolder) -> ParsedFiles:
+    import anyio
+
     from tidegate.daemon.dagfiles.parse import Parser, open_parser
 
     parsed: dict[Path, ParsedFile] = {}

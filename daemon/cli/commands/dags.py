@@ -32,7 +32,7 @@ from tidegate.schemas.timetable.text import local, utc
 from tidegate.schemas.timetable.wallclock import zone
 from tidegate.schemas.view import DagView
 
-app = command_group("List, show, pause and delete DAGs; print their next runs, and why one has no run.")
+app = command_group()
 
 
 @app.command("list", epilog=examples("tidegate dags list", "tidegate dags list --json | jq -r '.[].dag_id'"))

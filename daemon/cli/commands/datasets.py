@@ -17,7 +17,7 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.timetable.month import begin_of
 from tidegate.schemas.wire.event import EventId
 
-app = command_group("List datasets and their events, publish updates, audit what became of the events.")
+app = command_group()
 
 SOURCE = "tidegate-cli"
 

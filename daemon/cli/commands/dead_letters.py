@@ -35,7 +35,7 @@ from tidegate.schemas.wire.event import ADVICE, INCOMING, Rejection
 if TYPE_CHECKING:
     from tidegate.daemon.postgres.database import Database
 
-app = command_group("List and show records that could not be processed; replay or discard them.")
+app = command_group()
 
 BATCH_LETTERS = 20
 """A replay reads whole records into memory, of a megabyte or more each. An interruption leaves whole batches done."""

@@ -11,7 +11,7 @@ from tidegate.daemon.cli.session import current_user, query, query_at, read_sett
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import losses
 
-app = command_group("List acknowledged commits that Postgres has lost; settle them.")
+app = command_group()
 
 Id = Annotated[int, typer.Argument(metavar="ID", help="The id, as `tidegate losses list` shows it.")]
 Because = Annotated[str, typer.Option(metavar="TEXT", help="What was done about it; recorded with it.")]

@@ -16,8 +16,8 @@ from tidegate.schemas.queries.deadlines import list_deadlines
 from tidegate.schemas.queries.notifications import list_notifications, notification
 from tidegate.schemas.receiver import FunctionReceiver, Receiver
 
-deadlines = command_group("List the deadlines of runs and tasks.")
-notifications = command_group("List notifications about runs and tasks; print the logs of callback functions.")
+deadlines = command_group()
+notifications = command_group()
 
 Dag = Annotated[str | None, typer.Argument(metavar="DAG", help="Only this DAG.")]
 

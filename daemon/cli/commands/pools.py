@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-app = command_group("List, set and delete pools, whose slots limit active tasks.")
+app = command_group()
 
 LONGEST_NAME = 250
 MOST_SLOTS = 2**31 - 1

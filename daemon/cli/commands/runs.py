@@ -42,7 +42,7 @@ from tidegate.schemas.timetable.text import utc
 if TYPE_CHECKING:
     from tidegate.daemon.postgres.database import Database
 
-app = command_group("List, show, explain, trigger, clear, cancel and mark runs.")
+app = command_group()
 
 LogicalDate = Annotated[
     datetime | None,

@@ -1,11 +1,9 @@
 """The commands that run or prepare servers: standalone, daemon, migrate, version."""
 
 import platform
-from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Annotated
 
-import anyio
 import typer
 
 from tidegate.daemon.cli.command import Json
@@ -66,6 +64,8 @@ def daemon(
 def migrate(context: typer.Context, *, json: Json = False) -> None:
     """Update the database schema. Safe to run at any time, and several times at once."""
     settings = read_settings(context, "postgres_dsn")
+    import anyio
+
     from tidegate.daemon.postgres import migrate
 
     applied = anyio.run(migrate.migrate, settings.postgres_dsn)
@@ -75,5 +75,14 @@ def migrate(context: typer.Context, *, json: Json = False) -> None:
 
 def version(*, json: Json = False) -> None:
     """Print the versions of Tidegate and Python."""
+    from importlib.metadata import version as version_of
+
     versions = {"tidegate": version_of("tidegate"), "python": platform.python_version()}
     output.write_result(versions, f"tidegate {versions['tidegate']} (Python {versions['python']})", json=json)
+
+
+def print_version(wanted: bool) -> None:  # noqa: FBT001 - the callback of an option
+    """For `--version`, which prints what `version` prints."""
+    if wanted:
+        version()
+        raise typer.Exit

@@ -22,7 +22,7 @@ from tidegate.schemas.state import TaskState
 if TYPE_CHECKING:
     from tidegate.daemon.postgres.database import Database
 
-app = command_group("List, explain, clear and mark tasks; read their logs and results.")
+app = command_group()
 
 
 @app.command("list", epilog=examples("tidegate tasks list daily_delays latest"))

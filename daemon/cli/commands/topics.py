@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tidegate.daemon.postgres.database import Database
     from tidegate.events.source import Bounds
 
-app = command_group("Create the Kafka topics, print their schemas, list ignored records and halted partitions.")
+app = command_group()
 
 TITLES = ("TOPIC", "PARTITIONS", "DONE")
 BACKWARDS = (
