@@ -2,7 +2,7 @@
 
 import sys
 
-from tidegate.daemon.cli.app import main
+from tidegate.daemon.cli.entry import main
 
 if __name__ == "__main__":
     main(["daemon", *sys.argv[1:]])
