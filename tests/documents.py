@@ -1,5 +1,6 @@
 """The documentation pages, and the fenced blocks in them."""
 
+import configparser
 import re
 import shlex
 from collections.abc import Iterator
@@ -69,6 +70,14 @@ def calls(command: str, program: str) -> Iterator[list[str]]:
         if words[:1] and Path(words[0]).name == program:
             yield words[1:]
         words = []
+
+
+def unit_of(block: Block) -> configparser.ConfigParser:
+    """The sections of a unit of systemd."""
+    unit = configparser.ConfigParser(interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]  # as the documentation of configparser says
+    unit.read_string(block.text)
+    return unit
 
 
 def _blocks(page: Path) -> Iterator[Block]:

@@ -1,9 +1,13 @@
-"""Starts runners that survive the daemon: in a transient unit where systemd runs, else in a session of their own."""
+"""Starts runners that survive the daemon: in a transient unit where systemd runs, else in a session of their own.
+
+A session stays in the control group of the daemon: it survives a stop of the service with `KillMode=process` only.
+"""
 
 import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import anyio
@@ -32,7 +36,8 @@ PASSED_ON = frozenset(
 )
 
 
-FOR_SYSTEMD = ("PATH", "HOME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "DBUS_SYSTEM_BUS_ADDRESS")
+RUNTIME_DIR = "XDG_RUNTIME_DIR"
+FOR_SYSTEMD = ("PATH", "HOME", RUNTIME_DIR, "DBUS_SESSION_BUS_ADDRESS", "DBUS_SYSTEM_BUS_ADDRESS")
 """The variables that `systemd-run` gets: tasks of the same user can read its environment."""
 
 
@@ -65,9 +70,10 @@ async def start(action: str, spool: Spool) -> None:
     if SYSTEMD_RUNS:
         name = f"tidegate-{action}-{spool.submission_id}"
         # Without permission to start units a session has to do. If the unit runs after all, only one of both gets the claim.
-        own = {name: value for name, value in os.environ.items() if name in FOR_SYSTEMD}
-        if await _run(unit(command, name, spool.log, env, user=os.getuid() != 0), subprocess.DEVNULL, own) == 0:
+        refusal = await _refusal(unit(command, name, spool.log, env, user=os.getuid() != 0))
+        if refusal is None:
             return
+        report(refusal.replace(name, "the unit"))
     log = _open(spool.log, is_needed=action == "execute")
     try:
         code = await _run([*command, "--detach"], log, env)
@@ -77,6 +83,35 @@ async def start(action: str, spool: Spool) -> None:
     if code not in (0, ALREADY_CLAIMED) and not spool.has_claim():
         problem = f"the runner of {spool.submission_id} did not start (exit code {code}); see {spool.log}"
         raise UnavailableError(problem, server=RUNNERS)
+
+
+async def _refusal(command: Sequence[str]) -> str | None:
+    """Start a unit; why systemd refuses, or None."""
+    env = for_systemd(os.environ, Path(f"/run/user/{os.getuid()}"))
+    try:
+        ended = await anyio.run_process(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=env, check=False, start_new_session=True
+        )
+    except OSError as error:
+        return f"{command[0]} could not be started: {error.strerror}"
+    if ended.returncode == 0:
+        return None
+    return " ".join(ended.stderr.decode(errors="replace").split()) or f"exit code {ended.returncode}"
+
+
+def for_systemd(environ: Mapping[str, str], runtime_dir: Path) -> dict[str, str]:
+    """The environment of `systemd-run`. A service with `User=` is not told where the bus of its user is."""
+    own = {name: value for name, value in environ.items() if name in FOR_SYSTEMD}
+    return {RUNTIME_DIR: str(runtime_dir), **own} if runtime_dir.is_dir() else own
+
+
+@cache
+def report(refusal: str) -> None:
+    """Log a refusal of systemd, each once."""
+    import structlog  # noqa: PLC0415 - runners import this module and log nothing by it
+
+    hint = "loginctl enable-linger USER of the daemon; until then, only KillMode=process lets tasks survive its restart"
+    structlog.get_logger().warning("task_unit_refused", error=refusal, hint=hint)
 
 
 def _open(log: Path, *, is_needed: bool) -> int:

@@ -17,7 +17,7 @@ from tests.acceptance.command import Ended, environment
 from tests.integration.spark.submissions import until_nothing_runs
 from tests.servers import MakeSettings
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.standalone.process import spawn
+from tidegate.daemon.standalone.process import Child, spawn
 from tidegate.events import Publisher, topics
 from tidegate.schemas.wire.event import Kind
 
@@ -81,18 +81,27 @@ def starter(settings: MakeSettings, call: Callable[..., Awaitable[Ended]], home:
     async def started(**given: Any) -> AsyncIterator[RunningDaemon]:
         mine = settings(topic_partitions=1, **given)
         await topics.create(mine.kafka_servers, mine.topic_prefix, 1, 1, security=mine.kafka_security)
-        changed = {name: str(value) for name, value in msgspec.structs.asdict(mine).items() if name not in ("debug", "cache")}
-        env = {**environment(), **{f"TIDEGATE_{name.upper()}": value for name, value in changed.items()}}
-        command = (sys.executable, "-m", "tidegate.daemon")
-        child = await spawn(command, log=home / "daemon.log", cwd=home, env=env, on_orphaned=signal.SIGKILL)
+        child = await spawn_daemon(mine, home)
         try:
-            yield RunningDaemon(mine, partial(call, **changed))
+            yield RunningDaemon(mine, partial(call, **as_text(mine)))
             assert child.alive, child.tail()
         finally:
             await child.end(signal.SIGTERM, 20)
             await _tasks_ended(mine.postgres_dsn)
 
     return started
+
+
+def as_text(settings: Settings) -> dict[str, str]:
+    """The settings that a daemon or command of a test is given."""
+    return {name: str(value) for name, value in msgspec.structs.asdict(settings).items() if name not in ("debug", "cache")}
+
+
+async def spawn_daemon(settings: Settings, home: Path) -> Child:
+    """A daemon that writes to `daemon.log`; the caller ends it."""
+    env = environment() | {f"TIDEGATE_{name.upper()}": value for name, value in as_text(settings).items()}
+    command = (sys.executable, "-m", "tidegate.daemon")
+    return await spawn(command, log=home / "daemon.log", cwd=home, env=env, on_orphaned=signal.SIGKILL)
 
 
 async def _tasks_ended(dsn: str) -> None:

@@ -2,7 +2,6 @@
 
 import signal
 import ssl
-import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,14 +10,13 @@ import anyio
 import msgspec
 import trustme
 
-from tests.acceptance.command import Ended, Tidegate, environment
-from tests.acceptance.running_daemon import RunningDaemon, Start
+from tests.acceptance.command import Ended, Tidegate
+from tests.acceptance.running_daemon import RunningDaemon, Start, spawn_daemon
 from tests.secured_kafka import PASSWORD, SecuredKafka
 from tests.servers import MakeSettings
 from tests.tls_door import tls_door
 from tidegate.daemon.cli.failure import AWAY
 from tidegate.daemon.standalone.port import LOOPBACK
-from tidegate.daemon.standalone.process import spawn
 from tidegate.events import RunStates, topics
 from tidegate.events.source import Partition, Source
 from tidegate.schemas.kafka_security import KafkaSecurity
@@ -31,10 +29,6 @@ with Dag("copy", schedule=Dataset("lake://flights")) as dag:
 """
 WITHIN_S = 60.0
 SETTLE_S = 3.0
-GIVEN = (
-    *("postgres_dsn", "kafka_servers", "topic_prefix", "dags_folder", "spool_dir"),
-    *(f"kafka_{field}" for field in KafkaSecurity.__struct_fields__),
-)
 
 
 def settings_of(server: str, security: KafkaSecurity) -> dict[str, Any]:
@@ -76,9 +70,7 @@ async def test_a_wrong_password_is_an_outage_that_is_logged_once(
     security = msgspec.structs.replace(secured_kafka.scram, sasl_password_file=str(password))
     mine = settings(**settings_of(secured_kafka.login, security))
     await topics.create(mine.kafka_servers, mine.topic_prefix, 1, 1, security=secured_kafka.scram)
-    env = environment() | {f"TIDEGATE_{name.upper()}": getattr(mine, name) for name in GIVEN}
-    command = (sys.executable, "-m", "tidegate.daemon")
-    child = await spawn(command, log=log, cwd=tmp_path, env=env, on_orphaned=signal.SIGKILL)
+    child = await spawn_daemon(mine, tmp_path)
     try:
         await until_said(log, "server_lost")
         await anyio.sleep(SETTLE_S)

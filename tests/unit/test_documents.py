@@ -1,7 +1,6 @@
 """The documentation: its links, its style, its generated pages, and each example in it that needs no server."""
 
 import ast
-import configparser
 import re
 import shutil
 import subprocess
@@ -14,7 +13,7 @@ import msgspec
 import pytest
 import typer
 
-from tests.documents import LINKING, PAGES, ROOT, Block, blocks, calls, steps
+from tests.documents import LINKING, PAGES, ROOT, Block, blocks, calls, steps, unit_of
 from tidegate.daemon.cli.app import app, run
 from tidegate.daemon.docs import generate
 from tidegate.daemon.duties.receivers.webhook import signature
@@ -156,13 +155,17 @@ def test_json_examples_are_events_of_the_kind_they_name(block: Block) -> None:
 
 @pytest.mark.parametrize("block", blocks("ini"), ids=str)
 def test_units_of_systemd_are_valid(block: Block, tmp_path: Path) -> None:
-    unit = configparser.ConfigParser(interpolation=None)
-    unit.optionxform = str  # type: ignore[assignment,method-assign]  # as the documentation of configparser says
-    unit.read_string(block.text)
+    unit = unit_of(block)
     program = unit["Service"]["ExecStart"].split()
 
     _parse(program[1:])
-    assert set(unit["Service"]) <= {"Type", "ExecStart", "EnvironmentFile", "WatchdogSec", "Restart", "KillMode"}
+    service = unit["Service"]
+    assert service["User"] not in ("", "root")
+    assert unit["Install"]["WantedBy"] == "multi-user.target"
+    given = dict(variable.split("=", 1) for variable in service["Environment"].split())
+    assert {"TIDEGATE_DAGS_FOLDER", "TIDEGATE_SPOOL_DIR"} <= given.keys()
+    paths = [service["WorkingDirectory"], service["EnvironmentFile"], program[0], *given.values()]
+    assert [path for path in paths if not path.startswith("/")] == []
     if systemd := shutil.which("systemd-analyze"):
         text = block.text.replace(program[0], shutil.which("true") or "/bin/true")
         (tmp_path / "tidegate.service").write_text(text)

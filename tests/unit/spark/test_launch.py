@@ -4,7 +4,10 @@ import sys
 from pathlib import Path
 from uuid import UUID
 
-from tidegate.daemon.spark.launch import environment, unit
+from structlog.testing import capture_logs
+
+from tidegate.daemon.spark import launch
+from tidegate.daemon.spark.launch import environment, for_systemd, unit
 from tidegate.daemon.spark.spool import Spool
 
 ID = UUID("5d9f3a52-6d0e-5e0b-9d0a-0d8f4f0b7c11")
@@ -47,3 +50,23 @@ def test_a_transient_unit_has_a_name_of_its_own_and_writes_to_the_log() -> None:
         "-m",
         "runner",
     ]
+
+
+def test_systemd_is_told_where_the_bus_of_the_user_is(tmp_path: Path) -> None:
+    daemon = {"PATH": "/bin", "TIDEGATE_POSTGRES_DSN": "secret"}
+
+    assert for_systemd(daemon, tmp_path) == {"PATH": "/bin", "XDG_RUNTIME_DIR": str(tmp_path)}
+    assert for_systemd({**daemon, "XDG_RUNTIME_DIR": "/own"}, tmp_path) == {"PATH": "/bin", "XDG_RUNTIME_DIR": "/own"}
+    assert for_systemd(daemon, tmp_path / "missing") == {"PATH": "/bin"}
+
+
+def test_a_refusal_is_logged_once() -> None:
+    launch.report.cache_clear()
+    with capture_logs() as entries:
+        for _ in range(3):
+            launch.report("Failed to connect to bus: No medium found")
+
+    assert [(entry["event"], entry["error"]) for entry in entries] == [
+        ("task_unit_refused", "Failed to connect to bus: No medium found")
+    ]
+    launch.report.cache_clear()
