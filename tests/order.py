@@ -15,6 +15,7 @@ FIRST: Sequence[str] = (
     "failover/test_primary.py",
     "acceptance/test_full_disks.py",
     "integration/events/test_outages.py",
+    "acceptance/test_secured_servers.py",
     "acceptance/test_backfill_killed.py",
     "acceptance/test_backfills.py",
     "integration/engine/test_cascade.py",

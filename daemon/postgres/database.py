@@ -9,6 +9,7 @@ synchronous standby: other sessions then see a commit that the standby, if it is
 
 import asyncio
 import random
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -287,5 +288,18 @@ async def no_reset(_connection: Any) -> None:
 
 def describe(error: BaseException) -> str:
     """The text of an error as one line; its type where the text is empty."""
+    if (problem := _tls_problem(error)) is not None:
+        return problem
     text = " ".join(str(error).split())
     return text or type(error).__name__
+
+
+def _tls_problem(error: BaseException) -> str | None:
+    """What to do about a certificate: the errors of Python name neither the server nor the file."""
+    match error:
+        case ssl.SSLCertVerificationError():
+            return f"its certificate is refused ({error.verify_message}); check the host, and sslrootcert in its address"
+        case FileNotFoundError(filename=None):
+            return "a file in its address does not exist; check sslrootcert, sslcert and sslkey"
+        case _:
+            return None

@@ -100,12 +100,17 @@ async def test_the_certificate_of_postgres_is_verified_in_full(tidegate: Tidegat
         other_host = await listed("localhost", tmp_path / "ca.pem")
         trustme.CA().cert_pem.write_to_path(tmp_path / "other.pem")
         other_ca = await listed(LOOPBACK, tmp_path / "other.pem")
+        missing = await listed(LOOPBACK, tmp_path / "missing.pem")
 
     assert good.code == 0, good.err
-    for refused, why in ((other_host, "Hostname mismatch"), (other_ca, "unable to get local issuer certificate")):
+    refusals = (
+        (other_host, "its certificate is refused (Hostname mismatch"),
+        (other_ca, "its certificate is refused (unable to get local issuer certificate); check the host, and sslrootcert"),
+        (missing, "a file in its address does not exist; check sslrootcert, sslcert and sslkey\n"),
+    )
+    for refused, why in refusals:
         assert refused.code == AWAY
-        assert refused.err.startswith("tidegate: Postgres is not available: ")
-        assert why in refused.err
+        assert refused.err.startswith(f"tidegate: Postgres is not available: {why}")
         assert len(refused.err.splitlines()) == 1
 
 
