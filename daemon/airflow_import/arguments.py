@@ -1,0 +1,102 @@
+"""Keywords of DAGs and tasks: each is translated, has no effect, or is listed."""
+
+import ast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from tidegate.daemon.airflow_import import vocabulary
+from tidegate.daemon.airflow_import.context import Context
+from tidegate.daemon.airflow_import.layout import call, constant, items, keyword
+from tidegate.daemon.airflow_import.listing import list_option, unrepeated
+from tidegate.daemon.airflow_import.report import LeftOutError, left_out, omission
+from tidegate.daemon.airflow_import.values import duration, moment
+
+Convert = Callable[[Context, ast.expr], ast.expr]
+
+
+def task_options(context: Context, options: Iterable[ast.keyword], owner: str) -> list[ast.keyword]:
+    """The options of a task or of `default_args` in the words of Tidegate; what has none is listed."""
+    given = unrepeated(context, options, owner, vocabulary.RENAMED_OPTIONS)
+    converted = [made for option in given if (made := convert(context, option, owner, task_converter(option.arg)))]
+    names = {option.arg for option in converted}
+    has_default = context.dag is not None and context.dag.has_retry_delay
+    if "retries" in names and "retry_delay" not in names and not has_default:
+        # Airflow waits five minutes between two tries, Tidegate one.
+        delay = call(context.need("datetime", "timedelta"), [], [keyword("minutes", constant(5))])
+        place = next(index for index, option in enumerate(converted) if option.arg == "retries") + 1
+        converted.insert(place, keyword("retry_delay", delay))
+    return converted
+
+
+def convert(context: Context, option: ast.keyword, owner: str, converter: tuple[str, Convert] | None) -> ast.keyword | None:
+    """One keyword. It is listed if it has no converter, or its value no equivalent."""
+    if option.arg is not None and has_no_effect(option):
+        return None
+    if converter is None:
+        list_option(context, option, owner)
+        return None
+    try:
+        return keyword(converter[0], converter[1](context, option.value))
+    except LeftOutError as left:
+        context.leave_out(
+            omission(
+                option.value, f"{option.arg}= of {owner}", f"{left.omission.what}: {left.omission.why}", left.omission.instead
+            )
+        )
+        return None
+
+
+def has_no_effect(option: ast.keyword) -> bool:
+    values = vocabulary.WITHOUT_EFFECT.get(option.arg or "", frozenset())
+    return isinstance(option.value, ast.Constant) and option.value.value in values
+
+
+def task_converter(option: str | None) -> tuple[str, Convert] | None:
+    """How an option of tasks is called, and how its value is translated; None if it has no equivalent."""
+    renamed = vocabulary.RENAMED_OPTIONS.get(option or "", option or "")
+    if renamed in vocabulary.SAME_TASK_OPTIONS:
+        return renamed, Context.translate
+    if renamed in vocabulary.DURATION_OPTIONS:
+        return renamed, duration
+    if renamed in vocabulary.MOMENT_OPTIONS:
+        return renamed, moment
+    return (renamed, _SPECIAL[renamed]) if renamed in _SPECIAL else None
+
+
+def rule(names: Mapping[str, str], kind: str) -> Convert:
+    """A converter of a rule, written as a string or as a member of Airflow's enumeration."""
+
+    def convert_rule(context: Context, node: ast.expr) -> ast.expr:
+        airflow = context.airflow_name(node) or ""
+        named = node.value if isinstance(node, ast.Constant) else airflow.rpartition(".")[2].lower()
+        if isinstance(node, ast.Constant | ast.Attribute) and str(named) in names:
+            return constant(names[str(named)])
+        raise left_out(node, f"there is no such {kind}", "see schemas/docs/writing-dags.md for the rules there are")
+
+    return convert_rule
+
+
+def outlets(context: Context, node: ast.expr) -> ast.expr:
+    """A list of datasets."""
+    translated = context.translate_expression(node)
+    return translated if isinstance(translated, ast.List | ast.Tuple | ast.ListComp) else items(translated)
+
+
+def backoff(context: Context, node: ast.expr) -> ast.expr:
+    """Airflow 2 says whether the delay doubles, Tidegate by which factor it grows."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, bool):
+        return constant(2 if node.value else 1)
+    return context.translate_expression(node)
+
+
+def take(options: Sequence[ast.keyword], *names: str) -> tuple[ast.expr | None, list[ast.keyword]]:
+    """The value of the first of some keywords, and the other keywords."""
+    found = [option.value for wanted in names for option in options if option.arg == wanted]
+    return (found[0] if found else None), [option for option in options if option.arg not in names]
+
+
+_SPECIAL: Mapping[str, Convert] = {
+    "trigger_rule": rule(vocabulary.TRIGGER_RULES, "trigger rule"),
+    "weight_rule": rule(vocabulary.WEIGHT_RULES, "weight rule"),
+    "retry_exponential_backoff": backoff,
+    "outlets": outlets,
+}

@@ -1,0 +1,137 @@
+"""The bodies of functions: their lines as written, the imports they need, and what they use of Airflow."""
+
+import ast
+
+from tidegate.daemon.airflow_import.context import Context, FunctionNode, imported_paths
+from tidegate.daemon.airflow_import.report import LeftOutError, omission, shown
+from tidegate.daemon.airflow_import.source import first_line, last_line
+from tidegate.daemon.airflow_import.vocabulary import CONTEXT, UNKNOWN_CONTEXT, operator_hint
+
+
+def body_lines(context: Context, function: FunctionNode, indent: str) -> tuple[list[str], list[str]]:
+    """The docstring and the other lines of a function at an indentation, with their comments."""
+    source = context.source
+    documented = ast.get_docstring(function, clean=False) is not None
+    rest = function.body[1:] if documented else function.body
+    docstring = source.block(function.body[0], indent) if documented else []
+    if not rest:
+        return docstring, []
+    if first_line(rest[0]) == function.lineno:
+        return docstring, [line for node in rest for line in source.block(node, indent)]
+    start = last_line(function.body[0]) + 1 if documented else first_line(rest[0])
+    while start - 1 in source.comments and start - 1 > function.lineno:
+        start -= 1
+    return docstring, source.moved(start, last_line(function), rest[0].col_offset, indent)
+
+
+def imports_of(context: Context, node: ast.AST, indent: str) -> list[str]:
+    """The imports of other packages that a function uses; the parser of DAG files need not have them."""
+    used = {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}
+    moved = sorted({context.external[identifier] for identifier in used if identifier in context.external})
+    return [f"{indent}{line}" for line in moved]
+
+
+def read_key(node: ast.AST, context_name: str) -> str | None:
+    match node:
+        case ast.Subscript(value=ast.Name(id=name_), slice=ast.Constant(value=str(key))) if name_ == context_name:
+            return key
+        case ast.Call(
+            func=ast.Attribute(value=ast.Name(id=name_), attr="get" | "pop"), args=[ast.Constant(value=str(key)), *_]
+        ) if name_ == context_name:
+            return key
+    return None
+
+
+def check_function(context: Context, node: FunctionNode) -> None:
+    """List what the body uses of Airflow, and note annotations that cannot be evaluated."""
+    annotations = [argument.annotation for argument in all_arguments(node)] + [node.returns]
+    if any(_is_unavailable(context, annotation) for annotation in annotations if annotation is not None):
+        context.future_annotations = True
+    local = {child.id for child in ast.walk(node) if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store)}
+    local |= {argument.arg for argument in all_arguments(node)} | _imported(node)
+    for statement in node.body:
+        for child in ast.walk(statement):
+            _check_node(context, node, child, local)
+    _check_context(context, node)
+
+
+def uses_airflow(context: Context, node: FunctionNode) -> bool:
+    """Whether a function cannot be called while the file is parsed: it needs Airflow, or another package."""
+    names = [child for child in ast.walk(node) if isinstance(child, ast.Name)]
+    return any(context.airflow_name(used) or used.id in context.external or used.id in context.runtime_only for used in names)
+
+
+def _check_node(context: Context, function: FunctionNode, child: ast.AST, local: set[str]) -> None:
+    if isinstance(child, ast.Import | ast.ImportFrom) and any(path.split(".")[0] == "airflow" for path in imported_paths(child)):
+        context.leave_out(omission(child, f"{shown(child)} in {function.name}", *operator_hint(child.names[0].name)))
+    if not isinstance(child, ast.Name) or child.id in local or child.id in context.external:
+        return
+    airflow = context.airflow_name(child)
+    lost = context.unavailable(child) if airflow is None and child.id in context.bindings else None
+    if airflow is not None:
+        context.leave_out(omission(child, f"{airflow} in {function.name}", *operator_hint(airflow)))
+    elif lost is not None and child.id != function.name:
+        context.leave_out(omission(child, f"{child.id} in {function.name}", lost.omission.why, lost.omission.instead))
+
+
+def _check_context(context: Context, node: FunctionNode) -> None:
+    """List the parts of Airflow's context that a run does not have."""
+    for argument in all_arguments(node):
+        if argument.arg in UNKNOWN_CONTEXT and node.name in context.task_functions:
+            _leave_out_key(context, argument, argument.arg, node)
+    keywords = node.args.kwarg.arg if node.args.kwarg else ""
+    for child in ast.walk(node):
+        key = read_key(child, keywords) if keywords else None
+        if key is not None and key not in CONTEXT:
+            _leave_out_key(context, child, key, node)
+    if keywords and node.name in context.task_functions and _uses_whole(node, keywords):
+        context.leave_out(
+            omission(
+                node.args.kwarg or node,
+                f"**{keywords} of {node.name}",
+                "a run has no context dict",
+                "read single values, such as run.ds",
+            )
+        )
+
+
+def _uses_whole(node: FunctionNode, keywords: str) -> bool:
+    """Whether a function uses its `**context` other than by reading a key."""
+    uses = sum(isinstance(child, ast.Name) and child.id == keywords for child in ast.walk(node))
+    return uses > sum(read_key(child, keywords) is not None for child in ast.walk(node))
+
+
+def _leave_out_key(context: Context, node: ast.AST, key: str, function: FunctionNode) -> None:
+    instead = UNKNOWN_CONTEXT.get(key, "see the attributes of run in schemas/docs/writing-dags.md")
+    context.leave_out(omission(node, f"context {key} in {function.name}", "a run has no such attribute", instead))
+
+
+def function_lines(context: Context, node: FunctionNode, indent: str, *, decorators: bool = False) -> list[str]:
+    """A function as written, with the imports of other packages that it uses at its start."""
+    inner = f"{indent}    "
+    first = first_line(node) if decorators else node.lineno
+    imports = imports_of(context, ast.Module(body=node.body, type_ignores=[]), inner)
+    whole = context.source.moved(first, last_line(node), node.col_offset, indent)
+    if not imports or first_line(node.body[0]) == node.lineno:
+        return whole
+    _, rest = body_lines(context, node, inner)
+    return [*whole[: len(whole) - len(rest)], *imports, *rest]
+
+
+def all_arguments(node: FunctionNode) -> list[ast.arg]:
+    given = node.args
+    extra = [argument for argument in (given.vararg, given.kwarg) if argument]
+    return [*given.posonlyargs, *given.args, *given.kwonlyargs, *extra]
+
+
+def _imported(node: ast.AST) -> set[str]:
+    imports = (child for child in ast.walk(node) if isinstance(child, ast.Import | ast.ImportFrom))
+    return {(alias.asname or alias.name).split(".")[0] for found in imports for alias in found.names}
+
+
+def _is_unavailable(context: Context, annotation: ast.expr) -> bool:
+    try:
+        context.translate(annotation)
+    except LeftOutError:
+        return True
+    return False

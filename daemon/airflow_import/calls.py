@@ -1,0 +1,210 @@
+"""Calls that make tasks: of operators, and of functions with a decorator, mapped or not."""
+
+import ast
+
+import msgspec
+
+from tidegate.daemon.airflow_import import vocabulary
+from tidegate.daemon.airflow_import.arguments import take
+from tidegate.daemon.airflow_import.context import Context, DagName, Decorated
+from tidegate.daemon.airflow_import.functions import PythonTask, list_task, operator_arguments, write_task
+from tidegate.daemon.airflow_import.groups import write_dag_function, write_group_function
+from tidegate.daemon.airflow_import.layout import attribute, call, constant, keyword, name
+from tidegate.daemon.airflow_import.listing import list_arguments, list_positional
+from tidegate.daemon.airflow_import.report import LeftOutError, left_out, shown
+from tidegate.daemon.airflow_import.roles import write_role
+from tidegate.daemon.airflow_import.tasks import is_task, placeholder, task_call
+from tidegate.daemon.airflow_import.vocabulary import UNKNOWN
+
+_MAPPING = ("expand", "expand_kwargs", "partial", "override")
+
+
+class Invocation(msgspec.Struct, frozen=True):
+    """A call with what is before it: `f.override(…).partial(…).expand(…)`. `options` are by method; `call` is the plain call."""
+
+    base: ast.expr
+    calls: dict[str, ast.Call]
+
+    @property
+    def mapped(self) -> bool:
+        return "expand" in self.calls or "expand_kwargs" in self.calls
+
+
+def invocation(node: ast.Call) -> Invocation:
+    calls: dict[str, ast.Call] = {}
+    current: ast.expr = node
+    while isinstance(current, ast.Call):
+        method = current.func.attr if isinstance(current.func, ast.Attribute) and current.func.attr in _MAPPING else "call"
+        calls.setdefault(method, current)
+        current = current.func.value if method != "call" and isinstance(current.func, ast.Attribute) else current.func
+    return Invocation(current, calls)
+
+
+def decorated_call(context: Context, node: ast.Call, found: Invocation, decorated: Decorated, variable: str) -> ast.expr:
+    """A call of a function with a decorator: a DAG, a group, or a task."""
+    if decorated.kind == "dag":
+        return write_dag_function(context, node, decorated, variable)
+    if decorated.kind == "task_group":
+        if found.mapped:
+            raise left_out(node, "a group cannot be mapped", "map each of its tasks")
+        return write_group_function(context, found.calls["call"], decorated)
+    return _decorated_task(context, node, found, decorated, variable)
+
+
+def _decorated_task(context: Context, node: ast.Call, found: Invocation, decorated: Decorated, variable: str) -> ast.expr:
+    if decorated.kind == UNKNOWN:
+        return _unknown_task(context, node, decorated)
+    override = found.calls["override"].keywords if "override" in found.calls else []
+    if "override" in found.calls:
+        list_positional(context, found.calls["override"].args, f"{decorated.node.name}.override")
+    overridden = {option.arg for option in override}
+    options = [*(option for option in decorated.options if option.arg not in overridden), *override]
+    task_id, options = take(options, "task_id")
+    partial = found.calls["partial"].keywords if "partial" in found.calls else []
+    if "partial" in found.calls:
+        list_positional(context, found.calls["partial"].args, f"{decorated.node.name}.partial")
+    called = found.calls.get("call")
+    mapped = _mapped_arguments(context, found, decorated.node.name) if found.mapped else ([], [], None)
+    fails, options = take(options, "on_failure_fail_dagrun")
+    task = write_task(
+        context,
+        PythonTask(
+            node=node,
+            kind=decorated.kind,
+            callee=name(decorated.node.name),
+            function=decorated.node,
+            args=[*(called.args if called else []), *mapped[0]],
+            keywords=[*(called.keywords if called else []), *partial, *mapped[1]],
+            options=options,
+            task_id=task_id if task_id is not None else _own_id(context, node, decorated.node.name),
+            variable=variable,
+            item_of=mapped[2],
+            may_inline=task_id is None,
+        ),
+    )
+    write_role(context, node, task, decorated.role, fails)
+    return task
+
+
+def _unknown_task(context: Context, node: ast.Call, decorated: Decorated) -> ast.expr:
+    """A task that fails, for a decorator without an equivalent."""
+    left = left_out(node, *vocabulary.operator_hint(decorated.role))
+    task_id, options = take(decorated.options, "task_id")
+    written_id = task_id if task_id is not None else _own_id(context, node, decorated.node.name)
+    return placeholder(context, node, f"@{decorated.role}", left, [keyword("task_id", written_id), *options])
+
+
+def _own_id(context: Context, node: ast.expr, function: str) -> ast.expr:
+    """Airflow appends `__1` to the id of the second task of one function."""
+    if context.loops:
+        raise left_out(node, "the tasks of a loop need ids of their own", f'write {function}.override(task_id=f"…")')
+    key = f"{context.dag.name if context.dag else ''} {context.group} {function}"
+    context.inlined[key] += 1
+    count = context.inlined[key] - 1
+    return constant(function if not count else f"{function}__{count}")
+
+
+def _mapped_arguments(context: Context, found: Invocation, function: str) -> tuple[list[ast.expr], list[ast.keyword], str]:
+    """The arguments that get an element of a list, and the task that returns the list."""
+    item = attribute(name("run"), "item")
+    if "expand_kwargs" in found.calls:
+        node = found.calls["expand_kwargs"]
+        list_arguments(context, node, f"{function}.expand_kwargs", after=1)
+        over = list_task(context, (node.args or [constant(None)])[0], f"{function}_items")
+        return [], [ast.keyword(arg=None, value=item)], over
+    node = found.calls["expand"]
+    if len(node.keywords) != 1 or node.args or node.keywords[0].arg is None:
+        raise left_out(node, "a task is mapped over one list", "return the list of all combinations from a task, and map over it")
+    over = list_task(context, node.keywords[0].value, f"{function}_{node.keywords[0].arg}")
+    return [], [keyword(node.keywords[0].arg, item)], over
+
+
+def operator_call(context: Context, node: ast.Call, found: Invocation, class_name: str, variable: str) -> ast.expr | None:
+    """The task of an operator; None if the call is of something else."""
+    if not is_task(class_name):
+        return None
+    given = found.calls.get("partial", found.calls.get("call", node))
+    options = [*(keyword("task_id", arg) for arg in given.args[:1]), *given.keywords]
+    list_positional(context, given.args[1:], class_name)
+    try:
+        return _mapped_operator(context, node, found, class_name, options, variable)
+    except LeftOutError as left:
+        if context.dag is None or not any(option.arg == "task_id" for option in options):
+            raise
+        return placeholder(context, node, class_name, left, options)
+
+
+def _mapped_operator(
+    context: Context, node: ast.Call, found: Invocation, class_name: str, options: list[ast.keyword], variable: str
+) -> ast.expr:
+    over = None
+    if found.mapped:
+        options, over = _with_item(context, found, class_name, options)
+    if class_name in vocabulary.PYTHON:
+        return _python_operator(context, node, class_name, options, variable, over)
+    dag_option, _ = take(options, "dag")
+    with context.within(_named_dag(context, dag_option)):
+        made = task_call(context, node, class_name, options)
+    return made if over is None else call(attribute(made, "expand"), [], [keyword("over", name(over))])
+
+
+def _with_item(context: Context, found: Invocation, class_name: str, options: list[ast.keyword]) -> tuple[list[ast.keyword], str]:
+    """The options with `{{ item }}`, or `run.item` for a function, in place of the mapped one."""
+    node = found.calls.get("expand")
+    if node is None or node.args or len(node.keywords) != 1 or node.keywords[0].arg is None or class_name in vocabulary.EMPTY:
+        raise left_out(
+            next(iter(found.calls.values())),
+            "a task is mapped over one list",
+            "return the list of all combinations from a task, and map over it",
+        )
+    option = node.keywords[0].arg
+    over = list_task(context, node.keywords[0].value, context.fresh(f"{option}_items"))
+    if class_name not in vocabulary.PYTHON:
+        return [*options, keyword(option, constant("{{ item }}"))], over
+    item = attribute(name("run"), "item")
+    return [*options, keyword(option, item)], over
+
+
+def _python_operator(
+    context: Context, node: ast.Call, class_name: str, options: list[ast.keyword], variable: str, over: str | None
+) -> ast.expr:
+    callee, rest = take(options, "python_callable")
+    task_id, rest = take(rest, "task_id")
+    dag_option, rest = take(rest, "dag")
+    args, keywords, rest = operator_arguments(rest)
+    function = context.functions.get(callee.id) if isinstance(callee, ast.Name) else None
+    if callee is None or task_id is None:
+        raise left_out(node, "it lacks python_callable or task_id", "write both")
+    with context.within(_named_dag(context, dag_option)):
+        return write_task(
+            context,
+            PythonTask(
+                node=node,
+                kind=vocabulary.PYTHON[class_name],
+                callee=_callee(context, callee),
+                function=function,
+                args=args,
+                keywords=keywords,
+                options=rest,
+                task_id=task_id,
+                variable=variable,
+                item_of=over,
+            ),
+        )
+
+
+def _callee(context: Context, node: ast.expr) -> ast.expr:
+    """A function of the file, or one of another package, which the task imports."""
+    return node if isinstance(node, ast.Name) and node.id in context.external else context.translate(node)
+
+
+def foreign_task(context: Context, node: ast.Call, found: Invocation) -> ast.expr:
+    """A task that fails, for an operator which is not one of Airflow's own."""
+    options = [option for made in found.calls.values() for option in made.keywords]
+    left = left_out(node, "its class needs Airflow", "do the work in a function task, a command or a Spark application")
+    return placeholder(context, node, shown(found.base), left, options)
+
+
+def _named_dag(context: Context, node: ast.expr | None) -> DagName | None:
+    binding = context.bindings.get(node.id) if isinstance(node, ast.Name) else None
+    return binding if isinstance(binding, DagName) else None

@@ -1,0 +1,276 @@
+"""The state of one import: what the names of the file mean, and what has been written so far."""
+
+import ast
+import builtins
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import msgspec
+
+from tidegate.daemon.airflow_import.layout import attribute, name
+from tidegate.daemon.airflow_import.report import LeftOutError, Omission, left_out, omission
+from tidegate.daemon.airflow_import.source import Source, last_line
+from tidegate.daemon.airflow_import.vocabulary import operator_hint
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """A name whose statement was left out."""
+
+    line: int
+
+
+class TaskName(msgspec.Struct, frozen=True):
+    """A task: its variable, and its whole id, which is the key of its result."""
+
+    name: str
+    task_id: ast.expr
+
+
+class GroupName(msgspec.Struct, frozen=True):
+    """A group of tasks, and its variable."""
+
+    name: str
+
+
+class DagName(msgspec.Struct, frozen=True):
+    """A DAG, its variable, and what its tasks have to know."""
+
+    name: str
+    timezone: str = "UTC"
+    has_retry_delay: bool = False
+
+
+class Decorated(msgspec.Struct, frozen=True):
+    """A function that Airflow makes tasks, a DAG or a group of, where it is called."""
+
+    node: FunctionNode
+    kind: str
+    options: tuple[ast.keyword, ...]
+    role: str = ""
+
+
+Binding = Lost | TaskName | GroupName | DagName | Decorated
+
+
+class Context:
+    """Names are those of the module: the bodies of functions that make DAGs and groups are written where they are called."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.omissions: list[Omission] = []
+        self.lines: list[str] = []
+        self.indent = ""
+        self.imports: dict[str, str] = {}
+        self.external: dict[str, str] = {}
+        self.bindings: dict[str, Binding] = {}
+        self.bound: set[str] = {"spark", "run"}
+        self.needed: set[tuple[str, str]] = set()
+        self.standard: dict[str, tuple[str, ast.alias, bool]] = {}
+        self.pending: dict[str, list[str]] = {}
+        self.runtime_only: set[str] = set()
+        self.setups: list[tuple[DagName | None, str]] = []
+        self.optional = 0
+        self.reads_star = False
+        self.dag: DagName | None = None
+        self.loops: tuple[str, ...] = ()
+        self.tasks: dict[str, TaskName] = {}
+        self.group_results: dict[str, TaskName] = {}
+        self.dags: dict[str, DagName] = {}
+        self.group = ""
+        self.inlined: Counter[str] = Counter()
+        self.future_annotations = False
+        self.constants = _constants(source.tree)
+        self.functions = {node.name: node for node in ast.walk(source.tree) if isinstance(node, FunctionNode)}
+        self.uses = Counter(node.id for node in ast.walk(source.tree) if isinstance(node, ast.Name))
+        self.taken = {*_stored(source.tree), *self.functions, *dir(builtins)}
+        self.default_args = _keyword_names(source.tree, "default_args")
+        self.task_functions = _keyword_names(source.tree, "python_callable") | _decorated_functions(source.tree)
+        self.only_dag: DagName | None = None
+        self.airflow3 = _is_airflow3(source.tree)
+        self.translate_expression: Callable[[ast.expr], ast.expr] = lambda node: node
+        self.write_body: Callable[[Sequence[ast.stmt]], None] = lambda _: None
+
+    def translate(self, node: ast.expr) -> ast.expr:
+        """The expression in the words of Tidegate. Raises LeftOutError."""
+        return self.translate_expression(node)
+
+    def origin(self, node: ast.expr) -> str | None:
+        """The dotted name of what an expression imports, such as `airflow.operators.bash.BashOperator`."""
+        if isinstance(node, ast.Name):
+            return None if node.id in self.bindings else self.imports.get(node.id) or self._of_star(node.id)
+        if isinstance(node, ast.Attribute):
+            parent = self.origin(node.value)
+            return parent and f"{parent}.{node.attr}"
+        return None
+
+    def _of_star(self, identifier: str) -> str | None:
+        """A name that `from airflow… import *` must have brought."""
+        operator = identifier == "DAG" or identifier.endswith(("Operator", "Sensor"))
+        return f"airflow.{identifier}" if self.reads_star and operator and identifier not in self.external else None
+
+    def airflow_name(self, node: ast.expr) -> str | None:
+        """What Airflow calls it: `BashOperator`, `task.branch`, `TriggerRule.ALL_DONE`."""
+        origin = self.origin(node)
+        if origin is None or origin.split(".")[0] != "airflow":
+            return None
+        parts = origin.split(".")[1:] or ["airflow"]
+        first = next((index for index, part in enumerate(parts) if part[:1].isupper() or part == "task"), len(parts) - 1)
+        return ".".join(parts[first:])
+
+    def leave_out(self, left: LeftOutError | Omission, *, remark: bool = False) -> None:
+        """List a part, with a comment at its place for statements and tasks."""
+        omitted = left.omission if isinstance(left, LeftOutError) else left
+        self.omissions.append(omitted)
+        if remark:
+            self.emit([self.indent + line for line in omitted.remark()])
+
+    def emit(self, lines: Sequence[str]) -> None:
+        self.lines.extend(lines)
+
+    def emit_translated(self, node: ast.stmt, lines: Sequence[str]) -> None:
+        """Comments inside of a translated statement are written before it."""
+        source = self.source
+        inside = [source.comments.get(line) or source.trailing.get(line) for line in range(node.lineno, last_line(node) + 1)]
+        self.emit([*(self.indent + comment for comment in inside if comment), *lines])
+
+    def lose(self, names: Sequence[str], node: ast.AST) -> None:
+        """Uses of these names are left out from now on."""
+        self.bindings.update({lost: Lost(getattr(node, "lineno", 1)) for lost in names})
+
+    def bind(self, identifier: str, binding: Binding | None = None) -> None:
+        """The name is available in the file that is written, as what `binding` says."""
+        self.bindings.pop(identifier, None)
+        self.imports.pop(identifier, None)
+        self.external.pop(identifier, None)
+        self.bound.add(identifier)
+        if binding is not None:
+            self.bindings[identifier] = binding
+
+    def fresh(self, wanted: str) -> str:
+        """A variable that the file does not use."""
+        candidates = (wanted if not count else f"{wanted}_{count + 1}" for count in range(len(self.taken) + 1))
+        chosen = next(candidate for candidate in candidates if candidate not in self.taken)
+        self.taken.add(chosen)
+        return chosen
+
+    def need(self, module: str, identifier: str) -> ast.expr:
+        """Import a name at the top, and refer to it."""
+        if self.imports.get(module) == module:
+            return attribute(name(module), identifier)
+        self.needed.add((module, identifier))
+        return name(identifier)
+
+    def prefixed(self, task_id: ast.expr) -> ast.expr:
+        """The whole id of a task of the current group."""
+        if not self.group:
+            return task_id
+        prefix = ast.Constant(value=f"{self.group}.")
+        if isinstance(task_id, ast.Constant):
+            return ast.Constant(value=f"{self.group}.{task_id.value!s}")
+        return ast.BinOp(left=prefix, op=ast.Add(), right=task_id)
+
+    def need_module(self, module: str) -> ast.expr:
+        """Import a whole module at the top."""
+        self.standard[module] = (module, ast.alias(name=module), True)
+        return name(module)
+
+    def dag_of(self, node: ast.AST) -> DagName:
+        """The DAG around a task. Raises LeftOutError if there is none."""
+        if self.dag is None:
+            raise left_out(node, "no DAG of the file is around it", "write it below `with Dag(…) as dag:`")
+        return self.dag
+
+    def unavailable(self, node: ast.Name) -> LeftOutError | None:
+        """Why a name cannot be used in the file that is written."""
+        binding = self.bindings.get(node.id)
+        if isinstance(binding, Lost):
+            return left_out(node, f"{node.id} of line {binding.line} was left out", "translate that line first")
+        if isinstance(binding, Decorated):
+            return left_out(node, "the function becomes a part of a DAG only where it is called", "write the call")
+        if binding is not None or node.id in self.bound:
+            return None
+        if (airflow := self.airflow_name(node)) is not None:
+            return left_out(node, *operator_hint(airflow))
+        if node.id in self.external:
+            return left_out(node, f"{node.id} is not part of Python's library", "import and use it inside of a function task")
+        known = node.id in self.imports or node.id in _BUILTINS
+        return None if known else left_out(node, f"the file does not say what {node.id} is", "import it by its name")
+
+    @contextmanager
+    def indented(self) -> Iterator[None]:
+        outer, self.indent = self.indent, f"{self.indent}    "
+        try:
+            yield
+        finally:
+            self.indent = outer
+
+    @contextmanager
+    def within(self, dag: DagName | None) -> Iterator[None]:
+        """Tasks inside belong to the DAG."""
+        outer, self.dag = self.dag, dag or self.dag
+        try:
+            yield
+        finally:
+            self.dag = outer
+
+
+_BUILTINS = frozenset({*dir(builtins), "__file__", "__name__", "__doc__"})
+
+
+def lost_names(node: ast.AST) -> list[str]:
+    """The names that a statement would have bound."""
+    targets = [child.id for child in ast.walk(node) if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store)]
+    nested = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return targets + [child.name for child in ast.walk(node) if isinstance(child, nested)]
+
+
+def omitted(node: ast.AST, left: LeftOutError, what: str) -> Omission:
+    """The omission of a whole statement or task, for the reason of the part that has no equivalent."""
+    return omission(node, what, left.omission.why, left.omission.instead)
+
+
+def _constants(tree: ast.Module) -> dict[str, ast.expr]:
+    """The values of variables that the file sets once."""
+    assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)]
+    counts = Counter(node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    named = ((target.id, node.value) for node in assigned for target in node.targets if isinstance(target, ast.Name))
+    return {target: value for target, value in named if counts[target] == 1}
+
+
+def _stored(tree: ast.Module) -> set[str]:
+    """The variables of the file, except for what it imports from Airflow and never sets."""
+    imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("airflow"))
+    airflow = {alias.asname or alias.name for node in imports for alias in node.names}
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    return {node.id for node in names if isinstance(node.ctx, ast.Store)} | ({node.id for node in names} - airflow)
+
+
+def _keyword_names(tree: ast.Module, option: str) -> set[str]:
+    """The variables that are the value of a keyword somewhere in the file."""
+    keywords = (node for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == option)
+    return {node.value.id for node in keywords if isinstance(node.value, ast.Name)}
+
+
+def _decorated_functions(tree: ast.Module) -> set[str]:
+    """Functions with a decorator that begins with `task`, `setup` or `teardown`."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, FunctionNode)]
+    roots = ("task", "setup", "teardown")
+    return {node.name for node in functions if any(ast.unparse(decorator).startswith(roots) for decorator in node.decorator_list)}
+
+
+def _is_airflow3(tree: ast.Module) -> bool:
+    """Airflow 3 has `airflow.sdk`, and calls datasets assets."""
+    return any(
+        isinstance(node, ast.ImportFrom | ast.Import)
+        and any(".sdk" in path or path.endswith((".Asset", ".standard")) or ".standard." in path for path in imported_paths(node))
+        for node in ast.walk(tree)
+    )
+
+
+def imported_paths(node: ast.ImportFrom | ast.Import) -> list[str]:
+    """The dotted paths that an import names."""
+    prefix = f"{'.' * node.level}{node.module or ''}." if isinstance(node, ast.ImportFrom) else ""
+    return [f"{prefix}{alias.name}" for alias in node.names]

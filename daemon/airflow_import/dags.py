@@ -1,0 +1,164 @@
+"""`DAG(…)` and `@dag`: the options of a DAG, and `default_args`."""
+
+import ast
+from collections.abc import Sequence
+
+import msgspec
+
+from tidegate.daemon.airflow_import.arguments import Convert, convert, take, task_options
+from tidegate.daemon.airflow_import.context import Context, DagName
+from tidegate.daemon.airflow_import.layout import call, constant, keyword
+from tidegate.daemon.airflow_import.listing import list_positional, unrepeated
+from tidegate.daemon.airflow_import.report import LeftOutError, left_out, omission
+from tidegate.daemon.airflow_import.schedules import default_schedule, is_timed, schedule
+from tidegate.daemon.airflow_import.values import duration, moment, zone_of
+from tidegate.daemon.airflow_import.vocabulary import RENAMED_DAG_OPTIONS, SAME_DAG_OPTIONS
+
+_POSITIONS = ("dag_id", "description", "schedule", "start_date", "end_date")
+_SCHEDULES = ("schedule", "schedule_interval", "timetable")
+
+
+class _Defaults(msgspec.Struct, frozen=True):
+    """What `default_args` of a DAG say: the value to write, its options, and the start of the DAG in it."""
+
+    value: ast.expr | None = None
+    options: tuple[ast.keyword, ...] = ()
+    start: ast.expr | None = None
+
+
+def dag_call(context: Context, node: ast.Call, variable: str, function: str = "") -> tuple[ast.Call, DagName]:
+    """The call of `Dag`, and the DAG that its tasks belong to. Raises LeftOutError without a dag_id."""
+    given = unrepeated(context, _keywords(node), "DAG", RENAMED_DAG_OPTIONS)
+    list_positional(context, node.args[len(_POSITIONS) :], "DAG")
+    dag_id, given = take(given, "dag_id")
+    if dag_id is None and not function:
+        raise left_out(node, "it has no dag_id", "write an id")
+    name = dag_id if dag_id is not None else constant(function)
+    default_args, given = take(given, "default_args")
+    defaults = _defaults(context, default_args)
+    start, given = take(given, "start_date")
+    timezone = zone_of(context, start or defaults.start or node) or "UTC"
+    made, options = _schedule(context, given, timezone)
+    options = [option for option in options if option.arg not in _SCHEDULES]
+    catchup, options = take(options, "catchup")
+    begin = _start(context, start or defaults.start)
+    written = [
+        *([keyword("schedule", made)] if made is not None else []),
+        *([keyword("timezone", constant(timezone))] if timezone != "UTC" else []),
+        *begin,
+        *_catchup(context, catchup, made, begins=bool(begin)),
+        *_options(context, options),
+        *([keyword("default_args", defaults.value)] if defaults.value is not None else []),
+    ]
+    names = {option.arg for option in defaults.options}
+    return call(context.need("tidegate", "Dag"), [context.translate(name)], written), DagName(
+        variable, timezone, "retry_delay" in names or "retries" in names
+    )
+
+
+def default_arguments(context: Context, node: ast.expr) -> ast.expr | None:
+    """The translated dict of default arguments; None if it is no dict whose keys the file says."""
+    options = dict_options(context, node)
+    if options is None:
+        return None
+    translated = task_options(context, [option for option in options if option.arg != "start_date"], "default_args")
+    return ast.Dict(keys=[constant(option.arg) for option in translated], values=[option.value for option in translated])
+
+
+def dict_options(context: Context, node: ast.expr) -> list[ast.keyword] | None:
+    """The items of a dict as keywords; None if its keys are not all literals."""
+    match node:
+        case ast.Name() if node.id in context.constants:
+            return dict_options(context, context.constants[node.id])
+        case ast.Call(func=ast.Name(id="dict"), args=[]):
+            return node.keywords
+        case ast.Dict():
+            keys = [key.value if isinstance(key, ast.Constant) else None for key in node.keys]
+            if all(isinstance(key, str) for key in keys):
+                return [ast.keyword(arg=str(key), value=value) for key, value in zip(keys, node.values, strict=True)]
+            return None
+        case _:
+            return None
+
+
+def _keywords(node: ast.Call) -> list[ast.keyword]:
+    positional = [keyword(name, value) for name, value in zip(_POSITIONS, node.args, strict=False)]
+    return [*positional, *node.keywords]
+
+
+def _defaults(context: Context, node: ast.expr | None) -> _Defaults:
+    if node is None:
+        return _Defaults()
+    options = dict_options(context, node)
+    if options is None:
+        context.leave_out(
+            omission(node, "default_args of DAG", "the file does not say which options it holds", "write a dict of options")
+        )
+        return _Defaults()
+    start, rest = take(options, "start_date")
+    if isinstance(node, ast.Name):
+        return _Defaults(context.translate(node), tuple(rest), start)
+    written = default_arguments(context, node)
+    return _Defaults(written if isinstance(written, ast.Dict) and written.keys else None, tuple(rest), start)
+
+
+def _schedule(context: Context, options: Sequence[ast.keyword], timezone: str) -> tuple[ast.expr | None, list[ast.keyword]]:
+    given, rest = take(options, *_SCHEDULES)
+    if given is None:
+        return default_schedule(context, timezone), rest
+    try:
+        return schedule(context, given, timezone), rest
+    except LeftOutError as left:
+        context.leave_out(
+            omission(given, "schedule= of DAG", f"{left.omission.what}: {left.omission.why}", left.omission.instead)
+        )
+        return None, rest
+
+
+def _start(context: Context, node: ast.expr | None) -> list[ast.keyword]:
+    start = convert(context, keyword("start_date", node), "DAG", ("start_date", moment)) if node is not None else None
+    return [start] if start is not None else []
+
+
+def _catchup(context: Context, node: ast.expr | None, made: ast.expr | None, *, begins: bool) -> list[ast.keyword]:
+    """Airflow 2 catches up unless told otherwise. Of datasets, Airflow has nothing to catch up."""
+    if not is_timed(context, made) or not begins or (node is None and context.airflow3):
+        return []
+    if node is None:
+        return [keyword("catchup", constant(value=True))]
+    if isinstance(node, ast.Constant) and node.value is False:
+        return []
+    catchup = convert(context, keyword("catchup", node), "DAG", ("catchup", Context.translate))
+    return [catchup] if catchup is not None else []
+
+
+def _options(context: Context, options: Sequence[ast.keyword]) -> list[ast.keyword]:
+    converted = [convert(context, option, "DAG", _converter(option.arg)) for option in options]
+    return [option for option in converted if option is not None]
+
+
+def _converter(option: str | None) -> tuple[str, Convert] | None:
+    renamed = RENAMED_DAG_OPTIONS.get(option or "", option or "")
+    if renamed in SAME_DAG_OPTIONS:
+        return renamed, Context.translate
+    return (renamed, _SPECIAL[renamed]) if renamed in _SPECIAL else None
+
+
+def _params(context: Context, node: ast.expr) -> ast.expr:
+    """Parameters that are neither `Param` nor JSON are listed one by one."""
+    if not isinstance(node, ast.Dict):
+        return context.translate(node)
+    pairs = []
+    for key, value in zip(node.keys, node.values, strict=True):
+        try:
+            pairs.append((key and context.translate(key), context.translate(value)))
+        except LeftOutError as left:
+            context.leave_out(left)
+    return ast.Dict(keys=[key for key, _ in pairs], values=[value for _, value in pairs])
+
+
+_SPECIAL: dict[str, Convert] = {
+    "end_date": moment,
+    "dagrun_timeout": duration,
+    "params": _params,
+}

@@ -1,0 +1,122 @@
+"""Translates expressions: names of Airflow become those of Tidegate, wherever they are in an expression."""
+
+import ast
+import copy
+
+from tidegate.daemon.airflow_import import vocabulary
+from tidegate.daemon.airflow_import.calls import Invocation, decorated_call, foreign_task, invocation, operator_call
+from tidegate.daemon.airflow_import.context import Context, DagName, Decorated, GroupName, TaskName
+from tidegate.daemon.airflow_import.layout import constant, name
+from tidegate.daemon.airflow_import.objects import other_call
+from tidegate.daemon.airflow_import.report import left_out
+from tidegate.daemon.airflow_import.values import time_call
+
+_TASK_METHODS = frozenset({"as_setup", "as_teardown", "task_id", "dag_id"})
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def translate(context: Context, node: ast.expr, variable: str = "") -> ast.expr:
+    """The expression in the words of Tidegate. Functions of tasks are written before it. Raises LeftOutError."""
+    translated = _Expressions(context, variable).visit(copy.deepcopy(node))
+    return translated if isinstance(translated, ast.expr) else node
+
+
+class _Expressions(ast.NodeTransformer):
+    def __init__(self, context: Context, variable: str) -> None:
+        self.context = context
+        self.variable = variable
+        self.local: list[str] = []
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if isinstance(node, (*_COMPREHENSIONS, ast.Lambda)):
+            return self._with_locals(node)
+        visited: ast.AST = super().visit(node)
+        return visited
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self.local or isinstance(node.ctx, ast.Store):
+            return node
+        problem = self.context.unavailable(node)
+        if problem is not None:
+            raise problem
+        binding = self.context.bindings.get(node.id)
+        return name(binding.name) if isinstance(binding, TaskName | GroupName | DagName) else node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        airflow = self.context.airflow_name(node)
+        if airflow is not None:
+            return _member(node, airflow)
+        value = self.visit(node.value)
+        is_task_ = isinstance(value, ast.Name) and value.id in self.context.tasks
+        if is_task_ and node.attr == "output":
+            return value if isinstance(value, ast.expr) else node
+        binding = self.context.bindings.get(value.id) if isinstance(value, ast.Name) else None
+        if isinstance(binding, TaskName | GroupName | DagName) and node.attr not in _TASK_METHODS:
+            hint = vocabulary.OPTION_HINTS.get(
+                node.attr, (f"{node.attr} of Airflow has no equivalent", "see schemas/docs/writing-dags.md")
+            )
+            raise left_out(node, *hint)
+        if not isinstance(value, ast.expr):
+            return node
+        return ast.Attribute(value=value, attr=node.attr, ctx=node.ctx)
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        variable, self.variable = self.variable, ""
+        found = invocation(node)
+        binding = self.context.bindings.get(found.base.id) if isinstance(found.base, ast.Name) else None
+        if isinstance(binding, Decorated):
+            self._refuse_in_comprehension(node)
+            return decorated_call(self.context, node, found, binding, variable)
+        class_name = self.context.airflow_name(found.base)
+        if class_name is not None:
+            return self._of_airflow(node, found, class_name, variable)
+        if self._is_unavailable_task(found):
+            return foreign_task(self.context, node, found)
+        made = time_call(self.context, node)
+        return made if made is not None else self._plain(node)
+
+    def _of_airflow(self, node: ast.Call, found: Invocation, class_name: str, variable: str) -> ast.expr:
+        if class_name in vocabulary.PYTHON:
+            self._refuse_in_comprehension(node)
+        made = operator_call(self.context, node, found, class_name, variable)
+        if made is None:
+            made = other_call(self.context, node, class_name, variable)
+        if made is None:
+            raise left_out(node, *vocabulary.operator_hint(class_name))
+        return made
+
+    def _is_unavailable_task(self, found: Invocation) -> bool:
+        """Whether a call with a task_id is of a class that is not there: a custom operator, or one of another package."""
+        options = [option.arg for made in found.calls.values() for option in made.keywords]
+        root = next((child for child in ast.walk(found.base) if isinstance(child, ast.Name)), None)
+        missing = root is not None and self.context.unavailable(root) is not None
+        return missing and "task_id" in options and self.context.dag is not None
+
+    def _plain(self, node: ast.Call) -> ast.expr:
+        if isinstance(node.func, ast.Name) and node.func.id in self.context.runtime_only and node.func.id not in self.local:
+            raise left_out(
+                node, "the function uses Airflow, or a package that is not part of Python's library", "call it in a function task"
+            )
+        visited = self.generic_visit(node)
+        return visited if isinstance(visited, ast.expr) else node
+
+    def _with_locals(self, node: ast.AST) -> ast.AST:
+        added = [child.id for child in ast.walk(node) if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store)]
+        added += [child.arg for child in ast.walk(node) if isinstance(child, ast.arg)]
+        self.local.extend(added)
+        visited = self.generic_visit(node)
+        del self.local[len(self.local) - len(added) :]
+        return visited
+
+    def _refuse_in_comprehension(self, node: ast.expr) -> None:
+        if self.local:
+            raise left_out(node, "a function task cannot be written inside of a comprehension", "write a for loop")
+
+
+def _member(node: ast.Attribute, airflow: str) -> ast.expr:
+    """A member of an enumeration of rules as its string."""
+    kind, _, member = airflow.rpartition(".")
+    names = {"TriggerRule": vocabulary.TRIGGER_RULES, "WeightRule": vocabulary.WEIGHT_RULES}.get(kind, {})
+    if member.lower() in names:
+        return constant(names[member.lower()])
+    raise left_out(node, *vocabulary.operator_hint(airflow))

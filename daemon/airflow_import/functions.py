@@ -1,0 +1,303 @@
+"""Tasks that call Python functions: each becomes a function of `spark` and `run`, which calls the one of the Airflow file."""
+
+import ast
+from collections.abc import Sequence
+
+import msgspec
+
+from tidegate.daemon.airflow_import import layout, templates
+from tidegate.daemon.airflow_import.arguments import take, task_options
+from tidegate.daemon.airflow_import.bodies import body_lines, check_function, function_lines, imports_of, read_key
+from tidegate.daemon.airflow_import.context import Context, FunctionNode, TaskName
+from tidegate.daemon.airflow_import.layout import attribute, call, constant, items, keyword, name
+from tidegate.daemon.airflow_import.report import left_out, omission
+from tidegate.daemon.airflow_import.vocabulary import CONTEXT
+
+
+class PythonTask(msgspec.Struct, frozen=True):
+    """A call of a function as a task. `item_of` is the task over whose list it is mapped."""
+
+    node: ast.expr
+    kind: str
+    callee: ast.expr
+    function: FunctionNode | None
+    args: Sequence[ast.expr] = ()
+    keywords: Sequence[ast.keyword] = ()
+    options: Sequence[ast.keyword] = ()
+    task_id: ast.expr | None = None
+    variable: str = ""
+    item_of: str | None = None
+    may_inline: bool = False
+
+
+class Arguments(msgspec.Struct, frozen=True):
+    """The arguments of a call inside of a task, and the tasks whose results they read."""
+
+    args: list[ast.expr]
+    keywords: list[ast.keyword]
+    upstream: list[str]
+
+
+RUN = name("run")
+
+
+def write_task(context: Context, task: PythonTask) -> ast.expr:
+    """Write the function, and return its name, which is the task."""
+    dag = context.dag_of(task.node)
+    arguments = _arguments(context, task)
+    options = task_options(context, task.options, "the task")
+    inline = task.may_inline and _can_inline(context, task, arguments)
+    variable = _variable(context, task, inline=inline)
+    decorator = attribute(name(dag.name), "task")
+    written_id = constant(variable) if task.task_id is None else context.translate(task.task_id)
+    named = isinstance(written_id, ast.Constant) and written_id.value == variable
+    given = [*([] if named else [keyword("task_id", written_id)]), *options]
+    _write_function_once(context, task, inline=inline)
+    context.emit(layout.statement("@", call(decorator, [], given) if given else decorator, context.indent))
+    body = _inlined(context, task, arguments) if inline else _wrapped(context, task, arguments)
+    context.emit([f"{context.indent}def {variable}(spark, run{_captured(context, body)}):", *body])
+    register(context, variable, written_id)
+    _link(context, variable, arguments.upstream, task.item_of)
+    return name(variable)
+
+
+def _write_function_once(context: Context, task: PythonTask, *, inline: bool) -> None:
+    """A function that had a decorator of Airflow is written before its first task, with the comments before it."""
+    function = task.function
+    if function is None or function.name not in context.pending:
+        return
+    remarks = context.pending.pop(function.name)
+    context.emit([context.indent + remark for remark in remarks])
+    if not inline:
+        context.emit([*function_lines(context, function, context.indent), ""])
+    check_function(context, function)
+
+
+def register(context: Context, variable: str, task_id: ast.expr) -> None:
+    """The variable is a task from now on."""
+    context.tasks[variable] = TaskName(variable, context.prefixed(task_id))
+    context.bind(variable, context.tasks[variable])
+
+
+def list_task(context: Context, node: ast.expr, wanted: str) -> str:
+    """The task that returns a list: the one that an expression is, or a new one for a literal list."""
+    translated = context.translate(node)
+    if isinstance(translated, ast.Name) and translated.id in context.tasks:
+        return translated.id
+    if not isinstance(node, ast.List | ast.Tuple | ast.Name | ast.Call | ast.ListComp):
+        raise left_out(node, "a task is mapped over the list that another task returns", "write a task that returns the list")
+    variable = context.fresh(wanted)
+    decorator = attribute(name(context.dag_of(node).name), "task")
+    context.emit(layout.statement("@", decorator, context.indent))
+    arguments = _results(context, [translated], [])
+    returned = layout.statement("return ", arguments.args[0], f"{context.indent}    ")
+    context.emit([f"{context.indent}def {variable}(spark, run{_captured(context, returned)}):", *returned])
+    register(context, variable, constant(variable))
+    _link(context, variable, arguments.upstream, None)
+    return variable
+
+
+def operator_arguments(options: Sequence[ast.keyword]) -> tuple[list[ast.expr], list[ast.keyword], list[ast.keyword]]:
+    """The positional and the named arguments that `op_args` and `op_kwargs` hold, and the other options."""
+    positional, rest = take(options, "op_args")
+    named, rest = take(rest, "op_kwargs")
+    args = list(positional.elts) if isinstance(positional, ast.List | ast.Tuple) else []
+    if positional is not None and not isinstance(positional, ast.List | ast.Tuple):
+        args = [ast.Starred(value=positional, ctx=ast.Load())]
+    if isinstance(named, ast.Dict) and all(isinstance(key, ast.Constant) and isinstance(key.value, str) for key in named.keys):
+        pairs = zip(named.keys, named.values, strict=True)
+        return args, [keyword(str(key.value), value) for key, value in pairs if isinstance(key, ast.Constant)], rest
+    return args, [] if named is None else [ast.keyword(arg=None, value=named)], rest
+
+
+def _arguments(context: Context, task: PythonTask) -> Arguments:
+    args = [_argument(context, arg) for arg in task.args]
+    keywords = [ast.keyword(arg=option.arg, value=_argument(context, option.value)) for option in task.keywords]
+    keywords += _context_arguments(task, len(args), {option.arg for option in keywords})
+    return _results(context, args, keywords)
+
+
+def _argument(context: Context, node: ast.expr) -> ast.expr:
+    """Airflow renders strings in arguments as templates. A template that is one name becomes an attribute of the run."""
+    translated = context.translate(node)
+    for text in ast.walk(translated):
+        if isinstance(text, ast.Constant) and isinstance(text.value, str) and templates.is_template(text.value):
+            only = CONTEXT.get(templates.only_name(templates.translated(text.value)) or "")
+            if only is not None and text is translated:
+                return attribute(RUN, only)
+            context.leave_out(
+                omission(
+                    node,
+                    f"template {text.value} in an argument",
+                    "arguments of functions are not rendered",
+                    "read the value from run in the function",
+                )
+            )
+    return translated
+
+
+def _results(context: Context, args: list[ast.expr], keywords: list[ast.keyword]) -> Arguments:
+    found = _Results(context)
+    read = [_visited(found, arg) for arg in args]
+    named = [ast.keyword(arg=option.arg, value=_visited(found, option.value)) for option in keywords]
+    return Arguments(read, named, list(dict.fromkeys(found.upstream)))
+
+
+def _visited(results: "_Results", node: ast.expr) -> ast.expr:
+    visited: ast.expr = results.visit(node)
+    return visited
+
+
+class _Results(ast.NodeTransformer):
+    """Reads the results of tasks from the run."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.upstream: list[str] = []
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        # `run.ds` was written for a template: no attribute of a task is left at this place.
+        if isinstance(node.value, ast.Name) and node.value.id == "run":
+            return node
+        visited = self.generic_visit(node)
+        return visited if isinstance(visited, ast.expr) else node
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        task = self.context.tasks.get(node.id) or self.context.group_results.get(node.id)
+        if task is None:
+            return node
+        self.upstream.append(node.id)
+        return ast.Subscript(value=attribute(RUN, "results"), slice=task.task_id, ctx=ast.Load())
+
+
+def _context_arguments(task: PythonTask, positional: int, given: set[str | None]) -> list[ast.keyword]:
+    """What Airflow passes by the names of the parameters."""
+    if task.function is None:
+        return []
+    parameters = task.function.args
+    named = [parameter.arg for parameter in [*parameters.posonlyargs, *parameters.args][positional:] + parameters.kwonlyargs]
+    wanted = [*named, *(_read_keys(task.function, parameters.kwarg.arg) if parameters.kwarg else [])]
+    known = [key for key in dict.fromkeys(wanted) if key in CONTEXT and key not in given]
+    passed = [keyword(key, attribute(RUN, CONTEXT[key])) for key in known]
+    return passed + ([keyword("spark", name("spark"))] if "spark" in wanted and "spark" not in given else [])
+
+
+def _read_keys(function: FunctionNode, context_name: str) -> list[str]:
+    """The keys that a function reads from its `**context`, as `context["ds"]` or `context.get("ds")`."""
+    return [key for node in ast.walk(function) if (key := read_key(node, context_name)) is not None]
+
+
+def _variable(context: Context, task: PythonTask, *, inline: bool) -> str:
+    function = task.callee.id if isinstance(task.callee, ast.Name) else ""
+    if inline:
+        return function
+    if task.variable and task.variable not in context.functions and task.variable not in context.tasks:
+        return task.variable
+    wanted = str(task.task_id.value) if isinstance(task.task_id, ast.Constant) else f"{function or 'call'}_task"
+    identifier = "".join(character if character.isalnum() else "_" for character in wanted)
+    if not identifier.isidentifier() or identifier in context.functions:
+        identifier = f"{function or 'call'}_task"
+    return context.fresh(identifier)
+
+
+def _can_inline(context: Context, task: PythonTask, arguments: Arguments) -> bool:
+    """Whether the function itself can become the task: it is used once, and its parameters get their values at its start."""
+    function = task.function
+    if function is None or isinstance(function, ast.AsyncFunctionDef) or context.loops or context.uses[function.name] != 1:
+        return False
+    parameters = [parameter.arg for parameter in [*function.args.args, *function.args.kwonlyargs]]
+    read = {node.id for value in _values(arguments) for node in ast.walk(value) if isinstance(node, ast.Name)}
+    unusual = function.args.vararg or function.args.kwarg or function.args.posonlyargs or task.item_of
+    clashing = {"run", *parameters} & read - {"run", "spark"} or "run" in parameters
+    starred = any(isinstance(arg, ast.Starred) for arg in arguments.args) or any(
+        option.arg is None for option in arguments.keywords
+    )
+    known = all(option.arg in parameters for option in arguments.keywords) and len(arguments.args) <= len(function.args.args)
+    return (
+        known
+        and not (unusual or clashing or starred)
+        and task.kind == "task"
+        and set(_passed(function, arguments)) >= set(parameters)
+    )
+
+
+def _values(arguments: Arguments) -> list[ast.expr]:
+    return [*arguments.args, *(option.value for option in arguments.keywords)]
+
+
+def _passed(function: FunctionNode, arguments: Arguments) -> dict[str, ast.expr]:
+    """The value of each parameter: the argument, or the default."""
+    names = [parameter.arg for parameter in function.args.args]
+    defaults = dict(zip(reversed(names), reversed(function.args.defaults), strict=False))
+    keyword_only = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+    defaults |= {parameter.arg: default for parameter, default in keyword_only if default is not None}
+    given = dict(zip(names, arguments.args, strict=False))
+    return {**defaults, **given, **{str(option.arg): option.value for option in arguments.keywords}}
+
+
+def _inlined(context: Context, task: PythonTask, arguments: Arguments) -> list[str]:
+    """The body of the function as written, after its parameters got their values."""
+    function, indent = task.function, f"{context.indent}    "
+    if function is None:
+        return []
+    passed = _passed(function, arguments)
+    order = [parameter.arg for parameter in [*function.args.args, *function.args.kwonlyargs]]
+    assigned = [
+        line
+        for parameter in order
+        if parameter != "spark"
+        for line in layout.statement(f"{parameter} = ", passed[parameter], indent)
+    ]
+    docstring, rest = body_lines(context, function, indent)
+    return [*docstring, *imports_of(context, function, indent), *assigned, *rest]
+
+
+def _wrapped(context: Context, task: PythonTask, arguments: Arguments) -> list[str]:
+    """A body that calls the function."""
+    indent = f"{context.indent}    "
+    made = call(task.callee, arguments.args, arguments.keywords)
+    lines = imports_of(context, task.callee, indent)
+    if task.kind == "branch":
+        return [*lines, *layout.statement("chosen = ", made, indent), *_followed(context, indent)]
+    if task.kind == "short_circuit":
+        skipped = call(context.need("tidegate", "skip_rest"))
+        made_or_skip = ast.BoolOp(op=ast.Or(), values=[made, skipped])
+        return [*lines, *layout.statement("return ", made_or_skip, indent)]
+    if task.kind == "bash":
+        argv = items(constant("bash"), constant("-c"), made)
+        run = call(attribute(context.need_module("subprocess"), "run"), [argv], [keyword("check", constant(value=True))])
+        return [*lines, *layout.statement("", run, indent)]
+    return [*lines, *layout.statement("return ", made, indent)]
+
+
+def _followed(context: Context, indent: str) -> list[str]:
+    skip, follow = layout.flat(context.need("tidegate", "skip_rest")), layout.flat(context.need("tidegate", "follow"))
+    return [
+        f"{indent}if not chosen:",
+        f"{indent}    return {skip}()",
+        f"{indent}return {follow}(*([chosen] if isinstance(chosen, str) else chosen))",
+    ]
+
+
+def _captured(context: Context, body: Sequence[str]) -> str:
+    """Parameters that keep the values which the variables of loops have now."""
+    if not context.loops:
+        return ""
+    text = "\n".join(body)
+    words = {node.id for node in ast.walk(ast.parse(_dedented(text))) if isinstance(node, ast.Name)}
+    return "".join(f", {variable}={variable}" for variable in context.loops if variable in words)
+
+
+def _dedented(text: str) -> str:
+    return f"if True:\n{text}" if text.startswith(" ") else text
+
+
+def _link(context: Context, variable: str, upstream: Sequence[str], item_of: str | None) -> None:
+    before = [task for task in upstream if task != item_of]
+    if before:
+        first = name(before[0]) if len(before) == 1 else items(*(name(task) for task in before))
+        linked = ast.BinOp(left=first, op=ast.RShift(), right=name(variable))
+        context.emit(["", *layout.statement("", linked, context.indent)])
+    if item_of is not None:
+        mapped = call(attribute(name(variable), "expand"), [], [keyword("over", name(item_of))])
+        context.emit(["", *layout.statement("", mapped, context.indent)])

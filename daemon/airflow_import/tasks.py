@@ -1,0 +1,208 @@
+"""Operators as tasks: `dag.empty`, `dag.command`, `dag.sql` and `dag.submit`. `functions` has those of Python."""
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from tidegate.daemon.airflow_import import templates, vocabulary
+from tidegate.daemon.airflow_import.arguments import take, task_options
+from tidegate.daemon.airflow_import.context import Context
+from tidegate.daemon.airflow_import.layout import attribute, call, constant, items, keyword, name
+from tidegate.daemon.airflow_import.report import LeftOutError, left_out, omission, shown
+
+Options = Sequence[ast.keyword]
+
+
+def task_call(context: Context, node: ast.expr, class_name: str, options: Options) -> ast.Call:
+    """The task of an operator. One without an equivalent becomes a task that fails, so that the order of the tasks stays."""
+    dag = context.dag_of(node)
+    task_id, rest = take([option for option in options if option.arg != "dag"], "task_id")
+    if task_id is None:
+        raise left_out(node, "it has no task_id", "write an id")
+    maker = _MAKERS.get(class_name)
+    written_id = context.translate(task_id)
+    try:
+        if maker is None:
+            raise left_out(node, *vocabulary.operator_hint(class_name))
+        method, args, specific, common = maker(context, class_name, rest)
+    except LeftOutError as left:
+        return placeholder(context, node, class_name, left, options)
+    return call(attribute(name(dag.name), method), [written_id, *args], [*specific, *task_options(context, common, class_name)])
+
+
+def placeholder(context: Context, node: ast.expr, class_name: str, left: LeftOutError, options: Options) -> ast.Call:
+    """A task that fails; what its operator would have done is listed, its options are kept."""
+    task_id, rest = take(options, "task_id")
+    written_id = context.translate(task_id) if task_id is not None else constant("left_out")
+    what = f"{class_name} {shown(task_id)}" if task_id is not None else class_name
+    context.leave_out(omission(node, what, left.omission.why, left.omission.instead), remark=True)
+    known = [
+        option
+        for option in rest
+        if option.arg in (*vocabulary.SAME_TASK_OPTIONS, "trigger_rule", "outlets", *vocabulary.DURATION_OPTIONS)
+    ]
+    kept = task_options(context, known, class_name)
+    return call(attribute(name(context.dag_of(node).name), "command"), [written_id, items(constant("false"))], kept)
+
+
+Made = tuple[str, list[ast.expr], list[ast.keyword], Options]
+"""A method of `Dag`, its arguments after the id, its own keywords, and the options that all tasks have."""
+
+
+def is_task(class_name: str) -> bool:
+    """Whether a name of Airflow is that of an operator or a sensor."""
+    return class_name in vocabulary.SQL or class_name.endswith(
+        ("Operator", "Sensor", "SensorAsync", "OperatorAsync", "ExternalTaskMarker")
+    )
+
+
+def _empty(_context: Context, _class_name: str, options: Options) -> Made:
+    return "empty", [], [], options
+
+
+def _bash(context: Context, class_name: str, options: Options) -> Made:
+    command, rest = take(options, "bash_command")
+    env, rest = take(rest, "env")
+    if command is None:
+        raise left_out(name(class_name), "it has no bash_command", "write a command")
+    if _text(command).rstrip().endswith((".sh", ".bash")) and not _text(command).endswith(" "):
+        raise left_out(
+            command,
+            "Airflow reads the command from that file as a template",
+            "run the file below the DAG folder with dag.command",
+        )
+    argv = items(constant("bash"), constant("-c"), template(context, command))
+    environment = [] if env is None else _environment(context, env)
+    return "command", [argv], environment, rest
+
+
+def _environment(context: Context, node: ast.expr) -> list[ast.keyword]:
+    try:
+        return [keyword("env", template(context, node))]
+    except LeftOutError as left:
+        context.leave_out(omission(node, "env= of BashOperator", left.omission.why, left.omission.instead))
+        return []
+
+
+def _sql(context: Context, class_name: str, options: Options) -> Made:
+    statement, rest = take(options, "sql", "hql")
+    if statement is None:
+        raise left_out(name(class_name), "it has no statement", "write the statement")
+    if not isinstance(statement, ast.Constant | ast.JoinedStr | ast.Name | ast.BinOp | ast.Call):
+        raise left_out(statement, "a task runs one statement", "write a task for each statement")
+    if _text(statement).strip().endswith((".sql", ".hql")):
+        raise left_out(statement, "Airflow reads the statement from that file", "write Path(…).read_text(), or the statement")
+    if ";" in _text(statement).strip().rstrip(";"):
+        raise left_out(statement, "a task runs one statement", "write a task for each statement")
+    connections = [option for option in rest if (option.arg or "").endswith("conn_id")]
+    for option in connections:
+        context.leave_out(omission(option.value, f"{option.arg}= of {class_name}", *vocabulary.OPTION_HINTS["conn_id"]))
+    return "sql", [_without_semicolon(template(context, statement))], [], [option for option in rest if option not in connections]
+
+
+def _submit(context: Context, class_name: str, options: Options) -> Made:
+    application, rest = take(options, "application")
+    arguments, rest = take(rest, "application_args")
+    conf, rest = take(rest, "conf")
+    if application is None:
+        raise left_out(name(class_name), "it has no application", "write the path of the application below the DAG folder")
+    specific = [] if arguments is None else [keyword("args", _texts(context, arguments))]
+    settings = _conf(context, conf, [option for option in rest if option.arg in vocabulary.SPARK_CONF])
+    if settings.keys:
+        specific.append(keyword("conf", settings))
+    return (
+        "submit",
+        [_application(context, application)],
+        specific,
+        [option for option in rest if option.arg not in vocabulary.SPARK_CONF],
+    )
+
+
+def _application(context: Context, node: ast.expr) -> ast.expr:
+    """The path of the application; one outside of the DAG folder is listed, and its name kept."""
+    if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+        return context.translate(node)
+    if templates.is_template(node.value):
+        raise left_out(node, "the path of an application is no template", "write the path")
+    if "://" in node.value or node.value.startswith(("/", "..")):
+        file = PurePosixPath(node.value).name
+        context.leave_out(
+            omission(node, f"application {node.value}", "an application lies below the DAG folder", f"copy it there as {file}")
+        )
+        return constant(file)
+    return node
+
+
+def _conf(context: Context, conf: ast.expr | None, options: Options) -> ast.Dict:
+    """The configuration of Spark, with the keywords that stand for a setting."""
+    keys: list[ast.expr | None] = []
+    values: list[ast.expr] = []
+    conf = _literal(context, conf)
+    if isinstance(conf, ast.Dict):
+        keys, values = [key and context.translate(key) for key in conf.keys], [_as_text(context, value) for value in conf.values]
+    elif conf is not None:
+        keys, values = [None], [context.translate(conf)]
+    for option in options:
+        keys.append(constant(vocabulary.SPARK_CONF[option.arg or ""]))
+        values.append(_as_text(context, option.value))
+    return ast.Dict(keys=keys, values=values)
+
+
+def _literal(context: Context, node: ast.expr | None) -> ast.expr | None:
+    """The dict that a variable is set to, if some of its values are no texts yet."""
+    value = context.constants.get(node.id) if isinstance(node, ast.Name) else None
+    if isinstance(value, ast.Dict) and not all(
+        isinstance(item, ast.Constant) and isinstance(item.value, str) for item in value.values
+    ):
+        return value
+    return node
+
+
+def _texts(context: Context, node: ast.expr) -> ast.expr:
+    if isinstance(node, ast.List | ast.Tuple):
+        return items(*(_as_text(context, element) for element in node.elts))
+    return context.translate(node)
+
+
+def _as_text(context: Context, node: ast.expr) -> ast.expr:
+    """A literal as the text that spark-submit gets; any other value through `str`, unless it is a text already."""
+    match node:
+        case ast.Constant(value=bool()):
+            return constant(str(node.value).lower())
+        case ast.Constant(value=int() | float()):
+            return constant(str(node.value))
+        case ast.Constant() | ast.JoinedStr() | ast.Starred():
+            return template(context, node)
+        case _:
+            return call(name("str"), [template(context, node)])
+
+
+def template(context: Context, node: ast.expr) -> ast.expr:
+    """An expression whose strings are templates; what the templates use and Tidegate does not know is listed."""
+    translated = context.translate(node)
+    for text in ast.walk(translated):
+        if isinstance(text, ast.Constant) and isinstance(text.value, str) and templates.is_template(text.value):
+            text.value = templates.translated(text.value)
+            for problem in templates.problems(text.value):
+                context.leave_out(
+                    omission(node, f"template {text.value}", problem, "write a name of the table in schemas/docs/writing-dags.md")
+                )
+    return translated
+
+
+def _without_semicolon(node: ast.expr) -> ast.expr:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.rstrip().endswith(";"):
+        return constant(node.value.rstrip().rstrip(";"))
+    return node
+
+
+def _text(node: ast.expr) -> str:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+_MAKERS: Mapping[str, Callable[[Context, str, Options], Made]] = {
+    **dict.fromkeys(vocabulary.EMPTY, _empty),
+    **dict.fromkeys(vocabulary.BASH, _bash),
+    **dict.fromkeys(vocabulary.SQL, _sql),
+    **dict.fromkeys(vocabulary.SUBMIT, _submit),
+}

@@ -1,0 +1,69 @@
+"""Jinja templates: names of Airflow's context in the words of Tidegate."""
+
+import re
+from collections.abc import Iterator
+
+from jinja2 import Environment, TemplateError, meta, nodes
+
+KNOWN = frozenset(
+    {
+        *("run_id", "dag_id", "task_id", "try_number", "params", "events", "triggering_dataset_events", "results", "item"),
+        *("map_index", "run_after", "logical_date", "data_interval_start", "data_interval_end", "ds", "ts", "ds_nodash"),
+        *("ts_nodash", "run"),
+    }
+)
+"""Names that templates of Tidegate may use."""
+
+_ID = r"""['"](?P<id>[\w.-]+)['"]"""
+_PULL = rf"(?:ti|task_instance)\.xcom_pull\(\s*(?:task_ids\s*=\s*)?(?:\[\s*)?{_ID}(?:\s*\])?\s*\)"
+_WORDS = (
+    (_PULL, r"results['\g<id>']"),
+    (r"\bdag\.dag_id\b", "dag_id"),
+    (r"\btask\.task_id\b", "task_id"),
+    (r"\bdag_run\.run_id\b", "run_id"),
+    (r"\bdag_run\.logical_date\b", "logical_date"),
+    (r"\bdag_run\.conf\b", "params"),
+    (r"\b(?:ti|task_instance)\.try_number\b", "try_number"),
+    (r"\b(?:ti|task_instance)\.map_index\b", "map_index"),
+    (r"\bexecution_date\b", "logical_date"),
+    (r"\btriggering_asset_events\b", "triggering_dataset_events"),
+)
+_EXPRESSION = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
+_ONLY_NAME = re.compile(r"\s*\{\{\s*(\w+)\s*\}\}\s*")
+
+
+def translated(text: str) -> str:
+    """The template with the names of Tidegate where there is one."""
+    return _EXPRESSION.sub(lambda expression: _in_words(expression.group()), text)
+
+
+def problems(text: str) -> Iterator[str]:
+    """What a translated template uses that Tidegate does not know."""
+    environment = Environment()  # noqa: S701 - the template is read and never rendered
+    try:
+        tree = environment.parse(text)
+        filters = {found.name for found in tree.find_all(nodes.Filter)} - environment.filters.keys()
+        # The search for names compiles the template, which fails for an unknown filter.
+        environment.filters.update(dict.fromkeys(filters, str))
+        names = meta.find_undeclared_variables(tree) - KNOWN
+    except TemplateError as error:
+        yield f"it is not a template: {error.message}"
+        return
+    yield from (f"{name} is unknown in templates" for name in sorted(names))
+    yield from (f"the filter {name} is unknown in templates" for name in sorted(filters))
+
+
+def is_template(text: str) -> bool:
+    return any(mark in text for mark in ("{{", "{%", "{#"))
+
+
+def only_name(text: str) -> str | None:
+    """The name if the template is one name and nothing else."""
+    match = _ONLY_NAME.fullmatch(text)
+    return match[1] if match else None
+
+
+def _in_words(expression: str) -> str:
+    for pattern, word in _WORDS:
+        expression = re.sub(pattern, word, expression)
+    return expression

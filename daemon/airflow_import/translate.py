@@ -1,0 +1,161 @@
+"""From an Airflow file to the text of a Tidegate file."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from tidegate.daemon.airflow_import.context import Context, DagName
+from tidegate.daemon.airflow_import.expressions import translate
+from tidegate.daemon.airflow_import.report import Translation, omission, ordered
+from tidegate.daemon.airflow_import.source import Source, UnreadableFileError, first_line, last_line, parse_source, read_source
+from tidegate.daemon.airflow_import.statements import write_block, write_statements
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def translate_file(path: Path) -> Translation:
+    """Raises UnreadableFileError."""
+    source = read_source(path)
+    try:
+        return translate_source(source)
+    except SyntaxError as error:
+        raise UnreadableFileError(f"{path}: its translation is not valid Python: {error.msg}; translate it by hand") from error
+    except RecursionError as error:
+        raise UnreadableFileError(f"{path}: its expressions are nested too deeply to be translated") from error
+
+
+def translate_source(source: Source) -> Translation:
+    """The same source gives the same translation."""
+    context = Context(source)
+    context.translate_expression = lambda node: translate(context, node)
+    context.write_body = lambda body: write_block(context, body)
+    context.only_dag = _only_dag(source.tree)
+    head, body = _head(source)
+    for name in context.pending:
+        node = context.functions[name]
+        context.leave_out(
+            omission(node, f"def {name}", "the call that makes a task of it was left out", "translate the call first")
+        )
+    end = last_line(body[-1]) + 1 if body else len(head) + 1
+    write_statements(context, body, len(head) + 1)
+    context.emit([source.comments[line] for line in sorted(source.comments) if line >= end])
+    return Translation("\n".join(_tidy(_assembled(context, head))).strip("\n") + "\n", ordered(context.omissions))
+
+
+def _head(source: Source) -> tuple[list[str], list[ast.stmt]]:
+    """The lines up to the docstring, or else the comments at the top, and the statements after them."""
+    body = source.tree.body
+    if ast.get_docstring(source.tree) is not None:
+        return source.moved(1, last_line(body[0]), 0, ""), body[1:]
+    first = first_line(body[0]) if body else len(source.lines) + 1
+    length = 0
+    while length + 1 < first and (length + 1 in source.comments or not source.lines[length].strip()):
+        length += 1
+    return source.moved(1, length, 0, ""), body
+
+
+def _only_dag(tree: ast.Module) -> DagName | None:
+    """The variable of the DAG that functions of the file add tasks to, if there is only one."""
+    blocks = [
+        item.optional_vars
+        for node in ast.walk(tree)
+        if isinstance(node, ast.With)
+        for item in node.items
+        if _makes_dag(item.context_expr)
+    ]
+    assigned = [node.targets[0] for node in ast.walk(tree) if isinstance(node, ast.Assign) and _makes_dag(node.value)]
+    names = [target.id for target in [*blocks, *assigned] if isinstance(target, ast.Name)]
+    return DagName(names[0]) if len(names) == 1 else None
+
+
+def _makes_dag(node: ast.expr) -> bool:
+    called = node.func if isinstance(node, ast.Call) else None
+    return (isinstance(called, ast.Name) and called.id == "DAG") or (isinstance(called, ast.Attribute) and called.attr == "DAG")
+
+
+def _assembled(context: Context, head: list[str]) -> list[str]:
+    """The head of the file, the imports that its code uses, and the code."""
+    used = {node.id for node in ast.walk(ast.parse("\n".join(context.lines))) if isinstance(node, ast.Name)}
+    future = ["from __future__ import annotations", ""] if context.future_annotations else []
+    groups = [_imports(context, used, ours=False), _imports(context, used, ours=True)]
+    imports = [line for group in groups if group for line in [*group, ""]]
+    return [*head, *([""] if head else []), *future, *imports, *context.lines]
+
+
+def _imports(context: Context, used: set[str], *, ours: bool) -> list[str]:
+    """`import` lines, then `from` lines, each in the order of the alphabet."""
+    plain: set[str] = set()
+    names: dict[str, set[str]] = defaultdict(set)
+    for module, identifier in context.needed:
+        names[module].add(identifier)
+    for module, alias, whole in _standard(context, used):
+        if whole:
+            plain.add(ast.unparse(ast.Import(names=[alias])))
+        else:
+            names[module].add(ast.unparse(ast.Import(names=[alias])).removeprefix("import "))
+    chosen = {module: found for module, found in names.items() if (module == "tidegate") == ours}
+    lines = [f"from {module} import {', '.join(sorted(found, key=_isort_key))}" for module, found in sorted(chosen.items())]
+    return lines if ours else [*sorted(plain), *lines]
+
+
+def _standard(context: Context, used: set[str]) -> Iterator[tuple[str, ast.alias, bool]]:
+    yield from (found for local, found in sorted(context.standard.items()) if local in used)
+
+
+def _isort_key(identifier: str) -> tuple[int, str]:
+    """Constants, classes, then functions, as import sorters order them."""
+    kind = 0 if identifier.isupper() else 1 if identifier[:1].isupper() else 2
+    return kind, identifier
+
+
+def _tidy(lines: list[str]) -> list[str]:
+    """Blank lines as formatters set them: two around functions of the module, one around those in a block."""
+    source = parse_source("its translation", "\n".join(lines).encode())
+    wanted = dict(_wanted_blanks(source, source.tree, 2))
+    tidied: list[str] = []
+    for number, line in enumerate(lines, 1):
+        ends_function = line.startswith("#") and _last(tidied).startswith(" ")
+        if number in wanted or (ends_function and number not in source.string_lines):
+            while tidied and not tidied[-1].strip():
+                tidied.pop()
+            tidied.extend([""] * wanted.get(number, 2))
+        if line.strip() or number in source.string_lines or tidied[-2:] != ["", ""]:
+            tidied.append(line)
+    return tidied
+
+
+def _last(lines: list[str]) -> str:
+    return next((line for line in reversed(lines) if line.strip()), "")
+
+
+def _wanted_blanks(source: Source, node: ast.AST, most: int) -> Iterator[tuple[int, int]]:
+    """How many blank lines belong before a line."""
+    for block in ("body", "orelse", "finalbody", "handlers"):
+        opened = isinstance(node, ast.With | ast.For | ast.If | ast.While)
+        statements = [child for child in getattr(node, block, None) or [] if isinstance(child, ast.stmt | ast.ExceptHandler)]
+        for index, child in enumerate(statements):
+            yield from _wanted_blanks(source, child, 1)
+            if isinstance(child, ast.stmt):
+                before = statements[index - 1] if index else None
+                line = _start(source, child)
+                first = opened and before is None and isinstance(child, _DEFINITIONS)
+                yield line, 1 if first else _blanks(source, before, child, line, most)
+
+
+def _start(source: Source, node: ast.stmt) -> int:
+    line = first_line(node)
+    while line - 1 in source.comments:
+        line -= 1
+    return line
+
+
+def _blanks(source: Source, before: ast.AST | None, node: ast.stmt, line: int, most: int) -> int:
+    if before is None:
+        return min(source.blanks_before(line), 1) if most == 2 else 0
+    if isinstance(node, _DEFINITIONS) or isinstance(before, _DEFINITIONS):
+        return most
+    imports = ast.Import | ast.ImportFrom
+    if isinstance(before, imports) and not isinstance(node, imports):
+        return 1
+    return min(source.blanks_before(line), most)
