@@ -11,7 +11,7 @@ import msgspec
 import trustme
 
 from tests.acceptance.command import Ended, Tidegate
-from tests.acceptance.running_daemon import RunningDaemon, Start, spawn_daemon
+from tests.acceptance.running_daemon import RunningDaemon, Start, as_text, spawn_daemon
 from tests.secured_kafka import PASSWORD, SecuredKafka
 from tests.servers import MakeSettings
 from tests.tls_door import tls_door
@@ -63,13 +63,14 @@ async def test_a_password_by_value_stays_in_the_daemon(secured_kafka: SecuredKaf
 
 
 async def test_a_wrong_password_is_an_outage_that_is_logged_once(
-    secured_kafka: SecuredKafka, settings: MakeSettings, tmp_path: Path
+    secured_kafka: SecuredKafka, settings: MakeSettings, tidegate: Tidegate, tmp_path: Path
 ) -> None:
     password, log = tmp_path / "password", tmp_path / "daemon.log"
     password.write_text("wrong")
     security = msgspec.structs.replace(secured_kafka.scram, sasl_password_file=str(password))
     mine = settings(**settings_of(secured_kafka.login, security))
     await topics.create(mine.kafka_servers, mine.topic_prefix, 1, 1, security=secured_kafka.scram)
+    refused = await tidegate("topics", "create", **as_text(mine))
     child = await spawn_daemon(mine, tmp_path)
     try:
         await until_said(log, "server_lost")
@@ -77,11 +78,15 @@ async def test_a_wrong_password_is_an_outage_that_is_logged_once(
         password.write_text(PASSWORD)
         await until_said(log, "server_back")
         assert child.alive
+        created = await tidegate("topics", "create", **as_text(mine))
     finally:
         await child.end(signal.SIGTERM, 20)
 
     (lost,) = said(log, "server_lost")
-    assert "it refused the login of 'alice' by SCRAM-SHA-512; check TIDEGATE_KAFKA_SASL_USERNAME" in lost["error"]
+    reason = "it refused the login of 'alice' by SCRAM-SHA-512; check TIDEGATE_KAFKA_SASL_USERNAME"
+    assert reason in lost["error"]
+    assert (refused.code, len(refused.err.splitlines()), reason in refused.err) == (AWAY, 1, True)
+    assert created.code == 0
 
 
 async def test_the_certificate_of_postgres_is_verified_in_full(tidegate: Tidegate, dsn: str, tmp_path: Path) -> None:
