@@ -1,4 +1,4 @@
-"""Each door answers every input: hundreds here, always the same, others with `make test-long`, a million with `make fuzz`."""
+"""Each door answers every input: a hundred here, always the same, others with `make test-long`, a million with `make fuzz`."""
 
 import os
 from random import Random
@@ -10,7 +10,7 @@ from tests.fuzz.play import play
 
 LONG = bool(os.environ.get("TEST_LONG"))
 SEED = int(os.environ.get("TEST_SEED") or (Random().randrange(2**31) if LONG else 0))
-TIMES = 40 if LONG else 1
+TIMES = 120 if LONG else 1
 """So many times as many inputs."""
 
 

@@ -260,4 +260,4 @@ def after(dag: DagView, effects: Sequence[Effect]) -> DagView:
     return dag
 
 
-DOOR = Door(cases(), enter, share=80, in_suite=150)
+DOOR = Door(cases(), enter, share=80, in_suite=50)

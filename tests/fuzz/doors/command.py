@@ -21,4 +21,4 @@ def enter(words: list[str], _: Path) -> None:
     assert run(words) in (0, 1, 2, 3)
 
 
-DOOR = Door(st.lists(WORDS | st.text(max_size=8), max_size=5), enter, share=10, in_suite=40)
+DOOR = Door(st.lists(WORDS | st.text(max_size=8), max_size=5), enter, share=10, in_suite=14)

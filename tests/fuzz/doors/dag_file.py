@@ -168,4 +168,4 @@ def check_run(graph: Graph) -> None:
         run.finish(**{ready[0]: True})
 
 
-DOOR = Door(st.tuples(SOURCES, st.integers(0, 199)), enter, share=60, surroundings=folder_of_dags, in_suite=100)
+DOOR = Door(st.tuples(SOURCES, st.integers(0, 199)), enter, share=60, surroundings=folder_of_dags, in_suite=34)

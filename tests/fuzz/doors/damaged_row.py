@@ -178,4 +178,4 @@ async def _explained(db: Db) -> None:
             explain_dag(await load_explanation(db, "bad"))
 
 
-DOOR = Door(DAMAGES, enter, share=10, surroundings=world_of, in_suite=30, needs_postgres=True)
+DOOR = Door(DAMAGES, enter, share=10, surroundings=world_of, in_suite=10, needs_postgres=True)

@@ -37,7 +37,7 @@ class Door(NamedTuple):
     enter: Callable[[Any, Any], None]
     share: int
     surroundings: Callable[[Place], AbstractContextManager[Any]] = folder
-    in_suite: int = 300
+    in_suite: int = 100
     needs_postgres: bool = False
 
 

@@ -257,6 +257,6 @@ DOOR = Door(
     enter,
     share=4,
     surroundings=world_of,
-    in_suite=8,
+    in_suite=3,
     needs_postgres=True,
 )

@@ -46,4 +46,4 @@ def _about(sent: Sent, attempt: UUID) -> Sent:
 INPUTS = st.sampled_from((Kind.DATASET_UPDATED, Kind.DATASET_UPDATED, Kind.TASK_FINISHED)).flatmap(
     lambda kind: st.tuples(st.just(kind), st.lists(records(kind), min_size=1, max_size=4))
 )
-DOOR = Door(INPUTS, enter, share=10, surroundings=world_of, in_suite=20, needs_postgres=True)
+DOOR = Door(INPUTS, enter, share=10, surroundings=world_of, in_suite=7, needs_postgres=True)

@@ -16,7 +16,7 @@ from tests.integration.model.machine import Life
 from tidegate.daemon.postgres.database import connect
 
 LONG = bool(os.environ.get("TEST_LONG"))
-EXAMPLES = int(os.environ.get("MODEL_EXAMPLES") or (2_000 if LONG else 40))
+EXAMPLES = int(os.environ.get("MODEL_EXAMPLES") or (2_000 if LONG else 14))
 STEPS = 60
 
 
