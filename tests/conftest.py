@@ -196,11 +196,11 @@ async def own_postgres(tmp_path: Path) -> AsyncIterator[StartPostgres]:
 
 @pytest.fixture
 async def own_kafka(tmp_path: Path, cache: Path) -> AsyncIterator[StartKafka]:
-    """Start a Kafka that the test may kill and start again; it is stopped in the end."""
+    """Start a Kafka that the test may kill and start again; it is killed in the end."""
     async with AsyncExitStack() as stack:
 
         async def start() -> Kafka:
-            return await stack.enter_async_context(Kafka(_home(tmp_path, Kafka), cache))
+            return await stack.enter_async_context(servers.killed_in_the_end(Kafka(_home(tmp_path, Kafka), cache)))
 
         yield start
 

@@ -35,8 +35,12 @@ FIRST: Sequence[str] = (
     "acceptance/test_batch_hosts.py",
     "integration/example/test_week.py",
     "fuzz/test_doors.py",
+    "unit/test_documents.py",
 )
-"""Files that take half a minute or more. Storms alternate with others, since three storms at once need more than two cores."""
+"""Files that take half a minute or more, and one of `unit/` that takes as long as a hundred of its others.
+
+Storms alternate with others, since three storms at once need more than two cores.
+"""
 
 FIRST_OF_LONG: Sequence[str] = (
     "unit/schemas/timetable/test_zones.py",

@@ -1,8 +1,10 @@
 """Databases, topics and left-over processes: what the fixtures in conftest are made of."""
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TypeVar
 from uuid import uuid4
 
 import asyncpg
@@ -13,16 +15,28 @@ from tidegate.daemon.settings import Settings
 from tidegate.daemon.standalone.kafka import Kafka
 from tidegate.daemon.standalone.postgres import Postgres
 from tidegate.daemon.standalone.process import runs
+from tidegate.daemon.standalone.server import Server
 
 MakeSettings = Callable[..., Settings]
 StartPostgres = Callable[[], Awaitable[Postgres]]
 StartKafka = Callable[[], Awaitable[Kafka]]
+AnyServer = TypeVar("AnyServer", bound=Server)
 
 MARK = "TEST_SESSION"
 GRACE_S = 5.0
 
 CHEAP_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1", "SPARK_CONF_DIR": str(Path(__file__).with_name("spark"))}
 """No Java of a test lives so long that compiling well pays. Applications, which do not get our environment, are told by Spark."""
+
+
+@asynccontextmanager
+async def killed_in_the_end(server: AnyServer) -> AsyncIterator[AnyServer]:
+    """Start it. In the end it is killed: a Kafka or a Spark Connect that stops in good order takes a second for it."""
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.kill()
 
 
 async def create_database(server: str, template: str | None = None) -> str:

@@ -14,6 +14,7 @@ from threading import Lock, Thread
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from tests.servers import killed_in_the_end
 from tidegate.daemon.standalone.kafka import Kafka
 from tidegate.daemon.standalone.port import LOOPBACK
 from tidegate.daemon.standalone.process import ServerError
@@ -32,7 +33,7 @@ class SharedKafka(Kafka):
 
 
 class SharedServers:
-    """Servers by name, all stopped by `close`."""
+    """Servers by name, all killed by `close`."""
 
     def __init__(self, cache: Path) -> None:
         self._cache = cache
@@ -54,7 +55,7 @@ class SharedServers:
         home = Path(tempfile.mkdtemp(prefix="shared-"))
         self._stack.callback(shutil.rmtree, home)
         server = SharedKafka(home, self._cache) if name == KAFKA else SparkConnect(home)
-        self._stack.enter_context(self._portal.wrap_async_context_manager(server))
+        self._stack.enter_context(self._portal.wrap_async_context_manager(killed_in_the_end(server)))
         return server.bootstrap if isinstance(server, Kafka) else server.url
 
     def listen(self) -> None:
