@@ -1,27 +1,32 @@
 """`kill -9` of the daemon at each point of a submission: exactly one application runs per attempt, as it tells itself."""
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import anyio
 import pytest
 
 from tests.acceptance.conftest import ONCE, on_each_backend
 from tests.acceptance.crash_scenario import Attempt, CrashScenario, Servers, Story, open_scenario
 from tests.acceptance.pipeline import TASKS
 
-AT_THE_BACKEND = ("after_submit",)
-"""The points at which backends differ: a request has reached them. At the others `make test` tries one, `make test-long` all."""
+LONG = bool(os.environ.get("TEST_LONG"))
+
+AT_THE_BACKEND = "after_submit"
+"""The point at which backends differ: a request has reached them. At the others `make test` tries one, `make test-long` all."""
+
+ELSEWHERE = ("before_intent", "after_intent", "before_submit", "before_record", "before_confirm")
+
+TOGETHER = [(AT_THE_BACKEND,), *((point,) for point in ELSEWHERE)] if LONG else [(AT_THE_BACKEND,), ELSEWHERE]
+"""The points that are tried at once, each in a scenario of its own: as many as there are backends, about."""
 
 
 def backends_for(point: str) -> tuple[str, ...]:
-    return tuple(TASKS) if point in AT_THE_BACKEND or os.environ.get("TEST_LONG") else ("command",)
+    return tuple(TASKS) if point == AT_THE_BACKEND or LONG else ("command",)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "point", ["before_intent", "after_intent", "before_submit", "after_submit", "before_record", "before_confirm"]
-)
-async def test_one_application_runs_when_the_daemon_is_killed(servers: Servers, tmp_path: Path, point: str) -> None:
+async def tried(servers: Servers, home: Path, point: str) -> Mapping[str, Story]:
     async def play(scenario: CrashScenario) -> Story:
         await scenario.start(die_at=point)
         await scenario.give("succeed")
@@ -31,9 +36,23 @@ async def test_one_application_runs_when_the_daemon_is_killed(servers: Servers, 
         await scenario.go()
         return await scenario.story()
 
-    stories = await on_each_backend(servers, tmp_path, play, backends_for(point))
+    home.mkdir()
+    return await on_each_backend(servers, home, play, backends_for(point))
 
-    assert stories == dict.fromkeys(backends_for(point), ONCE)
+
+@pytest.mark.long
+@pytest.mark.parametrize("points", TOGETHER, ids=" ".join)
+async def test_one_application_runs_when_the_daemon_is_killed(servers: Servers, tmp_path: Path, points: Sequence[str]) -> None:
+    stories: dict[str, Mapping[str, Story]] = {}
+
+    async def one(point: str) -> None:
+        stories[point] = await tried(servers, tmp_path / point, point)
+
+    async with anyio.create_task_group() as tg:
+        for point in points:
+            tg.start_soon(one, point)
+
+    assert stories == {point: dict.fromkeys(backends_for(point), ONCE) for point in points}
 
 
 async def test_an_application_that_runs_twice_is_seen(servers: Servers, tmp_path: Path) -> None:
