@@ -1,9 +1,12 @@
 """What users do with backfills: the calls that the command line, the API and the pages share.
 
-Each checks that the user may change the DAG. A refusal is recorded in the audit log.
+Each call that changes something checks that `user`, `name` or `name@host`, may edit the DAG, and records a refusal in the audit
+log. All raise RequestError for what the user has to change; its `reason` is a constant of
+`tidegate.handlers.backfills.rejections`, NO_SUCH_DAG, FORBIDDEN, or "invalid". They raise UnavailableError when Postgres does not
+answer, and DagFaultError when a version of the DAG cannot be read. None prints.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -17,52 +20,19 @@ from tidegate.daemon.settings import Settings
 from tidegate.handlers import backfill_requested
 from tidegate.handlers.backfills.cascade import why_not_again
 from tidegate.handlers.backfills.dates import PlannedDate, is_replay, next_ticks, plan_dates
-from tidegate.schemas.backfill import BackfillSpec, BackfillView, Consumer, Limits, Outlets
+from tidegate.handlers.backfills.rejections import no_such_backfill
+from tidegate.schemas.backfill import MAX_DESCRIPTION, MAX_LISTED_DATES, BackfillSpec, BackfillView, Consumer, Limits, Outlets
 from tidegate.schemas.effect import RejectMessage
 from tidegate.schemas.error import RequestError
+from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import BackfillActed, BackfillAction, BackfillChanged, BackfillRequested, Message
 from tidegate.schemas.queries import backfills, pools
 from tidegate.schemas.queries.backfill_pages import BackfillRow, list_backfills
 from tidegate.schemas.queries.db import Db
 
+FORBIDDEN = "forbidden"
 
-async def request_of(database: Database, spec: BackfillSpec, id_: int = 0) -> BackfillRequested:
-    """The message that creates the backfill, once its conf is checked. Raises RequestError."""
-    params = await checked_conf(database, spec.dag_id, spec.dag_params)
-    return BackfillRequested(backfill_id=id_, params=params, **msgspec.structs.asdict(spec))
-
-
-async def create(database: Database, settings: Settings, user: str, spec: BackfillSpec) -> BackfillRow:
-    """Create a backfill; its runs start in the background. Raises RequestError with the reason of a refusal."""
-    for dag_id in await database.run(_dags_of, spec):
-        await _check_right(database, settings, user, dag_id, f"create a backfill of DAG {dag_id!r}")
-    id_ = await database.run(backfills.reserve)
-    await apply_request(database, await request_of(database, spec, id_))
-    return await find(database, id_)
-
-
-async def _dags_of(db: Db, spec: BackfillSpec) -> list[str]:
-    """The DAGs whose runs a backfill runs."""
-    edges = await backfills.edges(db, spec.dag_id) if spec.outlets is Outlets.CASCADE else []
-    return [spec.dag_id, *sorted({consumer for _, consumer in edges} - {spec.dag_id})]
-
-
-async def act(
-    database: Database, settings: Settings, user: str, id_: int, action: BackfillAction, *, kills: bool = False
-) -> BackfillRow:
-    """Pause, resume, cancel, retry or delete a backfill. Raises RequestError with the reason of a refusal."""
-    await _check_right(database, settings, user, (await find(database, id_)).dag_id, f"{action} backfill {id_}")
-    await apply_request(database, BackfillActed(backfill_id=id_, action=action, kills=kills))
-    return await find(database, id_, deleted=True)
-
-
-async def change(
-    database: Database, settings: Settings, user: str, id_: int, limits: dict[str, Any], end_date: datetime | None = None
-) -> BackfillRow:
-    """Change limits, fields of `Limits` with their new values, or extend a backfill. Raises RequestError for a refusal."""
-    await _check_right(database, settings, user, (await find(database, id_)).dag_id, f"change backfill {id_}")
-    await apply_request(database, BackfillChanged(backfill_id=id_, changes=_checked(limits), end_date=end_date))
-    return await find(database, id_)
+MAX_ID = 2**63 - 1
 
 
 class PreviewDate(msgspec.Struct, frozen=True):
@@ -81,53 +51,148 @@ class Preview(msgspec.Struct, frozen=True):
     more: bool
 
 
-async def preview(db: Db, request: BackfillRequested, limit: int) -> Preview:
-    """What the backfill would do with its first dates, by its own decisions; nothing is changed. Raises RequestError."""
+def checked(spec: BackfillSpec) -> BackfillSpec:
+    """The spec, if its dates, limits and description are possible for any DAG."""
+    if spec.end_date < spec.start_date:
+        raise RequestError("the last date is before the first one; swap them")
+    if len(spec.logical_dates or ()) > MAX_LISTED_DATES:
+        raise RequestError(f"a backfill has at most {MAX_LISTED_DATES} listed dates; give a range, or create several")
+    if len(spec.description) > MAX_DESCRIPTION or "\0" in spec.description:
+        raise RequestError(f"the description is too long, or has a NUL character; write at most {MAX_DESCRIPTION} characters")
+    _checked_limits({name: getattr(spec, name) for name in Limits.__struct_fields__})
+    return spec
+
+
+async def create(database: Database, settings: Settings, user: str, spec: BackfillSpec) -> BackfillRow:
+    """Create a backfill, and return it; its runs start in the background."""
+    checked(spec)
+    for dag_id in await database.run(_dags_of, spec):
+        await _check_right(database, settings, user, dag_id, f"create a backfill of DAG {dag_id!r}")
+    id_ = await database.run(backfills.reserve)
+    await apply_request(database, await _request_of(database, spec, id_))
+    return await get(database, id_)
+
+
+async def preview(database: Database, spec: BackfillSpec, limit: int) -> Preview:
+    """What a backfill would do with its first `limit` dates, by its own decisions; nothing is changed."""
+    return await database.run(_preview, await _request_of(database, checked(spec)), limit)
+
+
+async def get(database: Database, id_: int, *, deleted: bool = False) -> BackfillRow:
+    """The backfill. A deleted one is not found unless `deleted` is given."""
+    return await database.run(read_backfill, id_, deleted=deleted)
+
+
+async def read_backfill(db: Db, id_: int, *, deleted: bool = False) -> BackfillRow:
+    """As `get`, in a transaction."""
+    rows = await list_backfills(db, backfill_id=id_, deleted=deleted) if 0 < id_ <= MAX_ID else []
+    if not rows:
+        rejected = no_such_backfill(id_)
+        raise RequestError(rejected.message, reason=rejected.reason)
+    return rows[0]
+
+
+async def pause(database: Database, settings: Settings, user: str, id_: int) -> BackfillRow:
+    """Start no more runs of the backfill. Its running runs go on."""
+    return await _act(database, settings, user, BackfillActed(backfill_id=id_, action=BackfillAction.PAUSE))
+
+
+async def resume(database: Database, settings: Settings, user: str, id_: int) -> BackfillRow:
+    """Resume a paused backfill."""
+    return await _act(database, settings, user, BackfillActed(backfill_id=id_, action=BackfillAction.RESUME))
+
+
+async def cancel(database: Database, settings: Settings, user: str, id_: int, *, kills: bool = False) -> BackfillRow:
+    """Fail the queued runs of the backfill, with `kills` also its running ones, and plan no more dates.
+
+    It needs no readable version of the DAG.
+    """
+    return await _act(database, settings, user, BackfillActed(backfill_id=id_, action=BackfillAction.CANCEL, kills=kills))
+
+
+async def retry(database: Database, settings: Settings, user: str, id_: int, *, newest_version: bool = False) -> BackfillRow:
+    """Run the failed dates of the backfill again: with its version, or with the newest one, which it has from then on."""
+    request = BackfillActed(backfill_id=id_, action=BackfillAction.RETRY, newest_version=newest_version)
+    if newest_version:
+        row = await get(database, id_)
+        request = msgspec.structs.replace(request, params=await checked_conf(database, row.dag_id, row.dag_params))
+    return await _act(database, settings, user, request)
+
+
+async def delete(database: Database, settings: Settings, user: str, id_: int) -> BackfillRow:
+    """Delete an ended backfill with its list of dates. Its runs stay."""
+    return await _act(database, settings, user, BackfillActed(backfill_id=id_, action=BackfillAction.DELETE))
+
+
+async def change(
+    database: Database,
+    settings: Settings,
+    user: str,
+    id_: int,
+    limits: Mapping[str, Any],
+    end_date: datetime | None = None,
+) -> BackfillRow:
+    """Change limits, fields of `Limits` with their new values, and with `end_date` add dates at the end of the backfill."""
+    await _check_right(database, settings, user, (await get(database, id_)).dag_id, f"change backfill {id_}")
+    await apply_request(database, BackfillChanged(backfill_id=id_, changes=_checked_limits(limits), end_date=end_date))
+    return await get(database, id_)
+
+
+async def _act(database: Database, settings: Settings, user: str, request: BackfillActed) -> BackfillRow:
+    id_ = request.backfill_id
+    await _check_right(database, settings, user, (await get(database, id_)).dag_id, f"{request.action} backfill {id_}")
+    await apply_request(database, request)
+    return await get(database, id_, deleted=True)
+
+
+async def _request_of(database: Database, spec: BackfillSpec, id_: int = 0) -> BackfillRequested:
+    """The message that creates the backfill, once its conf is checked."""
+    params = await checked_conf(database, spec.dag_id, spec.dag_params)
+    return BackfillRequested(backfill_id=id_, params=params, **msgspec.structs.asdict(spec))
+
+
+async def _dags_of(db: Db, spec: BackfillSpec) -> list[str]:
+    """The DAGs whose runs a backfill runs."""
+    edges = await backfills.edges(db, spec.dag_id) if spec.outlets is Outlets.CASCADE else []
+    return [spec.dag_id, *sorted({consumer for _, consumer in edges} - {spec.dag_id})]
+
+
+async def _preview(db: Db, request: BackfillRequested, limit: int) -> Preview:
     messages = [Message(body=request, at=db.now)]
     state = await backfill_requested.load(db, messages)
     for effect in backfill_requested.decide(messages, state):
         if isinstance(effect, RejectMessage):
-            raise RequestError(effect.message)
+            raise RequestError(effect.message, reason=effect.reason)
     if state.dag is None:
         return Preview([], more=False)
-    backfill = backfill_requested.view_of(request, state.dag, state.now)
-    if is_replay(backfill, state.dag.graph):
-        return _replay(backfill, await backfills.replayed(db, backfill, limit + 1), limit)
-    ticks = next_ticks(backfill, state.dag.graph, limit + 1)
-    existing = await backfills.runs_of_dates(db, request.dag_id, [tick.logical_date for tick in ticks])
+    backfill, graph = backfill_requested.view_of(request, state.dag, state.now), state.dag.graph
+    return await (_preview_replay if is_replay(backfill, graph) else _preview_dates)(db, backfill, graph, limit)
+
+
+async def _preview_dates(db: Db, backfill: BackfillView, graph: Graph, limit: int) -> Preview:
+    ticks = next_ticks(backfill, graph, limit + 1)
+    found = await backfills.runs_of_dates(db, {(backfill.dag_id, tick.logical_date) for tick in ticks})
+    existing = {date: run for (_, date), run in found.items()}
     planned = plan_dates(backfill, ticks[:limit], existing, limit)
-    return Preview(list(map(_preview, planned)), more=len(ticks) > limit)
+    return Preview([_preview_date(date) for date in planned], more=len(ticks) > limit)
 
 
-def _replay(backfill: BackfillView, found: Sequence[Consumer], limit: int) -> Preview:
-    reasons = [why_not_again(backfill, each) for each in found[:limit]]
-    dates = [
-        PreviewDate(each.order_at, "skip" if reason else "rerun", each.run.run_id, reason or "")
-        for each, reason in zip(found, reasons, strict=False)
-    ]
-    return Preview(dates, more=len(found) > limit)
-
-
-def _preview(date: PlannedDate) -> PreviewDate:
+def _preview_date(date: PlannedDate) -> PreviewDate:
     run_id = date.existing.run_id if date.existing else None
     action = "skip" if date.reason else "rerun" if date.existing else "create"
     return PreviewDate(date.tick.logical_date, action, run_id, date.reason or "")
 
 
-async def find(database: Database, id_: int, *, deleted: bool = False) -> BackfillRow:
-    """Raises RequestError for an unknown backfill, and a deleted one unless these are asked for."""
-    return await database.run(found, id_, deleted=deleted)
+async def _preview_replay(db: Db, backfill: BackfillView, _graph: Graph, limit: int) -> Preview:
+    found: Sequence[Consumer] = (await backfills.replayed(db, [backfill], limit + 1)).get(backfill.id, ())
+    reasons = [(consumer, why_not_again(backfill, consumer)) for consumer in found[:limit]]
+    dates = [PreviewDate(it.order_at, "skip" if reason else "rerun", it.run.run_id, reason or "") for it, reason in reasons]
+    return Preview(dates, more=len(found) > limit)
 
 
-async def found(db: Db, id_: int, *, deleted: bool = False) -> BackfillRow:
-    """As `find`, in a transaction."""
-    rows = await list_backfills(db, backfill_id=id_, deleted=deleted) if 0 < id_ < 2**63 else []
-    if not rows:
-        raise RequestError(f"there is no backfill {id_}; `tidegate backfills list` shows all")
-    return rows[0]
-
-
-def _checked(limits: dict[str, Any]) -> dict[str, Any]:
+def _checked_limits(limits: Mapping[str, Any]) -> Mapping[str, Any]:
+    if unknown := limits.keys() - set(Limits.__struct_fields__):
+        raise RequestError(f"there is no limit {min(unknown)!r}; limits are {', '.join(Limits.__struct_fields__)}")
     try:
         msgspec.convert({**msgspec.structs.asdict(Limits()), **limits}, Limits)
     except msgspec.ValidationError as error:
@@ -138,4 +203,4 @@ def _checked(limits: dict[str, Any]) -> dict[str, Any]:
 async def _check_right(database: Database, settings: Settings, user: str, dag_id: str, what: str) -> None:
     if not can_edit(settings, user, dag_id):
         await database.run(pools.record, user, "was refused", f"DAG {dag_id}", {"request": what})
-        raise RequestError(f"{user} may not {what}; TIDEGATE_EDITORS names the users that may")
+        raise RequestError(f"{user} may not {what}; TIDEGATE_EDITORS names the users that may", reason=FORBIDDEN)

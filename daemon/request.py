@@ -44,7 +44,8 @@ async def apply_request(database: Database, request: Request) -> None:
     """Apply the request and notify the daemons. Raises RequestError with the reason of a rejection."""
     applied = await apply(database, Batch(messages=[Message(body=request, at=datetime.now(UTC))]))
     if applied.rejected:
-        raise RequestError(await _refusal(database, request, applied.rejected[0]))
+        rejected = applied.rejected[0]
+        raise RequestError(await _refusal(database, request, rejected), reason=rejected.reason)
     if applied.work:
         await notify_daemons(database, applied.work)
 

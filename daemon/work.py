@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import Any
 
 from tidegate.schemas.effect import Effect
-from tidegate.schemas.effect.backfill import InsertBackfill, TellBackfill, UpdateBackfill, WakeBackfills
+from tidegate.schemas.effect.backfill import InsertBackfill, NotifyBackfill, UpdateBackfill, WakeBackfills
 from tidegate.schemas.effect.dag import ReleaseDag, StoreVersion, UpdateSchedule, WakeDag
 from tidegate.schemas.effect.deadline import InsertDeadline, Notify
 from tidegate.schemas.effect.run import InsertRun, Reconsider, ReconsiderAfter, RunMoved, UpdateRun
@@ -58,7 +58,7 @@ WORK: Mapping[type, Work] = {
     ReconsiderAfter: Work.RECONSIDER,
     InsertSubmission: Work.DISPATCH,
     InsertBackfill: Work.CLOCK,
-    TellBackfill: Work.CLOCK,
+    NotifyBackfill: Work.CLOCK,
     WakeBackfills: Work.CLOCK,
     RunMoved: Work.RELAY,
     TaskMoved: Work.RELAY,

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from tidegate.handlers.load import read_dags
-from tidegate.handlers.runs.task_effects import end_submission, insert_task, update_task
+from tidegate.handlers.runs.task_effects import demand, end_submission, insert_task, update_task
 from tidegate.handlers.runs.transition import change_run
 from tidegate.handlers.scheduling.next_runs import schedule_after_ends
 from tidegate.handlers.scheduling.read_plan import ReadReason
@@ -22,13 +22,13 @@ from tidegate.handlers.tasks.affected import affected_tasks
 from tidegate.handlers.tasks.attempt_end import AttemptEnd, attempt_end, result_error
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import Reconsider, ReconsiderAfter
-from tidegate.schemas.effect.task import StoreResult
+from tidegate.schemas.effect.task import SetTaskDemand, StoreResult
 from tidegate.schemas.error import Faults
 from tidegate.schemas.graph import Graph, is_removed
 from tidegate.schemas.queries import dags, runs, submissions, tasks, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.submissions import AttemptRef
-from tidegate.schemas.state import RUN_ENDED, SUBMISSION_OPEN, TASK_ACTIVE, KillCause, RunState, TaskState, run_state
+from tidegate.schemas.state import RUN_ENDED, SUBMISSION_OPEN, TASK_ACTIVE, TASK_ENDED, KillCause, RunState, TaskState, run_state
 from tidegate.schemas.view import DagView, Instance, RunView, SubmissionView
 from tidegate.schemas.wire.event import TaskFinished
 
@@ -217,6 +217,8 @@ def _run_effects(run: RunView, after: RunView, step: Advance, state: State) -> I
     graph = state.graphs[run.version_id]
     yield from (insert_task(run, new, graph.node(new.index).task, state.now) for new in step.added)
     yield from (update_task(run, instance, state.now) for instance in step.changed)
+    if run.backfill_id is not None:
+        yield from _demands_of_next_tries(run, graph, step)
     yield from change_run(run, after, graph, step.moves, state.now)
     if any(move.state is TaskState.NONE for move in step.moves):
         yield Reconsider(run.id)
@@ -224,3 +226,9 @@ def _run_effects(run: RunView, after: RunView, step: Advance, state: State) -> I
         yield Reconsider(run.id, FAIL_FAST)
     if graph.sequential and step.ended:
         yield ReconsiderAfter(run.dag_id, run.id)
+
+
+def _demands_of_next_tries(run: RunView, graph: Graph, step: Advance) -> Iterator[SetTaskDemand]:
+    """The pool and the priority of the backfill may have changed during the attempt."""
+    again = (it.index for it in step.changed if it.try_number and it.state not in TASK_ENDED | TASK_ACTIVE)
+    yield from (SetTaskDemand(run.id, index, demand(run, graph.node(index).task)) for index in again)

@@ -5,14 +5,15 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.backfills.rejections import NOT_POSSIBLE, no_such_backfill, not_in_state, overlapping
+from tidegate.handlers.backfills.rejections import no_such_backfill, unactable, unretriable
 from tidegate.schemas.backfill import BackfillView
-from tidegate.schemas.effect import Effect, RejectMessage
-from tidegate.schemas.effect.backfill import DeleteBackfillDates, RecordAudit, RetryDates, UpdateBackfill
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.backfill import DeleteBackfillDates, PinVersion, RecordAudit, RetryDates, UpdateBackfill
+from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import BackfillActed, BackfillAction, Message
-from tidegate.schemas.queries import backfills, dags
+from tidegate.schemas.queries import backfills, dags, versions
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.state import BACKFILL_ENDED, BACKFILL_STARTS, BackfillState
+from tidegate.schemas.state import BACKFILL_ENDED, BackfillState
 
 DONE = {
     BackfillAction.PAUSE: "paused",
@@ -24,20 +25,26 @@ DONE = {
 
 
 class State(msgspec.Struct, frozen=True):
-    """The backfill, locked under the lock of its DAG; None if there is none. `others` of its DAG have not ended."""
+    """The backfill, locked under the locks of its DAGs; None if there is none. `others` of its DAG have not ended.
+
+    `newest` is the newest version of the DAG, for a retry with it.
+    """
 
     now: datetime
     backfill: BackfillView | None
     others: tuple[BackfillView, ...] = ()
+    newest: Graph | None = None
 
 
 async def load(db: Db, messages: Sequence[Message[BackfillActed]]) -> State:
     (request,) = (message.body for message in messages)
-    for dag_id, stage_dag_ids in (await backfills.places(db, [request.backfill_id])).values():
-        for locked_dag_id in sorted({dag_id, *stage_dag_ids}):
-            await dags.lock_unread(db, locked_dag_id)
+    for ids in (await backfills.dag_ids(db, [request.backfill_id])).values():
+        locked_dags = await dags.lock_unread(db, {ids.dag_id, *ids.stage_dag_ids})
         locked = await backfills.lock(db, [request.backfill_id])
-        return State(db.now, locked.get(request.backfill_id), await backfills.active_of(db, dag_id))
+        version_ids = {locked_dags[ids.dag_id].version_id} if request.newest_version and locked else set()
+        graphs = await versions.graphs(db, version_ids)
+        others = await backfills.active_of(db, ids.dag_id)
+        return State(db.now, locked.get(request.backfill_id), others, next(iter(graphs.values()), None))
     return State(db.now, None)
 
 
@@ -47,56 +54,63 @@ def decide(messages: Sequence[Message[BackfillActed]], state: State) -> Iterator
     if backfill is None or backfill.deleted:
         yield no_such_backfill(request.backfill_id)
         return
-    after = _after(backfill, request)
-    if isinstance(after, RejectMessage):
-        yield after
-        return
+    rejections = [*unactable(backfill, request, DONE[request.action])]
     if request.action is BackfillAction.RETRY:
-        if rejected := next(overlapping(backfill, state.others), None):
-            yield rejected
-            return
-        yield RetryDates(backfill.id)
-    if request.action is BackfillAction.DELETE:
-        yield DeleteBackfillDates(backfill.id)
+        rejections += unretriable(backfill, request, state.others, state.newest)
+    if rejections:
+        yield rejections[0]
+        return
+    after = _after(backfill, request, state.newest)
+    yield from _dates(after, request)
     yield UpdateBackfill(after, None if after.state in BACKFILL_ENDED else state.now)
-    details = {"kills": True} if request.kills else {}
-    yield RecordAudit(f"{DONE[request.action]} a backfill", f"backfill {backfill.id}", {"dag_id": backfill.dag_id, **details})
+    yield RecordAudit(f"{DONE[request.action]} a backfill", f"backfill {after.id}", _details(backfill, after, request))
 
 
-def _after(backfill: BackfillView, request: BackfillActed) -> BackfillView | RejectMessage:
-    """The backfill after the action, or why it is not possible."""
+def _details(before: BackfillView, after: BackfillView, request: BackfillActed) -> dict[str, object]:
+    details: dict[str, object] = {"dag_id": before.dag_id}
+    if request.kills:
+        details["kills"] = True
+    if request.newest_version:
+        details |= {"version_id": after.version_id, "previous_version_id": before.version_id}
+    return details
+
+
+def _dates(after: BackfillView, request: BackfillActed) -> Iterator[Effect]:
+    """What the action means for the dates of the backfill, and for its version."""
+    if request.newest_version:
+        yield PinVersion(after.id, after.version_id)
+    if request.action is BackfillAction.RETRY:
+        yield RetryDates(after.id)
+    if request.action is BackfillAction.DELETE:
+        yield DeleteBackfillDates(after.id)
+
+
+def _after(backfill: BackfillView, request: BackfillActed, newest: Graph | None) -> BackfillView:
+    """The backfill after a possible action."""
     match request.action:
-        case BackfillAction.PAUSE if backfill.state in BACKFILL_STARTS:
+        case BackfillAction.PAUSE:
             return msgspec.structs.replace(backfill, state=BackfillState.PAUSED)
-        case BackfillAction.RESUME if backfill.state is BackfillState.PAUSED:
+        case BackfillAction.RESUME:
             state = BackfillState.RUNNING if backfill.dates else BackfillState.PLANNED
             return msgspec.structs.replace(backfill, state=state)
-        case BackfillAction.CANCEL if backfill.state not in BACKFILL_ENDED:
+        case BackfillAction.CANCEL:
             return _cancelled(backfill, kills=request.kills)
-        case BackfillAction.RETRY if backfill.state is not BackfillState.CANCELLING:
-            return _retried(backfill)
-        case BackfillAction.DELETE if backfill.state in BACKFILL_ENDED:
+        case BackfillAction.RETRY:
+            return _retried(backfill, newest.version_id if newest else backfill.version_id)
+        case _:  # delete
             return msgspec.structs.replace(backfill, deleted=True)
-        case _:
-            return not_in_state(backfill, DONE[request.action])
 
 
-def _cancelled(backfill: BackfillView, *, kills: bool) -> BackfillView | RejectMessage:
-    """A second cancel is only possible to end the running runs, too."""
-    if backfill.state is BackfillState.CANCELLING and (backfill.kills or not kills):
-        return not_in_state(backfill, DONE[BackfillAction.CANCEL])
+def _cancelled(backfill: BackfillView, *, kills: bool) -> BackfillView:
     reason = f"backfill {backfill.id} was cancelled"
     return msgspec.structs.replace(
         backfill, state=BackfillState.CANCELLING, stop_reason=reason, kills=kills, was_cancelled=True, is_planned=True
     )
 
 
-def _retried(backfill: BackfillView) -> BackfillView | RejectMessage:
+def _retried(backfill: BackfillView, version_id: int) -> BackfillView:
     """One that stopped after failures goes on with its other dates, too."""
-    if not backfill.failed:
-        return RejectMessage(0, NOT_POSSIBLE, f"backfill {backfill.id} has no failed date")
-    if backfill.stage:
-        reason = f"backfill {backfill.id} has begun its cascade: consumers of retried dates might have run again already"
-        return RejectMessage(0, NOT_POSSIBLE, f"{reason}; create another one with --reprocess failed --outlets cascade")
     state = backfill.state if backfill.state is BackfillState.PAUSED else BackfillState.RUNNING
-    return msgspec.structs.replace(backfill, state=state, failed=0, stop_reason="", kills=False, run_end_date=None)
+    return msgspec.structs.replace(
+        backfill, state=state, failed=0, stop_reason="", kills=False, run_end_date=None, version_id=version_id
+    )

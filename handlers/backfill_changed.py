@@ -5,15 +5,14 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.backfills.rejections import NOT_POSSIBLE, no_such_backfill, not_in_state, overlapping
+from tidegate.handlers.backfills.rejections import no_such_backfill, unchangeable
 from tidegate.schemas.backfill import BackfillView
-from tidegate.schemas.effect import Effect, RejectMessage
+from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import RecordAudit, SetBackfillLimits, UpdateBackfill
 from tidegate.schemas.message import BackfillChanged, Message
 from tidegate.schemas.queries import backfills, dags, pools, runs
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import BACKFILL_ENDED, BackfillState
-from tidegate.schemas.timetable.text import utc
 
 MOST_RUNS = 100_000
 
@@ -29,14 +28,13 @@ class State(msgspec.Struct, frozen=True):
 
 async def load(db: Db, messages: Sequence[Message[BackfillChanged]]) -> State:
     (request,) = (message.body for message in messages)
-    for dag_id, stage_dag_ids in (await backfills.places(db, [request.backfill_id])).values():
-        for locked_dag_id in sorted({dag_id, *stage_dag_ids}):
-            await dags.lock_unread(db, locked_dag_id)
+    for ids in (await backfills.dag_ids(db, [request.backfill_id])).values():
+        await dags.lock_unread(db, {ids.dag_id, *ids.stage_dag_ids})
         locked = await backfills.lock(db, [request.backfill_id])
-        await runs.lock_unread(db, await backfills.active_runs(db, request.backfill_id, MOST_RUNS, running=True))
+        await runs.lock_unread(db, await backfills.active_runs(db, {request.backfill_id: True}, MOST_RUNS))
         pool = request.changes.get("pool")
         has_pool = pool is None or (await pools.read(db, pool, 0)).exists
-        return State(db.now, locked.get(request.backfill_id), await backfills.active_of(db, dag_id), has_pool)
+        return State(db.now, locked.get(request.backfill_id), await backfills.active_of(db, ids.dag_id), has_pool)
     return State(db.now, None)
 
 
@@ -46,27 +44,15 @@ def decide(messages: Sequence[Message[BackfillChanged]], state: State) -> Iterat
     if backfill is None or backfill.deleted:
         yield no_such_backfill(request.backfill_id)
         return
-    after = _extended(backfill, request.end_date, state.now) if request.end_date else backfill
-    if isinstance(after, RejectMessage):
-        yield after
-        return
-    if rejected := next(_rejections(request, backfill, after, state), None):
+    if rejected := next(unchangeable(backfill, request, state.others, has_pool=state.has_pool), None):
         yield rejected
         return
-    after = _going_on(msgspec.structs.replace(after, **request.changes))
+    extended = _extended(backfill, request.end_date, state.now) if request.end_date else backfill
+    after = _going_on(msgspec.structs.replace(extended, **request.changes))
     yield UpdateBackfill(after, state.now)
     yield SetBackfillLimits(after)
     details = {**request.changes, **({"end_date": request.end_date} if request.end_date else {})}
     yield RecordAudit("changed a backfill", f"backfill {after.id}", {"dag_id": after.dag_id, **details})
-
-
-def _rejections(request: BackfillChanged, backfill: BackfillView, after: BackfillView, state: State) -> Iterator[RejectMessage]:
-    if after.state in BACKFILL_ENDED or backfill.state is BackfillState.CANCELLING:
-        yield not_in_state(backfill, "changed")
-    if not state.has_pool:
-        yield RejectMessage(0, NOT_POSSIBLE, f"there is no pool {request.changes['pool']!r}; `tidegate pools set` makes it")
-    if request.end_date:
-        yield from overlapping(after, state.others)
 
 
 def _going_on(backfill: BackfillView) -> BackfillView:
@@ -76,19 +62,7 @@ def _going_on(backfill: BackfillView) -> BackfillView:
     return msgspec.structs.replace(backfill, stop_reason="") if has_stopped and not is_reached else backfill
 
 
-def _extended(backfill: BackfillView, end: datetime, now: datetime) -> BackfillView | RejectMessage:
+def _extended(backfill: BackfillView, end: datetime, now: datetime) -> BackfillView:
     """More dates, up to now; an ended backfill goes on."""
-    if backfill.is_reverse or backfill.logical_dates is not None:
-        kind = "runs in reverse order" if backfill.is_reverse else "has a list of dates"
-        return RejectMessage(0, NOT_POSSIBLE, f"backfill {backfill.id} {kind}: create another one for more dates")
-    if end <= backfill.end_date:
-        return RejectMessage(0, NOT_POSSIBLE, f"backfill {backfill.id} ends at {utc(backfill.end_date)} already")
-    if backfill.stage or (backfill.stages and backfill.state in BACKFILL_ENDED):
-        return RejectMessage(0, NOT_POSSIBLE, f"backfill {backfill.id} has begun its cascade: create another one for more dates")
-    if backfill.stop_reason and backfill.state is not BackfillState.CANCELLED:
-        reason = f"backfill {backfill.id} stopped: {backfill.stop_reason}"
-        return RejectMessage(0, NOT_POSSIBLE, f"{reason}; retry it first, or create another one for more dates")
-    if backfill.state is BackfillState.CANCELLED:
-        return not_in_state(backfill, "extended")
     state = BackfillState.RUNNING if backfill.state in BACKFILL_ENDED else backfill.state
     return msgspec.structs.replace(backfill, state=state, end_date=end, horizon=now, is_planned=False, run_end_date=None)

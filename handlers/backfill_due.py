@@ -2,140 +2,196 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from itertools import islice
 
 import msgspec
 
 from tidegate.handlers.backfills.cascade import MAX_SCANNED
-from tidegate.handlers.backfills.dates import MAX_DATES, PlannedDate, is_replay, next_ticks, plan_dates
+from tidegate.handlers.backfills.dates import MAX_DATES, NOTHING, Plan, is_replay, next_ticks, plan_next
 from tidegate.handlers.backfills.rerun import EndedRun
-from tidegate.handlers.backfills.step import MAX_ENDS, Work, counted, may_start, take_step
+from tidegate.handlers.backfills.slots import Slots, slots_of, startable_retries, startable_runs
+from tidegate.handlers.backfills.step import MAX_ENDS, DueBackfill, may_start, scans, take_step
 from tidegate.handlers.runs.transition import outlet_event_id
-from tidegate.schemas.backfill import BackfillView, Consumer
+from tidegate.schemas.backfill import BackfillView, Consumer, EndedDate, ExistingRun
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.error import Faults
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import BackfillDue, Message
 from tidegate.schemas.queries import backfills, dags, runs, tasks, versions
+from tidegate.schemas.queries.backfills import OutletEvent
+from tidegate.schemas.queries.dags import UnreadDag
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.state import BACKFILL_ENDED
-from tidegate.schemas.view import LockedDag, QueuedRun
+from tidegate.schemas.state import BACKFILL_ENDED, BackfillState
+from tidegate.schemas.view import QueuedRun, RunView
+
+Locked = Mapping[str, UnreadDag]
+"""The locked DAGs; deleted ones are left out."""
 
 
 class State(msgspec.Struct, frozen=True):
-    """The backfills that are due, under the locks of their DAGs. Those of held DAGs are left out."""
+    """The backfills that are due, under the locks of their DAGs. Of those of held DAGs, only the ones that are cancelled."""
 
     now: datetime
-    work: tuple[Work, ...]
+    due: tuple[DueBackfill, ...]
 
 
 async def load(db: Db, messages: Sequence[Message[BackfillDue]]) -> State:
-    places = await backfills.places(db, {message.body.backfill_id for message in messages})
-    wanted = {dag_id for place in places.values() for dag_id in (place.dag_id, *place.stage_dag_ids)}
-    locked_dags = await dags.lock(db, wanted)
-    locked = await backfills.lock(db, [id_ for id_, place in places.items() if place.dag_id in locked_dags])
-    active = [backfill for backfill in locked.values() if backfill.state not in BACKFILL_ENDED]
-    found = [await _read(db, backfill, locked_dags) for backfill in active]
-    return State(db.now, tuple(work for work in found if work is not None))
+    """A backfill whose stage has just begun is left out: the lock of its DAG is missing, and the clock comes again."""
+    found = await backfills.dag_ids(db, {message.body.backfill_id for message in messages})
+    wanted = {dag_id for ids in found.values() for dag_id in (ids.dag_id, *ids.stage_dag_ids)}
+    locked_dags = await dags.lock_unread(db, wanted)
+    locked = (await backfills.lock(db, found)).values()
+    active = [it for it in locked if it.stage_dag_id in wanted and _is_decidable(it, locked_dags)]
+    ended = await backfills.ended_dates(db, [backfill.id for backfill in active], MAX_ENDS)
+    due = [_due(backfill, locked_dags, ended[backfill.id]) for backfill in active]
+    stopped, planning = [it for it in due if it.counted.stop_reason], [it for it in due if _plans(it)]
+    waiting = [it for it in due if not it.counted.stop_reason and not _plans(it)]
+    read = [*await _read_stopped(db, stopped, locked_dags), *await _read_planning(db, planning, locked_dags)]
+    return State(db.now, (*waiting, *read))
 
 
-async def _read(db: Db, backfill: BackfillView, locked: Mapping[str, LockedDag]) -> Work | None:
-    """None if the DAG of the stage is held, or the stage has just begun: the clock comes again."""
-    dag = locked.get(backfill.stage_dag_id)
-    if dag is None:
-        exists = await dags.exists(db, backfill.stage_dag_id)
-        return None if exists else await _gone(db, backfill, locked[backfill.dag_id].graph)
-    version_id = (backfill.stage_version_id or dag.graph.version_id) if backfill.stage else backfill.version_id
-    graph = (await versions.graphs(db, {version_id}))[version_id]
-    ended = await backfills.ended_dates(db, backfill.id, MAX_ENDS)
-    replays = not backfill.stage and is_replay(backfill, graph)
-    is_held_back = dag.is_inactive or locked[backfill.dag_id].is_inactive
-    work = Work(backfill=backfill, graph=graph, is_held_back=is_held_back, is_replay=replays, ended=ended)
-    after = counted(backfill, ended)
-    if after.stop_reason:
-        return await _with_ending(db, after, work)
-    return await _with_starts(db, after, work) if may_start(after) and not is_held_back else work
+def _is_decidable(backfill: BackfillView, locked: Locked) -> bool:
+    """The runs of a held DAG can be ended only: that needs no version."""
+    is_held = any(locked[dag_id].is_held for dag_id in (backfill.dag_id, backfill.stage_dag_id) if dag_id in locked)
+    return backfill.state not in BACKFILL_ENDED and (not is_held or backfill.state is BackfillState.CANCELLING)
 
 
-async def _gone(db: Db, backfill: BackfillView, graph: Graph) -> Work:
-    """The DAG of the stage was deleted, with its runs: their dates fail."""
-    ended, retries = await backfills.ended_dates(db, backfill.id, MAX_ENDS), await backfills.retries(db, backfill.id, MAX_ENDS)
-    return Work(backfill=backfill, graph=graph, is_gone=True, ended=ended, retries=retries)
+def _due(backfill: BackfillView, locked: Locked, ended: tuple[EndedDate, ...]) -> DueBackfill:
+    is_gone = backfill.stage_dag_id not in locked
+    is_held_back = any(locked[dag_id].is_inactive for dag_id in (backfill.dag_id, backfill.stage_dag_id) if dag_id in locked)
+    return DueBackfill(backfill=backfill, is_held_back=is_held_back, is_gone=is_gone, ended=ended)
 
 
-async def _with_ending(db: Db, backfill: BackfillView, work: Work) -> Work:
-    ids = await backfills.active_runs(db, backfill.id, MAX_ENDS, running=backfill.kills)
-    locked = await _lock_runs(db, ids)
-    ending = await backfills.ordinals(db, backfill.id, locked)
-    return msgspec.structs.replace(work, ending=ending, retries=await backfills.retries(db, backfill.id, MAX_ENDS), runs=locked)
+def _plans(due: DueBackfill) -> bool:
+    return may_start(due.counted) and (not due.is_held_back or scans(due.counted))
 
 
-async def _with_starts(db: Db, backfill: BackfillView, work: Work) -> Work:
-    active = await backfills.activity(db, backfill.id)
-    slots = max(backfill.max_active_runs - active.running, 0)
-    queued = await backfills.queued_runs(db, backfill, slots)
-    graphs = await versions.of_runs(db, queued)
-    room = max(slots - active.queued, 0)
-    retries = await backfills.retries(db, backfill.id, room)
-    planned = NOTHING if backfill.stage or work.is_replay else await _plan(db, backfill, work.graph, room - len(retries))
-    again = [date.existing.id for date in planned.dates if date.existing and date.reason is None]
-    return msgspec.structs.replace(
-        work,
-        queued_runs=tuple(QueuedRun(run, graphs[run.version_id]) for run in queued),
-        retries=retries,
-        planned=planned.dates,
-        more_dates=planned.more,
-        has_room=planned.has_room,
-        consumers=await _consumers(db, backfill, is_replay=work.is_replay),
-        runs=await _lock_runs(db, [*(retry.dag_run_id for retry in retries.values()), *again]),
-        run_ids=tuple(await dags.reserve(db, sum(date.reason is None for date in planned.dates) - len(again))),
-    )
+async def _read_stopped(db: Db, stopped: Sequence[DueBackfill], locked_dags: Locked) -> list[DueBackfill]:
+    """The runs that have not ended, and the dates to retry."""
+    kills = {due.backfill.id: due.counted.kills for due in stopped}
+    locked = await _lock_runs(db, await backfills.active_runs(db, kills, MAX_ENDS), locked_dags)
+    ordinals = await backfills.ordinals(db, [ending.run for ending in locked.values()])
+    retries = await backfills.retries(db, dict.fromkeys(kills, MAX_ENDS))
+    return [
+        msgspec.structs.replace(due, ending=ordinals.get(id_, {}), retries=retries[id_], runs=locked)
+        for due in stopped
+        for id_ in [due.backfill.id]
+    ]
 
 
-class _Planned(NamedTuple):
-    dates: tuple[PlannedDate, ...]
-    more: bool
-    has_room: bool
+async def _read_planning(db: Db, planning: Sequence[DueBackfill], locked_dags: Locked) -> list[DueBackfill]:
+    """The runs that start, the next dates, and the runs of consumers."""
+    due = await _with_graphs(db, planning, locked_dags)
+    slots = await _slots(db, due)
+    queued = await backfills.queued_runs(db, {id_: (due[id_].backfill.is_reverse, slots[id_].most) for id_ in due})
+    starting = {id_: startable_runs(slots[id_], queued[id_]) for id_ in due}
+    found = await backfills.retries(db, {id_: slots[id_].most - len(starting[id_]) for id_ in due})
+    retries = {id_: startable_retries(slots[id_], len(starting[id_]), found[id_]) for id_ in due}
+    free = {id_: slots[id_].free - len(starting[id_]) - len(retries[id_]) for id_ in due}
+    plans = await _plan(db, {id_: (it.counted, it.graph, free[id_]) for id_, it in due.items() if it.graph and _has_dates(it)})
+    again = [retry.dag_run_id for of in retries.values() for retry in of.values()]
+    locked = await _lock_runs(db, [*again, *(id_ for plan in plans.values() for id_ in plan.again)], locked_dags)
+    graphs = await versions.of_runs(db, [run for of in starting.values() for run in of])
+    consumers = await _consumers(db, due)
+    ids = iter(await dags.reserve(db, sum(plan.new for plan in plans.values())))
+    return [
+        msgspec.structs.replace(
+            it,
+            queued_runs=tuple(QueuedRun(run, graphs[run.version_id]) for run in starting[id_]),
+            retries=retries[id_],
+            planned=plan.dates,
+            more_dates=plan.more,
+            has_free_slots=plan.has_free_slots,
+            consumers=consumers.get(id_, ()),
+            runs=locked,
+            run_ids=tuple(islice(ids, plan.new)),
+        )
+        for id_, it in due.items()
+        for plan in [plans.get(id_, NOTHING)]
+    ]
 
 
-NOTHING = _Planned((), more=False, has_room=False)
+def _has_dates(due: DueBackfill) -> bool:
+    """Whether its dates come from a timetable or a list, and start now."""
+    return not due.backfill.stage and not due.is_replay and not due.is_held_back
 
 
-async def _consumers(db: Db, backfill: BackfillView, *, is_replay: bool) -> tuple[Consumer, ...]:
-    """The runs of the stage that consumed outlets of the next dates; at stage 0 of a replay, the next runs of the DAG."""
+async def _with_graphs(db: Db, planning: Sequence[DueBackfill], locked: Locked) -> dict[int, DueBackfill]:
+    """By id, with the version of new runs."""
+    version_ids = {due.backfill.id: _version_id(due.backfill, locked) for due in planning if not due.is_gone}
+    graphs = await versions.graphs(db, set(version_ids.values()))
+    found = {due.backfill.id: due for due in planning}
+    for id_, version_id in version_ids.items():
+        graph = graphs[version_id]
+        replays = not found[id_].backfill.stage and is_replay(found[id_].backfill, graph)
+        found[id_] = msgspec.structs.replace(found[id_], graph=graph, is_replay=replays)
+    return found
+
+
+def _version_id(backfill: BackfillView, locked: Locked) -> int:
     if not backfill.stage:
-        return await backfills.replayed(db, backfill, MAX_SCANNED) if is_replay and not backfill.is_planned else ()
-    until = min(backfill.scanned + MAX_SCANNED, backfill.scan_until)
-    outlets = await backfills.rewritten(db, backfill.id, backfill.scanned, until)
-    return await backfills.consumers(db, backfill.id, backfill.stage_dag_id, {outlet_event_id(*outlet) for outlet in outlets})
+        return backfill.version_id
+    return backfill.stage_version_id or locked[backfill.stage_dag_id].version_id
 
 
-async def _plan(db: Db, backfill: BackfillView, graph: Graph, room: int) -> _Planned:
-    """The next dates. Once one of them gets no run, many are read at once: it may be so for all."""
-    if backfill.is_planned or room <= 0:
-        return _Planned((), more=not backfill.is_planned, has_room=False)
-    for most in (room + 1, MAX_DATES):
-        ticks = next_ticks(backfill, graph, most)
-        existing = await backfills.runs_of_dates(db, backfill.dag_id, [tick.logical_date for tick in ticks])
-        dates = plan_dates(backfill, ticks, existing, room)
-        started = sum(date.reason is None for date in dates)
-        more = len(dates) < len(ticks) or len(ticks) == most
-        if started == room or not more:
-            break
-    return _Planned(tuple(dates), more, has_room=more and started < room)
+async def _slots(db: Db, due: Mapping[int, DueBackfill]) -> Mapping[int, Slots]:
+    """A deleted DAG has no runs, and its dates to retry end at once."""
+    starting = {id_: it for id_, it in due.items() if not it.is_held_back and it.graph is not None}
+    active = await backfills.activity(db, {id_: it.graph is not None and it.graph.sequential for id_, it in starting.items()})
+    others = {id_: Slots(MAX_ENDS if it.is_gone and not it.is_held_back else 0) for id_, it in due.items()}
+    return others | {id_: slots_of(it.counted, active[id_]) for id_, it in starting.items()}
 
 
-async def _lock_runs(db: Db, ids: Sequence[int]) -> Mapping[int, EndedRun]:
-    if not ids:
-        return {}
-    locked = await runs.lock(db, ids)
-    graphs: Mapping[int, Graph] = await versions.of_runs(db, locked.values())
+async def _plan(db: Db, wanted: Mapping[int, tuple[BackfillView, Graph, int]]) -> dict[int, Plan]:
+    """The next dates of each backfill, for so many free slots.
+
+    Once one of the first dates gets no run, many are read at once: it may be so for all.
+    """
+    plans: dict[int, Plan] = {id_: Plan(more=not backfill.is_planned) for id_, (backfill, _, _) in wanted.items()}
+    left = {id_: it for id_, it in wanted.items() if it[2] > 0 and not it[0].is_planned}
+    for least in (0, MAX_DATES):
+        most = {id_: max(free + 1, least) for id_, (_, _, free) in left.items()}
+        ticks = {id_: next_ticks(backfill, graph, most[id_]) for id_, (backfill, graph, _) in left.items()}
+        dates = {(left[id_][0].dag_id, tick.logical_date) for id_, of in ticks.items() for tick in of}
+        existing = await backfills.runs_of_dates(db, dates)
+        for id_, (backfill, _, free) in left.items():
+            plans[id_] = plan_next(backfill, ticks[id_], _of_dag(existing, backfill.dag_id), free, most[id_])
+        left = {id_: it for id_, it in left.items() if plans[id_].has_free_slots}
+    return plans
+
+
+def _of_dag(existing: Mapping[tuple[str, datetime], ExistingRun], dag_id: str) -> Mapping[datetime, ExistingRun]:
+    return {date: run for (of, date), run in existing.items() if of == dag_id}
+
+
+async def _consumers(db: Db, due: Mapping[int, DueBackfill]) -> Mapping[int, tuple[Consumer, ...]]:
+    """The runs of the stage that consumed outlets of the next dates; at stage 0 of a replay, the next runs of the DAG."""
+    replays = [it.counted for it in due.values() if it.is_replay and not it.counted.is_planned and not it.is_held_back]
+    scanning = {id_: it.backfill for id_, it in due.items() if scans(it.counted) and not it.is_gone}
+    ranges = {id_: (it.scanned, min(it.scanned + MAX_SCANNED, it.scan_until)) for id_, it in scanning.items()}
+    events = {
+        OutletEvent(it.backfill_id, scanning[it.backfill_id].stage_dag_id, outlet_event_id(*it.outlet), it.again_since)
+        for it in await backfills.rewritten(db, ranges)
+    }
+    return {**await backfills.replayed(db, replays, MAX_SCANNED), **await backfills.consumers(db, events)}
+
+
+async def _lock_runs(db: Db, ids: Sequence[int], locked_dags: Locked) -> Mapping[int, EndedRun]:
+    """Runs of held DAGs get graphs that are enough to end them."""
+    locked = await runs.lock_unread(db, ids)
+    held = [run for run in locked.values() if _is_held(run, locked_dags)]
+    readable = [run for run in locked.values() if not _is_held(run, locked_dags)]
+    graphs = {**await versions.of_runs(db, readable), **await versions.names_only(db, held)}
     instances = await tasks.of_runs(db, locked)
     return {id_: EndedRun(run, graphs[run.version_id], instances.get(id_, {})) for id_, run in locked.items()}
 
 
+def _is_held(run: RunView, locked: Locked) -> bool:
+    return run.dag_id in locked and locked[run.dag_id].is_held
+
+
 def decide(_messages: Sequence[Message[BackfillDue]], state: State) -> Iterator[Effect]:
     with Faults() as faults:
-        for work in state.work:
-            with faults.of(work.backfill.dag_id):
-                yield from take_step(work, state.now)
+        for due in state.due:
+            with faults.of(due.backfill.dag_id):
+                yield from take_step(due, state.now)

@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 
 from tidegate.handlers.backfills.cascade import stages_of
-from tidegate.handlers.backfills.rejections import NOT_POSSIBLE, no_cascade, overlapping, unplannable
+from tidegate.handlers.backfills.rejections import no_cascade, no_such_pool, overlapping, uncreatable
 from tidegate.handlers.runs.rejections import no_such_dag
 from tidegate.schemas.backfill import BackfillSpec, BackfillView, Outlets
 from tidegate.schemas.effect import Effect, RejectMessage
@@ -15,9 +15,6 @@ from tidegate.schemas.message import BackfillRequested, Message
 from tidegate.schemas.queries import backfills, dags, pools
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.view import LockedDag
-
-PARAMS_CHANGED = "params_changed"
-NO_SUCH_POOL = "no_such_pool"
 
 
 class State(msgspec.Struct, frozen=True):
@@ -66,18 +63,9 @@ def view_of(request: BackfillRequested, dag: LockedDag, now: datetime) -> Backfi
 
 
 def _rejections(request: BackfillRequested, backfill: BackfillView, dag: LockedDag, state: State) -> Iterator[RejectMessage]:
-    name = f"DAG {request.dag_id!r}"
-    if dag.is_stale:
-        yield RejectMessage(0, NOT_POSSIBLE, f"{name} is in no DAG file: its runs would never start")
-    if not dag.graph.allow_backfills:
-        yield RejectMessage(0, NOT_POSSIBLE, f"{name} allows no backfills: its file says allow_backfills=False")
-    if dag.graph.params != request.params:
-        reason = f"the parameters of {name} changed after the conf was checked; create the backfill again"
-        yield RejectMessage(0, PARAMS_CHANGED, reason)
+    yield from uncreatable(request, backfill, dag)
     if not state.has_pool:
-        reason = f"there is no pool {request.pool!r}; `tidegate pools set` makes it"
-        yield RejectMessage(0, NO_SUCH_POOL, reason)
-    yield from unplannable(backfill, dag.graph)
+        yield no_such_pool(request.pool)
     yield from overlapping(backfill, state.others)
     yield from no_cascade(backfill, state.edges, state.refusing)
 

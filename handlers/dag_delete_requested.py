@@ -32,8 +32,9 @@ class State(msgspec.Struct, frozen=True):
 async def load(db: Db, messages: Sequence[Message[DagDeleteRequested]]) -> State:
     dag_id = messages[0].body.dag_id
     await references.lock_ledger(db)  # no event is being queued for the DAG
-    is_stale, has_runs = await dags.lock_unread(db, dag_id), await runs.any_unfinished(db, dag_id)
-    return State(db.now, is_stale, has_runs, tuple(each.id for each in await backfills.active_of(db, dag_id)))
+    dag = (await dags.lock_unread(db, [dag_id])).get(dag_id)
+    has_runs = await runs.any_unfinished(db, dag_id)
+    return State(db.now, dag and dag.is_stale, has_runs, tuple(each.id for each in await backfills.active_of(db, dag_id)))
 
 
 def decide(messages: Sequence[Message[DagDeleteRequested]], state: State) -> Iterator[Effect]:

@@ -101,7 +101,7 @@ async def lock_run(db: Db, dag_id: str, run_id: str) -> WholeRun:
 
 async def lock_run_unread(db: Db, dag_id: str, run_id: str) -> WholeRun:
     """As `lock_run`, without the DAG, and with the names of the tasks alone: for a held DAG, or where a version is unreadable."""
-    is_known = await dags.lock_unread(db, dag_id) is not None
+    is_known = dag_id in await dags.lock_unread(db, [dag_id])
     locked = await runs.lock_unread(db, await runs.matching(db, dag_id, run_id, None, None)) if is_known else {}
     for run in locked.values():
         graphs = await versions.names_only(db, [run])

@@ -48,7 +48,7 @@ def decide(_messages: Sequence[Message[TasksReady]], state: AdmissionState) -> I
                 yield from _admit(state.runs[dag_run_id], admitted, state)
     if by_run and state.starving:
         yield CountAdmitted(state.pool.name, sum(map(len, by_run.values())))
-    if by_run and state.has_more and capacity.is_left:
+    if by_run and (state.has_more or capacity.has_released) and capacity.is_left:
         yield AdmitAgain(state.pool.name)
 
 

@@ -111,7 +111,7 @@ class BackfillView(BackfillSpec, frozen=True, kw_only=True):
         return self.stages[self.stage - 1] if self.stage else self.dag_id
 
 
-class BackfillRoom(NamedTuple):
+class BackfillCapacity(NamedTuple):
     """What a backfill may start now. `active_tasks` of its runs are active.
 
     `share_slots`: the slots of a pool that its share allows; None: no limit. Its tasks occupy `occupied` slots of the pool.
@@ -142,6 +142,19 @@ class Retry(NamedTuple):
 
     dag_run_id: int
     is_whole: bool
+    logical_date: datetime
+
+
+class Activity(NamedTuple):
+    """The runs of a backfill that are running.
+
+    `waiting` of them wait for the previous run, and for nothing else; the last of these comes at `waiting_until` in the order of
+    the DAG's runs.
+    """
+
+    running: int = 0
+    waiting: int = 0
+    waiting_until: datetime | None = None
 
 
 class ExistingRun(NamedTuple):

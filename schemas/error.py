@@ -118,7 +118,14 @@ def described(error: BaseException) -> str:
 
 
 class RequestError(TidegateError):
-    """The request of a user is refused; the message says why and what to do instead."""
+    """The request of a user is refused; the message says why and what to do instead.
+
+    `reason` is the kind of the refusal: the reason of a `RejectMessage`, or "invalid".
+    """
+
+    def __init__(self, message: str, *, reason: str = "invalid") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class DagError(TidegateError):

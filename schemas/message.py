@@ -115,11 +115,16 @@ class BackfillAction(StrEnum):
 
 
 class BackfillActed(msgspec.Struct, frozen=True, kw_only=True):
-    """A user pauses, resumes, cancels, retries or deletes a backfill. `kills`: a cancel ends running runs, too."""
+    """A user pauses, resumes, cancels, retries or deletes a backfill. `kills`: a cancel ends running runs, too.
+
+    `newest_version`: a retry gives the backfill the newest version of its DAG. `params` as in `RunRequested`, of that version.
+    """
 
     backfill_id: int
     action: BackfillAction
     kills: bool = False
+    newest_version: bool = False
+    params: Mapping[str, ParamSpec] = {}
 
 
 class BackfillChanged(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,6 +137,12 @@ class BackfillChanged(msgspec.Struct, frozen=True, kw_only=True):
 
 class BackfillDue(msgspec.Struct, frozen=True, kw_only=True):
     """The `due_at` of a backfill may have come."""
+
+    backfill_id: int
+
+
+class BackfillLagging(msgspec.Struct, frozen=True, kw_only=True):
+    """The counters of a backfill may lag behind its runs."""
 
     backfill_id: int
 

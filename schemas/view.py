@@ -38,7 +38,7 @@ class RunView(RunStatus, frozen=True, kw_only=True):
     """A locked run. At most `max_active_tasks` of its tasks are active at once.
 
     A run with a `backfill_id` has the limits of this backfill instead of its DAG's. `pool` replaces the pools of its tasks, and
-    `priority` is added to their weights. Without `tells_outlets` its successful tasks update no dataset.
+    `priority` is added to their weights. Without `updates_outlets` its successful tasks update no dataset.
     """
 
     dag_id: str
@@ -53,7 +53,7 @@ class RunView(RunStatus, frozen=True, kw_only=True):
     backfill_id: int | None = None
     pool: str | None = None
     priority: int = 0
-    tells_outlets: bool = True
+    updates_outlets: bool = True
 
     @property
     def is_live(self) -> bool:

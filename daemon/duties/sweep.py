@@ -16,8 +16,8 @@ from tidegate.daemon.postgres import commit_markers
 from tidegate.daemon.settings import spool_root
 from tidegate.daemon.spark import spool
 from tidegate.schemas.error import FATAL, UnavailableError, described
-from tidegate.schemas.message import AttemptSilent, AttemptStuck
-from tidegate.schemas.queries import inbox, leases, long_transactions, losses, pools, submissions
+from tidegate.schemas.message import AttemptSilent, AttemptStuck, BackfillLagging
+from tidegate.schemas.queries import backfills, inbox, leases, long_transactions, losses, pools, submissions
 
 log = structlog.get_logger()
 
@@ -70,7 +70,7 @@ class Sweeper:
     def _each_round(self) -> Sequence[Step]:
         deletes = (delete_expired, delete_dead_daemons, delete_spent_markers)
         warnings = (self._warn_of_missing_pools, self._warn_of_open_transactions)
-        return (fail_silent_attempts, requeue_stuck_attempts, end_strays, *deletes, *warnings)
+        return (fail_silent_attempts, requeue_stuck_attempts, end_strays, count_lagging_backfills, *deletes, *warnings)
 
     def _each_hour(self) -> Sequence[Step]:
         now = anyio.current_time()
@@ -130,6 +130,14 @@ async def end_strays(context: Context) -> None:
             await backend.kill(handle)
         if strays:
             await backend.status(strays)  # ends the processes of a runner that had to be killed by force
+
+
+async def count_lagging_backfills(context: Context) -> None:
+    """Notify backfills of runs that daemons of a former version ended or reopened. The handler checks again under the lock."""
+    lagging = await context.database.autocommit(backfills.lagging)
+    if lagging:
+        log.info("backfills_lagging", backfills=lagging)
+        await context.submit_messages([BackfillLagging(backfill_id=id_) for id_ in lagging])
 
 
 async def delete_expired(context: Context) -> None:

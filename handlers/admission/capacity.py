@@ -3,18 +3,19 @@
 Admission, progress pages and `why-not` ask the same functions.
 """
 
-from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator, Mapping, Set
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 
-from tidegate.schemas.backfill import BackfillRoom
+from tidegate.schemas.backfill import BackfillCapacity
 from tidegate.schemas.explain import reasons
 from tidegate.schemas.explain.reasons import AdmissionBlocker
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import RunState, TaskState
-from tidegate.schemas.view import PoolView, RunView, WaitingTask
+from tidegate.schemas.view import PoolView, RunView, TaskKey, WaitingTask
 
 
 class AdmissionState(msgspec.Struct, frozen=True):
@@ -34,11 +35,24 @@ class AdmissionState(msgspec.Struct, frozen=True):
     graphs: Mapping[int, Graph] = {}
     has_more: bool = False
     installation: str = ""
-    backfills: Mapping[int, BackfillRoom] = {}
+    backfills: Mapping[int, BackfillCapacity] = {}
+
+
+class KeptShare(NamedTuple):
+    """The share of a backfill is kept for a starving task, beside the tasks that have waited longer and the task itself.
+
+    Otherwise smaller tasks of the backfill could keep a task that does not fit into the rest of the share waiting for ever.
+    """
+
+    key: TaskKey
+    older: Set[TaskKey]
 
 
 class Capacity:
-    """What is left of the pool and of every limit; `admit` takes from it."""
+    """What is left of the pool and of every limit; `admit` takes from it.
+
+    `has_released`: a share is kept no longer, and tasks that left the queue before may fit now.
+    """
 
     def __init__(self, state: AdmissionState) -> None:
         self.state = state
@@ -47,9 +61,12 @@ class Capacity:
         self.active = Counter({id_: run.active_tasks for id_, run in state.runs.items()})
         self.active_in_dag = Counter((dag_id, task_id) for dag_id, _, task_id in state.limited)
         self.active_in_run = Counter((run, task_id) for _, run, task_id in state.limited)
-        self.of_backfill = Counter({id_: room.active_tasks for id_, room in state.backfills.items()})
-        self.slots_of_backfill = Counter({id_: room.occupied for id_, room in state.backfills.items()})
-        self.admitted: set[tuple[int, int]] = set()
+        self.of_backfill = Counter({id_: backfill.active_tasks for id_, backfill in state.backfills.items()})
+        self.slots_of_backfill = Counter({id_: backfill.occupied for id_, backfill in state.backfills.items()})
+        self.admitted: set[TaskKey] = set()
+        self.kept: dict[int, KeptShare] = {}
+        self.kept = self._kept_shares()
+        self.has_released = False
 
     @property
     def is_left(self) -> bool:
@@ -90,17 +107,35 @@ class Capacity:
             yield reasons.MaxActiveTisPerDagrun(task.per_run)
         if task.per_dag is not None and self.active_in_dag[task.dag_id, task.task_id] >= task.per_dag:
             yield reasons.MaxActiveTisPerDag(task.per_dag)
-        if task.backfill_id is not None and (room := self.state.backfills.get(task.backfill_id)):
-            yield from self._backfill_limits_reached(task, room)
+        if task.backfill_id is not None and (backfill := self.state.backfills.get(task.backfill_id)):
+            yield from self._backfill_limits_reached(task, backfill)
         yield from self._pool_limits_reached(task)
 
-    def _backfill_limits_reached(self, task: WaitingTask, room: BackfillRoom) -> Iterator[AdmissionBlocker]:
-        if room.max_active_tasks is not None and self.of_backfill[room.id] >= room.max_active_tasks:
-            yield reasons.BackfillLimit(room.id, "max_active_tasks", room.max_active_tasks)
-        occupied = self.slots_of_backfill[room.id]
+    def _backfill_limits_reached(self, task: WaitingTask, backfill: BackfillCapacity) -> Iterator[AdmissionBlocker]:
+        if backfill.max_active_tasks is not None and self.of_backfill[backfill.id] >= backfill.max_active_tasks:
+            yield reasons.BackfillLimit(backfill.id, "max_active_tasks", backfill.max_active_tasks)
+        occupied = self.slots_of_backfill[backfill.id]
         # A task that needs more slots than the share has runs alone.
-        if room.share_slots is not None and occupied and occupied + task.pool_slots > room.share_slots:
-            yield reasons.BackfillLimit(room.id, "share", room.share_slots)
+        exceeds = backfill.share_slots is not None and occupied and occupied + task.pool_slots > backfill.share_slots
+        is_kept = backfill.id in self.kept and task.key not in self.kept[backfill.id].older
+        if backfill.share_slots is not None and (exceeds or is_kept):
+            yield reasons.BackfillLimit(backfill.id, "share", backfill.share_slots)
+
+    def _kept_shares(self) -> dict[int, KeptShare]:
+        """By backfill, the starving task of several slots for which its share is kept."""
+        kept: dict[int, KeptShare] = {}
+        older: dict[int, set[TaskKey]] = defaultdict(set)
+        for task in self.state.starving:
+            if task.backfill_id is not None and task.backfill_id not in kept and self.wants_slots(task):
+                older[task.backfill_id].add(task.key)
+                if task.pool_slots > 1 and self._only_share_blocks(task):
+                    kept[task.backfill_id] = KeptShare(task.key, older[task.backfill_id])
+        return kept
+
+    def _only_share_blocks(self, task: WaitingTask) -> bool:
+        """Whether nothing but the share of its backfill, or missing slots, could block the task."""
+        limits = tuple(self.limits_reached(task))
+        return all(isinstance(limit, reasons.BackfillLimit) and limit.limit == "share" for limit in limits)
 
     def _pool_limits_reached(self, task: WaitingTask) -> Iterator[AdmissionBlocker]:
         pool = self.state.pool
@@ -133,12 +168,19 @@ class Capacity:
         self.active_in_run[task.dag_run_id, task.task_id] += 1
         self.active_in_dag[task.dag_id, task.task_id] += 1
         if task.backfill_id is not None:
-            self.of_backfill[task.backfill_id] += 1
-            self.slots_of_backfill[task.backfill_id] += task.pool_slots
+            self._admit_of_backfill(task, task.backfill_id)
         if self.slots is not None:
             self.slots -= task.pool_slots
         if self.tasks is not None:
             self.tasks -= 1
+
+    def _admit_of_backfill(self, task: WaitingTask, backfill_id: int) -> None:
+        self.of_backfill[backfill_id] += 1
+        self.slots_of_backfill[backfill_id] += task.pool_slots
+        kept = self.kept.get(backfill_id)
+        if kept is not None and kept.key == task.key:
+            del self.kept[backfill_id]
+            self.has_released = True
 
 
 def _popped(queue: deque[WaitingTask]) -> Iterator[WaitingTask]:

@@ -74,7 +74,7 @@ async def _state(
         waiting=tuple(found[key] for key in keys if key in found),
         starving=tuple(found[key] for key in starving if key in found),
         limited=tuple(await tasks.limited_activity(db, limited)) if limited else (),
-        backfills=await backfills.rooms(db, backfill_ids, pool.name),
+        backfills=await backfills.capacities(db, backfill_ids, pool.name),
         runs=found_runs,
         installation=await installation.identity(db),
         graphs=await versions.graphs(db, {run.version_id for run in found_runs.values()}),

@@ -25,7 +25,7 @@ def select_tasks(capacity: Capacity) -> Iterator[WaitingTask]:
         if oldest is not None and capacity.missing_slots(oldest) is not None:
             capacity.reserve_all()
             return
-        task = oldest or capacity.pop_fitting(queue)
+        task = oldest or capacity.pop_fitting(queue) or capacity.pop_fitting(starving)
         if task is None:
             return
         capacity.admit(task)

@@ -41,4 +41,4 @@ def plan_consumers(backfill: BackfillView, found: Sequence[Consumer]) -> Iterato
         order_at, run = consumer
         reason = why_not_again(backfill, consumer)
         state = DateState.RETRY if reason is None else DateState.SKIPPED
-        yield InsertDate(backfill.id, ordinal, order_at, state, run.id, reason or "", is_again=True, is_whole=reason is None)
+        yield InsertDate(backfill.id, ordinal, order_at, state, run.id, reason or "", is_whole=reason is None)

@@ -5,6 +5,8 @@ from datetime import datetime
 from itertools import islice
 from typing import NamedTuple
 
+import msgspec
+
 from tidegate.schemas.backfill import BackfillView, ExistingRun, Reprocess
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import RUN_ENDED, RunState
@@ -54,18 +56,48 @@ def _listed(graph: Graph, date: datetime) -> Tick:
 
 
 def plan_dates(
-    backfill: BackfillView, ticks: Sequence[Tick], existing: Mapping[datetime, ExistingRun], room: int
+    backfill: BackfillView, ticks: Sequence[Tick], existing: Mapping[datetime, ExistingRun], slots: int
 ) -> Sequence[PlannedDate]:
-    """The next dates, until `room` of them have got runs."""
+    """The next dates, until `slots` of them have got runs."""
     planned: list[PlannedDate] = []
     for ordinal, tick in enumerate(ticks, backfill.dates + 1):
         run = existing.get(tick.logical_date)
         reason = why_no_run(run, backfill.reprocess)
-        if reason is None and room == 0:
+        if reason is None and slots == 0:
             break
-        room -= reason is None
+        slots -= reason is None
         planned.append(PlannedDate(ordinal, tick, run, reason))
     return planned
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """The next dates of a backfill. `more`: others follow; `has_free_slots`: some of them could start now."""
+
+    dates: tuple[PlannedDate, ...] = ()
+    more: bool = False
+    has_free_slots: bool = False
+
+    @property
+    def again(self) -> list[int]:
+        """The existing runs that run again."""
+        return [date.existing.id for date in self.dates if date.existing and date.reason is None]
+
+    @property
+    def new(self) -> int:
+        """The number of new runs."""
+        return sum(date.existing is None for date in self.dates)
+
+
+NOTHING = Plan()
+
+
+def plan_next(
+    backfill: BackfillView, ticks: Sequence[Tick], existing: Mapping[datetime, ExistingRun], slots: int, most: int
+) -> Plan:
+    """Plan these dates. Others follow if there are as many as were asked for, `most`."""
+    dates = plan_dates(backfill, ticks, existing, slots)
+    more = len(dates) < len(ticks) or len(ticks) == most
+    return Plan(tuple(dates), more, has_free_slots=more and sum(date.reason is None for date in dates) < slots)
 
 
 def why_no_run(existing: ExistingRun | None, reprocess: Reprocess) -> str | None:

@@ -1,15 +1,22 @@
-"""Why a request about a backfill is rejected."""
+"""Why a request about a backfill is rejected: the validation of all of them."""
 
 from collections.abc import Iterator, Sequence
+
+import msgspec
 
 from tidegate.handlers.backfills.cascade import circle_of
 from tidegate.handlers.backfills.dates import is_replay, next_ticks
 from tidegate.schemas.backfill import BackfillView, Outlets, Reprocess, overlaps
 from tidegate.schemas.effect import RejectMessage
 from tidegate.schemas.graph import Graph
+from tidegate.schemas.message import BackfillActed, BackfillAction, BackfillChanged, BackfillRequested
+from tidegate.schemas.state import BACKFILL_ENDED, BACKFILL_STARTS, BackfillState
 from tidegate.schemas.timetable.text import utc
+from tidegate.schemas.view import LockedDag
 
 NO_SUCH_BACKFILL = "no_such_backfill"
+NO_SUCH_POOL = "no_such_pool"
+PARAMS_CHANGED = "params_changed"
 NOT_POSSIBLE = "not_possible"
 OVERLAPS = "overlaps"
 NO_DATES = "no_dates"
@@ -17,6 +24,128 @@ NO_DATES = "no_dates"
 
 def no_such_backfill(id_: int) -> RejectMessage:
     return RejectMessage(0, NO_SUCH_BACKFILL, f"there is no backfill {id_}; `tidegate backfills list` shows all")
+
+
+def no_such_pool(pool: str | None) -> RejectMessage:
+    return RejectMessage(0, NO_SUCH_POOL, f"there is no pool {pool!r}; `tidegate pools set` makes it")
+
+
+def uncreatable(request: BackfillRequested, backfill: BackfillView, dag: LockedDag) -> Iterator[RejectMessage]:
+    """Why a backfill of this DAG cannot be created."""
+    name = f"DAG {request.dag_id!r}"
+    if dag.is_stale:
+        yield RejectMessage(0, NOT_POSSIBLE, f"{name} is in no DAG file: its runs would never start")
+    yield from _refused_by(dag.graph)
+    if dag.graph.params != request.params:
+        yield _params_changed(dag.graph)
+    yield from unplannable(backfill, dag.graph)
+
+
+def _refused_by(graph: Graph) -> Iterator[RejectMessage]:
+    if not graph.allow_backfills:
+        reason = f"DAG {graph.dag_id!r} allows no backfills: its file says allow_backfills=False"
+        yield RejectMessage(0, NOT_POSSIBLE, reason)
+
+
+def _params_changed(graph: Graph) -> RejectMessage:
+    reason = f"the parameters of DAG {graph.dag_id!r} changed after the conf was checked; repeat the request"
+    return RejectMessage(0, PARAMS_CHANGED, reason)
+
+
+def unactable(backfill: BackfillView, request: BackfillActed, done: str) -> Iterator[RejectMessage]:
+    """Why an action is not possible in the state of the backfill. `done` is the action in the past."""
+    if not _is_actable(backfill, request):
+        yield not_in_state(backfill, done)
+
+
+def _is_actable(backfill: BackfillView, request: BackfillActed) -> bool:
+    """A second cancel is only possible to end the running runs, too."""
+    match request.action:
+        case BackfillAction.PAUSE:
+            return backfill.state in BACKFILL_STARTS
+        case BackfillAction.RESUME:
+            return backfill.state is BackfillState.PAUSED
+        case BackfillAction.CANCEL if backfill.state is BackfillState.CANCELLING:
+            return request.kills and not backfill.kills
+        case BackfillAction.CANCEL:
+            return backfill.state not in BACKFILL_ENDED
+        case BackfillAction.RETRY:
+            return backfill.state is not BackfillState.CANCELLING
+        case _:  # delete
+            return backfill.state in BACKFILL_ENDED
+
+
+def unretriable(
+    backfill: BackfillView, request: BackfillActed, others: Sequence[BackfillView], newest: Graph | None
+) -> Iterator[RejectMessage]:
+    """Why failed dates cannot run again; `newest`: with this version."""
+    if not backfill.failed:
+        yield RejectMessage(0, NOT_POSSIBLE, f"backfill {backfill.id} has no failed date")
+    if backfill.stage:
+        reason = f"backfill {backfill.id} has begun its cascade: consumers of retried dates might have run again already"
+        yield RejectMessage(0, NOT_POSSIBLE, f"{reason}; create another one with --reprocess failed --outlets cascade")
+    yield from overlapping(backfill, others)
+    if newest is not None:
+        yield from _unpinnable(backfill, request, newest)
+
+
+def _unpinnable(backfill: BackfillView, request: BackfillActed, newest: Graph) -> Iterator[RejectMessage]:
+    """Why a backfill cannot go on with another version of its DAG.
+
+    The runs of an older version would repeat the ids of attempts, which contain the version: tasks that it has again begin anew.
+    """
+    yield from _refused_by(newest)
+    if newest.params != request.params:
+        yield _params_changed(newest)
+    if newest.version_id < backfill.version_id:
+        reason = f"the newest version of DAG {newest.dag_id!r} is older than that of backfill {backfill.id}"
+        yield RejectMessage(0, NOT_POSSIBLE, f"{reason}: the ids of attempts would repeat; retry without --newest-version")
+    if not backfill.is_planned and backfill.logical_dates is None and is_replay(backfill, newest):
+        reason = f"the newest version of DAG {newest.dag_id!r} has no timetable that gives the dates not planned yet"
+        yield RejectMessage(0, NOT_POSSIBLE, f"{reason}; retry without --newest-version")
+    if newest.sequential and backfill.is_reverse:
+        yield _no_reverse(newest)
+
+
+def _no_reverse(graph: Graph) -> RejectMessage:
+    reason = f"tasks of DAG {graph.dag_id!r} depend on the previous run: its dates cannot run in reverse order"
+    return RejectMessage(0, NOT_POSSIBLE, reason)
+
+
+def unchangeable(
+    backfill: BackfillView, request: BackfillChanged, others: Sequence[BackfillView], *, has_pool: bool
+) -> Iterator[RejectMessage]:
+    """Why the limits, or the end of the dates, cannot change. `others` of the DAG overlap with no date after the change."""
+    if request.end_date:
+        yield from _unextendable(backfill, request)
+    elif backfill.state in BACKFILL_ENDED or backfill.state is BackfillState.CANCELLING:
+        yield not_in_state(backfill, "changed")
+    if not has_pool:
+        yield no_such_pool(request.changes.get("pool"))
+    if request.end_date:
+        yield from overlapping(msgspec.structs.replace(backfill, end_date=request.end_date), others)
+
+
+def _unextendable(backfill: BackfillView, request: BackfillChanged) -> Iterator[RejectMessage]:
+    """Why a backfill cannot have more dates. An ended one can, unless it was cancelled."""
+    if reason := _why_no_more_dates(backfill, request):
+        yield RejectMessage(0, NOT_POSSIBLE, f"backfill {backfill.id} {reason}")
+
+
+def _why_no_more_dates(backfill: BackfillView, request: BackfillChanged) -> str:
+    if backfill.state in (BackfillState.CANCELLED, BackfillState.CANCELLING):
+        return f"is {backfill.state}: it cannot be extended; create another one for more dates"
+    if backfill.is_reverse:
+        return "runs in reverse order: create another one for more dates"
+    if backfill.logical_dates is not None:
+        return "has a list of dates: create another one for more dates"
+    if request.end_date is not None and request.end_date <= backfill.end_date:
+        return f"ends at {utc(backfill.end_date)} already"
+    if backfill.stage or (backfill.stages and backfill.state in BACKFILL_ENDED):
+        return "has begun its cascade: create another one for more dates"
+    if backfill.stop_reason:
+        return f"stopped: {backfill.stop_reason}; retry it first, or create another one for more dates"
+    return ""
 
 
 def not_in_state(backfill: BackfillView, verb: str) -> RejectMessage:
@@ -56,7 +185,7 @@ def unplannable(backfill: BackfillView, graph: Graph) -> Iterator[RejectMessage]
         span = f"from {utc(backfill.start_date)} to {utc(backfill.end_date)}"
         yield RejectMessage(0, NO_DATES, f"{dag} has no date {span} that is due by {utc(backfill.horizon)}")
     if graph.sequential and backfill.is_reverse:
-        yield RejectMessage(0, NOT_POSSIBLE, f"tasks of {dag} depend on the previous run: its dates cannot run in reverse order")
+        yield _no_reverse(graph)
     if graph.sequential and backfill.reprocess is Reprocess.NONE:
         reason = f"tasks of {dag} depend on the previous run, and dates that have runs already would be passed over"
         yield RejectMessage(0, NOT_POSSIBLE, f"{reason}; choose --reprocess failed or --reprocess completed")

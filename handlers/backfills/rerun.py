@@ -31,14 +31,14 @@ class EndedRun(msgspec.Struct, frozen=True):
     tasks: Mapping[int, Instance]
 
 
-def of_backfill(run: RunView, backfill: BackfillView) -> RunView:
+def as_run_of(run: RunView, backfill: BackfillView) -> RunView:
     """The run as one of the backfill."""
     return msgspec.structs.replace(
         run,
         backfill_id=backfill.id,
         pool=backfill.pool,
         priority=backfill.priority,
-        tells_outlets=backfill.outlets is not Outlets.NONE,
+        updates_outlets=backfill.outlets is not Outlets.NONE,
     )
 
 
@@ -47,8 +47,8 @@ def run_again(backfill: BackfillView, graph: Graph, ended: EndedRun, now: dateti
 
     `only_failed`: of a run that has failed tasks, only these run again, and what follows them.
     """
-    run = of_backfill(ended.run, backfill)
-    yield TakeRun(run.id, backfill.id, _conf(backfill, graph), run.pool, run.priority, run.tells_outlets)
+    run = as_run_of(ended.run, backfill)
+    yield TakeRun(run.id, backfill.id, _conf(backfill, graph), run.pool, run.priority, run.updates_outlets)
     if run.has_tasks:
         yield from _clear(run, graph, ended, now, only_failed=only_failed)
     else:

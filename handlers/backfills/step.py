@@ -7,7 +7,7 @@ import msgspec
 
 from tidegate.handlers.backfills.cascade import MAX_SCANNED, plan_consumers, why_not_again
 from tidegate.handlers.backfills.dates import PlannedDate, why_no_run
-from tidegate.handlers.backfills.rerun import EndedRun, of_backfill, run_again
+from tidegate.handlers.backfills.rerun import EndedRun, as_run_of, run_again
 from tidegate.handlers.runs.create import create, ends_at_start, promote, queued_run
 from tidegate.handlers.runs.run_ids import backfill_run_id
 from tidegate.handlers.runs.terminate import fail
@@ -16,6 +16,7 @@ from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import CloseDate, InsertDate, OpenDate, UpdateBackfill
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import BACKFILL_ENDED, BACKFILL_STARTS, RUN_ENDED, BackfillState, DateState, RunState, RunType
+from tidegate.schemas.timetable.tick import Tick
 from tidegate.schemas.view import QueuedRun, RunView
 
 MAX_ENDS = 1000
@@ -25,18 +26,19 @@ Step = Generator[Effect, None, BackfillView]
 """Yields effects and returns the backfill after them."""
 
 
-class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """A locked backfill with the rows that its step needs, under the lock of its DAG. `graph` is the version of its new runs.
+class DueBackfill(msgspec.Struct, frozen=True, kw_only=True):
+    """A locked backfill with the rows that its step needs, under the locks of its DAGs.
 
-    `is_held_back`: the DAG is paused or stale. `is_gone`: the DAG of the stage was deleted. `is_replay`: its dates are
-    runs that exist. `ended` are open dates whose runs
-    ended. `queued_runs` are the first that may start. `planned` are the next dates; `more_dates`: others follow; `has_room`: some
-    of them could start now. `consumers` are runs that consumed what was rewritten. `retries` are by ordinal. `ending`: run to
-    ordinal, of the runs that a stopped backfill ends. `runs` are those of `retries` and `ending`, and existing ones of `planned`.
+    `graph` is the version of its new runs; None if it plans and starts none now. `is_held_back`: the DAG is paused or stale.
+    `is_gone`: the DAG of the stage was deleted. `is_replay`: its dates are runs that exist. `ended` are open dates whose runs
+    ended. `queued_runs` are the ones that start. `planned` are the next dates; `more_dates`: others follow; `has_free_slots`:
+    some of them could start now. `consumers` are runs that consumed what was rewritten. `retries` are by ordinal. `ending`: run
+    to ordinal, of the runs that a stopped backfill ends. `runs` are those of `retries` and `ending`, and existing ones of
+    `planned`. `run_ids` are reserved for new runs.
     """
 
     backfill: BackfillView
-    graph: Graph
+    graph: Graph | None = None
     is_held_back: bool = False
     is_gone: bool = False
     is_replay: bool = False
@@ -44,12 +46,17 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     queued_runs: tuple[QueuedRun, ...] = ()
     planned: tuple[PlannedDate, ...] = ()
     more_dates: bool = False
-    has_room: bool = False
+    has_free_slots: bool = False
     consumers: tuple[Consumer, ...] = ()
     retries: Mapping[int, Retry] = {}
     ending: Mapping[int, int] = {}
     runs: Mapping[int, EndedRun] = {}
     run_ids: tuple[int, ...] = ()
+
+    @property
+    def counted(self) -> BackfillView:
+        """The backfill after the ends of its runs."""
+        return counted(self.backfill, self.ended)
 
 
 def counted(backfill: BackfillView, ended: tuple[EndedDate, ...]) -> BackfillView:
@@ -69,116 +76,127 @@ def may_start(backfill: BackfillView) -> bool:
     return backfill.state in BACKFILL_STARTS and not backfill.stop_reason
 
 
+def scans(backfill: BackfillView) -> bool:
+    """Whether it looks for the consumers of a stage: also while the DAG of the stage is paused, which may have none."""
+    return may_start(backfill) and backfill.stage > 0 and not backfill.is_planned
+
+
 def unfinished(backfill: BackfillView) -> int:
     """The number of planned dates whose runs have not ended, or are to run again."""
     return backfill.dates - backfill.succeeded - backfill.failed - backfill.skipped - backfill.cancelled
 
 
-def take_step(work: Work, now: datetime) -> Iterator[Effect]:
+def take_step(due: DueBackfill, now: datetime) -> Iterator[Effect]:
     """The effects of one visit by the clock; the last one says how far the backfill has come."""
-    yield from (CloseDate(work.backfill.id, *date) for date in work.ended)
-    backfill = counted(work.backfill, work.ended)
+    yield from (CloseDate(due.backfill.id, *date) for date in due.ended)
+    backfill = due.counted
     if backfill.stop_reason:
-        backfill = yield from _end_runs(backfill, work, now)
-    elif may_start(backfill) and not work.is_held_back:
-        backfill = yield from _start_runs(backfill, work, now)
+        backfill = yield from _end_runs(backfill, due, now)
+    elif may_start(backfill) and not due.is_held_back:
+        backfill = yield from _start_runs(backfill, due, now)
+    elif scans(backfill):
+        yield from plan_consumers(backfill, due.consumers)
+        backfill = _scanned(backfill, due)
     after = finished(backfill, now)
-    is_free = may_start(after) and not work.is_held_back
-    scans = is_free and after.stage > 0 and not after.is_planned
-    has_more = after.stage > backfill.stage or scans or _has_more(backfill, work)
+    has_more = after.stage > backfill.stage or scans(after) or _has_more(backfill, due)
     yield UpdateBackfill(after, now if has_more and after.state not in BACKFILL_ENDED else None)
 
 
-def _end_runs(backfill: BackfillView, work: Work, now: datetime) -> Step:
+def _end_runs(backfill: BackfillView, due: DueBackfill, now: datetime) -> Step:
     """End the runs that have not started; of a backfill that kills also the running ones. Failed dates stay failed."""
-    for id_, ordinal in work.ending.items():
-        ended = work.runs[id_]
+    for id_, ordinal in due.ending.items():
+        ended = due.runs[id_]
         yield from fail(ended.run, ended.graph, tuple(ended.tasks.values()), now, reason=backfill.stop_reason)
         yield CloseDate(backfill.id, ordinal, DateState.CANCELLED)
-    retries = {ordinal: retry for ordinal, retry in work.retries.items() if ordinal not in work.ending.values()}
+    retries = {ordinal: retry for ordinal, retry in due.retries.items() if ordinal not in due.ending.values()}
     whole = sum(retry.is_whole for retry in retries.values())
     for ordinal, retry in retries.items():
         yield CloseDate(backfill.id, ordinal, DateState.CANCELLED if retry.is_whole else DateState.FAILED)
-    cancelled, failed = backfill.cancelled + len(work.ending) + whole, backfill.failed + len(retries) - whole
+    cancelled, failed = backfill.cancelled + len(due.ending) + whole, backfill.failed + len(retries) - whole
     return msgspec.structs.replace(backfill, cancelled=cancelled, failed=failed)
 
 
-def _start_runs(backfill: BackfillView, work: Work, now: datetime) -> Step:
-    for queued in work.queued_runs:
+def _start_runs(backfill: BackfillView, due: DueBackfill, now: datetime) -> Step:
+    for queued in due.queued_runs:
         yield from promote(queued.run, queued.graph, now)
     skipped = 0
-    for ordinal, retry in work.retries.items():
-        skipped += yield from _retry(backfill, work, ordinal, retry, now)
-    ids = iter(work.run_ids)
-    for date in work.planned:
-        yield from _plan(backfill, work, date, ids, now)
-    yield from plan_consumers(backfill, work.consumers)
-    after = _planned(backfill, work)
-    started = work.queued_runs or any(date.reason is None for date in work.planned)
+    for ordinal, retry in due.retries.items():
+        skipped += yield from _retry(backfill, due, ordinal, retry, now)
+    if due.graph is not None:
+        yield from _plan_dates(backfill, due.graph, due, now)
+    yield from plan_consumers(backfill, due.consumers)
+    after = _planned(backfill, due)
+    started = due.queued_runs or any(date.reason is None for date in due.planned)
     start_date = backfill.run_start_date or (now if started else None)
     return msgspec.structs.replace(after, skipped=after.skipped + skipped, run_start_date=start_date)
 
 
-def _retry(backfill: BackfillView, work: Work, ordinal: int, retry: Retry, now: datetime) -> Generator[Effect, None, int]:
+def _retry(backfill: BackfillView, due: DueBackfill, ordinal: int, retry: Retry, now: datetime) -> Generator[Effect, None, int]:
     """Returns 1 for a date that is skipped: its run is at work for a user or another backfill, and its end is not told here."""
-    found = work.runs.get(retry.dag_run_id)
+    found = due.runs.get(retry.dag_run_id)
     if found is not None and found.run.state not in RUN_ENDED and found.run.backfill_id != backfill.id:
         reason = why_no_run(ExistingRun(found.run.id, found.run.run_id, found.run.state), Reprocess.COMPLETED) or ""
         yield CloseDate(backfill.id, ordinal, DateState.SKIPPED, reason=reason)
         return 1
-    if found is not None and (found.run.state is RunState.FAILED or (retry.is_whole and found.run.state in RUN_ENDED)):
-        yield from run_again(backfill, work.graph, found, now, only_failed=not retry.is_whole)
-    yield OpenDate(backfill.id, ordinal)
+    if found is not None and due.graph is not None and _is_to_run(found.run, retry):
+        yield from run_again(backfill, due.graph, found, now, only_failed=not retry.is_whole)
+    yield OpenDate(backfill.id, ordinal, now)
     return 0
 
 
-def _plan(backfill: BackfillView, work: Work, date: PlannedDate, ids: Iterator[int], now: datetime) -> Iterator[Effect]:
-    ordinal, tick, existing, reason = date
-    if reason is not None:
-        yield InsertDate(backfill.id, ordinal, tick.logical_date, DateState.SKIPPED, existing and existing.id, reason)
-        return
-    if existing is None:
-        run = new_run(backfill, work.graph, next(ids), date)
-        yield from create(run, backfill.dag_params, work.graph, now, started=True)
-    else:
-        yield from run_again(backfill, work.graph, work.runs[existing.id], now, only_failed=False)
-    id_ = run.id if existing is None else existing.id
-    yield InsertDate(backfill.id, ordinal, tick.logical_date, DateState.OPEN, id_, is_again=existing is not None)
+def _is_to_run(run: RunView, retry: Retry) -> bool:
+    """A run that was cleared or marked since its date failed is left as it is."""
+    return run.state is RunState.FAILED or (retry.is_whole and run.state in RUN_ENDED)
 
 
-def new_run(backfill: BackfillView, graph: Graph, id_: int, date: PlannedDate) -> RunView:
+def _plan_dates(backfill: BackfillView, graph: Graph, due: DueBackfill, now: datetime) -> Iterator[Effect]:
+    ids = iter(due.run_ids)
+    for ordinal, tick, existing, reason in due.planned:
+        at = tick.logical_date
+        if reason is not None:
+            yield InsertDate(backfill.id, ordinal, at, DateState.SKIPPED, existing and existing.id, reason)
+        elif existing is not None:
+            yield from run_again(backfill, graph, due.runs[existing.id], now, only_failed=False)
+            yield InsertDate(backfill.id, ordinal, at, DateState.OPEN, existing.id, again_since=now)
+        else:
+            run = new_run(backfill, graph, next(ids), tick)
+            yield from create(run, backfill.dag_params, graph, now, started=True)
+            yield InsertDate(backfill.id, ordinal, at, DateState.OPEN, run.id)
+
+
+def new_run(backfill: BackfillView, graph: Graph, id_: int, tick: Tick) -> RunView:
     """The queued run of a date."""
-    run_id = backfill_run_id(date.tick.logical_date)
-    run = queued_run(id_, graph, run_id, RunType.BACKFILL, date.tick.run_after, tick=date.tick)
-    return of_backfill(run, backfill)
+    run_id = backfill_run_id(tick.logical_date)
+    run = queued_run(id_, graph, run_id, RunType.BACKFILL, tick.run_after, tick=tick)
+    return as_run_of(run, backfill)
 
 
-def _planned(backfill: BackfillView, work: Work) -> BackfillView:
+def _planned(backfill: BackfillView, due: DueBackfill) -> BackfillView:
     """The backfill after its dates were planned."""
-    if backfill.stage or work.is_replay:
-        return _scanned(backfill, work)
-    dates = work.planned
+    if backfill.stage or due.is_replay:
+        return _scanned(backfill, due)
+    dates = due.planned
     return msgspec.structs.replace(
         backfill,
         state=BackfillState.RUNNING,
         dates=backfill.dates + len(dates),
         skipped=backfill.skipped + sum(date.reason is not None for date in dates),
         planned_until=dates[-1].tick.logical_date if dates else backfill.planned_until,
-        is_planned=backfill.is_planned or not work.more_dates,
+        is_planned=backfill.is_planned or not due.more_dates,
     )
 
 
-def _scanned(backfill: BackfillView, work: Work) -> BackfillView:
+def _scanned(backfill: BackfillView, due: DueBackfill) -> BackfillView:
     """The backfill after some runs were found."""
-    found = work.consumers
+    found = due.consumers
     skipped = sum(why_not_again(backfill, consumer) is not None for consumer in found)
     known = msgspec.structs.replace(backfill, dates=backfill.dates + len(found), skipped=backfill.skipped + skipped)
     if not backfill.stage:
         until = found[-1].order_at if found else backfill.planned_until
         has_all = backfill.is_planned or len(found) < MAX_SCANNED
         return msgspec.structs.replace(known, state=BackfillState.RUNNING, planned_until=until, is_planned=has_all)
-    scanned = backfill.scan_until if work.is_gone else min(backfill.scanned + MAX_SCANNED, backfill.scan_until)
-    version_id = None if work.is_gone else work.graph.version_id
+    scanned = backfill.scan_until if due.is_gone else min(backfill.scanned + MAX_SCANNED, backfill.scan_until)
+    version_id = due.graph.version_id if due.graph is not None else None
     is_planned = scanned >= backfill.scan_until
     return msgspec.structs.replace(known, scanned=scanned, is_planned=is_planned, stage_version_id=version_id)
 
@@ -200,12 +218,13 @@ def _end_state(backfill: BackfillView) -> BackfillState:
     return BackfillState.FAILED if backfill.failed or backfill.stop_reason else BackfillState.SUCCESS
 
 
-def _has_more(backfill: BackfillView, work: Work) -> bool:
+def _has_more(backfill: BackfillView, due: DueBackfill) -> bool:
     """Whether the next step has work without waiting for the end of a run."""
-    if MAX_ENDS in (len(work.ended), len(work.ending)) or work.retries or work.has_room or work.consumers:
+    if MAX_ENDS in (len(due.ended), len(due.ending)) or due.retries or due.has_free_slots or due.consumers:
         return True
-    new = [date for date in work.planned if date.reason is None]
+    new = [date for date in due.planned if date.reason is None]
     if any(date.existing for date in new):
         return True  # Queued now, they start at the next step.
-    started = [queued.run for queued in work.queued_runs] + [new_run(backfill, work.graph, 0, date) for date in new]
-    return any(ends_at_start(run, work.graph) for run in started)
+    if due.graph is not None and any(ends_at_start(new_run(backfill, due.graph, 0, date.tick), due.graph) for date in new):
+        return True
+    return any(ends_at_start(queued.run, queued.graph) for queued in due.queued_runs)

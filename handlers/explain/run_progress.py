@@ -143,6 +143,6 @@ def capacity(facts: ProgressFacts, pool: str) -> Capacity:
         parallelism=facts.parallelism,
         exists=row is not None,
     )
-    run, room = facts.run.view, facts.run.backfill
-    rooms = {} if room is None else {room.id: room}
-    return Capacity(AdmissionState(facts.now, view, limited=tuple(facts.limited), backfills=rooms, runs={run.id: run}))
+    run, backfill = facts.run.view, facts.run.backfill
+    capacities = {} if backfill is None else {backfill.id: backfill}
+    return Capacity(AdmissionState(facts.now, view, limited=tuple(facts.limited), backfills=capacities, runs={run.id: run}))

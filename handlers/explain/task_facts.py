@@ -7,7 +7,7 @@ import msgspec
 
 from tidegate.handlers.admission.capacity import AdmissionState
 from tidegate.handlers.admission.load import preview_admission
-from tidegate.schemas.backfill import BackfillRoom
+from tidegate.schemas.backfill import BackfillCapacity
 from tidegate.schemas.explain.facts import AttemptFacts, DagStatus, OccupyingTask, RunFacts, TaskRow
 from tidegate.schemas.graph import Graph, element_index, element_of
 from tidegate.schemas.message import TasksReady
@@ -58,7 +58,7 @@ class TaskFacts(msgspec.Struct, frozen=True, kw_only=True):
         return self.run.view.state is not RunState.QUEUED
 
     @property
-    def room(self) -> BackfillRoom | None:
+    def backfill(self) -> BackfillCapacity | None:
         """What its backfill may start, in its pool, while the task waits for slots."""
         return self.admission.backfills.get(self.run.view.backfill_id or 0) if self.admission else None
 

@@ -157,9 +157,9 @@ def _limits(facts: TaskFacts) -> Iterator[tuple[str, type[TaskReason], int | Non
         yield "max_active_tis_per_dag", MaxActiveTisPerDag, task.max_active_per_dag, same
     if task.max_active_per_run is not None:
         yield "max_active_tis_per_dagrun", MaxActiveTisPerDagrun, task.max_active_per_run, same
-    if room := facts.room:
-        known = {"working": room.active_tasks, "share": room.share_slots, "occupied": room.occupied}
-        yield "backfill tasks", BackfillLimit, room.max_active_tasks, known
+    if backfill := facts.backfill:
+        known = {"working": backfill.active_tasks, "share": backfill.share_slots, "occupied": backfill.occupied}
+        yield "backfill tasks", BackfillLimit, backfill.max_active_tasks, known
     if facts.admission and facts.admission.pool.parallelism:
         yield "parallelism", Parallelism, facts.admission.pool.parallelism, {"working": facts.active}
 

@@ -10,7 +10,7 @@ import msgspec
 from tidegate.handlers.runs.notifications import notify_run_end, notify_task_move
 from tidegate.handlers.tasks.advance import Move
 from tidegate.schemas.effect import Effect
-from tidegate.schemas.effect.backfill import TellBackfill
+from tidegate.schemas.effect.backfill import NotifyBackfill
 from tidegate.schemas.effect.run import RunMoved, UpdateRun
 from tidegate.schemas.effect.task import OutletUpdated, TaskMoved
 from tidegate.schemas.graph import Graph, element_of
@@ -38,13 +38,20 @@ def change_run(
 ) -> Iterator[Effect]:
     """The effects of a run with a new state or with `moves` of its tasks: its row, and their events.
 
-    `after` has the new state and counters; it gets its sequence numbers here.
+    `after` has the new state and counters; it gets its sequence numbers here. A backfill is notified of each end and reopening, and
+    of a run that may wait for the previous one from now on, because such a run leaves its slot to earlier runs.
     """
     states = () if after.state is before.state else (after.state,)
     yield update_run(before, numbered(after, states=len(states), moves=len(moves)), now)
     yield from publish(before, graph, states, moves, now, reason)
-    if states and before.backfill_id is not None and (before.state in RUN_ENDED or after.state in RUN_ENDED):
-        yield TellBackfill(before.backfill_id, before.id, before.state in RUN_ENDED, now)
+    may_wait = graph.sequential and bool(moves) and not after.active_tasks
+    if before.backfill_id is not None and (_changes_end(before, after) or may_wait):
+        yield NotifyBackfill(before.backfill_id, before.id, before.state in RUN_ENDED and bool(states), now)
+
+
+def _changes_end(before: RunView, after: RunView) -> bool:
+    """Whether the run enters or leaves an end state, or changes to another one."""
+    return before.state is not after.state and not RUN_ENDED.isdisjoint((before.state, after.state))
 
 
 def numbered(run: RunView, *, states: int = 0, moves: int = 0) -> RunView:
@@ -100,7 +107,7 @@ def task_events(run: RunView, graph: Graph, moves: Sequence[Move], now: datetime
             reason=move.reason,
         )
         yield TaskMoved(run.id, event)
-        if move.state is TaskState.SUCCESS and outlets and run.tells_outlets and element_of(move.index) is None:
+        if move.state is TaskState.SUCCESS and outlets and run.updates_outlets and element_of(move.index) is None:
             yield from (outlet_event(run, task.task_id, uri, now) for uri in task.outlets)
         if graph.watched:
             yield from notify_task_move(run, graph, move, seq, now)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from tidegate.schemas.backfill import BackfillRoom
+from tidegate.schemas.backfill import BackfillCapacity
 from tidegate.schemas.explain.facts import DagStatus, RunFacts
 from tidegate.schemas.explain.reasons import (
     BackfillLimit,
@@ -33,7 +33,7 @@ def has_capacity(dag: DagView) -> bool:
     return run_limit_reached(dag.running, dag.graph.max_active_runs) is None
 
 
-def blockers_of_backfill(backfill: BackfillRoom, running: int) -> Iterator[RunBlocker]:
+def blockers_of_backfill(backfill: BackfillCapacity, running: int) -> Iterator[RunBlocker]:
     if backfill.state is BackfillState.PAUSED:
         yield BackfillPaused(backfill.id)
     if running >= backfill.max_active_runs:

@@ -31,7 +31,8 @@ class SetBackfillLimits(msgspec.Struct, frozen=True):
 class InsertDate(msgspec.Struct, frozen=True):
     """A planned date: with a run, or with the reason why it has none.
 
-    `is_again`: the run existed before. `is_whole`: the date is to be retried, with all tasks of its run.
+    `again_since`: the run existed before, and runs again from this time on. `is_whole`: the date is to be retried, with all tasks
+    of its run.
     """
 
     backfill_id: int
@@ -40,7 +41,7 @@ class InsertDate(msgspec.Struct, frozen=True):
     state: DateState
     dag_run_id: int | None
     reason: str = ""
-    is_again: bool = False
+    again_since: datetime | None = None
     is_whole: bool = False
 
 
@@ -61,16 +62,24 @@ class CloseDate(msgspec.Struct, frozen=True):
 
 
 class OpenDate(msgspec.Struct, frozen=True):
-    """The run of a date that was to be retried runs again."""
+    """The run of a date that was to be retried runs again from this time on."""
 
     backfill_id: int
     ordinal: int
+    at: datetime
 
 
 class RetryDates(msgspec.Struct, frozen=True):
     """The failed dates of a backfill are to run again."""
 
     backfill_id: int
+
+
+class PinVersion(msgspec.Struct, frozen=True):
+    """The new runs of a backfill, and runs that run again, get this version from now on."""
+
+    backfill_id: int
+    version_id: int
 
 
 class TakeRun(msgspec.Struct, frozen=True):
@@ -81,10 +90,10 @@ class TakeRun(msgspec.Struct, frozen=True):
     conf: dict[str, Any] | None
     pool: str | None
     priority: int
-    tells_outlets: bool
+    updates_outlets: bool
 
 
-class TellBackfill(msgspec.Struct, frozen=True):
+class NotifyBackfill(msgspec.Struct, frozen=True):
     """A run of a backfill has ended, or, if it was `reopened`, left its end state: the clock visits the backfill `at` this time.
 
     A reopened run of a backfill that has ended leaves the backfill: the limits of its DAG apply from then on.
@@ -125,8 +134,9 @@ BackfillEffect = (
     | CloseDate
     | OpenDate
     | RetryDates
+    | PinVersion
     | TakeRun
-    | TellBackfill
+    | NotifyBackfill
     | WakeBackfills
     | DeleteBackfillDates
     | RecordAudit

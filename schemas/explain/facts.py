@@ -4,7 +4,7 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.schemas.backfill import BackfillRoom
+from tidegate.schemas.backfill import BackfillCapacity
 from tidegate.schemas.view import RunView
 
 
@@ -42,7 +42,7 @@ class RunFacts(msgspec.Struct, frozen=True):
     end_date: datetime | None
     events: int
     reason: str | None
-    backfill: BackfillRoom | None = None
+    backfill: BackfillCapacity | None = None
 
 
 class TaskRow(msgspec.Struct, frozen=True):

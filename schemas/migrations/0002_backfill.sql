@@ -14,6 +14,12 @@ CREATE TYPE backfill_date_state AS ENUM ('open', 'retry', 'success', 'failed', '
 --   dates                the number of planned dates; succeeded to cancelled: of these, by state
 --   tasks                tasks of its ended runs; tasks_succeeded to tasks_failed: of these, by state
 --   stop_reason          why it starts nothing more; kills: its running runs are ended, too
+--   was_cancelled        also if failed dates were retried since
+--   stages               of a cascade: the consumers of the DAG's outlets, direct and indirect, each after the DAGs that it
+--                        consumes from
+--   stage                0: the dates of the DAG itself; n: runs of the nth of `stages`
+--   stage_version_id     the version that the runs of the stage get
+--   scanned, scan_until  the last ordinal whose consumers were found, and that of the last date of earlier stages
 --   run_start_date       when it started its first run; run_end_date: when it ended
 --   due_at               when the clock visits it next
 CREATE TABLE backfill (
@@ -36,7 +42,7 @@ CREATE TABLE backfill (
     max_failed_runs integer NOT NULL DEFAULT 0,
     reprocess text NOT NULL CHECK (reprocess IN ('none', 'failed', 'completed')),
     is_reverse boolean NOT NULL,
-    outlets text NOT NULL CHECK (outlets IN ('events', 'none')),
+    outlets text NOT NULL CHECK (outlets IN ('events', 'none', 'cascade')),
     submitted_at timestamptz NOT NULL,
     submitted_by text NOT NULL,
     updated_at timestamptz NOT NULL DEFAULT now(),
@@ -55,6 +61,12 @@ CREATE TABLE backfill (
     tasks_failed bigint NOT NULL DEFAULT 0,
     stop_reason text NOT NULL DEFAULT '',
     kills boolean NOT NULL DEFAULT false,
+    was_cancelled boolean NOT NULL DEFAULT false,
+    stages jsonb NOT NULL DEFAULT '[]',
+    stage integer NOT NULL DEFAULT 0,
+    stage_version_id bigint,
+    scanned integer NOT NULL DEFAULT 0,
+    scan_until integer NOT NULL DEFAULT 0,
     run_start_date timestamptz,
     run_end_date timestamptz,
     deleted boolean NOT NULL DEFAULT false,
@@ -62,9 +74,14 @@ CREATE TABLE backfill (
     due_at timestamptz
 ) WITH (fillfactor = 50);
 CREATE INDEX backfill_dag ON backfill (dag_id, id);
+CREATE INDEX backfill_active ON backfill (id) WHERE state NOT IN ('cancelled', 'success', 'failed');
 CREATE INDEX backfill_due ON backfill ((id % 16), due_at) WHERE due_at IS NOT NULL;
 
--- A planned date has a run, or a reason why it has none. `ordinal` counts in the order of planning, from 1.
+-- A planned date has a run, or a reason why it has none.
+--   ordinal              counts in the order of planning, from 1
+--   logical_date         of the run of a consumer: the time by which its DAG orders its runs, which may repeat
+--   again_since          when the backfill first ran an existing run again; NULL: the run did not exist before
+--   is_whole             a retry clears all tasks of the run
 CREATE TABLE backfill_date (
     backfill_id bigint NOT NULL,
     ordinal integer NOT NULL,
@@ -76,22 +93,48 @@ CREATE TABLE backfill_date (
     tasks_succeeded integer NOT NULL DEFAULT 0,
     tasks_skipped integer NOT NULL DEFAULT 0,
     tasks_failed integer NOT NULL DEFAULT 0,
+    again_since timestamptz,
+    is_whole boolean NOT NULL DEFAULT false,
     PRIMARY KEY (backfill_id, ordinal),
-    UNIQUE (backfill_id, logical_date),
     CHECK (dag_run_id IS NOT NULL OR reason <> '')
 );
-CREATE INDEX backfill_date_run ON backfill_date (dag_run_id) WHERE dag_run_id IS NOT NULL;
+CREATE UNIQUE INDEX backfill_date_run ON backfill_date (dag_run_id, backfill_id) WHERE dag_run_id IS NOT NULL;
 CREATE INDEX backfill_date_open ON backfill_date (backfill_id, state, ordinal) WHERE state IN ('open', 'retry');
 
 -- A run with a `backfill_id` has the limits of this backfill instead of its DAG's. `pool` replaces the pools of its tasks, and
--- `priority` is added to their weights. Without `tells_outlets` its successful tasks update no dataset.
+-- `priority` is added to their weights. Without `updates_outlets` its successful tasks update no dataset.
 ALTER TABLE dag_run
     ADD COLUMN backfill_id bigint,
     ADD COLUMN pool text,
     ADD COLUMN priority integer NOT NULL DEFAULT 0,
-    ADD COLUMN tells_outlets boolean NOT NULL DEFAULT true;
+    ADD COLUMN updates_outlets boolean NOT NULL DEFAULT true;
 CREATE INDEX dag_run_backfill ON dag_run (backfill_id, state, order_at, id)
     WHERE backfill_id IS NOT NULL AND state IN ('queued', 'running');
+
+-- The events of outlets, by their ids, which name the run.
+CREATE INDEX dataset_event_outlet ON dataset_event (event_id) WHERE source = 'tidegate';
+
+-- Whether the tasks of a running run wait for the previous run, and for nothing else.
+CREATE FUNCTION waits_for_past(of_run bigint) RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT coalesce(bool_or(state = 'none' AND waits_for_past), false)
+        AND NOT bool_or(state IN ('scheduled', 'queued', 'running', 'up_for_retry'))
+    FROM task_instance
+    WHERE dag_run_id = of_run AND state NOT IN ('success', 'failed', 'skipped', 'upstream_failed', 'removed')
+$$;
+
+-- A task of a stored version; NULL if the version has no such task, or cannot be read.
+CREATE FUNCTION task_spec(spec jsonb, of_task text) RETURNS jsonb LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN
+    jsonb_path_query_first(spec, '$.tasks[*] ? (@.task_id == $task)', jsonb_build_object('task', of_task), true);
+
+CREATE FUNCTION task_pool(spec jsonb, of_task text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN
+    coalesce(task_spec(spec, of_task) ->> 'pool', 'default_pool');
+
+CREATE FUNCTION task_outlets(spec jsonb, of_task text) RETURNS jsonb LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN
+    CASE jsonb_typeof(task_spec(spec, of_task) -> 'outlets') WHEN 'array' THEN task_spec(spec, of_task) -> 'outlets' ELSE '[]' END;
+
+-- The rank of a task whose weight grows: the first task of the queue has the lowest rank.
+CREATE FUNCTION rank_with(rank integer, more_weight integer) RETURNS integer LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN
+    least(greatest(rank::bigint - more_weight, -2147483647), 2147483647)::integer;
 
 -- The slots of a pool that the tasks of a backfill may occupy; NULL: no limit.
 CREATE FUNCTION share_slots(share double precision, of_pool text) RETURNS integer LANGUAGE sql STABLE PARALLEL SAFE RETURN (
@@ -114,8 +157,22 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
 $$;
 
 -- How many more tasks of a pool the limits of a backfill admit, at most; NULL: no limit.
-CREATE FUNCTION backfill_room(of_backfill bigint, of_pool text) RETURNS integer LANGUAGE sql STABLE PARALLEL SAFE AS $$
-    SELECT least(backfill.max_active_tasks - active.tasks, share_slots(backfill.share, of_pool) - active.slots)
+CREATE FUNCTION backfill_capacity(of_backfill bigint, of_pool text) RETURNS integer LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT least(
+        backfill.max_active_tasks - active.tasks,
+        CASE
+            WHEN active.slots > 0 THEN share_slots(backfill.share, of_pool) - active.slots
+            ELSE share_slots(backfill.share, of_pool)
+        END
+    )
     FROM backfill, backfill_activity(backfill.id, of_pool) AS active
     WHERE backfill.id = of_backfill AND (backfill.max_active_tasks IS NOT NULL OR backfill.share IS NOT NULL)
+$$;
+
+-- The most slots of a pool that one more task of a backfill may need; NULL: no limit. A task that needs more than the share is
+-- admitted alone.
+CREATE FUNCTION backfill_most_slots(of_backfill bigint, of_pool text) RETURNS integer LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT share_slots(backfill.share, of_pool) - active.slots
+    FROM backfill, backfill_activity(backfill.id, of_pool) AS active
+    WHERE backfill.id = of_backfill AND backfill.share IS NOT NULL AND active.slots > 0
 $$;

@@ -15,7 +15,8 @@ _SQL = load("backfill_pages")
 class BackfillRow(BackfillView, frozen=True, kw_only=True):
     """A backfill with its user, its times, and counts of its runs and of the tasks of these.
 
-    The tasks of `unstarted` runs are not known yet. `dag_state`: why its DAG starts no run.
+    `waiting` ones of the `running` runs wait for the previous run. The tasks of `unstarted` runs are not known yet. `dag_state`:
+    why its DAG starts no run.
     """
 
     version: int
@@ -27,6 +28,7 @@ class BackfillRow(BackfillView, frozen=True, kw_only=True):
     delete_date: datetime | None
     queued: int
     running: int
+    waiting: int
     unstarted: int
     tasks: int
     tasks_succeeded: int

@@ -2,7 +2,8 @@
 -- Backfills, newest first. Tasks are those of ended runs, and of the runs that have not ended.
 SELECT
     {backfill.BackfillView}, version.number AS version, backfill.relative_fileloc, backfill.submitted_at, backfill.submitted_by,
-    backfill.updated_at, backfill.scheduled_date, backfill.delete_date, run.queued, run.running, run.unstarted,
+    backfill.updated_at, backfill.scheduled_date, backfill.delete_date, run.queued, run.running, run.waiting,
+    run.unstarted,
     backfill.tasks + run.tasks AS tasks, backfill.tasks_succeeded + run.tasks_succeeded AS tasks_succeeded,
     backfill.tasks_skipped + run.tasks_skipped AS tasks_skipped, backfill.tasks_failed + run.tasks_failed AS tasks_failed,
     CASE
@@ -18,6 +19,7 @@ CROSS JOIN LATERAL (
     SELECT
         count(*) FILTER (WHERE run.state = 'queued') AS queued,
         count(*) FILTER (WHERE run.state = 'running') AS running,
+        count(*) FILTER (WHERE run.state = 'running' AND waits_for_past(run.id)) AS waiting,
         count(*) FILTER (WHERE task.total = 0) AS unstarted,
         coalesce(sum(task.total), 0)::bigint AS tasks,
         coalesce(sum(task.succeeded), 0)::bigint AS tasks_succeeded,

@@ -1,11 +1,13 @@
 """Backfills: lock, read their work, and the columns of their effects."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidegate.schemas.backfill import (
-    BackfillRoom,
+    Activity,
+    BackfillCapacity,
     BackfillSpec,
     BackfillView,
     Consumer,
@@ -30,28 +32,21 @@ if TYPE_CHECKING:
 _SQL = load("backfills")
 
 
-class Activity(NamedTuple):
-    """The numbers of running and queued runs of a backfill."""
-
-    running: int
-    queued: int
-
-
 async def reserve(db: Db) -> int:
     """The id of a new backfill."""
     return int((await db.fetch(_SQL["reserve"]))[0][0])
 
 
-class Place(NamedTuple):
+class DagIds(NamedTuple):
     """The DAG of a backfill, and the DAGs of its stages until now."""
 
     dag_id: str
     stage_dag_ids: Sequence[str]
 
 
-async def places(db: Db, ids: Collection[int]) -> Mapping[int, Place]:
+async def dag_ids(db: Db, ids: Collection[int]) -> Mapping[int, DagIds]:
     """Of each backfill; unknown ids are left out."""
-    return {row[0]: Place(row[1], row[2]) for row in await db.fetch(_SQL["place"], list(ids))}
+    return {row[0]: DagIds(row[1], row[2]) for row in await db.fetch(_SQL["dag_ids"], list(ids))}
 
 
 async def lock(db: Db, ids: Collection[int]) -> Mapping[int, BackfillView]:
@@ -78,54 +73,72 @@ def _view(row: Any) -> BackfillView:
     return BackfillView(**values)
 
 
-async def rooms(db: Db, ids: Collection[int], pool: str = "") -> Mapping[int, BackfillRoom]:
+async def capacities(db: Db, ids: Collection[int], pool: str = "") -> Mapping[int, BackfillCapacity]:
     """What these backfills may start, by id."""
-    found = await db.fetch(_SQL["rooms"], list(ids), pool) if ids else ()
-    return {row[0]: BackfillRoom(row[0], BackfillState(row[1]), *row[2:]) for row in found}
+    found = await db.fetch(_SQL["capacities"], list(ids), pool) if ids else ()
+    return {row[0]: BackfillCapacity(row[0], BackfillState(row[1]), *row[2:]) for row in found}
 
 
-async def activity(db: Db, id_: int) -> Activity:
-    return Activity(*(await db.fetch(_SQL["activity"], id_))[0])
+async def activity(db: Db, sequential: Mapping[int, bool]) -> Mapping[int, Activity]:
+    """The running runs of each backfill. `sequential`: whether its tasks may wait for the previous run."""
+    rows = await db.fetch(_SQL["activity"], list(sequential), list(sequential.values())) if sequential else ()
+    return {id_: Activity(*counts) for id_, *counts in rows}
 
 
-async def queued_runs(db: Db, backfill: BackfillView, limit: int) -> list[RunView]:
-    """The first queued runs of a backfill, in the order of its dates."""
-    rows = await db.fetch(_SQL["queued_runs"], backfill.id, backfill.is_reverse, limit) if limit else ()
-    return [run_view(row) for row in rows]
+async def queued_runs(db: Db, limits: Mapping[int, tuple[bool, int]]) -> Mapping[int, list[RunView]]:
+    """The first queued runs of each backfill in the order of its dates; `limits`: whether that is reversed, and how many."""
+    found: dict[int, list[RunView]] = {id_: [] for id_ in limits}
+    args = zip(*((id_, *limit) for id_, limit in limits.items()), strict=True)
+    for run in map(run_view, await db.fetch(_SQL["queued_runs"], *args) if limits else ()):
+        found[run.backfill_id or 0].append(run)
+    return found
 
 
-async def active_runs(db: Db, id_: int, limit: int, *, running: bool) -> list[int]:
-    """The first queued runs of a backfill, with `running` also its running ones."""
-    return [row[0] for row in await db.fetch(_SQL["active_runs"], id_, running, limit)]
+async def active_runs(db: Db, running: Mapping[int, bool], limit: int) -> list[int]:
+    """The first queued runs of each backfill, where `running` says so also its running ones."""
+    rows = await db.fetch(_SQL["active_runs"], list(running), list(running.values()), limit) if running else ()
+    return [row[0] for row in rows]
 
 
-async def ended_dates(db: Db, id_: int, limit: int) -> tuple[EndedDate, ...]:
-    """The first open dates whose runs have ended. A run that was deleted counts as failed."""
-    rows = await db.fetch(_SQL["ended_dates"], id_, limit)
-    return tuple(EndedDate(ordinal, DateState(state), *counts) for ordinal, state, *counts in rows)
+async def ended_dates(db: Db, ids: Collection[int], limit: int) -> Mapping[int, tuple[EndedDate, ...]]:
+    """The first open dates of each backfill whose runs have ended. A run that was deleted counts as failed."""
+    found: dict[int, tuple[EndedDate, ...]] = dict.fromkeys(ids, ())
+    for id_, ordinal, state, *counts in await db.fetch(_SQL["ended_dates"], list(ids), limit) if ids else ():
+        found[id_] += (EndedDate(ordinal, DateState(state), *counts),)
+    return found
 
 
-async def retries(db: Db, id_: int, limit: int) -> Mapping[int, Retry]:
-    """The first dates to retry, by ordinal."""
-    rows = await db.fetch(_SQL["retries"], id_, limit) if limit else ()
-    return {row[0]: Retry(row[1], row[2]) for row in rows}
+async def retries(db: Db, limits: Mapping[int, int]) -> Mapping[int, dict[int, Retry]]:
+    """The first dates to retry of each backfill, by ordinal."""
+    found: dict[int, dict[int, Retry]] = {id_: {} for id_ in limits}
+    for id_, ordinal, *retry in await db.fetch(_SQL["retries"], list(limits), list(limits.values())) if limits else ():
+        found[id_][ordinal] = Retry(*retry)
+    return found
 
 
-async def ordinals(db: Db, id_: int, dag_run_ids: Collection[int]) -> Mapping[int, int]:
-    """The open dates of these runs: run to ordinal."""
-    return {row[0]: row[1] for row in await db.fetch(_SQL["ordinals"], id_, list(dag_run_ids))} if dag_run_ids else {}
+async def ordinals(db: Db, runs: Collection[RunView]) -> Mapping[int, Mapping[int, int]]:
+    """The dates of these runs of backfills that are open, or to run again: by backfill, run to ordinal."""
+    found: dict[int, dict[int, int]] = defaultdict(dict)
+    args = [run.backfill_id for run in runs], [run.id for run in runs]
+    for id_, dag_run_id, ordinal in await db.fetch(_SQL["ordinals"], *args) if runs else ():
+        found[id_][dag_run_id] = ordinal
+    return found
 
 
-async def runs_of_dates(db: Db, dag_id: str, dates: Collection[datetime]) -> Mapping[datetime, ExistingRun]:
-    """The runs that these logical dates of a locked DAG have already."""
-    rows = await db.fetch(_SQL["runs_of_dates"], dag_id, list(dates)) if dates else ()
-    return {date: ExistingRun(id_, run_id, RunState(state)) for date, id_, run_id, state in rows}
+async def runs_of_dates(db: Db, dates: Collection[tuple[str, datetime]]) -> Mapping[tuple[str, datetime], ExistingRun]:
+    """The runs that these logical dates of locked DAGs have already."""
+    rows = await db.fetch(_SQL["runs_of_dates"], *zip(*dates, strict=True)) if dates else ()
+    return {(dag_id, date): ExistingRun(id_, run_id, RunState(state)) for dag_id, date, id_, run_id, state in rows}
 
 
-async def replayed(db: Db, backfill: BackfillView, limit: int) -> tuple[Consumer, ...]:
-    """The next runs of a DAG whose runs are the dates of the backfill."""
-    start, end = backfill.planned_until or backfill.start_date, min(backfill.end_date, backfill.horizon)
-    return _consumers(await db.fetch(_SQL["replayed"], backfill.id, backfill.dag_id, start, end, limit))
+async def replayed(db: Db, replays: Collection[BackfillView], limit: int) -> Mapping[int, tuple[Consumer, ...]]:
+    """The next runs of the DAG of each backfill whose dates are the runs that its DAG has had."""
+    args = zip(*((it.id, it.dag_id, *_replay_range(it)) for it in replays), strict=True)
+    return _consumers(await db.fetch(_SQL["replayed"], *args, limit) if replays else ())
+
+
+def _replay_range(backfill: BackfillView) -> tuple[datetime, datetime]:
+    return backfill.planned_until or backfill.start_date, min(backfill.end_date, backfill.horizon)
 
 
 async def edges(db: Db, dag_id: str) -> list[tuple[str, str]]:
@@ -138,19 +151,65 @@ async def refusing(db: Db, dag_ids: Collection[str]) -> tuple[str, ...]:
     return tuple(row[0] for row in await db.fetch(_SQL["refusing"], list(dag_ids))) if dag_ids else ()
 
 
-async def rewritten(db: Db, id_: int, after: int, until: int) -> list[tuple[str, str, str, str]]:
-    """The outlets of runs that ran again and succeeded, as (DAG, run, task, URI); of dates after one ordinal, until another."""
-    return [(row[0], row[1], row[2], row[3]) for row in await db.fetch(_SQL["rewritten"], id_, after, until)]
+class RewrittenOutlet(NamedTuple):
+    """An outlet of a task that succeeded in a run which a backfill runs again since a time."""
+
+    backfill_id: int
+    dag_id: str
+    run_id: str
+    task_id: str
+    uri: str
+    again_since: datetime
+
+    @property
+    def outlet(self) -> tuple[str, str, str, str]:
+        """The DAG, the run, the task and the dataset."""
+        return self.dag_id, self.run_id, self.task_id, self.uri
 
 
-async def consumers(db: Db, id_: int, dag_id: str, event_ids: Collection[str]) -> tuple[Consumer, ...]:
-    """The runs of a DAG that consumed these events of outlets, and are no dates of the backfill yet, in their order."""
-    rows = await db.fetch(_SQL["consumers"], id_, dag_id, list(event_ids)) if event_ids else ()
-    return _consumers(rows)
+async def rewritten(db: Db, ranges: Mapping[int, tuple[int, int]]) -> list[RewrittenOutlet]:
+    """The outlets of runs that ran again and succeeded, of the dates of each backfill after one ordinal, until another."""
+    args = zip(*((id_, *range_) for id_, range_ in ranges.items()), strict=True)
+    return [RewrittenOutlet(*row) for row in (await db.fetch(_SQL["rewritten"], *args) if ranges else ())]
 
 
-def _consumers(rows: "Iterable[Record]") -> tuple[Consumer, ...]:
-    return tuple(Consumer(order_at, ExistingRun(run, run_id, RunState(state))) for order_at, run, run_id, state in rows)
+class OutletEvent(NamedTuple):
+    """The event of an outlet that a run of a backfill rewrites since a time, and the DAG whose runs consumed it."""
+
+    backfill_id: int
+    consumer_id: str
+    event_id: str
+    again_since: datetime
+
+
+async def consumers(db: Db, events: Collection[OutletEvent]) -> Mapping[int, tuple[Consumer, ...]]:
+    """By backfill, the runs that consumed these events, and are no dates of the backfill yet, in their order."""
+    return _consumers(await db.fetch(_SQL["consumers"], *zip(*events, strict=True)) if events else ())
+
+
+def _consumers(rows: "Iterable[Record]") -> Mapping[int, tuple[Consumer, ...]]:
+    found: dict[int, tuple[Consumer, ...]] = defaultdict(tuple)
+    for id_, order_at, run, run_id, state in rows:
+        found[id_] += (Consumer(order_at, ExistingRun(run, run_id, RunState(state))),)
+    return found
+
+
+class LaggingRun(NamedTuple):
+    """A run that ended, or was `reopened`, without a notification of its backfill."""
+
+    backfill_id: int
+    dag_run_id: int
+    reopened: bool
+
+
+async def lagging(db: Db) -> list[int]:
+    """The backfills whose counters lag behind their runs."""
+    return [row[0] for row in await db.fetch(_SQL["lagging"])]
+
+
+async def lagging_runs(db: Db, ids: Collection[int]) -> tuple[LaggingRun, ...]:
+    """The runs of these locked backfills that they do not count."""
+    return tuple(LaggingRun(*row) for row in await db.fetch(_SQL["lagging_runs"], list(ids)))
 
 
 NEW = ("id", "version_id", "horizon", *BackfillSpec.__struct_fields__, "stages")

@@ -1,7 +1,7 @@
 -- name: reserve
 SELECT nextval('backfill_id_seq')
 
--- name: place
+-- name: dag_ids
 -- The DAG of each backfill, which never changes, and the DAGs of its stages until now.
 SELECT id, dag_id, ARRAY(
     SELECT name FROM jsonb_array_elements_text(stages) WITH ORDINALITY AS stages (name, number) WHERE number <= stage
@@ -28,7 +28,7 @@ FROM backfill
 WHERE dag_id = $1 AND state NOT IN ('cancelled', 'success', 'failed')
 ORDER BY id
 
--- name: rooms
+-- name: capacities
 -- What backfills may start, in a pool.
 SELECT
     backfill.id, backfill.state, backfill.max_active_runs, backfill.max_active_tasks, active.tasks AS active_tasks,
@@ -38,60 +38,91 @@ CROSS JOIN LATERAL backfill_activity(backfill.id, $2::text) AS active
 WHERE backfill.id = ANY ($1::bigint[])
 
 -- name: activity
--- The runs of a backfill that have not ended.
+-- The runs of each backfill that have not ended. `waiting` ones are running, and their tasks wait for the previous run: the last of
+-- them comes at `waiting_until` in the order of runs.
 SELECT
-    count(*) FILTER (WHERE state = 'running') AS running,
-    count(*) FILTER (WHERE state = 'queued') AS queued
-FROM dag_run
-WHERE backfill_id = $1 AND state IN ('queued', 'running')
+    target.id,
+    count(*) FILTER (WHERE run.state = 'running') AS running,
+    count(*) FILTER (WHERE run.is_waiting) AS waiting,
+    max(run.order_at) FILTER (WHERE run.is_waiting) AS waiting_until
+FROM unnest($1::bigint[], $2::boolean[]) AS target (id, is_sequential)
+LEFT JOIN LATERAL (
+    SELECT
+        run.state, run.order_at, target.is_sequential AND run.state = 'running' AND waits_for_past(run.id) AS is_waiting
+    FROM dag_run AS run
+    WHERE run.backfill_id = target.id AND run.state = 'running'
+) AS run ON true
+GROUP BY target.id
 
 -- name: queued_runs
--- The first queued runs of a backfill, in the order of its dates.
+-- The first queued runs of each backfill, in the order of its dates.
 SELECT {run.RunView}
-FROM dag_run AS run
-WHERE backfill_id = $1 AND state = 'queued'
-ORDER BY CASE WHEN $2::boolean THEN NULL ELSE order_at END, order_at DESC, id
-LIMIT $3
+FROM unnest($1::bigint[], $2::boolean[], $3::integer[]) AS target (id, is_reverse, most)
+CROSS JOIN LATERAL (
+    SELECT *
+    FROM dag_run
+    WHERE backfill_id = target.id AND state = 'queued'
+    ORDER BY CASE WHEN target.is_reverse THEN NULL ELSE order_at END, order_at DESC, id
+    LIMIT target.most
+) AS run
+ORDER BY target.id, CASE WHEN target.is_reverse THEN NULL ELSE run.order_at END, run.order_at DESC, run.id
 
 -- name: active_runs
--- The first runs of a backfill that are queued or, with $2, running.
-SELECT id
-FROM dag_run
-WHERE backfill_id = $1 AND (state = 'queued' OR ($2::boolean AND state = 'running'))
-ORDER BY id
-LIMIT $3
+-- The first runs of each backfill that are queued or, where `running` says so, running.
+SELECT run.id
+FROM unnest($1::bigint[], $2::boolean[]) AS target (id, running)
+CROSS JOIN LATERAL (
+    SELECT id
+    FROM dag_run
+    WHERE backfill_id = target.id AND (state = 'queued' OR (target.running AND state = 'running'))
+    ORDER BY id
+    LIMIT $3
+) AS run
 
 -- name: ended_dates
--- The first open dates whose runs have ended, or are gone.
+-- The first open dates of each backfill whose runs have ended, or are gone.
 SELECT
+    date.backfill_id,
     date.ordinal,
     CASE run.state WHEN 'success' THEN 'success' ELSE 'failed' END AS state,
     count(task.task_index) AS tasks,
     count(*) FILTER (WHERE task.state = 'success') AS tasks_succeeded,
     count(*) FILTER (WHERE task.state = 'skipped') AS tasks_skipped,
     count(*) FILTER (WHERE task.state IN ('failed', 'upstream_failed')) AS tasks_failed
-FROM (
-    SELECT date.ordinal, date.dag_run_id
+FROM unnest($1::bigint[]) AS target (id)
+CROSS JOIN LATERAL (
+    SELECT date.backfill_id, date.ordinal, date.dag_run_id
     FROM backfill_date AS date
     LEFT JOIN dag_run ON dag_run.id = date.dag_run_id
-    WHERE date.backfill_id = $1 AND date.state = 'open' AND coalesce(dag_run.state IN ('success', 'failed'), true)
+    WHERE date.backfill_id = target.id AND date.state = 'open' AND coalesce(dag_run.state IN ('success', 'failed'), true)
     ORDER BY date.ordinal
     LIMIT $2
 ) AS date
 LEFT JOIN dag_run AS run ON run.id = date.dag_run_id
 LEFT JOIN task_instance AS task ON task.dag_run_id = run.id AND task.task_index >= 0 AND task.state <> 'removed'
-GROUP BY date.ordinal, run.state
-ORDER BY date.ordinal
+GROUP BY date.backfill_id, date.ordinal, run.state
+ORDER BY date.backfill_id, date.ordinal
 
 -- name: retries
--- The first dates that are to run again, with their runs.
-SELECT ordinal, dag_run_id, is_whole FROM backfill_date WHERE backfill_id = $1 AND state = 'retry' ORDER BY ordinal LIMIT $2
+-- The first dates of each backfill that are to run again, with their runs.
+SELECT target.id, date.ordinal, date.dag_run_id, date.is_whole, date.logical_date
+FROM unnest($1::bigint[], $2::integer[]) AS target (id, most)
+CROSS JOIN LATERAL (
+    SELECT * FROM backfill_date WHERE backfill_id = target.id AND state = 'retry' ORDER BY ordinal LIMIT target.most
+) AS date
+ORDER BY target.id, date.ordinal
 
 -- name: ordinals
-SELECT dag_run_id, ordinal FROM backfill_date WHERE backfill_id = $1 AND dag_run_id = ANY ($2::bigint[]) AND state IN ('open', 'retry')
+-- The dates of these runs of backfills that are open, or to run again.
+SELECT date.backfill_id, date.dag_run_id, date.ordinal
+FROM unnest($1::bigint[], $2::bigint[]) AS target (backfill_id, dag_run_id)
+JOIN backfill_date AS date USING (backfill_id, dag_run_id)
+WHERE date.state IN ('open', 'retry')
 
 -- name: runs_of_dates
-SELECT logical_date, id, run_id, state FROM dag_run WHERE dag_id = $1 AND logical_date = ANY ($2::timestamptz[])
+SELECT dag_id, logical_date, id, run_id, state
+FROM unnest($1::text[], $2::timestamptz[]) AS target (dag_id, logical_date)
+JOIN dag_run USING (dag_id, logical_date)
 
 -- name: insert
 INSERT INTO backfill (
@@ -151,8 +182,15 @@ FROM unnest(
 )
 WHERE backfill.id = change.id
 
+-- name: pin_version
+UPDATE backfill
+SET version_id = version.id, relative_fileloc = version.path, origin_code = version.source
+FROM unnest($1::bigint[], $2::bigint[]) AS change (backfill_id, version_id)
+JOIN dag_version AS version ON version.id = change.version_id
+WHERE backfill.id = change.backfill_id
+
 -- name: set_limits
--- Under the locks of its unfinished runs. Waiting tasks get the new demand.
+-- Under the locks of its unfinished runs. Waiting tasks get the new demand; active tasks get it with their next try.
 WITH changed AS (
     UPDATE backfill
     SET max_active_runs = change.max_active_runs,
@@ -173,21 +211,27 @@ run AS (
     SET pool = changed.pool, priority = changed.priority
     FROM changed, dag_run AS before
     WHERE dag_run.backfill_id = changed.id AND dag_run.state IN ('queued', 'running') AND before.id = dag_run.id
-    RETURNING dag_run.id, changed.pool, before.priority - changed.priority AS lower
+    RETURNING dag_run.id, dag_run.version_id, changed.pool, changed.priority - before.priority AS more_priority
 )
 UPDATE task_instance AS task
-SET pool = coalesce(run.pool, task.pool), rank = least(greatest(task.rank::bigint + run.lower, -2147483648), 2147483647)::integer
+SET pool = coalesce(run.pool, task_pool(version.spec, task.task_id)), rank = rank_with(task.rank, run.more_priority)
 FROM run
+JOIN dag_version AS version ON version.id = run.version_id
 WHERE task.dag_run_id = run.id AND task.state NOT IN ('queued', 'running', 'success', 'failed', 'skipped', 'upstream_failed', 'removed')
 
 -- name: replayed
--- The runs of a DAG from $3 to $4 by which they are ordered, that are no dates of the backfill yet.
-SELECT order_at, id, run_id, state
-FROM dag_run
-WHERE dag_id = $2 AND order_at >= $3 AND order_at <= $4
-  AND NOT EXISTS (SELECT FROM backfill_date WHERE backfill_id = $1 AND dag_run_id = dag_run.id)
-ORDER BY order_at, id
-LIMIT $5
+-- The first runs of each DAG in a range of the times by which they are ordered, that are no dates of its backfill yet.
+SELECT target.id AS backfill_id, run.order_at, run.id, run.run_id, run.state
+FROM unnest($1::bigint[], $2::text[], $3::timestamptz[], $4::timestamptz[]) AS target (id, dag_id, first, last)
+CROSS JOIN LATERAL (
+    SELECT *
+    FROM dag_run
+    WHERE dag_run.dag_id = target.dag_id AND order_at >= target.first AND order_at <= target.last
+      AND NOT EXISTS (SELECT FROM backfill_date WHERE backfill_id = target.id AND dag_run_id = dag_run.id)
+    ORDER BY order_at, dag_run.id
+    LIMIT $5
+) AS run
+ORDER BY target.id, run.order_at, run.id
 
 -- name: edges
 -- The DAGs that consume outlets of a DAG, directly or not: each with a DAG that produces for it. Stale ones start no runs.
@@ -213,30 +257,38 @@ WHERE dag.dag_id = ANY ($1::text[]) AND version.spec -> 'allow_backfills' = 'fal
 ORDER BY dag.dag_id
 
 -- name: rewritten
--- The outlets of runs that ran again and succeeded, of the dates after $2 up to $3.
-SELECT run.dag_id, run.run_id, outlet.task_id, dataset.uri
-FROM backfill_date AS date
+-- The outlets of tasks that succeeded in runs that ran again and succeeded, of dates of each backfill in a range of ordinals.
+-- A version that cannot be read has no outlets.
+SELECT
+    target.id AS backfill_id, run.dag_id, run.run_id, task.task_id, outlet.uri, in_calendar(date.again_since) AS again_since
+FROM unnest($1::bigint[], $2::integer[], $3::integer[]) AS target (id, after, until)
+JOIN backfill_date AS date
+    ON date.backfill_id = target.id AND date.ordinal > target.after AND date.ordinal <= target.until
 JOIN dag_run AS run ON run.id = date.dag_run_id
-JOIN task_outlet_dataset_reference AS outlet ON outlet.dag_id = run.dag_id
-JOIN dataset ON dataset.id = outlet.dataset_id
-WHERE date.backfill_id = $1 AND date.ordinal > $2 AND date.ordinal <= $3 AND date.state = 'success' AND date.is_again
+JOIN dag_version AS version ON version.id = run.version_id
+JOIN task_instance AS task ON task.dag_run_id = run.id AND task.state = 'success' AND task.task_index BETWEEN 0 AND 1048575
+CROSS JOIN LATERAL jsonb_array_elements_text(task_outlets(version.spec, task.task_id)) AS outlet (uri)
+WHERE date.state = 'success' AND date.again_since IS NOT NULL
 
 -- name: consumers
--- The runs of a DAG that consumed these events of outlets, and are no dates of the backfill yet. OFFSET: as in `tasks.results`.
-SELECT DISTINCT run.order_at, run.id, run.run_id, run.state
-FROM unnest($3::text[]) AS outlet (event_id)
+-- The runs of consumers that consumed these events of outlets, and are no dates of the backfill yet. An event that occurred after
+-- its run began to run again is that of a first success: its consumers have read what is rewritten. OFFSET: as in `tasks.results`.
+SELECT DISTINCT outlet.backfill_id, run.order_at, run.id, run.run_id, run.state
+FROM unnest($1::bigint[], $2::text[], $3::text[], $4::timestamptz[])
+    AS outlet (backfill_id, consumer_id, event_id, again_since)
 CROSS JOIN LATERAL (
-    SELECT id FROM dataset_event WHERE source = 'tidegate' AND event_id = outlet.event_id OFFSET 0
+    SELECT id, occurred_at FROM dataset_event WHERE source = 'tidegate' AND event_id = outlet.event_id OFFSET 0
 ) AS event
-JOIN dagrun_dataset_event AS taken ON (taken.dag_id, taken.dataset_event_id) = ($2, event.id)
-JOIN dag_run AS run ON run.id = taken.dag_run_id
-WHERE NOT EXISTS (SELECT FROM backfill_date WHERE backfill_id = $1 AND dag_run_id = run.id)
-ORDER BY run.order_at, run.id
+JOIN dagrun_dataset_event AS consumed ON (consumed.dag_id, consumed.dataset_event_id) = (outlet.consumer_id, event.id)
+JOIN dag_run AS run ON run.id = consumed.dag_run_id
+WHERE event.occurred_at <= outlet.again_since
+  AND NOT EXISTS (SELECT FROM backfill_date WHERE backfill_id = outlet.backfill_id AND dag_run_id = run.id)
+ORDER BY outlet.backfill_id, run.order_at, run.id
 
 -- name: insert_dates
-INSERT INTO backfill_date (backfill_id, ordinal, logical_date, state, dag_run_id, reason, is_again, is_whole)
+INSERT INTO backfill_date (backfill_id, ordinal, logical_date, state, dag_run_id, reason, again_since, is_whole)
 SELECT * FROM unnest(
-    $1::bigint[], $2::integer[], $3::timestamptz[], $4::backfill_date_state[], $5::bigint[], $6::text[], $7::boolean[],
+    $1::bigint[], $2::integer[], $3::timestamptz[], $4::backfill_date_state[], $5::bigint[], $6::text[], $7::timestamptz[],
     $8::boolean[]
 )
 
@@ -271,8 +323,10 @@ WHERE backfill.id = total.backfill_id
 
 -- name: open_dates
 UPDATE backfill_date AS date
-SET state = 'open', is_whole = false
-FROM unnest($1::bigint[], $2::integer[]) AS change (backfill_id, ordinal)
+SET state = 'open',
+    is_whole = false,
+    again_since = CASE WHEN date.is_whole THEN coalesce(date.again_since, change.at) ELSE date.again_since END
+FROM unnest($1::bigint[], $2::integer[], $3::timestamptz[]) AS change (backfill_id, ordinal, at)
 WHERE (date.backfill_id, date.ordinal) = (change.backfill_id, change.ordinal)
 
 -- name: retry_dates
@@ -303,36 +357,46 @@ SET backfill_id = change.backfill_id,
     conf = coalesce(change.conf, dag_run.conf),
     pool = change.pool,
     priority = change.priority,
-    tells_outlets = change.tells_outlets
+    updates_outlets = change.updates_outlets
 FROM unnest($1::bigint[], $2::bigint[], $3::jsonb[], $4::text[], $5::integer[], $6::boolean[])
-    AS change (dag_run_id, backfill_id, conf, pool, priority, tells_outlets)
+    AS change (dag_run_id, backfill_id, conf, pool, priority, updates_outlets)
 WHERE dag_run.id = change.dag_run_id
 
--- name: tell
+-- name: notify
 -- The dates of reopened runs are open again, unless their backfill stops or has ended: then the runs leave it, and dates that are
--- open are cancelled. Other backfills may wait for the same run, which one of them took from another.
-WITH told AS MATERIALIZED (
+-- open are cancelled, and their tasks get the pools and weights of their version. Other backfills may wait for the same run, which one of them took from another.
+WITH notified AS MATERIALIZED (
     SELECT
-        told.*, coalesce(backfill.state NOT IN ('cancelling', 'cancelled', 'success', 'failed'), false) AS is_active
-    FROM unnest($1::bigint[], $2::bigint[], $3::boolean[], $4::timestamptz[]) AS told (backfill_id, dag_run_id, reopened, at)
-    LEFT JOIN backfill ON backfill.id = told.backfill_id
+        notified.*, coalesce(backfill.state NOT IN ('cancelling', 'cancelled', 'success', 'failed'), false) AS is_active
+    FROM unnest($1::bigint[], $2::bigint[], $3::boolean[], $4::timestamptz[]) AS notified (backfill_id, dag_run_id, reopened, at)
+    LEFT JOIN backfill ON backfill.id = notified.backfill_id
 ),
 moved AS (
     UPDATE backfill_date AS date
-    SET state = CASE WHEN told.is_active THEN 'open' ELSE 'cancelled' END::backfill_date_state,
+    SET state = CASE WHEN notified.is_active THEN 'open' ELSE 'cancelled' END::backfill_date_state,
         tasks = 0, tasks_succeeded = 0, tasks_skipped = 0, tasks_failed = 0
-    FROM told
+    FROM notified
     JOIN backfill_date AS before USING (backfill_id, dag_run_id)
-    WHERE told.reopened
-      AND CASE WHEN told.is_active THEN before.state IN ('success', 'failed', 'cancelled') ELSE before.state = 'open' END
+    WHERE notified.reopened
+      AND CASE WHEN notified.is_active THEN before.state IN ('success', 'failed', 'cancelled') ELSE before.state = 'open' END
       AND (date.backfill_id, date.ordinal) = (before.backfill_id, before.ordinal)
     RETURNING before.*
 ),
-gone AS (
+leaving AS (
     UPDATE dag_run
-    SET backfill_id = NULL, pool = NULL, priority = 0, tells_outlets = true
-    FROM told
-    WHERE dag_run.id = told.dag_run_id AND told.reopened AND NOT told.is_active
+    SET backfill_id = NULL, pool = NULL, priority = 0, updates_outlets = true
+    FROM notified
+    JOIN dag_run AS before ON before.id = notified.dag_run_id
+    WHERE dag_run.id = before.id AND notified.reopened AND NOT notified.is_active
+    RETURNING dag_run.id, dag_run.version_id, before.pool, before.priority
+),
+own_demand AS (
+    UPDATE task_instance AS task
+    SET pool = CASE WHEN leaving.pool IS NULL THEN task.pool ELSE task_pool(version.spec, task.task_id) END,
+        rank = rank_with(task.rank, -leaving.priority)
+    FROM leaving
+    JOIN dag_version AS version ON version.id = leaving.version_id
+    WHERE task.dag_run_id = leaving.id AND task.state <> 'removed'
 )
 UPDATE backfill
 SET due_at = least(backfill.due_at, waiting.at),
@@ -346,11 +410,11 @@ SET due_at = least(backfill.due_at, waiting.at),
 FROM (
     SELECT backfill_id, min(at) AS at
     FROM (
-        SELECT backfill_id, at FROM told
+        SELECT backfill_id, at FROM notified
         UNION ALL
-        SELECT date.backfill_id, told.at
-        FROM told
-        JOIN backfill_date AS date ON date.dag_run_id = told.dag_run_id AND date.state = 'open'
+        SELECT date.backfill_id, notified.at
+        FROM notified
+        JOIN backfill_date AS date ON date.dag_run_id = notified.dag_run_id AND date.state = 'open'
     ) AS each
     GROUP BY backfill_id
 ) AS waiting
@@ -381,3 +445,33 @@ DELETE FROM backfill_date WHERE backfill_id = ANY ($1::bigint[])
 INSERT INTO audit_log (who, what, object, details, at)
 SELECT coalesce($5::text, $4::uuid::text, $6::text), done.what, done.object, done.details, $7::timestamptz
 FROM unnest($1::text[], $2::text[], $3::jsonb[]) AS done (what, object, details)
+
+-- name: lagging
+-- The backfills whose counters lag: a daemon of a former version ended or reopened a run without a notification.
+SELECT backfill.id
+FROM backfill
+WHERE backfill.state NOT IN ('cancelled', 'success', 'failed') AND backfill.due_at IS NULL AND EXISTS (
+    SELECT FROM backfill_date AS date JOIN dag_run AS run ON run.id = date.dag_run_id
+    WHERE date.backfill_id = backfill.id AND date.state = 'open' AND run.state IN ('success', 'failed')
+)
+UNION
+SELECT run.backfill_id
+FROM dag_run AS run
+WHERE run.backfill_id IS NOT NULL AND run.state IN ('queued', 'running') AND NOT EXISTS (
+    SELECT FROM backfill_date AS date
+    WHERE (date.dag_run_id, date.backfill_id) = (run.id, run.backfill_id) AND date.state IN ('open', 'retry')
+)
+
+-- name: lagging_runs
+-- The runs that ended or were reopened without a notification of their locked backfills.
+SELECT date.backfill_id, run.id, false AS reopened
+FROM backfill_date AS date
+JOIN dag_run AS run ON run.id = date.dag_run_id
+WHERE date.backfill_id = ANY ($1::bigint[]) AND date.state = 'open' AND run.state IN ('success', 'failed')
+UNION ALL
+SELECT run.backfill_id, run.id, true
+FROM dag_run AS run
+WHERE run.backfill_id = ANY ($1::bigint[]) AND run.state IN ('queued', 'running') AND NOT EXISTS (
+    SELECT FROM backfill_date AS date
+    WHERE (date.dag_run_id, date.backfill_id) = (run.id, run.backfill_id) AND date.state IN ('open', 'retry')
+)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -32,15 +32,18 @@ async def lock(db: Db, dag_ids: Collection[str]) -> Mapping[str, LockedDag]:
     return {row[0]: locked_dag(graphs[row[1]], *row) for row in rows}
 
 
-async def lock_unread(db: Db, dag_id: str) -> bool | None:
-    """Lock a DAG, also a held one, without reading its version. Returns whether it is stale; None if it does not exist."""
-    rows = await db.lock(_SQL["lock_unread"], dag_id)
-    return bool(rows[0][0]) if rows else None
+class UnreadDag(NamedTuple):
+    """A locked DAG whose version was not read. A paused or stale one is inactive."""
+
+    version_id: int
+    is_inactive: bool
+    is_stale: bool
+    is_held: bool
 
 
-async def exists(db: Db, dag_id: str) -> bool:
-    """Whether there is such a DAG, held or not."""
-    return bool(await db.fetch(_SQL["exists"], dag_id))
+async def lock_unread(db: Db, dag_ids: Collection[str]) -> Mapping[str, UnreadDag]:
+    """Lock these DAGs, also held ones, without reading their versions. Ids that do not exist are left out."""
+    return {row[0]: UnreadDag(*row[1:]) for row in await db.lock(_SQL["lock_unread"], sorted(dag_ids))}
 
 
 def locked_dag(graph: Graph, *row: Any) -> LockedDag:

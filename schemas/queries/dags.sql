@@ -10,11 +10,12 @@ ORDER BY dag_id
 FOR NO KEY UPDATE
 
 -- name: lock_unread
--- As `lock`, also a held DAG.
-SELECT is_stale FROM dag WHERE dag_id = $1 FOR NO KEY UPDATE
-
--- name: exists
-SELECT FROM dag WHERE dag_id = $1
+-- As `lock`, also held DAGs.
+SELECT dag_id, version_id, is_paused OR is_stale AS is_inactive, is_stale, held_since IS NOT NULL AS is_held
+FROM dag
+WHERE dag_id = ANY ($1::text[])
+ORDER BY dag_id
+FOR NO KEY UPDATE
 
 -- name: activity
 -- Of live runs: those of backfills have limits of their own.

@@ -59,8 +59,8 @@ async def run_facts(db: Db, dag_id: str, run_id: str) -> RunFacts:
     (row,) = await db.fetch(_SQL["run_facts"], dag_id, run_id, db.now)
     columns = len(RunView.__struct_fields__)
     run = run_view(row[:columns])
-    rooms = await backfills.rooms(db, [run.backfill_id]) if run.backfill_id is not None else {}
-    return msgspec.structs.replace(RunFacts(run, *row[columns:]), backfill=rooms.get(run.backfill_id or 0))
+    capacities = await backfills.capacities(db, [run.backfill_id]) if run.backfill_id is not None else {}
+    return msgspec.structs.replace(RunFacts(run, *row[columns:]), backfill=capacities.get(run.backfill_id or 0))
 
 
 async def task_row(db: Db, key: TaskKey) -> TaskRow | None:

@@ -14,9 +14,11 @@ SELECT
     (SELECT count(*) FROM open_attempt WHERE dag_run_id NOT IN (SELECT id FROM held_run)) AS attempts,
     (SELECT count(*) FROM dag WHERE due_at <= $1 AND held_since IS NULL) AS dags,
     (
-        SELECT count(*) FROM backfill JOIN dag USING (dag_id)
-        WHERE backfill.due_at <= $1 AND dag.held_since IS NULL AND backfill.state NOT IN ('cancelled', 'success', 'failed')
-          AND (SELECT held_since FROM dag WHERE dag.dag_id = stages ->> nullif(stage, 0) - 1) IS NULL
+        SELECT count(*) FROM backfill
+        WHERE backfill.due_at <= $1 AND backfill.state NOT IN ('cancelled', 'success', 'failed')
+          AND (backfill.state = 'cancelling' OR NOT EXISTS (
+              SELECT FROM dag WHERE dag.dag_id IN (backfill.dag_id, stages ->> nullif(stage, 0) - 1) AND held_since IS NOT NULL
+          ))
     ) AS backfills,
     (SELECT count(*) FROM deadline
         WHERE due_at <= $1 AND met_at IS NULL AND missed_at IS NULL AND dag_run_id NOT IN (SELECT id FROM held_run)

@@ -127,7 +127,7 @@ WHERE run.id = ANY ($1::bigint[])
 INSERT INTO dag_run (
     id, state, state_seq, task_seq, unfinished, failed_leaves, active_tasks, start_date, times_out_at, dag_id, run_id, run_type,
     version_id, run_after, max_active_tasks, logical_date, data_interval_start, data_interval_end, backfill_id, pool, priority,
-    tells_outlets, end_date, conf, events, events_left, created_by, creator, cause, created_at
+    updates_outlets, end_date, conf, events, events_left, created_by, creator, cause, created_at
 )
 SELECT *, $27::uuid, $28::text, $29::text, $30::timestamptz FROM unnest(
     $1::bigint[], $2::run_state[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::integer[], $8::timestamptz[],

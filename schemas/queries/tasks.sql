@@ -141,7 +141,13 @@ SELECT
             WHERE task.task_id = head.task_id AND other.dag_id = run.dag_id
         )
     )
-    AND (run.backfill_id IS NULL OR coalesce(backfill_room(run.backfill_id, $1), 1) > 0) AS is_open,
+    AND (
+        run.backfill_id IS NULL
+        OR (
+            coalesce(backfill_capacity(run.backfill_id, $1), 1) > 0
+            AND (head.pool_slots = 1 OR coalesce(head.pool_slots <= backfill_most_slots(run.backfill_id, $1), true))
+        )
+    ) AS is_open,
     CASE WHEN head.per_dag IS NOT NULL OR run.backfill_id IS NOT NULL THEN run.dag_id END AS limited_in
 FROM (
     SELECT rank, order_at, dag_run_id, task_index, task_id, try_number, pool_slots, per_dag, per_run
@@ -191,15 +197,16 @@ walk (rank, order_at, dag_run_id, tasks, found) AS (
     CROSS JOIN LATERAL (
         SELECT run.dag_id, CASE WHEN run.state = 'running' AND NOT dag.is_stopped THEN greatest(least(
             run.max_active_tasks - run.active_tasks,
-            CASE WHEN run.backfill_id IS NOT NULL THEN backfill_room(run.backfill_id, $1) END
-        ), 0) ELSE 0 END AS room
+            CASE WHEN run.backfill_id IS NOT NULL THEN backfill_capacity(run.backfill_id, $1) END
+        ), 0) ELSE 0 END AS capacity,
+        CASE WHEN run.backfill_id IS NOT NULL THEN backfill_most_slots(run.backfill_id, $1) END AS most_slots
         FROM dag_run AS run JOIN dag USING (dag_id) WHERE run.id = next.dag_run_id
     ) AS run
     CROSS JOIN LATERAL (
-        SELECT CASE WHEN run.room = 0 THEN '{}' ELSE ARRAY(
+        SELECT CASE WHEN run.capacity = 0 THEN '{}' ELSE ARRAY(
             SELECT task.task_index
             FROM task_instance AS task
-            WHERE task.pool = $1 AND task.state = 'scheduled' AND task.pool_slots <= $3
+            WHERE task.pool = $1 AND task.state = 'scheduled' AND task.pool_slots <= least($3, run.most_slots)
               AND (task.rank, task.order_at, task.dag_run_id) = (next.rank, next.order_at, next.dag_run_id)
               AND (task.per_run IS NULL OR NOT EXISTS (
                   SELECT FROM full_in_run AS held WHERE held.dag_run_id = task.dag_run_id AND held.task_id = task.task_id
@@ -212,7 +219,7 @@ walk (rank, order_at, dag_run_id, tasks, found) AS (
                   WHERE attempt.dag_run_id = task.dag_run_id AND attempt.task_index = task.task_index
               ))
             ORDER BY task.task_index
-            LIMIT least(run.room, $2)
+            LIMIT least(run.capacity, $2)
         ) END AS tasks
     ) AS open
     WHERE walk.found < $2
@@ -231,7 +238,7 @@ SELECT
     CASE WHEN head.per_dag IS NOT NULL OR run.backfill_id IS NOT NULL THEN run.dag_id END AS limited_in, run.dag_id, head.task_id,
     run.max_active_tasks - run.active_tasks AS left_of_run, head.per_run - in_run.active AS left_in_run,
     head.per_dag - in_dag.active AS left_in_dag, run.backfill_id,
-    CASE WHEN run.backfill_id IS NOT NULL THEN backfill_room(run.backfill_id, $1) END AS left_of_backfill
+    CASE WHEN run.backfill_id IS NOT NULL THEN backfill_capacity(run.backfill_id, $1) END AS left_of_backfill
 FROM (
     SELECT dag_run_id, task_index, scheduled_at, task_id, try_number, per_dag, per_run
     FROM task_instance
@@ -260,7 +267,7 @@ WHERE run.state = 'running' AND run.active_tasks < run.max_active_tasks AND NOT 
   )
   AND (head.per_run IS NULL OR head.per_run > in_run.active)
   AND (head.per_dag IS NULL OR head.per_dag > in_dag.active)
-  AND (run.backfill_id IS NULL OR coalesce(backfill_room(run.backfill_id, $1), 1) > 0)
+  AND (run.backfill_id IS NULL OR coalesce(backfill_capacity(run.backfill_id, $1), 1) > 0)
 ORDER BY head.scheduled_at
 LIMIT $3
 

@@ -16,7 +16,6 @@ from tidegate.daemon.postgres.database import Database, connect
 from tidegate.daemon.settings import environment, read
 from tidegate.events import Publisher
 from tidegate.schemas.backfill import BackfillSpec
-from tidegate.schemas.message import BackfillAction
 
 DATES = 1_000_000
 FIRST = datetime(2020, 1, 1, tzinfo=UTC)
@@ -77,6 +76,6 @@ async def _backfill(ready: Bench, database: Database, dag_id: str, created: list
     created.append(perf_counter() - began_at)
     await ready.until(PLANNED, 1)
     yield
-    await backfills.act(database, settings, USER, row.id, BackfillAction.CANCEL, kills=True)
+    await backfills.cancel(database, settings, USER, row.id, kills=True)
     await ready.until("SELECT count(*) FROM backfill WHERE run_end_date IS NOT NULL AND id = $1", 1, row.id)
     await database.pool.execute("DELETE FROM dag_run WHERE backfill_id IS NOT NULL")

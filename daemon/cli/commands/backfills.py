@@ -22,14 +22,18 @@ from tidegate.daemon.cli.command import (
 from tidegate.daemon.cli.lookup import list_of_dag
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.session import current_user, query_at, read_settings, with_database
-from tidegate.schemas.backfill import LAST_PRIORITY, MAX_DESCRIPTION, MAX_LISTED_DATES, BackfillSpec, Limits, Outlets, Reprocess
+from tidegate.schemas.backfill import LAST_PRIORITY, BackfillSpec, Outlets, Reprocess
+from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import backfill_pages
 from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import BackfillState, DateState
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from tidegate.daemon.postgres.database import Database
+    from tidegate.daemon.settings import Settings
 
 app = command_group()
 
@@ -118,7 +122,7 @@ def create(
     first, last = (dates[0], dates[-1]) if dates else (start, end)
     if first is None or last is None:
         raise typer.BadParameter("give --from and --to, or --date", param_hint="--from")
-    spec = _converted(
+    spec = _checked(
         options,
         dag_id=dag_id,
         start_date=first,
@@ -128,7 +132,7 @@ def create(
         reprocess=reprocess,
         is_reverse=reverse,
         outlets=outlets,
-        description=_described(description),
+        description=description,
     )
     if dry_run:
         _dry_run(context, spec, limit, json=json)
@@ -151,26 +155,15 @@ def create(
 def _check_dates(start: datetime | None, end: datetime | None, dates: list[datetime] | None) -> None:
     if bool(dates) == (start is not None or end is not None):
         raise typer.BadParameter("give either --from and --to, or --date", param_hint="--from")
-    if start is not None and end is not None and end < start:
-        raise typer.BadParameter("the last date is before the first one", param_hint="--to")
-    if len(dates or ()) > MAX_LISTED_DATES:
-        raise typer.BadParameter(f"at most {MAX_LISTED_DATES} dates; use --from and --to", param_hint="--date")
 
 
-def _converted(options: LimitOptions, **spec: Any) -> BackfillSpec:
-    import msgspec
+def _checked(options: LimitOptions, **spec: Any) -> BackfillSpec:
+    from tidegate.daemon.backfills import checked
 
     try:
-        msgspec.convert(_limits(options), Limits)
-        return BackfillSpec(**spec, **_limits(options))
-    except msgspec.ValidationError as error:
-        raise typer.BadParameter(f"a limit is out of range: {error}") from error
-
-
-def _described(text: str) -> str:
-    if len(text) > MAX_DESCRIPTION or "\0" in text:
-        raise typer.BadParameter(f"write at most {MAX_DESCRIPTION} characters", param_hint="--description")
-    return text
+        return checked(BackfillSpec(**spec, **_limits(options)))
+    except RequestError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 def _dry_run(context: typer.Context, spec: BackfillSpec, limit: int, *, json: bool) -> None:
@@ -178,7 +171,7 @@ def _dry_run(context: typer.Context, spec: BackfillSpec, limit: int, *, json: bo
     from tidegate.daemon.cli.pages.backfill import print_preview
 
     async def work(database: "Database") -> backfills.Preview:
-        return await database.run(backfills.preview, await backfills.request_of(database, spec), limit)
+        return await backfills.preview(database, spec, limit)
 
     found = with_database(context, work)
     output.write_page(found, partial(print_preview, found), json=json)
@@ -224,12 +217,12 @@ def dates(
     json: Json = False,
 ) -> None:
     """List the planned dates of a backfill in their order, each with its run, or with the reason why it has none."""
-    from tidegate.daemon.backfills import found
+    from tidegate.daemon.backfills import read_backfill
     from tidegate.daemon.cli.pages.backfill import DATES
     from tidegate.daemon.cli.pages.lists import print_list
 
     async def read(db: Db) -> list[DateRow]:
-        await found(db, backfill_id, deleted=True)
+        await read_backfill(db, backfill_id, deleted=True)
         return await backfill_pages.list_dates(db, backfill_id, state, after, limit)
 
     print_list(DATES, *query_at(context, read), json=json)
@@ -238,10 +231,10 @@ def dates(
 @app.command(epilog=examples("tidegate backfills watch 3"))
 def watch(context: typer.Context, backfill_id: Id, *, json: Json = False) -> None:
     """Follow a backfill to its end, with a line of progress. Exit code 1 unless it succeeded."""
-    from tidegate.daemon.backfills import find
+    from tidegate.daemon.backfills import get
 
     async def work(database: "Database") -> BackfillRow:
-        return await _watched(database, await find(database, backfill_id))
+        return await _watched(database, await get(database, backfill_id))
 
     row = with_database(context, work)
     output.write_result(row, f"backfill {row.id} ended as {row.state}", json=json)
@@ -258,13 +251,17 @@ async def _watched(database: "Database", row: BackfillRow) -> BackfillRow:
 @app.command(epilog=examples("tidegate backfills pause 3"))
 def pause(context: typer.Context, backfill_id: Id, *, json: Json = False) -> None:
     """Start no more runs of a backfill. Its running runs go on."""
-    _act(context, backfill_id, "pause", "paused", json=json)
+    from tidegate.daemon import backfills
+
+    _act(context, backfill_id, backfills.pause, "paused", json=json)
 
 
 @app.command(epilog=examples("tidegate backfills resume 3"))
 def resume(context: typer.Context, backfill_id: Id, *, json: Json = False) -> None:
     """Resume a paused backfill."""
-    _act(context, backfill_id, "resume", "resumed", json=json)
+    from tidegate.daemon import backfills
+
+    _act(context, backfill_id, backfills.resume, "resumed", json=json)
 
 
 @app.command(epilog=examples("tidegate backfills cancel 3", "tidegate backfills cancel 3 --kill"))
@@ -276,21 +273,35 @@ def cancel(
     json: Json = False,
 ) -> None:
     """End a backfill: its queued runs fail, its running runs go on to their end, and its other dates get no run."""
-    _act(context, backfill_id, "cancel", "cancelled", json=json, kills=kill)
+    from tidegate.daemon import backfills
+
+    _act(context, backfill_id, partial(backfills.cancel, kills=kill), "cancelled", json=json)
 
 
-@app.command(epilog=examples("tidegate backfills retry 3"))
-def retry(context: typer.Context, backfill_id: Id, *, json: Json = False) -> None:
+@app.command(epilog=examples("tidegate backfills retry 3", "tidegate backfills retry 3 --newest-version"))
+def retry(
+    context: typer.Context,
+    backfill_id: Id,
+    *,
+    newest_version: Annotated[
+        bool, typer.Option("--newest-version", help="With the newest version of the DAG, also for dates to come.")
+    ] = False,
+    json: Json = False,
+) -> None:
     """Run the failed dates of a backfill again: their failed tasks, and what follows these."""
-    _act(context, backfill_id, "retry", "retries the failed dates of", json=json)
+    from tidegate.daemon import backfills
+
+    _act(context, backfill_id, partial(backfills.retry, newest_version=newest_version), "retries the failed dates of", json=json)
 
 
 @app.command(epilog=examples("tidegate backfills delete 3 --yes"))
 def delete(context: typer.Context, backfill_id: Id, *, yes: Yes = False, json: Json = False) -> None:
     """Delete an ended backfill with its list of dates. Its runs stay."""
+    from tidegate.daemon import backfills
+
     if not yes:
         confirm("delete", f"backfill {backfill_id}")
-    _act(context, backfill_id, "delete", "deleted", json=json)
+    _act(context, backfill_id, backfills.delete, "deleted", json=json)
 
 
 @app.command(
@@ -321,13 +332,17 @@ def set_(
     output.write_result(with_database(context, work), f"changed backfill {backfill_id}", json=json)
 
 
-def _act(context: typer.Context, id_: int, action: str, done: str, *, json: bool, kills: bool = False) -> None:
-    from tidegate.daemon import backfills
-    from tidegate.schemas.message import BackfillAction
-
+def _act(
+    context: typer.Context,
+    id_: int,
+    act: "Callable[[Database, Settings, str, int], Awaitable[BackfillRow]]",
+    done: str,
+    *,
+    json: bool,
+) -> None:
     settings = read_settings(context)
 
     async def work(database: "Database") -> BackfillRow:
-        return await backfills.act(database, settings, current_user(settings), id_, BackfillAction(action), kills=kills)
+        return await act(database, settings, current_user(settings), id_)
 
     output.write_result(with_database(context, work), f"{done} backfill {id_}", json=json)

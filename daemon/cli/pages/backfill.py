@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from tidegate.daemon.backfills import Preview, found
+from tidegate.daemon.backfills import Preview, read_backfill
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import Listing
 from tidegate.handlers.backfills.dates import next_ticks
@@ -60,7 +60,7 @@ class Stage(msgspec.Struct, frozen=True):
 
 async def read_page(db: Db, backfill_id: int) -> BackfillPage:
     """Raises RequestError for an unknown backfill."""
-    row = await found(db, backfill_id, deleted=True)
+    row = await read_backfill(db, backfill_id, deleted=True)
     dates = await backfill_pages.list_dates(db, backfill_id, None, max(row.dates - LAST_DATES, 0), LAST_DATES)
     return BackfillPage(row, await read_progress(db, row), dates, await _read_stages(db, row) if row.stages else [])
 
@@ -197,6 +197,9 @@ def why(row: BackfillRow) -> str:
         return f"`tidegate backfills resume {row.id}` resumes it"
     if row.dag_state:
         return f"its DAG is {row.dag_state}; `tidegate dags why-not {row.dag_id}` says what to do"
+    if row.waiting and row.failed:
+        waiting = f"{row.waiting} of its runs wait for earlier dates, of which {row.failed} failed"
+        return f"{waiting}; `tidegate backfills retry {row.id}` runs these again"
     return f"its limit of {row.max_active_runs} active runs is reached" if row.running >= row.max_active_runs else ""
 
 

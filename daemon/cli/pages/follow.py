@@ -7,7 +7,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import anyio
 
-from tidegate.daemon.backfills import found
+from tidegate.daemon.backfills import read_backfill
 from tidegate.daemon.cli.lookup import find_run
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.backfill import Progress, line, read_progress
@@ -60,7 +60,7 @@ async def follow_backfill(database: Database, row: BackfillRow) -> BackfillRow:
 
 
 async def _progress_of(db: Db, id_: int) -> tuple[BackfillRow, Progress]:
-    row = await found(db, id_, deleted=True)
+    row = await read_backfill(db, id_, deleted=True)
     return row, await read_progress(db, row)
 
 

@@ -175,3 +175,31 @@ async def test_a_run_that_waits_for_its_backfill_says_so(cli: Cli, daily: Histor
 
     assert "the rest of backfill 1: its max_active_tasks is 1" in answer.out
     assert "tidegate backfills set 1 --max-active-tasks 2" in answer.out
+
+
+async def test_a_date_that_waits_for_a_failed_one_says_so(cli: Cli, daily: History) -> None:
+    await daily.file(DAILY.replace('"first", ["true"]', '"first", ["true"], depends_on_past=True'))
+    await cli("backfills", "create", "daily", *JANUARY, "--reprocess", "failed", "--max-active-runs", "2")
+    await daily.backfilled()
+    await cli("runs", "cancel", "daily", "backfill__2013-01-01T06:00:00+00:00")
+    await daily.backfilled()
+
+    page = (await cli("backfills", "show", "1")).out
+    answer = await cli("tasks", "why-not", "daily", "backfill__2013-01-02T06:00:00+00:00", "first")
+
+    assert "2 of its runs wait for earlier dates, of which 1 failed; `tidegate backfills retry 1` runs these again" in page
+    assert "waits for  the previous run, backfill__2013-01-01T06:00:00+00:00" in answer.out
+
+
+async def test_a_retry_may_have_the_newest_version(cli: Cli, daily: History) -> None:
+    await cli("backfills", "create", "daily", *JANUARY, "--max-active-runs", "1", "--max-failed-runs", "1")
+    await daily.backfilled()
+    await cli("runs", "cancel", "daily", "backfill__2013-01-01T06:00:00+00:00")
+    await daily.backfilled()
+    await daily.file(DAILY.replace('"second"', '"third"'))
+
+    answer = await cli("backfills", "retry", "1", "--newest-version")
+
+    assert answer == (0, "retries the failed dates of backfill 1\n", "")
+    (row,) = (await cli("backfills", "list", "--json")).json
+    assert (row["version"], row["state"]) == (2, "running")

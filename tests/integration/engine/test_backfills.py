@@ -17,6 +17,7 @@ from tidegate.schemas.message import (
     BackfillAction,
     BackfillChanged,
     BackfillDue,
+    BackfillLagging,
     BackfillRequested,
     ClearRequested,
     Message,
@@ -169,6 +170,7 @@ async def test_k03_an_ended_backfill_is_in_the_way_of_none(world: World) -> None
 
 
 SEQUENTIAL = CommandTask(task_id="work", argv=("true",), depends_on_past=True)
+IN_ORDER: dict[str, Any] = {"reprocess": Reprocess.FAILED}
 
 
 @pytest.mark.parametrize(
@@ -696,7 +698,7 @@ async def test_it_can_be_extended_also_after_its_end(world: World) -> None:
         pytest.param({}, {"end_date": day(4)}, ("not_possible",), id="shorter"),
         pytest.param({}, {"end_date": day(9)}, (), id="longer"),
         pytest.param({}, {"end_date": day(21)}, ("overlaps",), id="into another one"),
-        pytest.param({}, {"changes": {"pool": "nowhere"}}, ("not_possible",), id="no such pool"),
+        pytest.param({}, {"changes": {"pool": "nowhere"}}, ("no_such_pool",), id="no such pool"),
     ],
 )
 async def test_changes_that_cannot_work_are_rejected(
@@ -876,3 +878,229 @@ async def test_live_runs_are_created_beside_it_in_time(world: World) -> None:
     await world.go_to(utc(2024, 5, 2) + timedelta(seconds=1))
 
     assert ("scheduled__2024-05-02T00:00:00+00:00", "running") in await world.runs()
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+async def test_a_failed_date_runs_again_though_runs_that_wait_for_it_fill_the_limit(world: World, limit: int) -> None:
+    await world.file(daily(SEQUENTIAL))
+    id_ = await created(world, **IN_ORDER, limits={"max_active_runs": limit})
+    await work(world, "failed")
+    assert states(await world.runs()) == ["failed"] + ["running"] * limit
+
+    assert await act(world, id_, BackfillAction.RETRY) == ()
+
+    assert states(await world.runs()) == ["running"] * (limit + 1)
+    assert set((await world.tasks(run_of(1))).values()) == {"scheduled"}
+    while await state_of(world, id_) != "success":
+        await work(world)
+        assert states(await world.runs()).count("running") <= limit
+        await counts_agree(world)
+    assert [found[2] for found in await dates(world, id_)] == ["success"] * 5
+
+
+async def test_a_failed_date_runs_again_once_the_runs_after_it_wait(world: World) -> None:
+    """They had other work when it was requested."""
+    await world.file(daily(WORK, CommandTask(task_id="more", argv=("true",), upstream=("work",), depends_on_past=True)))
+    id_ = await created(world, **IN_ORDER, limits={"max_active_runs": 1})
+    await work(world)
+    await work(world, "failed")
+    await world.admit()
+    await world.submit()
+    await act(world, id_, BackfillAction.RETRY)
+    assert states(await world.runs()) == ["failed", "running"]
+
+    for attempt in await world.attempts():
+        await world.finish(attempt)
+    await settle(world)
+
+    assert states(await world.runs()) == ["running", "running"]
+    while await state_of(world, id_) != "success":
+        await work(world)
+
+
+async def test_a_failed_date_that_a_user_clears_runs_again_before_the_runs_that_wait_for_it(world: World) -> None:
+    await world.file(daily(SEQUENTIAL))
+    id_ = await created(world, **IN_ORDER)
+    await work(world, "failed")
+
+    await world.tell(ClearRequested(dag_id="d", run_id=run_of(1)))
+    await settle(world)
+
+    assert states(await world.runs()) == ["running"] * 3
+    while await state_of(world, id_) != "success":
+        await work(world)
+
+
+async def test_a_backfill_of_a_held_dag_is_cancelled_without_a_readable_version(world: World) -> None:
+    await world.file(daily())
+    id_ = await created(world)
+    await world.admit()
+    await world.submit()
+    await world.database.pool.execute("""UPDATE dag_version SET spec = '{"dag_id": 7}'""")
+    await world.database.pool.execute("UPDATE dag SET held_since = now(), hold_reason = 'x'")
+    world.database.clear_memory()
+
+    assert await act(world, id_, BackfillAction.CANCEL, kills=True) == ()
+
+    assert (await state_of(world, id_), states(await world.runs())) == ("cancelled", ["failed", "failed"])
+    assert await world.rows("SELECT desired_state FROM submission") == [("kill",), ("kill",)]
+    await counts_agree(world)
+
+
+async def test_a_held_dag_keeps_the_rest_of_its_backfill(world: World) -> None:
+    await world.file(daily())
+    id_ = await created(world)
+    await world.database.pool.execute("UPDATE dag SET held_since = now(), hold_reason = 'x'")
+
+    await world.database.pool.execute("UPDATE backfill SET due_at = $1", world.at)
+    await world.tell(BackfillDue(backfill_id=id_))
+
+    assert states(await world.runs()) == ["running", "running"]
+    assert await world.rows("SELECT due_at = $1 FROM backfill", world.at) == [(True,)]
+
+
+async def test_a_retry_has_the_version_of_the_backfill_or_the_newest_one(world: World) -> None:
+    await world.file(daily())
+    id_ = await created(world, 1, 2)
+    await work(world, "failed")
+    await world.file(daily(WORK, CommandTask(task_id="more", argv=("true",))))
+
+    await act(world, id_, BackfillAction.RETRY)
+    assert await world.tasks(run_of(1)) == {"work": "scheduled"}
+    await work(world, "failed")
+    await act(world, id_, BackfillAction.RETRY, newest_version=True)
+
+    assert await world.tasks(run_of(1)) == {"work": "scheduled", "more": "scheduled"}
+    pinned = """
+        SELECT backfill.version_id = dag.version_id, backfill.origin_code = version.source, audit.details ->> 'version_id'
+        FROM backfill JOIN dag USING (dag_id) JOIN dag_version AS version ON version.id = dag.version_id
+        CROSS JOIN (SELECT details FROM audit_log ORDER BY id DESC LIMIT 1) AS audit
+    """
+    (newest,) = await world.rows("SELECT version_id::text FROM dag")
+    assert await world.rows(pinned) == [(True, True, *newest)]
+    while await state_of(world, id_) != "success":
+        await work(world)
+    assert await world.rows("SELECT count(*) = count(DISTINCT submission_id) FROM submission") == [(True,)]
+
+
+BIG = CommandTask(task_id="big", argv=("true",), pool_slots=4, weight=-1)
+SMALL = tuple(CommandTask(task_id=f"t{number:02}", argv=("true",)) for number in range(30))
+
+
+@pytest.mark.parametrize("share", [0.5, 0.3])
+async def test_small_tasks_do_not_keep_a_large_one_out_of_the_share(world: World, share: float) -> None:
+    """The share is as large as the large task, or smaller."""
+    await world.database.pool.execute("INSERT INTO pool (name, slots) VALUES ('few', 8)")
+    await world.file(daily(*SMALL, BIG, max_active_tasks=99))
+    await created(world, 1, 1, limits={"share": share, "pool": "few"})
+    await world.database.pool.execute(
+        "UPDATE task_instance SET scheduled_at = scheduled_at - '1 s'::interval WHERE task_id = 'big'"
+    )
+    await world.wait(seconds=61)
+
+    ended = 0
+    while (await world.tasks(run_of(1)))["big"] == "scheduled":
+        await world.admit()
+        await world.submit()
+        await world.finish((await world.attempts())[0])
+        ended += 1
+
+    assert ended < 10
+
+
+async def test_a_large_task_that_waits_for_its_share_holds_up_no_other(world: World) -> None:
+    await world.database.pool.execute("INSERT INTO pool (name, slots) VALUES ('few', 10)")
+    large = tuple(CommandTask(task_id=f"t{number:02}", argv=("true",), pool_slots=3) for number in range(30))
+    live = DagSpec(dag_id="live", tasks=(CommandTask(task_id="work", argv=("true",), pool="few"),))
+    await world.file(daily(*large, max_active_tasks=99), live)
+    await created(world, 1, 1, limits={"share": 0.5, "pool": "few", "priority": 100})
+    await world.tell(RunRequested(dag_id="live", run_id="mine", conf={}))
+
+    for _ in range(3):
+        await world.admit(limit=2)
+
+    assert await world.tasks("mine", "live") == {"work": "queued"}
+
+
+POOLED = daily(CommandTask(task_id="work", argv=("true",), pool="own", weight=7, retries=1))
+
+
+async def test_a_run_that_leaves_its_backfill_has_the_pools_and_weights_of_its_version(world: World) -> None:
+    await world.database.pool.execute("INSERT INTO pool (name, slots) VALUES ('few', 1), ('own', 1)")
+    await world.file(POOLED)
+    await created(world, 1, 1, limits={"pool": "few"})
+    await work(world)
+
+    await world.tell(ClearRequested(dag_id="d", run_id=run_of(1)))
+    await settle(world)
+
+    assert await world.rows("SELECT pool, rank, state::text FROM task_instance") == [("own", -7, "scheduled")]
+
+
+async def test_another_pool_is_that_of_waiting_tasks_and_of_next_tries(world: World) -> None:
+    """An active task occupies slots of its pool until its attempt ends."""
+    await world.database.pool.execute("INSERT INTO pool (name, slots) VALUES ('few', 1), ('own', 1)")
+    await world.file(POOLED)
+    id_ = await created(world, 1, 2)
+    await world.admit()
+    await world.submit()
+
+    await world.tell(BackfillChanged(backfill_id=id_, changes={"pool": "few", "priority": 5}))
+
+    assert await world.rows("SELECT pool, rank FROM task_instance ORDER BY 1") == [("few", -12), ("own", 999_993)]
+    await world.finish((await world.attempts())[0], "failed")
+    assert await world.rows("SELECT DISTINCT pool, rank FROM task_instance") == [("few", -12)]
+    await world.tell(BackfillChanged(backfill_id=id_, changes={"pool": None}))
+    assert await world.rows("SELECT DISTINCT pool FROM task_instance") == [("own",)]
+
+
+async def lagging(world: World) -> list[int]:
+    """Count the backfills that lag, as the sweep does."""
+    found = await world.database.run(backfills.lagging)
+    if found:
+        await world.tell(*(BackfillLagging(backfill_id=id_) for id_ in found))
+        await settle(world)
+    return found
+
+
+async def test_ends_and_clears_by_daemons_of_a_former_version_are_counted(world: World) -> None:
+    """Such a daemon writes the run alone."""
+    await world.file(daily())
+    id_ = await created(world)
+    assert await lagging(world) == []
+    for state in ("success", "failed"):
+        sql = "UPDATE dag_run SET state = $1::run_state WHERE id = (SELECT min(id) FROM dag_run WHERE state = 'running')"
+        await world.database.pool.execute(sql, state)
+
+    assert await lagging(world) == [id_]
+    assert [found[2] for found in await dates(world, id_)] == ["success", "failed", "open", "open"]
+    await counts_agree(world)
+    await world.database.pool.execute("UPDATE dag_run SET state = 'queued' WHERE state = 'failed'")
+
+    assert await lagging(world) == [id_]
+    assert [found[2] for found in await dates(world, id_)] == ["success", "open", "open", "open"]
+    await counts_agree(world)
+    assert await lagging(world) == []
+
+
+async def test_a_run_that_a_daemon_of_a_former_version_clears_after_the_end_leaves_its_backfill(world: World) -> None:
+    await world.file(daily())
+    await created(world, 1, 1)
+    await work(world)
+    await world.database.pool.execute("UPDATE dag_run SET state = 'queued'")
+
+    await lagging(world)
+
+    assert await world.rows("SELECT backfill_id, pool, priority FROM dag_run") == [(None, None, 0)]
+    assert await lagging(world) == []
+
+
+async def test_any_number_of_due_backfills_take_the_same_number_of_statements(world: World) -> None:
+    await world.file(*(DagSpec(dag_id=f"d{number}", tasks=(WORK,), timetable=DAILY, missed="skip") for number in range(20)))
+    ids = [(await asked(world, dag_id=f"d{number}"))[0] for number in range(20)]
+
+    warm, one, others = [
+        (await world.tell(*(BackfillDue(backfill_id=id_) for id_ in some))).statements for some in (ids[:1], ids[1:2], ids[2:])
+    ]
+
+    assert one == others <= warm

@@ -437,3 +437,80 @@ TOO_EARLY = """
     WHERE taker.backfill_id = $1 AND producer.backfill_id = $1 AND taker.start_date < producer.end_date
 """
 """Runs that ran again before a run whose events they consumed had ended."""
+
+
+async def test_a_paused_consumer_without_a_run_that_is_concerned_holds_up_none(world: World) -> None:
+    await world.file(daily(work_of("s://a")), consumer("b", ["a"]), consumer("c", ["a"]))
+    await world.tell(PauseRequested(dag_id="b", is_paused=True))
+    await created(world, 1, 1)
+    await run_all(world)
+
+    id_ = await created(world, 1, 1, **AGAIN)
+    await run_all(world)
+
+    assert await state_of(world, id_) == "success"
+    assert await world.rows("SELECT dag_id FROM dag_run WHERE backfill_id = $1 ORDER BY 1", id_) == [("c",), ("d",)]
+
+
+FAILED_ONES: dict[str, Any] = {**CASCADING, "reprocess": Reprocess.FAILED}
+
+
+async def test_the_first_success_of_a_run_starts_its_consumers_once(world: World) -> None:
+    """They have consumed what the backfill has written, and ended before the next stage begins."""
+    await world.file(daily(work_of("s://a")), consumer("b", ["a"], "s://b"), consumer("c", ["b"]))
+    await created(world, 1, 3, limits={"max_active_runs": 1})
+    await run_all(world, frozenset({run_of(1), run_of(2)}))
+
+    id_ = await created(world, 1, 3, **FAILED_ONES, limits={"max_active_runs": 1})
+    await run_all(world)
+
+    assert await state_of(world, id_) == "success"
+    again = {name for name, number in (await tries(world)).items() if number > 1}
+    assert again == {f"d {run_of(1)}", f"d {run_of(2)}"}
+    assert [len(await world.runs(dag_id)) for dag_id in ("b", "c")] == [3, 3]
+
+
+async def test_a_retry_of_a_first_success_does_not_run_its_consumers_again(world: World) -> None:
+    """The task before the one that failed has started them already."""
+    last = CommandTask(task_id="last", argv=("true",), upstream=("work",))
+    await world.file(daily(work_of("s://a"), last), consumer("b", ["a"]))
+    await created(world, 1, 2)
+    await run_all(world, frozenset({run_of(1), run_of(2)}))
+    id_ = await created(world, 1, 2, **FAILED_ONES)
+    for outcomes in ({"d": "succeeded"}, {"d": "failed", "b": "succeeded"}):
+        await first_date_ends(world, outcomes)
+
+    assert await act(world, id_, BackfillAction.RETRY) == ()
+    await run_all(world)
+
+    assert await state_of(world, id_) == "success"
+    assert {number for name, number in (await tries(world)).items() if name.startswith("b ")} == {1}
+
+
+async def first_date_ends(world: World, outcomes: Mapping[str, str]) -> None:
+    """The attempts of the DAGs end so, except those of the second date."""
+    world.clock.at += timedelta(seconds=1)
+    await world.admit()
+    await world.submit()
+    sql = "SELECT submission_id, dag_id FROM submission JOIN dag_run ON id = dag_run_id WHERE ended_at IS NULL AND run_id <> $1"
+    for attempt, dag_id in await world.rows(sql, run_of(2)):
+        await world.finish(attempt, outcomes[dag_id])
+    await relay(world)
+    await settle(world)
+
+
+async def test_the_outlets_of_a_run_are_those_of_its_version(world: World) -> None:
+    """A newer version of the DAG has others."""
+    await world.file(daily(work_of("s://a")), consumer("b", ["a"], "s://b"), consumer("c", ["b"]))
+    await created(world, 1, 1)
+    await run_all(world)
+    id_ = await created(world, 1, 1, **AGAIN)
+    while await world.rows("SELECT FROM backfill WHERE id = $1 AND stage = 0", id_):
+        await world.work()
+        await settle(world)
+
+    await world.file(daily(work_of("s://a")), consumer("b", ["a"], "s://other"), consumer("c", ["b"]))
+    await run_all(world)
+
+    assert await state_of(world, id_) == "success"
+    assert {name.split()[0] for name, number in (await tries(world)).items() if number == 2} == {"b", "c", "d"}

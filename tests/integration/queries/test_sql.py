@@ -17,7 +17,7 @@ from tests.integration.queries.blocks import (
     names_in,
     written_in_modules,
 )
-from tidegate.schemas.backfill import BackfillRoom, BackfillView, EndedDate, ExistingRun
+from tidegate.schemas.backfill import Activity, BackfillCapacity, BackfillView, EndedDate, ExistingRun, Retry
 from tidegate.schemas.effect.backfill import CloseDate, InsertDate, TakeRun
 from tidegate.schemas.effect.dag import AdoptDag, CountFailures, RecordFile, RecordImportError, SetPaused, UpdateSchedule
 from tidegate.schemas.effect.deadline import InsertDeadline, MissDeadline, Notify
@@ -28,6 +28,8 @@ from tidegate.schemas.explain.facts import AttemptFacts, OccupyingTask, RunFacts
 from tidegate.schemas.queries import sql
 from tidegate.schemas.queries.audit import Page
 from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, StageRow
+from tidegate.schemas.queries.backfills import RewrittenOutlet
+from tidegate.schemas.queries.dags import UnreadDag
 from tidegate.schemas.queries.db import paths
 from tidegate.schemas.queries.dead_letters import DeadLetterRow, DeadLetterStatus
 from tidegate.schemas.queries.files import StoredDag
@@ -59,16 +61,20 @@ DECODED: Mapping[str, Sequence[str]] = {
         ("runs.lock", "runs.lock_unread", "runs.lock_of_attempts", "runs.views", "dags.queued_runs", "backfills.queued_runs"),
         fields(RunView),
     ),
+    "dags.lock_unread": ("dag_id", *UnreadDag._fields),
     **dict.fromkeys(("dags.lock", "facts.dag"), fields(LockedDag, graph=("dag_id", "version_id"), last_tick=TICK)),
     **dict.fromkeys(("tasks.instances", "tasks.of_runs"), ("dag_run_id", *fields(Instance))),
     **dict.fromkeys(("pending.oldest", "pending.oldest_of_each"), ("target_dag_id", *EventRow._fields)),
     "pending.arrived": ("target_dag_id", *EventRow._fields, "extra"),
     "audit.page_of_events": Page._fields,
     **dict.fromkeys(("backfills.lock", "backfills.view", "backfills.active_of"), fields(BackfillView)),
-    "backfills.ended_dates": EndedDate._fields,
-    "backfills.rooms": BackfillRoom._fields,
-    "backfills.runs_of_dates": ("logical_date", *ExistingRun._fields),
-    **dict.fromkeys(("backfills.replayed", "backfills.consumers"), ("order_at", *ExistingRun._fields)),
+    "backfills.activity": ("id", *Activity._fields),
+    "backfills.ended_dates": ("backfill_id", *EndedDate._fields),
+    "backfills.retries": ("id", "ordinal", *Retry._fields),
+    "backfills.rewritten": RewrittenOutlet._fields,
+    "backfills.capacities": BackfillCapacity._fields,
+    "backfills.runs_of_dates": ("dag_id", "logical_date", *ExistingRun._fields),
+    **dict.fromkeys(("backfills.replayed", "backfills.consumers"), ("backfill_id", "order_at", *ExistingRun._fields)),
     "backfill_pages.stages": fields(StageRow),
     "backfill_pages.list": fields(BackfillRow),
     "backfill_pages.dates": fields(DateRow),
@@ -97,7 +103,6 @@ DECODED: Mapping[str, Sequence[str]] = {
 """The columns of the statements whose rows are not decoded as `Row(*row)` alone."""
 
 UNPACKED = {
-    "backfills.rewritten",
     "audit.check_outcomes",
     "audit.count_outcomes",
     "dag_pages.plans",

@@ -8,7 +8,7 @@ import pytest
 from tests.shapes import NOW, run_view
 from tidegate.handlers.admission.capacity import AdmissionState, Capacity
 from tidegate.handlers.admission.select import select_tasks
-from tidegate.schemas.backfill import BackfillRoom
+from tidegate.schemas.backfill import BackfillCapacity
 from tidegate.schemas.explain import reasons
 from tidegate.schemas.state import BackfillState, RunState, TaskState
 from tidegate.schemas.view import PoolView, WaitingTask
@@ -32,8 +32,8 @@ def around(task: dict[str, Any] | None = None, run: dict[str, Any] | None = None
 
 def of_backfill(*, tasks: int | None = None, active: int = 0, share: int | None = None, occupied: int = 0) -> AdmissionState:
     """As `around`, of backfill 3 with these limits."""
-    room = BackfillRoom(3, BackfillState.RUNNING, 10, tasks, active, share, occupied)
-    return around({"backfill_id": 3}, backfills={3: room})
+    limits = BackfillCapacity(3, BackfillState.RUNNING, 10, tasks, active, share, occupied)
+    return around({"backfill_id": 3}, backfills={3: limits})
 
 
 CASES = [
@@ -45,7 +45,7 @@ CASES = [
     pytest.param(around(limited=(("d", 2, "t"), ("d", 3, "t"))), (reasons.MaxActiveTisPerDag(2),), id="max_active_tis_per_dag"),
     pytest.param(of_backfill(), (), id="a backfill without limits"),
     pytest.param(around({"backfill_id": 3}), (), id="a backfill that was read for another pool"),
-    pytest.param(of_backfill(tasks=2, active=1, share=4, occupied=2), (), id="a backfill with room"),
+    pytest.param(of_backfill(tasks=2, active=1, share=4, occupied=2), (), id="a backfill below its limits"),
     pytest.param(of_backfill(tasks=2, active=2), (reasons.BackfillLimit(3, "max_active_tasks", 2),), id="tasks of a backfill"),
     pytest.param(of_backfill(share=3, occupied=2), (reasons.BackfillLimit(3, "share", 3),), id="share of a backfill"),
     pytest.param(of_backfill(share=1), (), id="a task that needs more than the share, alone"),
@@ -83,3 +83,45 @@ def test_what_is_admitted_counts_for_its_backfill() -> None:
 
     assert reasons.BackfillLimit(3, "max_active_tasks", 1) in capacity.blockers(task)
     assert capacity.slots_of_backfill[3] == 2
+
+
+def of_share(*, occupied: int, starving: str, active_tasks: int = 0) -> AdmissionState:
+    """Tasks of backfill 3, which has 4 slots: `big` needs 3 of them, the others one each."""
+    sizes = {"old": 1, "big": 3, "new": 1, "live": 1}
+    tasks = {
+        name: msgspec.structs.replace(
+            TASK, task_index=index, pool_slots=size, per_dag=None, per_run=None, backfill_id=None if name == "live" else 3
+        )
+        for index, (name, size) in enumerate(sizes.items())
+    }
+    return AdmissionState(
+        NOW,
+        PoolView(name="p", open=9, slots=9),
+        tuple(tasks.values()),
+        starving=tuple(tasks[name] for name in starving.split()),
+        runs={1: run_view(1, state=RunState.RUNNING, max_active_tasks=9, active_tasks=active_tasks)},
+        backfills={3: BackfillCapacity(3, BackfillState.RUNNING, 10, None, 0, 4, occupied)},
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "admitted"),
+    [
+        pytest.param(of_share(occupied=2, starving=""), [0, 2, 3], id="none starves"),
+        pytest.param(of_share(occupied=2, starving="big"), [3], id="others do not take its part of the share"),
+        pytest.param(of_share(occupied=2, starving="old big new"), [0, 3], id="one that has waited longer does"),
+        pytest.param(of_share(occupied=0, starving="big"), [1, 2, 3], id="it fits, and goes before the others"),
+        pytest.param(of_share(occupied=0, starving="new"), [0, 1, 3], id="a small one needs no part"),
+        pytest.param(of_share(occupied=2, starving="big", active_tasks=9), [], id="it waits for another limit, too"),
+        pytest.param(of_share(occupied=4, starving="live new"), [3], id="one of no backfill"),
+    ],
+)
+def test_the_share_is_kept_for_a_starving_task_that_is_too_large_for_its_rest(state: AdmissionState, admitted: list[int]) -> None:
+    assert [task.task_index for task in select_tasks(Capacity(state))] == admitted
+
+
+def test_others_are_admitted_once_the_share_is_kept_no_longer() -> None:
+    capacity = Capacity(of_share(occupied=0, starving="big"))
+
+    assert [task.task_index for task in select_tasks(capacity)] == [1, 2, 3]
+    assert (capacity.has_released, capacity.is_left, capacity.kept) == (True, True, {})

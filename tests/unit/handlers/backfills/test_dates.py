@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.shapes import NOW, graph
-from tidegate.handlers.backfills.dates import next_ticks, plan_dates, why_no_run
+from tidegate.handlers.backfills.dates import next_ticks, plan_dates, plan_next, why_no_run
 from tidegate.schemas.backfill import BackfillView, ExistingRun, Reprocess, overlaps
 from tidegate.schemas.state import RunState
 from tidegate.schemas.timetable.spec import Cron
@@ -71,23 +71,23 @@ def test_an_existing_run_runs_again_or_stays(state: RunState | None, reprocess: 
 
 
 @pytest.mark.parametrize(
-    ("room", "existing", "expected"),
+    ("slots", "existing", "expected"),
     [
-        pytest.param(0, {}, [], id="no room"),
-        pytest.param(2, {}, [(1, True), (2, True)], id="room for two"),
-        pytest.param(9, {}, [(n, True) for n in range(1, 6)], id="room for all"),
-        pytest.param(1, {-5: 7, -3: 8}, [(1, False), (2, True), (3, False)], id="what gets no run needs no room"),
+        pytest.param(0, {}, [], id="no slot"),
+        pytest.param(2, {}, [(1, True), (2, True)], id="two slots"),
+        pytest.param(9, {}, [(n, True) for n in range(1, 6)], id="slots for all"),
+        pytest.param(1, {-5: 7, -3: 8}, [(1, False), (2, True), (3, False)], id="what gets no run needs no slot"),
     ],
 )
-def test_dates_are_planned_until_the_room_is_taken(
-    room: int, existing: Mapping[int, int], expected: list[tuple[int, bool]]
+def test_dates_are_planned_until_the_slots_are_taken(
+    slots: int, existing: Mapping[int, int], expected: list[tuple[int, bool]]
 ) -> None:
     found: Mapping[datetime, ExistingRun] = {
         NOW + day * DAY: ExistingRun(id_, "r", RunState.SUCCESS) for day, id_ in existing.items()
     }
     view = backfill()
 
-    planned = plan_dates(view, next_ticks(view, DAILY, 10), found, room)
+    planned = plan_dates(view, next_ticks(view, DAILY, 10), found, slots)
 
     assert [(date.ordinal, date.reason is None) for date in planned] == expected
 
@@ -117,3 +117,21 @@ def test_two_backfills_have_a_date_in_common_or_none(
     others = None if dates is None else [NOW + day * DAY for day in dates]
 
     assert overlaps(view, NOW + first * DAY, NOW + last * DAY, others) is expected
+
+
+@pytest.mark.parametrize(
+    ("slots", "most", "planned", "more", "has_free_slots"),
+    [
+        pytest.param(2, 3, 2, True, False, id="the slots are taken"),
+        pytest.param(9, 10, 5, False, False, id="all dates are planned"),
+        pytest.param(9, 5, 5, True, True, id="others may follow"),
+    ],
+)
+def test_a_plan_says_whether_others_follow(slots: int, most: int, planned: int, *, more: bool, has_free_slots: bool) -> None:
+    view = backfill(reprocess=Reprocess.FAILED)
+    existing = {NOW - 5 * DAY: ExistingRun(7, "r", RunState.FAILED)}
+
+    plan = plan_next(view, next_ticks(view, DAILY, most), existing, slots, most)
+
+    assert (len(plan.dates), plan.more, plan.has_free_slots) == (planned, more, has_free_slots)
+    assert (plan.again, plan.new) == ([7], planned - 1)

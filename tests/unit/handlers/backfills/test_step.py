@@ -8,10 +8,10 @@ from tests.shapes import NOW, graph, run_view
 from tests.unit.handlers.backfills.test_dates import DAILY, DAY, backfill
 from tidegate.handlers.backfills.dates import PlannedDate, next_ticks
 from tidegate.handlers.backfills.rerun import EndedRun
-from tidegate.handlers.backfills.step import MAX_ENDS, Work, take_step
+from tidegate.handlers.backfills.step import MAX_ENDS, DueBackfill, take_step
 from tidegate.schemas.backfill import BackfillView, Consumer, EndedDate, ExistingRun, Outlets, Reprocess, Retry
 from tidegate.schemas.effect import Effect
-from tidegate.schemas.effect.backfill import CloseDate, InsertDate, OpenDate, TakeRun, TellBackfill, UpdateBackfill
+from tidegate.schemas.effect.backfill import CloseDate, InsertDate, NotifyBackfill, OpenDate, TakeRun, UpdateBackfill
 from tidegate.schemas.effect.run import ChangeVersion, InsertRun, RunMoved, UpdateRun
 from tidegate.schemas.effect.task import InsertTask
 from tidegate.schemas.graph import Graph
@@ -40,7 +40,7 @@ def ended(run_id: int = 7, of: Graph = DAILY, *, tasks: bool = True, **facts: An
 
 def step(view: BackfillView, graph_: Graph = DAILY, **work: Any) -> tuple[list[Effect], UpdateBackfill]:
     """The effects of a step, and the last one: how far the backfill has come."""
-    *effects, update = take_step(Work(backfill=view, graph=graph_, **work), NOW)
+    *effects, update = take_step(DueBackfill(backfill=view, graph=graph_, **work), NOW)
     assert isinstance(update, UpdateBackfill)
     return effects, update
 
@@ -56,7 +56,7 @@ def test_new_dates_get_started_runs_of_the_backfill() -> None:
 
     first, _ = of(effects, InsertRun)
     assert (first.id, first.run_id, first.state) == (100, "backfill__2024-04-26T12:00:00+00:00", RunState.RUNNING)
-    assert (first.backfill_id, first.pool, first.priority, first.tells_outlets) == (1, "few", -7, False)
+    assert (first.backfill_id, first.pool, first.priority, first.updates_outlets) == (1, "few", -7, False)
     assert (first.conf, first.logical_date, first.run_after) == ({"a": 1}, NOW - 5 * DAY, NOW - 5 * DAY)
     assert [(task.demand.pool, task.demand.rank) for task in of(effects, InsertTask)] == [("few", 6)] * 2
     assert of(effects, InsertDate) == [
@@ -71,7 +71,7 @@ def test_a_date_without_a_run_has_a_reason() -> None:
     view = backfill()
     dates = planned(view, ExistingRun(7, "r7", RunState.SUCCESS), reason="so")
 
-    effects, update = step(view, planned=dates, more_dates=True, has_room=True)
+    effects, update = step(view, planned=dates, more_dates=True, has_free_slots=True)
 
     assert effects == [InsertDate(1, 1, NOW - 5 * DAY, DateState.SKIPPED, 7, "so")]
     assert (update.backfill.dates, update.backfill.skipped, update.backfill.run_start_date) == (1, 1, None)
@@ -85,13 +85,13 @@ def test_an_existing_run_runs_again_with_the_version_of_the_backfill(*, tasks: b
 
     effects, update = step(view, NEWER, planned=dates, runs={7: ended(tasks=tasks)}, more_dates=True)
 
-    assert of(effects, TakeRun) == [TakeRun(7, 1, None, None, view.priority, tells_outlets=True)]
+    assert of(effects, TakeRun) == [TakeRun(7, 1, None, None, view.priority, updates_outlets=True)]
     (change,) = of(effects, ChangeVersion)
     assert (change.version_id, change.indices) == (2, ((0, 0),) if tasks else ())
     (run,) = of(effects, UpdateRun)
     assert (run.state, run.unfinished) == (RunState.QUEUED, 2)
-    assert of(effects, TellBackfill) == [TellBackfill(1, 7, reopened=True, at=NOW)]
-    assert of(effects, InsertDate) == [InsertDate(1, 1, NOW - 5 * DAY, DateState.OPEN, 7, is_again=True)]
+    assert of(effects, NotifyBackfill) == [NotifyBackfill(1, 7, reopened=True, at=NOW)]
+    assert of(effects, InsertDate) == [InsertDate(1, 1, NOW - 5 * DAY, DateState.OPEN, 7, again_since=NOW)]
     assert update.due_at == NOW  # It starts at the next step.
 
 
@@ -169,9 +169,13 @@ def test_enough_failures_stop_it() -> None:
 def test_a_stopped_one_ends_its_queued_runs_and_gives_up_its_retries() -> None:
     view = backfill(dates=3, state=BackfillState.CANCELLING, stop_reason="enough", was_cancelled=True)
     queued = EndedRun(run_view(7, backfill_id=1), DAILY, {})
+    retries = {2: Retry(8, is_whole=False, logical_date=NOW), 3: Retry(9, is_whole=True, logical_date=NOW)}
 
     effects, update = step(
-        view, ending={7: 1}, retries={2: Retry(8, is_whole=False), 3: Retry(9, is_whole=True)}, runs={7: queued}
+        view,
+        ending={7: 1},
+        retries=retries,
+        runs={7: queued},
     )
 
     assert [(moved.event.state, moved.event.reason) for moved in of(effects, RunMoved)] == [(RunState.FAILED, "enough")]
@@ -198,16 +202,16 @@ def test_many_ends_take_several_steps() -> None:
     ],
 )
 def test_a_retry_runs_the_failed_tasks_of_a_run_again(runs: dict[int, EndedRun], *, again: bool) -> None:
-    effects, update = step(RUNNING, retries={1: Retry(7, is_whole=False)}, runs=runs, more_dates=True)
+    effects, update = step(RUNNING, retries={1: Retry(7, is_whole=False, logical_date=NOW)}, runs=runs, more_dates=True)
 
     assert bool(of(effects, UpdateRun)) is again
-    assert of(effects, OpenDate) == [OpenDate(1, 1)]
+    assert of(effects, OpenDate) == [OpenDate(1, 1, NOW)]
     assert update.due_at == NOW
 
 
 def test_a_date_whose_run_is_at_work_elsewhere_is_skipped() -> None:
     effects, update = step(
-        RUNNING, retries={1: Retry(7, is_whole=True)}, runs={7: ended(state=RunState.RUNNING)}, more_dates=True
+        RUNNING, retries={1: Retry(7, is_whole=True, logical_date=NOW)}, runs={7: ended(state=RunState.RUNNING)}, more_dates=True
     )
 
     assert effects == [CloseDate(1, 1, DateState.SKIPPED, reason="its run 'r7' is running")]
@@ -217,7 +221,7 @@ def test_a_date_whose_run_is_at_work_elsewhere_is_skipped() -> None:
 def test_a_run_without_failed_tasks_is_retried_whole() -> None:
     marked = EndedRun(ended().run, DAILY, {0: Instance(0, TaskState.SUCCESS, try_number=1)})
 
-    effects, _ = step(RUNNING, retries={1: Retry(7, is_whole=False)}, runs={7: marked}, more_dates=True)
+    effects, _ = step(RUNNING, retries={1: Retry(7, is_whole=False, logical_date=NOW)}, runs={7: marked}, more_dates=True)
 
     assert [run.unfinished for run in of(effects, UpdateRun)] == [1]
 
@@ -226,7 +230,7 @@ def test_the_run_of_a_consumer_runs_again_whole_and_keeps_its_conf() -> None:
     view = backfill(stage=1, stages=("e",), dag_params={"a": 1}, dates=1)
     done = EndedRun(ended().run, DAILY, {0: Instance(0, TaskState.SUCCESS, try_number=1)})
 
-    effects, _ = step(view, retries={1: Retry(7, is_whole=True)}, runs={7: done})
+    effects, _ = step(view, retries={1: Retry(7, is_whole=True, logical_date=NOW)}, runs={7: done})
 
     assert [taken.conf for taken in of(effects, TakeRun)] == [None]
     assert [run.unfinished for run in of(effects, UpdateRun)] == [1]
@@ -251,14 +255,27 @@ def test_consumers_are_found_date_by_date(*, is_gone: bool) -> None:
     assert update.due_at == NOW
 
 
-@pytest.mark.parametrize("facts", [{"state": BackfillState.PAUSED}, {}])
-def test_consumers_are_not_looked_for_while_it_may_not_start(facts: dict[str, Any]) -> None:
+def test_consumers_are_not_looked_for_while_it_is_paused() -> None:
     """It would be visited without a pause."""
-    view = backfill(stage=1, stages=("e",), dates=9, succeeded=9, scan_until=9, **facts)
+    view = backfill(stage=1, stages=("e",), dates=9, succeeded=9, scan_until=9, state=BackfillState.PAUSED)
 
-    _, update = step(view, is_held_back=not facts)
+    _, update = step(view)
 
     assert (update.backfill.scanned, update.due_at) == (0, None)
+
+
+@pytest.mark.parametrize("states", [(), (RunState.SUCCESS,)])
+def test_a_paused_consumer_is_waited_for_only_if_one_of_its_runs_is_concerned(states: tuple[RunState, ...]) -> None:
+    view = backfill(stage=1, stages=("e", "f"), dates=9, succeeded=9, scan_until=9)
+    found = tuple(Consumer(NOW, ExistingRun(id_, "r", state)) for id_, state in enumerate(states))
+
+    effects, update = step(view, consumers=found, is_held_back=True)
+
+    assert [date.state for date in of(effects, InsertDate)] == [DateState.RETRY] * len(states)
+    assert (update.backfill.stage, update.backfill.dates) == ((1, 10) if states else (2, 9))
+    following = step(update.backfill, is_held_back=True)[1]
+    assert following.backfill.state is (BackfillState.PLANNED if states else BackfillState.SUCCESS)
+    assert following.due_at is None
 
 
 def test_a_stage_without_consumers_is_followed_by_the_next_and_the_last_by_the_end() -> None:
@@ -276,3 +293,32 @@ def test_the_last_date_ends_the_planning() -> None:
 
     assert (update.backfill.is_planned, update.backfill.dates) == (True, 3)
     assert update.backfill.state is BackfillState.RUNNING
+
+
+def test_the_runs_of_a_replay_are_its_dates() -> None:
+    view = backfill(reprocess=Reprocess.FAILED)
+    found = (Consumer(NOW - DAY, ExistingRun(7, "r", RunState.FAILED)), Consumer(NOW, ExistingRun(8, "s", RunState.SUCCESS)))
+
+    effects, update = step(view, consumers=found, is_replay=True)
+
+    assert [date.state for date in of(effects, InsertDate)] == [DateState.RETRY, DateState.SKIPPED]
+    after = update.backfill
+    assert (after.state, after.dates, after.skipped, after.planned_until) == (BackfillState.RUNNING, 2, 1, NOW)
+    assert (after.is_planned, update.due_at) == (True, NOW)
+    assert step(backfill(dates=2, skipped=1), is_replay=True)[1].backfill.planned_until is None
+
+
+def test_dates_of_a_deleted_stage_end() -> None:
+    view = backfill(stage=1, stages=("e",), dates=2, succeeded=1, is_planned=True)
+
+    effects, update = step_without_version(view, retries={2: Retry(7, is_whole=True, logical_date=NOW)}, is_gone=True)
+
+    assert effects == [OpenDate(1, 2, NOW)]
+    assert update.due_at == NOW
+
+
+def step_without_version(view: BackfillView, **work: Any) -> tuple[list[Effect], UpdateBackfill]:
+    """A step without the version of a DAG."""
+    *effects, update = take_step(DueBackfill(backfill=view, **work), NOW)
+    assert isinstance(update, UpdateBackfill)
+    return effects, update

@@ -22,7 +22,7 @@ from tests.unit.handlers.task_facts import (
 )
 from tidegate.handlers.explain.task import explain_task
 from tidegate.handlers.explain.task_facts import TaskFacts
-from tidegate.schemas.backfill import BackfillRoom
+from tidegate.schemas.backfill import BackfillCapacity
 from tidegate.schemas.dag import TriggerRule
 from tidegate.schemas.explain import reasons, remedy
 from tidegate.schemas.explain.facts import OccupyingTask
@@ -30,7 +30,7 @@ from tidegate.schemas.queries.leases import Away
 from tidegate.schemas.state import BackfillState, RunState, TaskState
 from tidegate.schemas.timetable.spec import Continuous
 
-ROOM = BackfillRoom(3, BackfillState.RUNNING, 2, 5, 1, None, 0)
+ROOM = BackfillCapacity(3, BackfillState.RUNNING, 2, 5, 1, None, 0)
 ONE_AFTER_ANOTHER = graph("a", limit=1, timetable=Continuous())
 OTHER = OccupyingTask("e", "x", "t", 1, BEFORE)
 MINE = OccupyingTask("d", "r1", "b", 1, BEFORE)

@@ -17,7 +17,7 @@ from tests.unit.handlers.task_facts import (
 from tidegate.handlers.admission.capacity import AdmissionState
 from tidegate.handlers.explain.task import explain_task
 from tidegate.handlers.explain.task_facts import TaskFacts
-from tidegate.schemas.backfill import BackfillRoom
+from tidegate.schemas.backfill import BackfillCapacity
 from tidegate.schemas.dag import TaskSpec
 from tidegate.schemas.explain import reasons, remedy
 from tidegate.schemas.explain.facts import OccupyingTask
@@ -35,13 +35,13 @@ def waiting(
     """A task that waits for slots after others; facts called `pool_…` are of its pool."""
     pool = {name.removeprefix("pool_"): facts.pop(name) for name in list(facts) if name.startswith("pool_")}
     mine = msgspec.structs.replace(WaitingTask(1, 0, "d", "a", SCHEDULED, 0), **(task or {}))
-    limited, room = facts.pop("limited", ()), facts.pop("backfill", None)
+    limited, backfill = facts.pop("limited", ()), facts.pop("backfill", None)
     spec = TASK if mine.per_dag is None and mine.per_run is None else LIMITED
     base = task_facts(graph(spec), SCHEDULED, run=run, **facts)
     runs = {each.dag_run_id: run_view(each.dag_run_id, state=RunState.RUNNING, max_active_tasks=99) for each in others}
     view = msgspec.structs.replace(POOL, **pool)
     state = AdmissionState(
-        NOW, view, (*others, mine), limited=limited, runs={**runs, 1: base.run.view}, backfills={3: room} if room else {}
+        NOW, view, (*others, mine), limited=limited, runs={**runs, 1: base.run.view}, backfills={3: backfill} if backfill else {}
     )
     return msgspec.structs.replace(base, admission=state)
 
@@ -114,13 +114,13 @@ GATES = [
         id="max_active_tis_per_dag",
     ),
     pytest.param(
-        waiting({"backfill_id": 3}, {"backfill_id": 3}, backfill=BackfillRoom(3, BackfillState.RUNNING, 10, 5, 5, None, 5)),
+        waiting({"backfill_id": 3}, {"backfill_id": 3}, backfill=BackfillCapacity(3, BackfillState.RUNNING, 10, 5, 5, None, 5)),
         {"backfill tasks": reasons.BackfillLimit(3, "max_active_tasks", 5)},
         (remedy.SetBackfill(3, "max_active_tasks", 6),),
         id="tasks of a backfill",
     ),
     pytest.param(
-        waiting({"backfill_id": 3}, {"backfill_id": 3}, backfill=BackfillRoom(3, BackfillState.RUNNING, 10, None, 1, 1, 1)),
+        waiting({"backfill_id": 3}, {"backfill_id": 3}, backfill=BackfillCapacity(3, BackfillState.RUNNING, 10, None, 1, 1, 1)),
         {"backfill tasks": reasons.BackfillLimit(3, "share", 1)},
         (remedy.SetBackfill(3, "share", 100),),
         id="share of a backfill",

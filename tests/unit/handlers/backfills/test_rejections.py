@@ -1,0 +1,239 @@
+"""Why requests about backfills are rejected: one table for all of them."""
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.shapes import NOW, A, dag_view, graph, task
+from tests.unit.handlers.backfills.test_dates import DAILY, DAY, backfill
+from tidegate.handlers.backfills import rejections
+from tidegate.schemas.backfill import BackfillSpec, BackfillView, Outlets, Reprocess
+from tidegate.schemas.dag import ParamSpec
+from tidegate.schemas.effect import RejectMessage
+from tidegate.schemas.graph import Graph
+from tidegate.schemas.message import BackfillActed, BackfillAction, BackfillChanged, BackfillRequested
+from tidegate.schemas.state import BackfillState
+from tidegate.schemas.timetable.spec import Cron
+from tidegate.schemas.view import LockedDag
+
+DAILY_AT = Cron(("0 12 * * *",))
+SEQUENTIAL = graph(task("t", depends_on_past=True), timetable=DAILY_AT)
+BY_DATASETS = graph("t", schedule=A)
+AGAIN: dict[str, Any] = {"reprocess": Reprocess.FAILED}
+
+
+def said(found: Iterator[RejectMessage]) -> tuple[tuple[str, str], ...]:
+    """The reason, and the message up to its first colon or semicolon."""
+    return tuple((it.reason, it.message.replace(";", ":").partition(":")[0]) for it in found)
+
+
+def locked(of: Graph, **facts: Any) -> LockedDag:
+    view = dag_view(of, **facts)
+    return LockedDag(**{name: getattr(view, name) for name in LockedDag.__struct_fields__})
+
+
+def requested(view: BackfillView, **facts: Any) -> BackfillRequested:
+    spec = {name: getattr(view, name) for name in BackfillSpec.__struct_fields__}
+    return BackfillRequested(backfill_id=1, **spec, **facts)
+
+
+@pytest.mark.parametrize(
+    ("of", "dag", "asked", "expected"),
+    [
+        pytest.param(DAILY, {}, {}, (), id="possible"),
+        pytest.param(DAILY, {"is_stale": True}, {}, (("not_possible", "DAG 'd' is in no DAG file"),), id="stale"),
+        pytest.param(
+            graph("t", timetable=DAILY_AT, allow_backfills=False),
+            {},
+            {},
+            (("not_possible", "DAG 'd' allows no backfills"),),
+            id="not allowed",
+        ),
+        pytest.param(
+            graph("t", timetable=DAILY_AT, params={"x": ParamSpec()}),
+            {},
+            {},
+            (("params_changed", "the parameters of DAG 'd' changed after the conf was checked"),),
+            id="other parameters",
+        ),
+    ],
+)
+def test_a_dag_may_refuse_backfills(of: Graph, dag: dict[str, Any], asked: dict[str, Any], expected: object) -> None:
+    view = backfill(**asked)
+
+    assert said(rejections.uncreatable(requested(view), view, locked(of, **dag))) == expected
+
+
+@pytest.mark.parametrize(
+    ("of", "view", "expected"),
+    [
+        pytest.param(DAILY, backfill(), [], id="dates of a timetable"),
+        pytest.param(DAILY, backfill(1, 2), ["no_dates"], id="the future"),
+        pytest.param(SEQUENTIAL, backfill(**AGAIN), [], id="in order, failed ones again"),
+        pytest.param(SEQUENTIAL, backfill(is_reverse=True, **AGAIN), ["not_possible"], id="K04"),
+        pytest.param(SEQUENTIAL, backfill(), ["not_possible"], id="K05"),
+        pytest.param(graph("t"), backfill(), ["no_dates"], id="no timetable"),
+        pytest.param(graph("t"), backfill(logical_dates=(NOW - DAY,)), [], id="a list"),
+        pytest.param(BY_DATASETS, backfill(**AGAIN), [], id="a replay"),
+        pytest.param(BY_DATASETS, backfill(), ["not_possible"], id="a replay of nothing"),
+        pytest.param(BY_DATASETS, backfill(is_reverse=True, **AGAIN), ["not_possible"], id="a replay in reverse"),
+    ],
+)
+def test_dates_that_can_have_no_runs_are_rejected(of: Graph, view: BackfillView, expected: list[str]) -> None:
+    assert [it.reason for it in rejections.unplannable(view, of)] == expected
+
+
+@pytest.mark.parametrize(
+    ("view", "edges", "refusing", "expected"),
+    [
+        pytest.param(backfill(), (), (), [], id="no cascade"),
+        pytest.param(backfill(outlets=Outlets.CASCADE, **AGAIN), (("d", "b"),), (), [], id="a cascade"),
+        pytest.param(backfill(outlets=Outlets.CASCADE), (), (), ["a cascade follows runs that run again"], id="none again"),
+        pytest.param(backfill(**AGAIN), (("d", "b"),), ("b",), ["the cascade would come to DAG 'b'"], id="a consumer refuses"),
+        pytest.param(backfill(**AGAIN), (("d", "d"),), (), ["DAGs consume from each other in a circle"], id="a circle"),
+    ],
+)
+def test_a_cascade_that_cannot_be_is_rejected(
+    view: BackfillView, edges: Sequence[tuple[str, str]], refusing: Sequence[str], expected: list[str]
+) -> None:
+    found = list(rejections.no_cascade(view, edges, refusing))
+
+    assert [it.message.replace(",", ":").partition(":")[0] for it in found] == expected
+
+
+def test_two_backfills_have_no_date_in_common() -> None:
+    other = msgspec.structs.replace(backfill(), id=2)
+
+    assert [it.reason for it in rejections.overlapping(backfill(), [backfill(), other])] == ["overlaps"]
+    assert list(rejections.overlapping(backfill(-9, -6), [other])) == []
+
+
+@pytest.mark.parametrize(
+    ("action", "possible"),
+    [
+        (BackfillAction.PAUSE, "planned running"),
+        (BackfillAction.RESUME, "paused"),
+        (BackfillAction.CANCEL, "planned running paused"),
+        (BackfillAction.RETRY, "planned running paused cancelled success failed"),
+        (BackfillAction.DELETE, "cancelled success failed"),
+    ],
+)
+def test_each_action_is_possible_in_some_states(action: BackfillAction, possible: str) -> None:
+    request = BackfillActed(backfill_id=1, action=action)
+
+    found = [state for state in BackfillState if not list(rejections.unactable(backfill(state=state), request, "done"))]
+
+    assert found == [BackfillState(state) for state in possible.split()]
+
+
+@pytest.mark.parametrize(
+    ("kills", "again", "possible"), [(False, False, False), (False, True, True), (True, True, False), (True, False, False)]
+)
+def test_a_second_cancel_only_kills(*, kills: bool, again: bool, possible: bool) -> None:
+    request = BackfillActed(backfill_id=1, action=BackfillAction.CANCEL, kills=again)
+    view = backfill(state=BackfillState.CANCELLING, kills=kills)
+
+    assert (not list(rejections.unactable(view, request, "cancelled"))) is possible
+
+
+FAILED = {"dates": 5, "failed": 1, "is_planned": True}
+
+
+@pytest.mark.parametrize(
+    ("view", "newest", "expected"),
+    [
+        pytest.param(backfill(**FAILED), None, (), id="with its version"),
+        pytest.param(backfill(), None, (("not_possible", "backfill 1 has no failed date"),), id="nothing failed"),
+        pytest.param(backfill(stage=1, **FAILED), None, (("not_possible", "backfill 1 has begun its cascade"),), id="cascade"),
+        pytest.param(backfill(**FAILED), DAILY, (), id="with the newest version"),
+        pytest.param(
+            backfill(version_id=2, **FAILED),
+            DAILY,
+            (("not_possible", "the newest version of DAG 'd' is older than that of backfill 1"),),
+            id="ids of attempts would repeat",
+        ),
+        pytest.param(
+            backfill(**FAILED),
+            graph("t", timetable=DAILY_AT, allow_backfills=False),
+            (("not_possible", "DAG 'd' allows no backfills"),),
+            id="the newest version allows none",
+        ),
+        pytest.param(
+            backfill(**FAILED),
+            graph("t", timetable=DAILY_AT, params={"x": ParamSpec()}),
+            (("params_changed", "the parameters of DAG 'd' changed after the conf was checked"),),
+            id="other parameters",
+        ),
+        pytest.param(
+            backfill(**{**FAILED, "is_planned": False}),
+            graph("t"),
+            (("not_possible", "the newest version of DAG 'd' has no timetable that gives the dates not planned yet"),),
+            id="dates to come without a timetable",
+        ),
+        pytest.param(backfill(logical_dates=(NOW,), **{**FAILED, "is_planned": False}), graph("t"), (), id="a list to come"),
+        pytest.param(
+            backfill(is_reverse=True, **FAILED),
+            SEQUENTIAL,
+            (("not_possible", "tasks of DAG 'd' depend on the previous run"),),
+            id="the newest version runs in order",
+        ),
+    ],
+)
+def test_failed_dates_can_be_retried_or_not(view: BackfillView, newest: Graph | None, expected: object) -> None:
+    request = BackfillActed(backfill_id=1, action=BackfillAction.RETRY, newest_version=newest is not None)
+
+    assert said(rejections.unretriable(view, request, (), newest)) == expected
+
+
+ENDED: dict[str, Any] = {"state": BackfillState.SUCCESS}
+
+
+@pytest.mark.parametrize(
+    ("view", "later", "expected"),
+    [
+        pytest.param(backfill(), 9, [], id="running"),
+        pytest.param(backfill(**ENDED), 9, [], id="ended"),
+        pytest.param(backfill(), -2, ["backfill 1 ends at 2024-04-30 12:00:00Z already"], id="shorter"),
+        pytest.param(backfill(is_reverse=True), 9, ["backfill 1 runs in reverse order"], id="in reverse"),
+        pytest.param(backfill(logical_dates=(NOW,)), 9, ["backfill 1 has a list of dates"], id="a list"),
+        pytest.param(backfill(stage=1, stages=("b",)), 9, ["backfill 1 has begun its cascade"], id="a cascade"),
+        pytest.param(backfill(stages=("b",), **ENDED), 9, ["backfill 1 has begun its cascade"], id="an ended cascade"),
+        pytest.param(backfill(stop_reason="x"), 9, ["backfill 1 stopped"], id="stopped"),
+        pytest.param(backfill(state=BackfillState.CANCELLED), 9, ["backfill 1 is cancelled"], id="cancelled"),
+    ],
+)
+def test_a_backfill_can_be_extended_or_not(view: BackfillView, later: int, expected: list[str]) -> None:
+    request = BackfillChanged(backfill_id=1, end_date=NOW + later * DAY)
+
+    found = list(rejections.unchangeable(view, request, (), has_pool=True))
+
+    assert [it.message.replace(": ", ";").partition(";")[0] for it in found] == expected
+
+
+def test_an_extension_overlaps_with_no_other() -> None:
+    other = msgspec.structs.replace(backfill(0, 3), id=2)
+    request = BackfillChanged(backfill_id=1, end_date=NOW + timedelta(hours=1))
+
+    assert [it.reason for it in rejections.unchangeable(backfill(), request, [other], has_pool=True)] == ["overlaps"]
+
+
+@pytest.mark.parametrize(
+    ("state", "has_pool", "expected"),
+    [
+        (BackfillState.PAUSED, True, []),
+        (BackfillState.SUCCESS, True, ["not_possible"]),
+        (BackfillState.CANCELLING, True, ["not_possible"]),
+        (BackfillState.RUNNING, False, ["no_such_pool"]),
+    ],
+)
+def test_limits_change_until_the_end(state: BackfillState, expected: list[str], *, has_pool: bool) -> None:
+    request = BackfillChanged(backfill_id=1, changes={"pool": "p"})
+
+    assert [it.reason for it in rejections.unchangeable(backfill(state=state), request, (), has_pool=has_pool)] == expected
+
+
+def test_an_unknown_backfill_is_named() -> None:
+    assert rejections.no_such_backfill(7).message == "there is no backfill 7; `tidegate backfills list` shows all"
