@@ -6,6 +6,7 @@ import anyio
 from anyio import BrokenWorkerProcess, to_process
 
 from tidegate.daemon.postgres.database import Database
+from tidegate.handlers.runs.rejections import no_such_dag
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.json_schema import conf_problem
 from tidegate.schemas.params import Params, conf_with_defaults
@@ -39,5 +40,6 @@ def _refusal(dag_id: str, problem: str) -> str:
 
 async def _params(db: Db, dag_id: str) -> Params:
     if not await dag_pages.list_dags(db, dag_id):
-        raise RequestError(f"there is no DAG {dag_id!r}; `tidegate dags list` shows all")
+        rejected = no_such_dag(dag_id)
+        raise RequestError(rejected.message, reason=rejected.reason)
     return (await versions.current_spec(db, dag_id)).params

@@ -38,8 +38,8 @@ def change_run(
 ) -> Iterator[Effect]:
     """The effects of a run with a new state or with `moves` of its tasks: its row, and their events.
 
-    `after` has the new state and counters; it gets its sequence numbers here. A backfill is notified of each end and reopening, and
-    of a run that may wait for the previous one from now on, because such a run leaves its slot to earlier runs.
+    `after` has the new state and counters; it gets its sequence numbers here. A backfill is notified of each end and reopening,
+    and of a run that may wait for the previous one from now on, because such a run leaves its slot to earlier runs.
     """
     states = () if after.state is before.state else (after.state,)
     yield update_run(before, numbered(after, states=len(states), moves=len(moves)), now)

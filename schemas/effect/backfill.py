@@ -16,7 +16,7 @@ class InsertBackfill(msgspec.Struct, frozen=True):
 
 
 class UpdateBackfill(msgspec.Struct, frozen=True):
-    """How far a locked backfill has come. Its limits are not written. The clock visits it at `due_at`."""
+    """How far a locked backfill has come. Its limits and counters are not written. The clock visits it at `due_at`."""
 
     backfill: BackfillView
     due_at: datetime | None

@@ -101,6 +101,44 @@ CREATE TABLE backfill_date (
 CREATE UNIQUE INDEX backfill_date_run ON backfill_date (dag_run_id, backfill_id) WHERE dag_run_id IS NOT NULL;
 CREATE INDEX backfill_date_open ON backfill_date (backfill_id, state, ordinal) WHERE state IN ('open', 'retry');
 
+-- The counters of a backfill follow its dates: no statement writes them. Once the dates are deleted, the counters stay.
+CREATE FUNCTION count_backfill_dates() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    sign CONSTANT integer := TG_ARGV[0];
+BEGIN
+    UPDATE backfill
+    SET dates = backfill.dates + sign * total.dates,
+        succeeded = backfill.succeeded + sign * total.succeeded,
+        failed = backfill.failed + sign * total.failed,
+        skipped = backfill.skipped + sign * total.skipped,
+        cancelled = backfill.cancelled + sign * total.cancelled,
+        tasks = backfill.tasks + sign * total.tasks,
+        tasks_succeeded = backfill.tasks_succeeded + sign * total.tasks_succeeded,
+        tasks_skipped = backfill.tasks_skipped + sign * total.tasks_skipped,
+        tasks_failed = backfill.tasks_failed + sign * total.tasks_failed
+    FROM (
+        SELECT
+            backfill_id, count(*) AS dates,
+            count(*) FILTER (WHERE state = 'success') AS succeeded,
+            count(*) FILTER (WHERE state = 'failed') AS failed,
+            count(*) FILTER (WHERE state = 'skipped') AS skipped,
+            count(*) FILTER (WHERE state = 'cancelled') AS cancelled,
+            sum(tasks) AS tasks, sum(tasks_succeeded) AS tasks_succeeded,
+            sum(tasks_skipped) AS tasks_skipped, sum(tasks_failed) AS tasks_failed
+        FROM changed
+        GROUP BY backfill_id
+    ) AS total
+    WHERE backfill.id = total.backfill_id;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER insert_counted AFTER INSERT ON backfill_date REFERENCING NEW TABLE AS changed
+    FOR EACH STATEMENT EXECUTE FUNCTION count_backfill_dates('1');
+CREATE TRIGGER update_counted AFTER UPDATE ON backfill_date REFERENCING NEW TABLE AS changed
+    FOR EACH STATEMENT EXECUTE FUNCTION count_backfill_dates('1');
+CREATE TRIGGER update_discounted AFTER UPDATE ON backfill_date REFERENCING OLD TABLE AS changed
+    FOR EACH STATEMENT EXECUTE FUNCTION count_backfill_dates('-1');
+
 -- A run with a `backfill_id` has the limits of this backfill instead of its DAG's. `pool` replaces the pools of its tasks, and
 -- `priority` is added to their weights. Without `updates_outlets` its successful tasks update no dataset.
 ALTER TABLE dag_run

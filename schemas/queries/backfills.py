@@ -213,7 +213,10 @@ async def lagging_runs(db: Db, ids: Collection[int]) -> tuple[LaggingRun, ...]:
 
 
 NEW = ("id", "version_id", "horizon", *BackfillSpec.__struct_fields__, "stages")
-CHANGING = tuple(name for name in BackfillView.__struct_fields__ if name not in NEW)
+COUNTERS = ("dates", "succeeded", "failed", "skipped", "cancelled")
+"""They follow the dates of a backfill, by triggers."""
+
+CHANGING = tuple(name for name in BackfillView.__struct_fields__ if name not in NEW + COUNTERS)
 
 
 def new_columns(effects: Sequence[InsertBackfill]) -> Sequence[Sequence[Any]]:

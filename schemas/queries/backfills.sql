@@ -146,18 +146,14 @@ FROM unnest(
 JOIN dag_version AS version ON version.id = new.version_id
 
 -- name: update
+-- The counters follow the dates.
 UPDATE backfill
 SET end_date = change.end_date,
     horizon = change.horizon,
     state = change.state,
     planned_until = change.planned_until,
-    scheduled_date = CASE WHEN change.dates > 0 THEN coalesce(backfill.scheduled_date, now()) END,
-    dates = change.dates,
+    scheduled_date = CASE WHEN change.planned_until IS NOT NULL THEN coalesce(backfill.scheduled_date, now()) END,
     is_planned = change.is_planned,
-    succeeded = change.succeeded,
-    failed = change.failed,
-    skipped = change.skipped,
-    cancelled = change.cancelled,
     stop_reason = change.stop_reason,
     kills = change.kills,
     was_cancelled = change.was_cancelled,
@@ -172,13 +168,12 @@ SET end_date = change.end_date,
     due_at = change.due_at,
     updated_at = now()
 FROM unnest(
-    $1::bigint[], $2::timestamptz[], $3::timestamptz[], $4::backfill_state[], $5::timestamptz[], $6::integer[], $7::boolean[],
-    $8::integer[], $9::integer[], $10::integer[], $11::integer[], $12::text[], $13::boolean[], $14::boolean[],
-    $15::timestamptz[], $16::timestamptz[], $17::boolean[], $18::integer[], $19::bigint[], $20::integer[], $21::integer[],
-    $22::timestamptz[]
+    $1::bigint[], $2::timestamptz[], $3::timestamptz[], $4::backfill_state[], $5::timestamptz[], $6::boolean[], $7::text[],
+    $8::boolean[], $9::boolean[], $10::timestamptz[], $11::timestamptz[], $12::boolean[], $13::integer[], $14::bigint[],
+    $15::integer[], $16::integer[], $17::timestamptz[]
 ) AS change (
-    id, end_date, horizon, state, planned_until, dates, is_planned, succeeded, failed, skipped, cancelled, stop_reason, kills,
-    was_cancelled, run_start_date, run_end_date, deleted, stage, stage_version_id, scanned, scan_until, due_at
+    id, end_date, horizon, state, planned_until, is_planned, stop_reason, kills, was_cancelled, run_start_date, run_end_date,
+    deleted, stage, stage_version_id, scanned, scan_until, due_at
 )
 WHERE backfill.id = change.id
 
@@ -293,33 +288,18 @@ SELECT * FROM unnest(
 )
 
 -- name: close_dates
-WITH closed AS (
-    UPDATE backfill_date AS date
-    SET state = change.state,
-        reason = CASE WHEN change.reason <> '' THEN change.reason ELSE date.reason END,
-        tasks = change.tasks,
-        tasks_succeeded = change.tasks_succeeded,
-        tasks_skipped = change.tasks_skipped,
-        tasks_failed = change.tasks_failed
-    FROM unnest(
-        $1::bigint[], $2::integer[], $3::backfill_date_state[], $4::integer[], $5::integer[], $6::integer[], $7::integer[],
-        $8::text[]
-    ) AS change (backfill_id, ordinal, state, tasks, tasks_succeeded, tasks_skipped, tasks_failed, reason)
-    WHERE (date.backfill_id, date.ordinal) = (change.backfill_id, change.ordinal)
-    RETURNING date.*
-)
-UPDATE backfill
-SET tasks = backfill.tasks + total.tasks,
-    tasks_succeeded = backfill.tasks_succeeded + total.tasks_succeeded,
-    tasks_skipped = backfill.tasks_skipped + total.tasks_skipped,
-    tasks_failed = backfill.tasks_failed + total.tasks_failed
-FROM (
-    SELECT backfill_id, sum(tasks) AS tasks, sum(tasks_succeeded) AS tasks_succeeded, sum(tasks_skipped) AS tasks_skipped,
-        sum(tasks_failed) AS tasks_failed
-    FROM closed
-    GROUP BY backfill_id
-) AS total
-WHERE backfill.id = total.backfill_id
+UPDATE backfill_date AS date
+SET state = change.state,
+    reason = CASE WHEN change.reason <> '' THEN change.reason ELSE date.reason END,
+    tasks = change.tasks,
+    tasks_succeeded = change.tasks_succeeded,
+    tasks_skipped = change.tasks_skipped,
+    tasks_failed = change.tasks_failed
+FROM unnest(
+    $1::bigint[], $2::integer[], $3::backfill_date_state[], $4::integer[], $5::integer[], $6::integer[], $7::integer[],
+    $8::text[]
+) AS change (backfill_id, ordinal, state, tasks, tasks_succeeded, tasks_skipped, tasks_failed, reason)
+WHERE (date.backfill_id, date.ordinal) = (change.backfill_id, change.ordinal)
 
 -- name: open_dates
 UPDATE backfill_date AS date
@@ -330,26 +310,9 @@ FROM unnest($1::bigint[], $2::integer[], $3::timestamptz[]) AS change (backfill_
 WHERE (date.backfill_id, date.ordinal) = (change.backfill_id, change.ordinal)
 
 -- name: retry_dates
-WITH retried AS (
-    UPDATE backfill_date AS date
-    SET state = 'retry', tasks = 0, tasks_succeeded = 0, tasks_skipped = 0, tasks_failed = 0
-    FROM backfill_date AS before
-    WHERE date.backfill_id = ANY ($1::bigint[]) AND date.state = 'failed'
-      AND (before.backfill_id, before.ordinal) = (date.backfill_id, date.ordinal)
-    RETURNING before.*
-)
-UPDATE backfill
-SET tasks = backfill.tasks - total.tasks,
-    tasks_succeeded = backfill.tasks_succeeded - total.tasks_succeeded,
-    tasks_skipped = backfill.tasks_skipped - total.tasks_skipped,
-    tasks_failed = backfill.tasks_failed - total.tasks_failed
-FROM (
-    SELECT backfill_id, sum(tasks) AS tasks, sum(tasks_succeeded) AS tasks_succeeded, sum(tasks_skipped) AS tasks_skipped,
-        sum(tasks_failed) AS tasks_failed
-    FROM retried
-    GROUP BY backfill_id
-) AS total
-WHERE backfill.id = total.backfill_id
+UPDATE backfill_date
+SET state = 'retry', tasks = 0, tasks_succeeded = 0, tasks_skipped = 0, tasks_failed = 0
+WHERE backfill_id = ANY ($1::bigint[]) AND state = 'failed'
 
 -- name: take_runs
 UPDATE dag_run
@@ -363,8 +326,9 @@ FROM unnest($1::bigint[], $2::bigint[], $3::jsonb[], $4::text[], $5::integer[], 
 WHERE dag_run.id = change.dag_run_id
 
 -- name: notify
--- The dates of reopened runs are open again, unless their backfill stops or has ended: then the runs leave it, and dates that are
--- open are cancelled, and their tasks get the pools and weights of their version. Other backfills may wait for the same run, which one of them took from another.
+-- The dates of reopened runs are open again, unless their backfill stops or has ended: then the runs leave it, their tasks get the
+-- pools and weights of their version, and dates that are open are cancelled. Other backfills may wait for the same run, which one
+-- of them took from another.
 WITH notified AS MATERIALIZED (
     SELECT
         notified.*, coalesce(backfill.state NOT IN ('cancelling', 'cancelled', 'success', 'failed'), false) AS is_active
@@ -380,7 +344,6 @@ moved AS (
     WHERE notified.reopened
       AND CASE WHEN notified.is_active THEN before.state IN ('success', 'failed', 'cancelled') ELSE before.state = 'open' END
       AND (date.backfill_id, date.ordinal) = (before.backfill_id, before.ordinal)
-    RETURNING before.*
 ),
 leaving AS (
     UPDATE dag_run
@@ -399,14 +362,7 @@ own_demand AS (
     WHERE task.dag_run_id = leaving.id AND task.state <> 'removed'
 )
 UPDATE backfill
-SET due_at = least(backfill.due_at, waiting.at),
-    succeeded = backfill.succeeded - coalesce(moved.succeeded, 0),
-    failed = backfill.failed - coalesce(moved.failed, 0),
-    cancelled = backfill.cancelled - coalesce(moved.cancelled, 0) + coalesce(moved.open, 0),
-    tasks = backfill.tasks - coalesce(moved.tasks, 0),
-    tasks_succeeded = backfill.tasks_succeeded - coalesce(moved.tasks_succeeded, 0),
-    tasks_skipped = backfill.tasks_skipped - coalesce(moved.tasks_skipped, 0),
-    tasks_failed = backfill.tasks_failed - coalesce(moved.tasks_failed, 0)
+SET due_at = least(backfill.due_at, waiting.at)
 FROM (
     SELECT backfill_id, min(at) AS at
     FROM (
@@ -418,18 +374,6 @@ FROM (
     ) AS each
     GROUP BY backfill_id
 ) AS waiting
-LEFT JOIN (
-    SELECT
-        backfill_id,
-        count(*) FILTER (WHERE state = 'success') AS succeeded,
-        count(*) FILTER (WHERE state = 'failed') AS failed,
-        count(*) FILTER (WHERE state = 'cancelled') AS cancelled,
-        count(*) FILTER (WHERE state = 'open') AS open,
-        sum(tasks) AS tasks, sum(tasks_succeeded) AS tasks_succeeded, sum(tasks_skipped) AS tasks_skipped,
-        sum(tasks_failed) AS tasks_failed
-    FROM moved
-    GROUP BY backfill_id
-) AS moved USING (backfill_id)
 WHERE backfill.id = waiting.backfill_id AND backfill.state NOT IN ('cancelled', 'success', 'failed')
 
 -- name: wake
