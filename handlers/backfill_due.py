@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 
@@ -12,7 +13,7 @@ from tidegate.handlers.backfills.rerun import EndedRun
 from tidegate.handlers.backfills.slots import Slots, slots_of, startable_retries, startable_runs
 from tidegate.handlers.backfills.step import MAX_ENDS, DueBackfill, may_start, scans, take_step
 from tidegate.handlers.runs.transition import outlet_event_id
-from tidegate.schemas.backfill import BackfillView, Consumer, EndedDate, ExistingRun
+from tidegate.schemas.backfill import BackfillView, Consumer, EndedDate, ExistingRun, Retry
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.error import Faults
 from tidegate.schemas.graph import Graph
@@ -73,42 +74,52 @@ async def _read_stopped(db: Db, stopped: Sequence[DueBackfill], locked_dags: Loc
     ordinals = await backfills.ordinals(db, [ending.run for ending in locked.values()])
     retries = await backfills.retries(db, dict.fromkeys(kills, MAX_ENDS))
     return [
-        msgspec.structs.replace(due, ending=ordinals.get(id_, {}), retries=retries[id_], runs=locked)
+        msgspec.structs.replace(due, ending=ordinals.get(due.backfill.id, {}), retries=retries[due.backfill.id], runs=locked)
         for due in stopped
-        for id_ in [due.backfill.id]
     ]
+
+
+class _Starts(NamedTuple):
+    """The queued runs that start, the dates whose runs run again, and the slots that are left for other dates."""
+
+    runs: list[RunView]
+    retries: Mapping[int, Retry]
+    free: int
 
 
 async def _read_planning(db: Db, planning: Sequence[DueBackfill], locked_dags: Locked) -> list[DueBackfill]:
     """The runs that start, the next dates, and the runs of consumers."""
     due = await _with_graphs(db, planning, locked_dags)
-    slots = await _slots(db, due)
-    queued = await backfills.queued_runs(db, {id_: (due[id_].backfill.is_reverse, slots[id_].most) for id_ in due})
-    starting = {id_: startable_runs(slots[id_], queued[id_]) for id_ in due}
-    found = await backfills.retries(db, {id_: slots[id_].most - len(starting[id_]) for id_ in due})
-    retries = {id_: startable_retries(slots[id_], len(starting[id_]), found[id_]) for id_ in due}
-    free = {id_: slots[id_].free - len(starting[id_]) - len(retries[id_]) for id_ in due}
-    plans = await _plan(db, {id_: (it.counted, it.graph, free[id_]) for id_, it in due.items() if it.graph and _has_dates(it)})
-    again = [retry.dag_run_id for of in retries.values() for retry in of.values()]
+    starts = await _read_starts(db, due)
+    dated = {id_: it for id_, it in due.items() if _has_dates(it)}
+    plans = await _plan(db, {id_: (it.counted, it.graph, starts[id_].free) for id_, it in dated.items() if it.graph})
+    again = [retry.dag_run_id for it in starts.values() for retry in it.retries.values()]
     locked = await _lock_runs(db, [*again, *(id_ for plan in plans.values() for id_ in plan.again)], locked_dags)
-    graphs = await versions.of_runs(db, [run for of in starting.values() for run in of])
+    graphs = await versions.of_runs(db, [run for it in starts.values() for run in it.runs])
     consumers = await _consumers(db, due)
     ids = iter(await dags.reserve(db, sum(plan.new for plan in plans.values())))
     return [
         msgspec.structs.replace(
             it,
-            queued_runs=tuple(QueuedRun(run, graphs[run.version_id]) for run in starting[id_]),
-            retries=retries[id_],
-            planned=plan.dates,
-            more_dates=plan.more,
-            has_free_slots=plan.has_free_slots,
+            queued_runs=tuple(QueuedRun(run, graphs[run.version_id]) for run in starts[id_].runs),
+            retries=starts[id_].retries,
+            plan=plans.get(id_, NOTHING),
             consumers=consumers.get(id_, ()),
             runs=locked,
-            run_ids=tuple(islice(ids, plan.new)),
+            run_ids=tuple(islice(ids, plans.get(id_, NOTHING).new)),
         )
         for id_, it in due.items()
-        for plan in [plans.get(id_, NOTHING)]
     ]
+
+
+async def _read_starts(db: Db, due: Mapping[int, DueBackfill]) -> Mapping[int, _Starts]:
+    slots = await _slots(db, due)
+    queued = await backfills.queued_runs(db, {id_: (it.backfill.is_reverse, slots[id_].most) for id_, it in due.items()})
+    runs_of = {id_: startable_runs(slots[id_], queued[id_]) for id_ in due}
+    found = await backfills.retries(db, {id_: slots[id_].most - len(runs_of[id_]) for id_ in due})
+    retries = {id_: startable_retries(slots[id_], len(runs_of[id_]), found[id_]) for id_ in due}
+    left = {id_: slots[id_].free - len(runs_of[id_]) - len(retries[id_]) for id_ in due}
+    return {id_: _Starts(runs_of[id_], retries[id_], left[id_]) for id_ in due}
 
 
 def _has_dates(due: DueBackfill) -> bool:

@@ -2,7 +2,8 @@
 
 Queue order: weight, across all DAGs; then older runs first, then the order of tasks in their DAG. A task that does not fit is
 passed over and blocks no other. Against starvation, every fourth admission is the task that has waited longest, once that is
-longer than `fair_after_s`; if only slots are missing, free slots are kept for it.
+longer than `fair_after_s`; if only slots are missing, free slots are kept for it. So is the share of a backfill, for its task of
+several slots that has waited so long: tasks of the backfill that have waited less are passed over.
 """
 
 from collections import defaultdict

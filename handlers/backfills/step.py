@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 
 from tidegate.handlers.backfills.cascade import MAX_SCANNED, plan_consumers, why_not_again
-from tidegate.handlers.backfills.dates import PlannedDate, why_no_run
+from tidegate.handlers.backfills.dates import NOTHING, Plan, why_no_run
 from tidegate.handlers.backfills.rerun import EndedRun, as_run_of, run_again
 from tidegate.handlers.runs.create import create, ends_at_start, promote, queued_run
 from tidegate.handlers.runs.run_ids import backfill_run_id
@@ -31,10 +31,9 @@ class DueBackfill(msgspec.Struct, frozen=True, kw_only=True):
 
     `graph` is the version of its new runs; None if it plans and starts none now. `is_held_back`: the DAG is paused or stale.
     `is_gone`: the DAG of the stage was deleted. `is_replay`: its dates are runs that exist. `ended` are open dates whose runs
-    ended. `queued_runs` are the ones that start. `planned` are the next dates; `more_dates`: others follow; `has_free_slots`:
-    some of them could start now. `consumers` are runs that consumed what was rewritten. `retries` are by ordinal. `ending`: run
-    to ordinal, of the runs that a stopped backfill ends. `runs` are those of `retries` and `ending`, and existing ones of
-    `planned`. `run_ids` are reserved for new runs.
+    ended. `queued_runs` are the ones that start. `plan` has the next dates. `consumers` are runs that consumed what was
+    rewritten. `retries` are by ordinal. `ending`: run to ordinal, of the runs that a stopped backfill ends. `runs` are those of
+    `retries` and `ending`, and existing ones of `plan`. `run_ids` are reserved for new runs.
     """
 
     backfill: BackfillView
@@ -44,9 +43,7 @@ class DueBackfill(msgspec.Struct, frozen=True, kw_only=True):
     is_replay: bool = False
     ended: tuple[EndedDate, ...] = ()
     queued_runs: tuple[QueuedRun, ...] = ()
-    planned: tuple[PlannedDate, ...] = ()
-    more_dates: bool = False
-    has_free_slots: bool = False
+    plan: Plan = NOTHING
     consumers: tuple[Consumer, ...] = ()
     retries: Mapping[int, Retry] = {}
     ending: Mapping[int, int] = {}
@@ -126,7 +123,7 @@ def _start_runs(backfill: BackfillView, due: DueBackfill, now: datetime) -> Step
         yield from _plan_dates(backfill, due.graph, due, now)
     yield from plan_consumers(backfill, due.consumers)
     after = _planned(backfill, due)
-    started = due.queued_runs or any(date.reason is None for date in due.planned)
+    started = due.queued_runs or any(date.reason is None for date in due.plan.dates)
     start_date = backfill.run_start_date or (now if started else None)
     return msgspec.structs.replace(after, skipped=after.skipped + skipped, run_start_date=start_date)
 
@@ -151,7 +148,7 @@ def _is_to_run(run: RunView, retry: Retry) -> bool:
 
 def _plan_dates(backfill: BackfillView, graph: Graph, due: DueBackfill, now: datetime) -> Iterator[Effect]:
     ids = iter(due.run_ids)
-    for ordinal, tick, existing, reason in due.planned:
+    for ordinal, tick, existing, reason in due.plan.dates:
         at = tick.logical_date
         if reason is not None:
             yield InsertDate(backfill.id, ordinal, at, DateState.SKIPPED, existing and existing.id, reason)
@@ -175,14 +172,14 @@ def _planned(backfill: BackfillView, due: DueBackfill) -> BackfillView:
     """The backfill after its dates were planned."""
     if backfill.stage or due.is_replay:
         return _scanned(backfill, due)
-    dates = due.planned
+    dates = due.plan.dates
     return msgspec.structs.replace(
         backfill,
         state=BackfillState.RUNNING,
         dates=backfill.dates + len(dates),
         skipped=backfill.skipped + sum(date.reason is not None for date in dates),
         planned_until=dates[-1].tick.logical_date if dates else backfill.planned_until,
-        is_planned=backfill.is_planned or not due.more_dates,
+        is_planned=backfill.is_planned or not due.plan.more,
     )
 
 
@@ -220,9 +217,9 @@ def _end_state(backfill: BackfillView) -> BackfillState:
 
 def _has_more(backfill: BackfillView, due: DueBackfill) -> bool:
     """Whether the next step has work without waiting for the end of a run."""
-    if MAX_ENDS in (len(due.ended), len(due.ending)) or due.retries or due.has_free_slots or due.consumers:
+    if MAX_ENDS in (len(due.ended), len(due.ending)) or due.retries or due.plan.has_free_slots or due.consumers:
         return True
-    new = [date for date in due.planned if date.reason is None]
+    new = [date for date in due.plan.dates if date.reason is None]
     if any(date.existing for date in new):
         return True  # Queued now, they start at the next step.
     if due.graph is not None and any(ends_at_start(new_run(backfill, due.graph, 0, date.tick), due.graph) for date in new):

@@ -27,6 +27,7 @@ from tidegate.daemon.duties.outbox_sinks import OutboxSinks
 from tidegate.daemon.duties.receivers.delivery import Sent as Delivered
 from tidegate.daemon.duties.reconsider import reconsider_batch
 from tidegate.daemon.duties.sweep import (
+    count_lagging_backfills,
     delete_dead_daemons,
     delete_expired,
     delete_spent_markers,
@@ -268,6 +269,7 @@ class SmallWorld:
         """The duties that clean up and tell others."""
         await self.step(fail_silent_attempts, self.context)
         await self.step(requeue_stuck_attempts, self.context)
+        await self.step(count_lagging_backfills, self.context)
         await self.step(warn_of_missing_pools, self.context, frozenset())
         await self.step(delete_expired, self.context)
         await self.step(delete_dead_daemons, self.context)

@@ -9,6 +9,7 @@ from tidegate.daemon.backfills import Preview, read_backfill
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import Listing
 from tidegate.handlers.backfills.dates import next_ticks
+from tidegate.schemas.error import DagFaultError
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries import backfill_pages, backfills, versions
 from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, StageRow
@@ -77,27 +78,30 @@ async def _read_stages(db: Db, row: BackfillRow) -> list[Stage]:
 
 
 async def read_progress(db: Db, row: BackfillRow) -> Progress:
-    """The dates to come are counted from the timetable, up to a bound."""
-    graphs = await versions.graphs(db, {row.version_id})
-    graph = graphs[row.version_id]
+    """The dates to come are counted from the timetable, up to a bound; not at all if the version cannot be read."""
+    try:
+        graph: Graph | None = (await versions.graphs(db, {row.version_id}))[row.version_id]
+    except DagFaultError:
+        graph = None
     left = 0
-    if not row.is_planned and row.state not in BACKFILL_ENDED:
+    if graph is not None and not row.is_planned and row.state not in BACKFILL_ENDED:
         left = len(next_ticks(await backfills.view(db, row.id), graph, MOST_COUNTED + 1))
     return progress(row, graph, left, db.now)
 
 
-def progress(row: BackfillRow, graph: Graph, left: int, now: datetime) -> Progress:
+def progress(row: BackfillRow, graph: Graph | None, left: int, now: datetime) -> Progress:
     """`left` dates are not planned yet, and the runs of others wait to run again: their tasks are as many as the version has."""
+    size = 0 if graph is None else len(graph.nodes)
     waiting = row.dates - row.succeeded - row.failed - row.skipped - row.cancelled - row.queued - row.running
     without_tasks = left + row.unstarted + max(waiting, 0)
     found = Progress(
         dagruns=row.dates - row.skipped + left,
-        tasks=row.tasks + without_tasks * len(graph.nodes),
+        tasks=row.tasks + without_tasks * size,
         finished=row.tasks_succeeded + row.tasks_skipped + row.tasks_failed,
         succeeded=row.tasks_succeeded,
         skipped=row.tasks_skipped,
         failed=row.tasks_failed,
-        is_exact=left <= MOST_COUNTED and row.stage == len(row.stages),
+        is_exact=graph is not None and left <= MOST_COUNTED and row.stage == len(row.stages),
     )
     return msgspec.structs.replace(found, left_s=_time_left(row, found, now))
 

@@ -203,3 +203,18 @@ async def test_a_retry_may_have_the_newest_version(cli: Cli, daily: History) -> 
     assert answer == (0, "retries the failed dates of backfill 1\n", "")
     (row,) = (await cli("backfills", "list", "--json")).json
     assert (row["version"], row["state"]) == (2, "running")
+
+
+async def test_a_backfill_is_shown_and_cancelled_while_its_version_cannot_be_read(cli: Cli, daily: History) -> None:
+    await cli("backfills", "create", "daily", *JANUARY)
+    await daily.backfilled()
+    await daily.database.pool.execute("""UPDATE dag_version SET spec = '{"dag_id": 7}'""")
+    await daily.database.pool.execute("UPDATE dag SET held_since = now(), hold_reason = 'x'")
+    daily.database.clear_memory()
+
+    shown, cancelled = await cli("backfills", "show", "1"), await cli("backfills", "cancel", "1", "--kill")
+    await daily.backfilled()
+
+    assert "its DAG is held; `tidegate dags why-not daily` says what to do" in shown.out
+    assert cancelled == (0, "cancelled backfill 1\n", "")
+    assert [row["state"] for row in (await cli("backfills", "list", "--json")).json] == ["cancelled"]

@@ -1025,16 +1025,20 @@ async def test_a_large_task_that_waits_for_its_share_holds_up_no_other(world: Wo
 POOLED = daily(CommandTask(task_id="work", argv=("true",), pool="own", weight=7, retries=1))
 
 
-async def test_a_run_that_leaves_its_backfill_has_the_pools_and_weights_of_its_version(world: World) -> None:
+@pytest.mark.parametrize("is_deleted", [False, True])
+async def test_a_run_that_leaves_its_backfill_has_the_pools_and_weights_of_its_version(world: World, *, is_deleted: bool) -> None:
     await world.database.pool.execute("INSERT INTO pool (name, slots) VALUES ('few', 1), ('own', 1)")
     await world.file(POOLED)
-    await created(world, 1, 1, limits={"pool": "few"})
+    id_ = await created(world, 1, 1, limits={"pool": "few"})
     await work(world)
+    if is_deleted:
+        assert await act(world, id_, BackfillAction.DELETE) == ()
 
     await world.tell(ClearRequested(dag_id="d", run_id=run_of(1)))
     await settle(world)
 
     assert await world.rows("SELECT pool, rank, state::text FROM task_instance") == [("own", -7, "scheduled")]
+    assert await world.rows("SELECT backfill_id FROM dag_run") == [(None,)]
 
 
 async def test_another_pool_is_that_of_waiting_tasks_and_of_next_tries(world: World) -> None:

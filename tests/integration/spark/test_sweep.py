@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -14,20 +15,26 @@ from structlog.testing import capture_logs
 from tests.integration.cli.history import HOST, History
 from tests.integration.spark.submissions import Bench
 from tests.servers import MakeSettings
+from tidegate.daemon.backfills import create, get
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties import sweep as sweep_module
-from tidegate.daemon.duties.sweep import Sweeper, end_strays, prune, sweep, warn_of_open_transactions
+from tidegate.daemon.duties.sweep import Sweeper, count_lagging_backfills, end_strays, prune, sweep, warn_of_open_transactions
 from tidegate.daemon.leases import HeldLeases
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.spark.contract import Phase
 from tidegate.daemon.wake import Signals
 from tidegate.events import topics
+from tidegate.schemas.backfill import BackfillSpec
 from tidegate.schemas.dag import CommandTask
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries.leases import Job
 
 FILE = 'from tidegate import Dag, Dataset\nwith Dag("d", schedule=Dataset("s://a")) as dag: dag.command("c", ["true"])\n'
+TIMED = """
+from tidegate import Dag, cron
+with Dag("timed", schedule=cron("0 0 * * *"), catchup=False) as dag: dag.command("c", ["true"])
+"""
 
 
 @pytest.fixture
@@ -115,6 +122,23 @@ async def test_what_runs_for_no_open_attempt_is_killed(daemon: Context) -> None:
     await bench.backends["command"].kill(open_[1])
     assert found == (Phase.KILLED, Phase.RUNNING)
     assert [line["submission_id"] for line in logs if line["event"] == "stray_killed"] == [str(stray[0].submission_id)]
+
+
+async def test_a_run_that_a_daemon_of_a_former_version_ended_is_counted(daemon: Context) -> None:
+    history = History(daemon.database)
+    await history.file(TIMED)
+    at = datetime(2013, 1, 1, tzinfo=UTC)
+    await create(daemon.database, daemon.settings, "ann", BackfillSpec(dag_id="timed", start_date=at, end_date=at))
+    await history.backfilled()
+    await daemon.database.pool.execute("UPDATE dag_run SET state = 'success'")
+
+    with capture_logs() as logs:
+        await count_lagging_backfills(daemon)
+        await history.backfilled()
+        await count_lagging_backfills(daemon)
+
+    assert [line["backfills"] for line in logs if line["event"] == "backfills_lagging"] == [[1]]
+    assert (await get(daemon.database, 1)).state == "success"
 
 
 async def test_a_step_that_fails_each_round_delays_no_other(daemon: Context, monkeypatch: pytest.MonkeyPatch) -> None:

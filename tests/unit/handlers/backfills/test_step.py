@@ -6,7 +6,7 @@ import pytest
 
 from tests.shapes import NOW, graph, run_view
 from tests.unit.handlers.backfills.test_dates import DAILY, DAY, backfill
-from tidegate.handlers.backfills.dates import PlannedDate, next_ticks
+from tidegate.handlers.backfills.dates import Plan, PlannedDate, next_ticks
 from tidegate.handlers.backfills.rerun import EndedRun
 from tidegate.handlers.backfills.step import MAX_ENDS, DueBackfill, take_step
 from tidegate.schemas.backfill import BackfillView, Consumer, EndedDate, ExistingRun, Outlets, Reprocess, Retry
@@ -40,7 +40,10 @@ def ended(run_id: int = 7, of: Graph = DAILY, *, tasks: bool = True, **facts: An
 
 def step(view: BackfillView, graph_: Graph = DAILY, **work: Any) -> tuple[list[Effect], UpdateBackfill]:
     """The effects of a step, and the last one: how far the backfill has come."""
-    *effects, update = take_step(DueBackfill(backfill=view, graph=graph_, **work), NOW)
+    plan = Plan(
+        *(work.pop(name, default) for name, default in (("planned", ()), ("more_dates", False), ("has_free_slots", False)))
+    )
+    *effects, update = take_step(DueBackfill(backfill=view, graph=graph_, plan=plan, **work), NOW)
     assert isinstance(update, UpdateBackfill)
     return effects, update
 
