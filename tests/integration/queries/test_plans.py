@@ -19,8 +19,8 @@ HISTORY = {
     *("dataset", "dag", "dag_version", "dag_schedule_dataset_reference", "task_outlet_dataset_reference"),
 }
 
-OF_WHAT_IS_ACTIVE = {"task_instance_occupying", "task_instance_limited"}
-"""Indexes that hold attempts under way and nothing else: reading one whole costs no more than the slots there are."""
+OF_WHAT_IS_ACTIVE = {"task_instance_occupying", "task_instance_limited", "dag_run_backfill", "backfill_date_open"}
+"""Indexes that hold attempts, or runs of backfills, under way and nothing else: one whole costs no more than the limits allow."""
 
 SAMPLES = {
     "dags": "ARRAY['dag_7', 'dag_8']",
@@ -71,6 +71,7 @@ READ = {
     "pools.occupied": ("'default_pool'", "task_instance_occupying"),
     "pools.active_everywhere": ("", "task_instance_occupying"),
     "pools.pools_in_demand": ("", "task_instance_oldest"),
+    "backfills.lagging": ("", "backfill_active dag_run_backfill dag_run_pkey"),
     "clock.dag": ("{shards}, now(), 100", "dag_due"),
     "clock.retry": ("{shards}, now(), 100", "task_instance_retry"),
     "clock.run": ("{shards}, now(), 100", "dag_run_times_out"),
