@@ -151,6 +151,8 @@ class Publisher:
         finished_at: datetime | None = None,
         follow: tuple[str, ...] | None = None,
         result: Any = None,
+        outlets: dict[str, dict[str, Any]] | None = None,
+        events: tuple[DatasetUpdated, ...] | None = None,
         event_id: str | None = None,
         time: datetime | None = None,
     ) -> EventId:
@@ -161,6 +163,8 @@ class Publisher:
         `reason`: a text for people; cut to 10,000 characters, with characters that cannot be stored replaced.
         `follow`: ids of the tasks directly after this one that run, all others are skipped; None makes no choice.
         `result`: the JSON value that the task returned; None for no result.
+        `outlets`: by URI, the `extra` of the event of an outlet of the task; `events`: further dataset events. Tidegate publishes
+        them when it records the end of an attempt that succeeded.
         """
         event = TaskFinished(
             submission_id=submission_id,
@@ -172,6 +176,8 @@ class Publisher:
             finished_at=finished_at,
             follow=UNSET if follow is None else follow,
             result=UNSET if result is None else result,
+            outlets=UNSET if outlets is None else outlets,
+            events=UNSET if events is None else events,
         )
         return await self._publish(Kind.TASK_FINISHED, topics.run_key(dag_id, run_id), event, event_id, time)
 

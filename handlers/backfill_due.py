@@ -12,7 +12,7 @@ from tidegate.handlers.backfills.dates import MAX_DATES, NOTHING, Plan, is_repla
 from tidegate.handlers.backfills.rerun import EndedRun
 from tidegate.handlers.backfills.slots import Slots, slots_of, startable_retries, startable_runs
 from tidegate.handlers.backfills.step import MAX_ENDS, DueBackfill, may_start, scans, take_step
-from tidegate.handlers.runs.transition import outlet_event_id
+from tidegate.handlers.runs.outlets import outlet_event_id
 from tidegate.schemas.backfill import BackfillView, Consumer, EndedDate, ExistingRun, Retry
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.error import Faults

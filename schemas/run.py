@@ -1,21 +1,35 @@
 """A run as its tasks read it, and the ways in which a task skips itself or downstream tasks."""
 
+from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol, Self
 
 import msgspec
 
 MAX_RESULT_BYTES = 64 * 1024
 
+MAX_PRODUCED_BYTES = 256 * 1024
+"""The most JSON that an attempt gives its outlets and the events that it publishes, in all."""
+
+MAX_PUBLISHED = 1_000
+"""The most events that an attempt publishes, apart from its outlets."""
+
 
 class ConsumedEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """A dataset event that a run consumed, as tasks read it in `run.events`."""
+    """A dataset event that a run consumed, as tasks read it in `run.events`.
+
+    `source_dag_id` to `source_map_index` name the task that produced it; None for events of other programs.
+    """
 
     uri: str
     source: str
     id: str
     occurred_at: datetime
     extra: dict[str, Any]
+    source_dag_id: str | None = None
+    source_run_id: str | None = None
+    source_task_id: str | None = None
+    source_map_index: int | None = None
 
 
 class RunContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +64,63 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     def ts(self) -> str | None:
         """The logical date with its time, in ISO 8601."""
         return None if self.logical_date is None else self.logical_date.isoformat()
+
+
+class HasUri(Protocol):
+    """A dataset of a DAG file."""
+
+    uri: str
+
+
+class OutletEvent(msgspec.Struct, frozen=True):
+    """The event of an outlet, which is published when the task succeeds. The task fills in `extra`, a JSON object."""
+
+    uri: str
+    extra: dict[str, Any]
+
+
+class Outlets(Mapping[str, OutletEvent]):
+    """The outlets of a task. The key is a dataset or its URI: `run.outlets[delays].extra["rows"] = 12`."""
+
+    def __init__(self, uris: tuple[str, ...], task_id: str) -> None:
+        self._events = {uri: OutletEvent(uri, {}) for uri in uris}
+        self._task_id = task_id
+
+    def __getitem__(self, dataset: str | HasUri) -> OutletEvent:
+        uri = _uri_of(dataset)
+        if uri not in self._events:
+            known = ", ".join(self._events) or "none"
+            raise KeyError(f"task {self._task_id!r} has no outlet {uri!r}; its outlets are: {known}")
+        return self._events[uri]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._events)
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+
+class Run(RunContext, frozen=True, kw_only=True):
+    """The run that a function of a DAG file gets. `outlets` has the events of the outlets of its task."""
+
+    outlets: Outlets = Outlets((), "")
+    published: list[tuple[str, dict[str, Any]]] = []
+
+    @classmethod
+    def of(cls, context: RunContext, outlets: tuple[str, ...]) -> Self:
+        """The run of a context."""
+        return cls(**msgspec.structs.asdict(context), outlets=Outlets(outlets, context.task_id), published=[])
+
+    def publish(self, dataset: str | HasUri, extra: Mapping[str, Any] | None = None) -> None:
+        """Publish a further dataset event when the task succeeds, exactly once. `extra` is a JSON object.
+
+        Events of an attempt that fails are not published.
+        """
+        self.published.append((_uri_of(dataset), dict(extra or {})))
+
+
+def _uri_of(dataset: str | HasUri) -> str:
+    return dataset if isinstance(dataset, str) else dataset.uri
 
 
 class Choice(msgspec.Struct, frozen=True):

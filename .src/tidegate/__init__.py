@@ -5,7 +5,7 @@ The names that DAG files import:
 * pipelines: `Dag`, `Dataset`, `Param` (start with `tidegate.schemas.authoring.dag`)
 * conditions over datasets: `DatasetPattern`, `n_of`, `Timed`, `InputDeadline`
 * schedules by time: `cron`, `every`, `DatasetOrTime`, `DatasetsAndTime`
-* task functions: `Run`, their second argument, with its `ConsumedEvent`s; `follow`, `skip_rest` and `SkipTask` to end one
+* task functions: `Run`, their second argument, with its `ConsumedEvent`s and `OutletEvent`s; `follow`, `skip_rest` and `SkipTask` to end one
 * deadlines and notifications: `Deadline`, `Email`, `Webhook`, `CallbackContext`
 * annotations and tests: `Task`, `Choice`, `TriggerRule`, `WeightRule`, `DagError`
 
@@ -19,8 +19,7 @@ from tidegate.schemas.error import DagError
 from tidegate.schemas.authoring.callbacks import Deadline, Email, Webhook
 from tidegate.schemas.notice import CallbackContext
 from tidegate.schemas.authoring.params import Param
-from tidegate.schemas.run import Choice, ConsumedEvent, SkipTask, follow, skip_rest
-from tidegate.schemas.run import RunContext as Run
+from tidegate.schemas.run import Choice, ConsumedEvent, OutletEvent, Run, SkipTask, follow, skip_rest
 from tidegate.schemas.authoring.schedule import DatasetOrTime, DatasetsAndTime, InputDeadline, Timed, cron, every
 from tidegate.schemas.authoring.task import Task
 
@@ -37,6 +36,7 @@ __all__ = [
     "Deadline",
     "Email",
     "InputDeadline",
+    "OutletEvent",
     "Param",
     "Run",
     "SkipTask",

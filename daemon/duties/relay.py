@@ -21,11 +21,10 @@ from tidegate.schemas.queries import inbox, outbox, writers
 from tidegate.schemas.queries.inbox import DeadLetter
 from tidegate.schemas.queries.leases import OUTBOX, LeaseSpec
 from tidegate.schemas.queries.outbox import OutboxRow, UnreadableRow
-from tidegate.schemas.wire.event import Kind
+from tidegate.schemas.wire.event import PRODUCER_SOURCE, Kind
 
 log = structlog.get_logger()
 
-SOURCE = "tidegate"
 MAX_BATCH = 1000
 MAX_DEAD_LETTERS = 8
 """Dead letters in memory at once: each may be as large as a record."""
@@ -152,12 +151,14 @@ def _dead_letter(settings: Settings, row: OutboxRow, letter: DeadLetter) -> OutM
     if row.is_replay:
         return dead_letter.replay_message(int(row.key), letter)
     topic = settings.topic(Kind.DEAD_LETTER)
-    return dead_letter.dead_letter_message(topic, int(row.key), letter, event_id=row.event_id, source=SOURCE, time=row.time)
+    return dead_letter.dead_letter_message(
+        topic, int(row.key), letter, event_id=row.event_id, source=PRODUCER_SOURCE, time=row.time
+    )
 
 
 def messages(settings: Settings, row: OutboxRow) -> Iterator[OutMessage]:
     """The CloudEvents of a row, in binary mode."""
     topic, key = settings.topic(row.kind), row.key.encode()
     for event_id, payload in row.events():
-        event_headers = headers(row.kind, event_id=event_id, source=SOURCE, time=row.time)
+        event_headers = headers(row.kind, event_id=event_id, source=PRODUCER_SOURCE, time=row.time)
         yield OutMessage(topic=topic, key=key, value=payload, headers=event_headers)

@@ -14,7 +14,7 @@ import msgspec
 from tidegate.schemas.dag import BACKENDS, BaseTask, TaskSpec, kind_of
 from tidegate.schemas.notice import CallbackContext
 from tidegate.schemas.run import RunContext
-from tidegate.schemas.wire.event import ExitCode, Follow, Moment
+from tidegate.schemas.wire.event import DatasetUpdated, ExitCode, Follow, Moment
 
 Handle = dict[str, Any]
 """The backend's reference to a submission; stored as JSON."""
@@ -67,7 +67,7 @@ class Phase(StrEnum):
 class AttemptEnd(msgspec.Struct, frozen=True, kw_only=True):
     """What is known about the end of an attempt. `reason` is one sentence for people.
 
-    `follow` and `result` as in `tidegate.schemas.wire.event.TaskFinished`.
+    `follow`, `result`, `outlets` and `events` as in `tidegate.schemas.wire.event.TaskFinished`.
     """
 
     reason: str = ""
@@ -76,6 +76,8 @@ class AttemptEnd(msgspec.Struct, frozen=True, kw_only=True):
     finished_at: Moment | None = None
     follow: Follow | None = None
     result: Any = None
+    outlets: dict[str, dict[str, Any]] | None = None
+    events: tuple[DatasetUpdated, ...] | None = None
 
     def facts(self) -> dict[str, Any]:
         """The known fields of this class, by name, for any struct with the same fields."""

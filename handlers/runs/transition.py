@@ -3,20 +3,20 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
-from uuid import NAMESPACE_OID, uuid5
 
 import msgspec
 
 from tidegate.handlers.runs.notifications import notify_run_end, notify_task_move
+from tidegate.handlers.runs.outlets import dataset_events
 from tidegate.handlers.tasks.advance import Move
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import NotifyBackfill
 from tidegate.schemas.effect.run import RunMoved, UpdateRun
-from tidegate.schemas.effect.task import OutletUpdated, TaskMoved
-from tidegate.schemas.graph import Graph, element_of
+from tidegate.schemas.effect.task import TaskMoved
+from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import RUN_ENDED, RunState, TaskState
 from tidegate.schemas.view import RunStatus, RunView
-from tidegate.schemas.wire.event import MAX_ID_LENGTH, DagRunStateChanged, TaskStateChanged
+from tidegate.schemas.wire.event import DagRunStateChanged, TaskStateChanged
 
 
 class Reason(NamedTuple):
@@ -95,7 +95,6 @@ def run_event(run: RunView, state: RunState, seq: int, at: datetime, reason: str
 def task_events(run: RunView, graph: Graph, moves: Sequence[Move], now: datetime, *, outlets: bool = True) -> Iterator[Effect]:
     """The events of tasks' moves, the dataset events of their outlets, and their notifications."""
     for seq, move in enumerate(moves, run.task_seq + 1):
-        task = graph.node(move.index).task
         event = TaskStateChanged(
             dag_id=run.dag_id,
             run_id=run.run_id,
@@ -107,19 +106,7 @@ def task_events(run: RunView, graph: Graph, moves: Sequence[Move], now: datetime
             reason=move.reason,
         )
         yield TaskMoved(run.id, event)
-        if move.state is TaskState.SUCCESS and outlets and run.updates_outlets and element_of(move.index) is None:
-            yield from (outlet_event(run, task.task_id, uri, now) for uri in task.outlets)
+        if move.state is TaskState.SUCCESS and outlets and run.updates_outlets:
+            yield from dataset_events(run, graph, move, now)
         if graph.watched:
             yield from notify_task_move(run, graph, move, seq, now)
-
-
-def outlet_event(run: RunView, task_id: str, uri: str, now: datetime) -> OutletUpdated:
-    """The dataset event of an outlet. Its id is derived from run, task and dataset, so every repetition has the same id."""
-    origin = {"dag_id": run.dag_id, "run_id": run.run_id, "task_id": task_id}
-    return OutletUpdated(uri, outlet_event_id(run.dag_id, run.run_id, task_id, uri), {"tidegate": origin}, now)
-
-
-def outlet_event_id(dag_id: str, run_id: str, task_id: str, uri: str) -> str:
-    """The id of the event of an outlet: its origin, or a UUID derived from it where that is longer than an id may be."""
-    name = f"{dag_id}/{run_id}/{task_id}/{uri}"
-    return name if len(name) <= MAX_ID_LENGTH else str(uuid5(NAMESPACE_OID, name))

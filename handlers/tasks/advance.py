@@ -7,10 +7,11 @@ failures).
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from heapq import heapify, heappop, heappush
+from typing import TypedDict, Unpack
 
 import msgspec
 
-from tidegate.handlers.tasks.attempt_end import AttemptEnd
+from tidegate.handlers.tasks.attempt_end import AttemptEnd, Produced
 from tidegate.handlers.tasks.branching import choice_error, unchosen
 from tidegate.handlers.tasks.mapping import element_count, end_of_mapped, new_instances
 from tidegate.handlers.tasks.readiness import readiness
@@ -30,13 +31,24 @@ NO_LENGTHS: Lengths = {}
 
 
 class Move(msgspec.Struct, frozen=True):
-    """A task instance got a new state. `timed_out`: because its attempt ran longer than its task allows."""
+    """A task instance got a new state. `timed_out`: because its attempt ran longer than its task allows.
+
+    `produced`: what its attempt says about its data.
+    """
 
     index: int
     state: TaskState
     try_number: int
     reason: str = ""
     timed_out: bool = False
+    produced: Produced | None = None
+
+
+class OfAttempt(TypedDict, total=False):
+    """The fields of a move that come from an attempt."""
+
+    timed_out: bool
+    produced: Produced | None
 
 
 class Advance(msgspec.Struct, frozen=True):
@@ -133,9 +145,9 @@ class _Step:
     def state_of(self, index: int) -> TaskState:
         return self.read(index).state
 
-    def move(self, instance: Instance, state: TaskState, reason: str = "", *, timed_out: bool = False) -> None:
+    def move(self, instance: Instance, state: TaskState, reason: str = "", **of_attempt: Unpack[OfAttempt]) -> None:
         instance.state = state
-        self.moves.append(Move(instance.index, state, instance.try_number, reason, timed_out))
+        self.moves.append(Move(instance.index, state, instance.try_number, reason, **of_attempt))
 
     def end_attempt(self, end: AttemptEnd, now: datetime) -> None:
         instance, node = self.edit(end.index), self.graph.node(end.index)
@@ -151,7 +163,7 @@ class _Step:
         elif end.is_retried(max_tries):
             self.retry(instance, node, end, now)
         else:
-            self.end(instance, end.state, end.reason, timed_out=end.timed_out)
+            self.end(instance, end.state, end.reason, timed_out=end.timed_out, produced=end.produced)
             if end.choice is not None:
                 for index in sorted(unchosen(self.graph, end.index, end.choice)):
                     self.skip_unchosen(index, node)
@@ -174,8 +186,8 @@ class _Step:
         self.move(self.edit(index), TaskState.REMOVED, "the logical date of the run is outside the dates of the task")
         self.ended += 1
 
-    def end(self, instance: Instance, state: TaskState, reason: str = "", *, timed_out: bool = False) -> None:
-        self.move(instance, state, reason, timed_out=timed_out)
+    def end(self, instance: Instance, state: TaskState, reason: str = "", **of_attempt: Unpack[OfAttempt]) -> None:
+        self.move(instance, state, reason, **of_attempt)
         if element_of(instance.index) is not None:
             self.count(position_of(instance.index), state)
             return

@@ -1,14 +1,16 @@
 """The end of an attempt: the input of the state machine of tasks."""
 
+from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 import msgspec
 from msgspec import UNSET
 
 from tidegate.schemas.graph import element_of
-from tidegate.schemas.run import MAX_RESULT_BYTES
+from tidegate.schemas.run import MAX_PRODUCED_BYTES, MAX_PUBLISHED, MAX_RESULT_BYTES
 from tidegate.schemas.state import TaskState
-from tidegate.schemas.wire.event import TaskFinished, encode, storable
+from tidegate.schemas.wire.event import DatasetUpdated, TaskFinished, encode, storable
 
 STATES = {
     "succeeded": TaskState.SUCCESS,
@@ -18,6 +20,14 @@ STATES = {
     "lost": TaskState.FAILED,
 }
 """The state that each outcome gives a task without retries left."""
+
+
+class Produced(msgspec.Struct, frozen=True):
+    """What an attempt that succeeded says about its data: the extra of each outlet by URI, and further dataset events."""
+
+    submission_id: UUID
+    outlets: Mapping[str, dict[str, Any]] = {}
+    events: tuple[DatasetUpdated, ...] = ()
 
 
 class AttemptEnd(msgspec.Struct, frozen=True):
@@ -35,6 +45,7 @@ class AttemptEnd(msgspec.Struct, frozen=True):
     reason: str = ""
     branches: tuple[str, ...] | None = None
     timed_out: bool = False
+    produced: Produced | None = None
 
     @property
     def choice(self) -> tuple[str, ...] | None:
@@ -48,10 +59,15 @@ class AttemptEnd(msgspec.Struct, frozen=True):
 
 def attempt_end(finish: TaskFinished, index: int, try_number: int) -> AttemptEnd:
     """The end that an event reports, apart from kill requests and from decisions about the task in the meantime."""
-    if finish.outcome == "succeeded" and (error := result_error(finish.result)):
+    if finish.outcome == "succeeded" and (error := result_error(finish.result) or produced_error(finish)):
         return AttemptEnd(index, try_number, TaskState.FAILED, error)
     branches = None if finish.follow is UNSET else finish.follow
-    return AttemptEnd(index, try_number, STATES[finish.outcome], storable(finish.reason), branches)
+    return AttemptEnd(index, try_number, STATES[finish.outcome], storable(finish.reason), branches, produced=_produced(finish))
+
+
+def _produced(finish: TaskFinished) -> Produced | None:
+    outlets, events = finish.outlets or {}, finish.events or ()
+    return Produced(finish.submission_id, outlets, events) if outlets or events else None
 
 
 def result_error(result: Any) -> str:
@@ -61,4 +77,14 @@ def result_error(result: Any) -> str:
         return f"the task returned more than {MAX_RESULT_BYTES} bytes; write the data elsewhere and return its location"
     if b"u0000" in content and b"\\u0000" in content.replace(rb"\\", b""):
         return "the task returned a NUL character, which cannot be stored"
+    return ""
+
+
+def produced_error(finish: TaskFinished) -> str:
+    """Why the events of a success cannot be published; empty when they can. Each of them has to fit into a record."""
+    outlets, events = finish.outlets or {}, finish.events or ()
+    if len(events) > MAX_PUBLISHED:
+        return f"the task published {len(events)} events; an attempt publishes at most {MAX_PUBLISHED}"
+    if len(encode(outlets)) + len(encode(events)) > MAX_PRODUCED_BYTES:
+        return f"the events of the task have more than {MAX_PRODUCED_BYTES} bytes; write the data elsewhere and give its location"
     return ""

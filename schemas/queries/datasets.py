@@ -11,9 +11,10 @@ from tidegate.schemas.effect.dag import ConsumeEvents, DiscardEvents
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries import references
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.producers import producer_columns, producer_of, with_producer
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.read_plan import EventKey
-from tidegate.schemas.wire.event import DatasetUpdated
+from tidegate.schemas.wire.event import DatasetUpdated, Producer
 
 _SQL = load("datasets")
 
@@ -47,6 +48,7 @@ class EventRow(msgspec.Struct, frozen=True):
     occurred_at: datetime
     received_at: datetime
     extra: dict[str, Any]
+    producer: Producer | None
 
 
 class OutcomeRow(msgspec.Struct, frozen=True):
@@ -108,6 +110,7 @@ async def record(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> Recorde
         [message.body.extra for message in messages],
         [message.at for message in messages],
         db.now,
+        *producer_columns([producer_of(message) for message in messages]),
     )
     new: dict[str, list[EventKey]] = defaultdict(list)
     for dag_id, dataset_id, event_id in rows:
@@ -144,7 +147,7 @@ async def pending_counts(db: Db, dag_id: str) -> list[PendingRow]:
 
 async def events(db: Db, uri: str, id_: str | None, limit: int) -> list[EventRow]:
     """The events of a dataset, newest first; with `id_` only events of that id."""
-    return [EventRow(*row) for row in await db.fetch(_SQL["events"], uri, id_, limit)]
+    return [EventRow(*with_producer(row)) for row in await db.fetch(_SQL["events"], uri, id_, limit)]
 
 
 async def outcomes(db: Db, numbers: Collection[int]) -> Mapping[int, list[OutcomeRow]]:

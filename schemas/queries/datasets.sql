@@ -27,14 +27,20 @@ WHERE dataset.uri = described.uri AND (dataset.name, dataset.extra) IS DISTINCT 
 -- is the id of its last event.
 WITH new AS MATERIALIZED (
     SELECT nextval('dataset_event_id_seq') AS id, row.*
-    FROM unnest($1::bigint[], $2::text[], $3::text[], $4::jsonb[], $5::timestamptz[])
-        AS row (dataset_id, source, event_id, extra, occurred_at)
+    FROM unnest(
+        $1::bigint[], $2::text[], $3::text[], $4::jsonb[], $5::timestamptz[], $7::text[], $8::text[], $9::text[], $10::integer[]
+    ) AS row (
+        dataset_id, source, event_id, extra, occurred_at, source_dag_id, source_run_id, source_task_id, source_map_index
+    )
 ),
 arrival AS (
     INSERT INTO dataset_event_arrival (id) SELECT max(id) FROM new HAVING max(id) IS NOT NULL RETURNING id
 ),
 event AS (
-    INSERT INTO dataset_event (id, dataset_id, source, event_id, extra, occurred_at, received_at, arrival_id)
+    INSERT INTO dataset_event (
+        id, dataset_id, source, event_id, extra, occurred_at, source_dag_id, source_run_id, source_task_id, source_map_index,
+        received_at, arrival_id
+    )
     SELECT new.*, $6::timestamptz, arrival.id FROM new CROSS JOIN arrival
     RETURNING id, dataset_id
 ),
@@ -133,7 +139,9 @@ ORDER BY dataset.uri
 
 -- name: events
 -- The newest events of a dataset, or its events with the id that the producer gave.
-SELECT event.id AS number, event.source, event.event_id AS id, event.occurred_at, event.received_at, event.extra
+SELECT
+    event.id AS number, event.source, event.event_id AS id, event.occurred_at, event.received_at, event.extra,
+    event.source_dag_id, event.source_run_id, event.source_task_id, event.source_map_index
 FROM dataset
 JOIN dataset_event AS event ON event.dataset_id = dataset.id
 WHERE dataset.uri = $1 AND ($2::text IS NULL OR event.event_id = $2)

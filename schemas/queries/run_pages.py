@@ -8,8 +8,10 @@ import msgspec
 
 from tidegate.schemas.graph import label
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.producers import with_producer
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.state import RunState, RunType
+from tidegate.schemas.wire.event import Producer
 
 _SQL = load("run_pages")
 
@@ -46,6 +48,7 @@ class RunEventRow(msgspec.Struct, frozen=True):
     event_id: str
     occurred_at: datetime
     extra: dict[str, Any]
+    producer: Producer | None = None
 
 
 class RunTaskRow(msgspec.Struct, frozen=True):
@@ -134,6 +137,7 @@ class ConsumedEvent(msgspec.Struct, frozen=True):
     occurred_at: datetime | None
     received_at: datetime | None
     extra: dict[str, Any] | None
+    producer: Producer | None = None
 
 
 class Steps(msgspec.Struct, frozen=True):
@@ -169,7 +173,7 @@ async def list_runs(
 
 async def events_of(db: Db, dag_id: str, run_id: str) -> list[RunEventRow]:
     """The dataset events that a run consumed, oldest first, without events older than the retention."""
-    return [RunEventRow(*row) for row in await db.fetch(_SQL["run_events"], dag_id, run_id)]
+    return [RunEventRow(*with_producer(row)) for row in await db.fetch(_SQL["run_events"], dag_id, run_id)]
 
 
 async def event_count(db: Db, dag_id: str, run_id: str) -> EventCount:
@@ -207,7 +211,7 @@ async def origin(db: Db, dag_id: str, run_id: str) -> Origin:
 
 async def consumed(db: Db, dag_run_id: int) -> list[ConsumedEvent]:
     """The consumed events of a run, in the order of their arrival."""
-    return [ConsumedEvent(*row) for row in await db.fetch(_SQL["consumed"], dag_run_id)]
+    return [ConsumedEvent(*with_producer(row)) for row in await db.fetch(_SQL["consumed"], dag_run_id)]
 
 
 async def steps(db: Db, dag_run_id: int, limit: int) -> list[Steps]:

@@ -22,7 +22,9 @@ ORDER BY run.id DESC
 LIMIT $4
 
 -- name: run_events
-SELECT dataset.uri, event.source, event.event_id, event.occurred_at, event.extra
+SELECT
+    dataset.uri, event.source, event.event_id, event.occurred_at, event.extra,
+    event.source_dag_id, event.source_run_id, event.source_task_id, event.source_map_index
 FROM dag_run AS run
 JOIN dagrun_dataset_event AS consumed ON consumed.dag_run_id = run.id
 JOIN dataset_event AS event ON event.id = consumed.dataset_event_id
@@ -96,7 +98,7 @@ WHERE run.dag_id = $1 AND run.run_id = $2
 -- An event older than the retention has its number only.
 SELECT
     consumed.dataset_event_id AS number, dataset.uri, event.source, event.event_id AS id, event.occurred_at, event.received_at,
-    event.extra
+    event.extra, event.source_dag_id, event.source_run_id, event.source_task_id, event.source_map_index
 FROM dagrun_dataset_event AS consumed
 LEFT JOIN dataset_event AS event ON event.id = consumed.dataset_event_id
 LEFT JOIN dataset ON dataset.id = event.dataset_id

@@ -24,6 +24,8 @@ PAGE = 1000
 PAGE_BYTES = 1 << 20
 """The most events of a page, and the most extra, unless it has one event."""
 
+_EVENT_COLUMNS = len(ConsumedEvent.__struct_fields__)
+
 DagFile = tuple[str, str]
 """(path, source)"""
 
@@ -36,6 +38,10 @@ class StoredEvent(msgspec.Struct, frozen=True):
     id: str
     occurred_at: datetime
     extra: msgspec.Raw
+    source_dag_id: str | None
+    source_run_id: str | None
+    source_task_id: str | None
+    source_map_index: int | None
 
 
 class RunSource(msgspec.Struct, frozen=True):
@@ -79,7 +85,10 @@ async def event_pages(db: Db, dag_run_id: int) -> list[list[int]]:
 async def page_of_events(db: Db, ids: Sequence[int]) -> list[StoredEvent]:
     """These events, in this order."""
     rows = await db.fetch(_SQL["events"], ids)
-    return [StoredEvent(uri, source, id_, at, msgspec.Raw(extra.encode())) for uri, source, id_, at, extra in rows]
+    return [
+        StoredEvent(uri, source, id_, at, msgspec.Raw(extra.encode()), *producer)
+        for uri, source, id_, at, extra, *producer in rows
+    ]
 
 
 async def of_versions(db: Db, version_ids: Collection[int]) -> Mapping[int, DagFile]:
@@ -100,7 +109,7 @@ def _source(rows: list[Any], files: Mapping[int, DagFile]) -> RunSource:
         run_type=run_type,
         run_after=run_after,
         params=conf,
-        events=tuple(_event(*row[-5:]) for row in rows if row["uri"] is not None) if not has_many else (),
+        events=tuple(_event(*row[-_EVENT_COLUMNS:]) for row in rows if row["uri"] is not None) if not has_many else (),
         logical_date=logical_date,
         data_interval_start=start,
         data_interval_end=end,
@@ -108,5 +117,5 @@ def _source(rows: list[Any], files: Mapping[int, DagFile]) -> RunSource:
     return RunSource(context, version_id, *files[version_id], has_results, id_ if has_many else None)
 
 
-def _event(uri: str, source: str, id_: str, occurred_at: Any, extra: dict[str, Any]) -> ConsumedEvent:
-    return ConsumedEvent(uri=uri, source=source, id=id_, occurred_at=occurred_at, extra=extra)
+def _event(*columns: Any) -> ConsumedEvent:
+    return ConsumedEvent(**dict(zip(ConsumedEvent.__struct_fields__, columns, strict=True)))

@@ -8,11 +8,13 @@ SELECT
     (SELECT true FROM task_result WHERE task_result.dag_run_id = run.id LIMIT 1) IS NOT NULL AS has_results,
     CASE WHEN coalesce(event.number, 1) = 1 THEN run.conf END AS conf,
     run.dag_id, run.run_id, run.run_type, run.run_after, run.logical_date, run.data_interval_start, run.data_interval_end,
-    event.uri, event.source, event.event_id, event.occurred_at, CASE WHEN event.bytes <= $3 THEN event.extra END AS extra
+    event.uri, event.source, event.event_id, event.occurred_at, CASE WHEN event.bytes <= $3 THEN event.extra END AS extra,
+    event.source_dag_id, event.source_run_id, event.source_task_id, event.source_map_index
 FROM dag_run AS run
 LEFT JOIN LATERAL (
     SELECT
         dataset.uri, event.source, event.event_id, event.occurred_at, event.extra,
+        event.source_dag_id, event.source_run_id, event.source_task_id, event.source_map_index,
         row_number() OVER (ORDER BY event.occurred_at, event.id) AS number, sum(event.extra_bytes) OVER () AS bytes
     FROM dagrun_dataset_event AS consumed
     JOIN dataset_event AS event ON event.id = consumed.dataset_event_id
@@ -32,7 +34,9 @@ ORDER BY event.occurred_at, event.id
 
 -- name: events
 -- OFFSET: as in `pending.oldest`.
-SELECT dataset.uri, event.source, event.event_id AS id, event.occurred_at, event.extra::text AS extra
+SELECT
+    dataset.uri, event.source, event.event_id AS id, event.occurred_at, event.extra::text AS extra,
+    event.source_dag_id, event.source_run_id, event.source_task_id, event.source_map_index
 FROM unnest($1::bigint[]) WITH ORDINALITY AS wanted (id, number)
 CROSS JOIN LATERAL (SELECT * FROM dataset_event WHERE id = wanted.id OFFSET 0) AS event
 JOIN dataset ON dataset.id = event.dataset_id

@@ -32,6 +32,7 @@ FINISH_SOURCE = "tidegate/submission"
 
 Moment = Annotated[datetime, Meta(tz=True)]
 ExitCode = Annotated[int, Meta(ge=-(2**31), lt=2**31)]
+MapIndex = Annotated[int, Meta(ge=0, lt=2**31)]
 Follow = Annotated[tuple[str, ...], Meta(max_length=10_000)]
 Seq = Annotated[int, Meta(description="Counts 1, 2, 3 … per run, in this topic, without a gap.")]
 
@@ -79,6 +80,15 @@ class DatasetUpdated(msgspec.Struct, frozen=True, kw_only=True):
     extra: dict[str, Any] = {}
 
 
+class Producer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The task whose attempt produced a dataset event. An instance of a mapped task has a `map_index`."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: MapIndex | None = None
+
+
 class TaskFinished(msgspec.Struct, frozen=True, kw_only=True):
     """An attempt ended. `submission_id` names the attempt; `reason` is for people, and kept as `storable` makes it.
 
@@ -86,6 +96,9 @@ class TaskFinished(msgspec.Struct, frozen=True, kw_only=True):
 
     `follow`: the ids of those tasks directly after it that are to follow, all others being skipped; empty to skip everything
     after it; unset where the task made no choice. `result` is what it returned, if anything.
+
+    `outlets`: by URI, the extra that a succeeded attempt gives the event of an outlet of its task. `events`: further dataset
+    events that it publishes.
     """
 
     submission_id: UUID
@@ -97,6 +110,8 @@ class TaskFinished(msgspec.Struct, frozen=True, kw_only=True):
     finished_at: Moment | None = None
     follow: Follow | UnsetType = UNSET
     result: Any | UnsetType = UNSET
+    outlets: dict[str, dict[str, Any]] | UnsetType = UNSET
+    events: tuple[DatasetUpdated, ...] | UnsetType = UNSET
 
 
 def storable(reason: str) -> str:
@@ -159,6 +174,12 @@ class EventId(msgspec.Struct, frozen=True, order=True):
     source: str
     id: str
 
+
+PRODUCER = "tidegate"
+"""The key of `extra` that has the `Producer` of a dataset event. It is reserved for Tidegate."""
+
+PRODUCER_SOURCE = "tidegate"
+"""The source of the events that Tidegate publishes."""
 
 POSITION = "kafka:"
 """The beginning of the source of events that are identified by their position in Kafka."""

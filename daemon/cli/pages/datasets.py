@@ -6,9 +6,10 @@ import msgspec
 
 from tidegate.daemon.audit import Report
 from tidegate.daemon.cli.pages import output
+from tidegate.daemon.cli.pages.event import extra_text, producer_text
 from tidegate.schemas.queries.datasets import EventRow, OutcomeRow
 
-EVENT_TITLES = ("EVENT", "OCCURRED", "SOURCE", "ID", "EXTRA", "DAG", "OUTCOME", "RUN OR REASON")
+EVENT_TITLES = ("EVENT", "OCCURRED", "SOURCE", "ID", "PRODUCER", "EXTRA", "DAG", "OUTCOME", "RUN OR REASON")
 OUTCOME_TITLES = ("OUTCOME", "REASON", "COUNT")
 FINDING_TITLES = ("EVENT", "DATASET", "SOURCE", "ID", "DAG", "PROBLEM")
 
@@ -26,7 +27,7 @@ def print_events(events: Iterable[EventOutcomes]) -> None:
 
 def _rows(event_outcomes: EventOutcomes) -> Iterator[Sequence[output.Cell]]:
     event = event_outcomes.event
-    cells = (event.number, event.occurred_at, event.source, event.id, output.compact(event.extra))
+    cells = (event.number, event.occurred_at, event.source, event.id, producer_text(event.producer), extra_text(event.extra))
     for outcome in event_outcomes.outcomes:
         yield (*cells, outcome.dag_id, outcome.outcome, outcome.run_id or outcome.reason)
     if not event_outcomes.outcomes:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from tidegate.daemon.cli.pages import output
+from tidegate.daemon.cli.pages.event import extra_text, producer_text
 from tidegate.daemon.cli.pages.lists import (
     DEADLINE_TITLES,
     NOTIFICATION_TITLES,
@@ -24,7 +25,7 @@ from tidegate.schemas.queries.notifications import NotificationRow, list_notific
 from tidegate.schemas.queries.run_pages import RunAttemptRow, RunEventRow, RunMoveRow, RunRow, RunTaskRow
 from tidegate.schemas.timetable.text import age, span, took, utc
 
-EVENT_TITLES = ("DATASET", "OCCURRED", "SOURCE", "ID", "EXTRA")
+EVENT_TITLES = ("DATASET", "OCCURRED", "SOURCE", "ID", "PRODUCER", "EXTRA")
 JOURNAL_TITLES = ("SEQ", "STATE", "AT", "REASON")
 ATTEMPT_TITLES = ("TASK", "TRY", "STATE", "BACKEND", "HOST", "STARTED", "TOOK", "EXIT", "REASON")
 
@@ -141,4 +142,5 @@ def _attempt_cells(attempt: RunAttemptRow, now: datetime) -> tuple[output.Cell, 
 
 
 def _event_cells(event: RunEventRow) -> tuple[output.Cell, ...]:
-    return event.uri, event.occurred_at, event.source, event.event_id, output.compact(event.extra)
+    known = (event.uri, event.occurred_at, event.source, event.event_id)
+    return *known, producer_text(event.producer), extra_text(event.extra)

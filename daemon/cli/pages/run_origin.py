@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from tidegate.daemon.cli.pages import inputs, output, tree
+from tidegate.daemon.cli.pages.event import producer_text
 from tidegate.daemon.cli.pages.run import print_events
 from tidegate.handlers.explain.stages import Stage, stages
 from tidegate.schemas.dag import DagSpec
@@ -17,7 +18,7 @@ from tidegate.schemas.timetable.text import span, took, utc
 
 MOST_ATTEMPTS = 1_000
 
-EVENT_TITLES = ("EVENT", "DATASET", "SOURCE", "ID", "OCCURRED", "ARRIVED AFTER", "WAITED")
+EVENT_TITLES = ("EVENT", "DATASET", "SOURCE", "ID", "PRODUCER", "OCCURRED", "ARRIVED AFTER", "WAITED")
 STAGE_TITLES = ("STAGE", "AT", "TOOK")
 STEP_TITLES = ("TASK", "TRY", "FOR SLOTS", "TO SUBMIT", "TO START", "RAN", "STATE", "HOST")
 JOURNAL_TITLES = ("STATE", "AT", "REASON")
@@ -132,7 +133,8 @@ def _event_cells(event: ConsumedEvent, created_at: datetime) -> tuple[output.Cel
     """ARRIVED AFTER is the time from the event to its arrival, WAITED from its arrival to the run."""
     transit = took(event.occurred_at, event.received_at, created_at) if event.received_at else None
     waited = took(event.received_at, created_at, created_at)
-    return event.number, event.uri or "older than the retention", event.source, event.id, event.occurred_at, transit, waited
+    known = (event.number, event.uri or "older than the retention", event.source, event.id, producer_text(event.producer))
+    return *known, event.occurred_at, transit, waited
 
 
 def _stage_cells(stage: Stage) -> tuple[output.Cell, ...]:

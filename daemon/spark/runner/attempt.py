@@ -20,6 +20,8 @@ from tidegate.daemon.spark.process import end_all
 from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.runner import failure_reason, kinds
 from tidegate.daemon.spark.runner.contact import Contact
+from tidegate.daemon.spark.runner.execution import Execution
+from tidegate.daemon.spark.runner.produced import with_events
 from tidegate.daemon.spark.runner.redaction import Redaction, redact_log
 from tidegate.daemon.spark.spool import Job, Outcome, Spool
 from tidegate.events.publisher import Publisher
@@ -90,8 +92,12 @@ class Attempt:
     def perform(self) -> Outcome:
         """Run the task. Never raises: an exception of the task becomes its outcome, with the traceback in the log."""
         log.info("task %s of run %s started", self._job.spec.task.task_id, self._job.spec.run.run_id)
+        execution = Execution.of(self._job, self._spool)
+        return with_events(self._perform(execution), execution.run)
+
+    def _perform(self, execution: Execution) -> Outcome:
         try:
-            returned = self._call()
+            returned = self._call(execution)
         except SystemExit as stop:
             return _exited(stop.code)
         except SkipTask as skip:
@@ -123,12 +129,12 @@ class Attempt:
             # Exits without waiting for threads and exit handlers of the task.
             os._exit(0)
 
-    def _call(self) -> object:
+    def _call(self, execution: Execution) -> object:
         try:
             os.chdir(self._job.dags_folder)
         except OSError as error:
             raise failure_reason.TaskError(f"the DAG folder {self._job.dags_folder} cannot be used: {error.strerror}") from error
-        return kinds.run(self._job, self._spool)
+        return kinds.run(execution)
 
     def _end_processes(self, outcome: str) -> None:
         """Nothing of this attempt may overlap with a retry, on this host or the server. After a success the server ends later."""

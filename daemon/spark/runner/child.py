@@ -1,4 +1,4 @@
-"""Programs of tasks: run without a shell, with output to the log; the exit code is the outcome."""
+"""Programs of tasks: run without a shell, with output to the log; the exit code is the outcome, a file has their events."""
 
 import signal
 import subprocess
@@ -8,11 +8,22 @@ from pathlib import Path
 
 from tidegate.daemon.spark.process import tail
 from tidegate.daemon.spark.regular_file import DamagedError
+from tidegate.daemon.spark.runner import event_lines
+from tidegate.daemon.spark.runner.execution import Execution
 from tidegate.daemon.spark.runner.failure_reason import TaskError, from_log
 
 
-def run(argv: Sequence[str], env: Mapping[str, str], log: Path, name: str) -> None:
-    """Return after exit code 0. Raises TaskError with the exit code and the reason otherwise, or when it did not start."""
+def run(argv: Sequence[str], env: Mapping[str, str], execution: Execution, name: str) -> None:
+    """Return after exit code 0, with the events of the program in the run.
+
+    Raises TaskError with the exit code and the reason otherwise, when it did not start, or when its events are not valid.
+    """
+    lines = execution.spool.work / event_lines.NAME
+    _call(argv, {**env, event_lines.VARIABLE: str(lines)}, execution.spool.log, name)
+    event_lines.read(lines, execution.run)
+
+
+def _call(argv: Sequence[str], env: Mapping[str, str], log: Path, name: str) -> None:
     start = log.lstat().st_size
     try:
         code = subprocess.call(argv, stdin=subprocess.DEVNULL, env=env)  # noqa: S603 - an argument list, and no shell

@@ -14,9 +14,10 @@ from typing import Any
 
 from tidegate.daemon.spark.contract import CallbackTask
 from tidegate.daemon.spark.runner import child, submit
+from tidegate.daemon.spark.runner.execution import Execution
 from tidegate.daemon.spark.runner.failure_reason import TaskError
 from tidegate.daemon.spark.runner.template import render
-from tidegate.daemon.spark.spool import Job, Spool
+from tidegate.daemon.spark.spool import Job
 from tidegate.schemas.authoring.build import build
 from tidegate.schemas.authoring.dag import Dag
 from tidegate.schemas.dag import CommandTask, FunctionTask, SqlTask, SubmitTask, kind_of
@@ -24,9 +25,13 @@ from tidegate.schemas.dag import CommandTask, FunctionTask, SqlTask, SubmitTask,
 SHOWN_ROWS = 200
 
 
-def run(job: Job, spool: Spool) -> object:
-    """Execute the task; returns its result. Raises TaskError, or what a function of the DAG file raises."""
-    return RUN[type(job.spec.task)](job, job.spec.task, spool)
+def run(execution: Execution) -> object:
+    """Execute the task; returns its result, and gives `run` its events.
+
+    Raises TaskError, or what a function of the DAG file raises.
+    """
+    task = execution.job.spec.task
+    return RUN[type(task)](execution, task)
 
 
 def end(job: Job) -> None:
@@ -36,20 +41,22 @@ def end(job: Job) -> None:
             _session(job).end(job)
 
 
-def _run_function(job: Job, _: FunctionTask, __: Spool) -> object:
+def _run_function(execution: Execution, _: FunctionTask) -> object:
     """Call the function, at the run's version, in this thread; returns its result."""
+    job = execution.job
     session = _session(job)
     function = _named(job, "function", lambda dag: dag.functions)
-    return function(session.begin(job), job.spec.run)
+    return function(session.begin(job), execution.run)
 
 
-def _run_callback(job: Job, task: CallbackTask, _: Spool) -> None:
+def _run_callback(execution: Execution, task: CallbackTask) -> None:
     """Call a function that receives notifications; its return value is ignored."""
-    _named(job, "callback", lambda dag: dag.callback_functions)(task.context)
+    _named(execution.job, "callback", lambda dag: dag.callback_functions)(task.context)
 
 
-def _run_sql(job: Job, task: SqlTask, _: Spool) -> None:
+def _run_sql(execution: Execution, task: SqlTask) -> None:
     """Log the first `SHOWN_ROWS` rows of the result; Spark computes no more than these."""
+    job = execution.job
     session = _session(job)
     statement = render(task.sql, job.spec, "the SQL")
     result = session.begin(job).sql(statement)
@@ -57,12 +64,13 @@ def _run_sql(job: Job, task: SqlTask, _: Spool) -> None:
         result.show(SHOWN_ROWS, truncate=False)
 
 
-def _run_command(job: Job, task: CommandTask, spool: Spool) -> None:
+def _run_command(execution: Execution, task: CommandTask) -> None:
+    job = execution.job
     argv = [render(argument, job.spec, f"argument {number} of the command") for number, argument in enumerate(task.argv)]
-    child.run(argv, os.environ | task.env, spool.log, argv[0])
+    child.run(argv, os.environ | task.env, execution, argv[0])
 
 
-RUN: Mapping[type, Callable[[Job, Any, Spool], object]] = {
+RUN: Mapping[type, Callable[[Execution, Any], object]] = {
     FunctionTask: _run_function,
     CallbackTask: _run_callback,
     SqlTask: _run_sql,

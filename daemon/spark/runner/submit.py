@@ -8,9 +8,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tidegate.daemon.spark.runner import child
+from tidegate.daemon.spark.runner.execution import Execution
 from tidegate.daemon.spark.runner.failure_reason import TaskError
 from tidegate.daemon.spark.runner.template import render
-from tidegate.daemon.spark.spool import Job, Spool
+from tidegate.daemon.spark.spool import Job
 from tidegate.schemas.dag import SubmitTask
 
 STAMP = "spark.tidegate.submission_id"
@@ -25,7 +26,8 @@ _DENIED = re.compile(
 _ESCAPED = str.maketrans({"\\": "\\\\", "=": "\\=", ":": "\\:", "#": "\\#", "!": "\\!", " ": "\\ ", "\t": "\\t"})
 
 
-def run(job: Job, task: SubmitTask, spool: Spool) -> None:
+def run(execution: Execution, task: SubmitTask) -> None:
+    job, spool = execution.job, execution.spool
     application = find_application(Path(job.dags_folder), task.application)
     arguments = [render(argument, job.spec, f"argument {number}") for number, argument in enumerate(task.args, start=1)]
     chosen = {key: render(value, job.spec, f"conf {key!r}") for key, value in task.conf.items()}
@@ -40,7 +42,7 @@ def run(job: Job, task: SubmitTask, spool: Spool) -> None:
         str(application),
         *arguments,
     ]
-    child.run(argv, environment(job), spool.log, "spark-submit")
+    child.run(argv, environment(job), execution, "spark-submit")
 
 
 def find_application(folder: Path, application: str) -> Path:

@@ -70,8 +70,8 @@ async def test_an_event_is_shown_for_people_also_when_no_dag_waited_for_it(cli: 
     answer = await cli("datasets", "events", "lake://flights", "--event-id", "f-1")
 
     title, row = answer.out.splitlines()
-    assert title.split() == ["EVENT", "OCCURRED", "SOURCE", "ID", "EXTRA", "DAG", "OUTCOME", "RUN", "OR", "REASON"]
-    assert row.endswith('importer  f-1  {"day":1}  -    no DAG   -')
+    assert title.split() == ["EVENT", "OCCURRED", "SOURCE", "ID", "PRODUCER", "EXTRA", "DAG", "OUTCOME", "RUN", "OR", "REASON"]
+    assert row.endswith('importer  f-1  -         {"day":1}  -    no DAG   -')
 
 
 async def test_events_that_are_older_than_the_retention_are_said_to_be(cli: Cli, history: History) -> None:

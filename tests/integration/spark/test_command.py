@@ -1,5 +1,6 @@
 """Local programs: what they find, what becomes of what they start."""
 
+import shlex
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +13,7 @@ from tidegate.daemon.spark import event_file
 from tidegate.daemon.spark.contract import Phase
 from tidegate.schemas.dag import CommandTask
 from tidegate.schemas.run import ConsumedEvent
+from tidegate.schemas.wire.event import DatasetUpdated
 
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
 
@@ -50,7 +52,25 @@ async def test_it_runs_in_the_dag_folder_with_its_own_environment_and_none_of_th
     assert f"\n{bench.settings.dags_folder}\n" in log
     assert "\nDAY=2013-01-01\n" in log
     assert "secret" not in log
-    assert "TIDEGATE_" not in log
+    assert [line.partition("=")[0] for line in log.splitlines() if "TIDEGATE_" in line] == ["TIDEGATE_EVENTS"]
+
+
+async def test_its_events_are_the_lines_of_a_file(bench: Bench) -> None:
+    lines = ('{"outlet": "lake://made", "extra": {"rows": 12}}', '{"publish": "lake://checked"}')
+    write = " ".join(("printf '%s\\n'", *map(shlex.quote, lines), '>> "$TIDEGATE_EVENTS"'))
+    task = CommandTask(task_id="make", argv=("sh", "-c", write), outlets=("lake://made",))
+
+    status, _ = await bench.outcome(task)
+
+    assert (status.phase, status.outlets) == (Phase.SUCCEEDED, {"lake://made": {"rows": 12}})
+    assert status.events == (DatasetUpdated(uri="lake://checked"),)
+
+
+async def test_an_invalid_event_of_a_program_that_succeeded_fails_the_task(bench: Bench) -> None:
+    status, _ = await bench.outcome(CommandTask(task_id="make", argv=("sh", "-c", 'echo rows=3 > "$TIDEGATE_EVENTS"')))
+
+    assert (status.phase, status.exit_code) == (Phase.FAILED, None)
+    assert status.reason.startswith('line 1 of $TIDEGATE_EVENTS is not {"outlet": URI, "extra": {…}} or')
 
 
 async def test_a_program_that_does_not_exist_is_named(bench: Bench) -> None:

@@ -9,6 +9,7 @@ from tidegate.daemon.cli.pages.run_origin import ATTEMPT_ENDED, CAUSES, RunOrigi
 from tidegate.daemon.engine import KINDS
 from tidegate.handlers.explain.stages import Stage
 from tidegate.schemas.queries.run_pages import ConsumedEvent, Origin, RunMoveRow, Steps
+from tidegate.schemas.wire.event import Producer
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -38,9 +39,9 @@ EXPLAINED = (
     "  run after  2026-11-21 12:00:00Z\n"
     "\n"
     "consumed events\n"
-    "EVENT  DATASET                   SOURCE  ID  OCCURRED              ARRIVED AFTER  WAITED\n"
-    "1      s://a                     p       e   2026-11-21 11:59:55Z  0.0s           5.0s\n"
-    "2      older than the retention  -       -   -                     -              -\n"
+    "EVENT  DATASET                   SOURCE  ID  PRODUCER   OCCURRED              ARRIVED AFTER  WAITED\n"
+    "1      s://a                     p       e   d r0 m[3]  2026-11-21 11:59:55Z  0.0s           5.0s\n"
+    "2      older than the retention  -       -   -          -                     -              -\n"
     "  3 more older than the retention of the ledger\n"
     "  at least 7 more stayed pending for the next run, because of TIDEGATE_RUN_EVENTS\n"
     "\n"
@@ -83,7 +84,7 @@ def test_the_origin_of_a_run_is_printed(capsys: pytest.CaptureFixture[str]) -> N
         condition="s://a",
         timing="",
         events=[
-            ConsumedEvent(1, "s://a", "p", "e", before, before, {}),
+            ConsumedEvent(1, "s://a", "p", "e", before, before, {}, Producer(dag_id="d", run_id="r0", task_id="m", map_index=3)),
             ConsumedEvent(2, None, None, None, None, None, None),
         ],
         forgotten=3,

@@ -8,13 +8,11 @@ import pytest
 from tests.shapes import NOW, graph, run_view, task
 from tests.unit.handlers.run_rows import counted
 from tidegate.handlers.runs.create import create, promote
-from tidegate.handlers.runs.transition import outlet_event
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import InsertRun, RunMoved, UpdateRun
 from tidegate.schemas.effect.task import Demand, InsertTask, OutletUpdated, TaskMoved
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import RunState, TaskState
-from tidegate.schemas.wire.event import MAX_ID_LENGTH
 
 CHAIN = graph("a!", "b < a", "c < b")
 EMPTY = graph("a!", "b! < a")
@@ -112,11 +110,3 @@ def test_the_first_step_of_a_version_is_computed_once() -> None:
     second = list(promote(run_view(tasks=3), CHAIN, NOW))
 
     assert first == second
-
-
-def test_the_id_of_an_outlets_event_with_long_names_is_its_own_and_short_enough() -> None:
-    uris = [f"lake://{'o' * 1000}{number}" for number in range(2)]
-
-    first, second, again = (outlet_event(run_view(), "load", uri, NOW).event_id for uri in (*uris, uris[0]))
-
-    assert (first == again, first == second, len(first) <= MAX_ID_LENGTH) == (True, False, True)

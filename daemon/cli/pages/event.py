@@ -1,0 +1,20 @@
+"""Cells of tables with dataset events."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tidegate.daemon.cli.pages import output
+from tidegate.schemas.wire.event import PRODUCER, Producer
+
+
+def producer_text(producer: Producer | None) -> str | None:
+    """`daily scheduled__2013-01-01 load[3]`: the DAG, the run and the task that produced an event."""
+    if producer is None:
+        return None
+    element = "" if producer.map_index is None else f"[{producer.map_index}]"
+    return f"{producer.dag_id} {producer.run_id} {producer.task_id}{element}"
+
+
+def extra_text(extra: Mapping[str, Any]) -> str:
+    """The extra of an event without its producer, which has a column of its own."""
+    return output.compact({key: value for key, value in extra.items() if key != PRODUCER})

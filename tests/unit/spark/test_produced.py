@@ -1,0 +1,170 @@
+"""The dataset events of an attempt: what a task gives its run, and what leaves the runner."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidegate import Dataset, Run
+from tidegate.daemon.spark.runner import event_lines
+from tidegate.daemon.spark.runner.failure_reason import TaskError
+from tidegate.daemon.spark.runner.produced import with_events
+from tidegate.daemon.spark.spool import Outcome
+from tidegate.schemas.run import MAX_PRODUCED_BYTES, MAX_PUBLISHED, RunContext
+from tidegate.schemas.wire.event import DatasetUpdated
+
+CONTEXT = RunContext(
+    dag_id="d", run_id="r", run_type="manual", run_after=datetime(2013, 1, 1, tzinfo=UTC), params={}, task_id="load"
+)
+SUCCESS = Outcome(outcome="succeeded", exit_code=0, result=7)
+X = Dataset("lake://x")
+
+
+def run_with(*outlets: str) -> Run:
+    return Run.of(CONTEXT, outlets)
+
+
+def test_a_task_fills_in_the_events_of_its_outlets_by_dataset_or_uri() -> None:
+    run = run_with("lake://x", "lake://y", "lake://z")
+    run.outlets[X].extra["rows"] = 12
+    run.outlets["lake://y"].extra.update(day=datetime(2013, 1, 1, tzinfo=UTC))
+
+    outcome = with_events(SUCCESS, run)
+
+    assert (list(run.outlets), outcome.outlets) == (
+        ["lake://x", "lake://y", "lake://z"],
+        {"lake://x": {"rows": 12}, "lake://y": {"day": "2013-01-01T00:00:00Z"}},
+    )
+    assert (outcome.outcome, outcome.result, outcome.events) == ("succeeded", 7, None)
+
+
+def test_a_dataset_that_is_no_outlet_is_refused_with_the_ones_that_are() -> None:
+    with pytest.raises(KeyError, match=r"task 'load' has no outlet 'lake://x'; its outlets are: lake://y, lake://z"):
+        run_with("lake://y", "lake://z").outlets[X]
+
+
+def test_a_task_publishes_further_events_in_their_order() -> None:
+    run = run_with()
+    run.publish(X, {"n": 1})
+    run.publish("lake://y")
+
+    outcome = with_events(SUCCESS, run)
+
+    assert outcome.events == (DatasetUpdated(uri="lake://x", extra={"n": 1}), DatasetUpdated(uri="lake://y"))
+    assert outcome.outlets is None
+
+
+def test_the_events_of_one_run_are_not_those_of_another() -> None:
+    run_with("lake://x").publish(X)
+
+    assert with_events(SUCCESS, run_with("lake://x")) == SUCCESS
+
+
+@pytest.mark.parametrize("outcome", ["failed", "skipped"])
+def test_an_attempt_that_does_not_succeed_has_no_events(outcome: Any) -> None:
+    run = run_with("lake://x")
+    run.outlets[X].extra["rows"] = 12
+    run.publish(X)
+
+    assert with_events(Outcome(outcome=outcome), run) == Outcome(outcome=outcome)
+
+
+NESTED: dict[str, Any] = {"a": 1}
+for _ in range(64):
+    NESTED = {"a": NESTED}
+
+
+@pytest.mark.parametrize(
+    ("uri", "extra", "reason"),
+    [
+        pytest.param("lake://x", {"rows": object()}, "Encoding objects of type object is unsupported", id="no JSON"),
+        pytest.param("lake://x", {"a": "\0"}, "a NUL character (\\u0000), which cannot be stored", id="NUL"),
+        pytest.param("lake://x", NESTED, "nested deeper than 64 levels", id="deep"),
+        pytest.param("lake://x", {"tidegate": 1}, "the key 'tidegate' of its extra is set by Tidegate", id="reserved"),
+        pytest.param("no uri", {}, "Expected `str` matching regex", id="no URI"),
+    ],
+)
+def test_an_event_that_no_daemon_can_read_fails_the_attempt(uri: str, extra: dict[str, Any], reason: str) -> None:
+    run = run_with()
+    run.publish(uri, extra)
+
+    outcome = with_events(SUCCESS, run)
+
+    assert (outcome.outcome, outcome.result, outcome.events) == ("failed", None, None)
+    assert outcome.reason.startswith(f"the event of dataset {uri!r} cannot be published: {reason}")
+
+
+def test_the_number_of_events_is_limited() -> None:
+    run = run_with()
+    for _ in range(MAX_PUBLISHED + 1):
+        run.publish(X)
+
+    assert with_events(SUCCESS, run).reason == "the task published 1001 events; an attempt publishes at most 1000"
+
+
+def test_the_size_of_all_events_together_is_limited() -> None:
+    run = run_with("lake://x")
+    run.outlets[X].extra["text"] = "x" * (MAX_PRODUCED_BYTES // 2)
+    run.publish(X, {"text": "x" * (MAX_PRODUCED_BYTES // 2)})
+
+    outcome = with_events(SUCCESS, run)
+
+    assert outcome.reason.endswith(
+        f"an attempt has at most {MAX_PRODUCED_BYTES}: write the data to storage and give its location"
+    )
+
+
+def read(tmp_path: Path, text: str, *outlets: str) -> Run:
+    run, path = run_with(*outlets), tmp_path / "events.jsonl"
+    path.write_text(text)
+    event_lines.read(path, run)
+    return run
+
+
+def test_a_program_gives_its_events_in_lines_of_a_file(tmp_path: Path) -> None:
+    lines = (
+        '{"outlet": "lake://x", "extra": {"rows": 11, "day": "2013-01-01"}}\n\n'
+        '{"outlet": "lake://x", "extra": {"rows": 12}}\n'
+        '{"publish": "lake://y", "extra": {"n": 1}}\n'
+        '{"publish": "lake://y"}'
+    )
+
+    run = read(tmp_path, lines, "lake://x")
+
+    assert run.outlets[X].extra == {"rows": 12, "day": "2013-01-01"}
+    assert run.published == [("lake://y", {"n": 1}), ("lake://y", {})]
+
+
+def test_a_program_need_not_say_anything(tmp_path: Path) -> None:
+    run = run_with("lake://x")
+
+    event_lines.read(tmp_path / "events.jsonl", run)
+
+    assert with_events(SUCCESS, run) == SUCCESS
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("rows=3", f"line 2 of $TIDEGATE_EVENTS is not {event_lines.SHAPE}: JSON is malformed"),
+        ('{"uri": "lake://x"}', f"line 2 of $TIDEGATE_EVENTS is not {event_lines.SHAPE}: Object contains unknown field `uri`"),
+        ('{"extra": {}}', f"line 2 of $TIDEGATE_EVENTS is not {event_lines.SHAPE}: it needs one of `outlet` and `publish`"),
+        ('{"outlet": "lake://y"}', "line 2 of $TIDEGATE_EVENTS: task 'load' has no outlet 'lake://y'; its outlets are: lake://x"),
+    ],
+)
+def test_an_invalid_line_is_named(line: str, reason: str, tmp_path: Path) -> None:
+    with pytest.raises(TaskError) as refused:
+        read(tmp_path, f'{{"publish": "lake://p"}}\n{line}\n', "lake://x")
+
+    assert str(refused.value).startswith(reason)
+
+
+def test_a_file_that_is_too_large_or_none_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TaskError, match=r"the file of \$TIDEGATE_EVENTS cannot be read: .* has more than \d+ bytes"):
+        read(tmp_path, "x" * (event_lines.MAX_FILE_BYTES + 1))
+    (tmp_path / "events.jsonl").unlink()
+    (tmp_path / "events.jsonl").mkdir()
+
+    with pytest.raises(TaskError, match=r"the file of \$TIDEGATE_EVENTS cannot be read: .* is not a regular file"):
+        event_lines.read(tmp_path / "events.jsonl", run_with())
