@@ -23,6 +23,7 @@ from tidegate.events.security import OPEN
 from tidegate.events.sink import MAX_MESSAGE_BYTES, OutMessage, Sink, message_bytes
 from tidegate.schemas.error import RejectedError, RequestError, UnavailableError
 from tidegate.schemas.kafka_security import KafkaSecurity
+from tidegate.schemas.notice import LogExcerpt
 from tidegate.schemas.wire.envelope import decode
 from tidegate.schemas.wire.event import DagFileChanged, DatasetUpdated, EventId, Incoming, Kind, TaskFinished, encode, storable
 
@@ -153,6 +154,7 @@ class Publisher:
         result: Any = None,
         outlets: dict[str, dict[str, Any]] | None = None,
         events: tuple[DatasetUpdated, ...] | None = None,
+        log: LogExcerpt | None = None,
         event_id: str | None = None,
         time: datetime | None = None,
     ) -> EventId:
@@ -165,6 +167,7 @@ class Publisher:
         `result`: the JSON value that the task returned; None for no result.
         `outlets`: by URI, the `extra` of the event of an outlet of the task; `events`: further dataset events. Tidegate publishes
         them when it records the end of an attempt that succeeded.
+        `log`: where the log of an attempt is that did not succeed, and its last lines.
         """
         event = TaskFinished(
             submission_id=submission_id,
@@ -178,6 +181,7 @@ class Publisher:
             result=UNSET if result is None else result,
             outlets=UNSET if outlets is None else outlets,
             events=UNSET if events is None else events,
+            log=UNSET if log is None else log,
         )
         return await self._publish(Kind.TASK_FINISHED, topics.run_key(dag_id, run_id), event, event_id, time)
 

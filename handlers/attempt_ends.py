@@ -13,6 +13,8 @@ import msgspec
 from msgspec import UNSET
 
 from tidegate.handlers.load import read_dags
+from tidegate.handlers.runs.failures import SHOWN, explained, failed_tasks, failure_text
+from tidegate.handlers.runs.reason import NO_REASON, Reason
 from tidegate.handlers.runs.task_effects import demand, end_submission, insert_task, update_task
 from tidegate.handlers.runs.transition import change_run
 from tidegate.handlers.scheduling.next_runs import schedule_after_ends
@@ -20,11 +22,13 @@ from tidegate.handlers.scheduling.read_plan import ReadReason
 from tidegate.handlers.tasks.advance import NO_LENGTHS, Advance, advance
 from tidegate.handlers.tasks.affected import affected_tasks
 from tidegate.handlers.tasks.attempt_end import AttemptEnd, attempt_end, result_error
+from tidegate.handlers.tasks.upstream_counts import upstream_of
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import Reconsider, ReconsiderAfter
 from tidegate.schemas.effect.task import SetTaskDemand, StoreResult
 from tidegate.schemas.error import Faults
 from tidegate.schemas.graph import Graph, is_removed
+from tidegate.schemas.notice import FailedTask
 from tidegate.schemas.queries import dags, runs, submissions, tasks, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.submissions import AttemptRef
@@ -38,14 +42,15 @@ MAX_REQUEUES = 2
 NOT_RUN = frozenset({"killed", "lost"})
 """The outcomes of an attempt that was killed before it was submitted."""
 
-FAIL_FAST = "a task failed, and the DAG is to fail fast"
+FAIL_FAST = "the DAG has fail_fast"
 
 
 class State(msgspec.Struct, frozen=True):
     """What the ends of these attempts may affect, under the locks of their DAGs and runs.
 
     `dags` are the DAGs whose runs may end now. `tasks` are by run and index; so are `lengths`, the numbers of elements of the
-    lists that tasks have returned and others are mapped over. `held` are the attempts of held DAGs, with their DAG.
+    lists that tasks have returned and others are mapped over. `held` are the attempts of held DAGs, with their DAG. `failures`
+    are the first failed tasks, by run, where this batch may have to name them.
     """
 
     now: datetime
@@ -56,6 +61,7 @@ class State(msgspec.Struct, frozen=True):
     tasks: Mapping[tuple[int, int], Instance]
     lengths: Mapping[tuple[int, int], int] = {}
     held: Mapping[UUID, str] = {}
+    failures: Mapping[int, tuple[FailedTask, ...]] = {}
 
     def attempt_of(self, finish: TaskFinished) -> tuple[SubmissionView, Instance]:
         """The attempt that ended, and its task."""
@@ -80,7 +86,8 @@ async def load(db: Db, finishes: Sequence[TaskFinished]) -> State:
     may_end = _runs_that_may_end(locked.values(), affected)
     freed = await read_dags(db, {dag_id: locked_dags[dag_id] for dag_id in may_end}, ReadReason(ending_runs=may_end))
     lengths = await _load_lengths(db, affected, locked, graphs)
-    return State(db.now, freed, locked, graphs, attempts, instances, lengths, held)
+    failures = await tasks.failures(db, _runs_that_may_fail(locked.values(), affected, instances), SHOWN)
+    return State(db.now, freed, locked, graphs, attempts, instances, lengths, held, failures)
 
 
 def _decidable(locked: Mapping[int, RunView], locked_dags: Collection[str]) -> Mapping[int, RunView]:
@@ -111,6 +118,16 @@ def _runs_that_may_end(locked: Iterable[RunView], affected: Iterable[tuple[int, 
     """By DAG, the number of live runs that have no more unfinished tasks than are affected."""
     of_run = Counter(dag_run_id for dag_run_id, _ in affected)
     return Counter(run.dag_id for run in locked if run.is_live and 0 < run.unfinished <= of_run[run.id])
+
+
+def _runs_that_may_fail(
+    locked: Iterable[RunView], affected: Collection[tuple[int, int]], instances: Mapping[tuple[int, int], Instance]
+) -> set[int]:
+    """The runs of which an earlier failure decides now about the run, or about a mapped task."""
+    of_run = Counter(dag_run_id for dag_run_id, _ in affected)
+    ending = {run.id for run in locked if run.failed_leaves and 0 < run.unfinished <= of_run[run.id]}
+    mapped = {run for (run, _), it in instances.items() if it.elements and it.failed and upstream_of(it).open <= of_run[run]}
+    return ending | mapped
 
 
 async def _load_lengths(
@@ -215,15 +232,18 @@ def _after(run: RunView, step: Advance, ended_attempts: int) -> RunView:
 
 def _run_effects(run: RunView, after: RunView, step: Advance, state: State) -> Iterator[Effect]:
     graph = state.graphs[run.version_id]
+    failed = failed_tasks(graph, step, state.failures.get(run.id, ()))
+    step = explained(graph, step, failed)
+    reason = Reason(failure_text(failed), failed=failed) if after.state is RunState.FAILED else NO_REASON
     yield from (insert_task(run, new, graph.node(new.index).task, state.now) for new in step.added)
     yield from (update_task(run, instance, state.now) for instance in step.changed)
     if run.backfill_id is not None:
         yield from _demands_of_next_tries(run, graph, step)
-    yield from change_run(run, after, graph, step.moves, state.now)
+    yield from change_run(run, after, graph, step.moves, state.now, reason)
     if any(move.state is TaskState.NONE for move in step.moves):
         yield Reconsider(run.id)
     if graph.fail_fast and step.failed and after.state not in RUN_ENDED:
-        yield Reconsider(run.id, FAIL_FAST)
+        yield Reconsider(run.id, f"{failure_text(failed)}; {FAIL_FAST}")
     if graph.sequential and step.ended:
         yield ReconsiderAfter(run.dag_id, run.id)
 

@@ -31,12 +31,14 @@ async def load(db: Db, messages: Sequence[Message[AttemptSilent]]) -> State:
 def decide(messages: Sequence[Message[AttemptSilent]], state: State) -> Iterator[Effect]:
     ends = state.ends
     by_attempt = {message.body.submission_id: message.body for message in messages}
-    lost = [_lost(silent) for submission_id, silent in by_attempt.items() if submission_id in state.silent]
+    silent = {id_: message for id_, message in by_attempt.items() if id_ in state.silent}
+    lost = [_lost(message, ends.submissions[id_].host) for id_, message in silent.items()]
     open_ = [finish for finish in lost if not already_ended(finish, ends)]
     yield from (end_submission(finish, ends.attempt_of(finish)[0], ends.now) for finish in open_ if superseded(finish, ends))
     yield from end_attempts([finish for finish in open_ if not superseded(finish, ends)], ends)
 
 
-def _lost(silent: AttemptSilent) -> TaskFinished:
-    reason = f"no heartbeat for {silent.silent_s:g} s"
+def _lost(silent: AttemptSilent, host: str | None = None) -> TaskFinished:
+    silence = f"no heartbeat for {silent.silent_s:g} s"
+    reason = f"host {host} is lost: {silence}" if host else silence
     return TaskFinished(submission_id=silent.submission_id, outcome="lost", reason=reason)

@@ -67,7 +67,7 @@ def _clear(run: RunView, request: ClearRequested, newest: Graph, state: State) -
         version_effects, instances = change_version(run, graph, newest, instances, state.now)
         graph = newest
     cleared = tasks_to_clear(graph, instances, request)
-    return [*version_effects, *clear_tasks(run, graph, instances, cleared, state.now)] if cleared else []
+    return [*version_effects, *clear_tasks(run, graph, instances, cleared, state.now, by=request.user)] if cleared else []
 
 
 def _nothing_to_clear(request: ClearRequested, state: State) -> RejectMessage:

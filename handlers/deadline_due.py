@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from tidegate.handlers.runs.notifications import notify_missed_deadline
+from tidegate.handlers.runs.reason import Reason
 from tidegate.handlers.runs.transition import numbered, run_event, update_run
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.deadline import MissDeadline
@@ -52,6 +53,6 @@ def _miss(run: RunView, graph: Graph, deadline: DeadlineView, seq: int, now: dat
     missed = MissedDeadline(name=deadline.name, due_at=deadline.due_at, task_id=deadline.task_id or UNSET)
     subject = f"task {deadline.task_id!r} " if deadline.task_id else ""
     reason = f"{subject}missed the deadline {deadline.name!r} of {deadline.due_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-    event = msgspec.structs.replace(run_event(run, run.state, seq, now, reason).event, missed_deadline=missed)
+    event = msgspec.structs.replace(run_event(run, run.state, seq, now, Reason(reason)).event, missed_deadline=missed)
     yield RunMoved(run.id, event)
     yield from notify_missed_deadline(run, graph, missed, seq, now, reason)

@@ -7,9 +7,10 @@ from datetime import datetime
 import msgspec
 
 from tidegate.handlers.load import read_dags
+from tidegate.handlers.runs.reason import Reason
 from tidegate.handlers.runs.task_effects import insert_task, update_task
 from tidegate.handlers.runs.terminate import fail
-from tidegate.handlers.runs.transition import Reason, change_run
+from tidegate.handlers.runs.transition import change_run
 from tidegate.handlers.scheduling.next_runs import schedule_after_ends
 from tidegate.handlers.scheduling.read_plan import ReadReason
 from tidegate.handlers.tasks.advance import NO_LENGTHS, Advance, decide_again

@@ -18,7 +18,6 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import TASK_ACTIVE, TASK_ENDED, TaskState
 from tidegate.schemas.view import DagView, Instance, RunView
 
-MARKED = "marked by a user"
 DECIDED_BY_UPSTREAM = frozenset({TaskState.UPSTREAM_FAILED, TaskState.SKIPPED})
 
 
@@ -38,7 +37,7 @@ def decide(messages: Sequence[Message[TaskMarked]], state: WholeRun) -> Iterator
     elif marked.state is request.state:
         yield RejectMessage(0, ALREADY_ENDED, f"task {request.task_id!r} of run {request.run_id!r} is already {request.state}")
     else:
-        yield from _mark(state.dag, state.run, state.graph, state, marked, request.state)
+        yield from _mark(state.dag, state.run, state.graph, state, marked, request)
 
 
 def _task_named(graph: Graph, instances: Sequence[Instance], task_id: str) -> Instance | None:
@@ -47,19 +46,20 @@ def _task_named(graph: Graph, instances: Sequence[Instance], task_id: str) -> In
     return next((instance for instance in whole if graph.label(instance.index) == task_id), None)
 
 
-def _mark(dag: DagView, run: RunView, graph: Graph, whole: WholeRun, marked: Instance, state: TaskState) -> Iterator[Effect]:
+def _mark(dag: DagView, run: RunView, graph: Graph, whole: WholeRun, marked: Instance, request: TaskMarked) -> Iterator[Effect]:
     """Tasks downstream that were skipped or failed upstream because of the earlier state wait again."""
+    reason = f"marked by {request.user}"
     elements = [instance for instance in whole.tasks if _is_unfinished_element(instance, marked)]
     active = [instance for instance in (marked, *elements) if instance.state in TASK_ACTIVE]
-    yield from (KillSubmissions(run.id, instance.index, MARKED) for instance in active)
-    marked.state, marked.next_try_at = state, None
+    yield from (KillSubmissions(run.id, instance.index, reason) for instance in active)
+    marked.state, marked.next_try_at, marked.reason = request.state, None, reason
     for element in elements:
-        element.state, element.next_try_at = TaskState.REMOVED, None
-    moves = [Move(instance.index, instance.state, instance.try_number, MARKED) for instance in (marked, *elements)]
+        element.state, element.next_try_at, element.reason = TaskState.REMOVED, None, reason
+    moves = [Move(instance.index, instance.state, instance.try_number, reason) for instance in (marked, *elements)]
     run = msgspec.structs.replace(run, active_tasks=run.active_tasks - len(active))
     instances = {instance.index: instance for instance in whole.tasks}
     below = _undecided_below(graph, instances, marked.index)
-    yield from clear_tasks(run, graph, instances, below, whole.now, marked=moves)
+    yield from clear_tasks(run, graph, instances, below, whole.now, by=request.user, marked=moves)
     yield set_wakeup(dag, whole.now)
     if graph.sequential:
         yield ReconsiderAfter(run.dag_id, run.id)

@@ -57,6 +57,7 @@ class ClearRequested(msgspec.Struct, frozen=True, kw_only=True):
     downstream: bool = True
     only_failed: bool = False
     newest: bool = False
+    user: str = "a user"
 
 
 class RunEndRequested(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +77,7 @@ class TaskMarked(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     task_id: str
     state: TaskState
+    user: str = "a user"
 
 
 class PauseRequested(msgspec.Struct, frozen=True, kw_only=True):

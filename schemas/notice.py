@@ -18,11 +18,35 @@ class MissedDeadline(msgspec.Struct, frozen=True, kw_only=True):
     task_id: str | UnsetType = UNSET
 
 
+class LogExcerpt(msgspec.Struct, frozen=True, kw_only=True):
+    """The log of an attempt: its file on the host that ran the attempt, and the last lines."""
+
+    host: str
+    path: str
+    tail: str
+
+
+class FailedTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A task, or with a `map_index` an instance of a mapped one, whose last attempt failed; a task that never ran has try 0."""
+
+    task_id: str
+    map_index: int | UnsetType = UNSET
+    try_number: int
+    reason: str
+    log: LogExcerpt | UnsetType = UNSET
+
+    @property
+    def label(self) -> str:
+        """Its name in the run, such as `load` or `load[3]`."""
+        return instance_name(self.task_id, None if self.map_index is UNSET else self.map_index)
+
+
 class CallbackContext(msgspec.Struct, frozen=True, kw_only=True):
     """The argument of a callback. Times are in UTC.
 
     `state` is the new state of the task or, without a task, of the run; after a missed deadline the current state of the run.
-    Late inputs of a DAG have no run. `id` is the same at every delivery of a notification to a receiver.
+    Late inputs of a DAG have no run. `id` is the same at every delivery of a notification to a receiver. An instance of a mapped
+    task has a `map_index`. `log` is that of the attempt of a task; `failed_tasks` are the first that failed of a run.
     """
 
     on: On
@@ -35,16 +59,25 @@ class CallbackContext(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
     reason: str = ""
     task_id: str | None = None
+    map_index: int | None = None
     try_number: int | None = None
     deadline: MissedDeadline | None = None
     id: UUID | None = None
+    log: LogExcerpt | None = None
+    failed_tasks: tuple[FailedTask, ...] = ()
+
+
+def instance_name(task_id: str, map_index: int | None) -> str:
+    """The name of a task instance in its run: `load`, or `load[3]` for an instance of a mapped task."""
+    return task_id if map_index is None else f"{task_id}[{map_index}]"
 
 
 def headline(context: CallbackContext) -> str:
     """One line for people: `daily: run r1, task load: try 2 failed, another one follows`."""
     if context.run_id is None:
         return f"{context.dag_id}: inputs were not there by the deadline"
-    return f"{context.dag_id}: run {context.run_id}{f', task {context.task_id}' if context.task_id else ''}: {_said(context)}"
+    task = f", task {instance_name(context.task_id, context.map_index)}" if context.task_id else ""
+    return f"{context.dag_id}: run {context.run_id}{task}: {_said(context)}"
 
 
 def _said(context: CallbackContext) -> str:

@@ -201,7 +201,7 @@ class Instance(Columns):
 
     `awaited` counts the instances that it waits for, and `success` to `upstream_failed` how many of them ended in each state.
     `waits_for_past`: the previous run does not allow it yet. `elements`: the number of instances of an expanded mapped task,
-    which waits for these instances.
+    which waits for these instances. `reason`: why it has its state; None: as it is stored.
     """
 
     index: int
@@ -216,6 +216,7 @@ class Instance(Columns):
     waits_for_past: bool = False
     next_try_at: datetime | None = None
     elements: int = 0
+    reason: str | None = None
 
 
 class WaitingTask(msgspec.Struct, frozen=True):
@@ -310,7 +311,7 @@ class SubmissionView(msgspec.Struct, frozen=True, kw_only=True):
     `token` proves its end.
 
     `kill_reason` and `kill_cause` are set once a kill is requested. `killed_before` counts the attempts just before it that were
-    killed for the same cause: an attempt that started, or ended otherwise, ends the count.
+    killed for the same cause: an attempt that started, or ended otherwise, ends the count. `host` ran it, or is to run it.
     """
 
     submission_id: UUID
@@ -322,3 +323,4 @@ class SubmissionView(msgspec.Struct, frozen=True, kw_only=True):
     kill_reason: str | None = None
     kill_cause: KillCause | None = None
     killed_before: int = 0
+    host: str | None = None

@@ -43,7 +43,7 @@ async def find_run(db: Db, dag_id: str, run_id: str) -> RunRow:
 
 async def find_task(db: Db, run: RunRow, task_id: str) -> RunTaskRow:
     """Raises RequestError for a task that is not part of the run, and for a run that has not started."""
-    tasks = {task.task_id: task for task in await run_pages.tasks_of(db, run.dag_id, run.run_id)}
+    tasks = {task.label: task for task in await run_pages.tasks_of(db, run.dag_id, run.run_id)}
     if not tasks:
         raise RequestError(f"run {run.run_id!r} has not started yet: it has no tasks")
     if task_id not in tasks:

@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 
 from tidegate.schemas.dag import BACKENDS, BaseTask, TaskSpec, kind_of
-from tidegate.schemas.notice import CallbackContext
+from tidegate.schemas.notice import CallbackContext, LogExcerpt
 from tidegate.schemas.run import RunContext
 from tidegate.schemas.wire.event import DatasetUpdated, ExitCode, Follow, Moment
 
@@ -67,7 +67,7 @@ class Phase(StrEnum):
 class AttemptEnd(msgspec.Struct, frozen=True, kw_only=True):
     """What is known about the end of an attempt. `reason` is one sentence for people.
 
-    `follow`, `result`, `outlets` and `events` as in `tidegate.schemas.wire.event.TaskFinished`.
+    `follow`, `result`, `outlets`, `events` and `log` as in `tidegate.schemas.wire.event.TaskFinished`.
     """
 
     reason: str = ""
@@ -78,6 +78,7 @@ class AttemptEnd(msgspec.Struct, frozen=True, kw_only=True):
     result: Any = None
     outlets: dict[str, dict[str, Any]] | None = None
     events: tuple[DatasetUpdated, ...] | None = None
+    log: LogExcerpt | None = None
 
     def facts(self) -> dict[str, Any]:
         """The known fields of this class, by name, for any struct with the same fields."""

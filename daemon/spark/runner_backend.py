@@ -141,6 +141,7 @@ class RunnerBackend:
             topic_prefix=settings.topic_prefix,
             heartbeat_s=settings.runner_heartbeat_s,
             silent_s=None if isinstance(spec.task, CallbackTask) else settings.runner_silent_s,
+            host=settings.host,
         )
 
     def _inspect(self, spool: Spool) -> tuple[Status, bool]:

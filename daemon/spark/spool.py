@@ -65,6 +65,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     topic_prefix: str
     heartbeat_s: float
     silent_s: float | None = None
+    host: str = ""
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):

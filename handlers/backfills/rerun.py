@@ -9,8 +9,9 @@ import msgspec
 from tidegate.handlers.runs.change_version import change_version
 from tidegate.handlers.runs.clear import clear_tasks
 from tidegate.handlers.runs.clear_selection import tasks_to_clear
+from tidegate.handlers.runs.reason import Reason
 from tidegate.handlers.runs.task_effects import demand
-from tidegate.handlers.runs.transition import Reason, change_run
+from tidegate.handlers.runs.transition import change_run
 from tidegate.schemas.backfill import BackfillView, Outlets
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import TakeRun
@@ -70,7 +71,11 @@ def _clear(run: RunView, graph: Graph, ended: EndedRun, now: datetime, *, only_f
         graph = ended.graph
         yield from _demands(run, graph, ended)
     cleared = _failed_and_below(graph, instances) if only_failed else []
-    yield from clear_tasks(run, graph, instances, cleared or _all(run, graph, instances), now)
+    yield from clear_tasks(run, graph, instances, cleared or _all(run, graph, instances), now, by=_name(run))
+
+
+def _name(run: RunView) -> str:
+    return f"backfill {run.backfill_id}"
 
 
 def _demands(run: RunView, graph: Graph, ended: EndedRun) -> Iterator[SetTaskDemand]:
@@ -98,4 +103,4 @@ def _queue(run: RunView, graph: Graph, ended: EndedRun, now: datetime) -> Iterat
     else:
         graph = ended.graph
     after = msgspec.structs.replace(run, state=RunState.QUEUED, unfinished=len(graph.nodes), failed_leaves=0)
-    yield from change_run(run, after, graph, (), now, Reason("cleared by a backfill"))
+    yield from change_run(run, after, graph, (), now, Reason(f"cleared by {_name(run)}"))

@@ -5,8 +5,9 @@ from datetime import datetime
 
 import msgspec
 
+from tidegate.handlers.runs.reason import Reason
 from tidegate.handlers.runs.task_effects import update_task
-from tidegate.handlers.runs.transition import Reason, change_run
+from tidegate.handlers.runs.transition import change_run
 from tidegate.handlers.tasks.advance import Move
 from tidegate.handlers.tasks.upstream_counts import recount
 from tidegate.schemas.dag import BaseTask
@@ -21,8 +22,13 @@ from tidegate.schemas.view import Instance, RunView
 MOVED_AT_ONCE = frozenset(TaskState) - TASK_ACTIVE - {TaskState.NONE}
 """The states that a cleared task leaves now; an active task does so once its attempt was killed."""
 
-CLEARED = "cleared by a user"
-REPLACED = "its mapped task was cleared by a user"
+
+def _cleared(by: str) -> str:
+    return f"cleared by {by}"
+
+
+def _replaced(by: str) -> str:
+    return f"its mapped task was cleared by {by}"
 
 
 def clear_tasks(
@@ -32,9 +38,10 @@ def clear_tasks(
     cleared: Collection[int],
     now: datetime,
     *,
+    by: str,
     marked: Sequence[Move] = (),
 ) -> Iterator[Effect]:
-    """Clear tasks, and write the ones that a user has `marked`. Changes `instances`.
+    """Clear tasks, and write the ones that a user has `marked`. Changes `instances`. `by` names the user or the backfill.
 
     An active task is killed first, and runs again after its attempt has ended. An ended run is queued, under the limits of its
     DAG; a running one keeps running. Instances of a cleared mapped task are removed: its list may change.
@@ -43,26 +50,27 @@ def clear_tasks(
     yield from (DropResult(run.id, index) for index in (*cleared, *elements))
     active = [index for index in (*cleared, *elements) if instances[index].state in TASK_ACTIVE]
     for index in active:
-        reason, cause = (REPLACED, KillCause.STOPPED) if index in elements else (CLEARED, KillCause.CLEARED)
+        reason, cause = (_replaced(by), KillCause.STOPPED) if index in elements else (_cleared(by), KillCause.CLEARED)
         yield KillSubmissions(run.id, index, reason, cause)
-    moves = [*marked, *_moves(instances, cleared, elements)]
+    moves = [*marked, *_moves(instances, cleared, elements, by)]
     for index in elements:
         instances[index].state, instances[index].next_try_at = TaskState.REMOVED, None
+        instances[index].reason = _replaced(by)
     for index in cleared:
         _reset(instances[index], graph.nodes[index].task)
     yield from _write_tasks(run, graph, instances, {move.index for move in moves}.union(cleared), now)
     run = msgspec.structs.replace(run, active_tasks=run.active_tasks - sum(index in elements for index in active))
     after = _cleared_run(run, graph, instances.values())
-    yield from change_run(run, after, graph, moves, now, Reason(CLEARED, outlets=False))
+    yield from change_run(run, after, graph, moves, now, Reason(_cleared(by), outlets=False))
     if run.state is RunState.RUNNING:
         yield Reconsider(run.id)
 
 
-def _moves(instances: Mapping[int, Instance], cleared: Collection[int], elements: Collection[int]) -> Iterator[Move]:
-    yield from (Move(index, TaskState.REMOVED, instances[index].try_number, REPLACED) for index in elements)
+def _moves(instances: Mapping[int, Instance], cleared: Collection[int], elements: Collection[int], by: str) -> Iterator[Move]:
+    yield from (Move(index, TaskState.REMOVED, instances[index].try_number, _replaced(by)) for index in elements)
     for index in cleared:
         if instances[index].state in MOVED_AT_ONCE:
-            yield Move(index, TaskState.NONE, instances[index].try_number, CLEARED)
+            yield Move(index, TaskState.NONE, instances[index].try_number, _cleared(by))
 
 
 def _write_tasks(
@@ -79,7 +87,7 @@ def _write_tasks(
 def _reset(instance: Instance, task: BaseTask) -> None:
     """Give a task all its tries again. An active task keeps its state until its attempt was killed."""
     instance.max_tries = instance.try_number + task.retries + 1
-    instance.elements = 0
+    instance.elements, instance.reason = 0, ""
     if instance.state not in TASK_ACTIVE:
         instance.state, instance.next_try_at = TaskState.NONE, None
         instance.waits_for_past = task.depends_on_past or task.wait_for_downstream

@@ -10,6 +10,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 import msgspec
 
+from tidegate.handlers.runs.reason import Reason
 from tidegate.handlers.tasks.advance import Move
 from tidegate.schemas.effect.deadline import MeetDeadlines, Notify
 from tidegate.schemas.graph import Graph, element_of
@@ -24,13 +25,14 @@ ON_TASK_STATE = {TaskState.SUCCESS: (On.SUCCESS,), TaskState.FAILED: (On.FAILURE
 
 
 def notify_run_end(
-    run: RunView, graph: Graph, state: RunState, seq: int, now: datetime, reason: str = "", *, timed_out: bool = False
+    run: RunView, graph: Graph, state: RunState, seq: int, now: datetime, reason: Reason
 ) -> Iterator[MeetDeadlines | Notify]:
     if graph.has_deadlines:
         yield MeetDeadlines(run.id, None, now)
     if graph.callbacks:
-        occasions = (On.TIMEOUT, *ON_RUN_STATE[state]) if timed_out else ON_RUN_STATE[state]
-        yield from _notify(_about_run(run, "run", seq), graph.callbacks, occasions, state=state, at=now, reason=reason)
+        occasions = (On.TIMEOUT, *ON_RUN_STATE[state]) if reason.timed_out else ON_RUN_STATE[state]
+        facts = {"reason": reason.text, "failed_tasks": reason.failed}
+        yield from _notify(_about_run(run, "run", seq), graph.callbacks, occasions, state=state, at=now, **facts)
 
 
 def notify_task_move(run: RunView, graph: Graph, move: Move, seq: int, now: datetime) -> Iterator[MeetDeadlines | Notify]:
@@ -41,7 +43,8 @@ def notify_task_move(run: RunView, graph: Graph, move: Move, seq: int, now: date
     if task.callbacks and move.state in ON_TASK_STATE:
         occasions = (On.TIMEOUT, *ON_TASK_STATE[move.state]) if move.timed_out else ON_TASK_STATE[move.state]
         wanted = [on for on in occasions if is_whole or on in OF_MAPPED_INSTANCES]
-        facts = {"task_id": graph.label(move.index), "try_number": move.try_number, "reason": move.reason}
+        known = {"task_id": task.task_id, "map_index": element_of(move.index), "try_number": move.try_number}
+        facts = {**known, "reason": move.reason, "log": move.log}
         yield from _notify(_about_run(run, "task", seq), task.callbacks, wanted, state=move.state, at=now, **facts)
 
 

@@ -3,6 +3,7 @@
 from copy import copy
 from datetime import datetime
 
+from tidegate.handlers.tasks.attempt_end import excerpt_of
 from tidegate.schemas.dag import BaseTask
 from tidegate.schemas.effect.submission import EndSubmission
 from tidegate.schemas.effect.task import Dates, Demand, InsertTask, UpdateTask
@@ -41,6 +42,7 @@ def end_submission(finish: TaskFinished, attempt: SubmissionView, now: datetime)
     A killed attempt ends for the reason of its kill: its process knows none.
     """
     outcome = "succeeded" if finish.outcome == "skipped" else finish.outcome
+    log = excerpt_of(finish)
     reason = attempt.kill_reason if finish.outcome == "killed" and attempt.kill_reason else finish.reason
     return EndSubmission(
         finish.submission_id,
@@ -49,4 +51,6 @@ def end_submission(finish: TaskFinished, attempt: SubmissionView, now: datetime)
         finish.exit_code,
         finish.started_at and clamped(finish.started_at),
         clamped(finish.finished_at or now),
+        log.path if log else None,
+        log.tail if log else None,
     )

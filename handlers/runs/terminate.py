@@ -5,8 +5,9 @@ from datetime import datetime
 
 import msgspec
 
+from tidegate.handlers.runs.reason import Reason
 from tidegate.handlers.runs.task_effects import update_task
-from tidegate.handlers.runs.transition import Reason, change_run
+from tidegate.handlers.runs.transition import change_run
 from tidegate.handlers.tasks.advance import Move
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import ReconsiderAfter
@@ -45,7 +46,7 @@ def _end(
     if any(instance.state in TASK_ACTIVE for instance, _ in changes):
         yield KillSubmissions(run.id, None, reason.text)
     for instance, state in changes:
-        instance.state, instance.next_try_at = state, None
+        instance.state, instance.next_try_at, instance.reason = state, None, reason.text
         yield update_task(run, instance, now)
     after = msgspec.structs.replace(after, unfinished=0, active_tasks=0)
     moves = [Move(instance.index, state, instance.try_number, reason.text) for instance, state in changes]

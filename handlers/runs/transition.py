@@ -2,35 +2,22 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from tidegate.handlers.runs.notifications import notify_run_end, notify_task_move
 from tidegate.handlers.runs.outlets import dataset_events
+from tidegate.handlers.runs.reason import NO_REASON, Reason
 from tidegate.handlers.tasks.advance import Move
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import NotifyBackfill
 from tidegate.schemas.effect.run import RunMoved, UpdateRun
 from tidegate.schemas.effect.task import TaskMoved
-from tidegate.schemas.graph import Graph
+from tidegate.schemas.graph import Graph, element_of
 from tidegate.schemas.state import RUN_ENDED, RunState, TaskState
 from tidegate.schemas.view import RunStatus, RunView
 from tidegate.schemas.wire.event import DagRunStateChanged, TaskStateChanged
-
-
-class Reason(NamedTuple):
-    """Why a run and its tasks move. `timed_out`: the run took longer than its DAG allows.
-
-    Without `outlets`: a task that a user marks as succeeded has made no new data.
-    """
-
-    text: str = ""
-    timed_out: bool = False
-    outlets: bool = True
-
-
-NO_REASON = Reason()
 
 
 def change_run(
@@ -72,12 +59,12 @@ def publish(
     """The events of a run's states and of its tasks' moves, numbered after the last ones, and their notifications."""
     yield from task_events(before, graph, moves, now, outlets=reason.outlets)
     for seq, state in enumerate(states, before.state_seq + 1):
-        yield run_event(before, state, seq, now, reason.text)
+        yield run_event(before, state, seq, now, reason)
         if state in RUN_ENDED:
-            yield from notify_run_end(before, graph, state, seq, now, reason.text, timed_out=reason.timed_out)
+            yield from notify_run_end(before, graph, state, seq, now, reason)
 
 
-def run_event(run: RunView, state: RunState, seq: int, at: datetime, reason: str = "") -> RunMoved:
+def run_event(run: RunView, state: RunState, seq: int, at: datetime, reason: Reason = NO_REASON) -> RunMoved:
     """The journal entry and event of a run's state."""
     event = DagRunStateChanged(
         dag_id=run.dag_id,
@@ -87,7 +74,8 @@ def run_event(run: RunView, state: RunState, seq: int, at: datetime, reason: str
         run_type=run.run_type,
         run_after=run.run_after,
         at=at,
-        reason=reason,
+        reason=reason.text,
+        failed_tasks=reason.failed or UNSET,
     )
     return RunMoved(run.id, event)
 
@@ -98,12 +86,14 @@ def task_events(run: RunView, graph: Graph, moves: Sequence[Move], now: datetime
         event = TaskStateChanged(
             dag_id=run.dag_id,
             run_id=run.run_id,
-            task_id=graph.label(move.index),
+            task_id=graph.node(move.index).task.task_id,
             try_number=move.try_number,
             seq=seq,
             state=move.state,
             at=now,
             reason=move.reason,
+            map_index=UNSET if (element := element_of(move.index)) is None else element,
+            log=move.log or UNSET,
         )
         yield TaskMoved(run.id, event)
         if move.state is TaskState.SUCCESS and outlets and run.updates_outlets:

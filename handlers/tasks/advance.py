@@ -20,6 +20,7 @@ from tidegate.handlers.tasks.trigger_rules import RUN, SKIP
 from tidegate.handlers.tasks.upstream_counts import count_end, upstream_of
 from tidegate.schemas.explain import reasons
 from tidegate.schemas.graph import Graph, Node, element_of, position_of
+from tidegate.schemas.notice import LogExcerpt
 from tidegate.schemas.state import TASK_FAILED, TaskState
 from tidegate.schemas.view import Instance
 
@@ -33,7 +34,7 @@ NO_LENGTHS: Lengths = {}
 class Move(msgspec.Struct, frozen=True):
     """A task instance got a new state. `timed_out`: because its attempt ran longer than its task allows.
 
-    `produced`: what its attempt says about its data.
+    `produced`: what its attempt says about its data. `log`: the end of the log of an attempt that failed.
     """
 
     index: int
@@ -42,6 +43,7 @@ class Move(msgspec.Struct, frozen=True):
     reason: str = ""
     timed_out: bool = False
     produced: Produced | None = None
+    log: LogExcerpt | None = None
 
 
 class OfAttempt(TypedDict, total=False):
@@ -49,6 +51,7 @@ class OfAttempt(TypedDict, total=False):
 
     timed_out: bool
     produced: Produced | None
+    log: LogExcerpt | None
 
 
 class Advance(msgspec.Struct, frozen=True):
@@ -146,7 +149,7 @@ class _Step:
         return self.read(index).state
 
     def move(self, instance: Instance, state: TaskState, reason: str = "", **of_attempt: Unpack[OfAttempt]) -> None:
-        instance.state = state
+        instance.state, instance.reason = state, reason
         self.moves.append(Move(instance.index, state, instance.try_number, reason, **of_attempt))
 
     def end_attempt(self, end: AttemptEnd, now: datetime) -> None:
@@ -163,7 +166,7 @@ class _Step:
         elif end.is_retried(max_tries):
             self.retry(instance, node, end, now)
         else:
-            self.end(instance, end.state, end.reason, timed_out=end.timed_out, produced=end.produced)
+            self.end(instance, end.state, end.reason, timed_out=end.timed_out, produced=end.produced, log=end.log)
             if end.choice is not None:
                 for index in sorted(unchosen(self.graph, end.index, end.choice)):
                     self.skip_unchosen(index, node)
@@ -171,7 +174,7 @@ class _Step:
     def retry(self, instance: Instance, node: Node, end: AttemptEnd, now: datetime) -> None:
         name = f"{self.graph.dag_id}/{self.run}/{self.graph.label(end.index)}"
         instance.next_try_at = now + retry_delay(node.task, name, end.try_number)
-        self.move(instance, TaskState.UP_FOR_RETRY, end.reason, timed_out=end.timed_out)
+        self.move(instance, TaskState.UP_FOR_RETRY, end.reason, timed_out=end.timed_out, log=end.log)
         if instance.next_try_at == now:
             instance.next_try_at = None
             self.move(instance, RUN)

@@ -8,9 +8,10 @@ import msgspec
 from msgspec import UNSET
 
 from tidegate.schemas.graph import element_of
+from tidegate.schemas.notice import LogExcerpt
 from tidegate.schemas.run import MAX_PRODUCED_BYTES, MAX_PUBLISHED, MAX_RESULT_BYTES
 from tidegate.schemas.state import TaskState
-from tidegate.schemas.wire.event import DatasetUpdated, TaskFinished, encode, storable
+from tidegate.schemas.wire.event import MAX_LOG_TAIL, DatasetUpdated, TaskFinished, encode, storable
 
 STATES = {
     "succeeded": TaskState.SUCCESS,
@@ -46,6 +47,7 @@ class AttemptEnd(msgspec.Struct, frozen=True):
     branches: tuple[str, ...] | None = None
     timed_out: bool = False
     produced: Produced | None = None
+    log: LogExcerpt | None = None
 
     @property
     def choice(self) -> tuple[str, ...] | None:
@@ -62,7 +64,23 @@ def attempt_end(finish: TaskFinished, index: int, try_number: int) -> AttemptEnd
     if finish.outcome == "succeeded" and (error := result_error(finish.result) or produced_error(finish)):
         return AttemptEnd(index, try_number, TaskState.FAILED, error)
     branches = None if finish.follow is UNSET else finish.follow
-    return AttemptEnd(index, try_number, STATES[finish.outcome], storable(finish.reason), branches, produced=_produced(finish))
+    return AttemptEnd(
+        index,
+        try_number,
+        STATES[finish.outcome],
+        storable(finish.reason),
+        branches,
+        produced=_produced(finish),
+        log=excerpt_of(finish),
+    )
+
+
+def excerpt_of(finish: TaskFinished) -> LogExcerpt | None:
+    """The end of the log of an attempt, as it can be stored."""
+    log = finish.log or None
+    if log is None:
+        return None
+    return LogExcerpt(host=storable(log.host)[:255], path=storable(log.path)[:4096], tail=storable(log.tail)[-MAX_LOG_TAIL:])
 
 
 def _produced(finish: TaskFinished) -> Produced | None:

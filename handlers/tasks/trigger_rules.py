@@ -31,8 +31,13 @@ class Upstream(msgspec.Struct, frozen=True):
         return self.failed + self.upstream_failed
 
     @property
+    def open(self) -> int:
+        """Not ended yet."""
+        return self.total - self.success - self.bad - self.skipped
+
+    @property
     def done(self) -> bool:
-        return self.success + self.bad + self.skipped == self.total
+        return not self.open
 
 
 def evaluate(rule: TriggerRule, upstream: Upstream) -> TaskState:

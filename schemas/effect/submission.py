@@ -38,7 +38,7 @@ class AcceptSubmission(msgspec.Struct, frozen=True):
 
 
 class EndSubmission(msgspec.Struct, frozen=True):
-    """An attempt ended on its backend."""
+    """An attempt ended on its backend. `log_path` and `log_tail` are known of attempts that did not succeed."""
 
     submission_id: UUID
     state: SubmissionState
@@ -46,6 +46,8 @@ class EndSubmission(msgspec.Struct, frozen=True):
     exit_code: int | None
     started_at: datetime | None
     ended_at: datetime
+    log_path: str | None = None
+    log_tail: str | None = None
 
 
 class IgnoreFinish(msgspec.Struct, frozen=True):

@@ -17,3 +17,7 @@ BEGIN
     EXECUTE replace(before, kept, kept || ', source_dag_id, source_run_id, source_task_id, source_map_index');
 END
 $$;
+
+-- Why a task instance has its state, also where it had no attempt; and the end of the log of an attempt that did not succeed.
+ALTER TABLE task_instance ADD COLUMN reason text;
+ALTER TABLE submission ADD COLUMN log_path text, ADD COLUMN log_tail text;

@@ -7,6 +7,8 @@ from uuid import UUID
 import msgspec
 
 from tidegate.schemas.graph import label
+from tidegate.schemas.notice import FailedTask, instance_name
+from tidegate.schemas.queries import tasks
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.producers import with_producer
 from tidegate.schemas.queries.sql import load
@@ -52,9 +54,10 @@ class RunEventRow(msgspec.Struct, frozen=True):
 
 
 class RunTaskRow(msgspec.Struct, frozen=True):
-    """A task instance with its newest attempt."""
+    """A task instance with its newest attempt. `reason` says why it has its state, also without an attempt."""
 
     task_id: str
+    map_index: int | None
     state: str
     try_number: int
     start_date: datetime | None
@@ -64,6 +67,11 @@ class RunTaskRow(msgspec.Struct, frozen=True):
     backend: str | None
     submission_state: str | None
     reason: str | None
+
+    @property
+    def label(self) -> str:
+        """The name that commands take: `load`, or `load[3]` for an instance of a mapped task."""
+        return instance_name(self.task_id, self.map_index)
 
 
 class RunMoveRow(msgspec.Struct, frozen=True):
@@ -76,9 +84,13 @@ class RunMoveRow(msgspec.Struct, frozen=True):
 
 
 class RunAttemptRow(msgspec.Struct, frozen=True):
-    """An attempt of one of a run's tasks. `state` is the submission's; `reason` says why it ended."""
+    """An attempt of one of a run's tasks. `state` is the submission's; `reason` says why it ended.
+
+    `log_path` and `log_tail` are the log file on `host` and its last lines, of attempts that did not succeed.
+    """
 
     task_id: str
+    map_index: int | None
     try_number: int
     submission_id: UUID
     backend: str
@@ -90,6 +102,13 @@ class RunAttemptRow(msgspec.Struct, frozen=True):
     submitted_at: datetime | None
     started_at: datetime | None
     ended_at: datetime | None
+    log_path: str | None = None
+    log_tail: str | None = None
+
+    @property
+    def label(self) -> str:
+        """As `RunTaskRow.label`."""
+        return instance_name(self.task_id, self.map_index)
 
 
 class EventCount(msgspec.Struct, frozen=True):
@@ -187,6 +206,12 @@ async def tasks_of(db: Db, dag_id: str, run_id: str) -> list[RunTaskRow]:
     return [RunTaskRow(*row) for row in await db.fetch(_SQL["run_tasks"], dag_id, run_id)]
 
 
+async def failures_of(db: Db, dag_id: str, run_id: str, limit: int) -> tuple[FailedTask, ...]:
+    """The first failed tasks of an existing run."""
+    ((number,),) = await db.fetch(_SQL["run_number"], dag_id, run_id)
+    return (await tasks.failures(db, [number], limit)).get(number, ())
+
+
 async def conf_of(db: Db, dag_id: str, run_id: str) -> dict[str, Any]:
     """The conf of a run; empty for one that does not exist."""
     rows = await db.fetch(_SQL["run_conf"], dag_id, run_id)
@@ -198,9 +223,9 @@ async def journal_of(db: Db, dag_id: str, run_id: str) -> list[RunMoveRow]:
     return [RunMoveRow(*row) for row in await db.fetch(_SQL["run_journal"], dag_id, run_id)]
 
 
-async def attempts_of(db: Db, dag_id: str, run_id: str, task_id: str | None = None) -> list[RunAttemptRow]:
-    """The attempts of a run, or of one of its tasks, by task, oldest first."""
-    return [RunAttemptRow(*row) for row in await db.fetch(_SQL["run_attempts"], dag_id, run_id, task_id)]
+async def attempts_of(db: Db, dag_id: str, run_id: str, label: str | None = None) -> list[RunAttemptRow]:
+    """The attempts of a run, or of one of its task instances, by task, oldest first."""
+    return [RunAttemptRow(*row) for row in await db.fetch(_SQL["run_attempts"], dag_id, run_id, label)]
 
 
 async def origin(db: Db, dag_id: str, run_id: str) -> Origin:

@@ -43,10 +43,10 @@ WHERE run.dag_id = $1 AND run.run_id = $2
 -- name: run_tasks
 -- The instances of a mapped task, such as `load[3]`, follow it; removed tasks come last.
 SELECT
-    task.task_id || CASE WHEN task.task_index < 1048576 THEN '' ELSE '[' || (task.task_index - 1048576) % 16384 || ']' END
-        AS task_id,
+    task.task_id, CASE WHEN task.task_index >= 1048576 THEN (task.task_index - 1048576) % 16384 END AS map_index,
     task.state, task.try_number, task.start_date, task.end_date, task.next_try_at,
-    submission.submission_id, submission.backend, submission.state AS submission_state, submission.reason
+    submission.submission_id, submission.backend, submission.state AS submission_state,
+    coalesce(nullif(task.reason, ''), submission.reason) AS reason
 FROM dag_run AS run
 JOIN task_instance AS task ON task.dag_run_id = run.id
 LEFT JOIN submission ON (submission.dag_run_id, submission.task_index, submission.try_number)
@@ -56,6 +56,9 @@ ORDER BY
     task.task_index < 0,
     CASE WHEN task.task_index < 1048576 THEN task.task_index ELSE (task.task_index - 1048576) / 16384 END,
     task.task_index
+
+-- name: run_number
+SELECT id FROM dag_run WHERE dag_id = $1 AND run_id = $2
 
 -- name: run_conf
 SELECT conf FROM dag_run WHERE dag_id = $1 AND run_id = $2
@@ -69,11 +72,10 @@ ORDER BY log.seq
 
 -- name: run_attempts
 SELECT
-    task.task_id || CASE WHEN task.task_index < 1048576 THEN '' ELSE '[' || (task.task_index - 1048576) % 16384 || ']' END
-        AS task_id,
+    task.task_id, CASE WHEN task.task_index >= 1048576 THEN (task.task_index - 1048576) % 16384 END AS map_index,
     submission.try_number, submission.submission_id, submission.backend, submission.state, submission.host,
     submission.reason, submission.exit_code, submission.created_at, submission.submitted_at, submission.started_at,
-    submission.ended_at
+    submission.ended_at, submission.log_path, submission.log_tail
 FROM dag_run AS run
 JOIN task_instance AS task ON task.dag_run_id = run.id
 JOIN submission ON (submission.dag_run_id, submission.task_index) = (task.dag_run_id, task.task_index)

@@ -76,7 +76,7 @@ async def read_with_tasks(db: Db, ids: Collection[UUID], others: Collection[Task
     instances: dict[TaskKey, Instance] = {}
     keys = zip(*others, strict=True) if others else ((), ())
     for run, index, state, *rest in await db.fetch(_SQL["read_with_tasks"], list(ids), *keys):
-        *counts, id_, try_number, attempt_state, token, kill_reason, kill_cause, before = rest
+        *counts, id_, try_number, attempt_state, token, kill_reason, kill_cause, before, host = rest
         instances[run, index] = Instance(index, TaskState(state), *counts)
         if id_ is not None:
             attempts[id_] = SubmissionView(
@@ -89,6 +89,7 @@ async def read_with_tasks(db: Db, ids: Collection[UUID], others: Collection[Task
                 kill_reason=kill_reason,
                 kill_cause=kill_cause and KillCause(kill_cause),
                 killed_before=before,
+                host=host,
             )
     return attempts, instances
 

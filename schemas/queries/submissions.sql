@@ -18,7 +18,8 @@ SELECT
         WHERE (earlier.dag_run_id, earlier.task_index) = (attempt.dag_run_id, attempt.task_index)
           AND earlier.try_number < attempt.try_number
           AND (earlier.kill_cause IS DISTINCT FROM attempt.kill_cause OR earlier.state NOT IN ('killed', 'lost'))
-    ) END AS killed_before
+    ) END AS killed_before,
+    attempt.host
 FROM submission AS attempt
 JOIN task_instance AS task USING (dag_run_id, task_index)
 WHERE attempt.submission_id = ANY ($1::uuid[])
@@ -26,7 +27,7 @@ UNION ALL
 SELECT
     task.dag_run_id, task.task_index, task.state, task.try_number, task.max_tries, task.awaited, task.success,
     task.failed, task.skipped, task.upstream_failed, task.waits_for_past, task.next_try_at, task.elements,
-    NULL, 0, NULL, NULL, NULL, NULL, 0
+    NULL, 0, NULL, NULL, NULL, NULL, 0, NULL
 FROM unnest($2::bigint[], $3::integer[]) AS target (dag_run_id, task_index)
 JOIN task_instance AS task USING (dag_run_id, task_index)
 
@@ -40,10 +41,12 @@ SET state = change.state,
     reason = change.reason,
     exit_code = change.exit_code,
     started_at = coalesce(change.started_at, submission.started_at),
-    ended_at = change.ended_at
+    ended_at = change.ended_at,
+    log_path = change.log_path,
+    log_tail = change.log_tail
 FROM unnest(
-    $1::uuid[], $2::submission_state[], $3::text[], $4::integer[], $5::timestamptz[], $6::timestamptz[]
-) AS change (submission_id, state, reason, exit_code, started_at, ended_at)
+    $1::uuid[], $2::submission_state[], $3::text[], $4::integer[], $5::timestamptz[], $6::timestamptz[], $7::text[], $8::text[]
+) AS change (submission_id, state, reason, exit_code, started_at, ended_at, log_path, log_tail)
 WHERE submission.submission_id = change.submission_id
 
 -- name: accept

@@ -5,8 +5,11 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from msgspec import UNSET
+
 from tidegate.schemas.effect.task import StoreResult
 from tidegate.schemas.graph import element_index, element_of, position_of
+from tidegate.schemas.notice import FailedTask, LogExcerpt
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.state import TaskState
@@ -30,6 +33,27 @@ async def of_runs(db: Db, ids: Collection[int]) -> Mapping[int, dict[int, Instan
     for run, index, state, *counts in await db.fetch(_SQL["of_runs"], list(ids)) if ids else []:
         by_run[run][index] = Instance(index, TaskState(state), *counts)
     return by_run
+
+
+async def failures(db: Db, ids: Collection[int], limit: int) -> Mapping[int, tuple[FailedTask, ...]]:
+    """The first `limit` failed tasks of each of these runs."""
+    by_run: dict[int, list[FailedTask]] = defaultdict(list)
+    for run, *failed in await db.fetch(_SQL["failures"], list(ids), limit) if ids else []:
+        by_run[run].append(_failed(*failed))
+    return {run: tuple(failed) for run, failed in by_run.items()}
+
+
+def _failed(
+    task_id: str, index: int, try_number: int, reason: str, host: str | None, path: str | None, tail: str | None
+) -> FailedTask:
+    element = element_of(index)
+    return FailedTask(
+        task_id=task_id,
+        map_index=UNSET if element is None else element,
+        try_number=try_number,
+        reason=reason,
+        log=UNSET if path is None else LogExcerpt(host=host or "", path=path, tail=tail or ""),
+    )
 
 
 async def states(db: Db, ids: Collection[int]) -> Mapping[int, Mapping[str, TaskState]]:

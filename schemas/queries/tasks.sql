@@ -19,17 +19,19 @@ SELECT dag_run_id, task_id, state FROM task_instance WHERE dag_run_id = ANY ($1:
 -- name: insert_tasks
 INSERT INTO task_instance (
     dag_run_id, task_id, order_at, task_index, state, try_number, max_tries, awaited, success, failed, skipped, upstream_failed,
-    waits_for_past, next_try_at, elements, pool, pool_slots, rank, per_dag, per_run, scheduled_at, end_date
+    waits_for_past, next_try_at, elements, reason, pool, pool_slots, rank, per_dag, per_run, scheduled_at, end_date
 )
 SELECT * FROM unnest(
     $1::bigint[], $2::text[], $3::timestamptz[], $4::integer[], $5::task_state[], $6::integer[], $7::integer[], $8::integer[],
     $9::integer[], $10::integer[], $11::integer[], $12::integer[], $13::boolean[], $14::timestamptz[], $15::integer[],
-    $16::text[], $17::integer[], $18::integer[], $19::integer[], $20::integer[], $21::timestamptz[], $22::timestamptz[]
+    $16::text[], $17::text[], $18::integer[], $19::integer[], $20::integer[], $21::integer[], $22::timestamptz[],
+    $23::timestamptz[]
 )
 -- After a clear, the instances of a mapped task exist: their try numbers continue.
 ON CONFLICT (dag_run_id, task_index) DO UPDATE
 SET state = excluded.state,
     max_tries = task_instance.try_number + excluded.max_tries,
+    reason = excluded.reason,
     scheduled_at = excluded.scheduled_at,
     end_date = excluded.end_date
 
@@ -46,14 +48,16 @@ SET state = change.state,
     waits_for_past = change.waits_for_past,
     next_try_at = change.next_try_at,
     elements = change.elements,
+    reason = coalesce(change.reason, task.reason),
     scheduled_at = coalesce(change.scheduled_at, task.scheduled_at),
     end_date = coalesce(change.end_date, task.end_date)
 FROM unnest(
     $1::bigint[], $2::integer[], $3::task_state[], $4::integer[], $5::integer[], $6::integer[], $7::integer[], $8::integer[],
-    $9::integer[], $10::integer[], $11::boolean[], $12::timestamptz[], $13::integer[], $14::timestamptz[], $15::timestamptz[]
+    $9::integer[], $10::integer[], $11::boolean[], $12::timestamptz[], $13::integer[], $14::text[], $15::timestamptz[],
+    $16::timestamptz[]
 ) AS change (
     dag_run_id, task_index, state, try_number, max_tries, awaited, success, failed, skipped, upstream_failed, waits_for_past,
-    next_try_at, elements, scheduled_at, end_date
+    next_try_at, elements, reason, scheduled_at, end_date
 )
 WHERE task.dag_run_id = change.dag_run_id AND task.task_index = change.task_index
 
@@ -72,10 +76,27 @@ WHERE task.dag_run_id = change.dag_run_id AND task.task_index = change.task_inde
 UPDATE task_instance AS task
 SET state = change.state,
     try_number = change.try_number,
+    reason = NULL,
     start_date = coalesce(change.start_date, task.start_date)
 FROM unnest($1::bigint[], $2::integer[], $3::task_state[], $4::integer[], $5::timestamptz[])
     AS change (dag_run_id, task_index, state, try_number, start_date)
 WHERE task.dag_run_id = change.dag_run_id AND task.task_index = change.task_index
+
+-- name: failures
+-- The first failed tasks of these runs, each with its last attempt. A mapped task that has instances fails by them.
+SELECT
+    target.id, failed.task_id, failed.task_index, failed.try_number,
+    coalesce(nullif(failed.reason, ''), attempt.reason, '') AS reason, attempt.host, attempt.log_path, attempt.log_tail
+FROM unnest($1::bigint[]) AS target (id)
+CROSS JOIN LATERAL (
+    SELECT * FROM task_instance
+    WHERE dag_run_id = target.id AND state = 'failed' AND task_index >= 0 AND elements = 0
+    ORDER BY end_date, task_index
+    LIMIT $2
+) AS failed
+LEFT JOIN submission AS attempt ON (attempt.dag_run_id, attempt.task_index, attempt.try_number)
+    = (failed.dag_run_id, failed.task_index, failed.try_number)
+ORDER BY target.id, failed.end_date, failed.task_index
 
 -- name: store_results
 -- As texts: asyncpg would encode a list as a dimension of the array.

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from tidegate.schemas.conditions.condition import Uri
-from tidegate.schemas.notice import MissedDeadline
+from tidegate.schemas.notice import FailedTask, LogExcerpt, MissedDeadline, instance_name
 from tidegate.schemas.state import RunState, RunType, TaskState
 from tidegate.schemas.wire.openlineage import LineageEvent
 
@@ -24,6 +24,8 @@ MAX_DEPTH = 64
 MAX_ID_LENGTH = 512
 MAX_ID_BYTES = 1024
 """An id and a source in UTF-8: both fit together into a row of an index of Postgres, which has at most 2,704 bytes."""
+MAX_LOG_TAIL = 4_000
+"""The most characters of the last lines of a log."""
 MAX_REASON_LENGTH = 10_000
 """Longer reasons are cut to this many characters, so that they fit into a record and a row."""
 
@@ -97,6 +99,8 @@ class TaskFinished(msgspec.Struct, frozen=True, kw_only=True):
     `follow`: the ids of those tasks directly after it that are to follow, all others being skipped; empty to skip everything
     after it; unset where the task made no choice. `result` is what it returned, if anything.
 
+    `log`: where the log of an attempt is that did not succeed, and its last lines.
+
     `outlets`: by URI, the extra that a succeeded attempt gives the event of an outlet of its task. `events`: further dataset
     events that it publishes.
     """
@@ -112,6 +116,7 @@ class TaskFinished(msgspec.Struct, frozen=True, kw_only=True):
     result: Any | UnsetType = UNSET
     outlets: dict[str, dict[str, Any]] | UnsetType = UNSET
     events: tuple[DatasetUpdated, ...] | UnsetType = UNSET
+    log: LogExcerpt | UnsetType = UNSET
 
 
 def storable(reason: str) -> str:
@@ -123,6 +128,7 @@ class DagRunStateChanged(msgspec.Struct, frozen=True, kw_only=True):
     """A run moved. `seq` counts 1, 2, 3 … per run without a gap: drop what is not above the last one seen.
 
     With a `missed_deadline` the run did not move: it is still in that state, and has just missed the deadline.
+    `failed_tasks`: the first tasks that failed of a run that failed because of them.
     """
 
     dag_id: str
@@ -134,10 +140,14 @@ class DagRunStateChanged(msgspec.Struct, frozen=True, kw_only=True):
     at: Moment
     reason: str = ""
     missed_deadline: MissedDeadline | UnsetType = UNSET
+    failed_tasks: tuple[FailedTask, ...] | UnsetType = UNSET
 
 
 class TaskStateChanged(msgspec.Struct, frozen=True, kw_only=True):
-    """A task of a run moved. `seq` counts per run over all its tasks, without a gap."""
+    """A task of a run moved. `seq` counts per run over all its tasks, without a gap.
+
+    An instance of a mapped task has a `map_index`. `log` is that of an attempt that failed.
+    """
 
     dag_id: str
     run_id: str
@@ -147,6 +157,13 @@ class TaskStateChanged(msgspec.Struct, frozen=True, kw_only=True):
     state: Annotated[str, Meta(examples=[*TaskState])]
     at: Moment
     reason: str = ""
+    map_index: MapIndex | UnsetType = UNSET
+    log: LogExcerpt | UnsetType = UNSET
+
+    @property
+    def label(self) -> str:
+        """The name of the task instance in its run, such as `load` or `load[3]`."""
+        return instance_name(self.task_id, None if self.map_index is UNSET else self.map_index)
 
 
 Incoming = DagFileChanged | DatasetUpdated | TaskFinished | LineageEvent

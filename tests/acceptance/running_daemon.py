@@ -45,6 +45,10 @@ class RunningDaemon:
         runs = await self.answer("runs", "list")
         return {run["dag_id"] for run in runs if run["state"] in ("success", "failed")} >= set(dag_ids)
 
+    async def has_runs(self, succeeded: int, dag_id: str) -> bool:
+        """Whether so many runs of a DAG have succeeded."""
+        return len(await self.answer("runs", "list", dag_id, "--state", "success")) == succeeded
+
     async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
         with anyio.fail_after(LONG_S):
             while not await holds():

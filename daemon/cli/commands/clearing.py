@@ -11,7 +11,7 @@ import typer
 from tidegate.daemon.cli.command import confirm
 from tidegate.daemon.cli.lookup import find_dag, find_run
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.session import query, with_database
+from tidegate.daemon.cli.session import current_user, query, read_settings, with_database
 from tidegate.handlers.clear_requested import State, decide, load
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.run import UpdateRun
@@ -59,6 +59,7 @@ def clear_tasks(context: typer.Context, wanted: ClearRequested, options: ClearOp
         downstream=not options["no_downstream"],
         only_failed=options["only_failed"],
         newest=options["newest_version"],
+        user=current_user(read_settings(context)),
     )
     request, runs = query(context, _preview, wanted)
     if not json:
@@ -101,7 +102,7 @@ def _tasks(effects: Sequence[Effect], state: State) -> Mapping[int, set[str]]:
     for effect in effects:
         match effect:
             case TaskMoved(dag_run_id, event):
-                tasks[dag_run_id].add(event.task_id)
+                tasks[dag_run_id].add(event.label)
             case InsertTask(dag_run_id=dag_run_id, task_id=task_id):
                 tasks[dag_run_id].add(task_id)
             case KillSubmissions(dag_run_id, int(index)):

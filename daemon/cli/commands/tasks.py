@@ -10,7 +10,7 @@ from tidegate.daemon.cli.lookup import find_run, find_task
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import TASKS, print_list
 from tidegate.daemon.cli.pages.results import result_of
-from tidegate.daemon.cli.session import query, query_at, read_settings, with_database
+from tidegate.daemon.cli.session import current_user, query, query_at, read_settings, with_database
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.explain.gates import TaskExplanation
 from tidegate.schemas.message import ClearRequested, TaskMarked
@@ -151,10 +151,13 @@ def mark(context: typer.Context, dag_id: DagId, run_id: RunId, task_id: TaskId, 
     """Set a task to success or failed. An active attempt is killed, and the tasks after it are decided again."""
     from tidegate.daemon.request import apply_request
 
+    user = current_user(read_settings(context))
+
     async def work(database: "Database") -> RunTaskRow:
         run = await database.run(find_run, dag_id, run_id)
         await database.run(find_task, run, task_id)
-        await apply_request(database, TaskMarked(dag_id=dag_id, run_id=run.run_id, task_id=task_id, state=TaskState(state)))
+        request = TaskMarked(dag_id=dag_id, run_id=run.run_id, task_id=task_id, state=TaskState(state), user=user)
+        await apply_request(database, request)
         return await database.run(find_task, run, task_id)
 
     task = with_database(context, work)

@@ -77,7 +77,7 @@ async def wait_killed(database: Database, run: RunRow) -> None:
     printed: list[str] = []
     while True:
         attempts = await _retrying(database, run_pages.attempts_of, run.dag_id, run.run_id)
-        left = [f"try {it.try_number} of {it.task_id}" for it in attempts if it.state in SUBMISSION_OPEN]
+        left = [f"try {it.try_number} of {it.label}" for it in attempts if it.state in SUBMISSION_OPEN]
         if not left:
             return
         if left != printed:
@@ -109,4 +109,4 @@ def _print_progress(run: RunRow, printed: str) -> str:
 
 def _failure(task: RunTaskRow) -> str:
     reason = f": {printable(task.reason)}" if task.reason else ""
-    return f"task {task.task_id} {task.state}{reason}"
+    return f"task {task.label} {task.state}{reason}"

@@ -7,6 +7,7 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 
 from tidegate.daemon.cli.pages import output
+from tidegate.schemas.notice import instance_name
 from tidegate.schemas.queries.datasets import DatasetRow
 from tidegate.schemas.queries.dead_letters import DeadLetterRow
 from tidegate.schemas.queries.deadlines import DeadlineRow
@@ -99,12 +100,12 @@ def run_cells(run: RunRow, now: datetime) -> tuple[output.Cell, ...]:
 def task_cells(task: RunTaskRow, now: datetime) -> tuple[output.Cell, ...]:
     """A line of a run's tasks, for `TASK_TITLES`."""
     if task.state == TaskState.NONE:
-        return task.task_id, task.state, task.try_number or None, None, None, None  # an earlier try says nothing about this one
+        return task.label, task.state, task.try_number or None, None, None, None  # an earlier try says nothing about this one
     reason = task.reason
     if task.next_try_at is not None and task.state == "up_for_retry":
         reason = f"next try at {utc(task.next_try_at)}" + (f"; {reason}" if reason else "")
     tries = task.try_number or None
-    return task.task_id, task.state, tries, task.start_date, took(task.start_date, task.end_date, now), reason
+    return task.label, task.state, tries, task.start_date, took(task.start_date, task.end_date, now), reason
 
 
 def _run(row: RunRow, now: datetime) -> Sequence[output.Cell]:
@@ -125,7 +126,9 @@ def notification_cells(row: NotificationRow, now: datetime) -> tuple[output.Cell
 
     receiver = label(msgspec.convert(row.receiver, Receiver))
     reason = f"next try at {utc(row.due_at)}; {row.reason}" if row.state == "pending" and row.tries else row.reason
-    return row.context["task_id"], row.context["on"], receiver, row.state, row.tries, age(row.created_at, now), reason
+    task_id = row.context["task_id"]
+    task = task_id and instance_name(task_id, row.context.get("map_index"))
+    return task, row.context["on"], receiver, row.state, row.tries, age(row.created_at, now), reason
 
 
 def _deadline(row: DeadlineRow, _now: datetime) -> Sequence[output.Cell]:

@@ -120,7 +120,7 @@ class LogReader:
 
     async def _check_task(self) -> None:
         dag_id, run_id, task_id, _ = self._request
-        tasks = {task.task_id: task for task in await self._database.run(run_pages.tasks_of, dag_id, run_id)}
+        tasks = {task.label: task for task in await self._database.run(run_pages.tasks_of, dag_id, run_id)}
         if tasks and task_id not in tasks:
             raise RequestError(f"run {run_id!r} has no task {task_id!r}; its tasks are {', '.join(tasks)}")
         if tasks and tasks[task_id].state in TASK_ENDED:

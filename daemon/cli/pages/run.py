@@ -18,6 +18,7 @@ from tidegate.daemon.cli.pages.lists import (
     task_cells,
 )
 from tidegate.daemon.settings import PREFIX
+from tidegate.schemas.notice import FailedTask
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.deadlines import DeadlineRow, list_deadlines
@@ -27,6 +28,8 @@ from tidegate.schemas.timetable.text import age, span, took, utc
 
 EVENT_TITLES = ("DATASET", "OCCURRED", "SOURCE", "ID", "PRODUCER", "EXTRA")
 JOURNAL_TITLES = ("SEQ", "STATE", "AT", "REASON")
+MOST_FAILURES = 10
+
 ATTEMPT_TITLES = ("TASK", "TRY", "STATE", "BACKEND", "HOST", "STARTED", "TOOK", "EXIT", "REASON")
 
 
@@ -49,6 +52,7 @@ class RunPage(msgspec.Struct, frozen=True):
     forgotten: int
     events_left: int
     journal: Sequence[RunMoveRow]
+    failures: Sequence[FailedTask]
     tasks: Sequence[TaskPage]
     deadlines: Sequence[DeadlineRow]
     notifications: Sequence[NotificationRow]
@@ -58,7 +62,7 @@ async def read_page(db: Db, run: RunRow) -> RunPage:
     key = (run.dag_id, run.run_id)
     attempts: dict[str, list[RunAttemptRow]] = defaultdict(list)
     for attempt in await run_pages.attempts_of(db, *key):
-        attempts[attempt.task_id].append(attempt)
+        attempts[attempt.label].append(attempt)
     events, count = await run_pages.events_of(db, *key), await run_pages.event_count(db, *key)
     return RunPage(
         run=run,
@@ -67,7 +71,8 @@ async def read_page(db: Db, run: RunRow) -> RunPage:
         forgotten=count.consumed - len(events),
         events_left=count.left_pending,
         journal=await run_pages.journal_of(db, *key),
-        tasks=[TaskPage(task, attempts[task.task_id]) for task in await run_pages.tasks_of(db, *key)],
+        failures=await run_pages.failures_of(db, *key, MOST_FAILURES),
+        tasks=[TaskPage(task, attempts[task.label]) for task in await run_pages.tasks_of(db, *key)],
         deadlines=await list_deadlines(db, dag_id=run.dag_id, run_id=run.run_id),
         notifications=await list_notifications(db, dag_id=run.dag_id, run_id=run.run_id),
     )
@@ -94,6 +99,7 @@ def print_page(page: RunPage, now: datetime) -> None:
     )
     print_events(EVENT_TITLES, map(_event_cells, page.events), page.forgotten, page.events_left)
     output.section("journal", JOURNAL_TITLES, ((m.seq, m.state, m.at, m.reason) for m in page.journal), empty="none")
+    print_failures(page.failures)
     output.section("tasks", TASK_TITLES, (task_cells(task.task, now) for task in page.tasks), empty="not started yet")
     attempts = [_attempt_cells(attempt, now) for task in page.tasks for attempt in task.attempts]
     output.section("attempts", ATTEMPT_TITLES, attempts, empty="none")
@@ -115,6 +121,20 @@ def print_events(titles: Sequence[str], rows: Iterable[Sequence[output.Cell]], f
         output.write(f"  at least {left} more stayed pending for the next run, because of {PREFIX}RUN_EVENTS")
 
 
+def print_failures(failures: Sequence[FailedTask]) -> None:
+    """The first failed tasks, each with its reason, the place of its log and the last lines; nothing without any."""
+    if not failures:
+        return
+    output.write()
+    output.heading("failures")
+    for task in failures:
+        output.write(f"task {task.label}, try {task.try_number}: {task.reason or 'no reason was given'}")
+        if task.log:
+            output.write(f"  log on {task.log.host}: {task.log.path}")
+            for line in task.log.tail.splitlines():
+                output.write(f"    {line}")
+
+
 def _started(run: RunRow) -> str | None:
     if run.start_date is None or run.schedule_delay_s is None:
         return None
@@ -129,7 +149,7 @@ def _interval(run: RunRow) -> str | None:
 
 def _attempt_cells(attempt: RunAttemptRow, now: datetime) -> tuple[output.Cell, ...]:
     return (
-        attempt.task_id,
+        attempt.label,
         attempt.try_number,
         attempt.state,
         attempt.backend,

@@ -8,9 +8,10 @@ import msgspec
 
 from tidegate.daemon.cli.pages import inputs, output, tree
 from tidegate.daemon.cli.pages.event import producer_text
-from tidegate.daemon.cli.pages.run import print_events
+from tidegate.daemon.cli.pages.run import MOST_FAILURES, print_events, print_failures
 from tidegate.handlers.explain.stages import Stage, stages
 from tidegate.schemas.dag import DagSpec
+from tidegate.schemas.notice import FailedTask
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.run_pages import ConsumedEvent, Origin, RunMoveRow, RunRow, Steps
@@ -60,6 +61,7 @@ class RunOrigin(msgspec.Struct, frozen=True):
     stages: Sequence[Stage]
     attempts: Sequence[Steps]
     journal: Sequence[RunMoveRow]
+    failures: Sequence[FailedTask] = ()
 
 
 async def read_page(db: Db, run: RunRow) -> RunOrigin:
@@ -80,6 +82,7 @@ async def read_page(db: Db, run: RunRow) -> RunOrigin:
         stages=stages(origin, events, steps),
         attempts=steps,
         journal=await run_pages.journal_of(db, run.dag_id, run.run_id),
+        failures=await run_pages.failures_of(db, run.dag_id, run.run_id, MOST_FAILURES),
     )
 
 
@@ -110,6 +113,7 @@ def print_page(page: RunOrigin, now: datetime) -> None:
     output.section("stages", STAGE_TITLES, map(_stage_cells, page.stages), empty="none")
     output.section("attempts", STEP_TITLES, (_step_cells(steps, now) for steps in page.attempts), empty="none")
     output.section("journal", JOURNAL_TITLES, ((m.state, m.at, m.reason) for m in page.journal), empty="none")
+    print_failures(page.failures)
 
 
 def _made_by(page: RunOrigin) -> str:

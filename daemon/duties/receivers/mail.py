@@ -1,5 +1,6 @@
 """Mail by SMTP. The server's acceptance is the acknowledgement; all attempts have the same `Message-ID`."""
 
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.message import EmailMessage
@@ -11,7 +12,7 @@ from aiosmtplib import SMTP
 
 from tidegate.daemon.duties.receivers.delivery import Delivery, Failed, Sent
 from tidegate.daemon.settings import Settings
-from tidegate.schemas.notice import CallbackContext, headline
+from tidegate.schemas.notice import CallbackContext, FailedTask, LogExcerpt, headline
 from tidegate.schemas.queries.notifications import Claimed
 from tidegate.schemas.receiver import EmailReceiver
 
@@ -93,6 +94,7 @@ def lines(context: CallbackContext) -> list[str]:
         ("DAG", context.dag_id),
         ("run", context.run_id),
         ("task", context.task_id),
+        ("map index", None if context.map_index is None else str(context.map_index)),
         ("try", context.try_number),
         ("state", context.state),
         ("reason", context.reason),
@@ -101,7 +103,27 @@ def lines(context: CallbackContext) -> list[str]:
         ("logical date", context.logical_date and _utc(context.logical_date)),
         ("run after", context.run_after and _utc(context.run_after)),
     ]
-    return [headline(context), "", *(f"{name + ':':14}{_one_line(str(value))}" for name, value in facts if value)]
+    known = (f"{name + ':':14}{_one_line(str(value))}" for name, value in facts if value)
+    return [
+        headline(context),
+        "",
+        *known,
+        *_log_lines(context.log),
+        *(line for task in context.failed_tasks for line in _failed(task)),
+    ]
+
+
+def _failed(task: FailedTask) -> Iterator[str]:
+    yield ""
+    yield _one_line(f"task {task.label}, try {task.try_number}: {task.reason}")
+    yield from _log_lines(task.log or None)
+
+
+def _log_lines(log: LogExcerpt | None) -> Iterator[str]:
+    """Where the log is, and its last lines, which are indented: none of them is a fact of the notification."""
+    if log is not None:
+        yield _one_line(f"log on {log.host}: {log.path}")
+        yield from (f"    {line}" for line in log.tail.splitlines())
 
 
 def failure(error: Exception) -> Failed:

@@ -21,6 +21,7 @@ from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.runner import failure_reason, kinds
 from tidegate.daemon.spark.runner.contact import Contact
 from tidegate.daemon.spark.runner.execution import Execution
+from tidegate.daemon.spark.runner.log_excerpt import log_excerpt
 from tidegate.daemon.spark.runner.produced import with_events
 from tidegate.daemon.spark.runner.redaction import Redaction, redact_log
 from tidegate.daemon.spark.spool import Job, Outcome, Spool
@@ -119,7 +120,7 @@ class Attempt:
             threading.Event().wait()
         try:
             self._end_processes(outcome.outcome)
-            outcome = msgspec.structs.replace(outcome, reason=self._redact(outcome.reason))
+            outcome = self._described(outcome)
             log.info("task %s%s", outcome.outcome, outcome.reason and f": {outcome.reason}")
             times = {"started_at": self._started_at, "finished_at": datetime.now(UTC)}
             self._conclude(msgspec.structs.replace(outcome, reason=storable(outcome.reason), **times))
@@ -135,6 +136,13 @@ class Attempt:
         except OSError as error:
             raise failure_reason.TaskError(f"the DAG folder {self._job.dags_folder} cannot be used: {error.strerror}") from error
         return kinds.run(execution)
+
+    def _described(self, outcome: Outcome) -> Outcome:
+        """The outcome without secrets, and with the last lines of the log unless it is a success."""
+        outcome = msgspec.structs.replace(outcome, reason=self._redact(outcome.reason))
+        if outcome.outcome in ("succeeded", "skipped"):
+            return outcome
+        return msgspec.structs.replace(outcome, log=log_excerpt(self._spool, self._job.host, self._redact))
 
     def _end_processes(self, outcome: str) -> None:
         """Nothing of this attempt may overlap with a retry, on this host or the server. After a success the server ends later."""

@@ -7,7 +7,10 @@ from datetime import UTC, datetime
 from tidegate.daemon.spark.process import alive, end_all
 from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.runner import kinds
+from tidegate.daemon.spark.runner.log_excerpt import log_excerpt
+from tidegate.daemon.spark.runner.redaction import Redaction
 from tidegate.daemon.spark.spool import Claim, Outcome, Spool
+from tidegate.schemas.notice import LogExcerpt
 
 GRACE_S = 5.0
 
@@ -53,4 +56,13 @@ def _outcome(spool: Spool, claim: Claim) -> Outcome:
         reason="killed on request" if killed else f"the runner was killed or crashed (pid {claim.claimant.pid}, {seen})",
         started_at=claim.claimed_at,
         finished_at=datetime.now(UTC),
+        log=_log(spool),
     )
+
+
+def _log(spool: Spool) -> LogExcerpt | None:
+    """None for an attempt whose job cannot be read: the address whose secrets are hidden is in it."""
+    with suppress(DamagedError, OSError):
+        if (job := spool.job()) is not None:
+            return log_excerpt(spool, job.host, Redaction(job.spark_remote))
+    return None

@@ -15,6 +15,7 @@ from tidegate.handlers.dag_file_changed import ABSENT_SCANS
 from tidegate.schemas.authoring.build import build
 from tidegate.schemas.dag import BACKENDS, ImportProblem, ParsedFile
 from tidegate.schemas.message import BackfillDue, Message, RetryDue, RunReconsidered, ScheduleDue, SubmissionAccepted, TasksReady
+from tidegate.schemas.notice import LogExcerpt
 from tidegate.schemas.queries import clock, leases, runs, submissions
 from tidegate.schemas.queries.leases import Away, Job, Terms
 from tidegate.schemas.queries.submissions import Claimed
@@ -130,8 +131,10 @@ class History:
         reason: str = "",
         result: Any = None,
         follow: tuple[str, ...] | UnsetType = UNSET,
+        log: LogExcerpt | UnsetType = UNSET,
     ) -> None:
-        facts: dict[str, Any] = {"exit_code": 0 if outcome == "succeeded" else 1, "result": result, "follow": follow}
+        known = {"result": result, "follow": follow, "log": log}
+        facts: dict[str, Any] = {"exit_code": 0 if outcome == "succeeded" else 1, **known}
         token = token_of(submission_id)
         finish = TaskFinished(submission_id=submission_id, token=token, outcome=outcome, reason=reason, **facts)
         await self._apply(finish, id_=EventId("runner", str(uuid4())))

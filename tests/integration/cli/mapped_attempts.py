@@ -21,4 +21,5 @@ async def mapped_attempts(cli: Cli, history: History) -> dict[str, UUID]:
     await history.attempt_ends(found.submission_id, result=["x", "y", "z"])
     await history.attempts_begin()
     tasks = (await cli("tasks", "list", "mapped", "a", "--json")).json
-    return {task["task_id"]: UUID(task["submission_id"]) for task in tasks if task["task_id"].startswith("load[")}
+    instances = [task for task in tasks if task["map_index"] is not None]
+    return {f"{task['task_id']}[{task['map_index']}]": UUID(task["submission_id"]) for task in instances}

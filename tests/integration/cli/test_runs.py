@@ -128,7 +128,7 @@ async def test_a_run_is_shown_for_people(cli: Cli, history: History) -> None:
 
     answer = await cli("runs", "show", "daily_delays", "latest")
 
-    assert '  importer  f-1  {"day":"2013-01-01"}\n' in answer.out
+    assert '  importer  f-1  -         {"day":"2013-01-01"}\n' in answer.out
     assert "  exit code 1: boom\n" in answer.out
     assert ["2", "running"] in [row[:2] for row in answer.rows]
 

@@ -50,5 +50,10 @@ async def test_a_run_shows_the_attempts_of_each_instance(cli: Cli, history: Hist
 
     page = (await cli("runs", "show", "mapped", "a", "--json")).json
 
-    shown = {each["task"]["task_id"]: [attempt["submission_id"] for attempt in each["attempts"]] for each in page["tasks"]}
-    assert {name: shown[name] for name in attempts} == {name: [str(id_)] for name, id_ in attempts.items()}
+    shown = {
+        (each["task"]["task_id"], each["task"]["map_index"]): [attempt["submission_id"] for attempt in each["attempts"]]
+        for each in page["tasks"]
+    }
+    assert {f"{id_}[{index}]": of for (id_, index), of in shown.items() if index is not None} == {
+        name: [str(id_)] for name, id_ in attempts.items()
+    }

@@ -20,7 +20,10 @@ async def test_a_silent_attempt_is_lost_and_tried_again_and_the_others_run_on(in
 
     ends = await intake.rows("SELECT state, reason FROM submission ORDER BY task_index")
     tasks = await intake.rows("SELECT state FROM task_instance ORDER BY task_index")
-    assert [(end["state"], end["reason"]) for end in ends] == [("lost", "no heartbeat for 60 s"), ("accepted", "")]
+    assert [(end["state"], end["reason"]) for end in ends] == [
+        ("lost", f"host {context.settings.host} is lost: no heartbeat for 60 s"),
+        ("accepted", ""),
+    ]
     assert [task["state"] for task in tasks] == ["scheduled", "running"]
 
 

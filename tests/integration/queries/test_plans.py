@@ -98,6 +98,7 @@ READ = {
     "submissions.submitting": ("{attempts}", "submission_pkey"),
     "submissions.killed_intents": ("100", "submission_open"),
     "submissions.open_on_host": ("'here'", "submission_open"),
+    "tasks.failures": ("{runs}, 3", "task_instance_pkey submission_dag_run_id_task_index_try_number_key"),
     "submissions.silent": ("60, NULL, 100", "submission_open"),
     "audit.page_of_events": ("100, 1000", "dataset_event_pkey"),
     "audit.count_outcomes": (
@@ -112,7 +113,10 @@ READ = {
 }
 
 WRITE = {
-    "datasets.record_events": ("{none}, {none}, {none}, {none}, {none}, now()", "dag_schedule_dataset_reference_pkey dag_pkey"),
+    "datasets.record_events": (
+        "{none}, {none}, {none}, {none}, {none}, now(), {none}, {none}, {none}, {none}",
+        "dag_schedule_dataset_reference_pkey dag_pkey",
+    ),
     "datasets.consume": ("{none}, {none}, {none}, {none}", "dataset_dag_run_queue_pkey"),
     "datasets.discard": ("{none}, {none}, {none}, {none}, now()", "dataset_dag_run_queue_pkey"),
     "references.queue_history": ("{dags}, {none}, {none}, now()", "dataset_event_dataset dagrun_dataset_event_pkey dag_pkey"),
@@ -125,11 +129,11 @@ WRITE = {
     "runs.update_runs": (many(10), "dag_run_pkey"),
     "runs.reconsider": (many(2), ""),
     "runs.reconsider_after": (many(2), "dag_run_pkey dag_run_active"),
-    "tasks.update_tasks": (many(15), "task_instance_pkey"),
+    "tasks.update_tasks": (many(16), "task_instance_pkey"),
     "tasks.move_tasks": (many(5), "task_instance_pkey"),
     "submissions.kill": (many(4), "submission_dag_run_id_task_index_try_number_key"),
     "submissions.accept": ("{attempts}, {none}, {none}, {none}", ""),
-    "submissions.end_submissions": ("{none}, {none}, {none}, {none}, {none}, {none}", "submission_pkey"),
+    "submissions.end_submissions": (many(8), "submission_pkey"),
     "submissions.record_heartbeats": ("{attempts}, ARRAY[0.5, 1.5]", "submission_pkey"),
     "submissions.claim_intents": ("{me}, 'here', 'command', 8", "submission_open submission_pkey"),
     "submissions.claim_abandoned": ("{me}, 'here', 'command', NULL, {none}", "submission_open submission_pkey"),

@@ -25,7 +25,8 @@ from tidegate.schemas.effect.run import InsertRun, UpdateRun
 from tidegate.schemas.effect.submission import AcceptSubmission, EndSubmission, IgnoreFinish, InsertSubmission
 from tidegate.schemas.effect.task import InsertTask, MoveTask, SetTaskDemand, UpdateTask
 from tidegate.schemas.explain.facts import AttemptFacts, OccupyingTask, RunFacts, TaskRow
-from tidegate.schemas.queries import sql
+from tidegate.schemas.notice import FailedTask
+from tidegate.schemas.queries import datasets, run_pages, sql
 from tidegate.schemas.queries.audit import Page
 from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, StageRow
 from tidegate.schemas.queries.backfills import RewrittenOutlet
@@ -40,10 +41,11 @@ from tidegate.schemas.queries.losses import ServerIdentity
 from tidegate.schemas.queries.notifications import Claimed
 from tidegate.schemas.queries.outbox import OutboxRow
 from tidegate.schemas.queries.pending import EventRow
-from tidegate.schemas.queries.run_pages import Steps
+from tidegate.schemas.queries.run_pages import RunEventRow, Steps
 from tidegate.schemas.queries.submissions import AttemptRef
 from tidegate.schemas.run import ConsumedEvent
 from tidegate.schemas.view import DagActivity, Instance, LockedDag, RunView, SubmissionView, WaitingTask
+from tidegate.schemas.wire.event import Producer
 
 
 def fields(type_: type[msgspec.Struct], **parts: Sequence[str]) -> Sequence[str]:
@@ -54,6 +56,7 @@ def fields(type_: type[msgspec.Struct], **parts: Sequence[str]) -> Sequence[str]
 MADE = dict(made())
 
 TASK = ("task_id", "task_index")
+PRODUCER = tuple(f"source_{name}" for name in Producer.__struct_fields__)
 TICK = ("last_logical_date", "last_interval_start", "last_interval_end")
 
 DECODED: Mapping[str, Sequence[str]] = {
@@ -63,7 +66,7 @@ DECODED: Mapping[str, Sequence[str]] = {
     ),
     "dags.lock_unread": ("dag_id", *UnreadDag._fields),
     **dict.fromkeys(("dags.lock", "facts.dag"), fields(LockedDag, graph=("dag_id", "version_id"), last_tick=TICK)),
-    **dict.fromkeys(("tasks.instances", "tasks.of_runs"), ("dag_run_id", *fields(Instance))),
+    **dict.fromkeys(("tasks.instances", "tasks.of_runs"), ("dag_run_id", *fields(Instance, reason=()))),
     **dict.fromkeys(("pending.oldest", "pending.oldest_of_each"), ("target_dag_id", *EventRow._fields)),
     "pending.arrived": ("target_dag_id", *EventRow._fields, "extra"),
     "audit.page_of_events": Page._fields,
@@ -79,6 +82,7 @@ DECODED: Mapping[str, Sequence[str]] = {
     "backfill_pages.list": fields(BackfillRow),
     "backfill_pages.dates": fields(DateRow),
     "sources.events": fields(ConsumedEvent),
+    "datasets.events": fields(datasets.EventRow, producer=PRODUCER),
     "dags.activity": ("dag_id", *fields(DagActivity, low_watermark=(), settled=())),
     "dead_letters.list_dead_letters": fields(DeadLetterRow),
     "dead_letters.status": fields(DeadLetterStatus),
@@ -95,9 +99,16 @@ DECODED: Mapping[str, Sequence[str]] = {
     "losses.server_identity": fields(ServerIdentity),
     "notifications.claim": fields(Claimed),
     "outbox.next_outbox": fields(OutboxRow, is_replay=()),
+    "run_pages.consumed": fields(run_pages.ConsumedEvent, producer=PRODUCER),
+    "run_pages.run_events": fields(RunEventRow, producer=PRODUCER),
     "run_pages.steps": fields(Steps, task=TASK),
-    "submissions.read_with_tasks": ("dag_run_id", *fields(Instance), *fields(SubmissionView, dag_run_id=(), task_index=())),
+    "submissions.read_with_tasks": (
+        "dag_run_id",
+        *fields(Instance, reason=()),
+        *fields(SubmissionView, dag_run_id=(), task_index=()),
+    ),
     "submissions.refs": ("submission_id", *fields(AttemptRef)),
+    "tasks.failures": ("id", *fields(FailedTask, map_index=("task_index",), log=("host", "log_path", "log_tail"))),
     "tasks.waiting": fields(WaitingTask),
 }
 """The columns of the statements whose rows are not decoded as `Row(*row)` alone."""

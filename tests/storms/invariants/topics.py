@@ -69,7 +69,7 @@ async def the_last_record_of_each_run_is_its_newest(e: Evidence) -> Iterable[str
 
 async def the_topic_tells_each_task(e: Evidence) -> Iterable[str]:
     """Without what came twice, `task-state` counts 1 … `task_seq` in order, by legal moves to where the tasks stand."""
-    told = Told(e.task_states, lambda event: (event.task_id, event.try_number, event.state))
+    told = Told(e.task_states, lambda event: (event.label, event.try_number, event.state))
     rows = await e.db.fetch("SELECT dag_id, run_id, task_seq FROM dag_run")
     counts = {(row[0], row[1]): row[2] for row in rows}
     stands: dict[Run, dict[str, str]] = defaultdict(dict)

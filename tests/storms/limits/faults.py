@@ -15,7 +15,7 @@ from tests.storms.replace import replace, restate, without
 from tidegate.daemon.duties.admit import PoolRotation
 from tidegate.handlers import tasks_ready
 from tidegate.handlers.runs import transition
-from tidegate.handlers.runs.transition import NO_REASON, Reason
+from tidegate.handlers.runs.reason import NO_REASON, Reason
 from tidegate.handlers.scheduling import round_robin
 from tidegate.handlers.scheduling.dataset_runs import Step
 from tidegate.handlers.scheduling.round_robin import Source

@@ -2,6 +2,8 @@
 
 from uuid import UUID
 
+import msgspec
+
 from tests.shapes import graph, message
 from tests.unit.handlers.simulated_run import SimulatedRun
 from tidegate.handlers.attempt_silent import State, decide
@@ -23,11 +25,12 @@ def running() -> tuple[SimulatedRun, UUID]:
 
 def test_an_attempt_without_a_heartbeat_is_lost_and_its_task_is_retried() -> None:
     world, attempt = running()
+    world.submissions[attempt] = msgspec.structs.replace(world.submissions[attempt], host="here")
 
     effects = list(decide([lapsed(attempt)], State(world.found(world.tasks), frozenset({attempt}))))
 
     (end,) = (effect for effect in effects if isinstance(effect, EndSubmission))
-    assert (end.state, end.reason) == (SubmissionState.LOST, "no heartbeat for 60 s")
+    assert (end.state, end.reason) == (SubmissionState.LOST, "host here is lost: no heartbeat for 60 s")
     assert [effect.instance.state for effect in effects if isinstance(effect, UpdateTask)] == [TaskState.UP_FOR_RETRY]
 
 

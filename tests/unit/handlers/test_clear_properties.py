@@ -43,7 +43,7 @@ def clear(life: Life) -> None:
     before, told, others = dict(world.tasks), len(world.published), len(world.others)
     world.apply(clear_requested.decide([message(asked)], state_of(life)))
     kills = [effect.task_index for effect in world.others[others:] if isinstance(effect, KillSubmissions)]
-    moved = {event.task_id for event in world.published[told:] if event.state == "none"}
+    moved = {event.label for event in world.published[told:] if event.state == "none"}
     unmapped = {world.graph.label(index) for index, task in before.items() if task.elements and not world.tasks[index].elements}
     assert all(world.states()[task_id] is TaskState.NONE for task_id in moved)
     reset = sorted(moved | unmapped)
@@ -121,11 +121,11 @@ def test_every_move_of_a_run_that_is_cleared_is_legal(size: int, chance: Random)
 
     before = dict.fromkeys(life.reading.tasks, TaskState.NONE)
     for event in life.world.published:
-        if event.task_id not in before:
+        if event.label not in before:
             continue  # an instance of a mapped task is set aside without a word
         after = TaskState(event.state)
-        assert (before[event.task_id], after) in TASK_MOVES
-        before[event.task_id] = after
+        assert (before[event.label], after) in TASK_MOVES
+        before[event.label] = after
     assert [event.seq for event in life.world.published] == list(range(1, len(life.world.published) + 1))
     assert [event.seq for event in life.world.journal] == list(range(1, len(life.world.journal) + 1))
     assert life.world.run.state in RUN_ENDED

@@ -92,7 +92,10 @@ def test_an_ended_run_is_queued_and_its_dag_is_due() -> None:
     world.apply(effects)
 
     assert (world.states(), world.run.state) == ({"a": S, "b": NONE}, RunState.QUEUED)
-    assert [(event.state, event.reason) for event in world.journal[-2:]] == [("failed", ""), ("queued", "cleared by a user")]
+    assert [(event.state, event.reason) for event in world.journal[-2:]] == [
+        ("failed", "task b failed in try 1"),
+        ("queued", "cleared by a user"),
+    ]
     assert [effect.due_at for effect in effects if isinstance(effect, UpdateSchedule)] == [NOW]
     assert not any(isinstance(effect, Reconsider) for effect in effects)
     world.check()

@@ -178,7 +178,7 @@ def test_moves_get_the_next_numbers_and_other_tasks_are_not_written() -> None:
 
     effects = list(decide(ASKED, world.whole()))
 
-    assert [(e.event.seq, e.event.task_id, e.event.state) for e in effects if isinstance(e, TaskMoved)] == [
+    assert [(e.event.seq, e.event.label, e.event.state) for e in effects if isinstance(e, TaskMoved)] == [
         (before + 1, "b", "scheduled")
     ]
     assert [(e.instance.index, e.dates.scheduled_at) for e in effects if isinstance(e, UpdateTask)] == [(1, NOW)]

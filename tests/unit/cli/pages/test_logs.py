@@ -20,6 +20,7 @@ from tidegate.schemas.queries.run_pages import RunAttemptRow
 )
 def test_the_location_names_the_host_and_the_end_of_a_try(host: str | None, state: str, text: str) -> None:
     attempt = RunAttemptRow(
+        map_index=None,
         task_id="t",
         try_number=1,
         submission_id=UUID(int=1),

@@ -23,7 +23,7 @@ def journal(effects: Iterable[Effect]) -> list[tuple[int, str]]:
 
 
 def published(effects: Iterable[Effect]) -> list[tuple[int, str, str]]:
-    return [(e.event.seq, e.event.task_id, e.event.state) for e in effects if isinstance(e, TaskMoved)]
+    return [(e.event.seq, e.event.label, e.event.state) for e in effects if isinstance(e, TaskMoved)]
 
 
 def test_a_queued_run_has_no_tasks_yet() -> None:

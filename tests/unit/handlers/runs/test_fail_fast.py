@@ -17,23 +17,28 @@ S, F = RunState.SUCCESS, RunState.FAILED
 
 
 @pytest.mark.parametrize(
-    ("ends", "stops"),
+    ("ends", "failure"),
     [
-        pytest.param({"a": False}, True, id="a failure"),
-        pytest.param({"a": True}, False, id="a success"),
-        pytest.param({"a": TaskState.SKIPPED}, False, id="a skip"),
-        pytest.param({"retried": False}, False, id="a failure that is tried again"),
-        pytest.param({"a": ("nobody",)}, True, id="a choice that cannot be followed"),
-        pytest.param({"a": False, "b": False, "retried": True}, False, id="nothing is left to stop"),
+        pytest.param({"a": False}, "task a failed in try 1", id="a failure"),
+        pytest.param({"a": True}, "", id="a success"),
+        pytest.param({"a": TaskState.SKIPPED}, "", id="a skip"),
+        pytest.param({"retried": False}, "", id="a failure that is tried again"),
+        pytest.param(
+            {"a": ("nobody",)},
+            "task a failed in try 1: it chose 'nobody', which is no task directly after it",
+            id="a choice that cannot be followed",
+        ),
+        pytest.param({"a": False, "b": False, "retried": True}, "", id="nothing is left to stop"),
     ],
 )
-def test_fail_fast_stops_a_run_at_its_first_failure(ends: Mapping[str, End], stops: bool) -> None:
+def test_fail_fast_stops_a_run_at_its_first_failure(ends: Mapping[str, End], failure: str) -> None:
     world = SimulatedRun(graph("a", "b", "retried*1", fail_fast=True))
     world.admit("a", "b", "retried")
 
     world.finish(**ends)
 
-    assert [effect for effect in world.others if isinstance(effect, Reconsider)] == ([Reconsider(1, FAIL_FAST)] if stops else [])
+    stops = [Reconsider(1, f"{failure}; {FAIL_FAST}")] if failure else []
+    assert [effect for effect in world.others if isinstance(effect, Reconsider)] == stops
 
 
 def test_without_fail_fast_a_run_keeps_running() -> None:

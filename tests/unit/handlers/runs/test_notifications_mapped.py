@@ -29,16 +29,16 @@ def instance(element: int, state: TaskState, *, timed_out: bool = False) -> Move
     [
         pytest.param(instance(3, TaskState.SUCCESS), [], id="an instance succeeded"),
         pytest.param(instance(3, TaskState.FAILED), [], id="an instance failed for good"),
-        pytest.param(instance(3, TaskState.UP_FOR_RETRY), [("b[3]", "retry")], id="an instance is tried again"),
-        pytest.param(instance(3, TaskState.FAILED, timed_out=True), [("b[3]", "timeout")], id="an instance took too long"),
-        pytest.param(Move(1, TaskState.FAILED, 0, "1 of 4 instances failed"), [("b", "failure")], id="the task failed"),
-        pytest.param(Move(1, TaskState.SUCCESS, 0), [("b", "success")], id="the task succeeded"),
+        pytest.param(instance(3, TaskState.UP_FOR_RETRY), [("b", 3, "retry")], id="an instance is tried again"),
+        pytest.param(instance(3, TaskState.FAILED, timed_out=True), [("b", 3, "timeout")], id="an instance took too long"),
+        pytest.param(Move(1, TaskState.FAILED, 0, "1 of 4 instances failed"), [("b", None, "failure")], id="the task failed"),
+        pytest.param(Move(1, TaskState.SUCCESS, 0), [("b", None, "success")], id="the task succeeded"),
     ],
 )
-def test_a_mapped_task_is_notified_once(move: Move, expected: list[tuple[str, str]]) -> None:
+def test_a_mapped_task_is_notified_once(move: Move, expected: list[tuple[str, int | None, str]]) -> None:
     notices = [effect for effect in mapped_moves(move) if isinstance(effect, Notify)]
 
-    assert [(notice.context.task_id, notice.context.on) for notice in notices] == expected
+    assert [(notice.context.task_id, notice.context.map_index, notice.context.on) for notice in notices] == expected
 
 
 def test_a_mapped_task_meets_its_deadlines_when_all_its_instances_have_ended() -> None:

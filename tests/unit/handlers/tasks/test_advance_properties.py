@@ -144,7 +144,9 @@ def check_step(world: SimulatedRun, finishes: Sequence[AttemptEnd], lengths: Map
 
 
 def outcome(step: Advance) -> tuple[list[Instance], int, int]:
-    return sorted(step.changed, key=lambda instance: instance.index), step.ended, step.failed_leaves
+    """Without reasons: of several tasks that skip another one, the first in the batch is the reason."""
+    changed = [msgspec.structs.replace(instance, reason=None) for instance in step.changed]
+    return sorted(changed, key=lambda instance: instance.index), step.ended, step.failed_leaves
 
 
 def life(size: int, chance: Random) -> Life:
@@ -170,8 +172,8 @@ def test_every_published_move_is_legal_and_numbered_without_a_gap(size: int, cha
     before = dict.fromkeys(world.index, TaskState.NONE)
     for event in world.published:
         after = TaskState(event.state)
-        assert (before[event.task_id], after) in TASK_MOVES
-        before[event.task_id] = after
+        assert (before[event.label], after) in TASK_MOVES
+        before[event.label] = after
     assert [event.seq for event in world.published] == list(range(1, len(world.published) + 1))
     assert [event.seq for event in world.journal] == list(range(1, len(world.journal) + 1))
 

@@ -31,7 +31,7 @@ def lived(*tasks: TaskSpec | str, returns: Any = None, ends: Mapping[str, End] |
 
 
 def reason(world: SimulatedRun, task_id: str) -> str:
-    return [event.reason for event in world.published if event.task_id == task_id][-1]
+    return [event.reason for event in world.published if event.label == task_id][-1]
 
 
 def test_a_mapped_task_gets_an_instance_per_element_and_waits_for_them() -> None:
@@ -39,7 +39,7 @@ def test_a_mapped_task_gets_an_instance_per_element_and_waits_for_them() -> None
 
     assert world.states() == {"a": S, "m": NONE, "z": NONE, "m[0]": SCHEDULED, "m[1]": SCHEDULED}
     assert (world.run.unfinished, world.tasks[1].elements) == (2, 2)
-    assert [event.task_id for event in world.published][-2:] == ["m[0]", "m[1]"]
+    assert [event.label for event in world.published][-2:] == ["m[0]", "m[1]"]
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,9 @@ def test_a_failed_run_ends_its_instances_too() -> None:
 def test_a_failed_instance_triggers_fail_fast() -> None:
     world = lived(*OVER_A, returns=[1, 2], fail_fast=True, ends={"a": True, "m[0]": False})
 
-    assert [effect for effect in world.others if isinstance(effect, Reconsider)] == [Reconsider(1, FAIL_FAST)]
+    assert [effect for effect in world.others if isinstance(effect, Reconsider)] == [
+        Reconsider(1, f"task m[0] failed in try 1; {FAIL_FAST}")
+    ]
 
 
 @pytest.mark.parametrize(("position", "element"), [(0, 0), (0, MAX_ELEMENTS - 1), (7, 3), (99_999, MAX_ELEMENTS - 1)])

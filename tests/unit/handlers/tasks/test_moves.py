@@ -90,8 +90,8 @@ def stopped(*, timed_out: bool) -> SimulatedRun:
 def task_moves(world: SimulatedRun) -> Iterator[TaskMove]:
     before = dict.fromkeys(world.index, TaskState.NONE)
     for event in world.published:
-        yield before[event.task_id], TaskState(event.state)
-        before[event.task_id] = TaskState(event.state)
+        yield before[event.label], TaskState(event.state)
+        before[event.label] = TaskState(event.state)
 
 
 def run_moves(world: SimulatedRun) -> Iterator[RunMove]:

@@ -17,7 +17,7 @@ from aiosmtplib import (
 from tidegate.daemon.duties.receivers.delivery import Failed
 from tidegate.daemon.duties.receivers.mail import failure, message, sender_of
 from tidegate.daemon.settings import Settings
-from tidegate.schemas.notice import CallbackContext, MissedDeadline
+from tidegate.schemas.notice import CallbackContext, FailedTask, LogExcerpt, MissedDeadline
 from tidegate.schemas.receiver import EmailReceiver, On
 
 AT = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -82,6 +82,29 @@ def test_the_text_has_the_facts_and_nothing_that_is_not_known() -> None:
     assert "reason:       ValueError: no rows\n" in text
     assert "logical date: 2024-05-01 12:00:00 UTC\n" in text
     assert "deadline" not in text
+
+
+LOG = LogExcerpt(host="h1", path="/spool/1/log", tail="reading\nValueError: no rows\nrun: other")
+
+
+def test_the_log_of_an_attempt_is_in_the_text() -> None:
+    told = context(task_id="load", map_index=3, try_number=2, reason="ValueError: no rows", log=LOG)
+
+    mail = message(OPS, told, "<1@tidegate>", "tidegate@example.org")
+
+    assert mail["Subject"] == "[Tidegate] daily: run r1, task load[3]: failed"
+    assert "task:         load\nmap index:    3\ntry:          2\n" in mail.get_content()
+    assert mail.get_content().endswith("\nlog on h1: /spool/1/log\n    reading\n    ValueError: no rows\n    run: other\n")
+
+
+def test_the_failed_tasks_of_a_run_are_in_the_text() -> None:
+    failed = FailedTask(task_id="load", map_index=3, try_number=2, reason="ValueError: no rows", log=LOG)
+    other = FailedTask(task_id="check", try_number=1, reason="exit code 7")
+
+    text = message(OPS, context(failed_tasks=(failed, other)), "<1@tidegate>", "a@b.c").get_content()
+
+    assert "\ntask load[3], try 2: ValueError: no rows\nlog on h1: /spool/1/log\n    reading\n" in text
+    assert text.endswith("\n\ntask check, try 1: exit code 7\n")
 
 
 def test_the_deadline_is_in_the_text() -> None:
