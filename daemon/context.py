@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-import structlog
 
 from tidegate.daemon.containment import apply_holding, bisect, hold_owner, message_halves
+from tidegate.daemon.decision_log import DecisionLog
 from tidegate.daemon.engine import Applied, Batch, merged
 from tidegate.daemon.leases import HeldLeases
 from tidegate.daemon.outage import Outages
@@ -17,11 +17,6 @@ from tidegate.daemon.spark.contract import Backend
 from tidegate.daemon.wake import Signals
 from tidegate.schemas.message import Message
 from tidegate.schemas.wire.event import EventId
-
-log = structlog.get_logger()
-
-LOGGED = {"deadline_run": "run_anyway", "deadline_skip": "skip", "deadline_alert": "alert"}
-"""Schedule notes to log, with the fallback that was applied; `tidegate dags why-not` shows the others."""
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -34,15 +29,14 @@ class Context(msgspec.Struct, frozen=True):
     outages: Outages
     backends: Mapping[str, Backend]
     events: LowWatermark = msgspec.field(default_factory=LowWatermark)
+    decisions: DecisionLog = msgspec.field(default_factory=DecisionLog)
 
     async def apply(self, batch: Batch) -> Applied:
         """Apply a batch and wake the duties that have work from it. Raises as `engine.apply` does."""
         applied = await apply_holding(self.database, batch)
         self.outages.end("Postgres")
         self.signals.set(applied.work)
-        for note in applied.notes:
-            if note.kind in LOGGED:
-                log.warning("inputs_missed_deadline", dag_id=note.dag_id, fallback=LOGGED[note.kind], reason=note.reason)
+        self.decisions.report(applied.noted)
         await advance_events(self.database, self.events)
         return applied
 

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import msgspec
 
+from tidegate.daemon.decision_log import Noted, noted
 from tidegate.daemon.lineage import Lineage
 from tidegate.daemon.perform import perform
 from tidegate.daemon.postgres.database import Database
@@ -45,7 +46,6 @@ from tidegate.handlers import (
 )
 from tidegate.schemas.dag import ParsedFile
 from tidegate.schemas.effect import Effect, RejectMessage
-from tidegate.schemas.effect.dag import NoteSchedule
 from tidegate.schemas.message import (
     AttemptSilent,
     AttemptStuck,
@@ -144,14 +144,14 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 class Applied(msgspec.Struct, frozen=True):
     """The result of a batch. `rejected` are the rejected messages that became no dead letter.
 
-    `notes` say why a schedule made no run.
+    `noted` are its effects for the log of the daemon.
     """
 
     work: Work
     effects: int
     rejected: tuple[RejectMessage, ...]
     statements: int
-    notes: tuple[NoteSchedule, ...] = ()
+    noted: tuple[Noted, ...] = ()
 
 
 def merged(parts: Sequence[Applied]) -> Applied:
@@ -163,7 +163,7 @@ def merged(parts: Sequence[Applied]) -> Applied:
         sum(part.effects for part in parts),
         tuple(rejected for part in parts for rejected in part.rejected),
         sum(part.statements for part in parts),
-        tuple(note for part in parts for note in part.notes),
+        tuple(effect for part in parts for effect in part.noted),
     )
 
 
@@ -196,8 +196,7 @@ async def _apply(db: Db, batch: Batch, author: UUID | None = None, writer: str |
     await unit.flush()
     unanswered = () if batch.dead_letter_of else tuple(rejected)
     work = work_of(effects) | (Work.RELAY if dead_letters else Work.NONE)
-    notes = tuple(effect for effect in effects if isinstance(effect, NoteSchedule))
-    return Applied(work, len(effects), unanswered, db.statements, notes)
+    return Applied(work, len(effects), unanswered, db.statements, noted(effects))
 
 
 async def _unseen(db: Db, batch: Batch) -> list[int]:
