@@ -12,7 +12,9 @@ MAX_LENGTH = 1000
 
 _TRACEBACK = "Traceback (most recent call last):\n"
 _RAISED = re.compile(r"^(?:[\w.]+\.)?([A-Za-z_]\w*)(: .*)?$")
+_IN_JVM = re.compile(r"^: (?:[\w.$]+\.)?(\w+)(: .*)?$")
 _JVM_RAISED = re.compile(r'^Exception in thread "[^"]*" (?:[\w.$]+\.)?(\w+)(: .*)?$', re.MULTILINE)
+_JVM_FRAME = re.compile(r"^\s+(at [\w.$/<>-]+\(|\.\.\. \d+ (more|common frames))")
 _SPARK_LOG = re.compile(r"^\d\d/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]+ ")
 _POSITION = re.compile(r"[;(]? ?\(?line (\d+),? pos(ition)? (\d+)\)?")
 _SQLSTATE = re.compile(r" ?SQLSTATE: \w{5}")
@@ -52,7 +54,7 @@ def from_log(tail: str) -> str:
         return _one_line(raised)
     if jvm := list(_JVM_RAISED.finditer(tail)):
         return _one_line(jvm[-1][1] + (jvm[-1][2] or ""))
-    lines = [line for line in tail.splitlines() if line.strip() and not _SPARK_LOG.match(line)]
+    lines = [line for line in tail.splitlines() if line.strip() and not _SPARK_LOG.match(line) and not _JVM_FRAME.match(line)]
     return _one_line(lines[-1]) if lines else ""
 
 
@@ -64,9 +66,17 @@ def last_raised(text: str) -> str:
         if not line[0].isspace():
             raised = _RAISED.match(line)
             message = raised[1] + (raised[2] or "") if raised else line
-            # Some messages of Spark begin with an empty line.
-            return f"{message.rstrip()} {following}" if message.rstrip().endswith(":") else message
+            return _with_following(message.rstrip(), following)
     return ""
+
+
+def _with_following(message: str, following: str) -> str:
+    """The line of an exception, with the next one where that goes on: after an empty line, or with the exception of the JVM."""
+    if message.endswith(":"):
+        return f"{message} {following}"
+    if raised := _IN_JVM.match(following):
+        return f"{message} {raised[1]}{raised[2] or ''}"
+    return message
 
 
 def _where(trace: TracebackType | None, folder: Path) -> str:

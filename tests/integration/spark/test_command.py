@@ -85,6 +85,22 @@ async def test_a_failing_program_gives_its_exit_code_and_last_words(bench: Bench
     assert (status.phase, status.reason, status.exit_code) == (Phase.FAILED, "sh ended with exit code 7: too few rows", 7)
 
 
+async def test_a_failure_has_the_place_and_the_end_of_its_log(bench: Bench) -> None:
+    spec = bench.spec(CommandTask(task_id="check", argv=("sh", "-c", "echo reading; echo too few rows >&2; exit 7")))
+
+    status = await bench.until_ended(spec, await bench.submit(spec))
+
+    assert status.log is not None
+    assert (status.log.host, status.log.tail.splitlines()[-2:]) == (bench.settings.host, ["reading", "too few rows"])
+    assert b"too few rows" in Path(status.log.path).read_bytes()
+
+
+async def test_a_success_has_no_end_of_its_log(bench: Bench) -> None:
+    status, _ = await bench.outcome(CommandTask(task_id="check", argv=("true",)))
+
+    assert (status.phase, status.log, status.outlets, status.events) == (Phase.SUCCEEDED, None, None, None)
+
+
 async def test_last_words_that_could_not_be_stored_are_mended(bench: Bench) -> None:
     status, _ = await bench.outcome(CommandTask(task_id="check", argv=("sh", "-c", "printf 'few\\0rows'; exit 1")))
 

@@ -88,6 +88,19 @@ def test_spark_is_quoted_with_the_error_class_and_the_place(text: str, reason: s
             "KeyError: 'b'",
         ),
         ('one\nException in thread "main" java.io.IOException: disk full\n\tat a.b(C.java:1)\n', "IOException: disk full"),
+        (
+            "Traceback (most recent call last):\n  File x\n"
+            "py4j.protocol.Py4JJavaError: An error occurred while calling o40.parquet.\n"
+            ": org.apache.spark.SparkException: [TASK_WRITE_FAILED] Task failed while writing rows.\n"
+            "\tat org.apache.spark.A.b(A.scala:1)\nCaused by: java.io.IOException: disk full\n\t... 12 more\n",
+            "Py4JJavaError: An error occurred while calling o40.parquet. SparkException: [TASK_WRITE_FAILED] Task failed while"
+            " writing rows.",
+        ),
+        (
+            "too few rows\n\tat org.apache.spark.A.b(A.scala:1)\n"
+            "\tat java.base/java.lang.Thread.run(Thread.java:840)\n\t... 1 more\n",
+            "too few rows",
+        ),
         ("all fine\ntoo few rows\n\n26/11/21 12:05:58 INFO SparkContext: stopped\n", "too few rows"),
         ("", ""),
     ],
