@@ -4,6 +4,7 @@ The Spark session is imported when needed: pyspark takes two seconds, and most k
 """
 
 import linecache
+import logging
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.daemon.spark.contract import CallbackTask
-from tidegate.daemon.spark.runner import child, submit
+from tidegate.daemon.spark.runner import child, sql_result, submit
 from tidegate.daemon.spark.runner.execution import Execution
 from tidegate.daemon.spark.runner.failure_reason import TaskError
 from tidegate.daemon.spark.runner.template import render
@@ -21,6 +22,8 @@ from tidegate.daemon.spark.spool import Job
 from tidegate.schemas.authoring.build import build
 from tidegate.schemas.authoring.dag import Dag
 from tidegate.schemas.dag import CommandTask, FunctionTask, SqlTask, SubmitTask, kind_of
+
+log = logging.getLogger("tidegate")
 
 SHOWN_ROWS = 200
 
@@ -55,12 +58,19 @@ def _run_callback(execution: Execution, task: CallbackTask) -> None:
 
 
 def _run_sql(execution: Execution, task: SqlTask) -> None:
-    """Log the first `SHOWN_ROWS` rows of the result; Spark computes no more than these."""
+    """Log the first `SHOWN_ROWS` rows of the result; Spark computes no more than these.
+
+    A result that is about the outlets of the task has one row, which the outlets get.
+    """
     job = execution.job
     session = _session(job)
     statement = render(task.sql, job.spec, "the SQL")
     result = session.begin(job).sql(statement)
-    if result.columns:
+    if sql_result.has_extra(result.columns, execution.run):
+        rows = result.limit(2).collect()
+        log.info("the statement returned %s", [row.asDict() for row in rows])
+        sql_result.add_extra(result.columns, rows, execution.run)
+    elif result.columns:
         result.show(SHOWN_ROWS, truncate=False)
 
 

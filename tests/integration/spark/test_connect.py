@@ -57,6 +57,15 @@ with Dag("contract") as dag:
 """
 
 
+async def test_a_statement_gives_its_outlet_the_columns_that_are_named_for_it(bench: Bench) -> None:
+    statement = "SELECT count(*) AS `extra.rows`, CAST(1.5 AS DECIMAL(4, 1)) AS `extra.share` FROM range(12)"
+
+    status, log = await bench.outcome(SqlTask(task_id="count", sql=statement, outlets=("lake://made",)))
+
+    assert (status.phase, status.outlets) == (Phase.SUCCEEDED, {"lake://made": {"rows": 12, "share": 1.5}})
+    assert "'extra.rows': 12" in log
+
+
 async def test_rows_of_a_query_are_in_the_log(bench: Bench) -> None:
     status, log = await bench.outcome(
         SqlTask(task_id="report", sql="SELECT '{{ run.params.day }}' AS day, 2 + 3 AS sum"), day="2013-01-01"
