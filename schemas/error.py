@@ -128,6 +128,14 @@ class RequestError(TidegateError):
         self.reason = reason
 
 
+class NotFoundError(RequestError):
+    """The subject of a request does not exist."""
+
+
+class ForbiddenError(RequestError):
+    """The caller lacks the right that a request needs; the message says which."""
+
+
 class DagError(TidegateError):
     """A mistake in a DAG file; the message names the DAG or task and what to write instead.
 

@@ -1,6 +1,6 @@
 """Reads DAGs, their timetables and their files for people."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -53,9 +53,30 @@ class NoteRow(msgspec.Struct, frozen=True):
     times: int
 
 
-async def list_dags(db: Db, dag_id: str | None = None) -> list[DagRow]:
-    """DAGs by id; all, or the one named."""
-    return [DagRow(*row) for row in await db.fetch(_SQL["list_dags"], dag_id)]
+class LastRun(msgspec.Struct, frozen=True):
+    """One of the newest runs of a DAG. `order_at` is its logical date, or its earliest start."""
+
+    dag_id: str
+    run_id: str
+    state: str
+    start_date: datetime | None
+    end_date: datetime | None
+    order_at: datetime
+
+
+async def list_dags(
+    db: Db, dag_id: str | None = None, *, after: str | None = None, search: str | None = None, limit: int | None = None
+) -> list[DagRow]:
+    """DAGs by id; all, or the one named, or the first `limit` ones after an id with `search` in their ids."""
+    return [DagRow(*row) for row in await db.fetch(_SQL["list_dags"], dag_id, after, search, limit)]
+
+
+async def last_runs(db: Db, dag_ids: Sequence[str], limit: int) -> Mapping[str, Sequence[LastRun]]:
+    """By DAG, its newest runs, oldest first."""
+    found: dict[str, list[LastRun]] = {dag_id: [] for dag_id in dag_ids}
+    for row in await db.fetch(_SQL["last_runs"], list(dag_ids), limit):
+        found[row[0]].append(LastRun(*row))
+    return found
 
 
 async def list_notes(db: Db, dag_id: str, limit: int) -> list[NoteRow]:
@@ -68,13 +89,15 @@ async def list_import_errors(db: Db) -> list[ImportErrorRow]:
     return [ImportErrorRow(*row) for row in await db.fetch(_SQL["list_import_errors"])]
 
 
-async def plans(db: Db, dag_id: str | None = None) -> Mapping[str, DagView]:
-    """The DAGs with a timetable, or the one named, without their tasks, queued runs and pending events.
+async def plans(db: Db, *dag_ids: str) -> Mapping[str, DagView]:
+    """The DAGs with a timetable, all or those named, without their tasks, queued runs and pending events.
 
     DAGs whose version cannot be read are left out.
     """
     found = {}
-    for id_, version_id, head, is_paused, is_stale, date, start, end, since, taken in await db.fetch(_SQL["plans"], dag_id):
+    for id_, version_id, head, is_paused, is_stale, date, start, end, since, taken in await db.fetch(
+        _SQL["plans"], list(dag_ids) or None
+    ):
         try:
             graph = graph_of(version_id, msgspec.convert(head, DagSpec))
         except msgspec.ValidationError:

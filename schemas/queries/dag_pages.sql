@@ -16,8 +16,11 @@ SELECT
 FROM dag
 LEFT JOIN dag_version AS version ON version.id = dag.version_id
 LEFT JOIN import_error AS error ON error.path = dag.path
-WHERE $1::text IS NULL OR dag.dag_id = $1
+WHERE ($1::text IS NULL OR dag.dag_id = $1)
+  AND ($2::text IS NULL OR dag.dag_id > $2)
+  AND ($3::text IS NULL OR position(lower($3) IN lower(dag.dag_id)) > 0)
 ORDER BY dag.dag_id
+LIMIT $4
 
 -- name: list_notes
 SELECT kind, reason, first_at, last_at, times
@@ -42,4 +45,14 @@ SELECT
     ) AS taken
 FROM dag
 JOIN dag_version AS version ON version.id = dag.version_id
-WHERE jsonb_typeof(version.spec -> 'timetable') = 'object' AND ($1::text IS NULL OR dag.dag_id = $1)
+WHERE jsonb_typeof(version.spec -> 'timetable') = 'object' AND ($1::text[] IS NULL OR dag.dag_id = ANY($1))
+
+-- name: last_runs
+-- The newest runs of each DAG, oldest first.
+SELECT last.dag_id, last.run_id, last.state, last.start_date, last.end_date, last.order_at
+FROM unnest($1::text[]) AS wanted (dag_id)
+CROSS JOIN LATERAL (
+    SELECT run.id, run.dag_id, run.run_id, run.state, run.start_date, run.end_date, run.order_at
+    FROM dag_run AS run WHERE run.dag_id = wanted.dag_id ORDER BY run.id DESC LIMIT $2
+) AS last
+ORDER BY last.dag_id, last.id

@@ -19,9 +19,9 @@ from tidegate.daemon.cli.command import (
     parse_time,
     shared_options,
 )
-from tidegate.daemon.cli.lookup import list_of_dag
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.session import current_user, query_at, read_settings, with_database
+from tidegate.daemon.read_model.lookup import list_of_dag
 from tidegate.schemas.backfill import LAST_PRIORITY, BackfillSpec, Outlets, Reprocess
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import backfill_pages

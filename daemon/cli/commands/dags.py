@@ -8,21 +8,22 @@ from typing import Annotated, Any
 import typer
 
 from tidegate.daemon.cli.command import DagId, Json, Limit, Yes, command_group, examples
-from tidegate.daemon.cli.lookup import find_dag
 from tidegate.daemon.cli.pages import output, tree
-from tidegate.daemon.cli.pages.dag import ListedDag, print_list, print_page, read_list, read_page
-from tidegate.daemon.cli.pages.plan import (
+from tidegate.daemon.cli.pages.dag import print_list, print_page
+from tidegate.daemon.cli.pages.plan import print_planned
+from tidegate.daemon.cli.session import query, query_at, with_database
+from tidegate.daemon.read_model.dag import ListedDag, read_list, read_page
+from tidegate.daemon.read_model.lookup import find_dag
+from tidegate.daemon.read_model.plan import (
     UTC_CLOCK,
     Planned,
     first_tick_from,
     period_of,
     planned,
-    print_planned,
     ticks_after,
     timezone_of,
     upcoming_ticks,
 )
-from tidegate.daemon.cli.session import query, query_at, with_database
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.message import DagDeleteRequested, PauseRequested, ReleaseRequested
 from tidegate.schemas.queries import dag_pages
@@ -71,9 +72,10 @@ def why_not(context: typer.Context, dag_id: DagId, *, json: Json = False) -> Non
     every answer.
     """
     from tidegate.daemon.cli.pages import why_not as pages
+    from tidegate.daemon.read_model import why_not as read_model
 
-    page, now = query_at(context, pages.read_dag, dag_id)
-    output.write_page(pages.dag_document(page), lambda: pages.print_dag(page, now), json=json)
+    page, now = query_at(context, read_model.read_dag, dag_id)
+    output.write_page(read_model.dag_document(page), lambda: pages.print_dag(page, now), json=json)
 
 
 @app.command(

@@ -7,10 +7,10 @@ import msgspec
 import typer
 
 from tidegate.daemon.cli.command import Json, Limit, command_group, examples
-from tidegate.daemon.cli.lookup import list_of_dag
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import DEADLINES, NOTIFICATIONS, print_list
 from tidegate.daemon.cli.session import query, query_at, read_settings
+from tidegate.daemon.read_model.lookup import list_of_dag
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries.deadlines import list_deadlines
 from tidegate.schemas.queries.notifications import list_notifications, notification

@@ -24,11 +24,12 @@ from tidegate.daemon.cli.command import (
     shared_options,
 )
 from tidegate.daemon.cli.commands.clearing import ClearOptions, clear_tasks
-from tidegate.daemon.cli.lookup import LATEST, find_run, list_of_dag
 from tidegate.daemon.cli.pages import output, run_progress
 from tidegate.daemon.cli.pages.lists import RUNS, print_list
-from tidegate.daemon.cli.pages.run import RunPage, print_page, read_page
+from tidegate.daemon.cli.pages.run import print_page
 from tidegate.daemon.cli.session import current_user, query_at, read_settings, with_database
+from tidegate.daemon.read_model.lookup import LATEST, find_run, list_of_dag
+from tidegate.daemon.read_model.run import RunPage, read_page
 from tidegate.handlers.runs.run_ids import manual_run_id
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.explain.gates import RunProgress

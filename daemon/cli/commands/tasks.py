@@ -6,11 +6,11 @@ import typer
 
 from tidegate.daemon.cli.command import DagId, Json, MarkState, RunId, TaskId, Yes, command_group, examples, shared_options
 from tidegate.daemon.cli.commands.clearing import ClearOptions, clear_tasks
-from tidegate.daemon.cli.lookup import find_run, find_task
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import TASKS, print_list
 from tidegate.daemon.cli.pages.results import result_of
 from tidegate.daemon.cli.session import current_user, query, query_at, read_settings, with_database
+from tidegate.daemon.read_model.lookup import find_run, find_task
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.explain.gates import TaskExplanation
 from tidegate.schemas.message import ClearRequested, TaskMarked
@@ -110,15 +110,16 @@ def why_not(
     every answer.
     """
     from tidegate.daemon.cli.pages import why_not as pages
+    from tidegate.daemon.read_model import why_not as read_model
 
     label = task_id if map_index is None else f"{task_id}[{map_index}]"
     settings = read_settings(context, "postgres_dsn")
 
     async def read(db: Db) -> TaskExplanation:
-        return await pages.read_task(db, await find_run(db, dag_id, run_id), label, settings)
+        return await read_model.read_task(db, await find_run(db, dag_id, run_id), label, settings)
 
     page, now = query_at(context, read)
-    output.write_page(pages.task_document(page), lambda: pages.print_task(page, now), json=json)
+    output.write_page(read_model.task_document(page), lambda: pages.print_task(page, now), json=json)
 
 
 @app.command(

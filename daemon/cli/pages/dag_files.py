@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.daemon.cli.pages import tree
+from tidegate.daemon.read_model.condition import Branch, schedule_text
 from tidegate.daemon.terminal import printable
 from tidegate.schemas.dag import BaseTask, DagSpec, ParsedFile, kind_of
 
@@ -28,8 +29,8 @@ def short_path(path: Path) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
-def _dag_branch(spec: DagSpec) -> tree.Branch:
-    text = tree.schedule_text(spec.schedule, spec.timetable, together=spec.together)
+def _dag_branch(spec: DagSpec) -> Branch:
+    text = schedule_text(spec.schedule, spec.timetable, together=spec.together)
     schedule = f"when {text}" if spec.schedule is not None else text or "when asked to"
     return f"{spec.dag_id}  {schedule}", tree.task_branches(spec.tasks, _task_label)
 

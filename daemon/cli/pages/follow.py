@@ -8,10 +8,10 @@ from typing import Concatenate, ParamSpec, TypeVar
 import anyio
 
 from tidegate.daemon.backfills import read_backfill
-from tidegate.daemon.cli.lookup import find_run
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.backfill import Progress, line, read_progress
 from tidegate.daemon.postgres.database import Database
+from tidegate.daemon.read_model.lookup import find_run
 from tidegate.daemon.terminal import printable
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import run_pages

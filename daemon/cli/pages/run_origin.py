@@ -6,9 +6,12 @@ from typing import Any
 
 import msgspec
 
-from tidegate.daemon.cli.pages import inputs, output, tree
+from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.event import producer_text
-from tidegate.daemon.cli.pages.run import MOST_FAILURES, print_events, print_failures
+from tidegate.daemon.cli.pages.run import print_events, print_failures
+from tidegate.daemon.read_model import inputs
+from tidegate.daemon.read_model.condition import schedule_text
+from tidegate.daemon.read_model.run import MOST_FAILURES
 from tidegate.handlers.explain.stages import Stage, stages
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.notice import FailedTask
@@ -75,7 +78,7 @@ async def read_page(db: Db, run: RunRow) -> RunOrigin:
         origin=facts,
         backfill_id=run.backfill_id,
         cause=cause(origin),
-        condition=tree.schedule_text(spec.schedule, spec.timetable, together=spec.together),
+        condition=schedule_text(spec.schedule, spec.timetable, together=spec.together),
         timing=inputs.timing_text(spec.timing),
         events=events,
         forgotten=(origin.events or 0) - len(events),

@@ -4,85 +4,17 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
-from tidegate.daemon.cli.lookup import find_dag
-from tidegate.daemon.cli.pages import inputs, output, tree
-from tidegate.daemon.cli.pages.inputs import InputRow
-from tidegate.daemon.settings import Settings
-from tidegate.handlers.explain.dag import explain_dag
-from tidegate.handlers.explain.dag import load as load_dag
-from tidegate.handlers.explain.gate import gate
-from tidegate.handlers.explain.task import explain_task
-from tidegate.handlers.explain.task_facts import index_of
-from tidegate.handlers.explain.task_facts import load as load_task
-from tidegate.schemas.dag import DagSpec
-from tidegate.schemas.error import RequestError
-from tidegate.schemas.explain.gates import DagExplanation, Gate, TaskExplanation
-from tidegate.schemas.explain.reasons import DagHeld, Reason
-from tidegate.schemas.explain.remedy import CancelRuns, Change, Release
-from tidegate.schemas.queries import dag_pages, facts, holds, versions
-from tidegate.schemas.queries.dag_pages import DagRow, NoteRow
-from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.facts import DiscardRow
-from tidegate.schemas.queries.leases import Terms
-from tidegate.schemas.queries.run_pages import RunRow
+from tidegate.daemon.cli.pages import output, tree
+from tidegate.daemon.read_model import inputs
+from tidegate.daemon.read_model.why_not import DagWhyNot, waits_for
+from tidegate.schemas.explain.gates import Gate, TaskExplanation
+from tidegate.schemas.explain.reasons import Reason
+from tidegate.schemas.explain.remedy import Change
 from tidegate.schemas.timetable.text import age, utc
 
-LAST_NOTES, FORMER_RUNS = 5, 10
 GATE_TITLES = ("GATE", "STATE", "FOR", "WHAT IS KNOWN")
 NOTE_TITLES = ("LAST", "TIMES", "WHAT")
 DISCARD_TITLES = ("LAST", "EVENTS", "BECAUSE")
-
-
-class DagWhyNot(msgspec.Struct, frozen=True):
-    """`notes` are the last ticks and conditions that made no run, `discarded` the last discarded events by reason.
-
-    `spec` is None for a held DAG, whose version may be unreadable.
-    """
-
-    explanation: DagExplanation
-    spec: DagSpec | None
-    inputs: Sequence[InputRow]
-    notes: Sequence[NoteRow]
-    discarded: Sequence[DiscardRow]
-
-
-async def read_dag(db: Db, dag_id: str) -> DagWhyNot:
-    """Raises RequestError for a DAG that does not exist."""
-    dag = await find_dag(db, dag_id)
-    spec = None if dag.held_since else await versions.current_spec(db, dag_id)
-    return DagWhyNot(
-        explanation=explain_hold(dag, await holds.former_runs(db, dag_id, FORMER_RUNS))
-        if spec is None
-        else explain_dag(await load_dag(db, dag_id)),
-        spec=spec,
-        inputs=() if spec is None else await inputs.read_inputs(db, dag_id, spec),
-        notes=await dag_pages.list_notes(db, dag_id, LAST_NOTES),
-        discarded=await facts.discards(db, dag_id),
-    )
-
-
-def explain_hold(dag: DagRow, former_runs: tuple[str, ...] = ()) -> DagExplanation:
-    """A held DAG has one gate: nothing else of it is decided. `former_runs` are unfinished runs of its earlier versions."""
-    hold = gate("hold", DagHeld(dag.hold_reason or ""), {"file": dag.path}, since=dag.held_since)
-    change = (Release(dag.dag_id, dag.path),)
-    instead = (CancelRuns(dag.dag_id, former_runs),) if former_runs else ()
-    return DagExplanation(dag_id=dag.dag_id, starts=False, gates=(hold,), change=change, instead=instead)
-
-
-def dag_document(page: DagWhyNot) -> dict[str, Any]:
-    """The page in JSON, with the text of reasons and changes."""
-    return {
-        "dag_id": page.explanation.dag_id,
-        "starts": page.explanation.starts,
-        "gates": gates_document(page.explanation.gates),
-        "change": changes_document(page.explanation.change),
-        "instead": changes_document(page.explanation.instead),
-        "inputs": page.inputs,
-        "notes": page.notes,
-        "discarded": page.discarded,
-    }
 
 
 def print_dag(page: DagWhyNot, now: datetime) -> None:
@@ -105,27 +37,6 @@ def print_dag(page: DagWhyNot, now: datetime) -> None:
             print_changes("or instead", explanation.instead)
 
 
-async def read_task(db: Db, run: RunRow, label: str, settings: Settings) -> TaskExplanation:
-    """Of a task, or of an instance `load[3]` of a mapped one. `settings` apply where no daemon is alive to say its own.
-
-    Raises RequestError for a task that the run does not have.
-    """
-    version = (await facts.run_facts(db, run.dag_id, run.run_id)).view.version_id
-    graph = (await versions.graphs(db, {version}))[version]
-    index = index_of(graph, label)
-    terms = Terms(settings.parallelism, settings.fair_after_s, settings.lease_ttl_s)
-    known = None if index is None else await load_task(db, run.dag_id, run.run_id, index, terms)
-    if known is None or not known.is_there:
-        names = ", ".join(node.task.task_id for node in graph.nodes)
-        raise RequestError(f"run {run.run_id!r} has no task {label!r}; its tasks are {names}")
-    return explain_task(known)
-
-
-def task_document(page: TaskExplanation) -> dict[str, Any]:
-    """The page in JSON, with the text of reasons and changes."""
-    return {**msgspec.structs.asdict(page), "gates": gates_document(page.gates), "change": changes_document(page.change)}
-
-
 def print_task(page: TaskExplanation, now: datetime) -> None:
     output.heading(f"{page.dag_id} {page.run_id} {page.task}")
     waits = waits_for(page.closed) or _nothing(page)
@@ -143,20 +54,6 @@ def _nothing(page: TaskExplanation) -> str:
             return "nothing: it has succeeded"
         case _:
             return "the next decision of a daemon"
-
-
-def gates_document(gates: Sequence[Gate[Reason]]) -> list[dict[str, Any]]:
-    """Gates in JSON, with the text of each reason."""
-    return [{**msgspec.structs.asdict(gate), "waits_for": gate.reason.text if gate.reason else None} for gate in gates]
-
-
-def changes_document(changes: Sequence[Change]) -> list[dict[str, Any]]:
-    """Changes in JSON, with their text and commands."""
-    return [{**msgspec.to_builtins(change), "says": change.text, "commands": change.commands} for change in changes]
-
-
-def waits_for(closed: Sequence[Gate[Reason]]) -> str:
-    return "; ".join(f"{gate.reason.text} ({gate.name})" for gate in closed if gate.reason)
 
 
 def print_gates(gates: Sequence[Gate[Reason]], now: datetime) -> None:

@@ -19,10 +19,10 @@ from tests.fuzz.doors.record import check_storable
 from tests.shapes import dag_view
 from tests.unit.handlers import task_facts
 from tests.unit.handlers.simulated_run import READY, SimulatedRun
-from tidegate.daemon.cli.pages.inputs import timing_text
 from tidegate.daemon.dagfiles import execute
 from tidegate.daemon.dagfiles.message import Limits, Outcome, Reply
 from tidegate.daemon.dagfiles.parse import Parser, judge, open_parser
+from tidegate.daemon.read_model.inputs import timing_text
 from tidegate.daemon.settings import Settings
 from tidegate.handlers import dag_file_changed
 from tidegate.handlers.explain.dag import DagFacts, explain_dag

@@ -6,10 +6,10 @@ import pytest
 from tests.integration.cli.history import History
 from tests.servers import StartPostgres
 from tests.tokens import make_known
-from tidegate.daemon.cli.lookup import find_run
 from tidegate.daemon.cli.pages.follow import follow
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.postgres.migrate import migrate
+from tidegate.daemon.read_model.lookup import find_run
 from tidegate.daemon.request import apply_request
 from tidegate.schemas.message import RunRequested
 from tidegate.schemas.queries.run_pages import RunRow

@@ -6,7 +6,8 @@ import pytest
 
 from tests.shapes import task
 from tidegate.daemon.cli.pages import tree
-from tidegate.daemon.cli.pages.inputs import InputRow
+from tidegate.daemon.read_model.condition import condition_branch, condition_text, leaf_text, schedule_text
+from tidegate.daemon.read_model.inputs import InputRow
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetRef, Leaf, NOf, PatternRef
 from tidegate.schemas.dag import BaseTask
 from tidegate.schemas.timetable.spec import Cron, Timetable
@@ -16,7 +17,7 @@ A, B, C = DatasetRef("s://a"), DatasetRef("s://b"), DatasetRef("s://c")
 
 
 def pending(leaf: Leaf, events: int = 1) -> dict[Leaf, InputRow]:
-    return {leaf: InputRow(tree.leaf_text(leaf), events, NOON - timedelta(seconds=90))}
+    return {leaf: InputRow(leaf_text(leaf), events, NOON - timedelta(seconds=90))}
 
 
 def test_branches_are_drawn_below_their_label() -> None:
@@ -28,7 +29,7 @@ def test_branches_are_drawn_below_their_label() -> None:
 def test_each_part_of_a_condition_has_a_mark() -> None:
     condition = AllOf((A, AnyOf((B, C))))
 
-    drawn = list(tree.lines(tree.condition_branch(condition, pending(B), NOON)))
+    drawn = list(tree.lines(condition_branch(condition, pending(B), NOON)))
 
     assert drawn == [
         "○ all of",
@@ -42,7 +43,7 @@ def test_each_part_of_a_condition_has_a_mark() -> None:
 def test_an_input_is_drawn_with_its_filter_and_expiry() -> None:
     few, days = DatasetRef("s://a", "rows < 9", 5400), PatternRef("s://days/*")
 
-    drawn = list(tree.lines(tree.condition_branch(NOf(2, (few, days, A)), pending(days), NOON)))
+    drawn = list(tree.lines(condition_branch(NOf(2, (few, days, A)), pending(days), NOON)))
 
     assert drawn == [
         "○ 2 of",
@@ -53,13 +54,13 @@ def test_an_input_is_drawn_with_its_filter_and_expiry() -> None:
 
 
 def test_a_condition_that_holds_is_marked_as_a_whole() -> None:
-    label, _ = tree.condition_branch(AllOf((A, B)), pending(A) | pending(B), NOON)
+    label, _ = condition_branch(AllOf((A, B)), pending(A) | pending(B), NOON)
 
     assert label == "✓ all of"
 
 
 def test_of_several_events_the_age_of_the_oldest_is_shown() -> None:
-    label, _ = tree.condition_branch(A, pending(A, 3), NOON)
+    label, _ = condition_branch(A, pending(A, 3), NOON)
 
     assert label == "✓ s://a  (3 events, the oldest pending for 1m30s)"
 
@@ -74,7 +75,7 @@ def test_of_several_events_the_age_of_the_oldest_is_shown() -> None:
     ],
 )
 def test_a_condition_reads_as_its_author_wrote_it(condition: Condition, expected: str) -> None:
-    assert tree.condition_text(condition) == expected
+    assert condition_text(condition) == expected
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_a_condition_reads_as_its_author_wrote_it(condition: Condition, expected
 def test_a_schedule_is_of_datasets_or_of_time_or_of_both(
     condition: Condition | None, timetable: Timetable | None, expected: str
 ) -> None:
-    assert tree.schedule_text(condition, timetable) == expected
+    assert schedule_text(condition, timetable) == expected
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from tidegate.daemon.cli.pages.why_not import print_task, task_document
+from tidegate.daemon.cli.pages.why_not import print_task
+from tidegate.daemon.read_model.why_not import task_document
 from tidegate.schemas.explain import reasons, remedy
 from tidegate.schemas.explain.gates import Gate, GateState, TaskExplanation
 from tidegate.schemas.state import TaskState

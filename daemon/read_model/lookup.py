@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from tidegate.schemas.error import RequestError
+from tidegate.schemas.error import NotFoundError
 from tidegate.schemas.queries import dag_pages, run_pages
 from tidegate.schemas.queries.dag_pages import DagRow
 from tidegate.schemas.queries.db import Db
@@ -15,15 +15,15 @@ Row = TypeVar("Row")
 
 
 async def find_dag(db: Db, dag_id: str) -> DagRow:
-    """Raises RequestError for an unknown DAG."""
+    """Raises NotFoundError for an unknown DAG."""
     found = await dag_pages.list_dags(db, dag_id)
     if not found:
-        raise RequestError(f"there is no DAG {dag_id!r}; `tidegate dags list` shows all")
+        raise NotFoundError(f"there is no DAG {dag_id!r}; `tidegate dags list` shows all")
     return found[0]
 
 
 async def list_of_dag(db: Db, list_rows: Callable[..., Awaitable[list[Row]]], dag_id: str | None, **filters: Any) -> list[Row]:
-    """The rows of a DAG, or of all DAGs. Raises RequestError for an unknown DAG."""
+    """The rows of a DAG, or of all DAGs. Raises NotFoundError for an unknown DAG."""
     rows = await list_rows(db, dag_id=dag_id, **filters)
     if not rows and dag_id is not None:
         await find_dag(db, dag_id)
@@ -31,21 +31,21 @@ async def list_of_dag(db: Db, list_rows: Callable[..., Awaitable[list[Row]]], da
 
 
 async def find_run(db: Db, dag_id: str, run_id: str) -> RunRow:
-    """The run of this id, or the newest run for `latest`. Raises RequestError for an unknown run."""
+    """The run of this id, or the newest run for `latest`. Raises NotFoundError for an unknown run."""
     found = await run_pages.list_runs(db, dag_id=dag_id, run_id=None if run_id == LATEST else run_id, limit=1)
     if found:
         return found[0]
     await find_dag(db, dag_id)
     if run_id == LATEST:
-        raise RequestError(f"DAG {dag_id!r} has no runs yet")
-    raise RequestError(f"DAG {dag_id!r} has no run {run_id!r}; `tidegate runs list {dag_id}` shows all")
+        raise NotFoundError(f"DAG {dag_id!r} has no runs yet")
+    raise NotFoundError(f"DAG {dag_id!r} has no run {run_id!r}; `tidegate runs list {dag_id}` shows all")
 
 
 async def find_task(db: Db, run: RunRow, task_id: str) -> RunTaskRow:
-    """Raises RequestError for a task that is not part of the run, and for a run that has not started."""
+    """Raises NotFoundError for a task that is not part of the run, and for a run that has not started."""
     tasks = {task.label: task for task in await run_pages.tasks_of(db, run.dag_id, run.run_id)}
     if not tasks:
-        raise RequestError(f"run {run.run_id!r} has not started yet: it has no tasks")
+        raise NotFoundError(f"run {run.run_id!r} has not started yet: it has no tasks")
     if task_id not in tasks:
-        raise RequestError(f"run {run.run_id!r} has no task {task_id!r}; its tasks are {', '.join(tasks)}")
+        raise NotFoundError(f"run {run.run_id!r} has no task {task_id!r}; its tasks are {', '.join(tasks)}")
     return tasks[task_id]

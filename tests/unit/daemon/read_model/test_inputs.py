@@ -6,7 +6,7 @@ import pytest
 
 from tests.shapes import NOW, A, B, spec
 from tests.unit.handlers.event_driven_dags import event
-from tidegate.daemon.cli.pages.inputs import InputRow, input_rows, timing_text, with_events
+from tidegate.daemon.read_model.inputs import InputRow, input_rows, timing_text, with_events
 from tidegate.schemas.conditions.condition import AllOf, DatasetRef, InputDeadlineSpec, Timing
 
 MANY = DatasetRef("s://a", "n > 2")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.shapes import dag_view, graph
 from tests.unit.schemas.timetable.scheduled import on_schedule
-from tidegate.daemon.cli.pages.plan import (
+from tidegate.daemon.read_model.plan import (
     Planned,
     first_tick_from,
     next_run,

@@ -1,0 +1,89 @@
+"""The runs that a DAG's timetable plans."""
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time, timedelta
+
+import msgspec
+
+from tidegate.handlers.scheduling.timetable import upcoming_tick
+from tidegate.schemas.time_range import clamped, in_range
+from tidegate.schemas.timetable.spec import Continuous, Cron, Every, Timetable
+from tidegate.schemas.timetable.tick import INSTANT, Tick, runs_after
+from tidegate.schemas.timetable.tick_times import Grid
+from tidegate.schemas.timetable.wallclock import instant, zone
+from tidegate.schemas.view import DagView
+
+DAY = timedelta(days=1)
+
+
+UTC_CLOCK = "UTC"
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """A planned run, due at `run_after`."""
+
+    logical_date: datetime
+    data_interval_start: datetime
+    data_interval_end: datetime
+    run_after: datetime
+
+    def at(self, clock: str) -> "Planned":
+        """The same times in a time zone."""
+        info = zone(clock)
+        return Planned(*(moment.astimezone(info) for moment in msgspec.structs.astuple(self)))
+
+
+def next_run(dag: DagView | None, now: datetime) -> Planned | None:
+    """The next run that starts without a request."""
+    return None if dag is None or dag.is_inactive else next(map(planned, upcoming_ticks(dag, now)), None)
+
+
+def planned(tick: Tick) -> Planned:
+    return Planned(*tick)
+
+
+def upcoming_ticks(dag: DagView, now: datetime) -> Iterator[Tick]:
+    """The runs in the order in which daemons start them, the due ones first. Only one is known of a continuous timetable."""
+    while (tick := upcoming_tick(dag, now)) is not None:
+        yield tick
+        if dag.graph.is_continuous:
+            return
+        dag = msgspec.structs.replace(dag, last_tick=tick)
+
+
+def ticks_after(dag: DagView, after: datetime, now: datetime) -> Iterator[Tick]:
+    """The runs due later than `after`, which may be in the past, whether they exist or not."""
+    timetable = dag.graph.timetable
+    if isinstance(timetable, Every) and (known := dag.last_tick or upcoming_tick(dag, now)):
+        after = Grid(timetable, known.run_after).until(clamped(after))
+    return runs_after(timetable, after, dag.graph.bounds)
+
+
+def first_tick_from(dag: DagView, start: datetime, now: datetime) -> Tick | None:
+    """The first run whose logical date is not before `start`."""
+    timetable = dag.graph.timetable
+    if isinstance(timetable, Continuous):
+        return None
+    before = start
+    if isinstance(timetable, Cron | Every) and timetable.mode == "trigger":
+        before += timedelta(seconds=timetable.interval_s) - INSTANT
+    elif not isinstance(timetable, Cron | Every):
+        before -= INSTANT
+    return next((tick for tick in ticks_after(dag, before, now) if tick.logical_date >= start), None)
+
+
+def timezone_of(timetable: Timetable | None) -> str:
+    """The time zone of a timetable."""
+    return timetable.timezone if isinstance(timetable, Cron | Every) else "UTC"
+
+
+def period_of(given: str, clock: str) -> tuple[datetime, datetime]:
+    """The start and the end of a day or a time that a user typed, in the zone `clock` unless it names an offset.
+
+    Raises ValueError for other text, and for a time outside the range of times.
+    """
+    is_day = len(given) <= len("2013-01-31")
+    at = datetime.combine(date.fromisoformat(given), time()) if is_day else datetime.fromisoformat(given)
+    in_range("the time", at if at.tzinfo else at.replace(tzinfo=UTC))
+    start = at.astimezone(UTC) if at.tzinfo else instant(at, clock)
+    return start, instant(at + DAY, clock) if is_day else start + INSTANT
