@@ -1,11 +1,68 @@
-"""Who may create and change the backfills of a DAG."""
+"""Who may do what: the one decision for the command line, the API and the pages."""
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from fnmatch import fnmatchcase
 
 import msgspec
 
 from tidegate.daemon.settings import PREFIX, Settings, SettingsError
+
+
+class Role(StrEnum):
+    """What a caller may do in general. Each role may do what the ones before it may."""
+
+    VIEWER = "viewer"
+    EDITOR = "editor"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+
+
+class Right(StrEnum):
+    """What a route needs. `EDIT` changes a DAG or its runs, `BACKFILL` its backfills, `OPERATE` the installation."""
+
+    VIEW = "view"
+    EDIT = "edit"
+    BACKFILL = "backfill"
+    OPERATE = "operate"
+    ADMINISTER = "administer"
+
+
+NEEDED = {
+    Right.VIEW: Role.VIEWER,
+    Right.EDIT: Role.EDITOR,
+    Right.BACKFILL: Role.EDITOR,
+    Right.OPERATE: Role.OPERATOR,
+    Right.ADMINISTER: Role.ADMIN,
+}
+"""The least role that has a right."""
+
+ANY_DAG = ("*",)
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """A user or a program. `dags` are patterns of the ids of the DAGs that it may change; it may view all."""
+
+    username: str
+    role: Role
+    dags: tuple[str, ...] = ANY_DAG
+
+
+def refusal(settings: Settings, caller: Caller, right: Right, dag_id: str | None = None) -> str | None:
+    """Why a caller may not do something, in one sentence; None: it may.
+
+    `dag_id` is the DAG that would be changed. Raises SettingsError for `TIDEGATE_EDITORS` that cannot be read.
+    """
+    roles = list(Role)
+    if roles.index(caller.role) < roles.index(NEEDED[right]):
+        return f"{caller.username} has the role {caller.role}; this needs {NEEDED[right]}"
+    if dag_id is None or right is Right.VIEW:
+        return None
+    if not any(fnmatchcase(dag_id, pattern) for pattern in caller.dags):
+        return f"the token of {caller.username} is for the DAGs {', '.join(caller.dags)}, not for {dag_id!r}"
+    if right is Right.BACKFILL and not can_edit(settings, caller.username, dag_id):
+        return f"{caller.username} may not change backfills of DAG {dag_id!r}; TIDEGATE_EDITORS names the users that may"
+    return None
 
 
 def can_edit(settings: Settings, user: str, dag_id: str) -> bool:

@@ -170,6 +170,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     notify_timeout_s: Annotated[float, _seconds("Time limit of one attempt to deliver a mail or a webhook.")] = 10.0
     callback_timeout_s: Annotated[float, _seconds("Time limit of a callback function.")] = 300.0
 
+    web_host: Annotated[str, _text("Address that `tidegate web` listens on.")] = "127.0.0.1"
+    web_port: Annotated[
+        int, Meta(ge=0, le=65_535, description="Port that `tidegate web` listens on. 0: a free one, which it prints.")
+    ] = 8780
+    web_hosts: Annotated[
+        str,
+        _text(
+            "Host names that `tidegate web` answers for, separated by commas."
+            " `localhost` and the value of `TIDEGATE_WEB_HOST` are always among them."
+        ),
+    ] = ""
+    web_dsn: Annotated[
+        str, _text("Address of a Postgres that `tidegate web` reads from, such as a standby. Empty: `TIDEGATE_POSTGRES_DSN`.")
+    ] = ""
+    web_connections: Annotated[int, _count("Connections of `tidegate web` to Postgres for reading.", "connections")] = 8
     editors: Annotated[
         str,
         _text(

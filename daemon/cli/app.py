@@ -28,6 +28,7 @@ def _add_group(name: str, help_: str, group: type[TyperGroup]) -> None:
 
 app.command(epilog=examples("tidegate standalone", "tidegate standalone --once --data /tmp/try"))(servers.standalone)
 app.command(epilog=examples("tidegate daemon", "tidegate daemon --until-idle --run-duration 1h"))(servers.daemon)
+app.command(epilog=examples("tidegate web", "TIDEGATE_WEB_PORT=8080 tidegate web"))(servers.web)
 app.command(epilog=examples("tidegate migrate"))(servers.migrate)
 app.command(epilog=examples("tidegate check", "tidegate check dags/daily.py --json"))(check.check)
 app.command("import-airflow", epilog=import_airflow.EXAMPLES)(import_airflow.import_airflow)
@@ -57,6 +58,7 @@ _add_group(
 _add_group(
     "deadletters", "List and show records that could not be processed; replay or discard them.", imported_group("dead_letters")
 )
+_add_group("tokens", "Create, list and revoke the tokens of the API and the web pages.", imported_group("tokens"))
 _add_group("losses", "List acknowledged commits that Postgres has lost; settle them.", imported_group("losses"))
 app.command(epilog=examples("tidegate version"))(servers.version)
 

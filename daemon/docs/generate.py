@@ -66,6 +66,7 @@ _SECTIONS = {
     "parse_wall_s": "Parsing of DAG files",
     "spark_remote": "Spark and tasks",
     "smtp_host": "Notifications",
+    "web_host": "Web page, API and rights",
     "log_format": "Logs",
 }
 """The heading before the first setting of each section."""

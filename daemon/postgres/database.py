@@ -12,6 +12,7 @@ import random
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
+from copy import copy
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from uuid import UUID
 
@@ -94,6 +95,10 @@ SERVER_SETTINGS = {
 }
 
 
+READ_ONLY = {"isolation": "repeatable_read", "readonly": True}
+"""A transaction of one snapshot that cannot write."""
+
+
 class Deadline:
     """Closes the connection of a transaction after `left_s`.
 
@@ -138,8 +143,11 @@ class Database:
         writer: str | None = None,
         commit_loss: CommitLossDetector | None = None,
         run_events: int = RUN_EVENTS,
+        *,
+        read_only: bool = False,
     ) -> None:
         self.pool = pool
+        self._transaction: dict[str, Any] = READ_ONLY if read_only else {}
         self.run_events = run_events
         self.has_connected = False
         self.commit_loss = commit_loss
@@ -162,6 +170,12 @@ class Database:
         For a single statement, also a write, and for reads that need no common snapshot.
         """
         return await self._with_retries(lambda db: work(db, *args, **kwargs), in_transaction=False)
+
+    def written_by(self, writer: str) -> "Database":
+        """The same pool for the requests of one user, who is named in audit columns."""
+        mine = copy(self)
+        mine.writer = writer
+        return mine
 
     def clear_memory(self) -> None:
         """Drop the cached rows: another server may lack them, or they were mended. Running transactions keep the old cache."""
@@ -212,7 +226,7 @@ class Database:
             receipts = self.commit_loss.receipts if self.commit_loss else None
             number = receipts.next_number() if receipts else 0
             marker = losses.marker(receipts.daemon, connection.get_server_pid(), number) if receipts else None
-            async with connection.transaction() if in_transaction else nullcontext():
+            async with connection.transaction(**self._transaction) if in_transaction else nullcontext():
                 db = Db(connection, self.memory, await self.clock.now(connection), self.clock.told, marker, self.run_events)
                 deadline.db = db
                 result = await work(db)
@@ -232,9 +246,11 @@ async def connect(
     writer: str | None = None,
     commit_loss: CommitLossDetector | None = None,
     run_events: int = RUN_EVENTS,
+    reads_within_s: float | None = None,
 ) -> AsyncIterator[Database]:
     """Open the pool; the first transaction opens the first connection.
 
+    With `reads_within_s` each transaction only reads, and a statement takes at most that long.
     A login that Postgres refuses is a wrong setting until the first connection, and an outage afterwards.
     """
 
@@ -261,14 +277,19 @@ async def connect(
         command_timeout=TRANSACTION_S + LATE_S,
         timeout=5,
         max_inactive_connection_lifetime=0,
-        server_settings=SERVER_SETTINGS,
+        server_settings=SERVER_SETTINGS if reads_within_s is None else reading(reads_within_s),
         connect=open_,
         init=init,
         reset=no_reset,
     )
-    database = Database(pool, author, writer, commit_loss, run_events)
+    database = Database(pool, author, writer, commit_loss, run_events, read_only=reads_within_s is not None)
     async with pool:
         yield database
+
+
+def reading(within_s: float) -> dict[str, str]:
+    """The settings of connections for people: short statements, and plans for the parameters at hand, most of which are unset."""
+    return {**SERVER_SETTINGS, "statement_timeout": f"{within_s * 1000:.0f}", "plan_cache_mode": "force_custom_plan"}
 
 
 def _too_slow(error: BaseException) -> TooSlowError:

@@ -61,6 +61,19 @@ def daemon(
     supervisor.main(settings, Until(run_duration, until_idle))
 
 
+def web(context: typer.Context) -> None:
+    """Serve the web pages and the HTTP API until SIGTERM or SIGINT.
+
+    Any number of web processes may run beside each other. Requests fail while Postgres is away, and say so.
+    """
+    settings = read_settings(context, "postgres_dsn")
+    from tidegate.daemon import log
+    from tidegate.daemon.web import serve
+
+    log.configure(settings.log_format)
+    serve.main(settings)
+
+
 def migrate(context: typer.Context, *, json: Json = False) -> None:
     """Update the database schema. Safe to run at any time, and several times at once."""
     settings = read_settings(context, "postgres_dsn")

@@ -8,6 +8,7 @@ import msgspec
 
 from tidegate.daemon.cli.pages import output
 from tidegate.schemas.notice import instance_name
+from tidegate.schemas.queries.credentials import TokenRow
 from tidegate.schemas.queries.datasets import DatasetRow
 from tidegate.schemas.queries.dead_letters import DeadLetterRow
 from tidegate.schemas.queries.deadlines import DeadlineRow
@@ -143,3 +144,11 @@ def _notification(row: NotificationRow, now: datetime) -> Sequence[output.Cell]:
 
 
 NOTIFICATIONS = Listing(("ID", "DAG", "RUN", *NOTIFICATION_TITLES), _notification, "there are no such notifications")
+
+
+def _token(row: TokenRow, _now: datetime) -> Sequence[output.Cell]:
+    dags = ", ".join(row.dags)
+    return row.id, row.username, row.role, dags, row.created_at, row.created_by, row.expires_at, row.revoked_at, row.description
+
+
+TOKENS = Listing(("ID", "USER", "ROLE", "DAGS", "CREATED", "BY", "EXPIRES", "REVOKED", "FOR"), _token, "there are no tokens")

@@ -30,6 +30,7 @@ from tidegate.schemas.queries import datasets, run_pages, sql
 from tidegate.schemas.queries.audit import Page
 from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, StageRow
 from tidegate.schemas.queries.backfills import RewrittenOutlet
+from tidegate.schemas.queries.credentials import Owner
 from tidegate.schemas.queries.dags import UnreadDag
 from tidegate.schemas.queries.db import paths
 from tidegate.schemas.queries.dead_letters import DeadLetterRow, DeadLetterStatus
@@ -80,6 +81,7 @@ DECODED: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("backfills.replayed", "backfills.consumers"), ("backfill_id", "order_at", *ExistingRun._fields)),
     "backfill_pages.stages": fields(StageRow),
     "backfill_pages.list": fields(BackfillRow),
+    **dict.fromkeys(("credentials.find", "credentials.redeem"), fields(Owner)),
     "backfill_pages.dates": fields(DateRow),
     "sources.events": fields(ConsumedEvent),
     "datasets.events": fields(datasets.EventRow, producer=PRODUCER),

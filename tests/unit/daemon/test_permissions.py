@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from tidegate.daemon.permissions import can_edit
+from tidegate.daemon.permissions import Caller, Right, Role, can_edit, refusal
 from tidegate.daemon.settings import Settings, SettingsError
 
 OPEN = Settings(postgres_dsn="", kafka_servers="")
@@ -32,3 +32,33 @@ def test_a_dag_that_a_pattern_names_has_editors(user: str, dag_id: str, *, expec
 def test_a_setting_that_cannot_be_read_says_how_to_write_it(text: str) -> None:
     with pytest.raises(SettingsError, match=r"TIDEGATE_EDITORS cannot be read .* write JSON like"):
         can_edit(msgspec.structs.replace(OPEN, editors=text), "anna", "d")
+
+
+@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("right", Right)
+def test_a_role_has_the_rights_of_the_ones_before_it(role: Role, right: Right) -> None:
+    least = {"view": 0, "edit": 1, "backfill": 1, "operate": 2, "administer": 3}[right]
+
+    assert (refusal(OPEN, Caller("anna", role), right) is None) is (list(Role).index(role) >= least)
+
+
+@pytest.mark.parametrize(
+    ("caller", "right", "dag_id", "reason"),
+    [
+        (Caller("anna", Role.VIEWER), Right.EDIT, "a", "anna has the role viewer; this needs editor"),
+        (Caller("anna", Role.EDITOR, ("a*",)), Right.EDIT, "abc", None),
+        (Caller("anna", Role.EDITOR, ("a*", "b")), Right.EDIT, "c", "the token of anna is for the DAGs a*, b, not for 'c'"),
+        (Caller("anna", Role.ADMIN, ("a*",)), Right.EDIT, "c", "the token of anna is for the DAGs a*, not for 'c'"),
+        (Caller("anna", Role.VIEWER, ("a*",)), Right.VIEW, "c", None),
+        (Caller("cleo", Role.EDITOR), Right.EDIT, "finance_month", None),
+        (Caller("anna", Role.EDITOR), Right.BACKFILL, "finance_month", None),
+        (
+            Caller("cleo", Role.ADMIN),
+            Right.BACKFILL,
+            "finance_month",
+            "cleo may not change backfills of DAG 'finance_month'; TIDEGATE_EDITORS names the users that may",
+        ),
+    ],
+)
+def test_a_refusal_says_why(caller: Caller, right: Right, dag_id: str, reason: str | None) -> None:
+    assert refusal(SET, caller, right, dag_id) == reason

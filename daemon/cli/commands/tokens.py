@@ -1,0 +1,86 @@
+"""`tidegate tokens`: create, list and revoke the tokens of the API and the pages."""
+
+import re
+from typing import Annotated, Any
+
+import typer
+
+from tidegate.daemon.cli.command import Json, command_group, examples
+from tidegate.daemon.cli.pages import output
+from tidegate.daemon.cli.pages.lists import TOKENS, print_list
+from tidegate.daemon.cli.session import current_user, query, query_at, read_settings
+from tidegate.daemon.permissions import ANY_DAG, Caller, Role
+from tidegate.schemas.error import RequestError
+from tidegate.schemas.queries import credentials, pools
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.timetable.text import seconds, utc
+
+app = command_group()
+
+_USER = re.compile(r"[\w.@+-]{1,100}", re.ASCII)
+
+
+@app.command(
+    epilog=examples(
+        "tidegate tokens create anna --role editor --dag 'finance_*' --expires 30d",
+        "TOKEN=$(tidegate tokens create ci --role viewer --json | jq -r .token)",
+    )
+)
+def create(
+    context: typer.Context,
+    user: Annotated[str, typer.Argument(metavar="USER", help="The user that the audit log names.")],
+    *,
+    role: Annotated[Role, typer.Option(help="What its owner may do.")] = Role.VIEWER,
+    dag: Annotated[
+        list[str] | None, typer.Option(metavar="PATTERN", help="Only DAGs with such an id may be changed; may be repeated.")
+    ] = None,
+    expires: Annotated[
+        float, typer.Option(parser=seconds, metavar="TIME", help="How long it is valid, such as 12h or 90d.")
+    ] = seconds("90d"),
+    description: Annotated[str, typer.Option(metavar="TEXT", help="What it is for.")] = "",
+    json: Json = False,
+) -> None:
+    """Create a token, and print it. It is stored as a digest only, and cannot be shown again."""
+    from tidegate.daemon.identity.credentials import issue
+
+    if not _USER.fullmatch(user):
+        raise typer.BadParameter("a user is 1 to 100 of A-Z a-z 0-9 _ . @ + -", param_hint="USER")
+    caller = Caller(user, role, tuple(dag or ANY_DAG))
+    who = current_user(read_settings(context))
+
+    async def work(db: Db) -> dict[str, Any]:
+        secret, stored = await issue(db, "token", caller, expires, who, description=description)
+        await pools.record(db, who, "created a token", f"token {stored.id}", {"user": user, "role": role, "dags": caller.dags})
+        return {"id": stored.id, "user": user, "role": role, "expires_at": stored.expires_at, "token": secret}
+
+    made = query(context, work)
+    if not json:
+        output.say(f"token {made['id']} of {user}, {role}, until {utc(made['expires_at'])}; it is not shown again")
+    output.write_result(made, made["token"], json=json)
+
+
+@app.command("list", epilog=examples("tidegate tokens list"))
+def list_(context: typer.Context, *, json: Json = False) -> None:
+    """List tokens, also expired and revoked ones."""
+    print_list(TOKENS, *query_at(context, credentials.list_tokens), json=json)
+
+
+@app.command(epilog=examples("tidegate tokens revoke 3"))
+def revoke(
+    context: typer.Context,
+    id_: Annotated[int, typer.Argument(metavar="ID", min=1, max=2**63 - 1, help="The number of the token.")],
+    *,
+    json: Json = False,
+) -> None:
+    """Revoke a token, and end the browser sessions that began with it."""
+    who = current_user(read_settings(context))
+
+    async def work(db: Db) -> str:
+        user = await credentials.revoke(db, id_)
+        if user is None:
+            raise RequestError(f"there is no token {id_} that is in use; `tidegate tokens list` shows all")
+        await pools.record(db, who, "revoked a token", f"token {id_}", {"user": user})
+        return user
+
+    user = query(context, work)
+    output.write_result({"id": id_, "user": user}, f"revoked token {id_} of {user}", json=json)

@@ -1,0 +1,87 @@
+"""Finds the caller of a request: by a bearer token, or by the session cookie of a browser."""
+
+import ipaddress
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tidegate.daemon.gateway.problem import CsrfError, UnauthenticatedError
+from tidegate.daemon.gateway.service import Service
+from tidegate.daemon.identity import credentials
+from tidegate.daemon.identity.credentials import SESSION_S, Session
+from tidegate.daemon.identity.secret import csrf_token, is_csrf_token
+from tidegate.daemon.permissions import Caller
+
+COOKIE = "tidegate_session"
+CSRF_HEADER = "x-csrf-token"
+HOW = "send a token as `Authorization: Bearer …`; `tidegate tokens create` makes one"
+STALE_FORM = "the form is of an earlier session, or of another site; load the page again, and repeat the change"
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """The caller of a request. `session` is that of a browser, whose changes need a CSRF token."""
+
+    caller: Caller
+    session: Session | None = None
+
+    @property
+    def csrf(self) -> str:
+        """The token for the forms of a page."""
+        return csrf_token(self.session.secret) if self.session else ""
+
+
+async def identify(request: Request, service: Service) -> Identity | None:
+    """The caller; None without a token and without a session. Raises UnauthenticatedError for a token that is not valid."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme:
+        return await _by_token(service, token.strip() if scheme.lower() == "bearer" else "")
+    secret = request.cookies.get(cookie_name(request))
+    session = await service.database.autocommit(credentials.find, "session", secret) if secret else None
+    return Identity(session.caller, session) if session else None
+
+
+async def _by_token(service: Service, token: str) -> Identity:
+    found = await service.database.autocommit(credentials.find, "token", token)
+    if found is None:
+        raise UnauthenticatedError(f"the token is unknown, expired or revoked; {HOW}")
+    return Identity(found.caller)
+
+
+async def require(request: Request, service: Service) -> Identity:
+    """The caller. Raises UnauthenticatedError."""
+    identity = await identify(request, service)
+    if identity is None:
+        raise UnauthenticatedError(f"the request names no caller; {HOW}")
+    return identity
+
+
+def check_csrf(request: Request, identity: Identity, given: str) -> None:
+    """Raises CsrfError for a change by a browser without the token of its session. Programs with a bearer token need none."""
+    if identity.session and not is_csrf_token(identity.session.secret, given or request.headers.get(CSRF_HEADER, "")):
+        raise CsrfError(STALE_FORM)
+
+
+def cookie_name(request: Request) -> str:
+    """Browsers share the cookies of a host between its ports; two installations on one machine must not."""
+    return f"{COOKIE}_{request.url.port or 0}"
+
+
+def set_cookie(request: Request, response: Response, secret: str) -> None:
+    """Give the browser its session."""
+    response.set_cookie(
+        cookie_name(request),
+        secret,
+        max_age=int(SESSION_S),
+        httponly=True,
+        samesite="lax",
+        secure=not is_loopback(request.url.hostname or ""),
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name of a URL is this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

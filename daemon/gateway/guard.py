@@ -1,0 +1,90 @@
+"""What every request passes first: the check of its host and its size; and what every response carries."""
+
+from collections.abc import Collection
+from http import HTTPStatus
+from uuid import uuid4
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tidegate.daemon.gateway.problem import TooLargeError
+
+BODY_BYTES = 1 << 20
+"""The largest body of a request."""
+
+TOO_LARGE = f"the body is larger than {BODY_BYTES} bytes"
+
+HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self';"
+        " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+class Guard:
+    """Answers only for the hosts that it serves, which stops DNS rebinding. An error is one line of text."""
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+        self._app = app
+        self._hosts = frozenset(hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers, request_id = Headers(scope=scope), uuid4().hex
+        scope.setdefault("state", {})["request_id"] = request_id
+        refusal = self._refusal(headers)
+        app = self._app if refusal is None else refusal
+        await app(scope, _limited(receive), _with_headers(send, request_id))
+
+    def _refusal(self, headers: Headers) -> Response | None:
+        host = host_of(headers.get("host", ""))
+        if host not in self._hosts:
+            detail = f"this server does not serve the host {host!r}; TIDEGATE_WEB_HOSTS names the hosts that it serves"
+            return Response(f"{detail}\n", HTTPStatus.BAD_REQUEST, media_type="text/plain")
+        length = headers.get("content-length", "0")
+        if length.isdecimal() and int(length) <= BODY_BYTES:
+            return None
+        return Response(f"{TOO_LARGE}\n", HTTPStatus.REQUEST_ENTITY_TOO_LARGE, media_type="text/plain")
+
+
+def host_of(header: str) -> str:
+    """The host of a `Host` header, without its port: `example.org`, `127.0.0.1`, `::1`."""
+    if header.startswith("["):
+        return header[1:].partition("]")[0].lower()
+    return header.partition(":")[0].rstrip(".").lower()
+
+
+def _limited(receive: Receive) -> Receive:
+    """A body without a length is counted while it arrives."""
+    received = 0
+
+    async def limited() -> Message:
+        nonlocal received
+        message = await receive()
+        received += len(message.get("body", b""))
+        if received > BODY_BYTES:
+            raise TooLargeError(TOO_LARGE)
+        return message
+
+    return limited
+
+
+def _with_headers(send: Send, request_id: str) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
+            headers.setdefault("cache-control", "no-store")
+            headers["x-request-id"] = request_id
+        await send(message)
+
+    return sending

@@ -1,0 +1,32 @@
+"""The databases and settings of a web process."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from tidegate.daemon.postgres.database import Database, connect
+from tidegate.daemon.settings import Settings
+
+READ_S = 5.0
+"""The time of a statement that reads."""
+
+
+class Service(msgspec.Struct, frozen=True):
+    """`database` changes state and knows credentials; `reader` only reads, and may be a standby."""
+
+    settings: Settings
+    database: Database
+    reader: Database
+
+
+@asynccontextmanager
+async def open_service(settings: Settings) -> AsyncIterator[Service]:
+    """Open the pools; the first request opens the first connection."""
+    events = settings.run_events
+    dsn, connections = settings.web_dsn or settings.postgres_dsn, settings.web_connections
+    async with (
+        connect(settings.postgres_dsn, writer="web", run_events=events) as database,
+        connect(dsn, connections=connections, run_events=events, reads_within_s=READ_S) as reader,
+    ):
+        yield Service(settings, database, reader)

@@ -1,0 +1,62 @@
+"""The ASGI application: the pages, the API, and the guard before both."""
+
+from http import HTTPStatus
+from importlib.resources import as_file, files
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from tidegate.daemon.api import routes as api
+from tidegate.daemon.api.openapi import PREFIX
+from tidegate.daemon.gateway.guard import Guard
+from tidegate.daemon.gateway.problem import problem
+from tidegate.daemon.gateway.service import Service
+from tidegate.daemon.settings import Settings
+from tidegate.daemon.web.pages import dags, login
+from tidegate.daemon.web.screen import Form, Screen, problem_page, routes
+
+SCREENS: tuple[Screen | Form, ...] = (dags.SCREEN,)
+
+
+def application(service: Service) -> ASGIApp:
+    """The application that uvicorn serves."""
+    inner = Starlette(routes=_routes(service), exception_handlers={HTTPException: _unrouted})
+    return Guard(inner, hosts(service.settings))
+
+
+def hosts(settings: Settings) -> set[str]:
+    """The host names that the server answers for."""
+    named = (name.strip().lower() for name in settings.web_hosts.split(","))
+    return {"localhost", settings.web_host.lower(), *filter(None, named)}
+
+
+def _routes(service: Service) -> list[BaseRoute]:
+    return [
+        Route("/", _home),
+        Mount(PREFIX, routes=api.routes(service)),
+        Mount("/static", _static()),
+        *login.routes(service),
+        *routes(SCREENS, service),
+    ]
+
+
+async def _home(_request: Request) -> Response:
+    return RedirectResponse("/dags", HTTPStatus.SEE_OTHER)
+
+
+def _static() -> StaticFiles:
+    with as_file(files(__package__).joinpath("static")) as folder:
+        return StaticFiles(directory=folder)
+
+
+async def _unrouted(request: Request, error: Exception) -> Response:
+    """An unknown path, or a method that a path does not have."""
+    status = HTTPStatus(error.status_code if isinstance(error, HTTPException) else HTTPStatus.NOT_FOUND)
+    name, detail = ("not-found", "there is no such page") if status == HTTPStatus.NOT_FOUND else ("method", status.description)
+    found = problem(name, status, detail, request.url.path)
+    return api.problem_response(found) if request.url.path.startswith(f"{PREFIX}/") else problem_page(request, found)

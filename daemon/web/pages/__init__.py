@@ -1,0 +1,1 @@
+"""A file per page: what it reads, and what its forms do."""

@@ -1,0 +1,66 @@
+"""The list of DAGs."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from tidegate.daemon.gateway import cursor
+from tidegate.daemon.gateway.cursor import Page
+from tidegate.daemon.gateway.endpoint import Call, Params, Read
+from tidegate.daemon.permissions import Right
+from tidegate.daemon.read_model.condition import schedule_of
+from tidegate.daemon.read_model.dag import ListedDag, read_list, state_of
+from tidegate.daemon.web.screen import Screen
+from tidegate.schemas.queries.dag_pages import LastRun, last_runs
+from tidegate.schemas.queries.db import Db
+
+RUNS = 12
+"""The runs in the strip of a DAG."""
+
+
+class DagList(Params, frozen=True):
+    """`search` is a part of the DAG's id."""
+
+    search: str | None = None
+    cursor: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=200)] = 50
+
+
+class DagLine(Struct, frozen=True):
+    """A line of the list. `why` is the reason of its state."""
+
+    listed: ListedDag
+    state: str
+    why: str
+    schedule: str
+    runs: Sequence[LastRun]
+
+
+async def read(db: Db, call: Call[DagList]) -> Page[DagLine]:
+    wanted = call.params
+    after = cursor.decode(wanted.cursor, tuple[str])[0] if wanted.cursor else None
+    listed = await read_list(db, after=after, search=wanted.search, limit=wanted.limit + 1)
+    runs = await last_runs(db, [row.dag.dag_id for row in listed], RUNS)
+    lines = [_line(row, runs[row.dag.dag_id]) for row in listed]
+    return cursor.page(lines, wanted.limit, lambda line: (line.listed.dag.dag_id,))
+
+
+def _line(listed: ListedDag, runs: Sequence[LastRun]) -> DagLine:
+    dag = listed.dag
+    return DagLine(listed, state_of(dag), why(listed), schedule_of(dag, listed.timetable), runs)
+
+
+def why(listed: ListedDag) -> str:
+    """The reason of a DAG's state, in a few words; empty where the DAG is active."""
+    dag = listed.dag
+    if dag.held_since is not None:
+        return dag.hold_reason or "a decision about it failed"
+    if dag.import_error is not None:
+        return f"its file is broken: {dag.import_error}"
+    if dag.is_stale:
+        return "it is in no DAG file"
+    return "a user paused it: no run starts" if dag.is_paused else ""
+
+
+SCREEN = Screen(Read("/dags", Right.VIEW, read, DagList, Page[DagLine]), "dags.html")

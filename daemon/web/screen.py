@@ -1,0 +1,127 @@
+"""The declaration of a page or a form, and its answer to a browser."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from tidegate.daemon.gateway.authenticate import Identity, check_csrf, require
+from tidegate.daemon.gateway.endpoint import Act, Read, call_of, converted, perform
+from tidegate.daemon.gateway.problem import Problem, UnauthenticatedError, problem_of
+from tidegate.daemon.gateway.service import Service
+from tidegate.daemon.permissions import Right, refusal
+from tidegate.daemon.web.rendering import render, url
+from tidegate.schemas.error import FATAL, RequestError
+
+FIELDS = 10_000
+"""The most fields of a form."""
+
+Answer = Callable[[Request], Awaitable[Response]]
+
+
+class Screen(msgspec.Struct, frozen=True):
+    """A page: its template shows what the endpoint reads."""
+
+    read: Read[Any, Any]
+    template: str
+
+
+class Form(msgspec.Struct, frozen=True):
+    """A page that shows what a change will do, and does it. The result of `act` is the address of the page that shows it."""
+
+    preview: Read[Any, Any]
+    act: Act[Any, Any, str]
+    template: str
+
+
+def routes(screens: tuple[Screen | Form, ...], service: Service) -> list[Route]:
+    """The routes of pages and forms."""
+    return [route for screen in screens for route in _routes(screen, service)]
+
+
+def _routes(screen: Screen | Form, service: Service) -> list[Route]:
+    if isinstance(screen, Screen):
+        return [Route(screen.read.path, guarded(_shows(screen.read, screen.template, service)))]
+    shows = Route(screen.preview.path, guarded(_shows(screen.preview, screen.template, service)), methods=["GET"])
+    return [shows, Route(screen.act.path, guarded(_acts(screen, service)), methods=["POST"])]
+
+
+def guarded(answer: Answer) -> Answer:
+    """The answer, or a page that says what is wrong."""
+
+    async def guarded(request: Request) -> Response:
+        try:
+            return await answer(request)
+        except UnauthenticatedError:
+            return RedirectResponse(url("login", next=_here(request)), HTTPStatus.SEE_OTHER)
+        except FATAL:
+            raise
+        except Exception as error:  # noqa: BLE001 - a fault is a page for its caller, and logged
+            return problem_page(request, problem_of(error, request.url.path))
+
+    return guarded
+
+
+def problem_page(request: Request, problem: Problem) -> Response:
+    """A page that says what is wrong. It needs no server, so that it also says that one is away."""
+    back = request.headers.get("referer", "")
+    return render("problem.html", HTTPStatus(problem.status), problem=problem, back=back if _is_own(request, back) else "/")
+
+
+def _is_own(request: Request, address: str) -> bool:
+    return address.startswith(f"{request.url.scheme}://{request.url.netloc}/")
+
+
+def _here(request: Request) -> str | None:
+    path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return path if request.method == "GET" and path != "/" else None
+
+
+def _shows(read: Read[Any, Any], template: str, service: Service) -> Answer:
+    async def shows(request: Request) -> Response:
+        identity = await require(request, service)
+        call = await call_of(request, service, identity, read)
+        page = await perform(read, call)
+        return render(template, page=page, params=call.params, **context(request, service, identity))
+
+    return shows
+
+
+def _acts(form: Form, service: Service) -> Answer:
+    async def acts(request: Request) -> Response:
+        identity = await require(request, service)
+        fields = await form_of(request)
+        check_csrf(request, identity, fields.pop("csrf", ""))
+        call = await call_of(request, service, identity, form.act)
+        address = await perform(form.act, call, converted(fields, form.act.body, strict=False))
+        return RedirectResponse(address, HTTPStatus.SEE_OTHER)
+
+    return acts
+
+
+async def form_of(request: Request) -> dict[str, str]:
+    """The fields of a form, without empty ones. Raises RequestError for a body that is no form."""
+    try:
+        return dict(parse_qsl((await request.body()).decode(), max_num_fields=FIELDS))
+    except ValueError as error:
+        raise RequestError(f"the form cannot be read: {error}") from error
+
+
+def context(request: Request, service: Service, identity: Identity | None) -> Mapping[str, Any]:
+    """What the frame of every page shows."""
+
+    def may(right: str, dag_id: str | None = None) -> bool:
+        return identity is not None and refusal(service.settings, identity.caller, Right(right), dag_id) is None
+
+    return {
+        "caller": identity.caller if identity else None,
+        "csrf": identity.csrf if identity else "",
+        "path": request.url.path,
+        "now": service.reader.clock.known(),
+        "may": may,
+    }

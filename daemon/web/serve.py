@@ -1,0 +1,63 @@
+"""`tidegate web`: the HTTP server."""
+
+import signal
+import socket
+from functools import partial
+
+import anyio
+import structlog
+import uvicorn
+import uvloop
+
+from tidegate.daemon.gateway.service import Service, open_service
+from tidegate.daemon.settings import Settings
+from tidegate.daemon.web.app import application
+from tidegate.schemas.error import RequestError
+
+log = structlog.get_logger()
+
+STOP_S = 5
+"""The time that open requests get at a stop."""
+
+
+def main(settings: Settings) -> None:
+    """Serve until SIGTERM or SIGINT. Raises RequestError for an address that cannot be listened on."""
+    with listen(settings.web_host, settings.web_port) as listening:
+        anyio.run(partial(serve, settings, listening), backend_options={"loop_factory": uvloop.new_event_loop})
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Raises RequestError, which names the settings."""
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=1024)
+    except OSError as error:
+        raise RequestError(
+            f"port {port} of {host} cannot be listened on: {error.strerror}; set TIDEGATE_WEB_PORT and TIDEGATE_WEB_HOST"
+        ) from error
+
+
+def address_of(listening: socket.socket) -> str:
+    """`http://127.0.0.1:8780`."""
+    host, port = listening.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+async def serve(settings: Settings, listening: socket.socket) -> None:
+    """uvicorn raises the signal that stopped it once more, for the handlers before its own: the receiver takes it."""
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM):
+        async with open_service(settings) as service:
+            log.info("web_serves", address=address_of(listening))
+            await server_of(service).serve([listening])
+
+
+def server_of(service: Service) -> uvicorn.Server:
+    config = uvicorn.Config(
+        application(service),
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=STOP_S,
+    )
+    return uvicorn.Server(config)

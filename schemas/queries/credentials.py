@@ -1,0 +1,97 @@
+"""Credentials of the web pages and the API: tokens, sessions and login links. Secrets are stored as digests only."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.sql import load
+
+_SQL = load("credentials")
+
+Kind = Literal["token", "session", "link"]
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """The owner of a valid credential. `dags` are patterns of the ids of the DAGs that the owner may change."""
+
+    id: int
+    username: str
+    role: str
+    dags: Sequence[str]
+
+
+class NewCredential(msgspec.Struct, frozen=True, kw_only=True):
+    """A credential to store. `parent_id` is the token that a session begins with."""
+
+    kind: Kind
+    digest: bytes
+    username: str
+    role: str
+    dags: Sequence[str]
+    created_by: str
+    lifetime_s: float
+    description: str = ""
+    parent_id: int | None = None
+
+
+class Stored(NamedTuple):
+    """A stored credential."""
+
+    id: int
+    expires_at: datetime
+
+
+class TokenRow(msgspec.Struct, frozen=True):
+    """A line of the list of tokens."""
+
+    id: int
+    username: str
+    role: str
+    dags: Sequence[str]
+    description: str
+    created_at: datetime
+    created_by: str
+    expires_at: datetime
+    revoked_at: datetime | None
+
+
+async def insert(db: Db, new: NewCredential) -> Stored:
+    owner = (new.kind, new.digest, new.username, new.role, list(new.dags), new.description)
+    (row,) = await db.fetch(_SQL["insert"], *owner, new.parent_id, new.created_by, new.lifetime_s)
+    return Stored(*row)
+
+
+async def find(db: Db, digest: bytes, kind: Kind) -> Owner | None:
+    """None for an unknown, expired or revoked credential."""
+    rows = await db.fetch(_SQL["find"], digest, kind)
+    return Owner(*rows[0]) if rows else None
+
+
+async def redeem(db: Db, digest: bytes) -> Owner | None:
+    """Use up a login link. None for one that was used or has expired."""
+    rows = await db.fetch(_SQL["redeem"], digest)
+    return Owner(*rows[0]) if rows else None
+
+
+async def list_tokens(db: Db) -> list[TokenRow]:
+    """Tokens by id, with revoked and expired ones."""
+    return [TokenRow(*row) for row in await db.fetch(_SQL["list_tokens"])]
+
+
+async def revoke(db: Db, id_: int) -> str | None:
+    """Revoke a token, and end its sessions. Returns the user; None if there is no such valid token."""
+    rows = await db.fetch(_SQL["revoke"], id_)
+    return str(rows[0][0]) if rows else None
+
+
+async def remove(db: Db, id_: int) -> None:
+    """Delete a credential, such as a session at its end."""
+    await db.execute(_SQL["remove"], id_)
+
+
+async def delete_expired(db: Db) -> None:
+    """Delete expired sessions and links."""
+    await db.execute(_SQL["delete_expired"])

@@ -1,0 +1,36 @@
+-- name: insert
+INSERT INTO credential (kind, digest, username, role, dags, description, parent_id, created_by, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, now() + make_interval(secs => $9))
+RETURNING id, expires_at
+
+-- name: find
+-- A session ends with the token that it began with.
+SELECT credential.id, credential.username, credential.role, credential.dags
+FROM credential
+LEFT JOIN credential AS parent ON parent.id = credential.parent_id
+WHERE credential.digest = $1 AND credential.kind = $2
+  AND credential.revoked_at IS NULL AND credential.expires_at > now()
+  AND parent.revoked_at IS NULL AND coalesce(parent.expires_at > now(), true)
+
+-- name: redeem
+-- A link begins one session: of two requests one deletes it.
+DELETE FROM credential
+WHERE digest = $1 AND kind = 'link' AND revoked_at IS NULL AND expires_at > now()
+RETURNING id, username, role, dags
+
+-- name: list_tokens
+SELECT id, username, role, dags, description, created_at, created_by, expires_at, revoked_at
+FROM credential
+WHERE kind = 'token'
+ORDER BY id
+
+-- name: revoke
+UPDATE credential SET revoked_at = now() WHERE id = $1 AND kind = 'token' AND revoked_at IS NULL
+RETURNING username
+
+-- name: remove
+DELETE FROM credential WHERE id = $1
+
+-- name: delete_expired
+DELETE FROM credential
+WHERE id IN (SELECT id FROM credential WHERE kind <> 'token' AND expires_at < now() ORDER BY expires_at LIMIT 1000)

@@ -1,0 +1,87 @@
+"""A web server on a port and a database of the test's own."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.integration.cli.history import DAEMON, History
+from tidegate.daemon.gateway.service import open_service
+from tidegate.daemon.identity import credentials
+from tidegate.daemon.permissions import ANY_DAG, Caller, Role
+from tidegate.daemon.postgres.database import connect
+from tidegate.daemon.settings import Settings
+from tidegate.daemon.web.serve import address_of, listen, server_of
+
+HOUR_S = 3600.0
+
+
+class Site:
+    """A web server that serves, and browsers and programs that call it."""
+
+    def __init__(self, address: str, history: History) -> None:
+        self.address = address
+        self.history = history
+
+    async def token(
+        self, role: Role = Role.ADMIN, user: str = "anna", dags: tuple[str, ...] = ANY_DAG, life_s: float = HOUR_S
+    ) -> str:
+        caller = Caller(user, role, dags)
+        return (await self.history.database.run(credentials.issue, "token", caller, life_s, "the test")).secret
+
+    @asynccontextmanager
+    async def anonymous(self, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
+        async with httpx.AsyncClient(base_url=self.address, **options) as client:
+            yield client
+
+    @asynccontextmanager
+    async def program(self, role: Role = Role.ADMIN, **owner: Any) -> AsyncIterator[httpx.AsyncClient]:
+        """A client that sends a token."""
+        token = await self.token(role, **owner)
+        async with self.anonymous(headers={"authorization": f"Bearer {token}"}) as client:
+            yield client
+
+    @asynccontextmanager
+    async def browser(self, role: Role = Role.ADMIN, **owner: Any) -> AsyncIterator[httpx.AsyncClient]:
+        """A client that has logged in, and follows redirects."""
+        async with self.anonymous(follow_redirects=True) as client:
+            answer = await client.post("/login", data={"token": await self.token(role, **owner)})
+            assert answer.status_code == httpx.codes.OK, answer.text
+            yield client
+
+
+@pytest.fixture
+async def history(dsn: str) -> AsyncIterator[History]:
+    async with connect(dsn, writer=DAEMON) as database:
+        yield History(database)
+
+
+MakeSite = Callable[..., Any]
+
+
+@pytest.fixture
+def make_site(dsn: str, history: History) -> MakeSite:
+    """Serve with settings of the test."""
+
+    @asynccontextmanager
+    async def make(**given: Any) -> AsyncIterator[Site]:
+        settings = Settings(**{"postgres_dsn": dsn, "kafka_servers": "", "web_port": 0, **given})
+        with listen(settings.web_host, settings.web_port) as listening:
+            async with open_service(settings) as service:
+                server = server_of(service)
+                # A fixture ends in another task than it began in, which a task group does not allow.
+                serving = asyncio.create_task(server.serve([listening]))
+                yield Site(address_of(listening), history)
+                server.should_exit = True
+                await serving
+
+    return make
+
+
+@pytest.fixture
+async def site(make_site: MakeSite) -> AsyncIterator[Site]:
+    async with make_site() as made:
+        yield made

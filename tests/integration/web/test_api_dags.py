@@ -1,0 +1,111 @@
+"""DAGs over the API."""
+
+from http import HTTPStatus
+
+import pytest
+
+from tests.integration.web.conftest import Site
+from tidegate.daemon.permissions import Role
+from tidegate.schemas.queries.dag_pages import list_dags
+
+EMPTY = 'from tidegate import Dag\nwith Dag("{id}") as dag:\n    dag.empty("done")\n'
+
+
+@pytest.fixture
+async def three(site: Site) -> Site:
+    """Three DAGs: two of the name `daily`, and one other."""
+    for id_ in ("daily_b", "hourly", "daily_a"):
+        await site.history.file(EMPTY.format(id=id_), f"{id_}.py")
+    return site
+
+
+async def ids(site: Site, **params: object) -> list[str]:
+    async with site.program(Role.VIEWER) as client:
+        answer = await client.get("/api/v1/dags", params={name: str(value) for name, value in params.items()})
+    assert answer.status_code == HTTPStatus.OK, answer.text
+    return [row["dag"]["dag_id"] for row in answer.json()["items"]]
+
+
+async def test_dags_are_listed_by_id(three: Site) -> None:
+    assert await ids(three) == ["daily_a", "daily_b", "hourly"]
+    assert await ids(three, search="AILY") == ["daily_a", "daily_b"]
+    assert await ids(three, search="%") == []
+
+
+async def test_a_cursor_continues_after_the_last_row(three: Site) -> None:
+    async with three.program(Role.VIEWER) as client:
+        first = (await client.get("/api/v1/dags", params={"limit": 2})).json()
+
+    assert [row["dag"]["dag_id"] for row in first["items"]] == ["daily_a", "daily_b"]
+    assert await ids(three, cursor=first["next_cursor"]) == ["hourly"]
+
+
+@pytest.mark.parametrize(
+    ("params", "detail"),
+    [
+        ({"limit": "many"}, "limit: expected `int`, got `str`"),
+        ({"limit": "0"}, "limit: expected `int` >= 1"),
+        ({"colour": "red"}, "object contains unknown field `colour`"),
+        ({"cursor": "hello"}, "cursor: it is not one that this list gave; leave it out to begin at the first row"),
+        ({"cursor": "Wzdd"}, "cursor: it is not one that this list gave; leave it out to begin at the first row"),
+    ],
+)
+async def test_a_wrong_parameter_is_named(site: Site, params: dict[str, str], detail: str) -> None:
+    async with site.program() as client:
+        answer = await client.get("/api/v1/dags", params=params)
+
+    assert answer.status_code == HTTPStatus.BAD_REQUEST
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["type"] == "urn:tidegate:problem:invalid"
+    assert answer.json()["detail"].lower() == detail.lower()
+
+
+async def test_an_unknown_dag_is_a_problem(site: Site) -> None:
+    async with site.program() as client:
+        answer = await client.get("/api/v1/dags/none")
+
+    assert answer.json() == {
+        "type": "urn:tidegate:problem:not-found",
+        "title": "Not Found",
+        "status": 404,
+        "detail": "there is no DAG 'none'; `tidegate dags list` shows all",
+        "instance": "/api/v1/dags/none",
+    }
+
+
+async def test_a_dag_is_paused_by_the_users_name(three: Site) -> None:
+    async with three.program(Role.EDITOR) as client:
+        answer = await client.patch("/api/v1/dags/hourly", json={"is_paused": True})
+
+    assert answer.json()["is_paused"] is True
+    listed = await three.history.database.run(list_dags)
+    assert [dag.is_paused for dag in listed] == [False, False, True]
+
+
+async def test_a_change_needs_the_right_for_its_dag(three: Site) -> None:
+    async with three.program(Role.VIEWER) as viewer, three.program(Role.EDITOR, dags=("daily_*",)) as editor:
+        by_viewer = await viewer.patch("/api/v1/dags/hourly", json={"is_paused": True})
+        by_editor = await editor.patch("/api/v1/dags/hourly", json={"is_paused": True})
+        of_its_own = await editor.patch("/api/v1/dags/daily_a", json={"is_paused": True})
+
+    assert by_viewer.json()["detail"] == "anna has the role viewer; this needs editor"
+    assert by_editor.json()["detail"] == "the token of anna is for the DAGs daily_*, not for 'hourly'"
+    assert of_its_own.status_code == HTTPStatus.OK
+    refused = await three.history.database.pool.fetch("SELECT who, object FROM audit_log WHERE what = 'was refused'")
+    assert [tuple(row) for row in refused] == [("anna", "DAG hourly")] * 2
+
+
+@pytest.mark.parametrize(
+    ("content", "detail"),
+    [
+        ("{", "the body is no JSON: Input data was truncated"),
+        ("[]", "Expected `object`, got `array`"),
+        ('{"is_paused": 1}', "is_paused: expected `bool`, got `int`"),
+        ("{}", "Object missing required field `is_paused`"),
+    ],
+)
+async def test_a_wrong_body_is_a_problem(three: Site, content: str, detail: str) -> None:
+    async with three.program() as client:
+        answer = await client.patch("/api/v1/dags/hourly", content=content)
+
+    assert (answer.status_code, answer.json()["detail"]) == (HTTPStatus.BAD_REQUEST, detail)

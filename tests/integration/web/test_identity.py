@@ -1,0 +1,164 @@
+"""Who calls: tokens, sessions, login links; and what stops other sites."""
+
+import re
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+
+import httpx
+import pytest
+
+from tests.integration.web.conftest import MakeSite, Site
+from tidegate.daemon.identity import credentials
+from tidegate.daemon.permissions import Caller, Role
+from tidegate.schemas.queries.credentials import list_tokens, revoke
+
+
+async def test_the_api_answers_only_with_a_token(site: Site) -> None:
+    async with site.anonymous() as client:
+        without = await client.get("/api/v1/dags")
+        wrong = await client.get("/api/v1/dags", headers={"authorization": "Bearer tdg_wrong"})
+        basic = await client.get("/api/v1/dags", headers={"authorization": "Basic YTpi"})
+
+    for answer in (without, wrong, basic):
+        assert answer.status_code == HTTPStatus.UNAUTHORIZED
+        assert answer.headers["www-authenticate"] == "Bearer"
+        assert answer.json()["type"] == "urn:tidegate:problem:unauthenticated"
+
+
+async def test_a_token_ends_with_its_time_and_when_it_is_revoked(site: Site) -> None:
+    expired = await site.token(life_s=0)
+    token = await site.token()
+    async with site.anonymous() as client:
+        assert (await client.get("/api/v1/dags", headers={"authorization": f"Bearer {expired}"})).status_code == 401
+        assert (await client.get("/api/v1/dags", headers={"authorization": f"Bearer {token}"})).status_code == 200
+        for row in await site.history.database.run(list_tokens):
+            await site.history.database.run(revoke, row.id)
+        assert (await client.get("/api/v1/dags", headers={"authorization": f"Bearer {token}"})).status_code == 401
+
+
+async def test_a_secret_is_not_stored(site: Site) -> None:
+    token = await site.token()
+
+    stored = await site.history.database.pool.fetchval("SELECT string_agg(credential::text, ',') FROM credential")
+
+    assert token not in stored
+    assert token.encode().hex() not in stored
+
+
+async def test_a_browser_without_a_session_logs_in_first(site: Site) -> None:
+    async with site.anonymous(follow_redirects=True) as client:
+        login = await client.get("/dags?search=a")
+        page = await client.post("/login", data={"token": await site.token(), "next": "/dags?search=a"})
+
+    assert login.url.path == "/login"
+    assert 'name="next" value="/dags?search=a"' in login.text
+    assert (page.status_code, page.url.path, page.url.query) == (HTTPStatus.OK, "/dags", b"search=a")
+
+
+@pytest.mark.parametrize("next_", ["//evil.example/", "https://evil.example/", "/\\evil.example", "javascript:alert(1)"])
+async def test_a_login_leads_to_no_other_site(site: Site, next_: str) -> None:
+    async with site.anonymous() as client:
+        answer = await client.post("/login", data={"token": await site.token(), "next": next_})
+
+    assert answer.headers["location"] == "/"
+
+
+async def test_a_session_ends_with_its_token(site: Site) -> None:
+    async with site.browser() as client:
+        for row in await site.history.database.run(list_tokens):
+            await site.history.database.run(revoke, row.id)
+        answer = await client.get("/dags")
+
+    assert answer.url.path == "/login"
+
+
+async def test_a_log_out_ends_the_session(site: Site) -> None:
+    async with site.browser() as client:
+        cookies = dict(client.cookies)
+        csrf = csrf_of(await client.get("/dags"))
+        refused = await client.post("/logout", data={"csrf": "wrong"})
+        await client.post("/logout", data={"csrf": csrf})
+        async with site.anonymous(cookies=cookies) as thief:
+            answer = await thief.get("/dags")
+
+    assert refused.status_code == HTTPStatus.FORBIDDEN
+    assert answer.headers["location"].startswith("/login")
+
+
+async def test_a_link_begins_one_session(site: Site) -> None:
+    caller = Caller("anna", Role.OPERATOR)
+    link = await site.history.database.run(credentials.issue, "link", caller, 60.0, "the test")
+    async with site.anonymous(follow_redirects=True) as first, site.anonymous() as second:
+        page = await first.get("/login", params={"link": link.secret})
+        again = await second.get("/login", params={"link": link.secret})
+
+    assert "anna, operator" in page.text
+    assert again.status_code == HTTPStatus.UNAUTHORIZED
+    assert "was used before" in again.text
+
+
+async def test_a_session_changes_nothing_without_its_csrf_token(site: Site) -> None:
+    await site.history.file()
+    async with site.browser() as client:
+        path, change = "/api/v1/dags/daily_delays", {"is_paused": True}
+        without = await client.patch(path, json=change)
+        with_it = await client.patch(path, json=change, headers={"x-csrf-token": csrf_of(await client.get("/dags"))})
+
+    assert without.json()["type"] == "urn:tidegate:problem:csrf"
+    assert with_it.status_code == HTTPStatus.OK
+
+
+async def test_a_cookie_is_safe(site: Site, make_site: MakeSite) -> None:
+    async with site.anonymous() as client:
+        plain = (await client.post("/login", data={"token": await site.token()})).headers["set-cookie"]
+    async with make_site(web_hosts="tide.example") as public, public.anonymous(headers={"host": "tide.example"}) as client:
+        secure = (await client.post("/login", data={"token": await public.token()})).headers["set-cookie"]
+
+    assert "HttpOnly" in plain
+    assert "SameSite=lax" in plain
+    assert "Secure" not in plain
+    assert "Secure" in secure
+
+
+async def test_a_login_from_another_site_is_refused(site: Site) -> None:
+    async with site.anonymous(headers={"sec-fetch-site": "cross-site"}) as client:
+        answer = await client.post("/login", data={"token": await site.token()})
+
+    assert answer.status_code == HTTPStatus.FORBIDDEN
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", ""])
+async def test_only_known_hosts_are_served(site: Site, host: str) -> None:
+    async with site.anonymous(headers={"host": host}) as client:
+        answer = await client.get("/login")
+
+    assert answer.status_code == HTTPStatus.BAD_REQUEST
+    assert "TIDEGATE_WEB_HOSTS" in answer.text or not host
+
+
+async def test_a_large_body_is_refused(site: Site) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(40):
+            yield b"x" * 50_000
+
+    async with site.program() as client:
+        known = await client.patch("/api/v1/dags/a", content=b"x" * 2_000_000)
+        streamed = await client.patch("/api/v1/dags/a", content=chunks())
+
+    assert [known.status_code, streamed.status_code] == [HTTPStatus.REQUEST_ENTITY_TOO_LARGE] * 2
+
+
+async def test_every_answer_has_the_headers_that_protect_it(site: Site) -> None:
+    async with site.program() as client:
+        for path in ("/dags", "/login", "/api/v1/dags", "/api/v1/none", "/none", "/static/style.css"):
+            answer = await client.get(path)
+            policy = answer.headers["content-security-policy"]
+            assert "script-src 'self'" in policy
+            assert "unsafe" not in policy
+            assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def csrf_of(page: httpx.Response) -> str:
+    found = re.search(r'name="csrf" value="(\w+)"', page.text)
+    assert found is not None
+    return found[1]
